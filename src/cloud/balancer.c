@@ -6,13 +6,17 @@
  */
 #include "cloud/balancer.h"
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "cloud/host.h"
 
 enum {
-	HELD_MS = 300000,    /* until a held Service is looked at again */
+	/* until a held Service is looked at again, unless there is evidence before */
+	HELD_MIN_MS = 5000,
+	HELD_MAX_MS = 300000,
 	NO_STATUS_MS = 2000, /* until a balancer without addresses is looked at again */
 	EVIDENCE_MAX = 10,   /* nodes whose machines are asked for as evidence */
 };
@@ -268,6 +272,21 @@ fit_and_report(struct cloud *cloud, struct call *call, struct lb_spec *spec, str
 
 /* ---- plain clouds ---- */
 
+/* Half of the time for which Services are held already: soon after a mistake, when it is corrected
+ * or was a passing one, and seldom while nobody corrects it. */
+static int64_t
+held_pause_ms(struct cloud *cloud, struct call *call)
+{
+	int64_t now_ns = clock_boot(call->clock), since_ns = 0, pause_ms;
+
+	if (atomic_compare_exchange_strong(&cloud->held_since_boot_ns, &since_ns, now_ns))
+		since_ns = now_ns;
+	pause_ms = (now_ns - since_ns) / NS_PER_MS / 2;
+	return pause_ms < HELD_MIN_MS   ? HELD_MIN_MS
+	       : pause_ms > HELD_MAX_MS ? HELD_MAX_MS
+	                                : pause_ms;
+}
+
 bool
 balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                        struct error *err)
@@ -293,7 +312,7 @@ balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_s
 		evidence.n_machines += look->instances[i].presence == PRESENCE_PRESENT;
 	if (lb_check_evidence(&evidence, err))
 		return true;
-	err->retry_after_ms = HELD_MS;
+	err->retry_after_ms = held_pause_ms(cloud, call);
 	warn_service(cloud, spec, &held_event, str_c(err->msg));
 	return false;
 }

@@ -255,7 +255,8 @@ struct balancer_ops {
 };
 
 /** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
- * for machines of nodes as evidence. ERR_PENDING: none was found, and an event has reported it. */
+ * for machines of nodes as evidence. ERR_PENDING: none was found, and an event has reported it. Any
+ * later look that finds a machine requeues all Services. */
 NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
                                       struct error *err);
 

@@ -198,6 +198,10 @@ struct cloud {
 	/* set by load() or start(), constant afterwards; NULL: not offered */
 	const struct balancer_ops *balancers;
 	const struct route_ops *routes;
+
+	/* of the framework; since when balancer_check_project() (balancer.h) holds Services; 0: it
+	 * holds none */
+	_Atomic int64_t held_since_boot_ns;
 };
 
 /** A provider: its names and functions, which do not depend on the configuration. */
@@ -271,7 +275,8 @@ struct cloud_ops {
 /* ---- for the controllers ---- */
 
 /** Calls look(), or makes a look by list_machines() and get_machine(). Answers FOREIGN for nodes
- * with the provider ID of another cloud, without asking the provider. */
+ * with the provider ID of another cloud, without asking the provider. If a machine is found by its
+ * provider ID, held Services are requeued (balancer_check_project()). */
 NODISCARD bool cloud_look(struct cloud *, struct call *call, const struct node_ref refs[], size_t n,
                           int64_t not_before_boot_ns, struct look **ret, struct error *err);
 /** Calls can_find(), or compares with provider_id_prefix if the provider has no can_find(). */

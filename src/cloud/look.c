@@ -6,6 +6,7 @@
  */
 #include "cloud/cloud.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -13,6 +14,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/rand.h"
+#include "cloud/host.h"
 
 /* ---- an answer ---- */
 
@@ -413,13 +415,32 @@ look_at_own(struct cloud *cloud, struct call *call, const struct node_ref refs[]
 	return true;
 }
 
+/* Services are held until there is evidence of the right project, whoever finds it. */
+static void
+release_held(struct cloud *cloud, const struct node_ref refs[], size_t n, const struct look *look)
+{
+	size_t i = 0;
+
+	while (i < n &&
+	       (refs[i].provider_id.len == 0 || look->instances[i].presence != PRESENCE_PRESENT))
+		i++;
+	if (i < n && atomic_exchange(&cloud->held_since_boot_ns, 0) != 0)
+		cloud->host->requeue(cloud->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
+}
+
 bool
 cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
            int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
+	bool is_good;
+
 	if (!cloud->ops->look)
-		return look_plainly(cloud, call, refs, n, not_before_boot_ns, ret, err);
-	if (cloud->ops->provider_id_prefix)
-		return look_at_own(cloud, call, refs, n, not_before_boot_ns, ret, err);
-	return cloud->ops->look(cloud, call, refs, n, not_before_boot_ns, ret, err);
+		is_good = look_plainly(cloud, call, refs, n, not_before_boot_ns, ret, err);
+	else if (cloud->ops->provider_id_prefix)
+		is_good = look_at_own(cloud, call, refs, n, not_before_boot_ns, ret, err);
+	else
+		is_good = cloud->ops->look(cloud, call, refs, n, not_before_boot_ns, ret, err);
+	if (is_good && cloud->host)
+		release_held(cloud, refs, n, *ret);
+	return is_good;
 }

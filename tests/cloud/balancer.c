@@ -577,23 +577,34 @@ get_machine(struct cloud *cloud, struct call *call, struct str id, struct machin
 	return w->is_our_project || err_set(err, ERR_NOT_FOUND, "no such machine");
 }
 
-/* With credentials of another project no balancer is found, and none may be made there. */
-static void
-a_service_whose_balancer_is_missing_is_held_without_evidence(void **state)
+/* A Service that has a status, and a node with a machine of this cloud beside one of another. */
+static struct lb_spec
+served_spec(struct world *w)
 {
 	static const struct cloud_ops ops = { .name = "toy",
 		                              .provider_id_prefix = "toy://",
 		                              .get_machine = get_machine };
-	struct node_ref nodes[] = { { .name = STR("other"), .provider_id = STR("other://1") },
-		                    { .name = STR("n1"), .provider_id = STR("toy://1") } };
-	struct world *w = *state;
+	static struct node_ref nodes[] = {
+		{ .name = STR("other"), .provider_id = STR("other://1") },
+		{ .name = STR("n1"), .provider_id = STR("toy://1") },
+	};
 	struct lb_spec spec = plain_spec(w);
-	bool found = true;
 
 	w->cloud.ops = &ops;
 	w->fake.nodes = nodes;
-	w->fake.n_nodes = 2;
+	w->fake.n_nodes = ARRAY_LEN(nodes);
 	spec.status = w->balancer.status;
+	return spec;
+}
+
+/* With credentials of another project no balancer is found, and none may be made there. */
+static void
+a_service_whose_balancer_is_missing_is_held_without_evidence(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = served_spec(w);
+	bool found = true;
+
 	assert_false(ensure_with(w, &spec));
 	assert_int_equal(w->err.code, ERR_PENDING);
 	assert_true(str_starts(buf_str(&w->fake.events), STR("default/web LoadBalancerHeld: ")));
@@ -603,6 +614,51 @@ a_service_whose_balancer_is_missing_is_held_without_evidence(void **state)
 	w->is_our_project = true;
 	assert_true(ensure_with(w, &spec));
 	check_calls(w, "find create ");
+}
+
+static void
+check_held_for(struct world *w, int64_t pause_s)
+{
+	struct lb_spec spec = served_spec(w);
+
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	assert_int_equal(w->err.retry_after_ms, pause_s * 1000);
+}
+
+static void
+a_held_service_is_looked_at_again_soon_and_then_less_often(void **state)
+{
+	struct world *w = *state;
+
+	check_held_for(w, 5);
+	w->fake.now_ns += 60 * NS_PER_SEC;
+	check_held_for(w, 30);
+	w->fake.now_ns += 3600 * NS_PER_SEC;
+	check_held_for(w, 300);
+}
+
+/* Whoever finds a machine of a node: another Service, or the check of a node. */
+static void
+held_services_come_back_with_the_first_machine_that_is_found(void **state)
+{
+	CLEANUP(look_unrefp) struct look *before = NULL;
+	CLEANUP(look_unrefp) struct look *after = NULL;
+	CLEANUP(look_unrefp) struct look *later = NULL;
+	struct node_ref node = { .name = STR("n1"), .provider_id = STR("toy://1") };
+	struct world *w = *state;
+
+	check_held_for(w, 5);
+	assert_true(cloud_look(&w->cloud, &w->call, &node, 1, 0, &before, &w->err));
+	assert_int_equal(w->fake.n_services_requeued, 0);
+	w->is_our_project = true;
+	assert_true(cloud_look(&w->cloud, &w->call, &node, 1, 0, &after, &w->err));
+	assert_int_equal(w->fake.n_services_requeued, 1);
+	assert_true(cloud_look(&w->cloud, &w->call, &node, 1, 0, &later, &w->err));
+	assert_int_equal(w->fake.n_services_requeued, 1);
+	w->is_our_project = false;
+	w->fake.now_ns += 3600 * NS_PER_SEC;
+	check_held_for(w, 5);
 }
 
 int
@@ -628,6 +684,8 @@ main(void)
 		TEST(an_update_of_what_is_not_there_says_so),
 		TEST(what_is_gone_is_removed),
 		TEST(a_service_whose_balancer_is_missing_is_held_without_evidence),
+		TEST(a_held_service_is_looked_at_again_soon_and_then_less_often),
+		TEST(held_services_come_back_with_the_first_machine_that_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,6 +65,7 @@ record_requeue(const struct cloud_host *host, enum host_requeue what, struct str
 {
 	(void)key;
 	of_host(host)->n_recovered += what == HOST_REQUEUE_RECOVERED;
+	of_host(host)->n_services_requeued += what == HOST_REQUEUE_SERVICES;
 }
 
 static void

@@ -14,8 +14,9 @@ struct fake_host {
 	struct buf events; /* "object reason: message", each with a new line; with "Normal " before
 	                      the reason of one that is no Warning; the object is the name of a
 	                      node, "namespace/name" of a Service, or "-" */
-	unsigned n_recovered;   /* how often controllers were woken after an outage */
-	struct node_ref *nodes; /* what the host knows; borrowed */
+	unsigned n_recovered;         /* how often controllers were woken after an outage */
+	unsigned n_services_requeued; /* how often all Services were */
+	struct node_ref *nodes;       /* what the host knows; borrowed */
 	size_t n_nodes;
 	const char *service_address; /* that a live Service has in its status; NULL: none */
 };
