@@ -84,10 +84,10 @@ struct reviewer {
 	pthread_t thread;
 
 	pthread_mutex_t mu;
-	pthread_cond_t changed;        /* mu */
+	pthread_cond_t changed;           /* mu */
 	TAILQ_HEAD(, question) questions; /* mu; the oldest first */
-	size_t n_questions, n_waiters; /* mu */
-	uint64_t turn;                 /* mu; the highest of the questions taken so far */
+	size_t n_questions, n_waiters;    /* mu */
+	uint64_t turn;                    /* mu; the highest of the questions taken so far */
 	struct known_token known[LIMIT_SERVER_KNOWN_TOKENS]; /* mu */
 	struct review_cache caches[N_SUBJECTS];              /* mu */
 	int64_t upkeep_ns;                                   /* mu; mono */
@@ -198,7 +198,7 @@ count_waiters(const struct reviewer *r, const struct digest *source)
 
 	TAILQ_FOREACH(q, &r->questions, next) {
 		SLIST_FOREACH(w, &q->waiters, next)
-			n += is_same_digest(&w->source, source);
+		n += is_same_digest(&w->source, source);
 	}
 	return n;
 }
@@ -450,7 +450,7 @@ close_question(struct reviewer *r, struct question *q, struct review_answer *ans
 	TAILQ_REMOVE(&r->questions, q, next);
 	r->n_questions--;
 	SLIST_FOREACH(w, &q->waiters, next)
-		r->n_waiters--;
+	r->n_waiters--;
 }
 
 static void

@@ -582,15 +582,29 @@ bb_step_stale_ips(struct bb_run *run, struct error *err)
 
 /* ---- a pass ---- */
 
-/* If no balancer is found, the credentials may be those of another account, in which nothing must
- * be created. */
+/* If nothing of the Service is found, the credentials may be those of another account, or may have
+ * been until a moment ago. Evidence of the right account says nothing about lists that were read
+ * before it. So the pass ends with it, and the next one has new lists. */
 static bool
-bb_step_project(struct bb_run *run, struct error *err)
+bb_needs_proof(const struct bb_run *run)
 {
-	if (run->is_dry || run->is_ours)
+	if (run->is_ours || !lb_needs_evidence(run->spec) ||
+	    bb_view_next_lb(run->view, run->desired.name, NULL))
+		return false;
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		if (str_eq(run->view->cloud_ips[i].name, run->desired.name))
+			return false;
+	}
+	return true;
+}
+
+static bool
+bb_step_prove(struct bb_run *run, struct error *err)
+{
+	run->is_due = true;
+	if (run->is_dry)
 		return true;
-	run->is_ours = bb_view_next_lb(run->view, run->desired.name, NULL) ||
-	               balancer_check_project(run->b->config.cloud, run->call, run->spec, err);
+	run->is_ours = balancer_check_project(run->b->config.cloud, run->call, run->spec, err);
 	return run->is_ours;
 }
 
@@ -598,8 +612,8 @@ static bool
 bb_pass(struct bb_run *run, struct error *err)
 {
 	run->lb = NULL;
-	if (!bb_step_project(run, err))
-		return false;
+	if (bb_needs_proof(run))
+		return bb_step_prove(run, err);
 	if (!bb_step_ip(run, err))
 		return err_wrap(err, "cloud IP");
 	if (!run->ip)
@@ -827,6 +841,8 @@ bb_pass_remove(struct bb_run *run, struct error *err)
 {
 	bool has_lb = false;
 
+	if (!run->has_acted && bb_needs_proof(run))
+		return bb_step_prove(run, err);
 	if (!bb_step_remove_group(run, err))
 		return err_wrap(err, "server group");
 	if (!bb_step_remove_policy(run, err))
@@ -856,10 +872,8 @@ bb_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	if (!bb_run_converge(&run, bb_pass_remove, err))
 		return false;
 	bb_created_store(&run, STR_EMPTY);
-	/* That an older view shows the balancer and a new one nothing proves no deletion: the
-	 * credentials may have become those of another account in between. */
 	*ret_found = run.has_acted;
-	return *ret_found || balancer_check_project(b->config.cloud, call, spec, err);
+	return true;
 }
 
 /* The official controller refuses UDP and affinity in its own words (desired.c), and passes over

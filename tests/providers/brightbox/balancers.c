@@ -404,6 +404,60 @@ a_service_with_a_status_is_held_in_another_account(void **state)
 	settle(rig);
 }
 
+static struct account own_account;
+
+/* The credentials become the right ones between the lists and the search for evidence. */
+static bool
+correct_credentials(struct process *p, const struct http_request *request, struct error *err)
+{
+	(void)err;
+	if (str_starts(request->target, STR("/servers")))
+		*p->account = own_account;
+	return true;
+}
+
+/* The lists show another, empty account. */
+static void
+use_wrong_credentials(struct rig *rig)
+{
+	static struct lb_ingress ingress = { STR(""), STR("cip-00001.gb1.example"),
+		                             LB_IP_MODE_NONE };
+
+	own_account = rig->account;
+	rig->account = (struct account){ .n_ids = 50 };
+	rig->spec.status = (struct lb_status){ &ingress, 1 };
+	rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
+	rig->process.fake.n_nodes = rig->spec.n_nodes;
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	rig->process.before = correct_credentials;
+}
+
+static void
+a_balancer_is_not_doubled_by_lists_from_before_the_evidence(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	use_wrong_credentials(rig);
+	process_forget(&rig->process);
+	settle(rig);
+	assert_int_equal(rig->process.n_writes, 0);
+	check_whole(&rig->account);
+}
+
+static void
+a_removal_does_not_rely_on_lists_from_before_the_evidence(void **state)
+{
+	struct rig *rig = *state;
+	bool was_found = false;
+
+	settle(rig);
+	use_wrong_credentials(rig);
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_true(was_found);
+	check_empty(&rig->account);
+}
+
 static void
 several_balancers_of_a_name_are_reported_and_left(void **state)
 {
@@ -579,6 +633,8 @@ main(void)
 		TEST(waiting_for_a_certificate_is_cheap),
 		TEST(a_domain_that_leads_elsewhere_stops_before_a_change),
 		TEST(a_service_with_a_status_is_held_in_another_account),
+		TEST(a_balancer_is_not_doubled_by_lists_from_before_the_evidence),
+		TEST(a_removal_does_not_rely_on_lists_from_before_the_evidence),
 		TEST(a_balancer_that_the_list_lacks_is_not_created_again),
 		TEST(several_balancers_of_a_name_are_reported_and_left),
 		TEST(a_balancer_of_the_default_name_without_a_service_is_reported),
