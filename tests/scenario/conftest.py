@@ -3,6 +3,7 @@
     pytest tests/scenario                       on Kubernetes 1.36
     pytest tests/scenario --all                 the slow ones too, and on 1.28 as well
     pytest tests/scenario -m slow               only the slow ones
+    pytest tests/scenario --previous=v1.0.0 …   upgrades are tested from that build
     pytest tests/scenario --sample              what a build with a sanitizer runs
     pytest tests/scenario -n 4 --dist loadgroup in parallel; each worker starts a control plane of its own
 
@@ -40,6 +41,7 @@ SENTINEL = "sentinel"
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28")
+    parser.addoption("--previous", metavar="REVISION", help="the build that upgrades start from; default: see test_upgrade.py")
     parser.addoption("--sample", action="store_true", help="only what a sanitizer has to see")
 
 

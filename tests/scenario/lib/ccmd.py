@@ -62,18 +62,18 @@ class Ccmd:
     """One running ccmd. flags are appended to the usual ones; keyword arguments become --name=value flags.
 
     Without election and without a server, unless leader_elect=True and a secure_port are given. Its cloud is the inventory;
-    with None the flags say which it is.
+    with None the flags say which it is. program is another build than the one under test.
 
         Ccmd(folder, cluster.ccmd_kubeconfig, inventory, "-v=4", node_monitor_period="1s").start()
     """
 
     may_be_refused = False  # set where a test takes rights away
 
-    def __init__(self, folder, kubeconfig, inventory, *flags, env=None, name="ccmd", **options):
+    def __init__(self, folder, kubeconfig, inventory, *flags, env=None, name="ccmd", program=None, **options):
         cloud = []
         if inventory is not None:
             cloud = ["--cloud-provider=cloudlycke", f"--cloud-config={getattr(inventory, 'path', inventory)}"]
-        program = binary()
+        program = program or binary()
         if "--cloud-provider=example" in flags:  # which the program itself does not list
             program = program.parent / "tests" / "ccmd-example"
         argv = [program, *cloud, f"--kubeconfig={kubeconfig}", *flags]

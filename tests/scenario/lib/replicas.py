@@ -27,7 +27,7 @@ def is_lease(request):
 
 
 class Replica:
-    def __init__(self, cluster, inventory, folder, name, timings, env=None):
+    def __init__(self, cluster, inventory, folder, name, timings, flags=(), env=None, **options):
         self.name = name
         self.user = f"replica-{name}"
         self.lease_s = timings[0]
@@ -35,10 +35,10 @@ class Replica:
         self.proxy = FaultProxy(cluster, pair=pair)
         kubeconfig = cluster.kubeconfig(self.user, url=self.proxy.url, pair=pair)
         names = ("lease_duration", "renew_deadline", "retry_period")
-        flags = {f"leader_elect_{key}": f"{round(value * 1000)}ms" for key, value in zip(names, timings)}
-        if env:
-            flags["sandbox"] = "off"  # what is preloaded reads files that the sandbox does not know
-        self.ccmd = Ccmd(folder, kubeconfig, inventory, name=f"ccmd-{name}", leader_elect=True, env=env, **flags)
+        options |= {f"leader_elect_{key}": f"{round(value * 1000)}ms" for key, value in zip(names, timings)}
+        if "LD_PRELOAD" in (env or {}):
+            options["sandbox"] = "off"  # what is preloaded reads files that the sandbox does not know
+        self.ccmd = Ccmd(folder, kubeconfig, inventory, *flags, name=f"ccmd-{name}", leader_elect=True, env=env, **options)
 
     def __getattr__(self, name):
         if name == "ccmd":
@@ -97,9 +97,10 @@ class Replicas:
                 one.process.kill()
                 one.proxy.close()
 
-    def start(self, env=None):
+    def start(self, *flags, **options):
+        """flags and options are those of Ccmd, such as env and program."""
         name = "abcdefgh"[len(self.all)]
-        one = Replica(self.cluster, self.inventory, self.folder, name, self.timings, env)
+        one = Replica(self.cluster, self.inventory, self.folder, name, self.timings, flags, **options)
         self.all.append(one)
         one.ccmd.start()
         return one
