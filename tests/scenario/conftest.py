@@ -1,7 +1,7 @@
 """Fixtures of the scenarios: one control plane for all tests of a session, everything else fresh for each test.
 
     pytest tests/scenario                       on Kubernetes 1.36
-    pytest tests/scenario --all                 the slow ones too, and on 1.28 as well
+    pytest tests/scenario --all                 the slow ones too, and on 1.28 and 1.33 as well
     pytest tests/scenario -m slow               only the slow ones
     pytest tests/scenario --previous=v1.0.0 …   upgrades are tested from that build
     pytest tests/scenario --sample              what a build with a sanitizer runs
@@ -35,12 +35,12 @@ from sim.metadata import Metadata  # noqa: E402
 from sim.robot import Robot  # noqa: E402
 
 VERSIONS = ["1.36"]
-ALL_VERSIONS = ["1.36", "1.28"]
+ALL_VERSIONS = ["1.36", "1.33", "1.28"]
 SENTINEL = "sentinel"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28")
+    parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28 and 1.33")
     parser.addoption("--previous", metavar="REVISION", help="the build that upgrades start from; default: see test_upgrade.py")
     parser.addoption("--sample", action="store_true", help="only what a sanitizer has to see")
 
