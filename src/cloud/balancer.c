@@ -397,6 +397,17 @@ remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 /* ---- what the controllers call ---- */
 
 bool
+balancer_check(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+               struct error *err)
+{
+	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
+	struct lb_spec fitted = *spec;
+
+	return fit_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err) &&
+	       (!cloud->balancers->check || cloud->balancers->check(cloud, call, &fitted, err));
+}
+
+bool
 balancer_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                 enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {

@@ -186,6 +186,13 @@ struct balancer {
 	                            asks again soon */
 };
 
+/** A balancer that is marked as that of a Service, which may not exist any more. */
+struct lb_listed {
+	struct str id;      /* for messages: the name or the number by which a user finds it */
+	struct str uid;     /* of the Service */
+	struct str cluster; /* the name of the cluster; empty: it is not marked with one */
+};
+
 /** A provider sets either ensure() and remove(), with update_nodes() if that is cheaper when only
  * nodes change; or find(), create(), change() and destroy(), from which the framework builds the
  * other three. */
@@ -252,6 +259,22 @@ struct balancer_ops {
 	 * caches which Services are live removes this one; it changes nothing in the cloud. NULL:
 	 * not needed. */
 	void (*forget)(struct cloud *, struct str uid);
+
+	/* ---- optional, for commands that change nothing (operator/) ---- */
+
+	/** What the annotations of this cloud begin with, and what follows in those that it reads,
+	 * NULL at the end: "example.com/", and "type". Others with this prefix are mistakes. NULL:
+	 * that is not checked. */
+	const char *annotation_prefix;
+	const char *const *annotations;
+	/** Can the provider understand what the Service asks for? Pure: it uses nothing but the
+	 * Service and the configuration. ERR_INVALID: with the message that ensure() would have.
+	 * NULL: that is not checked. */
+	bool (*check)(struct cloud *, struct call *, const struct lb_spec *, struct error *);
+	/** Lists the balancers of the project that are marked with the UID of a Service, in the
+	 * call's arena. NULL: they have no such mark. */
+	bool (*list)(struct cloud *, struct call *, struct lb_listed **ret, size_t *ret_n,
+	             struct error *);
 };
 
 /** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
@@ -267,6 +290,10 @@ NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struc
 NODISCARD bool balancer_ensure(struct cloud *, struct call *, const struct lb_spec *,
                                enum lb_outcome *ret, struct lb_status *ret_status,
                                struct error *err);
+/** Would balancer_ensure() refuse the Service before it makes a request? ERR_UNSUPPORTED,
+ * ERR_INVALID: why. Changes nothing. */
+NODISCARD bool balancer_check(struct cloud *, struct call *, const struct lb_spec *,
+                              struct error *err);
 NODISCARD bool balancer_update_nodes(struct cloud *, struct call *, const struct lb_spec *,
                                      struct error *err);
 NODISCARD bool balancer_remove(struct cloud *, struct call *, const struct lb_spec *,

@@ -204,6 +204,9 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 
 /* cl_targets_new() leaves nodes without a provider ID out; selects() would be called for every node
  * of every Service instead. */
+static const char *const cl_annotations[] = { "pool",           "addresses", "hostname",
+	                                      "proxy-protocol", "share",     NULL };
+
 const struct balancer_ops cl_balancer_ops = {
 	/* What can be done depends on the inventory: a hook gets everything, and
 	 * cl_haproxy_accepts() refuses ports with a text that recommends a hook. */
@@ -215,4 +218,6 @@ const struct balancer_ops cl_balancer_ops = {
 	.update_nodes = cl_balancers_update,
 	.remove = cl_balancers_remove,
 	.adopt = cl_balancers_adopt,
+	.annotation_prefix = CL_ANNOTATION(""),
+	.annotations = cl_annotations,
 };

@@ -641,6 +641,40 @@ hz_balancers_free(struct hz_balancers *b)
 	free(b);
 }
 
+/* ---- for commands that change nothing ---- */
+
+/* The tutorial's controller reads no annotations. */
+static bool
+hz_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                   struct error *err)
+{
+	const struct hz_lb_tools *t = &hcloud_of(cloud)->balancers->tools;
+	struct hz_lb_desired ignored;
+
+	return t->config->dialect->is_tutorial ||
+	       (hz_lb_desired_read(t->config, t->network, spec, call->arena, &ignored, err) &&
+	        hz_lb_status_check(spec, err));
+}
+
+static bool
+hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
+                  struct error *err)
+{
+	struct hz_lb_list list;
+
+	if (!hz_list_lbs(hcloud_of(cloud)->api, call, call->arena, STR_EMPTY, &list, err))
+		return false;
+	*ret = arena_calloc(call->arena, list.n + 1, sizeof((*ret)[0]));
+	*ret_n = list.n;
+	for (size_t i = 0; i < list.n; i++)
+		(*ret)[i] = (struct lb_listed){
+			.id = list.lbs[i].name,
+			.uid = list.lbs[i].uid,
+			.cluster = hz_lb_label_of(&list.lbs[i], HZ_LABEL_CLUSTER),
+		};
+	return true;
+}
+
 /* As the official controller does: source ranges, the traffic policy, session affinity and a chosen
  * address have no effect, and no Event says so. The provider leaves out ports of other protocols by
  * itself, with the official controller's Event. IP families are passed, because every balancer has
@@ -664,4 +698,8 @@ const struct balancer_ops hz_balancer_ops = {
 	.remove = hz_balancers_remove,
 	.adopt = hz_balancers_adopt,
 	.forget = hz_balancers_forget,
+	.annotation_prefix = HZ_LB_PREFIX,
+	.annotations = hz_lb_annotations,
+	.check = hz_balancers_check,
+	.list = hz_balancers_list,
 };

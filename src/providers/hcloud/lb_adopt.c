@@ -47,7 +47,7 @@ EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", LB_HELD_WH
 
 /* ---- adopting ---- */
 
-static struct str
+struct str
 hz_lb_label_of(const struct hz_lb *lb, const char *key)
 {
 	for (size_t i = 0; i < lb->n_labels; i++) {

@@ -19,6 +19,9 @@
 
 #include "providers/hcloud/lb_converge.h"
 
+/** The value of a label of the balancer; empty: it does not have the label. */
+struct str hz_lb_label_of(const struct hz_lb *, const char *key);
+
 struct hz_evidence;
 
 struct hz_evidence_config {

@@ -33,6 +33,46 @@ hz_annotation_look_up(const struct lb_spec *spec, const char *key, const char *o
 	return lb_annotation(spec, key);
 }
 
+const char *const hz_lb_annotations[] = {
+	"algorithm-type",
+	"certificate-type",
+	"disable-private-ingress",
+	"disable-public-network",
+	"health-check-http-domain",
+	"health-check-http-path",
+	"health-check-http-validate-certificate",
+	"health-check-interval",
+	"health-check-port",
+	"health-check-protocol",
+	"health-check-retries",
+	"health-check-timeout",
+	"hostname",
+	"http-certificates",
+	"http-cookie-lifetime",
+	"http-cookie-name",
+	"http-managed-certificate-acme-staging",
+	"http-managed-certificate-domains",
+	"http-managed-certificate-name",
+	"http-redirect-http",
+	"http-status-codes",
+	"http-sticky-sessions",
+	"http-timeout-idle",
+	"ipv4-rdns",
+	"ipv6-disabled",
+	"ipv6-rdns",
+	"location",
+	"name",
+	"network-zone",
+	"node-selector",
+	"private-ipv4",
+	"private-subnet-ip-range",
+	"protocol",
+	"type",
+	"use-private-ip",
+	"uses-proxyprotocol",
+	NULL,
+};
+
 /* ---- annotations: numbers and booleans ---- */
 
 static bool

@@ -47,6 +47,10 @@ NODISCARD bool hz_annotation_algorithm(const struct lb_spec *, const char *key,
 /** Any text is valid. */
 void hz_annotation_text(const struct lb_spec *, const char *key, struct hz_opt_str *ret);
 
+/** What follows HZ_LB_PREFIX in all annotations that are read, here and in balancers.c; NULL at the
+ * end. */
+extern const char *const hz_lb_annotations[];
+
 /** The elements, trimmed, without empty ones; in the arena. False: the annotation is absent. */
 bool hz_annotation_list(const struct lb_spec *, const char *key, struct arena *, struct str **ret,
                         size_t *ret_n);

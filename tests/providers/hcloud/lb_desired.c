@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/limits.h"
 #include "lb_case.h"
 #include "providers/hcloud/lb_wire.h"
@@ -705,6 +706,46 @@ so_are_services_with_many_ports(void **state)
 	lb_case_refused(&c, 0, "a Service with more than 200 ports");
 }
 
+/* ---- the list of annotations ---- */
+
+static void
+check_listed(struct str key)
+{
+	for (const char *const *listed = hz_lb_annotations; *listed; listed++) {
+		if (str_eq_c(key, *listed))
+			return;
+	}
+	fail_msg("hz_lb_annotations lacks %" STR_FMT, STR_ARG(key));
+}
+
+/* Whatever the sources read is in the list, which ccmd doctor uses to find mistakes in names. */
+static void
+all_annotations_are_listed(void **state UNUSED)
+{
+	static const char *const sources[] = { "src/providers/hcloud/lb_desired.c",
+		                               "src/providers/hcloud/balancers.c" };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
+		struct error err;
+
+		assert_true(file_read(sources[i], &text, &err));
+		for (const char *at = text.ptr; (at = strstr(at, "HZ_LB_PREFIX"));) {
+			struct str key, rest;
+
+			at += strlen("HZ_LB_PREFIX");
+			at += strspn(at, " \t\n");
+			if (*at != '"' || !str_cut(str_c(at + 1), '"', &key, &rest) ||
+			    str_index(key, ' ') >= 0)
+				continue;
+			check_listed(key);
+			n++;
+		}
+	}
+	assert_true(n > 30);
+}
+
 int
 main(void)
 {
@@ -737,6 +778,7 @@ main(void)
 		cmocka_unit_test(selects_nodes_by_their_labels),
 		cmocka_unit_test(long_annotations_are_refused),
 		cmocka_unit_test(so_are_services_with_many_ports),
+		cmocka_unit_test(all_annotations_are_listed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
