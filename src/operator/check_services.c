@@ -1,11 +1,16 @@
 /* operator/check_services.c: Services of type LoadBalancer. */
-#include "controllers/service/targets.h"
+#include <string.h>
+
+#include "controllers/service/service_internal.h"
 #include "cloud/balancer.h"
 #include "operator/doctor.h"
 
+#define DEFAULT_CLUSTER "kubernetes" /* of --cluster-name */
+
 /* True with *ret, unless the check is skipped or could not run. */
 static bool
-get_services(struct doctor *d, struct report *r, const struct view_services **ret)
+get_services(struct doctor *d, struct report *r, const struct view_services **ret,
+             const struct balancer_ops **ret_ops)
 {
 	struct cloud *cloud;
 	struct error err;
@@ -16,6 +21,7 @@ get_services(struct doctor *d, struct report *r, const struct view_services **re
 	}
 	if (!cloud->balancers)
 		report_skip(r, "the cloud, as it is configured, has no load balancers");
+	*ret_ops = cloud->balancers;
 	return cloud->balancers != NULL;
 }
 
@@ -23,8 +29,9 @@ void
 check_pending_services(struct doctor *d, struct report *r)
 {
 	const struct view_services *services;
+	const struct balancer_ops *ops;
 
-	if (!get_services(d, r, &services))
+	if (!get_services(d, r, &services, &ops))
 		return;
 	for (size_t i = 0; i < services->n; i++) {
 		const struct service *s = services->items[i];
@@ -60,10 +67,11 @@ void
 check_targets(struct doctor *d, struct report *r)
 {
 	const struct view_services *services;
+	const struct balancer_ops *ops;
 	bool is_any_eligible;
 	struct error err;
 
-	if (!get_services(d, r, &services))
+	if (!get_services(d, r, &services, &ops))
 		return;
 	if (!has_targets(d, &is_any_eligible, &err)) {
 		report_unknown(r, &err);
@@ -78,5 +86,226 @@ check_targets(struct doctor *d, struct report *r)
 				report_find(r, "service", s->object.key,
 			                    "no node may be its target"),
 				"initialise the nodes, and remove the label node.kubernetes.io/exclude-from-external-load-balancers from those that should serve");
+	}
+}
+
+/* ---- annotations ---- */
+
+enum {
+	MAX_DISTANCE = 3, /* a key that differs more is another word */
+	MAX_KEY = 128,    /* bytes of a key that are compared */
+};
+
+/* How many insertions, deletions and replacements of a byte make b of a (Levenshtein's distance);
+ * one row of the usual table at a time. */
+static size_t
+edit_distance(struct str a, struct str b)
+{
+	size_t row[MAX_KEY + 1];
+
+	a = str_head(a, MAX_KEY);
+	b = str_head(b, MAX_KEY);
+	for (size_t j = 0; j <= b.len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			size_t replaced = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] > row[j - 1])
+				row[j] = row[j - 1];
+			row[j] = row[j] + 1 < replaced ? row[j] + 1 : replaced;
+		}
+	}
+	return row[b.len];
+}
+
+/* The known key that is most like it; NULL: none is. */
+static const char *
+nearest_key(struct str key, const char *const *known)
+{
+	const char *nearest = NULL;
+	size_t least = MAX_DISTANCE + 1;
+
+	for (; *known; known++) {
+		size_t distance = edit_distance(key, str_c(*known));
+
+		if (distance < least) {
+			least = distance;
+			nearest = *known;
+		}
+	}
+	return nearest;
+}
+
+static bool
+is_known(struct str key, const char *const *known)
+{
+	for (; *known; known++) {
+		if (str_eq_c(key, *known))
+			return true;
+	}
+	return false;
+}
+
+static void
+check_annotation(struct report *r, const struct balancer_ops *ops, const struct service *s,
+                 struct str key)
+{
+	struct str prefix = str_c(ops->annotation_prefix), rest = str_skip(key, prefix.len);
+	struct finding *finding;
+	const char *nearest;
+
+	if (!str_starts(key, prefix) || is_known(rest, ops->annotations))
+		return;
+	nearest = nearest_key(rest, ops->annotations);
+	finding = report_find(r, "service", s->object.key,
+	                      "no annotation of this cloud is called %" STR_FMT, STR_ARG(key));
+	if (nearest)
+		report_fix(r, finding, "write %s%s instead", ops->annotation_prefix, nearest);
+	else
+		report_fix(r, finding,
+		           "kubectl -n %" STR_FMT " annotate service %" STR_FMT " %" STR_FMT "-",
+		           STR_ARG(s->namespace), STR_ARG(s->name), STR_ARG(key));
+}
+
+void
+check_annotation_names(struct doctor *d, struct report *r)
+{
+	const struct view_services *services;
+	const struct balancer_ops *ops;
+
+	if (!get_services(d, r, &services, &ops))
+		return;
+	if (!ops->annotation_prefix) {
+		report_skip(r, "the names of this cloud's annotations are not known here");
+		return;
+	}
+	for (size_t i = 0; i < services->n; i++) {
+		const struct service *s = services->items[i];
+
+		for (uint32_t j = 0; service_wants_balancer(s) && j < s->n_annotations; j++)
+			check_annotation(r, ops, s, s->annotations[j].key);
+	}
+}
+
+void
+check_service_specs(struct doctor *d, struct report *r)
+{
+	const struct options *o = view_options(d->view);
+	const struct view_services *services;
+	const struct balancer_ops *ops;
+	struct cloud *cloud;
+	struct error err;
+
+	if (!get_services(d, r, &services, &ops) || !view_cloud(d->view, &cloud, &err))
+		return;
+	for (size_t i = 0; i < services->n; i++) {
+		const struct service *s = services->items[i];
+		struct call *call = view_call(d->view);
+		struct lb_spec spec;
+
+		if (!service_wants_balancer(s) || s->is_deleting)
+			continue;
+		spec = service_spec(s, o->cluster_name, call->arena);
+		if (!balancer_check(cloud, call, &spec, &err))
+			report_fix(r, report_find(r, "service", s->object.key, "%s", err.msg),
+			           "kubectl -n %" STR_FMT " edit service %" STR_FMT,
+			           STR_ARG(s->namespace), STR_ARG(s->name));
+	}
+}
+
+/* ---- the balancers in the cloud ---- */
+
+/* True with the list, unless the check is skipped or could not run. */
+static bool
+get_balancers(struct doctor *d, struct report *r, const struct view_services **ret_services,
+              const struct lb_listed **ret, size_t *ret_n)
+{
+	const struct balancer_ops *ops;
+	struct error err;
+
+	if (!get_services(d, r, ret_services, &ops))
+		return false;
+	if (!ops->list) {
+		report_skip(r, "this cloud's load balancers are not marked with their Services");
+		return false;
+	}
+	if (!view_balancers(d->view, ret, ret_n, &err)) {
+		report_unknown(r, &err);
+		return false;
+	}
+	return true;
+}
+
+/* A Service without an address never had a balancer, or its creation is another check's concern. */
+void
+check_balancers(struct doctor *d, struct report *r)
+{
+	const struct view_services *services;
+	const struct lb_listed *lbs;
+	size_t n;
+
+	if (!get_balancers(d, r, &services, &lbs, &n))
+		return;
+	for (size_t i = 0; i < services->n; i++) {
+		const struct service *s = services->items[i];
+		size_t j = 0;
+
+		if (!service_wants_balancer(s) || s->is_deleting || s->n_ingress == 0)
+			continue;
+		while (j < n && !str_eq(lbs[j].uid, s->object.uid))
+			j++;
+		if (j == n)
+			report_fix(
+				r,
+				report_find(
+					r, "service", s->object.key,
+					"it has an address, but the cloud has no load balancer for it"),
+				"check that the credentials are those of the cluster's project; if the load balancer was deleted: kubectl -n %" STR_FMT
+				" annotate service %" STR_FMT " " LB_ANNOTATION_GONE "=true",
+				STR_ARG(s->namespace), STR_ARG(s->name));
+	}
+}
+
+static bool
+has_service(const struct view_services *services, struct str uid)
+{
+	for (size_t i = 0; i < services->n; i++) {
+		if (str_eq(services->items[i]->object.uid, uid))
+			return true;
+	}
+	return false;
+}
+
+/* A balancer without the name of a cluster, or with the default name, may belong to any cluster of
+ * the project. */
+void
+check_orphans(struct doctor *d, struct report *r)
+{
+	const char *cluster = view_options(d->view)->cluster_name;
+	const struct view_services *services;
+	const struct lb_listed *lbs;
+	size_t n;
+
+	if (!get_balancers(d, r, &services, &lbs, &n))
+		return;
+	if (strcmp(cluster, DEFAULT_CLUSTER) == 0) {
+		report_skip(
+			r,
+			"--cluster-name has its default, which other clusters of the project may have, too");
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!str_eq_c(lbs[i].cluster, cluster) || has_service(services, lbs[i].uid))
+			continue;
+		report_fix(r,
+		           report_find(r, "load balancer", lbs[i].id,
+		                       "no Service of this cluster has its UID %" STR_FMT,
+		                       STR_ARG(lbs[i].uid)),
+		           "delete it in the cloud, if nothing else uses it; it is paid for");
 	}
 }

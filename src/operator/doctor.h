@@ -54,6 +54,10 @@ void check_pod_cidrs(struct doctor *, struct report *);
 
 void check_pending_services(struct doctor *, struct report *);
 void check_targets(struct doctor *, struct report *);
+void check_annotation_names(struct doctor *, struct report *);
+void check_service_specs(struct doctor *, struct report *);
+void check_balancers(struct doctor *, struct report *);
+void check_orphans(struct doctor *, struct report *);
 
 void check_flags(struct doctor *, struct report *);
 void check_files(struct doctor *, struct report *);

@@ -27,6 +27,7 @@ enum part {
 	PART_LOADED,
 	PART_CLOUD,
 	PART_LOOK,
+	PART_BALANCERS,
 	N_PARTS,
 };
 
@@ -54,6 +55,8 @@ struct view {
 	struct cloud_host host;
 	struct cloud *cloud;
 	struct look *look;
+	struct lb_listed *balancers;
+	size_t n_balancers;
 };
 
 /* ---- the restriction ---- */
@@ -618,5 +621,24 @@ view_look(struct view *v, const struct look **ret, struct error *err)
 	if (!view_read(v, PART_LOOK, read_look, err))
 		return false;
 	*ret = v->look;
+	return true;
+}
+
+static bool
+read_balancers(struct view *v, struct error *err)
+{
+	struct cloud *cloud;
+
+	return view_cloud(v, &cloud, err) &&
+	       cloud->balancers->list(cloud, &v->call, &v->balancers, &v->n_balancers, err);
+}
+
+bool
+view_balancers(struct view *v, const struct lb_listed **ret, size_t *ret_n, struct error *err)
+{
+	if (!view_read(v, PART_BALANCERS, read_balancers, err))
+		return false;
+	*ret = v->balancers;
+	*ret_n = v->n_balancers;
 	return true;
 }

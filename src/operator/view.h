@@ -14,7 +14,7 @@
 #ifndef CCMD_OPERATOR_VIEW_H
 #define CCMD_OPERATOR_VIEW_H
 
-#include "cloud/cloud.h"
+#include "cloud/balancer.h"
 #include "flags/options.h"
 #include "kube/client.h"
 #include "kube/connection.h"
@@ -101,6 +101,10 @@ NODISCARD bool view_cloud_listener(struct view *, const struct cloud_listener **
 NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
 /** A look for the machines of all nodes, in the order of view_nodes(). */
 NODISCARD bool view_look(struct view *, const struct look **ret, struct error *err);
+
+/** The load balancers that are marked with Services; only if cloud->balancers has list(). */
+NODISCARD bool view_balancers(struct view *, const struct lb_listed **ret, size_t *ret_n,
+                              struct error *err);
 
 /** Is this the name under which a cloud controller manager writes, ours or another one? */
 bool view_is_controller(struct str manager);

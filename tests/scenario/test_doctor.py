@@ -14,7 +14,7 @@ from lib.faultproxy import answer
 from lib.nodes import is_initialized
 from lib.operator import doctor, flags_of
 from lib.replicas import LEASE
-from lib.services import SERVICES, service
+from lib.services import Services
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
 
@@ -292,20 +292,88 @@ def test_pod_cidrs_that_overlap(api, node, routed, examine):
 # --- Services ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pending_service(api, cluster, cloud, kubelet):
+HERE = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}
+PREFIX = "load-balancer.hetzner.cloud/"
+
+
+@pytest.fixture
+def services(api):
+    one = Services(api)
+    one.clear()
+    yield one
+    one.clear()
+
+
+@pytest.fixture
+def hcloud(cluster, cloud, kubelet):
+    """hcloud("--flag"): what the doctor says about a cluster of one node at Hetzner, apart from --allow-untagged-cloud."""
     server = cloud.add_server("n1", ip="198.18.0.7")
     kubelet("n1", initialized=True, provider_id=f"hcloud://{server.id}")
-    api.post(SERVICES, service("web"))
-    try:
-        report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
-        assert report.found("CCMD060").keys() == {"service default/web"}
-        assert "describe service web" in report.checks["CCMD060"]["findings"][0]["fix"]
-        assert "CCMD061" not in report.codes()
-        api.patch(f"{NODES}/n1", {"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""}}})
-        report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
-        assert report.found("CCMD061").keys() == {"service default/web"}
-    finally:
-        api.delete(f"{SERVICES}/web")
+
+    def examine(*flags):
+        report = doctor(*hetzner_flags(cluster, *flags), env=hetzner_environment(cloud, **HERE))
+        for code in ("CCMD045", "CCMD046", "CCMD080"):  # nobody has initialised the node
+            report.checks[code].update(result="ok", findings=[])
+        return report
+
+    return examine
+
+
+def found_one(report, code, name, text):
+    assert report.codes() == {code} and set(report.found(code)) == {name}
+    assert text in report.found(code)[name] + report.checks[code]["findings"][0]["fix"]
+
+
+def test_a_pending_service(services, hcloud):
+    services.create("web")
+    found_one(hcloud(), "CCMD060", "service default/web", "describe service web")
+
+
+def test_no_node_may_be_a_target(api, services, hcloud):
+    services.create("web")
+    api.patch(f"{NODES}/n1", {"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""}}})
+    report = hcloud()
+    assert report.codes() == {"CCMD060", "CCMD061"} and set(report.found("CCMD061")) == {"service default/web"}
+
+
+def test_an_annotation_with_a_mistake_in_its_name(services, hcloud):
+    services.create("web", annotations={f"{PREFIX}locaton": "fsn1", f"{PREFIX}type": "lb11", "example.com/x": "y"})
+    report = hcloud()
+    assert set(report.found("CCMD062")) == {"service default/web"}
+    assert report.checks["CCMD062"]["findings"][0]["fix"] == f"write {PREFIX}location instead"
+    services.patch("web", {"metadata": {"annotations": {f"{PREFIX}locaton": None, f"{PREFIX}nothing-like-it": "x"}}})
+    assert f"{PREFIX}nothing-like-it-" in hcloud().checks["CCMD062"]["findings"][0]["fix"]
+
+
+def test_an_annotation_with_an_invalid_value(services, hcloud):
+    services.create("web", annotations={f"{PREFIX}use-private-ip": "maybe"})
+    report = hcloud()
+    assert report.codes() == {"CCMD060", "CCMD063"}
+    assert "use-private-ip" in report.found("CCMD063")["service default/web"]
+
+
+def test_balancers_and_services(api, cluster, cloud, services, hetzner, hcloud):
+    ccmd = hetzner("--cluster-name=mine", env=HERE)
+    for name in ("web", "kept"):
+        services.create(name)
+        services.wait_ips(name)
+    assert hcloud("--cluster-name=mine").codes() == set()
+    ccmd.stop()
+
+    gone = services.get("kept")["metadata"]
+    services.patch("kept", {"metadata": {"finalizers": None}})
+    services.delete("kept")
+    found_one(hcloud("--cluster-name=mine"), "CCMD065", f"load balancer {default_name(gone)}", gone["uid"])
+    assert hcloud().checks["CCMD065"]["result"] == "skipped", "another cluster may have the default name, too"
+    assert hcloud("--cluster-name=other").codes() == set()
+
+    with cloud.lock:
+        cloud.project.load_balancers.clear()
+    found_one(hcloud("--cluster-name=mine"), "CCMD064", "service default/web", "load-balancer-is-gone=true")
+
+
+def default_name(metadata):
+    return ("a" + metadata["uid"].replace("-", ""))[:32]
 
 
 # --- configuration -----------------------------------------------------------------------------------------------------------
