@@ -65,13 +65,15 @@ bb_domain_check(struct call *call, struct str hosts_file, const struct bb_cloud_
 	CLEANUP(buf_fini) struct buf what = BUF_INIT(ERR_MSG_SIZE);
 	struct ip ips[RESOLVE_MAX];
 	size_t n = bb_hosts_resolve(hosts_file, domain, ips);
+	int64_t left_ns = call_deadline_real(call, LOOKUP_MS * NS_PER_MS) - clock_mono(&clock_real);
+	int64_t left_ms = left_ns > 0 ? left_ns / NS_PER_MS : 0;
 	struct error why;
 
 	buf_add_c(&what, "Failed to resolve ");
 	quote_add(&what, domain);
 	buf_addf(&what, " to load balancer address (%" STR_FMT ",%" STR_FMT ")",
 	         STR_ARG(cloud_ip->public_ipv4), STR_ARG(cloud_ip->public_ipv6));
-	if (n == 0 && !resolve_host(domain, LOOKUP_MS, call->cancel, ips, &n, &why)) {
+	if (n == 0 && !resolve_host(domain, left_ms, call->cancel, ips, &n, &why)) {
 		*err = why;
 		return why.code == ERR_CANCELLED
 		               ? false

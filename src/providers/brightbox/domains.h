@@ -4,7 +4,8 @@
  * authorities limit the number of failed orders. So the names are looked up first, for every
  * Service, as the official controller does.
  *
- * Threads: any. A lookup blocks its caller for a few seconds at most.
+ * Threads: any. A lookup blocks its caller for 10 s at most, and all together until the deadline of
+ * the call: whoever may create Services may name any number of domains of a slow name server.
  */
 #ifndef CCMD_BRIGHTBOX_DOMAINS_H
 #define CCMD_BRIGHTBOX_DOMAINS_H
