@@ -1,11 +1,13 @@
 """What MkDocs lacks for the site of this repository (mkdocs.yml).
 
 Documents link to files outside of docs/ (manifests, examples, CONTRIBUTING.md). The site has a page for each of them:
-a document becomes a page of its own, another file is shown in a page below files/.
+a document becomes a page of its own, another file is shown in a page below files/. A block of the language `dot` is
+drawn by Graphviz.
 """
 import functools
 import os
 import re
+import subprocess
 from pathlib import Path
 
 from mkdocs.structure.files import File
@@ -14,6 +16,18 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 LANGUAGES = {".yaml": "yaml", ".service": "ini", ".8": "text"}
+
+
+def on_config(config):
+    fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
+    fences.append({"name": "dot", "class": "dot", "format": draw})
+
+
+def draw(source, *_, **__):
+    """The picture that the source describes, in the page itself, so that it has the colours of the page."""
+    command = ["dot", "-Tsvg", "-Gbgcolor=none", "-Nfontname=sans-serif", "-Gfontname=sans-serif", "-Efontname=sans-serif"]
+    svg = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    return f'<div class="dot">{svg[svg.index("<svg"):]}</div>'
 
 
 def on_files(files, config):
