@@ -58,13 +58,13 @@ struct question {
 	TAILQ_ENTRY(question) next;
 	enum subject subject;
 	struct digest key;
-	struct digest source;    /* of the first request that asks it */
-	bool is_unauthenticated; /* the source is a client address: its caller is not authenticated
-	                            (yet) */
-	uint64_t turn;           /* mu */
-	struct secret token;     /* of a token */
-	struct buf body;         /* of rights */
-	bool is_kept;            /* its answer may go to the cache */
+	struct digest source; /* of the first request that asks it */
+	/* the source is a client address: its caller is not authenticated (yet) */
+	bool is_unauthenticated;
+	uint64_t turn;       /* mu */
+	struct secret token; /* of a token */
+	struct buf body;     /* of rights */
+	bool is_kept;        /* its answer may go to the cache */
 	int n_tries;
 	int64_t due_ns, deadline_ns; /* mono */
 	struct waiter_list waiters;
