@@ -327,7 +327,9 @@ run_program(struct exec_plugin *p, struct child_result *r, struct error *err)
 
 	info_add(p, &info);
 	if (!buf_ok(&info)) {
-		err_set(err, ERR_INVALID, "what it is to be told of the cluster is too long");
+		err_set(err, ERR_INVALID,
+		        "KUBERNETES_EXEC_INFO, which describes the cluster, is longer than %d bytes",
+		        MAX_INFO);
 		return run_failed(p, err);
 	}
 	env = environment_with(p->config->exec, info.ptr);
@@ -409,9 +411,9 @@ plugin_thread(void *plugin)
 static void
 start_run(struct exec_plugin *p)
 {
+	/* the last run has ended, so joining its thread does not wait for a program */
 	if (p->has_thread)
-		thread_join(p->thread); /* its run has ended, so joining does not wait for a
-		                           program */
+		thread_join(p->thread);
 	p->has_thread = true;
 	single_flight_begin(&p->flight);
 	p->next_run_boot_ns = clock_boot(p->clock) + RUN_DISTANCE_NS;
