@@ -78,11 +78,11 @@ struct program {
 	struct fence fence;
 	struct kube_connection *connection;
 	struct review_connections reviews;
-	struct kube_client *kube; /* the client of the connection; the next line: the same one under
-	                             other user agents */
+	/* the client of the connection; the next line: the same one under other user agents */
+	struct kube_client *kube;
 	struct kube_client root, informers, of_controllers[N_CONTROLLERS];
-	const char *account; /* with --use-service-account-credentials: the last account for which a
-	                        client was opened */
+	/* with --use-service-account-credentials: the last account for which a client was opened */
+	const char *account;
 	struct kube_client *account_client; /* and that client */
 	struct recorder *recorder;
 	struct node_kind node_kind; /* of the nodes, with what the cloud and the controllers need */
@@ -590,8 +590,9 @@ run_program(struct program *p)
 	struct error err;
 	bool is_started, is_stopped;
 
-	signals_block(); /* until the stopper reads them: it is a thread, and threads are started
-	                    after the sandbox */
+	/* until the stopper reads them: it is a thread, and threads are started after the sandbox
+	 */
+	signals_block();
 	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
 	         LOG_CSTR("cloud", p->options.cloud_provider));
 	is_started = start_program(p, &err);

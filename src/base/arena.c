@@ -112,8 +112,8 @@ arena_alloc(struct arena *a, size_t size)
 {
 	if (size == 0)
 		size = 1;
-	a->used = aligned(
-		a->used); /* This stays within the block, because the block size is aligned too. */
+	/* This stays within the block, because the block size is aligned too. */
+	a->used = aligned(a->used);
 	return memset(take(a, size), 0, size);
 }
 

@@ -16,9 +16,9 @@
 
 struct call {
 	struct clock *clock;
-	struct cancel *cancel;    /* NULL: the work cannot be cancelled */
-	int64_t deadline_mono_ns; /* CLOCK_FOREVER: only the timeouts of the single operations apply
-	                           */
+	struct cancel *cancel; /* NULL: the work cannot be cancelled */
+	/* CLOCK_FOREVER: only the timeouts of the single operations apply */
+	int64_t deadline_mono_ns;
 	struct arena *arena;
 };
 

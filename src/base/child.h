@@ -23,11 +23,12 @@ struct child_spec {
 	const char *const *env; /* "NAME=value" on top of our environment, later wins; NULL: none */
 	struct str input;       /* written to its standard input, followed by end of file */
 	int64_t timeout_ms;     /* 0: 60 s; an earlier deadline of the call takes precedence */
-	int64_t grace_ms;       /* after the timeout: time between SIGTERM and SIGKILL; 0: SIGKILL
-	                           immediately, as is always the case on cancellation */
-	size_t max_output;      /* of standard output; 0: LIMIT_CHILD_OUTPUT */
-	bool take_stderr; /* standard error is kept (the last LIMIT_CHILD_STDERR bytes) instead of
-	                     passed through */
+	/* after the timeout: time between SIGTERM and SIGKILL; 0: SIGKILL immediately, as is always
+	 * the case on cancellation */
+	int64_t grace_ms;
+	size_t max_output; /* of standard output; 0: LIMIT_CHILD_OUTPUT */
+	/* standard error is kept (the last LIMIT_CHILD_STDERR bytes) instead of passed through */
+	bool take_stderr;
 };
 
 struct child_result {

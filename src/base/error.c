@@ -93,8 +93,8 @@ err_errno(struct error *err, int errnum, const char *fmt, ...)
 {
 	char memory[TEXT_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
-	const char *reason = strerrordesc_np(errnum); /* unlike strerror(), it neither depends on
-	                                                 the locale nor uses shared memory */
+	/* unlike strerror(), it neither depends on the locale nor uses shared memory */
+	const char *reason = strerrordesc_np(errnum);
 	va_list args;
 
 	va_start(args, fmt);

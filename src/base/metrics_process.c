@@ -25,8 +25,8 @@ METRIC_FAMILY(start_seconds, METRIC_GAUGE, "process_start_time_seconds",
               "When the process was started; Unix time.");
 
 enum {
-	STAT_AFTER_NAME = 19, /* starttime, counted from the field behind the name in proc(5)'s
-	                         stat: 22 - 3 */
+	/* starttime, counted from the field behind the name in proc(5)'s stat: 22 - 3 */
+	STAT_AFTER_NAME = 19,
 };
 
 static int statm_fd = -1;

@@ -44,8 +44,9 @@ rand_between(int64_t lo, int64_t hi)
 
 	if (hi <= lo)
 		return lo;
-	bias = (0 - range) % range; /* 2^64 modulo range: so many values are rejected, because they
-	                               would make some results more frequent than others */
+	/* 2^64 modulo range: so many values are rejected, because they would make some results more
+	 * frequent than others */
+	bias = (0 - range) % range;
 	do {
 		value = rand_u64();
 	} while (value < bias);

@@ -35,8 +35,8 @@ secret_is_set(const struct secret *s)
 bool
 secret_eq(const struct secret *a, const struct secret *b)
 {
-	volatile unsigned char difference =
-		0; /* volatile prevents the compiler from leaving the loop early */
+	/* volatile prevents the compiler from leaving the loop early */
+	volatile unsigned char difference = 0;
 
 	if (secret_is_set(a) != secret_is_set(b) || a->hidden_len != b->hidden_len)
 		return false;

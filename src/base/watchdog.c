@@ -20,9 +20,9 @@ enum {
 struct watchdog {
 	char name[NAME_SIZE];
 	_Atomic int64_t deadline_ns; /* mono */
-	int64_t overdue_ns; /* mu; the promise that was overdue at the last check, or CLOCK_FOREVER
-	                     */
-	bool is_stuck;      /* mu */
+	/* mu; the promise that was overdue at the last check, or CLOCK_FOREVER */
+	int64_t overdue_ns;
+	bool is_stuck;         /* mu */
 	struct watchdog *next; /* mu */
 };
 

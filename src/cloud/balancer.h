@@ -36,8 +36,9 @@ struct lb_port {
 
 enum lb_traffic {
 	LB_TRAFFIC_CLUSTER,
-	LB_TRAFFIC_LOCAL, /* only nodes with an endpoint take traffic; a health check of
-	                     health_check_node_port finds them */
+	/* only nodes with an endpoint take traffic; a health check of health_check_node_port finds
+	 * them */
+	LB_TRAFFIC_LOCAL,
 };
 
 enum lb_family_policy {
@@ -68,14 +69,14 @@ struct lb_status {
 struct lb_spec {
 	struct str cluster; /* --cluster-name */
 	struct str namespace, service, uid;
-	struct str name; /* "a" + the UID without dashes, cut to 32 bytes: the default name of a
-	                    balancer */
+	/* "a" + the UID without dashes, cut to 32 bytes: the default name of a balancer */
+	struct str name;
 	const struct label *annotations;
 	size_t n_annotations;
 	const struct lb_port *ports;
 	size_t n_ports;
-	const struct str *source_ranges; /* spec.loadBalancerSourceRanges, else the annotation's,
-	                                    trimmed; none: all */
+	/* spec.loadBalancerSourceRanges, else the annotation's, trimmed; none: all */
+	const struct str *source_ranges;
 	size_t n_source_ranges;
 	const enum ip_family *families; /* spec.ipFamilies, in order; at least one */
 	size_t n_families;
@@ -87,8 +88,8 @@ struct lb_spec {
 	int32_t affinity_timeout_s;
 	struct lb_status status; /* the Service's present status.loadBalancer */
 	bool is_leaving;         /* the Service is being deleted or wants no balancer any more */
-	const struct node_ref *nodes; /* those that selects() accepted, sorted by name; empty when
-	                                 the balancer is removed */
+	/* those that selects() accepted, sorted by name; empty when the balancer is removed */
+	const struct node_ref *nodes;
 	size_t n_nodes;
 };
 
@@ -174,16 +175,17 @@ enum lb_support {
 enum lb_outcome {
 	LB_DONE,
 	LB_ELSEWHERE, /* another controller handles this Service: no status is written */
-	LB_PARTIAL, /* the balancer works, and its status is written; *err says what is missing, and
-	               that is retried as after a failure */
+	/* the balancer works, and its status is written; *err says what is missing, and that is
+	 * retried as after a failure */
+	LB_PARTIAL,
 };
 
 /** A balancer that find() or create() returned, in the call's arena. A provider that needs more
  * for change() and destroy() embeds it (CONTAINER_OF). */
 struct balancer {
-	struct str id;           /* for messages */
-	struct lb_status status; /* its addresses; empty: none is assigned yet, so the controller
-	                            asks again soon */
+	struct str id; /* for messages */
+	/* its addresses; empty: none is assigned yet, so the controller asks again soon */
+	struct lb_status status;
 };
 
 /** A balancer that is marked as that of a Service, which may not exist any more. */

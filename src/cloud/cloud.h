@@ -46,10 +46,10 @@ struct node_ref {
 enum presence {
 	PRESENCE_UNKNOWN, /* the provider could not find out; the error says why */
 	PRESENCE_PRESENT,
-	PRESENCE_ABSENT,  /* the cloud says so, in answer to a request that was sent after the look
-	                     was asked for */
-	PRESENCE_FOREIGN, /* the provider ID belongs to another provider, or to a realm without
-	                     credentials */
+	/* the cloud says so, in answer to a request that was sent after the look was asked for */
+	PRESENCE_ABSENT,
+	/* the provider ID belongs to another provider, or to a realm without credentials */
+	PRESENCE_FOREIGN,
 };
 
 enum power {
@@ -86,10 +86,10 @@ enum {
 struct look {
 	struct ref refs;
 	struct arena arena;
-	void (*release)(void *owner); /* called when the last reference is dropped; NULL: there is
-	                                 nothing to free */
-	void *owner; /* the argument of release(): what the views point into, if that is not the
-	                arena */
+	/* called when the last reference is dropped; NULL: there is nothing to free */
+	void (*release)(void *owner);
+	/* the argument of release(): what the views point into, if that is not the arena */
+	void *owner;
 	struct instance *instances;
 	size_t n;
 	/* The number of things found that exist only in the cluster's project (Hetzner: its network
@@ -146,8 +146,9 @@ struct cloud_config {
 	struct clock *clock;
 	const char *path;         /* --cloud-config; NULL: none */
 	const char *cluster_name; /* --cluster-name */
-	unsigned reserve_percent; /* --cloud-rate-limit-reserve: the share of the cloud's rate limit
-	                             that is left to other tools */
+	/* --cloud-rate-limit-reserve: the share of the cloud's rate limit that is left to other
+	 * tools */
+	unsigned reserve_percent;
 	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
 	size_t n_cluster_cidrs;
 	/* Why --cluster-cidr cannot be used: start() fails with this text if it would offer routes.
@@ -169,8 +170,8 @@ struct cloud_needs {
 	/* files that it creates and replaces */
 	struct str writes[CLOUD_PATHS_MAX];
 	size_t n_writes;
-	bool runs_programs; /* such as hooks. There is no sandbox then, because its rules would
-	                       apply to them, too. */
+	/* such as hooks. There is no sandbox then, because its rules would apply to them, too. */
+	bool runs_programs;
 };
 
 /** A listener without TLS for /metrics, where the cloud's official controller has one. If it cannot

@@ -30,8 +30,8 @@ struct endpoint {
 	unsigned n_refused;      /* mu; since the last probe began */
 	int64_t down_ns;         /* mu; boot: when this outage began */
 	int64_t past_outages_ns; /* mu; their length, without this one */
-	struct error error;      /* mu; the error of this outage that callers get, except for
-	                            retry_after_ms */
+	/* mu; the error of this outage that callers get, except for retry_after_ms */
+	struct error error;
 };
 
 /* ---- state: all functions here are called with mu held ---- */

@@ -52,8 +52,8 @@ struct endpoint_pass {
 };
 
 enum endpoint_outcome {
-	ENDPOINT_UNKNOWN, /* says nothing about the API: cancelled, never sent, or ended by the
-	                     caller's deadline */
+	/* says nothing about the API: cancelled, never sent, or ended by the caller's deadline */
+	ENDPOINT_UNKNOWN,
 	ENDPOINT_ANSWERED,
 	ENDPOINT_FAILED,
 };

@@ -17,12 +17,12 @@ enum host_event {
 
 /** What is to be reconciled again. */
 enum host_requeue {
-	HOST_REQUEUE_NODES,     /* all nodes */
-	HOST_REQUEUE_SERVICES,  /* all Services */
-	HOST_REQUEUE_SERVICE,   /* the one with the key "namespace/name" */
-	HOST_REQUEUE_ROUTES,    /* all routes */
-	HOST_REQUEUE_RECOVERED, /* all objects that wait for an API, which is available again
-	                           (cloud/endpoint.h) */
+	HOST_REQUEUE_NODES,    /* all nodes */
+	HOST_REQUEUE_SERVICES, /* all Services */
+	HOST_REQUEUE_SERVICE,  /* the one with the key "namespace/name" */
+	HOST_REQUEUE_ROUTES,   /* all routes */
+	/* all objects that wait for an API, which is available again (cloud/endpoint.h) */
+	HOST_REQUEUE_RECOVERED,
 };
 
 struct http_client;

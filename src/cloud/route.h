@@ -9,14 +9,14 @@
 #include "cloud/cloud.h"
 
 struct route {
-	struct str name;             /* the provider's name for it; never compared */
-	struct str target_node;      /* empty: the target is not a node of this cluster */
-	struct str destination_cidr; /* exactly the text that create() was given, because texts are
-	                                compared */
-	bool is_blackhole;           /* its target is gone */
-	bool is_unfinished; /* create() began but did not finish, so it is unknown whether the route
-	                       works */
-	bool is_fixed;      /* not ours to remove */
+	struct str name;        /* the provider's name for it; never compared */
+	struct str target_node; /* empty: the target is not a node of this cluster */
+	/* exactly the text that create() was given, because texts are compared */
+	struct str destination_cidr;
+	bool is_blackhole; /* its target is gone */
+	/* create() began but did not finish, so it is unknown whether the route works */
+	bool is_unfinished;
+	bool is_fixed;                          /* not ours to remove */
 	const struct address *target_addresses; /* if route_ops.compares_addresses */
 	size_t n_target_addresses;
 };
@@ -30,8 +30,9 @@ struct route_ops {
 	/** Which families of pod CIDRs can be routed. Pod CIDRs of other families are ignored in
 	 * the plan and in the nodes' NetworkUnavailable condition, and one event reports that. */
 	unsigned (*families)(struct cloud *); /* bits: 1 IPv4, 2 IPv6 */
-	bool compares_addresses; /* list() fills target_addresses, and a route is created again if
-	                            its node's addresses have changed */
+	/* list() fills target_addresses, and a route is created again if its node's addresses have
+	 * changed */
+	bool compares_addresses;
 	/** How old an answer of list() may be while nothing changes, so that an idle loop costs
 	 * nothing; 0: the flag's period. */
 	int64_t idle_period_ns;

@@ -19,8 +19,9 @@ struct host_config {
 	struct fence *fence;
 	struct store *nodes;
 	struct recorder *recorder;
-	const char *component; /* the component of its events; NULL: "cloud-controller-manager".
-	                          Must live as long as the process */
+	/* the component of its events; NULL: "cloud-controller-manager". Must live as long as the
+	 * process */
+	const char *component;
 };
 
 struct host *host_new(const struct host_config *config);

@@ -27,8 +27,8 @@ struct batch {
 	unsigned n_refs; /* mu of the lookup's flight */
 	uint64_t run;    /* its number among the flight's runs */
 	int64_t not_before_boot_ns;
-	struct node **nodes; /* references, until the look is done; the position is the index in the
-	                        look */
+	/* references, until the look is done; the position is the index in the look */
+	struct node **nodes;
 	size_t n, cap;
 	struct arena arena;       /* done: the keys of by_uid, and provider_ids */
 	struct str *provider_ids; /* done: by position */

@@ -24,8 +24,9 @@ struct lookup_config {
 	struct store *nodes;
 	struct event_dedup *event_dedup;
 	struct clock *clock;
-	bool adds_new_nodes; /* each look also asks about uninitialised nodes. Set if the node
-	                        controller runs, which will ask about them next */
+	/* each look also asks about uninitialised nodes. Set if the node controller runs, which
+	 * will ask about them next */
+	bool adds_new_nodes;
 };
 
 struct lookup *lookup_new(const struct lookup_config *config);

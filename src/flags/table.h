@@ -42,8 +42,8 @@ struct flag {
 	const char *name;
 	enum flag_kind kind;
 	size_t offset; /* of the field in struct options; FLAG_NOWHERE: the value is only checked */
-	const char *fallback; /* the default, as it would be typed; NULL: none. "auto": the field
-	                         stays 0 */
+	/* the default, as it would be typed; NULL: none. "auto": the field stays 0 */
+	const char *fallback;
 	const char *help;
 	enum flag_effect effect;
 	const char *why;            /* FLAG_NO_EFFECT, FLAG_DEPRECATED: the reason */

@@ -50,9 +50,9 @@ struct tls_config {
 	bool trusts_nothing; /* no trust anchors: a CA was configured, but is empty */
 	struct str cert_pem; /* our certificate, then its chain */
 	const struct secret *key_pem;
-	struct str server_name; /* expected in the certificate, and sent as SNI; empty: the URL's
-	                           host */
-	bool is_insecure;       /* the server's certificate is not verified */
+	/* expected in the certificate, and sent as SNI; empty: the URL's host */
+	struct str server_name;
+	bool is_insecure; /* the server's certificate is not verified */
 };
 
 struct http_config {
@@ -111,8 +111,8 @@ struct http_request {
 	 * memory. */
 	size_t max_body;
 	bool can_replay; /* may be sent twice after a connection was lost, like a GET */
-	bool is_endless; /* a stream that does not end by itself (a watch): needs its own connection
-	                  */
+	/* a stream that does not end by itself (a watch): needs its own connection */
+	bool is_endless;
 };
 
 #define HTTP_CORRELATION_MAX 65

@@ -18,8 +18,8 @@
 
 enum {
 	DEFAULT_TIMEOUT_MS = 30000,
-	HEADER_ROOM =
-		4 << 10, /* enough for most requests: a service account's token has about 1 kB */
+	/* enough for most requests: a service account's token has about 1 kB */
+	HEADER_ROOM = 4 << 10,
 };
 
 /* ---- building a job ---- */

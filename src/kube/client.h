@@ -30,8 +30,8 @@ enum kube_patch_type {
 
 /** What the answer to a write should hold. */
 enum kube_answer {
-	KUBE_ANSWER_META, /* only the metadata (PartialObjectMetadata): of a node 1 kB instead of 12
-	                   */
+	/* only the metadata (PartialObjectMetadata): of a node 1 kB instead of 12 */
+	KUBE_ANSWER_META,
 	KUBE_ANSWER_FULL,
 };
 

@@ -435,7 +435,7 @@ kube_config_free(struct kube_config *config)
 	secret_fini(&config->key_pem);
 	secret_fini(&config->token);
 	secret_fini(&config->password);
-	arena_wipe(&config->arena); /* wiped, because a proxy's URL may hold a password, and a
-	                               plugin's variables any secret */
+	/* wiped, because a proxy's URL may hold a password, and a plugin's variables any secret */
+	arena_wipe(&config->arena);
 	free(config);
 }

@@ -24,8 +24,8 @@ struct config_entry {
 	const char *list; /* "clusters" */
 	struct str name;
 	const struct yaml_node *map;
-	const char *inside; /* the path to map in the entry, for messages: "exec."; NULL: map is the
-	                       entry */
+	/* the path to map in the entry, for messages: "exec."; NULL: map is the entry */
+	const char *inside;
 };
 
 void loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...)

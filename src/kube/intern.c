@@ -15,8 +15,9 @@
 #include "base/thread.h"
 
 enum {
-	CHUNK_SIZE = 4096, /* texts are packed into chunks, because an allocation for each text
-	                      would take twice the memory */
+	/* texts are packed into chunks, because an allocation for each text would take twice the
+	 * memory */
+	CHUNK_SIZE = 4096,
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;

@@ -48,8 +48,8 @@ struct draft {
 	size_t n_own_labels;
 	struct node_taint *own_taints; /* the taints for which node.taints has NULL, likewise */
 	size_t n_own_taints;
-	struct str **own; /* all texts, in any part of the draft, that the node owns; the name is
-	                     the first */
+	/* all texts, in any part of the draft, that the node owns; the name is the first */
+	struct str **own;
 	size_t n_own;
 	size_t own_bytes; /* the size of these texts, with the name counted once */
 };

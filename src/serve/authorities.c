@@ -34,8 +34,8 @@ struct authorities {
 
 	pthread_mutex_t mu;
 	struct client_trust *current; /* mu */
-	int64_t recheck_ns; /* mu; mono; when everything is read again; CLOCK_FOREVER: no recheck
-	                       was requested */
+	/* mu; mono; when everything is read again; CLOCK_FOREVER: no recheck was requested */
+	int64_t recheck_ns;
 	int64_t recheck_from_ns; /* mu; mono; the earliest time of the next recheck */
 };
 

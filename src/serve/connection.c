@@ -24,8 +24,8 @@
 enum {
 	READ_BYTES = 4096,
 	MAX_DISCARDS = 16, /* how often bytes are read and discarded in one turn of the loop */
-	MANY_CONNECTIONS =
-		16, /* after this many at the same time, freed memory is returned to the kernel */
+	/* after this many at the same time, freed memory is returned to the kernel */
+	MANY_CONNECTIONS = 16,
 };
 
 enum io {

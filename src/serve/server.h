@@ -47,8 +47,8 @@ struct server_tls {
 	const struct server_certificate *sni; /* in the order given */
 	size_t n_sni;
 	const char *const *self_signed_names; /* host names and addresses; NULL at the end */
-	struct str cert_folder;  /* --cert-dir: the self-signed pair is kept there, named after
-	                            pair_name */
+	/* --cert-dir: the self-signed pair is kept there, named after pair_name */
+	struct str cert_folder;
 	const char *pair_name;   /* "cloud-controller-manager" */
 	struct str ciphers;      /* of TLS 1.2, OpenSSL's names; empty: our list */
 	struct str ciphersuites; /* of TLS 1.3; empty: all */
@@ -112,10 +112,11 @@ struct server *server_request_server(const struct server_request *);
 
 struct server_response {
 	int status;
-	const char *content_type;   /* NULL: text/plain; charset=utf-8 */
-	const char *const *headers; /* name, value, name, value…, NULL; in addition to
-	                               Cache-Control and nosniff, which every answer has */
-	struct str body;            /* copied */
+	const char *content_type; /* NULL: text/plain; charset=utf-8 */
+	/* name, value, name, value…, NULL; in addition to Cache-Control and nosniff, which every
+	 * answer has */
+	const char *const *headers;
+	struct str body; /* copied */
 };
 
 /** Answers and releases the request. From any thread, exactly once; also if the client or the

@@ -117,8 +117,8 @@ lifecycle_recovered(struct round *r, const struct node *node)
 		return;
 	}
 	if (paces_look(r->c->env->paces, node->object.uid, "shutdown taint") > 0) {
-		r->must_retry = true; /* another writer keeps adding the taint again; a round costs
-		                         no request */
+		/* another writer keeps adding the taint again; a round costs no request */
+		r->must_retry = true;
 		return;
 	}
 	if (write_shutdown_taint(r->c->env, r->call, node, false, &err)) {

@@ -14,18 +14,18 @@
 #include "cloud/cloud.h"
 
 struct guard_config {
-	bool is_enabled; /* false: as in the Go controllers, one look without the machine is enough
-	                  */
+	/* false: as in the Go controllers, one look without the machine is enough */
+	bool is_enabled;
 	bool require_witness;
-	int64_t confirm_ns;   /* the least time between the starts of two looks that agree; 12 s */
-	int64_t min_age_ns;   /* the least age of a node; 60 s */
-	int64_t nameless_ns;  /* how long a node without a provider ID must be absent; 15 min */
-	unsigned breaker_min; /* up to this number of deletions within the window is never too many;
-	                         3 */
+	int64_t confirm_ns;  /* the least time between the starts of two looks that agree; 12 s */
+	int64_t min_age_ns;  /* the least age of a node; 60 s */
+	int64_t nameless_ns; /* how long a node without a provider ID must be absent; 15 min */
+	/* up to this number of deletions within the window is never too many; 3 */
+	unsigned breaker_min;
 	unsigned breaker_percent;  /* neither is up to this share of all nodes; 20 */
 	int64_t breaker_window_ns; /* 10 min */
-	int64_t breaker_agree_ns;  /* too many deletions wait until looks have agreed for this long;
-	                              5 min */
+	/* too many deletions wait until looks have agreed for this long; 5 min */
+	int64_t breaker_agree_ns;
 };
 
 enum {
@@ -38,10 +38,10 @@ extern const struct guard_config guard_defaults;
 /** What one look found out about a node that is not Ready. */
 struct guard_observation {
 	enum presence presence;
-	bool has_witness;   /* the same look found the machine of another node of the cluster, or an
-	                       anchor */
-	uint64_t heartbeat; /* of the kubelet: a hash of its last heartbeat and of the renewTime of
-	                       its Lease */
+	/* the same look found the machine of another node of the cluster, or an anchor */
+	bool has_witness;
+	/* of the kubelet: a hash of its last heartbeat and of the renewTime of its Lease */
+	uint64_t heartbeat;
 	int64_t started_boot_ns; /* when the look began */
 };
 
@@ -66,16 +66,16 @@ struct guard_facts {
 	bool has_new_heartbeat; /* the heartbeat changed after the last look */
 	bool is_foreign;        /* the last look answered FOREIGN */
 	bool has_provider_id;
-	bool is_announced; /* its removal was announced: by a deletionTimestamp, or by the taint of
-	                      an autoscaler */
-	int64_t age_ns;    /* by the wall clock; negative if our clock is behind the API server's */
+	/* its removal was announced: by a deletionTimestamp, or by the taint of an autoscaler */
+	bool is_announced;
+	int64_t age_ns; /* by the wall clock; negative if our clock is behind the API server's */
 	struct guard_track track;
 	unsigned n_nodes; /* in the cluster */
 	/* Nodes without an announcement that were deleted within the window (by us, or possibly by
 	 * the previous leader) or are proven absent now, including this node. */
 	unsigned n_going;
-	int64_t group_first_boot_ns; /* the latest first_boot_ns of the nodes that are proven absent
-	                                now */
+	/* the latest first_boot_ns of the nodes that are proven absent now */
+	int64_t group_first_boot_ns;
 };
 
 enum guard_outcome {

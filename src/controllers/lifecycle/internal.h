@@ -73,8 +73,8 @@ struct lifecycle_controller {
 	enum lifecycle_due due;  /* mu; for the next round */
 	struct map candidates;   /* by UID; this and all below belong to the thread */
 	uint64_t n_rounds;
-	int64_t *deletions_boot_ns; /* when unannounced nodes were deleted, within the breaker's
-	                               window */
+	/* when unannounced nodes were deleted, within the breaker's window */
+	int64_t *deletions_boot_ns;
 	size_t n_deletions, deletions_cap;
 	int64_t began_boot_ns;
 	size_t first_witness; /* where in the list of all nodes the search for witnesses begins */

@@ -20,8 +20,8 @@ struct lifecycle_controller;
 
 struct lifecycle_config {
 	struct guard_config guard;
-	int64_t period_ns; /* --node-monitor-period: from one look to the next; 0: the steps above
-	                    */
+	/* --node-monitor-period: from one look to the next; 0: the steps above */
+	int64_t period_ns;
 	/* The previous leader may have crashed right after it deleted nodes, so the breaker begins
 	 * as if breaker_min nodes had just been deleted. */
 	bool may_follow_crash;

@@ -21,10 +21,10 @@
 #include "http/url.h"
 
 enum {
-	WITNESSES_READY =
-		3, /* Ready nodes that are asked for, per realm; one found machine is enough */
-	WITNESSES_MAX =
-		10, /* together with nodes that are not Ready, where fewer nodes are Ready */
+	/* Ready nodes that are asked for, per realm; one found machine is enough */
+	WITNESSES_READY = 3,
+	/* together with nodes that are not Ready, where fewer nodes are Ready */
+	WITNESSES_MAX = 10,
 };
 
 /* ---- the heartbeat of the kubelet ---- */

@@ -45,8 +45,8 @@ enum {
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
 /* A cloud may need this long after the creation of a node to list its machine. */
 static const int64_t machine_delay_ns = 30 * NS_PER_SEC;
-static const int64_t echo_ns =
-	5 * NS_PER_SEC; /* by then the watch has delivered our own write, or it was undone */
+/* by then the watch has delivered our own write, or it was undone */
+static const int64_t echo_ns = 5 * NS_PER_SEC;
 
 static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
 
@@ -66,8 +66,9 @@ struct node_controller {
 	pthread_t refresher;
 	struct failure_pause refresh_pause;
 	pthread_mutex_t mu;
-	struct map stale; /* mu; names of nodes whose addresses differ from the cloud's; each value
-	                     is its key's text, owned */
+	/* mu; names of nodes whose addresses differ from the cloud's; each value is its key's text,
+	 * owned */
+	struct map stale;
 	int64_t refreshed_boot_ns; /* mu; when the last refresh began */
 };
 

@@ -80,8 +80,8 @@ struct route_run {
 	bool is_clean;          /* mu: nothing failed */
 	bool is_refused;        /* mu: the cloud refused a creation */
 	int64_t retry_after_ns; /* mu: the longest time that the cloud asked to wait; 0: none */
-	int64_t failure_max_ns; /* mu: the longest permitted pause: the smallest of those of all
-	                           failures */
+	/* mu: the longest permitted pause: the smallest of those of all failures */
+	int64_t failure_max_ns;
 };
 
 /* ---- creating and removing routes ---- */

@@ -32,8 +32,8 @@ struct condition_state {
 	uint64_t uid; /* a hash */
 	struct pace pace;
 	enum node_network wanted : 8; /* a bit-field to save memory */
-	bool was_written; /* the last write succeeded: if the node differs, another writer changed
-	                     it */
+	/* the last write succeeded: if the node differs, another writer changed it */
+	bool was_written;
 };
 
 struct route_conditions {

@@ -50,17 +50,18 @@ enum {
 	ROUTE_BREAKER_MIN = 3,        /* up to this number within the window is never too many */
 	ROUTE_BREAKER_PERCENT = 20,   /* neither is up to this share of the table */
 	ROUTE_BREAKER_WINDOW_S = 600, /* removals within this time are counted together */
-	ROUTE_BREAKER_AGREEMENT_S =
-		300, /* too many removals wait until runs have wanted them for this long */
+	/* too many removals wait until runs have wanted them for this long */
+	ROUTE_BREAKER_AGREEMENT_S = 300,
 };
 
 /** Everything that the decision about one removal depends on. */
 struct route_removal_facts {
-	size_t n_nodes;    /* that the cluster shows */
-	size_t n_table;    /* our routes, including those removed within the window */
-	size_t n_going;    /* unexpected removals: done within the window, or due now */
-	bool is_expected;  /* a live node has the destination among its pod CIDRs, or the node that
-	                      had it was announced as leaving */
+	size_t n_nodes; /* that the cluster shows */
+	size_t n_table; /* our routes, including those removed within the window */
+	size_t n_going; /* unexpected removals: done within the window, or due now */
+	/* a live node has the destination among its pod CIDRs, or the node that had it was
+	 * announced as leaving */
+	bool is_expected;
 	int64_t agreed_ns; /* for how long runs have wanted this removal */
 };
 

@@ -24,8 +24,8 @@ struct route_need {
 
 /** What the plan means for the condition NetworkUnavailable of a node. */
 enum route_condition {
-	ROUTE_CONDITION_UNTOUCHED,   /* the node has neither pod CIDRs nor a route: the condition is
-	                                not ours to write */
+	/* the node has neither pod CIDRs nor a route: the condition is not ours to write */
+	ROUTE_CONDITION_UNTOUCHED,
 	ROUTE_CONDITION_BY_RESULT,   /* routes exist, unless one of the creations fails */
 	ROUTE_CONDITION_NOT_CREATED, /* the node has no pod CIDRs, but a route leads to it */
 };
@@ -40,8 +40,8 @@ struct route_plan {
 	size_t n_remove;
 	size_t n_ours;                    /* listed routes that are ours */
 	enum route_condition *conditions; /* one per node */
-	bool removes_first; /* creations begin when all removals have ended: some are for the same
-	                       CIDR */
+	/* creations begin when all removals have ended: some are for the same CIDR */
+	bool removes_first;
 };
 
 /** Makes the plan; all its memory is in the arena. Only routes to destinations within one of

@@ -26,8 +26,8 @@ struct route_removals {
 	struct map wanted; /* struct track by "destination name" */
 	uint64_t n_runs;
 	bool is_hold_reported; /* an event has reported that removals are held */
-	bool is_full_reported; /* an event has reported that a route could not be created meanwhile
-	                        */
+	/* an event has reported that a route could not be created meanwhile */
+	bool is_full_reported;
 
 	pthread_mutex_t mu;
 	struct map expected;   /* mu; destinations; each value is the key's text, owned */

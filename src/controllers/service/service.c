@@ -413,8 +413,9 @@ service_handle_failure(struct service_controller *c, struct str key, const struc
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	if (err->is_outage) { /* a new reason need not wait for the end of the outage: during an
-		                 outage a call fails without a request */
+	/* a new reason need not wait for the end of the outage: during an outage a call fails
+	 * without a request */
+	if (err->is_outage) {
 		record_set_retry(c, key, 0, false);
 		queue_park(c->queue, key, failure_outage_ns(err));
 		return;

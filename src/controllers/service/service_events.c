@@ -35,8 +35,8 @@ EVENT_KIND(
 	"A Service vanished without being deleted, or was replaced by another one of the same name. Its load balancer is kept.");
 
 static const int64_t report_pause_ns = 60 * NS_PER_SEC;
-static const int64_t report_pause_max_ns =
-	300 * NS_PER_SEC; /* the rate at which the API server accepts further events */
+/* the rate at which the API server accepts further events */
+static const int64_t report_pause_max_ns = 300 * NS_PER_SEC;
 
 /* Indexed by enum service_event. */
 static const struct {

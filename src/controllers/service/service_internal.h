@@ -42,28 +42,28 @@ enum service_event {
  * when there is nothing left to remember. */
 struct service_record {
 	char *key;
-	unsigned reasons;        /* mu: for the next run; enum service_reason */
-	struct object *vanished; /* mu: the last state of a Service of this name that left the
-	                            store; NULL: none */
+	unsigned reasons; /* mu: for the next run; enum service_reason */
+	/* mu: the last state of a Service of this name that left the store; NULL: none */
+	struct object *vanished;
 	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the
 	 * worker that has the key changes it, with mu held; other threads read it with mu held. */
 	struct object *balanced;
 
 	/* The rest belongs to the worker that has the key. */
-	uint64_t foreign_hash; /* hash of the UID of a Service of another class that has no balancer
-	                          of ours */
-	bool has_targets; /* targets_hash is the hash of the targets that the provider was given
-	                     last */
-	bool has_failed;  /* the last ensure or update failed */
+	/* hash of the UID of a Service of another class that has no balancer of ours */
+	uint64_t foreign_hash;
+	/* targets_hash is the hash of the targets that the provider was given last */
+	bool has_targets;
+	bool has_failed;        /* the last ensure or update failed */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
-	bool is_elsewhere; /* the provider answered that another controller handles it: we must not
-	                      set its targets */
+	/* the provider answered that another controller handles it: we must not set its targets */
+	bool is_elsewhere;
 	bool is_empty_reported; /* the event that there are no targets was sent */
 	/* the event about work that began and has not ended */
 	enum service_event announced;
 	char *written_version; /* the resource version after our own last write; NULL: none */
-	bool is_unsure; /* our last write was not answered, so it may or may not have been executed
-	                 */
+	/* our last write was not answered, so it may or may not have been executed */
+	bool is_unsure;
 	unsigned n_conflicts; /* conflicts since the last complete run */
 	bool has_new_targets; /* its targets were changed, and no event has reported it yet */
 	uint64_t targets_hash;

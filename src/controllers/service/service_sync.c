@@ -417,8 +417,8 @@ service_clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 		service_report_end(run, SERVICE_DELETED);
 	else
 		run->record->foreign_hash = hash;
-	*ret_is_done =
-		is_ours; /* else the record, with foreign_hash, is kept until the Service is gone */
+	/* else the record, with foreign_hash, is kept until the Service is gone */
+	*ret_is_done = is_ours;
 	return true;
 }
 

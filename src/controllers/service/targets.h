@@ -36,8 +36,9 @@ struct target_list {
 	struct target_set *set; /* keeps the snapshots */
 	struct node_ref *refs;  /* in the arena */
 	size_t n;
-	uint64_t hash; /* of names, provider IDs and, where they matter, addresses: equal as long as
-	                  the targets are */
+	/* of names, provider IDs and, where they matter, addresses: equal as long as the targets
+	 * are */
+	uint64_t hash;
 };
 
 void target_list_fini(struct target_list *);

@@ -355,8 +355,8 @@ cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_rec
 	recall_addresses(&spec->status, &ret_draft->holding);
 	(void)!read_proxy(spec, arena, &ret_draft->proxy, &ignored);
 	if (read_ranges(spec, arena, ret_draft) && ret_draft->n_source_ranges == 0) {
-		ret_draft->source_ranges = &no_client; /* a mistake in the ranges must not open the
-		                                          port to all clients */
+		/* a mistake in the ranges must not open the port to all clients */
+		ret_draft->source_ranges = &no_client;
 		ret_draft->n_source_ranges = 1;
 	}
 }

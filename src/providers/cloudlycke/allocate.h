@@ -19,8 +19,8 @@ struct cl_desired {
 	bool may_lack; /* an address of one family is enough (PreferDualStack) */
 	struct ip wanted[CL_FAMILIES];
 	size_t n_wanted;
-	struct cl_holding self; /* what it has now; the others may include it, and it is skipped
-	                           there by its UID */
+	/* what it has now; the others may include it, and it is skipped there by its UID */
+	struct cl_holding self;
 };
 
 struct cl_grant {

@@ -286,10 +286,10 @@ cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct 
 
 /* If several Services claim an address, the one with the lowest rank keeps it. */
 enum claim_rank {
-	CLAIM_SAVED,   /* the state file has an address of the status for this Service */
-	CLAIM_STATUS,  /* the status says so */
-	CLAIM_LEAVING, /* the balancer is being deleted: another Service may have the address
-	                  already */
+	CLAIM_SAVED,  /* the state file has an address of the status for this Service */
+	CLAIM_STATUS, /* the status says so */
+	/* the balancer is being deleted: another Service may have the address already */
+	CLAIM_LEAVING,
 };
 
 /* The addresses in the status of one Service. */

@@ -22,8 +22,8 @@ struct cloudlycke {
 	struct cl_state *state;             /* of the next two; NULL: neither is offered */
 	struct cl_balancers_run *balancers; /* NULL: not offered */
 	struct cl_routes_run *routes;       /* NULL: not offered */
-	bool is_watched; /* the watcher reads the file again when it changes, and not only on SIGHUP
-	                  */
+	/* the watcher reads the file again when it changes, and not only on SIGHUP */
+	bool is_watched;
 };
 
 static inline struct cloudlycke *

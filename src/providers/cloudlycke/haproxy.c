@@ -49,8 +49,8 @@ struct cl_haproxy {
 	int64_t next_mono_ns; /* mu: the earliest time of the next reload */
 	int64_t begun_ns;     /* mu: mono; when the present or last update began */
 	int64_t took_ns;      /* mu: by the last update that ended */
-	uint64_t loaded; /* of the busy caller: hash of the file that HAProxy has loaded; 0: unknown
-	                  */
+	/* of the busy caller: hash of the file that HAProxy has loaded; 0: unknown */
+	uint64_t loaded;
 };
 
 /* ---- life cycle ---- */

@@ -135,8 +135,9 @@ struct cl_balancers {
 	struct str hook;
 	int64_t hook_timeout_ns;
 	struct str class_name;
-	bool is_local_only; /* HAProxy is permitted with an election, although only the leader's
-	                       host is kept up to date */
+	/* HAProxy is permitted with an election, although only the leader's host is kept up to date
+	 */
+	bool is_local_only;
 	struct cl_haproxy_config haproxy;
 };
 

@@ -204,8 +204,8 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
      int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
-	int64_t started_boot_ns =
-		clock_boot(call->clock); /* before the first read: see cloud/cloud.h */
+	/* before the first read: see cloud/cloud.h */
+	int64_t started_boot_ns = clock_boot(call->clock);
 	bool is_read = wait_for_reload(cl, call), is_current;
 	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, &is_current);
 	struct query query = {

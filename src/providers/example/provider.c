@@ -204,9 +204,9 @@ create_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 
 	if (rest_do(example_of(cloud)->rest, call, &request, &doc, err))
 		return read_balancer(call, yyjson_doc_get_root(doc), ret, err);
+	/* names are unique in this API: another process has created it */
 	if (err->code == ERR_CONFLICT)
-		err->code = ERR_EXISTS; /* names are unique in this API: another process has created
-		                           it */
+		err->code = ERR_EXISTS;
 	return false;
 }
 

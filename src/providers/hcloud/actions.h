@@ -21,8 +21,9 @@ struct hz_action {
 /** What a change started, or why it was refused. */
 struct hz_done {
 	struct hz_action action;
-	char code[HZ_CODE_MAX]; /* the API's code if the request was refused, or if its action had
-	                           failed already in the answer; else "" */
+	/* the API's code if the request was refused, or if its action had failed already in the
+	 * answer; else "" */
+	char code[HZ_CODE_MAX];
 };
 
 struct hz_actions;

@@ -42,8 +42,9 @@ struct hz_request {
 	const char *endpoint; /* for metrics: the path with ids as '-', "/servers/-" */
 	struct str body;      /* JSON; empty: none */
 	bool is_patient;      /* at start: up to five retries, also at the rate limit; else two */
-	bool is_urgent;       /* of a GET: it is paid from the budget, as every change is; else the
-	                         caller has paid with hz_api_admit() */
+	/* of a GET: it is paid from the budget, as every change is; else the caller has paid with
+	 * hz_api_admit() */
+	bool is_urgent;
 };
 
 #define HZ_CODE_MAX 64

@@ -28,12 +28,12 @@ struct hz_dialect {
 	const char *id_prefix;         /* of the provider IDs that are written */
 	const char *const *id_aliases; /* further prefixes that are read; NULL at the end */
 	const char *user_agent;        /* before "/VERSION" */
-	bool is_tutorial; /* few variables, no labels, no Robot, no annotations, no metrics listener
-	                   */
-	bool is_off_unless_running; /* a machine is shut down with any status but "running"; else
-	                               with "off" */
-	bool has_wide_regions; /* region is the network zone, zone the location; else location and
-	                          data centre */
+	/* few variables, no labels, no Robot, no annotations, no metrics listener */
+	bool is_tutorial;
+	/* a machine is shut down with any status but "running"; else with "off" */
+	bool is_off_unless_running;
+	/* region is the network zone, zone the location; else location and data centre */
+	bool has_wide_regions;
 	bool has_all_families; /* ExternalIP of both families, IPv6 as the base of its network */
 };
 
@@ -66,10 +66,10 @@ enum hz_tri {
 
 /** Which balancers a Service may adopt by the name in its annotation. */
 enum hz_adoption {
-	HZ_ADOPT_BY_NAME,  /* all, unless they belong to another live Service or to another cluster
-	                    */
-	HZ_ADOPT_LABELLED, /* those with the label HZ_LABEL_ADOPT and the name of this cluster as
-	                      its value */
+	/* all, unless they belong to another live Service or to another cluster */
+	HZ_ADOPT_BY_NAME,
+	/* those with the label HZ_LABEL_ADOPT and the name of this cluster as its value */
+	HZ_ADOPT_LABELLED,
 	HZ_ADOPT_NEVER,
 };
 

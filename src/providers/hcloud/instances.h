@@ -23,8 +23,9 @@ struct hz_instances_config {
 	struct hz_robot *robot;    /* NULL: there is no login for Robot */
 	struct hz_lb_cache *cache; /* NULL: no load balancers */
 	int64_t network;           /* 0: none */
-	bool is_network_ours; /* it proves that the token opens our project: it was configured by
-	                         id, or this machine is attached to it */
+	/* it proves that the token opens our project: it was configured by id, or this machine is
+	 * attached to it */
+	bool is_network_ours;
 };
 
 struct hz_instances *hz_instances_new(const struct hz_instances_config *config);

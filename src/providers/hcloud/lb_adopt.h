@@ -29,8 +29,8 @@ struct hz_evidence_config {
 	const struct cloud_host *host;
 	struct hz_api *api;
 	struct hz_lb_cache *cache;
-	int64_t network; /* no other project has it: configured by its id, or we are attached to it;
-	                    0: none */
+	/* no other project has it: configured by its id, or we are attached to it; 0: none */
+	int64_t network;
 };
 
 struct hz_evidence *hz_evidence_new(const struct hz_evidence_config *config);

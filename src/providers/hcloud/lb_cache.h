@@ -55,9 +55,9 @@ bool hz_lb_cache_find_namesake(struct hz_lb_cache *, const struct lb_spec *, str
 /* ---- readings ---- */
 
 enum hz_age {
-	HZ_RECENT, /* a few seconds old, if it shows a balancer; that there is none is always read
-	              again */
-	HZ_FRESH,  /* begun after the call */
+	/* a few seconds old, if it shows a balancer; that there is none is always read again */
+	HZ_RECENT,
+	HZ_FRESH, /* begun after the call */
 };
 
 /** The balancers with that UID in their label: none, one, or several, if the label was copied by

@@ -39,10 +39,10 @@ struct hz_lb_run {
 	struct call *call;
 	const struct lb_spec *spec;
 	struct hz_lb_desired desired;
-	bool has_services;        /* false: one of their certificates was refused, so the services
-	                             stay as they are */
-	struct hz_action issuing; /* of the managed certificate, which services cannot name before
-	                             it is over; id 0: none */
+	/* false: one of their certificates was refused, so the services stay as they are */
+	bool has_services;
+	/* of the managed certificate, which services cannot name before it is over; id 0: none */
+	struct hz_action issuing;
 	struct hz_found found;
 	const struct hz_lb *lb; /* as it was read last; NULL: not found yet */
 	struct hz_targets targets;

@@ -65,10 +65,10 @@ struct hz_certificate_ref {
 
 struct hz_lb_desired {
 	struct str uid;
-	struct str cluster; /* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's
-	                       value */
-	struct str name;    /* the annotation, or the default */
-	bool is_named;      /* by the annotation; then an existing balancer is renamed */
+	/* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's value */
+	struct str cluster;
+	struct str name; /* the annotation, or the default */
+	bool is_named;   /* by the annotation; then an existing balancer is renamed */
 	struct str location, network_zone; /* not both */
 	struct str type;                   /* "lb11" by default */
 	bool is_type_chosen;               /* else an existing balancer keeps its own */

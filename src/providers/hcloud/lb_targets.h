@@ -23,8 +23,9 @@ struct hz_targets {
 	struct hz_lb_target *targets;  /* in the order of the nodes */
 	const struct node_ref **nodes; /* of each target; NULL: the target is kept without a node */
 	size_t n;
-	struct error missing; /* of the first node that is not a target now but may be one in
-	                         another run; code ERR_NONE: there is no such node */
+	/* of the first node that is not a target now but may be one in another run; code ERR_NONE:
+	 * there is no such node */
+	struct error missing;
 };
 
 /** lb: as it is now; NULL: there is none yet. */

@@ -19,12 +19,11 @@
 
 #define LIMIT_MAX 1e9
 #define DEFAULT_LIMIT 3600.0
-#define WINDOW_S \
-	3600.0 /* an empty bucket is full after this time, unless an answer says otherwise */
+/* an empty bucket is full after this time, unless an answer says otherwise */
+#define WINDOW_S 3600.0
 #define WAIT_MAX_S 3600.0
-#define PACE_MAX_S                                                                                 \
-	600.0 /* the longest pause between two pieces of background work while more than the floor \
-	         is left */
+/* the longest pause between two pieces of background work while more than the floor is left */
+#define PACE_MAX_S 600.0
 #define SLOW_BELOW 0.5 /* background work slows down below this part of the limit */
 #define LEARNT_AFTER_S 10.0
 /* Background work plans with at least a fifth of the refill, even if other tools use all of it:
