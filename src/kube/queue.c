@@ -9,9 +9,11 @@
  * 	heap_place > 0         due later; queue_add() does not change that
  * 	is_parked              due later, or at the next queue_release()
  *
- * Keys that are due later are in a binary heap. No thread waits for them as such: each worker in
- * queue_get() sleeps until the heap's first key is due, and moves the keys that are due to the
- * line. One mutex protects everything, because each operation is short.
+ * Keys that are due later are in a binary heap. No thread waits for them as such: one of the
+ * workers that sleep in queue_get(), the timer, sleeps until the heap's first key is due, and moves
+ * the keys that are due to the line. The others sleep until they are woken. When the timer leaves
+ * with a key, it wakes another sleeping worker, which becomes the timer; if none sleeps, the next
+ * worker that comes back does. One mutex protects everything, because each operation is short.
  */
 #include "kube/queue.h"
 
@@ -64,9 +66,10 @@ struct queue {
 	struct queue_metrics metrics;
 
 	pthread_mutex_t mu;
-	pthread_cond_t work; /* a key is in the line, the next due time is sooner, or shut down */
-	pthread_cond_t idle; /* nothing is being worked on */
-	struct map items;    /* mu */
+	/* a key is in the line, the next due time is sooner, a timer is needed, or shut down */
+	pthread_cond_t work;
+	pthread_cond_t idle;            /* nothing is being worked on */
+	struct map items;               /* mu */
 	STAILQ_HEAD(, item) line;       /* mu */
 	size_t n_line;                  /* mu */
 	struct item **heap;             /* mu; from 1, soonest first */
@@ -74,6 +77,7 @@ struct queue {
 	STAILQ_HEAD(, item) processing; /* mu; the one begun last first */
 	size_t n_processing;            /* mu */
 	unsigned n_releases;            /* mu */
+	bool has_timer;                 /* mu; a worker sleeps until the heap's first key is due */
 	bool is_shut_down;              /* mu */
 };
 
@@ -184,7 +188,6 @@ line_append(struct queue *q, struct item *item)
 {
 	STAILQ_INSERT_TAIL(&q->line, item, link);
 	line_changed(q, q->n_line + 1);
-	cond_signal(&q->work);
 }
 
 static struct item *
@@ -197,7 +200,8 @@ line_pop(struct queue *q)
 	return item;
 }
 
-/* Adds the key for now. While it is being worked on, the mark is enough: queue_done() sees it. */
+/* Adds the key for now. While it is being worked on, the mark is enough: queue_done() sees it.
+ * Wakes no worker. */
 static void
 mark_dirty(struct queue *q, struct item *item)
 {
@@ -208,6 +212,16 @@ mark_dirty(struct queue *q, struct item *item)
 	count_one(q->metrics.adds);
 	if (!item->is_processing)
 		line_append(q, item);
+}
+
+static void
+add_now(struct queue *q, struct item *item)
+{
+	size_t n_before = q->n_line;
+
+	mark_dirty(q, item);
+	if (q->n_line > n_before)
+		cond_signal(&q->work);
 }
 
 /* ---- the heap ---- */
@@ -277,18 +291,28 @@ heap_put(struct queue *q, struct item *item, int64_t due_ns)
 		ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, item);
 	}
 	heap_up(q, item);
-	if (item->heap_place == 1) /* all workers sleep too long */
+	if (item->heap_place > 1)
+		return;
+	/* The timer sleeps too long, and only a broadcast is sure to reach it. */
+	if (q->has_timer)
 		cond_broadcast(&q->work);
+	else
+		cond_signal(&q->work);
 }
 
-/* Moves the keys whose time has come from the heap to the line. */
+/* Moves the keys whose time has come from the heap to the line. The caller takes the first key of
+ * the line. If no other worker was woken for it before, one worker less is needed. */
 static void
 move_due(struct queue *q, int64_t now_ns)
 {
+	size_t n_woken_for = q->n_line > 0 ? q->n_line : 1;
+
 	for (struct item *top; (top = heap_top(q)) && top->due_ns <= now_ns;) {
 		heap_pop(q);
 		mark_dirty(q, top);
 	}
+	for (; n_woken_for < q->n_line; n_woken_for++)
+		cond_signal(&q->work);
 }
 
 /* ---- metrics that are computed at a scrape ---- */
@@ -367,7 +391,7 @@ queue_add(struct queue *q, struct str key)
 {
 	WITH_LOCK(&q->mu);
 	if (!q->is_shut_down)
-		mark_dirty(q, item_of(q, key));
+		add_now(q, item_of(q, key));
 }
 
 static void
@@ -375,7 +399,7 @@ add_delayed(struct queue *q, struct item *item, int64_t delay_ns)
 {
 	count_one(q->metrics.retries);
 	if (delay_ns <= 0)
-		mark_dirty(q, item);
+		add_now(q, item);
 	else
 		heap_put(q, item, clock_deadline(clock_mono(q->clock), delay_ns));
 }
@@ -486,26 +510,51 @@ hand_out(struct queue *q, int64_t now_ns)
 	return item_key(item);
 }
 
+/* The timer sleeps until the heap's first key is due; the others sleep until they are woken. */
+static void
+sleep_until(struct queue *q, int64_t deadline_ns)
+{
+	const struct item *top = heap_top(q);
+	bool is_timer = top && !q->has_timer;
+
+	if (is_timer)
+		q->has_timer = true;
+	if (is_timer && top->due_ns < deadline_ns)
+		deadline_ns = top->due_ns;
+	watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
+	(void)clock_wait(q->clock, &q->work, &q->mu, deadline_ns);
+	if (is_timer)
+		q->has_timer = false;
+}
+
+/* Called by a worker that does not sleep again. */
+static void
+wake_timer(struct queue *q)
+{
+	if (heap_top(q) && !q->has_timer)
+		cond_signal(&q->work);
+}
+
 bool
 queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *err)
 {
 	WITH_LOCK(&q->mu);
 	for (;;) {
-		int64_t now_ns = clock_mono(q->clock), wake_ns = deadline_ns;
+		int64_t now_ns = clock_mono(q->clock);
 
 		if (q->is_shut_down)
 			return err_set(err, ERR_CANCELLED, "the queue was shut down");
 		move_due(q, now_ns);
 		if (!STAILQ_EMPTY(&q->line)) {
 			*ret = hand_out(q, now_ns);
+			wake_timer(q);
 			return true;
 		}
-		if (now_ns >= deadline_ns)
+		if (now_ns >= deadline_ns) {
+			wake_timer(q);
 			return err_set(err, ERR_TIMEOUT, "no key in time");
-		if (heap_top(q) && heap_top(q)->due_ns < wake_ns)
-			wake_ns = heap_top(q)->due_ns;
-		watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
-		(void)clock_wait(q->clock, &q->work, &q->mu, wake_ns);
+		}
+		sleep_until(q, deadline_ns);
 	}
 }
 
@@ -539,10 +588,12 @@ queue_done(struct queue *q, struct str key)
 	item->is_processing = false;
 	if (--q->n_processing == 0)
 		cond_broadcast(&q->idle);
-	if (item->is_dirty)
+	if (item->is_dirty) {
 		line_append(q, item);
-	else
+		cond_signal(&q->work);
+	} else {
 		item_drop_idle(q, item);
+	}
 }
 
 /* ---- the end ---- */

@@ -584,6 +584,57 @@ never_works_on_a_key_twice_at_the_same_time(void **state)
 	queue_free(c.q);
 }
 
+/* ---- wake-ups ---- */
+
+/* The real clock, which counts the threads that wait and how often one was woken. */
+static _Atomic unsigned n_asleep, n_wakes;
+
+static int64_t
+counting_now(struct clock *c)
+{
+	(void)c;
+	return clock_mono(&clock_real);
+}
+
+static bool
+counting_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
+{
+	bool is_in_time;
+
+	(void)c;
+	n_asleep++;
+	is_in_time = clock_wait(&clock_real, cond, mutex, deadline_ns);
+	n_asleep--;
+	n_wakes++;
+	return is_in_time;
+}
+
+static void
+idle_workers_sleep_through_keys_of_others(void **state)
+{
+	struct clock clock = { counting_now, counting_now, counting_now, counting_wait };
+	struct queue_config config = { .base_delay_ns = 1, .max_delay_ns = 1, .clock = &clock };
+	struct crowd c = { .q = queue_new(&config) };
+	pthread_t threads[10];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_start(&threads[i], "worker", work, &c);
+	while (n_asleep < ARRAY_LEN(threads))
+		sched_yield();
+	n_wakes = 0;
+	queue_add_after(c.q, STR("1"), 10 * NS_PER_MS);
+	queue_add_after(c.q, STR("2"), 20 * NS_PER_MS);
+	while (c.n_done < 2 || n_asleep < ARRAY_LEN(threads))
+		sched_yield();
+	/* a worker for each key, one that begins to watch the time, and one that goes on with it */
+	assert_in_range(n_wakes, 2, 6);
+	queue_shut_down(c.q);
+	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+		thread_join(threads[i]);
+	queue_free(c.q);
+}
+
 /* The metrics of client-go (docs/spec/kube-client.md, "Work queue"). */
 static void
 counts(void **state)
@@ -648,6 +699,7 @@ main(void)
 		TEST(hands_nothing_out_after_shut_down),
 		TEST(waits_until_nothing_is_worked_on),
 		TEST(never_works_on_a_key_twice_at_the_same_time),
+		cmocka_unit_test(idle_workers_sleep_through_keys_of_others),
 		TEST(counts),
 	};
 
