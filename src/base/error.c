@@ -143,7 +143,7 @@ must_return_zero(int result, const char *what, const char *file, int line)
 	if (result == 0)
 		return;
 	reason = strerrordesc_np(result == -1 ? errno : result);
-	log_error("a call failed that never should", LOG_CSTR("call", what),
+	log_error("a call failed that cannot fail without a bug", LOG_CSTR("call", what),
 	          LOG_CSTR("reason", reason), LOG_CSTR("file", file), LOG_I64("line", line));
 	abort();
 }

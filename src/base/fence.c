@@ -31,7 +31,7 @@ bool
 fence_check(struct fence *f, struct clock *clock, struct error *err)
 {
 	if (fence_remaining_ns(f, clock) == 0)
-		return err_set(err, ERR_CANCELLED, "not the leader any more");
+		return err_set(err, ERR_CANCELLED, "no longer the leader");
 	return true;
 }
 

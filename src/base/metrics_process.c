@@ -25,7 +25,8 @@ METRIC_FAMILY(start_seconds, METRIC_GAUGE, "process_start_time_seconds",
               "When the process was started; Unix time.");
 
 enum {
-	/* starttime, counted from the field behind the name in proc(5)'s stat: 22 - 3 */
+	/* the index of starttime, counted from the field after the name (proc(5), /proc/PID/stat):
+	   22 - 3 */
 	STAT_AFTER_NAME = 19,
 };
 

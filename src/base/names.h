@@ -1,4 +1,4 @@
-/* base/names.h: which texts Kubernetes takes as names and labels.
+/* base/names.h: which texts Kubernetes accepts as names and labels.
  *
  * The rules are those of RFC 1123 as k8s.io/apimachinery, pkg/util/validation, applies them. Names
  * are checked before they become part of a request, because the server refuses the whole request
@@ -13,18 +13,18 @@
 bool char_is_alnum(char c);
 bool char_is_lower_alnum(char c);
 
-/** Does s have 1 to max characters, all of them accepted by is_end or in `inner`, and the first and
- * the last one accepted by is_end? */
+/** Returns true when s has 1 to max characters, each of them accepted by is_end or contained in
+ * `inner`, and the first and the last one accepted by is_end. */
 bool name_is_word(struct str s, bool (*is_end)(char), const char *inner, size_t max);
 
 /** At most 63 lower case letters, digits and '-': the name of a namespace or Service. */
 bool name_is_dns_label(struct str s);
-/** Words of lower case letters, digits and '-', joined by dots: the name of most objects. Only the
- * whole is bounded, by LIMIT_NAME: its parts may be longer than a DNS label. */
+/** Words of lower case letters, digits and '-', joined by dots: the name of most objects. The
+ * length is bounded only as a whole, by LIMIT_NAME: the words may be longer than a DNS label. */
 bool name_is_dns_subdomain(struct str s);
 /** Empty, or at most 63 letters, digits, '-', '_' and '.'. */
 bool name_is_label_value(struct str s);
-/** Like a value that is not empty, with an optional DNS subdomain and '/' before it. */
+/** A text like a label value, but not empty, after an optional DNS subdomain and '/'. */
 bool name_is_label_key(struct str s);
 
 #endif

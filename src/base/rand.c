@@ -44,8 +44,8 @@ rand_between(int64_t lo, int64_t hi)
 
 	if (hi <= lo)
 		return lo;
-	/* 2^64 modulo range: so many values are rejected, because they would make some results more
-	 * frequent than others */
+	/* 2^64 modulo range. The lowest `bias` values are rejected: with them, some results would
+	 * be more frequent than others. */
 	bias = (0 - range) % range;
 	do {
 		value = rand_u64();

@@ -3,14 +3,17 @@
  * The order of memory accesses is explained here once, because a wrong one shows only as rare
  * damage on machines that reorder more than x86 does:
  *
- * - Taking a reference orders nothing (relaxed). Whoever takes one holds one already, or a lock
- *   under which the object is known to have one; that is what makes the object's content visible.
- * - Giving one back releases: everything this thread did with the object happens before the count
- *   goes down. The thread that gives back the last reference acquires: it sees everything the
- *   others did before it frees the object. Both are the same instruction, hence acquire-release.
+ * - Taking a reference orders nothing (relaxed). The caller holds another reference already, or a
+ *   lock under which the object is known to have one. That reference or lock makes the object's
+ *   content visible to the caller.
+ * - Dropping a reference releases: everything that this thread did with the object happens before
+ *   the count goes down. The thread that drops the last reference acquires: it sees everything that
+ *   the other threads did before it frees the object. Both are the same instruction, hence
+ *   acquire-release.
  *
- * The count never grows from 0: an object whose last reference is gone is being freed. Who finds
- * objects in a container must therefore take the reference under the lock that removes them.
+ * The count never grows from 0: an object whose last reference is gone is being freed. Code that
+ * finds objects in a container must therefore take the reference under the lock under which objects
+ * are removed.
  *
  * Threads: every function may be called from any thread, except ref_init().
  */
@@ -27,7 +30,7 @@ struct ref {
 	atomic_uint n;
 };
 
-/** One reference: the maker's. */
+/** One reference, which belongs to the creator of the object. */
 #define REF_INIT { 1 }
 
 static inline void
@@ -45,7 +48,7 @@ ref_take(struct ref *r)
 	(void)before;
 }
 
-/** Gives one back. True when it was the last: free the object. */
+/** Drops one reference. True when it was the last: the caller then frees the object. */
 NODISCARD static inline bool
 ref_drop(struct ref *r)
 {

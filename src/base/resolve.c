@@ -125,7 +125,7 @@ lookup_start(struct lookup *l, struct error *err)
 	if (!thread_try_start(&thread, "resolver", lookup_run, l)) {
 		l->n_refs = 1;
 		atomic_fetch_sub(&n_threads, 1);
-		return err_set(err, ERR_UNAVAILABLE, "%s: there is no thread to resolve it on",
+		return err_set(err, ERR_UNAVAILABLE, "%s: cannot start a thread to resolve it",
 		               l->name);
 	}
 	MUST(pthread_detach(thread));

@@ -18,13 +18,13 @@ enum {
 
 /** Resolves a name, or reads an address. The addresses are in the resolver's order.
  *
- * @param cancel  NULL: nobody can stop it
+ * @param cancel  NULL: the look-up cannot be cancelled
  * @return  true with at least one address. On false, err->code is
  *          ERR_TIMEOUT      it took longer than timeout_ms
  *          ERR_CANCELLED
  *          ERR_UNAVAILABLE  too many lookups run already
- *          ERR_INVALID      the resolver's answer, with its text: there is no such name, or it
- * failed
+ *          ERR_INVALID      the resolver failed, or the name does not exist; the message has the
+ * resolver's text
  */
 NODISCARD bool resolve_host(struct str name, int64_t timeout_ms, struct cancel *cancel,
                             struct ip ret[RESOLVE_MAX], size_t *ret_n, struct error *err);

@@ -72,7 +72,7 @@ struct path_beneath_attr {
 
 struct ruleset {
 	int fd;
-	uint64_t fs; /* the rights that this kernel knows */
+	uint64_t fs; /* the rights that this kernel supports */
 	struct buf *notes;
 };
 

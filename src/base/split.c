@@ -299,7 +299,7 @@ static bool
 enter_items(struct json_split *s, struct feed *f, struct error *err)
 {
 	if (s->seen_items)
-		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " is there twice",
+		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " occurs twice",
 		               STR_ARG(s->items));
 	s->seen_items = true;
 	if (*f->p == 'n') { /* null is how Go encodes a nil list */

@@ -187,7 +187,7 @@ str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret)
 
 /* ---- durations: the rules, and the limits, of Go's time.ParseDuration ---- */
 
-#define DURATION_MAX (UINT64_C(1) << 63) /* magnitude of the most negative one */
+#define DURATION_MAX (UINT64_C(1) << 63) /* magnitude of INT64_MIN */
 
 static const struct {
 	struct str name;

@@ -1,8 +1,9 @@
 /* base/wake.h: waking a thread that waits in poll(), epoll_wait() or an event loop.
  *
  * A wake is an eventfd that does not block: it stays readable from the first wake_ring() until
- * wake_drain(), however often it was rung meanwhile. Set what the thread is to find before ringing,
- * and look for it after draining: what is set in between rings again.
+ * wake_drain(), however often it was rung meanwhile. The caller sets its flag or queues its item
+ * before wake_ring(), and the woken thread looks for it after wake_drain(): an item that is added
+ * in between rings again, so none is missed.
  *
  * Threads: wake_ring() may be called from any thread while the descriptor is open.
  */
@@ -14,21 +15,23 @@
 
 #include "base/macros.h"
 
-/** The descriptor; close() it. -1 with errno when there is none left. */
+/** Returns the descriptor, which the caller closes; -1 with errno when the system has no descriptor
+ * left. */
 NODISCARD static inline int
 wake_open(void)
 {
 	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-/** Never waits. It could fail only with a counter that is full, which is readable all the same. */
+/** Never blocks. It fails only when the counter is full, and the descriptor is readable then
+ * anyway. */
 static inline void
 wake_ring(int fd)
 {
 	(void)eventfd_write(fd, 1);
 }
 
-/** False when it was not rung since the last time. */
+/** Makes the descriptor unreadable. Returns false when it was not rung since the last call. */
 static inline bool
 wake_drain(int fd)
 {

@@ -138,8 +138,8 @@ refuses_what_is_no_list(void **state)
 	check_refused(STR("null"), "unexpected byte 0x6e");
 	check_refused(STR("{\"items\":{}}"), "items is not an array");
 	check_refused(STR("{\"items\":\"\"}"), "items is not an array");
-	check_refused(STR("{\"items\":[],\"items\":[]}"), "items is there twice");
-	check_refused(STR("{\"items\":null,\"items\":[]}"), "items is there twice");
+	check_refused(STR("{\"items\":[],\"items\":[]}"), "items occurs twice");
+	check_refused(STR("{\"items\":null,\"items\":[]}"), "items occurs twice");
 	check_refused(STR("{\"\\x\":1}"), "invalid JSON");
 }
 

@@ -411,8 +411,8 @@ past_the_fence_only_reads(void **state)
 	(void)state;
 	w.config.fence = &fence;
 	start(&w, echo, NULL);
-	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "not the leader any more");
-	must_fail(&w, HTTP_DELETE, ERR_CANCELLED, "not the leader any more");
+	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "no longer the leader");
+	must_fail(&w, HTTP_DELETE, ERR_CANCELLED, "no longer the leader");
 	assert_int_equal(loopback_requests(w.server), 0);
 	must_get(&w);
 	assert_true(http_do(w.client, &w.call, &event, &w.response, &w.err));
@@ -432,7 +432,7 @@ nothing_lasts_beyond_the_fence(void **state)
 	start(&w, silent, NULL);
 	started_ns = now_ns();
 	fence_renew(&fence, clock_boot(&clock_real) + 80 * MS);
-	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "not the leader any more");
+	must_fail(&w, HTTP_PATCH, ERR_CANCELLED, "no longer the leader");
 	assert_in_range(now_ns() - started_ns, 70 * MS, 5000 * MS);
 }
 
