@@ -31,13 +31,14 @@ enum {
 	RECEIVE_BUFFER = 16 << 10, /* one TLS record: OpenSSL never returns more in one read */
 	UPLOAD_BUFFER = 16 << 10,  /* allocated for any request over TLS; the default is 64 kB */
 	KEEP_IDLE_S = 30,          /* a connection that was idle for longer is not used again */
-	SWEEP_IDLE_S = 1,          /* the same while idle connections are to be closed */
+	SWEEP_IDLE_S = 1,          /* the same, while http_client_close_idle() is in effect */
 	FIRST_BODY = 256 << 10,    /* at most this much is allocated because of a Content-Length */
-	ERROR_BODY = 64 << 10,     /* kept of the answer that refuses a stream */
+	ERROR_BODY = 64 << 10,     /* bytes that are kept of an answer that refuses a stream */
 	DATE_MAX = 64,             /* a longer Date is not read */
 };
 
-/* All these options exist since libcurl 7.85, so a setting that fails is a mistake of ours. */
+/* All these options exist since libcurl 7.85, so a setting can fail only because of a bug in this
+ * program. */
 #define SET(easy, option, value)                                       \
 	do {                                                           \
 		CURLcode set_ = curl_easy_setopt(easy, option, value); \
@@ -47,8 +48,8 @@ enum {
 
 /* ---- callbacks, on the I/O thread ---- */
 
-/* Keep-alive and TCP_USER_TIMEOUT make the kernel notice within 45 s that the peer is gone, whether
- * we wait for data or have sent some. */
+/* With keep-alive and TCP_USER_TIMEOUT the kernel detects within 45 s that the peer is gone,
+ * whether this side waits for data or has unacknowledged data. */
 static curl_socket_t
 on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 {
@@ -186,7 +187,7 @@ read_header(struct http_response *response, struct str line)
 		read_correlation(response, line);
 }
 
-/* "Warning: 299 - \"text\"": the API server's message for people, e.g. about a deprecated API. */
+/* "Warning: 299 - \"text\"": a message of the API server to users, e.g. about a deprecated API. */
 static void
 read_warning(const struct curl_client *client, struct str line)
 {
@@ -267,8 +268,8 @@ on_header(char *bytes, size_t size, size_t n, void *arg)
 }
 
 /* Bytes of a stream go to its buffer; if that is full, libcurl keeps them and calls again with the
- * same bytes after the transfer was resumed. A refused stream's answer is shown to people, for
- * which its beginning is enough. */
+ * same bytes after the transfer was resumed. Of an answer that refuses a stream only the beginning
+ * is kept, for the error message. */
 static size_t
 on_body(char *bytes, size_t size, size_t n, void *arg)
 {
@@ -297,7 +298,8 @@ static void
 transfer_set_transport(CURL *easy, const struct curl_client *client)
 {
 	SET(easy, CURLOPT_NOSIGNAL, 1L);
-	/* otherwise a name server that does not answer blocks the whole loop for seconds */
+	/* without this option, a name server that does not answer blocks the whole loop for seconds
+	 */
 	SET(easy, CURLOPT_QUICK_EXIT, 1L);
 	SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	SET(easy, CURLOPT_PROTOCOLS_STR, client->scheme);
@@ -311,8 +313,8 @@ transfer_set_transport(CURL *easy, const struct curl_client *client)
 	SET(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
 }
 
-/* http/url.c has decided about the proxy. An empty text keeps libcurl from reading the environment
- * itself, with other rules. */
+/* The proxy was chosen by the rules of http/url.c. An empty text prevents libcurl from reading the
+ * environment itself, by other rules. */
 static void
 transfer_set_proxy(CURL *easy, const struct curl_client *client)
 {
@@ -327,8 +329,9 @@ transfer_set_tls(CURL *easy, struct curl_client *client)
 	SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	SET(easy, CURLOPT_SSL_VERIFYPEER, client->is_insecure ? 0L : 1L);
 	SET(easy, CURLOPT_SSL_VERIFYHOST, client->is_insecure ? 0L : 2L);
-	/* The trust anchors are in tls.store: libcurl must neither read its default bundle nor keep
-	 * our store for later connections. */
+	/* The trust anchors are in tls.store, so libcurl must not read its default bundle. It must
+	 * not keep a store for later connections either, because the trust anchors may be replaced.
+	 */
 	SET(easy, CURLOPT_CAINFO, NULL);
 	SET(easy, CURLOPT_CAPATH, NULL);
 	SET(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
@@ -431,9 +434,9 @@ no_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 	return CURL_SOCKET_BAD;
 }
 
-/* libcurl (up to 8.x) closes idle connections only when another transfer looks for one to use. This
- * transfer looks for one, with a short MAXAGE_CONN, and is then refused a socket: nothing is
- * resolved, connected to or sent. */
+/* libcurl (up to 8.x) closes idle connections only when another transfer searches for a connection
+ * that it can use. This transfer searches, with a short MAXAGE_CONN, and then gets no socket: no
+ * name is resolved, and nothing is connected or sent. */
 CURL *
 sweeper_new(void)
 {
@@ -460,7 +463,8 @@ transfer_done(struct transfer *transfer)
 bool
 transfer_broke_on_reuse(struct transfer *transfer, CURLcode code)
 {
-	if (transfer->n_sends > 1) /* libcurl sends again for that reason only, see on_send() */
+	if (transfer->n_sends >
+	    1) /* this is the only reason why libcurl repeats a request, see on_send() */
 		return true;
 	if (transfer->job->n_header_bytes > 0 || transfer_info(transfer, CURLINFO_NUM_CONNECTS) > 0)
 		return false;
@@ -526,7 +530,7 @@ is_tls_failure(const struct transfer *transfer, CURLcode code)
 	}
 }
 
-/* The query is left out of the message: it is long, and says little to people. */
+/* The message omits the query, which is long and rarely helps. */
 void
 transfer_error(struct transfer *transfer, CURLcode code)
 {

@@ -17,9 +17,9 @@ enum {
 	READY_MAX = 16, /* sockets taken from the kernel in one call */
 };
 
-/* libcurl asks for events on a socket, changes which ones it wants, or is done with it. known is
- * NULL for a new socket: the pointer assigned here is libcurl's memory of it, and is dropped with
- * the socket. */
+/* libcurl adds a socket, changes the events that it waits for, or removes it. known is NULL for a
+ * new socket; the pointer that is assigned here is passed as known in later calls for the same
+ * socket. */
 static int
 on_socket(CURL *easy, curl_socket_t fd, int what, void *client, void *known)
 {
@@ -32,7 +32,7 @@ on_socket(CURL *easy, curl_socket_t fd, int what, void *client, void *known)
 
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
-		/* fails if the socket is closed already, which also removed it from the set */
+		/* fails if the socket is closed already: closing it removed it from the set */
 		epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 		return 0;
 	}

@@ -1,8 +1,8 @@
 /* http/gate.c: see gate.h.
  *
- * The limit moves as TCP's window does: up by one step while all goes well, down by half at a sign
- * of overload. Halving at most once a second keeps one burst of refusals, all of them answers to
- * the same overload, from counting several times.
+ * The limit moves as TCP's window does: it grows by one step while requests succeed, and is halved
+ * at a sign of overload. Halving at most once a second keeps one burst of refusals, all of them
+ * answers to the same overload, from counting several times.
  */
 #include "http/gate.h"
 
@@ -12,7 +12,7 @@
 
 enum {
 	GATE_START = 4,
-	GATE_STEP = 100, /* successes for one more */
+	GATE_STEP = 100, /* successes that raise the limit by one */
 };
 
 void
@@ -44,7 +44,7 @@ refill(struct gate *g, int64_t now_ns)
 	g->tokens_ns = now_ns;
 }
 
-/* When a token is there: now, or the moment it will be. */
+/* The time when a token is available: now, or later. */
 static int64_t
 token_at(struct gate *g, int64_t now_ns)
 {
@@ -56,8 +56,8 @@ token_at(struct gate *g, int64_t now_ns)
 	if (g->tokens >= 1)
 		return now_ns;
 	missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
-	/* Rounded up, so that trying at that moment succeeds. Capped, because with a tiny rate the
-	 * result would not fit in an int64_t. */
+	/* Rounded up, so that an attempt at that time succeeds. Capped, because with a tiny rate
+	 * the result would not fit in an int64_t. */
 	return now_ns + (missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15);
 }
 

@@ -1,6 +1,6 @@
 /* http/gate.h: how many requests may run at the same time.
  *
- * There is no fixed rate: requests run as fast as the server takes them. The limit starts at 4,
+ * The rate is not fixed: requests run as fast as the server answers them. The limit starts at 4,
  * grows by one for every 100 successes up to LIMIT_GATE_MAX, and is halved at most once a second on
  * 429, 503 or a time-out, never below 1. A rate given by the user (--kube-api-qps,
  * --kube-api-burst) caps it in addition, with a token bucket.
@@ -24,7 +24,7 @@ struct gate {
 	double qps;              /* 0: no cap */
 	double burst;
 	double tokens;
-	int64_t tokens_ns; /* mono: when tokens was right */
+	int64_t tokens_ns; /* mono: the time for which tokens was computed */
 };
 
 enum gate_outcome {

@@ -89,10 +89,10 @@ enum http_method {
 
 /** The priority of a request. */
 enum http_class {
-	HTTP_WORK, /* reconciling waits for the answer */
+	HTTP_WORK, /* a worker waits for the answer */
 	/* Events. A background request starts only while no HTTP_WORK request waits or runs, and no
 	 * stream began to open within the last second, so that events never delay work. It is
-	 * exempt from the fence, because events change nothing that is reconciled. */
+	 * exempt from the fence, because events change no state that is reconciled. */
 	HTTP_BACKGROUND,
 };
 
@@ -122,11 +122,13 @@ struct http_response {
 	int64_t retry_after_ms; /* Retry-After in seconds, at most LIMIT_RETRY_AFTER_S; 0: none */
 	int64_t date_s;         /* the server's time (Date), as Unix time; 0: absent */
 	int64_t ratelimit_limit, ratelimit_remaining, ratelimit_reset; /* RateLimit-*; -1: absent */
-	/* X-Correlation-Id, which support asks for; "": absent, too long or not printable */
+	/* X-Correlation-Id, which a cloud's support needs to find the request; "": absent, too long
+	 * or not printable */
 	char correlation_id[HTTP_CORRELATION_MAX];
 	struct buf body;   /* whatever the status is */
 	bool is_reused;    /* the connection was not new */
-	bool is_untrusted; /* there is no answer: the server's certificate could not be verified */
+	bool is_untrusted; /* no answer arrived, because the server's certificate could not be
+	                      verified */
 	int64_t waited_ns; /* waiting for its turn at the gate */
 };
 
@@ -138,9 +140,9 @@ struct http_client;
 struct http_stream;
 
 /** What a client can do. Tests replace the transport by a client with another table
- * (tests/cloud/http_script.h). It finds the response as HTTP_RESPONSE_INIT leaves it, so it can
- * append up to LIMIT_HTTP_BODY bytes to the body; the real client replaces that limit by the
- * request's max_body. */
+ * (tests/cloud/http_script.h). A test's client gets the response as HTTP_RESPONSE_INIT leaves it,
+ * so it can append up to LIMIT_HTTP_BODY bytes to the body; the real client replaces that limit by
+ * the request's max_body. */
 struct http_ops {
 	bool (*do_request)(struct http_client *, struct call *, const struct http_request *,
 	                   struct http_response *, struct error *);
@@ -160,7 +162,8 @@ struct http_stream {
 	const struct http_stream_ops *ops;
 	struct buf line;    /* a line that arrived in several pieces, or the beginning of one */
 	struct str pending; /* bytes lent by read() that are not yet part of a line */
-	bool is_line_lent;  /* line is whole and was handed out; the next call empties it */
+	bool is_line_lent;  /* line is complete and was lent to the caller; the next call empties it
+	                     */
 };
 
 struct http_client {
@@ -200,9 +203,9 @@ DEFINE_CLEANUP(struct http_client, http_client_free)
  *          ERR_TIMEOUT       the time-out or deadline passed, waiting included
  *          ERR_CANCELLED     the call was cancelled, or the fence is down
  *          ERR_UNAVAILABLE   no connection, or it broke; also a certificate that cannot be
- * verified, because rotating certificates repairs that ERR_UNAUTHORIZED  there is no credential
- *          ERR_INVALID       the answer is larger than allowed or not HTTP, or the target is not a
- *                            URL
+ * verified, because rotating certificates repairs that ERR_UNAUTHORIZED  the source has no
+ * credential ERR_INVALID       the answer is larger than allowed or not HTTP, or the target is not
+ * a URL
  */
 NODISCARD bool http_do(struct http_client *, struct call *call, const struct http_request *request,
                        struct http_response *response, struct error *err);
@@ -244,8 +247,8 @@ DEFINE_CLEANUP(struct http_stream, http_stream_close)
 bool http_status_error(struct error *err, const struct http_request *request, int status,
                        int64_t retry_after_ms, struct str text);
 
-/** When the I/O loop last began a turn (mono), for the watchdog. It does so at least every
- * HTTP_LONGEST_WAIT_NS. */
+/** The time (mono) when the I/O loop last began a turn, for the watchdog. A turn begins at least
+ * every HTTP_LONGEST_WAIT_NS. */
 int64_t http_client_last_turn_ns(struct http_client *);
 
 /** Closes idle connections about 2 s from now, to free memory after a burst. Without this call they

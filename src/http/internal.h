@@ -88,7 +88,7 @@ struct curl_client {
 
 	pthread_mutex_t mu;
 	struct job_list inbox; /* mu */
-	bool is_poked;         /* mu: there is something to look at */
+	bool is_poked;         /* mu: another thread has set a flag or queued a job */
 	bool is_polling;       /* mu: the I/O thread sleeps, or is about to */
 	bool is_stopping;      /* mu */
 	bool wants_sweep;      /* mu: http_client_close_idle() */
@@ -112,7 +112,8 @@ struct curl_client {
 	int64_t trim_ns;   /* spare handles are freed */
 	int64_t sweep_ns;  /* idle connections are closed */
 	int64_t retire_ns; /* connections made before tls was replaced are closed */
-	bool is_retiring;  /* there may be such idle connections: each request makes a new one */
+	bool is_retiring;  /* such idle connections may exist, so each request uses a new connection
+	                    */
 
 	struct loop_shown shown;
 	struct metric *limit, *n_requests, *n_work, *n_background;
@@ -144,8 +145,8 @@ struct job {
 	struct curl_slist headers[JOB_HEADERS];
 
 	_Atomic bool is_cancelled;
-	_Atomic bool wants_resume; /* the stream's reader made room */
-	_Atomic bool wants_close;  /* the stream's reader is gone */
+	_Atomic bool wants_resume; /* the stream's reader has taken bytes from the full buffer */
+	_Atomic bool wants_close;  /* the stream's reader has closed the stream */
 
 	/* the I/O thread's own */
 	struct transfer *transfer;
@@ -160,18 +161,19 @@ struct job {
 	size_t n_header_bytes;
 	size_t n_body_bytes;
 	const char *refused; /* why a callback stopped the transfer; ERR_INVALID */
-	bool is_tls_failure; /* there is no answer because the TLS handshake failed */
+	bool is_tls_failure; /* no answer arrived because the TLS handshake failed */
 
 	pthread_mutex_t mu;
 	pthread_cond_t cond;
-	bool is_done;      /* mu: the I/O thread does not touch the job any more */
+	bool is_done;      /* mu: the I/O thread no longer uses the job */
 	bool is_ok;        /* mu */
 	struct error *err; /* filled before is_done when !is_ok */
 };
 
 /* ---- http.c ---- */
 
-/** Down-cast; not for the scripted clients of tests. */
+/** Returns the client that embeds the base; must not be called for the scripted clients of tests.
+ */
 struct curl_client *curl_client(struct http_client *client);
 
 /* ---- job.c ---- */
@@ -195,7 +197,7 @@ void job_wipe(struct job *job);
 void job_report_tls_failure(const struct job *job);
 /** Was the request refused because of a credential that has been replaced in the meantime? */
 bool job_is_replaced(struct curl_client *client, int status, uint64_t generation);
-/** Empties *response, for a new answer of at most max_body bytes. */
+/** Empties *response for a new answer, of at most max_body bytes. */
 void response_init(struct http_response *response, size_t max_body);
 
 bool request_do(struct http_client *client, struct call *call, const struct http_request *request,
@@ -249,9 +251,10 @@ struct transfer *transfer_new(struct curl_client *client);
 void transfer_free(struct transfer *transfer);
 /** Sets what differs from request to request. */
 void transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh);
-/** Did a connection that had been used before break before any byte of the answer? */
+/** Returns true if a connection that had been used before broke before any byte of the answer
+ * arrived. */
 bool transfer_broke_on_reuse(struct transfer *transfer, CURLcode code);
-/** Has the transfer's connection closed at its end. */
+/** Closes the transfer's connection when the transfer ends. */
 void transfer_forbid_reuse(struct transfer *transfer);
 /** Fills job->err from libcurl's result. */
 void transfer_error(struct transfer *transfer, CURLcode code);

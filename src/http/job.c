@@ -24,8 +24,8 @@ enum {
 
 /* ---- building a job ---- */
 
-/* The call's deadline is on the clock of the caller, which tests replace; the I/O thread knows only
- * the real clock. The remaining time is therefore carried over as a duration. */
+/* The call's deadline is on the clock of the caller, which tests replace; the I/O thread uses the
+ * real clock only. The deadline is therefore converted by way of the remaining time. */
 int64_t
 job_deadline(const struct call *call, const struct http_request *request)
 {
@@ -241,8 +241,8 @@ job_is_replaced(struct curl_client *c, int status, uint64_t generation)
 
 /* ---- requests ---- */
 
-/* There is no deadline here: the I/O thread ends late jobs, and the job must not be left before it
- * has done so. */
+/* This wait has no deadline: the I/O thread ends late jobs, and this function must not return
+ * before it has done so. */
 void
 job_wait(struct job *job)
 {
@@ -252,7 +252,7 @@ job_wait(struct job *job)
 		(void)clock_wait(&clock_real, &job->cond, &job->mu, CLOCK_FOREVER);
 }
 
-/* Sends an initialised job once and waits until the I/O thread has let go of it. */
+/* Sends an initialised job once and waits until the I/O thread no longer uses it. */
 static bool
 job_send(struct job *job, struct call *call, const struct http_request *request,
          struct http_response *response, uint64_t *ret_generation, struct error *err)

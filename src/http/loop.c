@@ -15,13 +15,13 @@
  * connections, it spins at 100 % CPU. All lists are walked from end to end, because they hold at
  * most one job for each waiting thread.
  *
- * Waking the thread: is_poked says that there is something new to look at, is_polling that the
+ * Waking the thread: is_poked means that a flag was set or a job was queued, is_polling that the
  * thread sleeps or is about to. Both change under mu. A caller sets is_poked and wakes the thread
  * only if is_polling was set, so no wake-up is lost, and a thread that is busy costs no system
  * call.
  *
- * Time is clock_real in this file, because libcurl knows no other clock. http/job.c has turned the
- * callers' deadlines into durations before.
+ * Times in this file are those of clock_real, because libcurl uses no other clock. http/job.c
+ * converts the callers' deadlines to this clock.
  */
 #include "base/alloc.h"
 #include "base/watchdog.h"
@@ -36,8 +36,8 @@ enum {
  * s every connection made before the certificates were replaced has counted as idle for more than
  * one second at the last check. */
 #define RETIRE_NS (3300 * NS_PER_MS)
-#define OPENING_NS NS_PER_SEC            /* by then most lists have begun to arrive */
-#define SWEEP_NS (30 * NS_PER_SEC)       /* without requests, until idle connections are closed */
+#define OPENING_NS NS_PER_SEC      /* after this time the first bytes of most lists have arrived */
+#define SWEEP_NS (30 * NS_PER_SEC) /* without requests, until idle connections are closed */
 #define SWEEP_SOON_NS (2100 * NS_PER_MS) /* after http_client_close_idle(), see RETIRE_NS */
 #define TRIM_NS (3 * NS_PER_SEC)         /* longer than the pause between two renewals of a lease */
 
@@ -132,8 +132,8 @@ fence_left_ns(const struct job *job)
 
 /* ---- the end of a job ---- */
 
-/* The job may be gone when this returns. The signal is sent under the lock for the same reason:
- * once the lock is released, the caller may destroy the condition variable. */
+/* The job may have been freed when this returns. The signal is sent under the lock for the same
+ * reason: once the lock is released, the caller may destroy the condition variable. */
 static void
 hand_back(struct job *job, bool is_ok)
 {
@@ -197,7 +197,7 @@ run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
 {
 	transfer_prepare(job->transfer, job, wants_fresh || c->is_retiring);
 	if (curl_multi_add_handle(c->multi, job->transfer->easy) != CURLM_OK)
-		alloc_fail(1, sizeof(*job->transfer)); /* other reasons are mistakes of ours */
+		alloc_fail(1, sizeof(*job->transfer)); /* other failures are bugs in this program */
 }
 
 static void
@@ -211,7 +211,8 @@ start_job(struct curl_client *c, struct job *job)
 /* Lets the job start if the gate permits it. If not, *ret_again_ns is when to try again.
  *
  * Background requests (events) bypass the gate's limit and do not count as outcomes: a server that
- * is slow with events, or rejects them, costs real work nothing. They do respect a Retry-After. */
+ * is slow with events, or rejects them, does not slow down other requests. They do respect a
+ * Retry-After. */
 static bool
 enter_gate(struct curl_client *c, const struct job *job, int64_t *ret_again_ns)
 {
@@ -231,9 +232,9 @@ enter_gate(struct curl_client *c, const struct job *job, int64_t *ret_again_ns)
 	return true;
 }
 
-/* Returns until when background requests wait for streams that are being opened; 0: there are none.
- * A stream has a deadline until its headers arrive. Only the first OPENING_NS count: some proxies
- * hold back the headers of a watch until its first event. */
+/* Returns the time until which background requests wait for streams that are being opened; 0: no
+ * such stream. A stream has a deadline until its headers arrive. Only the first OPENING_NS count:
+ * some proxies hold back the headers of a watch until its first event. */
 static int64_t
 opening_until_ns(const struct curl_client *c)
 {
@@ -249,9 +250,9 @@ opening_until_ns(const struct curl_client *c)
 	return until_ns;
 }
 
-/* The list whose first job is next, or NULL. A background job has its turn only while no work waits
- * or runs, one at a time. If it has to wait for streams that are being opened, *ret_again_ns is
- * when to look again. */
+/* The list whose first job is next, or NULL. A background job may start only while no HTTP_WORK job
+ * waits or runs; one runs at a time. If it has to wait for streams that are being opened,
+ * *ret_again_ns is when to look again. */
 static struct job_list *
 next_in_turn(struct curl_client *c, int64_t *ret_again_ns)
 {
@@ -325,8 +326,8 @@ retire_connections(struct curl_client *c, bool ends_streams)
 	c->retire_ns = clock_mono(&clock_real) + RETIRE_NS;
 }
 
-/* Takes over what other threads have asked for since the last turn. False when the thread is to
- * end. */
+/* Reads the flags and the jobs that other threads have set since the last turn. False when the
+ * thread is to end. */
 static bool
 take_inbox(struct curl_client *c)
 {
@@ -367,7 +368,7 @@ job_failed(const struct job *job, const char *why, enum err_code code)
 	               job->client->shown_url, STR_ARG(job->target), why);
 }
 
-/* May the job go on? If not, *job->err says why. */
+/* Returns false, with the reason in *job->err, if the job must end. */
 static bool
 may_continue(const struct job *job, int64_t now_ns)
 {
@@ -377,7 +378,7 @@ may_continue(const struct job *job, int64_t now_ns)
 		return job_failed(job, "ended because our certificates were replaced",
 		                  ERR_UNAVAILABLE);
 	if (fence_left_ns(job) == 0)
-		return job_failed(job, "this process is not the leader any more", ERR_CANCELLED);
+		return job_failed(job, "this process is no longer the leader", ERR_CANCELLED);
 	if (now_ns < job->deadline_ns)
 		return true;
 	return job_failed(job,
@@ -390,7 +391,7 @@ static void
 end_late_waiting(struct job_list *list, int64_t now_ns)
 {
 	for (struct job *job = TAILQ_FIRST(&list->jobs), *next; job; job = next) {
-		next = TAILQ_NEXT(job, link); /* a job that was handed back may be gone */
+		next = TAILQ_NEXT(job, link); /* a job that was handed back may have been freed */
 		if (!may_continue(job, now_ns))
 			hand_back(list_remove(list, job), false);
 	}
@@ -446,7 +447,7 @@ take_result(struct curl_client *c, CURL *easy, CURLcode code)
 	end_transfer(c, transfer, code);
 }
 
-/* Repeats itself while transfers end, because each end may let a waiting job through the gate. */
+/* Repeats while transfers end, because each end may allow a waiting job to start. */
 static void
 perform(struct curl_client *c)
 {
@@ -465,8 +466,8 @@ perform(struct curl_client *c)
 	} while (has_ended && (!TAILQ_EMPTY(&c->work.jobs) || !TAILQ_EMPTY(&c->background.jobs)));
 }
 
-/* Frees what a burst of requests left behind. This is the first of two steps, and takes what is
- * cheap to allocate again: each handle has buffers of 32 kB. */
+/* Frees memory after a burst of requests. The first of two steps frees spare handles, which are
+ * cheap to allocate again and have buffers of 32 kB each. */
 static void
 trim_handles(struct curl_client *c)
 {
@@ -635,7 +636,7 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	thread_start(&c->thread, name, loop_run, c);
 }
 
-/* Called under mu. True when the thread must be woken. */
+/* Called with mu held. Returns true when the thread must be woken. */
 static bool
 set_poked(struct curl_client *c)
 {

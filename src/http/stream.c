@@ -19,10 +19,10 @@
 
 enum {
 	LINE_KEPT = 64 << 10,   /* a line's buffer up to this size is kept for the next line */
-	STREAM_KEPT = 32 << 10, /* buffers up to this size are kept while nothing arrives */
+	STREAM_KEPT = 32 << 10, /* larger buffers are freed while nothing arrives */
 };
 
-#define CALM_NS (200 * NS_PER_MS) /* larger buffers are freed after a silence of this length */
+#define CALM_NS (200 * NS_PER_MS) /* the time without a byte after which they are freed */
 
 struct curl_stream {
 	struct http_stream base;
@@ -30,7 +30,7 @@ struct curl_stream {
 	struct http_response response;
 	struct error err;      /* the job's; valid when the job has failed */
 	struct cancel *cancel; /* may be NULL */
-	struct buf lent;       /* the reader's: lent out by stream_read() */
+	struct buf lent;       /* the reader's: its bytes are lent by stream_read() */
 	struct buf fill;       /* job.mu: the I/O thread appends to it */
 	bool is_paused;        /* job.mu: fill was full */
 	bool must_wake_reader; /* the I/O thread's: bytes came since the reader was last woken */

@@ -25,8 +25,8 @@ static const char *const bundles[] = {
 	"/etc/ssl/cert.pem",
 };
 
-/* Does the folder hold links named after a hash of the subject, by which OpenSSL finds a
- * certificate? */
+/* Returns true if the folder has links that are named after the hash of a certificate's subject, by
+ * which OpenSSL finds certificates. */
 static bool
 tls_is_hashed(const char *folder)
 {
@@ -105,10 +105,10 @@ tls_load_own(struct tls *tls, const struct tls_config *config, struct error *err
 		return true;
 	if (config->cert_pem.len == 0)
 		return err_set(err, ERR_INVALID,
-		               "there is a private key without a client certificate");
+		               "a private key is configured without a client certificate");
 	if (!has_key)
 		return err_set(err, ERR_INVALID,
-		               "there is a client certificate without its private key");
+		               "a client certificate is configured without its private key");
 	if (!pem_certificates(config->cert_pem, "the client certificate", &tls->chain, err) ||
 	    !pem_key(secret_expose(config->key_pem), "the client key", &tls->key, err))
 		return false;

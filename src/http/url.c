@@ -1,8 +1,8 @@
 /* http/url.c: see url.h.
  *
  * This reads only the parts of RFC 3986 that are needed here. It is strict about the host, which is
- * a DNS name or an address: two parsers that disagree about the host of a URL would send
- * credentials to the wrong server.
+ * a DNS name or an address: if this parser and libcurl disagreed about the host of a URL,
+ * credentials would go to the wrong server.
  */
 #include "http/url.h"
 
@@ -20,7 +20,7 @@ static const struct {
 	{ { "socks5", 6 }, 1080 },
 };
 
-/* Such bytes would break up a request line or a header, or a line of a log. */
+/* Such bytes could end a request line, a header or a line of the log. */
 static bool
 has_space_or_control(struct str s)
 {
@@ -62,7 +62,7 @@ length_before(struct str s, const char *any)
 	return n;
 }
 
-/* A DNS name as resolvers accept it: '_' is not of RFC 1123, but is in use. */
+/* A DNS name as resolvers accept it: RFC 1123 does not allow '_', but it is in use. */
 static bool
 is_host_name(struct str host)
 {
@@ -220,8 +220,8 @@ proxy_from_environment(const struct url *url)
 	return proxy;
 }
 
-/* Splits "host:port" and "[address]:port"; *ret_port is 0 if there is no port. Other text, such as
- * an IPv6 address without brackets, is taken as a host. */
+/* Splits "host:port" and "[address]:port"; *ret_port is 0 if the text has no port. Other text, such
+ * as an IPv6 address without brackets, is taken as a host. */
 static void
 split_port(struct str entry, struct str *ret_host, int *ret_port)
 {

@@ -14,7 +14,7 @@ struct url {
 	struct str host;   /* without brackets */
 	int port;          /* 1 to 65535; the scheme's own port if the URL has none */
 	struct str path;   /* "" or "/…", without trailing slashes */
-	bool has_userinfo; /* there is a user name or password, which is skipped */
+	bool has_userinfo; /* the URL has a user name or password, which is skipped */
 };
 
 /** Reads an absolute URL; the views point into text. Query and fragment are dropped. ERR_INVALID
@@ -30,8 +30,8 @@ void url_add_escaped(struct buf *b, struct str s);
 void url_add_query(struct buf *b, const char *name, struct str value);
 
 /** The proxy that the environment names for a URL: https_proxy or HTTPS_PROXY for https, http_proxy
- * or HTTP_PROXY for http, the lower case first as in curl and Go. NULL when there is none or
- * no_proxy covers the host; otherwise a result of getenv().
+ * or HTTP_PROXY for http, the lower case first as in curl and Go. NULL when none is set or no_proxy
+ * covers the host; otherwise a result of getenv().
  *
  * no_proxy and NO_PROXY are read as in Go (golang.org/x/net/http/httpproxy): "*", host suffixes
  * with or without a leading dot, host:port, IP addresses, CIDRs of both families. "localhost" and
