@@ -164,7 +164,7 @@ parse_status(struct str body, yyjson_doc **ret_doc)
 }
 
 /* retry_after_ms is that of the header, which overrides the Status object's: it may come from a
- * proxy in between, which knows about the load now. */
+ * proxy in between, which measures the present load. */
 static bool
 status_error(struct error *err, const struct http_request *request, int http_status,
              int64_t retry_after_ms, yyjson_val *status)
@@ -217,7 +217,7 @@ check_success(const struct http_request *request, const struct http_response *re
 
 /* ---- one request ---- */
 
-/* Sends a request once. False when there is no answer. */
+/* Sends a request once. False when no answer arrives. */
 static bool
 client_attempt(struct kube_client *c, struct call *call, const struct http_request *request,
                struct http_response *response, struct error *err)
@@ -236,8 +236,8 @@ client_attempt(struct kube_client *c, struct call *call, const struct http_reque
 	return true;
 }
 
-/* Sends a request, and again as long as the server asks for that with a Retry-After. A wait that
- * would end after the deadline is not begun: the refusal is the result. The wait is up to 20 %
+/* Sends a request, and repeats it while the server refuses it with a Retry-After. If the wait would
+ * end after the deadline, it is not begun, and the refusal is the result. The wait is up to 20 %
  * longer than asked, so that clients that were refused together do not return together. */
 static bool
 client_exchange(struct kube_client *c, struct call *call, const struct http_request *request,
@@ -268,7 +268,7 @@ client_exchange(struct kube_client *c, struct call *call, const struct http_requ
 	return attempts_end(&attempts, clock_mono(c->clock), err);
 }
 
-/* Sends a request. False when there is no answer or the answer is a failure. */
+/* Sends a request. False when no answer arrives or the answer is a failure. */
 static bool
 client_call(struct kube_client *c, struct call *call, const struct http_request *request,
             struct http_response *response, struct error *err)

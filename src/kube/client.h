@@ -73,7 +73,7 @@ NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct
                                      struct str body, struct error *err);
 
 /** DELETE, only if the object still has that UID and that resource version. ERR_NOT_FOUND: already
- * gone; ERR_CONFLICT: it has changed, or another object has the name now. */
+ * deleted; ERR_CONFLICT: it has changed, or another object has the name now. */
 NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid,
                            struct str version, struct error *err);
 

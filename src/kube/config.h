@@ -28,7 +28,7 @@ struct kube_config {
 	struct arena arena;         /* owns every view below */
 	struct str server;          /* "https://host:port[/prefix]", without a trailing slash */
 	struct str tls_server_name; /* empty: the server's host */
-	struct str proxy_url;       /* http, https or socks5; empty: as the environment says */
+	struct str proxy_url;       /* http, https or socks5; empty: as the environment specifies */
 	bool is_insecure;           /* the server's certificate is not verified */
 	struct str ca_pem;          /* empty: the system's trust store */
 	bool trusts_nothing;        /* the CA file is empty: no certificate is trusted */
@@ -41,7 +41,7 @@ struct kube_config {
 	const struct kube_exec *exec; /* NULL: none */
 	/* sent with every request, for impersonation; NULL at the end, or NULL: none */
 	const char *const *headers;
-	struct str namespace; /* our own: the context's or the pod's; "default" if there is none */
+	struct str namespace; /* the namespace of the context, or that of the pod; else "default" */
 	/* the files of the PEM texts, to read them again; empty: inline */
 	struct str ca_file, cert_file, key_file;
 	bool is_in_cluster;

@@ -33,8 +33,8 @@ void loader_problem(struct config_loader *l, enum err_code code, const char *fmt
 /** Adds a problem of the value `key`. */
 void entry_problem(const struct config_entry *e, const char *key, enum err_code code,
                    const char *fmt, ...) PRINTF_LIKE(4, 5);
-/** False if there was a problem. Appends to the error, which names the first one, how many more
- * there are. */
+/** False if there was a problem. The error names the first problem; the number of the others is
+ * appended to it. */
 NODISCARD bool loader_conclude(struct config_loader *l);
 
 /** Any scalar counts as text, as in Go: `password: 1234` need not be quoted. Empty when absent. */
@@ -56,7 +56,8 @@ bool entry_pem(const struct config_entry *e, const char *key, const char *marker
 /** Reads a user: client certificate, token, basic authentication, exec plugin and impersonation.
  * The plugin may get information on the cluster, which may be NULL. */
 void config_load_user(const struct config_entry *user, const struct config_entry *cluster);
-/** Is there a token in the file? It is not kept: kube/credentials.c reads it when it is needed. */
+/** Returns true if the file has a token. The token is not kept: kube/credentials.c reads it when it
+ * is needed. */
 NODISCARD bool config_check_token_file(const char *path, struct error *err);
 
 #endif

@@ -271,7 +271,7 @@ add_json(struct buf *b, const struct yaml_node *node)
 	}
 }
 
-/* Returns the cluster's extension for plugins as JSON. The text is empty if there is no such
+/* Returns the cluster's extension for plugins as JSON. The text is empty if the cluster has no such
  * extension. */
 static struct str
 plugin_cluster_config(const struct config_entry *cluster)
@@ -371,7 +371,7 @@ push_header(struct headers *h, const char *key, const char *name, struct str val
 	if (!is_header_value(value)) {
 		entry_problem(
 			h->user, key, ERR_INVALID,
-			"it is empty, or contains characters that are not allowed in a header");
+			"the value is empty, or contains characters that are not allowed in a header");
 		return;
 	}
 	line = arena_printf(&h->user->loader->config->arena, "%s: %" STR_FMT, name, STR_ARG(value));

@@ -193,8 +193,8 @@ is_same_plugin(const struct kube_exec *a, const struct kube_exec *b)
 	       str_eq(a->cluster_config, b->cluster_config);
 }
 
-/* The key of a setting that differs and cannot be changed while the program runs; NULL if there is
- * none. */
+/* Returns the key of a setting that differs and cannot be changed while the program runs; NULL if
+ * all such settings are equal. */
 static const char *
 fixed_difference(const struct kube_config *a, const struct kube_config *b)
 {
@@ -213,9 +213,9 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 	return NULL;
 }
 
-/* Takes over the whole new configuration or nothing of it, because credentials for another server
- * do not fit this one, nor does a new token fit old certificates. All steps that can fail come
- * before the first change; tls_files_update() changes nothing if it fails. */
+/* Applies the whole new configuration or nothing of it, because its credentials may not be valid
+ * for the present server, nor a new token together with old certificates. All steps that can fail
+ * come before the first change; tls_files_update() changes nothing if it fails. */
 static bool
 adopt_config(struct kube_connection *c, const struct kube_config *config, unsigned *ret_changes,
              struct error *err)

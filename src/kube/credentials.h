@@ -16,8 +16,8 @@ struct credentials;
  * Credentials are never sent over plain http: a warning is logged, and authorize() adds nothing. */
 NODISCARD bool credentials_new(const struct kube_config *config, struct clock *clock,
                                struct credentials **ret, struct error *err);
-/** Takes the credentials of fresh, which was created from a newer configuration, and leaves the old
- * ones in fresh, which the caller frees. */
+/** Exchanges the credentials with those of fresh, which was created from a newer configuration. The
+ * caller then frees fresh, with the old credentials. */
 void credentials_adopt(struct credentials *, struct credentials *fresh);
 void credentials_free(struct credentials *);
 DEFINE_CLEANUP(struct credentials, credentials_free)

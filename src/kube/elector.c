@@ -4,9 +4,9 @@
  * requests and has one of four outcomes (enum outcome); the rest of the file decides when to try
  * again and when it is too late.
  *
- * Waits use the monotonic clock, because condition variables know no other. Whether a deadline has
- * passed is decided on the boot clock, after each wait and after each request, because the machine
- * may have been suspended meanwhile.
+ * Waits use the monotonic clock, because condition variables support no other. Whether a deadline
+ * has passed is decided on the boot clock, after each wait and after each request, because the
+ * machine may have been suspended meanwhile.
  */
 #include "kube/elector.h"
 
@@ -61,7 +61,7 @@ struct elector {
 
 	pthread_mutex_t mu;
 	pthread_cond_t ended;     /* mu: is_done */
-	struct buf holder;        /* mu; as last seen */
+	struct buf holder;        /* mu; the holder as last seen */
 	struct buf version;       /* mu; of the Lease when we became the leader */
 	bool is_leader;           /* mu; only the thread writes it, and may read it without mu */
 	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
@@ -140,7 +140,7 @@ publish_holder(struct elector *e)
 		         LOG_STR("holder", buf_str(&e->holder)));
 }
 
-/* Makes fresh the Lease last seen, and leaves fresh empty. */
+/* Moves fresh into the place of the Lease last seen, and leaves fresh empty. */
 static void
 keep_seen(struct elector *e, struct lease *fresh)
 {
@@ -341,8 +341,8 @@ note_former_holder(struct elector *e)
 	e->was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
 }
 
-/* There is no Lease. If one was seen before, its holder may not have noticed the deletion yet: it
- * keeps its time. */
+/* The Lease does not exist. If one was seen before, its holder may not have noticed the deletion
+ * yet, so the rest of its lease duration is awaited. */
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
 {
@@ -362,7 +362,7 @@ claim_absent(struct elector *e, struct error *err)
 	return FAILED;
 }
 
-/* Remembers why the lease is lost. */
+/* Stores the reason why the lease is lost. */
 static enum outcome
 lose(struct elector *e, const char *why)
 {

@@ -82,13 +82,13 @@ void elector_holder(const struct elector *, struct buf *b);
  * All writes of the previous leader to the same etcd have a lower version. */
 void elector_version(const struct elector *, struct buf *b);
 
-/** Do we lead, with a Lease that was free when we took it? It is free if it does not exist, or if
- * its last holder released it, which it does only after all of its work has ended. False if we
- * waited until the lease of another holder had expired. */
+/** Returns true if we lead with a Lease that was free when we took it: it did not exist, or its
+ * last holder had released it, which happens only after all of the holder's work has ended. False
+ * if we waited until the lease of another holder had expired. */
 bool elector_was_handed_over(const struct elector *);
 
-/** A health_check with the elector as its argument. It fails only if we believe that we lead, but
- * have not renewed for the lease duration and 20 s. */
+/** A health_check with the elector as its argument. It fails only if this process counts as the
+ * leader but has not renewed for the lease duration and 20 s. */
 health_check elector_health;
 
 #endif

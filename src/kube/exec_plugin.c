@@ -77,7 +77,7 @@ struct exec_plugin {
 	uint64_t cert_generation;          /* mu; 0: never a certificate */
 	struct str ca_pem;                 /* mu */
 	char *ca_memory;           /* mu: the memory of ca_pem; NULL: the configuration owns it */
-	int n_hints;               /* mu: hints that were given in this period */
+	int n_hints;               /* mu: number of hints that were appended in this period */
 	int64_t hints_end_boot_ns; /* mu: the end of this period */
 };
 
@@ -385,7 +385,7 @@ adopt_credential(struct exec_plugin *p, struct exec_credential *fresh)
 	p->generation++;
 	p->is_refused = false;
 	if (p->credential.expires_wall_ns <= clock_wall(p->clock))
-		log_warn("the exec plugin gave a credential that has expired, using it anyway",
+		log_warn("the credential of the exec plugin has expired already, using it anyway",
 		         LOG_CSTR("plugin", p->config->exec->argv[0]));
 }
 

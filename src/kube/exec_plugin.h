@@ -24,11 +24,12 @@ DEFINE_CLEANUP(struct exec_plugin, exec_plugin_free)
 
 /** Waits for a credential and appends its token to ret, or nothing if the credential is only a
  * certificate. *ret_generation changes with the credential. ERR_UNAUTHORIZED, with the reason, when
- * there is no credential; ERR_TIMEOUT; ERR_CANCELLED. */
+ * no credential was obtained; ERR_TIMEOUT; ERR_CANCELLED. */
 NODISCARD bool exec_plugin_token(struct exec_plugin *, const struct call *call, struct buf *ret,
                                  uint64_t *ret_generation, struct error *err);
 
-/** The server refused that generation. True if it is worth asking for a token once more. */
+/** Reports that the server refused that generation. True if a request with another credential may
+ * succeed. */
 bool exec_plugin_rejected(struct exec_plugin *, uint64_t generation);
 
 /** Copies the client certificate and key if they are newer than *generation, which is 0 at first,

@@ -128,7 +128,7 @@ lease_add_claim(struct buf *b, const struct lease *old, enum lease_change change
 	else
 		lease_add_time(b, "acquireTime", claim->wall_ns);
 	lease_add_time(b, "renewTime", claim->wall_ns);
-	/* The number is an int32 in the API, so it stops at the largest one. */
+	/* The number is an int32 in the API, so it does not grow beyond INT32_MAX. */
 	json_add_number(b, "leaseTransitions",
 	                old->transitions + (change == LEASE_TAKE && old->transitions < INT32_MAX));
 }

@@ -3,7 +3,7 @@
  *
  * The Lease is kept as the server sent it, and an update changes only our five fields of the spec:
  * labels, annotations and unknown fields survive. The functions are pure, from text to text. The
- * times in a Lease are for people, and are never compared with a clock.
+ * times in a Lease are informative, and are never compared with a clock.
  */
 #ifndef CCMD_KUBE_LEASE_H
 #define CCMD_KUBE_LEASE_H

@@ -81,7 +81,7 @@ node_provider_id(const struct node *n)
 /** The value, or NULL when the node does not have that key. */
 const struct str *node_label(const struct node *, struct str key);
 const struct str *node_annotation(const struct node *, struct str key);
-/** The first taint with that key, whatever its effect; NULL. */
+/** The first taint with that key, whatever its effect, or NULL. */
 const struct node_taint *node_taint(const struct node *, struct str key);
 /** Does the node still have the taint that says that no cloud controller manager has initialised
  * it? */

@@ -35,7 +35,8 @@ struct kind {
 	bool (*parse)(const struct kind *kind, yyjson_val *val, struct object **ret,
 	              struct error *err);
 	void (*free)(struct object *);
-	/* Does a field that we act on differ? The resource version is not one. */
+	/* Returns true if a field that we act on differs; the resource version is not such a field.
+	 */
 	bool (*differs)(const struct object *a, const struct object *b);
 };
 

@@ -55,8 +55,9 @@ void patch_service_claim(struct buf *b, const struct service *);
  * another finalizer may hold it for long while its address belongs to another Service already.
  * Both happen in one write, so that no reader sees one without the other: the API server also
  * changes finalizers by /status, and deletes a Service that loses its last one this way. False,
- * with nothing appended, if there is neither. is_stale: the Service as we know it may be older
- * than our own last write to it, so the patch does both in any case. */
+ * with nothing appended, if the Service has neither a finalizer of ours nor a status. is_stale: the
+ * Service as we know it may be older than our own last write to it, so the patch does both in any
+ * case. */
 bool patch_service_release(struct buf *b, const struct service *, bool is_stale);
 
 /** Appends the patch of status.loadBalancer. Without ingress it is cleared. */

@@ -448,8 +448,8 @@ queue_park(struct queue *q, struct str key, int64_t delay_ns)
 		item->is_parked = true;
 }
 
-/* Walks the heap from the top: an item that becomes due sooner moves up, and only items that were
- * visited before move down. */
+/* Walks the heap from the top: an item that becomes due sooner moves up, and only items that this
+ * loop has handled already move down. */
 void
 queue_release(struct queue *q)
 {
@@ -570,7 +570,7 @@ queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret)
 		return true;
 	if (err.code != ERR_TIMEOUT)
 		return false;
-	alloc_trim(); /* only here: it costs more than a key */
+	alloc_trim(); /* not after each key: this takes longer than the work on a key */
 	*n_busy = 1;
 	return queue_get(q, QUEUE_FOREVER, ret, &err);
 }
@@ -584,7 +584,8 @@ queue_done(struct queue *q, struct str key)
 	item = map_get(&q->items, key);
 	assert(item && item->is_processing);
 	observe_seconds(q->metrics.worked, clock_mono(q->clock) - item->started_ns);
-	STAILQ_REMOVE(&q->processing, item, item, link); /* it is as long as there are workers */
+	STAILQ_REMOVE(&q->processing, item, item,
+	              link); /* the list has one element for each busy worker */
 	item->is_processing = false;
 	if (--q->n_processing == 0)
 		cond_broadcast(&q->idle);

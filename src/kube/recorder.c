@@ -87,7 +87,7 @@ count_queued(struct recorder *r, size_t n)
 /* ---- the JSON of an event ---- */
 
 /* "web.185a3c0f11223344". An object's name that cannot be part of an event's name is hashed.
- * client-go uses a random UUID instead, which we would have to remember for the next count. */
+ * client-go uses a random UUID instead, which we would have to store for the next count. */
 static struct str
 event_name(struct recorder *r, const struct sighting *s)
 {
@@ -314,7 +314,8 @@ handle_event(struct recorder *r, const struct event *e)
 	arena_reset(&r->arena);
 }
 
-/* Frees the correlator's old records. Returns when (mono) that is due again. */
+/* Frees the correlator's old records. Returns the time (mono) when the next record is due to be
+ * freed. */
 static int64_t
 next_cleaning_ns(struct recorder *r)
 {

@@ -1,6 +1,6 @@
 /* kube/reflector.c: lists, then watches from the version of the list, until it is cancelled.
  *
- * docs/spec/kube-client.md, "Reflector", has the rules. It is simpler than client-go: there are no
+ * docs/spec/kube-client.md, "Reflector", has the rules. It is simpler than client-go: it has no
  * pages, no queue between the stream and the store, and only one back-off. How a watch ended
  * decides what comes next (enum next):
  *
@@ -35,13 +35,14 @@
 #define BACKOFF_MAX_NS (30 * NS_PER_SEC)
 /* Some proxies hold back the headers until the first event; a bookmark comes every minute. */
 #define HEADERS_TIMEOUT_MS (90 * MS_PER_SEC)
-#define LIST_IDLE_NS (30 * NS_PER_SEC)     /* without a byte, until a list is given up */
-#define LIST_TIMEOUT_NS (600 * NS_PER_SEC) /* for a whole list */
-#define WATCH_GRACE_NS (30 * NS_PER_SEC)   /* past a watch's time-out, until it is given up */
-#define SHORT_WATCH_NS NS_PER_SEC          /* a shorter watch without event is a failure */
-#define PROVEN_WATCH_NS (10 * NS_PER_SEC)  /* a longer one with events resets the back-off */
-#define LONG_WATCH_NS (120 * NS_PER_SEC)   /* a longer one resets it without events, too */
-#define JUST_LISTED_NS (30 * NS_PER_SEC)   /* 410 Gone so soon after a list has to wait */
+#define LIST_IDLE_NS (30 * NS_PER_SEC)     /* the longest time without a byte during a list */
+#define LIST_TIMEOUT_NS (600 * NS_PER_SEC) /* the longest time for a whole list */
+#define WATCH_GRACE_NS \
+	(30 * NS_PER_SEC) /* the time after a watch's time-out until its connection is closed */
+#define SHORT_WATCH_NS NS_PER_SEC         /* a shorter watch without event is a failure */
+#define PROVEN_WATCH_NS (10 * NS_PER_SEC) /* a longer one with events resets the back-off */
+#define LONG_WATCH_NS (120 * NS_PER_SEC)  /* a longer one resets it without events, too */
+#define JUST_LISTED_NS (30 * NS_PER_SEC)  /* 410 Gone so soon after a list has to wait */
 /* How long a watch may be silent before the server is asked (probe()). kube-apiserver sends a
  * bookmark every 60 to 75 s (apiserver, storage/cacher, bookmarkFrequency and its jitter) if the
  * version has changed; the rest is a margin for a busy server. */
@@ -187,7 +188,7 @@ put_off_probe(struct reflector *r)
 	r->probe_ns = clock_deadline(clock_mono(r->clock), SILENCE_NS);
 }
 
-/* Is there no answer at all, because the connection was refused, broke, or timed out? */
+/* Returns true if no answer arrived, because the connection was refused, broke, or timed out. */
 static bool
 is_without_answer(const struct error *err)
 {
@@ -278,7 +279,7 @@ enum {
 	SHOWN_DIGITS = 15, /* the digits that a double holds exactly */
 };
 
-/* Remembers the version and shows its last digits as a metric. */
+/* Stores the version, and its last digits in a metric. */
 static void
 set_last_rv(struct reflector *r, struct str rv)
 {
@@ -538,8 +539,8 @@ probe(struct reflector *r, struct error *err)
 
 /* ---- the watch ---- */
 
-/* Applies an event to the store. Its version is remembered only if the object was understood, so
- * that a watch from there does not skip it. */
+/* Applies an event to the store. Its version is stored only if the object could be parsed, so that
+ * a watch from that version does not skip it. */
 static bool
 apply_event(struct reflector *r, const struct watch_event *event, struct error *err)
 {

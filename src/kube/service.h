@@ -28,7 +28,7 @@ struct service {
 	struct object object;       /* key: "namespace/name" */
 	struct str namespace, name; /* views of the key */
 	bool is_load_balancer;      /* spec.type */
-	bool has_class;             /* spec.loadBalancerClass is there, even if empty */
+	bool has_class;             /* spec.loadBalancerClass is present, even if empty */
 	bool is_deleting;
 	bool has_finalizer; /* ours */
 	uint32_t n_finalizers;
@@ -55,7 +55,7 @@ service_of(struct object *o)
 	return (struct service *)o;
 }
 
-/** NULL when there is none. */
+/** NULL when the Service does not have that key. */
 const struct str *service_annotation(const struct service *, struct str key);
 
 /** Type LoadBalancer, without a class (docs/spec/framework.md, "Wanted balancers"). */

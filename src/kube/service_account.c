@@ -20,9 +20,10 @@
 
 #define NAMESPACE "kube-system"
 #define LIFE_S 3600
-#define SHORTEST_NS (600 * NS_PER_SEC) /* a shorter life counts as this: the API's minimum */
-#define AGAIN_NS (10 * NS_PER_SEC)     /* until the next attempt after a failed renewal */
-#define REFUSED_NS NS_PER_SEC          /* between two 401 that lead to a new token */
+#define SHORTEST_NS \
+	(600 * NS_PER_SEC)         /* the minimum of the API; a shorter life is treated as this */
+#define AGAIN_NS (10 * NS_PER_SEC) /* until the next attempt after a failed renewal */
+#define REFUSED_NS NS_PER_SEC      /* between two 401 that lead to a new token */
 
 enum {
 	TRIES = 4,

@@ -25,8 +25,8 @@ DEFINE_CLEANUP(struct service_account, service_account_free)
 NODISCARD bool service_account_token(struct service_account *, const struct call *call,
                                      struct buf *ret, uint64_t *ret_generation, struct error *err);
 
-/** The server refused that generation. True if it is worth asking for a token once more, which is
- * the case at most once a second. */
+/** Reports that the server refused that generation. True if a new token should be requested, which
+ * is the case at most once a second. */
 bool service_account_rejected(struct service_account *, uint64_t generation);
 
 #endif

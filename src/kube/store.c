@@ -385,7 +385,7 @@ store_end_list(struct store *s)
 	s->is_newest_list = false;
 	for (size_t i = 0; i < gone.n; i++)
 		call_handlers(s, gone.objects[i], /*object=*/NULL);
-	/* after the handlers, so that whoever waited for the list finds their work done */
+	/* after the handlers, so that a thread that waited for the list finds their work done */
 	WITH_LOCK(&s->mu);
 	s->has_synced = true;
 	cond_broadcast(&s->synced);

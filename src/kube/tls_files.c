@@ -2,7 +2,7 @@
  *
  * New content is first tried in a TLS context that is thrown away (http_tls_check()). So a file
  * that is being written, or a certificate whose key has not been written yet, changes nothing, and
- * the next reading finds the rest. kube/connection.c decides when the files are read.
+ * the next reading finds the complete content. kube/connection.c decides when the files are read.
  *
  * The authorities, and the certificate with its key, are followed independently: a problem with one
  * of the two does not delay the other.
@@ -113,7 +113,7 @@ tls_files_set_cert(struct tls_files *m, const struct secret *cert, const struct 
 	return true;
 }
 
-/* Reads the file. If there is no file, because the text was given inline, the present text stays.
+/* Reads the file. Without a file, because the text was given inline, the present text stays.
  */
 static bool
 read_part(const char *file, const struct secret *present, struct secret *ret, struct error *err)

@@ -30,12 +30,12 @@ void tls_files_init(struct tls_files *m, const struct kube_config *config);
 void tls_files_fini(struct tls_files *m);
 
 /** Reads the files again. Returns the sum of enum tls_files_change. *err has the last problem if
- * there was one, and the code ERR_NONE if not. Each look at the authorities is counted in
+ * there was one, and the code ERR_NONE if not. Each reading of the authorities is counted in
  * rest_client_transport_ca_reload_total. */
 unsigned tls_files_follow(struct tls_files *m, struct error *err);
 
-/** Takes over what another configuration has. False with ERR_INVALID, and nothing changed, if that
- * cannot work. */
+/** Takes over the files and texts of another configuration. False with ERR_INVALID, and nothing
+ * changed, if they cannot be used. */
 NODISCARD bool tls_files_update(struct tls_files *m, const struct kube_config *config,
                                 unsigned *ret_changes, struct error *err);
 

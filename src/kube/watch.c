@@ -79,7 +79,7 @@ watch_status_error(yyjson_val *status, struct error *err)
 	(void)json_i64(status, "details.retryAfterSeconds", &retry_after_s);
 	if (retry_after_s > LIMIT_RETRY_AFTER_S)
 		retry_after_s = LIMIT_RETRY_AFTER_S;
-	(void)err_set(err, kube_status_code(status), "the server ends the watch: %" STR_FMT,
+	(void)err_set(err, kube_status_code(status), "the server ended the watch: %" STR_FMT,
 	              STR_ARG(str_head(message, ERR_MSG_SIZE)));
 	/* the code comes from the server and may be anything */
 	if (code >= 100 && code <= 599)

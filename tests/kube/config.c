@@ -504,7 +504,7 @@ says_what_is_wrong(void **state)
 		{ NULL, "    token: t\n    as-groups: [a]", ERR_INVALID,
 		  "users[u].as-groups: needs `as`" },
 		{ NULL, "    token: t\n    as: \"a\\r\\nX-Evil: 1\"", ERR_INVALID,
-		  "users[u].as: it is empty, or contains characters that are not allowed in a header" },
+		  "users[u].as: the value is empty, or contains characters that are not allowed in a header" },
 		{ NULL, "    token: t\n    as: a\n    as-user-extra: {k: v}", ERR_INVALID,
 		  "users[u].as-user-extra.k: must be a list, not a string" },
 	};
