@@ -205,8 +205,8 @@ waiter_take_answer(struct waiter *w, yyjson_val *list)
 	w->is_over = w->is_good || w->err.code != ERR_NONE;
 }
 
-/* The wait goes on if the request failed for a reason that passes: the action is carried out
- * whether or not its state can be read. */
+/* The wait continues if the failure is temporary: the action is carried out whether or not its
+ * state can be read. */
 static void
 waiter_take_failure(struct waiter *w, const struct error *err)
 {

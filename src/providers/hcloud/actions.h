@@ -14,7 +14,7 @@
 #include "providers/hcloud/api.h"
 
 struct hz_action {
-	int64_t id; /* 0: there is none, because the change was done with the answer */
+	int64_t id; /* 0: no action, because the change was complete when the API answered */
 	bool is_over;
 };
 
@@ -30,7 +30,7 @@ struct hz_actions;
 
 /** Both are borrowed. */
 struct hz_actions *hz_actions_new(struct hz_api *api, struct clock *clock);
-/** No thread may be waiting. NULL is fine. */
+/** No thread may be waiting. NULL is allowed. */
 void hz_actions_free(struct hz_actions *);
 DEFINE_CLEANUP(struct hz_actions, hz_actions_free)
 

@@ -526,7 +526,8 @@ hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *
 	return is_down || hz_api_pay(a, urgency, n, err);
 }
 
-/* Not every answer 429 has a Retry-After; then the budget says when to come back. */
+/* Not every answer 429 has a Retry-After. Without it the time of the next attempt follows from the
+ * budget. */
 static void
 hz_api_add_retry_after(struct hz_api *a, struct error *err)
 {
@@ -718,7 +719,7 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 /* ---- retries ---- */
 
 /* docs/spec/hcloud.md, "Retries". A POST that may have been executed is not repeated here: its
- * caller first reads what there is. */
+ * caller first reads the present state. */
 static bool
 hz_api_may_retry(const struct hz_request *request, const struct hz_answer *answer,
                  const struct error *err)
@@ -817,8 +818,9 @@ hz_api_get(struct hz_api *a, struct call *call, const struct buf *target, struct
            struct hz_answer *ret, struct error *err)
 {
 	if (!buf_ok(target))
-		return err_set(err, ERR_INVALID,
-		               "the URL of the request is too long, because a name in it is");
+		return err_set(
+			err, ERR_INVALID,
+			"the URL of the request is too long, because it contains a name that is too long");
 	how.method = HTTP_GET;
 	how.target = buf_str(target);
 	return hz_api_do(a, call, &how, ret, err);

@@ -4,10 +4,10 @@
  * Typed calls are in client.h and lb_client.h. A request is repeated here if it cannot have been
  * executed, or if it is a GET: after `conflict`, `bad_gateway`, `timeout`, 502, 504 and time-outs
  * of the network. Unlike the official controller this does not wait when a limit is reached:
- * ERR_THROTTLED says when to come back, so that no worker is blocked.
+ * ERR_THROTTLED has the time of the next attempt, so that no worker is blocked.
  *
  * This is not built on cloud/rest.h, for four reasons: the official controller repeats requests
- * depending on the API's own error codes; the code of an error says what it means, and its status
+ * depending on the API's own error codes; the code of an error defines its meaning, the HTTP status
  * does not; requests are paid from a budget; metrics and the debug dump show each attempt. The
  * endpoint and the login are those of cloud/.
  *
@@ -50,14 +50,14 @@ struct hz_request {
 #define HZ_CODE_MAX 64
 
 struct hz_answer {
-	yyjson_doc *doc;        /* NULL: there is no body, or it is not JSON */
+	yyjson_doc *doc;        /* NULL: the answer has no body, or one that is not JSON */
 	char code[HZ_CODE_MAX]; /* the API's own code of an error, as "not_found"; else "" */
 };
 
 #define HZ_ANSWER_INIT ((struct hz_answer){ 0 })
 /** For CLEANUP(hz_answer_fini). */
 void hz_answer_fini(struct hz_answer *);
-/** NULL if there is no document; json_at() and similar functions accept that. */
+/** NULL if the answer has no document; json_at() and similar functions accept that. */
 yyjson_val *hz_answer_root(const struct hz_answer *);
 /** The list, or the object, with that name. ERR_UNAVAILABLE: the answer does not have it. */
 NODISCARD bool hz_answer_list(const struct hz_answer *, const char *name, yyjson_val **ret,

@@ -26,7 +26,7 @@ struct hz_balancers_config {
 	struct hz_api *api;
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
-	struct hz_robot *robot; /* NULL: there is no login for Robot */
+	struct hz_robot *robot; /* NULL: Robot is not configured */
 	int64_t network;        /* 0: none */
 	bool is_network_ours;   /* as in struct hz_instances_config */
 };

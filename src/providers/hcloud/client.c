@@ -428,7 +428,7 @@ hz_servers_add_page(struct hz_servers *s, const struct hz_page *page)
 }
 
 /* The next page must be the one behind the page just read: a cloud that names an earlier page, or
- * always one more, would make the caller read without end. PAGES_MAX bounds the memory. */
+ * always one more, would make this function read forever. PAGES_MAX bounds the memory. */
 static bool
 hz_servers_check_next(int64_t number, int64_t next, struct error *err)
 {

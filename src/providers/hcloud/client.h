@@ -40,7 +40,7 @@ void hz_id_format(struct buf *b, const struct hz_dialect *, struct hz_id id);
 
 struct hz_private_net {
 	int64_t network;
-	struct str ip; /* empty: there is none yet */
+	struct str ip; /* empty: none is assigned yet */
 };
 
 struct hz_private_nets {
@@ -98,7 +98,7 @@ NODISCARD bool hz_find_named(struct hz_api *, struct call *, const char *path, s
                              struct hz_request how, struct hz_answer *answer, yyjson_val **ret,
                              struct error *err);
 
-/** ERR_NOT_FOUND: the API says that there is no such server. */
+/** ERR_NOT_FOUND: the API says that the server does not exist. */
 NODISCARD bool hz_get_server(struct hz_api *, struct call *, struct arena *, int64_t id,
                              struct hz_server *ret, struct error *err);
 /** By its exact name. ERR_NOT_FOUND. */

@@ -406,8 +406,8 @@ enum {
 };
 
 /* A secret is the variable X itself, or the content of the file that X_FILE names. A file that
- * cannot be read is reported in Go's words, where people search for them. The official controller
- * reads such a file at its start only (cloud/login.h). */
+ * cannot be read is reported in Go's words, because users search for that text. The official
+ * controller reads such a file at its start only (cloud/login.h). */
 static void
 hz_config_load_secret(struct login_secret *s, const char *variable, struct buf *problems)
 {
@@ -578,7 +578,7 @@ hz_config_check_metrics(struct reader *r)
 	if (c->has_metrics &&
 	    !hz_parse_listener(r->raw.metrics_address, &c->metrics_host, &c->metrics_port)) {
 		log_warn(
-			"HCLOUD_METRICS_ADDRESS is not an address and a port, so there is no metrics listener",
+			"HCLOUD_METRICS_ADDRESS is not an address and a port, so no metrics listener is started",
 			LOG_STR("address", r->raw.metrics_address));
 		c->has_metrics = false;
 	}

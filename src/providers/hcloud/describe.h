@@ -11,8 +11,8 @@
 #include "providers/hcloud/config.h"
 #include "providers/hcloud/robot.h"
 
-/** Robot and the cloud are asked separately, so an answer of one proves nothing about the other
- * (struct instance). */
+/** Robot and the cloud have separate credentials, so an answer of one proves nothing about the
+ * machines of the other (struct instance). */
 enum hz_realm {
 	HZ_REALM_CLOUD,
 	HZ_REALM_ROBOT,

@@ -19,7 +19,7 @@ struct hcloud {
 	struct http_client *http, *robot_http;
 	struct hz_api *api;
 	struct hz_actions *actions;
-	struct hz_robot *robot; /* NULL: there is no login for Robot */
+	struct hz_robot *robot; /* NULL: Robot is not configured */
 	struct hz_lb_cache *cache;
 	struct hz_balancers *balancers; /* NULL: disabled, as the cache */
 	struct hz_routes *routes;       /* NULL: disabled */

@@ -44,7 +44,7 @@ struct hz_instances {
 	struct hz_instances_config config;
 	struct hz_describer describer;
 	_Atomic int64_t
-		n_listed; /* servers of the project at the last list; -1: there was no list yet */
+		n_listed; /* servers of the project at the last list; -1: no list was read yet */
 	_Atomic size_t next_confirm; /* index of the node that is confirmed first next time */
 };
 

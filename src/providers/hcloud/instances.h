@@ -1,5 +1,5 @@
-/* instances.h: finding the machines of nodes, in the cloud and at Robot, with as few requests as
- * can be (docs/spec/hcloud.md, "Finding a machine").
+/* instances.h: finds the machines of nodes, in the cloud and at Robot, with as few requests as
+ * possible (docs/spec/hcloud.md, "Finding a machine").
  *
  * The servers of a few nodes are read by id; those of many nodes by the pages of one list, if
  * HCLOUD_SERVER_CACHE_MODE permits it. A server that the list lacks is read by id before it counts
@@ -20,7 +20,7 @@ struct hz_instances_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_api *api;
-	struct hz_robot *robot;    /* NULL: there is no login for Robot */
+	struct hz_robot *robot;    /* NULL: Robot is not configured */
 	struct hz_lb_cache *cache; /* NULL: no load balancers */
 	int64_t network;           /* 0: none */
 	/* it proves that the token opens our project: it was configured by id, or this machine is

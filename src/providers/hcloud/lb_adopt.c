@@ -25,7 +25,7 @@
 #define MISSING_NS (60 * NS_PER_SEC)
 
 enum {
-	MACHINES_ASKED = 3, /* one or two machines may be gone, all three seldom are */
+	MACHINES_ASKED = 3, /* one or two machines may have been deleted, rarely all three */
 	OTHERS_PAUSE_MS = 1000,
 };
 
@@ -132,7 +132,7 @@ hz_lb_notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
 	if (lb->uid.len > 0)
 		buf_addf(&b,
 		         ", which was labelled for the Service with UID %" STR_FMT
-		         " that is not there any more",
+		         " that no longer exists",
 		         STR_ARG(str_head(lb->uid, 64)));
 	hz_lb_notify(run, &adopted_event, &b);
 	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
@@ -149,7 +149,7 @@ hz_lb_refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *othe
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
 	err_set(err, ERR_INVALID,
-	        "the load balancer name \"%" STR_FMT "\" is that of two Services, %" STR_FMT
+	        "the load balancer name \"%" STR_FMT "\" belongs to two Services, %" STR_FMT
 	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
 	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
 	        STR_ARG(run->spec->service), STR_ARG(other->namespace), STR_ARG(other->service));
@@ -356,7 +356,7 @@ hz_lb_report_hold(const struct hz_lb_run *run, const struct error *why)
 	buf_add_c(&b, why->msg);
 	hz_lb_notify(run, &held_event, &b);
 	log_warn(
-		"a service is held: neither its load balancer nor anything else of this cluster is "
+		"a service is held: neither its load balancer nor any other resource of this cluster is "
 		"found in the project of the token",
 		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
 }

@@ -1,16 +1,17 @@
-/* lb_adopt.h: two decisions about a Service that has no balancer with its label: may it adopt one
- * that has the right name, and is the project the right one to create one in?
+/* lb_adopt.h: two decisions about a Service that has no balancer with its label: whether it may
+ * adopt a balancer that has the right name, and whether the token's project is the one in which to
+ * create a balancer.
  *
  * A balancer with the name that a Service's annotation asks for is adopted, unless it belongs to
  * another live Service, or HCLOUD_LOAD_BALANCERS_ADOPTION forbids it.
  *
- * With a token of another project none of our balancers is found, as if all of them were gone.
- * Before that is believed for a Service that had one (lb_needs_evidence()), this module looks for
- * something that only our project has: the network by its id, the machine of a node, any balancer
- * of this cluster. The first one found ends the search, so that in the right project one request is
- * usually enough. A found result is not remembered, because the token may be replaced at any time.
- * An empty result is remembered for a minute, because many Services may be held at the same time,
- * and their searches must not use up the rate limit.
+ * With a token of another project none of our balancers is found, as if all of them had been
+ * deleted. Before a balancer is created for a Service that had one (lb_needs_evidence()), this
+ * module therefore looks for something that only our project has: the network by its id, the
+ * machine of a node, any balancer of this cluster. The first one found ends the search, so that in
+ * the right project one request is usually enough. A positive result is not stored, because the
+ * token may be replaced at any time. A negative result is stored for a minute, because many
+ * Services may be held at the same time, and their searches must not use up the rate limit.
  *
  * Threads: any; a run belongs to one thread. No request is made under a lock.
  */
@@ -47,7 +48,8 @@ NODISCARD bool hz_lb_adopt(struct hz_lb_run *run, struct error *err);
 NODISCARD bool hz_lb_check_name(const struct hz_lb_run *run, struct error *err);
 /** No balancer has the Service's label: is this the project of the cluster? If it is not, the
  * result is false with *ret_is_held set, nothing may be created or removed, and an Event reports it
- * every few minutes. False without it (*ret_is_held is left as it was): that is not known. */
+ * every few minutes. False without it (*ret_is_held is left as it was): the check failed, so the
+ * answer is unknown. */
 NODISCARD bool hz_lb_check_project(const struct hz_lb_run *run, bool *ret_is_held,
                                    struct error *err);
 

@@ -29,7 +29,7 @@
 #include "cloud/host.h"
 #include "providers/hcloud/api.h"
 
-/* Balancers are seldom changed by others. */
+/* how long a reading is used: other clients rarely change balancers */
 #define RECENT_NS (10 * NS_PER_SEC)
 /* At start one list serves all Services; this is how long their first runs may take. */
 #define ADOPTED_NS (60 * NS_PER_SEC)
@@ -73,7 +73,7 @@ struct entry {
 struct hz_lb_cache {
 	struct hz_api *api;
 	struct clock *clock;
-	struct single_flight flight; /* one reading at a time; its mu guards all that follows */
+	struct single_flight flight; /* one reading at a time; its mu protects all that follows */
 	uint64_t now;                /* mu; counts calls, readings and changes */
 	struct map entries;          /* mu; by UID */
 	struct map
@@ -155,8 +155,8 @@ reading_count(const struct hz_reading *r, struct str uid)
 	return n;
 }
 
-/* Does the reading show all balancers of that Service? A reading by id does only if the balancer
- * has the label: otherwise the label may be on another balancer by now. */
+/* Returns true if the reading shows all balancers of that Service. A reading by id does only if the
+ * balancer has the label: otherwise the label may be on another balancer by now. */
 static bool
 reading_covers(const struct hz_reading *r, struct str uid)
 {
@@ -165,8 +165,8 @@ reading_covers(const struct hz_reading *r, struct str uid)
 	return str_eq(r->uid, uid) && (r->scope == SCOPE_UID || reading_count(r, uid) > 0);
 }
 
-/* May the reading answer the call? That there is no balancer has to be read after the call, because
- * the caller creates one then. */
+/* Returns true if the reading may answer the call. The absence of a balancer must have been read
+ * after the call began, because the caller then creates one. */
 static bool
 reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const struct entry *e,
                 struct str uid, enum hz_age age, uint64_t asked)
@@ -182,7 +182,7 @@ reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const s
 	       clock_mono(c->clock) - r->began_ns <= most_ns;
 }
 
-/* Of two readings that may answer, the younger one does. */
+/* Of two readings that may answer, the later one is used. */
 static struct hz_reading *
 hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age age,
                         uint64_t asked)

@@ -2,9 +2,9 @@
  *
  * Nothing here has to survive a restart, because the labels in the cloud say which balancer belongs
  * to which Service. A caller gets a reading that began after our own last change of the balancer
- * and is a few seconds old at most; if there is none, the balancer is read again. One reading runs
- * at a time, and all callers that come meanwhile share the next one. For a single caller it reads
- * one balancer, for several callers the list of all that have the label.
+ * and is a few seconds old at most; without such a reading the balancer is read again. One reading
+ * runs at a time, and all callers that come meanwhile share the next one. For a single caller it
+ * reads one balancer, for several callers the list of all that have the label.
  *
  * Threads: any. No request is made under the lock.
  */
@@ -43,7 +43,7 @@ NODISCARD bool hz_lb_cache_adopt(struct hz_lb_cache *, struct call *,
 /** Notes that the Service exists, so that a balancer with its label belongs to it. A former Service
  * with the same namespace and name does not exist any more. */
 void hz_lb_cache_track(struct hz_lb_cache *, const struct lb_spec *);
-/** Forgets the Service; its balancer is gone. */
+/** Removes the Service, whose balancer was deleted. */
 void hz_lb_cache_untrack(struct hz_lb_cache *, struct str uid);
 bool hz_lb_cache_is_live(struct hz_lb_cache *, struct str uid);
 /** Another live Service for which "NAMESPACE-SERVICE" is the same text: "a-b/c" and "a/b-c".
@@ -55,7 +55,8 @@ bool hz_lb_cache_find_namesake(struct hz_lb_cache *, const struct lb_spec *, str
 /* ---- readings ---- */
 
 enum hz_age {
-	/* a few seconds old, if it shows a balancer; that there is none is always read again */
+	/* a few seconds old, if it shows a balancer; the absence of a balancer is always read again
+	 */
 	HZ_RECENT,
 	HZ_FRESH, /* begun after the call */
 };

@@ -1,9 +1,9 @@
 /* lb_catalog.c: see lb_catalog.h.
  *
- * A look-up of a type first searches the last list, under mu. If that list is too old for the
- * answer, the thread takes `listing`, searches again, because another thread may have replaced the
- * list meanwhile, and only then sends the request. mu is taken inside `listing` and is not held
- * during the request.
+ * A look-up of a type first searches the last list, under mu. If that list is too old to show that
+ * a type does not exist, the thread takes `listing`, searches again, because another thread may
+ * have replaced the list meanwhile, and only then sends the request. mu is taken inside `listing`
+ * and is not held during the request.
  *
  * Certificates are cached by name if the annotation names them, and by the UID of the Service if
  * they are managed. mu is not held during requests, so that other Services are served meanwhile.
@@ -156,7 +156,7 @@ hz_types_free(struct hz_types *t)
 struct known {
 	char *key;
 	int64_t id, found_ns;
-	struct hz_action action; /* issues the certificate; id 0: there is no such action */
+	struct hz_action action; /* the action that issues the certificate; id 0: none */
 };
 
 struct hz_certificates {

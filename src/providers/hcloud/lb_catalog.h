@@ -5,7 +5,7 @@
  * found.
  *
  * Certificates: uploaded ones are given by id, which is not checked, or by name. A managed one
- * belongs to one Service, is found by its label, and is ordered if there is none; that takes
+ * belongs to one Service, is found by its label, and is ordered if it does not exist; that takes
  * minutes, during which other Services are served. A certificate that was found is kept for a
  * while, so that Services without changes cost no request: a certificate in use cannot be deleted.
  *

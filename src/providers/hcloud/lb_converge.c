@@ -174,8 +174,8 @@ hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err
 }
 
 /* The type that the balancer should have. A balancer that has the desired type already keeps it
- * even if the type can no longer be ordered; the official controller fails in this case. If the
- * desired type cannot be had, that is a refusal, and the balancer keeps its own type. */
+ * even if the type can no longer be ordered; the official controller fails in this case. A desired
+ * type that cannot be ordered counts as a refusal, and the balancer keeps its own type. */
 static bool
 hz_lb_choose_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 {

@@ -47,7 +47,7 @@ struct hz_lb_run {
 	const struct hz_lb *lb; /* as it was read last; NULL: not found yet */
 	struct hz_targets targets;
 	struct error refusal; /* a request that the API refused: the run fails with it */
-	struct error missing; /* something that another run may achieve: the result is partial */
+	struct error missing; /* a part that another run may complete: the result is partial */
 };
 
 /** Sends an Event about the Service. */
@@ -64,7 +64,7 @@ NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);
  * ERR_INVALID: no type has that name, or it can no longer be ordered. */
 NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err);
 /** Sets run->lb to the balancer with the Service's label; it is read again if it was changed.
- * ERR_NOT_FOUND: there is none; ERR_INVALID: there are several. */
+ * ERR_NOT_FOUND: no balancer has the label; ERR_INVALID: several have it. */
 NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, struct error *err);
 /** Waits for the action for a few seconds. If it takes longer: ERR_PENDING, and the cache keeps the
  * action, for which the next run waits first. */

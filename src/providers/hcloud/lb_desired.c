@@ -3,8 +3,8 @@
  * First the types of annotations, then one reader for each group of settings. If several
  * annotations are wrong, the one that the official controller reads first is reported, so the order
  * of the readers matters. All ports of a Service have the same settings; they are read once, and
- * only if there is a port that a balancer can serve, because without one mistakes in them do not
- * matter.
+ * only if there is a port that a balancer can serve, because without such a port mistakes in the
+ * settings have no effect.
  */
 #include "providers/hcloud/lb_desired.h"
 
@@ -151,7 +151,8 @@ hz_annotation_seconds(const struct lb_spec *spec, const char *key, struct hz_opt
 
 /* ---- words ---- */
 
-/* The text has to be one of the words, which are lower case, in any case. NULL ends the words. */
+/* The text must equal one of the words, which are in lower case, without regard to its own case.
+ * NULL ends the list of words. */
 static bool
 hz_annotation_read_word(struct str text, const char *operation, const char *const words[],
                         struct hz_opt_str *ret)

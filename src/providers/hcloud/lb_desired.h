@@ -9,7 +9,7 @@
  * seconds, as its documents say; elements of lists are trimmed and empty ones dropped; an empty
  * name, rDNS or subnet range counts as absent. A health check over https is one over http with TLS,
  * since the API has no other; where its protocol is not set, and the Service's own is https, it is
- * plain http, since the balancer terminates TLS and its targets speak http.
+ * plain http, since the balancer terminates TLS and its targets use http.
  *
  * Threads: any. Nothing is changed except the count of operations (api.h).
  */
@@ -109,10 +109,10 @@ bool hz_lb_has_type(const struct hz_config *, const struct lb_spec *);
  * existing balancer needs neither. */
 NODISCARD bool hz_lb_desired_has_place(const struct hz_lb_desired *, struct error *err);
 
-/** Does the annotation node-selector select the node? One that cannot be read selects all:
- * hz_lb_desired_read() fails for it before anything is touched, and "no available nodes" beside
- * that error would mislead. Cost: called for each node and Service; about a microsecond for usual
- * selectors. */
+/** Returns true if the annotation node-selector selects the node. An annotation that cannot be read
+ * selects all nodes: hz_lb_desired_read() fails for it before anything is changed, and an Event "no
+ * available nodes" beside that error would mislead. Cost: called for each node and Service; about a
+ * microsecond for usual selectors. */
 bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);
 
 #endif

@@ -17,7 +17,7 @@
 /** One request. */
 struct hz_step {
 	const char *verb;      /* as "add_service", a constant; NULL: the PUT of name and labels */
-	struct str body;       /* JSON; empty: there is none */
+	struct str body;       /* JSON; empty: the request has no body */
 	const char *operation; /* its name in the official controller's metric; NULL: not counted */
 	int64_t listen_port;   /* of steps for services */
 	const struct hz_lb_target *target; /* of steps for targets */

@@ -15,7 +15,7 @@
 struct hz_targets_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
-	struct hz_robot *robot; /* NULL: there is no login for Robot */
+	struct hz_robot *robot; /* NULL: Robot is not configured */
 };
 
 /** What a balancer's targets should be; in the arena. */
@@ -24,11 +24,11 @@ struct hz_targets {
 	const struct node_ref **nodes; /* of each target; NULL: the target is kept without a node */
 	size_t n;
 	/* of the first node that is not a target now but may be one in another run; code ERR_NONE:
-	 * there is no such node */
+	 * no such node */
 	struct error missing;
 };
 
-/** lb: as it is now; NULL: there is none yet. */
+/** lb: the balancer as it is now; NULL: it does not exist yet. */
 void hz_targets_read(const struct hz_targets_config *, struct call *, const struct lb_spec *,
                      const struct hz_lb_desired *, const struct hz_lb *lb, struct hz_targets *ret);
 

@@ -64,7 +64,7 @@ struct hz_lb_service {
 	int64_t listen_port, destination_port;
 	struct str protocol; /* "tcp", "http", "https" */
 	enum hz_tri proxy_protocol;
-	bool has_http; /* "http" is there at all */
+	bool has_http; /* the member "http" is present */
 	struct hz_lb_http http;
 	struct hz_lb_check check;
 };

@@ -4,7 +4,7 @@
  * together, so a server may be attached or deleted in between. The network's own list of attached
  * servers shows that: the view is sure only if each of them is in the list of servers with an
  * address in the network. If the view is not sure, it is read once more; after that the owner has
- * to cope with a view that is not sure.
+ * to use a view that is not sure.
  *
  * A reading goes into a fresh view, which replaces the present one only if all requests succeeded.
  */

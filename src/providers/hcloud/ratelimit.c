@@ -2,11 +2,11 @@
  *
  * The budget has three figures, which follow the answers of the API:
  *
- * 	left  requests in the bucket at seen_ns; what flows in after that is extrapolated
+ * 	left  requests in the bucket at seen_ns; the refill after that is extrapolated
  * 	rate  what flows into the bucket, in requests a second, computed from RateLimit-Reset
  * 	flow  the part of the rate that is left to us: the rate less what other tools took
  *
- * Urgent work is planned with the rate, background work with the flow. The flow is learnt over at
+ * Urgent work is planned with the rate, background work with the flow. The flow is measured over at
  * least LEARNT_AFTER_S, by comparing the bucket with what it would hold if only this process had
  * taken requests. The present measurement began at noted_ns with `noted` requests in the bucket;
  * since then this process has taken `taken` of them.

@@ -5,7 +5,8 @@
  * how full it is. All tools of the project share it, so a reserve is left to them. Urgent work may
  * use all but the reserve. Background work stops at twice the reserve, and slows down below half of
  * the bucket: the less is left, the longer the pauses. The refill is what the cloud reports, less
- * what other tools were seen to use: if they use all of it, background work sends next to nothing.
+ * what other tools were seen to use: if they use all of it, background work sends hardly any
+ * requests.
  *
  * A refused token is reported immediately. That the API does not answer is reported after a minute,
  * because short outages are frequent. Both are reported again every half hour, because the API
@@ -56,7 +57,7 @@ void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_n
 
 /** The requests that are left now, between 0 and the limit. */
 double hz_budget_left(const struct hz_budget *, int64_t now_ns);
-/** Is there so much left that nothing is slowed down? */
+/** Returns true if so many requests are left that no work is slowed down. */
 bool hz_budget_is_eased(const struct hz_budget *, int64_t now_ns);
 
 /* ---- reports of an outage ---- */

@@ -47,7 +47,7 @@ struct hz_robot {
 	struct arena arena;              /* mu; owns the servers */
 	struct hz_robot_server *servers; /* mu */
 	size_t n;                        /* mu */
-	int64_t listed_boot_ns;          /* mu; when the list was requested; -1: there is no list */
+	int64_t listed_boot_ns;          /* mu; when the list was requested; -1: no list was read */
 	int64_t closed_boot_ns;          /* mu; no request is sent before this time */
 	bool is_login_bad;               /* mu; the last answer with an error refused the login */
 	uint64_t generation;             /* mu; of the login that the fields above belong to */

@@ -45,7 +45,8 @@ NODISCARD bool hz_robot_find_name(struct hz_robot *, struct call *, struct arena
 /** Reads one server. ERR_NOT_FOUND: the service says that it does not exist. */
 NODISCARD bool hz_robot_get(struct hz_robot *, struct call *, struct arena *, int64_t number,
                             struct hz_robot_server *ret, struct error *err);
-/** Is it switched off? Only with "shut off"; not with "running" or "not supported". */
+/** Returns true if the server is switched off: the service answers "shut off". Other answers are
+ * "running" and "not supported". */
 NODISCARD bool hz_robot_is_off(struct hz_robot *, struct call *, int64_t number, bool *ret,
                                struct error *err);
 

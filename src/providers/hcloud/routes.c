@@ -524,8 +524,8 @@ hz_routes_families(struct cloud *cloud)
 	return 1;
 }
 
-/* Apart from this controller only people change the routes, so without changes of nodes one run in
- * an hour is enough. */
+/* Apart from this controller only operators change the routes, so without changes of nodes one run
+ * in an hour is enough. */
 const struct route_ops hz_route_ops = {
 	.families = hz_routes_families,
 	.idle_period_ns = 3600 * NS_PER_SEC,

@@ -862,7 +862,7 @@ a_name_that_two_live_services_share_is_refused(void **state)
 	(void)state;
 	open_tutorial(NONE);
 	track("a", "b-c", "u-2");
-	check_failure(ERR_INVALID, "the load balancer name \"lab-a-b-c\" is that of two Services, "
+	check_failure(ERR_INVALID, "the load balancer name \"lab-a-b-c\" belongs to two Services, "
 	                           "a-b/c and a/b-c: rename one of them");
 	assert_non_null(strstr(story.lab->fake.events.ptr, "\nb-c LoadBalancerNameTaken: "));
 	assert_true(strstr(story.lab->fake.events.ptr, "c LoadBalancerNameTaken: ") ==
