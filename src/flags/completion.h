@@ -1,4 +1,5 @@
-/* flags/completion.h: the flags for the completion of shells. Used by tools/reference only.
+/* flags/completion.h: the commands and flags for the completion of shells. Used by tools/reference
+ * only.
  *
  * Flags without effect are left out. A flag with few values offers these, any other one with a
  * value offers files.

@@ -161,7 +161,8 @@ void
 help_print(struct buf *out, unsigned width)
 {
 	buf_add_c(out,
-	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n");
+	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n"
+	          "  ccmd help      lists the commands, such as ccmd doctor\n");
 	for (const struct flag_group *const *group = flag_groups; *group; group++)
 		print_group(*group, width, out);
 	buf_add_c(out, "\nClouds:\n\n  ");

@@ -210,6 +210,13 @@ command_help(struct str topic, struct buf *out)
 	return true;
 }
 
+void
+command_list(struct buf *out)
+{
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		buf_addf(out, "%s%s", i > 0 ? " " : "", commands[i].name);
+}
+
 static int
 run_help(const struct command_line *line)
 {

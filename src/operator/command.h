@@ -47,6 +47,9 @@ NODISCARD bool command_parse(int argc, char *const argv[], struct arena *arena,
  * command. */
 NODISCARD bool command_help(struct str topic, struct buf *out);
 
+/** Appends the names of all commands, with a space between them. */
+void command_list(struct buf *out);
+
 /** Runs the command. Returns the exit code of the process. */
 int command_main(int argc, char *const argv[]);
 

@@ -15,6 +15,7 @@ from lib.nodes import is_initialized
 from lib.operator import doctor, flags_of
 from lib.replicas import LEASE
 from lib.services import Services
+from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
 
@@ -185,6 +186,26 @@ def test_nothing_is_written_to_the_cloud(api, cluster, cloud, kubelet):
     kubelet("n1")
     doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
     assert {one.method for one in cloud.requests()} == {"GET"}
+
+
+@pytest.fixture
+def brightbox():
+    with Brightbox() as cloud:
+        yield cloud
+
+
+def test_a_healthy_cluster_at_brightbox(api, cluster, brightbox, kubelet, ccmd):
+    """The provider's login is the one POST that the cloud gets."""
+    server = brightbox.account.add_server()
+    kubelet(server["id"])
+    one = ccmd("--cloud-provider=brightbox", inventory=None, env=brightbox.environment(False))
+    api.wait_node(server["id"], is_initialized)
+    one.stop()
+    before = len(brightbox.requests())
+    report = doctor(*flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=brightbox"), env=brightbox.environment(False))
+    assert report.exit_code == 0, report.content
+    asked = {(one.method, one.path.partition("?")[0]) for one in brightbox.requests()[before:]}
+    assert {one for one in asked if one[0] != "GET"} == {("POST", "/token/")}, asked
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------------------

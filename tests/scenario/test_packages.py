@@ -11,6 +11,8 @@ COMPLETION = REPOSITORY / "deploy" / "completion"
 
 
 @pytest.mark.parametrize("words, expected", [
+    (["do"], ["doctor"]),
+    (["--sandbox=auto", "do"], []),  # a command comes first
     (["--sand"], ["--sandbox="]),
     (["--leader-elect-r"], ["--leader-elect-renew-deadline=", "--leader-elect-retry-period=", "--leader-elect-resource-lock=",
                             "--leader-elect-resource-name=", "--leader-elect-resource-namespace="]),
