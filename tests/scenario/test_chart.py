@@ -1,6 +1,7 @@
 """The Helm chart: what it renders, what it refuses, and that ccmd does its job as the chart installs it."""
 import json
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -16,7 +17,7 @@ from lib.serving import Serving
 from lib.wait import wait_for
 from sim.brightbox import Brightbox
 
-pytestmark = [pytest.mark.plain, pytest.mark.one_version]
+pytestmark = pytest.mark.plain
 
 CLOUDS = ("hcloud", "hcloud-from-scratch", "ccm-from-scratch", "brightbox", "cloudlycke")
 
@@ -98,6 +99,7 @@ def test_values_pass_the_linter(helm, values):
     ({"args": {"leader-elect": "false"}, "kind": "DaemonSet"}, "args.leader-elect: without election only one replica may"),
     ({"args": {"secure-port": "0"}}, "args.secure-port: the probes need this port"),
     ({"args": {"cloud-provider": "brightbox"}, "robot": {"enabled": True}}, "robot.enabled: dedicated servers need"),
+    ({"args": {"bind-address": "::1"}, "hostNetwork": False}, "args.bind-address: without hostNetwork the probes do not"),
 ], ids=lambda one: "" if isinstance(one, str) else json.dumps(one))
 def test_wrong_values_are_explained(helm, values, message):
     done = helm.run("template", "ccmd", values=values)
@@ -195,6 +197,21 @@ def test_manifests_in_deploy_are_current(helm):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def commands_of_documents():
+    """(document, the options of `helm install` or `helm upgrade` that set values)"""
+    for path in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]:
+        text = path.read_text().replace("\\\n", " ")
+        for found in re.findall(r"^helm (?:install|upgrade) \S+ \S+(.*)", text, re.M):
+            words = shlex.split(found)
+            options = [words[n:n + 2] for n, word in enumerate(words) if word.startswith("--set")]
+            yield str(path.relative_to(REPOSITORY)), [word for option in options for word in option]
+
+
+@pytest.mark.parametrize("document, options", commands_of_documents(), ids=[name for name, _ in commands_of_documents()])
+def test_commands_of_documents_name_values_of_the_chart(helm, document, options):
+    helm.checked("template", "ccmd", *options, values={})
+
+
 # --- in a cluster --------------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +275,7 @@ def test_the_api_server_accepts_all(helm, cluster, api, crds, values):
 
 
 @pytest.mark.slow
+@pytest.mark.one_version
 def test_a_release_is_installed_changed_and_removed(helm, cluster, api, crds, release):
     release(ALL_MONITORING)
     listed = cluster.kubectl("get", "-A", "podmonitor,servicemonitor,prometheusrule,service,configmap", "-o", "name",
@@ -299,6 +317,7 @@ spec:
 
 
 @pytest.mark.slow
+@pytest.mark.one_version
 def test_a_release_of_hetzners_chart_is_upgraded_and_rolled_back(helm, cluster, api, tmp_path):
     legacy = tmp_path / "legacy"
     (legacy / "templates").mkdir(parents=True)
@@ -382,6 +401,7 @@ def check_probes(workload, ccmd):
 
 
 @pytest.mark.slow
+@pytest.mark.one_version
 @pytest.mark.needs_binary
 def test_hcloud(api, cloud, kubelet, ports, release, run, secret, services):
     network = cloud.add_network("net")
@@ -402,6 +422,7 @@ def test_hcloud(api, cloud, kubelet, ports, release, run, secret, services):
 
 
 @pytest.mark.slow
+@pytest.mark.one_version
 @pytest.mark.needs_binary
 def test_brightbox(api, kubelet, ports, release, run, secret, services, tmp_path):
     with Brightbox() as cloud:
@@ -422,6 +443,7 @@ def test_brightbox(api, kubelet, ports, release, run, secret, services, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.one_version
 @pytest.mark.needs_binary
 def test_cloudlycke(api, inventory, kubelet, ports, release, run, secret, services, tmp_path):
     inventory.content.update(addressPools=[{"name": "lab", "addresses": ["192.0.2.10-192.0.2.12"]}], loadBalancers={})

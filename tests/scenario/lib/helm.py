@@ -24,7 +24,8 @@ def _tool(name, may_build):
 def tool(config, name):
     """The path of a program of tools/go-tool. A build takes minutes, so only a run with slow tests builds it."""
     may_build = config.getoption("all") or "slow" in config.option.markexpr
-    return _tool(name, may_build) or pytest.skip(f"tools/go-tool {name} is not built, runs with --all")
+    why = "failed: no Go modules" if may_build else "was not run yet, --all runs it"
+    return _tool(name, may_build) or pytest.skip(f"tools/go-tool {name} {why}")
 
 
 class Helm:
