@@ -32,9 +32,10 @@ write_ip(const struct account *a, const struct account_ip *ip, struct buf *ret)
 		ret,
 		",\"status\":\"%s\",\"public_ip\":\"203.0.113.%u\",\"public_ipv4\":\"203.0.113.%u\","
 		"\"public_ipv6\":\"2001:db8::%u\",\"fqdn\":\"%s.gb1.example\","
-		"\"reverse_dns\":\"%s.reverse.example\",\"load_balancer\":",
+		"\"reverse_dns\":\"%s%s\",\"load_balancer\":",
 		ip->lb[0] ? "mapped" : "unmapped", ip->number, ip->number, ip->number, ip->id,
-		ip->id);
+		a->has_no_reverse_names ? "" : ip->id,
+		a->has_no_reverse_names ? "" : ".reverse.example");
 	if (ip->lb[0])
 		buf_addf(ret, "{\"id\":\"%s\",\"name\":\"%s\"}}", ip->lb, lb_name);
 	else

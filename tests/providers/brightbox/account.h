@@ -59,6 +59,7 @@ struct account {
 	size_t n_policies;
 	bool lists_no_lbs;   /* although there are some: the list is late */
 	bool has_no_servers; /* as the credentials of another account see it */
+	bool has_no_reverse_names;
 	const char *acme_status;
 };
 

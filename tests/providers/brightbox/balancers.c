@@ -1,4 +1,5 @@
-/* Balancers of the provider as a whole, against a small account. */
+/* Balancers of the provider as a whole, against a small account: sections "Load balancers", "Cloud
+ * IPs", "The firewall", "The status" and "Deletion" of docs/spec/brightbox.md. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -118,6 +119,17 @@ a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip(void **state)
 	assert_true(str_eq_c(rig->status.ingress[0].hostname, "cip-00001.reverse.example"));
 	assert_true(str_eq_c(rig->status.ingress[1].hostname, "cip-00001.gb1.example"));
 	assert_int_equal(rig->status.ingress[0].ip.len, 0);
+}
+
+static void
+a_cloud_ip_without_a_reverse_name_has_one_name_in_the_status(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->account.has_no_reverse_names = true;
+	settle(rig);
+	assert_int_equal(rig->status.n_ingress, 1);
+	assert_true(str_eq_c(rig->status.ingress[0].hostname, "cip-00001.gb1.example"));
 }
 
 static void
@@ -617,6 +629,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip),
+		TEST(a_cloud_ip_without_a_reverse_name_has_one_name_in_the_status),
 		TEST(a_settled_service_costs_nothing_and_four_lists_with_an_old_view),
 		TEST(nodes_are_added_before_others_are_removed),
 		TEST(without_nodes_the_balancer_is_emptied_once),
