@@ -1,3 +1,4 @@
+/* The environment variables: section "Configuration" of docs/spec/brightbox.md. */
 #include "providers/brightbox/config.h"
 
 #include <setjmp.h>

@@ -1,3 +1,5 @@
+/* What a Service needs: sections "Load balancers", "Annotations" and "The desired load balancer" of
+ * docs/spec/brightbox.md. */
 #include "providers/brightbox/desired.h"
 
 #include <setjmp.h>

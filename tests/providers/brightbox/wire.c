@@ -1,3 +1,4 @@
+/* Objects of the API, read from JSON: section "Requests" of docs/spec/brightbox.md. */
 #include "providers/brightbox/wire.h"
 
 #include <setjmp.h>
