@@ -46,6 +46,8 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._subject = _name(f"ccmd test {name}")
         builder = self._builder(self._subject, self._key.public_key())
+        # RFC 5280 wants both identifiers, and Python from 3.13 on refuses a chain without them
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(
             x509.KeyUsage(
@@ -83,6 +85,8 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(subject, key.public_key())
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(issuer, critical=False)
         if hosts:
             names = [_general_name(host) for host in hosts]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
