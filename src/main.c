@@ -98,13 +98,16 @@ struct program {
 };
 
 /* One malloc arena is enough, because threads wait far more than they allocate, and each further
- * one costs memory. Large buffers are returned to the kernel when they are freed. */
+ * one costs memory. Large buffers are returned to the kernel when they are freed. musl behaves like
+ * this by itself. */
 static void
 tune_malloc(void)
 {
+#ifdef __GLIBC__
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_MMAP_THRESHOLD, (int)KIB(128));
 	mallopt(M_TRIM_THRESHOLD, (int)KIB(256));
+#endif
 }
 
 /* ---- connections and the cloud ---- */

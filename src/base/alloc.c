@@ -145,5 +145,7 @@ void
 alloc_trim(void)
 {
 	empty_cache();
+#ifdef __GLIBC__
 	malloc_trim(0);
+#endif
 }

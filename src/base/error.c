@@ -88,13 +88,24 @@ code_of_errno(int errnum)
 	}
 }
 
+/* glibc's strerror() translates the text into a buffer; musl's returns constants, and it has no
+ * strerrordesc_np(). */
+const char *
+err_errno_text(int errnum)
+{
+#ifdef __GLIBC__
+	return strerrordesc_np(errnum);
+#else
+	return strerror(errnum);
+#endif
+}
+
 bool
 err_errno(struct error *err, int errnum, const char *fmt, ...)
 {
 	char memory[TEXT_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
-	/* unlike strerror(), it neither depends on the locale nor uses shared memory */
-	const char *reason = strerrordesc_np(errnum);
+	const char *reason = err_errno_text(errnum);
 	va_list args;
 
 	va_start(args, fmt);
@@ -142,7 +153,7 @@ must_return_zero(int result, const char *what, const char *file, int line)
 
 	if (result == 0)
 		return;
-	reason = strerrordesc_np(result == -1 ? errno : result);
+	reason = err_errno_text(result == -1 ? errno : result);
 	log_error("a call failed that cannot fail without a bug", LOG_CSTR("call", what),
 	          LOG_CSTR("reason", reason), LOG_CSTR("file", file), LOG_I64("line", line));
 	abort();

@@ -63,6 +63,10 @@ bool err_wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
  * ERR_TIMEOUT, all others become ERR_INTERNAL. Returns false. */
 bool err_errno(struct error *err, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/** Describes an error number of the system, e.g. "Connection refused"; NULL where it has no
+ * description. Constant text: any thread may call it, whatever the locale is. */
+const char *err_errno_text(int errnum);
+
 #ifdef __clang_analyzer__
 /* The analyzer sees one file at a time and does not know that these functions return false. */
 #define err_set(...) (err_set(__VA_ARGS__), false)

@@ -118,7 +118,7 @@ add_rule(const struct ruleset *r, const char *path, uint64_t rights)
 	if (fstat(rule.parent_fd, &st) == 0 && !S_ISDIR(st.st_mode))
 		rule.allowed &= FS_OF_FILES;
 	if (syscall(SYS_ADD_RULE, r->fd, RULE_PATH_BENEATH, &rule, 0) < 0)
-		buf_addf(r->notes, "Landlock: no rule for %s: %s\n", path, strerrordesc_np(errno));
+		buf_addf(r->notes, "Landlock: no rule for %s: %s\n", path, err_errno_text(errno));
 	close(rule.parent_fd);
 }
 
@@ -239,6 +239,6 @@ landlock_enter(const struct sandbox_config *config, struct buf *notes)
 	if (abi > 0 && open_ruleset(&r, abi) && apply(&r, config))
 		return true;
 	buf_addf(notes, "Landlock is not in force, any file can be opened: %s\n",
-	         strerrordesc_np(errno));
+	         err_errno_text(errno));
 	return false;
 }

@@ -109,7 +109,7 @@ allow(struct filter *f, const char *name, unsigned n, const struct scmp_arg_cmp 
 	result = seccomp_rule_add_array(f->ctx, SCMP_ACT_ALLOW, call, n, args);
 	if (result == 0)
 		return;
-	buf_addf(f->notes, "seccomp: %s: %s\n", name, strerrordesc_np(-result));
+	buf_addf(f->notes, "seccomp: %s: %s\n", name, err_errno_text(-result));
 	f->is_broken = true;
 }
 
@@ -200,7 +200,7 @@ seccomp_enter(struct buf *notes)
 	if (result == 0)
 		return true;
 	buf_addf(notes, "seccomp is not in force, any system call can be made: %s\n",
-	         strerrordesc_np(-result));
+	         err_errno_text(-result));
 	return false;
 }
 

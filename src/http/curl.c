@@ -495,7 +495,7 @@ static const char *
 transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t size)
 {
 	struct buf text = { .ptr = memory, .cap = size, .max = size - 1 };
-	const char *system = strerrordesc_np((int)transfer_info(transfer, CURLINFO_OS_ERRNO));
+	const char *system = err_errno_text((int)transfer_info(transfer, CURLINFO_OS_ERRNO));
 
 	if (transfer->job->refused)
 		return transfer->job->refused;
