@@ -5,6 +5,7 @@
     pytest tests/scenario -m slow               only the slow ones
     pytest tests/scenario --previous=v1.0.0 …   upgrades are tested from that build
     pytest tests/scenario --sample              what a build with a sanitizer runs
+    pytest tests/scenario --binary=PATH         on another program than build/ccmd, e.g. dist/ccmd-linux-amd64
     pytest tests/scenario -n 4 --dist loadgroup in parallel; each worker starts a control plane of its own
 
 A sanitizer sees what the units under it do not reach: the wiring of the whole program, the sandbox, child processes,
@@ -43,9 +44,12 @@ def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28 and 1.33")
     parser.addoption("--previous", metavar="REVISION", help="the build that upgrades start from; default: see test_upgrade.py")
     parser.addoption("--sample", action="store_true", help="only what a sanitizer has to see")
+    parser.addoption("--binary", help="the program to test (default: $CCMD_BINARY, or build/ccmd)")
 
 
 def pytest_configure(config):
+    if config.getoption("binary"):
+        os.environ["CCMD_BINARY"] = str(Path(config.getoption("binary")).absolute())
     config.addinivalue_line("markers", "slow: takes most of a minute, runs with --all")
     config.addinivalue_line("markers", "plain: not with --sample")
     config.addinivalue_line("markers", "sanitized: with --sample, although its module is plain")

@@ -21,6 +21,16 @@ def binary():
     return Path(os.environ.get("CCMD_BINARY") or REPOSITORY / "build" / "ccmd")
 
 
+def example_binary():
+    """The same build of ccmd with the example among its clouds."""
+    import pytest
+
+    path = binary().parent / "tests" / "ccmd-example"
+    if not path.exists():
+        pytest.skip(f"{binary()} was built without a program that lists the example")
+    return path
+
+
 def sanitized(path=None):
     """Whether ccmd is built with a sanitizer: then its memory and speed mean nothing. Found by the libraries and symbols in it."""
     return b"__asan_init" in Path(path or binary()).read_bytes() or b"__tsan_init" in Path(path or binary()).read_bytes()
@@ -62,21 +72,22 @@ class Ccmd:
     """One running ccmd. flags are appended to the usual ones; keyword arguments become --name=value flags.
 
     Without election and without a server, unless leader_elect=True and a secure_port are given. Its cloud is the inventory;
-    with None the flags say which it is. program is another build than the one under test.
+    with None the flags say which it is. program is another build than the one under test; wrapper are the words of a command
+    that runs it.
 
         Ccmd(folder, cluster.ccmd_kubeconfig, inventory, "-v=4", node_monitor_period="1s").start()
     """
 
     may_be_refused = False  # set where a test takes rights away
 
-    def __init__(self, folder, kubeconfig, inventory, *flags, env=None, name="ccmd", program=None, **options):
+    def __init__(self, folder, kubeconfig, inventory, *flags, env=None, name="ccmd", program=None, wrapper=(), **options):
         cloud = []
         if inventory is not None:
             cloud = ["--cloud-provider=cloudlycke", f"--cloud-config={getattr(inventory, 'path', inventory)}"]
         program = program or binary()
         if "--cloud-provider=example" in flags:  # which the program itself does not list
-            program = program.parent / "tests" / "ccmd-example"
-        argv = [program, *cloud, f"--kubeconfig={kubeconfig}", *flags]
+            program = example_binary()
+        argv = [*wrapper, program, *cloud, f"--kubeconfig={kubeconfig}", *flags]
         options.setdefault("leader_elect", False)
         options.setdefault("secure_port", 0)
         for option, value in options.items():
