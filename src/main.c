@@ -362,7 +362,7 @@ main_on_signal(void *program, int signal)
 		reload_all(p);
 		return;
 	}
-	log_info("stopping", LOG_CSTR("signal", sigabbrev_np(signal)));
+	log_info("stopping", LOG_CSTR("signal", signals_name(signal)));
 	notify_send("STOPPING=1");
 	loop_end(p->loop);
 }

@@ -38,3 +38,19 @@ signals_open(bool with_reload)
 	MUST(fd < 0 ? -1 : 0); /* refused only if the program has leaked thousands of descriptors */
 	return fd;
 }
+
+/* glibc's sigabbrev_np() does not exist in musl. */
+const char *
+signals_name(int signal)
+{
+	switch (signal) {
+	case SIGTERM:
+		return "TERM";
+	case SIGINT:
+		return "INT";
+	case SIGHUP:
+		return "HUP";
+	default:
+		return "unknown";
+	}
+}

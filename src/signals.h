@@ -11,5 +11,7 @@ void signals_block(void);
 /** The same, and returns a signalfd for SIGTERM and SIGINT, and with_reload also for SIGHUP. The
  * caller closes it. */
 int signals_open(bool with_reload);
+/** Returns the name of one of these signals for the log, e.g. "TERM". */
+const char *signals_name(int signal);
 
 #endif

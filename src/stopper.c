@@ -34,7 +34,7 @@ stopper_stop(struct stopper *s)
 
 	if (read(s->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
-	log_info("stopping", LOG_CSTR("signal", sigabbrev_np((int)info.ssi_signo)));
+	log_info("stopping", LOG_CSTR("signal", signals_name((int)info.ssi_signo)));
 	notify_send("STOPPING=1");
 	s->is_stopped = true;
 	cancel_fire(s->cancel);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -144,6 +145,20 @@ environment(const char *const *more)
 
 /* ---- starting ---- */
 
+/* The program gets no other descriptor. Those of ccmd are closed on exec anyway; this is for those
+ * that ccmd inherited. musl has no such action: they are marked here instead, which only kernels
+ * before 5.11 refuse. */
+static void
+close_the_rest(posix_spawn_file_actions_t *actions)
+{
+#ifdef __GLIBC__
+	MUST(posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1));
+#else
+	(void)actions;
+	(void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+#endif
+}
+
 static void
 plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
 {
@@ -152,7 +167,7 @@ plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
 	MUST(posix_spawn_file_actions_adddup2(actions, c->out[1], STDOUT_FILENO));
 	if (c->err[1] >= 0)
 		MUST(posix_spawn_file_actions_adddup2(actions, c->err[1], STDERR_FILENO));
-	MUST(posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1));
+	close_the_rest(actions);
 }
 
 /* Restores the defaults that programs expect: the threads of this process block all signals, and

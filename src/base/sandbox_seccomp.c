@@ -8,6 +8,9 @@
  * Refused calls fail with ENOSYS. clone3 is refused because its flags are in memory, which a filter
  * cannot read: the C library falls back to clone, whose flags show whether it creates a thread.
  *
+ * musl signals threads with tkill, which a filter cannot limit to this process. It is refused, so
+ * abort() ends a program with musl by its last resort, SIGSEGV.
+ *
  * Executable memory must come from a file and must not be writable at the same time, which is
  * sufficient for dlopen. This is only a hurdle for an attacker who can write a file and map it,
  * which Landlock limits to the paths that flags name.
