@@ -129,7 +129,7 @@ class Rule:
 
 
 class FaultProxy:
-    def __init__(self, cluster, upstream_port=None, pair=None):
+    def __init__(self, cluster, upstream_port=None, pair=None, address="127.0.0.1"):
         self._upstream = ("127.0.0.1", upstream_port or cluster.port)
         self._upstream_context = tls_context(cluster.ca, pair or cluster.ccmd_pair)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -145,8 +145,9 @@ class FaultProxy:
         self.closed = threading.Event()
         self.n_connections = 0
         self.silent = False
+        self._address = address
         self.port = self._listen(0)
-        self.url = f"https://127.0.0.1:{self.port}"
+        self.url = f"https://{f'[{address}]' if ':' in address else address}:{self.port}"
 
     # --- rules -------------------------------------------------------------------------------------------------------
 
@@ -243,7 +244,8 @@ class FaultProxy:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _listen(self, port):
-        listener = socket.create_server(("127.0.0.1", port), backlog=128, reuse_port=False)
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        listener = socket.create_server((self._address, port), family=family, backlog=128, reuse_port=False)
         self._listener = listener
         threading.Thread(target=self._accept, args=(listener,), daemon=True, name="faultproxy").start()
         return listener.getsockname()[1]
