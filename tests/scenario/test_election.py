@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lib.ccmd import machine, preload, sanitized
+from lib.ccmd import is_static, machine, preload, sanitized
 from lib.cluster import REPOSITORY, Cluster
 from lib.faultproxy import NODES_PATH, lose_answer
 from lib.nodes import Kubelet, is_initialized
@@ -22,6 +22,7 @@ pytestmark = [
 
 MANY = 2000
 JITTER_S = RETRY_S * 2.2
+needs_shim = pytest.mark.skipif(is_static(), reason="a static program takes no shim")
 USUAL = (15, 10, 2)  # the defaults
 PATIENCE_S = 8  # what is added to a bound for a busy machine; where being early matters, the order is asserted
 
@@ -230,6 +231,7 @@ def test_a_leader_that_was_stopped_wakes_as_a_former_one(replicas, arrivals):
     arrivals.wait_initialized()
 
 
+@needs_shim
 @pytest.mark.sanitized
 def test_an_elector_that_is_stuck_ends_with_the_lease(replicas, arrivals, tmp_path):
     """The main loop's timer watches the elector's thread: the process changes nothing after the fence, and ends before another
@@ -369,6 +371,7 @@ def test_other_fields_of_the_lease_survive(replicas):
 # --- clocks --------------------------------------------------------------------------------------------------------------
 
 
+@needs_shim
 def test_jumps_of_the_wall_clock_change_nothing(replicas, arrivals, tmp_path, clock_shim):
     first = replicas.start(env=clock_shim.environment)
     replicas.wait_leader()

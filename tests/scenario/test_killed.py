@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from lib.ccmd import binary, sanitized
+from lib.ccmd import is_static, sanitized
 from lib.faultproxy import Hangup
 from lib.haproxy import PROGRAM
 from lib.killed import KilledAtEachWrite
@@ -113,7 +113,7 @@ class ByFile:
     """Before the n-th step of a file, or start of a program."""
 
     def __init__(self, folder):
-        if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
+        if is_static():
             pytest.skip("a static program takes no shim")
         library = folder / "deadly.so"
         source = REPOSITORY / "tests" / "scenario" / "lib" / "deadly.c"

@@ -36,11 +36,17 @@ def sanitized(path=None):
     return b"__asan_init" in Path(path or binary()).read_bytes() or b"__tsan_init" in Path(path or binary()).read_bytes()
 
 
+def is_static():
+    """Whether ccmd is linked statically: then it takes no shim."""
+    done = subprocess.run(["ldd", str(binary())], capture_output=True, text=True)
+    return done.returncode != 0 or "statically linked" in done.stdout
+
+
 def preload(folder, name):
     """An environment in which lib/NAME.c is loaded before the C library, for one test."""
     import pytest
 
-    if subprocess.run(["ldd", str(binary())], capture_output=True).returncode != 0:
+    if is_static():
         pytest.skip("a static program takes no shim")
     source, library = Path(__file__).with_name(f"{name}.c"), folder / f"{name}.so"
     done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], capture_output=True)
