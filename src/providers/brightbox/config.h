@@ -5,7 +5,8 @@
  * of X, is an addition of ccmd for the four variables that are credentials, and
  * BRIGHTBOX_HOSTS_FILE for tests.
  *
- * Threads: read once at start, constant afterwards.
+ * Threads: read once at start, constant afterwards except for the credentials, which token.c reads
+ * again from their files.
  */
 #ifndef CCMD_BRIGHTBOX_CONFIG_H
 #define CCMD_BRIGHTBOX_CONFIG_H
