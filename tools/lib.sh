@@ -28,10 +28,11 @@ venv_path() {
 	echo "$CACHE/venv-$(sha256sum <"$1" | cut -c1-12)"
 }
 
-# The Python of the tests, the demo and the benchmarks, of the linters, and of the site.
+# The Python of the tests, the demo and the benchmarks, of the linters, of the site, and of releases.
 PYTHON=$(venv_path tools/requirements.txt)/bin/python3
 LINT_BIN=$(venv_path tools/requirements-lint.txt)/bin
 DOCS_BIN=$(venv_path tools/requirements-docs.txt)/bin
+RELEASE_BIN=$(venv_path tools/requirements-release.txt)/bin
 
 # configure FOLDER [MESON OPTION…]: sets a build folder up, once. Warnings are errors in CI only.
 configure() {

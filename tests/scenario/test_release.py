@@ -1,0 +1,130 @@
+"""What a release consists of: the same bytes from every folder, checksums, signatures, and a list of what is linked."""
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from lib.helm import tool
+from lib.process import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.plain]
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def copy_of_the_tree(folder):
+    """The files under version control as they are now, in a repository with one commit, which is the same in all copies."""
+    for name in run("git", "ls-files", "-z", cwd=REPOSITORY).split("\0")[:-1]:
+        if (REPOSITORY / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, folder / name)
+    names = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER")
+             for what, value in (("NAME", "test"), ("EMAIL", "test@example.com"), ("DATE", "2026-01-01T00:00:00Z"))}
+    run("git", "init", "-q", cwd=folder)
+    run("git", "add", "-A", cwd=folder)
+    run("git", "commit", "-qm", "all", cwd=folder, env=os.environ | names)
+    return folder
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def release(tree, *arguments, **variables):
+    return subprocess.run([tree / "dev", "release", *arguments], capture_output=True, text=True,
+                          env=os.environ | {"CCACHE_DISABLE": "1"} | variables)
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """Two copies of the tree in different folders."""
+    folder = tmp_path_factory.mktemp("trees")
+    one = copy_of_the_tree(folder / "one")
+    return one, shutil.copytree(one, folder / "two" / "deeper")
+
+
+@pytest.fixture
+def key(tmp_path):
+    """A throw-away key: the secret one's text, and the public one's file."""
+    if not shutil.which("minisign"):
+        pytest.skip("minisign is not installed")
+    run("minisign", "-G", "-W", "-p", tmp_path / "ccmd.pub", "-s", tmp_path / "ccmd.key")
+    return (tmp_path / "ccmd.key").read_text(), tmp_path / "ccmd.pub"
+
+
+def test_the_program_is_the_same_from_two_folders(trees):
+    for tree in trees:
+        run(tree / "dev", "build", env=os.environ | {"CCACHE_DISABLE": "1"})
+    one, two = (digest(tree / "build" / "ccmd") for tree in trees)
+    assert one == two
+
+
+def test_a_release_is_signed_and_the_same_from_two_folders(pytestconfig, trees, key):
+    tool(pytestconfig, "helm")
+    secret, public = key
+    for tree in trees:
+        done = release(tree, "chart", "docs", "source", CCMD_SIGNING_KEY=secret)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert secret.splitlines()[1] not in done.stdout + done.stderr
+    one, two = (tree / "dist" / "release" for tree in trees)
+    sums = one / "SHA256SUMS"
+    assert sums.read_text() == (two / "SHA256SUMS").read_text()
+    listed = {line.split()[1] for line in sums.read_text().splitlines()}
+    assert {path.name for path in one.iterdir()} == listed | {"SHA256SUMS", "SHA256SUMS.minisig"}
+    run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=one)
+    verify = ["minisign", "-V", "-p", public, "-m", sums]
+    run(*verify)
+    sums.write_text(sums.read_text().replace("0", "1", 1))
+    assert subprocess.run(verify, capture_output=True).returncode != 0
+
+
+@pytest.mark.parametrize("tag, change, problem", [
+    ("v9.9.9", None, "the tag is v9.9.9, but meson.build has version"),
+    (None, "README.md", "the tree has changes"),
+    (None, None, "CHANGELOG.md has no section"),
+])
+def test_a_release_of_a_tag_is_refused(tmp_path, tag, change, problem):
+    tree = copy_of_the_tree(tmp_path / "tree")
+    (version,) = re.findall(r"^  version: '(.*)',", (tree / "meson.build").read_text(), re.M)
+    if change:
+        (tree / change).write_text("changed")
+    elif not tag:
+        text = (tree / "CHANGELOG.md").read_text().replace(f"## {version}", "## another version")
+        (tree / "CHANGELOG.md").write_text(text)
+        run("git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-aqm", "changelog", "--allow-empty",
+            cwd=tree)
+    done = release(tree, f"--tag={tag or 'v' + version}")
+    assert done.returncode == 1 and problem in done.stderr, done.stderr
+
+
+def test_the_components_of_the_program_are_listed(trees):
+    tree = trees[0]
+    done = release(tree, "image")
+    assert done.returncode == 0, done.stdout + done.stderr
+    locked = {row.split()[0]: row.split()[1] for row in (tree / "tools" / "image.lock").read_text().splitlines()}
+    for architecture in ("amd64", "arm64"):
+        (path,) = (tree / "dist" / "release").glob(f"*-{architecture}.cdx.json")
+        bom = json.loads(path.read_text())
+        program = tree / "dist" / f"ccmd-linux-{architecture}"
+        assert bom["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": digest(program)}]
+        listed = {one["name"]: one["version"] for one in bom["components"]}
+        libgcc = listed.pop("libgcc", None)
+        assert libgcc is None or libgcc[0].isdigit()
+        assert listed == {name: locked[name] for name in listed}
+        # what a reader of the program finds in it
+        for name, trace in {"curl": rb"libcurl/\d", "openssl": rb"OpenSSL \d", "musl": rb"/etc/resolv.conf"}.items():
+            assert name in listed and re.search(trace, program.read_bytes())
+        assert "ca-certificates" not in listed
+
+
+def test_the_workflows_are_valid(pytestconfig):
+    actionlint = tool(pytestconfig, "actionlint")
+    run(actionlint, *sorted((REPOSITORY / ".github" / "workflows").glob("*.yml")))
