@@ -31,6 +31,7 @@ from lib.cluster import Cluster  # noqa: E402
 from lib.faultproxy import FaultProxy  # noqa: E402
 from lib.nodes import Kubelet, is_initialized  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
+from lib.services import Services  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
 from sim.metadata import Metadata  # noqa: E402
 from sim.robot import Robot  # noqa: E402
@@ -218,6 +219,15 @@ def kubelet(api):
         return one
 
     return register
+
+
+@pytest.fixture
+def services(api):
+    """The Services of a cluster that has none but the API server's own."""
+    one = Services(api)
+    one.clear()
+    yield one
+    one.clear()
 
 
 @pytest.fixture

@@ -7,21 +7,13 @@ import pytest
 
 from lib.ccmd import run_ccmd
 from lib.faultproxy import Hangup
-from lib.services import FINALIZER, Services, finalizers, ingress, ips
+from lib.services import FINALIZER, finalizers, ingress, ips
 from lib.wait import PATIENCE_S, holds_for, wait_for
 
 pytestmark = pytest.mark.one_version
 
 POOL = {"name": "lab", "addresses": ["192.0.2.10-192.0.2.12"]}
 RETRIES = 20  # s: a failure is tried again after 5 s and more
-
-
-@pytest.fixture
-def services(api):
-    one = Services(api)
-    one.clear()
-    yield one
-    one.clear()
 
 
 @pytest.fixture

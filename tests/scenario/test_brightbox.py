@@ -5,10 +5,10 @@ What is in the simulated account in the end is compared field by field.
 import pytest
 
 from lib.api import NODES
-from lib.ccmd import run_ccmd
+from lib.ccmd import FAST, run_ccmd
 from lib.killed import KilledAtEachWrite
 from lib.nodes import SHUTDOWN, addresses, is_initialized, taint_keys
-from lib.services import FINALIZER, Services, finalizers, ingress
+from lib.services import FINALIZER, finalizers, ingress
 from lib.wait import holds_for, wait_for
 from sim import faults
 from sim.brightbox import APPLICATION, Brightbox, empty_list, refuse
@@ -17,13 +17,6 @@ from sim.endpoint import Reply
 pytestmark = pytest.mark.one_version
 
 PREFIX = "service.beta.kubernetes.io/brightbox-load-balancer-"
-FAST = dict(
-    node_monitor_period="100ms",
-    node_delete_confirm_interval="500ms",
-    node_delete_min_age="0s",
-    node_delete_breaker_window="10s",
-    node_delete_breaker_agree="3s",
-)
 QUIET_S = 2.5
 
 
@@ -38,14 +31,6 @@ def cloud(tmp_path):
         cloud.hosts_file = tmp_path / "hosts"
         cloud.hosts_file.touch()
         yield cloud
-
-
-@pytest.fixture
-def services(api):
-    one = Services(api)
-    one.clear()
-    yield one
-    one.clear()
 
 
 @pytest.fixture

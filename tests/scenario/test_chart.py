@@ -12,7 +12,7 @@ from lib.helm import CHART, KINDS_OF_MONITORING, NAMESPACE, Helm, tool
 from lib.nodes import is_initialized, is_routed
 from lib.pod import Pod
 from lib.process import REPOSITORY, free_ports
-from lib.services import Services, ingress
+from lib.services import ingress
 from lib.serving import Serving
 from lib.wait import wait_for
 from sim.brightbox import Brightbox
@@ -364,14 +364,6 @@ def secret(api):
     yield create
     for name in made:
         api.delete(f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}")
-
-
-@pytest.fixture
-def services(api):
-    one = Services(api)
-    one.clear()
-    yield one
-    one.clear()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from lib import netns
 from lib.ccmd import machine
 from lib.haproxy import PROGRAM, Backend, Haproxy, Stream, fetch
 from lib.nodes import is_initialized
-from lib.services import Services
 from lib.wait import holds_for, wait_for
 
 pytestmark = [
@@ -21,14 +20,6 @@ pytestmark = [
 PORT = 18080
 NET = f"127.{100 + os.getpid() % 100}"  # several sessions at once do not get into each other's addresses
 POOL = {"name": "lab", "addresses": [f"{NET}.0.10-{NET}.0.20"]}
-
-
-@pytest.fixture
-def services(api):
-    one = Services(api)
-    one.clear()
-    yield one
-    one.clear()
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import urllib.request
 import pytest
 
 from lib.api import NODES
+from lib.ccmd import FAST
 from lib.nodes import is_initialized
 from lib.process import free_ports
-from lib.services import FINALIZER, Services, finalizers, ingress, ips
+from lib.services import FINALIZER, finalizers, ingress, ips
 from lib.wait import holds_for, wait_for
 from sim import faults
 
@@ -29,14 +30,6 @@ VOLATILE = ("id", "created", "included_traffic", "outgoing_traffic", "ingoing_tr
 def wish(**annotations):
     """wish(use_private_ip="true"): the provider's annotations, with their prefix."""
     return {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
-
-
-@pytest.fixture
-def services(api):
-    one = Services(api)
-    one.clear()
-    yield one
-    one.clear()
 
 
 @pytest.fixture
@@ -1154,10 +1147,6 @@ def test_moving_over_from_the_official_controller_changes_nothing(services, clou
 
 
 # --- the last machine --------------------------------------------------------------------------------------------------------------
-
-FAST = dict(node_monitor_period="100ms", node_delete_confirm_interval="500ms", node_delete_min_age="0s",
-            node_delete_breaker_window="10s", node_delete_breaker_agree="3s")
-
 
 def test_a_balancer_of_ours_stands_in_for_a_witness(api, services, cloud, kubelet, hetzner):
     """The only node of a cluster may go, since the token still sees the cluster's balancer."""

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from lib.api import NODES
+from lib.ccmd import FAST
 from lib.nodes import SHUTDOWN, addresses, create_many, is_initialized, taint_keys
 from lib.wait import holds_for, wait_for
 from sim import faults
@@ -15,14 +16,6 @@ from sim import robot as robots
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
-FAST = dict(
-    node_monitor_period="100ms",
-    node_delete_confirm_interval="500ms",
-    node_delete_min_age="0s",
-    node_delete_nameless_age="2s",
-    node_delete_breaker_window="10s",
-    node_delete_breaker_agree="3s",
-)
 QUIET_S = 1.5  # many looks, and three times the interval of confirmation
 
 

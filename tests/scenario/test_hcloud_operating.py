@@ -5,6 +5,7 @@ import re
 import pytest
 
 from lib.api import NODES
+from lib.ccmd import FAST
 from lib.nodes import UNINITIALIZED, addresses, is_initialized, taint_keys
 from lib.services import Services
 from lib.wait import holds_for, wait_for
@@ -12,13 +13,6 @@ from lib.wait import holds_for, wait_for
 pytestmark = pytest.mark.one_version
 
 COMPONENT = "hcloud-cloud-controller-manager"
-FAST = dict(
-    node_monitor_period="100ms",
-    node_delete_confirm_interval="500ms",
-    node_delete_min_age="0s",
-    node_delete_breaker_window="10s",
-    node_delete_breaker_agree="3s",
-)
 
 
 @pytest.fixture

@@ -16,20 +16,12 @@ from lib.faultproxy import Hangup
 from lib.haproxy import PROGRAM
 from lib.killed import KilledAtEachWrite
 from lib.process import REPOSITORY
-from lib.services import FINALIZER, Services, finalizers, ips
+from lib.services import FINALIZER, finalizers, ips
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
 EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
 SERVICE_PATH = r"^/api/v1/namespaces/default/services/"
-
-
-@pytest.fixture
-def services(api):
-    one = Services(api)
-    one.clear()
-    yield one
-    one.clear()
 
 
 class World:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from lib.api import MERGE, NODES
-from lib.ccmd import machine
+from lib.ccmd import FAST, machine
 from lib.faultproxy import NODE_PATH, answer, meanwhile
 from lib.nodes import SHUTDOWN, UNINITIALIZED, taint_keys
 from lib.wait import holds_for, wait_for
@@ -14,15 +14,6 @@ pytestmark = pytest.mark.plain
 
 SHUTDOWN_TAINT = {"key": SHUTDOWN, "effect": "NoSchedule"}
 
-# The guard of every day, a hundred times as fast.
-FAST = dict(
-    node_monitor_period="100ms",
-    node_delete_confirm_interval="500ms",
-    node_delete_min_age="0s",
-    node_delete_nameless_age="2s",
-    node_delete_breaker_window="10s",
-    node_delete_breaker_agree="3s",
-)
 QUIET_S = 1.5  # several looks, and three times the interval of confirmation
 
 

@@ -1,18 +1,7 @@
 """Services with a load balancer, on every version of the API server that `--all` knows."""
-import pytest
-
 from lib.ccmd import machine
-from lib.services import Services
 
 POOL = {"name": "lab", "addresses": ["192.0.2.10-192.0.2.12"]}
-
-
-@pytest.fixture
-def services(api):
-    one = Services(api)
-    one.clear()
-    yield one
-    one.clear()
 
 
 def test_a_status_is_written_once(services, inventory, kubelet, settled, ccmd):
