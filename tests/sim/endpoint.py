@@ -8,6 +8,7 @@
 A subclass, such as HCloud, computes the answers. A fault is a function (request, go) that returns a Reply; go() returns
 the answer without the fault. The faults are in faults.py. Every method may be called from any thread.
 """
+import contextlib
 import http.server
 import json
 import re
@@ -195,6 +196,20 @@ class Endpoint:
         """Drops the recorded requests: for long runs."""
         with self._lock:
             self._requests.clear()
+
+    def run_until_interrupted(self, is_quiet=False):
+        """Until Ctrl-C. Unless is_quiet, prints each request, in the order they came, once it is answered."""
+        n_printed = 0
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                self.pause(0.2)
+                for one in self.requests(since=n_printed):
+                    if one.status is None:
+                        break
+                    n_printed += 1
+                    if is_quiet:
+                        continue
+                    print(f"{one.status} {one.method} {one.target} {one.body.decode(errors='replace')}", flush=True)
 
     def tally(self, since=0):
         """How often each method and path was asked, ids as {id}: {"GET /servers/{id}": 3}."""

@@ -9,7 +9,6 @@
     python3 -m tests.sim.hcloud --help         runs it to play with
 """
 import argparse
-import contextlib
 import copy
 import itertools
 import secrets
@@ -147,21 +146,7 @@ def main(arguments=None):
         for number in range(1, options.servers + 1):
             cloud.add_server(f"n{number}", networks=[network])
         print(f"export HCLOUD_ENDPOINT={cloud.url} HCLOUD_TOKEN={cloud.token} HCLOUD_NETWORK=net", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            _tell(cloud, options.quiet)
-
-
-def _tell(cloud, quiet):
-    """Prints each request, in the order they came, once it is answered."""
-    told = 0
-    while True:
-        cloud.pause(0.2)
-        for one in cloud.requests(since=told):
-            if one.status is None:
-                break
-            told += 1
-            if not quiet:
-                print(f"{one.status} {one.method} {one.target} {one.body.decode(errors='replace')}", flush=True)
+        cloud.run_until_interrupted(options.quiet)
 
 
 if __name__ == "__main__":

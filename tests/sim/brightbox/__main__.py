@@ -1,6 +1,5 @@
 """Runs a simulated Brightbox API until Ctrl-C, to try it by hand."""
 import argparse
-import contextlib
 import json
 from pathlib import Path
 
@@ -25,15 +24,7 @@ def main():
         for one in cloud.account.every("servers"):
             print("server", one["id"])
         print("export", *(f"{name}={value}" for name, value in cloud.environment().items()), flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            n_printed = 0
-            while True:
-                cloud.pause(0.2)
-                for one in cloud.requests(since=n_printed):
-                    if one.status is None:
-                        break
-                    n_printed += 1
-                    print(f"{one.status} {one.method} {one.target} {one.body.decode(errors='replace')}", flush=True)
+        cloud.run_until_interrupted()
 
 
 if __name__ == "__main__":
