@@ -12,6 +12,7 @@ exits with 0 only if every result was seen.
     ./dev demo --keep              leaves it running, and prints commands to look around
 """
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -74,6 +75,14 @@ class Stage:
         took = time.monotonic() - begun
         print(f"  {self.paint('32', 'seen')} after {took:5.2f} s  {text}", flush=True)
         return seen
+
+    def keep(self, cluster, hints):
+        """Leaves everything running until Ctrl-C; hints are commands for a shell."""
+        self.title("It keeps running: look around from another terminal")
+        self.shell(f"export KUBECONFIG={cluster.admin_kubeconfig} PATH={cluster.programs}:$PATH\n{hints}")
+        self.say("Ctrl-C ends it.")
+        with contextlib.suppress(KeyboardInterrupt):
+            cluster.apiserver.child.wait()
 
 
 class Demo:
@@ -264,20 +273,14 @@ class Demo:
             self.haproxy.stop()
 
     def keep(self):
-        self.stage.title("It keeps running: look around from another terminal")
-        self.stage.shell(
-            f"export KUBECONFIG={self.cluster.admin_kubeconfig} PATH={self.cluster.programs}:$PATH\n"
+        self.stage.keep(
+            self.cluster,
             "kubectl get nodes -o wide\n"
             "kubectl describe node worker-1\n"
             "kubectl get events\n"
             f"$EDITOR {self.inventory.path}     # power: off, another address, a machine more\n"
-            f"tail -f {self.ccmd.process.log}"
+            f"tail -f {self.ccmd.process.log}",
         )
-        self.stage.say("Ctrl-C ends it.")
-        try:
-            self.cluster.apiserver.child.wait()
-        except KeyboardInterrupt:
-            pass
 
 
 class Failover:

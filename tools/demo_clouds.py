@@ -177,18 +177,10 @@ class CloudDemo:
         self.stage.say(f"exit code 0 after {self.ccmd.stop():.2f} s")
 
     def keep(self):
-        self.stage.title("It keeps running: look around from another terminal")
-        self.stage.shell(
-            f"export KUBECONFIG={self.cluster.admin_kubeconfig} PATH={self.cluster.programs}:$PATH\n"
-            "kubectl get nodes -o wide\n"
-            "kubectl get events\n"
-            "kubectl create service loadbalancer another --tcp=80\n"
-            f"tail -f {self.ccmd.process.log}")
-        self.stage.say("Ctrl-C ends it.")
-        try:
-            self.cluster.apiserver.child.wait()
-        except KeyboardInterrupt:
-            pass
+        self.stage.keep(self.cluster, "kubectl get nodes -o wide\n"
+                        "kubectl get events\n"
+                        "kubectl create service loadbalancer another --tcp=80\n"
+                        f"tail -f {self.ccmd.process.log}")
 
     def run(self, keep):
         self.initialise()
