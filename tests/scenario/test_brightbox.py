@@ -5,7 +5,7 @@ What is in the simulated account in the end is compared field by field.
 import pytest
 
 from lib.api import NODES
-from lib.ccmd import FAST, run_ccmd
+from lib.ccmd import FAST, preload, run_ccmd
 from lib.killed import KilledAtEachWrite
 from lib.nodes import SHUTDOWN, addresses, is_initialized, taint_keys
 from lib.services import FINALIZER, finalizers, ingress
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.one_version
 
 PREFIX = "service.beta.kubernetes.io/brightbox-load-balancer-"
 QUIET_S = 2.5
+HOUR_S, HURRY = 3600, 60
 
 
 def annotations(**values):
@@ -356,36 +357,64 @@ def repair_cloud(cloud, outage):
         cloud.move_client(cloud.account)
 
 
-@pytest.mark.parametrize("outage", ["another account", "empty lists", "no token", *OUTAGES])
-def test_an_outage_deletes_no_node_and_doubles_and_loses_nothing(api, cloud, kubelet, services, start, outage):
-    """Meanwhile nodes are not ready, a Service changes and another one goes; all of it is done afterwards."""
-    servers = [cloud.account.add_server()["id"] for _ in range(3)]
-    kubelets = [kubelet(one, initialized=True, provider_id=f"brightbox://{one}") for one in servers]
-    start("--cluster-name=k", **FAST)
-    for name in ("web", "old"):
-        services.create(name, 80)
-    for name in ("web", "old"):
-        wait_served(services, name)
-    lb, cip = the(cloud, "load_balancers", "web.default.k"), the(cloud, "cloud_ips", "web.default.k")
-    before = cloud.dump()
-    break_cloud(cloud, outage)
-    mark = cloud.mark()
-    for one in kubelets:
-        one.not_ready()
-    services.patch("web", {"spec": {"ports": [{"name": "s", "port": 8080, "protocol": "TCP", "targetPort": 1}]}})
-    services.delete("old")
-    wait_for(lambda: cloud.calls(since=mark), 10, "a request")
-    holds_for(lambda: all(api.get_or_none(f"{NODES}/{one}") for one in servers) and services.get("old") and
-              cloud.dump() == before and not any(one.every("load_balancers") for one in cloud.accounts[1:]), QUIET_S,
-              "all to be as it was", poll=0.1)
-    repair_cloud(cloud, outage)
-    for one in kubelets:
-        one.ready()
-    services.wait_gone("old", timeout=60)
-    wait_for(lambda: [one["in"] for one in lb["listeners"]] == [8080], 60, "the other port")
-    assert the(cloud, "load_balancers", "web.default.k") is lb and lb["status"] == "active"
-    assert cloud.account.every("cloud_ips") == [cip] and cip["load_balancer"] == lb["id"]
-    assert all(api.get_or_none(f"{NODES}/{one}") for one in servers)
+@pytest.fixture
+def endure(api, cloud, kubelet, services, start):
+    """endure("503", 2.5): an outage of that many seconds while nodes are not ready, a Service changes and another one goes.
+
+    Meanwhile nothing is deleted, doubled or lost, and afterwards all is done without further action. Returns the number of
+    requests during the outage.
+    """
+
+    def run(outage, seconds, **options):
+        servers = [cloud.account.add_server()["id"] for _ in range(3)]
+        kubelets = [kubelet(one, initialized=True, provider_id=f"brightbox://{one}") for one in servers]
+        start("--cluster-name=k", **options)
+        for name in ("web", "old"):
+            services.create(name, 80)
+        for name in ("web", "old"):
+            wait_served(services, name)
+        lb, cip = the(cloud, "load_balancers", "web.default.k"), the(cloud, "cloud_ips", "web.default.k")
+        before = cloud.dump()
+        break_cloud(cloud, outage)
+        mark = cloud.mark()
+        for one in kubelets:
+            one.not_ready()
+        services.patch("web", {"spec": {"ports": [{"name": "s", "port": 8080, "protocol": "TCP", "targetPort": 1}]}})
+        services.delete("old")
+        wait_for(lambda: cloud.calls(since=mark), 10, "a request")
+        holds_for(lambda: all(api.get_or_none(f"{NODES}/{one}") for one in servers) and services.get("old") and
+                  cloud.dump() == before and not any(one.every("load_balancers") for one in cloud.accounts[1:]), seconds,
+                  "all to be as it was", poll=0.1)
+        n_calls = cloud.calls(since=mark)
+        repair_cloud(cloud, outage)
+        for one in kubelets:
+            one.ready()
+        services.wait_gone("old", timeout=60)
+        wait_for(lambda: [one["in"] for one in lb["listeners"]] == [8080], 60, "the other port")
+        assert the(cloud, "load_balancers", "web.default.k") is lb and lb["status"] == "active"
+        assert cloud.account.every("cloud_ips") == [cip] and cip["load_balancer"] == lb["id"]
+        assert all(api.get_or_none(f"{NODES}/{one}") for one in servers)
+        return n_calls
+
+    return run
+
+
+every_outage = pytest.mark.parametrize("outage", ["another account", "empty lists", "no token", *OUTAGES])
+
+
+@every_outage
+def test_an_outage_deletes_no_node_and_doubles_and_loses_nothing(endure, outage):
+    endure(outage, QUIET_S, **FAST)
+
+
+@pytest.mark.slow
+@pytest.mark.plain
+@every_outage
+def test_an_hour_of_an_outage_deletes_no_node_and_doubles_and_loses_nothing(endure, outage, tmp_path):
+    """An hour passes in a minute for ccmd, with its usual periods."""
+    n_calls = endure(outage, HOUR_S / HURRY, env={**preload(tmp_path, "hurry"), "HURRY": str(HURRY)})
+    print(f"{n_calls} requests in an hour of: {outage}")
+    assert n_calls <= 900
 
 
 def assert_whole(cloud, name, servers):
