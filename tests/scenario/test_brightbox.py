@@ -399,10 +399,12 @@ def endure(api, cloud, kubelet, services, start):
     return run
 
 
+IN_SHORT = ("another account", "empty lists", "429", "503")  # without --all
 every_outage = pytest.mark.parametrize("outage", ["another account", "empty lists", "no token", *OUTAGES])
 
 
-@every_outage
+@pytest.mark.parametrize("outage", [
+    *IN_SHORT, *(pytest.param(one, marks=pytest.mark.slow) for one in ("no token", *OUTAGES) if one not in IN_SHORT)])
 def test_an_outage_deletes_no_node_and_doubles_and_loses_nothing(endure, outage):
     endure(outage, QUIET_S, **FAST)
 
