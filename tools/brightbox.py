@@ -22,8 +22,8 @@ class Brightbox(Hetzner):
     lists = "/1.0/load_balancers"
     official = dict.fromkeys(("create", "restart", "node", "delete"), (None, None))
     official_changes = ""
-    goals = {"create": (6, 15 * N_SERVICES), "restart": (None, 10), "node": (5, 6 * N_SERVICES),
-             "delete": (None, 12 * N_SERVICES)}
+    goals = {"create": (6, 13 * N_SERVICES), "restart": (None, 10), "node": (3, 5 * N_SERVICES),
+             "delete": (None, 11 * N_SERVICES)}
 
     def run(self):
         super().run()
