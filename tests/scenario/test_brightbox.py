@@ -1,13 +1,14 @@
 """Brightbox: nodes and load balancers as with the official controller, with fewer requests; mistakes destroy nothing.
 
-What is in the simulated account in the end is compared field by field.
+What is in the simulated account in the end is compared field by field. Headings in quotation marks are those of
+docs/spec/brightbox.md.
 """
 import pytest
 
 from lib.api import NODES
 from lib.ccmd import FAST, preload, run_ccmd
 from lib.killed import KilledAtEachWrite
-from lib.nodes import SHUTDOWN, addresses, is_initialized, taint_keys
+from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys
 from lib.services import FINALIZER, finalizers, ingress
 from lib.wait import holds_for, wait_for
 from sim import faults
@@ -139,6 +140,24 @@ def test_a_server_that_is_off_and_one_that_is_gone(api, cloud, fleet, start):
     api.wait_node(off["id"], lambda node: SHUTDOWN in taint_keys(node), 10, "the taint of a shut down server")
     wait_for(lambda: not api.get_or_none(f"{NODES}/{gone['id']}"), 20, "the node to be deleted")
     assert api.get_or_none(f"{NODES}/{well['id']}")
+
+
+def test_the_state_of_a_server_decides_about_its_node(api, cloud, fleet, start):
+    """"Server states". Also: a node whose provider ID has another prefix is left alone."""
+    well, creating, leaving, off, failed, deleted = fleet(6, ready="Unknown")
+    foreign = cloud.account.add_server()
+    Kubelet(api, "k3s", initialized=True, provider_id=f"k3s://{foreign['id']}", ready="Unknown").register()
+    cloud.account.forget("servers", foreign)
+    states = {"creating": creating, "deleting": leaving, "unavailable": off, "failed": failed, "deleted": deleted}
+    for state, server in states.items():
+        server["status"] = state
+    start(**FAST)
+    api.wait_node(off["id"], lambda node: SHUTDOWN in taint_keys(node), 10, "the taint of a shut down server")
+    for one in failed, deleted:
+        api.wait_gone(one["id"])
+    nodes = {one["metadata"]["name"]: taint_keys(one) for one in api.list(NODES)}
+    assert nodes.keys() == {well["id"], creating["id"], leaving["id"], off["id"], "k3s"}
+    assert [name for name, keys in nodes.items() if SHUTDOWN in keys] == [off["id"]]
 
 
 # --- load balancers --------------------------------------------------------------------------------------------------------
@@ -322,6 +341,112 @@ def test_credentials_of_another_account_create_no_second_balancer(cloud, fleet, 
     cloud.move_client(cloud.account)
     services.wait_gone("web", timeout=30)
     assert_nothing(cloud)
+
+
+def test_annotations_reach_the_balancer_when_it_is_made_and_when_they_change(cloud, fleet, services, start):
+    """"Annotations". The interval of the health check has two keys: ours, and the one that the official controller reads."""
+    fleet(1)
+    start("--cluster-name=k")
+    services.create("web", 80, annotations={
+        "service.beta.kubernetes.io/aws-load-balancer-healthcheck-interval": "7000",
+        **annotations(listener_protocol="tcp", listener_proxy_protocol="v2-ssl-cn", listener_idle_timeout="100000",
+                      policy="source-address", healthcheck_protocol="http", healthcheck_request="/ready",
+                      healthcheck_timeout="4000", healthcheck_healthy_threshold="2", healthcheck_unhealthy_threshold="5")})
+    wait_served(services)
+    lb = the(cloud, "load_balancers", "web.default.k")
+    listener, = lb["listeners"]
+    assert [listener[key] for key in ("protocol", "proxy_protocol", "timeout")] == ["tcp", "v2-ssl-cn", 100000]
+    check = ("type", "request", "interval", "timeout", "threshold_up", "threshold_down")
+    assert [lb["healthcheck"][key] for key in check] == ["http", "/ready", 7000, 4000, 2, 5]
+    assert (lb["policy"], lb["https_redirect"]) == ("source-address", False)
+    services.patch("web", {"metadata": {"annotations": annotations(
+        healthcheck_protocol="tcp", healthcheck_interval="9000", policy="round-robin")}})
+    wait_for(lambda: lb["policy"] == "round-robin", 10, "the other policy")
+    assert [lb["healthcheck"][key] for key in check[:3]] == ["tcp", "/", 9000]
+
+
+def test_differences_are_repaired_and_what_others_added_stays(cloud, fleet, services, start):
+    """"When is an update needed?", "Finding the load balancer", "Firewall"."""
+    server, = fleet(1)
+    first = start("--cluster-name=k")
+    services.create("web", 80)
+    services.create("other", 80)
+    wait_served(services)
+    wait_served(services, "other")
+    first.finish()
+    lb, cip, group, policy = (the(cloud, kind, "web.default.k") for kind in
+                              ("load_balancers", "cloud_ips", "server_groups", "firewall_policies"))
+    rule, = cloud.account.rules_of(policy)
+    with cloud.lock:
+        added = cloud.account.add("firewall_rules", firewall_policy=policy["id"], protocol="udp", source="192.0.2.0/24")
+        wanted, rule["destination_port"] = rule["destination_port"], "1"
+        policy["server_group"], group["servers"] = None, []
+        lb["nodes"], lb["name"] = [], "web.default.k #type:container"
+        gone = the(cloud, "load_balancers", "other.default.k")
+        gone["status"] = "failed"
+    start("--cluster-name=k")
+    wait_for(lambda: lb["nodes"] == group["servers"] == [server["id"]] and lb["name"] == "web.default.k", 10, "the members")
+    assert rule["destination_port"] == wanted and policy["server_group"] == group["id"]
+    assert added in cloud.account.rules_of(policy) and cip["load_balancer"] == lb["id"]
+    wait_for(lambda: [one["status"] for one in cloud.account.named("load_balancers", "other.default.k")
+                      if one is not gone] == ["active"], 10, "a balancer beside the one that failed")
+    assert gone["status"] == "failed"
+
+
+def test_a_balancer_without_nodes_is_empty_and_sent_once(api, cloud, fleet, services, start):
+    server, = fleet(1)
+    start("--cluster-name=k")
+    services.create("web", 80)
+    wait_served(services)
+    lb = the(cloud, "load_balancers", "web.default.k")
+    assert lb["nodes"] == [server["id"]]
+    api.delete(f"{NODES}/{server['id']}")
+    wait_for(lambda: lb["nodes"] == [], 10, "a balancer without nodes")
+    mark = cloud.mark()
+    services.patch("web", {"metadata": {"annotations": {"example.com/touched": "now"}}})
+    services.create("next", 80)
+    wait_served(services, "next")
+    assert not cloud.calls("PUT", "/1.0/load_balancers/{id}", since=mark)
+
+
+def test_what_cannot_be_done_is_said_on_the_service(cloud, fleet, services, start):
+    """"Validation order and messages", "Choosing the cloud IP"."""
+    fleet(1)
+    cip = cloud.account.add("cloud_ips", name="mine")
+    cloud.hosts_file.write_text(cloud.hosts())
+    start("--cluster-name=k")
+    bad = "SyncLoadBalancerFailed"
+    services.create("affine", 80, sessionAffinity="ClientIP")
+    services.create("ports", 80, annotations=annotations(ssl_domains="www.example.com"))
+    services.create("both", 80, loadBalancerIP=cip["public_ip"], annotations=annotations(cloudip_allocations=cip["id"]))
+    services.create("unknown", 80, loadBalancerIP="203.0.113.77")
+    services.create("number", 80, annotations=annotations(healthcheck_timeout="-1"))
+    services.wait_event("affine", bad, "unsupported load balancer affinity: ClientIP")
+    services.wait_event("ports", bad, "SSL support requires a Port definition for 443")
+    services.wait_event("both", bad, "Remove obsolete field: spec.loadBalancerIP")
+    services.wait_event("unknown", bad, 'Could not find allocated Cloud IP with address "203.0.113.77"')
+    services.wait_event("number", bad, f'"{PREFIX}healthcheck-timeout" needs to be a positive number '
+                        '(strconv.ParseUint: parsing "-1": invalid syntax)')
+    assert cloud.account.every("load_balancers") == [] and cloud.account.every("cloud_ips") == [cip]
+    services.create("chosen", 80, loadBalancerIP=cip["public_ipv6"])
+    assert hostnames(wait_served(services, "chosen")) == [cip["reverse_dns"], cip["fqdn"]]
+
+
+def test_a_certificate_that_is_refused_is_named_and_the_next_attempt_serves(cloud, fleet, services, start):
+    """"Completeness errors after Ensure"."""
+    fleet(1)
+    cip = cloud.account.add("cloud_ips", name="mine")
+    cloud.hosts_file.write_text(cloud.hosts())
+    cloud.acme_status = {cip["fqdn"]: ("invalid", "too many orders")}
+    start("--cluster-name=k")
+    services.create("web", 443, annotations=annotations(cloudip_allocations=cip["id"]))
+    services.wait_event("web", "SyncLoadBalancerFailed",
+                        f'Domain "{cip["fqdn"]}" has not yet been validated for SSL use ("invalid":"too many orders")')
+    lb = the(cloud, "load_balancers", "web.default.k")
+    with cloud.lock:
+        for one in lb["acme"]["domains"]:
+            one.update(status="valid", last_message="")
+    wait_served(services)
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------------
