@@ -23,7 +23,7 @@ const struct check doctor_checks[] = {
 	  check_clock },
 
 	{ "CCMD010", RIGHTS, "The credentials have the rights that the controllers need",
-	  "A request that is refused is tried again, forever.", check_rights },
+	  "ccmd repeats a request that is refused until the right is granted.", check_rights },
 
 	{ "CCMD020", LEASE, "A replica leads",
 	  "Only the leader works: new nodes keep their taint and Services stay pending.",
@@ -50,7 +50,7 @@ const struct check doctor_checks[] = {
 	{ "CCMD042", NODES, "All provider IDs belong to this cloud",
 	  "ccmd leaves nodes of another cloud alone.", check_foreign_ids },
 	{ "CCMD043", NODES, "Each provider ID belongs to one node",
-	  "Two nodes with one machine get its addresses both, and only one of them can be reached.",
+	  "Both nodes get the addresses of the one machine, and only one of them can be reached.",
 	  check_duplicate_ids },
 	{ "CCMD044", NODES, "Each node has its machine",
 	  "Pods of a node whose machine is gone are not started elsewhere until the node is deleted.",
@@ -77,7 +77,7 @@ const struct check doctor_checks[] = {
 	{ "CCMD064", SERVICES, "Each Service with an address has its load balancer",
 	  "The address leads nowhere.", check_balancers },
 	{ "CCMD065", SERVICES, "Each load balancer has its Service",
-	  "Nobody uses the others, and they are paid for.", check_orphans },
+	  "A load balancer without a Service is of no use, and is paid for.", check_orphans },
 
 	{ "CCMD080", CONFIGURATION, "All flags have an effect",
 	  "The settings are not those that the command line suggests.", check_flags },

@@ -17,7 +17,7 @@ from lib.replicas import LEASE
 from lib.services import Services
 from sim.brightbox import Brightbox
 
-pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from lib.replicas import LEASE
 from lib.serving import Serving
 from lib.wait import wait_for
 
-pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
+pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
 
 
 @pytest.fixture
