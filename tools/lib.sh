@@ -28,6 +28,13 @@ venv_path() {
 	echo "$CACHE/venv-$(sha256sum <"$1" | cut -c1-12)"
 }
 
+# debian_mirror: prints the mirror of Debian that this machine installs from.
+debian_mirror() {
+	command -v apt-get >/dev/null &&
+		apt-get indextargets --format "\$(REPO_URI)" 'Identifier: Packages' |
+		grep -E '/debian/?$' | head -n 1
+}
+
 # The Python of the tests, the demo and the benchmarks, of the linters, of the site, and of releases.
 PYTHON=$(venv_path tools/requirements.txt)/bin/python3
 LINT_BIN=$(venv_path tools/requirements-lint.txt)/bin
