@@ -213,6 +213,17 @@ ops_with(enum lb_feature feature, enum lb_support support)
 	return ops;
 }
 
+/* A Service that asks for the feature, and a cloud with this support of it. */
+static bool
+ensure_feature(struct world *w, enum lb_feature feature, enum lb_support support)
+{
+	struct balancer_ops ops = ops_with(feature, support);
+	struct lb_spec spec = spec_with(feature);
+
+	w->cloud.balancers = &ops;
+	return ensure_with(w, &spec);
+}
+
 static const char *const feature_texts[LB_N_FEATURES] = {
 	[LB_UDP_PORTS] = "UDP",
 	[LB_SCTP_PORTS] = "SCTP",
@@ -232,11 +243,7 @@ what_a_table_does_not_mention_is_refused(void **state)
 	struct world *w = *state;
 
 	for (enum lb_feature feature = 0; feature < LB_N_FEATURES; feature++) {
-		struct balancer_ops ops = ops_with(feature, 0);
-		struct lb_spec spec = spec_with(feature);
-
-		w->cloud.balancers = &ops;
-		assert_false(ensure_with(w, &spec));
+		assert_false(ensure_feature(w, feature, 0));
 		assert_int_equal(w->err.code, ERR_UNSUPPORTED);
 		assert_non_null(strstr(w->err.msg, feature_texts[feature]));
 		assert_int_equal(w->n_calls, 0);
@@ -249,11 +256,7 @@ what_is_left_out_is_reported(void **state)
 	struct world *w = *state;
 
 	for (enum lb_feature feature = 0; feature < LB_N_FEATURES; feature++) {
-		struct balancer_ops ops = ops_with(feature, LB_LEAVE_OUT);
-		struct lb_spec spec = spec_with(feature);
-
-		w->cloud.balancers = &ops;
-		assert_true(ensure_with(w, &spec));
+		assert_true(ensure_feature(w, feature, LB_LEAVE_OUT));
 		check_left_out(&w->seen);
 		assert_true(str_starts(buf_str(&w->fake.events),
 		                       STR("default/web LoadBalancerFeatureLeftOut: ")));
@@ -267,11 +270,7 @@ what_is_ignored_is_left_out_in_silence(void **state)
 	struct world *w = *state;
 
 	for (enum lb_feature feature = 0; feature < LB_N_FEATURES; feature++) {
-		struct balancer_ops ops = ops_with(feature, LB_IGNORE);
-		struct lb_spec spec = spec_with(feature);
-
-		w->cloud.balancers = &ops;
-		assert_true(ensure_with(w, &spec));
+		assert_true(ensure_feature(w, feature, LB_IGNORE));
 		check_left_out(&w->seen);
 		assert_string_equal(w->fake.events.ptr, "");
 	}

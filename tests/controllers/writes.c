@@ -3,40 +3,22 @@
 #include "controllers/writes.h"
 
 #include "controllers/rig.h"
+#include "jumping_clock.h"
 
 #define PATH "/api/v1/nodes/a"
 
 static struct rig *rig;
 static struct node *node;
-static int64_t now_ns;
-
-static int64_t
-jumping_now(struct clock *c)
-{
-	(void)c;
-	return now_ns;
-}
-
-static bool
-jumping_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
-{
-	(void)c;
-	(void)cond;
-	(void)mutex;
-	now_ns = deadline_ns;
-	return false;
-}
-
-static struct clock jumping_clock = { jumping_now, jumping_now, jumping_now, jumping_wait };
+static struct jumping_clock time_now = JUMPING_CLOCK_INIT;
 
 static int
 set_up(void **state)
 {
 	(void)state;
 	rig = rig_new();
-	rig->call.clock = &jumping_clock;
-	rig->kube.clock = &jumping_clock;
-	now_ns = 0;
+	rig->call.clock = &time_now.clock;
+	rig->kube.clock = &time_now.clock;
+	time_now.now_ns = 0;
 	node = rig_parse(rig, &(struct rig_node){ .name = "a" });
 	return 0;
 }
@@ -113,7 +95,7 @@ what_works_is_sent_once(void **state)
 	assert_int_equal(n, 1);
 	assert_string_equal(patch(0), "7");
 	assert_int_equal(n_sent(HTTP_GET), 0);
-	assert_int_equal(now_ns, 0);
+	assert_int_equal(time_now.now_ns, 0);
 }
 
 static void
@@ -130,7 +112,7 @@ after_a_conflict_it_is_computed_from_the_live_node(void **state)
 	assert_string_equal(patch(0), "7");
 	assert_string_equal(patch(1), "9");
 	assert_int_equal(n_sent(HTTP_GET), 1);
-	assert_in_range(now_ns, 100 * NS_PER_MS, 200 * NS_PER_MS);
+	assert_in_range(time_now.now_ns, 100 * NS_PER_MS, 200 * NS_PER_MS);
 }
 
 static void

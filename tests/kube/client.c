@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "kube/fake_http.h"
+#include "jumping_clock.h"
 
 #define STATUS(reason, code)                                                                             \
 	"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"the message\"," \
@@ -19,38 +20,19 @@ static struct fake_http *http;
 static struct kube_client client;
 static struct call call;
 static struct arena arena;
-static int64_t now_ns;
-
-static int64_t
-jumping_now(struct clock *c)
-{
-	(void)c;
-	return now_ns;
-}
-
-static bool
-jumping_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns)
-{
-	(void)c;
-	(void)cond;
-	(void)mutex;
-	now_ns = deadline_ns;
-	return false;
-}
-
-static struct clock jumping_clock = { jumping_now, jumping_now, jumping_now, jumping_wait };
+static struct jumping_clock time_now = JUMPING_CLOCK_INIT;
 
 static int
 set_up(void **state)
 {
 	(void)state;
-	now_ns = NS_PER_SEC;
+	time_now.now_ns = NS_PER_SEC;
 	http = fake_http_new();
 	arena = ARENA_INIT;
 	client = (struct kube_client){ .http = fake_http_client(http),
-		                       .clock = &jumping_clock,
+		                       .clock = &time_now.clock,
 		                       .host = "api:6443" };
-	call = (struct call){ &jumping_clock, /*cancel=*/NULL, CLOCK_FOREVER, &arena };
+	call = (struct call){ &time_now.clock, /*cancel=*/NULL, CLOCK_FOREVER, &arena };
 	return 0;
 }
 
@@ -73,7 +55,7 @@ assert_str(struct str s, const char *expected)
 static int64_t
 waited_ns(void)
 {
-	return now_ns - NS_PER_SEC;
+	return time_now.now_ns - NS_PER_SEC;
 }
 
 static bool
@@ -339,7 +321,7 @@ static void
 a_wait_beyond_the_deadline_is_not_begun(void **state)
 {
 	(void)state;
-	call.deadline_mono_ns = now_ns + 2 * NS_PER_SEC;
+	call.deadline_mono_ns = time_now.now_ns + 2 * NS_PER_SEC;
 	fake_http_add(http, (struct fake_answer){ .status = 429, .retry_after_ms = 2000 });
 	get_fails(ERR_THROTTLED);
 	assert_int_equal(fake_http_count(http), 1);

@@ -873,16 +873,23 @@ end_removal_test(struct fixture *f)
 	check_removes_nothing(f);
 }
 
+/* A list without its last four bytes. */
+static void
+send_cut_list(struct fixture *f)
+{
+	buf_reset(&f->text);
+	sample_list(&f->text, "30", &NODE(.name = "a", .version = "3"), 1);
+	fake_streams_open(f->http);
+	fake_streams_send(f->http, 0, str_head(buf_str(&f->text), f->text.len - 4));
+}
+
 static void
 keeps_all_when_a_list_breaks_off(void **state)
 {
 	struct fixture *f = *state;
 
 	begin_removal_test(f);
-	buf_reset(&f->text);
-	sample_list(&f->text, "30", &NODE(.name = "a", .version = "3"), 1);
-	fake_streams_open(f->http);
-	fake_streams_send(f->http, 0, str_head(buf_str(&f->text), f->text.len - 4));
+	send_cut_list(f);
 	fake_streams_break(f->http, 0);
 	end_removal_test(f);
 }
@@ -893,10 +900,7 @@ keeps_all_when_a_list_ends_early(void **state)
 	struct fixture *f = *state;
 
 	begin_removal_test(f);
-	buf_reset(&f->text);
-	sample_list(&f->text, "30", &NODE(.name = "a", .version = "3"), 1);
-	fake_streams_open(f->http);
-	fake_streams_send(f->http, 0, str_head(buf_str(&f->text), f->text.len - 4));
+	send_cut_list(f);
 	fake_streams_end(f->http, 0);
 	end_removal_test(f);
 }

@@ -62,17 +62,6 @@ static const struct label algorithm_annotation[] = {
 };
 
 static void
-record_event(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
-             const char *reason, struct str message)
-{
-	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, fake.host);
-
-	(void)type;
-	buf_addf(&lab->fake.events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service),
-	         reason, STR_ARG(message));
-}
-
-static void
 close_all(void)
 {
 	hz_balancers_free(TAKE(story.balancers));
@@ -111,7 +100,7 @@ setup(void **state)
 	int result = lab_setup(state);
 
 	story.lab = *state;
-	story.lab->fake.host.service_event = record_event;
+	story.lab->fake.host.service_event = lab_record_service_event;
 	setenv("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1", 1);
 	setenv("HCLOUD_LOAD_BALANCERS_TYPE", "lb11", 1);
 	reopen();

@@ -1,6 +1,5 @@
 #include "providers/hcloud/config.h"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 #define TOKEN "jr5g7ZHpPptyhJzZyHw2Pqu4g9gTqDvEceYpngPf79jNZXCeTYQ4uArypFM3nh75"
@@ -348,24 +348,15 @@ first_what_cannot_be_read_then_the_rest(void **state)
 /* ---- files ---- */
 
 static void
-put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-}
-
-static void
 a_file_is_read_again(void **state)
 {
 	char path[] = "/tmp/ccmd-hcloud-XXXXXX";
 	CLEANUP(hz_config_freep) struct hz_config *c = NULL;
+	struct error err;
 
 	(void)state;
 	close(mkstemp(path));
-	put(path, "  first\n");
+	assert_true(file_replace(path, STR("  first\n"), 0600, &err));
 	unsetenv("HCLOUD_TOKEN");
 	setenv("HCLOUD_TOKEN_FILE", path, 1);
 	c = load(&hz_official);
@@ -373,11 +364,11 @@ a_file_is_read_again(void **state)
 	assert_string_equal(c->token.path, path);
 	assert_null(c->robot_user.path);
 	assert_false(login_secret_refresh(&c->token));
-	put(path, "second\n");
+	assert_true(file_replace(path, STR("second\n"), 0600, &err));
 	assert_true(login_secret_refresh(&c->token));
 	assert_text(secret_expose(&c->token.value), "second");
 	/* while it is replaced, the last one serves */
-	put(path, "");
+	assert_true(file_replace(path, STR(""), 0600, &err));
 	assert_false(login_secret_refresh(&c->token));
 	unlink(path);
 	assert_false(login_secret_refresh(&c->token));

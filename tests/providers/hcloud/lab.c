@@ -115,6 +115,17 @@ lab_setup_open(void **state)
 	return result;
 }
 
+void
+lab_record_service_event(const struct cloud_host *host, const struct lb_spec *spec,
+                         enum host_event type, const char *reason, struct str message)
+{
+	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, fake.host);
+
+	(void)type;
+	buf_addf(&lab->fake.events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service),
+	         reason, STR_ARG(message));
+}
+
 struct call
 lab_call(struct lab *lab, struct arena *arena)
 {

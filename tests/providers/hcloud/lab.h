@@ -36,6 +36,11 @@ void lab_answer(struct lab *, const char *target, int status, const char *body);
 /** What was asked so far, and forgets it. */
 void lab_check_asked(struct lab *, const char *targets);
 
+/** A service_event() for lab->fake.host, which records events without namespace and type:
+ * "web Reason: message", each with a new line. */
+void lab_record_service_event(const struct cloud_host *, const struct lb_spec *, enum host_event,
+                              const char *reason, struct str message);
+
 struct call lab_call(struct lab *, struct arena *);
 
 /** Looks for n nodes; NULL when the look failed, with *err. */

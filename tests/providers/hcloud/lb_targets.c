@@ -34,21 +34,10 @@ node(const char *name, const char *provider_id)
 }
 
 static void
-remember(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
-         const char *reason, struct str message)
-{
-	struct lab *lab = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct lab, fake.host);
-
-	(void)type;
-	buf_addf(&lab->fake.events, "%" STR_FMT " %s: %" STR_FMT "\n", STR_ARG(spec->service),
-	         reason, STR_ARG(message));
-}
-
-static void
 begin(struct story *s, void **state, bool has_robot)
 {
 	s->lab = *state;
-	s->lab->fake.host.service_event = remember;
+	s->lab->fake.host.service_event = lab_record_service_event;
 	setenv("ROBOT_ENABLED", has_robot ? "true" : "false", 1);
 	lab_open(s->lab, &hz_official, 0);
 	s->spec.service = STR("web");
