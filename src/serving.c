@@ -54,7 +54,7 @@ review_connections_load(struct review_connections *ret, const struct options *o,
 {
 	*ret = (struct review_connections){ 0 };
 	if (o->serving.secure.port == 0)
-		return; /* without a server there are no callers */
+		return; /* without a server no caller is checked */
 	load_review_connection(&ret->authentication, o->access.authentication_kubeconfig, o,
 	                       main_connection);
 	if (!is_one_connection(o))

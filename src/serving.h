@@ -1,8 +1,8 @@
 /* serving.h: the servers for this process's health, metrics and configuration.
  *
- * The HTTPS server behind --secure-port, where the API server decides who may read what
- * (serve/access.h), and, on request, a plain listener that serves nothing but metrics. Replicas
- * that do not lead serve as well.
+ * The HTTPS server behind --secure-port, where the API server decides which callers may read which
+ * paths (serve/access.h), and, on request, a plain listener that serves nothing but metrics.
+ * Replicas that do not lead serve as well.
  *
  * Threads: main's; everything runs on main's loop.
  */

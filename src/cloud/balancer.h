@@ -128,8 +128,8 @@ struct lb_evidence {
 /** Is evidence needed to conclude that this Service has no balancer? Not if it has no status,
  * because then it never had a balancer, and not if LB_ANNOTATION_GONE confirms it. */
 bool lb_needs_evidence(const struct lb_spec *);
-/** One piece of evidence is enough. ERR_PENDING: there is none; the message is for the event and
- * says what to do. */
+/** One piece of evidence is enough. ERR_PENDING: no evidence was found; the message is for the
+ * event and says what to do. */
 NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
 
 /* ---- what a cloud's balancers cannot do ----
@@ -216,8 +216,8 @@ struct balancer_ops {
 	 */
 	bool (*ensure)(struct cloud *, struct call *, const struct lb_spec *, enum lb_outcome *ret,
 	               struct lb_status *ret_status, struct error *);
-	/** Updates the targets when only the nodes have changed. ERR_NOT_FOUND: there is no such
-	 * balancer; the controller then calls ensure(). NULL: ensure() is called. */
+	/** Updates the targets when only the nodes have changed. ERR_NOT_FOUND: the balancer does
+	 * not exist; the controller then calls ensure(). NULL: ensure() is called. */
 	bool (*update_nodes)(struct cloud *, struct call *, const struct lb_spec *, struct error *);
 	/** Removes the balancer, and what an interrupted ensure() left behind. Succeeds if it is
 	 * already gone. Must not depend on annotations, which may be invalid: only uid, name,
@@ -230,7 +230,7 @@ struct balancer_ops {
 
 	/** Looks for the balancer of a Service: by a label with its UID if the cloud has labels,
 	 * else by spec->name, which is made of the UID and so unique. ERR_NOT_FOUND: the cloud says
-	 * that there is none. May only depend on uid, name, namespace, service and cluster, as
+	 * that it does not exist. May only depend on uid, name, namespace, service and cluster, as
 	 * remove(). */
 	bool (*find)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
 	             struct error *);

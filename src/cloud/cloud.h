@@ -269,7 +269,7 @@ struct cloud_ops {
 	 * by that, and names in the list do not count. */
 	bool names_are_ids;
 	/** Counts anchors (struct look), by requests that begin now. It is called for a look in
-	 * which a machine is absent and none is present. NULL: there are none. */
+	 * which a machine is absent and none is present. NULL: the cloud has no anchors. */
 	bool (*count_anchors)(struct cloud *, struct call *, unsigned *ret, struct error *);
 };
 

@@ -198,7 +198,7 @@ set_unknown(struct plain_look *p, size_t i, const struct error *err)
 	p->look->instances[i].is_outage = err->is_outage;
 }
 
-/* Asks the cloud for the machine with that id: the only way to learn that it does not exist. */
+/* Asks the cloud for the machine with that id: only this shows that it does not exist. */
 static void
 ask_for(struct plain_look *p, size_t i, struct str id)
 {
@@ -337,7 +337,7 @@ read_list(struct plain_look *p, struct error *err)
 }
 
 /* Anchors matter only where nothing else shows that the credentials are the right ones. Without an
- * answer there are none. */
+ * answer the number is 0. */
 static void
 count_anchors(struct plain_look *p)
 {

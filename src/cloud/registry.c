@@ -1,4 +1,4 @@
-/* cloud/registry.c: the clouds this program knows. Adding one is a line in each of the two
+/* cloud/registry.c: the clouds of this program. Adding one is a line in each of the two
  * lists. */
 #include "cloud/cloud.h"
 

@@ -1,4 +1,4 @@
-/* controllers/event_dedup.c: remembers a hash of the last text for each object and reason; see
+/* controllers/event_dedup.c: stores a hash of the last text for each object and reason; see
  * event_dedup.h. */
 #include "controllers/event_dedup.h"
 
@@ -59,7 +59,7 @@ make_key(struct buf *b, const struct node *node, const char *reason)
 	buf_add_c(b, reason);
 }
 
-/* Remembers the text; returns whether it differs from the last one. With the lock held. */
+/* Stores the text; returns whether it differs from the last one. With the lock held. */
 static bool
 dedup_remember(struct event_dedup *d, struct str key, struct str message)
 {

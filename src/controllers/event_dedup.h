@@ -1,8 +1,8 @@
 /* controllers/event_dedup.h: one Event for a state that lasts, although each look finds it again.
  *
- * The last event of each pair of object (its UID) and reason is remembered by its text. The same
- * text again is not sent. When LIMIT_EVENT_DEDUP pairs are remembered, all are forgotten, at the
- * cost of a few repeated events.
+ * A hash of the last text is stored for each pair of object (its UID) and reason. The same text is
+ * not sent again. When LIMIT_EVENT_DEDUP pairs are stored, all of them are dropped, at the cost of
+ * a few repeated events.
  *
  * Threads: any.
  */

@@ -16,8 +16,8 @@
 #define FAILURE_MAX_NS (300 * NS_PER_SEC)
 
 /** The longest pause between two attempts. It is long for answers about the object itself, which
- * change only after somebody changed something; it is short for all other errors, which may end at
- * any moment. */
+ * change only after a user or another program has changed something; it is short for all other
+ * errors, which may end at any moment. */
 int64_t failure_max_ns(enum err_code code);
 
 /** How long to wait in an outage before the next attempt: retry_after_ms if the error has it, else

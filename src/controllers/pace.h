@@ -33,7 +33,7 @@ int64_t pace_take(struct pace *, int64_t now_mono_ns);
 struct paces;
 
 struct paces *paces_new(struct clock *clock);
-void paces_free(struct paces *); /* NULL is fine */
+void paces_free(struct paces *); /* NULL is allowed */
 /** The same, for the object with that UID. reaction is a literal. */
 int64_t paces_take(struct paces *, struct str uid, const char *reaction);
 /** Counts a reaction now and returns how long to wait before it, without another call. Further
@@ -42,7 +42,7 @@ int64_t paces_reserve(struct paces *, struct str uid, const char *reaction);
 /** What paces_take() would return, without counting: for reactions that are counted, by
  * paces_take(), only after they have succeeded. */
 int64_t paces_look(struct paces *, struct str uid, const char *reaction);
-/** The number of (object, reaction) pairs that are remembered. */
+/** The number of (object, reaction) pairs that are stored. */
 size_t paces_count(struct paces *);
 
 #endif

@@ -77,8 +77,8 @@ add_spaces(struct buf *b, size_t n)
 		buf_add_char(b, ' ');
 }
 
-/* Returns how many bytes of text go on a line: up to the last space within width or, if there is
- * none, up to the first one after it. */
+/* Returns how many bytes of text go on a line: up to the last space within width or, without such a
+ * space, up to the first one after it. */
 static size_t
 line_len(struct str text, size_t width)
 {

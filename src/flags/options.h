@@ -41,7 +41,7 @@ struct serving_options {
 	const char *min_version_name, *metrics_bind_address;
 };
 
-/** Who may use the server, and which API servers decide. */
+/** Which callers may use the server, and which API servers decide about them. */
 struct access_options {
 	const char *authentication_kubeconfig, *authorization_kubeconfig; /* empty: the cluster's */
 	struct access_config config; /* as far as flags define it */

@@ -85,7 +85,7 @@ struct flag_state {
 /** The flag with that index, counted through all groups; NULL after the last one. */
 const struct flag *flag_at(size_t index);
 size_t flag_count(void);
-/** Finds a flag by its name; '_' counts as '-'. False: there is none. */
+/** Finds a flag by its name; '_' counts as '-'. False: no flag has that name. */
 bool flag_find(struct str name, size_t *ret_index);
 /** "-" or "--". */
 const char *flag_dashes(const struct flag *flag);

@@ -5,7 +5,7 @@
 /* Rows leave out the last fields where these are zero. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-static const char HTTP1_ONLY[] = "the server speaks HTTP/1.1";
+static const char HTTP1_ONLY[] = "the server supports HTTP/1.1 only";
 
 static const struct flag serving[] = {
 	{ "secure-port", FLAG_PORT, AT(serving.secure.port), "10258",

@@ -217,7 +217,7 @@ user_of_certificate(const struct peer_name *peer)
 	return access_user_new(&d, &user, &err) ? user : NULL;
 }
 
-/* The token of "Bearer TOKEN"; empty if there is none, and for other schemes. */
+/* The token of "Bearer TOKEN"; empty without such a header, and for other schemes. */
 static struct str
 bearer_token(struct str authorization)
 {

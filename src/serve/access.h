@@ -102,7 +102,7 @@ struct access_proof {
 enum access_identity {
 	ACCESS_KNOWN,     /* a user */
 	ACCESS_HAS_TOKEN, /* a TokenReview has to identify the user; else 401 */
-	ACCESS_REFUSED,   /* a credential is wrong, and there is no valid one */
+	ACCESS_REFUSED,   /* a credential is wrong, and no other one is valid */
 };
 
 /** Identifies the caller.

@@ -157,7 +157,7 @@ connection_begin_close(struct connection *c)
 static const char plain_refusal[] =
 	"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/* A client that speaks plain HTTP to this port gets an answer that explains it, as from Go's
+/* A client that sends plain HTTP to this port gets an answer that explains it, as from Go's
  * net/http (server.go, conn.serve). */
 static bool
 is_plain_http(void)

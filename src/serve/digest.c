@@ -25,7 +25,7 @@ digest_key_fini(struct digest_key *key)
 	explicit_bzero(key->bytes, sizeof(key->bytes));
 }
 
-/* HMAC() fails only if there is no memory. */
+/* HMAC() fails only when memory runs out. */
 struct digest
 digest_of(const struct digest_key *key, struct str text)
 {

@@ -60,8 +60,8 @@ trim_blanks(struct str s)
 	return s;
 }
 
-/* Returns a line without its end; false if there is none. A line feed alone does not end a line: a
- * proxy that disagrees would see other headers than we do. */
+/* Returns a line without its end; false if the line has not arrived completely. A line feed alone
+ * does not end a line: a proxy that disagrees would see other headers than we do. */
 static bool
 next_line(struct str *rest, struct str *ret)
 {

@@ -73,7 +73,7 @@ struct review_cache {
 	((struct review_cache){ .entries = MAP_INIT, .line = TAILQ_HEAD_INITIALIZER((cache).line) })
 
 void review_cache_fini(struct review_cache *);
-/** A reference for the caller, or NULL: there is no answer, or it has expired. */
+/** A reference for the caller, or NULL: no answer is cached, or it has expired. */
 struct review_answer *review_cache_get(struct review_cache *, const struct digest *, int64_t now_ns,
                                        bool *ret_is_stale);
 /** Keeps a reference of its own until until_ns; without effect if that is not after now_ns. */

@@ -413,7 +413,8 @@ ttl_ns(const struct reviewer *r, enum subject subject, const struct review_answe
 	                                     : r->config.unauthorized_ttl_ns;
 }
 
-/* Remembers a valid token, and forgets one that is no longer valid. Called with mu held. */
+/* Stores the digest of a valid token, and removes that of one that is no longer valid. Called with
+ * mu held. */
 static void
 note_token(struct reviewer *r, const struct question *q, const struct review_answer *answer,
            int64_t now_ns)

@@ -99,11 +99,11 @@ struct str
 server_request_path(const struct server_request *); /* decoded once, "/healthz"; no NUL in it */
 struct str
 server_request_query(const struct server_request *); /* as sent, without '?'; empty: none */
-/** The n-th value of a query parameter, decoded into the arena; false when there is none.
+/** The n-th value of a query parameter, decoded into the arena; false when the query has fewer.
  * Parameters with a broken escape or %00 do not count. */
 bool server_request_parameter(const struct server_request *, const char *name, size_t n,
                               struct arena *, struct str *ret);
-/** The n-th header of that name, in any case; false when there is none. */
+/** The n-th header of that name, in any case; false when the request has fewer. */
 bool server_request_header(const struct server_request *, const char *name, size_t n,
                            struct str *ret);
 struct str server_request_body(const struct server_request *);
@@ -127,7 +127,7 @@ void server_reply(struct server_request *, const struct server_response *);
 
 /** Certificate authorities that client certificates are checked against. Immutable. */
 struct trust;
-/** ERR_INVALID: there is no certificate in ca_pem. */
+/** ERR_INVALID: ca_pem has no certificate. */
 NODISCARD bool trust_new(struct str ca_pem, struct trust **ret, struct error *err);
 void trust_free(struct trust *);
 

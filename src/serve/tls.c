@@ -265,8 +265,8 @@ accept_unchecked(X509_STORE_CTX *ctx, void *arg)
 	return 1;
 }
 
-/* The server speaks only HTTP/1.1. Go clients offer "h2" first, and fall back. A client that offers
- * no protocol of ours gets an alert (RFC 7301 3.2). */
+/* The server supports only HTTP/1.1. Go clients offer "h2" first, and fall back. A client that
+ * offers no protocol of ours gets an alert (RFC 7301 3.2). */
 static int
 choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
                 const unsigned char *offered, unsigned n_offered, void *arg)

@@ -3,7 +3,7 @@
  *
  * lifecycle_decide() collects everything the decision depends on as plain values (struct
  * guard_facts), lets the guard decide, and carries the decision out. A node that is held back gets
- * one Warning event for each reason, so that an operator who waits for the deletion learns what is
+ * one Warning event for each reason, so that an operator who waits for the deletion sees what is
  * missing.
  */
 #include "base/array.h"

@@ -1,10 +1,10 @@
 /* controllers/lifecycle/guard.h: may this node be deleted?
  *
  * A node is deleted only on proof: two looks at the cloud, some time apart, must agree that its
- * machine is gone, a witness must show that the cloud can be believed, and its kubelet must be
- * silent meanwhile. docs/deletion.md lists the rules. The decision is a pure function of plain
- * values (guard_decide()), and so is the history that it needs (guard_observe()). Neither knows a
- * clock, a cloud or an API server, so both are tested exhaustively.
+ * machine is gone, a witness must show that the cloud's answer is about the right project, and its
+ * kubelet must be silent meanwhile. docs/deletion.md lists the rules. The decision is a pure
+ * function of plain values (guard_decide()), and so is the history that it needs (guard_observe()).
+ * Neither knows a clock, a cloud or an API server, so both are tested exhaustively.
  *
  * All times are CLOCK_BOOTTIME nanoseconds, unless they are durations.
  */
@@ -102,7 +102,7 @@ const char *guard_outcome_name(enum guard_outcome);
 
 /** Returns the delay until the next look at a node that is not Ready. After an ABSENT that has to
  * be confirmed it is confirm_ns; else 12, 18 and 30 s (that is 12, 30 and 60 s after the node
- * became NotReady), then GUARD_LOOK_S, or GUARD_LOST_LOOK_S while there is no witness. n_looks:
+ * became NotReady), then GUARD_LOOK_S, or GUARD_LOST_LOOK_S while no witness is found. n_looks:
  * looks so far. period_ns, if not 0, replaces these steps. */
 int64_t guard_next_look_ns(const struct guard_config *config, const struct guard_facts *facts,
                            unsigned n_looks, int64_t period_ns);

@@ -93,8 +93,8 @@ is_checked(const struct check *checks, size_t n, const struct node *node)
 	return false;
 }
 
-/* Finds the realm in which the cloud can find the node's machine by its provider ID. False: there
- * is none. */
+/* Finds the realm in which the cloud can find the node's machine by its provider ID. False: no
+ * realm can. */
 static bool
 find_realm(const struct round *r, const struct node *node, unsigned *ret)
 {
@@ -341,7 +341,7 @@ look_without_witnesses(struct round *r, const struct check *checks, size_t n,
 	return n_absent;
 }
 
-/* A look in which witnesses show whether an absence can be believed. */
+/* A look that also asks for witnesses, without which an absence proves nothing. */
 static void
 look_with_witnesses(struct round *r, const struct check *checks, size_t n)
 {

@@ -32,7 +32,7 @@ EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node",
            "The node was initialised. Sent once for each node.");
 EVENT_KIND(
 	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
-	"The node cannot be initialised until somebody corrects what the message says. If its machine is not found, that is reported only when the node is at least 30 s old.");
+	"The node cannot be initialised until a user corrects what the message says. If its machine is not found, that is reported only when the node is at least 30 s old.");
 
 enum {
 	INIT_ATTEMPTS = 20,
@@ -74,7 +74,7 @@ struct node_controller {
 
 /* ---- initialisation ---- */
 
-/* Addresses are written before the taint is removed, so that no pod lands on a node without
+/* Addresses are written before the taint is removed, so that no pod is scheduled to a node without
  * addresses. *ret_version is the resource version that the patch of the taints has to name: that
  * patch fails with a conflict if another client has written since the state from which the taints
  * were computed. */
@@ -399,7 +399,7 @@ is_machine_awaited(struct node_controller *c, struct str name, const struct erro
 	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
 }
 
-/* A failure that somebody must correct is an event on the node. */
+/* A failure that a user must correct is an event on the node. */
 static void
 report_failure(struct node_controller *c, struct str name, const struct error *err)
 {

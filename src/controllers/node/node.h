@@ -4,8 +4,8 @@
  * A new node carries the taint `uninitialized`, which keeps pods away until the node's machine was
  * found in the cloud and its provider ID, labels and addresses are set. That takes two writes:
  * first the addresses, to /status, then everything else together with the removal of the taint, so
- * that no pod lands on a node without addresses. Afterwards GA labels follow the beta ones, and
- * every few minutes addresses are compared with the cloud's (docs/spec/framework.md,
+ * that no pod is scheduled to a node without addresses. Afterwards GA labels follow the beta ones,
+ * and every few minutes addresses are compared with the cloud's (docs/spec/framework.md,
  * "Initialisation").
  *
  * Threads: the controller has its own; all functions may be called from any thread.

@@ -3,8 +3,8 @@
  * and which nodes were announced as leaving before they disappeared.
  *
  * A route names its destination, but not always its node: when a Node is gone, a provider may not
- * know to which node a machine belonged. So the pod CIDRs of nodes that left are remembered, until
- * no route leads to them.
+ * know to which node a machine belonged. So the pod CIDRs of nodes that left are stored until no
+ * route leads to them.
  *
  * Threads: route_removals_expect() and route_removals_note() from any thread, the rest from the
  * controller's.

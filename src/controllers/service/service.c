@@ -35,7 +35,8 @@ METRIC_FAMILY(pass_seconds, METRIC_HISTOGRAM, "service_controller_nodesync_laten
 
 /* ---- records ---- */
 
-/* Returns the record of that key, and makes it if there is none. With the lock held. */
+/* Returns the record of that key, and creates it if it does not exist. Called with the lock held.
+ */
 static struct service_record *
 record_make(struct service_controller *c, struct str key)
 {

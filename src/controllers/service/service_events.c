@@ -133,8 +133,8 @@ add_addresses(struct buf *text, const struct service *s)
 	}
 }
 
-/* The event is about the Service that has the name now, because its users see it there; if there is
- * none, about the former Service. */
+/* The event is about the Service that has the name now, because its users see it there; if no
+ * Service has it, about the former one. */
 void
 service_warn_of_kept(struct service_run *run, const struct service *former)
 {

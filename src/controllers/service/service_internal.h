@@ -38,7 +38,7 @@ enum service_event {
 	SERVICE_DELETE_FAILED,
 };
 
-/** What the controller remembers about one Service. Made when a Service first needs work, dropped
+/** What the controller stores about one Service. Made when a Service first needs work, dropped
  * when there is nothing left to remember. */
 struct service_record {
 	char *key;
@@ -104,8 +104,8 @@ struct service_run {
  * finalizer. */
 bool service_is_stale(const struct service_record *record, const struct service *service);
 
-/** Makes the balancer and the status of one Service as they should be. *ret_is_done: there is
- * nothing left to remember about it. The caller retries ERR_PENDING and ERR_THROTTLED after
+/** Makes the balancer and the status of one Service as they should be. *ret_is_done: nothing has to
+ * be stored about it any more. The caller retries ERR_PENDING and ERR_THROTTLED after
  * retry_after_ms, and backs off for other errors. */
 NODISCARD bool service_sync(struct service_run *run, bool *ret_is_done, struct error *err);
 /** Do the targets differ from those that the provider was given last? */

@@ -70,7 +70,7 @@ note_written(struct service_run *run, struct str answer)
 	run->record->written_version = xstrndup(version.ptr, version.len);
 }
 
-/* Is this Service still the one that has its name, as far as the store knows? */
+/* Returns true if the store still has this Service under its name. */
 static bool
 is_current(struct service_run *run)
 {
@@ -223,7 +223,7 @@ service_note_balancer(struct service_run *run)
 	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
 }
 
-/* Puts the targets into the spec for the call that follows, and remembers them. */
+/* Puts the targets into the spec for the next call, and stores their hash. */
 static void
 set_targets(struct service_run *run, struct lb_spec *spec, const struct target_list *targets)
 {
@@ -380,8 +380,8 @@ remove_balancer(struct service_run *run, bool *ret_found, struct error *err)
 	return true;
 }
 
-/* *ret_is_ours: the Service had a balancer of ours, or its finalizer is ours to remove. A balancer
- * that was found is remembered until the Service is released: if writing to the Service fails, the
+/* *ret_is_ours: the Service had a balancer of ours, or its finalizer is ours to remove. That a
+ * balancer was found is stored until the Service is released: if writing to the Service fails, the
  * next attempt does not find the balancer any more. */
 static bool
 remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)

@@ -39,8 +39,8 @@ struct cl_request {
 NODISCARD bool cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec,
                                struct arena *arena, struct cl_request *ret, struct error *err);
 
-/** The pool that the Service names, or the default one. ERR_INVALID: there is no such pool, or not
- * for its namespace. */
+/** The pool that the Service names, or the default one. ERR_INVALID: the pool does not exist, or
+ * its namespace may not use it. */
 NODISCARD bool cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec,
                                struct arena *arena, const struct cl_pool **ret, struct error *err);
 /** Could any pool have given the address to a Service of that namespace? */

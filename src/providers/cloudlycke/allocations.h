@@ -44,7 +44,7 @@ NODISCARD bool cl_allocations_ensure(struct cl_allocations *, const struct cl_re
 NODISCARD bool cl_allocations_retarget(struct cl_allocations *, struct str uid,
                                        const struct node_ref nodes[], size_t n_nodes,
                                        struct cl_record **ret, struct error *err);
-/** *ret is NULL when there is no record. */
+/** *ret is NULL when the Service has no record. */
 NODISCARD bool cl_allocations_mark_deleting(struct cl_allocations *, struct str uid,
                                             struct cl_record **ret, struct error *err);
 /** Frees its addresses; Services that wait for one are requeued. */

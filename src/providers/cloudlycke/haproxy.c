@@ -171,7 +171,7 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 	               STR_ARG(line));
 }
 
-/* ---- what HAProxy knows of its servers ---- */
+/* ---- the states of servers in HAProxy ---- */
 
 /* The socket has time-outs, because an HAProxy that hangs must not prevent the reload that would
  * replace it. */

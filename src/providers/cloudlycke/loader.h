@@ -14,7 +14,7 @@
 #include "cloud/host.h"
 #include "providers/cloudlycke/inventory.h"
 
-/** Distinguishes states of a file without reading it; all zero when there is no file. */
+/** Distinguishes states of a file without reading it; all zero when the file does not exist. */
 struct cl_stamp {
 	bool exists;
 	uint64_t device, inode;

@@ -608,7 +608,7 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 
 /* ---- removing ---- */
 
-/* False: there is no record, or it is another node's. */
+/* False: no record exists, or it belongs to another node. */
 static bool
 has_record(struct cl_routes_run *run, struct arena *arena, const struct route *route,
            struct str *ret_input)

@@ -459,7 +459,7 @@ add_document(struct buf *b, const struct cl_state *s)
 }
 
 /* Makes a second link to the present file and renames it over the former backup. On file systems
- * without hard links there is no backup. */
+ * without hard links no backup is made. */
 static void
 keep_backup(const struct cl_state *s)
 {
