@@ -61,6 +61,9 @@ def fleet(cloud, kubelet):
 
 
 def the(cloud, collection, name):
+    """The only object of that name, after all changes that are due: without requests the simulator makes none."""
+    with cloud.lock:
+        cloud.account.settle()
     found = [one for one in cloud.account.named(collection, name) if one.get("status") not in ("deleting", "deleted")]
     assert len(found) == 1, found
     return found[0]
