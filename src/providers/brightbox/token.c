@@ -128,6 +128,18 @@ bb_token_code(int status)
 	return status >= 400 && status < 500 ? ERR_UNAUTHORIZED : ERR_UNAVAILABLE;
 }
 
+/* Does an answer repeat the secret, as it is or as it was in the form? */
+static bool
+bb_repeats(struct str body, const struct secret *secret)
+{
+	CLEANUP(buf_fini) struct buf escaped = BUF_SECRET(LIMIT_CREDENTIAL);
+
+	if (!secret_is_set(secret) || secret_expose(secret).len == 0)
+		return false;
+	bb_form_escape(&escaped, secret_expose(secret));
+	return str_contains(body, secret_expose(secret)) || str_contains(body, buf_str(&escaped));
+}
+
 /* In the words of Go's oauth2, which are what people search for. */
 static bool
 bb_token_refused(const struct http_response *response, struct error *err)
@@ -270,8 +282,16 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 	request.body = buf_str(&form);
 	if (!http_do(t->http, call, &request, &response, err))
 		return false;
-	if (response.status < 200 || response.status >= 300)
+	if (response.status < 200 || response.status >= 300) {
+		/* a proxy's error page may show the whole request */
+		if (bb_repeats(buf_str(&response.body), &t->config->client_secret.value) ||
+		    bb_repeats(buf_str(&response.body), &t->config->password.value) ||
+		    bb_repeats(buf_str(&response.body), refresh)) {
+			buf_reset(&response.body);
+			buf_add_c(&response.body, "not shown, because it repeats the credentials");
+		}
 		return bb_token_refused(&response, err);
+	}
 	return bb_grant_read(call->arena, buf_str(&response.body), ret, err);
 }
 

@@ -37,7 +37,7 @@ static void
 open_token(struct rig *rig, const char *client, const char *user)
 {
 	login_secret_set(&rig->config.client, str_c(client));
-	login_secret_set(&rig->config.client_secret, STR("s"));
+	login_secret_set(&rig->config.client_secret, STR("s3%+%"));
 	login_secret_set(&rig->config.user, str_c(user ? user : ""));
 	login_secret_set(&rig->config.password, str_c(user ? "p w&=" : ""));
 	rig->config.has_user = user;
@@ -96,7 +96,7 @@ setup_file(void **state)
 	close(mkstemp(rig->path));
 	write_password(rig, "first");
 	login_secret_set(&rig->config.client, STR("app-dkmch"));
-	login_secret_set(&rig->config.client_secret, STR("s"));
+	login_secret_set(&rig->config.client_secret, STR("secret-of the client"));
 	login_secret_set(&rig->config.user, STR("me"));
 	assert_true(login_secret_read(&rig->config.password, rig->path, &rig->err));
 	rig->config.has_user = true;
@@ -460,6 +460,9 @@ no_error_and_no_line_of_the_log_has_a_secret(void **state)
 	} rows[] = {
 		{ 401, "{\"error\":\"invalid_client\"}" },
 		{ 500, "" },
+		{ 502, "<html>grant_type=password&amp;password=secret-3&amp;scope" },
+		{ 502, "<html>Authorization: app-dkmch:secret-of+the+client" },
+		{ 401, "{\"error\":\"app-dkmch:secret-of the client\"}" },
 		{ 200, "{\"refresh_token\":\"secret-refresh\"}" },
 		{ 200, "{\"access_token\":\"secret access\"}" },
 		{ 200, "access_token=secret%01access" },
