@@ -179,10 +179,12 @@ def test_kubelets_are_added_to_clusters_of_ours_only(tmp_path, cluster):
 
 def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
     for name, text in {
-        "mkdocs.yml": "nav:\n  - X: spec/x.md\n",
+        "mkdocs.yml": "nav:\n  - X: spec/x.md\n  - brightbox.md\n",
         "docs/unlisted.md": "# No entry\n",
         "docs/spec/x.md": "# X\n\n## Here\n",
         "src/a.c": '/* docs/spec/x.md,\n * "Here" and "Gone"; docs/spec/y.md, x.md. */\n',
+        "src/providers/brightbox/b.c": '"BRIGHTBOX_CLIENT", "BRIGHTBOX_GONE"',
+        "docs/brightbox.md": "`BRIGHTBOX_CLIENT`\n",
         "tools/b": '# docs/spec/x.md, "Here"\n',
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -195,4 +197,5 @@ def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
         "src/a.c: cites docs/spec/y.md, which does not exist",
         "src/a.c: cites x.md, which does not exist",
         "docs/unlisted.md: has no entry in mkdocs.yml",
+        "src/providers/brightbox/b.c: reads BRIGHTBOX_GONE, which docs/brightbox.md lacks",
     ]
