@@ -66,8 +66,8 @@ static const char *const feature_names[LB_N_FEATURES] = {
 	[LB_UDP_PORTS] = "ports of protocol UDP",
 	[LB_SCTP_PORTS] = "ports of protocol SCTP",
 	[LB_SEVERAL_PORTS] = "more than one port",
-	[LB_PORTS_WITHOUT_NODE_PORT] = "ports without a node port "
-				       "(spec.allocateLoadBalancerNodePorts: false)",
+	[LB_PORTS_WITHOUT_NODE_PORT] =
+		"ports without a node port (spec.allocateLoadBalancerNodePorts: false)",
 	[LB_SOURCE_RANGES] = "spec.loadBalancerSourceRanges",
 	[LB_LOCAL_TRAFFIC] = "spec.externalTrafficPolicy: Local",
 	[LB_CLIENT_AFFINITY] = "spec.sessionAffinity: ClientIP",
