@@ -11,8 +11,8 @@ find_failure(struct report *r, const struct error *err)
 			: "check the cloud's configuration, and that this machine reaches its API");
 }
 
-/* Some clouds are first asked when the machines of the nodes are wanted, so the look is part of
- * this check. If nodes cannot be listed, the cloud is asked for nothing. */
+/* Some clouds send no request when they start, so this check also looks for the machines of the
+ * nodes. If the nodes cannot be listed, that is not possible, and the result is unknown. */
 void
 check_cloud(struct doctor *d, struct report *r)
 {

@@ -2,8 +2,8 @@
 #include "operator/doctor.h"
 
 enum {
-	/* A replica that starts may take over a Lease that another controller has just left, whose
-	 * last writes are then a little newer than the election. */
+	/* When ccmd takes over the Lease of another controller, the last writes of that controller
+	 * may be a little newer than the election. */
 	HANDOVER_S = 60,
 	/* Without an election, a write that is older than this may be from before a migration. */
 	RECENT_S = 600,

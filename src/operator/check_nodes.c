@@ -7,10 +7,10 @@
 #include "operator/doctor.h"
 
 enum {
-	NEW_S = 60, /* a node may be uninitialised for so long without anything being wrong */
+	NEW_S = 60, /* a node that is still uninitialised at this age is a finding */
 };
 
-/* The nodes with a look of their machines. */
+/* The nodes, and the look for their machines. */
 struct machines {
 	const struct view_nodes *nodes;
 	const struct look *look;
@@ -40,7 +40,7 @@ get_machines(struct doctor *d, struct report *r, struct machines *ret)
 	return false;
 }
 
-/* Does the look have the machine of that initialised node? */
+/* The machine of an initialised node; NULL: the node is new, or its machine was not found. */
 static const struct instance *
 instance_of(const struct machines *m, size_t i)
 {

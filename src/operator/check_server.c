@@ -60,13 +60,13 @@ check_clock(struct doctor *d, struct report *r)
 
 /* ---- rights ---- */
 
-/* What a right is needed for; the others are needed always. */
+/* When a right is needed. */
 enum need {
 	NEED_ALWAYS,
-	NEED_CONTROLLERS, /* not if each controller has an account of its own */
+	NEED_CONTROLLERS, /* unless each controller has its own account */
 	NEED_ELECTION,
-	NEED_ACCOUNTS,
-	NEED_SERVER, /* the HTTPS server asks about its callers with the same credentials */
+	NEED_ACCOUNTS, /* if each controller has its own account */
+	NEED_SERVER,   /* the HTTPS server asks about its callers with the same credentials */
 };
 
 struct right {
@@ -77,8 +77,8 @@ struct right {
 #define SYSTEM "kube-system"
 #define COORDINATION "coordination.k8s.io"
 
-/* The rules of deploy/rbac.yaml. A name of "lease" stands for that of --leader-elect-resource-name,
- * and the namespace of such a right for --leader-elect-resource-namespace. */
+/* The rules of deploy/rbac.yaml. right_of() fills in the namespace of the rights with
+ * NEED_ELECTION, and replaces the name "lease". */
 static const struct right rights[] = {
 	{ NEED_ALWAYS, "list", "", "nodes", "", "", "" },
 	{ NEED_ALWAYS, "watch", "", "nodes", "", "", "" },
@@ -125,7 +125,7 @@ is_needed(const struct options *o, enum need need)
 	return true;
 }
 
-/* The right with the names of the Lease filled in. */
+/* The right with the namespace and the name of the Lease filled in. */
 static struct right
 right_of(const struct options *o, const struct right *row)
 {

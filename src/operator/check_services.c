@@ -49,7 +49,7 @@ check_pending_services(struct doctor *d, struct report *r)
 	}
 }
 
-/* Is a node of this cluster a target of any load balancer? */
+/* May any node of this cluster be the target of a load balancer? */
 static bool
 has_targets(struct doctor *d, bool *ret, struct error *err)
 {
@@ -96,8 +96,8 @@ enum {
 	MAX_KEY = 128,    /* bytes of a key that are compared */
 };
 
-/* How many insertions, deletions and replacements of a byte make b of a (Levenshtein's distance);
- * one row of the usual table at a time. */
+/* The number of insertions, deletions and replacements of a byte that turn a into b (Levenshtein's
+ * distance). Only one row of the usual table is kept. */
 static size_t
 edit_distance(struct str a, struct str b)
 {
@@ -123,7 +123,7 @@ edit_distance(struct str a, struct str b)
 	return row[b.len];
 }
 
-/* The known key that is most like it; NULL: none is. */
+/* The known key with the least distance; NULL: each of them is another word. */
 static const char *
 nearest_key(struct str key, const char *const *known)
 {
@@ -241,7 +241,7 @@ get_balancers(struct doctor *d, struct report *r, const struct view_services **r
 	return true;
 }
 
-/* A Service without an address never had a balancer, or its creation is another check's concern. */
+/* Services without an address are reported by check_pending_services(). */
 void
 check_balancers(struct doctor *d, struct report *r)
 {

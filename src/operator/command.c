@@ -248,8 +248,8 @@ command_is_given(int argc, char *const argv[])
 	return argc > 0 && (is_plugin(argv[0]) || (argc > 1 && find_command(str_c(argv[1]))));
 }
 
-/* The value of a flag that may be in the same argument or in the next one; NULL: arg is another
- * flag. */
+/* The value of a flag, from the argument at *at or from the next one; NULL: that argument is
+ * another flag. */
 static const char *
 flag_value(int argc, char *const argv[], int *at, const char *name)
 {
@@ -294,8 +294,8 @@ take_own(struct command_line *line, int argc, char *const argv[], int *at, struc
 	return true;
 }
 
-/* kubectl tells its plugins nothing about its own configuration, so they find it in the same way:
- * in $KUBECONFIG, else in the home folder. */
+/* kubectl does not pass its kubeconfig to plugins, so it is searched for in the same places:
+ * $KUBECONFIG, which must name one file here, else the home folder. */
 static void
 add_kubeconfig(struct command_line *line)
 {

@@ -16,7 +16,7 @@
 
 struct doctor {
 	struct view *view;
-	/* a line for each, as flags_parse() returns them */
+	/* as flags_parse() returns them, each on its own line */
 	struct str flag_notes, flag_warnings;
 };
 

@@ -1,7 +1,7 @@
 /* operator/report.h: what the checks of a command found, and how it is printed.
  *
  * Each check has one result. A check that ran without a problem is OK; one that found problems has
- * a finding for each object that is concerned; one that could not run is UNKNOWN, with the reason,
+ * one finding for each affected object; one that could not run is UNKNOWN, with the reason,
  * and does not keep the others from running; one that does not apply here is SKIPPED.
  *
  * The text is for people: groups, one line for each check, and below it the findings. The JSON has

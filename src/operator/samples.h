@@ -18,15 +18,15 @@ struct sample {
 	double value;
 };
 
-/** Reads the next sample of *rest, and removes it there; rest->ptr must not be NULL at the start.
- * False: there is no further one. */
+/** Cuts the next sample off the front of *rest. At first, rest->ptr must not be NULL. False: no
+ * sample is left. */
 bool samples_next(struct str *rest, struct sample *ret);
 
 /** The value of a label; empty if the sample does not have it. */
 struct str sample_label(const struct sample *, const char *label);
 
-/** The sum of all samples of that name; of those with the label beginning so, if label is not NULL.
- * *ret_n, which may be NULL: how many they are. */
+/** The sum of all samples of that name. If label is not NULL, only samples count whose label has a
+ * value that starts with `begin`. *ret_n, which may be NULL: their number. */
 double samples_sum(struct str text, const char *name, const char *label, const char *begin,
                    size_t *ret_n);
 

@@ -45,7 +45,7 @@ url_of(struct view *v, const char *scheme, struct str address, int port)
 	                    is_v6 ? "]" : "", port);
 }
 
-/* One request on a connection of its own. The text is copied. */
+/* Sends one request on a new connection. The text is copied into the arena of the view. */
 static bool
 fetch(struct view *v, const struct http_config *config, const char *target, int *ret_status,
       struct str *ret, struct error *err)

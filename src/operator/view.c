@@ -11,7 +11,7 @@
 #include "flags/flags.h"
 #include "http/read_only.h"
 
-#define LIST_IDLE_NS (30 * NS_PER_SEC) /* without a byte, until a list is given up */
+#define LIST_IDLE_NS (30 * NS_PER_SEC) /* a list is given up after this time without a byte */
 
 enum {
 	MAX_POSTS = 4,
@@ -553,8 +553,8 @@ is_service_address(const struct cloud_host *host, struct str address)
 	return false;
 }
 
-/* With has_election the state file of a cloud is not taken at the start: the controller that runs
- * has it open. */
+/* has_election is set even without --leader-elect. Otherwise the cloud would take its state file at
+ * the start, which the running controller has open. */
 static bool
 read_loaded(struct view *v, struct error *err)
 {

@@ -4,10 +4,9 @@
  * nothing: all HTTP clients are restricted (http/read_only.h), and the cloud gets a closed fence,
  * which also stops hooks and file writes. Its Events are dropped.
  *
- * The parts (nodes, Services, the Lease, the cloud …) are read when they are first asked for, and
- * at most once. A part that could not be read gives the same error to everyone who asks, so one
- * failure does not keep other checks from running, and a server that does not answer is asked once
- * and not for every check.
+ * Each part (nodes, Services, the Lease, the cloud …) is read when it is first needed, and at most
+ * once. If that failed, later calls fail with the same error: a server that does not answer is not
+ * asked again for every check. Checks that need other parts are not affected.
  *
  * Threads: one, apart from the cloud's own.
  */
@@ -53,14 +52,14 @@ struct view_server {
 NODISCARD bool view_server(struct view *, const struct view_server **ret, struct error *err);
 /** Unix time by the server's clock. */
 int64_t view_now_s(struct view *);
-/** A client; every request of it fails as view_server() does. */
+/** A client for further requests. Fails as view_server() does. */
 NODISCARD bool view_client(struct view *, struct kube_client **ret, struct error *err);
 /** The connection, whether or not the server answers; for the files that it names. */
 NODISCARD bool view_connection(struct view *, struct kube_connection **ret, struct error *err);
 
 /** A write to a Node or Service, as its managedFields say. */
 struct view_writer {
-	struct str manager; /* the first word of the User-Agent: "ccmd" */
+	struct str manager; /* the User-Agent before its '/': "ccmd" */
 	const char *kind;   /* "node" or "service": the object that it wrote last */
 	struct str name;
 	int64_t time_s;
@@ -80,7 +79,8 @@ struct view_services {
 };
 NODISCARD bool view_services(struct view *, const struct view_services **ret, struct error *err);
 
-/** The last write of each cloud controller manager to any node or Service. Reads both. */
+/** The last write of each cloud controller manager to any node or Service. Reads the nodes and the
+ * Services. */
 NODISCARD bool view_writers(struct view *, const struct view_writer **ret, size_t *ret_n,
                             struct error *err);
 
