@@ -3,8 +3,8 @@
  * A run is a sequence of passes. A pass goes through the same steps every time, and each step
  * compares one thing with the view and acts where it differs. The first pass is dry: it changes
  * nothing, and its view may be some seconds old. If no step would act, nothing needs to be done for
- * the Service. Otherwise passes follow on views that were read since the run began, and after its
- * last change, until one has nothing left to do. A step whose object is still missing ends its
+ * the Service. Otherwise more passes follow, until one has nothing left to do. Their views were
+ * read after the run began and after its last change. A step whose object is still missing ends its
  * pass, because the next view shows it.
  *
  * A crash between two steps is harmless: the next run finds by their names what is there already.
@@ -80,7 +80,7 @@ struct bb_run {
 	bool is_mapping;    /* the cloud IP was asked to be mapped */
 	bool is_unmapping;  /* old cloud IPs were asked to be unmapped */
 	bool is_reported;   /* events about the balancer were sent */
-	bool is_waiting; /* the pass ended because the cloud has not finished an earlier change */
+	bool is_waiting;    /* the pass ended because a change of this run is not finished */
 	/* of the current pass */
 	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
 	struct bb_cloud_ip named_ip;  /* where the list does not have it */
@@ -141,8 +141,8 @@ bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text)
 	return false;
 }
 
-/* The cloud has not finished what was asked for. A run that asked for it waits in place for a
- * while, as bb_run_converge() does. */
+/* Ends a pass because the cloud has not finished a change. After a change of this run,
+ * bb_run_converge() waits and repeats the pass; else the Service is reconciled again later. */
 static bool
 bb_run_wait(struct bb_run *run, struct error *err, const char *text)
 {
@@ -582,9 +582,9 @@ bb_step_stale_ips(struct bb_run *run, struct error *err)
 
 /* ---- a pass ---- */
 
-/* If nothing of the Service is found, the credentials may be those of another account, or may have
- * been until a moment ago. Evidence of the right account says nothing about lists that were read
- * before it. So the pass ends with it, and the next one has new lists. */
+/* If the lists show nothing of the Service, they may be those of another account, because the
+ * credentials are wrong or were wrong when the lists were read. So the pass only looks for evidence
+ * of the right account, and the next pass has lists that were read after it was found. */
 static bool
 bb_needs_proof(const struct bb_run *run)
 {
@@ -630,7 +630,8 @@ bb_pass(struct bb_run *run, struct error *err)
 	       (err->code == ERR_PENDING ? false : err_wrap(err, "cloud IP"));
 }
 
-/* Passes until one has nothing left to do. */
+/* Makes passes until one has nothing left to do. While the cloud has not finished a change of
+ * this run, the same pass is repeated every POLL_MS, for at most IN_PLACE_MS. */
 static bool
 bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *),
                 struct error *err)
@@ -673,7 +674,8 @@ bb_has_ip(const struct bb_lb *lb, struct str id)
 	return false;
 }
 
-/* What is on its way is ERR_PENDING, and no failure; what a person has to fix is one. */
+/* ERR_PENDING: the cloud is still working, which does not count as a failure. Other codes: a person
+ * has to fix something. */
 static bool
 bb_check_complete(const struct bb_run *run, const struct bb_lb *lb, struct error *err)
 {
@@ -726,9 +728,8 @@ bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_statu
 	}
 }
 
-/* The balancer of the view that the run ended with is enough where everything is complete: that
- * view shows all changes of the run. Otherwise the balancer alone is read again. Changes are waited
- * for, but not for long; where the run changed nothing one look is enough. */
+/* The last view shows all changes of the run. If the balancer is not complete there, only the
+ * balancer is read again: for IN_PLACE_MS, or once if the run changed nothing. */
 static bool
 bb_run_finish(struct bb_run *run, bool was_settled, struct lb_status *ret, struct error *err)
 {

@@ -39,9 +39,9 @@ DEFINE_CLEANUP(struct bb_balancers, bb_balancers_free)
 /** For a cloud that is the first member of a struct brightbox (brightbox.h). */
 extern const struct balancer_ops bb_balancer_ops;
 
-/** cloud_ops.count_anchors. Counts the balancers of which a cloud IP is in the status of a live
- * Service of ours, by one request: evidence that the credentials are those of the cluster's
- * account. */
+/** cloud_ops.count_anchors. Counts, by one request, the balancers that have a cloud IP in the
+ * status of a live Service of this cluster: evidence that the credentials are those of the
+ * cluster's account. */
 NODISCARD bool bb_balancers_count_serving(struct cloud *, struct call *, unsigned *ret,
                                           struct error *err);
 

@@ -1,5 +1,5 @@
-/* brightbox.h: the provider and its parts. provider.c creates the parts. The functions of a part
- * that get a struct cloud find the part here.
+/* brightbox.h: the provider and its parts. provider.c creates the parts. Functions that get a
+ * struct cloud find them by brightbox_of().
  *
  * Threads: constant after start().
  */

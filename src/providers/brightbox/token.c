@@ -24,9 +24,10 @@
 
 enum {
 	EXPIRY_MARGIN_S = 10, /* a token counts as expired that long before its end */
-	REFUSED_PAUSE_S = 30, /* between two renewals because of refusals: a token that is refused
-	                         again was not the reason */
-	AGAIN_S = 10,         /* until the next attempt after a failure with new credentials */
+	/* between two renewals because of refusals: if the API refuses a new token as well, another
+	 * one does not help */
+	REFUSED_PAUSE_S = 30,
+	AGAIN_S = 10, /* until the next attempt after a failure with new credentials */
 	LIFE_MAX_S = INT32_MAX,
 	FORM_MAX_BYTES = 4 << 10,
 	TOKEN_MAX_BYTES = 4 << 10,
@@ -36,17 +37,17 @@ struct bb_token {
 	struct http_auth auth;        /* of requests to the API: the token */
 	struct http_auth client_auth; /* of token requests: the client's id and secret */
 	const struct cloud_host *host;
-	struct http_client *http;     /* of the token endpoint; of the host in tests */
+	struct http_client *http;     /* for token requests; in tests the host's client */
 	struct single_flight flight;  /* one renewal at a time; mu below is its lock */
-	struct bb_config *config;     /* of the renewal that runs; else mu */
+	struct bb_config *config;     /* used by the renewal that runs; else mu */
 	struct secret access;         /* mu */
-	struct secret refresh;        /* mu; not set: there is none */
+	struct secret refresh;        /* mu; not set: the API gave none */
 	int64_t ends_boot_ns;         /* mu */
 	int64_t due_boot_ns;          /* mu; when to renew it although it is valid */
 	int64_t next_refusal_boot_ns; /* mu */
 	uint64_t generation;          /* mu */
-	/* mu; the number of the last renewal that has a result for other callers, and that result:
-	 * ERR_NONE stands for a token */
+	/* mu; the last renewal whose result other callers use, and its failure; ERR_NONE: it got a
+	 * token */
 	uint64_t answered_run;
 	struct error failure;
 };
@@ -119,7 +120,7 @@ bb_client_rejected(struct http_auth *auth, uint64_t generation)
 
 /* ---- the answer ---- */
 
-/* Credentials that are refused need a person; everything else passes. */
+/* Refused credentials must be replaced by a person; all other failures are temporary. */
 static enum err_code
 bb_token_code(int status)
 {
@@ -140,7 +141,7 @@ bb_repeats(struct str body, const struct secret *secret)
 	return str_contains(body, secret_expose(secret)) || str_contains(body, buf_str(&escaped));
 }
 
-/* In the words of Go's oauth2, which are what people search for. */
+/* The texts are those of Go's oauth2, because people search for them. */
 static bool
 bb_token_refused(const struct http_response *response, struct error *err)
 {
@@ -188,8 +189,8 @@ bb_form_unescape(struct buf *ret, struct str value)
 	}
 }
 
-/* A member of an answer that is a form rather than JSON, decoded in the arena; empty: it is not
- * there. */
+/* A member of an answer that is a form rather than JSON, decoded in the arena; empty if it is
+ * absent. */
 static struct str
 bb_form_value(struct arena *arena, struct str form, const char *name)
 {
@@ -218,7 +219,7 @@ bb_grant_fini(struct bb_grant *grant)
 	secret_fini(&grant->refresh);
 }
 
-/* Overwrites the text where it was found, in the document or in the arena. */
+/* Copies the text, and overwrites it where it was found, in the document or in the arena. */
 static void
 bb_grant_take(struct str text, struct secret *ret)
 {
@@ -311,8 +312,8 @@ bb_token_renew(struct bb_token *t, const struct call *outer, struct secret *refr
 	return bb_token_request(t, &call, refresh, ret, err);
 }
 
-/* Called with mu held, while no renewal runs. True if a file has other credentials, for which a
- * token is requested at the next opportunity. */
+/* Called with mu held, while no renewal runs. True if a file has other credentials; the next
+ * caller requests a token with them. */
 static bool
 bb_token_refresh_credentials(struct bb_token *t)
 {

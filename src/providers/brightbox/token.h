@@ -4,8 +4,8 @@
  * All requests share one token. The caller that finds it missing or about to expire renews it, on
  * its own thread; the others wait for that result. When the API refuses a token that has not
  * expired, it is renewed once and the request is sent again. Credentials that come from files are
- * read again before each request, and other credentials lead to another token. Until the API has
- * given it, the last token stays in use while it is valid.
+ * read again before each request. If they have changed, a new token is requested; until the API has
+ * given it, the old one stays in use while it is valid.
  *
  * Threads: any.
  */

@@ -1,9 +1,8 @@
 /* view.c: see view.h.
  *
- * Readings are the runs of a single flight, and a view has the number of its reading. A call is
- * answered by the first reading that is new enough for it and has a result. That is the last one,
- * the running one or the next one, and a later one only if that reading was given up by its caller
- * or outdated by a change.
+ * Readings are the runs of a single flight, and a view has the number of its reading. A call gets
+ * the result of the first reading that is new enough for it: the last one, the running one or the
+ * next one. If the caller of that reading gave it up, or a change outdated it, a later one follows.
  */
 #include "providers/brightbox/view.h"
 

@@ -49,7 +49,8 @@ void bb_views_free(struct bb_views *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_views, bb_views_free)
 
 /** A view that shows all changes so far. `first` is the lowest number that it may have, at most
- * bb_views_next(); 0: it is not older than VIEW_MAX_AGE_MS. */
+ * bb_views_next(). 0: the last view if it is not older than VIEW_MAX_AGE_MS, else
+ * that of the running or the next reading. */
 NODISCARD bool bb_views_get(struct bb_views *, struct call *, uint64_t first, struct bb_view **ret,
                             struct error *err);
 /** The number of the first reading that begins after this call. */
