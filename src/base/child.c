@@ -146,8 +146,8 @@ environment(const char *const *more)
 /* ---- starting ---- */
 
 /* The program gets no other descriptor. Those of ccmd are closed on exec anyway; this is for those
- * that ccmd inherited. musl has no such action: they are marked here instead, which only kernels
- * before 5.11 refuse. */
+ * that ccmd inherited. musl has no such action, so they are marked as close-on-exec instead, which
+ * only kernels before 5.11 refuse. */
 static void
 close_the_rest(posix_spawn_file_actions_t *actions)
 {

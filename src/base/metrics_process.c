@@ -26,7 +26,7 @@ METRIC_FAMILY(start_seconds, METRIC_GAUGE, "process_start_time_seconds",
 
 enum {
 	/* the index of starttime, counted from the field after the name (proc(5), /proc/PID/stat):
-	   22 - 3 */
+	 * 22 - 3 */
 	STAT_AFTER_NAME = 19,
 };
 

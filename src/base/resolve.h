@@ -23,8 +23,8 @@ enum {
  *          ERR_TIMEOUT      it took longer than timeout_ms
  *          ERR_CANCELLED
  *          ERR_UNAVAILABLE  too many lookups run already
- *          ERR_INVALID      the resolver failed, or the name does not exist; the message has the
- * resolver's text
+ *          ERR_INVALID      the resolver failed, or the name does not exist; the message has
+ *                           the resolver's text
  */
 NODISCARD bool resolve_host(struct str name, int64_t timeout_ms, struct cancel *cancel,
                             struct ip ret[RESOLVE_MAX], size_t *ret_n, struct error *err);

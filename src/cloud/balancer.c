@@ -14,7 +14,7 @@
 #include "cloud/host.h"
 
 enum {
-	/* until a held Service is looked at again, unless there is evidence before */
+	/* until a held Service is looked at again, unless evidence is found earlier */
 	HELD_MIN_MS = 5000,
 	HELD_MAX_MS = 300000,
 	NO_STATUS_MS = 2000, /* until a balancer without addresses is looked at again */
@@ -272,8 +272,8 @@ fit_and_report(struct cloud *cloud, struct call *call, struct lb_spec *spec, str
 
 /* ---- plain clouds ---- */
 
-/* Half of the time for which Services are held already: soon after a mistake, when it is corrected
- * or was a passing one, and seldom while nobody corrects it. */
+/* Half of the time for which Services have been held: short at first, because most mistakes are
+ * corrected soon, and long while nobody corrects one. */
 static int64_t
 held_pause_ms(struct cloud *cloud, struct call *call)
 {

@@ -264,9 +264,9 @@ struct balancer_ops {
 
 	/* ---- optional, for commands that change nothing (operator/) ---- */
 
-	/** What the annotations of this cloud begin with, and what follows in those that it reads,
-	 * NULL at the end: "example.com/", and "type". Others with this prefix are mistakes. NULL:
-	 * that is not checked. */
+	/** The prefix of this cloud's annotations ("example.com/"), and what follows it in each key
+	 * that the provider reads ("type"), NULL at the end. Other keys with this prefix are
+	 * mistakes. NULL: keys are not checked. */
 	const char *annotation_prefix;
 	const char *const *annotations;
 	/** Can the provider understand what the Service asks for? Pure: it uses nothing but the

@@ -415,7 +415,8 @@ look_at_own(struct cloud *cloud, struct call *call, const struct node_ref refs[]
 	return true;
 }
 
-/* Services are held until there is evidence of the right project, whoever finds it. */
+/* Services are held until there is evidence of the right project. Any look that finds a machine by
+ * its provider ID is such evidence. */
 static void
 release_held(struct cloud *cloud, const struct node_ref refs[], size_t n, const struct look *look)
 {

@@ -463,8 +463,8 @@ transfer_done(struct transfer *transfer)
 bool
 transfer_broke_on_reuse(struct transfer *transfer, CURLcode code)
 {
-	if (transfer->n_sends >
-	    1) /* this is the only reason why libcurl repeats a request, see on_send() */
+	/* this is the only reason why libcurl repeats a request, see on_send() */
+	if (transfer->n_sends > 1)
 		return true;
 	if (transfer->job->n_header_bytes > 0 || transfer_info(transfer, CURLINFO_NUM_CONNECTS) > 0)
 		return false;

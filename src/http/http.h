@@ -197,15 +197,16 @@ DEFINE_CLEANUP(struct http_client, http_client_free)
 
 /** Sends a request and waits for the whole answer, of any status. False only when none arrived.
  *
- * @param response  HTTP_RESPONSE_INIT, or with body.is_secret; filled on success; the caller frees
- * its body
+ * @param response  HTTP_RESPONSE_INIT, or with body.is_secret; filled on success; the caller
+ *                  frees its body
  * @return  On false, err->code is
  *          ERR_TIMEOUT       the time-out or deadline passed, waiting included
  *          ERR_CANCELLED     the call was cancelled, or the fence is down
- *          ERR_UNAVAILABLE   no connection, or it broke; also a certificate that cannot be
- * verified, because rotating certificates repairs that ERR_UNAUTHORIZED  the source has no
- * credential ERR_INVALID       the answer is larger than allowed or not HTTP, or the target is not
- * a URL
+ *          ERR_UNAVAILABLE   no connection, or it broke, or the certificate cannot be verified
+ *                            (the rotation of certificates repairs that)
+ *          ERR_UNAUTHORIZED  the source has no credential
+ *          ERR_INVALID       the answer is larger than allowed or not HTTP, or the target is
+ *                            not a URL
  */
 NODISCARD bool http_do(struct http_client *, struct call *call, const struct http_request *request,
                        struct http_response *response, struct error *err);

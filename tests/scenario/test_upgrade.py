@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.needs_bin
 
 BEFORE_RELEASES = "d65b7d7"  # docs: what a patched status can do at the next start
 POOL = "192.0.2.1-192.0.2.250"
-MUCH = 12  # so many nodes that stay
-GOING = 3  # of so many nodes, and of so many Services, one is deleted again
+MUCH = 12  # the number of nodes that stay
+GOING = 3  # one of this many nodes is deleted again, and one of this many Services
 
 
 def output(*command, **options):

@@ -1,4 +1,4 @@
-"""Headless Chromium, spoken to by the DevTools protocol over a pipe."""
+"""Headless Chromium, controlled by the DevTools protocol over a pipe."""
 import base64
 import contextlib
 import json
