@@ -10,6 +10,7 @@
 #include "operator/samples.h"
 
 #define REQUEST_MS 5000
+#define WHOLE_MAX 1e15 /* less than 2^53, so it is exact as a double */
 
 enum {
 	LABEL_WIDTH = 12,
@@ -249,9 +250,20 @@ begin_line(struct buf *out, const char *label)
 	buf_addf(out, "%-*s", LABEL_WIDTH, label);
 }
 
+/* Another server may answer on the port, so a sample may have any value. */
+static int64_t
+whole(double value)
+{
+	if (!(value > -WHOLE_MAX))
+		return -(int64_t)WHOLE_MAX;
+	return value < WHOLE_MAX ? (int64_t)value : (int64_t)WHOLE_MAX;
+}
+
 static void
 add_ago(struct buf *out, int64_t seconds)
 {
+	if (seconds > CLOCK_FOREVER / NS_PER_SEC)
+		seconds = CLOCK_FOREVER / NS_PER_SEC;
 	clock_format_duration(out, (seconds > 0 ? seconds : 0) * NS_PER_SEC);
 	buf_add_c(out, " ago");
 }
@@ -359,7 +371,7 @@ print_start(const struct status *s, struct buf *out)
 		buf_add_c(out, sum(s, "leader_election_master_status") > 0 ? "it leads, "
 		                                                           : "it stands by, ");
 	buf_add_c(out, "started ");
-	add_ago(out, s->now_s - (int64_t)sum(s, "process_start_time_seconds"));
+	add_ago(out, s->now_s - whole(sum(s, "process_start_time_seconds")));
 	buf_addf(out, ", %.1f MB of memory\n", sum(s, "process_resident_memory_bytes") / 1e6);
 }
 
@@ -383,8 +395,8 @@ print_objects(const struct status *s, struct buf *out)
 		         sum_of(s, "ccmd_reflector_synced", "kind", kind) > 0 ? "in sync"
 		                                                              : "not in sync");
 		add_ago(out,
-		        s->now_s - (int64_t)sum_of(s, "ccmd_reflector_last_event_timestamp_seconds",
-		                                   "kind", kind));
+		        s->now_s - whole(sum_of(s, "ccmd_reflector_last_event_timestamp_seconds",
+		                                "kind", kind)));
 		buf_add_char(out, '\n');
 	}
 }
@@ -522,7 +534,7 @@ add_family_json(const struct status *s, const char *member, const char *family, 
 			continue;
 		json_begin_object(out, NULL);
 		json_add_text(out, label, sample_label(&sample, label));
-		json_add_number(out, "value", (int64_t)sample.value);
+		json_add_number(out, "value", whole(sample.value));
 		json_end_object(out);
 	}
 	json_end_array(out);
@@ -535,15 +547,14 @@ add_metrics_json(const struct status *s, struct buf *out)
 	json_add_text(out, "error", s->has_metrics ? STR_EMPTY : str_c(s->metrics_err.msg));
 	if (s->has_metrics) {
 		json_add_flag(out, "isLeader", sum(s, "leader_election_master_status") > 0);
-		json_add_number(out, "startTime", (int64_t)sum(s, "process_start_time_seconds"));
-		json_add_number(out, "memoryBytes",
-		                (int64_t)sum(s, "process_resident_memory_bytes"));
-		json_add_number(out, "apiServerRequests", (int64_t)sum(s, API_REQUESTS));
-		json_add_number(out, "apiServerFailures", (int64_t)count_failed(s, API_REQUESTS));
-		json_add_number(out, "cloudRequests", (int64_t)count_cloud(s, sum));
-		json_add_number(out, "cloudFailures", (int64_t)count_cloud(s, count_failed));
+		json_add_number(out, "startTime", whole(sum(s, "process_start_time_seconds")));
+		json_add_number(out, "memoryBytes", whole(sum(s, "process_resident_memory_bytes")));
+		json_add_number(out, "apiServerRequests", whole(sum(s, API_REQUESTS)));
+		json_add_number(out, "apiServerFailures", whole(count_failed(s, API_REQUESTS)));
+		json_add_number(out, "cloudRequests", whole(count_cloud(s, sum)));
+		json_add_number(out, "cloudFailures", whole(count_cloud(s, count_failed)));
 		if (has(s, BUDGET))
-			json_add_number(out, "rateLimitRemaining", (int64_t)sum(s, BUDGET));
+			json_add_number(out, "rateLimitRemaining", whole(sum(s, BUDGET)));
 		add_family_json(s, "objects", "ccmd_reflector_objects", "kind", out);
 		add_family_json(s, "synced", "ccmd_reflector_synced", "kind", out);
 		add_family_json(s, "queues", "workqueue_depth", "name", out);

@@ -159,6 +159,25 @@ prints_json(void **state UNUSED)
 	assert_non_null(strstr(out.ptr, "\"objects\":[{\"kind\":\"Node\",\"value\":12},"));
 }
 
+/* Another server may answer on the port. */
+static void
+bounds_what_it_reads(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(16));
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(KIB(16));
+	struct status s = well();
+
+	s.metrics = STR("process_start_time_seconds -1e300\n"
+	                "process_resident_memory_bytes 1e300\n"
+	                "workqueue_depth{name=\"node\"} -1e300\n");
+	status_print(&s, &text);
+	assert_non_null(strstr(text.ptr, "started 2562047h47m16s ago"));
+	status_print_json(&s, &json);
+	assert_non_null(strstr(json.ptr, "\"startTime\":-1000000000000000,"));
+	assert_non_null(strstr(json.ptr, "\"memoryBytes\":1000000000000000,"));
+	assert_non_null(strstr(json.ptr, "{\"name\":\"node\",\"value\":-1000000000000000}"));
+}
+
 int
 main(void)
 {
@@ -168,6 +187,7 @@ main(void)
 		cmocka_unit_test(says_what_it_could_not_find_out),
 		cmocka_unit_test(no_leader),
 		cmocka_unit_test(prints_json),
+		cmocka_unit_test(bounds_what_it_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
