@@ -202,8 +202,7 @@ read_metrics(struct view *v, struct status *s)
 
 	if (find_plain_listener(v, &url)) {
 		config = local_config(url);
-		if (read_metrics_at(v, s, &config, &s->metrics_err))
-			return;
+		(void)!read_metrics_at(v, s, &config, &s->metrics_err);
 	} else if (!s->has_server) {
 		err_set(&s->metrics_err, ERR_UNSUPPORTED,
 		        "--secure-port=0, and there is no --metrics-bind-address");
