@@ -272,6 +272,12 @@ set_output(struct command_line *line, const char *value, struct buf *problems)
 		         line->command->name, value, line->command->has_json ? " or json" : "");
 }
 
+static bool
+is_help(const char *arg)
+{
+	return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
+}
+
 /* Takes the argument at *at if it is one of the command's own. */
 static bool
 take_own(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
@@ -283,7 +289,7 @@ take_own(struct command_line *line, int argc, char *const argv[], int *at, struc
 		output = flag_value(argc, argv, at, "--output");
 	if (output)
 		set_output(line, output, problems);
-	else if (str_eq_c(arg, "--help") || str_eq_c(arg, "-h"))
+	else if (is_help(argv[*at]))
 		line->wants_help = true;
 	else if (str_eq_c(arg, "--all") && line->command->has_all)
 		line->is_all = true;
@@ -333,14 +339,16 @@ bool
 command_parse(int argc, char *const argv[], struct arena *arena, struct command_line *ret,
               struct buf *problems)
 {
+	const char *name = argc > 1 && !is_help(argv[1]) ? argv[1] : "help";
+
 	*ret = (struct command_line){ .arena = arena, .is_plugin = is_plugin(argv[0]), .argc = 1 };
 	ret->argv = arena_calloc(arena, (size_t)argc + 2, sizeof(ret->argv[0]));
 	ret->argv[0] = argv[0];
-	ret->command = find_command(argc > 1 ? str_c(argv[1]) : STR("help"));
+	ret->command = find_command(str_c(name));
 	if (ret->command)
 		parse_rest(ret, argc, argv, problems);
 	else
-		buf_addf(problems, "ccmd has no command \"%s\"; ccmd help lists them\n", argv[1]);
+		buf_addf(problems, "ccmd has no command \"%s\"; ccmd help lists them\n", name);
 	return problems->len == 0;
 }
 

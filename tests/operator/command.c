@@ -114,6 +114,8 @@ helps(void **state UNUSED)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(16));
 
+	assert_true(parse(ARGV("kubectl-ccmd", "--help")));
+	assert_true(parse(ARGV("kubectl-ccmd", "-h")) && line.topic.len == 0);
 	assert_true(parse(ARGV("ccmd", "help", "doctor")));
 	assert_string_equal(line.topic.ptr, "doctor");
 	assert_true(command_help(STR_EMPTY, &out));
