@@ -31,16 +31,23 @@ current(struct report *r)
 	return &r->results[r->n - 1];
 }
 
-/* Formats a text that may contain foreign parts, as one line. */
+/* A text that may have foreign parts, as one line without control characters. */
+static struct str
+clean_str(struct report *r, struct str text)
+{
+	CLEANUP(buf_fini) struct buf clean = BUF_INIT(LONGEST_TEXT);
+
+	buf_add_clean(&clean, text);
+	return arena_str(&r->arena, buf_str(&clean));
+}
+
 static struct str
 clean_text(struct report *r, const char *fmt, va_list args)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
-	CLEANUP(buf_fini) struct buf clean = BUF_INIT(LONGEST_TEXT);
 
 	buf_addv(&text, fmt, args);
-	buf_add_clean(&clean, buf_str(&text));
-	return arena_str(&r->arena, buf_str(&clean));
+	return clean_str(r, buf_str(&text));
 }
 
 void
@@ -53,7 +60,7 @@ struct finding *
 report_find(struct report *r, const char *kind, struct str name, const char *fmt, ...)
 {
 	struct check_result *result = current(r);
-	struct finding finding = { .kind = str_c(kind), .name = arena_str(&r->arena, name) };
+	struct finding finding = { .kind = str_c(kind), .name = clean_str(r, name) };
 	va_list args;
 
 	result->result = RESULT_PROBLEM;
@@ -85,7 +92,7 @@ report_unknown(struct report *r, const struct error *err)
 {
 	struct check_result *result = current(r);
 
-	result->reason = arena_str(&r->arena, str_c(err->msg));
+	result->reason = clean_str(r, str_c(err->msg));
 	if (result->result == RESULT_OK)
 		result->result = RESULT_UNKNOWN;
 }

@@ -133,11 +133,16 @@ keeps_findings_of_a_check_that_fails(void **state UNUSED)
 static void
 cleans_foreign_text(void **state UNUSED)
 {
+	struct error err;
 	REPORT(r);
 
 	report_begin(&r, &third);
-	report_find(&r, "node", STR("n1"), "it says %s", "a\033[31m\nb\xff");
+	report_find(&r, "load balancer", STR("a\033b"), "it says %s", "a\033[31m\nb\xff");
 	assert_string_equal(r.results[0].findings[0].message.ptr, "it says a [31m b?");
+	assert_string_equal(r.results[0].findings[0].name.ptr, "a b");
+	err_set(&err, ERR_UNAVAILABLE, "a\nb\033c");
+	report_unknown(&r, &err);
+	assert_string_equal(r.results[0].reason.ptr, "a b c");
 	(void)out;
 }
 
