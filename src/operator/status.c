@@ -267,6 +267,14 @@ add_ago(struct buf *out, int64_t seconds)
 	buf_add_c(out, " ago");
 }
 
+/* Part of the text may come from another server. */
+static void
+print_error(struct buf *out, const char *what, const struct error *err)
+{
+	buf_add_c(out, what);
+	buf_add_clean(out, str_c(err->msg));
+}
+
 static void
 print_leader(const struct status *s, struct buf *out)
 {
@@ -276,14 +284,15 @@ print_leader(const struct status *s, struct buf *out)
 	if (!s->has_election)
 		buf_add_c(out, "no election (--leader-elect=false)");
 	else if (!l)
-		buf_addf(out, "unknown: %s", s->lease_err.msg);
+		print_error(out, "unknown: ", &s->lease_err);
 	else if (!l->exists || l->lease.holder.len == 0)
 		buf_addf(out, "none: the Lease %" STR_FMT " %s", STR_ARG(s->lease_name),
 		         l->exists ? "has no holder" : "does not exist");
 	else {
 		buf_add_clean(out, l->lease.holder);
-		buf_addf(out, " since %" STR_FMT ", %s", STR_ARG(l->lease.acquired),
-		         has_leader(s) ? "renewed " : "SILENT, renewed ");
+		buf_add_c(out, " since ");
+		buf_add_clean(out, l->lease.acquired);
+		buf_add_c(out, has_leader(s) ? ", renewed " : ", SILENT, renewed ");
 		add_ago(out, s->now_s - l->renewed_s);
 	}
 	buf_add_char(out, '\n');
@@ -308,7 +317,7 @@ print_process(const struct status *s, struct buf *out)
 	if (!s->has_server)
 		buf_add_c(out, "unknown: --secure-port=0");
 	else if (!s->is_reached)
-		buf_addf(out, "unknown: %s", s->server_err.msg);
+		print_error(out, "unknown: ", &s->server_err);
 	else {
 		buf_add_c(out, s->is_healthy ? "healthy" : "NOT healthy");
 		print_failed_checks(s->checks, out);
@@ -475,7 +484,8 @@ status_print(const struct status *s, struct buf *out)
 	print_process(s, out);
 	if (!s->has_metrics) {
 		begin_line(out, "Metrics");
-		buf_addf(out, "not read: %s\n", s->metrics_err.msg);
+		print_error(out, "not read: ", &s->metrics_err);
+		buf_add_char(out, '\n');
 		return;
 	}
 	print_start(s, out);

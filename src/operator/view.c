@@ -63,7 +63,6 @@ struct view {
 
 const char *const view_posts[] = {
 	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-	"/apis/authorization.k8s.io/v1/subjectaccessreviews",
 	NULL,
 };
 

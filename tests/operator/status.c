@@ -110,7 +110,7 @@ says_what_it_could_not_find_out(void **state UNUSED)
 
 	s.has_metrics = s.is_reached = false;
 	s.lease = NULL;
-	err_set(&s.lease_err, ERR_UNAVAILABLE, "connection refused");
+	err_set(&s.lease_err, ERR_UNAVAILABLE, "connection\033refused");
 	s.server_err = s.metrics_err = s.lease_err;
 	check(&s, 2,
 	      "Leader      unknown: connection refused\n"
