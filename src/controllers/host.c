@@ -2,7 +2,6 @@
 #include "controllers/host.h"
 
 #include "base/alloc.h"
-#include "base/ip.h"
 #include "base/thread.h"
 #include "cloud/balancer.h"
 #include "controllers/node_ref.h"
@@ -87,23 +86,6 @@ host_nodes(const struct cloud_host *h, struct arena *arena, struct node_ref **re
 	*ret_n = all.n;
 }
 
-/* Is this a Service with a balancer, and is this one of its addresses? ip: what the text means;
- * NULL: it is a host name. */
-static bool
-has_ingress(const struct service *s, struct str text, const struct ip *ip)
-{
-	struct ip one;
-
-	if (!service_wants_balancer(s) || s->is_deleting)
-		return false;
-	for (uint32_t i = 0; i < s->n_ingress; i++) {
-		if (ip ? ip_parse(s->ingress[i].ip, &one) && ip_eq(&one, ip)
-		       : str_eq_nocase(s->ingress[i].hostname, text))
-			return true;
-	}
-	return false;
-}
-
 /* Holds the lock while it searches, so that after host_set_services() no thread uses the previous
  * store. */
 static bool
@@ -111,15 +93,13 @@ host_is_service_address(const struct cloud_host *h, struct str text)
 {
 	CLEANUP(store_list_free) struct store_list all = { 0 };
 	struct host *host = host_of(h);
-	struct ip ip;
-	bool is_ip = ip_parse(text, &ip);
 	WITH_LOCK(&host->mu);
 
-	if (!host->services || text.len == 0)
+	if (!host->services)
 		return false;
 	all = store_list(host->services);
 	for (size_t i = 0; i < all.n; i++) {
-		if (has_ingress(service_of(all.objects[i]), text, is_ip ? &ip : NULL))
+		if (service_is_served_at(service_of(all.objects[i]), text))
 			return true;
 	}
 	return false;

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/ip.h"
 #include "base/limits.h"
 
 struct draft {
@@ -502,6 +503,22 @@ bool
 service_wants_balancer(const struct service *s)
 {
 	return s->is_load_balancer && !s->has_class;
+}
+
+bool
+service_is_served_at(const struct service *s, struct str address)
+{
+	struct ip wanted, one;
+	bool is_ip = ip_parse(address, &wanted);
+
+	if (address.len == 0 || !service_wants_balancer(s) || s->is_deleting)
+		return false;
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		if (is_ip ? ip_parse(s->ingress[i].ip, &one) && ip_eq(&one, &wanted)
+		          : str_eq_nocase(s->ingress[i].hostname, address))
+			return true;
+	}
+	return false;
 }
 
 bool

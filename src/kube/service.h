@@ -60,6 +60,9 @@ const struct str *service_annotation(const struct service *, struct str key);
 
 /** Type LoadBalancer, without a class (docs/spec/framework.md, "Wanted balancers"). */
 bool service_wants_balancer(const struct service *);
+/** Is this IP address or host name in the status of this Service, which wants a balancer and is not
+ * being deleted? */
+bool service_is_served_at(const struct service *, struct str address);
 /** Does the Service have our finalizer although it is being deleted or has another type? Other
  * controllers use the same finalizer: on a Service of another class it is ours only if we had a
  * balancer for that Service. */

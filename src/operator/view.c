@@ -477,7 +477,7 @@ view_lease(struct view *v, const struct view_lease **ret, struct error *err)
 static struct view *
 view_of(const struct cloud_host *host)
 {
-	return (struct view *)((uintptr_t)host - offsetof(struct view, host));
+	return CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct view, host);
 }
 
 static void
@@ -524,29 +524,12 @@ list_nodes(const struct cloud_host *host, struct arena *arena, struct node_ref *
 }
 
 static bool
-has_address(const struct service *s, struct str address)
-{
-	struct ip wanted, one;
-	bool is_ip = ip_parse(address, &wanted);
-
-	for (uint32_t i = 0; i < s->n_ingress; i++) {
-		if (is_ip && ip_parse(s->ingress[i].ip, &one) && ip_eq(&wanted, &one))
-			return true;
-		if (str_eq(s->ingress[i].hostname, address) && address.len > 0)
-			return true;
-	}
-	return false;
-}
-
-static bool
 is_service_address(const struct cloud_host *host, struct str address)
 {
 	const struct view_services *services = &view_of(host)->services;
 
 	for (size_t i = 0; i < services->n; i++) {
-		const struct service *s = services->items[i];
-
-		if (service_wants_balancer(s) && !s->is_deleting && has_address(s, address))
+		if (service_is_served_at(services->items[i], address))
 			return true;
 	}
 	return false;
