@@ -57,6 +57,13 @@ age_s(struct doctor *d, const struct node *node)
 	return view_now_s(d->view) - node->created_wall_ns / NS_PER_SEC;
 }
 
+static void
+find_wrong_node_ip(struct report *r, const struct node *node, const struct error *err)
+{
+	report_fix(r, report_find(r, "node", node_name(node), "%s", err->msg),
+	           "start its kubelet with a --node-ip that the machine has in the cloud");
+}
+
 /* ---- kubelets ---- */
 
 void
@@ -108,9 +115,7 @@ find_new_node(struct doctor *d, struct report *r, const struct node *node,
 		break;
 	}
 	if (!addresses_plan(node, instance, call->arena, &addresses, &err)) {
-		finding = report_find(r, "node", node_name(node), "%s", err.msg);
-		report_fix(r, finding,
-		           "start its kubelet with a --node-ip that the machine has in the cloud");
+		find_wrong_node_ip(r, node, &err);
 	} else if (age_s(d, node) > NEW_S) {
 		finding = report_find(
 			r, "node", node_name(node),
@@ -226,13 +231,10 @@ compare_addresses(struct doctor *d, struct report *r, const struct node *node,
 	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
 	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
 	struct address_list list;
-	struct finding *finding;
 	struct error err;
 
 	if (!addresses_plan(node, instance, view_call(d->view)->arena, &list, &err)) {
-		finding = report_find(r, "node", node_name(node), "%s", err.msg);
-		report_fix(r, finding,
-		           "start its kubelet with a --node-ip that the machine has in the cloud");
+		find_wrong_node_ip(r, node, &err);
 		return;
 	}
 	if (list.n == 0 || addresses_equal(list.items, list.n, node->addresses, node->n_addresses))
