@@ -168,8 +168,8 @@ ask(struct doctor *d, const struct right *right, bool *ret_is_allowed, struct er
 
 	add_review(&review, right);
 	if (!view_client(d->view, &kube, err) ||
-	    !kube_post(kube, view_call(d->view), str_c(view_posts[0]), HTTP_WORK, buf_str(&review),
-	               &answer, err) ||
+	    !kube_post(kube, view_call(d->view), STR(VIEW_ACCESS_REVIEWS), HTTP_WORK,
+	               buf_str(&review), &answer, err) ||
 	    !json_parse(answer, &doc, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(doc), "status.allowed", ret_is_allowed) != JSON_FOUND)

@@ -14,7 +14,6 @@
 #define LIST_IDLE_NS (30 * NS_PER_SEC) /* a list is given up after this time without a byte */
 
 enum {
-	MAX_POSTS = 4,
 	MAX_WRITERS = 16, /* different controllers; more than anybody runs */
 };
 
@@ -61,21 +60,12 @@ struct view {
 
 /* ---- the restriction ---- */
 
-const char *const view_posts[] = {
-	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-	NULL,
-};
-
 void
 view_restrict(const struct cloud_ops *ops)
 {
-	static const char *posts[MAX_POSTS];
-	size_t n = 0;
+	static const char *posts[] = { VIEW_ACCESS_REVIEWS, NULL, NULL };
 
-	for (; view_posts[n]; n++)
-		posts[n] = view_posts[n];
-	posts[n++] = ops->login_target;
-	posts[n] = NULL;
+	posts[1] = ops->login_target;
 	http_set_read_only(posts);
 }
 

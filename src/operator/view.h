@@ -27,8 +27,8 @@ struct view;
 /** Restricts this process to requests that change nothing, apart from the login of that cloud. Call
  * it before view_new(). */
 void view_restrict(const struct cloud_ops *);
-/** The targets of POST requests that view_restrict() permits to every command, NULL at the end. */
-extern const char *const view_posts[];
+/** The only POST besides the login that view_restrict() permits. */
+#define VIEW_ACCESS_REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 /** options must outlive the view. Nothing is read yet. */
 struct view *view_new(const struct options *options);
