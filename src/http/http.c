@@ -32,22 +32,13 @@ curl_client(struct http_client *client)
 
 /* ---- the client ---- */
 
-static void
-add_host(struct buf *b, struct str host)
-{
-	bool is_v6 = str_index(host, ':') >= 0;
-
-	buf_addf(b, "%s%" STR_FMT "%s", is_v6 ? "[" : "", STR_ARG(host), is_v6 ? "]" : "");
-}
-
 static char *
 url_text(const struct url *url, struct str host, struct str path)
 {
 	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
 
-	buf_addf(&b, "%" STR_FMT "://", STR_ARG(url->scheme));
-	add_host(&b, host);
-	buf_addf(&b, ":%d%" STR_FMT, url->port, STR_ARG(path));
+	buf_addf(&b, "%" STR_FMT "://" URL_HOST_FMT ":%d%" STR_FMT, STR_ARG(url->scheme),
+	         URL_HOST_ARG(host), url->port, STR_ARG(path));
 	return buf_take(&b);
 }
 
@@ -67,10 +58,8 @@ connect_to(const struct url *url, struct str name)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_URL);
 	struct curl_slist *list;
 
-	add_host(&b, name);
-	buf_addf(&b, ":%d:", url->port);
-	add_host(&b, url->host);
-	buf_addf(&b, ":%d", url->port);
+	buf_addf(&b, URL_HOST_FMT ":%d:" URL_HOST_FMT ":%d", URL_HOST_ARG(name), url->port,
+	         URL_HOST_ARG(url->host), url->port);
 	list = curl_slist_append(NULL, b.ptr);
 	if (!list)
 		alloc_fail(1, b.len);
@@ -82,7 +71,7 @@ host_header(const struct url *url)
 {
 	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
 
-	add_host(&b, url->host);
+	buf_addf(&b, URL_HOST_FMT, URL_HOST_ARG(url->host));
 	if (url->port != 443)
 		buf_addf(&b, ":%d", url->port);
 	return buf_take(&b);

@@ -22,6 +22,12 @@ struct url {
  * for a bad port. */
 NODISCARD bool url_parse(struct str text, struct url *ret, struct error *err);
 
+/** Prints a host as a URL has it, an IPv6 address in brackets: buf_addf(&b, "http://" URL_HOST_FMT,
+ * URL_HOST_ARG(host)). The argument is evaluated several times. */
+#define URL_HOST_FMT "%s%" STR_FMT "%s"
+#define URL_HOST_ARG(host) \
+	str_index(host, ':') >= 0 ? "[" : "", STR_ARG(host), str_index(host, ':') >= 0 ? "]" : ""
+
 /** Appends s as a query value or a path segment. All characters but the unreserved ones of RFC
  * 3986, section 2.3, are percent-encoded. */
 void url_add_escaped(struct buf *b, struct str s);

@@ -48,7 +48,7 @@ config_parse_server(struct str text, bool has_tls, struct arena *arena, struct s
                     struct error *err)
 {
 	CLEANUP(buf_fini) struct buf full = BUF_INIT(LIMIT_HTTP_URL);
-	bool has_scheme = str_contains(text, STR("://")), is_v6;
+	bool has_scheme = str_contains(text, STR("://"));
 	struct url url;
 
 	config_complete_url(&full, text, has_scheme, has_tls);
@@ -63,10 +63,9 @@ config_parse_server(struct str text, bool has_tls, struct arena *arena, struct s
 		return err_set(err, ERR_INVALID, "must be a URL or host:port");
 	if (url.has_userinfo)
 		return err_set(err, ERR_INVALID, "must not hold a user name or password");
-	is_v6 = str_index(url.host, ':') >= 0;
-	*ret = arena_printf(arena, "%" STR_FMT "://%s%" STR_FMT "%s:%d%" STR_FMT,
-	                    STR_ARG(url.scheme), is_v6 ? "[" : "", STR_ARG(url.host),
-	                    is_v6 ? "]" : "", url.port, STR_ARG(url.path));
+	*ret = arena_printf(arena, "%" STR_FMT "://" URL_HOST_FMT ":%d%" STR_FMT,
+	                    STR_ARG(url.scheme), URL_HOST_ARG(url.host), url.port,
+	                    STR_ARG(url.path));
 	return true;
 }
 
@@ -298,7 +297,6 @@ pod_server(struct kube_config *config, struct error *err)
 {
 	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
 	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
-	bool is_v6 = str_index(host, ':') >= 0;
 	struct str url;
 
 	if (host.len == 0 || port.len == 0)
@@ -306,8 +304,8 @@ pod_server(struct kube_config *config, struct error *err)
 			err, ERR_NOT_FOUND,
 			"no configuration has been provided: neither --kubeconfig nor --master is given, and "
 			"this is not a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
-	url = arena_printf(&config->arena, "https://%s%" STR_FMT "%s:%" STR_FMT, is_v6 ? "[" : "",
-	                   STR_ARG(host), is_v6 ? "]" : "", STR_ARG(port));
+	url = arena_printf(&config->arena, "https://" URL_HOST_FMT ":%" STR_FMT, URL_HOST_ARG(host),
+	                   STR_ARG(port));
 	if (!config_parse_server(url, /*has_tls=*/true, &config->arena, &config->server, err))
 		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
 	return true;

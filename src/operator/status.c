@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "http/url.h"
 #include "kube/credentials.h"
 #include "operator/samples.h"
 
@@ -39,11 +40,10 @@ url_of(struct view *v, const char *scheme, struct str address, int port)
 {
 	struct ip ip;
 	bool is_any = address.len == 0 || (ip_parse(address, &ip) && ip_is_unspecified(&ip));
-	bool is_v6 = !is_any && str_index(address, ':') >= 0;
+	struct str host = is_any ? STR("127.0.0.1") : address;
 
-	return arena_printf(view_call(v)->arena, "%s://%s%" STR_FMT "%s:%d", scheme,
-	                    is_v6 ? "[" : "", STR_ARG(is_any ? STR("127.0.0.1") : address),
-	                    is_v6 ? "]" : "", port);
+	return arena_printf(view_call(v)->arena, "%s://" URL_HOST_FMT ":%d", scheme,
+	                    URL_HOST_ARG(host), port);
 }
 
 /* Sends one request on a new connection. The text is copied into the arena of the view. */
