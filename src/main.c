@@ -332,7 +332,10 @@ static bool
 wait_for_api_server(struct program *p, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { &clock_real, p->cancel, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = &clock_real,
+		             .cancel = p->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 
 	if (!kube_wait_healthy(&p->root, &call, API_SERVER_WAIT_MS, err))
 		return err_wrap(err, "the API server at %" STR_FMT " cannot be used",

@@ -114,7 +114,9 @@ static bool
 job_add_credential(struct job *job, struct cancel *cancel, uint64_t *ret_generation,
                    struct error *err)
 {
-	struct call call = { &clock_real, cancel, job->deadline_ns, /*arena=*/NULL };
+	struct call call = { .clock = &clock_real,
+		             .cancel = cancel,
+		             .deadline_mono_ns = job->deadline_ns };
 	struct http_auth *auth = job->client->auth;
 	struct buf *lines = &job->header_lines;
 	size_t start = lines->len;

@@ -213,7 +213,10 @@ static struct call
 begin_call(struct elector *e)
 {
 	arena_reset(&e->arena);
-	return (struct call){ e->config.clock, e->cancel, request_deadline_ns(e), &e->arena };
+	return (struct call){ .clock = e->config.clock,
+		              .cancel = e->cancel,
+		              .deadline_mono_ns = request_deadline_ns(e),
+		              .arena = &e->arena };
 }
 
 /* ret must be LEASE_INIT. */
@@ -685,7 +688,9 @@ release_once(struct elector *e, struct call *call, struct error *err)
 static void
 release(struct elector *e, int64_t until_ns)
 {
-	struct call call = { e->config.clock, /*cancel=*/NULL, until_ns, &e->arena };
+	struct call call = { .clock = e->config.clock,
+		             .deadline_mono_ns = until_ns,
+		             .arena = &e->arena };
 	struct error err;
 
 	fence_renew(e->config.fence, 0);

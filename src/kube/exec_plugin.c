@@ -321,7 +321,9 @@ static bool
 run_program(struct exec_plugin *p, struct child_result *r, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf info = BUF_INIT(MAX_INFO);
-	struct call call = { &clock_real, p->cancel, CLOCK_FOREVER, /*arena=*/NULL };
+	struct call call = { .clock = &clock_real,
+		             .cancel = p->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER };
 	const char **env;
 	bool is_ok;
 

@@ -210,7 +210,10 @@ raise_count(struct recorder *r, struct call *call, const struct sighting *s, str
 static bool
 write_once(struct recorder *r, const struct sighting *s, struct error *err)
 {
-	struct call call = { r->clock, r->cancel, CLOCK_FOREVER, &r->arena };
+	struct call call = { .clock = r->clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &r->arena };
 	struct str name = event_name(r, s);
 
 	if (s->count > 1) {

@@ -203,7 +203,10 @@ renew_token(struct service_account *a, const struct call *outer, struct error *e
 {
 	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &arena };
+	struct call call = { .clock = outer->clock,
+		             .cancel = outer->cancel,
+		             .deadline_mono_ns = outer->deadline_mono_ns,
+		             .arena = &arena };
 	int64_t asked_boot_ns = clock_boot(a->clock), life_ns = 0;
 	bool is_ok;
 

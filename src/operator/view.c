@@ -77,7 +77,9 @@ view_new(const struct options *options)
 	struct view *v = xcalloc(1, sizeof(*v));
 
 	v->options = options;
-	v->call = (struct call){ &clock_real, NULL, CLOCK_FOREVER, &v->arena };
+	v->call = (struct call){ .clock = &clock_real,
+		                 .deadline_mono_ns = CLOCK_FOREVER,
+		                 .arena = &v->arena };
 	v->fence = FENCE_CLOSED;
 	v->lease.lease = LEASE_INIT;
 	v->node_kind = node_kind;

@@ -547,7 +547,10 @@ open_authorities(struct access *a, const struct access_config *config, struct er
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	int64_t deadline_ns = clock_deadline(clock_mono(config->clock), START_NS);
-	struct call call = { config->clock, config->cancel, deadline_ns, &arena };
+	struct call call = { .clock = config->clock,
+		             .cancel = config->cancel,
+		             .deadline_mono_ns = deadline_ns,
+		             .arena = &arena };
 	struct authorities_config authorities = {
 		.client = config->authentication,
 		.clock = config->clock,

@@ -344,7 +344,10 @@ static bool
 try_once(struct reviewer *r, const struct question *q, struct review_answer **ret,
          struct error *err)
 {
-	struct call call = { r->config.clock, r->cancel, q->deadline_ns, &r->arena };
+	struct call call = { .clock = r->config.clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = q->deadline_ns,
+		             .arena = &r->arena };
 
 	return q->subject == OF_TOKEN
 	               ? review_token(r->config.tokens, &call, &q->token, ret, err)
@@ -538,7 +541,10 @@ static void
 run_upkeep(struct reviewer *r)
 {
 	int64_t deadline_ns = clock_deadline(clock_mono(r->config.clock), REVIEW_NS);
-	struct call call = { r->config.clock, r->cancel, deadline_ns, &r->arena };
+	struct call call = { .clock = r->config.clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = deadline_ns,
+		             .arena = &r->arena };
 
 	mutex_lock(&r->mu);
 	r->upkeep_ns = CLOCK_FOREVER;

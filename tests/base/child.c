@@ -532,7 +532,7 @@ nothing_of_ours_is_inherited(void **state)
 static void *
 run_many(void *failed)
 {
-	struct call call = { &clock_real, NULL, CLOCK_FOREVER, NULL };
+	struct call call = { .clock = &clock_real, .deadline_mono_ns = CLOCK_FOREVER };
 	const char *argv[] = { "cat", NULL };
 	struct child_spec spec = { .argv = argv, .input = STR("text") };
 

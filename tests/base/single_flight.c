@@ -147,7 +147,7 @@ static void
 a_run_under_way_can_be_waited_for(void **state)
 {
 	struct world *w = *state;
-	struct call call = { &clock_real, NULL, CLOCK_FOREVER, NULL };
+	struct call call = { .clock = &clock_real, .deadline_mono_ns = CLOCK_FOREVER };
 	struct caller first;
 	struct error err;
 

@@ -71,7 +71,9 @@ start(struct caller *a, const char *name, int64_t not_before_ns)
 	if (name)
 		add(a, name);
 	if (!a->call.clock)
-		a->call = (struct call){ rig->clock, rig->cancel, CLOCK_FOREVER, NULL };
+		a->call = (struct call){ .clock = rig->clock,
+			                 .cancel = rig->cancel,
+			                 .deadline_mono_ns = CLOCK_FOREVER };
 	a->call.arena = &a->arena;
 	a->not_before_ns = not_before_ns;
 	thread_start(&a->thread, "asker", run, a);

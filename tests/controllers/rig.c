@@ -130,7 +130,10 @@ rig_new(void)
 		                        .clock = clock,
 		                        .host = "api:6443" };
 	r->cancel = cancel_new();
-	r->call = (struct call){ clock, r->cancel, CLOCK_FOREVER, &r->arena };
+	r->call = (struct call){ .clock = clock,
+		                 .cancel = r->cancel,
+		                 .deadline_mono_ns = CLOCK_FOREVER,
+		                 .arena = &r->arena };
 	r->env = (struct controller_env){
 		.clock = clock,
 		.cancel = r->cancel,

@@ -62,7 +62,9 @@ static void
 only_asks(void **state UNUSED)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { &clock_real, NULL, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = &clock_real,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 
 	http_set_read_only(posts);
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {

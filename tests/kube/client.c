@@ -32,7 +32,9 @@ set_up(void **state)
 	client = (struct kube_client){ .http = fake_http_client(http),
 		                       .clock = &time_now.clock,
 		                       .host = "api:6443" };
-	call = (struct call){ &time_now.clock, /*cancel=*/NULL, CLOCK_FOREVER, &arena };
+	call = (struct call){ .clock = &time_now.clock,
+		              .deadline_mono_ns = CLOCK_FOREVER,
+		              .arena = &arena };
 	return 0;
 }
 

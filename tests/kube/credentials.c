@@ -94,7 +94,8 @@ check_header(const char *expected)
 {
 	CLEANUP(buf_fini) struct buf header = BUF_INIT(KIB(4));
 	struct http_auth *auth = credentials_auth(credentials);
-	struct call call = { fake_clock_clock(time_now), NULL, CLOCK_FOREVER, NULL };
+	struct call call = { .clock = fake_clock_clock(time_now),
+		             .deadline_mono_ns = CLOCK_FOREVER };
 	uint64_t generation = 0;
 	struct error err;
 
@@ -335,7 +336,8 @@ another_configuration_is_another_generation(void **state)
 static void *
 ask_often(void *arg)
 {
-	struct call call = { fake_clock_clock(time_now), NULL, CLOCK_FOREVER, NULL };
+	struct call call = { .clock = fake_clock_clock(time_now),
+		             .deadline_mono_ns = CLOCK_FOREVER };
 	struct http_auth *auth = credentials_auth(credentials);
 	struct buf header;
 	struct error err;

@@ -106,7 +106,7 @@ world_free(struct world *w)
 {
 	CLEANUP(child_result_fini) struct child_result result = CHILD_RESULT_INIT;
 	const char *rm[] = { "rm", "-r", w->folder, NULL };
-	struct call call = { &clock_real, NULL, CLOCK_FOREVER, NULL };
+	struct call call = { .clock = &clock_real, .deadline_mono_ns = CLOCK_FOREVER };
 
 	exec_plugin_free(w->plugin);
 	assert_true(child_run(&call, &(struct child_spec){ .argv = rm }, &result, &w->err));

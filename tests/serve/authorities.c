@@ -34,7 +34,9 @@ set_up(void **state)
 	arena = ARENA_INIT;
 	client = (struct kube_client){ .http = fake_http_client(http),
 		                       .clock = fake_clock_clock(clock_) };
-	call = (struct call){ fake_clock_clock(clock_), NULL, CLOCK_FOREVER, &arena };
+	call = (struct call){ .clock = fake_clock_clock(clock_),
+		              .deadline_mono_ns = CLOCK_FOREVER,
+		              .arena = &arena };
 	config = (struct authorities_config){ .client = &client,
 		                              .clock = fake_clock_clock(clock_),
 		                              .client_ca_file = STR_EMPTY };

@@ -274,7 +274,9 @@ a_token_is_sent_and_its_answer_read(void **state)
 	CLEANUP(secret_fini) struct secret token = SECRET_NONE;
 	struct fake_http *http = fake_http_new();
 	struct kube_client client = { .http = fake_http_client(http), .clock = &clock_real };
-	struct call call = { &clock_real, NULL, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = &clock_real,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	struct error err;
 
 	(void)state;

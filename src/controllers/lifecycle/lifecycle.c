@@ -272,7 +272,10 @@ lifecycle_thread(void *arg)
 {
 	struct lifecycle_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = c->env->clock,
+		             .cancel = c->env->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	enum lifecycle_due due = LIFECYCLE_NONE_DUE;
 	struct error err;
 	int64_t next_ns;

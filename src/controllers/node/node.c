@@ -466,7 +466,10 @@ node_worker(void *arg)
 {
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = c->env->clock,
+		             .cancel = c->env->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	unsigned n_busy = 0;
 	struct error err;
 	struct str name;
@@ -544,7 +547,10 @@ node_refresher(void *arg)
 {
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = c->env->clock,
+		             .cancel = c->env->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	bool ok, is_waiting = false;
 	unsigned n_seen;
 	struct error err;

@@ -399,7 +399,10 @@ route_thread(void *arg)
 {
 	struct route_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = c->env->clock,
+		             .cancel = c->env->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	struct error err;
 
 	cancel_hook(c->env->cancel, route_wake_thread, c);

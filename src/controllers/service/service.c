@@ -456,7 +456,10 @@ service_worker(void *arg)
 {
 	struct service_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { c->env->clock, c->env->cancel, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = c->env->clock,
+		             .cancel = c->env->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	unsigned n_busy = 0;
 	struct error err;
 	struct str key;

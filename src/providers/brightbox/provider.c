@@ -56,7 +56,9 @@ static bool
 bb_log_in(struct brightbox *bb, const struct cloud_host *host, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { host->clock, NULL, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = host->clock,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	struct str account;
 
 	if (bb->config.has_user && !bb_token_fetch(bb->token, &call, err))

@@ -302,7 +302,10 @@ bb_token_renew(struct bb_token *t, const struct call *outer, struct secret *refr
                struct bb_grant *ret, struct error *err)
 {
 	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
-	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &arena };
+	struct call call = { .clock = outer->clock,
+		             .cancel = outer->cancel,
+		             .deadline_mono_ns = outer->deadline_mono_ns,
+		             .arena = &arena };
 
 	if (bb_token_request(t, &call, refresh, ret, err))
 		return true;

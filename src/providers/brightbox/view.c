@@ -40,7 +40,10 @@ bb_view_read(struct bb_client *client, const struct call *outer, struct bb_view 
              struct error *err)
 {
 	CLEANUP(bb_view_unrefp) struct bb_view *view = xcalloc(1, sizeof(*view));
-	struct call call = { outer->clock, outer->cancel, outer->deadline_mono_ns, &view->arena };
+	struct call call = { .clock = outer->clock,
+		             .cancel = outer->cancel,
+		             .deadline_mono_ns = outer->deadline_mono_ns,
+		             .arena = &view->arena };
 
 	ref_init(&view->refs);
 	view->started_boot_ns = clock_boot(outer->clock);

@@ -291,7 +291,10 @@ static void
 build(struct world *w)
 {
 	struct rig *r = w->rig;
-	struct call call = { r->clock, r->cancel, CLOCK_FOREVER, &w->arena };
+	struct call call = { .clock = r->clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &w->arena };
 
 	w->is_crashing = false;
 	r->env.nodes = store_new(&r->node_kind.kind, r->clock);

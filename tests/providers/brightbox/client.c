@@ -504,7 +504,9 @@ setup_online(void **state)
 	o->fake.host.clock = &clock_real;
 	login_secret_set(&o->config.client, STR("cli aaaaa"));
 	login_secret_set(&o->config.client_secret, STR("s:+%"));
-	o->call = (struct call){ &clock_real, NULL, CLOCK_FOREVER, &o->arena };
+	o->call = (struct call){ .clock = &clock_real,
+		                 .deadline_mono_ns = CLOCK_FOREVER,
+		                 .arena = &o->arena };
 	o->api = (struct api){ .accepted = 1, .asked = BUF_INIT(KIB(16)) };
 	mutex_init(&o->api.mu);
 	*state = o;

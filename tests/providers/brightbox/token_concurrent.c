@@ -96,7 +96,9 @@ static void *
 authorize(void *arg)
 {
 	struct caller *c = arg;
-	struct call call = { fake_clock_clock(c->w->clock), c->cancel, c->deadline_ns, NULL };
+	struct call call = { .clock = fake_clock_clock(c->w->clock),
+		             .cancel = c->cancel,
+		             .deadline_mono_ns = c->deadline_ns };
 	struct http_auth *auth = bb_token_auth(c->w->token);
 	struct buf header = BUF_FIXED(c->header);
 	uint64_t generation;

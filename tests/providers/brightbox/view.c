@@ -98,7 +98,9 @@ static struct bb_view *
 get_since(struct world *w, uint64_t first)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { fake_clock_clock(w->clock), NULL, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = fake_clock_clock(w->clock),
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 	struct bb_view *view = NULL;
 	struct error err;
 
@@ -203,7 +205,9 @@ each_list_is_needed(void **state)
 	http_hold_release(&w->hold, ALL);
 	for (size_t i = 0; i < LISTS; i++) {
 		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-		struct call call = { fake_clock_clock(w->clock), NULL, CLOCK_FOREVER, &arena };
+		struct call call = { .clock = fake_clock_clock(w->clock),
+			             .deadline_mono_ns = CLOCK_FOREVER,
+			             .arena = &arena };
 		struct bb_view *view = NULL;
 		struct error err;
 
@@ -236,8 +240,10 @@ caller_run(void *arg)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(bb_view_unrefp) struct bb_view *view = NULL;
 	struct caller *c = arg;
-	struct call call = { fake_clock_clock(c->w->clock), c->cancel,
-		             c->deadline_ns ? c->deadline_ns : CLOCK_FOREVER, &arena };
+	struct call call = { .clock = fake_clock_clock(c->w->clock),
+		             .cancel = c->cancel,
+		             .deadline_mono_ns = c->deadline_ns ? c->deadline_ns : CLOCK_FOREVER,
+		             .arena = &arena };
 
 	c->is_good = bb_views_get(c->w->views, &call, c->is_fresh ? bb_views_next(c->w->views) : 0,
 	                          &view, &c->err);

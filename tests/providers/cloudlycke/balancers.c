@@ -102,8 +102,9 @@ spec_of(struct world *w, const char *name, const char *status)
 static struct call
 call_of(struct world *w)
 {
-	return (struct call){ &clock_real, NULL, clock_mono(&clock_real) + 60 * NS_PER_SEC,
-		              &w->arena };
+	return (struct call){ .clock = &clock_real,
+		              .deadline_mono_ns = clock_mono(&clock_real) + 60 * NS_PER_SEC,
+		              .arena = &w->arena };
 }
 
 static const char *

@@ -129,7 +129,10 @@ ask(void *arg)
 	struct caller *one = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(hz_found_fini) struct hz_found found = HZ_FOUND_INIT;
-	struct call call = { one->clock, one->cancel, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = one->clock,
+		             .cancel = one->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
 
 	if (hz_lb_cache_find(one->cache, &call, str_c(one->uid), HZ_FRESH, &found, &one->err) &&
 	    found.n == 1)
