@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/dry_run.h"
 
 struct call {
 	struct clock *clock;
@@ -20,6 +21,8 @@ struct call {
 	/* CLOCK_FOREVER: only the timeouts of the single operations apply */
 	int64_t deadline_mono_ns;
 	struct arena *arena;
+	/* NULL: changes are made. Else they are only noted, as changes for this object. */
+	const struct dry_item *dry;
 };
 
 /** Returns the earlier of the call's deadline and the end of timeout_ns from now, on clock_real:

@@ -1,0 +1,64 @@
+/* base/dry_run.h: what would be changed, noted instead of done.
+ *
+ * With --dry-run, and in `ccmd plan`, the controllers run as always, with the same decisions from
+ * the same state. Only the last step differs: code that is about to send a write to the API server
+ * or to a cloud, and finds call->dry set, notes the change here and continues as if the write had
+ * succeeded. If it needs the answer (the ID of something new), it makes one up from the request.
+ *
+ * This is not what prevents writes: http/read_only.h refuses them in the HTTP client, and a closed
+ * fence (base/fence.h) stops hooks and file writes. Code that forgets to ask call->dry fails there.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_BASE_DRY_RUN_H
+#define CCMD_BASE_DRY_RUN_H
+
+#include "base/str.h"
+
+enum dry_verb {
+	DRY_CREATE,
+	DRY_CHANGE,
+	DRY_DELETE,
+};
+
+/** A member that differs. */
+struct dry_field {
+	struct str name;     /* "taint node.kubernetes.io/x", "algorithm" */
+	struct str old, new; /* empty: it is not there before, or not there afterwards */
+};
+
+/** One write. All views are borrowed for the length of dry_note(). */
+struct dry_change {
+	enum dry_verb verb;
+	const char *what;   /* "node", "load balancer", "route"; a constant */
+	struct str name;    /* the name or ID of that thing; empty: the cluster object's own */
+	struct str request; /* "PATCH /api/v1/nodes/n1": method and path */
+	/* the request goes to the cloud, not to the API server */
+	bool is_cloud;
+	const struct dry_field *fields;
+	size_t n_fields;
+};
+
+struct dry_item;
+
+/** Who is told of the changes. Embedded in the receiver's own struct (CONTAINER_OF). */
+struct dry_run {
+	void (*note)(struct dry_run *, const struct dry_item *, const struct dry_change *);
+};
+
+/** The cluster object that a work item is about. The worker that makes the struct call sets it. */
+struct dry_item {
+	struct dry_run *run;
+	const char *kind;   /* "node", "service", "route"; a constant */
+	struct str name;    /* "n1", "namespace/name", a route's destination */
+	struct str version; /* its resource version; empty: it has none */
+};
+
+/** Notes a change. item: call->dry, not NULL. */
+static inline void
+dry_note(const struct dry_item *item, const struct dry_change *change)
+{
+	item->run->note(item->run, item, change);
+}
+
+#endif
