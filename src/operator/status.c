@@ -1,16 +1,11 @@
 /* operator/status.c: see status.h. */
 #include "operator/status.h"
 
-#include <string.h>
-
-#include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "http/url.h"
-#include "kube/credentials.h"
+#include "operator/local.h"
 #include "operator/samples.h"
 
-#define REQUEST_MS 5000
 #define WHOLE_MAX 1e15 /* less than 2^53, so it is exact as a double */
 
 enum {
@@ -34,183 +29,37 @@ read_leader(struct view *v, struct status *s)
 
 /* ---- reading: the process ---- */
 
-/* Where a listener of this machine is reached. */
-static struct str
-url_of(struct view *v, const char *scheme, struct str address, int port)
-{
-	struct ip ip;
-	bool is_any = address.len == 0 || (ip_parse(address, &ip) && ip_is_unspecified(&ip));
-	struct str host = is_any ? STR("127.0.0.1") : address;
-
-	return arena_printf(view_call(v)->arena, "%s://" URL_HOST_FMT ":%d", scheme,
-	                    URL_HOST_ARG(host), port);
-}
-
-/* Sends one request on a new connection. The text is copied into the arena of the view. */
-static bool
-fetch(struct view *v, const struct http_config *config, const char *target, int *ret_status,
-      struct str *ret, struct error *err)
-{
-	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
-	CLEANUP(http_client_freep) struct http_client *http = NULL;
-	struct http_request request = {
-		.method = HTTP_GET,
-		.target = str_c(target),
-		.accept = "text/plain",
-		.timeout_ms = REQUEST_MS,
-		.max_body = LIMIT_METRICS_TEXT,
-	};
-
-	if (!http_client_new(config, &http, err) ||
-	    !http_do(http, view_call(v), &request, &response, err))
-		return false;
-	*ret_status = response.status;
-	*ret = arena_str(view_call(v)->arena, buf_str(&response.body));
-	return true;
-}
-
-static struct http_config
-local_config(struct str url)
-{
-	return (struct http_config){
-		.name = "status",
-		.base_url = url,
-		.user_agent = STR("ccmd/status"),
-		.proxy_url = STR("-"),
-		.clock = &clock_real,
-	};
-}
-
-/* Sends no credential, so the certificate need not be verified. */
 static void
 read_health(struct view *v, struct status *s)
 {
-	const struct server_config *server = &view_options(v)->serving.secure;
-	struct http_config config = local_config(url_of(v, "https", server->address, server->port));
 	struct str ignored;
 	int status;
 
-	s->has_server = server->port != 0;
+	s->has_server = view_options(v)->serving.secure.port != 0;
 	if (!s->has_server)
 		return;
-	config.tls.is_insecure = true;
-	s->is_reached = fetch(v, &config, "/healthz?verbose", &status, &s->checks, &s->server_err);
+	s->is_reached = local_get_open(v, "/healthz?verbose", &status, &s->checks, &s->server_err);
 	if (!s->is_reached)
 		return;
 	s->is_healthy = status == 200;
-	s->is_ready = fetch(v, &config, "/readyz", &status, &ignored, &s->server_err) &&
+	s->is_ready = local_get_open(v, "/readyz", &status, &ignored, &s->server_err) &&
 	              status == 200;
-}
-
-/* ---- reading: metrics ---- */
-
-static bool
-read_metrics_at(struct view *v, struct status *s, const struct http_config *config,
-                struct error *err)
-{
-	int status;
-
-	if (!fetch(v, config, "/metrics", &status, &s->metrics, err))
-		return false;
-	if (status != 200)
-		return http_status_error(err, &(struct http_request){ .target = STR("/metrics") },
-		                         status, 0, STR_EMPTY);
-	s->has_metrics = true;
-	return true;
-}
-
-/* The listener without TLS; false if there is none. */
-static bool
-find_plain_listener(struct view *v, struct str *ret_url)
-{
-	const struct server_config *own = &view_options(v)->serving.metrics;
-	const struct cloud_listener *of_cloud;
-	struct error ignored;
-
-	if (own->port != 0) {
-		*ret_url = url_of(v, "http", own->address, own->port);
-		return true;
-	}
-	if (!view_cloud_listener(v, &of_cloud, &ignored) || !of_cloud->is_wanted)
-		return false;
-	*ret_url = url_of(v, "http", of_cloud->host, of_cloud->port);
-	return true;
-}
-
-/* The certificate that the server must present. */
-static bool
-read_certificate(struct view *v, struct buf *ret, struct error *err)
-{
-	const struct server_tls *tls = &view_options(v)->serving.secure.tls;
-	struct arena *arena = view_call(v)->arena;
-	static const char end[] = "-----END CERTIFICATE-----";
-	const char *path, *last;
-
-	if (tls->main.cert_file.len > 0)
-		path = arena_strz(arena, tls->main.cert_file);
-	else if (tls->cert_folder.len > 0)
-		path = arena_printf(arena, "%" STR_FMT "/cloud-controller-manager.crt",
-		                    STR_ARG(tls->cert_folder))
-		               .ptr;
-	else
-		return err_set(
-			err, ERR_UNSUPPORTED,
-			"the certificate of the server is only in its memory, so it gets no credential; start ccmd with --metrics-bind-address=127.0.0.1:PORT or --cert-dir=FOLDER, and give the same flag here");
-	if (!file_read(path, ret, err))
-		return false;
-	/* Without the authorities that may follow, only this certificate is accepted. */
-	last = strstr(ret->ptr, end);
-	buf_truncate(ret, last ? (size_t)(last - ret->ptr) + strlen(end) : 0);
-	buf_add_char(ret, '\n');
-	return true;
-}
-
-static bool
-read_secure_metrics(struct view *v, struct status *s, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf cert = BUF_INIT(LIMIT_CREDENTIAL);
-	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_NAME);
-	CLEANUP(credentials_freep) struct credentials *credentials = NULL;
-	CLEANUP(kube_config_freep) struct kube_config *kube = NULL;
-	const struct options *o = view_options(v);
-	struct kube_config_source source = { .kubeconfig = o->kubeconfig, .master = o->master };
-	struct http_config config = local_config(url_of(v, "https", o->serving.secure.address,
-	                                                o->serving.secure.port));
-
-	if (!read_certificate(v, &cert, err))
-		return false;
-	if (!http_certificate_name(buf_str(&cert), &name))
-		return err_set(err, ERR_INVALID, "the certificate of the server has no name");
-	if (!kube_config_load(&source, &kube, /*problems=*/NULL, err) ||
-	    !credentials_new(kube, &clock_real, &credentials, err))
-		return false;
-	config.auth = credentials_auth(credentials);
-	config.tls = (struct tls_config){
-		.ca_pem = buf_str(&cert),
-		.cert_pem = kube->cert_pem,
-		.key_pem = &kube->key_pem,
-		.server_name = buf_str(&name),
-	};
-	return read_metrics_at(v, s, &config, err);
 }
 
 static void
 read_metrics(struct view *v, struct status *s)
 {
-	struct http_config config;
 	struct str url;
 
-	if (find_plain_listener(v, &url)) {
-		config = local_config(url);
-		(void)!read_metrics_at(v, s, &config, &s->metrics_err);
-	} else if (!s->has_server) {
+	if (local_find_plain_listener(v, &url))
+		s->has_metrics = local_get_plain(v, url, "/metrics", &s->metrics, &s->metrics_err);
+	else if (!s->has_server)
 		err_set(&s->metrics_err, ERR_UNSUPPORTED,
 		        "--secure-port=0, and there is no --metrics-bind-address");
-	} else if (s->is_reached) {
-		(void)!read_secure_metrics(v, s, &s->metrics_err);
-	} else {
+	else if (s->is_reached)
+		s->has_metrics = local_get(v, "/metrics", &s->metrics, &s->metrics_err);
+	else
 		s->metrics_err = s->server_err;
-	}
 }
 
 void

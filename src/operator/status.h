@@ -1,15 +1,8 @@
 /* operator/status.h: `ccmd status`: how the running controller is doing.
  *
  * It reads the Lease from the API server, and from the running process on this machine its health
- * and its metrics. Health is open to everyone, so it is asked for without a credential, and the
- * server's certificate, which is often self-signed, need not be verified. Metrics are read from the
- * first of these listeners that is configured:
- *
- * 	1. the one without TLS (--metrics-bind-address, or that of the cloud), without a
- * 	   credential;
- * 	2. --secure-port, with the credentials of the kubeconfig, if the certificate that the
- * 	   server must present is known: --tls-cert-file or --cert-dir. A token is never sent to a
- * 	   server that cannot show this certificate.
+ * and its metrics (operator/local.h). Metrics are read from the first of these listeners that is
+ * configured: the one without TLS, then --secure-port, with the credentials of the kubeconfig.
  *
  * status_read() reads; the others are pure.
  *

@@ -1,0 +1,32 @@
+/* operator/local.h: requests to the ccmd process that runs on this machine.
+ *
+ * What is open to everyone is requested without a credential, so the server's certificate, which is
+ * often self-signed, need not be verified. All else is requested at --secure-port with the
+ * credentials of the kubeconfig, if the certificate that the server must present is known:
+ * --tls-cert-file or --cert-dir. A token is never sent to a server that cannot show this
+ * certificate.
+ *
+ * Each request has a connection of its own. Texts are copied into the arena of the view.
+ *
+ * Threads: one.
+ */
+#ifndef CCMD_OPERATOR_LOCAL_H
+#define CCMD_OPERATOR_LOCAL_H
+
+#include "operator/view.h"
+
+/** A path of --secure-port that is open to everyone. Any status is an answer. */
+NODISCARD bool local_get_open(struct view *, const char *target, int *ret_status, struct str *ret,
+                              struct error *err);
+/** A path of --secure-port that needs a right. Fails with the error of the status unless that is
+ * 200. */
+NODISCARD bool local_get(struct view *, const char *target, struct str *ret, struct error *err);
+
+/** The URL of the listener without TLS, which has only /metrics: --metrics-bind-address, or that of
+ * the cloud. False: there is none. */
+NODISCARD bool local_find_plain_listener(struct view *, struct str *ret_url);
+/** Fails as local_get() does. */
+NODISCARD bool local_get_plain(struct view *, struct str url, const char *target, struct str *ret,
+                               struct error *err);
+
+#endif
