@@ -323,6 +323,10 @@ lifecycle_decide(struct round *r, const struct check *check)
 	check->candidate->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
 	                                               look_pause_ns(r, check, &facts, outcome));
 	check->candidate->is_unfinished = false;
+	check->candidate->outcome = outcome;
+	check->candidate->held_because = because;
+	check->candidate->deletable_boot_ns = guard_not_before_ns(&c->config.guard, &facts,
+	                                                          clock_boot(c->env->clock));
 	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
 	if (because)
 		report_held(r, check, outcome, because);

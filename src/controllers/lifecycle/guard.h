@@ -97,6 +97,12 @@ enum guard_outcome guard_prove(const struct guard_config *config, const struct g
 /** The decision: guard_prove(), then the breaker. */
 enum guard_outcome guard_decide(const struct guard_config *config, const struct guard_facts *facts);
 
+/** Returns the earliest time at which the node is deleted if from now on every look finds a witness
+ * and not the machine, and the kubelet is silent. CLOCK_FOREVER: looks like the last one never lead
+ * to a deletion. */
+int64_t guard_not_before_ns(const struct guard_config *config, const struct guard_facts *facts,
+                            int64_t now_boot_ns);
+
 /** A label value for metrics: "delete", "no_witness", … */
 const char *guard_outcome_name(enum guard_outcome);
 

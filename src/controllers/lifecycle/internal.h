@@ -33,20 +33,39 @@ struct asked_witnesses {
 	unsigned n_absent; /* of n_asked; whether the others exist is unknown */
 };
 
+/* What other threads see of a candidate. */
+struct shown_candidate {
+	enum presence presence;
+	enum guard_outcome outcome;
+	const char *held_because;
+	unsigned n_looks, n_failures, n_absent;
+	bool is_deleted;
+	int64_t looked_boot_ns;
+	int64_t absent_boot_ns; /* when the first look of n_absent began */
+	int64_t due_mono_ns;
+	int64_t deletable_boot_ns;
+};
+
 struct candidate {
 	char *uid;           /* owned: the map's key */
 	uint64_t round;      /* the last round in which the node existed and was not Ready */
 	int64_t due_mono_ns; /* when the next look is due */
 	unsigned n_looks;
-	unsigned n_failures;       /* looks that failed, in a row */
-	unsigned n_deletes;        /* DELETE requests since the proof was complete */
-	unsigned n_conflicts;      /* of these requests, in a row: the node had changed */
-	enum presence presence;    /* as the last look found it */
+	unsigned n_failures;    /* looks that failed, in a row */
+	unsigned n_deletes;     /* DELETE requests since the proof was complete */
+	unsigned n_conflicts;   /* of these requests, in a row: the node had changed */
+	enum presence presence; /* as the last look found it */
+	int64_t looked_boot_ns; /* when that look began */
+	/* the decision after it */
+	enum guard_outcome outcome;
+	const char *held_because;
+	int64_t deletable_boot_ns;
 	bool is_deletion_reported; /* by an event */
 	bool is_deleted;    /* the API server accepted a DELETE; the watch has not shown it yet */
 	bool is_unfinished; /* a write after the last look failed, so the next look comes soon */
 	struct guard_track track;
-	struct asked_witnesses asked; /* by the last look; for track.lacks_witness */
+	struct asked_witnesses asked;  /* by the last look; for track.lacks_witness */
+	struct shown_candidate *shown; /* mu; as of the last round; NULL: not looked at yet */
 };
 
 /* A node that is not Ready, in this round. */
@@ -71,7 +90,9 @@ struct lifecycle_controller {
 	_Atomic bool is_working; /* a round is running; for other threads */
 	bool is_dirty;           /* mu; a round is wanted now */
 	enum lifecycle_due due;  /* mu; for the next round */
-	struct map candidates;   /* by UID; this and all below belong to the thread */
+	/* By UID. Only the thread changes it, with mu held. All below belongs to the thread, as do
+	 * the candidates except what they show. */
+	struct map candidates;
 	uint64_t n_rounds;
 	/* when unannounced nodes were deleted, within the breaker's window */
 	int64_t *deletions_boot_ns;

@@ -57,6 +57,14 @@ first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 	return due_ns > first_ns ? due_ns : first_ns;
 }
 
+static void
+candidate_free(struct candidate *candidate)
+{
+	free(candidate->shown);
+	free(candidate->uid);
+	free(candidate);
+}
+
 static struct candidate *
 lifecycle_track(struct lifecycle_controller *c, const struct node *node)
 {
@@ -66,7 +74,10 @@ lifecycle_track(struct lifecycle_controller *c, const struct node *node)
 		candidate = xcalloc(1, sizeof(*candidate));
 		candidate->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
 		candidate->due_mono_ns = first_due_ns(c, node);
+		candidate->deletable_boot_ns = CLOCK_FOREVER;
+		mutex_lock(&c->mu);
 		map_put(&c->candidates, str_c(candidate->uid), candidate);
+		mutex_unlock(&c->mu);
 	}
 	candidate->round = c->n_rounds;
 	return candidate;
@@ -82,6 +93,7 @@ lifecycle_untrack_absent(struct lifecycle_controller *c, struct arena *arena)
 	struct str uid;
 	void *value;
 	size_t n = 0;
+	WITH_LOCK(&c->mu);
 
 	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
 		struct candidate *candidate = value;
@@ -91,8 +103,37 @@ lifecycle_untrack_absent(struct lifecycle_controller *c, struct arena *arena)
 	}
 	for (size_t i = 0; i < n; i++) {
 		map_remove(&c->candidates, str_c(gone[i]->uid));
-		free(gone[i]->uid);
-		free(gone[i]);
+		candidate_free(gone[i]);
+	}
+}
+
+/* Shows what a round has found to other threads, which therefore never wait for a round: it takes
+ * as long as the cloud needs. */
+static void
+lifecycle_show(struct round *r)
+{
+	WITH_LOCK(&r->c->mu);
+
+	for (size_t i = 0; i < r->n_checks; i++) {
+		struct candidate *candidate = r->checks[i].candidate;
+
+		if (candidate->n_looks + candidate->n_failures == 0)
+			continue;
+		if (!candidate->shown)
+			candidate->shown = xmalloc(sizeof(*candidate->shown));
+		*candidate->shown = (struct shown_candidate){
+			.presence = candidate->presence,
+			.outcome = candidate->outcome,
+			.held_because = candidate->held_because,
+			.n_looks = candidate->n_looks,
+			.n_failures = candidate->n_failures,
+			.n_absent = candidate->track.n_absent,
+			.is_deleted = candidate->is_deleted,
+			.looked_boot_ns = candidate->looked_boot_ns,
+			.absent_boot_ns = candidate->track.first_boot_ns,
+			.due_mono_ns = candidate->due_mono_ns,
+			.deletable_boot_ns = candidate->deletable_boot_ns,
+		};
 	}
 }
 
@@ -180,6 +221,7 @@ lifecycle_check_due(struct round *r)
 		if (is_due(r, &due[i])) /* not postponed */
 			lifecycle_decide(r, &due[i]);
 	}
+	lifecycle_show(r);
 }
 
 /* Returns when the next candidate is due (mono). */
@@ -334,6 +376,69 @@ lifecycle_controller_release(struct lifecycle_controller *c)
 	lifecycle_wake(c, LIFECYCLE_FAILED_DUE);
 }
 
+/* ---- what other threads see ---- */
+
+static int64_t
+left_ns(int64_t now_ns, int64_t at_ns)
+{
+	if (at_ns == CLOCK_FOREVER)
+		return CLOCK_FOREVER;
+	return at_ns > now_ns ? at_ns - now_ns : 0;
+}
+
+/* With mu held. False: the node has not been looked at. */
+static bool
+describe_candidate(struct lifecycle_controller *c, struct arena *arena, const struct object *node,
+                   struct lifecycle_candidate *ret)
+{
+	const struct candidate *candidate = map_get(&c->candidates, node->uid);
+	const struct shown_candidate *shown = candidate ? candidate->shown : NULL;
+	int64_t now_ns = clock_boot(c->env->clock);
+
+	if (!shown)
+		return false;
+	*ret = (struct lifecycle_candidate){
+		.name = arena_str(arena, node->key),
+		.uid = arena_str(arena, node->uid),
+		.presence = shown->presence,
+		.outcome = shown->outcome,
+		.held_because = shown->held_because,
+		.n_looks = shown->n_looks,
+		.n_failures = shown->n_failures,
+		.n_absent = shown->n_absent,
+		.is_deleted = shown->is_deleted,
+		.looked_ago_ns = shown->n_looks > 0 ? now_ns - shown->looked_boot_ns : 0,
+		.absent_for_ns = shown->n_absent > 0 ? now_ns - shown->absent_boot_ns : 0,
+		.next_look_in_ns = left_ns(clock_mono(c->env->clock), shown->due_mono_ns),
+		.deletable_in_ns = left_ns(now_ns, shown->deletable_boot_ns),
+	};
+	return true;
+}
+
+size_t
+lifecycle_controller_candidates(struct lifecycle_controller *c, struct arena *arena,
+                                struct lifecycle_candidate **ret)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
+	size_t n = 0;
+	WITH_LOCK(&c->mu);
+
+	*ret = arena_calloc(arena, c->candidates.count + 1, sizeof(**ret));
+	for (size_t i = 0; i < all.n && n < c->candidates.count; i++)
+		n += describe_candidate(c, arena, all.objects[i], &(*ret)[n]);
+	return n;
+}
+
+bool
+lifecycle_controller_candidate(struct lifecycle_controller *c, struct arena *arena, struct str name,
+                               struct lifecycle_candidate *ret)
+{
+	CLEANUP(object_unrefp) struct object *node = store_get(c->env->nodes, name);
+	WITH_LOCK(&c->mu);
+
+	return node && describe_candidate(c, arena, node, ret);
+}
+
 bool
 lifecycle_controller_is_working(const struct lifecycle_controller *c)
 {
@@ -350,12 +455,8 @@ lifecycle_controller_free(struct lifecycle_controller *c)
 		return;
 	thread_join(c->thread);
 	cancel_unhook(c->env->cancel, lifecycle_on_cancel, c);
-	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
-		struct candidate *candidate = value;
-
-		free(candidate->uid);
-		free(candidate);
-	}
+	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);)
+		candidate_free(value);
 	map_fini(&c->candidates);
 	free(c->deletions_boot_ns);
 	cond_destroy(&c->changed);

@@ -35,6 +35,31 @@ struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env
 void lifecycle_controller_wake(struct lifecycle_controller *);
 /** An API of the cloud is available again: nodes that wait for the end of an outage are due. */
 void lifecycle_controller_release(struct lifecycle_controller *);
+
+/** A node that is not Ready, as the last look at it left it. The times are relative to the call. */
+struct lifecycle_candidate {
+	struct str name, uid;
+	enum presence presence; /* of its machine */
+	enum guard_outcome outcome;
+	const char *held_because; /* completes "its machine is gone, but"; NULL: it is not held */
+	unsigned n_looks;
+	unsigned n_failures;     /* looks in a row that failed since */
+	unsigned n_absent;       /* looks in a row that count for the deletion */
+	bool is_deleted;         /* the API server has accepted the deletion */
+	int64_t looked_ago_ns;   /* since the start of the last look that did not fail */
+	int64_t absent_for_ns;   /* since the first of n_absent looks; 0 if there is none */
+	int64_t next_look_in_ns; /* 0: it is due */
+	int64_t deletable_in_ns; /* guard_not_before_ns(); CLOCK_FOREVER: as there */
+};
+
+/** The nodes that were looked at since they are not Ready, in no particular order. All is allocated
+ * in the arena. */
+size_t lifecycle_controller_candidates(struct lifecycle_controller *, struct arena *,
+                                       struct lifecycle_candidate **ret);
+/** The one with that name; false: no such node was looked at. */
+bool lifecycle_controller_candidate(struct lifecycle_controller *, struct arena *, struct str name,
+                                    struct lifecycle_candidate *ret);
+
 /** For use after the cancel token has fired: is a round running, so that the API server or the
  * cloud may still execute a request of it? */
 bool lifecycle_controller_is_working(const struct lifecycle_controller *);

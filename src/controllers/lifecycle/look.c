@@ -314,6 +314,7 @@ lifecycle_take_answer(struct round *r, const struct question *q, const struct lo
 	const struct check *check = &q->checks[i];
 
 	check->candidate->n_looks++;
+	check->candidate->looked_boot_ns = answer->look->started_boot_ns;
 	check->candidate->n_failures = 0;
 	lifecycle_observe(r, check, found, is_witnessed, answer->look->started_boot_ns);
 	lifecycle_sync_shutdown_taint(r, check, found);

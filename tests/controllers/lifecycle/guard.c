@@ -148,6 +148,48 @@ the_breaker_waits_for_five_minutes_of_agreement(void **state)
 	assert_int_equal(guard_decide(defaults, &f), GUARD_BREAKER);
 }
 
+/* Seconds; -1: never. */
+static int64_t
+not_before(const struct guard_facts *f, int64_t now_s)
+{
+	int64_t at_ns = guard_not_before_ns(defaults, f, now_s * S);
+
+	return at_ns == CLOCK_FOREVER ? -1 : at_ns / S;
+}
+
+static void
+the_time_of_a_deletion_is_known_in_advance(void **state)
+{
+	struct guard_track t = { 0 };
+	struct guard_facts f = old_node(&t);
+
+	(void)state;
+	assert_int_equal(not_before(&f, 100), -1); /* not absent */
+	see(&t, PRESENCE_ABSENT, 100, 7);
+	f = old_node(&t);
+	assert_int_equal(not_before(&f, 101), 112);
+	assert_int_equal(not_before(&f, 130), 130); /* the second look is late */
+	f.age_ns = 20 * S;
+	assert_int_equal(not_before(&f, 101), 141);
+	f = old_node(&t);
+	f.has_provider_id = false;
+	assert_int_equal(not_before(&f, 101), 1000);
+	f = old_node(&t);
+	f.has_new_heartbeat = true;
+	assert_int_equal(not_before(&f, 105), 117);
+	see(&t, PRESENCE_ABSENT, 112, 7);
+	f = old_node(&t);
+	assert_int_equal(not_before(&f, 113), 113); /* now */
+	f.n_going = 4;
+	f.group_first_boot_ns = 110 * S;
+	assert_int_equal(not_before(&f, 113), 410);
+	f.is_foreign = true;
+	assert_int_equal(not_before(&f, 113), -1);
+	f.is_foreign = false;
+	f.track.lacks_witness = true;
+	assert_int_equal(not_before(&f, 113), -1);
+}
+
 static void
 without_the_guard_one_absence_is_enough(void **state)
 {
@@ -264,6 +306,7 @@ main(void)
 		cmocka_unit_test(a_heartbeat_in_between_starts_the_count_again),
 		cmocka_unit_test(a_look_without_a_witness_does_not_count),
 		cmocka_unit_test(the_breaker_waits_for_five_minutes_of_agreement),
+		cmocka_unit_test(the_time_of_a_deletion_is_known_in_advance),
 		cmocka_unit_test(without_the_guard_one_absence_is_enough),
 		cmocka_unit_test(every_combination_is_as_designed),
 		cmocka_unit_test(looks_come_at_0_12_30_60_and_every_65_s),

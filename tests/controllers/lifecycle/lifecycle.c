@@ -1380,6 +1380,103 @@ it_ends_in_the_middle_of_a_look(void **state)
 	assert_int_equal(looks(), 1);
 }
 
+/* ---- what other threads see ---- */
+
+static struct lifecycle_candidate
+candidate(const char *name)
+{
+	struct lifecycle_candidate found;
+
+	if (!lifecycle_controller_candidate(rig->lifecycle, &rig->arena, str_c(name), &found))
+		fail_msg("%s is no candidate", name);
+	return found;
+}
+
+static void
+candidates_show_what_the_guard_waits_for(void **state)
+{
+	struct lifecycle_candidate a, *all;
+
+	(void)state;
+	begin_with_a_gone();
+	rig_advance_ms(rig, 3000);
+	a = candidate("a");
+	assert_true(str_eq_c(a.name, "a") && str_eq_c(a.uid, "u-a"));
+	assert_int_equal(a.outcome, GUARD_UNCONFIRMED);
+	assert_int_equal(a.presence, PRESENCE_ABSENT);
+	assert_int_equal(a.n_looks, 1);
+	assert_int_equal(a.n_absent, 1);
+	assert_int_equal(a.absent_for_ns, 3 * NS_PER_SEC);
+	assert_int_equal(a.looked_ago_ns, 3 * NS_PER_SEC);
+	assert_int_equal(a.next_look_in_ns, 9 * NS_PER_SEC);
+	assert_int_equal(a.deletable_in_ns, 9 * NS_PER_SEC);
+	assert_null(a.held_because);
+	assert_int_equal(lifecycle_controller_candidates(rig->lifecycle, &rig->arena, &all), 1);
+	assert_true(str_eq_c(all[0].name, "a"));
+	rig_run(rig, 10);
+	a = candidate("a");
+	assert_int_equal(deletions(), 1);
+	assert_int_equal(a.outcome, GUARD_DELETE);
+	assert_true(a.is_deleted);
+	rig_remove(rig, "a");
+	rig_run(rig, 1);
+	assert_int_equal(lifecycle_controller_candidates(rig->lifecycle, &rig->arena, &all), 0);
+	assert_false(lifecycle_controller_candidate(rig->lifecycle, &rig->arena, STR("a"), &a));
+}
+
+static void
+candidates_show_why_a_deletion_is_held(void **state)
+{
+	struct lifecycle_candidate a;
+
+	(void)state;
+	put("a", "Unknown");
+	rig_sync(rig);
+	rig_run(rig, 1);
+	a = candidate("a");
+	assert_int_equal(a.outcome, GUARD_NO_WITNESS);
+	assert_non_null(strstr(a.held_because, "no other node has a provider ID"));
+	assert_int_equal(a.deletable_in_ns, CLOCK_FOREVER);
+	assert_int_equal(a.n_absent, 0);
+}
+
+static void
+nodes_that_are_ready_or_were_not_looked_at_are_no_candidates(void **state)
+{
+	struct rig_node young = node_of_name("young", "False");
+	struct lifecycle_candidate found, *all;
+
+	(void)state;
+	put_witness("w");
+	young.taints = RIG_UNINITIALIZED;
+	young.age_s = 1;
+	rig_put(rig, &young);
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	put("a", "Unknown");
+	rig_sync(rig);
+	assert_int_equal(lifecycle_controller_candidates(rig->lifecycle, &rig->arena, &all), 1);
+	assert_true(str_eq_c(all[0].name, "a"));
+	assert_int_equal(all[0].outcome, GUARD_KEEP);
+	assert_false(lifecycle_controller_candidate(rig->lifecycle, &rig->arena, STR("w"), &found));
+	assert_false(lifecycle_controller_candidate(rig->lifecycle, &rig->arena, STR("young"),
+	                                            &found));
+}
+
+static void
+candidates_show_looks_that_failed(void **state)
+{
+	struct lifecycle_candidate a;
+
+	(void)state;
+	begin_with_a_gone();
+	fake_cloud_fail(rig->cloud, ERR_UNAVAILABLE);
+	rig_run(rig, 13);
+	a = candidate("a");
+	assert_int_equal(a.n_looks, 1);
+	assert_int_equal(a.n_failures, 1);
+	assert_in_range(a.next_look_in_ns, 1, 30 * NS_PER_SEC);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -1462,6 +1559,10 @@ main(void)
 		TEST(twins_are_never_deleted),
 		TEST(nothing_happens_before_the_first_list),
 		TEST(it_ends_in_the_middle_of_a_look),
+		TEST(candidates_show_what_the_guard_waits_for),
+		TEST(candidates_show_why_a_deletion_is_held),
+		TEST(nodes_that_are_ready_or_were_not_looked_at_are_no_candidates),
+		TEST(candidates_show_looks_that_failed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
