@@ -26,6 +26,7 @@
 #include "cloud/cloud.h"
 #include "confine.h"
 #include "controllers/manager.h"
+#include "flags/controllers.h"
 #include "flags/flags.h"
 #include "kube/connection.h"
 #include "kube/elector.h"
@@ -37,32 +38,10 @@
 #include "stopper.h"
 
 enum {
-	AUTO_NODE_WORKERS = 8,     /* as many as the gate admits */
-	AUTO_SERVICE_WORKERS = 10, /* most of them wait for the cloud */
 	API_SERVER_WAIT_MS = 10000,
 	EVENT_FLUSH_MS = 500,
 	RELEASE_MS = 400,
 	EXIT_BAD = 1,
-};
-
-enum controller {
-	NODE,
-	LIFECYCLE,
-	SERVICE,
-	ROUTE,
-	N_CONTROLLERS,
-};
-
-/* name: as in --controllers (docs/spec/framework.md, "Controllers"). account: the service account
- * with --use-service-account-credentials; always the user agent. */
-static const struct {
-	const char *name;
-	const char *account; /* also the name of the thread of its client */
-} controllers[N_CONTROLLERS] = {
-	[NODE] = { "cloud-node-controller", "node-controller" },
-	[LIFECYCLE] = { "cloud-node-lifecycle-controller", "node-controller" },
-	[SERVICE] = { "service-lb-controller", "service-controller" },
-	[ROUTE] = { "node-route-controller", "route-controller" },
 };
 
 #define CLOUD_FAILED "Cloud provider could not be initialized"
@@ -111,17 +90,6 @@ tune_malloc(void)
 }
 
 /* ---- connections and the cloud ---- */
-
-/* Replaces "auto" by numbers, in the options themselves, so that /configz shows what is in effect.
- */
-static void
-choose_numbers(struct options *o)
-{
-	if (o->n_node_workers == 0)
-		o->n_node_workers = AUTO_NODE_WORKERS;
-	if (o->n_service_workers == 0)
-		o->n_service_workers = AUTO_SERVICE_WORKERS;
-}
 
 static bool
 load_cloud(struct program *p, struct error *err)
@@ -185,31 +153,13 @@ start_cloud(struct program *p, struct error *err)
 
 /* ---- the controllers ---- */
 
-/* Does the cloud, as it is configured, offer what this controller works with? */
-static bool
-is_offered(const struct program *p, enum controller which)
-{
-	if (which == SERVICE)
-		return p->cloud->balancers != NULL;
-	if (which == ROUTE)
-		return p->cloud->routes != NULL;
-	return true;
-}
-
-static bool
-is_wanted(const struct program *p, enum controller which)
-{
-	return which == ROUTE ? options_want_routes(&p->options)
-	                      : controllers_enabled(&p->options, controllers[which].name);
-}
-
 /* The shared client, with the user agent of the controller. */
 static struct kube_client *
 name_client(struct program *p, enum controller which)
 {
 	struct kube_client *named = &p->of_controllers[which];
 
-	*named = kube_connection_named(p->connection, p->kube, controllers[which].account);
+	*named = kube_connection_named(p->connection, p->kube, controllers_names[which].account);
 	return named;
 }
 
@@ -218,7 +168,7 @@ name_client(struct program *p, enum controller which)
 static bool
 open_account(struct program *p, enum controller which, struct kube_client **ret, struct error *err)
 {
-	const char *account = controllers[which].account;
+	const char *account = controllers_names[which].account;
 	struct kube_client_options options = {
 		.name = account,
 		.agent = account,
@@ -243,87 +193,42 @@ open_account(struct program *p, enum controller which, struct kube_client **ret,
 	return true;
 }
 
-/* Returns why the controller does not run; NULL: it runs. */
-static const char *
-why_not_run(struct program *p, enum controller which)
-{
-	if (!is_wanted(p, which))
-		return "controller is disabled";
-	return is_offered(p, which)
-	               ? NULL
-	               : "controller is skipped: this cloud does not offer what it needs";
-}
-
 /* Opens a client for each controller that runs; the others stay NULL. */
 static bool
 choose_controllers(struct program *p, struct kube_client *ret_clients[N_CONTROLLERS],
                    struct error *err)
 {
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		const char *reason = why_not_run(p, which);
+		const char *reason = controllers_why_not(&p->options, p->cloud, which);
 
 		if (reason)
-			log_warn(reason, LOG_CSTR("controller", controllers[which].name));
+			log_warn(reason, LOG_CSTR("controller", controllers_names[which].name));
 		else if (!open_account(p, which, &ret_clients[which], err))
-			return err_wrap(err, "%s", controllers[which].name);
+			return err_wrap(err, "%s", controllers_names[which].name);
 	}
-	return true;
-}
-
-/* Without the route controller nothing reads --cluster-cidr, so a bad value is only worth a
- * warning. */
-static bool
-check_cluster_cidr(const struct options *o, bool has_routes, struct error *err)
-{
-	const char *problem = o->routes.cidr_problem;
-
-	if (!has_routes) {
-		if (problem[0])
-			log_warn(
-				"--cluster-cidr is invalid, but the route controller does not run, ignoring",
-				LOG_CSTR("problem", problem));
-		return true;
-	}
-	if (problem[0])
-		return err_set(err, ERR_INVALID, "%s", problem);
-	if (o->routes.n_cidrs == 0)
-		return err_set(
-			err, ERR_INVALID,
-			"--cluster-cidr is empty, but the route controller needs it: give the networks of the pods, or "
-			"--configure-cloud-routes=false");
 	return true;
 }
 
 static bool
 make_manager(struct program *p, struct error *err)
 {
-	const struct options *o = &p->options;
 	struct kube_client *clients[N_CONTROLLERS] = { NULL };
-	struct manager_config config = {
-		.clock = &clock_real,
-		.shared = &p->informers,
-		.recorder = p->recorder,
-		.nodes = p->nodes,
-		.host = p->host,
-		.cloud = p->cloud,
-		.node = { .n_workers = (unsigned)o->n_node_workers,
-		          .refresh_period_ns = o->node_refresh_period_ns },
-		.lifecycle = { .guard = o->guard, .period_ns = o->node_monitor_period_ns },
-		.service = { .n_workers = (unsigned)o->n_service_workers,
-		             .cluster_name = o->cluster_name },
-		.route = { .period_ns = o->routes.period_ns,
-		           .cluster_cidrs = o->routes.cidrs,
-		           .n_cluster_cidrs = o->routes.n_cidrs },
-	};
+	struct manager_config config = controllers_config(&p->options);
 
 	if (!choose_controllers(p, clients, err) ||
-	    !check_cluster_cidr(o, clients[ROUTE] != NULL, err))
+	    !controllers_check_cluster_cidr(&p->options, p->cloud, err))
 		return false;
-	config.node_client = clients[NODE];
-	config.lifecycle_client = clients[LIFECYCLE];
-	config.service_client = clients[SERVICE];
-	config.route_client = clients[ROUTE];
-	p->node_kind.keeps_routes = clients[ROUTE] != NULL;
+	config.clock = &clock_real;
+	config.shared = &p->informers;
+	config.recorder = p->recorder;
+	config.nodes = p->nodes;
+	config.host = p->host;
+	config.cloud = p->cloud;
+	config.node_client = clients[CONTROLLER_NODE];
+	config.lifecycle_client = clients[CONTROLLER_LIFECYCLE];
+	config.service_client = clients[CONTROLLER_SERVICE];
+	config.route_client = clients[CONTROLLER_ROUTE];
+	p->node_kind.keeps_routes = clients[CONTROLLER_ROUTE] != NULL;
 	p->manager = manager_new(&config);
 	return true;
 }
@@ -386,8 +291,9 @@ main_on_woken(void *program)
 	 * is treated as the former (docs/deletion.md). */
 	manager_start(p->manager, buf_str(&version), may_follow_crash);
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		if (!why_not_run(p, which))
-			health_add(p->health, controllers[which].name, HEALTH_HEALTHZ, NULL, NULL);
+		if (!controllers_why_not(&p->options, p->cloud, which))
+			health_add(p->health, controllers_names[which].name, HEALTH_HEALTHZ, NULL,
+			           NULL);
 	}
 	notify_send("STATUS=leading");
 }
@@ -653,7 +559,7 @@ main(int argc, char *argv[])
 		break;
 	}
 	version_set(p.options.version);
-	choose_numbers(&p.options);
+	controllers_choose_numbers(&p.options);
 	confine_secrets(&p.options);
 	log_setup(p.options.log_format, (int)p.options.verbosity);
 	log_notes(buf_str(&notes), buf_str(&warnings));
