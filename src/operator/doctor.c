@@ -35,6 +35,10 @@ const struct check doctor_checks[] = {
 	{ "CCMD023", LEASE, "No other cloud controller manager is at work",
 	  "Two controllers undo each other's changes, and may create two load balancers for a Service.",
 	  check_other_controllers },
+	{ "CCMD024", LEASE, "No other cloud controller manager is deployed",
+	  "It works beside ccmd, or begins to when it gets the Lease.", check_other_workloads },
+	{ "CCMD025", LEASE, "No other cloud controller manager leads by a Lease of its own",
+	  "Two controllers with two Leases lead at the same time.", check_other_leases },
 
 	{ "CCMD030", CLOUD, "The cloud can be used",
 	  "Without the cloud no node is initialised and no load balancer changes.", check_cloud },

@@ -38,6 +38,8 @@ void check_leader(struct doctor *, struct report *);
 void check_renewal(struct doctor *, struct report *);
 void check_lease_owner(struct doctor *, struct report *);
 void check_other_controllers(struct doctor *, struct report *);
+void check_other_workloads(struct doctor *, struct report *);
+void check_other_leases(struct doctor *, struct report *);
 
 void check_cloud(struct doctor *, struct report *);
 void check_project(struct doctor *, struct report *);

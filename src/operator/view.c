@@ -286,7 +286,8 @@ read_item(void *arg, struct str text, struct error *err)
 }
 
 static bool
-read_stream(struct list *list, struct http_stream *stream, struct error *err)
+read_stream(struct http_stream *stream, bool (*each)(void *arg, struct str item, struct error *err),
+            void *arg, struct error *err)
 {
 	CLEANUP(json_split_freep)
 	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
@@ -297,7 +298,7 @@ read_stream(struct list *list, struct http_stream *stream, struct error *err)
 		int64_t deadline_ns = clock_deadline(clock_mono(&clock_real), LIST_IDLE_NS);
 
 		if (!http_stream_read(stream, deadline_ns, &bytes, err) ||
-		    !json_split_feed(split, bytes, read_item, list, err))
+		    !json_split_feed(split, bytes, each, arg, err))
 			return false;
 		total += bytes.len;
 		if (total > LIMIT_LIST_BODY)
@@ -305,6 +306,22 @@ read_stream(struct list *list, struct http_stream *stream, struct error *err)
 			               LIMIT_LIST_BODY);
 	} while (bytes.len > 0);
 	return json_split_end(split, &head, err);
+}
+
+bool
+view_list(struct view *v, const char *path,
+          bool (*each)(void *arg, struct str item, struct error *err), void *arg, struct error *err)
+{
+	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
+	struct http_request request = {
+		.method = HTTP_GET,
+		.target = arena_printf(&v->arena, "%s?resourceVersion=0", path),
+	};
+	struct kube_client *kube;
+
+	return view_client(v, &kube, err) &&
+	       http_stream_open(kube->http, &v->call, &request, &stream, err) &&
+	       read_stream(stream, each, arg, err);
 }
 
 static int
@@ -319,19 +336,8 @@ compare_objects(const void *a, const void *b)
 static bool
 read_list(struct list *list, struct store_list *ret, struct error *err)
 {
-	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
-	const struct kind *kind = store_kind(list->store);
-	struct http_request request = {
-		.method = HTTP_GET,
-		.target = arena_printf(&list->view->arena, "%s?resourceVersion=0", kind->path),
-	};
-	struct kube_client *kube;
-
-	if (!view_client(list->view, &kube, err))
-		return false;
 	store_begin_list(list->store, /*is_newest=*/false);
-	if (!http_stream_open(kube->http, &list->view->call, &request, &stream, err) ||
-	    !read_stream(list, stream, err))
+	if (!view_list(list->view, store_kind(list->store)->path, read_item, list, err))
 		return err_wrap(err, "list %ss", list->kind);
 	store_end_list(list->store);
 	*ret = store_list(list->store);

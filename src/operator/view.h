@@ -54,6 +54,11 @@ NODISCARD bool view_server(struct view *, const struct view_server **ret, struct
 int64_t view_now_s(struct view *);
 /** A client for further requests. Fails as view_server() does. */
 NODISCARD bool view_client(struct view *, struct kube_client **ret, struct error *err);
+/** Reads the list at that path and calls each() for each item, whose text is valid during the call
+ * only. Only one item is in memory at a time. */
+NODISCARD bool view_list(struct view *, const char *path,
+                         bool (*each)(void *arg, struct str item, struct error *err), void *arg,
+                         struct error *err);
 /** The connection, whether or not the server answers; for the files that it names. */
 NODISCARD bool view_connection(struct view *, struct kube_connection **ret, struct error *err);
 

@@ -141,6 +141,64 @@ def test_another_controller_at_work(api, node, examine):
     assert "hcloud-cloud-controller-manager" in report.found("CCMD023")["node n1"]
 
 
+@pytest.fixture
+def temporary(api):
+    """temporary(path, object): creates it for the length of the test."""
+    created = []
+
+    def create(path, body):
+        one = api.post(path, body)
+        created.append(f"{path}/{one['metadata']['name']}")
+
+    yield create
+    for path in created:
+        api.delete(path)
+
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/kube-system/deployments"
+DAEMONSETS = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+
+
+def workload(kind, name, image, **spec):
+    labels = {"app": name}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": {
+        "selector": {"matchLabels": labels}, **spec,
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}}}
+
+
+def test_another_controller_is_deployed(cluster, api, temporary, examine):
+    temporary(DEPLOYMENTS, workload("Deployment", "ccm", "docker.io:5000/hetznercloud/hcloud-cloud-controller-manager:v1.26.0"))
+    temporary(DAEMONSETS, workload("DaemonSet", "brightbox-cloud-controller-manager", "example.com/mirror@sha256:0"))
+    only(examine(kubeconfig=cluster.admin_kubeconfig), "CCMD024", "deployment kube-system/ccm")
+    api.patch(f"{DAEMONSETS}/brightbox-cloud-controller-manager/status", {"status": {"desiredNumberScheduled": 3}})
+    report = examine(kubeconfig=cluster.admin_kubeconfig)
+    name = "brightbox-cloud-controller-manager"
+    only(report, "CCMD024", "deployment kube-system/ccm", f"daemonset kube-system/{name}")
+    assert f"kubectl -n kube-system delete daemonset {name}" in str(report.content)
+
+
+def test_deployments_that_are_no_other_controller(cluster, temporary, examine):
+    """ccmd itself under a familiar name, one that is scaled to 0, and all that is no cloud controller manager."""
+    temporary(DEPLOYMENTS, workload("Deployment", "hcloud-cloud-controller-manager", "ghcr.io/example/ccmd:0.1.0"))
+    temporary(DEPLOYMENTS, workload("Deployment", "brightbox-cloud-controller-manager", "brightbox/x:1", replicas=0))
+    temporary(DEPLOYMENTS, workload("Deployment", "coredns", "registry.k8s.io/coredns/coredns:v1.11.3"))
+    assert examine(kubeconfig=cluster.admin_kubeconfig).checks["CCMD024"]["result"] == "ok"
+
+
+def test_another_controller_leads_by_its_own_lease(cluster, api, temporary, examine):
+    for name, age_s in (("k3s-cloud-controller-manager", 1), ("old-cloud-controller-manager", 60), ("kube-scheduler", 1)):
+        temporary(LEASE.rsplit("/", 1)[0], {**lease(age_s=age_s), "metadata": {"name": name, "namespace": "kube-system"}})
+    report = examine(kubeconfig=cluster.admin_kubeconfig)
+    only(report, "CCMD025", "lease kube-system/k3s-cloud-controller-manager")
+
+
+def test_what_may_not_be_listed_is_not_checked(api, examine):
+    report = examine()
+    assert report.exit_code == 0, "the controller itself needs no such right"
+    for code in "CCMD024", "CCMD025":
+        assert report.checks[code]["result"] == "skipped" and "may not list" in report.checks[code]["reason"]
+
+
 # --- the cloud ---------------------------------------------------------------------------------------------------------------
 
 
