@@ -68,6 +68,9 @@ const struct check doctor_checks[] = {
 	  "Other pod CIDRs get no route, so their pods cannot be reached.", check_cluster_cidr },
 	{ "CCMD048", NODES, "The pod CIDRs do not overlap",
 	  "Only the older of two nodes with one pod CIDR gets a route.", check_pod_cidrs },
+	{ "CCMD049", NODES, "No deletion of a node is held",
+	  "Until the proof is complete, the node and its pods stay in the cluster.",
+	  check_held_deletions },
 
 	{ "CCMD060", SERVICES, "Services of type LoadBalancer have an address",
 	  "Without one, nothing outside of the cluster reaches them.", check_pending_services },

@@ -53,6 +53,7 @@ void check_addresses(struct doctor *, struct report *);
 void check_labels(struct doctor *, struct report *);
 void check_cluster_cidr(struct doctor *, struct report *);
 void check_pod_cidrs(struct doctor *, struct report *);
+void check_held_deletions(struct doctor *, struct report *);
 
 void check_pending_services(struct doctor *, struct report *);
 void check_targets(struct doctor *, struct report *);

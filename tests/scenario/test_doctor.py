@@ -368,6 +368,65 @@ def test_pod_cidrs_that_overlap(api, node, routed, examine):
     assert "n2" in report.found("CCMD048")["node n1"]
 
 
+OLD_ENOUGH = "--node-delete-min-age=0s"
+
+
+def test_a_deletion_without_a_witness(node, inventory, examine):
+    node("n1", ready="Unknown")
+    inventory.remove("n1")
+    report = examine(OLD_ENOUGH)
+    assert report.codes() == {"CCMD031", "CCMD044", "CCMD049"}
+    assert "no other node has a provider ID" in report.found("CCMD049")["node n1"]
+    node("n2")
+    inventory.remove("n2")
+    assert "none of the machines of the 1 other nodes" in examine(OLD_ENOUGH).found("CCMD049")["node n1"]
+    assert "CCMD049" not in examine(OLD_ENOUGH, "--node-delete-require-witness=false").codes()
+
+
+def test_a_deletion_against_which_the_kubelet_speaks(node, inventory, examine):
+    node("n1")
+    node("n2", ip="10.0.0.2", ready="False", lease=True)
+    inventory.remove("n2")
+    report = examine(OLD_ENOUGH)
+    assert report.codes() == {"CCMD044", "CCMD049"}
+    assert "its kubelet renewed its Lease" in report.found("CCMD049")["node n2"]
+
+
+def test_a_deletion_without_a_provider_id(node, kubelet, examine):
+    node("n1")
+    kubelet("n2", initialized=True, ready="Unknown")
+    report = examine(OLD_ENOUGH)
+    assert report.codes() == {"CCMD040", "CCMD049"}
+    assert "absent for 900 s" in report.found("CCMD049")["node n2"]
+
+
+def test_too_many_deletions(node, inventory, examine):
+    node("n0")
+    for number in range(1, 5):
+        node(f"n{number}", ip=f"10.0.0.{number}", ready="Unknown")
+        inventory.remove(f"n{number}")
+    report = examine(OLD_ENOUGH)
+    assert report.codes() == {"CCMD044", "CCMD049"}
+    assert "4 of 5 nodes would be deleted together" in report.found("CCMD049")["node n4"]
+
+
+def test_deletions_that_are_switched_off(node, inventory, examine):
+    node("n1")
+    node("n2", ip="10.0.0.2", ready="Unknown")
+    inventory.remove("n2")
+    report = examine(OLD_ENOUGH, "--controllers=*,-cloud-node-lifecycle-controller")
+    assert "--controllers" in report.found("CCMD049")["node n2"]
+
+
+def test_a_deletion_that_is_not_held(node, inventory, examine):
+    """ccmd deletes this node as soon as it has seen it twice, and this one when it is older."""
+    node("n1")
+    node("n2", ip="10.0.0.2", ready="Unknown")
+    inventory.remove("n2")
+    only(examine(OLD_ENOUGH), "CCMD044", "node n2")
+    only(examine(), "CCMD044", "node n2")
+
+
 # --- Services ----------------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,269 @@
+/* operator/check_deletions.c: nodes that stay although the cloud says that their machine is gone.
+ *
+ * The controller decides on a history of looks (controllers/lifecycle/guard.h), which only the
+ * leader has. Here the same functions are given the best case: that the leader has just seen the
+ * machine absent twice, far enough apart. What then still prevents the deletion is what is missing
+ * now.
+ */
+#include "base/json.h"
+#include "base/limits.h"
+#include "flags/flags.h"
+#include "http/url.h"
+#include "operator/doctor.h"
+
+enum {
+	/* A kubelet renews its Lease every 10 s. After 40 s without, its node is not Ready. */
+	LEASE_FRESH_S = 40,
+	/* Leases that are read, a request each. If more machines are absent, the kubelets of the
+	 * others count as silent: the message of the first ones says enough. */
+	MAX_LEASES = 50,
+};
+
+/* Of one realm (struct instance): nodes whose machine the cloud can find by the provider ID. */
+struct realm {
+	unsigned n_findable, n_present;
+};
+
+struct deletions {
+	struct doctor *d;
+	struct report *r;
+	const struct guard_config *guard;
+	const struct view_nodes *nodes;
+	const struct look *look;
+	struct realm realms[CLOUD_REALMS_MAX];
+	unsigned n_findable; /* in all realms */
+	unsigned n_leases_read;
+	unsigned n_going; /* proven absent, and not announced */
+};
+
+/* A node that may be waiting for its deletion. */
+struct suspect {
+	size_t i; /* of nodes and of look */
+	struct guard_facts facts;
+	int64_t renewed_ago_s; /* if facts.has_new_heartbeat */
+};
+
+static bool
+is_suspect(const struct deletions *x, size_t i)
+{
+	const struct node *node = x->nodes->items[i];
+
+	return node->ready != NODE_READY_TRUE && !node_is_new(node) &&
+	       x->look->instances[i].presence == PRESENCE_ABSENT;
+}
+
+static void
+count_witnesses(struct deletions *x, struct cloud *cloud)
+{
+	for (size_t i = 0; i < x->nodes->n; i++) {
+		unsigned realm = 0;
+
+		if (x->nodes->refs[i].provider_id.len == 0 ||
+		    !cloud_can_find(cloud, x->nodes->refs[i].provider_id, &realm))
+			continue;
+		x->n_findable++;
+		x->realms[realm].n_findable++;
+		x->realms[realm].n_present += x->look->instances[i].presence == PRESENCE_PRESENT &&
+		                              x->look->instances[i].realm == realm;
+	}
+}
+
+/* How many other nodes could be a witness? */
+static unsigned
+count_others(const struct deletions *x, const struct node *node, unsigned realm)
+{
+	return x->realms[realm].n_findable - (node_provider_id(node).len > 0);
+}
+
+/* The absent node itself is not among those that are present. An anchor counts as in
+ * controllers/lifecycle/look.c, find_witness(). */
+static bool
+has_witness(const struct deletions *x, const struct node *node, unsigned realm)
+{
+	return x->realms[realm].n_present > 0 ||
+	       (x->look->n_anchors > 0 && realm == 0 &&
+	        x->n_findable == (node_provider_id(node).len > 0));
+}
+
+/* How long ago the kubelet renewed its Lease. False: it has none, or the Lease may not be read, and
+ * then the controller ignores it as well. */
+static bool
+read_renewal(struct deletions *x, const struct node *node, int64_t *ret_ago_s, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str body, renewed = STR_EMPTY;
+	struct kube_client *kube;
+	int64_t renewed_ns;
+
+	*ret_ago_s = INT64_MAX;
+	buf_add_c(&path, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/");
+	url_add_escaped(&path, node_name(node));
+	if (!view_client(x->d->view, &kube, err))
+		return false;
+	if (!kube_get(kube, view_call(x->d->view), buf_str(&path), &body, err))
+		return err->code == ERR_NOT_FOUND || err->code == ERR_FORBIDDEN;
+	if (!json_parse(body, &doc, err))
+		return false;
+	(void)json_str(yyjson_doc_get_root(doc), "spec.renewTime", &renewed);
+	if (clock_parse_rfc3339(renewed, &renewed_ns))
+		*ret_ago_s = view_now_s(x->d->view) - renewed_ns / NS_PER_SEC;
+	return true;
+}
+
+/* The track of two looks that agree, as far apart as they must be. */
+static struct guard_track
+track_of(const struct deletions *x, bool is_witnessed)
+{
+	struct guard_observation seen = { .presence = PRESENCE_ABSENT,
+		                          .has_witness = is_witnessed };
+	struct guard_track track = { 0 };
+
+	guard_observe(&track, x->guard, &seen);
+	seen.started_boot_ns = x->guard->confirm_ns;
+	guard_observe(&track, x->guard, &seen);
+	return track;
+}
+
+static bool
+examine(struct deletions *x, size_t i, struct suspect *ret, struct error *err)
+{
+	const struct node *node = x->nodes->items[i];
+	unsigned realm = x->look->instances[i].realm;
+
+	*ret = (struct suspect){ .i = i };
+	ret->renewed_ago_s = INT64_MAX;
+	if (x->n_leases_read++ < MAX_LEASES && !read_renewal(x, node, &ret->renewed_ago_s, err))
+		return false;
+	ret->facts = (struct guard_facts){
+		.has_new_heartbeat = ret->renewed_ago_s < LEASE_FRESH_S,
+		.has_provider_id = node_provider_id(node).len > 0,
+		.is_announced = node_is_leaving(node),
+		.age_ns = view_now_s(x->d->view) * NS_PER_SEC - node->created_wall_ns,
+		.track = track_of(x, has_witness(x, node, realm)),
+		.n_nodes = (unsigned)x->nodes->n,
+	};
+	x->n_going += !ret->facts.is_announced &&
+	              guard_prove(x->guard, &ret->facts) == GUARD_DELETE;
+	return true;
+}
+
+/* ---- what is missing ---- */
+
+static void
+find_no_witness(const struct deletions *x, const struct suspect *s)
+{
+	const struct node *node = x->nodes->items[s->i];
+	unsigned n = count_others(x, node, x->look->instances[s->i].realm);
+	struct finding *finding;
+
+	if (n == 0)
+		finding = report_find(
+			x->r, "node", node_name(node),
+			"a witness is missing: no other node has a provider ID by which the cloud could find its machine");
+	else
+		finding = report_find(
+			x->r, "node", node_name(node),
+			"a witness is missing: the cloud has none of the machines of the %u other nodes either",
+			n);
+	report_fix(
+		x->r, finding,
+		"check that the credentials are those of the cluster's project; if the machine is really gone: kubectl delete node %" STR_FMT,
+		STR_ARG(node_name(node)));
+}
+
+static void
+find_missing_proof(const struct deletions *x, const struct suspect *s)
+{
+	const struct guard_config *g = x->guard;
+	struct str name = node_name(x->nodes->items[s->i]);
+	struct finding *finding = NULL;
+
+	switch (guard_decide(g, &s->facts)) {
+	case GUARD_NO_WITNESS:
+		find_no_witness(x, s);
+		return;
+	case GUARD_KUBELET_ALIVE:
+		finding = report_find(
+			x->r, "node", name,
+			"its kubelet renewed its Lease %lld s ago, so a machine runs that the cloud does not know",
+			(long long)s->renewed_ago_s);
+		break;
+	case GUARD_NAMELESS:
+		finding = report_find(
+			x->r, "node", name,
+			"it has no provider ID, so its machine must be absent for %lld s",
+			(long long)(g->nameless_ns / NS_PER_SEC));
+		break;
+	case GUARD_BREAKER:
+		finding = report_find(
+			x->r, "node", name,
+			"%u of %u nodes would be deleted together: all of them wait until their machines have been absent for %lld s",
+			s->facts.n_going, s->facts.n_nodes,
+			(long long)(g->breaker_agree_ns / NS_PER_SEC));
+		break;
+	default: /* the proof is complete, or the node is a minute old at most */
+		return;
+	}
+	report_fix(x->r, finding, "if its machine is really gone: kubectl delete node %" STR_FMT,
+	           STR_ARG(name));
+}
+
+static void
+find_switched_off(const struct deletions *x, const struct node *node)
+{
+	report_fix(x->r,
+	           report_find(x->r, "node", node_name(node),
+	                       "ccmd deletes no node, because --controllers switches that off"),
+	           "kubectl delete node %" STR_FMT, STR_ARG(node_name(node)));
+}
+
+/* ---- the check ---- */
+
+/* The breaker depends on all suspects, so they are examined before the first is reported. */
+static void
+check_suspects(struct deletions *x)
+{
+	struct suspect *suspects = arena_calloc(view_call(x->d->view)->arena, x->nodes->n + 1,
+	                                        sizeof(*suspects));
+	size_t n = 0;
+	struct error err;
+
+	for (size_t i = 0; i < x->nodes->n; i++) {
+		if (!is_suspect(x, i))
+			continue;
+		if (!examine(x, i, &suspects[n], &err)) {
+			report_unknown(x->r, &err);
+			return;
+		}
+		n++;
+	}
+	for (size_t i = 0; i < n; i++) {
+		suspects[i].facts.n_going = x->n_going;
+		find_missing_proof(x, &suspects[i]);
+	}
+}
+
+void
+check_held_deletions(struct doctor *d, struct report *r)
+{
+	const struct options *o = view_options(d->view);
+	struct deletions x = { .d = d, .r = r, .guard = &o->guard };
+	struct cloud *cloud;
+	struct error err;
+
+	if (!view_nodes(d->view, &x.nodes, &err) || !view_cloud(d->view, &cloud, &err) ||
+	    !view_look(d->view, &x.look, &err)) {
+		report_unknown(r, &err);
+		return;
+	}
+	if (controllers_enabled(o, "cloud-node-lifecycle-controller")) {
+		count_witnesses(&x, cloud);
+		check_suspects(&x);
+		return;
+	}
+	for (size_t i = 0; i < x.nodes->n; i++) {
+		if (is_suspect(&x, i))
+			find_switched_off(&x, x.nodes->items[i]);
+	}
+}
