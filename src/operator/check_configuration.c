@@ -49,6 +49,7 @@ check_file(struct doctor *d, struct report *r, struct str path)
 void
 check_files(struct doctor *d, struct report *r)
 {
+	const struct server_tls *tls = &view_options(d->view)->serving.secure.tls;
 	struct kube_connection *connection;
 	struct cloud *cloud;
 	struct error err;
@@ -65,7 +66,12 @@ check_files(struct doctor *d, struct report *r)
 			check_file(d, r, files[i]);
 	}
 	check_file(d, r, str_c(view_options(d->view)->kubeconfig));
-	check_file(d, r, view_options(d->view)->serving.secure.tls.main.key_file);
+	check_file(d, r, tls->main.key_file);
+	if (tls->cert_folder.len > 0)
+		check_file(d, r,
+		           arena_printf(view_call(d->view)->arena,
+		                        "%" STR_FMT "/cloud-controller-manager.key",
+		                        STR_ARG(tls->cert_folder)));
 	if (!view_cloud(d->view, &cloud, &err))
 		return;
 	for (size_t i = 0; i < cloud->needs.n_reads; i++)

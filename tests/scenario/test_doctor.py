@@ -522,6 +522,12 @@ def test_flags_without_effect(api, examine):
          "flag --allow-untagged-cloud", "flag --min-resync-period")
 
 
+def test_a_key_that_all_can_read(api, tmp_path, examine):
+    key = tmp_path / "cloud-controller-manager.key"
+    key.touch(mode=0o644)
+    only(examine(f"--cert-dir={tmp_path}"), "CCMD081", f"file {key}")
+
+
 def test_a_kubeconfig_that_all_can_read(api, cluster, tmp_path, examine):
     path = tmp_path / "kubeconfig"
     shutil.copy(cluster.ccmd_kubeconfig, path)
