@@ -76,6 +76,7 @@ struct right {
 
 #define SYSTEM "kube-system"
 #define COORDINATION "coordination.k8s.io"
+#define DEFAULT_ACCOUNT "cloud-controller-manager" /* of deploy/rbac.yaml, in kube-system */
 
 /* The rules of deploy/rbac.yaml. right_of() fills in the namespace of the rights with
  * NEED_ELECTION, and replaces the name "lease". */
@@ -138,13 +139,39 @@ right_of(const struct options *o, const struct right *row)
 	return right;
 }
 
+/* A user as an access review names it: that of a ServiceAccount. */
+struct subject {
+	struct str namespace, name;
+};
+
+/* The user and the groups of a ServiceAccount (k8s.io/apiserver, pkg/authentication/serviceaccount,
+ * MakeUsername and MakeGroupNames). */
 static void
-add_review(struct buf *b, const struct right *right)
+add_subject(struct buf *b, const struct subject *subject, struct arena *arena)
+{
+	json_add_text(b, "user",
+	              arena_printf(arena, "system:serviceaccount:%" STR_FMT ":%" STR_FMT,
+	                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
+	json_begin_array(b, "groups");
+	json_add_text(b, NULL, STR("system:serviceaccounts"));
+	json_add_text(b, NULL,
+	              arena_printf(arena, "system:serviceaccounts:%" STR_FMT,
+	                           STR_ARG(subject->namespace)));
+	json_add_text(b, NULL, STR("system:authenticated"));
+	json_end_array(b);
+}
+
+static void
+add_review(struct buf *b, const struct right *right, const struct subject *subject,
+           struct arena *arena)
 {
 	json_begin_object(b, NULL);
 	json_add_text(b, "apiVersion", STR("authorization.k8s.io/v1"));
-	json_add_text(b, "kind", STR("SelfSubjectAccessReview"));
+	json_add_text(b, "kind",
+	              subject ? STR("SubjectAccessReview") : STR("SelfSubjectAccessReview"));
 	json_begin_object(b, "spec");
+	if (subject)
+		add_subject(b, subject, arena);
 	json_begin_object(b, "resourceAttributes");
 	json_add_text(b, "verb", str_c(right->verb));
 	json_add_text(b, "group", str_c(right->group));
@@ -157,19 +184,21 @@ add_review(struct buf *b, const struct right *right)
 	json_end_object(b);
 }
 
-/* Asks the API server whether these credentials have a right. */
+/* Asks the API server whether the subject, or these credentials (NULL), have a right. */
 static bool
-ask(struct doctor *d, const struct right *right, bool *ret_is_allowed, struct error *err)
+ask(struct doctor *d, const struct right *right, const struct subject *subject,
+    bool *ret_is_allowed, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf review = BUF_INIT(KIB(4));
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct call *call = view_call(d->view);
 	struct kube_client *kube;
 	struct str answer;
 
-	add_review(&review, right);
+	add_review(&review, right, subject, call->arena);
 	if (!view_client(d->view, &kube, err) ||
-	    !kube_post(kube, view_call(d->view), STR(VIEW_ACCESS_REVIEWS), HTTP_WORK,
-	               buf_str(&review), &answer, err) ||
+	    !kube_post(kube, call, subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS),
+	               HTTP_WORK, buf_str(&review), &answer, err) ||
 	    !json_parse(answer, &doc, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(doc), "status.allowed", ret_is_allowed) != JSON_FOUND)
@@ -177,47 +206,105 @@ ask(struct doctor *d, const struct right *right, bool *ret_is_allowed, struct er
 	return true;
 }
 
+/* ---- whose rights ---- */
+
+/* Does the ServiceAccount of deploy/rbac.yaml exist? It may also be that of another controller,
+ * which then has similar rights. */
+static bool
+has_default_account(struct doctor *d, bool *ret, struct error *err)
+{
+	struct kube_client *kube;
+	struct str body;
+
+	if (!view_client(d->view, &kube, err))
+		return false;
+	*ret = kube_get(kube, view_call(d->view),
+	                STR("/api/v1/namespaces/" SYSTEM "/serviceaccounts/" DEFAULT_ACCOUNT),
+	                &body, err);
+	return *ret || err->code == ERR_NOT_FOUND;
+}
+
+/* An administrator has every right, which says nothing about the controller's account.
+ *
+ * True with *ret_subject, whose name is empty for these credentials, unless the check is skipped or
+ * could not run. */
+static bool
+find_subject(struct doctor *d, struct report *r, struct subject *ret)
+{
+	bool is_allowed, exists;
+	struct error err;
+
+	*ret = (struct subject){ STR_EMPTY, STR_EMPTY };
+	if (d->service_account)
+		return str_cut(str_c(d->service_account), '/', &ret->namespace, &ret->name);
+	if (!ask(d, &everything, NULL, &is_allowed, &err)) {
+		report_unknown(r, &err);
+		return false;
+	}
+	if (!is_allowed)
+		return true;
+	if (!has_default_account(d, &exists, &err)) {
+		report_unknown(r, &err);
+		return false;
+	}
+	if (!exists) {
+		report_skip(
+			r,
+			"these credentials have every right, so they are not the controller's; give its account by --as-service-account=NAMESPACE/NAME");
+		return false;
+	}
+	*ret = (struct subject){ STR(SYSTEM), STR(DEFAULT_ACCOUNT) };
+	return true;
+}
+
+/* who: "the ServiceAccount kube-system/x ", or empty for these credentials. */
 static void
-find_missing(struct report *r, const struct right *right)
+find_missing(struct report *r, const struct right *right, struct str who)
 {
 	struct finding *finding = report_find(r, "right", str_c(right->resource),
-	                                      "may not %s %s%s%s%s%s%s%s", right->verb,
-	                                      right->resource, right->subresource[0] ? "/" : "",
-	                                      right->subresource, right->name[0] ? " " : "",
-	                                      right->name,
+	                                      "%" STR_FMT "may not %s %s%s%s%s%s%s%s", STR_ARG(who),
+	                                      right->verb, right->resource,
+	                                      right->subresource[0] ? "/" : "", right->subresource,
+	                                      right->name[0] ? " " : "", right->name,
 	                                      right->namespace[0] ? " in the namespace " : "",
 	                                      right->namespace);
 
 	report_fix(r, finding, "kubectl apply -f deploy/rbac.yaml");
 }
 
-/* An administrator has every right, which says nothing about the controller's account. */
 void
 check_rights(struct doctor *d, struct report *r)
 {
 	const struct options *o = view_options(d->view);
+	const struct subject *subject = NULL;
+	struct str who = STR_EMPTY;
+	struct subject account;
 	bool is_allowed;
 	struct error err;
 
-	if (!ask(d, &everything, &is_allowed, &err)) {
-		report_unknown(r, &err);
+	if (!find_subject(d, r, &account))
 		return;
-	}
-	if (is_allowed) {
-		report_skip(r,
-		            "these credentials have every right, so they are not the controller's");
-		return;
+	if (account.name.len > 0) {
+		subject = &account;
+		who = arena_printf(view_call(d->view)->arena,
+		                   "the ServiceAccount %" STR_FMT "/%" STR_FMT " ",
+		                   STR_ARG(account.namespace), STR_ARG(account.name));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
 		struct right right = right_of(o, &rights[i]);
 
 		if (!is_needed(o, right.need))
 			continue;
-		if (!ask(d, &right, &is_allowed, &err)) {
-			report_unknown(r, &err);
+		if (!ask(d, &right, subject, &is_allowed, &err)) {
+			if (subject && err.code == ERR_FORBIDDEN)
+				report_skip(
+					r,
+					"not checked, because these credentials may not create subjectaccessreviews");
+			else
+				report_unknown(r, &err);
 			return;
 		}
 		if (!is_allowed)
-			find_missing(r, &right);
+			find_missing(r, &right, who);
 	}
 }

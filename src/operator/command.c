@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/sandbox.h"
 #include "base/version.h"
 #include "flags/flags.h"
@@ -24,7 +25,7 @@ struct command {
 	const char *name, *summary;
 	const char *own_flags; /* for its help: lines of text */
 	const char *details;   /* for its help */
-	bool has_json, has_all, has_watch;
+	bool has_json, has_all, has_watch, has_account;
 	int (*run)(const struct command_line *line); /* NULL: help */
 };
 
@@ -99,7 +100,8 @@ run_doctor(const struct command_line *line)
 	if (!parse_options(line, &parsed))
 		return EXIT_NOT_KNOWN;
 	view = view_new(&parsed.options);
-	doctor = (struct doctor){ view, buf_str(&parsed.notes), buf_str(&parsed.warnings) };
+	doctor = (struct doctor){ view, buf_str(&parsed.notes), buf_str(&parsed.warnings),
+		                  line->service_account };
 	doctor_run(&doctor, &report);
 	if (line->is_json)
 		report_print_json(&report, &out);
@@ -149,10 +151,12 @@ run_status(const struct command_line *line)
 static const struct command commands[] = {
 	{ "doctor", "says what is wrong, why it matters, and how to fix it",
 	  "      --all             also show checks that do not apply, and all findings of each check\n"
+	  "      --as-service-account NAMESPACE/NAME\n"
+	  "                        check the rights of this account instead of those of the credentials\n"
 	  "  -o, --output json     print JSON (docs/doctor.md)\n",
 	  "Checks the API server, the rights, the leader election, the cloud, the nodes, the Services and the\n"
 	  "configuration, and changes nothing.",
-	  .has_json = true, .has_all = true, .run = run_doctor },
+	  .has_json = true, .has_all = true, .has_account = true, .run = run_doctor },
 	{ "status", "shows who leads and how this machine's process is doing",
 	  "      --watch           print it every two seconds, until Ctrl-C\n"
 	  "  -o, --output json     print JSON (docs/operating.md)\n",
@@ -272,6 +276,20 @@ set_output(struct command_line *line, const char *value, struct buf *problems)
 		         line->command->name, value, line->command->has_json ? " or json" : "");
 }
 
+static void
+set_account(struct command_line *line, const char *value, struct buf *problems)
+{
+	struct str namespace, name;
+
+	if (str_cut(str_c(value), '/', &namespace, &name) && name_is_dns_label(namespace) &&
+	    name_is_dns_subdomain(name))
+		line->service_account = value;
+	else
+		buf_addf(problems,
+		         "ccmd %s: --as-service-account is \"%s\" instead of NAMESPACE/NAME\n",
+		         line->command->name, value);
+}
+
 static bool
 is_help(const char *arg)
 {
@@ -283,12 +301,16 @@ static bool
 take_own(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
 {
 	struct str arg = str_c(argv[*at]);
-	const char *output = flag_value(argc, argv, at, "-o");
+	const char *output = flag_value(argc, argv, at, "-o"), *account = NULL;
 
 	if (!output)
 		output = flag_value(argc, argv, at, "--output");
+	if (line->command->has_account)
+		account = flag_value(argc, argv, at, "--as-service-account");
 	if (output)
 		set_output(line, output, problems);
+	else if (account)
+		set_account(line, account, problems);
 	else if (is_help(argv[*at]))
 		line->wants_help = true;
 	else if (str_eq_c(arg, "--all") && line->command->has_all)

@@ -28,6 +28,7 @@ struct command_line {
 	bool is_json;                  /* -o json */
 	bool is_all;                   /* --all */
 	bool is_watch;                 /* --watch */
+	const char *service_account;   /* --as-service-account; NULL: not given */
 	bool is_plugin;                /* started as kubectl-ccmd */
 	char **argv; /* argv[0] and the flags of the controller; NULL at the end */
 	int argc;

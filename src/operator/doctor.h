@@ -18,6 +18,8 @@ struct doctor {
 	struct view *view;
 	/* as flags_parse() returns them, each on its own line */
 	struct str flag_notes, flag_warnings;
+	/* --as-service-account: "namespace/name"; NULL: not given */
+	const char *service_account;
 };
 
 extern const struct check doctor_checks[];

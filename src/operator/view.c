@@ -63,9 +63,9 @@ struct view {
 void
 view_restrict(const struct cloud_ops *ops)
 {
-	static const char *posts[] = { VIEW_ACCESS_REVIEWS, NULL, NULL };
+	static const char *posts[] = { VIEW_OWN_REVIEWS, VIEW_ACCESS_REVIEWS, NULL, NULL };
 
-	posts[1] = ops->login_target;
+	posts[2] = ops->login_target;
 	http_set_read_only(posts);
 }
 

@@ -27,8 +27,10 @@ struct view;
 /** Restricts this process to requests that change nothing, apart from the login of that cloud. Call
  * it before view_new(). */
 void view_restrict(const struct cloud_ops *);
-/** The only POST besides the login that view_restrict() permits. */
-#define VIEW_ACCESS_REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+/** The only POSTs besides the login that view_restrict() permits: they ask about the rights of
+ * these credentials, and of another user. */
+#define VIEW_OWN_REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+#define VIEW_ACCESS_REVIEWS "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 /** options must outlive the view. Nothing is read yet. */
 struct view *view_new(const struct options *options);

@@ -106,10 +106,34 @@ def test_missing_rights_are_those_of_the_published_role(cluster, api, examine):
     assert report.exit_code == 2, "the nodes could not be listed"
 
 
+def test_an_administrator_asks_about_the_account_of_the_published_role(cluster, api, examine):
+    report = examine(kubeconfig=cluster.admin_kubeconfig, leader_elect=True, secure_port=10258)
+    assert report.checks["CCMD010"]["result"] == "ok"
+
+
+def test_an_administrator_names_another_account(cluster, api, examine):
+    report = examine("--as-service-account=kube-system/other", kubeconfig=cluster.admin_kubeconfig)
+    only(report, "CCMD010", *report.found("CCMD010"))
+    assert "the ServiceAccount kube-system/other may not patch nodes/status" in str(report.content)
+
+
 def test_an_administrator_is_not_the_controller(cluster, api, examine):
-    report = examine(kubeconfig=cluster.admin_kubeconfig)
+    path = "/api/v1/namespaces/kube-system/serviceaccounts"
+    account = api.get(f"{path}/cloud-controller-manager")
+    api.delete(f"{path}/cloud-controller-manager")
+    try:
+        report = examine(kubeconfig=cluster.admin_kubeconfig)
+    finally:
+        api.post(path, {**account, "metadata": {"name": "cloud-controller-manager", "labels": account["metadata"]["labels"]}})
     assert report.checks["CCMD010"]["result"] == "skipped"
-    assert "every right" in report.checks["CCMD010"]["reason"]
+    assert "--as-service-account" in report.checks["CCMD010"]["reason"]
+
+
+def test_a_review_that_is_refused(cluster, api, examine):
+    stranger = cluster.kubeconfig("stranger", pair=cluster.authority.client("stranger", "stranger"))
+    report = examine("--as-service-account=kube-system/other", kubeconfig=stranger)
+    assert report.checks["CCMD010"]["result"] == "skipped"
+    assert "may not create subjectaccessreviews" in report.checks["CCMD010"]["reason"]
 
 
 def test_nobody_leads(api, examine):
@@ -555,14 +579,28 @@ def test_no_api_server(inventory, tmp_path):
     assert "CCMD041" in report.codes("unknown") and "CCMD080" in report.codes("ok")
 
 
-def test_the_api_server_fails_at_any_request(cluster, api, node, proxy, examine):
+def test_the_api_server_fails_at_any_request(cluster, api, node, inventory, proxy, examine):
     node("n1")
-    kubeconfig = cluster.kubeconfig("doctor", url=proxy.url)
-    examine(kubeconfig=kubeconfig, leader_elect=True)
-    for path in sorted({one.path for one in proxy.requests()}):
+    node("n2", ip="10.0.0.2", ready="Unknown")
+    inventory.remove("n2")
+    flags = ["--as-service-account=kube-system/other"]
+    options = dict(kubeconfig=cluster.kubeconfig("doctor", url=proxy.url), leader_elect=True)
+
+    def list_workloads():
+        for resource in "deployments", "daemonsets":  # which the controller itself may not list
+            proxy.on("GET", f"/apis/apps/v1/{resource}", answer(200, {"items": []}), times=99)
+
+    list_workloads()
+    examine(**options)
+    examine(*flags, **options)
+    paths = {one.path for one in proxy.requests()}
+    assert {"/apis/apps/v1/daemonsets", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n2",
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews"} <= paths
+    for path in sorted(paths):
         proxy.clear()
         rule = proxy.on(None, path, answer(500), times=99)
-        report = examine(kubeconfig=kubeconfig, leader_elect=True)
+        list_workloads()
+        report = examine(*(flags if "/subjectaccess" in path else []), **options)
         assert report.exit_code == 2, f"{path}: {report.content}"
         assert rule.hits
         assert "CCMD080" in report.codes("ok")
@@ -605,6 +643,7 @@ def test_as_a_plugin_of_kubectl(api, cluster, inventory, tmp_path):
     (["help", "nothing"], 2, 'no command "nothing"'),
     (["doctor", "-o", "yaml"], 2, '"yaml" instead of text or json'),
     (["doctor"], 2, "--cloud-provider cannot be empty"),
+    (["doctor", "--as-service-account=x"], 2, '"x" instead of NAMESPACE/NAME'),
     (["doctor", "--no-such-flag"], 2, "unknown flag: --no-such-flag"),
 ])
 def test_the_command_line(arguments, code, text):
