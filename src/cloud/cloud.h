@@ -155,6 +155,9 @@ struct cloud_config {
 	 * NULL: it can be used, or the route controller is disabled. */
 	const char *cluster_cidr_problem;
 	bool has_election; /* --leader-elect: other replicas may run, and only one of them leads */
+	/* This process changes nothing, and another one may be doing the work: the provider locks
+	 * and writes no file, and runs no program. The fence stays closed. */
+	bool is_read_only;
 };
 
 enum {

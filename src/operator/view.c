@@ -533,14 +533,12 @@ is_service_address(const struct cloud_host *host, struct str address)
 	return false;
 }
 
-/* has_election is set even without --leader-elect. Otherwise the cloud would take its state file at
- * the start, which the running controller has open. */
 static bool
 read_loaded(struct view *v, struct error *err)
 {
 	struct cloud_config config = options_cloud_config(v->options, &clock_real);
 
-	config.has_election = true;
+	config.is_read_only = true;
 	return cloud_find(str_c(v->options->cloud_provider))->load(&config, &v->cloud, err);
 }
 

@@ -255,6 +255,15 @@ close_cloud(struct cloud *cloud)
 DEFINE_CLEANUP(struct cloud, close_cloud)
 
 static void
+add_read(struct cloudlycke *cl, struct str file)
+{
+	struct cloud_needs *needs = &cl->cloud.needs;
+
+	if (file.len > 0)
+		needs->reads[needs->n_reads++] = arena_str(&cl->arena, file);
+}
+
+static void
 set_needs(struct cloudlycke *cl)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
@@ -264,6 +273,11 @@ set_needs(struct cloudlycke *cl)
 
 	inventory = cl_loader_inventory(cl->loader, &is_current);
 	schema = &inventory->schema;
+	if (cl->config.is_read_only) {
+		add_read(cl, schema->state.file);
+		add_read(cl, schema->balancers.haproxy.file);
+		return;
+	}
 	needs->runs_programs = schema->balancers.hook.len > 0 ||
 	                       schema->balancers.haproxy.is_present || schema->routes.hook.len > 0;
 	if (schema->state.file.len > 0)
@@ -300,10 +314,13 @@ static bool
 open_parts(struct cloudlycke *cl, const struct cl_schema *schema, const struct cloud_host *host,
            struct error *err)
 {
+	enum cl_state_use use = cl->config.is_read_only   ? CL_STATE_READ_ONLY
+	                        : cl->config.has_election ? CL_STATE_LATER
+	                                                  : CL_STATE_NOW;
+
 	if (!schema->balancers.is_present && !schema->routes.is_present)
 		return true;
-	if (!cl_state_open(schema->state.file, /*is_alone=*/!cl->config.has_election, host,
-	                   &cl->state, err) ||
+	if (!cl_state_open(schema->state.file, use, host, &cl->state, err) ||
 	    !cl_balancers_open(&cl->config, host, cl->loader, cl->state, &cl->balancers, err))
 		return false;
 	cl->routes = cl_routes_open(&cl->config, host, cl->loader, cl->state);

@@ -326,7 +326,7 @@ lock_file(struct cl_state *s, struct error *err)
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	int fd, problem;
 
-	if (!s->path || s->lock_fd >= 0)
+	if (!s->path || s->is_read_only || s->lock_fd >= 0)
 		return true;
 	fd = open(s->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -372,12 +372,13 @@ with_suffix(struct str path, const char *suffix)
 }
 
 bool
-cl_state_open(struct str path, bool is_alone, const struct cloud_host *host, struct cl_state **ret,
-              struct error *err)
+cl_state_open(struct str path, enum cl_state_use use, const struct cloud_host *host,
+              struct cl_state **ret, struct error *err)
 {
 	CLEANUP(cl_state_freep) struct cl_state *s = xcalloc(1, sizeof(*s));
 
 	s->host = host;
+	s->is_read_only = use == CL_STATE_READ_ONLY;
 	s->no_targets = cl_targets_new(NULL, 0);
 	s->lock_fd = -1;
 	s->routes = BUF_INIT(LIMIT_STATE_FILE);
@@ -392,7 +393,7 @@ cl_state_open(struct str path, bool is_alone, const struct cloud_host *host, str
 			"cloudlycke: no state.file is configured: routes, and what hooks were run for, "
 			"are forgotten at a restart");
 	}
-	if (is_alone ? !cl_state_take(s, err) : !check_file(s, err))
+	if (use == CL_STATE_NOW ? !cl_state_take(s, err) : !check_file(s, err))
 		return err_wrap(err, "cloudlycke");
 	*ret = TAKE(s);
 	return true;
@@ -627,7 +628,7 @@ cl_state_save(struct cl_state *s, struct error *err)
 {
 	struct cl_change c = { .entry = NULL };
 
-	return commit_change(s, &c, err);
+	return s->is_read_only || commit_change(s, &c, err);
 }
 
 /* ---- routes ---- */

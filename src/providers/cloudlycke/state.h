@@ -32,6 +32,7 @@ struct cl_state {
 	const struct cloud_host *host;
 	char *path, *backup, *lock_path; /* NULL: in memory only */
 	struct cl_targets *no_targets;   /* of records that were read from the file */
+	bool is_read_only;               /* as in struct cloud_config */
 
 	pthread_mutex_t mu;
 	pthread_cond_t written; /* mu: a write ended */
@@ -48,10 +49,16 @@ struct cl_state {
 	uint64_t n_freed;                /* mu: counts changes that made an address free */
 };
 
-/** Reads the file, to see whether it is valid. is_alone: no other process can hold the lock, so it
- * is taken now, as by cl_state_take(). path empty: a state that is only in memory. host outlives
- * it. */
-NODISCARD bool cl_state_open(struct str path, bool is_alone, const struct cloud_host *host,
+/** When the file is taken, as by cl_state_take(). */
+enum cl_state_use {
+	CL_STATE_NOW,      /* by cl_state_open(): no other process can hold the lock */
+	CL_STATE_LATER,    /* only the leader may use it */
+	CL_STATE_READ_ONLY /* it is read later, but neither locked nor written */
+};
+
+/** Reads the file, to see whether it is valid. path empty: a state that is only in memory. host
+ * outlives it. */
+NODISCARD bool cl_state_open(struct str path, enum cl_state_use use, const struct cloud_host *host,
                              struct cl_state **ret, struct error *err);
 /** Releases the lock. NULL is fine. No change may be in progress. */
 void cl_state_free(struct cl_state *);
@@ -81,7 +88,7 @@ NODISCARD bool cl_state_change(struct cl_state *, struct str uid, struct cl_reco
                                struct error *err);
 
 /** For a start: removes all records; adds or replaces one (takes the reference), in memory only;
- * writes all. */
+ * writes all, unless the state is read-only. */
 void cl_state_clear(struct cl_state *);
 void cl_state_set(struct cl_state *, struct cl_record *record);
 NODISCARD bool cl_state_save(struct cl_state *, struct error *err);

@@ -745,6 +745,35 @@ one_process_has_the_file(void **state)
 	ADOPT(&w, "a", NULL);
 }
 
+/* An operator's command runs beside the controller. */
+static void
+a_process_that_changes_nothing_only_reads_the_file(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct cloud_config config = { .clock = &clock_real, .is_read_only = true };
+	struct cloud *controller;
+	struct stat before, after;
+	struct error err;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	assert_string_equal(ensure(&w, "a"), "10.0.0.1");
+	assert_int_equal(stat(w.state, &before), 0);
+	controller = w.cloud;
+	config.path = w.lab->path;
+	if (!lab_try_open(w.lab, &config, &w.cloud, &err))
+		fail_msg("%s", err.msg);
+	ADOPT(&w, "a", "10.0.0.1");
+	assert_int_equal(stat(w.state, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino); /* each write makes a new file */
+	cloudlycke_cloud.close(controller);
+	assert_int_equal(unlink(arena_printf(&w.arena, "%s.lock", w.state).ptr), 0);
+	cloudlycke_cloud.close(w.cloud);
+	assert_true(lab_try_open(w.lab, &config, &w.cloud, &err));
+	ADOPT(&w, "a", "10.0.0.1");
+	assert_int_equal(access(arena_printf(&w.arena, "%s.lock", w.state).ptr, F_OK), -1);
+}
+
 /* Memory and file say the same, also when the file cannot be written. */
 static void
 a_change_that_cannot_be_written_is_undone(void **state)
@@ -961,6 +990,7 @@ main(void)
 		TEST(a_newer_file_is_left_alone),
 		TEST(routes_in_the_file_are_kept),
 		TEST(one_process_has_the_file),
+		TEST(a_process_that_changes_nothing_only_reads_the_file),
 		TEST(a_change_that_cannot_be_written_is_undone),
 		TEST(a_hook_runs_once_a_change),
 		TEST(a_hook_that_a_crash_interrupts_is_run_again),

@@ -103,7 +103,7 @@ open_state(struct world *w, const struct cloud_host *host)
 {
 	struct error err;
 
-	if (!cl_state_open(str_c(w->path), /*is_alone=*/true, host, &w->state, &err))
+	if (!cl_state_open(str_c(w->path), CL_STATE_NOW, host, &w->state, &err))
 		fail_msg("%s", err.msg);
 }
 
