@@ -490,6 +490,47 @@ queue_failures(struct queue *q, struct str key)
 	return item ? item->n_failures : 0;
 }
 
+static size_t
+place_in_line(const struct queue *q, const struct item *wanted)
+{
+	const struct item *item;
+	size_t n = 0;
+
+	STAILQ_FOREACH(item, &q->line, link) {
+		if (item == wanted)
+			break;
+		n++;
+	}
+	return n;
+}
+
+struct queue_peek
+queue_peek(struct queue *q, struct str key)
+{
+	int64_t now_ns = clock_mono(q->clock);
+	struct queue_peek peek = { .state = QUEUE_IDLE };
+	const struct item *item;
+
+	WITH_LOCK(&q->mu);
+	item = map_get(&q->items, key);
+	if (!item)
+		return peek;
+	peek.n_failures = item->n_failures;
+	if (item->is_processing) {
+		peek.state = QUEUE_WORKING;
+		peek.for_ns = now_ns - item->started_ns;
+	} else if (item->is_dirty) {
+		peek.state = QUEUE_WAITING;
+		peek.for_ns = now_ns - item->added_ns;
+		peek.n_before = place_in_line(q, item);
+	} else if (item->heap_place > 0) {
+		peek.state = QUEUE_DELAYED;
+		peek.is_parked = item->is_parked;
+		peek.due_in_ns = item->due_ns > now_ns ? item->due_ns - now_ns : 0;
+	}
+	return peek;
+}
+
 /* ---- handing out ---- */
 
 /* Gives the first key of the line to the calling worker, which has to return it before the watchdog

@@ -49,6 +49,26 @@ void queue_release(struct queue *q);
 void queue_forget(struct queue *q, struct str key);
 unsigned queue_failures(struct queue *q, struct str key);
 
+enum queue_state {
+	QUEUE_IDLE,    /* the key is not in the queue, but may have failures */
+	QUEUE_DELAYED, /* it is due later */
+	QUEUE_WAITING, /* it waits for a worker */
+	QUEUE_WORKING, /* a worker has it */
+};
+
+/** What the queue knows about a key. Times are relative to the call. */
+struct queue_peek {
+	enum queue_state state;
+	unsigned n_failures;
+	bool is_parked;    /* DELAYED: until then, or until the next queue_release() */
+	int64_t due_in_ns; /* DELAYED; 0: it is due */
+	int64_t for_ns;    /* WAITING, WORKING: since then */
+	size_t n_before;   /* WAITING: keys that are handed out before this one */
+};
+
+/** Cost: O(n) under the lock for a key that is WAITING. */
+struct queue_peek queue_peek(struct queue *q, struct str key);
+
 /** Waits for a key and lends it until queue_done().
  *
  * @param deadline_ns  monotonic; QUEUE_FOREVER waits without end

@@ -669,6 +669,45 @@ counts(void **state)
 	                       "workqueue_work_duration_seconds_sum{name=\"counted\"} 20\n"));
 }
 
+/* ---- peeking ---- */
+
+static void
+a_peek_shows_where_a_key_is(void **state)
+{
+	struct fixture *f = *state;
+	struct queue_peek peek = queue_peek(f->q, STR("a"));
+	struct str key;
+
+	assert_int_equal(peek.state, QUEUE_IDLE);
+	assert_int_equal(peek.n_failures, 0);
+	queue_add(f->q, STR("first"));
+	queue_add(f->q, STR("a"));
+	fake_clock_advance(f->clock, 3 * NS_PER_SEC);
+	peek = queue_peek(f->q, STR("a"));
+	assert_int_equal(peek.state, QUEUE_WAITING);
+	assert_int_equal(peek.n_before, 1);
+	assert_int_equal(peek.for_ns, 3 * NS_PER_SEC);
+	check_get(f, "first");
+	key = get(f);
+	fake_clock_advance(f->clock, NS_PER_SEC);
+	peek = queue_peek(f->q, STR("a"));
+	assert_int_equal(peek.state, QUEUE_WORKING);
+	assert_int_equal(peek.for_ns, NS_PER_SEC);
+	queue_add_failed(f->q, key, /*max_delay_ns=*/0);
+	queue_park(f->q, STR("parked"), 5 * NS_PER_SEC);
+	queue_done(f->q, key);
+	peek = queue_peek(f->q, STR("a"));
+	assert_int_equal(peek.state, QUEUE_DELAYED);
+	assert_int_equal(peek.n_failures, 1);
+	assert_in_range(peek.due_in_ns, BASE_NS / 2, 2 * BASE_NS);
+	assert_false(peek.is_parked);
+	peek = queue_peek(f->q, STR("parked"));
+	assert_int_equal(peek.due_in_ns, 5 * NS_PER_SEC);
+	assert_true(peek.is_parked);
+	fake_clock_advance(f->clock, 6 * NS_PER_SEC);
+	assert_int_equal(queue_peek(f->q, STR("parked")).due_in_ns, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -699,6 +738,7 @@ main(void)
 		TEST(hands_nothing_out_after_shut_down),
 		TEST(waits_until_nothing_is_worked_on),
 		TEST(never_works_on_a_key_twice_at_the_same_time),
+		TEST(a_peek_shows_where_a_key_is),
 		cmocka_unit_test(idle_workers_sleep_through_keys_of_others),
 		TEST(counts),
 	};
