@@ -57,6 +57,14 @@ struct route_controller {
 	bool is_settled;             /* mu; the last run has ended and left nothing to retry */
 	bool has_changed_conditions; /* mu; another client changed the condition of a node */
 	int64_t paced_mono_ns;       /* mu; when a run is due for nodes whose changes are paced */
+	/* mu; how the last run ended */
+	struct {
+		bool is_known, is_held_for_nodes;
+		char *error; /* owned; NULL: nothing failed */
+		unsigned n_failures;
+		size_t n_held;
+		int64_t ended_mono_ns, due_mono_ns;
+	} outcome;
 
 	struct route_removals *removals;
 
@@ -79,6 +87,7 @@ struct route_run {
 	bool *has_failed;       /* mu; for each node: one of its routes is missing */
 	bool is_clean;          /* mu: nothing failed */
 	bool is_refused;        /* mu: the cloud refused a creation */
+	struct error err;       /* mu: the last failure, unless is_clean */
 	int64_t retry_after_ns; /* mu: the longest time that the cloud asked to wait; 0: none */
 	/* mu: the longest permitted pause: the smallest of those of all failures */
 	int64_t failure_max_ns;
@@ -103,6 +112,7 @@ route_note_failure(struct route_run *r, size_t node, const struct error *err)
 	WITH_LOCK(&r->mu);
 
 	r->is_clean = false;
+	r->err = *err;
 	if (err->retry_after_ms * NS_PER_MS > r->retry_after_ns)
 		r->retry_after_ns = err->retry_after_ms * NS_PER_MS;
 	if (failure_max_ns(err->code) < r->failure_max_ns)
@@ -295,6 +305,21 @@ route_set_settled(struct route_controller *c, bool is_settled)
 	c->is_settled = is_settled;
 }
 
+static void
+route_set_outcome(struct route_controller *c, const struct route_run *r, int64_t due_mono_ns)
+{
+	WITH_LOCK(&c->mu);
+
+	free(c->outcome.error);
+	c->outcome.error = r->is_clean ? NULL : xstrndup(r->err.msg, strlen(r->err.msg));
+	c->outcome.is_known = true;
+	c->outcome.n_failures = c->n_failures;
+	c->outcome.n_held = r->hold.n;
+	c->outcome.is_held_for_nodes = r->hold.why == ROUTE_REMOVAL_NO_NODES;
+	c->outcome.ended_mono_ns = clock_mono(c->env->clock);
+	c->outcome.due_mono_ns = due_mono_ns;
+}
+
 /* Returns when the next run is due (mono). Periods are counted from the start of a run. */
 static int64_t
 route_run_once(struct route_controller *c, struct arena *arena)
@@ -320,7 +345,10 @@ route_run_once(struct route_controller *c, struct arena *arena)
 	mutex_destroy(&r.mu);
 	route_set_settled(c, r.is_clean);
 	due_ns = clock_deadline(begun_ns, route_next_delay_ns(c, &r));
-	return r.hold.due_mono_ns < due_ns ? r.hold.due_mono_ns : due_ns;
+	if (r.hold.due_mono_ns < due_ns)
+		due_ns = r.hold.due_mono_ns;
+	route_set_outcome(c, &r, due_ns);
+	return due_ns;
 }
 
 /* ---- the loop ---- */
@@ -517,6 +545,27 @@ route_controller_is_working(const struct route_controller *c)
 	return c->is_working;
 }
 
+struct route_outcome
+route_controller_outcome(struct route_controller *c, struct arena *arena)
+{
+	int64_t now_ns = clock_mono(c->env->clock);
+	struct route_outcome ret = { .error = STR_EMPTY };
+	WITH_LOCK(&c->mu);
+
+	if (!c->outcome.is_known)
+		return ret;
+	ret.is_known = true;
+	ret.n_failures = c->outcome.n_failures;
+	ret.n_held = c->outcome.n_held;
+	ret.is_held_for_nodes = c->outcome.is_held_for_nodes;
+	ret.ended_ago_ns = now_ns - c->outcome.ended_mono_ns;
+	if (c->outcome.due_mono_ns > now_ns)
+		ret.next_run_in_ns = c->outcome.due_mono_ns - now_ns;
+	if (c->outcome.error)
+		ret.error = arena_str(arena, str_c(c->outcome.error));
+	return ret;
+}
+
 void
 route_controller_free(struct route_controller *c)
 {
@@ -525,6 +574,7 @@ route_controller_free(struct route_controller *c)
 	thread_join(c->thread);
 	route_removals_free(c->removals);
 	route_conditions_free(c->conditions);
+	free(c->outcome.error);
 	cond_destroy(&c->woken);
 	mutex_destroy(&c->mu);
 	free(c);

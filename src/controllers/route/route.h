@@ -35,6 +35,19 @@ void route_controller_release(struct route_controller *);
 /** For use after the cancel token has fired: is a run under way, so that the API server or the
  * cloud may still execute a request of it? */
 bool route_controller_is_working(const struct route_controller *);
+
+/** How the last run ended. Times are relative to the call. */
+struct route_outcome {
+	bool is_known;          /* a run has ended */
+	struct str error;       /* its last failure, in the arena; empty: nothing failed */
+	unsigned n_failures;    /* runs in a row that failed */
+	size_t n_held;          /* removals that are held back */
+	bool is_held_for_nodes; /* because the cluster shows no nodes; else because of their number
+	                         */
+	int64_t ended_ago_ns, next_run_in_ns;
+};
+struct route_outcome route_controller_outcome(struct route_controller *, struct arena *);
+
 /** Joins the thread; the cancel token must have fired. NULL is fine. */
 void route_controller_free(struct route_controller *);
 

@@ -64,6 +64,7 @@ record_free(struct service_record *r)
 	object_unref(r->vanished);
 	object_unref(r->balanced);
 	free(r->written_version);
+	free(r->failure);
 	free(r->key);
 	free(r);
 }
@@ -279,6 +280,14 @@ record_take_reasons(struct service_controller *c, struct service_record *r,
 	return reasons;
 }
 
+static void
+record_forget_failure(struct service_controller *c, struct service_record *r)
+{
+	WITH_LOCK(&c->mu);
+
+	free(TAKE(r->failure));
+}
+
 /* This run has not done its work: the next one gets everything that this one was given. */
 static void
 record_put_back(struct service_controller *c, struct service_record *r, unsigned reasons,
@@ -361,6 +370,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 		return false;
 	}
 	queue_forget(c->queue, key);
+	record_forget_failure(c, run.record);
 	if (object)
 		run.record->n_conflicts = 0;
 	if (!object || (is_done && !service_is_stale(run.record, run.service)))
@@ -380,7 +390,8 @@ is_cleaning_up(struct service_controller *c, struct str key)
 }
 
 static void
-record_set_retry(struct service_controller *c, struct str key, int64_t delay_ns, bool is_fixed)
+record_note_failure(struct service_controller *c, struct str key, const struct error *err,
+                    int64_t delay_ns, bool is_fixed)
 {
 	struct service_record *r;
 	WITH_LOCK(&c->mu);
@@ -388,8 +399,11 @@ record_set_retry(struct service_controller *c, struct str key, int64_t delay_ns,
 	r = map_get(&c->records, key);
 	if (!r)
 		return;
-	r->retry_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	r->failed_mono_ns = clock_mono(c->env->clock);
+	r->retry_ns = clock_deadline(r->failed_mono_ns, delay_ns);
 	r->is_retry_fixed = is_fixed;
+	free(r->failure);
+	r->failure = xstrndup(err->msg, strlen(err->msg));
 }
 
 static void
@@ -417,7 +431,7 @@ service_handle_failure(struct service_controller *c, struct str key, const struc
 	/* a new reason need not wait for the end of the outage: during an outage a call fails
 	 * without a request */
 	if (err->is_outage) {
-		record_set_retry(c, key, 0, false);
+		record_note_failure(c, key, err, 0, false);
 		queue_park(c->queue, key, failure_outage_ns(err));
 		return;
 	}
@@ -427,7 +441,7 @@ service_handle_failure(struct service_controller *c, struct str key, const struc
 		delay_ns = queue_add_failed(c->queue, key,
 		                            is_cleaning_up(c, key) ? cleanup_max_ns
 		                                                   : failure_max_ns(err->code));
-	record_set_retry(c, key, delay_ns, is_fixed);
+	record_note_failure(c, key, err, delay_ns, is_fixed);
 	service_log_failure(key, err, delay_ns);
 }
 
@@ -521,6 +535,24 @@ struct queue *
 service_controller_queue(struct service_controller *c)
 {
 	return c->queue;
+}
+
+bool
+service_controller_remembers(struct service_controller *c, struct arena *arena, struct str key,
+                             struct service_memory *ret)
+{
+	const struct service_record *r;
+	WITH_LOCK(&c->mu);
+
+	r = map_get(&c->records, key);
+	if (!r)
+		return false;
+	*ret = (struct service_memory){ .has_balancer = r->balanced != NULL, .error = STR_EMPTY };
+	if (r->failure) {
+		ret->error = arena_str(arena, str_c(r->failure));
+		ret->failed_ago_ns = clock_mono(c->env->clock) - r->failed_mono_ns;
+	}
+	return true;
 }
 
 void

@@ -35,6 +35,17 @@ void service_controller_wake(struct service_controller *, struct str key);
 void service_controller_release(struct service_controller *);
 /** The queue of its work, for shutting it down and waiting for the workers that still run. */
 struct queue *service_controller_queue(struct service_controller *);
+
+/** What the controller remembers of a Service. */
+struct service_memory {
+	bool has_balancer; /* it created, tried to create or found one */
+	struct str error;  /* why the last attempt failed or is not complete; empty: it succeeded */
+	int64_t failed_ago_ns; /* when that was, relative to the call */
+};
+/** False: nothing. The text is in the arena. */
+bool service_controller_remembers(struct service_controller *, struct arena *, struct str key,
+                                  struct service_memory *ret);
+
 /** Joins the threads; the queue must be shut down and the cancel token must have fired. NULL is
  * fine. */
 void service_controller_free(struct service_controller *);

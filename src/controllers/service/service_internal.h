@@ -48,6 +48,8 @@ struct service_record {
 	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the
 	 * worker that has the key changes it, with mu held; other threads read it with mu held. */
 	struct object *balanced;
+	char *failure;          /* mu: why the last run was not complete; NULL: it was */
+	int64_t failed_mono_ns; /* mu: when that run ended */
 
 	/* The rest belongs to the worker that has the key. */
 	/* hash of the UID of a Service of another class that has no balancer of ours */
