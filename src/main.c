@@ -404,6 +404,7 @@ start_serving(struct program *p, struct error *err)
 		.health = p->health,
 		.cancel = p->cancel,
 		.reviews = &p->reviews,
+		.manager = p->manager,
 		.cloud = p->cloud,
 	};
 

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cloud/cloud.h"
+#include "controllers/manager.h"
 #include "flags/configz.h"
 #include "serve/endpoints.h"
 #include "serve/server.h"
@@ -200,6 +201,8 @@ serving_start(const struct serving_config *config, struct serving **ret, struct 
 	s->endpoints = (struct endpoints_config){ .health = config->health,
 		                                  .configz = configz_add,
 		                                  .arg = (void *)(uintptr_t)config->options,
+		                                  .describe = manager_describe,
+		                                  .describe_arg = config->manager,
 		                                  .is_profiling = config->options->profiling };
 	s->metrics_only = s->endpoints;
 	if ((o->secure.port != 0 && !open_secure(s, err)) ||

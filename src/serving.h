@@ -15,6 +15,7 @@
 #include "loop.h"
 
 struct cloud;
+struct manager;
 struct serving;
 
 /** The connection to an API server that decides about callers. */
@@ -43,7 +44,8 @@ struct serving_config {
 	struct health *health;
 	struct cancel *cancel;
 	const struct review_connections *reviews;
-	struct cloud *cloud; /* may want a metrics listener of its own */
+	struct manager *manager; /* describes objects */
+	struct cloud *cloud;     /* may want a metrics listener of its own */
 };
 
 /** Opens the listeners, and reads the authorities of client certificates. An error is meant to end

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/metrics.h"
+#include "base/thread.h"
+#include "controllers/describe.h"
 #include "controllers/lookup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
@@ -32,6 +34,9 @@ struct manager {
 	struct route_controller *route;
 	struct reflector *node_reflector, *service_reflector;
 	_Atomic bool is_started;
+	pthread_mutex_t mu;
+	/* mu; for manager_describe(), while the controllers exist; else zeroed */
+	struct describe_sources described;
 };
 
 struct manager *
@@ -41,6 +46,7 @@ manager_new(const struct manager_config *config)
 
 	m->config = *config;
 	m->cancel = cancel_new();
+	mutex_init(&m->mu);
 	m->event_dedup = event_dedup_new(config->recorder);
 	m->paces = paces_new(config->clock);
 	m->own_writes = own_writes_new(config->clock);
@@ -69,6 +75,7 @@ manager_free(struct manager *m)
 	event_dedup_free(m->event_dedup);
 	store_free(m->services);
 	cancel_free(m->cancel);
+	mutex_destroy(&m->mu);
 	free(m);
 }
 
@@ -154,6 +161,14 @@ set_running(const char *name)
 	metric_set(metric_of(&running, name, "cloud-controller-manager"), 1);
 }
 
+static void
+set_described(struct manager *m, struct describe_sources sources)
+{
+	WITH_LOCK(&m->mu);
+
+	m->described = sources;
+}
+
 /* Controllers subscribe to the stores before the reflectors fill them. */
 void
 manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
@@ -181,6 +196,12 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 		m->route = route_controller_new(&m->route_env, &config->route);
 		set_running("route");
 	}
+	set_described(m, (struct describe_sources){ .nodes = config->nodes,
+	                                            .services = m->services,
+	                                            .node = m->node,
+	                                            .lifecycle = m->lifecycle,
+	                                            .service = m->service,
+	                                            .route = m->route });
 	host_set_requeue(config->host, manager_requeue, m);
 	m->node_reflector = start_reflector(m, config->nodes, min_version);
 	if (m->services)
@@ -229,6 +250,7 @@ manager_stop(struct manager *m, int64_t grace_ns)
 	is_done = manager_drain(m, grace_ns);
 	cancel_fire(m->cancel);
 	is_done = is_done && !may_act_late(m);
+	set_described(m, (struct describe_sources){ 0 });
 	reflector_free(TAKE(m->node_reflector));
 	reflector_free(TAKE(m->service_reflector));
 	node_controller_free(TAKE(m->node));
@@ -259,5 +281,20 @@ manager_has_synced(void *manager, struct buf *reason)
 		buf_add_c(reason, "services have not been listed yet");
 		return false;
 	}
+	return true;
+}
+
+/* The lock is held until the controllers have answered, so that they are not freed meanwhile. */
+bool
+manager_describe(void *manager, struct str path, struct buf *json)
+{
+	struct manager *m = manager;
+	struct described what;
+
+	if (!described_parse(path, &what))
+		return false;
+	mutex_lock(&m->mu);
+	describe(m->described.nodes ? &m->described : NULL, &what, json);
+	mutex_unlock(&m->mu);
 	return true;
 }

@@ -20,6 +20,8 @@ enum {
 	MAX_VERBOSITY = 100,
 };
 
+#define OBJECTS "/debug/objects/"
+
 #define BIT(method) (1u << (method))
 #define GET BIT(SERVER_GET)
 
@@ -230,6 +232,18 @@ answer_verbosity(const struct endpoints_config *config, struct server_request *r
 	reply(request, 200, NULL, &text);
 }
 
+static void
+answer_object(const struct endpoints_config *config, struct server_request *request)
+{
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(LIMIT_SERVER_BODY);
+	struct str path = str_skip(server_request_path(request), strlen(OBJECTS));
+
+	if (config->describe(config->describe_arg, path, &json))
+		reply_whole(request, 200, JSON_TYPE, &json);
+	else
+		reply_line(request, 404, "404 page not found");
+}
+
 /* ---- the table ---- */
 
 const struct endpoint endpoints[] = {
@@ -253,6 +267,15 @@ const struct endpoint endpoints[] = {
 	  answer_configz },
 	{ "/version", GET, false, "The program's version, as JSON like that of Kubernetes.",
 	  answer_version },
+	{ OBJECTS "nodes/", GET, false,
+	  "What the leader knows about a node: its place in the queue, and what the deletion guard has seen.",
+	  answer_object },
+	{ OBJECTS "services/", GET, false,
+	  "What the leader knows about the Service NAMESPACE/NAME: its place in the queue, and its last failure.",
+	  answer_object },
+	{ OBJECTS "routes/", GET, false,
+	  "What the leader knows about the route to a pod CIDR: how the last run ended, and when the next one is due.",
+	  answer_object },
 	{ "/debug/flags/v", BIT(SERVER_PUT), true,
 	  "Sets the log's verbosity to the number in the body.", answer_verbosity },
 };

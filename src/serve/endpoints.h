@@ -20,6 +20,10 @@ struct endpoints_config {
 	 * any thread. */
 	void (*configz)(void *arg, struct buf *json);
 	void *arg;
+	/** Appends what this process knows about an object, as JSON. path follows /debug/objects/.
+	 * False: it names no object. From any thread. */
+	bool (*describe)(void *describe_arg, struct str path, struct buf *json);
+	void *describe_arg;
 	bool is_profiling; /* --profiling: there is /debug/flags/v */
 };
 

@@ -131,6 +131,14 @@ configz(void *arg, struct buf *json)
 	buf_addf(json, "{\"kind\":\"%s\"}", (const char *)arg);
 }
 
+static bool
+describe(void *arg, struct str path, struct buf *json)
+{
+	assert_ptr_equal(arg, &config);
+	buf_addf(json, "{\"%" STR_FMT "\"}", STR_ARG(path));
+	return !str_starts(path, STR("nodes/none"));
+}
+
 static int
 set_up(void **state)
 {
@@ -144,6 +152,8 @@ set_up(void **state)
 		.health = health_new(),
 		.configz = configz,
 		.arg = kind,
+		.describe = describe,
+		.describe_arg = &config,
 		.is_profiling = true,
 	};
 	health_add(config.health, "leaderElection", HEALTH_HEALTHZ | HEALTH_LIVEZ, leads, NULL);
@@ -282,6 +292,24 @@ version_and_configuration_are_served(void **state)
 }
 
 static void
+objects_are_described(void **state)
+{
+	(void)state;
+	check_get("/debug/objects/nodes/a", 200, "application/json", "{\"nodes/a\"}");
+	check_get("/debug/objects/services/a/b", 200, "application/json", "{\"services/a/b\"}");
+	check_get("/debug/objects/routes/10.0.0.0/8", 200, "application/json",
+	          "{\"routes/10.0.0.0/8\"}");
+	check_get("/debug/objects/nodes/none", 404, "text", "404 page not found\n");
+	check_get("/debug/objects/nodes/", 404, "text", "404 page not found\n");
+	check_get("/debug/objects/pods/a", 404, "text", "404 page not found\n");
+	check_get("/debug/objects/", 404, "text", "404 page not found\n");
+	access_of_all.outcome = ACCESS_FORBIDDEN;
+	check_get("/debug/objects/nodes/a", 403, "application/json", NULL);
+	config.access = NULL;
+	check_get("/debug/objects/nodes/a", 404, "text", "404 page not found\n");
+}
+
+static void
 verbosity_can_be_put(void **state)
 {
 	struct server_request put = { .path = STR("/debug/flags/v"),
@@ -386,6 +414,7 @@ main(void)
 		                                tear_down),
 		cmocka_unit_test_setup_teardown(version_and_configuration_are_served, set_up,
 		                                tear_down),
+		cmocka_unit_test_setup_teardown(objects_are_described, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(verbosity_can_be_put, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(other_paths_and_methods_are_refused, set_up,
 		                                tear_down),

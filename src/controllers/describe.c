@@ -1,0 +1,199 @@
+/* controllers/describe.c: see describe.h. */
+#include "controllers/describe.h"
+
+#include "base/ip.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "kube/node.h"
+#include "kube/store.h"
+
+/* ---- paths ---- */
+
+static bool
+is_name(struct str name)
+{
+	return name.len > 0 && name.len <= LIMIT_NAME && str_index(name, '/') < 0;
+}
+
+bool
+described_parse(struct str path, struct described *ret)
+{
+	struct str kind, namespace, name;
+	struct ip_net net;
+
+	if (!str_cut(path, '/', &kind, &ret->key))
+		return false;
+	if (str_eq_c(kind, "nodes")) {
+		ret->kind = DESCRIBED_NODE;
+		return is_name(ret->key);
+	}
+	if (str_eq_c(kind, "services")) {
+		ret->kind = DESCRIBED_SERVICE;
+		return str_cut(ret->key, '/', &namespace, &name) && is_name(namespace) &&
+		       is_name(name);
+	}
+	ret->kind = DESCRIBED_ROUTE;
+	return str_eq_c(kind, "routes") && ip_net_parse(ret->key, &net);
+}
+
+/* ---- JSON ---- */
+
+/* Rounded up: what is due in a moment is not shown as due. */
+static void
+add_seconds(struct buf *json, const char *name, int64_t ns)
+{
+	json_add_number(json, name, ns / NS_PER_SEC + (ns % NS_PER_SEC > 0));
+}
+
+static void
+add_queue(struct buf *json, struct queue *queue, struct str key)
+{
+	static const char *const states[] = { [QUEUE_IDLE] = "idle",
+		                              [QUEUE_DELAYED] = "delayed",
+		                              [QUEUE_WAITING] = "waiting",
+		                              [QUEUE_WORKING] = "working" };
+	struct queue_peek peek = queue_peek(queue, key);
+
+	json_begin_object(json, "queue");
+	json_add_text(json, "state", str_c(states[peek.state]));
+	json_add_number(json, "failures", peek.n_failures);
+	if (peek.state == QUEUE_DELAYED) {
+		add_seconds(json, "dueInSeconds", peek.due_in_ns);
+		json_add_flag(json, "waitsForOutage", peek.is_parked);
+	}
+	if (peek.state == QUEUE_WAITING || peek.state == QUEUE_WORKING)
+		add_seconds(json, "sinceSeconds", peek.for_ns);
+	if (peek.state == QUEUE_WAITING)
+		json_add_number(json, "keysBefore", (int64_t)peek.n_before);
+	json_end_object(json);
+}
+
+static const char *
+presence_name(enum presence presence)
+{
+	static const char *const names[] = { [PRESENCE_UNKNOWN] = "unknown",
+		                             [PRESENCE_PRESENT] = "present",
+		                             [PRESENCE_ABSENT] = "absent",
+		                             [PRESENCE_FOREIGN] = "foreign" };
+
+	return names[presence];
+}
+
+static void
+add_guard(struct buf *json, const struct lifecycle_candidate *c)
+{
+	json_begin_object(json, "guard");
+	json_add_text(json, "machine", str_c(presence_name(c->presence)));
+	json_add_text(json, "verdict", str_c(guard_outcome_name(c->outcome)));
+	json_add_text(json, "heldBecause", c->held_because ? str_c(c->held_because) : STR_EMPTY);
+	json_add_number(json, "looks", c->n_looks);
+	json_add_number(json, "failedLooks", c->n_failures);
+	json_add_number(json, "absentLooks", c->n_absent);
+	if (c->n_looks > 0)
+		add_seconds(json, "lookedSecondsAgo", c->looked_ago_ns);
+	if (c->n_absent > 0)
+		add_seconds(json, "absentForSeconds", c->absent_for_ns);
+	add_seconds(json, "nextLookInSeconds", c->next_look_in_ns);
+	if (c->deletable_in_ns != CLOCK_FOREVER)
+		add_seconds(json, "deletableInSeconds", c->deletable_in_ns);
+	json_add_flag(json, "isDeleted", c->is_deleted);
+	json_end_object(json);
+}
+
+static bool
+is_stored(struct store *store, struct str key)
+{
+	CLEANUP(object_unrefp) struct object *object = store ? store_get(store, key) : NULL;
+
+	return object != NULL;
+}
+
+static void
+describe_node(const struct describe_sources *s, struct str name, struct arena *arena,
+              struct buf *json)
+{
+	struct lifecycle_candidate candidate;
+
+	json_add_flag(json, "isKnown", is_stored(s->nodes, name));
+	if (s->node)
+		add_queue(json, node_controller_queue(s->node), name);
+	if (s->lifecycle && lifecycle_controller_candidate(s->lifecycle, arena, name, &candidate))
+		add_guard(json, &candidate);
+}
+
+static void
+describe_service(const struct describe_sources *s, struct str key, struct arena *arena,
+                 struct buf *json)
+{
+	struct service_memory memory;
+
+	json_add_flag(json, "isKnown", is_stored(s->services, key));
+	if (!s->service)
+		return;
+	add_queue(json, service_controller_queue(s->service), key);
+	if (!service_controller_remembers(s->service, arena, key, &memory))
+		return;
+	json_begin_object(json, "memory");
+	json_add_flag(json, "hasBalancer", memory.has_balancer);
+	json_add_text(json, "error", memory.error);
+	if (memory.error.len > 0)
+		add_seconds(json, "failedSecondsAgo", memory.failed_ago_ns);
+	json_end_object(json);
+}
+
+static bool
+is_pod_cidr(struct store *nodes, struct str cidr)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
+
+	for (size_t i = 0; i < all.n; i++) {
+		const struct node *node = node_of(all.objects[i]);
+
+		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
+			if (str_eq(node->pod_cidrs[j], cidr))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void
+describe_route(const struct describe_sources *s, struct str cidr, struct arena *arena,
+               struct buf *json)
+{
+	struct route_outcome outcome;
+
+	json_add_flag(json, "isKnown", is_pod_cidr(s->nodes, cidr));
+	if (!s->route)
+		return;
+	outcome = route_controller_outcome(s->route, arena);
+	if (!outcome.is_known)
+		return;
+	json_begin_object(json, "lastRun");
+	add_seconds(json, "endedSecondsAgo", outcome.ended_ago_ns);
+	add_seconds(json, "nextInSeconds", outcome.next_run_in_ns);
+	json_add_text(json, "error", outcome.error);
+	json_add_number(json, "failures", outcome.n_failures);
+	json_add_number(json, "heldRemovals", (int64_t)outcome.n_held);
+	json_add_flag(json, "isHeldForNodes", outcome.is_held_for_nodes);
+	json_end_object(json);
+}
+
+void
+describe(const struct describe_sources *sources, const struct described *what, struct buf *json)
+{
+	static void (*const functions[])(const struct describe_sources *, struct str,
+	                                 struct arena *, struct buf *) = {
+		[DESCRIBED_NODE] = describe_node,
+		[DESCRIBED_SERVICE] = describe_service,
+		[DESCRIBED_ROUTE] = describe_route,
+	};
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	json_begin_object(json, NULL);
+	json_add_flag(json, "isLeading", sources != NULL);
+	if (sources)
+		functions[what->kind](sources, what->key, &arena, json);
+	json_end_object(json);
+	buf_add_char(json, '\n');
+}
