@@ -47,11 +47,11 @@ struct entry {
 	bool is_changing;
 };
 
-/* A change on the stack of its caller, who waits until it is over. */
+/* A change, whose caller waits until it is over. By then it is in no list. */
 struct cl_change {
 	SLIST_ENTRY(cl_change) link;
 	struct entry *entry; /* NULL: no balancer's */
-	struct str routes;   /* ptr NULL: no routes */
+	bool has_routes;     /* next_routes, too */
 	bool is_over, is_done;
 	struct error err; /* when is_over and not is_done */
 };
@@ -572,7 +572,7 @@ write_waiting(struct cl_state *s)
 	for (; c; c = SLIST_NEXT(c, link)) {
 		if (c->entry)
 			end_change(s, c->entry, is_done);
-		if (c->routes.ptr)
+		if (c->has_routes)
 			end_routes(s, is_done);
 		if (!is_done)
 			c->err = err;
@@ -583,10 +583,17 @@ write_waiting(struct cl_state *s)
 }
 
 /* The first caller writes. Callers that arrive meanwhile wait, and then one of them writes the
- * changes of all. */
+ * changes of all. entry may be NULL. */
 static bool
-commit_change(struct cl_state *s, struct cl_change *c, struct error *err)
+commit_change(struct cl_state *s, struct entry *entry, bool has_routes, struct error *err)
 {
+	/* On the heap, because gcc 14 takes the list's pointer to a local variable for a dangling
+	 * one: it does not see that write_waiting() empties the list. */
+	struct cl_change *c = xcalloc(1, sizeof(*c));
+	bool is_done;
+
+	c->entry = entry;
+	c->has_routes = has_routes;
 	SLIST_INSERT_HEAD(&s->waiting, c, link);
 	while (!c->is_over) {
 		if (s->is_writing)
@@ -594,9 +601,11 @@ commit_change(struct cl_state *s, struct cl_change *c, struct error *err)
 		else
 			write_waiting(s);
 	}
-	if (!c->is_done)
+	is_done = c->is_done;
+	if (!is_done)
 		*err = c->err;
-	return c->is_done;
+	free(c);
+	return is_done;
 }
 
 /* Does the file say the same of both? */
@@ -612,13 +621,12 @@ bool
 cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, struct error *err)
 {
 	struct entry *e = make_entry(s, uid);
-	struct cl_change c = { .entry = e };
 
 	assert(!e->is_changing);
 	e->next = record;
 	e->is_changing = true;
 	if (!is_written_alike(e->written, record))
-		return commit_change(s, &c, err);
+		return commit_change(s, e, /*has_routes=*/false, err);
 	end_change(s, e, /*is_done=*/true);
 	return true;
 }
@@ -626,9 +634,7 @@ cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, st
 bool
 cl_state_save(struct cl_state *s, struct error *err)
 {
-	struct cl_change c = { .entry = NULL };
-
-	return s->is_read_only || commit_change(s, &c, err);
+	return s->is_read_only || commit_change(s, /*entry=*/NULL, /*has_routes=*/false, err);
 }
 
 /* ---- routes ---- */
@@ -644,10 +650,9 @@ cl_state_routes(struct cl_state *s, struct buf *b)
 bool
 cl_state_write_routes(struct cl_state *s, struct str routes, struct error *err)
 {
-	struct cl_change c = { .routes = routes };
 	WITH_LOCK(&s->mu);
 
 	assert(!s->next_routes.ptr);
 	s->next_routes = routes;
-	return commit_change(s, &c, err);
+	return commit_change(s, /*entry=*/NULL, /*has_routes=*/true, err);
 }
