@@ -13,6 +13,7 @@
 #ifndef CCMD_BASE_DRY_RUN_H
 #define CCMD_BASE_DRY_RUN_H
 
+#include "base/error.h"
 #include "base/str.h"
 
 enum dry_verb {
@@ -44,13 +45,18 @@ struct dry_item;
 /** Who is told of the changes. Embedded in the receiver's own struct (CONTAINER_OF). */
 struct dry_run {
 	void (*note)(struct dry_run *, const struct dry_item *, const struct dry_change *);
+	/* Work on the item ended in an error, so what it would have changed is not known. The work
+	 * is retried as always, and may fail again. NULL: not wanted */
+	void (*failed)(struct dry_run *, const struct dry_item *, const struct error *);
 };
 
 /** The cluster object that a work item is about. The worker that makes the struct call sets it. */
 struct dry_item {
 	struct dry_run *run;
-	const char *kind;   /* "node", "service", "route"; a constant */
-	struct str name;    /* "n1", "namespace/name", a route's destination */
+	const char *kind; /* "node", "service", "route"; a constant */
+	/* "n1", "namespace/name", a route's destination; empty: all objects of that kind, for work
+	 * that is not about a single one, such as listing the cloud's routes */
+	struct str name;
 	struct str version; /* its resource version; empty: it has none */
 };
 
@@ -59,6 +65,15 @@ static inline void
 dry_note(const struct dry_item *item, const struct dry_change *change)
 {
 	item->run->note(item->run, item, change);
+}
+
+/** Notes that work ended in an error. Has no effect if item is NULL, or if the work was cancelled.
+ */
+static inline void
+dry_failed(const struct dry_item *item, const struct error *err)
+{
+	if (item && item->run->failed && err->code != ERR_CANCELLED)
+		item->run->failed(item->run, item, err);
 }
 
 #endif

@@ -15,6 +15,7 @@ struct lookup;
 struct event_dedup;
 struct own_writes;
 struct paces;
+struct settling;
 
 struct controller_env {
 	struct clock *clock;
@@ -28,6 +29,8 @@ struct controller_env {
 	struct event_dedup *event_dedup;
 	struct own_writes *own_writes;
 	struct paces *paces;
+	struct settling *settling; /* NULL in unit tests: nothing waits for first runs */
+	struct dry_run *dry;       /* NULL: changes are made; else they are only noted */
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include "controllers/lookup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
+#include "controllers/settling.h"
 #include "kube/reflector.h"
 #include "kube/service.h"
 
@@ -25,6 +26,7 @@ struct manager {
 	struct event_dedup *event_dedup;
 	struct own_writes *own_writes;
 	struct paces *paces;
+	struct settling *settling;
 	struct lookup *lookup;
 	struct controller_env node_env, lifecycle_env, service_env, route_env;
 	struct store *services; /* NULL: no controller needs them */
@@ -49,6 +51,7 @@ manager_new(const struct manager_config *config)
 	mutex_init(&m->mu);
 	m->event_dedup = event_dedup_new(config->recorder);
 	m->paces = paces_new(config->clock);
+	m->settling = settling_new(config->clock);
 	m->own_writes = own_writes_new(config->clock);
 	m->lookup = lookup_new(&(struct lookup_config){
 		.cloud = config->cloud,
@@ -72,6 +75,7 @@ manager_free(struct manager *m)
 	lookup_free(m->lookup);
 	own_writes_free(m->own_writes);
 	paces_free(m->paces);
+	settling_free(m->settling);
 	event_dedup_free(m->event_dedup);
 	store_free(m->services);
 	cancel_free(m->cancel);
@@ -94,6 +98,8 @@ env_of(struct manager *m, struct kube_client *client)
 		.event_dedup = m->event_dedup,
 		.own_writes = m->own_writes,
 		.paces = m->paces,
+		.settling = m->settling,
+		.dry = m->config.dry,
 	};
 }
 
@@ -207,6 +213,40 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	if (m->services)
 		m->service_reflector = start_reflector(m, m->services, min_version);
 	m->is_started = true;
+}
+
+static bool
+wait_synced(struct manager *m, int64_t deadline_ns, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { .clock = m->config.clock,
+		             .cancel = m->cancel,
+		             .deadline_mono_ns = deadline_ns,
+		             .arena = &arena };
+
+	return store_wait_synced(m->config.nodes, &call, err) &&
+	       (!m->services || store_wait_synced(m->services, &call, err));
+}
+
+/* The keys of all objects are in the queues once the stores have synced, because the stores call
+ * the controllers' handlers before. The comparison of addresses queues nodes, so its end is waited
+ * for before the queue is. Without adoption the service controller hands out no key. */
+bool
+manager_wait_settled(struct manager *m, int64_t deadline_ns, struct error *err)
+{
+	unsigned parts = (m->node ? SETTLING_ADDRESSES : 0) |
+	                 (m->lifecycle ? SETTLING_LIFECYCLE : 0) |
+	                 (m->service ? SETTLING_ADOPTION : 0) | (m->route ? SETTLING_ROUTES : 0);
+
+	if (!wait_synced(m, deadline_ns, err) ||
+	    !settling_wait(m->settling, parts, deadline_ns, err))
+		return false;
+	if (m->node && !queue_wait_idle(node_controller_queue(m->node), deadline_ns))
+		return err_set(err, ERR_TIMEOUT, "not all nodes were handled in time");
+	if (m->service && service_controller_has_adopted(m->service) &&
+	    !queue_wait_idle(service_controller_queue(m->service), deadline_ns))
+		return err_set(err, ERR_TIMEOUT, "not all services were handled in time");
+	return true;
 }
 
 /* Stops handing out keys, and waits up to grace_ns for reconciles that are running. Returns true if

@@ -32,6 +32,7 @@ struct manager_config {
 	struct store *nodes;
 	struct host *host;
 	struct cloud *cloud;
+	struct dry_run *dry; /* NULL: changes are made; else they are only noted */
 	struct node_controller_config node;
 	struct lifecycle_config lifecycle;
 	struct service_controller_config service;
@@ -46,6 +47,11 @@ void manager_free(struct manager *);
 /** Starts the controllers and reflectors. min_version: the first lists must not be older than this
  * resource version; empty: any version will do. may_follow_crash: as in struct lifecycle_config. */
 void manager_start(struct manager *, struct str min_version, bool may_follow_crash);
+/** For a dry run: waits, until the deadline (mono) at most, until every controller has handled all
+ * objects of the first lists. An object whose work ended in an error has been handled; the dry run
+ * was told by failed(). What a controller does only after a time (the deletion of a node, say) is
+ * not waited for. ERR_TIMEOUT says what is missing. */
+NODISCARD bool manager_wait_settled(struct manager *, int64_t deadline_ns, struct error *err);
 /** Hands out no more work, waits for running work until grace_ns have passed, cancels the rest and
  * joins all threads. Returns true if all work ended by itself: only then may the lease be given
  * back. */

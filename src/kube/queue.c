@@ -648,13 +648,19 @@ queue_shut_down(struct queue *q)
 	cond_broadcast(&q->work);
 }
 
+static bool
+is_idle(const struct queue *q)
+{
+	return q->n_processing == 0 && (q->n_line == 0 || q->is_shut_down);
+}
+
 bool
 queue_wait_idle(struct queue *q, int64_t deadline_ns)
 {
 	WITH_LOCK(&q->mu);
-	while (q->n_processing > 0) {
+	while (!is_idle(q)) {
 		if (!clock_wait(q->clock, &q->idle, &q->mu, deadline_ns))
-			return q->n_processing == 0;
+			return is_idle(q);
 	}
 	return true;
 }

@@ -90,7 +90,8 @@ void queue_done(struct queue *q, struct str key);
 
 /** No more keys are handed out, and waiting workers return. */
 void queue_shut_down(struct queue *q);
-/** Waits until no key is being worked on; false when the deadline (mono) passed first. After
+/** Waits until no key is being worked on, and none waits to be handed out now; false when the
+ * deadline (mono) passed first. Keys that are due later do not count, nor do any after
  * queue_shut_down(). */
 bool queue_wait_idle(struct queue *q, int64_t deadline_ns);
 /** Keys that wait to be handed out now. */

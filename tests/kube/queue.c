@@ -523,6 +523,24 @@ waits_until_nothing_is_worked_on(void **state)
 	assert_true(queue_wait_idle(f->q, now_ns));
 }
 
+static void
+waits_for_keys_that_are_due_now(void **state)
+{
+	struct fixture *f = *state;
+	int64_t now_ns = clock_mono(fake_clock_clock(f->clock));
+	struct str key;
+
+	queue_add(f->q, STR("a"));
+	queue_add_after(f->q, STR("later"), NS_PER_SEC);
+	assert_false(queue_wait_idle(f->q, now_ns));
+	key = get(f);
+	queue_add(f->q, key);
+	queue_done(f->q, key);
+	assert_false(queue_wait_idle(f->q, now_ns));
+	queue_done(f->q, get(f));
+	assert_true(queue_wait_idle(f->q, now_ns));
+}
+
 enum {
 	N_KEYS = 50,
 	N_ADDS = 5000,
@@ -737,6 +755,7 @@ main(void)
 		TEST(shuts_down),
 		TEST(hands_nothing_out_after_shut_down),
 		TEST(waits_until_nothing_is_worked_on),
+		TEST(waits_for_keys_that_are_due_now),
 		TEST(never_works_on_a_key_twice_at_the_same_time),
 		TEST(a_peek_shows_where_a_key_is),
 		cmocka_unit_test(idle_workers_sleep_through_keys_of_others),

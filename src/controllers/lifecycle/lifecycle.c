@@ -10,9 +10,11 @@
 #include "base/log.h"
 #include "base/watchdog.h"
 #include "base/thread.h"
+#include "controllers/dry_item.h"
 #include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
 #include "controllers/pace.h"
+#include "controllers/settling.h"
 
 enum {
 	ROUND_TIMEOUT_S = 120,
@@ -139,6 +141,14 @@ lifecycle_show(struct round *r)
 
 /* ---- rounds ---- */
 
+void
+lifecycle_note_failed(struct round *r, const struct node *node, const struct error *err)
+{
+	dry_failed(dry_item_new(r->c->env, "node", node_name(node), node->object.resource_version,
+	                        r->call->arena),
+	           err);
+}
+
 static void
 forget_old_deletions(struct lifecycle_controller *c)
 {
@@ -250,6 +260,7 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
 		                                   ROUND_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
+		.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, arena),
 	};
 	struct round r = { .c = c, .call = &call, .all = all, .n_assumed = assumed_deletions(c) };
 
@@ -328,6 +339,7 @@ lifecycle_thread(void *arg)
 		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
 		c->is_working = true;
 		next_ns = lifecycle_round(c, &arena, due);
+		settling_note(c->env->settling, SETTLING_LIFECYCLE);
 		c->is_working = false;
 		arena_reset(&arena);
 		watchdog_promise(CLOCK_FOREVER);

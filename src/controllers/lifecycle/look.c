@@ -224,7 +224,13 @@ lifecycle_observe(struct round *r, const struct check *check, const struct insta
 	    !lifecycle_read_heartbeat(r, check->node, &seen.heartbeat, &err)) {
 		log_warn("kubelet's heartbeat cannot be read, this look does not count",
 		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
+		lifecycle_note_failed(r, check->node, &err);
 		seen.presence = PRESENCE_UNKNOWN;
+	}
+	if (found->presence == PRESENCE_UNKNOWN) {
+		err_set(&err, found->error_code, "%" STR_FMT, STR_ARG(found->error));
+		err.is_outage = found->is_outage;
+		lifecycle_note_failed(r, check->node, &err);
 	}
 	if (found->presence == PRESENCE_UNKNOWN && !found->is_outage)
 		log_warn("cannot find out whether the machine of a node exists",
@@ -301,6 +307,8 @@ lifecycle_ask(struct round *r, const struct question *q, struct look_answer *ret
 	if (err.code != ERR_CANCELLED && !err.is_outage)
 		log_warn("the cloud does not answer about nodes that are not ready",
 		         LOG_I64("nodes", (int64_t)q->n_checks), LOG_ERR(&err));
+	for (size_t i = 0; i < q->n_checks; i++)
+		lifecycle_note_failed(r, q->checks[i].node, &err);
 	lifecycle_postpone(r, q->checks, q->n_checks, &err);
 	return false;
 }

@@ -16,12 +16,14 @@
 #include "base/metrics.h"
 #include "base/watchdog.h"
 #include "base/thread.h"
+#include "controllers/dry_item.h"
 #include "controllers/node/addresses.h"
 #include "controllers/failure.h"
 #include "controllers/node/labels.h"
 #include "controllers/lookup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
+#include "controllers/settling.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
 #include "kube/queue.h"
@@ -450,13 +452,16 @@ node_work_on(struct node_controller *c, struct arena *arena, struct str name)
 		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
 		                                   WORK_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
+		.dry = dry_item_find(c->env, c->env->nodes, "node", name, arena),
 	};
 	struct error err;
 
-	if (node_reconcile(c, &call, name, &err))
+	if (node_reconcile(c, &call, name, &err)) {
 		queue_forget(c->queue, name);
-	else
+	} else {
+		dry_failed(call.dry, &err);
 		node_handle_failure(c, name, &err);
+	}
 	arena_reset(arena);
 	queue_done(c->queue, name);
 }
@@ -485,7 +490,8 @@ node_worker(void *arg)
 
 /* Do the addresses that the node should have differ from those it has? */
 static bool
-needs_addresses(const struct node *node, const struct instance *instance, struct arena *arena)
+needs_addresses(struct node_controller *c, const struct node *node, const struct instance *instance,
+                struct arena *arena)
 {
 	struct address_list list;
 	struct error err;
@@ -493,6 +499,9 @@ needs_addresses(const struct node *node, const struct instance *instance, struct
 	if (instance->presence != PRESENCE_PRESENT)
 		return false;
 	if (!addresses_plan(node, instance, arena, &list, &err)) {
+		dry_failed(dry_item_new(c->env, "node", node_name(node),
+		                        node->object.resource_version, arena),
+		           &err);
 		log_warn("addresses of a node cannot be refreshed, leaving them as they are",
 		         LOG_STR("node", node_name(node)), LOG_ERR(&err));
 		return false;
@@ -534,7 +543,7 @@ mark_stale(struct node_controller *c, struct call *call, struct error *err)
 	c->refreshed_boot_ns = since_ns;
 	mutex_unlock(&c->mu);
 	for (size_t i = 0; i < n; i++) {
-		if (!needs_addresses(nodes[i], look_answer_at(&answer, i), call->arena))
+		if (!needs_addresses(c, nodes[i], look_answer_at(&answer, i), call->arena))
 			continue;
 		set_stale(c, node_name(nodes[i]), true);
 		queue_add(c->queue, node_name(nodes[i]));
@@ -560,7 +569,11 @@ node_refresher(void *arg)
 	do {
 		n_seen = failure_pause_count(&c->refresh_pause);
 		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
+		call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, &arena);
 		ok = mark_stale(c, &call, &err);
+		if (!ok)
+			dry_failed(call.dry, &err);
+		settling_note(c->env->settling, SETTLING_ADDRESSES);
 		is_waiting = !ok && err.is_outage;
 		if (!ok && err.code != ERR_CANCELLED && !is_waiting)
 			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "controllers/dry_item.h"
 #include "controllers/event_dedup.h"
 #include "controllers/failure.h"
 #include "controllers/node_ref.h"
@@ -27,6 +28,7 @@
 #include "controllers/route/route_conditions.h"
 #include "controllers/route/route_plan.h"
 #include "controllers/route/route_removals.h"
+#include "controllers/settling.h"
 
 enum {
 	RUN_TIMEOUT_S = 300,
@@ -151,12 +153,15 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 	int64_t begun_ns = clock_mono(call->clock);
 	struct error err;
 
+	call->dry = dry_item_new(r->c->env, "route", need->cidr, node->object.resource_version,
+	                         call->arena);
 	if (r->c->ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr, &err)) {
 		log_info("route created", LOG_STR("node", node_name(node)),
 		         LOG_STR("cidr", need->cidr));
 		return;
 	}
 	route_note_failure(r, need->node, &err);
+	dry_failed(call->dry, &err);
 	if (is_reportable(&err))
 		route_report_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
 }
@@ -167,6 +172,8 @@ route_remove(struct route_run *r, struct call *call, size_t i)
 	const struct route *route = &r->routes.routes[r->plan.remove[i]];
 	struct error err;
 
+	call->dry = dry_item_new(r->c->env, "route", route->destination_cidr, STR_EMPTY,
+	                         call->arena);
 	if (r->c->ops->remove(r->c->env->cloud, call, route, &err)) {
 		route_removals_note(r->c->removals, &r->plan, i);
 		log_info("route removed", LOG_STR("node", route->target_node),
@@ -174,6 +181,7 @@ route_remove(struct route_run *r, struct call *call, size_t i)
 		return;
 	}
 	route_note_failure(r, NO_NODE, &err);
+	dry_failed(call->dry, &err);
 	if (is_reportable(&err) && !err.is_outage)
 		log_error("route not removed, will retry", LOG_STR("node", route->target_node),
 		          LOG_STR("cidr", route->destination_cidr), LOG_ERR(&err));
@@ -279,6 +287,7 @@ call_for_run(const struct route_controller *c, struct arena *arena)
 		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
 		                                   RUN_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
+		.dry = dry_item_new(c->env, "route", STR_EMPTY, STR_EMPTY, arena),
 	};
 }
 
@@ -339,6 +348,7 @@ route_run_once(struct route_controller *c, struct arena *arena)
 	mutex_init(&r.mu);
 	if (!route_plan_and_apply(&r, &err)) {
 		route_note_failure(&r, NO_NODE, &err);
+		dry_failed(call.dry, &err);
 		if (is_reportable(&err) && !err.is_outage)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
@@ -417,6 +427,7 @@ route_loop(struct route_controller *c, struct arena *arena)
 			run_due_ns = route_run_once(c, arena);
 		call = call_for_run(c, arena);
 		conditions_due_ns = route_conditions_write(c->conditions, &call);
+		settling_note(c->env->settling, SETTLING_ROUTES);
 		c->is_working = false;
 		arena_fini(arena);
 	} while (route_wait(c, run_due_ns < conditions_due_ns ? run_due_ns : conditions_due_ns));

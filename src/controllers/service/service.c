@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "controllers/dry_item.h"
 #include "controllers/failure.h"
 #include "controllers/pace.h"
 #include "controllers/service/service_internal.h"
@@ -454,13 +455,16 @@ service_work_on(struct service_controller *c, struct arena *arena, struct str ke
 		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
 		                                   WORK_TIMEOUT_S * NS_PER_SEC),
 		.arena = arena,
+		.dry = dry_item_find(c->env, c->env->services, "service", key, arena),
 	};
 	struct error err;
 
-	if (str_eq(key, KEY_PASS))
+	if (str_eq(key, KEY_PASS)) {
 		service_pass_nodes(c);
-	else if (!service_reconcile(c, &call, key, &err))
+	} else if (!service_reconcile(c, &call, key, &err)) {
+		dry_failed(call.dry, &err);
 		service_handle_failure(c, key, &err);
+	}
 	arena_reset(arena);
 	queue_done(c->queue, key);
 }
@@ -510,6 +514,14 @@ service_controller_new(struct controller_env *env, const struct service_controll
 	for (unsigned i = 0; i < config->n_workers; i++)
 		thread_start(&c->workers[i], "service", service_worker, c);
 	return c;
+}
+
+bool
+service_controller_has_adopted(struct service_controller *c)
+{
+	WITH_LOCK(&c->mu);
+
+	return c->adoption == ADOPT_DONE;
 }
 
 void

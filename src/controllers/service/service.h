@@ -33,6 +33,8 @@ struct service_controller *service_controller_new(struct controller_env *env,
 void service_controller_wake(struct service_controller *, struct str key);
 /** An API of the cloud is available again: Services that wait for the end of an outage are due. */
 void service_controller_release(struct service_controller *);
+/** Has the provider adopted the balancers that exist? No Service is worked on before. */
+bool service_controller_has_adopted(struct service_controller *);
 /** The queue of its work, for shutting it down and waiting for the workers that still run. */
 struct queue *service_controller_queue(struct service_controller *);
 

@@ -10,8 +10,10 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "controllers/dry_item.h"
 #include "controllers/host.h"
 #include "controllers/service/service_internal.h"
+#include "controllers/settling.h"
 
 EVENT_KIND(
 	failed_event, SERVICE_COMPONENT, "AdoptLoadBalancersFailed", true,
@@ -69,6 +71,7 @@ adopt_once(struct service_controller *c, struct call *call, struct error *err)
 	const struct lb_spec **specs;
 	size_t n = collect_specs(c, &all, call->arena, &specs);
 
+	call->dry = dry_item_new(c->env, "service", STR_EMPTY, STR_EMPTY, call->arena);
 	return c->ops->adopt(c->env->cloud, call, specs, n, err);
 }
 
@@ -118,6 +121,8 @@ service_adopt(struct service_controller *c, struct call *call, struct error *err
 
 	while (c->ops->adopt && !adopt_once(c, call, err)) {
 		service_report_failed_adoption(c, &t, err);
+		dry_failed(call->dry, err);
+		settling_note(c->env->settling, SETTLING_ADOPTION);
 		if (!failure_pause_sleep(&c->adopt_pause, call, n_seen, next_delay_ns(&t, err),
 		                         err))
 			return false;
@@ -132,10 +137,11 @@ service_adopt(struct service_controller *c, struct call *call, struct error *err
 static void
 end_adoption(struct service_controller *c)
 {
-	WITH_LOCK(&c->mu);
-
+	mutex_lock(&c->mu);
 	c->adoption = ADOPT_DONE;
 	cond_broadcast(&c->adopted);
+	mutex_unlock(&c->mu);
+	settling_note(c->env->settling, SETTLING_ADOPTION);
 }
 
 /* The first worker adopts, the others wait for it. If it is cancelled, the queue is shut down, so
