@@ -94,6 +94,7 @@
 /* commands for operators */
 #define LIMIT_FINDINGS 1000            /* findings of one check; further ones are counted */
 #define LIMIT_REPORT   MIB(64)         /* the text or JSON that a command prints */
+#define LIMIT_PROCESS_TEXT MIB(4)      /* the command line or the environment of the running controller */
 
 /* clang-format on */
 

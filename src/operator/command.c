@@ -15,9 +15,13 @@
 #include "base/version.h"
 #include "flags/flags.h"
 #include "operator/doctor.h"
+#include "operator/running.h"
 #include "operator/status.h"
 
 #define PLUGIN "kubectl-ccmd"
+#define NO_FLAGS                                                                                            \
+	"No controller runs here, neither as process 1 nor as the unit ccmd.service, so the flags of the\n" \
+	"controller have to be given to this command.\n"
 #define WATCH_PAUSE_NS (2 * NS_PER_SEC)
 #define CLEAR_SCREEN "\033[H\033[2J" /* ECMA-48: to the top, then erase */
 
@@ -70,6 +74,8 @@ parse_options(const struct command_line *line, struct parsed *ret)
 	                &ret->notes, &ret->warnings) != FLAGS_RUN) {
 		(void)!fd_write_all(STDERR_FILENO, buf_str(&ret->problems));
 		(void)!fd_write_all(STDOUT_FILENO, buf_str(&ret->out));
+		if (ret->problems.len > 0 && !line->has_cloud)
+			(void)!fd_write_all(STDERR_FILENO, STR(NO_FLAGS));
 		return false;
 	}
 	version_set(ret->options.version);
@@ -209,8 +215,9 @@ command_help(struct str topic, struct buf *out)
 	buf_addf(out, "%s  -h, --help            show this text\n\n", command->own_flags);
 	buf_add_c(
 		out,
-		"All flags of the controller may be given as well; ccmd --help shows them. They should be those\n"
-		"of the running controller.\n");
+		"All flags of the controller may be given as well; ccmd --help shows them. Without --cloud-provider,\n"
+		"the command takes the flags of the controller that runs as process 1 (in its container) or as the\n"
+		"unit ccmd.service; flags that are given as well replace those.\n");
 	return true;
 }
 
@@ -344,6 +351,36 @@ add_kubeconfig(struct command_line *line)
 	line->argv[line->argc++] = arena_strz(line->arena, text);
 }
 
+static bool
+names_cloud(int argc, char *const argv[])
+{
+	for (int i = 1; i < argc; i++) {
+		if (str_starts(str_c(argv[i]), STR("--cloud-provider")) ||
+		    str_starts(str_c(argv[i]), STR("--cloud_provider")))
+			return true;
+	}
+	return false;
+}
+
+void
+command_use_running(struct command_line *line, const struct running *running)
+{
+	int n_own = line->argc - 1;
+	char **argv = arena_calloc(line->arena, (size_t)(running->argc + n_own) + 1,
+	                           sizeof(argv[0]));
+
+	/* the last one of two equal flags counts */
+	argv[0] = line->argv[0];
+	for (int i = 1; i < running->argc; i++)
+		argv[i] = running->argv[i];
+	for (int i = 0; i < n_own; i++)
+		argv[running->argc + i] = line->argv[1 + i];
+	line->argv = argv;
+	line->argc = running->argc + n_own;
+	line->has_cloud = names_cloud(line->argc, line->argv);
+	running_import(running, line->arena);
+}
+
 static void
 parse_rest(struct command_line *line, int argc, char *const argv[], struct buf *problems)
 {
@@ -355,6 +392,7 @@ parse_rest(struct command_line *line, int argc, char *const argv[], struct buf *
 	}
 	if (line->is_plugin)
 		add_kubeconfig(line);
+	line->has_cloud = names_cloud(line->argc, line->argv);
 }
 
 bool
@@ -380,13 +418,18 @@ command_main(int argc, char *const argv[])
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	struct command_line line;
+	struct running running;
 
 	if (!command_parse(argc, argv, &arena, &line, &problems)) {
 		(void)!fd_write_all(STDERR_FILENO, buf_str(&problems));
 		return EXIT_NOT_KNOWN;
 	}
-	if (line.command->run && !line.wants_help)
+	if (line.command->run && !line.wants_help) {
+		if (!line.has_cloud && !line.is_plugin &&
+		    running_find(RUNNING_PROC, RUNNING_GROUP, &arena, &running))
+			command_use_running(&line, &running);
 		return line.command->run(&line);
+	}
 	if (line.command->run)
 		line.topic = str_c(line.command->name);
 	return run_help(&line);

@@ -1,7 +1,8 @@
 /* operator/command.h: the commands for operators: ccmd doctor, ccmd status, ccmd help.
  *
  * A command takes the flags of the controller besides its own, reads the same environment and
- * configuration, prints its result, and changes nothing anywhere (operator/view.h). Exit codes: 0
+ * configuration, prints its result, and changes nothing anywhere (operator/view.h). Without
+ * --cloud-provider it takes those of the running controller (operator/running.h). Exit codes: 0
  * nothing to do, 1 something to do, 2 it could not find out, which includes a wrong command line.
  *
  * As kubectl-ccmd (a link to the program) it is a plugin of kubectl: `kubectl ccmd doctor` is
@@ -30,10 +31,13 @@ struct command_line {
 	bool is_watch;                 /* --watch */
 	const char *service_account;   /* --as-service-account; NULL: not given */
 	bool is_plugin;                /* started as kubectl-ccmd */
+	bool has_cloud;                /* the flags of the controller name a cloud */
 	char **argv; /* argv[0] and the flags of the controller; NULL at the end */
 	int argc;
 	struct arena *arena; /* of argv */
 };
+
+struct running;
 
 /** Does this command line name a command, or is the program a plugin of kubectl? If not, the
  * controller runs. */
@@ -43,6 +47,10 @@ bool command_is_given(int argc, char *const argv[]);
  * each thing that is wrong. */
 NODISCARD bool command_parse(int argc, char *const argv[], struct arena *arena,
                              struct command_line *ret, struct buf *problems);
+
+/** Puts the flags of the running controller before those of the command line, and imports its
+ * environment. */
+void command_use_running(struct command_line *, const struct running *);
 
 /** Appends the help of one command, or the list of all if topic is empty. False: there is no such
  * command. */

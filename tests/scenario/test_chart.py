@@ -454,3 +454,27 @@ def test_cloudlycke(api, inventory, kubelet, ports, release, run, secret, servic
     wait_for(lambda: [event for event in api.list(f"/api/v1/namespaces/{NAMESPACE}/events")
                       if event["reason"] == "InventoryReloadRejected" and event["involvedObject"]["name"] == "ccmd-0"],
              what="the event about the pod")
+
+
+@pytest.mark.one_version
+@pytest.mark.needs_binary
+@pytest.mark.parametrize("values", [{}, pytest.param({"monitoring": {"enabled": False}}, marks=pytest.mark.slow)],
+                         ids=["defaults", "without-monitoring"])
+def test_commands_in_the_container_need_no_flags(api, inventory, kubelet, ports, release, run, secret, values):
+    inventory.add(machine("n1", "10.0.0.1"))
+    secret("ccmd", **{"cloud.yaml": inventory.text()})
+    workload = release(merged(merged(ports, {"args": {"cloud-provider": "cloudlycke"}, "replicaCount": 2}), values))
+    kubelet("n1", ip="10.0.0.1")
+    one = run(workload)
+    api.wait_node("n1", is_initialized)
+    wait_for(lambda: Serving(ports["args"]["secure-port"]).get("/readyz").status == 200, what="it to be ready")
+    done = one.exec("/ccmd", "status", "-o", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    status = json.loads(done.stdout)
+    assert status["lease"]["isFresh"] and status["process"]["isHealthy"]
+    if values:
+        assert "--metrics-bind-address" in status["metrics"]["error"]
+    else:
+        assert status["metrics"]["isLeader"]
+    done = one.exec("/ccmd", "doctor")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -1,16 +1,18 @@
 """A pod of a Deployment, run without a kubelet: its container's program with the arguments, environment, user and files that
-the Deployment names, in a file system that is read-only and has nothing else.
+the Deployment names, as process 1, in a file system that is read-only and has nothing else.
 """
 import base64
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from .ccmd import Ccmd, binary, sanitized
+from .wait import wait_for
 
 ACCOUNT_FOLDER = "var/run/secrets/kubernetes.io/serviceaccount"
 LOOKED_UP = ("etc/hosts", "etc/resolv.conf", "etc/nsswitch.conf", "etc/ssl/certs/ca-certificates.crt")
@@ -52,10 +54,24 @@ class Pod:
         root = self.make_root(folder / "root")
         one = Ccmd(folder, None, None, name="pod")
         user = self.spec["securityContext"]
-        one.process.argv = ["unshare", "--mount", "--propagation=private", "sh", "-c", START, "sh", str(root),
+        one.process.argv = ["unshare", "--mount-proc", "--pid", "--fork", "--kill-child", "--propagation=private",
+                            "sh", "-c", START, "sh", str(root),
                             f"{user['runAsUser']}:{user['runAsGroup']}", "/ccmd", *self.container["args"]]
         one.process.env = self.environment()
-        return one.start()
+        one.start()
+        children = Path(f"/proc/{one.pid}/task/{one.pid}/children")
+        self.pid = int(wait_for(children.read_text, what="process 1 of the pod"))
+        one.process.child.terminate = lambda: os.kill(self.pid, signal.SIGTERM)  # unshare ignores it
+        one.exec = self.exec
+        return one
+
+    def exec(self, *argv):
+        """`kubectl exec`: another process in the container. Returns subprocess.CompletedProcess."""
+        user = self.spec["securityContext"]
+        command = ["nsenter", "--target", self.pid, "--mount", "--pid", "--root", "--setuid", user["runAsUser"],
+                   "--setgid", user["runAsGroup"], *argv]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
+                              env=self.environment())
 
     # --- its environment ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,182 @@
+#include "operator/running.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "operator/command.h"
+
+/* A folder with the files of /proc that are read, and the processes of the unit. */
+static struct arena arena;
+static char folder[] = "/tmp/ccmd-running-XXXXXX";
+static const char *group;
+static char self[PATH_MAX]; /* this program */
+
+static const char *
+path_of(const char *name)
+{
+	return arena_printf(&arena, "%s/%s", folder, name).ptr;
+}
+
+static void
+write_file(const char *name, struct str content)
+{
+	struct error err;
+
+	assert_true(file_replace(path_of(name), content, 0600, &err));
+}
+
+/* The arguments have a ',' in place of the NUL after each. */
+static void
+add_process(const char *number, const char *arguments, const char *environment)
+{
+	const char *texts[] = { arguments, environment }, *files[] = { "cmdline", "environ" };
+
+	(void)mkdir(path_of(number), 0700);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		char *text = arena_strz(&arena, str_c(texts[i]));
+
+		for (char *c = text; *c; c++)
+			*c = *c == ',' ? '\0' : *c;
+		write_file(arena_printf(&arena, "%s/%s", number, files[i]).ptr,
+		           str_n(text, str_c(texts[i]).len));
+	}
+}
+
+static const char *
+as_self(const char *arguments)
+{
+	return arena_printf(&arena, "%s,%s", self, arguments).ptr;
+}
+
+static bool
+find(struct running *ret)
+{
+	return running_find(folder, group, &arena, ret);
+}
+
+static int
+set_up(void **state UNUSED)
+{
+	assert_non_null(realpath("/proc/self/exe", self));
+	assert_non_null(mkdtemp(folder));
+	group = path_of("group");
+	return 0;
+}
+
+static int
+tear_down(void **state UNUSED)
+{
+	static const char *const names[] = { "1/cmdline", "1/environ", "1",    "7/cmdline",
+		                             "7/environ", "7",         "group" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		(void)remove(path_of(names[i]));
+	assert_int_equal(rmdir(folder), 0);
+	arena_fini(&arena);
+	return 0;
+}
+
+static void
+process_1_is_the_controller(void **state UNUSED)
+{
+	struct running running;
+
+	add_process("1", as_self("--cloud-provider=hcloud,-v,1,"), "RUNNING_A=x,");
+	assert_true(find(&running));
+	assert_int_equal(running.argc, 4);
+	assert_string_equal(running.argv[1], "--cloud-provider=hcloud");
+	assert_string_equal(running.argv[3], "1");
+	assert_null(running.argv[4]);
+
+	/* a name without a folder, as in a container's command */
+	add_process("1", arena_printf(&arena, "%s,--a,", strrchr(self, '/') + 1).ptr, "");
+	assert_true(find(&running));
+	assert_int_equal(running.argc, 2);
+}
+
+/* An unprivileged user can start a process anywhere, and choose its flags. */
+static void
+other_processes_do_not_count(void **state UNUSED)
+{
+	struct running running;
+
+	add_process("1", "/sbin/init,splash,", "");
+	add_process("7", as_self("--kubeconfig=/tmp/of-any-user,"), "");
+	assert_false(find(&running));
+	add_process("1", as_self("doctor,"), ""); /* a container that runs a command */
+	assert_false(find(&running));
+	add_process("1", "", ""); /* not readable */
+	assert_false(find(&running));
+}
+
+static void
+the_unit_is_the_controller(void **state UNUSED)
+{
+	struct running running;
+
+	add_process("1", "/sbin/init,", "");
+	add_process("7", as_self("--cloud-provider=brightbox,"), "");
+	write_file("group", STR("12\nx/../7\n7\n"));
+	assert_true(find(&running));
+	assert_string_equal(running.argv[1], "--cloud-provider=brightbox");
+}
+
+static void
+the_environment_is_completed(void **state UNUSED)
+{
+	struct running running;
+
+	add_process("1", as_self(""), "RUNNING_A=new,RUNNING_B=x=y,RUNNING_C=,none,=z,");
+	assert_true(find(&running));
+	setenv("RUNNING_A", "mine", 1);
+	unsetenv("RUNNING_B");
+	running_import(&running, &arena);
+	assert_string_equal(getenv("RUNNING_A"), "mine");
+	assert_string_equal(getenv("RUNNING_B"), "x=y");
+	assert_string_equal(getenv("RUNNING_C"), "");
+}
+
+static void
+given_flags_come_last(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf problems = BUF_INIT(1000);
+	char *argv[] = { "ccmd", "status", "-v=2", "--watch", NULL };
+	struct command_line line;
+	struct running running;
+
+	add_process("1", as_self("--cloud-provider=hcloud,-v=1,"), "");
+	assert_true(find(&running));
+	assert_true(command_parse(4, argv, &arena, &line, &problems));
+	assert_false(line.has_cloud);
+	command_use_running(&line, &running);
+	assert_true(line.has_cloud && line.is_watch);
+	assert_int_equal(line.argc, 4);
+	assert_string_equal(line.argv[0], "ccmd");
+	assert_string_equal(line.argv[1], "--cloud-provider=hcloud");
+	assert_string_equal(line.argv[2], "-v=1");
+	assert_string_equal(line.argv[3], "-v=2");
+	assert_null(line.argv[4]);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(process_1_is_the_controller),
+		cmocka_unit_test(other_processes_do_not_count),
+		cmocka_unit_test(the_unit_is_the_controller),
+		cmocka_unit_test(the_environment_is_completed),
+		cmocka_unit_test(given_flags_come_last),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
