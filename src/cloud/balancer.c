@@ -317,6 +317,47 @@ balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_s
 	return false;
 }
 
+void
+balancer_note(const struct call *call, enum dry_verb verb, struct str name, struct str request,
+              const struct dry_field fields[], size_t n)
+{
+	dry_note(call->dry, &(struct dry_change){
+				    .verb = verb,
+				    .what = "load balancer",
+				    .name = name,
+				    .request = request,
+				    .is_cloud = true,
+				    .fields = fields,
+				    .n_fields = n,
+			    });
+}
+
+/* In a dry run: notes the creation, and makes up the balancer. */
+static struct balancer *
+note_creation(struct call *call, const struct lb_spec *spec)
+{
+	struct balancer *balancer = ARENA_NEW(call->arena, struct balancer);
+	CLEANUP(buf_fini) struct buf ports = BUF_INIT(LIMIT_HTTP_REQUEST);
+	CLEANUP(buf_fini) struct buf nodes = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct dry_field fields[] = { { STR("ports"), STR_EMPTY, STR_EMPTY },
+		                      { STR("nodes"), STR_EMPTY, STR_EMPTY } };
+
+	for (size_t i = 0; i < spec->n_ports; i++)
+		buf_addf(&ports, "%s%d to %d", i > 0 ? ", " : "", spec->ports[i].port,
+		         spec->ports[i].node_port);
+	for (size_t i = 0; i < spec->n_nodes; i++)
+		buf_addf(&nodes, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(spec->nodes[i].name));
+	fields[0].new = buf_str(&ports);
+	fields[1].new = buf_str(&nodes);
+	balancer_note(call, DRY_CREATE, spec->name, STR_EMPTY, fields, ARRAY_LEN(fields));
+	balancer->id = spec->name;
+	balancer->status = (struct lb_status){ ARENA_NEW(call->arena, struct lb_ingress), 1 };
+	balancer->status.ingress[0] = (struct lb_ingress){ .ip = LB_NEW_ADDRESS,
+		                                           .hostname = STR_EMPTY,
+		                                           .ip_mode = LB_IP_MODE_VIP };
+	return balancer;
+}
+
 static bool
 find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                struct balancer **ret, bool *ret_is_new, struct error *err)
@@ -330,6 +371,11 @@ find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 		return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
 	if (!balancer_check_project(cloud, call, spec, err))
 		return false;
+	if (call->dry) {
+		*ret = note_creation(call, spec);
+		*ret_is_new = true;
+		return true;
+	}
 	*ret_is_new = ops->create(cloud, call, spec, ret, err);
 	if (*ret_is_new)
 		return true;
@@ -389,6 +435,10 @@ remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 		return balancer_check_project(cloud, call, spec, err);
 	}
 	*ret_found = true;
+	if (call->dry) {
+		balancer_note(call, DRY_DELETE, balancer->id, STR_EMPTY, NULL, 0);
+		return true;
+	}
 	return cloud->balancers->destroy(cloud, call, spec, balancer, err) ||
 	       err->code == ERR_NOT_FOUND ||
 	       err_wrap(err, "delete load balancer %" STR_FMT, STR_ARG(balancer->id));

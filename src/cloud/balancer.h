@@ -239,8 +239,8 @@ struct balancer_ops {
 	bool (*create)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
 	               struct error *);
 	/** Compares ports and nodes of the balancer that find() returned with spec and changes what
-	 * differs: nothing, most of the time. May update its status. ERR_NOT_FOUND: it was deleted
-	 * meanwhile. */
+	 * differs: nothing, most of the time. In a dry run it calls balancer_note() instead. May
+	 * update its status. ERR_NOT_FOUND: it was deleted meanwhile. */
 	bool (*change)(struct cloud *, struct call *, const struct lb_spec *, struct balancer *,
 	               struct error *);
 	/** Deletes it. ERR_NOT_FOUND, already gone, is success. */
@@ -284,6 +284,21 @@ struct balancer_ops {
  * later look that finds a machine requeues all Services. */
 NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
                                       struct error *err);
+
+/* ---- dry runs (base/dry_run.h) ----
+ *
+ * If call->dry is set, nothing may be changed: code that would send a write calls balancer_note()
+ * instead, and continues as if the write had succeeded. ensure(), update_nodes(), remove() and
+ * change() ask for call->dry themselves. create() and destroy() are not called in a dry run. */
+
+/** In a dry run, in place of an address that the cloud would assign. */
+#define LB_NEW_ADDRESS STR("(new address)")
+/** Notes a change of a balancer.
+ * @param name     of the balancer, or its id
+ * @param request  "PUT /balancers/9"; empty: it is not one HTTP request, or which one is not known
+ */
+void balancer_note(const struct call *, enum dry_verb, struct str name, struct str request,
+                   const struct dry_field fields[], size_t n);
 
 /* ---- for the controllers: the operations of cloud->balancers, with the rules above ---- */
 

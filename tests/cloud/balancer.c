@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "cloud/dry_notes.h"
 #include "cloud/fake_host.h"
 
 static const struct lb_ingress ingress = { .ip = { "203.0.113.1", 11 } };
@@ -660,11 +661,95 @@ held_services_come_back_with_the_first_machine_that_is_found(void **state)
 	check_held_for(w, 5);
 }
 
+/* ---- dry runs ---- */
+
+/* Of the balancer nothing but its address is made up, and a second run notes the same again. */
+static void
+a_dry_run_notes_what_would_be_made(void **state)
+{
+	static const struct node_ref nodes[] = { { .name = STR("n1") }, { .name = STR("n2") } };
+	CLEANUP(dry_notes_fini) struct dry_notes notes;
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	enum lb_outcome outcome = LB_PARTIAL;
+	struct lb_status status = { 0 };
+
+	dry_notes_init(&notes);
+	w->call.dry = &notes.item;
+	spec.nodes = nodes;
+	spec.n_nodes = ARRAY_LEN(nodes);
+	for (int i = 0; i < 2; i++) {
+		assert_true(balancer_ensure(&w->cloud, &w->call, &spec, &outcome, &status,
+		                            &w->err));
+		check_calls(w, "find ");
+		dry_notes_check(&notes, "create load balancer au: \n"
+		                        "  ports:  -> 80 to 30080\n"
+		                        "  nodes:  -> n1, n2\n");
+	}
+	assert_int_equal(outcome, LB_DONE);
+	assert_int_equal(status.n_ingress, 1);
+	assert_true(str_eq(status.ingress[0].ip, LB_NEW_ADDRESS));
+}
+
+/* Whether something is to be changed only the provider knows. */
+static void
+a_dry_run_leaves_changes_to_the_provider(void **state)
+{
+	CLEANUP(dry_notes_fini) struct dry_notes notes;
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	dry_notes_init(&notes);
+	w->call.dry = &notes.item;
+	w->exists = true;
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find change ");
+	dry_notes_check(&notes, "");
+}
+
+static void
+a_dry_run_notes_what_would_be_removed(void **state)
+{
+	CLEANUP(dry_notes_fini) struct dry_notes notes;
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = false;
+
+	dry_notes_init(&notes);
+	w->call.dry = &notes.item;
+	w->exists = true;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_true(found);
+	check_calls(w, "find ");
+	dry_notes_check(&notes, "delete load balancer 7: \n");
+	w->exists = false;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_false(found);
+	dry_notes_check(&notes, "");
+}
+
+/* In another project it would make nothing either. */
+static void
+a_dry_run_holds_a_service_as_a_real_one(void **state)
+{
+	CLEANUP(dry_notes_fini) struct dry_notes notes;
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	dry_notes_init(&notes);
+	w->call.dry = &notes.item;
+	spec.status = w->balancer.status;
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	dry_notes_check(&notes, "");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		cmocka_unit_test(only_a_service_that_had_a_balancer_needs_evidence),
 		cmocka_unit_test(an_annotation_stands_in_for_evidence),
 		cmocka_unit_test(any_evidence_will_do),
@@ -685,6 +770,10 @@ main(void)
 		TEST(a_service_whose_balancer_is_missing_is_held_without_evidence),
 		TEST(a_held_service_is_looked_at_again_soon_and_then_less_often),
 		TEST(held_services_come_back_with_the_first_machine_that_is_found),
+		TEST(a_dry_run_notes_what_would_be_made),
+		TEST(a_dry_run_leaves_changes_to_the_provider),
+		TEST(a_dry_run_notes_what_would_be_removed),
+		TEST(a_dry_run_holds_a_service_as_a_real_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

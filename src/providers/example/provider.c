@@ -222,6 +222,14 @@ change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 
 	if (str_eq(found->body, request.body))
 		return true;
+	if (call->dry) {
+		const struct dry_field field = { STR("settings"), found->body, request.body };
+
+		balancer_note(call, DRY_CHANGE, balancer->id,
+		              arena_printf(call->arena, "PUT %" STR_FMT, STR_ARG(request.target)),
+		              &field, 1);
+		return true;
+	}
 	return rest_do(example_of(cloud)->rest, call, &request, NULL, err);
 }
 

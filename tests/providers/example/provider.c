@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "cloud/dry_notes.h"
 #include "cloud/fake_host.h"
 #include "cloud/http_script.h"
 
@@ -320,6 +321,27 @@ removes_a_balancer_once(void **state)
 	http_script_check_asked(&w->script, BALANCERS "\nDELETE /balancers/9\n" BALANCERS "\n");
 }
 
+/* ---- dry runs ---- */
+
+static void
+a_dry_run_notes_a_change(void **state)
+{
+	CLEANUP(dry_notes_fini) struct dry_notes notes;
+	struct world *w = *state;
+
+	dry_notes_init(&notes);
+	w->call.dry = &notes.item;
+	http_script_answer(&w->script, BALANCERS, 200, ONE_BALANCER);
+	check_ensured(w, 1);
+	dry_notes_check(&notes, "");
+	check_ensured(w, 2);
+	dry_notes_check(&notes, "change load balancer 9: PUT /balancers/9\n"
+	                        "  settings: {\"name\":\"lb\"," WIRING "} -> "
+	                        "{\"name\":\"lb\",\"ports\":[\"80:30080\"],"
+	                        "\"targets\":[\"7\",\"8\"]}\n");
+	http_script_check_asked(&w->script, BALANCERS "\n" BALANCERS "\n");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -340,6 +362,7 @@ main(void)
 		TEST(an_incomplete_balancer_is_not_changed),
 		TEST(refuses_what_its_balancers_cannot_do),
 		TEST(removes_a_balancer_once),
+		TEST(a_dry_run_notes_a_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
