@@ -26,6 +26,7 @@
 #include "providers/hcloud/lb_adopt.h"
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
+#include "providers/hcloud/lb_dry.h"
 #include "providers/hcloud/lb_wire.h"
 
 /* A Service that waits for the cloud for longer than this fails, which is reported as an Event. */
@@ -166,6 +167,10 @@ hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
 		return err_set(err, ERR_INVALID,
 		               "the load balancer has more services and targets than one request "
 		               "can hold");
+	if (run->call->dry) {
+		hz_dry_create(run, buf_str(&body), type);
+		return true;
+	}
 	hz_lb_cache_note_change(t->cache, run->spec->uid, 0);
 	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb.id);
@@ -201,6 +206,8 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 		if (!hz_balancers_post(run, &first, &type, /*is_bare=*/true, &done, err))
 			return false;
 	}
+	if (run->call->dry)
+		return true;
 	return hz_lb_wait(run, done.action, err) && hz_lb_refresh(run, err);
 }
 
@@ -500,6 +507,10 @@ hz_balancers_delete_one(struct hz_lb_run *run, const struct hz_lb *lb, struct er
 		hz_balancers_notify_protected(run, lb);
 		return true;
 	}
+	if (run->call->dry) {
+		hz_dry_note_deletion(run, lb);
+		return true;
+	}
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
 	if (hz_delete_lb(t->api, run->call, lb->id, &done, err))
 		return hz_lb_wait(run, done.action, err);
@@ -570,7 +581,8 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	if (!hz_balancers_end(&run, ok, is_held, "hcloud/loadBalancers.EnsureLoadBalancerDeleted",
 	                      err))
 		return false;
-	hz_lb_cache_untrack(b->tools.cache, spec->uid);
+	if (!call->dry)
+		hz_lb_cache_untrack(b->tools.cache, spec->uid);
 	*ret_found = found;
 	return true;
 }

@@ -182,10 +182,12 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 		return false;
 	if (!hz_lb_may_adopt(run, lb, &why))
 		return hz_lb_refuse_to_adopt(run, lb, &why, err);
+	run->lb = lb;
+	if (run->call->dry)
+		return true; /* it is adopted by the step that sets the label */
 	if (!str_eq(lb->uid, run->spec->uid))
 		hz_lb_notify_adopted(run, lb);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
-	run->lb = lb;
 	return true;
 }
 

@@ -19,6 +19,7 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "providers/hcloud/api.h"
+#include "providers/hcloud/lb_dry.h"
 #include "providers/hcloud/lb_wire.h"
 
 /* ---- types ---- */
@@ -279,6 +280,10 @@ hz_certificates_order_managed(struct hz_certificates *c, struct call *call,
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct hz_done done = { 0 };
 
+	if (call->dry) {
+		hz_dry_order_certificate(call, desired, ret, ret_action);
+		return true;
+	}
 	hz_count_operations(CREATE, 1);
 	hz_body_certificate(&body, desired);
 	if (hz_order_certificate(c->api, call, call->arena, buf_str(&body), ret, &done, err)) {
@@ -321,7 +326,8 @@ hz_certificates_resolve_managed(struct hz_certificates *c, struct call *call,
 		               "managed certificate \"%" STR_FMT
 		               "\" could not be issued: delete it, and it is ordered again",
 		               STR_ARG(found.name));
-	hz_certificates_store(c, desired->uid, found.id, *ret_action);
+	if (found.id != HZ_DRY_ID)
+		hz_certificates_store(c, desired->uid, found.id, *ret_action);
 	return true;
 }
 

@@ -24,6 +24,7 @@
 #include "base/event_kind.h"
 #include "base/log.h"
 #include "providers/hcloud/api.h"
+#include "providers/hcloud/lb_dry.h"
 
 #define WAIT_IN_PLACE_NS (3 * NS_PER_SEC)
 
@@ -128,6 +129,10 @@ hz_lb_do_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done 
 	int64_t id = run->lb->id;
 	bool ok;
 
+	if (run->call->dry) {
+		hz_dry_note_step(run, step);
+		return true;
+	}
 	if (step->operation)
 		hz_count_operations(step->operation, 1);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, id);
@@ -234,6 +239,21 @@ hz_lb_do_shape_step(struct hz_lb_run *run, const struct hz_step *step,
 	return true;
 }
 
+/* Reads the balancer after the steps of its shape, on which targets and services depend. In a dry
+ * run the steps were not made, so their result is computed. */
+static bool
+hz_lb_refresh_shape(struct hz_lb_run *run, const struct hz_lb_type *type, struct error *err)
+{
+	struct hz_lb *result;
+
+	if (!run->call->dry)
+		return hz_lb_refresh(run, err);
+	result = ARENA_NEW(run->call->arena, struct hz_lb);
+	hz_plan_shape_result(&run->desired, type, run->lb, run->call->arena, result);
+	run->lb = result;
+	return true;
+}
+
 /* *ret_postponed: the step to be repeated once the targets have changed, or NULL. */
 static bool
 hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed, struct error *err)
@@ -250,7 +270,7 @@ hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed
 		if (!hz_lb_do_shape_step(run, &steps.steps[i], ret_postponed, err))
 			return false;
 	}
-	return steps.n == 0 || hz_lb_refresh(run, err);
+	return steps.n == 0 || hz_lb_refresh_shape(run, &type, err);
 }
 
 /* ---- targets ---- */
@@ -358,7 +378,8 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 
 /* Waits for the managed certificate that the services use. It may take minutes to be issued, or be
  * refused: both are noted in the run, and only the services wait for it. An outage of the API ends
- * the run; the order of the certificate is not forgotten then, because it may still be issued.
+ * the run; the order of the certificate is not forgotten then, because it may still be issued. A
+ * dry run does not wait: it assumes that the certificate is issued.
  *
  * *ret_is_issued: the services may use it. */
 static bool
@@ -367,7 +388,7 @@ hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error
 	const struct hz_lb_tools *t = run->tools;
 
 	*ret_is_issued = true;
-	if (run->issuing.id == 0 || run->issuing.is_over)
+	if (run->issuing.id == 0 || run->issuing.is_over || run->call->dry)
 		return true;
 	*ret_is_issued = hz_actions_wait_at_most(t->actions, run->call, run->issuing,
 	                                         WAIT_IN_PLACE_NS, err);

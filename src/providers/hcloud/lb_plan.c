@@ -331,6 +331,52 @@ hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type
 	hz_plan_public(&p, desired->is_public, lb->is_public);
 }
 
+/* ---- what the shape becomes ---- */
+
+static void
+hz_plan_set_rdns(struct hz_lb_end *end, const struct hz_opt_str *wanted)
+{
+	if (wanted->is_set && end->ip.len > 0)
+		end->dns_ptr = wanted->value;
+}
+
+static void
+hz_plan_set_networks(const struct hz_lb_desired *desired, const struct hz_lb *lb,
+                     struct arena *arena, struct hz_private_nets *ret)
+{
+	*ret = (struct hz_private_nets){ arena_calloc(arena, lb->nets.n + 1, sizeof(ret->items[0])),
+		                         0 };
+	for (size_t i = 0; i < lb->nets.n; i++) {
+		if (hz_plan_is_wanted_net(desired, &lb->nets.items[i]))
+			ret->items[ret->n++] = lb->nets.items[i];
+	}
+	if (ret->n == 0 && desired->network != 0)
+		ret->items[ret->n++] = (struct hz_private_net){
+			.network = desired->network,
+			.ip = desired->private_ip.is_set ? desired->private_ip.value
+			                                 : HZ_NEW_PRIVATE_IP,
+		};
+}
+
+void
+hz_plan_shape_result(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
+                     const struct hz_lb *lb, struct arena *arena, struct hz_lb *ret)
+{
+	*ret = *lb;
+	ret->uid = desired->uid;
+	if (desired->is_named)
+		ret->name = desired->name;
+	if (desired->algorithm.len > 0)
+		ret->algorithm = desired->algorithm;
+	if (desired->is_type_chosen)
+		ret->type = *type;
+	if (desired->is_public != HZ_UNSET)
+		ret->is_public = desired->is_public == HZ_YES;
+	hz_plan_set_rdns(&ret->ipv4, &desired->ipv4_rdns);
+	hz_plan_set_rdns(&ret->ipv6, &desired->ipv6_rdns);
+	hz_plan_set_networks(desired, lb, arena, &ret->nets);
+}
+
 /* ---- services ---- */
 
 static const struct hz_lb_service *

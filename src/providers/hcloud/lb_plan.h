@@ -34,6 +34,11 @@ struct hz_steps {
 void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
                    const struct hz_lb *, struct arena *, struct hz_steps *ret);
 
+/** The balancer after the steps of hz_plan_shape(), for which the same plan has no steps. In a dry
+ * run it takes the place of a new reading. */
+void hz_plan_shape_result(const struct hz_lb_desired *, const struct hz_lb_type *type,
+                          const struct hz_lb *, struct arena *, struct hz_lb *ret);
+
 /** Services to add and to change, in the Service's order, then those to remove. If both together
  * would exceed the limit of the balancer's type, the removals come first. The ids of certificates
  * must be set. */

@@ -281,6 +281,30 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	return true;
 }
 
+/* The API assigns public addresses also to a balancer whose public interface is disabled. */
+void
+hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena *arena,
+                   struct hz_lb *ret)
+{
+	struct hz_private_net *net = ARENA_NEW(arena, struct hz_private_net);
+
+	*net = (struct hz_private_net){ .ip = HZ_NEW_PRIVATE_IP };
+	*ret = (struct hz_lb){
+		.name = json_text_at(arena, body, "name"),
+		.uid = hz_wire_label_at(arena, body, STR(HZ_LABEL_UID)),
+		.type = *type,
+		.algorithm = json_text_at(arena, body, "algorithm.type"),
+		.is_public = hz_wire_tri_at(body, "public_interface") != HZ_NO,
+		.ipv4 = { STR("(new IPv4 address)"), STR_EMPTY },
+		.ipv6 = { STR("(new IPv6 address)"), STR_EMPTY },
+	};
+	if (json_i64(body, "network", &net->network) == JSON_FOUND)
+		ret->nets = (struct hz_private_nets){ net, 1 };
+	hz_wire_read_labels(arena, body, ret);
+	hz_wire_read_services(arena, hz_wire_list_at(body, "services"), ret);
+	hz_wire_read_targets(arena, hz_wire_list_at(body, "targets"), ret);
+}
+
 /* ---- reading: types and certificates ---- */
 
 bool

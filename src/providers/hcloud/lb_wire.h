@@ -82,6 +82,9 @@ struct hz_lb_target {
 	bool uses_private_ip; /* servers */
 };
 
+/** In a dry run, in place of a private address that the cloud would assign. */
+#define HZ_NEW_PRIVATE_IP STR("(new private address)")
+
 struct hz_lb_end {          /* of the public interface */
 	struct str ip;      /* empty: none */
 	struct str dns_ptr; /* empty: none */
@@ -123,6 +126,10 @@ struct hz_certificate {
 
 /** ERR_UNAVAILABLE without an id, here and below. */
 NODISCARD bool hz_lb_read(yyjson_val *, struct arena *, struct hz_lb *ret, struct error *err);
+/** In a dry run: the balancer that POST /load_balancers with this body would make. Its id is 0, and
+ * each address is a text in brackets that says so. */
+void hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena *,
+                        struct hz_lb *ret);
 NODISCARD bool hz_lb_type_read(yyjson_val *, struct arena *, struct hz_lb_type *ret,
                                struct error *err);
 NODISCARD bool hz_certificate_read(yyjson_val *, struct arena *, struct hz_certificate *ret,

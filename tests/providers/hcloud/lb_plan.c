@@ -121,14 +121,19 @@ check_steps(const struct hz_steps *steps, const char *wanted)
 	assert_string_equal(b.ptr, wanted);
 }
 
+/* The result of the steps, as a dry run computes it, must need no further steps. */
 static void
 check_shape(struct made *m, int64_t network, const char *wanted)
 {
 	struct hz_lb_desired desired = lb_case_desired(&m->c, network);
 	struct hz_steps steps;
+	struct hz_lb result;
 
 	hz_plan_shape(&desired, &m->type, &m->lb, &m->c.arena, &steps);
 	check_steps(&steps, wanted);
+	hz_plan_shape_result(&desired, &m->type, &m->lb, &m->c.arena, &result);
+	hz_plan_shape(&desired, &m->type, &result, &m->c.arena, &steps);
+	check_steps(&steps, "");
 }
 
 static void

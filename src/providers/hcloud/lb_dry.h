@@ -1,0 +1,32 @@
+/* lb_dry.h: notes the changes of a dry run (base/dry_run.h): each request that would be sent, and
+ * the values that it would change.
+ *
+ * What does not exist yet has the id HZ_DRY_ID, and the path of a request about it has "{id}". Such
+ * things are never put into a cache, so the next run starts from what the cloud really has.
+ *
+ * Threads: a run belongs to one thread.
+ */
+#ifndef CCMD_HCLOUD_LB_DRY_H
+#define CCMD_HCLOUD_LB_DRY_H
+
+#include "providers/hcloud/lb_client.h"
+
+struct hz_lb_desired;
+struct hz_lb_run;
+struct hz_step;
+
+enum {
+	HZ_DRY_ID = 0,
+};
+
+/** In place of hz_create_lb(): sets run->lb to the balancer that the request would make. */
+void hz_dry_create(struct hz_lb_run *run, struct str body, const struct hz_lb_type *type);
+/** Notes a step for run->lb. */
+void hz_dry_note_step(const struct hz_lb_run *run, const struct hz_step *step);
+void hz_dry_note_deletion(const struct hz_lb_run *run, const struct hz_lb *lb);
+/** In place of hz_order_certificate(). *ret_action is not over, as in a real run: services cannot
+ * use the certificate yet, so a new balancer is created without them, and they are added later. */
+void hz_dry_order_certificate(struct call *call, const struct hz_lb_desired *desired,
+                              struct hz_certificate *ret, struct hz_action *ret_action);
+
+#endif
