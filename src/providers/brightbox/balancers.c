@@ -1,7 +1,7 @@
 /* balancers.c: see balancers.h.
  *
  * A run is a sequence of passes. A pass goes through the same steps every time, and each step
- * compares one thing with the view and acts where it differs. The first pass is dry: it changes
+ * compares one thing with the view and acts where it differs. The first pass is a trial: it changes
  * nothing, and its view may be some seconds old. If no step would act, nothing needs to be done for
  * the Service. Otherwise more passes follow, until one has nothing left to do. Their views were
  * read after the run began and after its last change. A step whose object is still missing ends its
@@ -71,7 +71,7 @@ struct bb_run {
 	const struct lb_spec *spec;
 	struct bb_desired desired;
 	struct bb_view *view;
-	bool is_dry;        /* steps only set is_due if they would act */
+	bool is_trial;      /* steps only set is_due if they would act */
 	bool is_due;        /* a step acted, or would */
 	bool has_acted;     /* in any pass */
 	struct str created; /* id of the balancer that this process created; empty: none */
@@ -129,8 +129,8 @@ static bool
 bb_run_act(struct bb_run *run)
 {
 	run->is_due = true;
-	run->has_acted |= !run->is_dry;
-	return !run->is_dry;
+	run->has_acted |= !run->is_trial;
+	return !run->is_trial;
 }
 
 static bool
@@ -195,7 +195,7 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 		if ((ip_parse(one->public_ipv4, &v4) && ip_eq(&ip, &v4)) ||
 		    (ip_parse(one->public_ipv6, &v6) && ip_eq(&ip, &v6))) {
 			run->ip = one;
-			if (run->is_dry)
+			if (run->is_trial)
 				log_warn("spec.loadBalancerIP is deprecated. Remove the entry and "
 				         "add the annotation",
 				         LOG_STR("service", run->desired.name),
@@ -508,7 +508,7 @@ bb_step_map(struct bb_run *run, struct error *err)
 	if (bb_is_mapped_here(run) || run->is_mapping)
 		return true;
 	if (bb_cloud_ip_is_mapped(run->ip)) {
-		if (run->is_dry)
+		if (run->is_trial)
 			return true;
 		bb_run_warn(run, &elsewhere_event,
 		            arena_printf(run->call->arena,
@@ -576,7 +576,7 @@ bb_step_stale_ips(struct bb_run *run, struct error *err)
 			return false;
 		unmaps |= is_here;
 	}
-	run->is_unmapping |= unmaps && !run->is_dry;
+	run->is_unmapping |= unmaps && !run->is_trial;
 	return true;
 }
 
@@ -602,7 +602,7 @@ static bool
 bb_step_prove(struct bb_run *run, struct error *err)
 {
 	run->is_due = true;
-	if (run->is_dry)
+	if (run->is_trial)
 		return true;
 	run->is_ours = balancer_check_project(run->b->config.cloud, run->call, run->spec, err);
 	return run->is_ours;
@@ -646,13 +646,13 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 		    !cancel_sleep(run->call->cancel, run->call->clock, POLL_MS * NS_PER_MS, err))
 			return false;
 		bb_view_unref(TAKE(run->view));
-		run->is_dry = i == 0;
+		run->is_trial = i == 0;
 		run->is_due = false;
 		run->is_waiting = false;
-		if (!bb_views_get(views, run->call, run->is_dry ? 0 : first, &run->view, err))
+		if (!bb_views_get(views, run->call, run->is_trial ? 0 : first, &run->view, err))
 			return false;
 		is_good = pass(run, err);
-		if (run->is_due && !run->is_dry)
+		if (run->is_due && !run->is_trial)
 			bb_views_outdate(views);
 		if (!is_good && !(run->is_waiting && clock_mono(run->call->clock) < deadline_ns))
 			return false;
@@ -790,7 +790,7 @@ bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 		return false;
 	bb_created_load(&run);
 	if (!bb_run_converge(&run, bb_pass, err) ||
-	    !bb_run_finish(&run, /*was_settled=*/run.is_dry, ret_status, err))
+	    !bb_run_finish(&run, /*was_settled=*/run.is_trial, ret_status, err))
 		return false;
 	*ret = LB_DONE;
 	return true;
