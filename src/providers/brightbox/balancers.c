@@ -7,6 +7,10 @@
  * read after the run began and after its last change. A step whose object is still missing ends its
  * pass, because the next view shows it.
  *
+ * In a dry run the first pass that would act notes its changes, and is the last one. No view will
+ * ever show what it notes, so it goes on with objects that are made up. They end with the run:
+ * neither a view nor the memory of created balancers gets them.
+ *
  * A crash between two steps is harmless: the next run finds by their names what is there already.
  */
 #include "providers/brightbox/balancers.h"
@@ -84,9 +88,11 @@ struct bb_run {
 	/* of the current pass */
 	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
 	struct bb_cloud_ip named_ip;  /* where the list does not have it */
+	bool has_new_ip;              /* in a dry run: named_ip is made up */
 	struct str *domains;
 	size_t n_domains;
 	const struct bb_lb *lb; /* NULL: it is still to be made */
+	struct bb_lb new_lb;    /* in a dry run: made up */
 };
 
 /* ---- balancers that this process created ---- */
@@ -212,8 +218,6 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 static bool
 bb_ip_by_name(struct bb_run *run, struct error *err)
 {
-	struct bb_cloud_ip made;
-
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 
@@ -223,8 +227,13 @@ bb_ip_by_name(struct bb_run *run, struct error *err)
 			return true;
 		}
 	}
-	return !bb_run_act(run) ||
-	       bb_create_cloud_ip(run->client, run->call, run->desired.name, &made, err);
+	if (!bb_run_act(run))
+		return true;
+	if (!bb_create_cloud_ip(run->client, run->call, run->desired.name, &run->named_ip, err))
+		return false;
+	run->has_new_ip = run->call->dry != NULL;
+	run->ip = run->has_new_ip ? &run->named_ip : NULL;
+	return true;
 }
 
 static bool
@@ -245,6 +254,12 @@ bb_step_domains(struct bb_run *run, struct error *err)
 	                   &run->n_domains);
 	if (str_eq(run->checked, run->ip->id))
 		return true;
+	if (run->has_new_ip) /* no domain of the user's can lead to it yet */
+		return run->desired.n_domains == 0 ||
+		       err_set(err, ERR_INVALID,
+		               "Failed to resolve %s to load balancer address, which is not "
+		               "assigned yet",
+		               bb_run_quote(run, run->desired.domains[0]));
 	run->checked = arena_str(run->call->arena, run->ip->id);
 	return bb_domains_check(run->call, run->b->config.hosts_file, run->ip, run->domains,
 	                        run->n_domains, err);
@@ -298,6 +313,7 @@ bb_step_members(struct bb_run *run, const struct bb_group *group, struct error *
 static bool
 bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *err)
 {
+	const struct bb_rule *is = policy->rules;
 	struct bb_rule wanted = {
 		.id = policy->n_rules > 0 ? policy->rules[0].id : STR_EMPTY,
 		.protocol = STR("tcp"),
@@ -305,7 +321,6 @@ bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *e
 		.destination_port = run->desired.firewall_ports,
 		.description = run->desired.name,
 	};
-	const struct bb_rule *is = policy->rules;
 
 	if (policy->n_rules == 0)
 		return !bb_run_act(run) ||
@@ -314,7 +329,8 @@ bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *e
 	    str_eq(is->destination_port, wanted.destination_port) &&
 	    str_eq(is->description, wanted.description))
 		return true;
-	return !bb_run_act(run) || bb_update_rule(run->client, run->call, policy->id, &wanted, err);
+	return !bb_run_act(run) ||
+	       bb_update_rule(run->client, run->call, policy->id, &wanted, is, err);
 }
 
 static bool
@@ -359,13 +375,29 @@ bb_lb_body(struct bb_run *run, bool is_update)
 	return arena_str(run->call->arena, buf_str(&body));
 }
 
+/* The balancer as it is, in the form of the body of an update. */
+static struct str
+bb_lb_present(const struct bb_run *run)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	bb_desired_present(&body, &run->desired, run->lb, run->call->arena);
+	return arena_str(run->call->arena, buf_str(&body));
+}
+
 static bool
 bb_lb_create(struct bb_run *run, struct error *err)
 {
 	struct bb_lb made;
 
-	if (!bb_create_lb(run->client, run->call, bb_lb_body(run, /*is_update=*/false), &made, err))
+	if (!bb_create_lb(run->client, run->call, run->desired.name,
+	                  bb_lb_body(run, /*is_update=*/false), &made, err))
 		return false;
+	if (run->call->dry) {
+		run->new_lb = made;
+		run->lb = &run->new_lb;
+		return true;
+	}
 	log_info("load balancer created", LOG_STR("name", made.name), LOG_STR("id", made.id));
 	bb_created_store(run, made.id);
 	return true;
@@ -475,7 +507,6 @@ bb_lb_may_create(struct bb_run *run, struct error *err)
 static bool
 bb_step_lb(struct bb_run *run, struct error *err)
 {
-	struct bb_lb updated;
 	size_t n;
 
 	for (const struct bb_lb *lb = NULL;
@@ -489,8 +520,9 @@ bb_step_lb(struct bb_run *run, struct error *err)
 	bb_lb_report(run, run->lb, n);
 	if (!bb_desired_differs(&run->desired, run->domains, run->n_domains, run->lb))
 		return true;
-	return !bb_run_act(run) || bb_update_lb(run->client, run->call, run->lb->id,
-	                                        bb_lb_body(run, /*is_update=*/true), &updated, err);
+	return !bb_run_act(run) ||
+	       bb_update_lb(run->client, run->call, run->lb->id,
+	                    bb_lb_body(run, /*is_update=*/true), bb_lb_present(run), err);
 }
 
 /* ---- mapping ---- */
@@ -557,7 +589,8 @@ bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *er
 	       err->code == ERR_NOT_FOUND;
 }
 
-/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed. */
+/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed:
+ * by the next pass, or in a dry run, which has no other one, by the same. */
 static bool
 bb_step_stale_ips(struct bb_run *run, struct error *err)
 {
@@ -571,7 +604,7 @@ bb_step_stale_ips(struct bb_run *run, struct error *err)
 			continue;
 		if (is_here && !bb_ip_unmap(run, one, err))
 			return false;
-		if (!is_here && str_eq(one->name, run->desired.name) &&
+		if ((!is_here || run->call->dry) && str_eq(one->name, run->desired.name) &&
 		    !bb_ip_destroy(run, one, err))
 			return false;
 		unmaps |= is_here;
@@ -649,9 +682,12 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 		run->is_trial = i == 0;
 		run->is_due = false;
 		run->is_waiting = false;
-		if (!bb_views_get(views, run->call, run->is_trial ? 0 : first, &run->view, err))
+		if (!bb_views_get(views, run->call, run->is_trial || run->call->dry ? 0 : first,
+		                  &run->view, err))
 			return false;
 		is_good = pass(run, err);
+		if (run->call->dry && run->has_acted)
+			return is_good;
 		if (run->is_due && !run->is_trial)
 			bb_views_outdate(views);
 		if (!is_good && !(run->is_waiting && clock_mono(run->call->clock) < deadline_ns))
@@ -760,6 +796,23 @@ bb_run_finish(struct bb_run *run, bool was_settled, struct lb_status *ret, struc
 	return true;
 }
 
+/* After a dry run that noted changes: the result as it will be when they have taken effect. */
+static bool
+bb_run_foresee(struct bb_run *run, struct lb_status *ret, struct error *err)
+{
+	bool is_elsewhere = bb_cloud_ip_is_mapped(run->ip) && !bb_is_mapped_here(run);
+	struct bb_cloud_ip ip = *run->ip;
+	struct bb_lb lb = { .id = run->lb->id,
+		            .status = STR("active"),
+		            .cloud_ips = &ip,
+		            .n_cloud_ips = is_elsewhere ? 0 : 1 };
+
+	if (!bb_check_complete(run, &lb, err))
+		return false;
+	bb_fill_status(run, &lb, ret);
+	return true;
+}
+
 static void
 bb_run_fini(struct bb_run *run)
 {
@@ -790,7 +843,9 @@ bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 		return false;
 	bb_created_load(&run);
 	if (!bb_run_converge(&run, bb_pass, err) ||
-	    !bb_run_finish(&run, /*was_settled=*/run.is_trial, ret_status, err))
+	    !(call->dry && run.has_acted
+	              ? bb_run_foresee(&run, ret_status, err)
+	              : bb_run_finish(&run, /*was_settled=*/run.is_trial, ret_status, err)))
 		return false;
 	*ret = LB_DONE;
 	return true;
@@ -854,7 +909,7 @@ bb_pass_remove(struct bb_run *run, struct error *err)
 		    err->code != ERR_NOT_FOUND)
 			return err_wrap(err, "load balancer");
 	}
-	if (has_lb)
+	if (has_lb && !run->call->dry)
 		return true;
 	run->ip = NULL;
 	run->lb = NULL;

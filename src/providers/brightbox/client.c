@@ -6,6 +6,13 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "http/url.h"
+#include "providers/brightbox/dry.h"
+
+#define WHAT_LB "load balancer"
+#define WHAT_IP "cloud IP"
+#define WHAT_GROUP "server group"
+#define WHAT_POLICY "firewall policy"
+#define WHAT_RULE "firewall rule"
 
 struct bb_client {
 	struct rest *rest;
@@ -115,21 +122,97 @@ bb_list(struct bb_client *c, struct call *call, const char *collection,
 	       err_wrap(err, "GET %s", collection);
 }
 
+/* In a dry run the request is only noted, and *ret is left alone. */
 static bool
-bb_change(struct bb_client *c, struct call *call, enum http_method method, struct str target,
-          struct str body, const struct bb_object *object, void *ret, struct error *err)
+bb_change(struct bb_client *c, struct call *call, const struct bb_write *write,
+          const struct bb_object *object, void *ret, struct error *err)
 {
-	struct http_request request = { .method = method, .target = target, .body = body };
+	struct http_request request = { .method = write->method,
+		                        .target = write->target,
+		                        .body = write->body };
 
-	return bb_request(c, call, &request, object, ret, err);
+	if (!call->dry)
+		return bb_request(c, call, &request, object, ret, err);
+	bb_note(call, write);
+	return true;
+}
+
+/* made_up: the answer in a dry run. ret NULL: the answer is not wanted. */
+static bool
+bb_create(struct bb_client *c, struct call *call, const char *what, struct str name,
+          const char *collection, struct str body, struct str made_up,
+          const struct bb_object *object, void *ret, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct bb_write write = {
+		.verb = DRY_CREATE,
+		.what = what,
+		.name = name,
+		.method = HTTP_POST,
+		.target = bb_target(c, call, collection, STR_EMPTY, NULL),
+		.body = body,
+		.present = STR_EMPTY,
+	};
+
+	if (!bb_change(c, call, &write, object, ret, err))
+		return false;
+	return !call->dry || !ret ||
+	       (json_parse(made_up, &doc, err) &&
+	        bb_object_read(yyjson_doc_get_root(doc), object, call->arena, ret, err));
+}
+
+/* present: as in struct bb_write. */
+static bool
+bb_update(struct bb_client *c, struct call *call, const char *what, const char *collection,
+          struct str id, struct str body, struct str present, struct error *err)
+{
+	struct bb_write write = {
+		.verb = DRY_CHANGE,
+		.what = what,
+		.name = id,
+		.method = HTTP_PUT,
+		.target = bb_target(c, call, collection, id, NULL),
+		.body = body,
+		.present = present,
+	};
+
+	return bb_change(c, call, &write, NULL, NULL, err);
+}
+
+/* "POST /cloud_ips/cip-aaaaa/map" */
+static bool
+bb_act_on(struct bb_client *c, struct call *call, const char *what, const char *collection,
+          struct str id, const char *verb, struct str body, bool is_removal, struct error *err)
+{
+	struct bb_write write = {
+		.verb = DRY_CHANGE,
+		.what = what,
+		.name = id,
+		.method = HTTP_POST,
+		.target = bb_target(c, call, collection, id, verb),
+		.body = body,
+		.present = STR_EMPTY,
+		.is_removal = is_removal,
+	};
+
+	return bb_change(c, call, &write, NULL, NULL, err);
 }
 
 static bool
-bb_destroy(struct bb_client *c, struct call *call, const char *collection, struct str id,
-           struct error *err)
+bb_destroy(struct bb_client *c, struct call *call, const char *what, const char *collection,
+           struct str id, struct error *err)
 {
-	return bb_change(c, call, HTTP_DELETE, bb_target(c, call, collection, id, NULL), STR_EMPTY,
-	                 NULL, NULL, err);
+	struct bb_write write = {
+		.verb = DRY_DELETE,
+		.what = what,
+		.name = id,
+		.method = HTTP_DELETE,
+		.target = bb_target(c, call, collection, id, NULL),
+		.body = STR_EMPTY,
+		.present = STR_EMPTY,
+	};
+
+	return bb_change(c, call, &write, NULL, NULL, err);
 }
 
 /* {"name":"value", …} of pairs whose value is not empty. */
@@ -207,25 +290,27 @@ bb_list_lbs(struct bb_client *c, struct call *call, struct bb_lb **ret, size_t *
 }
 
 bool
-bb_create_lb(struct bb_client *c, struct call *call, struct str body, struct bb_lb *ret,
-             struct error *err)
+bb_create_lb(struct bb_client *c, struct call *call, struct str name, struct str body,
+             struct bb_lb *ret, struct error *err)
 {
-	return bb_change(c, call, HTTP_POST, bb_target(c, call, "load_balancers", STR_EMPTY, NULL),
-	                 body, &bb_lb_object, ret, err);
+	struct str made_up = BODY(call, { "id", STR(BB_NEW_LB) }, { "name", name },
+	                          { "status", STR("active") });
+
+	return bb_create(c, call, WHAT_LB, name, "load_balancers", body, made_up, &bb_lb_object,
+	                 ret, err);
 }
 
 bool
 bb_update_lb(struct bb_client *c, struct call *call, struct str id, struct str body,
-             struct bb_lb *ret, struct error *err)
+             struct str present, struct error *err)
 {
-	return bb_change(c, call, HTTP_PUT, bb_target(c, call, "load_balancers", id, NULL), body,
-	                 &bb_lb_object, ret, err);
+	return bb_update(c, call, WHAT_LB, "load_balancers", id, body, present, err);
 }
 
 bool
 bb_destroy_lb(struct bb_client *c, struct call *call, struct str id, struct error *err)
 {
-	return bb_destroy(c, call, "load_balancers", id, err);
+	return bb_destroy(c, call, WHAT_LB, "load_balancers", id, err);
 }
 
 /* ---- cloud IPs ---- */
@@ -248,29 +333,32 @@ bool
 bb_create_cloud_ip(struct bb_client *c, struct call *call, struct str name, struct bb_cloud_ip *ret,
                    struct error *err)
 {
-	return bb_change(c, call, HTTP_POST, bb_target(c, call, "cloud_ips", STR_EMPTY, NULL),
-	                 BODY(call, { "name", name }), &bb_cloud_ip_object, ret, err);
+	struct str made_up = BODY(call, { "id", STR(BB_NEW_CLOUD_IP) }, { "name", name },
+	                          { "status", STR("unmapped") }, { "fqdn", BB_NEW_NAME });
+
+	return bb_create(c, call, WHAT_IP, name, "cloud_ips", BODY(call, { "name", name }), made_up,
+	                 &bb_cloud_ip_object, ret, err);
 }
 
 bool
 bb_map_cloud_ip(struct bb_client *c, struct call *call, struct str id, struct str destination,
                 struct error *err)
 {
-	return bb_change(c, call, HTTP_POST, bb_target(c, call, "cloud_ips", id, "map"),
-	                 BODY(call, { "destination", destination }), NULL, NULL, err);
+	return bb_act_on(c, call, WHAT_IP, "cloud_ips", id, "map",
+	                 BODY(call, { "destination", destination }), /*is_removal=*/false, err);
 }
 
 bool
 bb_unmap_cloud_ip(struct bb_client *c, struct call *call, struct str id, struct error *err)
 {
-	return bb_change(c, call, HTTP_POST, bb_target(c, call, "cloud_ips", id, "unmap"),
-	                 STR_EMPTY, NULL, NULL, err);
+	return bb_act_on(c, call, WHAT_IP, "cloud_ips", id, "unmap", STR_EMPTY, /*is_removal=*/true,
+	                 err);
 }
 
 bool
 bb_destroy_cloud_ip(struct bb_client *c, struct call *call, struct str id, struct error *err)
 {
-	return bb_destroy(c, call, "cloud_ips", id, err);
+	return bb_destroy(c, call, WHAT_IP, "cloud_ips", id, err);
 }
 
 /* ---- server groups ---- */
@@ -286,13 +374,15 @@ bool
 bb_create_group(struct bb_client *c, struct call *call, struct str name, struct bb_group *ret,
                 struct error *err)
 {
-	return bb_change(c, call, HTTP_POST, bb_target(c, call, "server_groups", STR_EMPTY, NULL),
-	                 BODY(call, { "name", name }), &bb_group_object, ret, err);
+	struct str made_up = BODY(call, { "id", STR(BB_NEW_GROUP) }, { "name", name });
+
+	return bb_create(c, call, WHAT_GROUP, name, "server_groups", BODY(call, { "name", name }),
+	                 made_up, &bb_group_object, ret, err);
 }
 
 static bool
 bb_change_members(struct bb_client *c, struct call *call, struct str group, const char *verb,
-                  const struct str servers[], size_t n, struct error *err)
+                  bool is_removal, const struct str servers[], size_t n, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
@@ -305,28 +395,30 @@ bb_change_members(struct bb_client *c, struct call *call, struct str group, cons
 	}
 	json_end_array(&body);
 	json_end_object(&body);
-	return bb_change(c, call, HTTP_POST, bb_target(c, call, "server_groups", group, verb),
-	                 buf_str(&body), NULL, NULL, err);
+	return bb_act_on(c, call, WHAT_GROUP, "server_groups", group, verb, buf_str(&body),
+	                 is_removal, err);
 }
 
 bool
 bb_add_servers(struct bb_client *c, struct call *call, struct str group, const struct str servers[],
                size_t n, struct error *err)
 {
-	return bb_change_members(c, call, group, "add_servers", servers, n, err);
+	return bb_change_members(c, call, group, "add_servers", /*is_removal=*/false, servers, n,
+	                         err);
 }
 
 bool
 bb_remove_servers(struct bb_client *c, struct call *call, struct str group,
                   const struct str servers[], size_t n, struct error *err)
 {
-	return bb_change_members(c, call, group, "remove_servers", servers, n, err);
+	return bb_change_members(c, call, group, "remove_servers", /*is_removal=*/true, servers, n,
+	                         err);
 }
 
 bool
 bb_destroy_group(struct bb_client *c, struct call *call, struct str id, struct error *err)
 {
-	return bb_destroy(c, call, "server_groups", id, err);
+	return bb_destroy(c, call, WHAT_GROUP, "server_groups", id, err);
 }
 
 /* ---- the firewall ---- */
@@ -342,25 +434,29 @@ bool
 bb_create_policy(struct bb_client *c, struct call *call, struct str name, struct str group,
                  struct bb_policy *ret, struct error *err)
 {
-	return bb_change(c, call, HTTP_POST,
-	                 bb_target(c, call, "firewall_policies", STR_EMPTY, NULL),
-	                 BODY(call, { "name", name }, { "server_group", group }), &bb_policy_object,
-	                 ret, err);
+	struct str body = BODY(call, { "name", name }, { "server_group", group });
+	struct str made_up = BODY(call, { "id", STR(BB_NEW_POLICY) }, { "name", name });
+
+	if (!bb_create(c, call, WHAT_POLICY, name, "firewall_policies", body, made_up,
+	               &bb_policy_object, ret, err))
+		return false;
+	if (call->dry)
+		ret->group = group;
+	return true;
 }
 
 bool
 bb_apply_policy(struct bb_client *c, struct call *call, struct str id, struct str group,
                 struct error *err)
 {
-	return bb_change(c, call, HTTP_POST,
-	                 bb_target(c, call, "firewall_policies", id, "apply_to"),
-	                 BODY(call, { "server_group", group }), NULL, NULL, err);
+	return bb_act_on(c, call, WHAT_POLICY, "firewall_policies", id, "apply_to",
+	                 BODY(call, { "server_group", group }), /*is_removal=*/false, err);
 }
 
 bool
 bb_destroy_policy(struct bb_client *c, struct call *call, struct str id, struct error *err)
 {
-	return bb_destroy(c, call, "firewall_policies", id, err);
+	return bb_destroy(c, call, WHAT_POLICY, "firewall_policies", id, err);
 }
 
 static struct str
@@ -375,16 +471,17 @@ bool
 bb_create_rule(struct bb_client *c, struct call *call, struct str policy,
                const struct bb_rule *rule, struct error *err)
 {
-	return bb_change(c, call, HTTP_POST, bb_target(c, call, "firewall_rules", STR_EMPTY, NULL),
-	                 bb_rule_body(call, policy, rule), NULL, NULL, err);
+	return bb_create(c, call, WHAT_RULE, rule->description, "firewall_rules",
+	                 bb_rule_body(call, policy, rule), STR_EMPTY, NULL, NULL, err);
 }
 
 bool
 bb_update_rule(struct bb_client *c, struct call *call, struct str policy,
-               const struct bb_rule *rule, struct error *err)
+               const struct bb_rule *rule, const struct bb_rule *present, struct error *err)
 {
-	return bb_change(c, call, HTTP_PUT, bb_target(c, call, "firewall_rules", rule->id, NULL),
-	                 bb_rule_body(call, policy, rule), NULL, NULL, err);
+	return bb_update(c, call, WHAT_RULE, "firewall_rules", rule->id,
+	                 bb_rule_body(call, policy, rule), bb_rule_body(call, policy, present),
+	                 err);
 }
 
 /* ---- life cycle ---- */

@@ -54,13 +54,18 @@ NODISCARD bool bb_list_groups(struct bb_client *, struct call *, struct bb_group
 NODISCARD bool bb_list_policies(struct bb_client *, struct call *, struct bb_policy **ret,
                                 size_t *ret_n, struct error *err);
 
-/* ---- changing ---- */
+/* ---- changing ----
+ *
+ * In a dry run (call->dry) the request is noted instead of sent, and the answer about something new
+ * is made up: it has the name, one of the ids of dry.h, and a status as if all waiting were over.
+ */
 
-/** body: as bb_desired_body() writes it. */
-NODISCARD bool bb_create_lb(struct bb_client *, struct call *, struct str body, struct bb_lb *ret,
-                            struct error *err);
-NODISCARD bool bb_update_lb(struct bb_client *, struct call *, struct str id, struct str body,
+/** body: as bb_desired_body() writes it, with that name. */
+NODISCARD bool bb_create_lb(struct bb_client *, struct call *, struct str name, struct str body,
                             struct bb_lb *ret, struct error *err);
+/** present: the balancer as it is, in the form of the body. */
+NODISCARD bool bb_update_lb(struct bb_client *, struct call *, struct str id, struct str body,
+                            struct str present, struct error *err);
 NODISCARD bool bb_destroy_lb(struct bb_client *, struct call *, struct str id, struct error *err);
 
 NODISCARD bool bb_create_cloud_ip(struct bb_client *, struct call *, struct str name,
@@ -88,10 +93,11 @@ NODISCARD bool bb_apply_policy(struct bb_client *, struct call *, struct str id,
 NODISCARD bool bb_destroy_policy(struct bb_client *, struct call *, struct str id,
                                  struct error *err);
 
-/** rule->id is not used. */
+/** rule->id is not used here. */
 NODISCARD bool bb_create_rule(struct bb_client *, struct call *, struct str policy,
                               const struct bb_rule *rule, struct error *err);
 NODISCARD bool bb_update_rule(struct bb_client *, struct call *, struct str policy,
-                              const struct bb_rule *rule, struct error *err);
+                              const struct bb_rule *rule, const struct bb_rule *present,
+                              struct error *err);
 
 #endif

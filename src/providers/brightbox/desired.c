@@ -487,6 +487,32 @@ bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct st
 	json_end_object(b);
 }
 
+void
+bb_desired_present(struct buf *b, const struct bb_desired *desired, const struct bb_lb *lb,
+                   struct arena *arena)
+{
+	struct str *domains = arena_calloc(arena, lb->n_domains, sizeof(*domains));
+	struct bb_desired is = {
+		.name = lb->name,
+		.policy = desired->policy.len > 0 ? lb->policy : STR_EMPTY,
+		.listeners = arena_calloc(arena, lb->n_listeners, sizeof(*is.listeners)),
+		.n_listeners = lb->n_listeners,
+		.check = lb->check,
+		.is_https = lb->redirects_to_https,
+		.servers = lb->nodes,
+		.n_servers = lb->n_nodes,
+	};
+
+	for (size_t i = 0; i < lb->n_listeners; i++) {
+		is.listeners[i] = lb->listeners[i];
+		if (i < desired->n_listeners && desired->listeners[i].timeout_ms == 0)
+			is.listeners[i].timeout_ms = 0;
+	}
+	for (size_t i = 0; i < lb->n_domains; i++)
+		domains[i] = lb->domains[i].identifier;
+	bb_desired_body(b, &is, domains, lb->n_domains, /*is_update=*/true);
+}
+
 /* ---- the comparison ---- */
 
 /* A number that the Service leaves open (0) is not compared. */

@@ -51,6 +51,11 @@ void bb_desired_domains(const struct bb_desired *, const struct bb_cloud_ip *, s
 void bb_desired_body(struct buf *b, const struct bb_desired *, const struct str domains[],
                      size_t n_domains, bool is_update);
 
+/** Appends the balancer as it is, in the form of the body that changes it to what is desired.
+ * Time-outs of listeners are left out where the Service leaves them open. */
+void bb_desired_present(struct buf *b, const struct bb_desired *, const struct bb_lb *,
+                        struct arena *);
+
 /** Does the balancer differ from what is desired? Settings that the Service leaves open are not
  * compared. */
 bool bb_desired_differs(const struct bb_desired *, const struct str domains[], size_t n_domains,

@@ -529,6 +529,7 @@ process_ensure(struct process *p, const struct lb_spec *spec, struct lb_status *
 	struct call call = fake_host_call(&p->fake, arena);
 	enum lb_outcome outcome;
 
+	call.dry = p->dry;
 	return balancer_ensure(p->cloud, &call, spec, &outcome, ret, err);
 }
 
@@ -538,6 +539,7 @@ process_remove(struct process *p, const struct lb_spec *spec, bool *ret_found, s
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = fake_host_call(&p->fake, &arena);
 
+	call.dry = p->dry;
 	return balancer_remove(p->cloud, &call, spec, ret_found, err);
 }
 

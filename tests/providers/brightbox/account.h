@@ -81,11 +81,12 @@ struct process {
 	bool (*before)(struct process *, const struct http_request *, struct error *err);
 	/* After it. NULL: nothing. */
 	void (*after)(struct process *, const struct http_request *, const struct buf *answer);
-	unsigned n_asked;     /* requests */
-	unsigned n_writes;    /* those that are no GET */
-	unsigned fail_at;     /* the request with this number fails; 0: none */
-	enum failure failure; /* in this way */
-	struct buf asked;     /* "GET /servers", each with a new line */
+	unsigned n_asked;           /* requests */
+	unsigned n_writes;          /* those that are no GET */
+	unsigned fail_at;           /* the request with this number fails; 0: none */
+	enum failure failure;       /* in this way */
+	struct buf asked;           /* "GET /servers", each with a new line */
+	const struct dry_item *dry; /* NULL: changes are made */
 };
 
 /** Starts the provider. The environment is set here. */
