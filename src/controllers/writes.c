@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "controllers/dry_write.h"
 #include "controllers/own_writes.h"
 #include "kube/patch.h"
 
@@ -23,6 +24,12 @@ node_write_send(const struct node_write *w, const char *subresource, enum kube_p
 
 	patch_node_path(&path, node_name(w->node), subresource);
 	patch.path = buf_str(&path);
+	if (w->call->dry) {
+		dry_write_node(w->call, w->node, patch.path, body);
+		if (ret_version)
+			*ret_version = w->node->object.resource_version;
+		return true;
+	}
 	if (!kube_patch(w->env->kube, w->call, &patch, &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
@@ -163,8 +170,9 @@ write_taint(const struct node_write *w, struct error *err)
 	patch_node(&body, &patch);
 	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return false;
-	log_info(wanted ? "shutdown taint added" : "shutdown taint removed",
-	         LOG_STR("node", node_name(node)));
+	if (!w->call->dry)
+		log_info(wanted ? "shutdown taint added" : "shutdown taint removed",
+		         LOG_STR("node", node_name(node)));
 	return true;
 }
 

@@ -34,7 +34,8 @@ struct node_write {
 NODISCARD bool node_write(const struct node_write *w, struct error *err);
 
 /** Sends a patch to w->node or to its status, and notes the answer as our own write (own_writes.h).
- * Needs only env, call and node of w.
+ * Needs only env, call and node of w. In a dry run it is only noted what the patch changes, and the
+ * version stays.
  *
  * @param subresource  "status", or NULL: the node itself
  * @param ret_version  the new resource version, in the call's arena; may be NULL */

@@ -415,9 +415,12 @@ static void
 record(struct recorder *r, const char *component, const struct event_object *object,
        enum event_type type, const char *reason, struct str message, bool goes_first)
 {
-	struct event *e = event_new(component, object, type, reason, message);
+	struct event *e;
 	const char *refused;
 
+	if (!r->client)
+		return;
+	e = event_new(component, object, type, reason, message);
 	log_debug("event", LOG_CSTR("kind", object->kind), LOG_STR("object", object->name),
 	          LOG_CSTR("reason", reason), LOG_STR("message", e->message));
 	mutex_lock(&r->mu);

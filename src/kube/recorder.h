@@ -28,6 +28,7 @@ struct event_object {
 
 struct recorder;
 
+/** client NULL: events are dropped, without being counted. */
 struct recorder *recorder_new(struct kube_client *client, struct clock *clock);
 /** Writes queued events for up to flush_ms, then ends the thread. NULL is allowed. */
 void recorder_free(struct recorder *, int64_t flush_ms);

@@ -70,6 +70,17 @@ wait_for(size_t n)
 	fake_clock_settle(fake, 1);
 }
 
+static void
+without_a_client_events_are_dropped(void **state)
+{
+	(void)state;
+	flush();
+	recorder = recorder_new(/*client=*/NULL, fake_clock_clock(fake));
+	tell("a");
+	flush();
+	assert_int_equal(fake_http_count(http), 0);
+}
+
 static double
 counter(const char *name)
 {
@@ -568,6 +579,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		SCRIPTED(without_a_client_events_are_dropped),
 		SCRIPTED(a_new_event_is_created),
 		SCRIPTED(a_service_has_a_namespace),
 		SCRIPTED(a_name_that_is_no_dns_name_is_hashed),

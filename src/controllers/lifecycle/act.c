@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "controllers/lifecycle/internal.h"
+#include "controllers/dry_write.h"
 #include "controllers/event_dedup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
@@ -142,8 +143,10 @@ lifecycle_note_deletion(struct round *r, const struct check *check)
 	if (check->candidate->is_deleted)
 		return;
 	check->candidate->is_deleted = true;
-	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(check->node)),
-	         LOG_STR("provider_id", node_provider_id(check->node)));
+	if (!r->call->dry)
+		log_info("node deleted, its machine is gone",
+		         LOG_STR("node", node_name(check->node)),
+		         LOG_STR("provider_id", node_provider_id(check->node)));
 	if (node_is_leaving(check->node))
 		return;
 	r->n_proven--;
@@ -189,6 +192,18 @@ is_harmless_conflict(struct candidate *candidate, const struct error *err)
 	return candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED;
 }
 
+static bool
+lifecycle_send_delete(struct round *r, const struct node *node, struct str path, struct error *err)
+{
+	if (r->call->dry) {
+		dry_write_node_delete(r->call, node, path);
+		return true;
+	}
+	return kube_delete(r->c->env->kube, r->call, path, node->object.uid,
+	                   node->object.resource_version, err) ||
+	       err->code == ERR_NOT_FOUND;
+}
+
 /* A node that is marked for deletion already stays until its finalizers are removed: a further
  * request would have no effect.
  *
@@ -209,9 +224,7 @@ lifecycle_delete(struct round *r, const struct check *check, const struct node *
 		return;
 	check->candidate->n_deletes++;
 	patch_node_path(&path, node_name(now), NULL);
-	is_done = kube_delete(r->c->env->kube, r->call, buf_str(&path), now->object.uid,
-	                      now->object.resource_version, &err) ||
-	          err.code == ERR_NOT_FOUND;
+	is_done = lifecycle_send_delete(r, now, buf_str(&path), &err);
 	if (!is_done && is_harmless_conflict(check->candidate, &err))
 		return;
 	report_deleting(r, check);

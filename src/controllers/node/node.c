@@ -101,8 +101,9 @@ write_addresses(const struct node_write *w, const struct instance *instance,
 				 });
 	if (!node_write_send(w, "status", KUBE_PATCH_MERGE, buf_str(&body), ret_version, err))
 		return err_wrap(err, "write addresses");
-	log_debug("node addresses written", LOG_STR("node", node_name(node)),
-	          LOG_I64("addresses", (int64_t)list.n));
+	if (!w->call->dry)
+		log_debug("node addresses written", LOG_STR("node", node_name(node)),
+		          LOG_I64("addresses", (int64_t)list.n));
 	return true;
 }
 
@@ -241,7 +242,8 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 		 * once in a node's life, and need not be remembered for each node that joins. */
 		if (node_provider_id(node).len > 0)
 			(void)paces_take(c->env->paces, node->object.uid, "initialise");
-		report_initialised(c, node);
+		if (!call->dry)
+			report_initialised(c, node);
 	}
 	event_dedup_clear(c->env->event_dedup, node, failed_event.reason);
 	return true;
@@ -266,8 +268,9 @@ write_labels(const struct node_write *w, struct error *err)
 	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return err_wrap(err, "failed update labels for node %" STR_FMT,
 		                STR_ARG(node_name(node)));
-	log_info("node labels follow the beta labels", LOG_STR("node", node_name(node)),
-	         LOG_I64("labels", (int64_t)labels.n));
+	if (!w->call->dry)
+		log_info("node labels follow the beta labels", LOG_STR("node", node_name(node)),
+		         LOG_I64("labels", (int64_t)labels.n));
 	return true;
 }
 

@@ -145,6 +145,26 @@ route_report_failure(struct route_run *r, const struct node *node, struct str ci
 	          LOG_STR("cidr", cidr), LOG_ERR(err));
 }
 
+/* A provider is not asked to create or remove a route in a dry run, so the requests that it would
+ * send are not known: one change stands for them. */
+static void
+route_note_change(const struct call *call, enum dry_verb verb, struct str cidr, struct str target)
+{
+	bool is_new = verb == DRY_CREATE;
+	struct dry_field field = { STR("target"), is_new ? STR_EMPTY : target,
+		                   is_new ? target : STR_EMPTY };
+
+	dry_note(call->dry, &(struct dry_change){
+				    .verb = verb,
+				    .what = "route",
+				    .name = cidr,
+				    .request = is_new ? STR("create route") : STR("remove route"),
+				    .is_cloud = true,
+				    .fields = &field,
+				    .n_fields = 1,
+			    });
+}
+
 static void
 route_create(struct route_run *r, struct call *call, const struct route_need *need)
 {
@@ -155,6 +175,10 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 
 	call->dry = dry_item_new(r->c->env, "route", need->cidr, node->object.resource_version,
 	                         call->arena);
+	if (call->dry) {
+		route_note_change(call, DRY_CREATE, need->cidr, node_name(node));
+		return;
+	}
 	if (r->c->ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr, &err)) {
 		log_info("route created", LOG_STR("node", node_name(node)),
 		         LOG_STR("cidr", need->cidr));
@@ -174,6 +198,12 @@ route_remove(struct route_run *r, struct call *call, size_t i)
 
 	call->dry = dry_item_new(r->c->env, "route", route->destination_cidr, STR_EMPTY,
 	                         call->arena);
+	if (call->dry) {
+		/* not noted in c->removals: the route stays, and every run would count it again */
+		route_note_change(call, DRY_DELETE, route->destination_cidr,
+		                  route->target_node.len > 0 ? route->target_node : route->name);
+		return;
+	}
 	if (r->c->ops->remove(r->c->env->cloud, call, route, &err)) {
 		route_removals_note(r->c->removals, &r->plan, i);
 		log_info("route removed", LOG_STR("node", route->target_node),

@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "controllers/dry_write.h"
 #include "controllers/service/service_internal.h"
 #include "kube/patch.h"
 
@@ -111,6 +112,10 @@ service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struc
 	patch_service_path(&path, run->service);
 	patch.path = buf_str(&path);
 	*ret_is_gone = false;
+	if (run->call->dry) {
+		dry_write_service(run->call, run->service, patch.path, body);
+		return true;
+	}
 	run->record->is_unsure = true;
 	if (kube_patch(run->c->env->kube, run->call, &patch, &answer, err)) {
 		note_written(run, answer);
@@ -164,8 +169,9 @@ write_status(struct service_run *run, bool was_stale, const struct service_ingre
 	patch_service_status(&body, run->service, ingress, n);
 	if (!service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to update load balancer status");
-	log_info("service status written", LOG_STR("service", run->service->object.key),
-	         LOG_I64("addresses", (int64_t)n));
+	if (!run->call->dry)
+		log_info("service status written", LOG_STR("service", run->service->object.key),
+		         LOG_I64("addresses", (int64_t)n));
 	return true;
 }
 
@@ -375,7 +381,7 @@ remove_balancer(struct service_run *run, bool *ret_found, struct error *err)
 		service_announce(run, SERVICE_DELETING);
 	if (!balancer_remove(run->c->env->cloud, run->call, &spec, ret_found, err))
 		return false;
-	if (*ret_found)
+	if (*ret_found && !run->call->dry)
 		log_info("load balancer deleted", LOG_STR("service", run->service->object.key));
 	return true;
 }

@@ -1,0 +1,394 @@
+/* controllers/dry_write.c: see dry_write.h.
+ *
+ * Lists (taints, addresses, the ingress of a Service) are replaced as a whole by a patch. They are
+ * compared as sets of named values: a value that is on both sides has not changed. Of the others,
+ * two of the same name are a change, and the rest was removed or added.
+ */
+#include "controllers/dry_write.h"
+
+#include "base/array.h"
+#include "base/json.h"
+#include "base/limits.h"
+
+/* What a write changes; the texts are in the arena. */
+struct fields {
+	struct arena *arena;
+	struct dry_field *items; /* owned */
+	size_t n, cap;
+};
+
+/* A member of a list. The values of one name are compared with each other. */
+struct value {
+	struct str name, text;
+};
+
+struct values {
+	struct value *items; /* in the arena */
+	size_t n;
+};
+
+static void
+fields_add(struct fields *f, struct str name, struct str old, struct str new)
+{
+	if (!str_eq(old, new))
+		ARRAY_PUSH(f->items, f->n, f->cap, (struct dry_field){ name, old, new });
+}
+
+/* ---- lists ---- */
+
+static bool
+is_same_value(const struct value *a, const struct value *b)
+{
+	return str_eq(a->name, b->name) && str_eq(a->text, b->text);
+}
+
+static bool
+is_same_name(const struct value *a, const struct value *b)
+{
+	return str_eq(a->name, b->name);
+}
+
+/* Finds the first value that equals `wanted` and has no partner yet. */
+static bool
+find_free(const struct values *list, const bool *has_partner, const struct value *wanted,
+          bool (*equals)(const struct value *, const struct value *), size_t *ret)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		if (!has_partner[i] && equals(&list->items[i], wanted)) {
+			*ret = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct str
+join_texts(struct fields *f, const struct values *list)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	for (size_t i = 0; i < list->n; i++)
+		buf_addf(&b, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(list->items[i].text));
+	return arena_str(f->arena, buf_str(&b));
+}
+
+static bool
+are_in_same_order(const struct values *old, const struct values *new)
+{
+	for (size_t i = 0; i < old->n && i < new->n; i++) {
+		if (!is_same_value(&old->items[i], &new->items[i]))
+			return false;
+	}
+	return true;
+}
+
+/* order_name: of the field if nothing but the order differs. */
+static void
+fields_add_list(struct fields *f, struct str order_name, const struct values *old,
+                const struct values *new)
+{
+	bool *is_kept = arena_calloc(f->arena, old->n + 1, sizeof(bool));
+	bool *is_old = arena_calloc(f->arena, new->n + 1, sizeof(bool));
+	size_t n_before = f->n, partner;
+
+	for (size_t i = 0; i < new->n; i++) {
+		is_old[i] = find_free(old, is_kept, &new->items[i], is_same_value, &partner);
+		if (is_old[i])
+			is_kept[partner] = true;
+	}
+	for (size_t i = 0; i < old->n; i++) {
+		struct str text = STR_EMPTY;
+
+		if (is_kept[i])
+			continue;
+		if (find_free(new, is_old, &old->items[i], is_same_name, &partner)) {
+			is_old[partner] = true;
+			text = new->items[partner].text;
+		}
+		fields_add(f, old->items[i].name, old->items[i].text, text);
+	}
+	for (size_t i = 0; i < new->n; i++) {
+		if (!is_old[i])
+			fields_add(f, new->items[i].name, STR_EMPTY, new->items[i].text);
+	}
+	if (f->n == n_before && !are_in_same_order(old, new))
+		fields_add(f, order_name, join_texts(f, old), join_texts(f, new));
+}
+
+/* ---- nodes ---- */
+
+static void
+add_labels(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	yyjson_val *labels = NULL, *key, *val;
+	size_t i, n;
+
+	(void)json_object(patch, "metadata.labels", &labels);
+	yyjson_obj_foreach(labels, i, n, key, val)
+	{
+		const struct str *old = node_label(node, json_text(key));
+
+		fields_add(f, arena_printf(f->arena, "label %" STR_FMT, STR_ARG(json_text(key))),
+		           old ? *old : STR_EMPTY,
+		           yyjson_is_str(val) ? arena_str(f->arena, json_text(val)) : STR_EMPTY);
+	}
+}
+
+static void
+add_provider_id(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	struct str id;
+
+	if (json_str(patch, "spec.providerID", &id) == JSON_FOUND)
+		fields_add(f, STR("provider ID"), node_provider_id(node), arena_str(f->arena, id));
+}
+
+/* "true:NoSchedule", as kubectl prints it after the key and a '='. */
+static struct value
+taint_value(struct arena *arena, yyjson_val *taint)
+{
+	struct str key = json_text_at(arena, taint, "key");
+	struct str value = json_text_at(arena, taint, "value");
+	struct str since = json_text_at(arena, taint, "timeAdded");
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_TAINTS_JSON);
+
+	if (value.len > 0)
+		buf_addf(&b, "%" STR_FMT ":", STR_ARG(value));
+	buf_add_str(&b, json_text_at(arena, taint, "effect"));
+	if (since.len > 0)
+		buf_addf(&b, " since %" STR_FMT, STR_ARG(since));
+	return (struct value){ arena_printf(arena, "taint %" STR_FMT, STR_ARG(key)),
+		               arena_str(arena, buf_str(&b)) };
+}
+
+static struct values
+taints_of_node(struct arena *arena, const struct node *node)
+{
+	struct values list = {
+		.items = arena_calloc(arena, node->n_taints + 1, sizeof(struct value)),
+	};
+
+	for (uint32_t i = 0; i < node->n_taints; i++) {
+		CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+		struct error ignored;
+
+		if (json_parse(node->taints[i]->raw, &doc, &ignored))
+			list.items[list.n++] = taint_value(arena, yyjson_doc_get_root(doc));
+	}
+	return list;
+}
+
+/* Returns the values of a JSON array; null, and an absent one, have none. */
+static struct values
+values_of(struct arena *arena, yyjson_val *array,
+          struct value (*read)(struct arena *, yyjson_val *))
+{
+	struct values list = {
+		.items = arena_calloc(arena, yyjson_arr_size(array) + 1, sizeof(struct value)),
+	};
+	yyjson_arr_iter iter = yyjson_arr_iter_with(array);
+	yyjson_val *val;
+
+	while ((val = yyjson_arr_iter_next(&iter)))
+		list.items[list.n++] = read(arena, val);
+	return list;
+}
+
+static void
+add_taints(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	yyjson_val *taints = yyjson_obj_get(json_at(patch, "spec"), "taints");
+	struct values old, new;
+
+	if (!taints)
+		return;
+	old = taints_of_node(f->arena, node);
+	new = values_of(f->arena, taints, taint_value);
+	fields_add_list(f, STR("taints"), &old, &new);
+}
+
+static struct value
+address_value(struct arena *arena, yyjson_val *address)
+{
+	return (struct value){ arena_printf(arena, "address %" STR_FMT,
+		                            STR_ARG(json_text_at(arena, address, "type"))),
+		               json_text_at(arena, address, "address") };
+}
+
+static void
+add_addresses(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	yyjson_val *addresses = json_at(patch, "status.addresses");
+	struct values old = { .n = node->n_addresses }, new;
+
+	if (!addresses)
+		return;
+	old.items = arena_calloc(f->arena, old.n + 1, sizeof(old.items[0]));
+	for (size_t i = 0; i < old.n; i++)
+		old.items[i] = (struct value){
+			arena_printf(f->arena, "address %" STR_FMT,
+			             STR_ARG(node->addresses[i].type)),
+			node->addresses[i].address,
+		};
+	new = values_of(f->arena, addresses, address_value);
+	fields_add_list(f, STR("addresses"), &old, &new);
+}
+
+/* The controllers write no other condition than NetworkUnavailable. Of its present state only what
+ * struct node keeps is known. */
+static void
+add_condition(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	static const char *const old[] = { [NODE_NETWORK_OTHER] = "",
+		                           [NODE_NETWORK_ROUTED] = "False",
+		                           [NODE_NETWORK_MISSING] = "True (NoRouteCreated)" };
+	yyjson_val *conditions = NULL, *condition;
+	struct str status, reason;
+
+	if (json_array(patch, "status.conditions", &conditions) != JSON_FOUND)
+		return;
+	condition = yyjson_arr_get_first(conditions);
+	status = json_text_at(f->arena, condition, "status");
+	reason = json_text_at(f->arena, condition, "reason");
+	fields_add(f,
+	           arena_printf(f->arena, "condition %" STR_FMT,
+	                        STR_ARG(json_text_at(f->arena, condition, "type"))),
+	           str_c(old[node->network]),
+	           arena_printf(f->arena, "%" STR_FMT " (%" STR_FMT ")", STR_ARG(status),
+	                        STR_ARG(reason)));
+}
+
+/* ---- Services ---- */
+
+static void
+add_finalizers(struct fields *f, yyjson_val *patch)
+{
+	static const struct {
+		const char *path;
+		bool is_removal;
+	} lists[] = {
+		{ "metadata.finalizers", false },
+		{ "metadata.$deleteFromPrimitiveList/finalizers", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		yyjson_val *names = json_at(patch, lists[i].path), *name;
+		yyjson_arr_iter iter = yyjson_arr_iter_with(names);
+
+		while ((name = yyjson_arr_iter_next(&iter))) {
+			struct str text = arena_str(f->arena, json_text(name));
+
+			fields_add(f, STR("finalizer"), lists[i].is_removal ? text : STR_EMPTY,
+			           lists[i].is_removal ? STR_EMPTY : text);
+		}
+	}
+}
+
+/* VIP is the usual mode, so it is not part of the text. */
+static struct value
+ingress_of(struct arena *arena, struct str ip, struct str hostname, struct str mode)
+{
+	struct str text = ip.len > 0 ? ip : hostname;
+
+	if (str_eq_c(mode, "Proxy"))
+		text = arena_printf(arena, "%" STR_FMT " (Proxy)", STR_ARG(text));
+	return (struct value){ STR("status ingress"), text };
+}
+
+static struct value
+ingress_value(struct arena *arena, yyjson_val *ingress)
+{
+	return ingress_of(arena, json_text_at(arena, ingress, "ip"),
+	                  json_text_at(arena, ingress, "hostname"),
+	                  json_text_at(arena, ingress, "ipMode"));
+}
+
+static void
+add_ingress(struct fields *f, const struct service *s, yyjson_val *patch)
+{
+	yyjson_val *ingress = yyjson_obj_get(json_at(patch, "status.loadBalancer"), "ingress");
+	struct values old = { .n = s->n_ingress }, new;
+
+	if (!ingress)
+		return;
+	old.items = arena_calloc(f->arena, old.n + 1, sizeof(old.items[0]));
+	for (size_t i = 0; i < old.n; i++)
+		old.items[i] = ingress_of(f->arena, s->ingress[i].ip, s->ingress[i].hostname,
+		                          s->ingress[i].ip_mode);
+	new = values_of(f->arena, ingress, ingress_value);
+	fields_add_list(f, STR("status ingress"), &old, &new);
+}
+
+/* ---- notes ---- */
+
+static void
+note(const struct call *call, const struct dry_item *item, enum dry_verb verb, const char *method,
+     struct str path, const struct fields *fields)
+{
+	dry_note(item, &(struct dry_change){
+			       .verb = verb,
+			       .what = item->kind,
+			       .request = arena_printf(call->arena, "%s %" STR_FMT, method,
+	                                               STR_ARG(path)),
+			       .fields = fields->items,
+			       .n_fields = fields->n,
+		       });
+}
+
+static struct dry_item
+node_item(const struct call *call, const struct node *node)
+{
+	return (struct dry_item){ .run = call->dry->run,
+		                  .kind = "node",
+		                  .name = node_name(node),
+		                  .version = node->object.resource_version };
+}
+
+void
+dry_write_node(const struct call *call, const struct node *node, struct str path, struct str body)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct dry_item item = node_item(call, node);
+	struct fields fields = { .arena = call->arena };
+	struct error ignored;
+	yyjson_val *patch;
+
+	if (json_parse(body, &doc, &ignored)) {
+		patch = yyjson_doc_get_root(doc);
+		add_labels(&fields, node, patch);
+		add_provider_id(&fields, node, patch);
+		add_taints(&fields, node, patch);
+		add_addresses(&fields, node, patch);
+		add_condition(&fields, node, patch);
+	}
+	note(call, &item, DRY_CHANGE, "PATCH", path, &fields);
+	free(fields.items);
+}
+
+void
+dry_write_node_delete(const struct call *call, const struct node *node, struct str path)
+{
+	struct dry_item item = node_item(call, node);
+
+	note(call, &item, DRY_DELETE, "DELETE", path, &(struct fields){ 0 });
+}
+
+void
+dry_write_service(const struct call *call, const struct service *service, struct str path,
+                  struct str body)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct dry_item item = { .run = call->dry->run,
+		                 .kind = "service",
+		                 .name = service->object.key,
+		                 .version = service->object.resource_version };
+	struct fields fields = { .arena = call->arena };
+	struct error ignored;
+
+	if (json_parse(body, &doc, &ignored)) {
+		add_finalizers(&fields, yyjson_doc_get_root(doc));
+		add_ingress(&fields, service, yyjson_doc_get_root(doc));
+	}
+	note(call, &item, DRY_CHANGE, "PATCH", path, &fields);
+	free(fields.items);
+}
