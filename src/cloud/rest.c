@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/recent.h"
 #include "base/version.h"
 #include "cloud/endpoint.h"
 #include "http/url.h"
@@ -85,7 +86,10 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 
-	if (!http_do(r->http, call, request, &response, err))
+	bool is_answered = http_do(r->http, call, request, &response, err);
+
+	recent_count(RECENT_CLOUD, is_answered ? response.status : 0);
+	if (!is_answered)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),
 		                STR_ARG(str_head(request->target, 200)));
 	if (response.status < 200 || response.status >= 300)

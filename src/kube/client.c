@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "base/rand.h"
+#include "base/recent.h"
 #include "base/thread.h"
 
 #define ACCEPT_META "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -82,6 +83,7 @@ void
 kube_count_request(const char *host, enum http_method method, int status)
 {
 	count_by_status(&requests_total, host ? host : "", method, status);
+	recent_count(RECENT_API_SERVER, status);
 }
 
 static void

@@ -60,7 +60,8 @@ enum {
 
 /* Metrics that change often, looked up once; all with the labels of one kind. */
 struct reflector_metrics {
-	struct metric *objects, *last_event, *watch_age, *synced, *store_version, *latency;
+	struct metric *objects, *last_event, *watch_age, *synced, *synced_since;
+	struct metric *store_version, *latency;
 };
 
 struct reflector {
@@ -117,6 +118,10 @@ METRIC_FAMILY(
 	last_event, METRIC_GAUGE, "ccmd_reflector_last_event_timestamp_seconds",
 	"[ALPHA] When the API server last sent a list or an event of a kind, bookmarks included; Unix time.",
 	.labels = { "kind" });
+METRIC_FAMILY(
+	synced_since, METRIC_GAUGE, "ccmd_reflector_synced_since_timestamp_seconds",
+	"[ALPHA] Since when lists and watches of a kind have not failed; Unix time; 0: the last one failed, or none has succeeded yet.",
+	.labels = { "kind" });
 METRIC_FAMILY(synced, METRIC_GAUGE, "ccmd_reflector_synced",
               "[ALPHA] 1 when a kind has been listed once.", .labels = { "kind" });
 METRIC_FAMILY(object_counts, METRIC_GAUGE, "ccmd_reflector_objects",
@@ -162,6 +167,7 @@ metrics_of(const struct kind *kind)
 		.last_event = metric_of(&last_event, kind->name),
 		.watch_age = metric_of(&watch_age, kind->name),
 		.synced = metric_of(&synced, kind->name),
+		.synced_since = metric_of(&synced_since, kind->name),
 		.store_version = metric_of(&store_version, "ccmd", group, version, name),
 		.latency = metric_of(&latency, "ccmd", group, version, name),
 	};
@@ -236,6 +242,7 @@ note_failure(struct reflector *r, const char *doing, const struct error *err)
 
 	r->n_failures++;
 	r->last_code = err->code;
+	metric_set(r->metrics.synced_since, 0);
 	if (must_log)
 		log_warn("cannot follow the API server, trying again",
 		         LOG_CSTR("kind", r->kind->name), LOG_CSTR("doing", doing),
@@ -250,6 +257,15 @@ note_success(struct reflector *r)
 	log_info("following the API server again", LOG_CSTR("kind", r->kind->name),
 	         LOG_I64("failures", r->n_failures));
 	r->n_failures = 0;
+}
+
+/* A list or the start of a watch has succeeded. */
+static void
+note_synced(struct reflector *r)
+{
+	if (metric_value(r->metrics.synced_since) == 0)
+		metric_set(r->metrics.synced_since,
+		           (double)clock_wall(r->clock) / (double)NS_PER_SEC);
 }
 
 /* ---- objects ---- */
@@ -479,6 +495,7 @@ list(struct reflector *r, struct error *err)
 	put_off_probe(r);
 	count_arrival(r);
 	metric_set(r->metrics.synced, 1);
+	note_synced(r);
 	if (is_first)
 		log_info("objects listed", LOG_CSTR("kind", r->kind->name),
 		         LOG_I64("count", (int64_t)store_count(r->store)),
@@ -672,6 +689,7 @@ run_watch(struct reflector *r, struct watch *w, struct error *err)
 	if (!open_stream(r, &call, &request, &stream, err))
 		return false;
 	w->is_open = true;
+	note_synced(r);
 	r->watch_opened_ns = w->opened_ns;
 	return read_events(r, w, stream, err);
 }

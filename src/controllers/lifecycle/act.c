@@ -40,6 +40,10 @@ METRIC_FAMILY(
 	"[ALPHA] Decisions about nodes that are not ready, by the outcome of the deletion guard.",
 	.labels = { "outcome" });
 
+METRIC_FAMILY(
+	last_deletion, METRIC_GAUGE, "ccmd_node_last_deletion_timestamp_seconds",
+	"[ALPHA] When a node was last deleted because its machine is gone; Unix time; 0: never.");
+
 /* ---- facts ---- */
 
 /* now: the newest known state of the node. check->node is as old as the round, which may have
@@ -143,10 +147,13 @@ lifecycle_note_deletion(struct round *r, const struct check *check)
 	if (check->candidate->is_deleted)
 		return;
 	check->candidate->is_deleted = true;
-	if (!r->call->dry)
+	if (!r->call->dry) {
+		metric_set(metric_of(&last_deletion),
+		           (double)clock_wall(c->env->clock) / (double)NS_PER_SEC);
 		log_info("node deleted, its machine is gone",
 		         LOG_STR("node", node_name(check->node)),
 		         LOG_STR("provider_id", node_provider_id(check->node)));
+	}
 	if (node_is_leaving(check->node))
 		return;
 	r->n_proven--;

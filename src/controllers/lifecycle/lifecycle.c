@@ -8,6 +8,7 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/dry_item.h"
@@ -15,6 +16,10 @@
 #include "controllers/lookup.h"
 #include "controllers/pace.h"
 #include "controllers/settling.h"
+
+METRIC_FAMILY(
+	held_nodes, METRIC_GAUGE, "ccmd_nodes_held",
+	"[ALPHA] Nodes whose machine is gone, and that are not deleted because the proof is not complete.");
 
 enum {
 	ROUND_TIMEOUT_S = 120,
@@ -137,6 +142,23 @@ lifecycle_show(struct round *r)
 			.deletable_boot_ns = candidate->deletable_boot_ns,
 		};
 	}
+}
+
+static void
+set_held_nodes(void *controller)
+{
+	struct lifecycle_controller *c = controller;
+	struct str uid;
+	void *value;
+	size_t n = 0;
+	WITH_LOCK(&c->mu);
+
+	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
+		const struct shown_candidate *shown = ((struct candidate *)value)->shown;
+
+		n += shown && shown->held_because && !shown->is_deleted;
+	}
+	metric_set(metric_of(&held_nodes), (double)n);
 }
 
 /* ---- rounds ---- */
@@ -372,6 +394,7 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	cond_init(&c->changed);
 	cancel_hook(env->cancel, lifecycle_on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ lifecycle_on_change, c });
+	metrics_on_scrape(set_held_nodes, c);
 	thread_start(&c->thread, "lifecycle", lifecycle_thread, c);
 	return c;
 }
@@ -466,6 +489,7 @@ lifecycle_controller_free(struct lifecycle_controller *c)
 	if (!c)
 		return;
 	thread_join(c->thread);
+	metrics_off_scrape(set_held_nodes, c);
 	cancel_unhook(c->env->cancel, lifecycle_on_cancel, c);
 	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);)
 		candidate_free(value);

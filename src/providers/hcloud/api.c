@@ -26,6 +26,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/recent.h"
 #include "base/rand.h"
 #include "base/thread.h"
 #include "cloud/endpoint.h"
@@ -662,6 +663,7 @@ hz_api_count(const struct hz_request *request, int status, int64_t took_ns)
 	char code[16];
 
 	snprintf(code, sizeof(code), "%d", status);
+	recent_count(RECENT_CLOUD, status);
 	metric_add(metric_of(&in_flight), -1);
 	metric_inc(metric_of(&requests, code, hz_api_lower_method(request->method),
 	                     request->endpoint));

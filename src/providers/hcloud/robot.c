@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/recent.h"
 #include "base/thread.h"
 #include "cloud/endpoint.h"
 #include "providers/hcloud/config.h"
@@ -196,6 +197,7 @@ hz_robot_count(int status, const char *endpoint)
 	char code[16];
 
 	snprintf(code, sizeof(code), "%d", status);
+	recent_count(RECENT_CLOUD, status);
 	metric_inc(metric_of(&requests, code, endpoint));
 }
 
