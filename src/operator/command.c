@@ -118,15 +118,22 @@ run_doctor(const struct command_line *line)
 	return report_exit_code(&report);
 }
 
-/* False: nobody reads the output. */
+/* *totals: of the reading before; zeros: this is the first one. False: the output cannot be
+ * written.
+ */
 static bool
-print_status(const struct command_line *line, const struct options *options, int *ret_code)
+print_status(const struct command_line *line, const struct options *options,
+             struct status_totals *totals, int *ret_code)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
 	CLEANUP(view_freep) struct view *view = view_new(options);
+	const struct status_totals before = *totals;
 	struct status status;
 
 	status_read(view, &status);
+	if (totals->start > 0)
+		status.totals_before = &before;
+	*totals = status.totals;
 	if (line->is_watch && !line->is_json && isatty(STDOUT_FILENO))
 		buf_add_c(&out, CLEAR_SCREEN);
 	if (line->is_json)
@@ -142,12 +149,13 @@ static int
 run_status(const struct command_line *line)
 {
 	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	struct status_totals totals = { 0 };
 	struct error ignored;
 	int code = EXIT_NOT_KNOWN;
 
 	if (!parse_options(line, &parsed))
 		return EXIT_NOT_KNOWN;
-	while (print_status(line, &parsed.options, &code) && line->is_watch)
+	while (print_status(line, &parsed.options, &totals, &code) && line->is_watch)
 		(void)!cancel_sleep(NULL, &clock_real, WATCH_PAUSE_NS, &ignored);
 	return code;
 }

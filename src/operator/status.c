@@ -1,6 +1,8 @@
 /* operator/status.c: see status.h. */
 #include "operator/status.h"
 
+#include <stdlib.h>
+
 #include "base/json.h"
 #include "base/limits.h"
 #include "operator/local.h"
@@ -11,6 +13,74 @@
 enum {
 	LABEL_WIDTH = 12,
 };
+
+/* ---- samples ---- */
+
+static double
+sum(const struct status *s, const char *name)
+{
+	return samples_sum(s->metrics, name, NULL, NULL, NULL);
+}
+
+/* The first sample whose label has that value; label NULL: the first one. False: there is none,
+ * which is not the same as 0: the process may be of an older version, or another program. */
+static bool
+find(const struct status *s, const char *name, const char *label, struct str value, double *ret)
+{
+	struct str rest = s->metrics;
+	struct sample sample;
+
+	while (samples_next(&rest, &sample)) {
+		if (str_eq_c(sample.name, name) &&
+		    (!label || str_eq(sample_label(&sample, label), value))) {
+			*ret = sample.value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+has(const struct status *s, const char *name)
+{
+	double ignored;
+
+	return find(s, name, NULL, STR_EMPTY, &ignored);
+}
+
+/* Requests that failed: without an answer, or with a status of 400 and more. */
+static double
+count_failed(const struct status *s, const char *name)
+{
+	static const char *const codes[] = { "4", "5", "<", "0" };
+	double total = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+		total += samples_sum(s->metrics, name, "code", codes[i], NULL);
+	return total;
+}
+
+/* The families that count requests to a cloud, for the clouds that have one. */
+static const char *const cloud_requests[] = { "hcloud_api_requests_total",
+	                                      "hrobot_api_requests_total" };
+#define API_REQUESTS "rest_client_requests_total"
+#define RECENT "ccmd_recent_requests"
+#define BUDGET "hcloud_api_rate_limit_remaining"
+#define DELETIONS "ccmd_node_deletion_decisions_total"
+#define HELD "ccmd_nodes_held"
+#define LAST_DELETION "ccmd_node_last_deletion_timestamp_seconds"
+#define START "process_start_time_seconds"
+#define SYNCED_SINCE "ccmd_reflector_synced_since_timestamp_seconds"
+
+static double
+count_cloud(const struct status *s, double (*count)(const struct status *, const char *))
+{
+	double total = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(cloud_requests); i++)
+		total += count(s, cloud_requests[i]);
+	return total;
+}
 
 /* ---- reading: the Lease ---- */
 
@@ -25,6 +95,61 @@ read_leader(struct view *v, struct status *s)
 	if (s->has_election && !view_lease(v, &s->lease, &s->lease_err))
 		s->lease = NULL;
 	s->now_s = view_now_s(v);
+}
+
+/* ---- reading: the replicas ---- */
+
+static bool
+is_pod_ready(yyjson_val *pod)
+{
+	yyjson_val *conditions = NULL, *condition;
+	size_t i, n;
+
+	(void)json_array(pod, "status.conditions", &conditions);
+	yyjson_arr_foreach(conditions, i, n, condition)
+	{
+		struct str type = STR_EMPTY, value = STR_EMPTY;
+
+		(void)json_str(condition, "type", &type);
+		(void)json_str(condition, "status", &value);
+		if (str_eq_c(type, "Ready") && str_eq_c(value, "True"))
+			return true;
+	}
+	return false;
+}
+
+/* The pods of the chart and of deploy/. The controller's own account may not list them. */
+static void
+read_replicas(struct view *v, struct status *s)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct call *call = view_call(v);
+	const char *namespace = getenv("POD_NAMESPACE");
+	yyjson_val *items = NULL, *pod;
+	struct kube_client *kube;
+	struct str path, body;
+	struct error ignored;
+	size_t i, n;
+
+	s->is_in_pod = getenv("POD_NAME") != NULL;
+	s->pod_namespace = s->is_in_pod && namespace
+	                           ? str_c(namespace)
+	                           : str_c(view_options(v)->election.resource_namespace);
+	path = arena_printf(call->arena,
+	                    "/api/v1/namespaces/%" STR_FMT
+	                    "/pods?labelSelector=app.kubernetes.io/name%%3Dccmd",
+	                    STR_ARG(s->pod_namespace));
+	s->has_pods = view_client(v, &kube, &ignored) &&
+	              kube_get(kube, call, path, &body, &ignored) &&
+	              json_parse(body, &doc, &ignored);
+	if (!s->has_pods)
+		return;
+	(void)json_array(yyjson_doc_get_root(doc), "items", &items);
+	yyjson_arr_foreach(items, i, n, pod)
+	{
+		s->n_pods++;
+		s->n_ready_pods += is_pod_ready(pod);
+	}
 }
 
 /* ---- reading: the process ---- */
@@ -67,8 +192,12 @@ status_read(struct view *v, struct status *ret)
 {
 	*ret = (struct status){ .metrics = STR_EMPTY };
 	read_leader(v, ret);
+	read_replicas(v, ret);
 	read_health(v, ret);
 	read_metrics(v, ret);
+	ret->totals = (struct status_totals){ .start = sum(ret, START),
+		                              .api_server = sum(ret, API_REQUESTS),
+		                              .cloud = count_cloud(ret, sum) };
 }
 
 /* ---- the outcome ---- */
@@ -108,11 +237,17 @@ whole(double value)
 }
 
 static void
-add_ago(struct buf *out, int64_t seconds)
+add_duration(struct buf *out, int64_t seconds)
 {
 	if (seconds > CLOCK_FOREVER / NS_PER_SEC)
 		seconds = CLOCK_FOREVER / NS_PER_SEC;
 	clock_format_duration(out, (seconds > 0 ? seconds : 0) * NS_PER_SEC);
+}
+
+static void
+add_ago(struct buf *out, int64_t seconds)
+{
+	add_duration(out, seconds);
 	buf_add_c(out, " ago");
 }
 
@@ -147,6 +282,22 @@ print_leader(const struct status *s, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
+/* Without pods of ccmd here, the controller runs outside of the cluster. */
+static void
+print_replicas(const struct status *s, struct buf *out)
+{
+	if (s->n_pods == 0 && !s->is_in_pod)
+		return;
+	begin_line(out, "Replicas");
+	if (s->has_pods)
+		buf_addf(out, "%zu of %zu ready\n", s->n_ready_pods, s->n_pods);
+	else
+		buf_addf(out,
+		         "unknown to this account; kubectl -n %" STR_FMT
+		         " get pods -l app.kubernetes.io/name=ccmd\n",
+		         STR_ARG(s->pod_namespace));
+}
+
 /* Lines of /healthz?verbose: "[+]name ok", "[-]name failed: reason withheld". */
 static void
 print_failed_checks(struct str checks, struct buf *out)
@@ -175,61 +326,52 @@ print_process(const struct status *s, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
-static double
-sum(const struct status *s, const char *name)
+/* "3m4s ago" of a sample that is a Unix time. */
+static void
+add_time(const struct status *s, const char *name, const char *label, struct str value,
+         struct buf *out)
 {
-	return samples_sum(s->metrics, name, NULL, NULL, NULL);
+	double time;
+
+	if (find(s, name, label, value, &time))
+		add_ago(out, s->now_s - whole(time));
+	else
+		buf_add_c(out, "unknown");
 }
-
-static double
-sum_of(const struct status *s, const char *name, const char *label, struct str value)
-{
-	struct str rest = s->metrics;
-	struct sample sample;
-	double total = 0;
-
-	while (samples_next(&rest, &sample)) {
-		if (str_eq_c(sample.name, name) && str_eq(sample_label(&sample, label), value))
-			total += sample.value;
-	}
-	return total;
-}
-
-static bool
-has(const struct status *s, const char *name)
-{
-	size_t n;
-
-	(void)samples_sum(s->metrics, name, NULL, NULL, &n);
-	return n > 0;
-}
-
-/* Requests that failed: without an answer, or with a status of 400 and more. */
-static double
-count_failed(const struct status *s, const char *name)
-{
-	return samples_sum(s->metrics, name, "code", "4", NULL) +
-	       samples_sum(s->metrics, name, "code", "5", NULL) +
-	       samples_sum(s->metrics, name, "code", "<", NULL);
-}
-
-/* The families that count requests to a cloud, for the clouds that have one. */
-static const char *const cloud_requests[] = { "hcloud_api_requests_total",
-	                                      "hrobot_api_requests_total" };
-#define API_REQUESTS "rest_client_requests_total"
-#define BUDGET "hcloud_api_rate_limit_remaining"
-#define DELETIONS "ccmd_node_deletion_decisions_total"
 
 static void
 print_start(const struct status *s, struct buf *out)
 {
+	double leads, memory;
+
 	begin_line(out, "");
-	if (has(s, "leader_election_master_status"))
-		buf_add_c(out, sum(s, "leader_election_master_status") > 0 ? "it leads, "
-		                                                           : "it stands by, ");
-	buf_add_c(out, "started ");
-	add_ago(out, s->now_s - whole(sum(s, "process_start_time_seconds")));
-	buf_addf(out, ", %.1f MB of memory\n", sum(s, "process_resident_memory_bytes") / 1e6);
+	if (find(s, "leader_election_master_status", NULL, STR_EMPTY, &leads))
+		buf_add_c(out, leads > 0 ? "it leads, " : "it stands by, ");
+	buf_add_c(out, has(s, START) ? "started " : "start ");
+	add_time(s, START, NULL, STR_EMPTY, out);
+	if (find(s, "process_resident_memory_bytes", NULL, STR_EMPTY, &memory))
+		buf_addf(out, ", %.1f MB of memory", memory / 1e6);
+	buf_add_char(out, '\n');
+}
+
+/* "in sync for 4h", as long as neither a list nor a watch has failed. */
+static void
+print_sync(const struct status *s, struct str kind, struct buf *out)
+{
+	double synced, since;
+
+	if (!find(s, "ccmd_reflector_synced", "kind", kind, &synced)) {
+		buf_add_c(out, "unknown whether in sync");
+	} else if (synced <= 0) {
+		buf_add_c(out, "not in sync");
+	} else if (!find(s, SYNCED_SINCE, "kind", kind, &since)) {
+		buf_add_c(out, "in sync");
+	} else if (since <= 0) {
+		buf_add_c(out, "NOT in sync any more");
+	} else {
+		buf_add_c(out, "in sync for ");
+		add_duration(out, s->now_s - whole(since));
+	}
 }
 
 static void
@@ -248,13 +390,15 @@ print_objects(const struct status *s, struct buf *out)
 		begin_line(out, label);
 		label = "";
 		buf_add_clean(out, kind);
-		buf_addf(out, ": %.0f, %s, last event ", sample.value,
-		         sum_of(s, "ccmd_reflector_synced", "kind", kind) > 0 ? "in sync"
-		                                                              : "not in sync");
-		add_ago(out,
-		        s->now_s - whole(sum_of(s, "ccmd_reflector_last_event_timestamp_seconds",
-		                                "kind", kind)));
+		buf_addf(out, ": %.0f, ", sample.value);
+		print_sync(s, kind, out);
+		buf_add_c(out, ", last event ");
+		add_time(s, "ccmd_reflector_last_event_timestamp_seconds", "kind", kind, out);
 		buf_add_char(out, '\n');
+	}
+	if (label[0]) {
+		begin_line(out, label);
+		buf_add_c(out, "none: a replica that stands by reads no objects\n");
 	}
 }
 
@@ -267,6 +411,7 @@ print_queues(const struct status *s, struct buf *out)
 
 	while (samples_next(&rest, &sample)) {
 		struct str name;
+		double oldest;
 
 		if (!str_eq_c(sample.name, "workqueue_depth"))
 			continue;
@@ -274,55 +419,107 @@ print_queues(const struct status *s, struct buf *out)
 		begin_line(out, label);
 		label = "";
 		buf_add_clean(out, name);
-		buf_addf(out, ": %.0f waiting, the oldest for %.0f s\n", sample.value,
-		         sum_of(s, "ccmd_workqueue_oldest_due_seconds", "name", name));
+		buf_addf(out, ": %.0f waiting", sample.value);
+		if (sample.value > 0 &&
+		    find(s, "ccmd_workqueue_oldest_due_seconds", "name", name, &oldest))
+			buf_addf(out, ", the oldest for %.0f s", oldest);
+		buf_add_char(out, '\n');
 	}
 }
 
-static double
-count_cloud(const struct status *s, double (*count)(const struct status *, const char *))
+/* The requests to one server in the last five minutes; false if the process does not count them. */
+static bool
+find_recent(const struct status *s, const char *server, double *ret_all, double *ret_failed)
 {
-	double total = 0;
+	struct str rest = s->metrics;
+	struct sample sample;
+	bool is_found = false;
 
-	for (size_t i = 0; i < ARRAY_LEN(cloud_requests); i++)
-		total += count(s, cloud_requests[i]);
-	return total;
+	*ret_all = *ret_failed = 0;
+	while (samples_next(&rest, &sample)) {
+		if (!str_eq_c(sample.name, RECENT) ||
+		    !str_eq_c(sample_label(&sample, "server"), server))
+			continue;
+		is_found = true;
+		*ret_all += sample.value;
+		if (str_eq_c(sample_label(&sample, "result"), "failed"))
+			*ret_failed += sample.value;
+	}
+	return is_found;
+}
+
+struct requests {
+	const char *name;
+	bool has_recent;
+	double recent, recent_failed; /* in the last five minutes */
+	double total, failed;         /* since the start of the process */
+	double before;                /* total of the reading before this one */
+};
+
+/* Not all clouds have a counter since the start. */
+static void
+print_server(const struct status *s, const struct requests *r, struct buf *out)
+{
+	buf_addf(out, "%s: ", r->name);
+	if (r->has_recent)
+		buf_addf(out, "%.0f in 5 min, %.0f failed", r->recent, r->recent_failed);
+	if (r->total > 0)
+		buf_addf(out, "%s%.0f since the start, %.0f failed", r->has_recent ? "; " : "",
+		         r->total, r->failed);
+	if (s->totals_before && s->totals_before->start == s->totals.start)
+		buf_addf(out, "; +%.0f", r->total - r->before);
 }
 
 static void
 print_requests(const struct status *s, struct buf *out)
 {
-	begin_line(out, "Requests");
-	buf_addf(out, "API server: %.0f, %.0f failed\n", sum(s, API_REQUESTS),
-	         count_failed(s, API_REQUESTS));
-	if (count_cloud(s, sum) > 0) {
-		begin_line(out, "");
-		buf_addf(out, "cloud: %.0f, %.0f failed", count_cloud(s, sum),
-		         count_cloud(s, count_failed));
-		if (has(s, BUDGET))
-			buf_addf(out, ", %.0f left of the rate limit", sum(s, BUDGET));
-		buf_add_char(out, '\n');
+	struct requests api = { .name = "API server",
+		                .total = s->totals.api_server,
+		                .failed = count_failed(s, API_REQUESTS) };
+	struct requests cloud = { .name = "cloud",
+		                  .total = s->totals.cloud,
+		                  .failed = count_cloud(s, count_failed) };
+	double left;
+
+	if (s->totals_before) {
+		api.before = s->totals_before->api_server;
+		cloud.before = s->totals_before->cloud;
 	}
+	api.has_recent = find_recent(s, "api_server", &api.recent, &api.recent_failed);
+	cloud.has_recent = find_recent(s, "cloud", &cloud.recent, &cloud.recent_failed);
+	begin_line(out, "Requests");
+	if (api.has_recent || has(s, API_REQUESTS))
+		print_server(s, &api, out);
+	else
+		buf_add_c(out, "unknown");
+	buf_add_char(out, '\n');
+	if (cloud.total + cloud.recent <= 0)
+		return;
+	begin_line(out, "");
+	print_server(s, &cloud, out);
+	if (find(s, BUDGET, NULL, STR_EMPTY, &left))
+		buf_addf(out, "; %.0f left of the rate limit", left);
+	buf_add_char(out, '\n');
 }
 
+/* Metrics have no names of objects, and the controller's account may not list events. */
 static void
 print_deletions(const struct status *s, struct buf *out)
 {
-	struct str rest = s->metrics;
-	struct sample sample;
-	const char *separator = "";
+	double held, last;
 
-	if (sum(s, DELETIONS) == 0)
+	if (!find(s, HELD, NULL, STR_EMPTY, &held))
 		return;
 	begin_line(out, "Deletions");
-	while (samples_next(&rest, &sample)) {
-		if (!str_eq_c(sample.name, DELETIONS) || sample.value == 0)
-			continue;
-		buf_add_c(out, separator);
-		separator = ", ";
-		buf_add_clean(out, sample_label(&sample, "outcome"));
-		buf_addf(out, " %.0f", sample.value);
+	if (find(s, LAST_DELETION, NULL, STR_EMPTY, &last) && last > 0) {
+		buf_add_c(out, "the last node ");
+		add_time(s, LAST_DELETION, NULL, STR_EMPTY, out);
+	} else {
+		buf_add_c(out, "no node since the start");
 	}
+	buf_addf(out, "; held now: %.0f", held);
+	if (held > 0)
+		buf_add_c(out, " (kubectl get events -A --field-selector reason=NodeDeletionHeld)");
 	buf_add_char(out, '\n');
 }
 
@@ -330,6 +527,7 @@ void
 status_print(const struct status *s, struct buf *out)
 {
 	print_leader(s, out);
+	print_replicas(s, out);
 	print_process(s, out);
 	if (!s->has_metrics) {
 		begin_line(out, "Metrics");
@@ -398,6 +596,29 @@ add_family_json(const struct status *s, const char *member, const char *family, 
 	json_end_array(out);
 }
 
+/* A member for a sample that exists. */
+static void
+add_found_json(const struct status *s, const char *member, const char *name, struct buf *out)
+{
+	double value;
+
+	if (find(s, name, NULL, STR_EMPTY, &value))
+		json_add_number(out, member, whole(value));
+}
+
+static void
+add_recent_json(const struct status *s, const char *member, const char *server, struct buf *out)
+{
+	double all, failed;
+
+	if (!find_recent(s, server, &all, &failed))
+		return;
+	json_begin_object(out, member);
+	json_add_number(out, "requests", whole(all));
+	json_add_number(out, "failures", whole(failed));
+	json_end_object(out);
+}
+
 static void
 add_metrics_json(const struct status *s, struct buf *out)
 {
@@ -405,17 +626,23 @@ add_metrics_json(const struct status *s, struct buf *out)
 	json_add_text(out, "error", s->has_metrics ? STR_EMPTY : str_c(s->metrics_err.msg));
 	if (s->has_metrics) {
 		json_add_flag(out, "isLeader", sum(s, "leader_election_master_status") > 0);
-		json_add_number(out, "startTime", whole(sum(s, "process_start_time_seconds")));
-		json_add_number(out, "memoryBytes", whole(sum(s, "process_resident_memory_bytes")));
+		add_found_json(s, "startTime", START, out);
+		add_found_json(s, "memoryBytes", "process_resident_memory_bytes", out);
 		json_add_number(out, "apiServerRequests", whole(sum(s, API_REQUESTS)));
 		json_add_number(out, "apiServerFailures", whole(count_failed(s, API_REQUESTS)));
 		json_add_number(out, "cloudRequests", whole(count_cloud(s, sum)));
 		json_add_number(out, "cloudFailures", whole(count_cloud(s, count_failed)));
-		if (has(s, BUDGET))
-			json_add_number(out, "rateLimitRemaining", whole(sum(s, BUDGET)));
+		add_recent_json(s, "apiServerRecent", "api_server", out);
+		add_recent_json(s, "cloudRecent", "cloud", out);
+		add_found_json(s, "rateLimitRemaining", BUDGET, out);
+		add_found_json(s, "heldNodes", HELD, out);
+		add_found_json(s, "lastDeletionTime", LAST_DELETION, out);
 		add_family_json(s, "objects", "ccmd_reflector_objects", "kind", out);
 		add_family_json(s, "synced", "ccmd_reflector_synced", "kind", out);
+		add_family_json(s, "syncedSince", SYNCED_SINCE, "kind", out);
 		add_family_json(s, "queues", "workqueue_depth", "name", out);
+		add_family_json(s, "oldestWaitingSeconds", "ccmd_workqueue_oldest_due_seconds",
+		                "name", out);
 		add_family_json(s, "deletions", DELETIONS, "outcome", out);
 	}
 	json_end_object(out);
@@ -427,6 +654,12 @@ status_print_json(const struct status *s, struct buf *out)
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", status_exit_code(s));
 	add_lease_json(s, out);
+	if (s->has_pods) {
+		json_begin_object(out, "replicas");
+		json_add_number(out, "pods", (int64_t)s->n_pods);
+		json_add_number(out, "ready", (int64_t)s->n_ready_pods);
+		json_end_object(out);
+	}
 	add_process_json(s, out);
 	add_metrics_json(s, out);
 	json_end_object(out);

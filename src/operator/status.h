@@ -13,6 +13,12 @@
 
 #include "operator/view.h"
 
+/** Requests since the start of the process. */
+struct status_totals {
+	double start; /* Unix time: that of another process differs */
+	double api_server, cloud;
+};
+
 struct status {
 	/* the Lease */
 	bool has_election;
@@ -20,6 +26,12 @@ struct status {
 	const struct view_lease *lease; /* NULL: it could not be read, or there is no election */
 	struct error lease_err;
 	int64_t now_s; /* Unix time by the API server's clock */
+
+	/* the pods of ccmd */
+	bool has_pods; /* false: they could not be listed */
+	bool is_in_pod;
+	struct str pod_namespace;
+	size_t n_pods, n_ready_pods;
 
 	/* the process */
 	bool has_server; /* --secure-port is not 0 */
@@ -32,6 +44,9 @@ struct status {
 	bool has_metrics; /* else metrics_err says why not */
 	struct error metrics_err;
 	struct str metrics;
+	struct status_totals totals;
+	/* of the reading before, if there is one: the text then has the difference */
+	const struct status_totals *totals_before;
 };
 
 /** Reads everything. Texts live as long as the view. */

@@ -17,6 +17,8 @@ static const char metrics[] =
 	"ccmd_reflector_objects{kind=\"Service\"} 3\n"
 	"ccmd_reflector_synced{kind=\"Node\"} 1\n"
 	"ccmd_reflector_synced{kind=\"Service\"} 0\n"
+	"ccmd_reflector_synced_since_timestamp_seconds{kind=\"Node\"} 880\n"
+	"ccmd_reflector_synced_since_timestamp_seconds{kind=\"Service\"} 0\n"
 	"ccmd_reflector_last_event_timestamp_seconds{kind=\"Node\"} 990\n"
 	"ccmd_reflector_last_event_timestamp_seconds{kind=\"Service\"} 0\n"
 	"workqueue_depth{name=\"node\"} 2\n"
@@ -27,9 +29,13 @@ static const char metrics[] =
 	"hcloud_api_requests_total{code=\"200\",method=\"get\"} 30\n"
 	"hcloud_api_requests_total{code=\"429\",method=\"get\"} 1\n"
 	"hcloud_api_rate_limit_remaining 3540\n"
-	"ccmd_node_deletion_decisions_total{outcome=\"deleted\"} 2\n"
-	"ccmd_node_deletion_decisions_total{outcome=\"held\"} 0\n"
-	"ccmd_node_deletion_decisions_total{outcome=\"wait\"} 7\n";
+	"ccmd_recent_requests{result=\"ok\",server=\"api_server\"} 7\n"
+	"ccmd_recent_requests{result=\"failed\",server=\"api_server\"} 2\n"
+	"ccmd_recent_requests{result=\"ok\",server=\"cloud\"} 3\n"
+	"ccmd_recent_requests{result=\"failed\",server=\"cloud\"} 1\n"
+	"ccmd_nodes_held 1\n"
+	"ccmd_node_last_deletion_timestamp_seconds 940\n"
+	"ccmd_node_deletion_decisions_total{outcome=\"delete\"} 2\n";
 
 static struct view_lease lease;
 
@@ -56,6 +62,7 @@ well(void)
 		.checks = STR("[+]progress ok\nhealthz check passed\n"),
 		.has_metrics = true,
 		.metrics = str_c(metrics),
+		.totals = { .start = 400, .api_server = 100, .cloud = 31 },
 	};
 }
 
@@ -78,12 +85,82 @@ shows_everything(void **state UNUSED)
 	      "Leader      host_1 since 2026-01-02T03:04:05.000000Z, renewed 2s ago\n"
 	      "Process     healthy, ready\n"
 	      "            it leads, started 10m0s ago, 12.5 MB of memory\n"
-	      "Objects     Node: 12, in sync, last event 10s ago\n"
+	      "Objects     Node: 12, in sync for 2m0s, last event 10s ago\n"
 	      "            Service: 3, not in sync, last event 16m40s ago\n"
 	      "Queues      node: 2 waiting, the oldest for 4 s\n"
-	      "Requests    API server: 100, 10 failed\n"
-	      "            cloud: 31, 1 failed, 3540 left of the rate limit\n"
-	      "Deletions   deleted 2, wait 7\n");
+	      "Requests    API server: 9 in 5 min, 2 failed; 100 since the start, 10 failed\n"
+	      "            cloud: 4 in 5 min, 1 failed; 31 since the start, 1 failed; 3540 left of the rate limit\n"
+	      "Deletions   the last node 1m0s ago; held now: 1 (kubectl get events -A --field-selector reason=NodeDeletionHeld)\n");
+}
+
+static void
+assert_shows(const struct status *s, const char *line)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(16));
+
+	status_print(s, &out);
+	if (!strstr(out.ptr, line))
+		fail_msg("no \"%s\" in:\n%s", line, out.ptr);
+}
+
+/* An older ccmd does not have all metrics, and another program may answer on the port. */
+static void
+an_absent_sample_is_not_zero(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(KIB(16));
+	struct status s = well();
+
+	s.totals = (struct status_totals){ 0 };
+	s.metrics =
+		STR("ccmd_reflector_objects{kind=\"Node\"} 3\nworkqueue_depth{name=\"node\"} 0\n");
+	check(&s, 0,
+	      "Leader      host_1 since 2026-01-02T03:04:05.000000Z, renewed 2s ago\n"
+	      "Process     healthy, ready\n"
+	      "            start unknown\n"
+	      "Objects     Node: 3, unknown whether in sync, last event unknown\n"
+	      "Queues      node: 0 waiting\n"
+	      "Requests    unknown\n");
+	status_print_json(&s, &json);
+	assert_null(strstr(json.ptr, "startTime"));
+	assert_null(strstr(json.ptr, "apiServerRecent"));
+
+	s.metrics = STR(
+		"ccmd_reflector_objects{kind=\"Node\"} 3\nccmd_reflector_synced{kind=\"Node\"} 1\n"
+		"ccmd_reflector_synced_since_timestamp_seconds{kind=\"Node\"} 0\n"
+		"ccmd_nodes_held 0\n");
+	assert_shows(&s, "Node: 3, NOT in sync any more, last event unknown\n");
+	assert_shows(&s, "Deletions   no node since the start; held now: 0\n");
+	s.metrics = STR("process_start_time_seconds 990\n");
+	assert_shows(&s, "Objects     none: a replica that stands by reads no objects\n");
+}
+
+static void
+shows_the_replicas(void **state UNUSED)
+{
+	struct status s = well();
+
+	s.is_in_pod = true;
+	s.pod_namespace = STR("kube-system");
+	assert_shows(&s, "Replicas    unknown to this account; kubectl -n kube-system get pods "
+	                 "-l app.kubernetes.io/name=ccmd\n");
+	s.has_pods = true;
+	s.n_pods = 2;
+	s.n_ready_pods = 1;
+	assert_shows(&s, "Replicas    1 of 2 ready\n");
+}
+
+/* --watch */
+static void
+shows_what_is_new(void **state UNUSED)
+{
+	struct status_totals before = { .start = 400, .api_server = 88, .cloud = 30 };
+	struct status s = well();
+
+	s.totals_before = &before;
+	assert_shows(&s, "100 since the start, 10 failed; +12\n");
+	assert_shows(&s, "31 since the start, 1 failed; +1;");
+	before.start = 399; /* another process */
+	assert_shows(&s, "100 since the start, 10 failed\n");
 }
 
 static void
@@ -183,6 +260,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shows_everything),
+		cmocka_unit_test(an_absent_sample_is_not_zero),
+		cmocka_unit_test(shows_the_replicas),
+		cmocka_unit_test(shows_what_is_new),
 		cmocka_unit_test(says_what_is_wrong),
 		cmocka_unit_test(says_what_it_could_not_find_out),
 		cmocka_unit_test(no_leader),

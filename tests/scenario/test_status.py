@@ -1,10 +1,13 @@
 """ccmd status: the Lease, and the health and the metrics of the process on this machine."""
 import json
+import re
 import subprocess
+import time
 
 import pytest
 
 from lib.ccmd import binary, environment, machine, run_ccmd
+from lib.faultproxy import answer
 from lib.nodes import is_initialized
 from lib.operator import flags_of
 from lib.process import free_ports
@@ -63,8 +66,11 @@ def test_a_leader(api, cluster, inventory, leader, status):
     assert lines[0].startswith(f"Leader      {lease['holderIdentity']} since ")
     assert lines[1] == "Process     healthy, ready"
     assert lines[2].startswith("            it leads, started ")
-    assert any(line.startswith("Objects     Node: 1, in sync, last event ") for line in lines)
-    assert any("API server: " in line for line in lines)
+    assert any(line.startswith("Objects     Node: 1, in sync for ") for line in lines)
+    assert any(re.match(r"Requests    API server: \d+ in 5 min, \d+ failed; \d+ since the start, ", line) for line in lines), text
+    assert any(line.startswith("Deletions   no node since the start; held now: 0") for line in lines)
+    assert content["metrics"]["heldNodes"] == 0 and content["metrics"]["apiServerRecent"]["requests"] > 0
+    assert content["metrics"]["syncedSince"][0]["value"] > time.time() - 300
     assert "\x1b" not in text
 
 
@@ -114,3 +120,28 @@ def test_watching(api, cluster, inventory):
         seen = [child.stdout.readline() for _ in range(7)]
         child.terminate()
     assert [line.split()[0] for line in seen].count("Leader") >= 2, seen
+
+
+def test_replicas_are_shown_to_those_who_may_list_pods(api, cluster, status):
+    api.post("/api/v1/namespaces/kube-system/pods", {
+        "metadata": {"name": "ccmd-1", "labels": {"app.kubernetes.io/name": "ccmd"}},
+        "spec": {"containers": [{"name": "ccmd", "image": "ccmd"}]}})
+    try:
+        assert "replicas" not in status()
+        assert status(kubeconfig=cluster.admin_kubeconfig)["replicas"] == {"pods": 1, "ready": 0}
+        api.patch("/api/v1/namespaces/kube-system/pods/ccmd-1/status",
+                  {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+        assert status(kubeconfig=cluster.admin_kubeconfig)["replicas"] == {"pods": 1, "ready": 1}
+    finally:
+        api.delete("/api/v1/namespaces/kube-system/pods/ccmd-1?gracePeriodSeconds=0")
+
+
+def test_failed_requests_are_seen_immediately(api, cluster, proxy, kubelet, inventory, ccmd, status):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    options = {"metrics_bind_address": f"127.0.0.1:{free_ports(1)[0]}"}
+    proxy.on("PATCH", "/api/v1/nodes/n1", answer(503, {"message": "overloaded"}), times=2)
+    ccmd(kubeconfig=cluster.kubeconfig("proxied", url=proxy.url), **options)
+    api.wait_node("n1", is_initialized)
+    recent = status(**options)["metrics"]["apiServerRecent"]
+    assert recent["failures"] >= 2 and recent["requests"] > recent["failures"]
