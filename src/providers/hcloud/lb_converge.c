@@ -17,7 +17,7 @@
  * 	anything else             the run ends
  *
  * The API allows only one order in one case: the public interface cannot be disabled while a target
- * uses it. That step is repeated after the targets have been changed.
+ * uses it. That step follows the targets and services then.
  */
 #include "providers/hcloud/lb_converge.h"
 
@@ -206,32 +206,31 @@ hz_lb_choose_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *e
 
 /* ---- shape: all but targets and services ---- */
 
-/* The API does not disable the public interface while targets need it. The targets are changed
- * next, and the step is repeated after that. */
+/* The API does not disable the public interface while targets that are servers need it. */
 static bool
-hz_lb_must_follow_targets(const struct hz_step *step, const char *code)
+hz_lb_must_follow_targets(const struct hz_lb_run *run, const struct hz_step *step)
 {
-	return step->verb && str_eq_c(str_c(step->verb), "disable_public_interface") &&
-	       hz_is_code(code, "targets_without_use_private_ip");
+	const struct hz_lb *lb = run->lb;
+
+	if (!step->verb || !str_eq_c(str_c(step->verb), "disable_public_interface"))
+		return false;
+	for (size_t i = 0; i < lb->n_targets; i++) {
+		if (lb->targets[i].type != HZ_TARGET_IP && !lb->targets[i].uses_private_ip)
+			return true;
+	}
+	return false;
 }
 
 /* Without the Service's label the balancer is not ours, so if the step that sets it is refused,
- * nothing else of the balancer may be changed.
- *
- * *ret_postponed: set to the step if it has to follow the targets, else left as it is. */
+ * nothing else of the balancer may be changed. */
 static bool
-hz_lb_do_shape_step(struct hz_lb_run *run, const struct hz_step *step,
-                    const struct hz_step **ret_postponed, struct error *err)
+hz_lb_do_shape_step(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
 {
 	bool has_our_label = str_eq(run->lb->uid, run->desired.uid);
 	struct hz_done done = { 0 };
 
 	if (hz_lb_do_step(run, step, &done, err))
 		return true;
-	if (hz_lb_must_follow_targets(step, done.code)) {
-		*ret_postponed = step;
-		return true;
-	}
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLB");
 	if (!hz_lb_is_refusal(err) || (!step->verb && !has_our_label))
 		return false;
@@ -254,7 +253,7 @@ hz_lb_refresh_shape(struct hz_lb_run *run, const struct hz_lb_type *type, struct
 	return true;
 }
 
-/* *ret_postponed: the step to be repeated once the targets have changed, or NULL. */
+/* *ret_postponed: the step that is left for when the targets have changed, or NULL. */
 static bool
 hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed, struct error *err)
 {
@@ -267,7 +266,11 @@ hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed
 		return false;
 	hz_plan_shape(&run->desired, &type, run->lb, run->call->arena, &steps);
 	for (size_t i = 0; i < steps.n; i++) {
-		if (!hz_lb_do_shape_step(run, &steps.steps[i], ret_postponed, err))
+		const struct hz_step *step = &steps.steps[i];
+
+		if (hz_lb_must_follow_targets(run, step))
+			*ret_postponed = step;
+		else if (!hz_lb_do_shape_step(run, step, err))
 			return false;
 	}
 	return steps.n == 0 || hz_lb_refresh_shape(run, &type, err);
@@ -440,13 +443,14 @@ hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 bool
 hz_lb_converge(struct hz_lb_run *run, struct error *err)
 {
-	const struct hz_step *postponed, *ignored = NULL;
+	const struct hz_step *postponed;
 
 	if (!hz_lb_converge_shape(run, &postponed, err) || !hz_lb_converge_targets(run, err) ||
 	    !hz_lb_converge_services(run, err))
 		return false;
-	if (postponed &&
-	    (!hz_lb_do_shape_step(run, postponed, &ignored, err) || !hz_lb_refresh(run, err)))
+	if (postponed && !hz_lb_do_shape_step(run, postponed, err))
+		return false;
+	if (postponed && !run->call->dry && !hz_lb_refresh(run, err))
 		return false;
 	if (run->targets.missing.code != ERR_NONE)
 		hz_lb_note_missing(run, &run->targets.missing);

@@ -296,12 +296,10 @@ hz_dry_describe_network(struct hz_dry *d, const struct hz_step *step, yyjson_val
 static void
 hz_dry_describe_public(struct hz_dry *d, const struct hz_step *step, yyjson_val *body)
 {
-	bool is_public = d->run->lb->is_public;
+	bool enables = str_eq_c(str_c(step->verb), "enable_public_interface");
 
-	(void)step;
 	(void)body;
-	hz_dry_add(d, STR("public interface"), hz_dry_enabled(is_public),
-	           hz_dry_enabled(!is_public));
+	hz_dry_add(d, STR("public interface"), hz_dry_enabled(!enables), hz_dry_enabled(enables));
 }
 
 /* ---- steps ---- */

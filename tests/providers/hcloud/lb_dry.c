@@ -474,6 +474,24 @@ several_differences_cost_what_was_noted(void **state)
 	                  "add_target\n" ACTION "add_target\n" ACTION "add_service\n");
 }
 
+/* The public interface is disabled when no target uses it any more. */
+static void
+the_public_interface_follows_the_targets(void **state)
+{
+	(void)state;
+	open_dialect(&hz_official, 4711);
+	select_nodes(1);
+	annotate("use-private-ip", "true");
+	annotate("disable-public-network", "true");
+	answer(OF_U, 200,
+	       LISTED(LB_OF(OWN_LABEL, "{\"network\":4711,\"ip\":\"10.0.0.3\"}",
+	                    SERVICE("80", "15"), TARGET("1", "false"))));
+	answer("/load_balancers/7", 200, ONE(LB_IN("4711", "10.0.0.3")));
+	answer("POST *", 201, "{}");
+	check_cost(ACTION "remove_target\n" ACTION "add_target\n" ACTION
+	                  "disable_public_interface\n");
+}
+
 /* The type that the balancer will have, not the one that it has, says how many targets fit. */
 static void
 a_larger_type_takes_more_targets(void **state)
@@ -627,6 +645,7 @@ main(void)
 		TEST(an_order_is_noted_with_its_domains),
 		TEST(each_difference_is_one_request),
 		TEST(several_differences_cost_what_was_noted),
+		TEST(the_public_interface_follows_the_targets),
 		TEST(a_larger_type_takes_more_targets),
 		TEST(targets_alone_are_updated),
 		TEST(an_adopted_balancer_gets_its_label),
