@@ -95,6 +95,7 @@
 #define LIMIT_FINDINGS 1000            /* findings of one check; further ones are counted */
 #define LIMIT_REPORT   MIB(64)         /* the text or JSON that a command prints */
 #define LIMIT_PROCESS_TEXT MIB(4)      /* the command line or the environment of the running controller */
+#define LIMIT_PLAN     MIB(32)         /* changes that ccmd plan collects; further ones are counted */
 
 /* clang-format on */
 

@@ -1,0 +1,58 @@
+/* operator/plan.h: what the controllers would do now, for `ccmd plan`.
+ *
+ * The command runs the controllers in this process, with a struct dry_run that collects their
+ * changes here (base/dry_run.h). So the plan and the controllers decide by the same code. When the
+ * controllers have worked on everything once, the result is printed: first the nodes, then the
+ * Services, then the routes, each by name, with the differences of each.
+ *
+ * A change that depends on the time is no difference yet, but a step for later: a node is deleted
+ * only after two looks at the cloud. An object that could not be computed is listed with its error;
+ * what is printed about the other objects is complete.
+ *
+ * Memory is bounded: beyond LIMIT_PLAN bytes, changes are only counted.
+ *
+ * Threads: the functions that note something, any; the others, one, when the controllers have
+ * ended.
+ */
+#ifndef CCMD_OPERATOR_PLAN_H
+#define CCMD_OPERATOR_PLAN_H
+
+#include "base/buf.h"
+#include "base/dry_run.h"
+#include "base/error.h"
+
+struct plan;
+
+struct plan *plan_new(void);
+void plan_free(struct plan *); /* NULL is fine */
+DEFINE_CLEANUP(struct plan, plan_free)
+
+/** For the controllers: collects their changes. A change that is noted again counts once, and
+ * replaces the one that was computed from an older version of the object. */
+struct dry_run *plan_dry_run(struct plan *);
+
+/** The object could not be computed. kind is a constant; an empty name: all objects of the kind. A
+ * second error of an object replaces the first. */
+void plan_note_failure(struct plan *, const char *kind, struct str name, const struct error *err);
+
+/** A change that depends on the time. */
+struct plan_step {
+	enum dry_verb verb;
+	int64_t not_before_wall_ns; /* 0: it waits for somebody to correct something */
+	const char *verdict;        /* "unconfirmed"; a constant */
+	struct str condition;       /* completes "if …"; without a time, "held: …" */
+};
+void plan_note_step(struct plan *, const char *kind, struct str name, const struct plan_step *step);
+
+/** The controller of these objects ("routes") does not run, and why not; both are constants. */
+void plan_note_skipped(struct plan *, const char *what, const char *reason);
+
+/** 0: there is nothing to do; 1: there is, or will be; 2: something could not be computed. */
+int plan_exit_code(const struct plan *);
+
+/** Appends the text. With colours: for a terminal. now_wall_ns: for the steps that wait. */
+void plan_print(const struct plan *, bool has_colours, int64_t now_wall_ns, struct buf *out);
+/** Appends the JSON object and a line feed. */
+void plan_print_json(const struct plan *, struct buf *out);
+
+#endif

@@ -1,0 +1,432 @@
+/* operator/plan_print.c: a plan as text, and as JSON; see plan.h. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "operator/plan_internal.h"
+
+enum {
+	RFC3339_DATE = sizeof("2026-01-02T") - 1,
+	RFC3339_TIME = sizeof("03:04:05") - 1,
+};
+
+/* ---- the order, and what belongs together ---- */
+
+/* The order of the kinds; others come first. */
+static int
+kind_rank(const char *kind)
+{
+	static const char *const kinds[] = { "node", "service", "route" };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		if (strcmp(kind, kinds[i]) == 0)
+			return (int)i + 1;
+	}
+	return 0;
+}
+
+static int
+compare_objects(const void *a, const void *b)
+{
+	const struct plan_object *x = *(struct plan_object *const *)a,
+				 *y = *(struct plan_object *const *)b;
+	int ranks = kind_rank(x->kind) - kind_rank(y->kind);
+
+	return ranks != 0 ? ranks : str_cmp(x->key, y->key);
+}
+
+/* All objects in their order; to be freed. */
+static struct plan_object **
+sorted_objects(const struct plan *p)
+{
+	struct plan_object **sorted = xcalloc(p->n + 1, sizeof(struct plan_object *));
+
+	for (size_t i = 0; i < p->n; i++)
+		sorted[i] = p->objects[i];
+	qsort(sorted, p->n, sizeof(sorted[0]), compare_objects);
+	return sorted;
+}
+
+/* Is it the cluster object that changes, rather than something that belongs to it? */
+static bool
+is_own(const struct plan_object *object, const struct plan_change *change)
+{
+	return strcmp(change->what, object->kind) == 0 &&
+	       (change->name.len == 0 || str_eq(change->name, object->name));
+}
+
+static bool
+is_same_thing(const struct plan_object *object, const struct plan_change *a,
+              const struct plan_change *b)
+{
+	if (is_own(object, a) || is_own(object, b))
+		return is_own(object, a) && is_own(object, b);
+	return strcmp(a->what, b->what) == 0 && str_eq(a->name, b->name);
+}
+
+/* Several requests may change one thing, which is printed once. */
+static bool
+is_first_of_thing(const struct plan_object *object, const struct plan_change *change)
+{
+	const struct plan_change *other = STAILQ_FIRST(&object->changes);
+
+	while (!is_same_thing(object, other, change))
+		other = STAILQ_NEXT(other, next);
+	return other == change;
+}
+
+/* What happens to the thing as a whole: one that is created is changed by further requests. */
+static enum dry_verb
+verb_of_thing(const struct plan_object *object, const struct plan_change *first)
+{
+	enum dry_verb verb = first->verb;
+
+	for (const struct plan_change *c = first; c; c = STAILQ_NEXT(c, next)) {
+		if (is_same_thing(object, c, first) && c->verb != DRY_CHANGE)
+			verb = c->verb;
+	}
+	return verb;
+}
+
+struct totals {
+	size_t n_things[DRY_DELETE + 1]; /* by what happens to them */
+	size_t n_steps, n_failures;
+};
+
+static struct totals
+count_all(const struct plan *p)
+{
+	struct totals t = { .n_steps = 0 };
+	const struct plan_change *c;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct plan_object *object = p->objects[i];
+
+		STAILQ_FOREACH(c, &object->changes, next) {
+			if (is_first_of_thing(object, c))
+				t.n_things[verb_of_thing(object, c)]++;
+		}
+		t.n_steps += object->has_step;
+		t.n_failures += object->error.len > 0;
+	}
+	return t;
+}
+
+int
+plan_exit_code(const struct plan *p)
+{
+	bool has_work = p->n_left_out > 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->objects[i]->error.len > 0)
+			return 2;
+		has_work = true;
+	}
+	return has_work ? 1 : 0;
+}
+
+/* ---- text ---- */
+
+static const struct {
+	const char *name, *mark, *colour;
+} verbs[] = {
+	[DRY_CREATE] = { "create", "+", "\033[32m" },
+	[DRY_CHANGE] = { "change", "~", "\033[33m" },
+	[DRY_DELETE] = { "delete", "-", "\033[31m" },
+};
+#define COLOUR_OF_ERRORS "\033[1;31m"
+
+struct printer {
+	struct buf *out;
+	bool has_colours;
+	int64_t now_wall_ns;
+};
+
+static void
+print_mark(const struct printer *to, const char *indent, const char *colour, const char *mark)
+{
+	buf_addf(to->out, "%s%s%s%s ", indent, to->has_colours ? colour : "", mark,
+	         to->has_colours ? "\033[0m" : "");
+}
+
+static void
+print_verb(const struct printer *to, const char *indent, enum dry_verb verb)
+{
+	print_mark(to, indent, verbs[verb].colour, verbs[verb].mark);
+}
+
+static enum dry_verb
+verb_of_field(const struct dry_field *field, enum dry_verb of_change)
+{
+	if (field->old.len > 0)
+		return field->new.len > 0 ? DRY_CHANGE : DRY_DELETE;
+	return field->new.len > 0 ? DRY_CREATE : of_change;
+}
+
+static void
+print_field(const struct printer *to, const char *indent, const struct dry_field *field,
+            enum dry_verb of_change)
+{
+	enum dry_verb verb = verb_of_field(field, of_change);
+
+	print_verb(to, indent, verb);
+	buf_add_str(to->out, field->name);
+	if (field->old.len + field->new.len > 0)
+		buf_add_c(to->out, ": ");
+	buf_add_str(to->out, field->old);
+	if (verb == DRY_CHANGE && field->old.len > 0)
+		buf_add_c(to->out, " -> ");
+	buf_add_str(to->out, field->new);
+	buf_add_char(to->out, '\n');
+}
+
+/* The members of one thing, whichever requests change them. */
+static void
+print_fields(const struct printer *to, const char *indent, const struct plan_object *object,
+             const struct plan_change *first)
+{
+	for (const struct plan_change *c = first; c; c = STAILQ_NEXT(c, next)) {
+		for (size_t i = 0; is_same_thing(object, c, first) && i < c->n_fields; i++)
+			print_field(to, indent, &c->fields[i], c->verb);
+	}
+}
+
+static void
+print_name(const struct printer *to, const char *what, struct str name)
+{
+	buf_addf(to->out, "%s%s%" STR_FMT, what, name.len > 0 ? " " : "", STR_ARG(name));
+}
+
+/* Without a name it is all objects of the kind. */
+static void
+print_object_name(const struct printer *to, const struct plan_object *object)
+{
+	if (object->name.len > 0)
+		print_name(to, object->kind, object->name);
+	else
+		buf_addf(to->out, "all %ss", object->kind);
+}
+
+static const struct plan_change *
+find_own(const struct plan_object *object)
+{
+	const struct plan_change *c;
+
+	STAILQ_FOREACH(c, &object->changes, next) {
+		if (is_own(object, c))
+			return c;
+	}
+	return NULL;
+}
+
+/* The object, then what belongs to it. An object that is only the reason for changes of other
+ * things has no mark. */
+static void
+print_changes(const struct printer *to, const struct plan_object *object)
+{
+	const struct plan_change *own = find_own(object), *c;
+
+	if (STAILQ_EMPTY(&object->changes))
+		return;
+	if (own)
+		print_verb(to, "", verb_of_thing(object, own));
+	else
+		buf_add_c(to->out, "  ");
+	print_object_name(to, object);
+	buf_add_char(to->out, '\n');
+	if (own)
+		print_fields(to, "    ", object, own);
+	STAILQ_FOREACH(c, &object->changes, next) {
+		if (is_own(object, c) || !is_first_of_thing(object, c))
+			continue;
+		print_verb(to, "    ", verb_of_thing(object, c));
+		print_name(to, c->what, c->name);
+		buf_add_char(to->out, '\n');
+		print_fields(to, "        ", object, c);
+	}
+}
+
+/* "not before 16:40:10 UTC (in 30s)" */
+static void
+print_time(const struct printer *to, int64_t wall_ns)
+{
+	CLEANUP(buf_fini) struct buf time = BUF_INIT(KIB(1));
+	int64_t left_ns = wall_ns - to->now_wall_ns;
+
+	clock_format_rfc3339(&time, wall_ns, /*micros=*/false);
+	buf_addf(to->out, "not before %" STR_FMT " UTC",
+	         STR_ARG(str_head(str_skip(buf_str(&time), RFC3339_DATE), RFC3339_TIME)));
+	if (left_ns > 0) {
+		buf_add_c(to->out, " (in ");
+		clock_format_duration(to->out,
+		                      (left_ns + NS_PER_SEC - 1) / NS_PER_SEC * NS_PER_SEC);
+		buf_add_char(to->out, ')');
+	}
+}
+
+static void
+print_step(const struct printer *to, const struct plan_object *object)
+{
+	const struct plan_step *step = &object->step;
+
+	print_verb(to, "", step->verb);
+	print_object_name(to, object);
+	buf_add_c(to->out, ": ");
+	if (step->not_before_wall_ns > 0) {
+		print_time(to, step->not_before_wall_ns);
+		buf_add_c(to->out, ", if ");
+	} else {
+		buf_add_c(to->out, "held: ");
+	}
+	buf_addf(to->out, "%" STR_FMT " (%s)\n", STR_ARG(step->condition), step->verdict);
+}
+
+static void
+print_failure(const struct printer *to, const struct plan_object *object)
+{
+	print_mark(to, "", COLOUR_OF_ERRORS, "!");
+	print_object_name(to, object);
+	buf_addf(to->out, ": could not be computed: %" STR_FMT "\n", STR_ARG(object->error));
+}
+
+static const char *
+plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void
+print_summary(const struct plan *p, struct buf *out)
+{
+	struct totals t = count_all(p);
+
+	if (p->n_cloud + p->n_server == 0 && t.n_steps == 0 && t.n_failures == 0)
+		buf_add_c(out, "Nothing to do.\n");
+	if (p->n_cloud + p->n_server > 0)
+		buf_addf(
+			out,
+			"%zu to create, %zu to change, %zu to delete: %zu request%s that change%s the cloud, %zu write%s to the API server.\n",
+			t.n_things[DRY_CREATE], t.n_things[DRY_CHANGE], t.n_things[DRY_DELETE],
+			p->n_cloud, plural(p->n_cloud), p->n_cloud == 1 ? "s" : "", p->n_server,
+			plural(p->n_server));
+	if (p->n_left_out > 0)
+		buf_addf(out, "%zu more, which %s not shown.\n", p->n_left_out,
+		         p->n_left_out == 1 ? "is" : "are");
+	if (t.n_steps > 0)
+		buf_addf(out, "%zu deletion%s to wait.\n", t.n_steps,
+		         t.n_steps == 1 ? " has" : "s have");
+	if (t.n_failures > 0)
+		buf_addf(out, "%zu could not be computed.\n", t.n_failures);
+}
+
+void
+plan_print(const struct plan *p, bool has_colours, int64_t now_wall_ns, struct buf *out)
+{
+	struct printer to = { out, has_colours, now_wall_ns };
+	struct plan_object **objects = sorted_objects(p);
+
+	for (size_t i = 0; i < p->n; i++) {
+		print_changes(&to, objects[i]);
+		if (objects[i]->has_step)
+			print_step(&to, objects[i]);
+		if (objects[i]->error.len > 0)
+			print_failure(&to, objects[i]);
+	}
+	for (size_t i = 0; i < p->n_skipped; i++)
+		buf_addf(out, "  %s are left out: %s\n", p->skipped[i].what, p->skipped[i].reason);
+	if (p->n + p->n_skipped > 0)
+		buf_add_char(out, '\n');
+	print_summary(p, out);
+	free(objects);
+}
+
+/* ---- JSON ---- */
+
+static void
+add_change_json(const struct plan_change *change, struct buf *out)
+{
+	json_begin_object(out, NULL);
+	json_add_text(out, "action", str_c(verbs[change->verb].name));
+	json_add_text(out, "what", str_c(change->what));
+	json_add_text(out, "name", change->name);
+	json_begin_array(out, "fields");
+	for (size_t i = 0; i < change->n_fields; i++) {
+		const struct dry_field *field = &change->fields[i];
+
+		json_begin_object(out, NULL);
+		json_add_text(out, "name", field->name);
+		json_add_text(out, "old", field->old);
+		json_add_text(out, "new", field->new);
+		json_end_object(out);
+	}
+	json_end_array(out);
+	json_add_text(out, "request", change->request);
+	json_add_flag(out, "isCloud", change->is_cloud);
+	json_end_object(out);
+}
+
+static void
+add_step_json(const struct plan_step *step, struct buf *out)
+{
+	CLEANUP(buf_fini) struct buf time = BUF_INIT(KIB(1));
+
+	if (step->not_before_wall_ns > 0)
+		clock_format_rfc3339(&time, step->not_before_wall_ns, /*micros=*/false);
+	json_begin_object(out, "later");
+	json_add_text(out, "action", str_c(verbs[step->verb].name));
+	json_add_text(out, "notBefore", buf_str(&time));
+	json_add_text(out, "verdict", str_c(step->verdict));
+	json_add_text(out, "condition", step->condition);
+	json_end_object(out);
+}
+
+static void
+add_object_json(const struct plan_object *object, struct buf *out)
+{
+	const struct plan_change *c;
+
+	json_begin_object(out, NULL);
+	json_add_text(out, "kind", str_c(object->kind));
+	json_add_text(out, "name", object->name);
+	json_begin_array(out, "changes");
+	STAILQ_FOREACH(c, &object->changes, next)
+		add_change_json(c, out);
+	json_end_array(out);
+	if (object->has_step)
+		add_step_json(&object->step, out);
+	json_add_text(out, "error", object->error);
+	json_end_object(out);
+}
+
+void
+plan_print_json(const struct plan *p, struct buf *out)
+{
+	struct plan_object **objects = sorted_objects(p);
+	struct totals t = count_all(p);
+
+	json_begin_object(out, NULL);
+	json_add_number(out, "exitCode", plan_exit_code(p));
+	json_begin_array(out, "objects");
+	for (size_t i = 0; i < p->n; i++)
+		add_object_json(objects[i], out);
+	json_end_array(out);
+	json_begin_array(out, "skipped");
+	for (size_t i = 0; i < p->n_skipped; i++) {
+		json_begin_object(out, NULL);
+		json_add_text(out, "what", str_c(p->skipped[i].what));
+		json_add_text(out, "reason", str_c(p->skipped[i].reason));
+		json_end_object(out);
+	}
+	json_end_array(out);
+	json_add_number(out, "toCreate", (int64_t)t.n_things[DRY_CREATE]);
+	json_add_number(out, "toChange", (int64_t)t.n_things[DRY_CHANGE]);
+	json_add_number(out, "toDelete", (int64_t)t.n_things[DRY_DELETE]);
+	json_add_number(out, "cloudRequests", (int64_t)p->n_cloud);
+	json_add_number(out, "serverWrites", (int64_t)p->n_server);
+	json_add_number(out, "leftOut", (int64_t)p->n_left_out);
+	json_end_object(out);
+	buf_add_char(out, '\n');
+	free(objects);
+}
