@@ -538,6 +538,70 @@ def default_name(metadata):
     return ("a" + metadata["uid"].replace("-", ""))[:32]
 
 
+BB_PREFIX = "service.beta.kubernetes.io/brightbox-load-balancer-"
+
+
+@pytest.fixture
+def at_brightbox(cluster, brightbox, kubelet, api):
+    """at_brightbox("--flag"): what the doctor says about a cluster of one node at Brightbox."""
+    server = brightbox.account.add_server()
+    kubelet(server["id"], initialized=True, provider_id=f"brightbox://{server['id']}")
+
+    def examine(*flags):
+        flags = flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=brightbox", *flags)
+        report = doctor(*flags, env=brightbox.environment(False))
+        for code in ("CCMD045", "CCMD046"):  # nobody has initialised the node
+            report.checks[code].update(result="ok", findings=[])
+        return report
+
+    return examine
+
+
+def test_balancers_and_cloud_ips_at_brightbox(brightbox, services, ccmd, at_brightbox, tmp_path):
+    brightbox.hosts_file = tmp_path / "hosts"
+    brightbox.hosts_file.touch()
+    one = ccmd("--cloud-provider=brightbox", "--cluster-name=mine", inventory=None,
+               env={**brightbox.environment(False), "BRIGHTBOX_HOSTS_FILE": str(brightbox.hosts_file)})
+    for name in ("web", "kept"):
+        services.create(name)
+        services.wait(name, ingress)
+    assert at_brightbox("--cluster-name=mine").codes() == set()
+    one.stop()
+
+    services.patch("kept", {"metadata": {"finalizers": None}})
+    services.delete("kept")
+    report = at_brightbox("--cluster-name=mine")
+    kinds = sorted(name.rpartition(" ")[0] for name in report.found("CCMD065"))
+    assert report.codes() == {"CCMD065"} and kinds == ["cloud IP", "load balancer"], report.content
+    assert "default/kept" in str(report.found("CCMD065")) and "costs" not in str(report.found("CCMD065"))
+    assert at_brightbox().checks["CCMD065"]["result"] == "skipped"
+
+    with brightbox.lock:
+        for lb in brightbox.account.named("load_balancers", "web.default.mine"):
+            lb["status"] = "deleted"
+    report = at_brightbox("--cluster-name=mine")
+    assert report.codes() == {"CCMD064", "CCMD065"} and set(report.found("CCMD064")) == {"service default/web"}
+
+
+def test_annotations_at_brightbox(services, at_brightbox):
+    services.create("web", annotations={f"{BB_PREFIX}policy": "fastest", f"{BB_PREFIX}listener-protcol": "tcp"})
+    report = at_brightbox()
+    assert report.codes() == {"CCMD060", "CCMD062", "CCMD063"}
+    assert report.checks["CCMD062"]["findings"][0]["fix"] == f"write {BB_PREFIX}listener-protocol instead"
+    assert "fastest" in report.found("CCMD063")["service default/web"]
+
+
+def test_a_service_that_the_inventory_cannot_serve(node, services, inventory, tmp_path, examine):
+    inventory.content["addressPools"] = [{"name": "lab", "addresses": ["192.0.2.10-192.0.2.20"]}]
+    inventory.content["loadBalancers"] = {}
+    inventory.write()
+    node("n1")
+    services.create("web", annotations={"pool": "no-such-pool"})
+    report = examine()
+    assert report.codes() == {"CCMD060", "CCMD063"}
+    assert "no-such-pool" in report.found("CCMD063")["service default/web"]
+
+
 # --- configuration -----------------------------------------------------------------------------------------------------------
 
 

@@ -171,6 +171,20 @@ cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 }
 
 static bool
+cl_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                   struct error *err)
+{
+	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct cl_request request;
+	bool is_current;
+
+	inventory = cl_loader_inventory(run->loader, &is_current);
+	return cl_request_read(&inventory->schema, spec, call->arena, &request, err) &&
+	       (!run->haproxy || cl_haproxy_accepts(&request.draft, err));
+}
+
+static bool
 cl_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     struct error *err)
 {
@@ -220,4 +234,5 @@ const struct balancer_ops cl_balancer_ops = {
 	.adopt = cl_balancers_adopt,
 	.annotation_prefix = CL_ANNOTATION(""),
 	.annotations = cl_annotations,
+	.check = cl_balancers_check,
 };
