@@ -188,11 +188,16 @@ struct balancer {
 	struct lb_status status;
 };
 
-/** A balancer that is marked as that of a Service, which may not exist any more. */
+/** Something in the cloud that belongs to a Service, which may not exist any more. */
 struct lb_listed {
+	const char *what;   /* "load balancer", "cloud IP"; a constant */
+	bool is_balancer;   /* else a part of one, such as an address */
 	struct str id;      /* for messages: the name or the number by which a user finds it */
-	struct str uid;     /* of the Service */
+	struct str uid;     /* of the Service; empty: the cloud only knows its name */
+	struct str service; /* "namespace/name"; empty: the cloud only knows its UID */
 	struct str cluster; /* the name of the cluster; empty: it is not marked with one */
+	/* what it costs, "5.39 a month"; empty: the API does not tell */
+	struct str cost;
 };
 
 /** A provider sets either ensure() and remove(), with update_nodes() if that is cheaper when only
@@ -273,8 +278,8 @@ struct balancer_ops {
 	 * Service and the configuration. ERR_INVALID: with the message that ensure() would have.
 	 * NULL: that is not checked. */
 	bool (*check)(struct cloud *, struct call *, const struct lb_spec *, struct error *);
-	/** Lists the balancers of the project that are marked with the UID of a Service, in the
-	 * call's arena. NULL: they have no such mark. */
+	/** Lists what the project has for Services, by a label with the UID or by a name that is
+	 * made of the Service's, in the call's arena. NULL: that cannot be seen. */
 	bool (*list)(struct cloud *, struct call *, struct lb_listed **ret, size_t *ret_n,
 	             struct error *);
 };

@@ -231,7 +231,7 @@ get_balancers(struct doctor *d, struct report *r, const struct view_services **r
 	if (!get_services(d, r, ret_services, &ops))
 		return false;
 	if (!ops->list) {
-		report_skip(r, "this cloud's load balancers are not marked with their Services");
+		report_skip(r, "this cloud does not show what it has for Services");
 		return false;
 	}
 	if (!view_balancers(d->view, ret, ret_n, &err)) {
@@ -241,10 +241,29 @@ get_balancers(struct doctor *d, struct report *r, const struct view_services **r
 	return true;
 }
 
+static bool
+is_of_service(const struct lb_listed *one, const struct service *s)
+{
+	return one->uid.len > 0 ? str_eq(one->uid, s->object.uid)
+	                        : str_eq(one->service, s->object.key);
+}
+
+static bool
+has_balancer(const struct service *s, struct str cluster, const struct lb_listed lbs[], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (lbs[i].is_balancer && is_of_service(&lbs[i], s) &&
+		    (lbs[i].uid.len > 0 || str_eq(lbs[i].cluster, cluster)))
+			return true;
+	}
+	return false;
+}
+
 /* Services without an address are reported by check_pending_services(). */
 void
 check_balancers(struct doctor *d, struct report *r)
 {
+	struct str cluster = str_c(view_options(d->view)->cluster_name);
 	const struct view_services *services;
 	const struct lb_listed *lbs;
 	size_t n;
@@ -253,32 +272,52 @@ check_balancers(struct doctor *d, struct report *r)
 		return;
 	for (size_t i = 0; i < services->n; i++) {
 		const struct service *s = services->items[i];
-		size_t j = 0;
 
-		if (!service_wants_balancer(s) || s->is_deleting || s->n_ingress == 0)
+		if (!service_wants_balancer(s) || s->is_deleting || s->n_ingress == 0 ||
+		    has_balancer(s, cluster, lbs, n))
 			continue;
-		while (j < n && !str_eq(lbs[j].uid, s->object.uid))
-			j++;
-		if (j == n)
-			report_fix(
-				r,
-				report_find(
-					r, "service", s->object.key,
-					"it has an address, but the cloud has no load balancer for it"),
-				"check that the credentials are those of the cluster's project; if the load balancer was deleted: kubectl -n %" STR_FMT
-				" annotate service %" STR_FMT " " LB_ANNOTATION_GONE "=true",
-				STR_ARG(s->namespace), STR_ARG(s->name));
+		report_fix(
+			r,
+			report_find(r, "service", s->object.key,
+		                    "it has an address, but the cloud has no load balancer for it"),
+			"check that the credentials are those of the cluster's project; if the load balancer was deleted: kubectl -n %" STR_FMT
+			" annotate service %" STR_FMT " " LB_ANNOTATION_GONE "=true",
+			STR_ARG(s->namespace), STR_ARG(s->name));
 	}
 }
 
+/* A Service of the same name may be of another type by now. */
 static bool
-has_service(const struct view_services *services, struct str uid)
+has_service(const struct view_services *services, const struct lb_listed *one)
 {
 	for (size_t i = 0; i < services->n; i++) {
-		if (str_eq(services->items[i]->object.uid, uid))
+		const struct service *s = services->items[i];
+
+		if (is_of_service(one, s) &&
+		    (one->uid.len > 0 || service_wants_balancer(s) || s->has_finalizer))
 			return true;
 	}
 	return false;
+}
+
+static void
+find_orphan(struct report *r, const struct lb_listed *one)
+{
+	struct finding *finding;
+
+	if (one->uid.len > 0)
+		finding = report_find(r, one->what, one->id,
+		                      "no Service of this cluster has its UID %" STR_FMT
+		                      "%s%" STR_FMT,
+		                      STR_ARG(one->uid), one->cost.len > 0 ? "; it costs " : "",
+		                      STR_ARG(one->cost));
+	else
+		finding = report_find(r, one->what, one->id,
+		                      "no Service %" STR_FMT
+		                      " of this cluster asks for it%s%" STR_FMT,
+		                      STR_ARG(one->service), one->cost.len > 0 ? "; it costs " : "",
+		                      STR_ARG(one->cost));
+	report_fix(r, finding, "delete it in the cloud, if nothing else uses it");
 }
 
 /* A balancer without the name of a cluster, or with the default name, may belong to any cluster of
@@ -300,12 +339,7 @@ check_orphans(struct doctor *d, struct report *r)
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (!str_eq_c(lbs[i].cluster, cluster) || has_service(services, lbs[i].uid))
-			continue;
-		report_fix(r,
-		           report_find(r, "load balancer", lbs[i].id,
-		                       "no Service of this cluster has its UID %" STR_FMT,
-		                       STR_ARG(lbs[i].uid)),
-		           "delete it in the cloud, if nothing else uses it; it is paid for");
+		if (str_eq_c(lbs[i].cluster, cluster) && !has_service(services, &lbs[i]))
+			find_orphan(r, &lbs[i]);
 	}
 }

@@ -83,8 +83,8 @@ const struct check doctor_checks[] = {
 	  check_service_specs },
 	{ "CCMD064", SERVICES, "Each Service with an address has its load balancer",
 	  "The address leads nowhere.", check_balancers },
-	{ "CCMD065", SERVICES, "Each load balancer has its Service",
-	  "A load balancer without a Service is of no use, and is paid for.", check_orphans },
+	{ "CCMD065", SERVICES, "Each load balancer and each cloud IP has its Service",
+	  "Without a Service it is of no use, and is paid for.", check_orphans },
 
 	{ "CCMD080", CONFIGURATION, "All flags have an effect",
 	  "The settings are not those that the command line suggests.", check_flags },

@@ -109,7 +109,7 @@ NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
 /** A look for the machines of all nodes, in the order of view_nodes(). */
 NODISCARD bool view_look(struct view *, const struct look **ret, struct error *err);
 
-/** The load balancers that are marked with Services; only if cloud->balancers has list(). */
+/** What the cloud has for Services; only if cloud->balancers has list(). */
 NODISCARD bool view_balancers(struct view *, const struct lb_listed **ret, size_t *ret_n,
                               struct error *err);
 

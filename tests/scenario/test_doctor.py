@@ -14,7 +14,7 @@ from lib.faultproxy import answer
 from lib.nodes import is_initialized
 from lib.operator import doctor, flags_of
 from lib.replicas import LEASE
-from lib.services import Services
+from lib.services import Services, ingress
 from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
@@ -525,7 +525,9 @@ def test_balancers_and_services(api, cluster, cloud, services, hetzner, hcloud):
     gone = services.get("kept")["metadata"]
     services.patch("kept", {"metadata": {"finalizers": None}})
     services.delete("kept")
-    found_one(hcloud("--cluster-name=mine"), "CCMD065", f"load balancer {default_name(gone)}", gone["uid"])
+    report = hcloud("--cluster-name=mine")
+    found_one(report, "CCMD065", f"load balancer {default_name(gone)}", gone["uid"])
+    found_one(report, "CCMD065", f"load balancer {default_name(gone)}", "5.39 a month, without VAT")
     assert hcloud().checks["CCMD065"]["result"] == "skipped", "another cluster may have the default name, too"
     assert hcloud("--cluster-name=other").codes() == set()
 

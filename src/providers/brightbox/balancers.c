@@ -932,6 +932,55 @@ bb_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	return true;
 }
 
+/* ---- for commands that change nothing ---- */
+
+static bool
+bb_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                   struct error *err)
+{
+	struct bb_desired ignored;
+
+	(void)cloud;
+	return bb_desired_read(spec, call->arena, &ignored, err);
+}
+
+static void
+bb_balancers_add(struct lb_listed *list, size_t *n, struct arena *arena, const char *what,
+                 struct str id, struct str name)
+{
+	struct lb_listed one = { .what = what, .uid = STR_EMPTY, .cost = STR_EMPTY };
+
+	one.id = arena_str(arena, id);
+	if (bb_name_parse(arena_str(arena, name), arena, &one.service, &one.cluster))
+		list[(*n)++] = one;
+}
+
+/* Cloud IPs that were made for a Service have its name. The API tells no prices. */
+static bool
+bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
+                  struct error *err)
+{
+	struct bb_views *views = brightbox_of(cloud)->views;
+	CLEANUP(bb_view_unrefp) struct bb_view *view = NULL;
+	size_t n = 0;
+
+	if (!bb_views_get(views, call, 0, &view, err))
+		return false;
+	*ret = arena_calloc(call->arena, view->n_lbs + view->n_cloud_ips + 1, sizeof((*ret)[0]));
+	for (size_t i = 0; i < view->n_lbs; i++) {
+		if (bb_lb_is_alive(&view->lbs[i]))
+			bb_balancers_add(*ret, &n, call->arena, "load balancer", view->lbs[i].id,
+			                 bb_view_lb_name(&view->lbs[i]));
+	}
+	for (size_t i = 0; i < n; i++)
+		(*ret)[i].is_balancer = true;
+	for (size_t i = 0; i < view->n_cloud_ips; i++)
+		bb_balancers_add(*ret, &n, call->arena, "cloud IP", view->cloud_ips[i].id,
+		                 view->cloud_ips[i].name);
+	*ret_n = n;
+	return true;
+}
+
 /* The official controller refuses UDP and affinity in its own words (desired.c), and passes over
  * source ranges in silence, which leaves a Service open that looks restricted. */
 const struct balancer_ops bb_balancer_ops = {
@@ -949,6 +998,10 @@ const struct balancer_ops bb_balancer_ops = {
 	},
 	.ensure = bb_balancers_ensure,
 	.remove = bb_balancers_remove,
+	.annotation_prefix = BB_PREFIX,
+	.annotations = bb_annotation_names,
+	.check = bb_balancers_check,
+	.list = bb_balancers_list,
 };
 
 /* ---- anchors ---- */

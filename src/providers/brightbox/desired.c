@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/ip.h"
+#include "base/names.h"
 #include "base/quote.h"
 #include "providers/brightbox/servers.h"
 
@@ -211,6 +212,23 @@ bb_check_annotations(const struct lb_spec *spec, struct error *err)
 	return true;
 }
 
+const char *const bb_annotation_names[] = {
+	"cloudip-allocations",
+	"healthcheck-healthy-threshold",
+	"healthcheck-interval",
+	"healthcheck-protocol",
+	"healthcheck-request",
+	"healthcheck-timeout",
+	"healthcheck-unhealthy-threshold",
+	"listener-idle-timeout",
+	"listener-protocol",
+	"listener-proxy-protocol",
+	"policy",
+	"ssl-domains",
+	"ssl-ports",
+	NULL,
+};
+
 /* ---- checks of the Service ---- */
 
 static bool
@@ -253,6 +271,22 @@ bb_name(const struct lb_spec *spec, struct arena *arena)
 
 	return arena_printf(arena, "%" STR_FMT ".%" STR_FMT ".%" STR_FMT, STR_ARG(service),
 	                    STR_ARG(namespace), STR_ARG(spec->cluster));
+}
+
+/* Names of Services and namespaces have no dots, those of clusters may have some. */
+bool
+bb_name_parse(struct str name, struct arena *arena, struct str *ret_service,
+              struct str *ret_cluster)
+{
+	struct str service, namespace, cluster, rest;
+
+	if (!str_cut(name, '.', &service, &rest) || !str_cut(rest, '.', &namespace, &cluster) ||
+	    !name_is_dns_label(service) || !name_is_dns_label(namespace) || cluster.len == 0)
+		return false;
+	*ret_service = arena_printf(arena, "%" STR_FMT "/%" STR_FMT, STR_ARG(namespace),
+	                            STR_ARG(service));
+	*ret_cluster = cluster;
+	return true;
 }
 
 /* An element of ssl-ports is a number where it reads as one, else a name. */

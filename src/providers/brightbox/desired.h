@@ -34,8 +34,14 @@ struct bb_desired {
 	struct str firewall_ports; /* "30080,30443" */
 };
 
+/** What follows BB_PREFIX in all annotations that are read; NULL at the end. */
+extern const char *const bb_annotation_names[];
+
 /** The name that links a Service to what it has at Brightbox. */
 struct str bb_name(const struct lb_spec *, struct arena *);
+/** The reverse of bb_name(). False: a name of another kind. *ret_service is "namespace/name". */
+NODISCARD bool bb_name_parse(struct str name, struct arena *, struct str *ret_service,
+                             struct str *ret_cluster);
 
 /** @return  On false, err->code is ERR_INVALID */
 NODISCARD bool bb_desired_read(const struct lb_spec *, struct arena *, struct bb_desired *ret,

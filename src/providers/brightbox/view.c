@@ -69,6 +69,12 @@ bb_trim_name(struct str name)
 	return str_trim(name);
 }
 
+struct str
+bb_view_lb_name(const struct bb_lb *lb)
+{
+	return bb_trim_name(lb->name);
+}
+
 bool
 bb_view_is_named(const struct bb_lb *lb, struct str name)
 {

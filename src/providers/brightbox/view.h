@@ -32,6 +32,9 @@ struct bb_view {
 void bb_view_unref(struct bb_view *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_view, bb_view_unref)
 
+/** The name of a balancer as it was given: without blanks around it, and without the mark
+ * "#type:container" of older versions. A view of lb. */
+struct str bb_view_lb_name(const struct bb_lb *lb);
 /** Is that alive balancer one of the name? Blanks around it and the mark "#type:container" of older
  * versions do not count. */
 bool bb_view_is_named(const struct bb_lb *lb, struct str name);

@@ -668,6 +668,18 @@ hz_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
 	        hz_lb_status_check(spec, err));
 }
 
+/* Prices have up to ten digits behind the point, of which two are of interest. */
+static struct str
+hz_balancers_cost(const struct hz_lb *lb, struct arena *arena)
+{
+	struct str whole, digits;
+
+	if (!str_cut(lb->monthly_price, '.', &whole, &digits))
+		return STR_EMPTY;
+	return arena_printf(arena, "%" STR_FMT ".%" STR_FMT " a month, without VAT", STR_ARG(whole),
+	                    STR_ARG(str_head(digits, 2)));
+}
+
 static bool
 hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
                   struct error *err)
@@ -680,9 +692,13 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 	*ret_n = list.n;
 	for (size_t i = 0; i < list.n; i++)
 		(*ret)[i] = (struct lb_listed){
+			.what = "load balancer",
+			.is_balancer = true,
 			.id = list.lbs[i].name,
 			.uid = list.lbs[i].uid,
+			.service = STR_EMPTY,
 			.cluster = hz_lb_label_of(&list.lbs[i], HZ_LABEL_CLUSTER),
+			.cost = hz_balancers_cost(&list.lbs[i], call->arena),
 		};
 	return true;
 }

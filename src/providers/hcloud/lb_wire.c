@@ -264,6 +264,23 @@ hz_wire_read_parts(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 	hz_wire_read_targets(arena, hz_wire_list_at(val, "targets"), ret);
 }
 
+/* A type has a price for each location. */
+static struct str
+hz_wire_read_price(struct arena *arena, yyjson_val *val)
+{
+	yyjson_val *prices = hz_wire_list_at(val, "load_balancer_type.prices"), *price;
+	struct str location = STR_EMPTY, other = STR_EMPTY;
+	size_t i, n;
+
+	json_str(val, "location.name", &location);
+	yyjson_arr_foreach(prices, i, n, price)
+	{
+		if (json_str(price, "location", &other) == JSON_FOUND && str_eq(other, location))
+			return json_text_at(arena, price, "price_monthly.net");
+	}
+	return STR_EMPTY;
+}
+
 bool
 hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error *err)
 {
@@ -272,6 +289,7 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	if (!hz_wire_read_id(val, "load balancer", &lb.id, err))
 		return false;
 	lb.type = hz_wire_read_type(arena, json_at(val, "load_balancer_type"));
+	lb.monthly_price = hz_wire_read_price(arena, val);
 	lb.name = json_text_at(arena, val, "name");
 	lb.uid = hz_wire_label_at(arena, val, STR(HZ_LABEL_UID));
 	lb.algorithm = json_text_at(arena, val, "algorithm.type");

@@ -106,6 +106,7 @@ struct hz_lb {
 	size_t n_labels;
 	struct str uid; /* the value of HZ_LABEL_UID; empty: none */
 	struct hz_lb_type type;
+	struct str monthly_price; /* at its location, without VAT: "5.3900"; empty: not told */
 	struct str algorithm;
 	bool is_public, is_protected;
 	struct hz_lb_end ipv4, ipv6;

@@ -123,6 +123,23 @@ names(void **state)
 	assert_true(str_eq_c(bb_name(&s.spec, &s.arena), "au.default.k"));
 }
 
+static void
+finds_the_service_in_a_name(void **state)
+{
+	CLEANUP(service_fini) struct service s;
+	struct str service, cluster;
+
+	(void)state;
+	service_init(&s);
+	assert_true(bb_name_parse(STR("web.default.k.example"), &s.arena, &service, &cluster));
+	assert_true(str_eq_c(service, "default/web"));
+	assert_true(str_eq_c(cluster, "k.example"));
+	assert_false(bb_name_parse(STR("web.default"), &s.arena, &service, &cluster));
+	assert_false(bb_name_parse(STR("web.default."), &s.arena, &service, &cluster));
+	assert_false(bb_name_parse(STR("My balancer.of.k"), &s.arena, &service, &cluster));
+	assert_false(bb_name_parse(STR(""), &s.arena, &service, &cluster));
+}
+
 /* The rest of a provider ID with another scheme proves nothing about a server. */
 static void
 only_nodes_of_this_cloud_are_members(void **state)
@@ -541,6 +558,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names),
+		cmocka_unit_test(finds_the_service_in_a_name),
 		cmocka_unit_test(only_nodes_of_this_cloud_are_members),
 		cmocka_unit_test(refuses_annotations),
 		cmocka_unit_test(refuses_services),

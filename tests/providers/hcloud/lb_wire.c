@@ -64,6 +64,20 @@ check_text(struct str text, const char *expected)
 	",{\"type\":\"ip\",\"ip\":{\"ip\":\"203.0.113.9\"}},{\"type\":\"label_selector\","         \
 	"\"label_selector\":{\"selector\":\"a\"},\"targets\":[],\"use_private_ip\":true}"
 
+/* Only the price at the location of the balancer counts. */
+static void
+reads_the_price_at_its_location(void **state)
+{
+#define PRICED(location)                                                                       \
+	"{\"id\":7,\"location\":{\"name\":\"" location "\"},\"load_balancer_type\":{\"id\":1," \
+	"\"prices\":[{\"location\":\"fsn1\",\"price_monthly\":{\"net\":\"5.3900000000\"}},"    \
+	"{\"location\":\"ash\",\"price_monthly\":{\"net\":\"6.4100000000\"}}]}}"
+	(void)state;
+	check_text(read_lb(PRICED("ash")).monthly_price, "6.4100000000");
+	check_text(read_lb(PRICED("sin")).monthly_price, "");
+	check_text(read_lb(BALANCER).monthly_price, "");
+}
+
 static void
 reads_a_balancer(void **state)
 {
@@ -493,6 +507,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(reads_a_balancer, forget),
+		cmocka_unit_test_teardown(reads_the_price_at_its_location, forget),
 		cmocka_unit_test_teardown(reads_services, forget),
 		cmocka_unit_test_teardown(reads_http, forget),
 		cmocka_unit_test_teardown(reads_targets, forget),
