@@ -28,6 +28,9 @@ extern const size_t doctor_n_checks;
 /** Runs all checks. */
 void doctor_run(struct doctor *, struct report *ret);
 
+/** For the checks: the nodes. False: they cannot be read, and the check is UNKNOWN. */
+bool doctor_get_nodes(struct doctor *, struct report *, const struct view_nodes **ret);
+
 /* ---- the checks ---- */
 
 void check_server(struct doctor *, struct report *);
