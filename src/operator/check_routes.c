@@ -1,8 +1,14 @@
 /* operator/check_routes.c: pod CIDRs, and the routes to them. */
 #include <stdlib.h>
 
+#include "base/limits.h"
+#include "base/map.h"
 #include "flags/flags.h"
 #include "operator/doctor.h"
+
+enum {
+	NEW_S = 60, /* a younger node may have no route yet */
+};
 
 /* ---- pod CIDRs ---- */
 
@@ -118,5 +124,157 @@ check_pod_cidrs(struct doctor *d, struct report *r)
 				"delete the newer of the two nodes and let its kubelet register again");
 		if (!widest || ip_cmp(&cidrs[i].last, &widest->last) > 0)
 			widest = &cidrs[i];
+	}
+}
+
+/* ---- the cloud's routes ---- */
+
+/* The owner of each pod CIDR, and what the cloud has. */
+struct route_table {
+	struct route_list list;
+	const struct view_nodes *nodes;
+	struct map by_destination; /* of struct route */
+	struct map owners;         /* of struct node, by pod CIDR */
+};
+
+static void
+route_table_fini(struct route_table *t)
+{
+	map_fini(&t->by_destination);
+	map_fini(&t->owners);
+}
+
+/* Two spellings of a network are one key. */
+static struct str
+cidr_key(struct str cidr, struct arena *arena)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_NAME);
+	struct ip_net net;
+
+	if (!ip_net_parse(cidr, &net))
+		return cidr;
+	ip_net_format(&text, &net);
+	return arena_str(arena, buf_str(&text));
+}
+
+static bool
+get_route_table(struct doctor *d, struct report *r, struct route_table *ret)
+{
+	struct arena *arena = view_call(d->view)->arena;
+	struct error err;
+
+	if (!has_routes(d, r))
+		return false;
+	if (!view_nodes(d->view, &ret->nodes, &err) || !view_routes(d->view, &ret->list, &err)) {
+		report_unknown(r, &err);
+		return false;
+	}
+	for (size_t i = 0; i < ret->list.n; i++)
+		map_put(&ret->by_destination, cidr_key(ret->list.routes[i].destination_cidr, arena),
+		        &ret->list.routes[i]);
+	for (size_t i = 0; i < ret->nodes->n; i++) {
+		const struct node *node = ret->nodes->items[i];
+
+		for (uint32_t j = 0; j < node->n_pod_cidrs; j++)
+			map_put(&ret->owners, cidr_key(node->pod_cidrs[j], arena),
+			        (void *)(uintptr_t)node);
+	}
+	return true;
+}
+
+/* Does the controller create a route for this pod CIDR? */
+static bool
+wants_route(struct doctor *d, struct cloud *cloud, struct str cidr)
+{
+	const struct route_options *o = &view_options(d->view)->routes;
+	struct ip_net net;
+
+	return ip_net_parse(cidr, &net) && ip_net_is_within_any(&net, o->cidrs, o->n_cidrs) &&
+	       (cloud->routes->families(cloud) & (ip_family(&net.ip) == IP_V4 ? 1U : 2U));
+}
+
+static void
+check_route(struct report *r, const struct route_table *t, const struct node *node, struct str cidr,
+            struct arena *arena)
+{
+	const struct route *route = map_get(&t->by_destination, cidr_key(cidr, arena));
+	struct finding *finding;
+
+	if (!route)
+		finding = report_find(r, "node", node_name(node),
+		                      "the cloud has no route to its pod CIDR %" STR_FMT,
+		                      STR_ARG(cidr));
+	else if (!str_eq(route->target_node, node_name(node)) && !route->is_fixed)
+		finding = report_find(r, "node", node_name(node),
+		                      "the route to its pod CIDR %" STR_FMT " leads to %s%" STR_FMT,
+		                      STR_ARG(cidr),
+		                      route->target_node.len > 0 ? "node " : "something else",
+		                      STR_ARG(route->target_node));
+	else
+		return;
+	report_fix(r, finding, "read the events: kubectl describe node %" STR_FMT,
+	           STR_ARG(node_name(node)));
+}
+
+/* Routes of new nodes, and of nodes whose machine is gone, come and go. Where two nodes have one
+ * pod CIDR, check_pod_cidrs() reports that. */
+void
+check_node_routes(struct doctor *d, struct report *r)
+{
+	CLEANUP(route_table_fini) struct route_table t = { .list = { .n = 0 } };
+	struct arena *arena = view_call(d->view)->arena;
+	const struct look *look;
+	struct cloud *cloud;
+	struct error err;
+
+	if (!get_route_table(d, r, &t))
+		return;
+	if (!view_cloud(d->view, &cloud, &err) || !view_look(d->view, &look, &err)) {
+		report_unknown(r, &err);
+		return;
+	}
+	for (size_t i = 0; i < t.nodes->n; i++) {
+		const struct node *node = t.nodes->items[i];
+		int64_t age_s = view_now_s(d->view) - node->created_wall_ns / NS_PER_SEC;
+
+		if (node_is_new(node) || age_s < NEW_S ||
+		    look->instances[i].presence != PRESENCE_PRESENT)
+			continue;
+		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
+			struct str cidr = node->pod_cidrs[j];
+
+			if (wants_route(d, cloud, cidr) &&
+			    map_get(&t.owners, cidr_key(cidr, arena)) == node)
+				check_route(r, &t, node, cidr, arena);
+		}
+	}
+}
+
+/* Every route within --cluster-cidr is the controller's. It removes such a route within seconds,
+ * unless it would remove too many at a time (controllers/route/route_removals.h). */
+void
+check_orphaned_routes(struct doctor *d, struct report *r)
+{
+	CLEANUP(route_table_fini) struct route_table t = { .list = { .n = 0 } };
+	const struct route_options *o = &view_options(d->view)->routes;
+	struct arena *arena = view_call(d->view)->arena;
+
+	if (!get_route_table(d, r, &t))
+		return;
+	for (size_t i = 0; i < t.list.n; i++) {
+		const struct route *route = &t.list.routes[i];
+		struct ip_net net;
+
+		if (route->is_fixed || !ip_net_parse(route->destination_cidr, &net) ||
+		    !ip_net_is_within_any(&net, o->cidrs, o->n_cidrs) ||
+		    map_get(&t.owners, cidr_key(route->destination_cidr, arena)))
+			continue;
+		report_fix(r,
+		           report_find(r, "route", route->destination_cidr,
+		                       "no node has this pod CIDR%s%" STR_FMT,
+		                       route->target_node.len > 0 ? "; the route leads to node "
+		                                                  : "",
+		                       STR_ARG(route->target_node)),
+		           "wait some minutes; if it stays, delete it in the cloud's network");
 	}
 }

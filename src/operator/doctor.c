@@ -1,7 +1,7 @@
 /* operator/doctor.c: the table of the checks, in the order in which they run and are printed.
  *
- * The first two digits of a code are those of its group. What a check compares, and what to do
- * about a finding, is described in docs/doctor.md under its code.
+ * The first two digits of a code are those of its group; nodes have 04 and 05. What a check
+ * compares, and what to do about a finding, is described in docs/doctor.md under its code.
  */
 #include "operator/doctor.h"
 
@@ -71,6 +71,11 @@ const struct check doctor_checks[] = {
 	{ "CCMD049", NODES, "No deletion of a node is held",
 	  "Until the proof is complete, the node and its pods stay in the cluster.",
 	  check_held_deletions },
+	{ "CCMD050", NODES, "Each pod CIDR has its route",
+	  "Without it, pods on other nodes cannot reach those of the node.", check_node_routes },
+	{ "CCMD051", NODES, "Each route within --cluster-cidr has its node",
+	  "It takes one of the places in the network's table, and may lead to a wrong machine.",
+	  check_orphaned_routes },
 
 	{ "CCMD060", SERVICES, "Services of type LoadBalancer have an address",
 	  "Without one, nothing outside of the cluster reaches them.", check_pending_services },

@@ -59,6 +59,8 @@ void check_labels(struct doctor *, struct report *);
 void check_cluster_cidr(struct doctor *, struct report *);
 void check_pod_cidrs(struct doctor *, struct report *);
 void check_held_deletions(struct doctor *, struct report *);
+void check_node_routes(struct doctor *, struct report *);
+void check_orphaned_routes(struct doctor *, struct report *);
 
 void check_pending_services(struct doctor *, struct report *);
 void check_targets(struct doctor *, struct report *);

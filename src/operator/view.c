@@ -27,6 +27,7 @@ enum part {
 	PART_CLOUD,
 	PART_LOOK,
 	PART_BALANCERS,
+	PART_ROUTES,
 	N_PARTS,
 };
 
@@ -56,6 +57,7 @@ struct view {
 	struct look *look;
 	struct lb_listed *balancers;
 	size_t n_balancers;
+	struct route_list routes;
 };
 
 /* ---- the restriction ---- */
@@ -599,6 +601,23 @@ view_look(struct view *v, const struct look **ret, struct error *err)
 	if (!view_read(v, PART_LOOK, read_look, err))
 		return false;
 	*ret = v->look;
+	return true;
+}
+
+static bool
+read_routes(struct view *v, struct error *err)
+{
+	struct cloud *cloud;
+
+	return view_cloud(v, &cloud, err) && cloud->routes->list(cloud, &v->call, &v->routes, err);
+}
+
+bool
+view_routes(struct view *v, struct route_list *ret, struct error *err)
+{
+	if (!view_read(v, PART_ROUTES, read_routes, err))
+		return false;
+	*ret = v->routes;
 	return true;
 }
 

@@ -14,6 +14,7 @@
 #define CCMD_OPERATOR_VIEW_H
 
 #include "cloud/balancer.h"
+#include "cloud/route.h"
 #include "flags/options.h"
 #include "kube/client.h"
 #include "kube/connection.h"
@@ -108,6 +109,9 @@ NODISCARD bool view_cloud_listener(struct view *, const struct cloud_listener **
 NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
 /** A look for the machines of all nodes, in the order of view_nodes(). */
 NODISCARD bool view_look(struct view *, const struct look **ret, struct error *err);
+
+/** The routes of the cloud; only if cloud->routes. */
+NODISCARD bool view_routes(struct view *, struct route_list *ret, struct error *err);
 
 /** What the cloud has for Services; only if cloud->balancers has list(). */
 NODISCARD bool view_balancers(struct view *, const struct lb_listed **ret, size_t *ret_n,

@@ -15,6 +15,7 @@ from lib.nodes import is_initialized
 from lib.operator import doctor, flags_of
 from lib.replicas import LEASE
 from lib.services import Services, ingress
+from lib.wait import wait_for
 from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
@@ -449,6 +450,53 @@ def test_a_deletion_that_is_not_held(node, inventory, examine):
     inventory.remove("n2")
     only(examine(OLD_ENOUGH), "CCMD044", "node n2")
     only(examine(), "CCMD044", "node n2")
+
+
+def later(seconds):
+    """The answer to /version of an API server whose clock is that much ahead, so that all objects are older."""
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + seconds))
+    return answer(200, {"gitVersion": "v1.36.3", "major": "1", "minor": "36"}, headers={"Date": date})
+
+
+def add_route(network, destination, gateway):
+    with network.project.cloud.lock:
+        network.routes.append(network.new_route({"destination": destination, "gateway": gateway}))
+
+
+def test_routes(api, cluster, cloud, kubelet, hetzner, proxy):
+    network = cloud.add_network("net")
+    env = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    gateways = {}
+    for number in (1, 2):
+        server = cloud.add_server(f"n{number}", networks=[network])
+        gateways[number] = server.private_ip(network.id)
+        kubelet(f"n{number}", ip=gateways[number], initialized=True, provider_id=f"hcloud://{server.id}")
+        pod_cidr(api, f"n{number}", f"10.244.{number}.0/24")
+
+    def examine(seconds):
+        proxy.clear()
+        proxy.on("GET", "/version", later(seconds), times=99)
+        report = doctor(*flags_of(cluster.kubeconfig("doctor", url=proxy.url), None, "--cloud-provider=hcloud",
+                                  "--cluster-cidr=10.244.0.0/16"), env=hetzner_environment(cloud, **env))
+        return {code: report.found(code) for code in report.codes() & {"CCMD050", "CCMD051"}}
+
+    assert set(examine(100)["CCMD050"]) == {"node n1", "node n2"}
+    assert examine(0) == {}, "the nodes are new"
+    one = hetzner(env=env, cluster_cidr="10.244.0.0/16")
+    wait_for(lambda: len(network.routes) == 2, what="the routes")
+    one.stop()
+    assert examine(100) == {}
+
+    add_route(network, "10.99.0.0/24", gateways[1])
+    assert examine(100) == {}, "it is outside of --cluster-cidr"
+    add_route(network, "10.244.7.0/24", gateways[2])
+    found = examine(100)
+    assert set(found) == {"CCMD051"} and "leads to node n2" in found["CCMD051"]["route 10.244.7.0/24"]
+    with cloud.lock:
+        network.routes.clear()
+    add_route(network, "10.244.1.0/24", gateways[2])
+    found = examine(100)["CCMD050"]
+    assert "leads to node n2" in found["node n1"] and "no route" in found["node n2"]
 
 
 # --- Services ----------------------------------------------------------------------------------------------------------------
