@@ -15,6 +15,7 @@
 #include "base/version.h"
 #include "flags/flags.h"
 #include "operator/doctor.h"
+#include "operator/progress.h"
 #include "operator/running.h"
 #include "operator/status.h"
 
@@ -427,6 +428,7 @@ command_main(int argc, char *const argv[])
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	struct command_line line;
 	struct running running;
+	int code;
 
 	if (!command_parse(argc, argv, &arena, &line, &problems)) {
 		(void)!fd_write_all(STDERR_FILENO, buf_str(&problems));
@@ -436,7 +438,11 @@ command_main(int argc, char *const argv[])
 		if (!line.has_cloud && !line.is_plugin &&
 		    running_find(RUNNING_PROC, RUNNING_GROUP, &arena, &running))
 			command_use_running(&line, &running);
-		return line.command->run(&line);
+		if (!line.is_watch)
+			progress_start();
+		code = line.command->run(&line);
+		progress_stop();
+		return code;
 	}
 	if (line.command->run)
 		line.topic = str_c(line.command->name);

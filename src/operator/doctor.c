@@ -5,6 +5,8 @@
  */
 #include "operator/doctor.h"
 
+#include "operator/progress.h"
+
 static const char SERVER[] = "API server";
 static const char RIGHTS[] = "Rights";
 static const char LEASE[] = "Leader election";
@@ -101,8 +103,10 @@ const size_t doctor_n_checks = ARRAY_LEN(doctor_checks);
 void
 doctor_run(struct doctor *d, struct report *ret)
 {
+	(void)progress_set("running the checks");
 	for (size_t i = 0; i < doctor_n_checks; i++) {
 		report_begin(ret, &doctor_checks[i]);
 		doctor_checks[i].run(d, ret);
 	}
+	(void)progress_set(NULL);
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "operator/local.h"
+#include "operator/progress.h"
 #include "operator/samples.h"
 
 #define WHOLE_MAX 1e15 /* less than 2^53, so it is exact as a double */
@@ -193,8 +194,10 @@ status_read(struct view *v, struct status *ret)
 	*ret = (struct status){ .metrics = STR_EMPTY };
 	read_leader(v, ret);
 	read_replicas(v, ret);
+	(void)progress_set("reading the health and the metrics of the process");
 	read_health(v, ret);
 	read_metrics(v, ret);
+	(void)progress_set(NULL);
 	ret->totals = (struct status_totals){ .start = sum(ret, START),
 		                              .api_server = sum(ret, API_REQUESTS),
 		                              .cloud = count_cloud(ret, sum) };

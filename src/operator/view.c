@@ -10,6 +10,7 @@
 #include "controllers/node_ref.h"
 #include "flags/flags.h"
 #include "http/read_only.h"
+#include "operator/progress.h"
 
 #define LIST_IDLE_NS (30 * NS_PER_SEC) /* a list is given up after this time without a byte */
 
@@ -124,9 +125,25 @@ static bool
 view_read(struct view *v, enum part part, bool (*read)(struct view *, struct error *),
           struct error *err)
 {
+	static const char *const steps[N_PARTS] = {
+		[PART_CONNECTION] = "reading the kubeconfig",
+		[PART_SERVER] = "connecting to the API server",
+		[PART_NODES] = "reading the nodes",
+		[PART_SERVICES] = "reading the Services",
+		[PART_LEASE] = "reading the Lease",
+		[PART_LOADED] = "reading the configuration of the cloud",
+		[PART_CLOUD] = "connecting to the cloud",
+		[PART_LOOK] = "reading the machines of the cloud",
+		[PART_BALANCERS] = "reading the load balancers of the cloud",
+		[PART_ROUTES] = "reading the routes of the cloud",
+	};
+
 	if (!v->parts[part].is_read) {
+		const char *before = progress_set(steps[part]);
+
 		v->parts[part].is_read = true;
 		v->parts[part].has_failed = !read(v, &v->parts[part].err);
+		(void)progress_set(before);
 	}
 	if (v->parts[part].has_failed)
 		*err = v->parts[part].err;

@@ -1,5 +1,8 @@
 """ccmd doctor: each check is provoked alone and names itself, on a healthy cluster there is nothing to say, and what cannot
 be checked is said."""
+import os
+import pty
+import select
 import shutil
 import subprocess
 import time
@@ -10,7 +13,7 @@ from lib import role
 from lib.api import NODES
 from lib.ccmd import binary, environment, machine, run_ccmd
 from lib.certs import Authority
-from lib.faultproxy import answer
+from lib.faultproxy import answer, delay
 from lib.nodes import is_initialized
 from lib.operator import doctor, flags_of
 from lib.replicas import LEASE
@@ -763,3 +766,30 @@ def test_as_a_plugin_of_kubectl(api, cluster, inventory, tmp_path):
 def test_the_command_line(arguments, code, text):
     done = run_ccmd(*arguments)
     assert done.returncode == code and text in done.stdout + done.stderr
+
+
+# --- progress ----------------------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_shown_on_a_terminal_and_erased(api, cluster, node, proxy):
+    node("n1")
+    proxy.on("GET", NODES, delay(3.5))
+    command = [binary(), "doctor", *flags_of(cluster.kubeconfig("doctor", url=proxy.url), None, "--cloud-provider=hcloud")]
+    main, terminal = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, env=environment()) as child:
+        os.close(terminal)
+        printed = child.stdout.read().decode()
+        assert select.select([main], [], [], 0)[0], "nothing is shown"
+        shown = os.read(main, 65536).decode()
+    os.close(main)
+    lines = shown.split("\r\x1b[K")
+    assert lines[0] == "" and lines[-1] == "", shown
+    assert "reading the nodes … 2 s" in lines
+    assert "reading" not in printed and printed.startswith("API server\n")
+
+
+def test_no_progress_without_a_terminal(api, cluster, node, proxy):
+    node("n1")
+    proxy.on("GET", NODES, delay(1.5))
+    done = run_ccmd("doctor", *flags_of(cluster.kubeconfig("doctor", url=proxy.url), None, "--cloud-provider=hcloud"))
+    assert done.stderr == ""
