@@ -175,6 +175,9 @@ def test_a_package_is_installed_upgraded_removed_and_purged_twice(release, packa
         assert one.run("systemctl", "is-enabled", "ccmd", check=False)[1].split() == ["disabled"]
         one.run("systemd-analyze", "verify", "--man=no", "ccmd.service")
         do_its_job(one, cluster, api, tmp_path)
+        assert "ccmd doctor" in one.run("kubectl-ccmd", "help") and one.path("/usr/share/man/man8/kubectl-ccmd.8.gz").exists()
+        # the flags of the unit are found only while it runs
+        assert "unit ccmd.service" in one.run("ccmd", "status", check=False)[1]
 
         one.run("apt-get", "-qq", "-y", "remove", "ccmd")
         assert one.status().startswith("config-files")
