@@ -198,6 +198,9 @@ struct lb_listed {
 	struct str cluster; /* the name of the cluster; empty: it is not marked with one */
 	/* what it costs, "5.39 a month"; empty: the API does not tell */
 	struct str cost;
+	/* of a balancer; 0: the API does not tell with the list */
+	const struct str *addresses;
+	size_t n_addresses, n_targets;
 };
 
 /** A provider sets either ensure() and remove(), with update_nodes() if that is cheaper when only

@@ -690,16 +690,28 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 		return false;
 	*ret = arena_calloc(call->arena, list.n + 1, sizeof((*ret)[0]));
 	*ret_n = list.n;
-	for (size_t i = 0; i < list.n; i++)
+	for (size_t i = 0; i < list.n; i++) {
+		const struct hz_lb *lb = &list.lbs[i];
+		struct str *addresses = arena_calloc(call->arena, 2, sizeof(*addresses));
+		size_t n = 0;
+
+		if (lb->ipv4.ip.len > 0)
+			addresses[n++] = lb->ipv4.ip;
+		if (lb->ipv6.ip.len > 0)
+			addresses[n++] = lb->ipv6.ip;
 		(*ret)[i] = (struct lb_listed){
 			.what = "load balancer",
 			.is_balancer = true,
-			.id = list.lbs[i].name,
-			.uid = list.lbs[i].uid,
+			.id = lb->name,
+			.uid = lb->uid,
 			.service = STR_EMPTY,
-			.cluster = hz_lb_label_of(&list.lbs[i], HZ_LABEL_CLUSTER),
-			.cost = hz_balancers_cost(&list.lbs[i], call->arena),
+			.cluster = hz_lb_label_of(lb, HZ_LABEL_CLUSTER),
+			.cost = hz_balancers_cost(lb, call->arena),
+			.addresses = addresses,
+			.n_addresses = n,
+			.n_targets = lb->n_targets,
 		};
+	}
 	return true;
 }
 
