@@ -150,30 +150,54 @@ read_certificate(struct view *v, struct buf *ret, struct error *err)
 	return true;
 }
 
+/* Adds the credentials of the kubeconfig to a config whose TLS settings say how the server is
+ * verified, and sends the request. */
+static bool
+fetch_with_credentials(struct view *v, struct http_config *config, const char *target,
+                       struct str *ret, struct error *err)
+{
+	CLEANUP(credentials_freep) struct credentials *credentials = NULL;
+	CLEANUP(kube_config_freep) struct kube_config *kube = NULL;
+	const struct options *o = view_options(v);
+	struct kube_config_source source = { .kubeconfig = o->kubeconfig, .master = o->master };
+
+	if (!kube_config_load(&source, &kube, /*problems=*/NULL, err) ||
+	    !credentials_new(kube, &clock_real, &credentials, err))
+		return false;
+	config->auth = credentials_auth(credentials);
+	config->tls.cert_pem = kube->cert_pem;
+	config->tls.key_pem = &kube->key_pem;
+	return fetch_ok(v, config, target, ret, err);
+}
+
 bool
 local_get(struct view *v, const char *target, struct str *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf cert = BUF_INIT(LIMIT_CREDENTIAL);
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_NAME);
-	CLEANUP(credentials_freep) struct credentials *credentials = NULL;
-	CLEANUP(kube_config_freep) struct kube_config *kube = NULL;
-	const struct options *o = view_options(v);
-	struct kube_config_source source = { .kubeconfig = o->kubeconfig, .master = o->master };
 	struct http_config config = local_config(secure_url(v));
 
 	if (!read_certificate(v, &cert, err))
 		return false;
 	if (!http_certificate_name(buf_str(&cert), &name))
 		return err_set(err, ERR_INVALID, "the certificate of the server has no name");
-	if (!kube_config_load(&source, &kube, /*problems=*/NULL, err) ||
-	    !credentials_new(kube, &clock_real, &credentials, err))
-		return false;
-	config.auth = credentials_auth(credentials);
-	config.tls = (struct tls_config){
-		.ca_pem = buf_str(&cert),
-		.cert_pem = kube->cert_pem,
-		.key_pem = &kube->key_pem,
-		.server_name = buf_str(&name),
-	};
-	return fetch_ok(v, &config, target, ret, err);
+	config.tls.ca_pem = buf_str(&cert);
+	config.tls.server_name = buf_str(&name);
+	return fetch_with_credentials(v, &config, target, ret, err);
+}
+
+bool
+local_get_at(struct view *v, const char *url, const char *ca_file, const char *target,
+             struct str *ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf ca = BUF_INIT(LIMIT_CREDENTIAL);
+	struct http_config config = local_config(str_c(url));
+
+	if (!str_starts(config.base_url, STR("https://")))
+		return err_set(err, ERR_INVALID, "--url does not begin with https://");
+	if (ca_file && !file_read(ca_file, &ca, err))
+		return err_wrap(err, "--ca");
+	config.tls.ca_pem = buf_str(&ca);
+	config.tls.trusts_nothing = ca_file && ca.len == 0;
+	return fetch_with_credentials(v, &config, target, ret, err);
 }

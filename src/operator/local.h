@@ -22,6 +22,11 @@ NODISCARD bool local_get_open(struct view *, const char *target, int *ret_status
  * 200. */
 NODISCARD bool local_get(struct view *, const char *target, struct str *ret, struct error *err);
 
+/** The same from another process: from an https URL, with the authorities in that file, or those of
+ * this machine if it is NULL. The credentials are those of the kubeconfig as well. */
+NODISCARD bool local_get_at(struct view *, const char *url, const char *ca_file, const char *target,
+                            struct str *ret, struct error *err);
+
 /** The URL of the listener without TLS, which has only /metrics: --metrics-bind-address, or that of
  * the cloud. False: there is none. */
 NODISCARD bool local_find_plain_listener(struct view *, struct str *ret_url);

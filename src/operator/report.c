@@ -63,6 +63,8 @@ report_find(struct report *r, const char *kind, struct str name, const char *fmt
 	struct finding finding = { .kind = str_c(kind), .name = clean_str(r, name) };
 	va_list args;
 
+	if (r->only_kind && (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name)))
+		return NULL;
 	result->result = RESULT_PROBLEM;
 	if (result->n_findings == LIMIT_FINDINGS) {
 		result->n_dropped++;

@@ -56,6 +56,9 @@ struct report {
 	struct arena arena;
 	struct check_result *results;
 	size_t n, cap;
+	/* If set, only findings about this object are kept. */
+	const char *only_kind; /* a constant */
+	struct str only_name;
 };
 
 #define REPORT_INIT ((struct report){ 0 })
