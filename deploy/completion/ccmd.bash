@@ -24,7 +24,7 @@ _ccmd()
 	--logging-format= | --logging-format) words='text json' ;;
 	esac
 	if [ "$COMP_CWORD" = 1 ]; then
-		words='doctor status help'
+		words='doctor explain status help'
 	fi
 	case $word in
 	-*)

@@ -31,6 +31,7 @@ struct command {
 	const char *own_flags; /* for its help: lines of text */
 	const char *details;   /* for its help */
 	bool has_json, has_all, has_watch, has_account;
+	bool has_object;                             /* "node NAME" and so on; --url, --ca */
 	int (*run)(const struct command_line *line); /* NULL: help */
 };
 
@@ -161,6 +162,27 @@ run_status(const struct command_line *line)
 	return code;
 }
 
+static int
+run_explain(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = NULL;
+	CLEANUP(explanation_fini) struct explanation explanation = { 0 };
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	view = view_new(&parsed.options);
+	explain_read(view, &line->object, &line->leader, &explanation);
+	if (line->is_json)
+		explain_print_json(&explanation, &out);
+	else
+		explain_print(&explanation, has_colours(), &out);
+	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+		return EXIT_NOT_KNOWN;
+	return explain_exit_code(&explanation);
+}
+
 /* ---- the table ---- */
 
 static const struct command commands[] = {
@@ -172,6 +194,18 @@ static const struct command commands[] = {
 	  "Checks the API server, the rights, the leader election, the cloud, the nodes, the Services and the\n"
 	  "configuration, and changes nothing.",
 	  .has_json = true, .has_all = true, .has_account = true, .run = run_doctor },
+	{ "explain", "explains one node, Service or route",
+	  "ccmd explain node NAME\n"
+	  "ccmd explain service NAMESPACE/NAME\n"
+	  "ccmd explain route CIDR\n"
+	  "\n"
+	  "      --url URL         ask the leader at this address (https://HOST:PORT of its --secure-port)\n"
+	  "                        instead of the process on this machine\n"
+	  "      --ca FILE         the authorities that have signed the certificate of that server\n"
+	  "  -o, --output json     print JSON (docs/explain.md)\n",
+	  "Says what the object is to ccmd, in which state it is and since when, what ccmd waits for, and what\n"
+	  "happens next. Compares the cluster with the cloud, lists the events, and changes nothing.",
+	  .has_json = true, .has_object = true, .run = run_explain },
 	{ "status", "shows who leads and how this machine's process is doing",
 	  "      --watch           print it every two seconds, until Ctrl-C\n"
 	  "  -o, --output json     print JSON (docs/operating.md)\n",
@@ -306,10 +340,40 @@ set_account(struct command_line *line, const char *value, struct buf *problems)
 		         line->command->name, value);
 }
 
+/* "node NAME", "service NAMESPACE/NAME" or "route CIDR" */
+static void
+set_object(struct command_line *line, struct buf *problems)
+{
+	static const char *const kinds[][2] = { { "node", "nodes" },
+		                                { "service", "services" },
+		                                { "route", "routes" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds) && line->n_words == 2; i++) {
+		struct str path = arena_printf(line->arena, "%s/%s", kinds[i][1], line->words[1]);
+
+		if (strcmp(line->words[0], kinds[i][0]) == 0 &&
+		    described_parse(path, &line->object))
+			return;
+	}
+	buf_addf(problems,
+	         "ccmd %s: expected one of: node NAME, service NAMESPACE/NAME, route CIDR\n",
+	         line->command->name);
+}
+
 static bool
 is_help(const char *arg)
 {
 	return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
+}
+
+static bool
+take_value(const char **ret, int argc, char *const argv[], int *at, const char *name)
+{
+	const char *value = flag_value(argc, argv, at, name);
+
+	if (value)
+		*ret = value;
+	return value != NULL;
 }
 
 /* Takes the argument at *at if it is one of the command's own. */
@@ -318,6 +382,7 @@ take_own(struct command_line *line, int argc, char *const argv[], int *at, struc
 {
 	struct str arg = str_c(argv[*at]);
 	const char *output = flag_value(argc, argv, at, "-o"), *account = NULL;
+	bool has_object = line->command->has_object;
 
 	if (!output)
 		output = flag_value(argc, argv, at, "--output");
@@ -325,6 +390,10 @@ take_own(struct command_line *line, int argc, char *const argv[], int *at, struc
 		account = flag_value(argc, argv, at, "--as-service-account");
 	if (output)
 		set_output(line, output, problems);
+	else if (has_object && take_value(&line->leader.url, argc, argv, at, "--url"))
+		return true;
+	else if (has_object && take_value(&line->leader.ca_file, argc, argv, at, "--ca"))
+		return true;
 	else if (account)
 		set_account(line, account, problems);
 	else if (is_help(argv[*at]))
@@ -396,9 +465,14 @@ parse_rest(struct command_line *line, int argc, char *const argv[], struct buf *
 	for (int i = 2; i < argc; i++) {
 		if (!line->command->run && line->topic.len == 0 && argv[i][0] != '-')
 			line->topic = str_c(argv[i]);
+		else if (line->command->has_object && i == 2 + line->n_words && line->n_words < 2 &&
+		         argv[i][0] != '-')
+			line->words[line->n_words++] = argv[i];
 		else if (!take_own(line, argc, argv, &i, problems))
 			line->argv[line->argc++] = argv[i];
 	}
+	if (line->command->has_object && !line->wants_help)
+		set_object(line, problems);
 	if (line->is_plugin)
 		add_kubeconfig(line);
 	line->has_cloud = names_cloud(line->argc, line->argv);

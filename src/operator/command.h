@@ -14,6 +14,7 @@
 #define CCMD_OPERATOR_COMMAND_H
 
 #include "base/buf.h"
+#include "operator/explain.h"
 
 enum {
 	EXIT_NOTHING_TO_DO = 0,
@@ -32,6 +33,10 @@ struct command_line {
 	const char *service_account;   /* --as-service-account; NULL: not given */
 	bool is_plugin;                /* started as kubectl-ccmd */
 	bool has_cloud;                /* the flags of the controller name a cloud */
+	struct described object;       /* of explain */
+	struct explain_source leader;  /* --url, --ca */
+	const char *words[2];          /* arguments right after the command that are no flags */
+	int n_words;
 	char **argv; /* argv[0] and the flags of the controller; NULL at the end */
 	int argc;
 	struct arena *arena; /* of argv */

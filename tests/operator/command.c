@@ -80,6 +80,29 @@ cuts_its_own_flags(void **state UNUSED)
 }
 
 static void
+explains_one_object(void **state UNUSED)
+{
+	assert_true(parse(ARGV("ccmd", "explain", "service", "default/web", "--url", "https://h:1",
+	                       "--ca=file", "--cloud-provider=hcloud", "rest")));
+	assert_int_equal(line.object.kind, DESCRIBED_SERVICE);
+	assert_true(str_eq_c(line.object.key, "default/web"));
+	assert_string_equal(line.leader.url, "https://h:1");
+	assert_string_equal(line.leader.ca_file, "file");
+	assert_int_equal(line.argc, 3);
+	assert_string_equal(line.argv[2], "rest");
+	assert_true(parse(ARGV("ccmd", "explain", "--help")));
+	assert_true(line.wants_help);
+	assert_false(parse(ARGV("ccmd", "explain")));
+	assert_false(parse(ARGV("ccmd", "explain", "node")));
+	assert_false(parse(ARGV("ccmd", "explain", "nodes", "a")));
+	assert_false(parse(ARGV("ccmd", "explain", "service", "web")));
+	assert_false(parse(ARGV("ccmd", "explain", "route", "10.0.0.0")));
+	assert_non_null(strstr(problems.ptr, "route CIDR"));
+	assert_true(parse(ARGV("ccmd", "doctor", "--url=x")));
+	assert_string_equal(line.argv[1], "--url=x"); /* not a flag of doctor */
+}
+
+static void
 refuses_what_it_does_not_know(void **state UNUSED)
 {
 	assert_false(parse(ARGV("ccmd", "doctor", "-o", "yaml")));
@@ -133,6 +156,7 @@ main(void)
 		cmocka_unit_test(the_controller_runs_without_a_command),
 		cmocka_unit_test(cuts_its_own_flags),
 		cmocka_unit_test(refuses_what_it_does_not_know),
+		cmocka_unit_test(explains_one_object),
 		cmocka_unit_test(a_plugin_uses_the_kubeconfig_of_kubectl),
 		cmocka_unit_test(helps),
 	};

@@ -1,0 +1,324 @@
+/* operator/explain.c: see explain.h. */
+#include "operator/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "http/url.h"
+#include "operator/doctor.h"
+#include "operator/local.h"
+
+enum {
+	MAX_EVENTS = 500, /* that are read; the API server forgets them after an hour */
+};
+
+/* ---- notes ---- */
+
+void
+explain_note_gap(struct explanation *e, const char *what, const struct error *err)
+{
+	if (e->n_gaps < EXPLAIN_MAX_GAPS)
+		e->gaps[e->n_gaps++] = (struct explain_gap){
+			what, arena_str(view_call(e->view)->arena, str_c(err->msg))
+		};
+}
+
+void
+explain_add_row(struct explanation *e, const char *name, struct str cluster, struct str cloud,
+                bool differs)
+{
+	if (cluster.len + cloud.len > 0 && e->n_rows < EXPLAIN_MAX_ROWS)
+		e->rows[e->n_rows++] = (struct explain_row){ name, cluster, cloud, differs };
+}
+
+/* ---- times ---- */
+
+struct str
+explain_since(struct explanation *e, struct str rfc3339)
+{
+	CLEANUP(buf_fini) struct buf ago = BUF_INIT(LIMIT_NAME);
+	int64_t wall_ns;
+
+	if (rfc3339.len == 0 || !clock_parse_rfc3339(rfc3339, &wall_ns))
+		return rfc3339;
+	if (wall_ns / NS_PER_SEC > e->now_s)
+		return rfc3339;
+	clock_format_duration(&ago, (e->now_s - wall_ns / NS_PER_SEC) * NS_PER_SEC);
+	return arena_printf(view_call(e->view)->arena, "%" STR_FMT " (%s ago)", STR_ARG(rfc3339),
+	                    ago.ptr);
+}
+
+/* ---- the object, as the API server has it ---- */
+
+/* Not a GET of the object: the controller's own account may list Services, but not get one. */
+yyjson_val *
+explain_raw(struct explanation *e, const char *list_path, struct str name, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct call *call = view_call(e->view);
+	yyjson_val *items = NULL;
+	struct kube_client *kube;
+	struct str body;
+
+	buf_addf(&path, "%s?fieldSelector=metadata.name%%3D", list_path);
+	url_add_escaped(&path, name);
+	*err = (struct error){ 0 };
+	if (!view_client(e->view, &kube, err) ||
+	    !kube_get(kube, call, buf_str(&path), &body, err) || !json_parse(body, &e->raw, err))
+		return NULL;
+	(void)json_array(yyjson_doc_get_root(e->raw), "items", &items);
+	return yyjson_arr_get_first(items);
+}
+
+/* ---- the leader ---- */
+
+static struct str
+target_of(struct explanation *e)
+{
+	static const char *const kinds[] = { [DESCRIBED_NODE] = "nodes",
+		                             [DESCRIBED_SERVICE] = "services",
+		                             [DESCRIBED_ROUTE] = "routes" };
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+
+	buf_addf(&target, "/debug/objects/%s", kinds[e->what.kind]);
+	for (struct str part, rest = e->what.key; str_split(&rest, '/', &part);) {
+		buf_add_char(&target, '/');
+		url_add_escaped(&target, part);
+	}
+	return arena_str(view_call(e->view)->arena, buf_str(&target));
+}
+
+static bool
+ask_leader(struct explanation *e, const struct explain_source *source, struct error *err)
+{
+	const char *target = arena_strz(view_call(e->view)->arena, target_of(e));
+	struct str text;
+	bool is_leading;
+
+	if (!source->url && view_options(e->view)->serving.secure.port == 0)
+		return err_set(err, ERR_UNSUPPORTED, "--secure-port=0, and there is no --url");
+	if (!(source->url ? local_get_at(e->view, source->url, source->ca_file, target, &text, err)
+	                  : local_get(e->view, target, &text, err)) ||
+	    !json_parse(text, &e->leader, err))
+		return false;
+	if (json_bool(yyjson_doc_get_root(e->leader), "isLeading", &is_leading) != JSON_FOUND)
+		return err_set(err, ERR_INVALID, "the answer is not that of a ccmd");
+	return is_leading ||
+	       err_set(err, ERR_UNAVAILABLE,
+	               "the process that was asked stands by; ccmd status shows which one leads");
+}
+
+yyjson_val *
+explain_leader(const struct explanation *e)
+{
+	yyjson_val *root = e->leader ? yyjson_doc_get_root(e->leader) : NULL;
+	bool is_leading = false;
+
+	(void)json_bool(root, "isLeading", &is_leading);
+	return is_leading ? root : NULL;
+}
+
+struct str
+explain_queue(struct explanation *e)
+{
+	yyjson_val *queue = json_at(explain_leader(e), "queue");
+	int64_t failures = 0, seconds = 0, before = 0;
+	bool waits_for_outage = false;
+	struct arena *arena = view_call(e->view)->arena;
+	struct str state = STR_EMPTY;
+
+	(void)json_str(queue, "state", &state);
+	(void)json_i64(queue, "failures", &failures);
+	(void)json_i64(queue, "dueInSeconds", &seconds);
+	(void)json_i64(queue, "keysBefore", &before);
+	(void)json_bool(queue, "waitsForOutage", &waits_for_outage);
+	if (str_eq_c(state, "working"))
+		return STR("a worker is at it now");
+	if (str_eq_c(state, "waiting"))
+		return arena_printf(arena, "a worker takes it after %lld others",
+		                    (long long)before);
+	if (!str_eq_c(state, "delayed"))
+		return STR_EMPTY;
+	if (waits_for_outage)
+		return arena_printf(
+			arena,
+			"the next attempt is in %lld s, or when the cloud is available again",
+			(long long)seconds);
+	return failures > 0
+	               ? arena_printf(arena,
+	                              "the next attempt is in %lld s, after %lld that failed",
+	                              (long long)seconds, (long long)failures)
+	               : arena_printf(arena, "the next attempt is in %lld s", (long long)seconds);
+}
+
+/* ---- events ---- */
+
+static int64_t
+event_time_s(yyjson_val *event)
+{
+	static const char *const members[] = { "series.lastObservedTime", "lastTimestamp",
+		                               "eventTime", "firstTimestamp" };
+	int64_t wall_ns;
+
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+		struct str text = STR_EMPTY;
+
+		(void)json_str(event, members[i], &text);
+		if (clock_parse_rfc3339(text, &wall_ns))
+			return wall_ns / NS_PER_SEC;
+	}
+	return 0;
+}
+
+static int
+compare_events(const void *a, const void *b)
+{
+	const struct explain_event *x = a, *y = b;
+
+	return (x->time_s > y->time_s) - (x->time_s < y->time_s);
+}
+
+static struct explain_event
+event_of(yyjson_val *event, struct arena *arena)
+{
+	struct explain_event ret = {
+		.time_s = event_time_s(event),
+		.type = json_text_at(arena, event, "type"),
+		.reason = json_text_at(arena, event, "reason"),
+		.source = json_text_at(arena, event, "source.component"),
+		.message = json_text_at(arena, event, "message"),
+		.count = 1,
+	};
+
+	if (json_i64(event, "series.count", &ret.count) != JSON_FOUND)
+		(void)json_i64(event, "count", &ret.count);
+	if (ret.source.len == 0)
+		ret.source = json_text_at(arena, event, "reportingComponent");
+	return ret;
+}
+
+/* By name and not by UID: the kubelet writes the node's name as the UID. Events about a node are in
+ * the namespace default. */
+static struct str
+events_path(struct explanation *e)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	struct str namespace = STR("default"), name = e->what.key;
+
+	if (e->what.kind == DESCRIBED_SERVICE)
+		(void)str_cut(e->what.key, '/', &namespace, &name);
+	buf_add_c(&path, "/api/v1/namespaces/");
+	url_add_escaped(&path, namespace);
+	buf_addf(&path, "/events?limit=%d&fieldSelector=involvedObject.kind%%3D%s%%2C", MAX_EVENTS,
+	         e->what.kind == DESCRIBED_SERVICE ? "Service" : "Node");
+	buf_add_c(&path, "involvedObject.name%3D");
+	url_add_escaped(&path, name);
+	return arena_str(view_call(e->view)->arena, buf_str(&path));
+}
+
+static void
+read_events(struct explanation *e)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct call *call = view_call(e->view);
+	yyjson_val *items = NULL, *item;
+	struct kube_client *kube;
+	struct error err;
+	struct str body;
+	size_t i, n;
+
+	if (!view_client(e->view, &kube, &err) ||
+	    !kube_get(kube, call, events_path(e), &body, &err) || !json_parse(body, &doc, &err)) {
+		explain_note_gap(e, "events", &err);
+		return;
+	}
+	(void)json_array(yyjson_doc_get_root(doc), "items", &items);
+	e->events = arena_calloc(call->arena, yyjson_arr_size(items) + 1, sizeof(e->events[0]));
+	yyjson_arr_foreach(items, i, n, item)
+		e->events[e->n_events++] = event_of(item, call->arena);
+	qsort(e->events, e->n_events, sizeof(e->events[0]), compare_events);
+}
+
+/* ---- the checks ---- */
+
+static bool
+is_about(const struct explanation *e, const struct check *check)
+{
+	switch (e->what.kind) {
+	case DESCRIBED_NODE:
+		return strcmp(check->group, "Nodes") == 0;
+	case DESCRIBED_SERVICE:
+		return strcmp(check->group, "Services") == 0;
+	case DESCRIBED_ROUTE:
+		return check->run == check_cluster_cidr || check->run == check_pod_cidrs ||
+		       check->run == check_node_routes || check->run == check_orphaned_routes;
+	}
+	return false;
+}
+
+static void
+run_checks(struct explanation *e)
+{
+	struct doctor d = { .view = e->view, .flag_notes = STR_EMPTY, .flag_warnings = STR_EMPTY };
+
+	if (e->what.kind == DESCRIBED_NODE) {
+		e->problems.only_kind = "node";
+		e->problems.only_name = e->what.key;
+	} else if (e->what.kind == DESCRIBED_SERVICE) {
+		e->problems.only_kind = "service";
+		e->problems.only_name = e->what.key;
+	}
+	for (size_t i = 0; i < doctor_n_checks; i++) {
+		if (!is_about(e, &doctor_checks[i]))
+			continue;
+		report_begin(&e->problems, &doctor_checks[i]);
+		doctor_checks[i].run(&d, &e->problems);
+	}
+}
+
+/* ---- all of it ---- */
+
+void
+explain_read(struct view *v, const struct described *what, const struct explain_source *source,
+             struct explanation *ret)
+{
+	static void (*const kinds[])(struct explanation *) = {
+		[DESCRIBED_NODE] = explain_node,
+		[DESCRIBED_SERVICE] = explain_service,
+		[DESCRIBED_ROUTE] = explain_route,
+	};
+	const struct view_server *server;
+	struct error err;
+
+	*ret = (struct explanation){ .view = v, .what = *what };
+	if (!view_server(v, &server, &err)) {
+		explain_note_gap(ret, "the cluster", &err);
+		ret->is_unknown = true;
+		return;
+	}
+	ret->now_s = view_now_s(v);
+	if (!ask_leader(ret, source, &err))
+		explain_note_gap(ret, "what the leader waits for, and when it acts", &err);
+	kinds[what->kind](ret);
+	if (ret->exists)
+		run_checks(ret);
+	if (what->kind != DESCRIBED_ROUTE)
+		read_events(ret);
+}
+
+void
+explanation_fini(struct explanation *e)
+{
+	report_fini(&e->problems);
+	yyjson_doc_free(e->raw);
+	yyjson_doc_free(e->leader);
+}
+
+int
+explain_exit_code(const struct explanation *e)
+{
+	if (e->is_unknown || report_count(&e->problems, RESULT_UNKNOWN) > 0)
+		return 2;
+	return e->exists && report_count(&e->problems, RESULT_PROBLEM) == 0 ? 0 : 1;
+}

@@ -1,0 +1,279 @@
+/* operator/explain_print.c: an explanation as text and as JSON; see explain.h. */
+#include "base/limits.h"
+#include "operator/explain.h"
+
+enum {
+	LABEL_WIDTH = 15,
+	MAX_SHOWN_EVENTS = 20, /* the last ones; JSON has all */
+	WIDEST = 60,           /* of the column "cluster" */
+};
+
+#define RED "\033[31m"
+#define YELLOW "\033[33m"
+#define PLAIN "\033[0m"
+
+static const char *const kinds[] = {
+	[DESCRIBED_NODE] = "node", [DESCRIBED_SERVICE] = "service", [DESCRIBED_ROUTE] = "route"
+};
+
+/* ---- text ---- */
+
+static void
+print_line(struct buf *out, const char *label, struct str text)
+{
+	if (text.len == 0)
+		return;
+	buf_addf(out, "  %-*s", LABEL_WIDTH, label);
+	buf_add_clean(out, text);
+	buf_add_char(out, '\n');
+}
+
+static void
+print_problems(const struct explanation *e, bool has_colours, struct buf *out)
+{
+	if (report_count(&e->problems, RESULT_PROBLEM) == 0)
+		return;
+	buf_add_c(out, "\nProblems\n");
+	for (size_t i = 0; i < e->problems.n; i++) {
+		const struct check_result *result = &e->problems.results[i];
+
+		for (size_t j = 0; j < result->n_findings; j++) {
+			buf_addf(out, "  %s%-*s%s%" STR_FMT "\n", has_colours ? RED : "",
+			         LABEL_WIDTH, result->check->code, has_colours ? PLAIN : "",
+			         STR_ARG(result->findings[j].message));
+			if (result->findings[j].fix.len > 0)
+				buf_addf(out, "  %*sfix: %" STR_FMT "\n", LABEL_WIDTH, "",
+				         STR_ARG(result->findings[j].fix));
+		}
+	}
+}
+
+/* The number of columns that a text takes, if each character takes one. */
+static int
+width_of(struct str text)
+{
+	int width = 0;
+
+	for (size_t i = 0; i < text.len; i++)
+		width += ((unsigned char)text.ptr[i] & 0xc0) != 0x80;
+	return width;
+}
+
+static struct str
+or_dash(struct str text)
+{
+	return text.len > 0 ? text : STR("-");
+}
+
+static void
+print_rows(const struct explanation *e, bool has_colours, struct buf *out)
+{
+	int width = (int)strlen("cluster");
+
+	if (e->n_rows == 0)
+		return;
+	for (size_t i = 0; i < e->n_rows; i++) {
+		int own = width_of(e->rows[i].cluster);
+
+		if (own > width && own <= WIDEST)
+			width = own;
+	}
+	buf_addf(out, "\n  %-*s%-*s  %s\n", LABEL_WIDTH, "", width, "cluster", "cloud");
+	for (size_t i = 0; i < e->n_rows; i++) {
+		const struct explain_row *row = &e->rows[i];
+		struct str cluster = or_dash(row->cluster);
+		int padding = width - width_of(cluster);
+
+		buf_addf(out, "  %-*s", LABEL_WIDTH, row->name);
+		buf_add_clean(out, cluster);
+		buf_addf(out, "%*s  %s", padding > 0 ? padding : 0, "",
+		         has_colours && row->differs ? YELLOW : "");
+		buf_add_clean(out, or_dash(row->cloud));
+		buf_addf(out, "%s\n", has_colours && row->differs ? PLAIN : "");
+	}
+}
+
+static void
+print_event(const struct explain_event *event, bool has_colours, struct buf *out)
+{
+	bool is_red = has_colours && str_eq_c(event->type, "Warning");
+
+	buf_add_c(out, "  ");
+	if (event->time_s > 0)
+		clock_format_rfc3339(out, event->time_s * NS_PER_SEC, /*micros=*/false);
+	buf_addf(out, "  %s", is_red ? RED : "");
+	buf_add_clean(out, event->reason);
+	buf_add_c(out, is_red ? PLAIN : "");
+	if (event->count > 1)
+		buf_addf(out, " (%lld times)", (long long)event->count);
+	buf_add_c(out, ": ");
+	buf_add_clean(out, event->message);
+	buf_add_char(out, '\n');
+}
+
+static void
+print_events(const struct explanation *e, bool has_colours, struct buf *out)
+{
+	size_t first = e->n_events > MAX_SHOWN_EVENTS ? e->n_events - MAX_SHOWN_EVENTS : 0;
+
+	if (e->n_events == 0)
+		return;
+	buf_add_c(out, "\nEvents\n");
+	if (first > 0)
+		buf_addf(out, "  %zu earlier ones are not shown\n", first);
+	for (size_t i = first; i < e->n_events; i++)
+		print_event(&e->events[i], has_colours, out);
+}
+
+/* A check that could not run for the reason of a gap is not repeated. */
+static bool
+is_gap(const struct explanation *e, struct str why)
+{
+	for (size_t i = 0; i < e->n_gaps; i++) {
+		if (str_eq(e->gaps[i].why, why))
+			return true;
+	}
+	return false;
+}
+
+static void
+print_gaps(const struct explanation *e, struct buf *out)
+{
+	bool has_title = e->n_gaps > 0;
+
+	if (e->n_gaps > 0)
+		buf_add_c(out, "\nNot known\n");
+	for (size_t i = 0; i < e->n_gaps; i++) {
+		buf_addf(out, "  - %s: ", e->gaps[i].what);
+		buf_add_clean(out, e->gaps[i].why);
+		buf_add_char(out, '\n');
+	}
+	for (size_t i = 0; i < e->problems.n; i++) {
+		const struct check_result *result = &e->problems.results[i];
+
+		if (result->result != RESULT_UNKNOWN || is_gap(e, result->reason))
+			continue;
+		buf_addf(out, "%s  - %s: %" STR_FMT "\n", has_title ? "" : "\nNot known\n",
+		         result->check->code, STR_ARG(result->reason));
+		has_title = true;
+	}
+}
+
+void
+explain_print(const struct explanation *e, bool has_colours, struct buf *out)
+{
+	buf_addf(out, "%s ", kinds[e->what.kind]);
+	buf_add_clean(out, e->what.key);
+	buf_add_char(out, '\n');
+	print_line(out, "is", e->identity);
+	print_line(out, "state", e->state);
+	print_line(out, "waits for", e->waits_for);
+	print_line(out, "next", e->next);
+	print_problems(e, has_colours, out);
+	print_rows(e, has_colours, out);
+	print_events(e, has_colours, out);
+	print_gaps(e, out);
+}
+
+/* ---- JSON ---- */
+
+static void
+add_problems_json(const struct explanation *e, struct buf *out)
+{
+	json_begin_array(out, "problems");
+	for (size_t i = 0; i < e->problems.n; i++) {
+		const struct check_result *result = &e->problems.results[i];
+
+		for (size_t j = 0; j < result->n_findings; j++) {
+			json_begin_object(out, NULL);
+			json_add_text(out, "code", str_c(result->check->code));
+			json_add_text(out, "message", result->findings[j].message);
+			json_add_text(out, "fix", result->findings[j].fix);
+			json_end_object(out);
+		}
+	}
+	json_end_array(out);
+}
+
+static void
+add_rows_json(const struct explanation *e, struct buf *out)
+{
+	json_begin_array(out, "comparison");
+	for (size_t i = 0; i < e->n_rows; i++) {
+		json_begin_object(out, NULL);
+		json_add_text(out, "name", str_c(e->rows[i].name));
+		json_add_text(out, "cluster", e->rows[i].cluster);
+		json_add_text(out, "cloud", e->rows[i].cloud);
+		json_add_flag(out, "differs", e->rows[i].differs);
+		json_end_object(out);
+	}
+	json_end_array(out);
+}
+
+static void
+add_events_json(const struct explanation *e, struct buf *out)
+{
+	json_begin_array(out, "events");
+	for (size_t i = 0; i < e->n_events; i++) {
+		const struct explain_event *event = &e->events[i];
+
+		json_begin_object(out, NULL);
+		json_add_number(out, "time", event->time_s);
+		json_add_text(out, "type", event->type);
+		json_add_text(out, "reason", event->reason);
+		json_add_text(out, "source", event->source);
+		json_add_text(out, "message", event->message);
+		json_add_number(out, "count", event->count);
+		json_end_object(out);
+	}
+	json_end_array(out);
+}
+
+static void
+add_gap_json(struct buf *out, struct str what, struct str why)
+{
+	json_begin_object(out, NULL);
+	json_add_text(out, "what", what);
+	json_add_text(out, "why", why);
+	json_end_object(out);
+}
+
+static void
+add_gaps_json(const struct explanation *e, struct buf *out)
+{
+	json_begin_array(out, "notKnown");
+	for (size_t i = 0; i < e->n_gaps; i++)
+		add_gap_json(out, str_c(e->gaps[i].what), e->gaps[i].why);
+	for (size_t i = 0; i < e->problems.n; i++) {
+		if (e->problems.results[i].result == RESULT_UNKNOWN)
+			add_gap_json(out, str_c(e->problems.results[i].check->code),
+			             e->problems.results[i].reason);
+	}
+	json_end_array(out);
+}
+
+void
+explain_print_json(const struct explanation *e, struct buf *out)
+{
+	yyjson_val *leader = explain_leader(e);
+
+	json_begin_object(out, NULL);
+	json_add_number(out, "exitCode", explain_exit_code(e));
+	json_add_text(out, "kind", str_c(kinds[e->what.kind]));
+	json_add_text(out, "name", e->what.key);
+	json_add_flag(out, "exists", e->exists);
+	json_add_text(out, "identity", e->identity);
+	json_add_text(out, "state", e->state);
+	json_add_text(out, "waitsFor", e->waits_for);
+	json_add_text(out, "next", e->next);
+	add_problems_json(e, out);
+	add_rows_json(e, out);
+	add_events_json(e, out);
+	if (leader) {
+		json_add_name(out, STR("leader"));
+		json_add_value(out, leader);
+	}
+	add_gaps_json(e, out);
+	json_end_object(out);
+	buf_add_char(out, '\n');
+}

@@ -1,0 +1,385 @@
+"""ccmd explain: one node, Service or route, as the cluster, the cloud and the running leader see it."""
+import json
+import time
+
+import pytest
+import yaml
+
+from lib.api import NODES
+from lib.ccmd import machine, run_ccmd
+from lib.nodes import is_initialized
+from lib.operator import doctor, flags_of
+from lib.process import REPOSITORY, free_ports
+from lib.services import ingress
+from lib.serving import Serving
+from lib.wait import wait_for
+from sim import faults
+from sim.brightbox import Brightbox
+
+pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class Explanation:
+    """What `ccmd explain -o json` says."""
+
+    def __init__(self, done):
+        assert done.stdout, done.stderr
+        self.content = json.loads(done.stdout)
+        assert self.content["exitCode"] == done.returncode
+        self.exit_code = done.returncode
+        self.rows = {one["name"]: one for one in self.content["comparison"]}
+        self.problems = {one["code"]: one["message"] for one in self.content["problems"]}
+        self.reasons = [one["reason"] for one in self.content["events"]]
+        self.gaps = {one["what"]: one["why"] for one in self.content["notKnown"]}
+        self.leader = self.content.get("leader")
+
+    def __getitem__(self, name):
+        return self.content[name]
+
+
+@pytest.fixture
+def serving(cluster, tmp_path):
+    """The options of a ccmd whose secure port can be asked, and of the commands that ask it."""
+    return {"secure_port": free_ports(1)[0], "bind_address": "127.0.0.1", "cert_dir": tmp_path / "certificates",
+            "authentication_kubeconfig": cluster.ccmd_kubeconfig, "authorization_kubeconfig": cluster.ccmd_kubeconfig}
+
+
+@pytest.fixture(scope="session")
+def operator(cluster):
+    """The kubeconfig of a user who is bound to the published ClusterRole and to nothing else."""
+    api = cluster.api()
+    role = next(one for one in yaml.safe_load_all((REPOSITORY / "deploy" / "operator.yaml").read_text())
+                if one["kind"] == "ClusterRole")
+    api.ensure(f"{RBAC}/clusterroles", role)
+    api.ensure(f"{RBAC}/clusterrolebindings", {
+        "metadata": {"name": "operator"}, "subjects": [{"kind": "User", "name": "operator"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}})
+    path = cluster.kubeconfig("operator", pair=cluster.authority.client("operator", "operator"))
+    wait_for(lambda: "yes" in cluster.kubectl("auth", "can-i", "get", "/debug/objects/x", "--as=operator", check=False),
+             what="the role to count")
+    return path
+
+
+@pytest.fixture
+def explain(operator, serving, inventory):
+    """explain("node", "n1"): by the operator, of the cloud cloudlycke unless flags name another one."""
+
+    def run(kind, name, *flags, kubeconfig=operator, inventory=inventory, env=None, **options):
+        options = {**serving, **options}
+        return Explanation(run_ccmd("explain", kind, name, "-o", "json",
+                                    *flags_of(kubeconfig, inventory, *flags, **options), env=env))
+
+    return run
+
+
+@pytest.fixture
+def at_hetzner(explain, serving, hetzner, cloud):
+    """at_hetzner(): starts ccmd at the simulated cloud; returns explain() for it."""
+
+    def start(*flags, **env):
+        env = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token,
+               "HCLOUD_METRICS_ENABLED": "false", **env}
+        hetzner(*flags, env=env, **serving)
+        wait_ready(serving)
+        return lambda *words, **more: explain(*words, "--cloud-provider=hcloud", "--allow-untagged-cloud", *flags,
+                                        inventory=None, env=env, **more)
+
+    return start
+
+
+def wait_ready(serving):
+    def check():
+        try:
+            return Serving(serving["secure_port"]).get("/readyz").status == 200
+        except OSError:
+            return False
+
+    wait_for(check, what="the server to be ready")
+
+
+# --- nodes -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.sanitized
+def test_a_healthy_node(api, inventory, kubelet, ccmd, serving, operator, explain):
+    inventory.add(machine("n1", "10.0.0.1", zone="z1", region="r1", type="t1"))
+    kubelet("n1", ip="10.0.0.1")
+    ccmd(**serving)
+    api.wait_node("n1", is_initialized)
+    said = explain("node", "n1")
+    assert said.exit_code == 0 and said.problems == {} and said.gaps == {}, said.content
+    assert said["identity"] == "a node that ccmd keeps in step with its machine"
+    assert said["state"].startswith("Ready since 20") and said["waitsFor"] == "nothing"
+    assert said.rows["provider ID"]["cluster"] == said.rows["provider ID"]["cloud"] == "cloudlycke://m-n1"
+    assert said.rows["zone"] == {"name": "zone", "cluster": "z1", "cloud": "z1", "differs": False}
+    assert said.rows["state"]["cloud"].startswith("exists")
+    assert "Synced" in said.reasons
+    assert said.leader["isKnown"] and said.leader["queue"]["state"] == "idle"
+    text = run_ccmd("explain", "node", "n1", *flags_of(operator, inventory, **serving)).stdout
+    lines = text.splitlines()
+    assert lines[0] == "node n1" and lines[1] == "  is             a node that ccmd keeps in step with its machine"
+    assert any(line.startswith("  provider ID    cloudlycke://m-n1") for line in lines) and "\x1b" not in text
+
+
+def test_a_tainted_node_without_a_machine(kubelet, ccmd, serving, explain):
+    kubelet("lost", ip="10.0.0.7")
+    ccmd(**serving)
+    wait_ready(serving)
+    said = wait_for(lambda: (lambda one: one if "the next attempt is in" in one["next"] else None)(explain("node", "lost")),
+                    what="the node to wait for its next attempt")
+    assert said.exit_code == 1 and "CCMD041" in said.problems
+    assert said["waitsFor"] == "a machine of this name in the cloud"
+    assert "tainted since its creation" in said["state"]
+    assert said.rows["state"]["cloud"] == "no such machine" and "provider ID" not in said.rows
+    queue = said.leader["queue"]
+    assert queue["state"] == "delayed" and queue["failures"] >= 1
+    assert f"after {queue['failures']} that failed" in said["next"]
+
+
+def test_a_held_deletion(api, inventory, kubelet, ccmd, serving, explain):
+    """The only node: there is no witness."""
+    kubelet("gone", ip="10.0.0.1", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
+    ccmd(**serving)
+    said = wait_for(lambda: (lambda one: one if (one.leader or {}).get("guard") else None)(explain("node", "gone")),
+                    what="the first look", timeout=20)
+    guard = said.leader["guard"]
+    assert guard["verdict"] == "no_witness" and guard["machine"] == "absent" and guard["absentLooks"] == 0
+    assert "deletableInSeconds" not in guard
+    assert said["waitsFor"] == guard["heldBecause"] and "no other node has a provider ID" in guard["heldBecause"]
+    assert f"the next look for its machine is in {guard['nextLookInSeconds']} s" == said["next"].split("; ")[-1]
+    assert said.exit_code == 1 and {"CCMD044", "CCMD049"} & set(said.problems), said.problems
+    wait_for(lambda: "NodeDeletionHeld" in explain("node", "gone").reasons, what="the event")
+
+
+def test_a_deletion_that_is_to_come(inventory, node, kubelet, ccmd, serving, explain):
+    node("witness", "10.0.0.1")
+    kubelet("gone", ip="10.0.0.2", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
+    ccmd("--node-delete-confirm-interval=10m", **serving)
+    said = wait_for(lambda: (lambda one: one if (one.leader or {}).get("guard") else None)(explain("node", "gone")),
+                    what="the first look", timeout=20)
+    guard = said.leader["guard"]
+    assert guard["verdict"] == "unconfirmed" and guard["absentLooks"] == 1
+    assert 500 < guard["deletableInSeconds"] <= 600
+    assert said["waitsFor"] == "a second look that does not find its machine"
+    assert f"the node is deleted in {guard['deletableInSeconds']} s at the earliest" in said["next"]
+
+
+@pytest.fixture
+def node(kubelet, inventory):
+    """node("n1", "10.0.0.1"): an initialised node and its machine."""
+
+    def add(name, ip):
+        inventory.add(machine(name, ip))
+        return kubelet(name, ip=ip, provider_id=f"cloudlycke://m-{name}", initialized=True)
+
+    return add
+
+
+def test_a_node_that_does_not_exist(api, ccmd, serving, explain):
+    said = explain("node", "nobody")
+    assert said.exit_code == 1 and not said["exists"]
+    assert said["identity"] == "the cluster has no node of this name"
+
+
+# --- Services ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fleet(cloud, kubelet):
+    def build(*names):
+        for server in [cloud.add_server(name) for name in names]:
+            kubelet(server.name, ip="10.0.0.1", initialized=True, provider_id=f"hcloud://{server.id}")
+
+    return build
+
+
+def test_a_service_that_is_served(fleet, services, at_hetzner, cloud):
+    fleet("n1", "n2")
+    explain = at_hetzner()
+    services.create("web")
+    served = services.wait("web", ingress)
+    said = explain("service", "default/web")
+    balancer = next(iter(cloud.state()["load_balancers"].values()))
+    assert said.exit_code == 0, said.content
+    assert said.rows["load balancer"]["cloud"] == balancer["name"]
+    assert balancer["public_net"]["ipv4"]["ip"] in said.rows["addresses"]["cloud"]
+    assert all(one["ip"] in said.rows["addresses"]["cluster"] for one in ingress(served))
+    assert said.rows["targets"]["cloud"] == "2"
+    assert said["state"].startswith("served at ") and said["waitsFor"] == "nothing"
+    assert said.leader["memory"] == {"hasBalancer": True, "error": ""}
+    assert said.reasons.index("EnsuringLoadBalancer") < said.reasons.index("EnsuredLoadBalancer")
+
+
+def test_an_invalid_annotation(fleet, services, at_hetzner):
+    fleet("n1")
+    explain = at_hetzner()
+    services.create("web", annotations={"load-balancer.hetzner.cloud/health-check-retries": "many"})
+    services.wait_event("web", "SyncLoadBalancerFailed")
+    said = explain("service", "default/web")
+    assert said.exit_code == 1 and {"CCMD060", "CCMD063"} <= set(said.problems)
+    assert "many" in said["waitsFor"] and said["waitsFor"] == "a retry, because: " + said.leader["memory"]["error"]
+    assert said["state"].startswith("pending since its creation, 20")
+    assert said.leader["queue"]["failures"] >= 1 and "the next attempt is in" in said["next"]
+    assert "SyncLoadBalancerFailed" in said.reasons
+
+
+def test_no_eligible_node(services, at_hetzner, cloud):
+    explain = at_hetzner()
+    services.create("web")
+    services.wait_event("web", "UnAvailableLoadBalancer")
+    said = wait_for(lambda: (lambda one: one if one.leader["queue"]["state"] == "idle" else None)(
+        explain("service", "default/web")), what="the Service to be done")
+    assert "CCMD061" in said.problems and said.rows["targets"]["cluster"] == "eligible nodes: 0"
+    assert said["waitsFor"] == "a node that may be its target"
+    assert "UnAvailableLoadBalancer" in said.reasons
+
+
+def test_an_error_of_the_cloud_with_back_off(fleet, services, at_hetzner, cloud):
+    fleet("n1")
+    explain = at_hetzner()
+    cloud.fault("POST", "/load_balancers", faults.error("invalid_input", "no more"), times=None)
+    services.create("web")
+    services.wait_event("web", "SyncLoadBalancerFailed")
+    said = explain("service", "default/web")
+    memory, queue = said.leader["memory"], said.leader["queue"]
+    assert said.exit_code == 1 and "no more" in memory["error"] and said["waitsFor"] == "a retry, because: " + memory["error"]
+    assert queue["state"] == "delayed" and queue["failures"] == 1
+    assert said["next"] == f"the next attempt is in {queue['dueInSeconds']} s, after 1 that failed"
+    assert said.rows["load balancer"]["cloud"] == "none"
+
+
+def test_a_service_of_another_kind(services, at_hetzner):
+    explain = at_hetzner()
+    services.create("inner", kind="ClusterIP")
+    said = explain("service", "default/inner")
+    assert said.exit_code == 0 and said["waitsFor"] == "nothing" and "ClusterIP" not in said.rows
+    assert "not of type LoadBalancer" in said["identity"]
+
+
+# --- routes ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_route(api, cloud, kubelet, at_hetzner):
+    network = cloud.add_network("net")
+    server = cloud.add_server("n1", networks=[network])
+    kubelet("n1", ip=server.private_ip(network.id), initialized=True, provider_id=f"hcloud://{server.id}")
+    api.patch(f"{NODES}/n1", {"spec": {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24"]}})
+    explain = at_hetzner("--cluster-cidr=10.244.0.0/16", "--route-reconciliation-period=500ms",
+                         HCLOUD_NETWORK="net", HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK="true")
+    said = wait_for(lambda: (lambda one: one if one["state"] == "routed" and "lastRun" in one.leader else None)(
+        explain("route", "10.244.1.0/24")), what="the end of the run that made the route")
+    assert said.exit_code == 0 and said["identity"] == "the pod CIDR of the node n1"
+    assert said.rows["node"] == {"name": "node", "cluster": "n1", "cloud": "n1", "differs": False}
+    assert said.leader["lastRun"]["error"] == "" and "compared again in" in said["next"]
+    nothing = explain("route", "10.244.9.0/24")
+    assert nothing.exit_code == 1 and not nothing["exists"] and not nothing.leader["isKnown"]
+
+
+# --- another cloud -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_at_brightbox(api, kubelet, ccmd, serving, explain):
+    with Brightbox() as cloud:
+        server = cloud.account.add_server()
+        kubelet(server["id"])
+        env = cloud.environment(False)
+        ccmd("--cloud-provider=brightbox", inventory=None, env=env, **serving)
+        api.wait_node(server["id"], is_initialized)
+        said = explain("node", server["id"], "--cloud-provider=brightbox", inventory=None, env=env)
+    assert said.exit_code == 0, said.content
+    assert said.rows["provider ID"]["cloud"] == f"brightbox://{server['id']}" == said.rows["provider ID"]["cluster"]
+    assert said.leader["isKnown"]
+
+
+# --- without an answer -------------------------------------------------------------------------------------------------------
+
+LEADER = "what the leader waits for, and when it acts"
+
+
+def test_without_the_leader(node, explain):
+    node("n1", "10.0.0.1")
+    said = explain("node", "n1")
+    assert said.exit_code == 0 and said.leader is None and set(said.gaps) == {LEADER}
+    assert said["waitsFor"] == "nothing"
+
+
+def test_a_standby(cluster, api, node, ccmd, serving, explain):
+    node("n1", "10.0.0.1")
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(time.time() + 3600))
+    api.post("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", {
+        "metadata": {"name": "cloud-controller-manager"},
+        "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}})
+    ccmd(**serving, leader_elect=True)
+    wait_ready(serving)
+    said = explain("node", "n1", leader_elect=True)
+    assert said.leader is None and "stands by" in said.gaps[LEADER]
+
+
+def test_callers_without_the_right(cluster, node, ccmd, serving, explain):
+    node("n1", "10.0.0.1")
+    ccmd(**serving)
+    wait_ready(serving)
+    said = explain("node", "n1", kubeconfig=cluster.ccmd_kubeconfig)
+    assert said.exit_code == 0 and "403" in said.gaps[LEADER]
+    assert "events" in said.gaps and "forbidden" in said.gaps["events"]
+    server = Serving(serving["secure_port"])
+    for path in ("nodes/n1", "nodes/none", "services/default/web", "routes/10.0.0.0%2F8", "pods/a", "nodes/..%2f..%2fx"):
+        assert server.get(f"/debug/objects/{path}").status == 403, "anonymous"
+        assert server.get(f"/debug/objects/{path}", Authorization="Bearer wrong").status == 401
+    allowed = Serving(serving["secure_port"], pair=cluster.admin_pair)
+    assert allowed.get("/debug/objects/nodes/n1").json["isKnown"]
+    assert not allowed.get("/debug/objects/routes/10.0.0.0%2F8").json["isKnown"]
+    assert allowed.get("/debug/objects/pods/a").status == 404
+    assert allowed.get(f"/debug/objects/nodes/{'a' * 254}").status == 404
+    assert allowed.request("DELETE", "/debug/objects/nodes/n1").status == 405
+
+
+def test_from_another_machine(cluster, node, ccmd, serving, explain):
+    node("n1", "10.0.0.1")
+    pair = cluster.server_pair
+    ccmd(**{**serving, "tls_cert_file": pair.certificate, "tls_private_key_file": pair.key})
+    wait_ready(serving)
+    url = f"--url=https://127.0.0.1:{serving['secure_port']}"
+    ca = f"--ca={cluster.authority.certificate}"
+    assert explain("node", "n1", url, ca, secure_port=0).leader["isKnown"]
+    unverified = explain("node", "n1", url, secure_port=0)
+    assert unverified.leader is None and "certificate" in unverified.gaps[LEADER]
+    plain = explain("node", "n1", url.replace("https", "http"), secure_port=0)
+    assert "https://" in plain.gaps[LEADER], "a credential goes to no server that is not verified"
+
+
+def test_the_cloud_is_silent(node, explain, tmp_path):
+    node("n1", "10.0.0.1")
+    said = explain("node", "n1", "--cloud-config=/nonexistent")
+    assert said.exit_code == 2 and "its machine in the cloud" in said.gaps
+    assert said["state"].startswith("Ready")
+
+
+def test_a_wrong_command_line():
+    for words in ([], ["node"], ["pod", "a"], ["service", "web"], ["route", "10.0.0.0"], ["node", "a/b"]):
+        done = run_ccmd("explain", *words, "--cloud-provider=cloudlycke")
+        assert done.returncode == 2 and "node NAME, service NAMESPACE/NAME, route CIDR" in done.stderr, words
+
+
+# --- the role ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_role_of_operators(cluster, api, node, ccmd, inventory, operator, serving, explain):
+    node("n1", "10.0.0.1")
+    ccmd(**serving, leader_elect=True)
+    wait_ready(serving)
+    account = "--as-service-account=kube-system/cloud-controller-manager"
+    report = doctor(*flags_of(operator, inventory, account, leader_elect=True, **serving))
+    assert report.codes("unknown") == set(), report.content
+    skipped = [one["reason"] for one in report.checks.values() if one["result"] == "skipped"]
+    assert not [reason for reason in skipped if "not checked" in reason], skipped
+    assert report.checks["CCMD010"]["result"] == "ok"
+    status = json.loads(run_ccmd("status", "-o", "json", *flags_of(operator, inventory, leader_elect=True, **serving)).stdout)
+    assert status["lease"]["isFresh"] and status["metrics"]["error"] == ""
+    assert explain("node", "n1", leader_elect=True).gaps == {}
+    for verb, what in (("create", "nodes"), ("patch", "nodes"), ("delete", "nodes"), ("patch", "services"), ("create", "events"),
+                       ("update", "leases"), ("get", "secrets"), ("create", "pods/exec"), ("patch", "nodes/status")):
+        done = cluster.kubectl("auth", "can-i", verb, what, "--as=operator", "--all-namespaces", check=False)
+        assert done.strip() == "no", (verb, what)
