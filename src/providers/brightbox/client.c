@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "cloud/balancer.h"
 #include "http/url.h"
 #include "providers/brightbox/dry.h"
 
@@ -334,7 +335,7 @@ bb_create_cloud_ip(struct bb_client *c, struct call *call, struct str name, stru
                    struct error *err)
 {
 	struct str made_up = BODY(call, { "id", STR(BB_NEW_CLOUD_IP) }, { "name", name },
-	                          { "status", STR("unmapped") }, { "fqdn", BB_NEW_NAME });
+	                          { "status", STR("unmapped") }, { "fqdn", LB_NEW_ADDRESS });
 
 	return bb_create(c, call, WHAT_IP, name, "cloud_ips", BODY(call, { "name", name }), made_up,
 	                 &bb_cloud_ip_object, ret, err);

@@ -17,8 +17,6 @@
 #define BB_NEW_LB "lba-new"
 #define BB_NEW_GROUP "grp-new"
 #define BB_NEW_POLICY "fwp-new"
-/* In place of the names that a new cloud IP gets. */
-#define BB_NEW_NAME STR("(new address)")
 
 /** A request that changes something. */
 struct bb_write {
