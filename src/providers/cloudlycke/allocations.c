@@ -223,6 +223,47 @@ cl_allocations_ensure(struct cl_allocations *allocations, const struct cl_reques
 }
 
 bool
+cl_allocations_foresee(struct cl_allocations *allocations, const struct cl_request *request,
+                       const struct lb_spec *spec, struct arena *arena, struct cl_grant *ret_before,
+                       struct cl_record **ret, struct error *err)
+{
+	CLEANUP(cl_targets_unrefp)
+	struct cl_targets *targets = cl_targets_new(spec->nodes, spec->n_nodes);
+	struct cl_record draft = request->draft, before, known;
+	const struct cl_record *written;
+	WITH_LOCK(&allocations->state->mu);
+
+	written = cl_state_get(allocations->state, spec->uid);
+	known = written ? cl_record_draft(written) : request->draft;
+	cl_request_recall(spec, arena, &before);
+	if (before.holding.n_addresses == 0)
+		before.holding = known.holding;
+	if (!allocate_addresses(allocations, request, &before, arena, &draft, err))
+		return false;
+	draft.targets = targets;
+	draft.input = cl_record_hash(&draft);
+	draft.hook = known.hook;
+	if (draft.hook.input != draft.input) {
+		draft.hook.input = draft.input;
+		draft.hook.generation++;
+	}
+	ret_before->n_addresses = before.holding.n_addresses;
+	memcpy(ret_before->addresses, before.holding.addresses, sizeof(ret_before->addresses));
+	*ret = cl_record_new(&draft);
+	return true;
+}
+
+struct cl_record *
+cl_allocations_get(struct cl_allocations *allocations, struct str uid)
+{
+	struct cl_record *record;
+	WITH_LOCK(&allocations->state->mu);
+
+	record = cl_state_get(allocations->state, uid);
+	return record ? cl_record_ref(record) : NULL;
+}
+
+bool
 cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
                         const struct node_ref nodes[], size_t n_nodes, struct cl_record **ret,
                         struct error *err)

@@ -40,6 +40,16 @@ NODISCARD bool cl_allocations_ensure(struct cl_allocations *, const struct cl_re
                                      const struct node_ref nodes[], size_t n_nodes,
                                      struct arena *arena, struct cl_record **ret,
                                      struct error *err);
+/** For a dry run: the record that cl_allocations_ensure() would write, which is neither written nor
+ * kept, so two Services may be promised the same address. Addresses in the Service's status count
+ * as its own: another process may have allocated them since the start. Unref *ret. *ret_before: the
+ * addresses that the Service has now. */
+NODISCARD bool cl_allocations_foresee(struct cl_allocations *, const struct cl_request *request,
+                                      const struct lb_spec *spec, struct arena *arena,
+                                      struct cl_grant *ret_before, struct cl_record **ret,
+                                      struct error *err);
+/** The record of that UID, or NULL. Unref it. */
+struct cl_record *cl_allocations_get(struct cl_allocations *, struct str uid);
 /** Replaces the nodes. ERR_NOT_FOUND. */
 NODISCARD bool cl_allocations_retarget(struct cl_allocations *, struct str uid,
                                        const struct node_ref nodes[], size_t n_nodes,

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "providers/cloudlycke/cloudlycke.h"
+#include "providers/cloudlycke/dry.h"
 #include "providers/cloudlycke/haproxy.h"
 #include "providers/cloudlycke/hook.h"
 
@@ -117,21 +118,6 @@ apply_record(struct cl_balancers_run *run, struct call *call, const struct cl_re
 	       (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err));
 }
 
-/* ---- what the controller calls ---- */
-
-static bool
-cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[],
-                   size_t n, struct error *err)
-{
-	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	bool is_current;
-
-	inventory = cl_loader_inventory(run->loader, &is_current);
-	return cl_allocations_adopt(run->allocations, &inventory->schema, specs, n, call->arena,
-	                            err);
-}
-
 static void
 status_of(const struct cl_record *record, struct arena *arena, struct lb_status *ret)
 {
@@ -148,6 +134,67 @@ status_of(const struct cl_record *record, struct arena *arena, struct lb_status 
 	*ret = (struct lb_status){ ingress, n };
 }
 
+/* ---- a dry run ---- */
+
+/* The same steps as those of ensure, with notes in place of changes. */
+static bool
+note_ensure(struct cl_balancers_run *run, const struct cl_schema *schema, struct call *call,
+            const struct lb_spec *spec, const struct cl_request *request,
+            struct lb_status *ret_status, struct error *err)
+{
+	const struct cl_balancers *config = &schema->balancers;
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+	struct cl_grant before;
+	bool is_noted;
+
+	if (!cl_allocations_foresee(run->allocations, request, spec, call->arena, &before, &record,
+	                            err))
+		return false;
+	cl_dry_note_addresses(call, before.addresses, before.n_addresses, record);
+	if (run->hook && cl_record_needs_hook(record))
+		cl_dry_note_hook(call, record->hook.generation > 1 ? DRY_CHANGE : DRY_CREATE,
+		                 config->hook, "ensure", record);
+	status_of(record, call->arena, ret_status);
+	return !run->haproxy ||
+	       cl_dry_note_haproxy(call, &config->haproxy, spec->name, record, &is_noted, err);
+}
+
+static bool
+note_removal(struct cl_balancers_run *run, const struct cl_schema *schema, struct call *call,
+             const struct lb_spec *spec, bool *ret_found, struct error *err)
+{
+	const struct cl_balancers *config = &schema->balancers;
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+
+	*ret_found = false;
+	if (run->haproxy &&
+	    !cl_dry_note_haproxy(call, &config->haproxy, spec->name, NULL, ret_found, err))
+		return false;
+	record = cl_allocations_get(run->allocations, spec->uid);
+	if (!record)
+		return true;
+	*ret_found = true;
+	if (run->hook)
+		cl_dry_note_hook(call, DRY_DELETE, config->hook, "delete", record);
+	cl_dry_note_addresses(call, record->holding.addresses, record->holding.n_addresses, NULL);
+	return true;
+}
+
+/* ---- what the controller calls ---- */
+
+static bool
+cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[],
+                   size_t n, struct error *err)
+{
+	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	bool is_current;
+
+	inventory = cl_loader_inventory(run->loader, &is_current);
+	return cl_allocations_adopt(run->allocations, &inventory->schema, specs, n, call->arena,
+	                            err);
+}
+
 static bool
 cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
@@ -160,8 +207,13 @@ cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 
 	inventory = cl_loader_inventory(run->loader, &is_current);
 	if (!cl_request_read(&inventory->schema, spec, call->arena, &request, err) ||
-	    (run->haproxy && !cl_haproxy_accepts(&request.draft, err)) ||
-	    !cl_allocations_ensure(run->allocations, &request, spec->nodes, spec->n_nodes,
+	    (run->haproxy && !cl_haproxy_accepts(&request.draft, err)))
+		return false;
+	if (call->dry) {
+		*ret = LB_DONE;
+		return note_ensure(run, &inventory->schema, call, spec, &request, ret_status, err);
+	}
+	if (!cl_allocations_ensure(run->allocations, &request, spec->nodes, spec->n_nodes,
 	                           call->arena, &record, err) ||
 	    !apply_record(run, call, record, err))
 		return false;
@@ -190,7 +242,11 @@ cl_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 {
 	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+	struct lb_status ignored;
+	enum lb_outcome outcome;
 
+	if (call->dry)
+		return cl_balancers_ensure(cloud, call, spec, &outcome, &ignored, err);
 	if (!cl_allocations_retarget(run->allocations, spec->uid, spec->nodes, spec->n_nodes,
 	                             &record, err))
 		return err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
@@ -204,8 +260,13 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
                     bool *ret_found, struct error *err)
 {
 	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+	bool is_current;
 
+	inventory = cl_loader_inventory(run->loader, &is_current);
+	if (call->dry)
+		return note_removal(run, &inventory->schema, call, spec, ret_found, err);
 	if (!cl_allocations_mark_deleting(run->allocations, spec->uid, &record, err))
 		return false;
 	*ret_found = record != NULL;

@@ -279,9 +279,8 @@ is_plain(struct str text)
 	return text.len > 0 && text.len <= 253;
 }
 
-/* The name, or a hash of it if HAProxy could read it as something else. */
-static void
-add_name(struct buf *b, struct str name)
+void
+cl_haproxy_add_name(struct buf *b, struct str name)
 {
 	if (is_plain(name))
 		buf_add_str(b, name);
@@ -362,7 +361,7 @@ add_idle(struct buf *b, struct str stats_socket)
 static void
 add_part_name(struct buf *b, const struct part *p)
 {
-	add_name(b, p->record->name);
+	cl_haproxy_add_name(b, p->record->name);
 	buf_addf(b, "-%d-%s", (int)p->port->port, ip_family(p->ip) == IP_V4 ? "v4" : "v6");
 }
 
@@ -462,7 +461,7 @@ add_server(struct buf *b, const struct part *p, const struct cl_target *target)
 	if (!ip)
 		return;
 	buf_add_c(b, "\tserver ");
-	add_name(b, target->name);
+	cl_haproxy_add_name(b, target->name);
 	buf_add_char(b, ' ');
 	add_address(b, ip, p->port->node_port);
 	if (has_health_port(p->record))

@@ -1,0 +1,240 @@
+/* dry.c: see dry.h. */
+#include "providers/cloudlycke/dry.h"
+
+#include "base/array.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "providers/cloudlycke/allocate.h"
+#include "providers/cloudlycke/haproxy.h"
+
+/* ---- addresses and hooks ---- */
+
+static void
+cl_dry_note(struct call *call, enum dry_verb verb, const char *what, struct str name,
+            struct str request, const struct dry_field fields[], size_t n)
+{
+	dry_note(call->dry, &(struct dry_change){
+				    .verb = verb,
+				    .what = what,
+				    .name = name,
+				    .request = request,
+				    .is_cloud = true,
+				    .fields = fields,
+				    .n_fields = n,
+			    });
+}
+
+static struct str
+ip_text(struct call *call, const struct ip *ip)
+{
+	return str_c(cl_ip_text(ip, call->arena));
+}
+
+void
+cl_dry_note_addresses(struct call *call, const struct ip before[], size_t n_before,
+                      const struct cl_record *record)
+{
+	for (size_t i = 0; i < n_before; i++) {
+		if (!record || !cl_holding_has(&record->holding, &before[i]))
+			cl_dry_note(call, DRY_DELETE, "address", ip_text(call, &before[i]),
+			            STR_EMPTY, NULL, 0);
+	}
+	for (size_t i = 0; record && i < record->holding.n_addresses; i++) {
+		const struct ip *ip = &record->holding.addresses[i];
+		const struct dry_field pool = { STR("pool"), STR_EMPTY, record->pool };
+		size_t k = 0;
+
+		while (k < n_before && !ip_eq(ip, &before[k]))
+			k++;
+		if (k == n_before)
+			cl_dry_note(call, DRY_CREATE, "address", ip_text(call, ip), STR_EMPTY,
+			            &pool, 1);
+	}
+}
+
+/* What the hook was given the last time is only known as a hash, so fields have no old values. */
+void
+cl_dry_note_hook(struct call *call, enum dry_verb verb, struct str path, const char *action,
+                 const struct cl_record *record)
+{
+	CLEANUP(buf_fini) struct buf addresses = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf ports = BUF_INIT(LIMIT_HTTP_REQUEST);
+	CLEANUP(buf_fini) struct buf targets = BUF_INIT(LIMIT_HTTP_REQUEST);
+	const struct cl_holding *h = &record->holding;
+	struct dry_field fields[3];
+
+	for (size_t i = 0; i < h->n_addresses; i++)
+		buf_addf(&addresses, "%s%s", i > 0 ? ", " : "",
+		         cl_ip_text(&h->addresses[i], call->arena));
+	for (size_t i = 0; i < h->n_ports; i++)
+		buf_addf(&ports, "%s%d to %d", i > 0 ? ", " : "", (int)h->ports[i].port,
+		         (int)h->ports[i].node_port);
+	for (size_t i = 0; i < record->targets->n; i++)
+		buf_addf(&targets, "%s%" STR_FMT, i > 0 ? ", " : "",
+		         STR_ARG(record->targets->items[i].name));
+	fields[0] = (struct dry_field){ STR("addresses"), STR_EMPTY, buf_str(&addresses) };
+	fields[1] = (struct dry_field){ STR("ports"), STR_EMPTY, buf_str(&ports) };
+	fields[2] = (struct dry_field){ STR("targets"), STR_EMPTY, buf_str(&targets) };
+	cl_dry_note(call, verb, "load balancer hook", record->name,
+	            arena_printf(call->arena, "%" STR_FMT " %s", STR_ARG(path), action), fields,
+	            verb == DRY_DELETE ? 0 : ARRAY_LEN(fields));
+}
+
+/* ---- HAProxy's frontends ---- */
+
+/* All lines of a frontend and its backend that begin with the same word: "server", for example. */
+struct cl_setting {
+	struct str frontend, word;
+	struct str value; /* the rest of these lines, with commas */
+};
+
+struct cl_settings {
+	struct cl_setting *items;
+	size_t n, cap;
+};
+
+static const struct cl_setting *
+find_setting(const struct cl_settings *s, struct str frontend, struct str word)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		if (str_eq(s->items[i].frontend, frontend) && str_eq(s->items[i].word, word))
+			return &s->items[i];
+	}
+	return NULL;
+}
+
+static void
+add_setting(struct cl_settings *s, struct arena *arena, struct str frontend, struct str line)
+{
+	struct str rest = line, word = STR_EMPTY;
+	struct cl_setting *there;
+
+	(void)str_split(&rest, ' ', &word);
+	there = (struct cl_setting *)(uintptr_t)find_setting(s, frontend, word);
+	if (there)
+		there->value = arena_printf(arena, "%" STR_FMT ", %" STR_FMT, STR_ARG(there->value),
+		                            STR_ARG(rest));
+	else
+		ARRAY_PUSH(s->items, s->n, s->cap,
+		           (struct cl_setting){ frontend, word, arena_str(arena, rest) });
+}
+
+/* A line of a section begins with a tab, the head of a section does not: "frontend NAME". */
+static void
+read_settings(struct cl_settings *s, struct arena *arena, struct str text, struct str prefix)
+{
+	struct str frontend = STR_EMPTY; /* empty: the section belongs to another balancer */
+
+	for (struct str line, rest = text; str_split(&rest, '\n', &line);) {
+		if (str_starts(line, STR("\t"))) {
+			if (frontend.len > 0)
+				add_setting(s, arena, frontend, str_skip(line, 1));
+		} else if (line.len > 0) {
+			struct str kind = STR_EMPTY;
+
+			(void)str_split(&line, ' ', &kind);
+			frontend = (str_eq_c(kind, "frontend") || str_eq_c(kind, "backend")) &&
+			                           str_starts(line, prefix)
+			                   ? line
+			                   : STR_EMPTY;
+		}
+	}
+}
+
+/* The two words that everybody reads have plain names. */
+static struct str
+setting_name(struct str word)
+{
+	if (str_eq_c(word, "bind"))
+		return STR("address");
+	return str_eq_c(word, "server") ? STR("targets") : word;
+}
+
+static bool
+has_frontend(const struct cl_settings *s, struct str frontend)
+{
+	size_t i = 0;
+
+	while (i < s->n && !str_eq(s->items[i].frontend, frontend))
+		i++;
+	return i < s->n;
+}
+
+/* True if it was noted. */
+static bool
+note_frontend(struct call *call, const struct cl_settings *old, const struct cl_settings *new,
+              struct str frontend)
+{
+	struct dry_field *fields = arena_calloc(call->arena, old->n + new->n, sizeof(*fields));
+	bool is_there = has_frontend(old, frontend), is_wanted = has_frontend(new, frontend);
+	size_t n = 0;
+
+	for (size_t i = 0; is_wanted && i < old->n; i++) {
+		const struct cl_setting *one = &old->items[i];
+
+		if (str_eq(one->frontend, frontend) && !find_setting(new, frontend, one->word))
+			fields[n++] = (struct dry_field){ setting_name(one->word), one->value,
+				                          STR_EMPTY };
+	}
+	for (size_t i = 0; i < new->n; i++) {
+		const struct cl_setting *one = &new->items[i];
+		const struct cl_setting *before = find_setting(old, frontend, one->word);
+		struct str value = before ? before->value : STR_EMPTY;
+
+		if (str_eq(one->frontend, frontend) && !str_eq(value, one->value))
+			fields[n++] = (struct dry_field){ setting_name(one->word), value,
+				                          one->value };
+	}
+	if (is_there && is_wanted && n == 0)
+		return false;
+	cl_dry_note(call,
+	            !is_there    ? DRY_CREATE
+	            : !is_wanted ? DRY_DELETE
+	                         : DRY_CHANGE,
+	            "HAProxy frontend", frontend, STR_EMPTY, fields, n);
+	return true;
+}
+
+/* Each frontend once, in the order of the list. except: a list that has been noted already. */
+static bool
+note_frontends(struct call *call, const struct cl_settings *old, const struct cl_settings *new,
+               const struct cl_settings *of, const struct cl_settings *except)
+{
+	bool is_noted = false;
+
+	for (size_t i = 0; i < of->n; i++) {
+		struct str frontend = of->items[i].frontend;
+		bool is_first = true;
+
+		for (size_t k = 0; k < i; k++)
+			is_first &= !str_eq(of->items[k].frontend, frontend);
+		if (is_first && !(except && has_frontend(except, frontend)))
+			is_noted |= note_frontend(call, old, new, frontend);
+	}
+	return is_noted;
+}
+
+bool
+cl_dry_note_haproxy(struct call *call, const struct cl_haproxy_config *config, struct str name,
+                    struct cl_record *record, bool *ret_is_noted, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf file = BUF_INIT(LIMIT_HAPROXY_FILE);
+	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(LIMIT_HAPROXY_FILE);
+	CLEANUP(buf_fini) struct buf prefix = BUF_INIT(KIB(1));
+	struct cl_settings old = { .n = 0 }, new = { .n = 0 };
+
+	if (!file_read(arena_strz(call->arena, config->file), &file, err) &&
+	    err->code != ERR_NOT_FOUND)
+		return err_wrap(err, "HAProxy's configuration");
+	cl_haproxy_add_name(&prefix, name);
+	buf_add_c(&prefix, "-");
+	if (record)
+		cl_haproxy_file(&wanted, &record, 1, config->stats_socket);
+	read_settings(&old, call->arena, buf_str(&file), buf_str(&prefix));
+	read_settings(&new, call->arena, buf_str(&wanted), buf_str(&prefix));
+	*ret_is_noted = note_frontends(call, &old, &new, &new, NULL);
+	*ret_is_noted |= note_frontends(call, &old, &new, &old, &new);
+	free(old.items);
+	free(new.items);
+	return true;
+}
