@@ -1,4 +1,5 @@
 """The alerts and the dashboard that the chart ships: they ask for what ccmd exports, and each alert fires when it should."""
+import html
 import json
 import re
 import subprocess
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 ALERTS = CHART / "monitoring" / "alerts.yaml"
 DASHBOARD = CHART / "monitoring" / "dashboard.json"
 UNIT_TESTS = REPOSITORY / "tests" / "monitoring" / "alerts.yaml"
+PICTURE = REPOSITORY / "docs" / "pictures" / "dashboard.svg"  # drawn by tools/dashboard-picture
 RUNBOOK = REPOSITORY / "docs" / "runbook.md"
 METRICS = REPOSITORY / "docs" / "reference" / "metrics.md"  # generated from the program's table
 
@@ -97,6 +99,11 @@ def test_panels_have_places_of_their_own():
         assert not cells & taken and place["x"] + place["w"] <= 24, panel["title"]
         taken |= cells
     assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+def test_the_picture_has_every_panel():
+    drawn = re.findall(r'font-weight="600"[^>]*>([^<]*)<', PICTURE.read_text())
+    assert [html.unescape(one) for one in drawn] == [panel["title"] for panel in panels()]
 
 
 def test_the_chart_ships_the_same_alerts_and_dashboard(request, tmp_path):
