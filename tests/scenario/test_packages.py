@@ -1,6 +1,7 @@
 """The completion of flags, and the Debian packages: built, installed and used in fresh systems of their releases."""
 import base64
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -76,6 +77,7 @@ def packages():
     """packages("12", "arm64"): the package, built from this tree."""
     need_tools()
 
+    @functools.cache
     def build(release, architecture="amd64"):
         done = subprocess.run([REPOSITORY / "tools" / "deb", release, architecture], stdout=subprocess.PIPE, text=True)
         assert done.returncode == 0, "see the messages of tools/deb"
