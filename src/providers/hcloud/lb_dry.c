@@ -91,7 +91,7 @@ hz_dry_value(struct arena *arena, yyjson_val *val)
 	{
 		buf_add_c(&b, i > 0 ? ", " : "");
 		if (yyjson_is_int(one) && yyjson_get_sint(one) == HZ_DRY_ID)
-			buf_add_c(&b, "(new)");
+			buf_add_c(&b, "(to be issued)");
 		else
 			hz_dry_add_value(&b, one);
 	}

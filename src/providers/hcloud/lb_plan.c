@@ -341,17 +341,33 @@ hz_plan_set_rdns(struct hz_lb_end *end, const struct hz_opt_str *wanted)
 }
 
 static void
-hz_plan_set_networks(const struct hz_lb_desired *desired, const struct hz_lb *lb,
-                     struct arena *arena, struct hz_private_nets *ret)
+hz_plan_drop_private_targets(const struct hz_lb *lb, struct arena *arena, struct hz_lb *ret)
 {
-	*ret = (struct hz_private_nets){ arena_calloc(arena, lb->nets.n + 1, sizeof(ret->items[0])),
-		                         0 };
+	ret->targets = arena_calloc(arena, lb->n_targets, sizeof(ret->targets[0]));
+	ret->n_targets = 0;
+	for (size_t i = 0; i < lb->n_targets; i++) {
+		if (!lb->targets[i].uses_private_ip)
+			ret->targets[ret->n_targets++] = lb->targets[i];
+	}
+}
+
+/* A balancer that is detached from a network loses the targets that it reached through it. */
+static void
+hz_plan_set_networks(const struct hz_lb_desired *desired, const struct hz_lb *lb,
+                     struct arena *arena, struct hz_lb *ret)
+{
+	struct hz_private_nets *nets = &ret->nets;
+
+	nets->items = arena_calloc(arena, lb->nets.n + 1, sizeof(nets->items[0]));
+	nets->n = 0;
 	for (size_t i = 0; i < lb->nets.n; i++) {
 		if (hz_plan_is_wanted_net(desired, &lb->nets.items[i]))
-			ret->items[ret->n++] = lb->nets.items[i];
+			nets->items[nets->n++] = lb->nets.items[i];
 	}
-	if (ret->n == 0 && desired->network != 0)
-		ret->items[ret->n++] = (struct hz_private_net){
+	if (nets->n < lb->nets.n)
+		hz_plan_drop_private_targets(lb, arena, ret);
+	if (nets->n == 0 && desired->network != 0)
+		nets->items[nets->n++] = (struct hz_private_net){
 			.network = desired->network,
 			.ip = desired->private_ip.is_set ? desired->private_ip.value
 			                                 : HZ_NEW_PRIVATE_IP,
@@ -374,7 +390,7 @@ hz_plan_shape_result(const struct hz_lb_desired *desired, const struct hz_lb_typ
 		ret->is_public = desired->is_public == HZ_YES;
 	hz_plan_set_rdns(&ret->ipv4, &desired->ipv4_rdns);
 	hz_plan_set_rdns(&ret->ipv6, &desired->ipv6_rdns);
-	hz_plan_set_networks(desired, lb, arena, &ret->nets);
+	hz_plan_set_networks(desired, lb, arena, ret);
 }
 
 /* ---- services ---- */

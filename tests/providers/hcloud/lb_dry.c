@@ -342,7 +342,7 @@ an_order_is_noted_with_its_domains(void **state)
 	                "change load balancer au1: "
 	                "POST /load_balancers/7/actions/update_service\n"
 	                "  service 80 protocol: tcp -> https\n"
-	                "  service 80 http.certificates:  -> (new)\n");
+	                "  service 80 http.certificates:  -> (to be issued)\n");
 }
 
 /* ---- balancers that exist ---- */
@@ -490,6 +490,24 @@ the_public_interface_follows_the_targets(void **state)
 	answer("POST *", 201, "{}");
 	check_cost(ACTION "remove_target\n" ACTION "add_target\n" ACTION
 	                  "disable_public_interface\n");
+}
+
+/* The API removes them with the network. */
+static void
+targets_of_a_network_that_is_left_are_added_again(void **state)
+{
+	(void)state;
+	open_dialect(&hz_official, 4711);
+	select_nodes(2);
+	annotate("use-private-ip", "true");
+	annotate("private-ipv4", "10.0.0.5");
+	answer(OF_U, 200,
+	       LISTED(LB_OF(OWN_LABEL, "{\"network\":4711,\"ip\":\"10.0.0.3\"}",
+	                    SERVICE("80", "15"), TARGET("1", "true") "," TARGET("2", "true"))));
+	answer("/load_balancers/7", 200, ONE(LB_IN("4711", "10.0.0.5")));
+	answer("POST *", 201, "{}");
+	check_cost(ACTION "detach_from_network\n" ACTION "attach_to_network\n" ACTION
+	                  "add_target\n" ACTION "add_target\n");
 }
 
 /* The type that the balancer will have, not the one that it has, says how many targets fit. */
@@ -646,6 +664,7 @@ main(void)
 		TEST(each_difference_is_one_request),
 		TEST(several_differences_cost_what_was_noted),
 		TEST(the_public_interface_follows_the_targets),
+		TEST(targets_of_a_network_that_is_left_are_added_again),
 		TEST(a_larger_type_takes_more_targets),
 		TEST(targets_alone_are_updated),
 		TEST(an_adopted_balancer_gets_its_label),
