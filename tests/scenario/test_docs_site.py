@@ -124,3 +124,10 @@ def test_the_picture_shows_what_the_demo_prints(tmp_path):
     done = subprocess.run([REPOSITORY / "tools" / "demo-picture", tmp_path / "demo.svg"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert words(tmp_path / "demo.svg") == words(REPOSITORY / "docs" / "pictures" / "demo.svg")
+
+
+def test_the_pictures_show_what_the_commands_print(tmp_path):
+    done = subprocess.run([REPOSITORY / "tools" / "operator-picture", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for path in tmp_path.iterdir():
+        assert words(path) == words(REPOSITORY / "docs" / "pictures" / path.name)

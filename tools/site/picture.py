@@ -1,6 +1,7 @@
-"""Draws what ./dev demo prints in a terminal: picture.py FILE.svg
+"""Draws what a program printed in a terminal: picture.py FILE.svg [TEXT]
 
-Only some of its chapters are in the picture, so that it fits on one screen.
+Without TEXT, a file with the terminal's codes for colours, it runs ./dev demo; only some of its chapters are in the picture, so
+that it fits on one screen. With TEXT, the title is the command `ccmd NAME` of NAME.svg.
 """
 import os
 import pty
@@ -15,6 +16,7 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 112
 INDENT = 21  # of the demo's notes
+COMMAND_INDENT = 18  # of the texts of findings
 CHAPTERS = ("ccmd starts", "A Service of type", "worker-2 is destroyed", "The inventory is emptied")
 THEME = TerminalTheme((24, 27, 35), (220, 223, 228), [
     (60, 64, 72), (224, 108, 117), (122, 200, 122), (229, 192, 123), (97, 175, 239), (198, 120, 221), (86, 182, 194), (220, 223, 228),
@@ -46,11 +48,15 @@ FORMAT = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/sv
 def main():
     target = Path(sys.argv[1])
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True, color_system="standard")
-    for line in Text.from_ansi("\n".join(chapters(demo()))).split("\n", allow_blank=True):
-        for part in folded(line):
+    if len(sys.argv) > 2:
+        title, text, indent = f"ccmd {target.stem}", f"$ ccmd {target.stem}\n{Path(sys.argv[2]).read_text()}", COMMAND_INDENT
+    else:
+        title, text, indent = "./dev demo", "\n".join(chapters(demo())), INDENT
+    for line in Text.from_ansi(text).split("\n", allow_blank=True):
+        for part in folded(line, indent):
             console.print(part)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(console.export_svg(title="./dev demo", theme=THEME, code_format=FORMAT, unique_id="demo"))
+    target.write_text(console.export_svg(title=title, theme=THEME, code_format=FORMAT, unique_id=target.stem))
 
 
 def demo():
@@ -67,12 +73,12 @@ def demo():
     return b"".join(output).decode().replace("\r\n", "\n")
 
 
-def folded(line):
+def folded(line, indent):
     """The line in parts that fit, of which all but the first begin below the texts of the other lines."""
     while len(line) > COLUMNS:
         part, line = line.divide([line.plain.rindex(" ", 0, COLUMNS) + 1])
         yield part
-        line = Text(" " * INDENT).append_text(line)
+        line = Text(" " * indent).append_text(line)
     yield line
 
 
