@@ -109,6 +109,7 @@ def test_a_node_stays_tainted(api, cloud, fleet, kubelet, walk):
     one = walk("A node stays tainted")
     api.wait_node("worker-1", is_initialized)
     one.run()
+    one.run()
     renamed.name = "worker-2"
     api.wait_node("worker-2", is_initialized)
     one.run()
@@ -121,6 +122,7 @@ def test_a_service_stays_pending(api, fleet, services, walk):
     api.wait_node("worker-1", is_initialized)
     services.create("web", 80, annotations={"load-balancer.hetzner.cloud/locaton": "fsn1"})
     services.wait_event("web", "SyncLoadBalancerFailed")
+    one.run()
     one.run()
     one.run()
     services.wait_ips("web")
