@@ -140,7 +140,7 @@ read_certificate(struct view *v, struct buf *ret, struct error *err)
 	else
 		return err_set(
 			err, ERR_UNSUPPORTED,
-			"the certificate of the server is only in its memory, so no credential is sent to it; start ccmd with --metrics-bind-address=127.0.0.1:PORT (monitoring.enabled of the chart) or --cert-dir=FOLDER");
+			"the certificate of the server is only in its memory, so no credential is sent to it; with --cert-dir=FOLDER it is in a file");
 	if (!file_read(path, ret, err))
 		return false;
 	/* Without the authorities that may follow, only this certificate is accepted. */

@@ -183,7 +183,10 @@ read_metrics(struct view *v, struct status *s)
 		err_set(&s->metrics_err, ERR_UNSUPPORTED,
 		        "--secure-port=0, and there is no --metrics-bind-address");
 	else if (s->is_reached)
-		s->has_metrics = local_get(v, "/metrics", &s->metrics, &s->metrics_err);
+		s->has_metrics = local_get(v, "/metrics", &s->metrics, &s->metrics_err) ||
+		                 err_wrap(&s->metrics_err,
+		                          "without --metrics-bind-address (monitoring.enabled of "
+		                          "the chart), metrics need credentials");
 	else
 		s->metrics_err = s->server_err;
 }
