@@ -75,7 +75,29 @@ add_description(const struct flag *flag, const char *special, struct buf *out)
 	}
 }
 
+/* ---- the words of commands ---- */
+
+/* Calls fn for each command. */
+static void
+for_each_command(void (*fn)(const struct command_words *, struct buf *out), struct buf *out)
+{
+	struct command_words words;
+
+	for (size_t i = 0; command_words(i, &words); i++) {
+		fn(&words, out);
+		command_words_fini(&words);
+	}
+}
+
 /* ---- bash ---- */
+
+static void
+add_bash_command(const struct command_words *words, struct buf *out)
+{
+	if (words->flags.len > 0)
+		buf_addf(out, "\t%s) own='%s' operands='%s' ;;\n", words->name, words->flags.ptr,
+		         words->operands.ptr);
+}
 
 static void
 add_bash_values(const struct flag *flag, struct buf *out)
@@ -107,15 +129,18 @@ completion_bash(struct buf *out)
 		"# Completion of ccmd's commands and flags for bash. " ORIGIN "\n"
 		"_ccmd()\n"
 		"{\n"
-		"\tlocal word=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} words=\n"
+		"\tlocal word=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} words= own= operands=\n"
 		"\n"
-		"\t# bash makes three words of --flag=value\n"
-		"\tif [ \"$word\" = = ]; then\n"
-		"\t\tflag=$flag= word=\n"
-		"\telif [ \"$flag\" = = ]; then\n"
-		"\t\tflag=${COMP_WORDS[COMP_CWORD - 2]}=\n"
-		"\tfi\n"
-		"\tcase $flag in\n");
+		"\tcase ${COMP_WORDS[1]} in\n");
+	for_each_command(add_bash_command, out);
+	buf_add_c(out, "\tesac\n"
+	               "\t# bash makes three words of --flag=value\n"
+	               "\tif [ \"$word\" = = ]; then\n"
+	               "\t\tflag=$flag= word=\n"
+	               "\telif [ \"$flag\" = = ]; then\n"
+	               "\t\tflag=${COMP_WORDS[COMP_CWORD - 2]}=\n"
+	               "\tfi\n"
+	               "\tcase $flag in\n");
 	for (size_t i = 0; i < flag_count(); i++)
 		add_bash_values(flag_at(i), out);
 	buf_add_c(out, "\tesac\n"
@@ -123,10 +148,12 @@ completion_bash(struct buf *out)
 	               "\t\twords='");
 	command_list(out);
 	buf_add_c(out, "'\n"
+	               "\telif [ \"$COMP_CWORD\" = 2 ] && [ -z \"$words\" ]; then\n"
+	               "\t\twords=$operands\n"
 	               "\tfi\n"
 	               "\tcase $word in\n"
 	               "\t-*)\n"
-	               "\t\twords='\n");
+	               "\t\twords=$own'\n");
 	for (size_t i = 0; i < flag_count(); i++)
 		add_bash_flag(flag_at(i), out);
 	/* no words: readline completes the names of files, by -o default */
@@ -166,6 +193,22 @@ add_zsh_flag(const struct flag *flag, struct buf *out)
 	buf_add_char(out, '\'');
 }
 
+/* The flags of commands are offered for all of them; one that two commands have comes once. */
+static void
+add_zsh_command(const struct command_words *words, struct buf *out)
+{
+	struct str rest = buf_str(&words->flags);
+
+	for (struct str flag; str_split(&rest, ' ', &flag);) {
+		CLEANUP(buf_fini) struct buf entry = BUF_INIT(KIB(1));
+
+		buf_addf(&entry, " \\\n\t'%" STR_FMT "[", STR_ARG(flag));
+		if (flag.len > 0 && !strstr(out->ptr, entry.ptr))
+			buf_addf(out, "%sflag of a command]%s'", entry.ptr,
+			         str_ends(flag, STR("=")) ? ":value:_files" : "");
+	}
+}
+
 void
 completion_zsh(struct buf *out)
 {
@@ -175,12 +218,34 @@ completion_zsh(struct buf *out)
 	               "\t'1:command:(");
 	command_list(out);
 	buf_add_c(out, ")'");
+	for_each_command(add_zsh_command, out);
 	for (size_t i = 0; i < flag_count(); i++)
 		add_zsh_flag(flag_at(i), out);
 	buf_add_char(out, '\n');
 }
 
 /* ---- fish ---- */
+
+static void
+add_fish_command(const struct command_words *words, struct buf *out)
+{
+	struct str rest = buf_str(&words->flags);
+
+	if (words->operands.len > 0)
+		buf_addf(out, "complete -c ccmd -n '__fish_seen_subcommand_from %s' -a '%s'\n",
+		         words->name, words->operands.ptr);
+	for (struct str flag; str_split(&rest, ' ', &flag);) {
+		bool has_value = str_ends(flag, STR("="));
+
+		if (flag.len > 0)
+			buf_addf(out,
+			         "complete -c ccmd -n '__fish_seen_subcommand_from %s' -l %" STR_FMT
+			         "%s\n",
+			         words->name,
+			         STR_ARG(str_n(flag.ptr + 2, flag.len - 2 - has_value)),
+			         has_value ? " -r" : "");
+	}
+}
 
 static void
 add_fish_flag(const struct flag *flag, struct buf *out)
@@ -207,6 +272,7 @@ completion_fish(struct buf *out)
 	               "complete -c ccmd -n __fish_use_subcommand -a '");
 	command_list(out);
 	buf_add_c(out, "'\n");
+	for_each_command(add_fish_command, out);
 	for (size_t i = 0; i < flag_count(); i++)
 		add_fish_flag(flag_at(i), out);
 }

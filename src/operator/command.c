@@ -271,6 +271,71 @@ command_list(struct buf *out)
 		buf_addf(out, "%s%s", i > 0 ? " " : "", commands[i].name);
 }
 
+static void
+add_word(struct buf *out, struct str word)
+{
+	if (out->len > 0)
+		buf_add_char(out, ' ');
+	buf_addf(out, "%" STR_FMT, STR_ARG(word));
+}
+
+/* "[nodes|services]" -> "nodes services" */
+static void
+add_operands(struct str word, struct buf *out)
+{
+	struct str one;
+
+	if (str_starts(word, STR("[")))
+		word = str_n(word.ptr + 1, word.len - 2);
+	while (str_split(&word, '|', &one))
+		add_word(out, one);
+}
+
+/* "-o, --output json     print JSON": a value follows its flag after one blank. */
+static void
+add_flag(struct str line, struct buf *out)
+{
+	struct str flag, rest;
+
+	if (!str_starts(line, STR("--")))
+		line = str_skip(line, strlen("-o, "));
+	if (!str_cut(line, ' ', &flag, &rest)) /* the text is on the next line */
+		flag = line;
+	add_word(out, flag);
+	if (flag.len < line.len && !str_starts(rest, STR(" ")))
+		buf_add_char(out, '=');
+}
+
+bool
+command_words(size_t i, struct command_words *ret)
+{
+	CLEANUP(buf_fini) struct buf usage = BUF_INIT(KIB(1));
+	struct str rest, word;
+
+	if (i >= ARRAY_LEN(commands))
+		return false;
+	*ret = (struct command_words){ commands[i].name, BUF_INIT(KIB(4)), BUF_INIT(KIB(4)) };
+	buf_addf(&usage, "ccmd %s ", commands[i].name);
+	rest = str_c(commands[i].own_flags);
+	for (struct str line; str_split(&rest, '\n', &line);) {
+		if (str_starts(line, buf_str(&usage))) {
+			line = str_skip(line, usage.len);
+			if (str_split(&line, ' ', &word))
+				add_operands(word, &ret->operands);
+		} else if (str_starts(str_trim(line), STR("-"))) {
+			add_flag(str_trim(line), &ret->flags);
+		}
+	}
+	return true;
+}
+
+void
+command_words_fini(struct command_words *words)
+{
+	buf_fini(&words->flags);
+	buf_fini(&words->operands);
+}
+
 static int
 run_help(const struct command_line *line)
 {

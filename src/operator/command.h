@@ -64,6 +64,16 @@ NODISCARD bool command_help(struct str topic, struct buf *out);
 /** Appends the names of all commands, with a space between them. */
 void command_list(struct buf *out);
 
+/** What may follow a command, for the completion of shells: words with a space between them. */
+struct command_words {
+	const char *name;
+	struct buf flags; /* its own: "--all --output="; a flag that takes a value ends with '=' */
+	struct buf operands; /* "node service route" */
+};
+/** For the i-th command; false if there are fewer. The words are taken from its help. */
+NODISCARD bool command_words(size_t i, struct command_words *ret);
+void command_words_fini(struct command_words *); /* for CLEANUP */
+
 /** Runs the command. Returns the exit code of the process. */
 int command_main(int argc, char *const argv[]);
 

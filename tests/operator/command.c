@@ -132,6 +132,24 @@ a_plugin_uses_the_kubeconfig_of_kubectl(void **state UNUSED)
 	assert_int_equal(line.argc, 1);
 }
 
+/* For the completion of shells. */
+static void
+lists_the_words_of_commands(void **state UNUSED)
+{
+	struct command_words words;
+
+	assert_true(command_words(0, &words));
+	assert_string_equal(words.name, "doctor");
+	assert_string_equal(words.flags.ptr, "--all --as-service-account= --output=");
+	assert_string_equal(words.operands.ptr, "");
+	command_words_fini(&words);
+	assert_true(command_words(1, &words));
+	assert_string_equal(words.flags.ptr, "--url= --ca= --output=");
+	assert_string_equal(words.operands.ptr, "node service route");
+	command_words_fini(&words);
+	assert_false(command_words(100, &words));
+}
+
 static void
 helps(void **state UNUSED)
 {
@@ -158,6 +176,7 @@ main(void)
 		cmocka_unit_test(refuses_what_it_does_not_know),
 		cmocka_unit_test(explains_one_object),
 		cmocka_unit_test(a_plugin_uses_the_kubeconfig_of_kubectl),
+		cmocka_unit_test(lists_the_words_of_commands),
 		cmocka_unit_test(helps),
 	};
 

@@ -24,6 +24,11 @@ COMPLETION = REPOSITORY / "deploy" / "completion"
 @pytest.mark.parametrize("words, expected", [
     (["do"], ["doctor"]),
     (["--sandbox=auto", "do"], []),  # a command comes first
+    (["doctor", "--al"], ["--all"]),
+    (["status", "--o"], ["--output="]),
+    (["status", "--al"], []),  # of another command, and without effect
+    (["explain", ""], ["node", "route", "service"]),
+    (["explain", "--sand"], ["--sandbox="]),
     (["--sand"], ["--sandbox="]),
     (["--leader-elect-r"], ["--leader-elect-renew-deadline=", "--leader-elect-retry-period=", "--leader-elect-resource-lock=",
                             "--leader-elect-resource-name=", "--leader-elect-resource-namespace="]),
