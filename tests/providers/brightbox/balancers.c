@@ -340,6 +340,63 @@ other_cloud_ips_of_the_name_are_destroyed(void **state)
 	assert_string_equal(rig->account.ips[0].id, "cip-00050");
 }
 
+/* ---- lists that were read while a cloud IP was being mapped ---- */
+
+static bool
+lose_second_ip(struct process *p, const struct http_request *request, struct error *err)
+{
+	(void)err;
+	if (str_eq_c(request->target, "/cloud_ips"))
+		p->account->n_ips = 1;
+	return true;
+}
+
+static void
+every_cloud_ip_of_the_balancer_is_in_the_status(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	add_ip(rig, "cip-00050", "mine", rig->account.lbs[0].id);
+	rig->process.before = lose_second_ip; /* else it would be unmapped */
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	settle(rig);
+	assert_int_equal(rig->status.n_ingress, 4);
+	assert_true(str_eq_c(rig->status.ingress[2].hostname, "cip-00050.reverse.example"));
+	assert_true(str_eq_c(rig->status.ingress[3].hostname, "cip-00050.gb1.example"));
+}
+
+/* Only the list of cloud IPs shows that it is mapped. */
+static bool
+map_for_one_list(struct process *p, const struct http_request *request, struct error *err)
+{
+	bool is_mapped = str_eq_c(request->target, "/cloud_ips");
+	struct account_ip *ip = &p->account->ips[0];
+
+	(void)err;
+	snprintf(ip->lb, sizeof(ip->lb), "%s", is_mapped ? p->account->lbs[0].id : "");
+	return true;
+}
+
+static void
+a_balancer_without_a_cloud_ip_has_no_status_yet(void **state)
+{
+	struct rig *rig = *state;
+
+	settle(rig);
+	rig->status.n_ingress = 7;
+	rig->process.before = map_for_one_list;
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	assert_false(ensure(rig));
+	assert_int_equal(rig->err.code, ERR_PENDING);
+	assert_string_equal(rig->err.msg,
+	                    "Mapping of CloudIP \"cip-00001\" to \"lba-00004\" not complete");
+	assert_int_equal(rig->status.n_ingress, 7); /* it was left alone */
+	rig->process.before = NULL;
+	settle(rig);
+	assert_int_equal(rig->status.n_ingress, 2);
+}
+
 /* ---- certificates ---- */
 
 static void
@@ -642,6 +699,8 @@ main(void)
 		TEST(a_cloud_ip_is_chosen_by_its_address),
 		TEST(a_wrong_choice_of_a_cloud_ip_changes_nothing),
 		TEST(other_cloud_ips_of_the_name_are_destroyed),
+		TEST(every_cloud_ip_of_the_balancer_is_in_the_status),
+		TEST(a_balancer_without_a_cloud_ip_has_no_status_yet),
 		TEST(a_certificate_that_is_not_valid_is_named),
 		TEST(waiting_for_a_certificate_is_cheap),
 		TEST(a_domain_that_leads_elsewhere_stops_before_a_change),
