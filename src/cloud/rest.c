@@ -25,9 +25,10 @@ struct rest {
 
 /* ---- answers ---- */
 
-/* The API's message of an error, or its whole body. */
+/* The API's message of an error, or its whole body, or what the status means if the body says
+ * nothing. */
 static struct str
-message_of(yyjson_doc *doc, struct str body)
+message_of(yyjson_doc *doc, struct str body, int status)
 {
 	static const char *const paths[] = { "error.message", "message", "error", "detail" };
 	yyjson_val *root = doc ? yyjson_doc_get_root(doc) : NULL;
@@ -37,7 +38,9 @@ message_of(yyjson_doc *doc, struct str body)
 		if (json_str(root, paths[i], &message) == JSON_FOUND)
 			return message;
 	}
-	return body;
+	return root && yyjson_is_ctn(root) && yyjson_get_len(root) == 0
+	               ? str_c(http_status_text(status))
+	               : body;
 }
 
 static bool
@@ -53,7 +56,8 @@ set_status_error(const struct rest *r, const struct http_request *request,
 	if (r->add_message)
 		r->add_message(&message, doc ? yyjson_doc_get_root(doc) : NULL);
 	http_status_error(err, request, response->status, response->retry_after_ms,
-	                  message.len > 0 ? buf_str(&message) : message_of(doc, body));
+	                  message.len > 0 ? buf_str(&message)
+	                                  : message_of(doc, body, response->status));
 	if (err->code == ERR_NOT_FOUND && !is_json && !r->has_plain_404)
 		err->code = ERR_UNAVAILABLE;
 	return false;

@@ -330,7 +330,7 @@ errors_have_the_texts_of_the_api(void **state)
 		  "400 e, d", ERR_INVALID },
 		{ 502, "<html>no</html>", "502 <html>no</html>", ERR_UNAVAILABLE },
 		{ 503, NULL, "503", ERR_UNAVAILABLE },
-		{ 401, "{}", "401 {}", ERR_UNAUTHORIZED },
+		{ 401, "{}", "401 Unauthorized", ERR_UNAUTHORIZED },
 	};
 	struct world *w = *state;
 
@@ -350,7 +350,7 @@ only_a_404_of_the_api_means_that_something_is_gone(void **state)
 
 	check_failure(w, 404, "<html>nginx</html>", ERR_UNAVAILABLE,
 	              "GET /servers/srv-11111: 404 <html>nginx</html>");
-	check_failure(w, 404, "{}", ERR_NOT_FOUND, "GET /servers/srv-11111: 404 {}");
+	check_failure(w, 404, "{}", ERR_NOT_FOUND, "GET /servers/srv-11111: 404 Not Found");
 	check_failure(w, 410, "{\"error_name\":\"gone\"}", ERR_GONE,
 	              "GET /servers/srv-11111: 410 gone");
 }

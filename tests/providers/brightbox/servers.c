@@ -155,7 +155,8 @@ only_a_404_means_that_a_server_is_gone(void **state)
 	assert_int_equal(look_at(w, "n", "brightbox://srv-11111")->presence, PRESENCE_ABSENT);
 	w->script.n_answers = 0;
 	http_script_answer(&w->script, "/servers/srv-11111", 500, "{}");
-	check_unknown(look_at(w, "n", "brightbox://srv-11111"), "GET /servers/srv-11111: 500 {}");
+	check_unknown(look_at(w, "n", "brightbox://srv-11111"),
+	              "GET /servers/srv-11111: 500 Internal Server Error");
 }
 
 /* ---- states ---- */
