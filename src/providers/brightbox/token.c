@@ -17,6 +17,7 @@
 #include "base/quote.h"
 #include "base/single_flight.h"
 #include "base/thread.h"
+#include "base/version.h"
 #include "http/url.h"
 #include "providers/brightbox/client.h"
 
@@ -475,16 +476,19 @@ static bool
 bb_token_open(struct bb_token *t, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf root = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(buf_fini) struct buf agent = BUF_INIT(KIB(1));
 
 	if (t->host->http) {
 		t->http = t->host->http;
 		return true;
 	}
 	bb_url_resolve(&root, t->config->api_url, "");
+	buf_addf(&agent, "ccmd/%" STR_FMT, STR_ARG(str_skip(version_get(), 1)));
 	return http_client_new(
 		&(struct http_config){
 			.name = "brightbox-token",
 			.base_url = buf_str(&root),
+			.user_agent = buf_str(&agent),
 			.auth = &t->client_auth,
 			.clock = t->host->clock,
 		},

@@ -444,6 +444,8 @@ answer_token(struct visit *v, struct api *api)
 {
 	char body[100];
 
+	if (!str_starts(header_of(v, "User-Agent"), STR("ccmd/")))
+		return visit_reply(v, "400 Bad Request", "", "{\"error\":\"headers\"}");
 	api->n_tokens++;
 	if (api->token_error)
 		return visit_reply(v, "401 Unauthorized", "", api->token_error);
