@@ -253,7 +253,10 @@ bb_grant_read(struct arena *arena, struct str body, struct bb_grant *ret, struct
 		return err_set(err, ERR_UNAVAILABLE,
 		               "oauth2: server response missing access_token");
 	if (access.len > TOKEN_MAX_BYTES || !str_is_visible(access))
-		return err_set(err, ERR_UNAVAILABLE, "oauth2: the access token cannot be one");
+		return err_set(err, ERR_UNAVAILABLE,
+		               "oauth2: the access_token in the server response has blanks or "
+		               "other characters that a header cannot have, or more than %d bytes",
+		               TOKEN_MAX_BYTES);
 	bb_grant_take(access, &ret->access);
 	bb_grant_take(refresh, &ret->refresh);
 	(void)!str_to_i64(life, 0, LIFE_MAX_S, &ret->life_s);

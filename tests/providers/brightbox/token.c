@@ -301,7 +301,9 @@ refusals_have_the_words_of_oauth2(void **state)
 		  ERR_UNAUTHORIZED },
 		{ 200, "{}", "oauth2: server response missing access_token", ERR_UNAVAILABLE },
 		{ 200, "", "oauth2: server response missing access_token", ERR_UNAVAILABLE },
-		{ 200, "{\"access_token\":\"a b\"}", "oauth2: the access token cannot be one",
+		{ 200, "{\"access_token\":\"a b\"}",
+		  "oauth2: the access_token in the server response has blanks or other characters "
+		  "that a header cannot have, or more than 4096 bytes",
 		  ERR_UNAVAILABLE },
 	};
 	struct rig *rig = *state;
