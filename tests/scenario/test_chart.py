@@ -187,9 +187,18 @@ def test_optional_objects(helm, values, kinds):
     assert not set(helm.render(values, monitoring=False)) & set(KINDS_OF_MONITORING)
 
 
+def test_alerts_link_to_the_published_runbook(helm):
+    values = {"monitoring": {"prometheusRule": {"enabled": True, "runbookURL": "https://docs.example.com/runbook/"}}}
+    (rule,) = helm.render(values)["PrometheusRule"]
+    for alert in rule["spec"]["groups"][0]["rules"]:
+        assert alert["annotations"]["runbook_url"] == f"https://docs.example.com/runbook/#{alert['alert'].lower()}"
+        assert "runbook" not in alert["annotations"]
+
+
 def test_the_notes_say_what_was_left_out(helm):
     said = helm.checked("install", "ccmd", "--dry-run=client", values=ALL_MONITORING)
     assert "monitoring.prometheusRule is left out: the cluster has no such API" in said
+    assert "exec deployment/ccmd -- ccmd doctor" in said
 
 
 def test_manifests_in_deploy_are_current(helm):
