@@ -169,6 +169,7 @@ enum {
 struct cloud_needs {
 	/* files or folders that are read after load(), in addition to --cloud-config */
 	struct str reads[CLOUD_PATHS_MAX];
+	bool reads_are_public[CLOUD_PATHS_MAX]; /* of each: it has no secret, anybody may read it */
 	size_t n_reads;
 	/* files that it creates and replaces */
 	struct str writes[CLOUD_PATHS_MAX];

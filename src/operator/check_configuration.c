@@ -74,6 +74,8 @@ check_files(struct doctor *d, struct report *r)
 		                        STR_ARG(tls->cert_folder)));
 	if (!view_cloud(d->view, &cloud, &err))
 		return;
-	for (size_t i = 0; i < cloud->needs.n_reads; i++)
-		check_file(d, r, cloud->needs.reads[i]);
+	for (size_t i = 0; i < cloud->needs.n_reads; i++) {
+		if (!cloud->needs.reads_are_public[i])
+			check_file(d, r, cloud->needs.reads[i]);
+	}
 }

@@ -92,6 +92,12 @@ const struct check doctor_checks[] = {
 	  "The address leads nowhere.", check_balancers },
 	{ "CCMD065", SERVICES, "Each load balancer and each cloud IP has its Service",
 	  "Without a Service it is of no use, and is paid for.", check_orphans },
+	{ "CCMD066", SERVICES, "The load balancers are what their Services ask for",
+	  "A setting that was changed by hand is undone the next time that ccmd repairs it.",
+	  check_changed_balancers },
+	{ "CCMD067", SERVICES, "Each Service may use its load balancer",
+	  "A load balancer of another cluster or Service is never touched, so this one has none.",
+	  check_refused_balancers },
 
 	{ "CCMD080", CONFIGURATION, "All flags have an effect",
 	  "The settings are not those that the command line suggests.", check_flags },

@@ -14,12 +14,21 @@
 #include "operator/report.h"
 #include "operator/view.h"
 
+/** What the controller would do for each Service; filled in by check_balancers.c. */
+struct doctor_trials {
+	bool are_done, has_failed;
+	struct error err; /* if has_failed */
+	struct doctor_trial *items;
+	size_t n;
+};
+
 struct doctor {
 	struct view *view;
 	/* as flags_parse() returns them, each on its own line */
 	struct str flag_notes, flag_warnings;
 	/* --as-service-account: "namespace/name"; NULL: not given */
 	const char *service_account;
+	struct doctor_trials trials;
 };
 
 extern const struct check doctor_checks[];
@@ -68,6 +77,8 @@ void check_annotation_names(struct doctor *, struct report *);
 void check_service_specs(struct doctor *, struct report *);
 void check_balancers(struct doctor *, struct report *);
 void check_orphans(struct doctor *, struct report *);
+void check_changed_balancers(struct doctor *, struct report *);
+void check_refused_balancers(struct doctor *, struct report *);
 
 void check_flags(struct doctor *, struct report *);
 void check_files(struct doctor *, struct report *);

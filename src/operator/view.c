@@ -393,6 +393,12 @@ view_nodes(struct view *v, const struct view_nodes **ret, struct error *err)
 	return true;
 }
 
+struct store *
+view_node_store(struct view *v)
+{
+	return v->node_store;
+}
+
 static bool
 read_services(struct view *v, struct error *err)
 {

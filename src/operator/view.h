@@ -80,6 +80,8 @@ struct view_nodes {
 	size_t n;
 };
 NODISCARD bool view_nodes(struct view *, const struct view_nodes **ret, struct error *err);
+/** The same nodes; only after view_nodes() has returned true. */
+struct store *view_node_store(struct view *);
 
 struct view_services {
 	const struct service **items; /* sorted by key */

@@ -275,8 +275,12 @@ def test_nothing_is_written_to_the_cloud(api, cluster, cloud, kubelet):
 
 
 @pytest.fixture
-def brightbox():
+def brightbox(tmp_path):
+    """A simulated Brightbox; the names of its cloud IPs can be resolved in brightbox.env."""
     with Brightbox() as cloud:
+        cloud.hosts_file = tmp_path / "hosts"
+        cloud.hosts_file.touch()
+        cloud.env = {**cloud.environment(False), "BRIGHTBOX_HOSTS_FILE": str(cloud.hosts_file)}
         yield cloud
 
 
@@ -284,11 +288,11 @@ def test_a_healthy_cluster_at_brightbox(api, cluster, brightbox, kubelet, ccmd):
     """The provider's login is the one POST that the cloud gets."""
     server = brightbox.account.add_server()
     kubelet(server["id"])
-    one = ccmd("--cloud-provider=brightbox", inventory=None, env=brightbox.environment(False))
+    one = ccmd("--cloud-provider=brightbox", inventory=None, env=brightbox.env)
     api.wait_node(server["id"], is_initialized)
     one.stop()
     before = len(brightbox.requests())
-    report = doctor(*flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=brightbox"), env=brightbox.environment(False))
+    report = doctor(*flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=brightbox"), env=brightbox.env)
     assert report.exit_code == 0, report.content
     asked = {(one.method, one.path.partition("?")[0]) for one in brightbox.requests()[before:]}
     assert {one for one in asked if one[0] != "GET"} == {("POST", "/token/")}, asked
@@ -591,6 +595,44 @@ def default_name(metadata):
     return ("a" + metadata["uid"].replace("-", ""))[:32]
 
 
+def test_balancers_that_were_changed_by_hand(api, cloud, services, hetzner, hcloud):
+    ccmd = hetzner("--cluster-name=mine", env=HERE)
+    services.create("web", 80, 443)
+    services.create("untouched")
+    for name in ("web", "untouched"):
+        services.wait_ips(name)
+    ccmd.stop()
+    before = len(cloud.requests())
+    assert hcloud("--cluster-name=mine").codes() == set()
+    with cloud.lock:
+        (lb,) = (one for one in cloud.project.load_balancers.values() if len(one.services) == 2)
+        lb.services.pop()
+        lb.targets.clear()
+    found_one(hcloud("--cluster-name=mine"), "CCMD066", "service default/web", "443")
+    found_one(hcloud("--cluster-name=mine"), "CCMD066", "service default/web", "target")
+    assert {one.method for one in cloud.requests()[before:]} == {"GET"}
+
+
+def test_a_balancer_of_another_cluster(cloud, services, hcloud):
+    cloud.project.add_load_balancer("shared", labels={"ccmd.io/cluster": "other", "hcloud-ccm/service-uid": "u-1"})
+    services.create("web", annotations={f"{PREFIX}name": "shared"})
+    report = hcloud("--cluster-name=mine")
+    assert report.codes() == {"CCMD060", "CCMD067"}
+    assert "other" in report.found("CCMD067")["service default/web"]
+
+
+def test_balancers_that_were_changed_by_hand_at_brightbox(brightbox, services, ccmd, at_brightbox):
+    one = ccmd("--cloud-provider=brightbox", "--cluster-name=mine", inventory=None, env=brightbox.env)
+    services.create("web")
+    services.wait(name="web", predicate=ingress)
+    one.stop()
+    assert at_brightbox("--cluster-name=mine").codes() == set()
+    with brightbox.lock:
+        (lb,) = brightbox.account.named("load_balancers", "web.default.mine")
+        lb["healthcheck"]["port"] = 1
+    found_one(at_brightbox("--cluster-name=mine"), "CCMD066", "service default/web", "load balancer")
+
+
 BB_PREFIX = "service.beta.kubernetes.io/brightbox-load-balancer-"
 
 
@@ -602,7 +644,7 @@ def at_brightbox(cluster, brightbox, kubelet, api):
 
     def examine(*flags):
         flags = flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=brightbox", *flags)
-        report = doctor(*flags, env=brightbox.environment(False))
+        report = doctor(*flags, env=brightbox.env)
         for code in ("CCMD045", "CCMD046"):  # nobody has initialised the node
             report.checks[code].update(result="ok", findings=[])
         return report
@@ -610,11 +652,8 @@ def at_brightbox(cluster, brightbox, kubelet, api):
     return examine
 
 
-def test_balancers_and_cloud_ips_at_brightbox(brightbox, services, ccmd, at_brightbox, tmp_path):
-    brightbox.hosts_file = tmp_path / "hosts"
-    brightbox.hosts_file.touch()
-    one = ccmd("--cloud-provider=brightbox", "--cluster-name=mine", inventory=None,
-               env={**brightbox.environment(False), "BRIGHTBOX_HOSTS_FILE": str(brightbox.hosts_file)})
+def test_balancers_and_cloud_ips_at_brightbox(brightbox, services, ccmd, at_brightbox):
+    one = ccmd("--cloud-provider=brightbox", "--cluster-name=mine", inventory=None, env=brightbox.env)
     for name in ("web", "kept"):
         services.create(name)
         services.wait(name, ingress)

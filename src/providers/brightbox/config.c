@@ -81,8 +81,10 @@ bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *e
 	if (ret->api_url.len == 0)
 		ret->api_url = STR(DEFAULT_API_URL);
 	ret->hosts_file = bb_variable("BRIGHTBOX_HOSTS_FILE", "");
-	if (ret->hosts_file.len > 0)
+	if (ret->hosts_file.len > 0) {
+		needs->reads_are_public[needs->n_reads] = true;
 		needs->reads[needs->n_reads++] = ret->hosts_file;
+	}
 	return bb_config_check(ret, err);
 }
 

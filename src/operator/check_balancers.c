@@ -1,0 +1,247 @@
+/* operator/check_balancers.c: load balancers, compared with what their Services ask for.
+ *
+ * For each Service the controller's own function runs once with call->dry set: it notes what it
+ * would change, and reports the error that it would have (base/dry_run.h). So the checks find what
+ * the controller would find, and nothing else.
+ */
+#include "base/limits.h"
+#include "cloud/balancer.h"
+#include "controllers/service/service_internal.h"
+#include "operator/doctor.h"
+
+/* What the trial of one Service found. Texts are in the view's arena. */
+struct doctor_trial {
+	const struct service *service;
+	bool is_new;        /* a balancer would be created */
+	struct str changes; /* empty: none */
+	enum err_code code; /* ERR_NONE: the trial succeeded */
+	struct str error;
+};
+
+/* Collects the changes of one trial. */
+struct collector {
+	struct dry_run run;
+	struct doctor_trial *trial;
+	struct buf *text;
+};
+
+/* ---- the trials ---- */
+
+static void
+add_field(struct buf *b, const struct dry_field *field)
+{
+	if (field->old.len == 0)
+		buf_addf(b, "%" STR_FMT " %" STR_FMT " is missing", STR_ARG(field->name),
+		         STR_ARG(field->new));
+	else if (field->new.len == 0)
+		buf_addf(b, "%" STR_FMT " %" STR_FMT " is not asked for", STR_ARG(field->name),
+		         STR_ARG(field->old));
+	else
+		buf_addf(b, "%" STR_FMT " is %" STR_FMT " instead of %" STR_FMT,
+		         STR_ARG(field->name), STR_ARG(field->old), STR_ARG(field->new));
+}
+
+static void
+collect(struct dry_run *run, const struct dry_item *item, const struct dry_change *change)
+{
+	struct collector *c = CONTAINER_OF(run, struct collector, run);
+	bool is_balancer = str_eq_c(str_c(change->what), "load balancer");
+
+	(void)item;
+	if (!change->is_cloud)
+		return;
+	c->trial->is_new |= is_balancer && change->verb == DRY_CREATE;
+	for (size_t i = 0; i < change->n_fields; i++) {
+		buf_add_c(c->text, c->text->len > 0 ? "; " : "");
+		if (!is_balancer)
+			buf_addf(c->text, "%s: ", change->what);
+		add_field(c->text, &change->fields[i]);
+	}
+	if (change->n_fields == 0)
+		buf_addf(c->text, "%s%s would be %s", c->text->len > 0 ? "; " : "", change->what,
+		         change->verb == DRY_CREATE   ? "created"
+		         : change->verb == DRY_DELETE ? "deleted"
+		                                      : "changed");
+}
+
+static void
+try_service(struct doctor *d, struct cloud *cloud, struct targets *targets,
+            struct doctor_trial *trial)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct collector collector = { .run = { .note = collect }, .trial = trial, .text = &text };
+	struct dry_item item = { .run = &collector.run,
+		                 .kind = "service",
+		                 .name = trial->service->object.key,
+		                 .version = STR_EMPTY };
+	struct lb_spec spec = service_spec(trial->service, view_options(d->view)->cluster_name,
+	                                   &arena);
+	CLEANUP(target_list_fini)
+	struct target_list nodes = targets_select(targets, cloud, &spec, &arena);
+	struct arena *kept = view_call(d->view)->arena;
+	struct call call = *view_call(d->view);
+	struct lb_status status;
+	enum lb_outcome outcome;
+	struct error err = { .code = ERR_NONE };
+
+	call.arena = &arena;
+	call.dry = &item;
+	spec.nodes = nodes.refs;
+	spec.n_nodes = nodes.n;
+	trial->error = STR_EMPTY;
+	if (!balancer_ensure(cloud, &call, &spec, &outcome, &status, &err)) {
+		trial->code = err.code;
+		trial->error = arena_str(kept, str_c(err.msg));
+	}
+	trial->changes = arena_str(kept, buf_str(&text));
+}
+
+/* The provider has to know all Services, for example to see to which of them a balancer belongs. */
+static bool
+adopt_all(struct doctor *d, struct cloud *cloud, struct error *err)
+{
+	struct call *call = view_call(d->view);
+	struct doctor_trials *t = &d->trials;
+	struct lb_spec *specs = arena_calloc(call->arena, t->n + 1, sizeof(*specs));
+	const struct lb_spec **list = arena_calloc(call->arena, t->n + 1, sizeof(const void *));
+
+	if (!cloud->balancers->adopt)
+		return true;
+	for (size_t i = 0; i < t->n; i++) {
+		specs[i] = service_spec(t->items[i].service, view_options(d->view)->cluster_name,
+		                        call->arena);
+		list[i] = &specs[i];
+	}
+	return cloud->balancers->adopt(cloud, call, list, t->n, err);
+}
+
+static bool
+run_trials(struct doctor *d, struct cloud *cloud, struct error *err)
+{
+	struct doctor_trials *t = &d->trials;
+	const struct view_services *services;
+	const struct view_nodes *nodes;
+	struct targets *targets;
+
+	if (!view_services(d->view, &services, err) || !view_nodes(d->view, &nodes, err))
+		return false;
+	t->items = arena_calloc(view_call(d->view)->arena, services->n + 1, sizeof(*t->items));
+	for (size_t i = 0; i < services->n; i++) {
+		const struct service *s = services->items[i];
+
+		if (service_wants_balancer(s) && !s->is_deleting)
+			t->items[t->n++].service = s;
+	}
+	if (!adopt_all(d, cloud, err))
+		return false;
+	targets = targets_new(view_node_store(d->view));
+	for (size_t i = 0; i < t->n; i++)
+		try_service(d, cloud, targets, &t->items[i]);
+	targets_free(targets);
+	return true;
+}
+
+/* True with d->trials, unless the check is skipped or could not run. The trials run once, for both
+ * checks. */
+static bool
+get_trials(struct doctor *d, struct report *r)
+{
+	struct doctor_trials *t = &d->trials;
+	struct cloud *cloud;
+	struct error err;
+
+	if (!view_cloud(d->view, &cloud, &err)) {
+		report_unknown(r, &err);
+		return false;
+	}
+	if (!cloud->balancers || !cloud->balancers->list) {
+		report_skip(r, cloud->balancers
+		                       ? "this cloud does not show what it has for Services"
+		                       : "the cloud, as it is configured, has no load balancers");
+		return false;
+	}
+	if (!t->are_done) {
+		t->are_done = true;
+		t->has_failed = !run_trials(d, cloud, &t->err);
+	}
+	if (t->has_failed)
+		report_unknown(r, &t->err);
+	return !t->has_failed;
+}
+
+/* ---- the checks ---- */
+
+/* Is it the answer to this Service, rather than a failure of a request? */
+static bool
+is_refusal(enum err_code code)
+{
+	return code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_EXISTS ||
+	       code == ERR_NOT_FOUND;
+}
+
+static void
+note_failure(struct report *r, const struct doctor_trial *trial)
+{
+	struct error err;
+
+	err_set(&err, trial->code, "service %" STR_FMT ": %" STR_FMT,
+	        STR_ARG(trial->service->object.key), STR_ARG(trial->error));
+	report_unknown(r, &err);
+}
+
+/* Balancers that do not exist yet are reported by check_pending_services() and check_balancers(). A
+ * trial that ends in ERR_PENDING has compared everything that can be compared now. */
+void
+check_changed_balancers(struct doctor *d, struct report *r)
+{
+	if (!get_trials(d, r))
+		return;
+	for (size_t i = 0; i < d->trials.n; i++) {
+		const struct doctor_trial *trial = &d->trials.items[i];
+		const struct service *s = trial->service;
+
+		if (trial->code != ERR_NONE && trial->code != ERR_PENDING &&
+		    !is_refusal(trial->code)) {
+			note_failure(r, trial);
+			continue;
+		}
+		if (trial->changes.len == 0 || trial->is_new || s->n_ingress == 0)
+			continue;
+		report_fix(
+			r,
+			report_find(r, "service", s->object.key,
+		                    "its load balancer differs: %" STR_FMT,
+		                    STR_ARG(trial->changes)),
+			"to keep it, set it by an annotation of the Service; to undo it: kubectl -n %" STR_FMT
+			" annotate service %" STR_FMT " --overwrite ccmd.io/repair=$(date +%%s)",
+			STR_ARG(s->namespace), STR_ARG(s->name));
+	}
+}
+
+/* What the Service itself has wrong is reported by check_service_specs(). */
+void
+check_refused_balancers(struct doctor *d, struct report *r)
+{
+	struct call *call = view_call(d->view);
+	struct cloud *cloud;
+	struct error ignored;
+
+	if (!get_trials(d, r) || !view_cloud(d->view, &cloud, &ignored))
+		return;
+	for (size_t i = 0; i < d->trials.n; i++) {
+		const struct doctor_trial *trial = &d->trials.items[i];
+		const struct service *s = trial->service;
+		struct lb_spec spec = service_spec(s, view_options(d->view)->cluster_name,
+		                                   call->arena);
+
+		if (!is_refusal(trial->code) || !balancer_check(cloud, call, &spec, &ignored))
+			continue;
+		report_fix(r,
+		           report_find(r, "service", s->object.key, "%" STR_FMT,
+		                       STR_ARG(trial->error)),
+		           "correct the Service, or the load balancer: kubectl -n %" STR_FMT
+		           " describe service %" STR_FMT,
+		           STR_ARG(s->namespace), STR_ARG(s->name));
+	}
+}
