@@ -30,6 +30,9 @@ fence_remaining_ns(struct fence *f, struct clock *clock)
 bool
 fence_check(struct fence *f, struct clock *clock, struct error *err)
 {
+	if (f && atomic_load(&f->deadline_boot_ns) == FENCE_READ_ONLY.deadline_boot_ns)
+		return err_set(err, ERR_FORBIDDEN,
+		               "not done, because this process changes nothing");
 	if (fence_remaining_ns(f, clock) == 0)
 		return err_set(err, ERR_CANCELLED, "no longer the leader");
 	return true;

@@ -24,12 +24,16 @@ struct fence {
 #define FENCE_OPEN ((struct fence){ CLOCK_FOREVER })
 /** Closed until the first renewal. */
 #define FENCE_CLOSED ((struct fence){ 0 })
+/** Closed for ever: this process must not change anything. It is no reason to end a worker's loop,
+ * so fence_check() fails with ERR_FORBIDDEN. */
+#define FENCE_READ_ONLY ((struct fence){ -1 })
 
 void fence_renew(struct fence *, int64_t deadline_boot_ns);
 /** Returns the nanoseconds left, 0 after the deadline, or CLOCK_FOREVER when the fence never
  * expires. NULL is an open fence. */
 int64_t fence_remaining_ns(struct fence *, struct clock *);
-/** Returns false with ERR_CANCELLED after the deadline. NULL is an open fence. */
+/** Returns false with ERR_CANCELLED after the deadline, with ERR_FORBIDDEN if the fence is
+ * FENCE_READ_ONLY. NULL is an open fence. */
 NODISCARD bool fence_check(struct fence *, struct clock *, struct error *err);
 
 /** Exports the fence in the metrics until the process ends; both arguments must live that long.

@@ -83,7 +83,7 @@ view_new(const struct options *options)
 	v->call = (struct call){ .clock = &clock_real,
 		                 .deadline_mono_ns = CLOCK_FOREVER,
 		                 .arena = &v->arena };
-	v->fence = FENCE_CLOSED;
+	v->fence = FENCE_READ_ONLY;
 	v->lease.lease = LEASE_INIT;
 	v->node_kind = node_kind;
 	v->node_kind.keeps_routes = true;

@@ -37,6 +37,18 @@ a_closed_one_lets_nothing_pass(void **state)
 }
 
 static void
+one_that_never_opens_fails_differently(void **state)
+{
+	struct fence f = FENCE_READ_ONLY;
+	struct error err;
+
+	(void)state;
+	assert_false(fence_check(&f, &clock_real, &err));
+	assert_int_equal(err.code, ERR_FORBIDDEN);
+	assert_true(fence_remaining_ns(&f, &clock_real) == 0);
+}
+
+static void
 a_renewed_one_holds_to_its_deadline(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
@@ -136,6 +148,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_open_one_never_expires),
 		cmocka_unit_test(a_closed_one_lets_nothing_pass),
+		cmocka_unit_test(one_that_never_opens_fails_differently),
 		cmocka_unit_test(a_renewed_one_holds_to_its_deadline),
 		cmocka_unit_test(is_read_while_renewed),
 		cmocka_unit_test(is_shown_in_the_metrics),
