@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/dry_log.h"
 #include "base/limits.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -28,11 +29,13 @@
 #include "controllers/manager.h"
 #include "flags/controllers.h"
 #include "flags/flags.h"
+#include "http/read_only.h"
 #include "kube/connection.h"
 #include "kube/elector.h"
 #include "kube/node.h"
 #include "loop.h"
 #include "operator/command.h"
+#include "serve/review.h"
 #include "serving.h"
 #include "signals.h"
 #include "stopper.h"
@@ -54,7 +57,8 @@ enum {
 struct program {
 	struct options options;
 	struct cancel *cancel;
-	struct fence fence;
+	struct dry_log *dry; /* NULL: without --dry-run */
+	struct fence fence;  /* stays closed in a dry run */
 	struct kube_connection *connection;
 	struct review_connections reviews;
 	/* the client of the connection; the next line: the same one under other user agents */
@@ -97,6 +101,7 @@ load_cloud(struct program *p, struct error *err)
 	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
 	struct cloud_config config = options_cloud_config(&p->options, &clock_real);
 
+	config.is_read_only = p->options.is_dry_run;
 	if (!ops->load(&config, &p->cloud, err))
 		return err_wrap(err, CLOUD_FAILED);
 	return true;
@@ -141,7 +146,7 @@ start_cloud(struct program *p, struct error *err)
 
 	p->node_kind = node_kind;
 	p->node_kind.annotations = ops->node_annotations;
-	p->recorder = recorder_new(&p->root, &clock_real);
+	p->recorder = recorder_new(p->dry ? NULL : &p->root, &clock_real);
 	p->nodes = store_new(&p->node_kind.kind, &clock_real);
 	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
 	                                          ops->event_component });
@@ -178,7 +183,8 @@ open_account(struct program *p, enum controller which, struct kube_client **ret,
 		.service_account = account,
 	};
 
-	if (!p->options.use_service_account_credentials) {
+	/* to request the token of an account would change the cluster */
+	if (!p->options.use_service_account_credentials || p->dry) {
 		*ret = name_client(p, which);
 		return true;
 	}
@@ -224,6 +230,7 @@ make_manager(struct program *p, struct error *err)
 	config.nodes = p->nodes;
 	config.host = p->host;
 	config.cloud = p->cloud;
+	config.dry = p->dry ? dry_log_run(p->dry) : NULL;
 	config.node_client = clients[CONTROLLER_NODE];
 	config.lifecycle_client = clients[CONTROLLER_LIFECYCLE];
 	config.service_client = clients[CONTROLLER_SERVICE];
@@ -295,7 +302,7 @@ main_on_woken(void *program)
 			health_add(p->health, controllers_names[which].name, HEALTH_HEALTHZ, NULL,
 			           NULL);
 	}
-	notify_send("STATUS=leading");
+	notify_send(p->dry ? "STATUS=dry run" : "STATUS=leading");
 }
 
 /* Another replica may lead already, so no work is finished and no thread is joined. */
@@ -474,6 +481,7 @@ stop_program(struct program *p)
 	serving_stop(p->serving);
 	recorder_free(p->recorder, p->manager ? EVENT_FLUSH_MS : 0);
 	manager_free(p->manager);
+	dry_log_free(p->dry);
 	host_free(p->host);
 	store_free(p->nodes);
 	health_free(p->health);
@@ -481,6 +489,24 @@ stop_program(struct program *p)
 	kube_connection_close(p->connection);
 	cancel_free(p->cancel);
 	loop_free(p->loop);
+}
+
+/* With --dry-run. The process does not lead, so the fence stays closed. All controllers run as if
+ * it led. Three things keep it from changing anything: the controllers and the cloud note each
+ * change instead of making it; the fence stops hooks and file writes of code that fails to do so,
+ * and requests are refused by every HTTP client. The requests that are still sent ask the API
+ * server about callers of our server, or log in to the cloud. */
+static void
+begin_dry_run(struct program *p)
+{
+	static const char *posts[] = { REVIEW_TOKEN_TARGET, REVIEW_ACCESS_TARGET, NULL, NULL };
+
+	posts[2] = cloud_find(str_c(p->options.cloud_provider))->login_target;
+	http_set_read_only(posts);
+	p->dry = dry_log_new();
+	p->options.election.is_enabled = false;
+	p->fence = FENCE_READ_ONLY;
+	log_info("dry run: changes are logged and not made");
 }
 
 /* Flags without effect are logged at the start, so that users do not rely on them. */
@@ -569,6 +595,8 @@ main(int argc, char *argv[])
 	build_info_setup();
 	metrics_process_setup();
 	p.fence = p.options.election.is_enabled ? FENCE_CLOSED : FENCE_OPEN;
+	if (p.options.is_dry_run)
+		begin_dry_run(&p);
 	fence_show(&p.fence, &clock_real);
 	p.cancel = cancel_new();
 	status = run_program(&p);

@@ -16,6 +16,7 @@ _ccmd()
 	fi
 	case $flag in
 	--cloud-provider= | --cloud-provider) words='brightbox cloudlycke hcloud hcloud-from-scratch ccm-from-scratch' ;;
+	--dry-run=) words='true false' ;;
 	--sandbox= | --sandbox) words='auto off' ;;
 	--use-service-account-credentials=) words='true false' ;;
 	--leader-elect=) words='true false' ;;
@@ -40,6 +41,7 @@ _ccmd()
 			--cloud-config=
 			--cluster-name=
 			--cloud-rate-limit-reserve=
+			--dry-run
 			--feature-gates=
 			--shutdown-grace-period=
 			--sandbox=

@@ -14,6 +14,7 @@ complete -c ccmd -l cloud-provider -x -a 'brightbox cloudlycke hcloud hcloud-fro
 complete -c ccmd -l cloud-config -r -F -d 'Configuration file of the cloud provider'
 complete -c ccmd -l cluster-name -r -F -d 'Name of the cluster, for objects that are created in the cloud'
 complete -c ccmd -l cloud-rate-limit-reserve -r -F -d 'Percentage of the cloud'\''s rate limit, 0 to 50, that is left to other tools of the project, for clouds that report their limit'
+complete -c ccmd -l dry-run -a 'true false' -d 'Change nothing: log each change that would be made, once until its object changes'
 complete -c ccmd -l feature-gates -r -F -d 'Pairs Name=bool'
 complete -c ccmd -l shutdown-grace-period -r -F -d 'How long running work may continue after SIGTERM'
 complete -c ccmd -l sandbox -x -a 'auto off' -d 'auto: give up rights that are not needed, by seccomp and Landlock, as far as the kernel supports them; not if ccmd has to start other programs'

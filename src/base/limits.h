@@ -47,6 +47,9 @@
 #define LIMIT_EVENT_QUEUE   1000       /* events waiting to be written; further ones are dropped and counted */
 #define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */
 #define LIMIT_EVENT_MESSAGE 1024       /* bytes of an event's message */
+#define LIMIT_DRY_OBJECTS   20000      /* objects whose changes --dry-run has logged and remembers */
+#define LIMIT_DRY_CHANGES   200        /* changes of one of them */
+#define LIMIT_DRY_TEXT      KIB(16)    /* of what one change changes, in the log */
 #define LIMIT_PACES         20000      /* (object, reaction) pairs whose reactions are counted (pace.h) */
 #define LIMIT_EVENT_DEDUP  10000      /* (node, reason) pairs remembered, so that an event is not repeated */
 

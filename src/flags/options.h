@@ -69,6 +69,7 @@ struct options {
 	const char *cloud_config;
 	const char *cluster_name;
 	unsigned cloud_reserve_percent;
+	bool is_dry_run;
 	/* API server */
 	const char *kubeconfig;
 	const char *master;

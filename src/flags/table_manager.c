@@ -15,6 +15,9 @@ static const struct flag generic[] = {
 	{ "cloud-rate-limit-reserve", FLAG_PERCENT, AT(cloud_reserve_percent), "5",
 	  "Percentage of the cloud's rate limit, 0 to 50, that is left to other tools of the project, for clouds that "
 	  "report their limit. Background work leaves twice as much." },
+	{ "dry-run", FLAG_BOOL, AT(is_dry_run), "false",
+	  "Change nothing: log each change that would be made, once until its object changes. No lease is taken, so this "
+	  "works beside a controller that leads." },
 	{ "external-cloud-volume-plugin", FLAG_TEXT, AT(shown.external_cloud_volume_plugin), "",
 	  "Volume plugin of an external cloud.", FLAG_NO_EFFECT,
 	  "a cloud controller manager does not handle volumes" },

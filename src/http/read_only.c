@@ -28,6 +28,6 @@ http_check_read_only(const struct http_request *request, struct error *err)
 {
 	return is_permitted(request) ||
 	       err_set(err, ERR_FORBIDDEN,
-	               "%s %" STR_FMT ": not sent, because this command changes nothing",
+	               "%s %" STR_FMT ": not sent, because this process changes nothing",
 	               http_method_name(request->method), STR_ARG(str_head(request->target, 200)));
 }

@@ -1,9 +1,10 @@
 /* http/read_only.h: a process that changes nothing.
  *
- * The commands for operators (operator/command.h) look at a cluster and its cloud, and must never
- * change them, whatever code they share with the controllers. So the rule is enforced where every
- * request of every client passes: http_do() and http_stream_open() refuse whatever is neither a GET
- * nor a POST that only asks something, such as an access review or the request for a token.
+ * The commands for operators (operator/command.h) and --dry-run look at a cluster and its cloud,
+ * and must never change them, whatever code they share with the controllers. So the rule is
+ * enforced where every request of every client passes: http_do() and http_stream_open() refuse
+ * whatever is neither a GET nor a POST that only asks something, such as an access review or the
+ * request for a token.
  *
  * Threads: http_set_read_only() is called before the first client is made; the check may be called
  * from any thread.

@@ -11,9 +11,6 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 
-#define TOKEN_PATH "/apis/authentication.k8s.io/v1/tokenreviews"
-#define RIGHTS_PATH "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-
 enum {
 	MAX_BODY = 2 * 1024 * 1024, /* JSON may need six bytes for one byte of a user: \u0001 */
 };
@@ -273,7 +270,8 @@ review_token(struct kube_client *client, struct call *call, const struct secret 
 	review_add_token(&body, secret_expose(token));
 	if (!buf_ok(&body))
 		return err_set(err, ERR_INVALID, "the token is too long");
-	return kube_post_secret(client, call, STR(TOKEN_PATH), buf_str(&body), &answer, err) &&
+	return kube_post_secret(client, call, STR(REVIEW_TOKEN_TARGET), buf_str(&body), &answer,
+	                        err) &&
 	       review_read_token(buf_str(&answer), ret, err);
 }
 
@@ -283,7 +281,7 @@ review_rights(struct kube_client *client, struct call *call, struct str body,
 {
 	struct str answer;
 
-	return kube_post(client, call, STR(RIGHTS_PATH), HTTP_WORK, body, &answer, err) &&
+	return kube_post(client, call, STR(REVIEW_ACCESS_TARGET), HTTP_WORK, body, &answer, err) &&
 	       review_read_rights(answer, ret, err);
 }
 

@@ -16,6 +16,10 @@
 #include "serve/access.h"
 #include "serve/digest.h"
 
+/* Where reviews are requested. */
+#define REVIEW_TOKEN_TARGET "/apis/authentication.k8s.io/v1/tokenreviews"
+#define REVIEW_ACCESS_TARGET "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
 enum review_verdict {
 	REVIEW_YES,
 	REVIEW_NO,

@@ -104,6 +104,7 @@ static const char *const ours[] = {
 	"version",
 	"help",
 	"cloud-rate-limit-reserve",
+	"dry-run",
 };
 
 static void
