@@ -108,8 +108,10 @@ run_doctor(const struct command_line *line)
 	if (!parse_options(line, &parsed))
 		return EXIT_NOT_KNOWN;
 	view = view_new(&parsed.options);
-	doctor = (struct doctor){ view, buf_str(&parsed.notes), buf_str(&parsed.warnings),
-		                  line->service_account };
+	doctor = (struct doctor){ .view = view,
+		                  .flag_notes = buf_str(&parsed.notes),
+		                  .flag_warnings = buf_str(&parsed.warnings),
+		                  .service_account = line->service_account };
 	doctor_run(&doctor, &report);
 	if (line->is_json)
 		report_print_json(&report, &out);
