@@ -1463,6 +1463,21 @@ nodes_that_are_ready_or_were_not_looked_at_are_no_candidates(void **state)
 }
 
 static void
+candidates_can_be_read_while_the_cloud_is_asked(void **state)
+{
+	struct lifecycle_candidate *all;
+
+	(void)state;
+	fake_cloud_hold(rig->cloud);
+	begin_with_a_gone();
+	assert_int_equal(looks(), 1); /* and it waits */
+	assert_int_equal(lifecycle_controller_candidates(rig->lifecycle, &rig->arena, &all), 0);
+	fake_cloud_let_go(rig->cloud);
+	rig_run(rig, 1);
+	assert_int_equal(lifecycle_controller_candidates(rig->lifecycle, &rig->arena, &all), 1);
+}
+
+static void
 candidates_show_looks_that_failed(void **state)
 {
 	struct lifecycle_candidate a;
@@ -1562,6 +1577,7 @@ main(void)
 		TEST(candidates_show_what_the_guard_waits_for),
 		TEST(candidates_show_why_a_deletion_is_held),
 		TEST(nodes_that_are_ready_or_were_not_looked_at_are_no_candidates),
+		TEST(candidates_can_be_read_while_the_cloud_is_asked),
 		TEST(candidates_show_looks_that_failed),
 	};
 
