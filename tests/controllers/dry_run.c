@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "base/limits.h"
+#include "controllers/dry_write.h"
 #include "controllers/settling.h"
 #include "kube/service.h"
 
@@ -369,6 +370,27 @@ routes_and_conditions_are_noted(void **state)
 	                 0);
 }
 
+static void
+members_that_stay_are_not_noted(void **state)
+{
+	struct dry_item item = { .run = &seen.run, .kind = "node" };
+	struct node *node = rig_parse(
+		rig, &(struct rig_node){ .name = "n1",
+	                                 .labels = "\"a\":\"1\",\"b\":\"2\"",
+	                                 .taints = "{\"key\":\"k\",\"effect\":\"NoExecute\","
+	                                           "\"timeAdded\":\"2026-01-01T00:00:00Z\"}" });
+
+	(void)state;
+	rig->call.dry = &item;
+	dry_write_node(&rig->call, node, STR("/api/v1/nodes/n1"),
+	               STR("{\"metadata\":{\"labels\":{\"a\":\"1\",\"b\":null}},"
+	                   "\"spec\":{\"taints\":[{\"key\":\"k\",\"effect\":\"NoExecute\"}]}}"));
+	assert_string_equal(line_at(0),
+	                    "change node \"n1\" 7: PATCH /api/v1/nodes/n1; label b: 2 -> ; "
+	                    "taint k: NoExecute since 2026-01-01T00:00:00Z -> NoExecute");
+	object_unref(&node->object);
+}
+
 /* ---- the first runs ---- */
 
 static bool
@@ -431,6 +453,7 @@ main(void)
 		TEST(what_becomes_of_a_service_is_noted),
 		TEST(the_release_of_a_service_is_noted),
 		TEST(routes_and_conditions_are_noted),
+		TEST(members_that_stay_are_not_noted),
 		TEST(a_node_whose_machine_is_not_found_is_reported),
 		TEST(a_look_that_fails_is_reported_for_each_node_that_is_not_ready),
 		TEST(a_held_service_is_reported),
