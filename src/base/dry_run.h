@@ -38,6 +38,7 @@ struct dry_change {
 	bool is_cloud;
 	const struct dry_field *fields;
 	size_t n_fields;
+	struct str body; /* of a PATCH of a node; empty: not told */
 };
 
 struct dry_item;

@@ -323,7 +323,7 @@ add_ingress(struct fields *f, const struct service *s, yyjson_val *patch)
 
 static void
 note(const struct call *call, const struct dry_item *item, enum dry_verb verb, const char *method,
-     struct str path, const struct fields *fields)
+     struct str path, struct str body, const struct fields *fields)
 {
 	dry_note(item, &(struct dry_change){
 			       .verb = verb,
@@ -332,6 +332,7 @@ note(const struct call *call, const struct dry_item *item, enum dry_verb verb, c
 	                                               STR_ARG(path)),
 			       .fields = fields->items,
 			       .n_fields = fields->n,
+			       .body = body,
 		       });
 }
 
@@ -361,7 +362,7 @@ dry_write_node(const struct call *call, const struct node *node, struct str path
 		add_addresses(&fields, node, patch);
 		add_condition(&fields, node, patch);
 	}
-	note(call, &item, DRY_CHANGE, "PATCH", path, &fields);
+	note(call, &item, DRY_CHANGE, "PATCH", path, body, &fields);
 	free(fields.items);
 }
 
@@ -370,7 +371,7 @@ dry_write_node_delete(const struct call *call, const struct node *node, struct s
 {
 	struct dry_item item = node_item(call, node);
 
-	note(call, &item, DRY_DELETE, "DELETE", path, &(struct fields){ 0 });
+	note(call, &item, DRY_DELETE, "DELETE", path, STR_EMPTY, &(struct fields){ 0 });
 }
 
 void
@@ -389,6 +390,6 @@ dry_write_service(const struct call *call, const struct service *service, struct
 		add_finalizers(&fields, yyjson_doc_get_root(doc));
 		add_ingress(&fields, service, yyjson_doc_get_root(doc));
 	}
-	note(call, &item, DRY_CHANGE, "PATCH", path, &fields);
+	note(call, &item, DRY_CHANGE, "PATCH", path, STR_EMPTY, &fields);
 	free(fields.items);
 }
