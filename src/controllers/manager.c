@@ -60,7 +60,8 @@ manager_new(const struct manager_config *config)
 		.clock = config->clock,
 		.adds_new_nodes = config->node_client != NULL,
 	});
-	if (config->service_client)
+	m->services = config->services;
+	if (config->service_client && !m->services)
 		m->services = store_new(&service_kind, config->clock);
 	host_set_services(config->host, m->services);
 	return m;
@@ -77,7 +78,8 @@ manager_free(struct manager *m)
 	paces_free(m->paces);
 	settling_free(m->settling);
 	event_dedup_free(m->event_dedup);
-	store_free(m->services);
+	if (m->services != m->config.services)
+		store_free(m->services);
 	cancel_free(m->cancel);
 	mutex_destroy(&m->mu);
 	free(m);
@@ -209,8 +211,9 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	                                            .service = m->service,
 	                                            .route = m->route });
 	host_set_requeue(config->host, manager_requeue, m);
-	m->node_reflector = start_reflector(m, config->nodes, min_version);
-	if (m->services)
+	if (config->shared)
+		m->node_reflector = start_reflector(m, config->nodes, min_version);
+	if (config->shared && m->services)
 		m->service_reflector = start_reflector(m, m->services, min_version);
 	m->is_started = true;
 }
@@ -247,6 +250,12 @@ manager_wait_settled(struct manager *m, int64_t deadline_ns, struct error *err)
 	    !queue_wait_idle(service_controller_queue(m->service), deadline_ns))
 		return err_set(err, ERR_TIMEOUT, "not all services were handled in time");
 	return true;
+}
+
+size_t
+manager_candidates(struct manager *m, struct arena *arena, struct lifecycle_candidate **ret)
+{
+	return m->lifecycle ? lifecycle_controller_candidates(m->lifecycle, arena, ret) : 0;
 }
 
 /* Stops handing out keys, and waits up to grace_ns for reconciles that are running. Returns true if

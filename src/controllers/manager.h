@@ -23,13 +23,14 @@ struct manager;
 /** A controller whose client is NULL does not run. */
 struct manager_config {
 	struct clock *clock;
-	struct kube_client *shared; /* for the reflectors */
+	struct kube_client *shared; /* for the reflectors; NULL: the caller fills the stores */
 	struct kube_client *node_client;
 	struct kube_client *lifecycle_client;
 	struct kube_client *service_client;
 	struct kube_client *route_client;
 	struct recorder *recorder;
 	struct store *nodes;
+	struct store *services; /* NULL: the manager makes one if a controller needs it */
 	struct host *host;
 	struct cloud *cloud;
 	struct dry_run *dry; /* NULL: changes are made; else they are only noted */
@@ -52,6 +53,8 @@ void manager_start(struct manager *, struct str min_version, bool may_follow_cra
  * was told by failed(). What a controller does only after a time (the deletion of a node, say) is
  * not waited for. ERR_TIMEOUT says what is missing. */
 NODISCARD bool manager_wait_settled(struct manager *, int64_t deadline_ns, struct error *err);
+/** As lifecycle_controller_candidates(); none if that controller does not run. */
+size_t manager_candidates(struct manager *, struct arena *, struct lifecycle_candidate **ret);
 /** Hands out no more work, waits for running work until grace_ns have passed, cancels the rest and
  * joins all threads. Returns true if all work ended by itself: only then may the lease be given
  * back. */

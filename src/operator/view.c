@@ -351,14 +351,30 @@ compare_objects(const void *a, const void *b)
 	return str_cmp((*x)->key, (*y)->key);
 }
 
-/* Reads all objects of a kind into a store, and returns them sorted by their keys. */
 static bool
-read_list(struct list *list, struct store_list *ret, struct error *err)
+fill_store(struct list *list, struct error *err)
 {
 	store_begin_list(list->store, /*is_newest=*/false);
 	if (!view_list(list->view, store_kind(list->store)->path, read_item, list, err))
 		return err_wrap(err, "list %ss", list->kind);
 	store_end_list(list->store);
+	return true;
+}
+
+bool
+view_fill(struct view *v, const char *kind, struct store *store, struct error *err)
+{
+	struct list list = { v, store, kind };
+
+	return fill_store(&list, err);
+}
+
+/* Reads all objects of a kind into a store, and returns them sorted by their keys. */
+static bool
+read_list(struct list *list, struct store_list *ret, struct error *err)
+{
+	if (!fill_store(list, err))
+		return false;
 	*ret = store_list(list->store);
 	qsort(ret->objects, ret->n, sizeof(ret->objects[0]), compare_objects);
 	return true;
@@ -558,13 +574,19 @@ is_service_address(const struct cloud_host *host, struct str address)
 	return false;
 }
 
+bool
+view_load_cloud(const struct options *options, struct cloud **ret, struct error *err)
+{
+	struct cloud_config config = options_cloud_config(options, &clock_real);
+
+	config.is_read_only = true;
+	return cloud_find(str_c(options->cloud_provider))->load(&config, ret, err);
+}
+
 static bool
 read_loaded(struct view *v, struct error *err)
 {
-	struct cloud_config config = options_cloud_config(v->options, &clock_real);
-
-	config.is_read_only = true;
-	return cloud_find(str_c(v->options->cloud_provider))->load(&config, &v->cloud, err);
+	return view_load_cloud(v->options, &v->cloud, err);
 }
 
 bool

@@ -89,6 +89,10 @@ struct view_services {
 };
 NODISCARD bool view_services(struct view *, const struct view_services **ret, struct error *err);
 
+/** Lists all objects of the store's kind into the store, whose handlers are called. kind: "node" or
+ * "service", for messages. The view's own nodes and Services are not affected. */
+NODISCARD bool view_fill(struct view *, const char *kind, struct store *, struct error *err);
+
 /** The last write of each cloud controller manager to any node or Service. Reads the nodes and the
  * Services. */
 NODISCARD bool view_writers(struct view *, const struct view_writer **ret, size_t *ret_n,
@@ -104,6 +108,8 @@ NODISCARD bool view_lease(struct view *, const struct view_lease **ret, struct e
 
 /* ---- the cloud ---- */
 
+/** Loads the cloud for a command. The caller owns it, and starts it with a closed fence. */
+NODISCARD bool view_load_cloud(const struct options *, struct cloud **ret, struct error *err);
 /** The listener that the cloud wants for its metrics. The cloud is loaded, but not started. */
 NODISCARD bool view_cloud_listener(struct view *, const struct cloud_listener **ret,
                                    struct error *err);
