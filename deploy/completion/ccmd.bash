@@ -6,6 +6,7 @@ _ccmd()
 	case ${COMP_WORDS[1]} in
 	doctor) own='--all --as-service-account= --output=' operands='' ;;
 	explain) own='--url= --ca= --output=' operands='node service route' ;;
+	plan) own='--output=' operands='nodes services routes all' ;;
 	status) own='--watch --output=' operands='' ;;
 	esac
 	# bash makes three words of --flag=value
@@ -30,7 +31,7 @@ _ccmd()
 	--logging-format= | --logging-format) words='text json' ;;
 	esac
 	if [ "$COMP_CWORD" = 1 ]; then
-		words='doctor explain status help'
+		words='doctor explain plan status help'
 	elif [ "$COMP_CWORD" = 2 ] && [ -z "$words" ]; then
 		words=$operands
 	fi

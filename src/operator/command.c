@@ -13,8 +13,10 @@
 #include "base/names.h"
 #include "base/sandbox.h"
 #include "base/version.h"
+#include "flags/controllers.h"
 #include "flags/flags.h"
 #include "operator/doctor.h"
+#include "operator/plan.h"
 #include "operator/progress.h"
 #include "operator/running.h"
 #include "operator/status.h"
@@ -32,6 +34,7 @@ struct command {
 	const char *details;   /* for its help */
 	bool has_json, has_all, has_watch, has_account;
 	bool has_object;                             /* "node NAME" and so on; --url, --ca */
+	bool has_scope;                              /* "nodes" and so on */
 	int (*run)(const struct command_line *line); /* NULL: help */
 };
 
@@ -185,6 +188,28 @@ run_explain(const struct command_line *line)
 	return explain_exit_code(&explanation);
 }
 
+static int
+run_plan(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	CLEANUP(plan_freep) struct plan *plan = plan_new();
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = NULL;
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	controllers_choose_numbers(&parsed.options);
+	view = view_new(&parsed.options);
+	plan_run(plan, view, line->scope);
+	if (line->is_json)
+		plan_print_json(plan, &out);
+	else
+		plan_print(plan, has_colours(), clock_wall(&clock_real), &out);
+	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+		return EXIT_NOT_KNOWN;
+	return plan_exit_code(plan);
+}
+
 /* ---- the table ---- */
 
 static const struct command commands[] = {
@@ -208,6 +233,13 @@ static const struct command commands[] = {
 	  "Says what the object is to ccmd, in which state it is and since when, what ccmd waits for, and what\n"
 	  "happens next. Compares the cluster with the cloud, lists the events, and changes nothing.",
 	  .has_json = true, .has_object = true, .run = run_explain },
+	{ "plan", "shows what the controllers would change now",
+	  "ccmd plan [nodes|services|routes|all]\n"
+	  "\n"
+	  "  -o, --output json     print JSON (docs/plan.md)\n",
+	  "Runs the controllers of these objects, of all if none are named, without making any change, and\n"
+	  "prints what they would have changed.",
+	  .has_json = true, .has_scope = true, .run = run_plan },
 	{ "status", "shows who leads and how this machine's process is doing",
 	  "      --watch           print it every two seconds, until Ctrl-C\n"
 	  "  -o, --output json     print JSON (docs/operating.md)\n",
@@ -527,6 +559,15 @@ command_use_running(struct command_line *line, const struct running *running)
 }
 
 static void
+set_scope(struct command_line *line, const char *word, struct buf *problems)
+{
+	if (!plan_parse_scope(str_c(word), &line->scope))
+		buf_addf(problems,
+		         "ccmd plan: \"%s\" is neither nodes nor services nor routes nor all\n",
+		         word);
+}
+
+static void
 parse_rest(struct command_line *line, int argc, char *const argv[], struct buf *problems)
 {
 	for (int i = 2; i < argc; i++) {
@@ -535,6 +576,8 @@ parse_rest(struct command_line *line, int argc, char *const argv[], struct buf *
 		else if (line->command->has_object && i == 2 + line->n_words && line->n_words < 2 &&
 		         argv[i][0] != '-')
 			line->words[line->n_words++] = argv[i];
+		else if (line->command->has_scope && i == 2 && argv[i][0] != '-')
+			set_scope(line, argv[i], problems);
 		else if (!take_own(line, argc, argv, &i, problems))
 			line->argv[line->argc++] = argv[i];
 	}
@@ -551,7 +594,9 @@ command_parse(int argc, char *const argv[], struct arena *arena, struct command_
 {
 	const char *name = argc > 1 && !is_help(argv[1]) ? argv[1] : "help";
 
-	*ret = (struct command_line){ .arena = arena, .is_plugin = is_plugin(argv[0]), .argc = 1 };
+	*ret = (struct command_line){
+		.arena = arena, .is_plugin = is_plugin(argv[0]), .scope = PLAN_ALL, .argc = 1
+	};
 	ret->argv = arena_calloc(arena, (size_t)argc + 2, sizeof(ret->argv[0]));
 	ret->argv[0] = argv[0];
 	ret->command = find_command(str_c(name));

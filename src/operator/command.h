@@ -1,4 +1,4 @@
-/* operator/command.h: the commands for operators: ccmd doctor, ccmd status, ccmd help.
+/* operator/command.h: the commands for operators: ccmd doctor, ccmd plan, ccmd help …
  *
  * A command takes the flags of the controller besides its own, reads the same environment and
  * configuration, prints its result, and changes nothing anywhere (operator/view.h). Without
@@ -35,6 +35,7 @@ struct command_line {
 	bool has_cloud;                /* the flags of the controller name a cloud */
 	struct described object;       /* of explain */
 	struct explain_source leader;  /* --url, --ca */
+	unsigned scope;                /* of plan: a union of enum plan_scope */
 	const char *words[2];          /* arguments right after the command that are no flags */
 	int n_words;
 	char **argv; /* argv[0] and the flags of the controller; NULL at the end */

@@ -22,6 +22,7 @@
 #include "base/error.h"
 
 struct plan;
+struct view;
 
 struct plan *plan_new(void);
 void plan_free(struct plan *); /* NULL is fine */
@@ -52,7 +53,23 @@ int plan_exit_code(const struct plan *);
 
 /** Appends the text. With colours: for a terminal. now_wall_ns: for the steps that wait. */
 void plan_print(const struct plan *, bool has_colours, int64_t now_wall_ns, struct buf *out);
-/** Appends the JSON object and a line feed. */
+/** Appends the JSON object and a line feed (docs/plan.md, "JSON"). */
 void plan_print_json(const struct plan *, struct buf *out);
+
+/* ---- plan_run.c ---- */
+
+enum plan_scope {
+	PLAN_NODES = 1,
+	PLAN_SERVICES = 2,
+	PLAN_ROUTES = 4,
+	PLAN_ALL = PLAN_NODES | PLAN_SERVICES | PLAN_ROUTES,
+};
+
+/** "nodes", "services", "routes" or "all". False: it is none of these. */
+NODISCARD bool plan_parse_scope(struct str text, unsigned *ret);
+
+/** Runs the controllers of these objects until they have handled all of them once, and collects
+ * what they would change. What could not be computed is noted. scope: of enum plan_scope. */
+void plan_run(struct plan *, struct view *, unsigned scope);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/limits.h"
+#include "operator/plan.h"
 
 static struct arena arena;
 static struct buf problems = BUF_INIT(KIB(4));
@@ -77,6 +78,18 @@ cuts_its_own_flags(void **state UNUSED)
 	assert_true(parse(ARGV("ccmd", "doctor", "--output=json")) && line.is_json);
 	assert_true(parse(ARGV("ccmd", "doctor", "-o=text")) && !line.is_json);
 	assert_true(parse(ARGV("ccmd", "doctor", "-h")) && line.wants_help);
+}
+
+static void
+plans_a_part(void **state UNUSED)
+{
+	assert_true(parse(ARGV("ccmd", "plan", "services", "--v=1")));
+	assert_int_equal(line.scope, PLAN_SERVICES);
+	assert_int_equal(line.argc, 2);
+	assert_true(parse(ARGV("ccmd", "plan", "--cloud-config", "nodes")));
+	assert_int_equal(line.scope, PLAN_ALL);
+	assert_int_equal(line.argc, 3);
+	assert_false(parse(ARGV("ccmd", "plan", "pods")));
 }
 
 static void
@@ -174,6 +187,7 @@ main(void)
 		cmocka_unit_test(the_controller_runs_without_a_command),
 		cmocka_unit_test(cuts_its_own_flags),
 		cmocka_unit_test(refuses_what_it_does_not_know),
+		cmocka_unit_test(plans_a_part),
 		cmocka_unit_test(explains_one_object),
 		cmocka_unit_test(a_plugin_uses_the_kubeconfig_of_kubectl),
 		cmocka_unit_test(lists_the_words_of_commands),

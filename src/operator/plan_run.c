@@ -1,0 +1,306 @@
+/* operator/plan_run.c: runs the controllers for `ccmd plan`; see plan.h.
+ *
+ * Everything is made as main.c makes it for the controller, with four differences: all HTTP clients
+ * refuse changes (view_restrict()), the fence is closed, changes are noted (manager_config.dry),
+ * and the stores are filled by one list each instead of by reflectors. A reflector repeats a list
+ * that fails; a plan has to report that.
+ *
+ * With --use-service-account-credentials the controllers act as accounts of their own. Their tokens
+ * are obtained by a POST that creates something, so a plan reads everything with the credentials
+ * that it was given.
+ */
+#include "operator/plan.h"
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "controllers/host.h"
+#include "flags/controllers.h"
+#include "operator/plan_nodes.h"
+#include "operator/progress.h"
+#include "operator/view.h"
+
+#define SETTLE_NS (120 * NS_PER_SEC)
+
+/* All parts, in the order in which they are created. */
+struct runner {
+	struct dry_run dry; /* for the controllers of nodes */
+	pthread_mutex_t mu; /* held while a change is applied to the nodes */
+	struct plan *plan;
+	struct view *view;
+	const struct options *options;
+	unsigned scope;
+	struct kube_client *kube;
+	struct fence fence; /* closed */
+	struct node_kind node_kind;
+	struct recorder *recorder;
+	struct store *nodes, *services;
+	struct host *host;
+	struct cloud *cloud;
+	struct manager *manager;
+};
+
+/* kind: as in struct dry_item. */
+static const struct {
+	const char *name, *kind;
+	unsigned scope;
+} scopes[] = {
+	{ "nodes", "node", PLAN_NODES },
+	{ "services", "service", PLAN_SERVICES },
+	{ "routes", "route", PLAN_ROUTES },
+	{ "all", NULL, PLAN_ALL },
+};
+
+bool
+plan_parse_scope(struct str text, unsigned *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
+		if (str_eq_c(text, scopes[i].name)) {
+			*ret = scopes[i].scope;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Nothing is known about these objects. scope: of enum plan_scope. */
+static void
+fail_scope(struct runner *r, unsigned scope, const struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
+		if (scopes[i].kind && (scope & scopes[i].scope))
+			plan_note_failure(r->plan, scopes[i].kind, STR_EMPTY, err);
+	}
+	r->scope &= ~scope;
+}
+
+/* ---- making the parts ---- */
+
+static bool
+start_cloud(struct runner *r, struct error *err)
+{
+	const struct cloud_ops *ops;
+
+	if (!view_load_cloud(r->options, &r->cloud, err))
+		return false;
+	ops = r->cloud->ops;
+	r->node_kind = node_kind;
+	r->node_kind.annotations = ops->node_annotations;
+	r->recorder = recorder_new(r->kube, &clock_real);
+	r->nodes = store_new(&r->node_kind.kind, &clock_real);
+	r->services = store_new(&service_kind, &clock_real);
+	r->host = host_new(&(struct host_config){ &clock_real, &r->fence, r->nodes, r->recorder,
+	                                          ops->event_component });
+	r->cloud->host = host_cloud_host(r->host);
+	if (!ops->start(r->cloud, r->cloud->host, err))
+		return false;
+	r->node_kind.keeps_routes = !controllers_why_not(r->options, r->cloud, CONTROLLER_ROUTE);
+	return true;
+}
+
+/* ---- the controllers ---- */
+
+/* plan_scope: the objects that the controller is about. */
+static const struct {
+	unsigned scope;
+	const char *objects;
+} parts[N_CONTROLLERS] = {
+	[CONTROLLER_NODE] = { PLAN_NODES, "nodes" },
+	[CONTROLLER_LIFECYCLE] = { PLAN_NODES, "deletions of nodes" },
+	[CONTROLLER_SERVICE] = { PLAN_SERVICES, "services" },
+	[CONTROLLER_ROUTE] = { PLAN_ROUTES, "routes" },
+};
+
+static void
+note_skipped(struct runner *r)
+{
+	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
+		const char *reason = controllers_why_not(r->options, r->cloud, which);
+
+		if (reason && (r->scope & parts[which].scope))
+			plan_note_skipped(r->plan, parts[which].objects, reason);
+	}
+}
+
+/* NULL: the controller does not run. */
+static struct kube_client *
+client_of(const struct runner *r, enum controller which, unsigned scope)
+{
+	bool runs = (r->scope & scope & parts[which].scope) &&
+	            !controllers_why_not(r->options, r->cloud, which);
+
+	return runs ? r->kube : NULL;
+}
+
+/* Starts the controllers of these objects, as far as they are wanted. scope: of enum plan_scope. */
+static void
+start_controllers(struct runner *r, unsigned scope, struct dry_run *dry)
+{
+	struct manager_config config = controllers_config(r->options);
+
+	config.clock = &clock_real;
+	config.recorder = r->recorder;
+	config.nodes = r->nodes;
+	config.services = store_has_synced(r->services) ? r->services : NULL;
+	config.host = r->host;
+	config.cloud = r->cloud;
+	config.dry = dry;
+	config.node_client = client_of(r, CONTROLLER_NODE, scope);
+	config.lifecycle_client = client_of(r, CONTROLLER_LIFECYCLE, scope);
+	config.service_client = client_of(r, CONTROLLER_SERVICE, scope);
+	config.route_client = client_of(r, CONTROLLER_ROUTE, scope);
+	r->manager = manager_new(&config);
+	manager_start(r->manager, STR_EMPTY, /*may_follow_crash=*/false);
+}
+
+static bool
+wait_settled(struct runner *r, struct error *err)
+{
+	return manager_wait_settled(r->manager, clock_deadline(clock_mono(&clock_real), SETTLE_NS),
+	                            err);
+}
+
+static void
+stop_controllers(struct runner *r)
+{
+	if (r->manager)
+		(void)manager_stop(r->manager, /*grace_ns=*/0);
+	manager_free(TAKE(r->manager));
+}
+
+/* The Services are needed even for a plan of the nodes: the balancer of a Service may be the
+ * witness for a deletion. An empty list stands for one that failed, which is why nothing about
+ * Services is computed then. */
+static void
+list_services(struct runner *r)
+{
+	struct error err;
+
+	if (controllers_why_not(r->options, r->cloud, CONTROLLER_SERVICE) ||
+	    view_fill(r->view, "service", r->services, &err))
+		return;
+	fail_scope(r, PLAN_SERVICES, &err);
+}
+
+/* ---- deletions that have to wait ---- */
+
+static void
+note_candidate(struct runner *r, const struct lifecycle_candidate *c)
+{
+	CLEANUP(buf_fini) struct buf condition = BUF_INIT(KIB(4));
+	struct plan_step step = { .verb = DRY_DELETE, .verdict = guard_outcome_name(c->outcome) };
+
+	if (c->presence != PRESENCE_ABSENT || c->is_deleted || c->outcome == GUARD_DELETE)
+		return;
+	if (c->deletable_in_ns != CLOCK_FOREVER) {
+		step.not_before_wall_ns = clock_wall(&clock_real) + c->deletable_in_ns;
+		buf_add_c(&condition, "its machine is absent at the next look, too");
+	}
+	if (c->held_because)
+		buf_addf(&condition, "%s%s", condition.len > 0 ? "; " : "", c->held_because);
+	step.condition = buf_str(&condition);
+	plan_note_step(r->plan, "node", c->name, &step);
+}
+
+static void
+note_candidates(struct runner *r)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct lifecycle_candidate *candidates;
+	size_t n = manager_candidates(r->manager, &arena, &candidates);
+
+	for (size_t i = 0; i < n; i++)
+		note_candidate(r, &candidates[i]);
+}
+
+/* ---- the run ---- */
+
+static void
+note_node_change(struct dry_run *run, const struct dry_item *item, const struct dry_change *change)
+{
+	struct runner *r = CONTAINER_OF(run, struct runner, dry);
+	struct dry_run *plan = plan_dry_run(r->plan);
+
+	plan->note(plan, item, change);
+	mutex_lock(&r->mu);
+	plan_nodes_apply(r->nodes, item->name, change);
+	mutex_unlock(&r->mu);
+}
+
+static void
+note_node_failure(struct dry_run *run, const struct dry_item *item, const struct error *err)
+{
+	struct dry_run *plan = plan_dry_run(CONTAINER_OF(run, struct runner, dry)->plan);
+
+	plan->failed(plan, item, err);
+}
+
+/* The controllers subscribe to the store before it is filled. */
+static bool
+run_nodes(struct runner *r, struct error *err)
+{
+	start_controllers(r, PLAN_NODES, &r->dry);
+	if (!view_fill(r->view, "node", r->nodes, err) || !wait_settled(r, err))
+		return false;
+	note_candidates(r);
+	stop_controllers(r);
+	return true;
+}
+
+/* The stores have all objects already, so the controller of Services is told to look at them. The
+ * route controller looks at its start. */
+static bool
+run_others(struct runner *r, struct error *err)
+{
+	const struct cloud_host *host = host_cloud_host(r->host);
+
+	if (!(r->scope & (PLAN_SERVICES | PLAN_ROUTES)))
+		return true;
+	start_controllers(r, PLAN_SERVICES | PLAN_ROUTES, plan_dry_run(r->plan));
+	host->requeue(host, HOST_REQUEUE_SERVICES, STR_EMPTY);
+	return wait_settled(r, err);
+}
+
+static bool
+run_controllers(struct runner *r, struct error *err)
+{
+	if (!view_client(r->view, &r->kube, err) || !start_cloud(r, err) ||
+	    !controllers_check_cluster_cidr(r->options, r->cloud, err))
+		return false;
+	note_skipped(r);
+	list_services(r);
+	return run_nodes(r, err) && run_others(r, err);
+}
+
+/* In the order of main.c. */
+static void
+close_parts(struct runner *r)
+{
+	if (r->manager)
+		(void)manager_stop(r->manager, /*grace_ns=*/0);
+	if (r->cloud)
+		r->cloud->ops->close(r->cloud);
+	recorder_free(r->recorder, /*flush_ms=*/0);
+	manager_free(r->manager);
+	host_free(r->host);
+	store_free(r->services);
+	store_free(r->nodes);
+	mutex_destroy(&r->mu);
+}
+
+void
+plan_run(struct plan *plan, struct view *view, unsigned scope)
+{
+	struct runner r = { .dry = { .note = note_node_change, .failed = note_node_failure },
+		            .plan = plan,
+		            .view = view,
+		            .options = view_options(view),
+		            .scope = scope,
+		            .fence = FENCE_CLOSED };
+	struct error err;
+
+	mutex_init(&r.mu);
+	(void)progress_set("running the controllers");
+	if (!run_controllers(&r, &err))
+		fail_scope(&r, r.scope, &err);
+	close_parts(&r);
+}
