@@ -19,13 +19,15 @@ enum {
 	HZ_DRY_ID = 0,
 };
 
-/** In place of hz_create_lb(): sets run->lb to the balancer that the request would make. */
+/** In place of hz_create_lb(): notes the request, and sets run->lb to the balancer that it would
+ * make. */
 void hz_dry_create(struct hz_lb_run *run, struct str body, const struct hz_lb_type *type);
 /** Notes a step for run->lb. */
 void hz_dry_note_step(const struct hz_lb_run *run, const struct hz_step *step);
 void hz_dry_note_deletion(const struct hz_lb_run *run, const struct hz_lb *lb);
-/** In place of hz_order_certificate(). *ret_action is not over, as in a real run: services cannot
- * use the certificate yet, so a new balancer is created without them, and they are added later. */
+/** In place of hz_order_certificate(): notes the request. *ret_action is not over, because a
+ * certificate takes minutes: services cannot use it yet, so a new balancer is created without them,
+ * and they are added later. */
 void hz_dry_order_certificate(struct call *call, const struct hz_lb_desired *desired,
                               struct hz_certificate *ret, struct hz_action *ret_action);
 

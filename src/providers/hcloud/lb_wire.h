@@ -128,7 +128,7 @@ struct hz_certificate {
 /** ERR_UNAVAILABLE without an id, here and below. */
 NODISCARD bool hz_lb_read(yyjson_val *, struct arena *, struct hz_lb *ret, struct error *err);
 /** In a dry run: the balancer that POST /load_balancers with this body would make. Its id is 0, and
- * each address is a text in brackets that says so. */
+ * its addresses are texts such as "(new IPv4 address)". */
 void hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena *,
                         struct hz_lb *ret);
 NODISCARD bool hz_lb_type_read(yyjson_val *, struct arena *, struct hz_lb_type *ret,
