@@ -155,10 +155,10 @@ def official(api, cloud, fleet, services):
     api.delete(f"{DEPLOYMENTS}/{OFFICIAL}")
 
 
-def test_moving_from_the_official_controller(api, official, services, walk):
+def test_moving_from_the_official_controller(api, cloud, official, services, walk):
     one = walk("Moving from the official controller")
-    api.wait_node("worker-1", is_initialized)
     services.wait_ips("web")
+    wait_for(lambda: [len(each.targets) for each in cloud.load_balancers.values()] == [2], what="two targets")
     one.stop()
     official()
     one.run()
