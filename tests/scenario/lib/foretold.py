@@ -65,7 +65,7 @@ ROUTES = {"create route": "POST /networks/*/actions/add_route", "remove route": 
 
 def without_ids(path):
     """The cloud's IDs, and {id}, which stands for one in a plan, become *. A plan does not know the requests of a route."""
-    return ROUTES.get(path) or re.sub(r"/(\d+|\{id\}|[a-z]{3}-[a-z0-9]{5})(?=/|$)", "/*", path)
+    return ROUTES.get(path) or re.sub(r"/(\d+|\{id\}|[a-z]{3}-([a-z0-9]{5}|new))(?=/|$)", "/*", path)
 
 
 def check_differences(plan, before, after):
