@@ -1,10 +1,13 @@
 """ccmd plan at Brightbox: the requests that it prints are those that the next controller sends, and it sends none itself."""
+import subprocess
+
 import pytest
 
 from lib.api import NODES
+from lib.ccmd import REPOSITORY
 from lib.foretold import QUIET_S, SETTLE_S, Foretold
 from lib.operator import flags_of, plan
-from lib.services import ingress
+from lib.services import FINALIZER, ingress, path
 from lib.wait import holds_for, wait_for
 from sim.brightbox import Brightbox
 
@@ -75,3 +78,25 @@ def test_a_node_less(api, foretold, cloud, services):
     gone = cloud.account.every("servers")[1]["id"]
     api.patch(f"{NODES}/{gone}", {"metadata": {"labels": {"node.kubernetes.io/exclude-from-external-load-balancers": "true"}}})
     assert check(foretold).requests() == ([], ["POST /1.0/server_groups/*/remove_servers", "PUT /1.0/load_balancers/*"])
+
+
+def test_what_the_official_controller_left_behind(foretold, cloud, services):
+    """Made by the official library, as its controller does it. The Service has the finalizer and the names of its cloud IP."""
+    servers = [one["id"] for one in cloud.account.every("servers")]
+    foretold.settle()
+    services.create("web", 80, annotations={PREFIX + key: value for key, value in {
+        "policy": "round-robin", "listener-protocol": "tcp", "listener-proxy-protocol": "v2", "listener-idle-timeout": "60000",
+        "healthcheck-protocol": "http", "healthcheck-interval": "4000"}.items()})
+    services.patch("web", {"spec": {"ports": [{"name": "p80-tcp", "port": 80, "protocol": "TCP", "targetPort": 80,
+                                               "nodePort": 30080}]}})
+    tool = subprocess.run([REPOSITORY / "tools" / "go-program", "tests/scenario/go-brightbox"], check=True,
+                          stdout=subprocess.PIPE, text=True)
+    subprocess.run([tool.stdout.strip(), "make", NAME, *servers], env=cloud.environment(with_user=False), check=True, timeout=60)
+    cip, = cloud.account.named("cloud_ips", NAME)
+    rule, = cloud.account.every("firewall_rules")
+    rule["destination_port"] = "30080"  # the library's program has two ports there
+    services.patch("web", {"metadata": {"finalizers": [FINALIZER]}})
+    services.api.patch(f"{path('web')}/status", {"status": {"loadBalancer": {"ingress": [
+        {"hostname": cip["reverse_dns"]}, {"hostname": cip["fqdn"]}]}}})
+    found = check(foretold)
+    assert found.exit_code == 0, found.content
