@@ -80,6 +80,7 @@ def test_a_node_less(api, foretold, cloud, services):
     assert check(foretold).requests() == ([], ["POST /1.0/server_groups/*/remove_servers", "PUT /1.0/load_balancers/*"])
 
 
+@pytest.mark.slow
 def test_what_the_official_controller_left_behind(foretold, cloud, services):
     """Made by the official library, as its controller does it. The Service has the finalizer and the names of its cloud IP."""
     servers = [one["id"] for one in cloud.account.every("servers")]
