@@ -11,6 +11,7 @@ from lib import official
 from lib.api import NODES
 from lib.ccmd import FAST
 from lib.nodes import is_initialized
+from lib.operator import flags_of, plan
 from lib.process import free_ports
 from lib.services import FINALIZER, finalizers, ingress, ips
 from lib.wait import holds_for, wait_for
@@ -50,6 +51,18 @@ def fleet(cloud, kubelet):
         return made
 
     return build
+
+
+@pytest.fixture
+def planned(cluster, cloud):
+    """planned(HCLOUD_NETWORK="net"): the plan of the ccmd that start() would start."""
+
+    def run(**env):
+        flags = flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=hcloud", "--allow-untagged-cloud")
+        return plan(*flags, env={"HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token, "HCLOUD_METRICS_ENABLED": "false",
+                                 **HERE, **env})
+
+    return run
 
 
 @pytest.fixture
@@ -1102,6 +1115,61 @@ def test_few_requests_are_sent_past_the_rate_limit(services, cloud, fleet, start
     mark = cloud.mark()
     holds_for(lambda: cloud.calls(since=mark) <= 2, 2, "a cloud left alone", poll=0.1)
     assert not services.events("web", "UpdateLoadBalancerFailed"), "waiting is no failure"
+
+
+# --- plans -------------------------------------------------------------------------------------------------------------------------
+
+
+def noted(found):
+    """The requests to the cloud, in order, with * for IDs."""
+    return [re.sub(r"/(\d+|{id})(?=/|$)", "/*", change["request"]) for _, change in found.changes() if change["isCloud"]]
+
+
+def check_planned(cloud, planned, start, **env):
+    """A ccmd sends the requests of the plan, in that order, and no others. After it, there is nothing to do."""
+    mark = cloud.mark()
+    wanted = noted(planned(**env))
+    assert wanted and not cloud.writes(mark)
+    ccmd = start(**env)
+    sent = lambda: [re.sub(r"/\d+(?=/|$)", "/*", f"{one.method} {one.path}") for one in cloud.writes(mark)]
+    wait_for(lambda: sent() == wanted, 15, f"{wanted}", seen=sent)
+    wait_for(lambda: planned(**env).exit_code == 0, 15, "nothing to do")
+    ccmd.stop()
+    assert sent() == wanted
+
+
+@pytest.mark.sanitized
+def test_a_plan_is_what_a_controller_then_does(services, cloud, fleet, private, start, planned):
+    cloud.action_s = 0.05
+    network, env = private()
+    fleet("n1", "n2", networks=[network])
+    services.create("web", 80, 443, annotations=wish(
+        use_private_ip="true", private_ipv4="10.0.0.77", ipv4_rdns="web.example.com", algorithm_type="least_connections"))
+    check_planned(cloud, planned, start, **env)
+    services.patch("web", {"metadata": {"annotations": wish(
+        disable_public_network="true", type="lb21", uses_proxyprotocol="true", private_ipv4="10.0.0.78")}})
+    check_planned(cloud, planned, start, **env)
+    services.patch("web", {"metadata": {"annotations": wish(use_private_ip="false", disable_public_network="false")}})
+    check_planned(cloud, planned, start, **env)
+    services.patch("web", {"metadata": {"annotations": wish(use_private_ip="true", disable_public_network="true")}})
+    check_planned(cloud, planned, start, **env)
+    services.patch("web", {"spec": {"type": "ClusterIP"}})
+    check_planned(cloud, planned, start, **env)
+
+
+def test_a_plan_with_a_managed_certificate(services, cloud, fleet, start, planned):
+    cloud.action_s = 0.05
+    fleet("n1")
+    services.create("web", 443, annotations=wish(protocol="https", certificate_type="managed",
+                                                 http_managed_certificate_domains="example.com"))
+    check_planned(cloud, planned, start)
+
+
+def test_a_plan_to_adopt_a_balancer(services, cloud, fleet, start, planned):
+    fleet("n1")
+    cloud.add_load_balancer("mine", labels={"team": "a"})
+    services.create("web", 80, annotations=wish(name="mine"))
+    check_planned(cloud, planned, start)
 
 
 # --- moving over -----------------------------------------------------------------------------------------------------------------
