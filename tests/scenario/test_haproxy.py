@@ -231,6 +231,7 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, three_n
         assert names(address, 2, source=f"127.5.0.{client}") == found
     services.create("other", PORT)  # a reload
     services.wait_ips("other")
+    haproxy.wait_knows_clients()
     for client, found in by_client.items():
         assert names(address, 2, source=f"127.5.0.{client}") == found
 
