@@ -1,7 +1,7 @@
 """Fixtures of the scenarios: one control plane for all tests of a session, everything else fresh for each test.
 
     pytest tests/scenario                       on Kubernetes 1.36
-    pytest tests/scenario --all                 the slow ones too, and on 1.28 and 1.33 as well
+    pytest tests/scenario --all                 the slow ones too, on 1.28 and 1.33 as well, and with a doctor at each end
     pytest tests/scenario -m slow               only the slow ones
     pytest tests/scenario --previous=v1.0.0 …   upgrades are tested from that build
     pytest tests/scenario --sample              what a build with a sanitizer runs
@@ -25,6 +25,7 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
+from lib import findings  # noqa: E402
 from lib.api import EVENTS, LEASES, NODES  # noqa: E402
 from lib.ccmd import Ccmd, Inventory, binary, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
@@ -182,6 +183,7 @@ def ccmd(request, cluster, inventory, tmp_path):
         started.append(one)
         return one.start()
 
+    start.started = started
     yield start
     failed = getattr(request.node, "failed", False)
     problems = []
@@ -244,6 +246,16 @@ def settled(api):
         kubelet.delete()
 
     return settle
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """The doctor is asked after the test, while what it made is still there."""
+    result = yield
+    running = [one for one in getattr(item.funcargs.get("ccmd"), "started", ()) if one.running]
+    if running and (item.path.name in findings.ALWAYS or item.config.getoption("all")):
+        findings.check_no_false_alarm(item.path.name, running[-1])
+    return result
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,5 +1,6 @@
 """The commands for operators: ccmd doctor, ccmd plan and ccmd status."""
 import json
+import subprocess
 
 from .ccmd import run_ccmd
 from .foretold import without_ids
@@ -75,3 +76,12 @@ class Plan:
 
 def plan(*flags, scope="all", env=None):
     return Plan(run_ccmd("plan", scope, "-o", "json", *flags, env=env, timeout=120))
+
+
+def doctor_beside(ccmd):
+    """What it says to the flags and the environment of a running Ccmd."""
+    argv = ccmd.process.argv
+    first = next(i for i, word in enumerate(argv) if word.startswith("--"))
+    done = subprocess.run([*argv[:first], "doctor", "-o", "json", *argv[first:]], capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL, env=ccmd.process.env)
+    return Report(done)

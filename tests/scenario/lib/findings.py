@@ -1,0 +1,48 @@
+"""What ccmd doctor may find at the end of a scenario: what the scenario itself has made wrong. All else is a false alarm."""
+from .operator import doctor_beside
+
+# Beside these, every scenario is examined only with --all.
+ALWAYS = {"test_example.py", "test_hcloud_routes.py", "test_initialise.py", "test_routes.py"}
+
+# Nodes that a test registers as initialised have no labels of the cloud, and other addresses than their machines.
+ALREADY_INITIALISED = {"CCMD045", "CCMD046"}
+# No machine of any node is in the cloud.
+NO_MACHINE = {"CCMD031", "CCMD044", "CCMD049"}
+# A Service that its cloud refuses or has not finished, or that has no node.
+NO_BALANCER = {"CCMD060", "CCMD061", "CCMD063"}
+# A node that is of no cloud, of another one, or of a machine that cannot be found.
+NOT_OURS = {"CCMD040", "CCMD041", "CCMD042", "CCMD043"}
+
+MADE_BY = {
+    "test_addresses.py": NOT_OURS | ALREADY_INITIALISED,
+    "test_balancers.py": NO_MACHINE | NO_BALANCER,
+    "test_brightbox.py": NOT_OURS | ALREADY_INITIALISED | NO_BALANCER,
+    "test_haproxy.py": NO_BALANCER,
+    "test_hcloud_balancers.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | NO_BALANCER | {"CCMD030"},
+    "test_hcloud_nodes.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | {"CCMD030"},
+    "test_hcloud_operating.py": NOT_OURS | ALREADY_INITIALISED | {"CCMD030"},
+    "test_hcloud_routes.py": ALREADY_INITIALISED | {"CCMD047", "CCMD048"},
+    "test_hcloud_start.py": NOT_OURS | ALREADY_INITIALISED,
+    "test_initialise.py": NOT_OURS | {"CCMD046"},
+    "test_inventory.py": NO_MACHINE | {"CCMD030"},
+    "test_killed.py": NO_MACHINE,
+    "test_kube_client.py": {"CCMD010"},
+    "test_lifecycle.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE,
+    "test_program.py": NO_MACHINE | {"CCMD003"},
+    "test_routes.py": NOT_OURS | ALREADY_INITIALISED | {"CCMD044"},
+    "test_systemd.py": NO_MACHINE,
+}
+
+
+def of_the_harness(code, subject):
+    """A deprecated flag that the fixture passes, and a kubeconfig or a token in the folder of a test, which all may read."""
+    return (code, subject) == ("CCMD080", "flag --allow-untagged-cloud") or (code == "CCMD081" and "/pytest-" in subject)
+
+
+def check_no_false_alarm(module, ccmd):
+    """Examines the cluster with the flags and the environment of a running Ccmd."""
+    report = doctor_beside(ccmd)
+    found = {(code, subject): message for code in report.codes() for subject, message in report.found(code).items()}
+    alarms = {key: message for key, message in found.items()
+              if key[0] not in MADE_BY.get(module, ()) and not of_the_harness(*key)}
+    assert not alarms, alarms
