@@ -90,7 +90,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		                   { .name = STR("n2"), .provider_id = STR("hrobot://2") },
 		                   { .name = STR("n3"), .provider_id = STR_EMPTY } };
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { &clock, NULL, CLOCK_FOREVER, &arena };
+	struct call call = { .clock = &clock, .deadline_mono_ns = CLOCK_FOREVER, .arena = &arena };
 	CLEANUP(hz_api_freep) struct hz_api *api = NULL;
 	CLEANUP(hz_robot_freep) struct hz_robot *robot = NULL;
 	CLEANUP(hz_instances_freep) struct hz_instances *instances = NULL;
