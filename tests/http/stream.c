@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <curl/curl.h>
 
 #include "base/thread.h"
 #include "http/world.h"
@@ -331,6 +332,9 @@ a_stream_that_is_not_read_is_paused(void **state)
 	WORLD(w);
 
 	(void)state;
+	/* libcurl 8.5.0 reads on while a transfer is paused, up to 64 MB (curl, issue 12632) */
+	if (curl_version_info(CURLVERSION_NOW)->version_num == 0x080500)
+		skip();
 	start_server(&w, flood, &f, &identity);
 	start_client(&w);
 	stream = must_open(&w);
