@@ -142,12 +142,23 @@ run_trials(struct doctor *d, struct cloud *cloud, struct error *err)
 	return true;
 }
 
-/* True with d->trials, unless the check is skipped or could not run. The trials run once, for both
- * checks. */
+/* Runs the trials once, for all checks. */
+static bool
+has_trials(struct doctor *d, struct cloud *cloud)
+{
+	struct doctor_trials *t = &d->trials;
+
+	if (!t->are_done) {
+		t->are_done = true;
+		t->has_failed = !run_trials(d, cloud, &t->err);
+	}
+	return !t->has_failed;
+}
+
+/* True with d->trials, unless the check is skipped or could not run. */
 static bool
 get_trials(struct doctor *d, struct report *r)
 {
-	struct doctor_trials *t = &d->trials;
 	struct cloud *cloud;
 	struct error err;
 
@@ -161,18 +172,16 @@ get_trials(struct doctor *d, struct report *r)
 		                       : "the cloud, as it is configured, has no load balancers");
 		return false;
 	}
-	if (!t->are_done) {
-		t->are_done = true;
-		t->has_failed = !run_trials(d, cloud, &t->err);
-	}
-	if (t->has_failed)
-		report_unknown(r, &t->err);
-	return !t->has_failed;
+	if (has_trials(d, cloud))
+		return true;
+	report_unknown(r, &d->trials.err);
+	return false;
 }
 
 /* ---- the checks ---- */
 
-/* Is it the answer to this Service, rather than a failure of a request? */
+/* Is it the answer to this Service, rather than a failure of a request? ERR_EXISTS: the load
+ * balancer belongs to another owner. */
 static bool
 is_refusal(enum err_code code)
 {
@@ -219,23 +228,17 @@ check_changed_balancers(struct doctor *d, struct report *r)
 	}
 }
 
-/* What the Service itself has wrong is reported by check_service_specs(). */
+/* Other refusals are reported by doctor_find_refused_services(). */
 void
 check_refused_balancers(struct doctor *d, struct report *r)
 {
-	struct call *call = view_call(d->view);
-	struct cloud *cloud;
-	struct error ignored;
-
-	if (!get_trials(d, r) || !view_cloud(d->view, &cloud, &ignored))
+	if (!get_trials(d, r))
 		return;
 	for (size_t i = 0; i < d->trials.n; i++) {
 		const struct doctor_trial *trial = &d->trials.items[i];
 		const struct service *s = trial->service;
-		struct lb_spec spec = service_spec(s, view_options(d->view)->cluster_name,
-		                                   call->arena);
 
-		if (!is_refusal(trial->code) || !balancer_check(cloud, call, &spec, &ignored))
+		if (trial->code != ERR_EXISTS)
 			continue;
 		report_fix(r,
 		           report_find(r, "service", s->object.key, "%" STR_FMT,
@@ -243,5 +246,35 @@ check_refused_balancers(struct doctor *d, struct report *r)
 		           "correct the Service, or the load balancer: kubectl -n %" STR_FMT
 		           " describe service %" STR_FMT,
 		           STR_ARG(s->namespace), STR_ARG(s->name));
+	}
+}
+
+/* A trial that could not run is reported by check_refused_balancers(). */
+void
+doctor_find_refused_services(struct doctor *d, struct report *r)
+{
+	struct call *call = view_call(d->view);
+	struct cloud *cloud;
+	struct error ignored;
+
+	if (!view_cloud(d->view, &cloud, &ignored) || !cloud->balancers ||
+	    !cloud->balancers->list || !has_trials(d, cloud))
+		return;
+	for (size_t i = 0; i < d->trials.n; i++) {
+		const struct doctor_trial *trial = &d->trials.items[i];
+		const struct service *s = trial->service;
+		struct lb_spec spec = service_spec(s, view_options(d->view)->cluster_name,
+		                                   call->arena);
+
+		if (trial->code == ERR_EXISTS || !is_refusal(trial->code) ||
+		    !balancer_check(cloud, call, &spec, &ignored))
+			continue;
+		report_fix(
+			r,
+			report_find(r, "service", s->object.key, "%" STR_FMT,
+		                    STR_ARG(trial->error)),
+			"correct the Service, or the configuration of the cloud: kubectl -n %" STR_FMT
+			" describe service %" STR_FMT,
+			STR_ARG(s->namespace), STR_ARG(s->name));
 	}
 }

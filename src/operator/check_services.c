@@ -216,6 +216,7 @@ check_service_specs(struct doctor *d, struct report *r)
 			           "kubectl -n %" STR_FMT " edit service %" STR_FMT,
 			           STR_ARG(s->namespace), STR_ARG(s->name));
 	}
+	doctor_find_refused_services(d, r);
 }
 
 /* ---- the balancers in the cloud ---- */

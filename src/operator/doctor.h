@@ -39,6 +39,9 @@ void doctor_run(struct doctor *, struct report *ret);
 
 /** For the checks: the nodes. False: they cannot be read, and the check is UNKNOWN. */
 bool doctor_get_nodes(struct doctor *, struct report *, const struct view_nodes **ret);
+/** For check_service_specs(): the Services that balancer_check() permits, but the cloud refuses for
+ * another reason than the owner of a load balancer. */
+void doctor_find_refused_services(struct doctor *, struct report *);
 
 /* ---- the checks ---- */
 

@@ -526,8 +526,8 @@ def hcloud(cluster, cloud, kubelet):
     server = cloud.add_server("n1", ip="198.18.0.7")
     kubelet("n1", initialized=True, provider_id=f"hcloud://{server.id}")
 
-    def examine(*flags):
-        report = doctor(*hetzner_flags(cluster, *flags), env=hetzner_environment(cloud, **HERE))
+    def examine(*flags, env=HERE):
+        report = doctor(*hetzner_flags(cluster, *flags), env=hetzner_environment(cloud, **env))
         for code in ("CCMD045", "CCMD046", "CCMD080"):  # nobody has initialised the node
             report.checks[code].update(result="ok", findings=[])
         return report
@@ -618,6 +618,13 @@ def test_a_balancer_of_another_cluster(cloud, services, hcloud):
     report = hcloud("--cluster-name=mine")
     assert report.codes() == {"CCMD060", "CCMD067"}
     assert "other" in report.found("CCMD067")["service default/web"]
+
+
+def test_a_service_without_a_location(services, hcloud):
+    services.create("web")
+    report = hcloud(env={})
+    assert report.codes() == {"CCMD060", "CCMD063"}
+    assert "location" in report.found("CCMD063")["service default/web"]
 
 
 def test_balancers_that_were_changed_by_hand_at_brightbox(brightbox, services, ccmd, at_brightbox):

@@ -115,7 +115,7 @@ hz_lb_refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
-	err_set(err, ERR_INVALID, "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
+	err_set(err, ERR_EXISTS, "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
 	        STR_ARG(str_head(lb->name, 200)), lb->id, why->ptr);
 	buf_add_c(&b, err->msg);
 	hz_lb_notify(run, &taken_event, &b);
@@ -148,7 +148,7 @@ hz_lb_refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *othe
 	const struct cloud_host *host = run->tools->host;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
-	err_set(err, ERR_INVALID,
+	err_set(err, ERR_EXISTS,
 	        "the load balancer name \"%" STR_FMT "\" belongs to two Services, %" STR_FMT
 	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
 	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),

@@ -93,7 +93,7 @@ hz_lb_refresh(struct hz_lb_run *run, struct error *err)
 	run->found = found;
 	if (found.n > 1)
 		return err_set(
-			err, ERR_INVALID,
+			err, ERR_EXISTS,
 			"%zu load balancers carry the label of this Service: non-unique result",
 			found.n);
 	if (found.n == 0)

@@ -198,7 +198,7 @@ several_with_its_label_are_left_to_a_person(void **state)
 	       "{\"load_balancers\":[" LB
 	       ",{\"id\":8,\"labels\":{\"hcloud-ccm/service-uid\":\"u-1\"}}],"
 	       "\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":2}}}");
-	check_failure(ERR_INVALID, "non-unique result");
+	check_failure(ERR_EXISTS, "non-unique result");
 	assert_int_equal(n_asked(), 1);
 }
 
@@ -267,7 +267,7 @@ check_adopted(const char *put)
 static void
 check_left_alone(const char *text)
 {
-	check_failure(ERR_INVALID, text);
+	check_failure(ERR_EXISTS, text);
 	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerNameTaken: "));
 	assert_null(strstr(story.lab->script.asked.ptr, "PUT"));
 }
@@ -851,8 +851,8 @@ a_name_that_two_live_services_share_is_refused(void **state)
 	(void)state;
 	open_tutorial(NONE);
 	track("a", "b-c", "u-2");
-	check_failure(ERR_INVALID, "the load balancer name \"lab-a-b-c\" belongs to two Services, "
-	                           "a-b/c and a/b-c: rename one of them");
+	check_failure(ERR_EXISTS, "the load balancer name \"lab-a-b-c\" belongs to two Services, "
+	                          "a-b/c and a/b-c: rename one of them");
 	assert_non_null(strstr(story.lab->fake.events.ptr, "\nb-c LoadBalancerNameTaken: "));
 	assert_true(strstr(story.lab->fake.events.ptr, "c LoadBalancerNameTaken: ") ==
 	            story.lab->fake.events.ptr);
