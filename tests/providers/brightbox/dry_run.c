@@ -212,6 +212,7 @@ a_new_service_is_planned_to_its_end(void **state)
 
 	check_foretold(rig, ensure);
 	assert_int_equal(rig->account.n_lbs, 1);
+	account_fini(&rig->account);
 	rig->account = (struct account){ .n_ids = 50 };
 	assert_true(run_dry(rig, ensure));
 	assert_string_equal(
