@@ -178,6 +178,14 @@ struct cloud_needs {
 	bool runs_programs;
 };
 
+/** The rate limit of a cloud's API. All programs with credentials of the project share it. */
+struct cloud_budget {
+	double limit; /* requests */
+	double left;  /* requests */
+	/* While fewer requests are left, this process postpones those that can wait. */
+	double postpones_below;
+};
+
 /** A listener without TLS for /metrics, where the cloud's official controller has one. If it cannot
  * be opened, a warning is logged, and the program goes on. */
 struct cloud_listener {
@@ -244,6 +252,9 @@ struct cloud_ops {
 	void (*reload)(struct cloud *);
 	/** Ends its threads and frees it, started or not. NULL is fine. */
 	void (*close)(struct cloud *);
+	/** The rate limit as the answers of the API report it; makes no request. The cloud is
+	 * started. False: no answer has reported it. NULL: the API reports no rate limit. */
+	bool (*get_budget)(struct cloud *, struct cloud_budget *ret);
 
 	/* ---- machines: look(), or list_machines() and get_machine() ---- */
 

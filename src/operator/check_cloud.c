@@ -1,14 +1,27 @@
 /* operator/check_cloud.c: the cloud as a whole. */
 #include "operator/doctor.h"
 
+#define BUDGET_FIX                                                                                \
+	"find the program that sends so many requests with credentials of the same project, and " \
+	"stop it; the limit recovers by itself"
+
 static void
 find_failure(struct report *r, const struct error *err)
 {
-	report_fix(
-		r, report_find(r, "", STR_EMPTY, "%s", err->msg),
-		err->code == ERR_UNAUTHORIZED || err->code == ERR_FORBIDDEN
-			? "replace the credentials of the cloud"
-			: "check the cloud's configuration, and that this machine reaches its API");
+	const char *fix;
+
+	switch (err->code) {
+	case ERR_UNAUTHORIZED:
+	case ERR_FORBIDDEN:
+		fix = "replace the credentials of the cloud";
+		break;
+	case ERR_THROTTLED:
+		fix = BUDGET_FIX;
+		break;
+	default:
+		fix = "check the cloud's configuration, and that this machine reaches its API";
+	}
+	report_fix(r, report_find(r, "", STR_EMPTY, "%s", err->msg), "%s", fix);
 }
 
 /* Some clouds send no request when they start, so this check also looks for the machines of the
@@ -31,6 +44,34 @@ check_cloud(struct doctor *d, struct report *r)
 	}
 	if (!view_look(d->view, &look, &err))
 		find_failure(r, &err);
+}
+
+/* The requests of the other checks of the cloud are counted, because those checks run before. */
+void
+check_budget(struct doctor *d, struct report *r)
+{
+	struct cloud_budget budget;
+	struct cloud *cloud;
+	struct error err;
+
+	if (!view_cloud(d->view, &cloud, &err)) {
+		report_unknown(r, &err);
+		return;
+	}
+	if (!cloud->ops->get_budget || !cloud->ops->get_budget(cloud, &budget)) {
+		report_skip(r, "this cloud reports no rate limit");
+		return;
+	}
+	/* The next request needs one. */
+	if (budget.left - 1 >= budget.postpones_below)
+		return;
+	report_fix(
+		r,
+		report_find(r, "", STR_EMPTY,
+	                    "%.0f of %.0f requests are left, and ccmd postpones requests that can "
+	                    "wait while fewer than %.0f are left",
+	                    budget.left, budget.limit, budget.postpones_below),
+		BUDGET_FIX);
 }
 
 static bool

@@ -46,6 +46,8 @@ const struct check doctor_checks[] = {
 	  "Without the cloud no node is initialised and no load balancer changes.", check_cloud },
 	{ "CCMD031", CLOUD, "The cloud's project has the machines of the nodes",
 	  "With the credentials of another project, every machine looks deleted.", check_project },
+	{ "CCMD032", CLOUD, "The cloud's rate limit is not nearly used up",
+	  "ccmd postpones its requests until the limit has recovered.", check_budget },
 
 	{ "CCMD040", NODES, "All kubelets run with --cloud-provider=external",
 	  "Other nodes come without the taint by which ccmd notices them, and get no provider ID.",

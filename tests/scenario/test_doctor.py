@@ -266,6 +266,21 @@ def test_the_token_of_another_project(api, cluster, cloud, kubelet):
     assert report.codes() - {"CCMD080"} == {"CCMD031", "CCMD044"}
 
 
+def test_a_rate_limit_that_is_nearly_used_up(cloud, hcloud):
+    cloud.project.tokens_left = 500.0
+    report = hcloud()
+    assert report.checks["CCMD032"]["result"] == "ok" and report.codes() == set()
+    cloud.project.tokens_left = 300.0
+    report = hcloud()
+    assert report.codes() - {"CCMD030"} == {"CCMD032"}
+    assert "of 3600 requests are left" in report.found("CCMD032")[""] and "fewer than 360" in report.found("CCMD032")[""]
+
+
+def test_a_cloud_without_a_rate_limit(api, examine):
+    check = examine().checks["CCMD032"]
+    assert check["result"] == "skipped" and "reports no rate limit" in check["reason"]
+
+
 def test_nothing_is_written_to_the_cloud(api, cluster, cloud, kubelet):
     cloud.add_server("n1")
     kubelet("n1")

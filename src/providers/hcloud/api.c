@@ -429,6 +429,21 @@ hz_api_note_budget(struct hz_api *a, const struct http_response *response)
 		metric_set(metric_of(&left), a->budget.left);
 }
 
+bool
+hz_api_get_budget(struct hz_api *a, struct cloud_budget *ret)
+{
+	WITH_LOCK(&a->mu);
+
+	if (!a->budget.is_known)
+		return false;
+	*ret = (struct cloud_budget){
+		.limit = a->budget.limit,
+		.left = hz_budget_left(&a->budget, clock_boot(a->config.host->clock)),
+		.postpones_below = hz_budget_background_floor(&a->budget),
+	};
+	return true;
+}
+
 /* How long n requests would have to wait. *ret_has_begun: requests have to wait now, and did not
  * before, which is to be reported. Called with mu held. */
 static int64_t

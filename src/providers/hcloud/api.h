@@ -17,6 +17,7 @@
 #define CCMD_HCLOUD_API_H
 
 #include "base/json.h"
+#include "cloud/cloud.h"
 #include "cloud/host.h"
 #include "http/http.h"
 #include "providers/hcloud/config.h"
@@ -85,6 +86,9 @@ NODISCARD bool hz_api_get(struct hz_api *, struct call *, const struct buf *targ
  * until there is budget again, and a metric counts it. While the API is unavailable the error is
  * that of the outage; if a probe is due the result is true, and the budget is not checked. */
 NODISCARD bool hz_api_admit(struct hz_api *, enum hz_urgency, size_t n, struct error *err);
+
+/** cloud_ops.get_budget. */
+bool hz_api_get_budget(struct hz_api *, struct cloud_budget *ret);
 
 /** CLOCK_BOOTTIME without the time that the API was unavailable. */
 int64_t hz_api_uptime_ns(struct hz_api *);

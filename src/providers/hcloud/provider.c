@@ -299,6 +299,12 @@ hz_provider_start(struct cloud *cloud, const struct cloud_host *host, struct err
 	return true;
 }
 
+static bool
+hz_provider_get_budget(struct cloud *cloud, struct cloud_budget *ret)
+{
+	return hz_api_get_budget(hcloud_of(cloud)->api, ret);
+}
+
 /* ---- the tables ---- */
 
 extern const struct cloud_ops hcloud_cloud, hcloud_from_scratch_cloud, ccm_from_scratch_cloud;
@@ -335,6 +341,7 @@ const struct cloud_ops hcloud_cloud = {
 	.load = hz_provider_load_official,
 	.start = hz_provider_start,
 	.close = hz_provider_close,
+	.get_budget = hz_provider_get_budget,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -345,6 +352,7 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.load = hz_provider_load_tutorial,
 	.start = hz_provider_start,
 	.close = hz_provider_close,
+	.get_budget = hz_provider_get_budget,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -355,6 +363,7 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.load = hz_provider_load_tutorial_text,
 	.start = hz_provider_start,
 	.close = hz_provider_close,
+	.get_budget = hz_provider_get_budget,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };

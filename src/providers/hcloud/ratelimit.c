@@ -162,14 +162,25 @@ hz_budget_pace_s(const struct hz_budget *b, double left, double floor, double n)
 	                       PACE_MAX_S);
 }
 
+static double
+hz_budget_reserve(const struct hz_budget *b)
+{
+	return b->limit * b->reserve_percent / 100;
+}
+
+double
+hz_budget_background_floor(const struct hz_budget *b)
+{
+	return 2 * hz_budget_reserve(b);
+}
+
 /* Urgent work may use all but the reserve, background work stops at twice the reserve. */
 int64_t
 hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
 {
 	double flow = urgency == HZ_URGENT ? b->rate : b->flow,
 	       left = hz_budget_left_at(b, flow, now_ns);
-	double reserve = b->limit * b->reserve_percent / 100;
-	double floor = urgency == HZ_URGENT ? reserve : 2 * reserve;
+	double floor = urgency == HZ_URGENT ? hz_budget_reserve(b) : hz_budget_background_floor(b);
 
 	if (!b->is_known)
 		return 0;

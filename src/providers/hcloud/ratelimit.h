@@ -57,6 +57,8 @@ void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_n
 
 /** The requests that are left now, between 0 and the limit. */
 double hz_budget_left(const struct hz_budget *, int64_t now_ns);
+/** Background work stops while fewer requests than this are left. */
+double hz_budget_background_floor(const struct hz_budget *);
 /** Returns true if so many requests are left that no work is slowed down. */
 bool hz_budget_is_eased(const struct hz_budget *, int64_t now_ns);
 
