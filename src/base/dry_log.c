@@ -1,4 +1,4 @@
-/* base/dry_log.c: see dry_log.h. Of each change a hash is kept. */
+/* base/dry_log.c: see dry_log.h. A hash of each logged change is kept. */
 #include "base/dry_log.h"
 
 #include <sys/queue.h>
@@ -24,7 +24,7 @@ struct dry_log {
 	struct dry_run run;
 	pthread_mutex_t mu;
 	struct map objects;                       /* mu; by "KIND NAME" */
-	TAILQ_HEAD(logged_list, logged) in_order; /* mu; the one seen first is the first */
+	TAILQ_HEAD(logged_list, logged) in_order; /* mu; the one seen first comes first */
 };
 
 /* ---- what was logged ---- */
@@ -63,8 +63,8 @@ logged_make(struct dry_log *log, struct str key)
 	return l;
 }
 
-/* Returns false if this change was logged for this version already. Beyond LIMIT_DRY_CHANGES of one
- * object, the oldest are forgotten. */
+/* As remember_change(), for one object. Beyond LIMIT_DRY_CHANGES, the oldest changes are forgotten.
+ */
 static bool
 logged_add(struct logged *l, uint64_t version, uint64_t change)
 {
@@ -99,9 +99,10 @@ add_fields(struct buf *b, const struct dry_change *change)
 	}
 }
 
+/* Returns false if this change was logged for this version already. */
 static bool
-is_news(struct dry_log *log, const struct dry_item *item, const struct dry_change *change,
-        struct str fields)
+remember_change(struct dry_log *log, const struct dry_item *item, const struct dry_change *change,
+                struct str fields)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1)), all = BUF_INIT(LIMIT_DRY_TEXT * 2);
 	WITH_LOCK(&log->mu);
@@ -123,7 +124,7 @@ dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_
 	CLEANUP(buf_fini) struct buf fields = BUF_INIT(LIMIT_DRY_TEXT), object = BUF_INIT(KIB(1));
 
 	add_fields(&fields, change);
-	if (!is_news(log, item, change, buf_str(&fields)))
+	if (!remember_change(log, item, change, buf_str(&fields)))
 		return;
 	buf_addf(&object, "%s %" STR_FMT, item->kind, STR_ARG(item->name));
 	log_write(LOG_INFO, messages[change->verb],

@@ -1,4 +1,4 @@
-/* base/dry_run.h: what would be changed, noted instead of done.
+/* base/dry_run.h: a dry run, in which changes are noted and not made.
  *
  * With --dry-run, and in `ccmd plan`, the controllers run as always, with the same decisions from
  * the same state. Only the last step differs: code that is about to send a write to the API server
@@ -31,23 +31,25 @@ struct dry_field {
 /** One write. All views are borrowed for the length of dry_note(). */
 struct dry_change {
 	enum dry_verb verb;
-	const char *what;   /* "node", "load balancer", "route"; a constant */
-	struct str name;    /* the name or ID of that thing; empty: the cluster object's own */
-	struct str request; /* "PATCH /api/v1/nodes/n1": method and path */
+	const char *what; /* "node", "load balancer", "route"; a constant */
+	struct str name;  /* the name or ID of that thing; empty: the cluster object's own */
+	/* "PATCH /api/v1/nodes/n1": method and path. "{id}" in it stands for an ID that does not
+	 * exist yet. Empty: the change is not one HTTP request */
+	struct str request;
 	/* the request goes to the cloud, not to the API server */
 	bool is_cloud;
 	const struct dry_field *fields;
 	size_t n_fields;
-	struct str body; /* of a PATCH of a node; empty: not told */
+	struct str body; /* of a PATCH of a node; empty: not given */
 };
 
 struct dry_item;
 
-/** Who is told of the changes. Embedded in the receiver's own struct (CONTAINER_OF). */
+/** The receiver of the changes. Embedded in the receiver's own struct (CONTAINER_OF). */
 struct dry_run {
 	void (*note)(struct dry_run *, const struct dry_item *, const struct dry_change *);
 	/* Work on the item ended in an error, so what it would have changed is not known. The work
-	 * is retried as always, and may fail again. NULL: not wanted */
+	 * is retried as always, and may fail again. NULL: errors are ignored */
 	void (*failed)(struct dry_run *, const struct dry_item *, const struct error *);
 };
 

@@ -27,13 +27,13 @@ struct described {
 	struct str key; /* "worker-1", "default/web", "10.244.1.0/24"; a view of the path */
 };
 
-/** path: "nodes/NAME", "services/NAMESPACE/NAME" or "routes/CIDR", already decoded. False for any
- * other text, which may be anything. */
+/** path: "nodes/NAME", "services/NAMESPACE/NAME" or "routes/CIDR", already decoded. Returns
+ * false for any other text. The path may come from any caller. */
 bool described_parse(struct str path, struct described *ret);
 
-/** The controllers of a process that leads; NULL: that one does not run. */
+/** The controllers of a process that leads. NULL: the controller does not run. */
 struct describe_sources {
-	struct store *nodes, *services; /* services: NULL without a controller of them */
+	struct store *nodes, *services; /* services: NULL if nothing handles Services */
 	struct node_controller *node;
 	struct lifecycle_controller *lifecycle;
 	struct service_controller *service;

@@ -2,7 +2,7 @@
  *
  * Lists (taints, addresses, the ingress of a Service) are replaced as a whole by a patch. They are
  * compared as sets of named values: a value that is on both sides has not changed. Of the others,
- * two of the same name are a change, and the rest was removed or added.
+ * an old and a new value of the same name are a change; the rest was removed or added.
  */
 #include "controllers/dry_write.h"
 
@@ -82,7 +82,7 @@ are_in_same_order(const struct values *old, const struct values *new)
 	return true;
 }
 
-/* order_name: of the field if nothing but the order differs. */
+/* order_name: the name of the field that is added if only the order differs. */
 static void
 fields_add_list(struct fields *f, struct str order_name, const struct values *old,
                 const struct values *new)
@@ -234,8 +234,8 @@ add_addresses(struct fields *f, const struct node *node, yyjson_val *patch)
 	fields_add_list(f, STR("addresses"), &old, &new);
 }
 
-/* The controllers write no other condition than NetworkUnavailable. Of its present state only what
- * struct node keeps is known. */
+/* The controllers write only the condition NetworkUnavailable. Of its present state, struct node
+ * has not everything. */
 static void
 add_condition(struct fields *f, const struct node *node, yyjson_val *patch)
 {

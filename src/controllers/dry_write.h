@@ -13,7 +13,7 @@
 #include "kube/node.h"
 #include "kube/service.h"
 
-/** Notes a patch for this node, whatever object the call is about. path: of the request. */
+/** Notes a patch for this node, even if the call is about another object. path: of the request. */
 void dry_write_node(const struct call *, const struct node *, struct str path, struct str body);
 /** Notes that this node would be deleted. */
 void dry_write_node_delete(const struct call *, const struct node *, struct str path);

@@ -13,10 +13,11 @@
 #include "base/error.h"
 
 enum settling_part {
-	SETTLING_ADDRESSES = 1, /* of all nodes were compared, and nodes to change are queued */
-	SETTLING_LIFECYCLE = 2, /* a round over all nodes that are not Ready */
-	SETTLING_ADOPTION = 4,  /* of existing balancers by the provider */
-	SETTLING_ROUTES = 8,    /* all routes, and the conditions of nodes */
+	SETTLING_ADDRESSES =
+		1, /* the addresses of all nodes were compared, and nodes to change queued */
+	SETTLING_LIFECYCLE = 2, /* all nodes that are not Ready were checked */
+	SETTLING_ADOPTION = 4,  /* the provider was asked to adopt existing balancers */
+	SETTLING_ROUTES = 8,    /* all routes, and the conditions of nodes, were compared */
 };
 
 struct settling;
@@ -24,10 +25,10 @@ struct settling;
 struct settling *settling_new(struct clock *clock);
 void settling_free(struct settling *); /* NULL is fine */
 
-/** A first run has ended. Later calls have no effect. NULL is fine. */
+/** Notes that the first run of this part has ended. Later calls have no effect. NULL is fine. */
 void settling_note(struct settling *, enum settling_part part);
 /** Waits for the first runs of all these parts (a union of enum settling_part) until the deadline
- * (mono). ERR_TIMEOUT. */
+ * (mono). Fails with ERR_TIMEOUT. */
 NODISCARD bool settling_wait(struct settling *, unsigned parts, int64_t deadline_ns,
                              struct error *err);
 

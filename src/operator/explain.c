@@ -97,16 +97,18 @@ ask_leader(struct explanation *e, const struct explain_source *source, struct er
 	bool is_leading;
 
 	if (!source->url && view_options(e->view)->serving.secure.port == 0)
-		return err_set(err, ERR_UNSUPPORTED, "--secure-port=0, and there is no --url");
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"--secure-port=0 switches the server off; --url=https://HOST:PORT names another one");
 	if (!(source->url ? local_get_at(e->view, source->url, source->ca_file, target, &text, err)
 	                  : local_get(e->view, target, &text, err)) ||
 	    !json_parse(text, &e->leader, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(e->leader), "isLeading", &is_leading) != JSON_FOUND)
-		return err_set(err, ERR_INVALID, "the answer is not that of a ccmd");
+		return err_set(err, ERR_INVALID, "the server that answered is not ccmd");
 	return is_leading ||
 	       err_set(err, ERR_UNAVAILABLE,
-	               "the process that was asked stands by; ccmd status shows which one leads");
+	               "the process that was asked is a standby replica; ccmd status names the leader");
 }
 
 yyjson_val *
@@ -134,9 +136,9 @@ explain_queue(struct explanation *e)
 	(void)json_i64(queue, "keysBefore", &before);
 	(void)json_bool(queue, "waitsForOutage", &waits_for_outage);
 	if (str_eq_c(state, "working"))
-		return STR("a worker is at it now");
+		return STR("a worker handles it now");
 	if (str_eq_c(state, "waiting"))
-		return arena_printf(arena, "a worker takes it after %lld others",
+		return arena_printf(arena, "a worker handles it after %lld others",
 		                    (long long)before);
 	if (!str_eq_c(state, "delayed"))
 		return STR_EMPTY;

@@ -25,7 +25,7 @@ clean_copy(struct plan *p, struct str text)
 	return arena_str(&p->arena, buf_str(&clean));
 }
 
-/* NULL: the memory is used up. */
+/* Finds the object, or adds it. NULL: LIMIT_PLAN is reached. */
 static struct plan_object *
 plan_object_make(struct plan *p, const char *kind, struct str name)
 {
@@ -93,8 +93,9 @@ has_same_values(const struct plan_change *a, const struct plan_change *b)
 	return true;
 }
 
-/* Takes over the values if the object has the change already. Two requests of one version that
- * differ only in values are both kept: they add two targets, for example. */
+/* Returns true if the object has this change already, which then has the new values. Two requests
+ * that were computed from the same version and differ only in values are two changes: for example,
+ * they add two targets. */
 static bool
 merge_change(struct plan_object *object, const struct plan_change *new)
 {

@@ -37,7 +37,7 @@ compare_objects(const void *a, const void *b)
 	return ranks != 0 ? ranks : str_cmp(x->key, y->key);
 }
 
-/* All objects in their order; to be freed. */
+/* All objects in their order. The caller frees the array. */
 static struct plan_object **
 sorted_objects(const struct plan *p)
 {
@@ -77,7 +77,8 @@ is_first_of_thing(const struct plan_object *object, const struct plan_change *ch
 	return other == change;
 }
 
-/* What happens to the thing as a whole: one that is created is changed by further requests. */
+/* What happens to the thing as a whole: a thing that is created stays so if further requests change
+ * it. */
 static enum dry_verb
 verb_of_thing(const struct plan_object *object, const struct plan_change *first)
 {
@@ -182,7 +183,7 @@ print_field(const struct printer *to, const char *indent, const struct dry_field
 	buf_add_char(to->out, '\n');
 }
 
-/* The members of one thing, whichever requests change them. */
+/* The members of one thing that any of its requests changes. */
 static void
 print_fields(const struct printer *to, const char *indent, const struct plan_object *object,
              const struct plan_change *first)

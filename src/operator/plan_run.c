@@ -1,12 +1,12 @@
 /* operator/plan_run.c: runs the controllers for `ccmd plan`; see plan.h.
  *
- * Everything is made as main.c makes it for the controller, with four differences: all HTTP clients
- * refuse changes (view_restrict()), the fence is closed, changes are noted (manager_config.dry),
- * and the stores are filled by one list each instead of by reflectors. A reflector repeats a list
- * that fails; a plan has to report that.
+ * Everything is made as main.c makes it for the controller, with five differences: all HTTP clients
+ * refuse changes (view_restrict()), the fence is closed, events are dropped, changes are noted
+ * (manager_config.dry), and each store is filled by one list instead of by a reflector. A reflector
+ * repeats a list that fails; a plan has to report the failure.
  *
- * With --use-service-account-credentials the controllers act as accounts of their own. Their tokens
- * are obtained by a POST that creates something, so a plan reads everything with the credentials
+ * With --use-service-account-credentials the controllers act as accounts of their own. A token
+ * is created by a POST, which a plan must not send, so a plan reads everything with the credentials
  * that it was given.
  */
 #include "operator/plan.h"
@@ -62,7 +62,8 @@ plan_parse_scope(struct str text, unsigned *ret)
 	return false;
 }
 
-/* Nothing is known about these objects. scope: of enum plan_scope. */
+/* Notes that these objects could not be computed, and leaves them out of what follows. scope: of
+ * enum plan_scope. */
 static void
 fail_scope(struct runner *r, unsigned scope, const struct error *err)
 {
@@ -85,7 +86,7 @@ start_cloud(struct runner *r, struct error *err)
 	ops = r->cloud->ops;
 	r->node_kind = node_kind;
 	r->node_kind.annotations = ops->node_annotations;
-	r->recorder = recorder_new(r->kube, &clock_real);
+	r->recorder = recorder_new(/*client=*/NULL, &clock_real);
 	r->nodes = store_new(&r->node_kind.kind, &clock_real);
 	r->services = store_new(&service_kind, &clock_real);
 	r->host = host_new(&(struct host_config){ &clock_real, &r->fence, r->nodes, r->recorder,
@@ -131,7 +132,7 @@ client_of(const struct runner *r, enum controller which, unsigned scope)
 	return runs ? r->kube : NULL;
 }
 
-/* Starts the controllers of these objects, as far as they are wanted. scope: of enum plan_scope. */
+/* Starts the controllers of these objects that belong to the plan. scope: of enum plan_scope. */
 static void
 start_controllers(struct runner *r, unsigned scope, struct dry_run *dry)
 {
@@ -168,8 +169,8 @@ stop_controllers(struct runner *r)
 }
 
 /* The Services are needed even for a plan of the nodes: the balancer of a Service may be the
- * witness for a deletion. An empty list stands for one that failed, which is why nothing about
- * Services is computed then. */
+ * witness for a deletion. If the list fails, the store is empty, so nothing is computed about
+ * Services. */
 static void
 list_services(struct runner *r)
 {
@@ -246,8 +247,8 @@ run_nodes(struct runner *r, struct error *err)
 	return true;
 }
 
-/* The stores have all objects already, so the controller of Services is told to look at them. The
- * route controller looks at its start. */
+/* The stores have all objects already, so no event queues the Services: they are queued here. The
+ * route controller compares all routes when it starts. */
 static bool
 run_others(struct runner *r, struct error *err)
 {

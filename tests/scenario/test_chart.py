@@ -111,8 +111,16 @@ def test_flags_are_written_as_given(helm):
             "controllers": "*,-node-route-controller", "cluster-name": "a: b", "node-monitor-period": None}
     (container,) = helm.workload({"args": args, "monitoring": {"enabled": False}})["spec"]["template"]["spec"]["containers"]
     assert container["args"] == [
-        "--allow-untagged-cloud", "--cloud-provider=hcloud", "--cluster-name=a: b", "--controllers=*,-node-route-controller",
+        "--allow-untagged-cloud", "--cert-dir=/run/ccmd", "--cloud-provider=hcloud", "--cluster-name=a: b", "--controllers=*,-node-route-controller",
         "--kube-api-qps=1000000", "--profiling=false", "--v=4"]
+
+
+def test_the_certificate_is_kept_in_a_writable_volume(helm):
+    spec = helm.workload({})["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    (mount,) = [one for one in container["volumeMounts"] if f"--cert-dir={one['mountPath']}" in container["args"]]
+    (volume,) = [one for one in spec["volumes"] if one["name"] == mount["name"]]
+    assert "emptyDir" in volume and not mount.get("readOnly")
 
 
 def test_variables_of_the_user_replace_those_of_the_chart(helm):
@@ -481,9 +489,10 @@ def test_commands_in_the_container_need_no_flags(api, inventory, kubelet, ports,
     assert done.returncode == 0, done.stdout + done.stderr
     status = json.loads(done.stdout)
     assert status["lease"]["isFresh"] and status["process"]["isHealthy"]
-    if values:
-        assert "--metrics-bind-address" in status["metrics"]["error"]
-    else:
-        assert status["metrics"]["isLeader"]
+    assert status["metrics"]["isLeader"]
+    done = one.exec("/ccmd", "explain", "node", "n1", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    explanation = json.loads(done.stdout)
+    assert explanation["leader"]["isKnown"] and explanation["notKnown"] == []
     done = one.exec("/ccmd", "doctor")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -163,6 +163,7 @@ def test_moving_from_the_official_controller(api, cloud, official, services, wal
     official()
     one.run()
     one.run()
+    one.run()
     api.patch(LEASE, {"spec": {"leaseDurationSeconds": 1}})  # instead of a pause
     one.start()
     wait_for(lambda: api.get(LEASE)["spec"]["holderIdentity"] != FORMER, timeout=60, what="ccmd to lead")

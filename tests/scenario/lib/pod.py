@@ -1,5 +1,5 @@
 """A pod of a Deployment, run without a kubelet: its container's program with the arguments, environment, user and files that
-the Deployment names, as process 1, in a file system that is read-only and has nothing else.
+the Deployment names, as process 1, in a file system that has nothing else and is read-only except for emptyDir volumes.
 """
 import base64
 import os
@@ -22,8 +22,11 @@ mount --bind "$1" "$1"
 mount --bind /dev "$1/dev"
 mount --bind /proc "$1/proc"
 mount -o remount,bind,ro "$1"
-root=$1 user=$2
-shift 2
+root=$1 user=$2 folders=$3
+shift 3
+for folder in $folders; do
+	mount -t tmpfs -o "mode=2777,gid=${user#*:}" tmpfs "$root$folder"
+done
 exec setpriv --no-new-privs chroot --userspec="$user" --groups= "$root" "$@"
 """
 
@@ -56,7 +59,8 @@ class Pod:
         user = self.spec["securityContext"]
         one.process.argv = ["unshare", "--mount-proc", "--pid", "--fork", "--kill-child", "--propagation=private",
                             "sh", "-c", START, "sh", str(root),
-                            f"{user['runAsUser']}:{user['runAsGroup']}", "/ccmd", *self.container["args"]]
+                            f"{user['runAsUser']}:{user['runAsGroup']}", self.writable_folders(), "/ccmd",
+                            *self.container["args"]]
         one.process.env = self.environment()
         one.start()
         children = Path(f"/proc/{one.pid}/task/{one.pid}/children")
@@ -117,14 +121,19 @@ class Pod:
         (folder / "ca.crt").write_text(Path(self.cluster.ca).read_text())
         (folder / "namespace").write_text(self.namespace)
 
+    def writable_folders(self):
+        """Where the volumes of the type emptyDir are mounted, separated by spaces."""
+        names = [one["name"] for one in self.spec["volumes"] if "emptyDir" in one]
+        return " ".join(one["mountPath"] for one in self.container["volumeMounts"] if one["name"] in names)
+
     def write_volumes(self, root):
         group = self.spec["securityContext"]["fsGroup"]
-        volumes = {one["name"]: one["secret"] for one in self.spec["volumes"]}
+        volumes = {one["name"]: one.get("secret") for one in self.spec["volumes"]}
         for mount in self.container["volumeMounts"]:
             folder = root / mount["mountPath"].lstrip("/")
             folder.mkdir(parents=True, exist_ok=True)
             volume = volumes[mount["name"]]
-            for key, value in self.secret(volume["secretName"]).items():
+            for key, value in self.secret(volume["secretName"]).items() if volume else ():
                 (folder / key).write_bytes(value)
                 os.chown(folder / key, 0, group)
                 (folder / key).chmod(volume["defaultMode"])
