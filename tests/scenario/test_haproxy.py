@@ -225,13 +225,16 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, three_n
         by_client[client] = found
     assert len(set.union(*by_client.values())) > 1
     haproxy.wait_knows_clients()
+    worker = haproxy.worker()
     node("n4", f"{NET}.1.4")
     wait_for(lambda: "n4" in {answered(address, source=next(strangers)) for _ in range(30)}, 10, "n4 to answer")
+    haproxy.wait_knows_clients(after=worker)
     for client, found in by_client.items():
         assert names(address, 2, source=f"127.5.0.{client}") == found
+    worker = haproxy.worker()
     services.create("other", PORT)  # a reload
     services.wait_ips("other")
-    haproxy.wait_knows_clients()
+    haproxy.wait_knows_clients(after=worker)
     for client, found in by_client.items():
         assert names(address, 2, source=f"127.5.0.{client}") == found
 

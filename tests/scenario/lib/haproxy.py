@@ -67,11 +67,20 @@ class Haproxy:
             connection.sendall(f"{command}\n".encode())
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
 
-    def wait_knows_clients(self):
+    def worker(self):
+        """The process ID of the worker that answers on the stats socket."""
+        return int(re.search(r"^Pid: (\d+)", self.ask("show info"), re.MULTILINE)[1])
+
+    def wait_knows_clients(self, after=None):
         """Waits until the worker has the stick table of the one before, or has given up waiting for it (5 s): only then does it send
-        its own to the next."""
-        resync = lambda: int(re.search(r" flags=(0x\w+)", self.ask("show peers"))[1], 16) & 3
-        wait_for(lambda: resync() == 3, 20, "the worker to be ready to teach", seen=lambda: self.ask("show peers"))
+        its own to the next.
+
+        after: the worker before a reload. It still answers for a moment after the reload's command has ended.
+        """
+        def state():
+            return self.worker(), int(re.search(r" flags=(0x\w+)", self.ask("show peers"))[1], 16) & 3
+
+        wait_for(lambda: state()[0] != after and state()[1] == 3, 20, "the new worker to know the clients", seen=state)
 
     def reloads(self):
         return len(self.count.read_text().splitlines()) if self.count.exists() else 0
