@@ -4,7 +4,7 @@
     pytest tests/scenario --all                 the slow ones too, on 1.28 and 1.33 as well, and with a doctor at each end
     pytest tests/scenario -m slow               only the slow ones
     pytest tests/scenario --previous=v1.0.0 …   upgrades are tested from that build
-    pytest tests/scenario --sample              what a build with a sanitizer runs
+    pytest tests/scenario --sample              what a build with a sanitizer runs (with --all: more)
     pytest tests/scenario --binary=PATH         on another program than build/ccmd, e.g. dist/ccmd-linux-amd64
     pytest tests/scenario -n 4 --dist loadgroup in parallel; each worker starts a control plane of its own
 
@@ -45,7 +45,7 @@ SENTINEL = "sentinel"
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28 and 1.33")
     parser.addoption("--previous", metavar="REVISION", help="the build that upgrades start from; default: see test_upgrade.py")
-    parser.addoption("--sample", action="store_true", help="only what a sanitizer has to see")
+    parser.addoption("--sample", action="store_true", help="only what a sanitizer has to see; with --all, all that runs ccmd")
     parser.addoption("--binary", help="the program to test (default: $CCMD_BINARY, or build/ccmd)")
 
 
@@ -70,8 +70,11 @@ def runs_ccmd(item):
     return "ccmd" in item.fixturenames or item.get_closest_marker("needs_binary") is not None
 
 
-def sample(items):
+def sample(items, everything):
     """The tests that a sanitizer has to see."""
+    if everything:
+        yield from filter(runs_ccmd, items)
+        return
     seen = set()
     for item in items:
         is_plain = item.get_closest_marker("plain") and not item.get_closest_marker("sanitized")
@@ -83,7 +86,7 @@ def sample(items):
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("sample"):
-        chosen = list(sample(items))
+        chosen = list(sample(items, everything=config.getoption("all")))
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
     if not config.getoption("all") and "slow" not in config.option.markexpr:
