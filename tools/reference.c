@@ -16,34 +16,37 @@
 #include "operator/reference.h"
 #include "reference_pages.h"
 
-#define BEGIN ".\\\" What follows is made by tools/reference from the table that also parses.\n"
+#define COMMANDS ".\\\" What follows is made by tools/reference from the table of commands.\n"
+#define FLAGS ".\\\" What follows is made by tools/reference from the table of flags.\n"
 #define END ".\\\" Here ends what tools/reference makes.\n"
 
 static const struct page {
 	const char *file;
 	void (*add)(struct buf *out);
-	bool is_part;
+	const char *begin; /* the mark before the part that is made; NULL: all of it is */
 } pages[] = {
-	{ "deploy/completion/_ccmd", completion_zsh, false },
-	{ "deploy/completion/ccmd.bash", completion_bash, false },
-	{ "deploy/completion/ccmd.fish", completion_fish, false },
-	{ "docs/ccmd.8", flags_man, true },
-	{ "docs/reference/checks.md", checks_reference, false },
-	{ "docs/reference/endpoints.md", endpoints_reference, false },
-	{ "docs/reference/events.md", events_reference, false },
-	{ "docs/reference/flags.md", flags_reference, false },
-	{ "docs/reference/metrics.md", metrics_reference, false },
+	{ "deploy/completion/_ccmd", completion_zsh, NULL },
+	{ "deploy/completion/ccmd.bash", completion_bash, NULL },
+	{ "deploy/completion/ccmd.fish", completion_fish, NULL },
+	{ "docs/ccmd.8", commands_man, COMMANDS },
+	{ "docs/ccmd.8", flags_man, FLAGS },
+	{ "docs/reference/checks.md", checks_reference, NULL },
+	{ "docs/reference/endpoints.md", endpoints_reference, NULL },
+	{ "docs/reference/events.md", events_reference, NULL },
+	{ "docs/reference/flags.md", flags_reference, NULL },
+	{ "docs/reference/metrics.md", metrics_reference, NULL },
 };
 
 /* The present page with its part generated again. */
 static bool
 add_around(const struct page *page, struct str present, struct buf *out, struct error *err)
 {
-	const char *begin = strstr(present.ptr, BEGIN), *end = strstr(present.ptr, END);
+	const char *begin = strstr(present.ptr, page->begin);
+	const char *end = begin ? strstr(begin, END) : NULL;
 
-	if (!begin || !end || end < begin)
+	if (!end)
 		return err_set(err, ERR_INVALID, "%s has no marks around what is made", page->file);
-	buf_add_str(out, str_n(present.ptr, (size_t)(begin - present.ptr) + strlen(BEGIN)));
+	buf_add_str(out, str_n(present.ptr, (size_t)(begin - present.ptr) + strlen(page->begin)));
 	page->add(out);
 	buf_add_c(out, end);
 	return true;
@@ -54,7 +57,7 @@ make_page(const struct page *page, const char *path, struct buf *out, struct err
 {
 	CLEANUP(buf_fini) struct buf present = BUF_INIT(MIB(1));
 
-	if (page->is_part)
+	if (page->begin)
 		return file_read(path, &present, err) &&
 		       add_around(page, buf_str(&present), out, err);
 	page->add(out);

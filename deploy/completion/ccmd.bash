@@ -3,18 +3,38 @@ _ccmd()
 {
 	local word=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} words= own= operands=
 
-	case ${COMP_WORDS[1]} in
-	doctor) own='--all --as-service-account= --output=' operands='' ;;
-	explain) own='--url= --ca= --output=' operands='node service route' ;;
-	plan) own='--output=' operands='nodes services routes all' ;;
-	status) own='--watch --output=' operands='' ;;
-	esac
 	# bash makes three words of --flag=value
 	if [ "$word" = = ]; then
 		flag=$flag= word=
 	elif [ "$flag" = = ]; then
 		flag=${COMP_WORDS[COMP_CWORD - 2]}=
 	fi
+	case ${COMP_WORDS[1]} in
+	doctor)
+		own='--all --as-service-account= --output=' operands=''
+		case $flag in
+		--output= | --output | -o) words='text json' ;;
+		esac
+		;;
+	explain)
+		own='--url= --ca= --output=' operands='node service route'
+		case $flag in
+		--output= | --output | -o) words='text json' ;;
+		esac
+		;;
+	plan)
+		own='--output=' operands='nodes services routes all'
+		case $flag in
+		--output= | --output | -o) words='text json' ;;
+		esac
+		;;
+	status)
+		own='--watch --output=' operands=''
+		case $flag in
+		--output= | --output | -o) words='text json' ;;
+		esac
+		;;
+	esac
 	case $flag in
 	--cloud-provider= | --cloud-provider) words='brightbox cloudlycke hcloud hcloud-from-scratch ccm-from-scratch' ;;
 	--dry-run=) words='true false' ;;

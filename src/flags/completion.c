@@ -56,47 +56,78 @@ add_values(const struct flag *flag, struct buf *out)
 	return true;
 }
 
-/* The first sentence of the help text, without its period, quoted for a shell: each byte of special
- * has a backslash in front. */
+/* The first sentence of a text, without its period, quoted for a shell: each byte of special has a
+ * backslash in front. */
 static void
-add_description(const struct flag *flag, const char *special, struct buf *out)
+add_sentence(const char *text, const char *special, struct buf *out)
 {
-	const char *end = strstr(flag->help, ". ");
-	size_t len = end ? (size_t)(end - flag->help) : strlen(flag->help);
+	const char *end = strstr(text, ". ");
+	size_t len = end ? (size_t)(end - text) : strlen(text);
 
-	if (len > 0 && flag->help[len - 1] == '.')
+	if (len > 0 && text[len - 1] == '.')
 		len--;
 	for (size_t i = 0; i < len; i++) {
-		if (flag->help[i] == '\'')
+		if (text[i] == '\'')
 			buf_add_c(out, "'\\''");
 		else
-			buf_addf(out, "%s%c", strchr(special, flag->help[i]) ? "\\" : "",
-			         flag->help[i]);
+			buf_addf(out, "%s%c", strchr(special, text[i]) ? "\\" : "",
+			         text[i] == '\n' ? ' ' : text[i]);
 	}
 }
 
-/* ---- the words of commands ---- */
+/* ---- commands ---- */
 
-/* Calls fn for each command. */
 static void
-for_each_command(void (*fn)(const struct command_words *, struct buf *out), struct buf *out)
+add_commands(struct buf *out)
 {
-	struct command_words words;
+	for (size_t i = 0; i < n_commands; i++)
+		buf_addf(out, "%s%s", i > 0 ? " " : "", commands[i].name);
+}
 
-	for (size_t i = 0; command_words(i, &words); i++) {
-		fn(&words, out);
-		command_words_fini(&words);
-	}
+/* "node service route" */
+static void
+add_operands(const struct command *command, struct buf *out)
+{
+	for (const struct command_operand *o = command->operands; o && o->word; o++)
+		buf_addf(out, "%s%s", o == command->operands ? "" : " ", o->word);
+}
+
+static bool
+is_file(const struct command_flag *flag)
+{
+	return strcmp(flag->value, "FILE") == 0;
+}
+
+static void
+add_choices(const struct command_flag *flag, struct buf *out)
+{
+	for (size_t i = 0; flag->choices[i]; i++)
+		buf_addf(out, "%s%s", i > 0 ? " " : "", flag->choices[i]);
 }
 
 /* ---- bash ---- */
 
 static void
-add_bash_command(const struct command_words *words, struct buf *out)
+add_bash_command(const struct command *command, struct buf *out)
 {
-	if (words->flags.len > 0)
-		buf_addf(out, "\t%s) own='%s' operands='%s' ;;\n", words->name, words->flags.ptr,
-		         words->operands.ptr);
+	if (!command->flags->name)
+		return;
+	buf_addf(out, "\t%s)\n\t\town='", command->name);
+	for (const struct command_flag *flag = command->flags; flag->name; flag++)
+		buf_addf(out, "%s%s%s", flag == command->flags ? "" : " ", flag->name,
+		         flag->value ? "=" : "");
+	buf_add_c(out, "' operands='");
+	add_operands(command, out);
+	buf_add_c(out, "'\n\t\tcase $flag in\n");
+	for (const struct command_flag *flag = command->flags; flag->name; flag++) {
+		if (!flag->choices)
+			continue;
+		buf_addf(out, "\t\t%s= | %s%s%s) words='", flag->name, flag->name,
+		         flag->letter ? " | " : "", flag->letter ? flag->letter : "");
+		add_choices(flag, out);
+		buf_add_c(out, "' ;;\n");
+	}
+	buf_add_c(out, "\t\tesac\n\t\t;;\n");
 }
 
 static void
@@ -131,22 +162,23 @@ completion_bash(struct buf *out)
 		"{\n"
 		"\tlocal word=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} words= own= operands=\n"
 		"\n"
+		"\t# bash makes three words of --flag=value\n"
+		"\tif [ \"$word\" = = ]; then\n"
+		"\t\tflag=$flag= word=\n"
+		"\telif [ \"$flag\" = = ]; then\n"
+		"\t\tflag=${COMP_WORDS[COMP_CWORD - 2]}=\n"
+		"\tfi\n"
 		"\tcase ${COMP_WORDS[1]} in\n");
-	for_each_command(add_bash_command, out);
+	for (size_t i = 0; i < n_commands; i++)
+		add_bash_command(&commands[i], out);
 	buf_add_c(out, "\tesac\n"
-	               "\t# bash makes three words of --flag=value\n"
-	               "\tif [ \"$word\" = = ]; then\n"
-	               "\t\tflag=$flag= word=\n"
-	               "\telif [ \"$flag\" = = ]; then\n"
-	               "\t\tflag=${COMP_WORDS[COMP_CWORD - 2]}=\n"
-	               "\tfi\n"
 	               "\tcase $flag in\n");
 	for (size_t i = 0; i < flag_count(); i++)
 		add_bash_values(flag_at(i), out);
 	buf_add_c(out, "\tesac\n"
 	               "\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
 	               "\t\twords='");
-	command_list(out);
+	add_commands(out);
 	buf_add_c(out, "'\n"
 	               "\telif [ \"$COMP_CWORD\" = 2 ] && [ -z \"$words\" ]; then\n"
 	               "\t\twords=$operands\n"
@@ -181,7 +213,7 @@ add_zsh_flag(const struct flag *flag, struct buf *out)
 	         !takes_value(flag) ? ""
 	         : is_bool(flag)    ? "=-"
 	                            : "=");
-	add_description(flag, "[]\\", out);
+	add_sentence(flag->help, "[]\\", out);
 	buf_add_char(out, ']');
 	if (takes_value(flag))
 		buf_addf(out, "%s:%s:", is_bool(flag) ? ":" : "",
@@ -193,20 +225,41 @@ add_zsh_flag(const struct flag *flag, struct buf *out)
 	buf_add_char(out, '\'');
 }
 
-/* The flags of commands are offered for all of them; one that two commands have comes once. */
+/* '(-o --output)'{-o+,--output=}'[print JSON]:json:(text json)' */
 static void
-add_zsh_command(const struct command_words *words, struct buf *out)
+add_zsh_own_flag(const struct command_flag *flag, struct buf *out)
 {
-	struct str rest = buf_str(&words->flags);
-
-	for (struct str flag; str_split(&rest, ' ', &flag);) {
-		CLEANUP(buf_fini) struct buf entry = BUF_INIT(KIB(1));
-
-		buf_addf(&entry, " \\\n\t'%" STR_FMT "[", STR_ARG(flag));
-		if (flag.len > 0 && !strstr(out->ptr, entry.ptr))
-			buf_addf(out, "%sflag of a command]%s'", entry.ptr,
-			         str_ends(flag, STR("=")) ? ":value:_files" : "");
+	if (flag->letter)
+		buf_addf(out, "\n\t\t'(%s %s)'{%s%s,%s%s}'[", flag->letter, flag->name,
+		         flag->letter, flag->value ? "+" : "", flag->name, flag->value ? "=" : "");
+	else
+		buf_addf(out, "\n\t\t'%s%s[", flag->name, flag->value ? "=" : "");
+	add_sentence(flag->help, "[]\\", out);
+	buf_add_char(out, ']');
+	if (flag->choices) {
+		buf_addf(out, ":%s:(", flag->value);
+		add_choices(flag, out);
+		buf_add_char(out, ')');
+	} else if (flag->value) {
+		buf_addf(out, ":%s:%s", flag->value, is_file(flag) ? "_files" : "");
 	}
+	buf_add_char(out, '\'');
+}
+
+static void
+add_zsh_command(const struct command *command, struct buf *out)
+{
+	if (!command->flags->name)
+		return;
+	buf_addf(out, "%s)\n\town=(", command->name);
+	for (const struct command_flag *flag = command->flags; flag->name; flag++)
+		add_zsh_own_flag(flag, out);
+	if (command->operands) {
+		buf_addf(out, "\n\t\t'2:%s:(", command->needs_operand ? "kind" : "part");
+		add_operands(command, out);
+		buf_add_c(out, ")'");
+	}
+	buf_add_c(out, "\n\t)\n\t;;\n");
 }
 
 void
@@ -214,11 +267,19 @@ completion_zsh(struct buf *out)
 {
 	buf_add_c(out, "#compdef ccmd\n"
 	               "# Completion of ccmd's commands and flags for zsh. " ORIGIN "\n"
-	               "_arguments \\\n"
-	               "\t'1:command:(");
-	command_list(out);
-	buf_add_c(out, ")'");
-	for_each_command(add_zsh_command, out);
+	               "local -a own\n"
+	               "case $words[2] in\n");
+	for (size_t i = 0; i < n_commands; i++)
+		add_zsh_command(&commands[i], out);
+	buf_add_c(out, "esac\n"
+	               "_arguments $own \\\n"
+	               "\t'1:command:((");
+	for (size_t i = 0; i < n_commands; i++) {
+		buf_addf(out, "%s%s\\:\"", i > 0 ? " " : "", commands[i].name);
+		add_sentence(commands[i].summary, "\"\\", out);
+		buf_add_char(out, '"');
+	}
+	buf_add_c(out, "))'");
 	for (size_t i = 0; i < flag_count(); i++)
 		add_zsh_flag(flag_at(i), out);
 	buf_add_char(out, '\n');
@@ -226,24 +287,34 @@ completion_zsh(struct buf *out)
 
 /* ---- fish ---- */
 
+#define FISH_SEEN "complete -c ccmd -n '__fish_seen_subcommand_from %s"
+
 static void
-add_fish_command(const struct command_words *words, struct buf *out)
+add_fish_command(const struct command *command, struct buf *out)
 {
-	struct str rest = buf_str(&words->flags);
-
-	if (words->operands.len > 0)
-		buf_addf(out, "complete -c ccmd -n '__fish_seen_subcommand_from %s' -a '%s'\n",
-		         words->name, words->operands.ptr);
-	for (struct str flag; str_split(&rest, ' ', &flag);) {
-		bool has_value = str_ends(flag, STR("="));
-
-		if (flag.len > 0)
-			buf_addf(out,
-			         "complete -c ccmd -n '__fish_seen_subcommand_from %s' -l %" STR_FMT
-			         "%s\n",
-			         words->name,
-			         STR_ARG(str_n(flag.ptr + 2, flag.len - 2 - has_value)),
-			         has_value ? " -r" : "");
+	buf_addf(out, "complete -c ccmd -n __fish_use_subcommand -a %s -d '", command->name);
+	add_sentence(command->summary, "\\", out);
+	buf_add_c(out, "'\n");
+	if (command->operands) {
+		buf_addf(out, FISH_SEEN "; and not __fish_seen_subcommand_from ", command->name);
+		add_operands(command, out);
+		buf_add_c(out, "' -a '");
+		add_operands(command, out);
+		buf_add_c(out, "'\n");
+	}
+	for (const struct command_flag *flag = command->flags; flag->name; flag++) {
+		buf_addf(out, FISH_SEEN "' -l %s%s%s", command->name, flag->name + 2,
+		         flag->letter ? " -s " : "", flag->letter ? flag->letter + 1 : "");
+		if (flag->choices) {
+			buf_add_c(out, " -x -a '");
+			add_choices(flag, out);
+			buf_add_char(out, '\'');
+		} else if (flag->value) {
+			buf_add_c(out, is_file(flag) ? " -r -F" : " -x");
+		}
+		buf_add_c(out, " -d '");
+		add_sentence(flag->help, "\\", out);
+		buf_add_c(out, "'\n");
 	}
 }
 
@@ -260,7 +331,7 @@ add_fish_flag(const struct flag *flag, struct buf *out)
 	else if (takes_value(flag))
 		buf_add_c(out, " -r -F");
 	buf_add_c(out, " -d '");
-	add_description(flag, "\\", out);
+	add_sentence(flag->help, "\\", out);
 	buf_add_c(out, "'\n");
 }
 
@@ -268,11 +339,9 @@ void
 completion_fish(struct buf *out)
 {
 	buf_add_c(out, "# Completion of ccmd's commands and flags for fish. " ORIGIN "\n"
-	               "complete -c ccmd -f\n"
-	               "complete -c ccmd -n __fish_use_subcommand -a '");
-	command_list(out);
-	buf_add_c(out, "'\n");
-	for_each_command(add_fish_command, out);
+	               "complete -c ccmd -f\n");
+	for (size_t i = 0; i < n_commands; i++)
+		add_fish_command(&commands[i], out);
 	for (size_t i = 0; i < flag_count(); i++)
 		add_fish_flag(flag_at(i), out);
 }

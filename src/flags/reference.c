@@ -68,13 +68,13 @@ flags_reference(struct buf *out)
 static bool
 ends_sentence(const char *text, const char *at)
 {
-	return at > text && at[0] == ' ' && at[-1] == '.';
+	return at > text && (at[0] == ' ' || at[0] == '\n') && at[-1] == '.';
 }
 
 /* Escapes text for mdoc: a plain '-' would become a hyphen, and a period or an apostrophe at the
  * begin of a line would be a request. */
-static void
-add_man_text(struct buf *out, const char *text)
+void
+man_add_text(struct buf *out, const char *text)
 {
 	for (const char *at = text; *at; at++) {
 		bool is_first = at == text || ends_sentence(text, at - 1);
@@ -102,7 +102,7 @@ add_man_reason(struct buf *out, const struct flag *flag)
 	         flag->effect == FLAG_DEPRECATED ? "Deprecated, without effect"
 	                                         : "Accepted without effect",
 	         flag->why);
-	add_man_text(out, text.ptr);
+	man_add_text(out, text.ptr);
 }
 
 static void
@@ -115,7 +115,7 @@ add_man_default(struct buf *out, const struct flag *flag)
 		return;
 	buf_add_c(out, "The default is ");
 	buf_add_char(&text, '.');
-	add_man_text(out, text.ptr);
+	man_add_text(out, text.ptr);
 }
 
 static void
@@ -128,7 +128,7 @@ add_man_flag(struct buf *out, const struct flag *flag)
 	if (type[0])
 		buf_addf(out, " Ns = Ns Ar %s", type);
 	buf_add_char(out, '\n');
-	add_man_text(out, flag->help);
+	man_add_text(out, flag->help);
 	add_man_reason(out, flag);
 	add_man_default(out, flag);
 }

@@ -11,4 +11,7 @@ void flags_reference(struct buf *out);
 /** Appends the options of the man page docs/ccmd.8, as mdoc(7). */
 void flags_man(struct buf *out);
 
+/** Appends sentences of a help text, as mdoc(7). */
+void man_add_text(struct buf *out, const char *text);
+
 #endif

@@ -22,12 +22,46 @@ enum {
 	EXIT_NOT_KNOWN = 2,
 };
 
+struct command_line;
+
+/** A flag that commands have besides those of the controller. */
+struct command_flag {
+	const char *name;           /* "--output" */
+	const char *letter;         /* "-o"; NULL: none */
+	const char *value;          /* how the help names it: "FILE"; NULL: it takes none */
+	const char *const *choices; /* all values that are possible; NULL: is_valid() decides */
+	bool (*is_valid)(const char *value); /* NULL: any value is */
+	const char *help;
+	size_t offset; /* of its const char * in struct command_line; without a value, of its bool
+	                */
+};
+
+/** A word right after the command that says what it is about, and what follows the word. */
+struct command_operand {
+	const char *word, *value; /* "node", "NAME"; NULL: nothing follows */
+};
+
+/** A command. The command line, the help, the man page and the completion of shells all read the
+ * same rows. */
+struct command {
+	const char *name, *summary, *details;
+	const struct command_flag *flags;       /* the last one has no name */
+	const struct command_operand *operands; /* the last one has no word; NULL: it takes none */
+	bool needs_operand;
+	/** Takes an operand; false: it cannot be right. value is NULL if the operand has none. */
+	bool (*set_operand)(struct command_line *, const char *word, const char *value);
+	int (*run)(const struct command_line *); /* NULL: help */
+};
+
+extern const struct command commands[]; /* command_table.c */
+extern const size_t n_commands;
+
 /** A command line, cut into the command's own flags and those of the controller. */
 struct command_line {
 	const struct command *command; /* NULL: none was named */
 	struct str topic;              /* of help: the command that it is about; empty: all */
 	bool wants_help;               /* --help */
-	bool is_json;                  /* -o json */
+	const char *output;            /* --output; NULL: not given */
 	bool is_all;                   /* --all */
 	bool is_watch;                 /* --watch */
 	const char *service_account;   /* --as-service-account; NULL: not given */
@@ -36,8 +70,6 @@ struct command_line {
 	struct described object;       /* of explain */
 	struct explain_source leader;  /* --url, --ca */
 	unsigned scope;                /* of plan: a union of enum plan_scope */
-	const char *words[2];          /* arguments right after the command that are no flags */
-	int n_words;
 	char **argv; /* argv[0] and the flags of the controller; NULL at the end */
 	int argc;
 	struct arena *arena; /* of argv */
@@ -62,18 +94,8 @@ void command_use_running(struct command_line *, const struct running *);
  * command. */
 NODISCARD bool command_help(struct str topic, struct buf *out);
 
-/** Appends the names of all commands, with a space between them. */
-void command_list(struct buf *out);
-
-/** What may follow a command, for the completion of shells: words with a space between them. */
-struct command_words {
-	const char *name;
-	struct buf flags; /* its own: "--all --output="; a flag that takes a value ends with '=' */
-	struct buf operands; /* "node service route" */
-};
-/** For the i-th command; false if there are fewer. The words are taken from its help. */
-NODISCARD bool command_words(size_t i, struct command_words *ret);
-void command_words_fini(struct command_words *); /* for CLEANUP */
+/** Appends what may follow the name of the command: "[nodes|services|routes|all]". */
+void command_add_operands(const struct command *, struct buf *out);
 
 /** Runs the command. Returns the exit code of the process. */
 int command_main(int argc, char *const argv[]);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "flags/reference.h"
+#include "operator/command.h"
 #include "operator/doctor.h"
 
 static void
@@ -37,4 +39,49 @@ checks_reference(struct buf *out)
 		group = check->group;
 		add_check(out, check);
 	}
+}
+
+/* ---- docs/ccmd.8, in mdoc(7) ---- */
+
+static void
+add_man_flag(struct buf *out, const struct command_flag *flag)
+{
+	buf_addf(out, ".It %s%s%sFl %s", flag->letter ? "Fl " : "",
+	         flag->letter ? flag->letter + 1 : "", flag->letter ? " , " : "", flag->name + 1);
+	if (flag->value)
+		buf_addf(out, " Ns = Ns Ar %s", flag->value);
+	buf_add_char(out, '\n');
+	man_add_text(out, flag->help);
+}
+
+/* ".It Cm explain Cm node Ar NAME | Cm route Ar CIDR" */
+static void
+add_man_usage(struct buf *out, const struct command *command)
+{
+	buf_addf(out, ".It Cm %s", command->name);
+	if (command->operands && !command->needs_operand)
+		buf_add_c(out, " Op");
+	for (const struct command_operand *o = command->operands; o && o->word; o++)
+		buf_addf(out, "%s Cm %s%s%s", o == command->operands ? "" : " |", o->word,
+		         o->value ? " Ar " : "", o->value ? o->value : "");
+	buf_add_char(out, '\n');
+}
+
+void
+commands_man(struct buf *out)
+{
+	buf_add_c(out, ".Bl -tag -width Ds\n");
+	for (size_t i = 0; i < n_commands; i++) {
+		const struct command *command = &commands[i];
+
+		add_man_usage(out, command);
+		man_add_text(out, command->details);
+		if (!command->flags->name)
+			continue;
+		buf_add_c(out, ".Bl -tag -width Ds\n");
+		for (const struct command_flag *flag = command->flags; flag->name; flag++)
+			add_man_flag(out, flag);
+		buf_add_c(out, ".El\n");
+	}
+	buf_add_c(out, ".El\n");
 }

@@ -27,6 +27,9 @@ COMPLETION = REPOSITORY / "deploy" / "completion"
     (["doctor", "--al"], ["--all"]),
     (["status", "--o"], ["--output="]),
     (["status", "--al"], []),  # of another command, and without effect
+    (["doctor", "--output", "="], ["json", "text"]),
+    (["doctor", "-o", ""], ["json", "text"]),
+    (["plan", ""], ["all", "nodes", "routes", "services"]),
     (["explain", ""], ["node", "route", "service"]),
     (["explain", "--sand"], ["--sandbox="]),
     (["--sand"], ["--sandbox="]),
@@ -229,14 +232,19 @@ def test_zsh_and_fish_complete_flags_and_values(packages, system):
     assert fish("ccmd --sand")[0] == "--sandbox"  # what only resembles it follows
     assert sorted(fish("ccmd --sandbox=")) == ["--sandbox=auto", "--sandbox=off"]
     assert "--allow-untagged-cloud" not in fish("ccmd --allow")
+    assert sorted(fish("ccmd explain ")) == ["node", "route", "service"]
+    assert sorted(fish("ccmd plan nodes -o ")) == ["json", "text"]
     # compadd is what zsh's completion ends in; it needs a terminal, which zpty makes
     script = """
         zmodload zsh/zpty
         zpty z zsh -f -i
         zpty -w z 'autoload -U compinit && compinit -u && PS1= && bindkey "^I" complete-word && echo ready'
         zpty -r z seen '*ready*ready*'
-        zpty -w -n z $'ccmd --cloud-provider=hcloud-\\t\\C-a\\echo \\n'
-        zpty -r z seen '*hcloud-from-scratch*'
+        zpty -w -n z "$1"$'\\t\\C-a\\echo \\n'
+        zpty -r z seen "*$2*"
         print -r -- $seen
     """
-    assert "--cloud-provider=hcloud-from-scratch" in one.run("timeout", "60", "zsh", "-f", "-c", script)
+    for typed, completed in (("ccmd --cloud-provider=hcloud-", "--cloud-provider=hcloud-from-scratch"),
+                             ("ccmd expl", "ccmd explain"), ("ccmd explain ser", "ccmd explain service"),
+                             ("ccmd plan --output=j", "ccmd plan --output=json")):
+        assert completed in one.run("timeout", "60", "zsh", "-f", "-c", script, "zsh", typed, completed), typed

@@ -1,0 +1,312 @@
+/* operator/command_table.c: the table of the commands, and what each of them runs. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/names.h"
+#include "base/sandbox.h"
+#include "base/version.h"
+#include "flags/controllers.h"
+#include "flags/flags.h"
+#include "operator/command.h"
+#include "operator/doctor.h"
+#include "operator/plan.h"
+#include "operator/status.h"
+
+#define NO_FLAGS                                                                                            \
+	"No controller runs here, neither as process 1 nor as the unit ccmd.service, so the flags of the\n" \
+	"controller have to be given to this command.\n"
+#define WATCH_PAUSE_NS (2 * NS_PER_SEC)
+#define CLEAR_SCREEN "\033[H\033[2J" /* ECMA-48: to the top, then erase */
+
+/* ---- running: what they share ---- */
+
+/* The options of the controller, and what flags_parse() reports about them. */
+struct parsed {
+	struct options options;
+	struct buf out, problems, notes, warnings;
+};
+
+static void
+parsed_fini(struct parsed *p)
+{
+	options_fini(&p->options);
+	buf_fini(&p->out);
+	buf_fini(&p->problems);
+	buf_fini(&p->notes);
+	buf_fini(&p->warnings);
+}
+
+#define PARSED_INIT                                      \
+	((struct parsed){ .out = BUF_INIT(KIB(64)),      \
+	                  .problems = BUF_INIT(KIB(64)), \
+	                  .notes = BUF_INIT(KIB(64)),    \
+	                  .warnings = BUF_INIT(KIB(64)) })
+
+/* The code that commands share with the controller logs its progress, which would disturb the
+ * output: -v shows the log. */
+static void
+set_up_log(const struct options *o)
+{
+	log_setup(o->log_format, (int)o->verbosity);
+	if (o->verbosity == 0)
+		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+}
+
+static bool
+parse_options(const struct command_line *line, struct parsed *ret)
+{
+	if (flags_parse(line->argc, line->argv, &ret->options, &ret->out, &ret->problems,
+	                &ret->notes, &ret->warnings) != FLAGS_RUN) {
+		(void)!fd_write_all(STDERR_FILENO, buf_str(&ret->problems));
+		(void)!fd_write_all(STDOUT_FILENO, buf_str(&ret->out));
+		if (ret->problems.len > 0 && !line->has_cloud)
+			(void)!fd_write_all(STDERR_FILENO, STR(NO_FLAGS));
+		return false;
+	}
+	version_set(ret->options.version);
+	sandbox_no_cores();
+	set_up_log(&ret->options);
+	view_restrict(cloud_find(str_c(ret->options.cloud_provider)));
+	return true;
+}
+
+/* https://no-color.org: any value but the empty one switches colours off. */
+static bool
+has_colours(void)
+{
+	const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && !(off && off[0]) && !(term && strcmp(term, "dumb") == 0);
+}
+
+static bool
+wants_json(const struct command_line *line)
+{
+	return line->output && strcmp(line->output, "json") == 0;
+}
+
+/* ---- running: each of them ---- */
+
+static int
+run_doctor(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	CLEANUP(report_fini) struct report report = REPORT_INIT;
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = NULL;
+	struct doctor doctor;
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	view = view_new(&parsed.options);
+	doctor = (struct doctor){ .view = view,
+		                  .flag_notes = buf_str(&parsed.notes),
+		                  .flag_warnings = buf_str(&parsed.warnings),
+		                  .service_account = line->service_account };
+	doctor_run(&doctor, &report);
+	if (wants_json(line))
+		report_print_json(&report, &out);
+	else
+		report_print(&report, has_colours(), line->is_all, &out);
+	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+		return EXIT_NOT_KNOWN;
+	return report_exit_code(&report);
+}
+
+/* *totals: of the reading before; zeros: this is the first one. False: the output cannot be
+ * written.
+ */
+static bool
+print_status(const struct command_line *line, const struct options *options,
+             struct status_totals *totals, int *ret_code)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = view_new(options);
+	const struct status_totals before = *totals;
+	struct status status;
+
+	status_read(view, &status);
+	if (totals->start > 0)
+		status.totals_before = &before;
+	*totals = status.totals;
+	if (line->is_watch && !wants_json(line) && isatty(STDOUT_FILENO))
+		buf_add_c(&out, CLEAR_SCREEN);
+	if (wants_json(line))
+		status_print_json(&status, &out);
+	else
+		status_print(&status, &out);
+	*ret_code = status_exit_code(&status);
+	return fd_write_all(STDOUT_FILENO, buf_str(&out));
+}
+
+/* --watch goes on until a signal ends the process, or nobody reads its output any more. */
+static int
+run_status(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	struct status_totals totals = { 0 };
+	struct error ignored;
+	int code = EXIT_NOT_KNOWN;
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	while (print_status(line, &parsed.options, &totals, &code) && line->is_watch)
+		(void)!cancel_sleep(NULL, &clock_real, WATCH_PAUSE_NS, &ignored);
+	return code;
+}
+
+static int
+run_explain(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = NULL;
+	CLEANUP(explanation_fini) struct explanation explanation = { 0 };
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	view = view_new(&parsed.options);
+	explain_read(view, &line->object, &line->leader, &explanation);
+	if (wants_json(line))
+		explain_print_json(&explanation, &out);
+	else
+		explain_print(&explanation, has_colours(), &out);
+	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+		return EXIT_NOT_KNOWN;
+	return explain_exit_code(&explanation);
+}
+
+static int
+run_plan(const struct command_line *line)
+{
+	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
+	CLEANUP(plan_freep) struct plan *plan = plan_new();
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
+	CLEANUP(view_freep) struct view *view = NULL;
+
+	if (!parse_options(line, &parsed))
+		return EXIT_NOT_KNOWN;
+	controllers_choose_numbers(&parsed.options);
+	view = view_new(&parsed.options);
+	plan_run(plan, view, line->scope);
+	if (wants_json(line))
+		plan_print_json(plan, &out);
+	else
+		plan_print(plan, has_colours(), clock_wall(&clock_real), &out);
+	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+		return EXIT_NOT_KNOWN;
+	return plan_exit_code(plan);
+}
+
+/* ---- the table ---- */
+
+#define AT(field) offsetof(struct command_line, field)
+#define OUTPUT(page)                       \
+	{ .name = "--output",              \
+	  .letter = "-o",                  \
+	  .value = "json",                 \
+	  .choices = outputs,              \
+	  .help = "Print JSON (" page ").", \
+	  .offset = AT(output) }
+
+static const char *const outputs[] = { "text", "json", NULL };
+
+static bool
+is_account(const char *value)
+{
+	struct str namespace, name;
+
+	return str_cut(str_c(value), '/', &namespace, &name) && name_is_dns_label(namespace) &&
+	       name_is_dns_subdomain(name);
+}
+
+static const struct command_flag doctor_flags[] = {
+	{ .name = "--all",
+	  .help = "Also show checks that do not apply, and all findings of each check.",
+	  .offset = AT(is_all) },
+	{ .name = "--as-service-account",
+	  .value = "NAMESPACE/NAME",
+	  .is_valid = is_account,
+	  .help = "Check the rights of this account instead of those of the credentials.",
+	  .offset = AT(service_account) },
+	OUTPUT("docs/doctor.md"),
+	{ 0 },
+};
+
+static const struct command_flag explain_flags[] = {
+	{ .name = "--url",
+	  .value = "URL",
+	  .help = "Ask the leader at this address (https://HOST:PORT of its --secure-port)\n"
+	          "instead of the process on this machine.",
+	  .offset = AT(leader.url) },
+	{ .name = "--ca",
+	  .value = "FILE",
+	  .help = "The authorities that have signed the certificate of that server.",
+	  .offset = AT(leader.ca_file) },
+	OUTPUT("docs/explain.md"),
+	{ 0 },
+};
+
+static const struct command_operand explain_operands[] = {
+	{ "node", "NAME" },
+	{ "service", "NAMESPACE/NAME" },
+	{ "route", "CIDR" },
+	{ 0 },
+};
+
+static bool
+set_object(struct command_line *line, const char *word, const char *value)
+{
+	return described_parse(arena_printf(line->arena, "%ss/%s", word, value), &line->object);
+}
+
+static const struct command_flag plan_flags[] = { OUTPUT("docs/plan.md"), { 0 } };
+
+static const struct command_operand plan_operands[] = {
+	{ "nodes", NULL }, { "services", NULL }, { "routes", NULL }, { "all", NULL }, { 0 },
+};
+
+static bool
+set_scope(struct command_line *line, const char *word, const char *value)
+{
+	(void)value;
+	return plan_parse_scope(str_c(word), &line->scope);
+}
+
+static const struct command_flag status_flags[] = {
+	{ .name = "--watch",
+	  .help = "Print it every two seconds, until Ctrl-C.",
+	  .offset = AT(is_watch) },
+	OUTPUT("docs/operating.md"),
+	{ 0 },
+};
+
+static const struct command_flag no_flags[] = { { 0 } };
+
+const struct command commands[] = {
+	{ "doctor", "says what is wrong, why it matters, and how to fix it",
+	  "Checks the API server, the rights, the leader election, the cloud, the nodes, the Services and the\n"
+	  "configuration, and changes nothing.",
+	  .flags = doctor_flags, .run = run_doctor },
+	{ "explain", "explains one node, Service or route",
+	  "Says what the object is to ccmd, in which state it is and since when, what ccmd waits for, and what\n"
+	  "happens next. Compares the cluster with the cloud, lists the events, and changes nothing.",
+	  .flags = explain_flags, .operands = explain_operands, .needs_operand = true,
+	  .set_operand = set_object, .run = run_explain },
+	{ "plan", "shows what the controllers would change now",
+	  "Runs the controllers of these objects, of all if none are named, without making any change, and\n"
+	  "prints what they would have changed.",
+	  .flags = plan_flags, .operands = plan_operands, .set_operand = set_scope,
+	  .run = run_plan },
+	{ "status", "shows who leads and how this machine's process is doing",
+	  "Reads the Lease, and the health and the metrics of the process on this machine, and changes nothing.",
+	  .flags = status_flags, .run = run_status },
+	{ "help", "shows this list, or the help of a command",
+	  "Shows the list of commands, or the help of the command that is named.", .flags = no_flags },
+};
+const size_t n_commands = ARRAY_LEN(commands);
