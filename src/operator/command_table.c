@@ -206,11 +206,11 @@ run_plan(const struct command_line *line)
 /* ---- the table ---- */
 
 #define AT(field) offsetof(struct command_line, field)
-#define OUTPUT(page)                       \
-	{ .name = "--output",              \
-	  .letter = "-o",                  \
-	  .value = "json",                 \
-	  .choices = outputs,              \
+#define OUTPUT(page)                        \
+	{ .name = "--output",               \
+	  .letter = "-o",                   \
+	  .value = "json",                  \
+	  .choices = outputs,               \
 	  .help = "Print JSON (" page ").", \
 	  .offset = AT(output) }
 
@@ -307,6 +307,7 @@ const struct command commands[] = {
 	  "Reads the Lease, and the health and the metrics of the process on this machine, and changes nothing.",
 	  .flags = status_flags, .run = run_status },
 	{ "help", "shows this list, or the help of a command",
-	  "Shows the list of commands, or the help of the command that is named.", .flags = no_flags },
+	  "Shows the list of commands, or the help of the command that is named.",
+	  .flags = no_flags },
 };
 const size_t n_commands = ARRAY_LEN(commands);

@@ -126,8 +126,9 @@ refuses_what_it_does_not_know(void **state UNUSED)
 	                    "ccmd doctor: --output is \"yaml\" instead of text or json\n");
 	assert_false(parse(ARGV("ccmd", "doctor", "-o")));
 	assert_false(parse(ARGV("ccmd", "doctor", "--as-service-account=ccmd")));
-	assert_string_equal(problems.ptr,
-	                    "ccmd doctor: --as-service-account is \"ccmd\" instead of NAMESPACE/NAME\n");
+	assert_string_equal(
+		problems.ptr,
+		"ccmd doctor: --as-service-account is \"ccmd\" instead of NAMESPACE/NAME\n");
 	assert_false(parse(ARGV("ccmd", "plan", "pods")));
 	assert_string_equal(
 		problems.ptr,
@@ -170,11 +171,13 @@ helps(void **state UNUSED)
 	assert_true(command_help(STR("doctor"), &out));
 	assert_non_null(strstr(out.ptr, "\nUsage: ccmd doctor [FLAG...]\n"));
 	assert_non_null(strstr(out.ptr, "\n      --all             Also show checks"));
-	assert_non_null(strstr(out.ptr, "NAMESPACE/NAME\n                        Check the rights"));
+	assert_non_null(strstr(out.ptr,
+	                       "NAMESPACE/NAME\n                        Check the rights"));
 	assert_non_null(strstr(out.ptr, "\n  -o, --output json     Print JSON"));
 	buf_reset(&out);
 	assert_true(command_help(STR("explain"), &out));
-	assert_non_null(strstr(out.ptr, " node NAME|service NAMESPACE/NAME|route CIDR [FLAG...]\n"));
+	assert_non_null(strstr(out.ptr,
+	                       " node NAME|service NAMESPACE/NAME|route CIDR [FLAG...]\n"));
 	assert_false(command_help(STR("nothing"), &out));
 }
 
