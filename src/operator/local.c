@@ -201,3 +201,20 @@ local_get_at(struct view *v, const char *url, const char *ca_file, const char *t
 	config.tls.trusts_nothing = ca_file && ca.len == 0;
 	return fetch_with_credentials(v, &config, target, ret, err);
 }
+
+/* ---- metrics ---- */
+
+bool
+local_get_metrics(struct view *v, struct str *ret, struct error *err)
+{
+	struct str url;
+
+	if (local_find_plain_listener(v, &url))
+		return local_get_plain(v, url, "/metrics", ret, err);
+	if (view_options(v)->serving.secure.port == 0)
+		return err_set(err, ERR_UNSUPPORTED,
+		               "--secure-port=0, and there is no --metrics-bind-address");
+	return local_get(v, "/metrics", ret, err) ||
+	       err_wrap(err, "without --metrics-bind-address (monitoring.enabled of the chart), "
+	                     "metrics need credentials");
+}

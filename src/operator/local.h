@@ -34,4 +34,8 @@ NODISCARD bool local_find_plain_listener(struct view *, struct str *ret_url);
 NODISCARD bool local_get_plain(struct view *, struct str url, const char *target, struct str *ret,
                                struct error *err);
 
+/** /metrics, from the first of these listeners that is configured: the one without TLS, then
+ * --secure-port, with the credentials of the kubeconfig. */
+NODISCARD bool local_get_metrics(struct view *, struct str *ret, struct error *err);
+
 #endif

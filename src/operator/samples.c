@@ -71,6 +71,21 @@ sample_label(const struct sample *sample, const char *label)
 	return STR_EMPTY;
 }
 
+bool
+samples_find(struct str text, const char *name, const char *label, struct str value, double *ret)
+{
+	struct sample sample;
+
+	while (samples_next(&text, &sample)) {
+		if (str_eq_c(sample.name, name) &&
+		    (!label || str_eq(sample_label(&sample, label), value))) {
+			*ret = sample.value;
+			return true;
+		}
+	}
+	return false;
+}
+
 double
 samples_sum(struct str text, const char *name, const char *label, const char *begin, size_t *ret_n)
 {

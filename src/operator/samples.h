@@ -25,6 +25,13 @@ bool samples_next(struct str *rest, struct sample *ret);
 /** The value of a label; empty if the sample does not have it. */
 struct str sample_label(const struct sample *, const char *label);
 
+/** The first sample of that name whose label has that value; label NULL: the first one. False:
+ * there is none, which is not the same as 0: the process may be of an older version, or another
+ * program.
+ */
+bool samples_find(struct str text, const char *name, const char *label, struct str value,
+                  double *ret);
+
 /** The sum of all samples of that name. If label is not NULL, only samples count whose label has a
  * value that starts with `begin`. *ret_n, which may be NULL: their number. */
 double samples_sum(struct str text, const char *name, const char *label, const char *begin,

@@ -23,22 +23,10 @@ sum(const struct status *s, const char *name)
 	return samples_sum(s->metrics, name, NULL, NULL, NULL);
 }
 
-/* The first sample whose label has that value; label NULL: the first one. False: there is none,
- * which is not the same as 0: the process may be of an older version, or another program. */
 static bool
 find(const struct status *s, const char *name, const char *label, struct str value, double *ret)
 {
-	struct str rest = s->metrics;
-	struct sample sample;
-
-	while (samples_next(&rest, &sample)) {
-		if (str_eq_c(sample.name, name) &&
-		    (!label || str_eq(sample_label(&sample, label), value))) {
-			*ret = sample.value;
-			return true;
-		}
-	}
-	return false;
+	return samples_find(s->metrics, name, label, value, ret);
 }
 
 static bool
@@ -172,23 +160,16 @@ read_health(struct view *v, struct status *s)
 	              status == 200;
 }
 
+/* If the process has not answered, a second attempt on the same port is not made. */
 static void
 read_metrics(struct view *v, struct status *s)
 {
-	struct str url;
+	struct str ignored;
 
-	if (local_find_plain_listener(v, &url))
-		s->has_metrics = local_get_plain(v, url, "/metrics", &s->metrics, &s->metrics_err);
-	else if (!s->has_server)
-		err_set(&s->metrics_err, ERR_UNSUPPORTED,
-		        "--secure-port=0, and there is no --metrics-bind-address");
-	else if (s->is_reached)
-		s->has_metrics = local_get(v, "/metrics", &s->metrics, &s->metrics_err) ||
-		                 err_wrap(&s->metrics_err,
-		                          "without --metrics-bind-address (monitoring.enabled of "
-		                          "the chart), metrics need credentials");
-	else
+	if (s->has_server && !s->is_reached && !local_find_plain_listener(v, &ignored))
 		s->metrics_err = s->server_err;
+	else
+		s->has_metrics = local_get_metrics(v, &s->metrics, &s->metrics_err);
 }
 
 void

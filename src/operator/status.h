@@ -1,8 +1,7 @@
 /* operator/status.h: `ccmd status`: how the running controller is doing.
  *
  * It reads the Lease from the API server, and from the running process on this machine its health
- * and its metrics (operator/local.h). Metrics are read from the first of these listeners that is
- * configured: the one without TLS, then --secure-port, with the credentials of the kubeconfig.
+ * and its metrics (operator/local.h).
  *
  * status_read() reads; the others are pure.
  *

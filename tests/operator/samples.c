@@ -42,6 +42,18 @@ reads_samples(void **state UNUSED)
 }
 
 static void
+finds_one(void **state UNUSED)
+{
+	double value = 9;
+
+	assert_true(samples_find(str_c(page), "a_total", NULL, STR_EMPTY, &value) && value == 5);
+	assert_true(samples_find(str_c(page), "a_total", "code", STR("404"), &value) && value == 2);
+	assert_false(samples_find(str_c(page), "a_total", "code", STR("4"), &value));
+	assert_false(samples_find(str_c(page), "d", NULL, STR_EMPTY, &value));
+	assert_true(value == 2);
+}
+
+static void
 adds_up(void **state UNUSED)
 {
 	size_t n;
@@ -106,6 +118,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_samples),
+		cmocka_unit_test(finds_one),
 		cmocka_unit_test(adds_up),
 		cmocka_unit_test(skips_everything_else),
 		cmocka_unit_test(survives_odd_labels),
