@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/thread.h"
 
 /* ---- a secret ---- */
@@ -186,4 +187,16 @@ struct http_auth *
 login_auth(struct login *l)
 {
 	return &l->auth;
+}
+
+/* ---- what the credentials may do ---- */
+
+METRIC_FAMILY(
+	read_only, METRIC_GAUGE, "ccmd_cloud_credentials_read_only",
+	"[ALPHA] 1 if the cloud refused the last change because the credentials may only read; 0 after a change that succeeded, and before the first one.");
+
+void
+login_set_read_only(bool is_read_only)
+{
+	metric_set(metric_of(&read_only), is_read_only);
 }

@@ -51,4 +51,12 @@ struct http_auth *login_auth(struct login *);
 /** A number that grows when a secret changes. Reads the files first. */
 uint64_t login_generation(struct login *);
 
+/* ---- what the credentials may do ---- */
+
+/** Shows in the metrics whether the cloud refused the last change because the credentials may only
+ * read; `ccmd doctor` reports it. A provider whose API says this clearly calls it with false at its
+ * start and after each change that succeeded, and with true after each that was refused for this
+ * reason. */
+void login_set_read_only(bool is_read_only);
+
 #endif

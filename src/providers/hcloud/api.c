@@ -6,8 +6,9 @@
  * 	2. hz_api_pay(): a change, or an urgent GET, is paid from the budget
  * 	3. hz_api_attempt(): the request itself, with metrics and the debug dump; each answer
  * 	   updates the budget
- * 	4. hz_api_follow_outage(): reports a refused token, or a minute without answers, as an Event
- * 	5. hz_api_may_retry(): a POST is repeated only if the API says that it was not executed
+ * 	4. hz_api_follow_rights(): reports a token that may only read, as an Event
+ * 	5. hz_api_follow_outage(): reports a refused token, or a minute without answers, as an Event
+ * 	6. hz_api_may_retry(): a POST is repeated only if the API says that it was not executed
  *
  * Requests of the start skip 1, because nothing else works until they succeed. For background GETs
  * the caller has paid before with hz_api_admit(), for all of them together.
@@ -184,13 +185,13 @@ EVENT_KIND(
 
 EVENT_KIND(
 	refused_event, HZ_COMPONENT, "HetznerTokenRefused", true, "Pod or Namespace kube-system",
-	"hcloud: the Hetzner Cloud API refuses the token: nodes and load balancers stay as they are until it is replaced.");
+	"hcloud: the Hetzner Cloud API refuses the token, or changes with it because it may only read: nodes and load balancers stay as they are until it is replaced.");
 EVENT_KIND(
 	away_event, HZ_COMPONENT, "HetznerUnavailable", true, "Pod or Namespace kube-system",
 	"hcloud: the Hetzner Cloud API has not answered for a minute: nodes and load balancers stay as they are until it does.");
 EVENT_KIND(
 	back_event, HZ_COMPONENT, "HetznerAnswers", false, "Pod or Namespace kube-system",
-	"hcloud: the Hetzner Cloud API answers again, after HetznerTokenRefused or HetznerUnavailable.");
+	"hcloud: the Hetzner Cloud API answers or accepts changes again, after HetznerTokenRefused or HetznerUnavailable.");
 
 static const double duration_buckets[] = { .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10 };
 
@@ -216,6 +217,7 @@ struct hz_api {
 	struct hz_budget budget; /* mu */
 	bool is_throttled;       /* mu; an Event has reported it */
 	struct hz_outage outage; /* mu */
+	struct hz_outage rights; /* mu; of changes: refused while the token may only read */
 	struct endpoint *endpoint;
 };
 
@@ -557,7 +559,7 @@ hz_api_add_retry_after(struct hz_api *a, struct error *err)
 	err->retry_after_ms = wait_ms > THROTTLED_MS ? wait_ms : THROTTLED_MS;
 }
 
-/* ---- a refused token, and outages ---- */
+/* ---- reports of a refused token, and of outages ---- */
 
 static void
 hz_api_notify_refused(struct hz_api *a, const struct error *why)
@@ -595,6 +597,67 @@ hz_api_notify_answered(struct hz_api *a)
 	hz_api_send_event(a, HOST_EVENT_NORMAL, &back_event,
 	                  STR("The Hetzner Cloud API answers again"));
 }
+
+/* ---- a token that may only read ---- */
+
+/* The code is `forbidden`; before 2026 it was `token_readonly`. */
+static bool
+hz_api_may_only_read(const struct hz_request *request, const struct hz_answer *answer)
+{
+	return request->method != HTTP_GET && (hz_is_code(answer->code, "forbidden") ||
+	                                       hz_is_code(answer->code, "token_readonly"));
+}
+
+static bool
+hz_api_note_rights(struct hz_api *a, enum hz_reception reception)
+{
+	WITH_LOCK(&a->mu);
+
+	return hz_outage_note(&a->rights, reception, clock_boot(a->config.host->clock));
+}
+
+static void
+hz_api_notify_read_only(struct hz_api *a, const struct error *why)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+
+	buf_addf(
+		&b,
+		"The token may only read, so load balancers and routes stay as they are. Create one with the "
+		"permission Read & Write and put it into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which "
+		"is read without a restart. The Hetzner Cloud API's answer: %s",
+		why->msg);
+	log_error("the token of the Hetzner Cloud API may only read", LOG_ERR(why));
+	hz_api_send_event(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
+}
+
+static void
+hz_api_notify_accepted(struct hz_api *a)
+{
+	log_info("the Hetzner Cloud API accepts changes again");
+	hz_api_send_event(a, HOST_EVENT_NORMAL, &back_event,
+	                  STR("The Hetzner Cloud API accepts changes again"));
+}
+
+/* Reads succeed with such a token, so only a change that succeeds shows that it was replaced. */
+static void
+hz_api_follow_rights(struct hz_api *a, const struct hz_request *request, bool ok,
+                     const struct hz_answer *answer, const struct error *err)
+{
+	bool is_refused = !ok && hz_api_may_only_read(request, answer);
+
+	if (request->method == HTTP_GET || (!ok && !is_refused))
+		return;
+	login_set_read_only(is_refused);
+	if (!hz_api_note_rights(a, is_refused ? HZ_REFUSED : HZ_ANSWERED))
+		return;
+	if (is_refused)
+		hz_api_notify_read_only(a, err);
+	else
+		hz_api_notify_accepted(a);
+}
+
+/* ---- outages ---- */
 
 /* An error that the API described is an answer, unless it is about the token or about the API
  * itself. */
@@ -639,10 +702,12 @@ hz_api_outcome_of(const struct call *call, bool ok, const struct hz_answer *answ
 }
 
 static void
-hz_api_follow_outage(struct hz_api *a, bool ok, const struct hz_answer *answer,
-                     const struct error *err)
+hz_api_follow_outage(struct hz_api *a, const struct hz_request *request, bool ok,
+                     const struct hz_answer *answer, const struct error *err)
 {
-	enum hz_reception reception = ok ? HZ_ANSWERED : hz_api_reception_of(answer, err);
+	enum hz_reception reception = ok || hz_api_may_only_read(request, answer)
+	                                      ? HZ_ANSWERED
+	                                      : hz_api_reception_of(answer, err);
 
 	if ((!ok && err->code == ERR_CANCELLED) || !hz_api_note_reception(a, reception))
 		return;
@@ -788,7 +853,8 @@ hz_api_send_attempts(struct hz_api *a, struct call *call, const struct hz_reques
 		if (asks_budget && !hz_api_pay(a, HZ_URGENT, 1, err))
 			return false;
 		ok = hz_api_attempt(a, call, request, ret, err);
-		hz_api_follow_outage(a, ok, ret, err);
+		hz_api_follow_rights(a, request, ok, ret, err);
+		hz_api_follow_outage(a, request, ok, ret, err);
 		*ret_outcome = hz_api_outcome_of(call, ok, ret, err);
 		if (ok)
 			return true;
@@ -856,6 +922,7 @@ hz_api_new(const struct hz_api_config *config)
 	a->endpoint = endpoint_new(&(struct endpoint_config){ "the Hetzner Cloud API",
 	                                                      config->host });
 	mutex_init(&a->mu);
+	login_set_read_only(false);
 	return a;
 }
 

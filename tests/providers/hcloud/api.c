@@ -226,6 +226,59 @@ a_wrong_token_is_reported_once(void **state)
 	                    "- Normal HetznerAnswers: The Hetzner Cloud API answers again\n");
 }
 
+static bool
+is_read_only_shown(void)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(1000000);
+
+	metrics_write(&text);
+	return strstr(text.ptr, "\nccmd_cloud_credentials_read_only 1\n") != NULL;
+}
+
+static void
+check_change(struct lab *lab, enum http_method method, int status, const char *body)
+{
+	struct error err;
+
+	lab->script.n_answers = 0;
+	lab_answer(lab, "/x", status, body);
+	lab->fake.now_ns += NS_PER_SEC;
+	assert_int_equal(ask(lab, method, false, &err), status == 200);
+}
+
+static void
+check_read_only_token(struct lab *lab, const char *body)
+{
+	check_change(lab, HTTP_GET, 200, "{}");
+	assert_false(is_read_only_shown());
+	for (int i = 0; i < 20; i++) {
+		check_change(lab, HTTP_POST, 403, body);
+		check_change(lab, HTTP_GET, 200, "{}");
+		check_change(lab, HTTP_PUT, 422, LAB_ERROR("invalid_input"));
+		assert_true(is_read_only_shown());
+	}
+	assert_ptr_equal(strstr(lab->fake.events.ptr, "- HetznerTokenRefused: The token may only "
+	                                              "read, so load balancers and routes stay"),
+	                 lab->fake.events.ptr);
+	assert_null(strstr(lab->fake.events.ptr + 1, "- Hetzner"));
+	assert_null(strstr(lab->fake.events.ptr, "HetznerAnswers"));
+	buf_reset(&lab->fake.events);
+	check_change(lab, HTTP_DELETE, 200, "{}");
+	assert_false(is_read_only_shown());
+	assert_string_equal(
+		lab->fake.events.ptr,
+		"- Normal HetznerAnswers: The Hetzner Cloud API accepts changes again\n");
+	buf_reset(&lab->fake.events);
+}
+
+/* GETs succeed meanwhile. */
+static void
+a_token_that_may_only_read_is_reported_once(void **state)
+{
+	check_read_only_token(*state, LAB_ERROR("forbidden"));
+	check_read_only_token(*state, LAB_ERROR("token_readonly"));
+}
+
 static void
 silence_is_reported_after_a_minute(void **state)
 {
@@ -443,6 +496,7 @@ main(void)
 		IN_LAB(invalid_fields_and_the_correlation_id_are_named),
 		IN_LAB(changes_leave_the_reserve_to_others),
 		IN_LAB(a_wrong_token_is_reported_once),
+		IN_LAB(a_token_that_may_only_read_is_reported_once),
 		IN_LAB(silence_is_reported_after_a_minute),
 		IN_LAB(an_answer_is_not_a_failure),
 		IN_LAB(each_attempt_is_counted),
