@@ -1,5 +1,7 @@
 /* operator/check_cloud.c: the cloud as a whole. */
 #include "operator/doctor.h"
+#include "operator/local.h"
+#include "operator/samples.h"
 
 #define BUDGET_FIX                                                                                \
 	"find the program that sends so many requests with credentials of the same project, and " \
@@ -110,4 +112,44 @@ check_project(struct doctor *d, struct report *r)
 	           report_find(r, "", STR_EMPTY,
 	                       "none of the machines of %zu nodes exists in the cloud", n_absent),
 	           "check that the credentials are those of the cluster's project");
+}
+
+static void
+skip_rights(struct doctor *d, struct report *r, struct str why)
+{
+	report_skip(r, arena_printf(view_call(d->view)->arena,
+	                            "the leader could not be asked: %" STR_FMT, STR_ARG(why))
+	                       .ptr);
+}
+
+/* Only a change that was refused shows that credentials may only read, and doctor makes none. So
+ * the process of this machine is asked, if it is the leader. Where that is not possible, the check
+ * is skipped and not unknown: the exit code is that of the other checks. */
+void
+check_cloud_rights(struct doctor *d, struct report *r)
+{
+	double leads, is_read_only;
+	struct str metrics;
+	struct error err;
+
+	if (!local_get_metrics(d->view, &metrics, &err)) {
+		skip_rights(d, r, str_c(err.msg));
+		return;
+	}
+	if (samples_find(metrics, "leader_election_master_status", NULL, STR_EMPTY, &leads) &&
+	    leads == 0) {
+		skip_rights(d, r, STR("the process on this machine stands by"));
+		return;
+	}
+	if (!samples_find(metrics, "ccmd_cloud_credentials_read_only", NULL, STR_EMPTY,
+	                  &is_read_only)) {
+		report_skip(r, "this cloud does not say why it refuses a change");
+		return;
+	}
+	if (is_read_only > 0)
+		report_fix(r,
+		           report_find(r, "", STR_EMPTY,
+		                       "the cloud refused the last change of the leader, because "
+		                       "its credentials may only read"),
+		           "give ccmd credentials that may also write");
 }

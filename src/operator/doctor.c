@@ -48,6 +48,9 @@ const struct check doctor_checks[] = {
 	  "With the credentials of another project, every machine looks deleted.", check_project },
 	{ "CCMD032", CLOUD, "The cloud's rate limit is not nearly used up",
 	  "ccmd postpones its requests until the limit has recovered.", check_budget },
+	{ "CCMD033", CLOUD, "The cloud's credentials may make changes",
+	  "With credentials that may only read, load balancers and routes stay as they are.",
+	  check_cloud_rights },
 
 	{ "CCMD040", NODES, "All kubelets run with --cloud-provider=external",
 	  "Other nodes come without the taint by which ccmd notices them, and get no provider ID.",

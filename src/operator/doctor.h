@@ -61,6 +61,7 @@ void check_other_leases(struct doctor *, struct report *);
 void check_cloud(struct doctor *, struct report *);
 void check_project(struct doctor *, struct report *);
 void check_budget(struct doctor *, struct report *);
+void check_cloud_rights(struct doctor *, struct report *);
 
 void check_kubelets(struct doctor *, struct report *);
 void check_new_nodes(struct doctor *, struct report *);

@@ -14,7 +14,8 @@ from lib.ccmd import binary, environment, machine, run_ccmd
 from lib.certs import Authority
 from lib.faultproxy import answer, delay
 from lib.nodes import is_initialized
-from lib.operator import doctor, flags_of
+from lib.operator import doctor, doctor_beside, flags_of
+from lib.process import free_ports
 from lib.replicas import LEASE
 from lib.services import Services, ingress
 from lib.wait import wait_for
@@ -279,6 +280,40 @@ def test_a_rate_limit_that_is_nearly_used_up(cloud, hcloud):
 def test_a_cloud_without_a_rate_limit(api, examine):
     check = examine().checks["CCMD032"]
     assert check["result"] == "skipped" and "reports no rate limit" in check["reason"]
+
+
+def test_a_token_that_may_only_read(api, cloud, services, kubelet, hetzner, tmp_path):
+    """Known from the running leader, whose reads succeed meanwhile."""
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text(cloud.add_token(may_write=False))
+    cloud.add_server("n1")
+    kubelet("n1")
+    ccmd = hetzner(env={**HERE, "HCLOUD_TOKEN": None, "HCLOUD_TOKEN_FILE": str(token)}, leader_elect=True,
+                   metrics_bind_address=f"127.0.0.1:{free_ports(1)[0]}")
+    api.wait_node("n1", is_initialized)
+    report = doctor_beside(ccmd)
+    assert report.codes() <= {"CCMD080"} and report.checks["CCMD033"]["result"] == "ok", "no change was refused yet"
+    services.create("web")
+    services.wait_event("web", "SyncLoadBalancerFailed", "forbidden")
+    report = doctor_beside(ccmd)
+    assert report.codes() - {"CCMD080"} == {"CCMD033", "CCMD060"}
+    assert "may only read" in report.found("CCMD033")[""] and report.checks["CCMD033"]["findings"][0]["fix"]
+    services.clear()
+    assert doctor_beside(ccmd).codes() - {"CCMD080"} == {"CCMD033"}
+    token.write_text(cloud.token)
+    services.create("web")
+    services.wait_ips("web")
+    assert doctor_beside(ccmd).checks["CCMD033"]["result"] == "ok"
+
+
+def test_a_leader_that_cannot_be_asked(api, cloud, hetzner):
+    """Neither the exit code nor the other checks change."""
+    api.post(LEASE.rsplit("/", 1)[0], lease(), fieldManager="ccmd")
+    for options, reason in (({"metrics_bind_address": f"127.0.0.1:{free_ports(1)[0]}"}, "stands by"), ({}, "--secure-port=0")):
+        report = doctor_beside(hetzner(leader_elect=True, **options))
+        assert report.checks["CCMD033"]["result"] == "skipped" and reason in report.checks["CCMD033"]["reason"]
+        assert report.codes() <= {"CCMD080"} and report.codes("unknown") == set()
 
 
 def test_nothing_is_written_to_the_cloud(api, cluster, cloud, kubelet):
