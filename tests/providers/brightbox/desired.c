@@ -547,6 +547,8 @@ each_difference_is_seen(void **state)
 		case NO_ACME:
 			lb.has_acme = false;
 			break;
+		default:
+			fail();
 		}
 		if (!bb_desired_differs(&desired, desired.domains, desired.n_domains, &lb))
 			fail_msg("difference %d is not seen", row);
