@@ -190,7 +190,7 @@ struct balancer {
 
 /** Something in the cloud that belongs to a Service, which may not exist any more. */
 struct lb_listed {
-	const char *what;   /* "load balancer", "cloud IP"; a constant */
+	const char *what;   /* "load balancer", "server group"; a constant */
 	bool is_balancer;   /* else a part of one, such as an address */
 	struct str id;      /* for messages: the name or the number by which a user finds it */
 	struct str uid;     /* of the Service; empty: the cloud only knows its name */

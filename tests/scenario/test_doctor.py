@@ -708,7 +708,15 @@ def at_brightbox(cluster, brightbox, kubelet, api):
     return examine
 
 
-def test_balancers_and_cloud_ips_at_brightbox(brightbox, services, ccmd, at_brightbox):
+LEFT_OVER = ["cloud IP", "firewall policy", "load balancer", "server group"]
+
+
+def kinds_of(report, code):
+    """The kinds of the objects that the check names, without their ids."""
+    return sorted(name.rpartition(" ")[0] for name in report.found(code))
+
+
+def test_what_services_left_over_at_brightbox(brightbox, services, ccmd, at_brightbox):
     one = ccmd("--cloud-provider=brightbox", "--cluster-name=mine", inventory=None, env=brightbox.env)
     for name in ("web", "kept"):
         services.create(name)
@@ -719,9 +727,9 @@ def test_balancers_and_cloud_ips_at_brightbox(brightbox, services, ccmd, at_brig
     services.patch("kept", {"metadata": {"finalizers": None}})
     services.delete("kept")
     report = at_brightbox("--cluster-name=mine")
-    kinds = sorted(name.rpartition(" ")[0] for name in report.found("CCMD065"))
-    assert report.codes() == {"CCMD065"} and kinds == ["cloud IP", "load balancer"], report.content
-    assert "default/kept" in str(report.found("CCMD065")) and "costs" not in str(report.found("CCMD065"))
+    assert report.codes() == {"CCMD065"} and kinds_of(report, "CCMD065") == LEFT_OVER, report.content
+    assert all("no Service default/kept of this cluster" in text for text in report.found("CCMD065").values())
+    assert "costs" not in str(report.found("CCMD065"))
     assert at_brightbox().checks["CCMD065"]["result"] == "skipped"
 
     with brightbox.lock:
@@ -729,6 +737,18 @@ def test_balancers_and_cloud_ips_at_brightbox(brightbox, services, ccmd, at_brig
             lb["status"] = "deleted"
     report = at_brightbox("--cluster-name=mine")
     assert report.codes() == {"CCMD064", "CCMD065"} and set(report.found("CCMD064")) == {"service default/web"}
+
+
+def test_a_server_group_and_a_firewall_policy_without_a_service_at_brightbox(brightbox, at_brightbox):
+    """Only those whose name consists of a Service, a namespace and this cluster are its own."""
+    with brightbox.lock:
+        wanted = {f"{kind} {brightbox.account.add(collection, name='kept.default.mine')['id']}"
+                  for kind, collection in (("server group", "server_groups"), ("firewall policy", "firewall_policies"))}
+        for collection in "server_groups", "firewall_policies":
+            for name in "kept.default.other", "mine", "kept.mine", "My Group.default.mine":
+                brightbox.account.add(collection, name=name)
+    report = at_brightbox("--cluster-name=mine")
+    assert report.codes() == {"CCMD065"} and set(report.found("CCMD065")) == wanted, report.content
 
 
 def test_annotations_at_brightbox(services, at_brightbox):

@@ -955,28 +955,37 @@ bb_balancers_add(struct lb_listed *list, size_t *n, struct arena *arena, const c
 		list[(*n)++] = one;
 }
 
-/* Cloud IPs that were made for a Service have its name. The API tells no prices. */
+/* What was made for a Service has its name. The API tells no prices. */
 static bool
 bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
                   struct error *err)
 {
 	struct bb_views *views = brightbox_of(cloud)->views;
 	CLEANUP(bb_view_unrefp) struct bb_view *view = NULL;
+	struct arena *arena = call->arena;
 	size_t n = 0;
 
 	if (!bb_views_get(views, call, 0, &view, err))
 		return false;
-	*ret = arena_calloc(call->arena, view->n_lbs + view->n_cloud_ips + 1, sizeof((*ret)[0]));
+	*ret = arena_calloc(arena,
+	                    view->n_lbs + view->n_cloud_ips + view->n_groups + view->n_policies + 1,
+	                    sizeof((*ret)[0]));
 	for (size_t i = 0; i < view->n_lbs; i++) {
 		if (bb_lb_is_alive(&view->lbs[i]))
-			bb_balancers_add(*ret, &n, call->arena, "load balancer", view->lbs[i].id,
+			bb_balancers_add(*ret, &n, arena, "load balancer", view->lbs[i].id,
 			                 bb_view_lb_name(&view->lbs[i]));
 	}
 	for (size_t i = 0; i < n; i++)
 		(*ret)[i].is_balancer = true;
 	for (size_t i = 0; i < view->n_cloud_ips; i++)
-		bb_balancers_add(*ret, &n, call->arena, "cloud IP", view->cloud_ips[i].id,
+		bb_balancers_add(*ret, &n, arena, "cloud IP", view->cloud_ips[i].id,
 		                 view->cloud_ips[i].name);
+	for (size_t i = 0; i < view->n_groups; i++)
+		bb_balancers_add(*ret, &n, arena, "server group", view->groups[i].id,
+		                 view->groups[i].name);
+	for (size_t i = 0; i < view->n_policies; i++)
+		bb_balancers_add(*ret, &n, arena, "firewall policy", view->policies[i].id,
+		                 view->policies[i].name);
 	*ret_n = n;
 	return true;
 }

@@ -602,6 +602,45 @@ a_balancer_in_a_status_is_an_anchor(void **state)
 	}
 }
 
+/* ---- listing ---- */
+
+/* A balancer of our own that is gone, and what others made, are not listed. */
+static void
+all_that_was_made_for_a_service_is_listed(void **state)
+{
+	static const char *const kinds[] = { "load balancer", "cloud IP", "server group",
+		                             "firewall policy" };
+	struct rig *rig = *state;
+	struct account *a = &rig->account;
+	struct cloud *cloud = rig->process.cloud;
+	struct call call = fake_host_call(&rig->process.fake, &rig->arena);
+	struct lb_listed *listed;
+	size_t n;
+
+	settle(rig);
+	a->groups[a->n_groups++] = (struct account_group){ .id = "grp-others",
+		                                           .name = STR("default") };
+	a->policies[a->n_policies++] = (struct account_policy){ .id = "fwp-others",
+		                                                .name = STR("web.default"),
+		                                                .rule = STR_EMPTY };
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	assert_true(cloud->balancers->list(cloud, &call, &listed, &n, &rig->err));
+	assert_int_equal(n, ARRAY_LEN(kinds));
+	for (size_t i = 0; i < n; i++) {
+		assert_string_equal(listed[i].what, kinds[i]);
+		assert_true(str_eq_c(listed[i].service, "default/web"));
+		assert_true(str_eq_c(listed[i].cluster, "k"));
+		assert_int_equal(listed[i].uid.len + listed[i].cost.len, 0);
+		assert_int_equal(listed[i].is_balancer, i == 0);
+	}
+	assert_true(str_eq_c(listed[2].id, a->groups[0].id));
+	assert_true(str_eq_c(listed[3].id, a->policies[0].id));
+	a->lbs[0].status = "deleted";
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	assert_true(cloud->balancers->list(cloud, &call, &listed, &n, &rig->err));
+	assert_string_equal(listed[0].what, "cloud IP");
+}
+
 /* ---- every request fails once ---- */
 
 /* Runs until the Service is settled, as its controller does. */
@@ -711,6 +750,7 @@ main(void)
 		TEST(several_balancers_of_a_name_are_reported_and_left),
 		TEST(a_balancer_of_the_default_name_without_a_service_is_reported),
 		TEST(a_balancer_in_a_status_is_an_anchor),
+		TEST(all_that_was_made_for_a_service_is_listed),
 		cmocka_unit_test(each_request_of_a_creation_may_fail),
 		cmocka_unit_test(each_answer_of_a_creation_may_be_lost),
 		cmocka_unit_test(each_request_of_a_removal_may_fail),
