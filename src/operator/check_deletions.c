@@ -1,4 +1,5 @@
-/* operator/check_deletions.c: nodes that stay although the cloud says that their machine is gone.
+/* operator/check_deletions.c: nodes that are not Ready and stay, because their machine is gone but
+ * the proof is incomplete, or because the cloud does not say whether it exists.
  *
  * The controller decides on a history of looks (controllers/lifecycle/guard.h), which only the
  * leader has. Here the same functions are given the best case: that the leader has just seen the
@@ -43,13 +44,15 @@ struct suspect {
 	int64_t renewed_ago_s; /* if facts.has_new_heartbeat */
 };
 
+/* Is the node not Ready, and was this the answer about its machine? New nodes are reported by
+ * check_new_nodes(). */
 static bool
-is_suspect(const struct deletions *x, size_t i)
+is_down(const struct deletions *x, size_t i, enum presence presence)
 {
 	const struct node *node = x->nodes->items[i];
 
 	return node->ready != NODE_READY_TRUE && !node_is_new(node) &&
-	       x->look->instances[i].presence == PRESENCE_ABSENT;
+	       x->look->instances[i].presence == presence;
 }
 
 static void
@@ -230,7 +233,7 @@ check_suspects(struct deletions *x)
 	struct error err;
 
 	for (size_t i = 0; i < x->nodes->n; i++) {
-		if (!is_suspect(x, i))
+		if (!is_down(x, i, PRESENCE_ABSENT))
 			continue;
 		if (!examine(x, i, &suspects[n], &err)) {
 			report_unknown(x->r, &err);
@@ -241,6 +244,26 @@ check_suspects(struct deletions *x)
 	for (size_t i = 0; i < n; i++) {
 		suspects[i].facts.n_going = x->n_going;
 		find_missing_proof(x, &suspects[i]);
+	}
+}
+
+/* Unless the machine is known to be gone, its node is never deleted, and no event says so. If the
+ * cloud cannot be used at all, the look has failed, and check_cloud() reports that once. */
+static void
+find_unknown_machines(const struct deletions *x)
+{
+	for (size_t i = 0; i < x->nodes->n; i++) {
+		struct str name = node_name(x->nodes->items[i]);
+
+		if (!is_down(x, i, PRESENCE_UNKNOWN))
+			continue;
+		report_fix(
+			x->r,
+			report_find(x->r, "node", name,
+		                    "the cloud does not say whether its machine exists: %" STR_FMT,
+		                    STR_ARG(x->look->instances[i].error)),
+			"correct what the message names; if its machine is really gone: kubectl delete node %" STR_FMT,
+			STR_ARG(name));
 	}
 }
 
@@ -260,10 +283,11 @@ check_held_deletions(struct doctor *d, struct report *r)
 	if (controllers_enabled(o, "cloud-node-lifecycle-controller")) {
 		count_witnesses(&x, cloud);
 		check_suspects(&x);
+		find_unknown_machines(&x);
 		return;
 	}
 	for (size_t i = 0; i < x.nodes->n; i++) {
-		if (is_suspect(&x, i))
+		if (is_down(&x, i, PRESENCE_ABSENT))
 			find_switched_off(&x, x.nodes->items[i]);
 	}
 }

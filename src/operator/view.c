@@ -629,6 +629,24 @@ view_cloud(struct view *v, struct cloud **ret, struct error *err)
 	return true;
 }
 
+/* The look of a plain cloud (cloud/look.c) asks for a few machines one by one, and does not fail if
+ * all of these requests fail. ERR_INVALID is about the node itself: its provider ID or name. */
+static bool
+has_answers(const struct look *look, struct error *err)
+{
+	const struct instance *failed = NULL;
+
+	for (size_t i = 0; i < look->n; i++) {
+		const struct instance *one = &look->instances[i];
+
+		if (one->presence == PRESENCE_PRESENT || one->presence == PRESENCE_ABSENT)
+			return true;
+		if (!failed && one->presence == PRESENCE_UNKNOWN && one->error_code != ERR_INVALID)
+			failed = one;
+	}
+	return !failed || err_set(err, failed->error_code, "%" STR_FMT, STR_ARG(failed->error));
+}
+
 static bool
 read_look(struct view *v, struct error *err)
 {
@@ -637,7 +655,8 @@ read_look(struct view *v, struct error *err)
 
 	return view_nodes(v, &nodes, err) && view_cloud(v, &cloud, err) &&
 	       cloud_look(cloud, &v->call, nodes->refs, nodes->n, clock_boot(&clock_real), &v->look,
-	                  err);
+	                  err) &&
+	       (cloud->ops->look || has_answers(v->look, err));
 }
 
 bool

@@ -115,7 +115,8 @@ NODISCARD bool view_cloud_listener(struct view *, const struct cloud_listener **
                                    struct error *err);
 /** The cloud, loaded and started as the controller does it. */
 NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
-/** A look for the machines of all nodes, in the order of view_nodes(). */
+/** A look for the machines of all nodes, in the order of view_nodes(). Fails if the cloud gave no
+ * answer about any of them. */
 NODISCARD bool view_look(struct view *, const struct look **ret, struct error *err);
 
 /** The routes of the cloud; only if cloud->routes. */

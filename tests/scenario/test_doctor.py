@@ -19,6 +19,7 @@ from lib.process import free_ports
 from lib.replicas import LEASE
 from lib.services import Services, ingress
 from lib.wait import wait_for
+from sim import faults
 from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
@@ -508,6 +509,40 @@ def test_a_deletion_that_is_not_held(node, inventory, examine):
     only(examine(), "CCMD044", "node n2")
 
 
+def test_a_node_whose_machine_is_unknown(node, inventory, examine):
+    """Only if it is not Ready: nothing waits for the answer about another one."""
+    node("n1")
+    node("n2", ip="10.0.0.2", ready="Unknown")
+    node("n3", ip="10.0.0.3")
+    for name in ("n2", "n3"):
+        inventory.set(name, fault="the list of machines has no such column")
+    report = examine()
+    only(report, "CCMD049", "node n2")
+    assert "the list of machines has no such column" in report.found("CCMD049")["node n2"]
+    assert "kubectl delete node n2" in report.checks["CCMD049"]["findings"][0]["fix"]
+    assert examine("--controllers=*,-cloud-node-lifecycle-controller").codes() == set(), "it would not be deleted anyway"
+
+
+def test_a_machine_about_which_the_cloud_does_not_answer(cloud, kubelet, hcloud):
+    kubelet("n2", initialized=True, ready="Unknown", provider_id="hcloud://4242")
+    cloud.fault("GET", "/servers/4242", faults.error("server_error", "a disk is slow", status=500), times=None)
+    report = hcloud()
+    only(report, "CCMD049", "node n2")
+    assert "a disk is slow" in report.found("CCMD049")["node n2"]
+
+
+@pytest.mark.parametrize("fails", ["/1.0/servers.*", "/1.0/.*"])
+def test_a_cloud_that_answers_about_no_machine(brightbox, kubelet, at_brightbox, fails):
+    """It is reported once, and not for each node."""
+    for _ in range(2):
+        name = brightbox.account.add_server()["id"]
+        kubelet(name, initialized=True, ready="Unknown", provider_id=f"brightbox://{name}")
+    brightbox.fault("GET", fails, faults.plain(503), times=None)
+    report = at_brightbox()
+    assert report.codes() == {"CCMD030"} and "503" in report.found("CCMD030")[""], report.content
+    assert {"CCMD044", "CCMD049"} <= report.codes("unknown") and report.exit_code == 2
+
+
 def later(seconds):
     """The answer to /version of an API server whose clock is that much ahead, so that all objects are older."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + seconds))
@@ -800,9 +835,11 @@ def test_several_problems(node, kubelet, inventory, examine):
     node("n1")
     node("n2")
     kubelet("n3")
+    node("n4", ip="10.0.0.4", ready="Unknown")
     inventory.remove("n2")
+    inventory.set("n4", fault="on purpose")
     report = examine("--allow-untagged-cloud", leader_elect=True)
-    assert report.codes() == {"CCMD020", "CCMD041", "CCMD044", "CCMD080"} and report.exit_code == 1
+    assert report.codes() == {"CCMD020", "CCMD041", "CCMD044", "CCMD049", "CCMD080"} and report.exit_code == 1
 
 
 def test_no_api_server(inventory, tmp_path):
