@@ -16,13 +16,13 @@ app.kubernetes.io/component: cloud-controller-manager
 {{ dig "secure-port" 10258 .Values.args | int }}
 {{- end }}
 
-{{/* Secrets and their keys are called as with the official controllers, so that existing ones can stay. */}}
+{{/* Secrets and their keys have the names that the official controllers use, so existing Secrets can be kept. */}}
 {{- define "ccmd.secretName" -}}
 {{- $names := dict "brightbox" "brightbox-credentials" "cloudlycke" "ccmd" }}
 {{- .Values.secretName | default (dig (index .Values.args "cloud-provider") "hcloud" $names) }}
 {{- end }}
 
-{{/* The variables that the chart sets, by name. Credentials are files, which ccmd reads again when the Secret changes. */}}
+{{/* The variables that the chart sets, by name. Credentials are files: ccmd reads them again when the Secret changes. */}}
 {{- define "ccmd.env" -}}
 {{- $cloud := index .Values.args "cloud-provider" }}
 {{- $secret := include "ccmd.secretName" . }}
@@ -37,7 +37,7 @@ HCLOUD_NETWORK: {{ toJson $network }}
 {{- end }}
 {{- end }}
 {{- if eq $cloud "hcloud" }}
-# the flag --metrics-bind-address does the same for all clouds
+# --metrics-bind-address serves these metrics as well, for all clouds
 HCLOUD_METRICS_ENABLED: {value: "false"}
 {{- if .Values.robot.enabled }}
 ROBOT_ENABLED: {value: "true"}
