@@ -1,8 +1,8 @@
 /* operator/check_balancers.c: load balancers, compared with what their Services ask for.
  *
- * For each Service the controller's own function runs once with call->dry set: it notes what it
- * would change, and reports the error that it would have (base/dry_run.h). So the checks find what
- * the controller would find, and nothing else.
+ * A trial is a dry run of the controller's own function for one Service (base/dry_run.h): it notes
+ * what it would change, and returns the error that it would have. So the checks find exactly what
+ * the controller would find.
  */
 #include "base/limits.h"
 #include "cloud/balancer.h"
@@ -97,7 +97,8 @@ try_service(struct doctor *d, struct cloud *cloud, struct targets *targets,
 	trial->changes = arena_str(kept, buf_str(&text));
 }
 
-/* The provider has to know all Services, for example to see to which of them a balancer belongs. */
+/* Gives all Services to the provider, as at the start of the controller. It needs them, for
+ * example, to find the Service to which a load balancer belongs. */
 static bool
 adopt_all(struct doctor *d, struct cloud *cloud, struct error *err)
 {
@@ -144,7 +145,7 @@ run_trials(struct doctor *d, struct cloud *cloud, struct error *err)
 
 /* Runs the trials once, for all checks. */
 static bool
-has_trials(struct doctor *d, struct cloud *cloud)
+run_trials_once(struct doctor *d, struct cloud *cloud)
 {
 	struct doctor_trials *t = &d->trials;
 
@@ -168,11 +169,11 @@ get_trials(struct doctor *d, struct report *r)
 	}
 	if (!cloud->balancers || !cloud->balancers->list) {
 		report_skip(r, cloud->balancers
-		                       ? "this cloud does not show what it has for Services"
+		                       ? "the load balancers of this cloud cannot be listed"
 		                       : "the cloud, as it is configured, has no load balancers");
 		return false;
 	}
-	if (has_trials(d, cloud))
+	if (run_trials_once(d, cloud))
 		return true;
 	report_unknown(r, &d->trials.err);
 	return false;
@@ -180,7 +181,7 @@ get_trials(struct doctor *d, struct report *r)
 
 /* ---- the checks ---- */
 
-/* Is it the answer to this Service, rather than a failure of a request? ERR_EXISTS: the load
+/* Does the cloud refuse this Service? Other errors are failures of a request. ERR_EXISTS: the load
  * balancer belongs to another owner. */
 static bool
 is_refusal(enum err_code code)
@@ -258,7 +259,7 @@ doctor_find_refused_services(struct doctor *d, struct report *r)
 	struct error ignored;
 
 	if (!view_cloud(d->view, &cloud, &ignored) || !cloud->balancers ||
-	    !cloud->balancers->list || !has_trials(d, cloud))
+	    !cloud->balancers->list || !run_trials_once(d, cloud))
 		return;
 	for (size_t i = 0; i < d->trials.n; i++) {
 		const struct doctor_trial *trial = &d->trials.items[i];

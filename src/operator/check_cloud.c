@@ -48,7 +48,7 @@ check_cloud(struct doctor *d, struct report *r)
 		find_failure(r, &err);
 }
 
-/* The requests of the other checks of the cloud are counted, because those checks run before. */
+/* The other checks of the cloud run before this one, so the budget already has their requests. */
 void
 check_budget(struct doctor *d, struct report *r)
 {
@@ -64,7 +64,7 @@ check_budget(struct doctor *d, struct report *r)
 		report_skip(r, "this cloud reports no rate limit");
 		return;
 	}
-	/* The next request needs one. */
+	/* A request is postponed if too few would be left after it. */
 	if (budget.left - 1 >= budget.postpones_below)
 		return;
 	report_fix(

@@ -4,7 +4,7 @@
 
 #include "operator/doctor.h"
 
-/* Most warnings begin with the flag: "--name is deprecated …". */
+/* Most warnings begin with the name of the flag: "--name is deprecated …". */
 static void
 find_warning(struct report *r, struct str line)
 {
@@ -44,8 +44,9 @@ check_file(struct doctor *d, struct report *r, struct str path)
 	           "chmod o-r %" STR_FMT, STR_ARG(path));
 }
 
-/* In a pod, only the pod itself sees its files. Certificates and authorities are no secrets, so of
- * the files that a kubeconfig names only the token and the key are checked. */
+/* Files of a pod can be read by that pod only, so they are not checked. Certificates and
+ * authorities are public: of the files that a kubeconfig names, only the token and the key are
+ * checked. */
 void
 check_files(struct doctor *d, struct report *r)
 {
@@ -55,7 +56,7 @@ check_files(struct doctor *d, struct report *r)
 	struct error err;
 
 	if (getenv("KUBERNETES_SERVICE_HOST")) {
-		report_skip(r, "the files are those of a pod");
+		report_skip(r, "only this pod can read its files");
 		return;
 	}
 	if (view_connection(d->view, &connection, &err)) {

@@ -1,10 +1,10 @@
 /* operator/check_deletions.c: nodes that are not Ready and stay, because their machine is gone but
  * the proof is incomplete, or because the cloud does not say whether it exists.
  *
- * The controller decides on a history of looks (controllers/lifecycle/guard.h), which only the
- * leader has. Here the same functions are given the best case: that the leader has just seen the
- * machine absent twice, far enough apart. What then still prevents the deletion is what is missing
- * now.
+ * The controller decides by a history of looks (controllers/lifecycle/guard.h), which only the
+ * leader has. This check calls the same functions with the best case: two looks, far enough apart,
+ * that have both found the machine absent. A condition that still prevents the deletion is one that
+ * is not met now, and is reported.
  */
 #include "base/json.h"
 #include "base/limits.h"
@@ -15,8 +15,8 @@
 enum {
 	/* A kubelet renews its Lease every 10 s. After 40 s without, its node is not Ready. */
 	LEASE_FRESH_S = 40,
-	/* Leases that are read, a request each. If more machines are absent, the kubelets of the
-	 * others count as silent: the message of the first ones says enough. */
+	/* The number of Leases that are read, each by a request. If more machines are absent, the
+	 * other kubelets count as silent: findings about the first nodes are enough. */
 	MAX_LEASES = 50,
 };
 
@@ -34,7 +34,7 @@ struct deletions {
 	struct realm realms[CLOUD_REALMS_MAX];
 	unsigned n_findable; /* in all realms */
 	unsigned n_leases_read;
-	unsigned n_going; /* proven absent, and not announced */
+	unsigned n_going; /* nodes that would be deleted, without announced ones; for the breaker */
 };
 
 /* A node that may be waiting for its deletion. */
@@ -71,14 +71,14 @@ count_witnesses(struct deletions *x, struct cloud *cloud)
 	}
 }
 
-/* How many other nodes could be a witness? */
+/* Counts the other nodes that could be a witness. */
 static unsigned
 count_others(const struct deletions *x, const struct node *node, unsigned realm)
 {
 	return x->realms[realm].n_findable - (node_provider_id(node).len > 0);
 }
 
-/* The absent node itself is not among those that are present. An anchor counts as in
+/* n_present does not count the absent node itself. When an anchor counts is decided as in
  * controllers/lifecycle/look.c, find_witness(). */
 static bool
 has_witness(const struct deletions *x, const struct node *node, unsigned realm)
@@ -88,8 +88,8 @@ has_witness(const struct deletions *x, const struct node *node, unsigned realm)
 	        x->n_findable == (node_provider_id(node).len > 0));
 }
 
-/* How long ago the kubelet renewed its Lease. False: it has none, or the Lease may not be read, and
- * then the controller ignores it as well. */
+/* Finds how long ago the kubelet renewed its Lease: INT64_MAX if it has none, or if the Lease may
+ * not be read; the controller ignores it then as well. */
 static bool
 read_renewal(struct deletions *x, const struct node *node, int64_t *ret_ago_s, struct error *err)
 {
@@ -114,7 +114,7 @@ read_renewal(struct deletions *x, const struct node *node, int64_t *ret_ago_s, s
 	return true;
 }
 
-/* The track of two looks that agree, as far apart as they must be. */
+/* The track after two looks that found the machine absent, as far apart as they must be. */
 static struct guard_track
 track_of(const struct deletions *x, bool is_witnessed)
 {
@@ -205,7 +205,7 @@ find_missing_proof(const struct deletions *x, const struct suspect *s)
 			s->facts.n_going, s->facts.n_nodes,
 			(long long)(g->breaker_agree_ns / NS_PER_SEC));
 		break;
-	default: /* the proof is complete, or the node is a minute old at most */
+	default: /* nothing is missing, or the node is still too young */
 		return;
 	}
 	report_fix(x->r, finding, "if its machine is really gone: kubectl delete node %" STR_FMT,

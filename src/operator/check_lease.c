@@ -1,4 +1,4 @@
-/* operator/check_lease.c: who leads, and who else works. */
+/* operator/check_lease.c: the leader, and writes of other cloud controller managers. */
 #include "operator/doctor.h"
 
 enum {
@@ -77,7 +77,7 @@ check_renewal(struct doctor *d, struct report *r)
 	           report_find(r, "lease", lease_name(d),
 	                       "%" STR_FMT " holds it and should have renewed it %lld s ago",
 	                       STR_ARG(l->lease.holder), (long long)late_s),
-	           "look for that replica; another one takes over as soon as it runs");
+	           "read the log of that replica, or start another replica, which then takes over");
 }
 
 void
@@ -95,12 +95,12 @@ check_lease_owner(struct doctor *d, struct report *r)
 			report_find(r, "lease", lease_name(d),
 		                    "it was last written by %" STR_FMT " (holder %" STR_FMT ")",
 		                    STR_ARG(l->manager), STR_ARG(l->lease.holder)),
-			"scale that controller to 0 replicas, or give ccmd another name by --leader-elect-resource-name once it is gone");
+			"to let ccmd lead, scale that controller to 0 replicas; ccmd then takes over the Lease");
 }
 
-/* Writes before this time may be from before a migration to ccmd. */
+/* Finds the time from which on writes count: older ones may be from before a migration to ccmd. */
 static bool
-get_begin(struct doctor *d, int64_t *ret_s, struct error *err)
+find_first_time(struct doctor *d, int64_t *ret_s, struct error *err)
 {
 	const struct view_lease *l;
 	int64_t acquired_ns;
@@ -120,18 +120,18 @@ void
 check_other_controllers(struct doctor *d, struct report *r)
 {
 	const struct view_writer *writers;
-	int64_t begin_s;
+	int64_t first_s;
 	size_t n;
 	struct error err;
 
-	if (!view_writers(d->view, &writers, &n, &err) || !get_begin(d, &begin_s, &err)) {
+	if (!view_writers(d->view, &writers, &n, &err) || !find_first_time(d, &first_s, &err)) {
 		report_unknown(r, &err);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct view_writer *w = &writers[i];
 
-		if (str_eq_c(w->manager, "ccmd") || w->time_s < begin_s)
+		if (str_eq_c(w->manager, "ccmd") || w->time_s < first_s)
 			continue;
 		report_fix(
 			r,

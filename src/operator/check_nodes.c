@@ -4,7 +4,7 @@
 #include "operator/doctor.h"
 
 enum {
-	NEW_S = 60, /* a node that is still uninitialised at this age is a finding */
+	NEW_S = 60, /* an uninitialised node is reported when it is older */
 };
 
 /* The nodes, and the look for their machines. */
@@ -154,7 +154,7 @@ check_foreign_ids(struct doctor *d, struct report *r)
 			report_find(r, "node", node_name(node),
 		                    "its provider ID %" STR_FMT " belongs to another cloud",
 		                    STR_ARG(node_provider_id(node))),
-			"nothing, if that is intended; else delete the node and start its kubelet again");
+			"if that is not intended, delete the node, correct --provider-id, and start its kubelet again");
 	}
 }
 
@@ -181,7 +181,7 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 			report_find(r, "node", node_name(node),
 		                    "it has the provider ID %" STR_FMT " of node %" STR_FMT,
 		                    STR_ARG(node_provider_id(node)), STR_ARG(node_name(other))),
-			"kubectl delete node NAME, for the one that no kubelet reports as Ready");
+			"delete the one of the two nodes that is not Ready: kubectl delete node NAME");
 	}
 }
 
@@ -204,7 +204,7 @@ check_absent_machines(struct doctor *d, struct report *r)
 		                    node->ready == NODE_READY_TRUE
 		                            ? ", but its kubelet reports it as Ready"
 		                            : "; ccmd deletes the node when that is proven"),
-			"wait some minutes; if the node stays, and its machine is really gone: kubectl delete node %" STR_FMT,
+			"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
 			STR_ARG(node_name(node)));
 	}
 }
@@ -242,7 +242,7 @@ compare_addresses(struct doctor *d, struct report *r, const struct node *node,
 		r,
 		report_find(r, "node", node_name(node), "it has %s; the cloud says %s", has.ptr,
 	                    wanted.ptr),
-		"wait for the next comparison (--node-status-update-frequency); if it stays, read ccmd's log");
+		"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
 }
 
 void

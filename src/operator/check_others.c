@@ -1,8 +1,8 @@
-/* operator/check_others.c: other cloud controller managers, by what is deployed and by their
- * Leases.
+/* operator/check_others.c: other cloud controller managers, found by their Deployments, DaemonSets
+ * and Leases.
  *
- * What they have written is in check_lease.c. Neither the controller's account nor that of most
- * users may list these objects, so a refusal only skips the check.
+ * check_lease.c finds them by what they have written. The controller's account may not list these
+ * objects, nor may most users, so a refused list only skips the check.
  */
 #include "base/json.h"
 #include "operator/doctor.h"
@@ -95,12 +95,13 @@ check_workload(void *arg, struct str item, struct error *err)
 	                      "it runs another cloud controller manager (pods: %lld)",
 	                      (long long)n_pods);
 	report_fix(list->r, finding,
-	           "when ccmd is to replace it: kubectl -n %" STR_FMT " delete %s %" STR_FMT,
+	           "if ccmd replaces it: kubectl -n %" STR_FMT " delete %s %" STR_FMT,
 	           STR_ARG(namespace), list->kind, STR_ARG(name));
 	return true;
 }
 
-/* A Deployment that is scaled to 0, and a DaemonSet that no node runs, are of no interest. */
+/* A Deployment that is scaled to 0, and a DaemonSet without pods, do nothing, so they are not
+ * reported. */
 void
 check_other_workloads(struct doctor *d, struct report *r)
 {
@@ -133,7 +134,7 @@ is_held(struct doctor *d, yyjson_val *lease, int64_t *ret_ago_s)
 	return *ret_ago_s <= duration_s;
 }
 
-/* Our own Lease is the object of other checks (check_lease.c). */
+/* The Lease of ccmd itself is left to the checks in check_lease.c. */
 static bool
 check_other_lease(void *arg, struct str item, struct error *err)
 {

@@ -96,8 +96,8 @@ collect_pod_cidrs(const struct view_nodes *nodes, struct pod_cidr *ret)
 	return n;
 }
 
-/* Two networks overlap only if one contains the other. So in the order of their first addresses it
- * is enough to compare each one with the one before it that reaches furthest. */
+/* Two networks overlap only if one contains the other. So, in the order of their first addresses,
+ * it is enough to compare each network with the one before it that ends last. */
 void
 check_pod_cidrs(struct doctor *d, struct report *r)
 {
@@ -144,7 +144,7 @@ route_table_fini(struct route_table *t)
 	map_fini(&t->owners);
 }
 
-/* Two spellings of a network are one key. */
+/* The same key for all spellings of a network. */
 static struct str
 cidr_key(struct str cidr, struct arena *arena)
 {
@@ -216,8 +216,9 @@ check_route(struct report *r, const struct route_table *t, const struct node *no
 	           STR_ARG(node_name(node)));
 }
 
-/* Routes of new nodes, and of nodes whose machine is gone, come and go. Where two nodes have one
- * pod CIDR, check_pod_cidrs() reports that. */
+/* The controller has yet to create the routes of new nodes, and to remove those of nodes whose
+ * machine is gone, so these are not compared. Where two nodes have one pod CIDR, check_pod_cidrs()
+ * reports that. */
 void
 check_node_routes(struct doctor *d, struct report *r)
 {
@@ -250,8 +251,8 @@ check_node_routes(struct doctor *d, struct report *r)
 	}
 }
 
-/* Every route within --cluster-cidr is the controller's. It removes such a route within seconds,
- * unless it would remove too many at a time (controllers/route/route_removals.h). */
+/* Every route within --cluster-cidr belongs to the controller. It removes a route without a node
+ * within seconds, unless it would remove too many together (controllers/route/route_removals.h). */
 void
 check_orphaned_routes(struct doctor *d, struct report *r)
 {
@@ -269,12 +270,12 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 		    !ip_net_is_within_any(&net, o->cidrs, o->n_cidrs) ||
 		    map_get(&t.owners, cidr_key(route->destination_cidr, arena)))
 			continue;
-		report_fix(r,
-		           report_find(r, "route", route->destination_cidr,
-		                       "no node has this pod CIDR%s%" STR_FMT,
-		                       route->target_node.len > 0 ? "; the route leads to node "
-		                                                  : "",
-		                       STR_ARG(route->target_node)),
-		           "wait some minutes; if it stays, delete it in the cloud's network");
+		report_fix(
+			r,
+			report_find(r, "route", route->destination_cidr,
+		                    "no node has this pod CIDR%s%" STR_FMT,
+		                    route->target_node.len > 0 ? "; the route leads to node " : "",
+		                    STR_ARG(route->target_node)),
+			"wait for some minutes; if the route stays, delete it in the cloud's network");
 	}
 }

@@ -1,11 +1,11 @@
-/* operator/check_server.c: the API server, and the rights there. */
+/* operator/check_server.c: the API server, and the rights of ccmd there. */
 #include "base/json.h"
 #include "base/limits.h"
 #include "operator/doctor.h"
 
 enum {
 	OLDEST_MINOR = 28,
-	MAX_SKEW_S = 10, /* far less than the life of a token; more than a slow answer takes */
+	MAX_SKEW_S = 10, /* a slow answer takes less; a token is valid for much longer */
 };
 
 /* ---- the server ---- */
@@ -66,7 +66,7 @@ enum need {
 	NEED_CONTROLLERS, /* unless each controller has its own account */
 	NEED_ELECTION,
 	NEED_ACCOUNTS, /* if each controller has its own account */
-	NEED_SERVER,   /* the HTTPS server asks about its callers with the same credentials */
+	NEED_SERVER,   /* if the HTTPS server has its callers reviewed with the same credentials */
 };
 
 struct right {
@@ -104,7 +104,7 @@ static const struct right rights[] = {
 	{ NEED_SERVER, "get", "", "configmaps", "", SYSTEM, "extension-apiserver-authentication" },
 };
 
-/* All rights at once: only an administrator has them. */
+/* All rights together: only an administrator has them. */
 static const struct right everything = { NEED_ALWAYS, "*", "*", "*", "", "", "" };
 
 static bool
@@ -126,7 +126,7 @@ is_needed(const struct options *o, enum need need)
 	return true;
 }
 
-/* The right with the namespace and the name of the Lease filled in. */
+/* The right of a row of the table, with the namespace and the name of the Lease filled in. */
 static struct right
 right_of(const struct options *o, const struct right *row)
 {
@@ -139,7 +139,7 @@ right_of(const struct options *o, const struct right *row)
 	return right;
 }
 
-/* A user as an access review names it: that of a ServiceAccount. */
+/* The ServiceAccount that an access review is about. */
 struct subject {
 	struct str namespace, name;
 };
@@ -202,14 +202,15 @@ ask(struct doctor *d, const struct right *right, const struct subject *subject,
 	    !json_parse(answer, &doc, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(doc), "status.allowed", ret_is_allowed) != JSON_FOUND)
-		return err_set(err, ERR_INVALID, "the answer to an access review says nothing");
+		return err_set(err, ERR_INVALID,
+		               "the answer to an access review has no status.allowed");
 	return true;
 }
 
 /* ---- whose rights ---- */
 
-/* Does the ServiceAccount of deploy/rbac.yaml exist? It may also be that of another controller,
- * which then has similar rights. */
+/* Does the ServiceAccount of deploy/rbac.yaml exist? Another controller may have created it under
+ * the same name, with similar rights. */
 static bool
 has_default_account(struct doctor *d, bool *ret, struct error *err)
 {
@@ -224,10 +225,12 @@ has_default_account(struct doctor *d, bool *ret, struct error *err)
 	return *ret || err->code == ERR_NOT_FOUND;
 }
 
-/* An administrator has every right, which says nothing about the controller's account.
+/* Finds the account to ask about: that of --as-service-account, or else these credentials, or, if
+ * they are an administrator's, the ServiceAccount of deploy/rbac.yaml. An administrator has every
+ * right, so a review of these credentials would show nothing about the controller.
  *
- * True with *ret_subject, whose name is empty for these credentials, unless the check is skipped or
- * could not run. */
+ * False: the check is skipped or could not run. True with *ret, whose name is empty for these
+ * credentials. */
 static bool
 find_subject(struct doctor *d, struct report *r, struct subject *ret)
 {

@@ -92,7 +92,7 @@ check_targets(struct doctor *d, struct report *r)
 /* ---- annotations ---- */
 
 enum {
-	MAX_DISTANCE = 3, /* a key that differs more is another word */
+	MAX_DISTANCE = 3, /* a key that differs more is no misspelling */
 	MAX_KEY = 128,    /* bytes of a key that are compared */
 };
 
@@ -123,7 +123,7 @@ edit_distance(struct str a, struct str b)
 	return row[b.len];
 }
 
-/* The known key with the least distance; NULL: each of them is another word. */
+/* The known key with the least distance; NULL: none is near enough. */
 static const char *
 nearest_key(struct str key, const char *const *known)
 {
@@ -181,7 +181,7 @@ check_annotation_names(struct doctor *d, struct report *r)
 	if (!get_services(d, r, &services, &ops))
 		return;
 	if (!ops->annotation_prefix) {
-		report_skip(r, "the names of this cloud's annotations are not known here");
+		report_skip(r, "this cloud does not declare the names of its annotations");
 		return;
 	}
 	for (size_t i = 0; i < services->n; i++) {
@@ -232,7 +232,7 @@ get_balancers(struct doctor *d, struct report *r, const struct view_services **r
 	if (!get_services(d, r, ret_services, &ops))
 		return false;
 	if (!ops->list) {
-		report_skip(r, "this cloud does not show what it has for Services");
+		report_skip(r, "the load balancers of this cloud cannot be listed");
 		return false;
 	}
 	if (!view_balancers(d->view, ret, ret_n, &err)) {
@@ -336,7 +336,7 @@ check_orphans(struct doctor *d, struct report *r)
 	if (strcmp(cluster, DEFAULT_CLUSTER) == 0) {
 		report_skip(
 			r,
-			"--cluster-name has its default, which other clusters of the project may have, too");
+			"--cluster-name has its default, which other clusters of the project may have as well");
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {

@@ -14,7 +14,7 @@
 #include "operator/report.h"
 #include "operator/view.h"
 
-/** What the controller would do for each Service; filled in by check_balancers.c. */
+/** What a dry run of the controller found for each Service; filled in by check_balancers.c. */
 struct doctor_trials {
 	bool are_done, has_failed;
 	struct error err; /* if has_failed */
@@ -24,7 +24,7 @@ struct doctor_trials {
 
 struct doctor {
 	struct view *view;
-	/* as flags_parse() returns them, each on its own line */
+	/* as flags_parse() returns them, one in each line */
 	struct str flag_notes, flag_warnings;
 	/* --as-service-account: "namespace/name"; NULL: not given */
 	const char *service_account;
@@ -37,10 +37,11 @@ extern const size_t doctor_n_checks;
 /** Runs all checks. */
 void doctor_run(struct doctor *, struct report *ret);
 
-/** For the checks: the nodes. False: they cannot be read, and the check is UNKNOWN. */
+/** Reads the nodes, for the checks. False: they cannot be read, and the check is now UNKNOWN. */
 bool doctor_get_nodes(struct doctor *, struct report *, const struct view_nodes **ret);
-/** For check_service_specs(): the Services that balancer_check() permits, but the cloud refuses for
- * another reason than the owner of a load balancer. */
+/** Adds findings of check_service_specs(): Services that balancer_check() permits, but that the
+ * cloud refuses. A load balancer that belongs to another owner is left to
+ * check_refused_balancers(). */
 void doctor_find_refused_services(struct doctor *, struct report *);
 
 /* ---- the checks ---- */
