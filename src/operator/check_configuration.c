@@ -68,6 +68,8 @@ check_files(struct doctor *d, struct report *r)
 	}
 	check_file(d, r, str_c(view_options(d->view)->kubeconfig));
 	check_file(d, r, tls->main.key_file);
+	for (size_t i = 0; i < tls->n_sni; i++)
+		check_file(d, r, tls->sni[i].key_file);
 	if (tls->cert_folder.len > 0)
 		check_file(d, r,
 		           arena_printf(view_call(d->view)->arena,

@@ -817,6 +817,7 @@ def test_a_key_that_all_can_read(api, tmp_path, examine):
     key = tmp_path / "cloud-controller-manager.key"
     key.touch(mode=0o644)
     only(examine(f"--cert-dir={tmp_path}"), "CCMD081", f"file {key}")
+    only(examine(f"--tls-sni-cert-key={tmp_path}/other.crt,{key}"), "CCMD081", f"file {key}")
 
 
 def test_a_kubeconfig_that_all_can_read(api, cluster, tmp_path, examine):
