@@ -198,9 +198,10 @@ struct lb_listed {
 	struct str cluster; /* the name of the cluster; empty: it is not marked with one */
 	/* what it costs, "5.39 a month"; empty: the API does not tell */
 	struct str cost;
-	/* of a balancer; 0: the API does not tell with the list */
+	/* of a balancer */
 	const struct str *addresses;
 	size_t n_addresses, n_targets;
+	bool has_targets; /* else their number is not known */
 };
 
 /** A provider sets either ensure() and remove(), with update_nodes() if that is cheaper when only
@@ -285,6 +286,11 @@ struct balancer_ops {
 	 * made of the Service's, in the call's arena. NULL: that cannot be seen. */
 	bool (*list)(struct cloud *, struct call *, struct lb_listed **ret, size_t *ret_n,
 	             struct error *);
+	/** In place of list(), for a cloud whose balancers are in files of the machine that serves
+	 * them: lists those of this machine. Another machine may have others, so a balancer that is
+	 * missing proves nothing. ERR_UNSUPPORTED: no file has them. */
+	bool (*list_local)(struct cloud *, struct call *, struct lb_listed **ret, size_t *ret_n,
+	                   struct error *);
 };
 
 /** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks

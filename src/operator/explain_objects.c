@@ -434,50 +434,57 @@ number_of(struct explanation *e, size_t n)
 	return arena_printf(arena_of(e), "%zu", n);
 }
 
-/* NULL: the cloud has none, or does not mark them with their Services. */
-static const struct lb_listed *
-find_balancer(struct explanation *e, const struct service *s, struct cloud *cloud)
+/* True with the balancer, or with NULL if there is none. False: which ones there are cannot be
+ * seen. */
+static bool
+find_balancer(struct explanation *e, const struct service *s, struct cloud *cloud,
+              const struct lb_listed **ret)
 {
+	const struct balancer_ops *ops = cloud->balancers;
 	const struct lb_listed *all;
 	struct error err;
 	size_t n;
 
-	if (!cloud->balancers || !cloud->balancers->list)
-		return NULL;
+	*ret = NULL;
+	if (!ops || (!ops->list && !ops->list_local))
+		return false;
 	if (!view_balancers(e->view, &all, &n, &err)) {
-		note_unknown(e, "its load balancer in the cloud", &err);
-		return NULL;
+		explain_note_gap(e, "its load balancer in the cloud", &err);
+		e->is_unknown |= err.code != ERR_UNSUPPORTED;
+		return false;
 	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !*ret; i++) {
 		if (all[i].is_balancer &&
 		    (str_eq(all[i].uid, s->object.uid) || str_eq(all[i].service, s->object.key)))
-			return &all[i];
+			*ret = &all[i];
 	}
-	return NULL;
+	return true;
 }
 
 static void
 compare_service(struct explanation *e, const struct service *s, struct cloud *cloud)
 {
-	const struct lb_listed *lb = find_balancer(e, s, cloud);
-	bool can_list = cloud->balancers && cloud->balancers->list && !e->is_unknown;
-	struct str missing = can_list ? STR("none") : STR_EMPTY;
-	bool has_details = lb && lb->n_addresses + lb->n_targets > 0;
+	const struct lb_listed *lb;
+	bool can_list = find_balancer(e, s, cloud, &lb);
+	bool is_local = can_list && !cloud->balancers->list;
+	struct str missing = is_local   ? STR("none on this machine")
+	                     : can_list ? STR("none")
+	                                : STR_EMPTY;
 	struct error ignored;
 	size_t n_nodes;
 
 	explain_add_row(e, "load balancer",
 	                s->has_finalizer ? STR("claimed by the finalizer") : STR("not claimed"),
-	                lb ? lb->id : missing, can_list && !lb && s->n_ingress > 0);
+	                lb ? lb->id : missing, can_list && !is_local && !lb && s->n_ingress > 0);
 	explain_add_row(e, "addresses", list_ingress(e, s),
 	                lb ? list_texts(e, lb->addresses, lb->n_addresses) : missing, false);
 	if (count_targets(e, &n_nodes, &ignored))
 		explain_add_row(e, "targets",
 		                arena_printf(arena_of(e), "eligible nodes: %zu", n_nodes),
-		                has_details ? number_of(e, lb->n_targets)
-		                : lb        ? STR_EMPTY
-		                            : missing,
-		                has_details && lb->n_targets == 0);
+		                !lb               ? missing
+		                : lb->has_targets ? number_of(e, lb->n_targets)
+		                                  : STR_EMPTY,
+		                lb && lb->has_targets && lb->n_targets == 0);
 }
 
 void

@@ -688,10 +688,14 @@ view_routes(struct view *v, struct route_list *ret, struct error *err)
 static bool
 read_balancers(struct view *v, struct error *err)
 {
+	const struct balancer_ops *ops;
 	struct cloud *cloud;
 
-	return view_cloud(v, &cloud, err) &&
-	       cloud->balancers->list(cloud, &v->call, &v->balancers, &v->n_balancers, err);
+	if (!view_cloud(v, &cloud, err))
+		return false;
+	ops = cloud->balancers;
+	return (ops->list ? ops->list : ops->list_local)(cloud, &v->call, &v->balancers,
+	                                                 &v->n_balancers, err);
 }
 
 bool

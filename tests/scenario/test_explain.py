@@ -294,6 +294,69 @@ def test_a_node_at_brightbox(api, kubelet, ccmd, serving, explain):
     assert said.leader["isKnown"]
 
 
+def test_a_service_at_brightbox(kubelet, services, ccmd, serving, explain, tmp_path):
+    with Brightbox() as cloud:
+        cloud.hosts_file = tmp_path / "hosts"
+        cloud.hosts_file.touch()
+        for _ in range(2):
+            server = cloud.account.add_server()
+            kubelet(server["id"], initialized=True, provider_id=f"brightbox://{server['id']}")
+        env = {**cloud.environment(False), "BRIGHTBOX_HOSTS_FILE": str(cloud.hosts_file)}
+        flags = ["--cloud-provider=brightbox", "--cluster-name=k"]
+        ccmd(*flags, inventory=None, env=env, **serving)
+        services.create("web")
+        services.wait("web", ingress)
+        said = explain("service", "default/web", *flags, inventory=None, env=env)
+        balancer, = cloud.account.named("load_balancers", "web.default.k")
+        cip, = cloud.account.named("cloud_ips", "web.default.k")
+    assert said.exit_code == 0, said.content
+    assert said.rows["load balancer"]["cloud"] == balancer["id"]
+    assert said.rows["addresses"]["cloud"].split(", ") == [cip["public_ipv4"], cip["public_ipv6"]]
+    assert said.rows["targets"] == {"name": "targets", "cluster": "eligible nodes: 2", "cloud": "2", "differs": False}
+
+
+@pytest.fixture
+def balancing(inventory, tmp_path):
+    """balancing(hook=…): the inventory with a pool of addresses, a state file, and these load balancers."""
+
+    def configure(**balancers):
+        inventory.content["addressPools"] = [{"name": "p", "addresses": ["10.9.0.1-10.9.0.9"]}]
+        inventory.content["state"] = {"file": str(tmp_path / "state.json")}
+        inventory.content["loadBalancers"] = balancers
+        inventory.write()
+
+    return configure
+
+
+def test_a_service_of_haproxy(api, balancing, node, services, ccmd, serving, explain, tmp_path):
+    balancing(haproxy={"file": str(tmp_path / "haproxy.cfg"), "check": ["/bin/true"], "reload": ["/bin/true"]})
+    node("n1", "10.0.0.1"), node("n2", "10.0.0.2")
+    ccmd(**serving)
+    services.create("web")
+    address, = services.wait_ips("web")
+    wait_for(lambda: "server n2" in (tmp_path / "haproxy.cfg").read_text(), what="both nodes to be targets")
+    said = explain("service", "default/web")
+    assert said.exit_code == 0, said.content
+    assert said.rows["load balancer"]["cloud"].startswith("a") and said.rows["addresses"]["cloud"] == address
+    assert said.rows["targets"]["cloud"] == "2"
+    (tmp_path / "haproxy.cfg").unlink()
+    said = explain("service", "default/web")
+    assert said.exit_code == 0 and not said.rows["load balancer"]["differs"]
+    assert said.rows["load balancer"]["cloud"] == "none on this machine"
+
+
+def test_a_service_of_a_hook(balancing, node, services, ccmd, serving, explain):
+    balancing(hook="/bin/true")
+    node("n1", "10.0.0.1")
+    ccmd(**serving)
+    services.create("web")
+    address, = services.wait_ips("web")
+    said = explain("service", "default/web")
+    assert said.exit_code == 0, said.content
+    assert said.rows["load balancer"]["cloud"].startswith("a") and said.rows["addresses"]["cloud"] == address
+    assert said.rows["targets"] == {"name": "targets", "cluster": "eligible nodes: 1", "cloud": "", "differs": False}
+
+
 # --- without an answer -------------------------------------------------------------------------------------------------------
 
 LEADER = "what the leader waits for, and when it acts"

@@ -955,6 +955,25 @@ bb_balancers_add(struct lb_listed *list, size_t *n, struct arena *arena, const c
 		list[(*n)++] = one;
 }
 
+static void
+bb_balancers_detail(struct lb_listed *one, const struct bb_lb *lb, struct arena *arena)
+{
+	struct str *addresses = arena_calloc(arena, 2 * lb->n_cloud_ips + 1, sizeof(*addresses));
+
+	one->is_balancer = true;
+	one->addresses = addresses;
+	one->n_targets = lb->n_nodes;
+	one->has_targets = true;
+	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *ip = &lb->cloud_ips[i];
+
+		if (ip->public_ipv4.len > 0)
+			addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv4);
+		if (ip->public_ipv6.len > 0)
+			addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv6);
+	}
+}
+
 /* What was made for a Service has its name. The API tells no prices. */
 static bool
 bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
@@ -971,12 +990,15 @@ bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 	                    view->n_lbs + view->n_cloud_ips + view->n_groups + view->n_policies + 1,
 	                    sizeof((*ret)[0]));
 	for (size_t i = 0; i < view->n_lbs; i++) {
-		if (bb_lb_is_alive(&view->lbs[i]))
-			bb_balancers_add(*ret, &n, arena, "load balancer", view->lbs[i].id,
-			                 bb_view_lb_name(&view->lbs[i]));
+		const struct bb_lb *lb = &view->lbs[i];
+		size_t n_before = n;
+
+		if (bb_lb_is_alive(lb))
+			bb_balancers_add(*ret, &n, arena, "load balancer", lb->id,
+			                 bb_view_lb_name(lb));
+		if (n > n_before)
+			bb_balancers_detail(&(*ret)[n_before], lb, arena);
 	}
-	for (size_t i = 0; i < n; i++)
-		(*ret)[i].is_balancer = true;
 	for (size_t i = 0; i < view->n_cloud_ips; i++)
 		bb_balancers_add(*ret, &n, arena, "cloud IP", view->cloud_ips[i].id,
 		                 view->cloud_ips[i].name);

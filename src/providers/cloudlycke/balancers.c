@@ -9,6 +9,8 @@
 #include "providers/cloudlycke/balancers.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "providers/cloudlycke/cloudlycke.h"
 #include "providers/cloudlycke/dry.h"
@@ -277,6 +279,74 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	       cl_allocations_remove(run->allocations, spec->uid, err);
 }
 
+/* ---- for commands that change nothing ---- */
+
+static bool
+list_haproxy(const struct cl_haproxy_config *config, struct call *call, struct lb_listed **ret,
+             size_t *ret_n, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf file = BUF_INIT(LIMIT_HAPROXY_FILE);
+
+	if (!file_read(arena_strz(call->arena, config->file), &file, err) &&
+	    err->code != ERR_NOT_FOUND)
+		return err_wrap(err, "HAProxy's configuration");
+	cl_haproxy_list(buf_str(&file), call->arena, ret, ret_n);
+	return true;
+}
+
+/* The nodes of a balancer are not in the state file. */
+static void
+list_records(struct cl_allocations *allocations, struct call *call, struct lb_listed **ret,
+             size_t *ret_n)
+{
+	struct cl_record **records;
+	uint64_t ignored;
+
+	records = cl_allocations_list(allocations, ret_n, &ignored);
+	*ret = arena_calloc(call->arena, *ret_n + 1, sizeof((*ret)[0]));
+	for (size_t i = 0; i < *ret_n; i++) {
+		const struct cl_holding *h = &records[i]->holding;
+		struct str *addresses = arena_calloc(call->arena, CL_FAMILIES, sizeof(*addresses));
+
+		for (size_t k = 0; k < h->n_addresses; k++)
+			addresses[k] = str_c(cl_ip_text(&h->addresses[k], call->arena));
+		(*ret)[i] = (struct lb_listed){
+			.what = "load balancer",
+			.is_balancer = true,
+			.id = arena_str(call->arena, records[i]->name),
+			.uid = arena_str(call->arena, h->uid),
+			.service = STR_EMPTY,
+			.cluster = STR_EMPTY,
+			.cost = STR_EMPTY,
+			.addresses = addresses,
+			.n_addresses = h->n_addresses,
+		};
+	}
+	cl_records_free(records, *ret_n);
+}
+
+/* What HAProxy is configured to do; without HAProxy, what the state file has for the hook. */
+static bool
+cl_balancers_list_local(struct cloud *cloud, struct call *call, struct lb_listed **ret,
+                        size_t *ret_n, struct error *err)
+{
+	struct cloudlycke *cl = cloudlycke_of(cloud);
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	bool is_current;
+
+	inventory = cl_loader_inventory(cl->loader, &is_current);
+	if (cl->balancers->haproxy)
+		return list_haproxy(&inventory->schema.balancers.haproxy, call, ret, ret_n, err);
+	if (inventory->schema.state.file.len == 0)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"without state.file, only the leader's memory has the load balancers");
+	if (!cl_state_take(cl->state, err))
+		return false;
+	list_records(cl->balancers->allocations, call, ret, ret_n);
+	return true;
+}
+
 /* cl_targets_new() leaves nodes without a provider ID out; selects() would be called for every node
  * of every Service instead. */
 static const char *const cl_annotations[] = { "pool",           "addresses", "hostname",
@@ -296,4 +366,5 @@ const struct balancer_ops cl_balancer_ops = {
 	.annotation_prefix = CL_ANNOTATION(""),
 	.annotations = cl_annotations,
 	.check = cl_balancers_check,
+	.list_local = cl_balancers_list_local,
 };

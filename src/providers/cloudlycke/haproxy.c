@@ -521,6 +521,112 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 		add_idle(b, stats_socket);
 }
 
+/* ---- reading the file ---- */
+
+/* "default/web" of the remark "# default/web, port http". */
+static struct str
+remarked_service(struct str line)
+{
+	struct str service = str_skip(line, 2), rest;
+
+	(void)str_cut(service, ',', &service, &rest);
+	return service;
+}
+
+/* "a1" of "a1-80-v4". */
+static struct str
+balancer_name(struct str section)
+{
+	int n_dashes = 0;
+
+	while (section.len > 0 && n_dashes < 2)
+		n_dashes += section.ptr[--section.len] == '-';
+	return section;
+}
+
+/* The address of "ipv4@192.0.2.1:80 transparent" or of "ipv6@[2001:db8::1]:80 v6only". */
+static struct str
+bound_address(struct str bind)
+{
+	struct str word = STR_EMPTY, family, address = STR_EMPTY;
+
+	(void)str_split(&bind, ' ', &word);
+	(void)str_cut(word, '@', &family, &address);
+	while (address.len > 0 && address.ptr[address.len - 1] != ':')
+		address.len--;
+	address = str_head(address, address.len > 0 ? address.len - 1 : 0);
+	if (str_starts(address, STR("[")) && str_ends(address, STR("]")))
+		address = str_head(str_skip(address, 1), address.len - 2);
+	return address;
+}
+
+/* A balancer has a frontend for each port, so an address occurs several times. */
+static void
+list_address(struct lb_listed *one, struct str address, struct arena *arena)
+{
+	struct str *addresses = (struct str *)(uintptr_t)one->addresses;
+
+	for (size_t i = 0; i < one->n_addresses; i++) {
+		if (str_eq(addresses[i], address))
+			return;
+	}
+	if (address.len > 0 && one->n_addresses < CL_FAMILIES)
+		addresses[one->n_addresses++] = arena_str(arena, address);
+}
+
+/* The frontends of a balancer follow each other, so a frontend belongs to the last one of the list,
+ * or begins the next. */
+static struct lb_listed *
+list_frontend(struct lb_listed *list, size_t *n, struct str service, struct str name,
+              struct arena *arena)
+{
+	struct lb_listed *last = *n > 0 ? &list[*n - 1] : NULL;
+
+	if (last && str_eq(last->service, service))
+		return last;
+	list[*n] = (struct lb_listed){
+		.what = "load balancer",
+		.is_balancer = true,
+		.id = arena_str(arena, name),
+		.uid = STR_EMPTY,
+		.service = arena_str(arena, service),
+		.cluster = STR_EMPTY,
+		.cost = STR_EMPTY,
+		.addresses = arena_calloc(arena, CL_FAMILIES, sizeof(struct str)),
+		.has_targets = true,
+	};
+	return &list[(*n)++];
+}
+
+void
+cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n)
+{
+	const struct str frontend = STR("frontend "), bind = STR("\tbind ");
+	struct str service = STR_EMPTY; /* of the remark in the line before */
+	struct lb_listed *one = NULL;
+	size_t n_frontends = 0, n_servers = 0;
+
+	for (struct str line, rest = text; str_split(&rest, '\n', &line);)
+		n_frontends += str_starts(line, frontend);
+	*ret = arena_calloc(arena, n_frontends + 1, sizeof((*ret)[0]));
+	*ret_n = 0;
+	for (struct str line, rest = text; str_split(&rest, '\n', &line);) {
+		if (str_starts(line, frontend))
+			one = service.len == 0
+			              ? NULL
+			              : list_frontend(*ret, ret_n, service,
+			                              balancer_name(str_skip(line, frontend.len)),
+			                              arena);
+		else if (str_starts(line, STR("backend ")))
+			n_servers = 0;
+		else if (one && str_starts(line, bind))
+			list_address(one, bound_address(str_skip(line, bind.len)), arena);
+		else if (one && str_starts(line, STR("\tserver ")) && ++n_servers > one->n_targets)
+			one->n_targets = n_servers;
+		service = str_starts(line, STR("# ")) ? remarked_service(line) : STR_EMPTY;
+	}
+}
+
 /* ---- one update ---- */
 
 /* A node that is added or removed changes all balancers, one after the other: HAProxy is reloaded

@@ -39,6 +39,9 @@ NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct e
 void cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n,
                      struct str stats_socket);
 
+/** The balancers in the text of such a file, by namespace and name of their Services. */
+void cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n);
+
 /** Appends the name as it is in the file, or a hash of it if HAProxy could read it as something
  * else. A balancer's frontends and backends are called NAME-PORT-v4 and NAME-PORT-v6. */
 void cl_haproxy_add_name(struct buf *b, struct str name);

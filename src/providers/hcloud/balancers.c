@@ -710,6 +710,7 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 			.addresses = addresses,
 			.n_addresses = n,
 			.n_targets = lb->n_targets,
+			.has_targets = true,
 		};
 	}
 	return true;

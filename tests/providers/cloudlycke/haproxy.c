@@ -123,6 +123,75 @@ assert_has_not(struct world *w, const char *text)
 		fail_msg("\"%s\" in:\n%s", text, w->text.ptr);
 }
 
+/* ---- reading the file ---- */
+
+static void
+the_balancers_of_a_file_are_listed(void **state)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(world_fini) struct world w;
+	struct cl_record *records[2];
+	struct lb_listed *list;
+	size_t n;
+
+	(void)state;
+	world_init(&w);
+	w.socket = STR("/run/ccmd.sock");
+	w.draft.holding.n_ports = 2;
+	w.draft.holding.n_addresses = 2;
+	w.draft.holding.addresses[1] = ip("2001:db8::1");
+	records[0] = cl_record_new(&w.draft);
+	w.draft.name = STR("a-2-v4");
+	w.draft.holding.service = STR("other");
+	w.draft.holding.n_addresses = 1;
+	cl_targets_unref(w.draft.targets);
+	w.draft.targets = cl_targets_new(NULL, 0);
+	records[1] = cl_record_new(&w.draft);
+	cl_haproxy_file(&w.text, records, ARRAY_LEN(records), w.socket);
+	cl_haproxy_list(buf_str(&w.text), &arena, &list, &n);
+	assert_int_equal(n, 2);
+	assert_true(list[0].is_balancer && str_eq_c(list[0].id, "a1"));
+	assert_true(str_eq_c(list[0].service, "default/web") && list[0].uid.len == 0);
+	assert_int_equal(list[0].n_addresses, 2);
+	assert_true(str_eq_c(list[0].addresses[0], "192.0.2.1"));
+	assert_true(str_eq_c(list[0].addresses[1], "2001:db8::1"));
+	assert_true(list[0].has_targets);
+	assert_int_equal(list[0].n_targets, 2);
+	assert_true(str_eq_c(list[1].id, "a-2-v4") && str_eq_c(list[1].service, "default/other"));
+	assert_int_equal(list[1].n_addresses, 1);
+	assert_int_equal(list[1].n_targets, 0);
+	for (size_t i = 0; i < ARRAY_LEN(records); i++)
+		cl_record_unref(records[i]);
+}
+
+/* Somebody may have put any file in its place. */
+static void
+other_files_have_no_balancers(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"frontend a1-80-v4\n\tbind ipv4@192.0.2.1:80\n",
+		"# \nfrontend x\n\tbind y\n\tserver z\n",
+		"\tbind ipv4@192.0.2.1:80\n\tserver n1\n",
+		"# a/b\n\nfrontend x\n",
+	};
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct lb_listed *list;
+	size_t n;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		cl_haproxy_list(str_c(texts[i]), &arena, &list, &n);
+		if (n != 0)
+			fail_msg("%zu in: %s", n, texts[i]);
+	}
+	cl_haproxy_list(STR("# a/b\nfrontend x\n\tbind \n\tbind @\n\tbind a@[:\n\tbind b"), &arena,
+	                &list, &n);
+	assert_int_equal(n, 1);
+}
+
+/* ---- writing it ---- */
+
 static void
 a_port_has_a_frontend_and_its_nodes(void **state)
 {
@@ -259,6 +328,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_balancers_of_a_file_are_listed),
+		cmocka_unit_test(other_files_have_no_balancers),
 		cmocka_unit_test(a_port_has_a_frontend_and_its_nodes),
 		cmocka_unit_test(ipv6_is_kept_apart),
 		cmocka_unit_test(ranges_are_of_the_frontends_family),
