@@ -1,9 +1,9 @@
 /* base/dry_log.h: the receiver of changes for --dry-run, which logs them.
  *
- * A controller reaches the same decision again and again while nothing carries it out. So a change
- * is logged once for each version of the object that it is noted for, and again if its fields
- * differ. Up to LIMIT_DRY_OBJECTS objects are remembered; then the one that was seen first is
- * forgotten, and its changes may be logged a second time.
+ * A dry run does not carry out decisions, so a controller makes the same ones again and again.
+ * Therefore a change is logged once for each version of the object that it is noted for, and again
+ * if its fields differ. Up to LIMIT_DRY_OBJECTS objects are remembered; then the one that was seen
+ * first is forgotten, and its changes may be logged a second time.
  *
  * Threads: any.
  */

@@ -29,7 +29,7 @@ static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct recent counts[RECENT_SERVERS][N_RESULTS]; /* mu */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Empties the slots between the newest one and the present one, which replace older ones. */
+/* Makes the slot of now_ns the newest one. Slots that have become too old are emptied for reuse. */
 static void
 advance(struct recent *r, int64_t now_ns)
 {

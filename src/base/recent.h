@@ -24,7 +24,7 @@ struct recent {
 };
 
 void recent_add(struct recent *, int64_t now_ns);
-/** Those of the last 290 to 300 s. */
+/** The number of requests in the last 290 to 300 s. */
 size_t recent_sum(struct recent *, int64_t now_ns);
 
 enum recent_server {

@@ -234,8 +234,8 @@ add_addresses(struct fields *f, const struct node *node, yyjson_val *patch)
 	fields_add_list(f, STR("addresses"), &old, &new);
 }
 
-/* The controllers write only the condition NetworkUnavailable. Of its present state, struct node
- * has not everything. */
+/* The controllers write only the condition NetworkUnavailable. struct node has only what the
+ * route controller distinguishes of its present state. */
 static void
 add_condition(struct fields *f, const struct node *node, yyjson_val *patch)
 {

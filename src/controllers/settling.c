@@ -9,8 +9,8 @@ static const struct {
 	const char *what;
 } names[] = {
 	{ SETTLING_ADDRESSES, "compare the addresses of all nodes" },
-	{ SETTLING_LIFECYCLE, "look at the nodes that are not ready" },
-	{ SETTLING_ADOPTION, "take over existing load balancers" },
+	{ SETTLING_LIFECYCLE, "check the nodes that are not Ready" },
+	{ SETTLING_ADOPTION, "adopt existing load balancers" },
 	{ SETTLING_ROUTES, "compare the routes" },
 };
 

@@ -109,9 +109,9 @@ command_help(struct str topic, struct buf *out)
 	add_flag(&help, out);
 	buf_add_c(
 		out,
-		"\nAll flags of the controller may be given as well; ccmd --help shows them. Without --cloud-provider,\n"
-		"the command takes the flags of the controller that runs as process 1 (in its container) or as the\n"
-		"unit ccmd.service; flags that are given as well replace those.\n");
+		"\nThe command also accepts all flags of the controller; ccmd --help shows them. Without\n"
+		"--cloud-provider, it takes them from the controller that runs as process 1 (in its container) or as\n"
+		"the unit ccmd.service; flags on the command line replace those.\n");
 	return true;
 }
 

@@ -294,16 +294,16 @@ const struct command commands[] = {
 	  "configuration, and changes nothing.",
 	  .flags = doctor_flags, .run = run_doctor },
 	{ "explain", "explains one node, Service or route",
-	  "Says what the object is to ccmd, in which state it is and since when, what ccmd waits for, and what\n"
-	  "happens next. Compares the cluster with the cloud, lists the events, and changes nothing.",
+	  "Says whether ccmd handles the object, its state and since when, what ccmd waits for, and what happens\n"
+	  "next. Compares the cluster with the cloud, lists the events, and changes nothing.",
 	  .flags = explain_flags, .operands = explain_operands, .needs_operand = true,
 	  .set_operand = set_object, .run = run_explain },
 	{ "plan", "shows what the controllers would change now",
-	  "Runs the controllers of these objects, of all if none are named, without making any change, and\n"
-	  "prints what they would have changed.",
+	  "Runs the controllers of the named objects (default: all) without making any change, and prints what\n"
+	  "they would have changed.",
 	  .flags = plan_flags, .operands = plan_operands, .set_operand = set_scope,
 	  .run = run_plan },
-	{ "status", "shows who leads and how this machine's process is doing",
+	{ "status", "shows the leader and the state of this machine's process",
 	  "Reads the Lease, and the health and the metrics of the process on this machine, and changes nothing.",
 	  .flags = status_flags, .run = run_status },
 	{ "help", "shows this list, or the help of a command",

@@ -1,10 +1,10 @@
 /* operator/local.h: requests to the ccmd process that runs on this machine.
  *
- * What is open to everyone is requested without a credential, so the server's certificate, which is
- * often self-signed, need not be verified. All else is requested at --secure-port with the
- * credentials of the kubeconfig, if the certificate that the server must present is known:
- * --tls-cert-file or --cert-dir. A token is never sent to a server that cannot show this
- * certificate.
+ * Paths that are open to everyone are requested without credentials, so the server's certificate,
+ * which is often self-signed, need not be verified. Other paths are requested at --secure-port with
+ * the credentials of the kubeconfig. That is possible only if the certificate that the server must
+ * present is in a file: --tls-cert-file or --cert-dir. No token is sent to a server that does not
+ * present it.
  *
  * Each request has a connection of its own. Texts are copied into the arena of the view.
  *

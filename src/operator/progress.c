@@ -20,11 +20,11 @@ static struct {
 	bool is_started;
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
-	const char *step;  /* mu */
-	int64_t start_ns;  /* mu; of the step */
-	bool is_shown;     /* mu */
-	bool is_stopping;  /* mu */
-	int64_t silent_ns; /* until then nothing is shown */
+	const char *step; /* mu */
+	int64_t start_ns; /* mu; of the step */
+	bool is_shown;    /* mu */
+	bool is_stopping; /* mu */
+	int64_t begin_ns; /* before this time nothing is shown */
 } progress;
 
 /* With mu held. */
@@ -54,7 +54,7 @@ next_ns(int64_t now_ns)
 {
 	if (!progress.step)
 		return CLOCK_FOREVER;
-	return now_ns < progress.silent_ns ? progress.silent_ns : now_ns + NS_PER_SEC;
+	return now_ns < progress.begin_ns ? progress.begin_ns : now_ns + NS_PER_SEC;
 }
 
 static void *
@@ -66,7 +66,7 @@ progress_run(void *arg)
 	while (!progress.is_stopping) {
 		int64_t now_ns = clock_mono(&clock_real);
 
-		if (progress.step && now_ns >= progress.silent_ns)
+		if (progress.step && now_ns >= progress.begin_ns)
 			show(now_ns);
 		(void)clock_wait(&clock_real, &progress.changed, &progress.mu, next_ns(now_ns));
 	}
@@ -81,7 +81,7 @@ progress_start(void)
 		return;
 	mutex_init(&progress.mu);
 	cond_init(&progress.changed);
-	progress.silent_ns = clock_mono(&clock_real) + DELAY_NS;
+	progress.begin_ns = clock_mono(&clock_real) + DELAY_NS;
 	progress.is_started = true;
 	thread_start(&progress.thread, "progress", progress_run, NULL);
 }

@@ -130,7 +130,7 @@ report_exit_code(const struct report *r)
 
 static const struct {
 	const char *name, *colour;
-} looks[] = {
+} marks[] = {
 	[RESULT_OK] = { "ok", "\033[32m" },
 	[RESULT_PROBLEM] = { "problem", "\033[31m" },
 	[RESULT_UNKNOWN] = { "unknown", "\033[33m" },
@@ -140,8 +140,8 @@ static const struct {
 static void
 print_mark(enum result result, bool has_colours, struct buf *out)
 {
-	buf_addf(out, "  %s%-*s%s ", has_colours ? looks[result].colour : "", MARK_WIDTH,
-	         looks[result].name, has_colours ? "\033[0m" : "");
+	buf_addf(out, "  %s%-*s%s ", has_colours ? marks[result].colour : "", MARK_WIDTH,
+	         marks[result].name, has_colours ? "\033[0m" : "");
 }
 
 static void
@@ -249,7 +249,7 @@ add_result_json(const struct check_result *result, struct buf *out)
 	json_add_text(out, "group", str_c(result->check->group));
 	json_add_text(out, "title", str_c(result->check->title));
 	json_add_text(out, "why", str_c(result->check->why));
-	json_add_text(out, "result", str_c(looks[result->result].name));
+	json_add_text(out, "result", str_c(marks[result->result].name));
 	json_add_text(out, "reason", result->reason);
 	json_begin_array(out, "findings");
 	for (size_t i = 0; i < result->n_findings; i++)

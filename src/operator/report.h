@@ -28,7 +28,7 @@ enum result {
 
 /** A check: a row of a table. All texts are constants. */
 struct check {
-	const char *code;  /* "CCMD001"; never used for another check */
+	const char *code;  /* "CCMD001"; never given to another check */
 	const char *group; /* "Nodes"; checks of one group are neighbours */
 	const char *title; /* what is true if nothing is wrong: "The API server answers" */
 	const char *why;   /* why it matters, a sentence */

@@ -13,9 +13,9 @@
 
 #define SELF "/proc/self/exe"
 
-/* The link /proc/PID/exe of a process that hides its memory is readable for root only, so the name
- * that the process was started with is compared. A name without a folder was found in $PATH; links
- * to the program lie beside it. */
+/* /proc/PID/exe of a process that is not dumpable can be read by root only, so the name that the
+ * process was started with is compared instead. A name without a folder was found in $PATH, and is
+ * expected in the folder of this program, where links to it are. */
 static bool
 is_this_program(struct arena *arena, const char *name)
 {

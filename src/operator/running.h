@@ -1,13 +1,14 @@
 /* operator/running.h: the command line and the environment of the controller that runs here.
  *
- * A command should see what the running controller sees, without its flags being typed again. The
- * controller is looked for in two places where only those who also configure it can put a process:
+ * A command should read the same configuration as the running controller, without the operator
+ * typing the flags again. It looks for the controller in two places where only an administrator of
+ * the controller can start a process:
  *
  * 	- process 1, which is the controller in a container (`kubectl exec`);
  * 	- the control group of the systemd unit ccmd.service.
  *
- * Other processes do not count, even if they run this program: their flags may come from any user,
- * and a kubeconfig can name a program to run.
+ * Other processes do not count, even if they run this program: any user may have started them, and
+ * their --kubeconfig could make the command run a program of that user.
  *
  * Threads: any.
  */

@@ -263,13 +263,13 @@ print_leader(const struct status *s, struct buf *out)
 		buf_add_clean(out, l->lease.holder);
 		buf_add_c(out, " since ");
 		buf_add_clean(out, l->lease.acquired);
-		buf_add_c(out, has_leader(s) ? ", renewed " : ", SILENT, renewed ");
+		buf_add_c(out, has_leader(s) ? ", renewed " : ", EXPIRED, renewed ");
 		add_ago(out, s->now_s - l->renewed_s);
 	}
 	buf_add_char(out, '\n');
 }
 
-/* Without pods of ccmd here, the controller runs outside of the cluster. */
+/* If there are no pods of ccmd, the controller runs outside of the cluster. */
 static void
 print_replicas(const struct status *s, struct buf *out)
 {

@@ -1,4 +1,4 @@
-/* operator/status.h: `ccmd status`: how the running controller is doing.
+/* operator/status.h: `ccmd status`: which replica leads, and the state of the running controller.
  *
  * It reads the Lease from the API server, and from the running process on this machine its health
  * and its metrics (operator/local.h).
@@ -14,7 +14,7 @@
 
 /** Requests since the start of the process. */
 struct status_totals {
-	double start; /* Unix time: that of another process differs */
+	double start; /* of the process, Unix time; differs if another process answered */
 	double api_server, cloud;
 };
 
@@ -44,15 +44,15 @@ struct status {
 	struct error metrics_err;
 	struct str metrics;
 	struct status_totals totals;
-	/* of the reading before, if there is one: the text then has the difference */
+	/* of the previous reading, or NULL; the text shows the difference */
 	const struct status_totals *totals_before;
 };
 
 /** Reads everything. Texts live as long as the view. */
 void status_read(struct view *, struct status *ret);
 
-/** 0: a replica leads, and the process is healthy; 1: one of these is not so; 2: the Lease or the
- * process could not be read. */
+/** 0: a replica leads, and the process is healthy; 1: no replica leads, or the process is not
+ * healthy; 2: the Lease or the process could not be read. */
 int status_exit_code(const struct status *);
 
 /** Appends lines of text. */

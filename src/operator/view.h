@@ -126,7 +126,7 @@ NODISCARD bool view_routes(struct view *, struct route_list *ret, struct error *
 NODISCARD bool view_balancers(struct view *, const struct lb_listed **ret, size_t *ret_n,
                               struct error *err);
 
-/** Is this the name under which a cloud controller manager writes, ours or another one? */
+/** Is this the name under which ccmd or another cloud controller manager writes? */
 bool view_is_controller(struct str manager);
 
 #endif

@@ -175,7 +175,7 @@ says_what_is_wrong(void **state UNUSED)
 	               "healthz check failed\n");
 	lease.renewed_s = 900;
 	check(&s, 1,
-	      "Leader      host_1 since 2026-01-02T03:04:05.000000Z, SILENT, renewed 1m40s ago\n"
+	      "Leader      host_1 since 2026-01-02T03:04:05.000000Z, EXPIRED, renewed 1m40s ago\n"
 	      "Process     NOT healthy, leaderElection failed: reason withheld, not ready\n"
 	      "Metrics     not read: GET /metrics: 403\n");
 }
