@@ -194,6 +194,18 @@ struct cloud_listener {
 	int port;
 };
 
+/** A setting whose value names something of the cloud: a region, a network. */
+struct cloud_setting {
+	const char *variable; /* of the environment: "HCLOUD_NETWORK" */
+	struct str value;     /* empty: it is not set */
+	const char *what;     /* what it names: "network" */
+	/* the annotation that means the same for one Service; NULL: there is none */
+	const char *annotation;
+	/* what exists in the cloud; NULL at the end */
+	const char *const *names;
+	const char *const *ids; /* of the same, if the value may be an id as well; else NULL */
+};
+
 struct balancer_ops; /* cloud/balancer.h */
 struct route_ops;    /* cloud/route.h */
 
@@ -255,6 +267,12 @@ struct cloud_ops {
 	/** The rate limit as the answers of the API report it; makes no request. The cloud is
 	 * started. False: no answer has reported it. NULL: the API reports no rate limit. */
 	bool (*get_budget)(struct cloud *, struct cloud_budget *ret);
+	/** Lists the settings that name something of the cloud, for `ccmd doctor`, which reports
+	 * names that do not exist. It is also called after start() has failed with ERR_NOT_FOUND,
+	 * which is the error for such a name. Everything is in the call's arena. NULL: there are no
+	 * such settings. */
+	bool (*list_settings)(struct cloud *, struct call *call, struct cloud_setting **ret,
+	                      size_t *ret_n, struct error *);
 
 	/* ---- machines: look(), or list_machines() and get_machine() ---- */
 

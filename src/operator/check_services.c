@@ -92,8 +92,8 @@ check_targets(struct doctor *d, struct report *r)
 /* ---- annotations ---- */
 
 enum {
-	MAX_DISTANCE = 3, /* a key that differs more is no misspelling */
-	MAX_KEY = 128,    /* bytes of a key that are compared */
+	MAX_DISTANCE = 3, /* a word that differs more is no misspelling */
+	MAX_KEY = 128,    /* bytes of a word that are compared */
 };
 
 /* The number of insertions, deletions and replacements of a byte that turn a into b (Levenshtein's
@@ -123,15 +123,15 @@ edit_distance(struct str a, struct str b)
 	return row[b.len];
 }
 
-/* The known key with the least distance; NULL: none is near enough. */
-static const char *
-nearest_key(struct str key, const char *const *known)
+/* Short words are all similar: of four letters, two have to be the same. */
+const char *
+doctor_nearest(struct str word, const char *const *known)
 {
 	const char *nearest = NULL;
-	size_t least = MAX_DISTANCE + 1;
+	size_t least = (word.len / 2 < MAX_DISTANCE ? word.len / 2 : MAX_DISTANCE) + 1;
 
 	for (; *known; known++) {
-		size_t distance = edit_distance(key, str_c(*known));
+		size_t distance = edit_distance(word, str_c(*known));
 
 		if (distance < least) {
 			least = distance;
@@ -141,11 +141,11 @@ nearest_key(struct str key, const char *const *known)
 	return nearest;
 }
 
-static bool
-is_known(struct str key, const char *const *known)
+bool
+doctor_is_known(struct str word, const char *const *known)
 {
 	for (; *known; known++) {
-		if (str_eq_c(key, *known))
+		if (str_eq_c(word, *known))
 			return true;
 	}
 	return false;
@@ -159,9 +159,9 @@ check_annotation(struct report *r, const struct balancer_ops *ops, const struct 
 	struct finding *finding;
 	const char *nearest;
 
-	if (!str_starts(key, prefix) || is_known(rest, ops->annotations))
+	if (!str_starts(key, prefix) || doctor_is_known(rest, ops->annotations))
 		return;
-	nearest = nearest_key(rest, ops->annotations);
+	nearest = doctor_nearest(rest, ops->annotations);
 	finding = report_find(r, "service", s->object.key,
 	                      "no annotation of this cloud is called %" STR_FMT, STR_ARG(key));
 	if (nearest)
@@ -217,6 +217,7 @@ check_service_specs(struct doctor *d, struct report *r)
 			           STR_ARG(s->namespace), STR_ARG(s->name));
 	}
 	doctor_find_refused_services(d, r);
+	doctor_find_unknown_names(d, r);
 }
 
 /* ---- the balancers in the cloud ---- */

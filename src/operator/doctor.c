@@ -56,6 +56,9 @@ const struct check doctor_checks[] = {
 	{ "CCMD033", CLOUD, "The cloud's credentials may make changes",
 	  "With credentials that may only read, load balancers and routes stay as they are.",
 	  check_cloud_rights },
+	{ "CCMD034", CLOUD, "What the cloud's settings name exists",
+	  "ccmd does not start without its network, and the cloud refuses a load balancer at an unknown location.",
+	  check_settings },
 
 	{ "CCMD040", NODES, "All kubelets run with --cloud-provider=external",
 	  "Without the flag, a new node lacks the taint by which ccmd recognises it, and gets no provider ID.",

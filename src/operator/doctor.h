@@ -43,6 +43,13 @@ bool doctor_get_nodes(struct doctor *, struct report *, const struct view_nodes 
  * cloud refuses. A load balancer that belongs to another owner is left to
  * check_refused_balancers(). */
 void doctor_find_refused_services(struct doctor *, struct report *);
+/** For check_service_specs(): the annotations that name something that the cloud does not have. */
+void doctor_find_unknown_names(struct doctor *, struct report *);
+
+/** Is the word in the list, which ends with NULL? */
+bool doctor_is_known(struct str word, const char *const *known);
+/** The known word that was probably meant. NULL: all of them are too different. */
+const char *doctor_nearest(struct str word, const char *const *known);
 
 /* ---- the checks ---- */
 
@@ -63,6 +70,7 @@ void check_cloud(struct doctor *, struct report *);
 void check_project(struct doctor *, struct report *);
 void check_budget(struct doctor *, struct report *);
 void check_cloud_rights(struct doctor *, struct report *);
+void check_settings(struct doctor *, struct report *);
 
 void check_kubelets(struct doctor *, struct report *);
 void check_new_nodes(struct doctor *, struct report *);

@@ -102,7 +102,7 @@ report_unknown(struct report *r, const struct error *err)
 void
 report_skip(struct report *r, const char *reason)
 {
-	current(r)->reason = arena_str(&r->arena, str_c(reason));
+	current(r)->reason = clean_str(r, str_c(reason));
 	current(r)->result = RESULT_SKIPPED;
 }
 

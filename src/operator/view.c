@@ -26,6 +26,7 @@ enum part {
 	PART_LEASE,
 	PART_LOADED,
 	PART_CLOUD,
+	PART_SETTINGS,
 	PART_LOOK,
 	PART_BALANCERS,
 	PART_ROUTES,
@@ -55,6 +56,8 @@ struct view {
 	struct fence fence; /* closed */
 	struct cloud_host host;
 	struct cloud *cloud;
+	struct cloud_setting *settings;
+	size_t n_settings;
 	struct look *look;
 	struct lb_listed *balancers;
 	size_t n_balancers;
@@ -133,6 +136,7 @@ view_read(struct view *v, enum part part, bool (*read)(struct view *, struct err
 		[PART_LEASE] = "reading the Lease",
 		[PART_LOADED] = "reading the configuration of the cloud",
 		[PART_CLOUD] = "connecting to the cloud",
+		[PART_SETTINGS] = "reading what the settings of the cloud name",
 		[PART_LOOK] = "reading the machines of the cloud",
 		[PART_BALANCERS] = "reading the load balancers of the cloud",
 		[PART_ROUTES] = "reading the routes of the cloud",
@@ -645,6 +649,29 @@ has_answers(const struct look *look, struct error *err)
 			failed = one;
 	}
 	return !failed || err_set(err, failed->error_code, "%" STR_FMT, STR_ARG(failed->error));
+}
+
+static bool
+read_settings(struct view *v, struct error *err)
+{
+	const struct cloud_ops *ops;
+	struct cloud *cloud;
+
+	if (!view_cloud(v, &cloud, err) && (!v->cloud || err->code != ERR_NOT_FOUND))
+		return false;
+	ops = v->cloud->ops;
+	return !ops->list_settings ||
+	       ops->list_settings(v->cloud, &v->call, &v->settings, &v->n_settings, err);
+}
+
+bool
+view_settings(struct view *v, const struct cloud_setting **ret, size_t *ret_n, struct error *err)
+{
+	if (!view_read(v, PART_SETTINGS, read_settings, err))
+		return false;
+	*ret = v->settings;
+	*ret_n = v->n_settings;
+	return true;
 }
 
 static bool

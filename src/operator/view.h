@@ -115,6 +115,10 @@ NODISCARD bool view_cloud_listener(struct view *, const struct cloud_listener **
                                    struct error *err);
 /** The cloud, loaded and started as the controller does it. */
 NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
+/** The settings of the cloud that name something of it; none, if the cloud has no list_settings().
+ * If the cloud could not be started, that may be because of such a setting. */
+NODISCARD bool view_settings(struct view *, const struct cloud_setting **ret, size_t *ret_n,
+                             struct error *err);
 /** A look for the machines of all nodes, in the order of view_nodes(). Fails if the cloud gave no
  * answer about any of them. */
 NODISCARD bool view_look(struct view *, const struct look **ret, struct error *err);

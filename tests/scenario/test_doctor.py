@@ -308,6 +308,41 @@ def test_a_token_that_may_only_read(api, cloud, services, kubelet, hetzner, tmp_
     assert doctor_beside(ccmd).checks["CCMD033"]["result"] == "ok"
 
 
+PLACES = "only fsn1, nbg1, hel1, ash, hil, sin"
+
+
+@pytest.mark.parametrize(("variable", "value", "message", "fix"), [
+    ("HCLOUD_LOAD_BALANCERS_LOCATION", "fns1", f'the cloud has no location "fns1", {PLACES}', "fsn1"),
+    ("HCLOUD_LOAD_BALANCERS_LOCATION", "moon", f'the cloud has no location "moon", {PLACES}', None),
+    ("HCLOUD_LOAD_BALANCERS_NETWORK_ZONE", "eu-centrl",
+     'the cloud has no network zone "eu-centrl", only eu-central, us-east, us-west, ap-southeast', "eu-central"),
+    ("HCLOUD_LOAD_BALANCERS_TYPE", "lb12", 'the cloud has no load balancer type "lb12", only lb11, lb21, lb31', "lb11"),
+    ("HCLOUD_NETWORK", "nett", 'the cloud has no network "nett", only net, other', "net"),
+    ("HCLOUD_NETWORK", "4711", 'the cloud has no network "4711", only net, other', None),
+])
+def test_a_setting_that_names_nothing(cloud, hcloud, variable, value, message, fix):
+    for name in ("net", "other"):
+        cloud.add_network(name)
+    report = hcloud(env={variable: value})
+    assert report.codes() - ({"CCMD030"} if variable == "HCLOUD_NETWORK" else set()) == {"CCMD034"}
+    assert report.found("CCMD034") == {f"variable {variable}": message}
+    (finding,) = report.checks["CCMD034"]["findings"]
+    assert finding["fix"] == f"set {variable}={fix}" if fix else finding["fix"].startswith(f"set {variable} to the name of a ")
+
+
+def test_settings_that_name_what_exists(cloud, hcloud):
+    network = cloud.add_network("net")
+    for value in ("net", str(network.id)):
+        report = hcloud(env={"HCLOUD_NETWORK": value, "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
+                             "HCLOUD_NETWORK_ROUTES_ENABLED": "false", "HCLOUD_LOAD_BALANCERS_LOCATION": "1",
+                             "HCLOUD_LOAD_BALANCERS_TYPE": "lb11"})
+        assert report.checks["CCMD034"]["result"] == "ok" and report.codes() == set()
+
+
+def test_settings_without_names(api, examine):
+    assert examine().checks["CCMD034"]["result"] == "skipped"
+
+
 def test_a_leader_that_cannot_be_asked(api, cloud, hetzner):
     """Neither the exit code nor the other checks change."""
     api.post(LEASE.rsplit("/", 1)[0], lease(), fieldManager="ccmd")
@@ -651,6 +686,20 @@ def test_an_annotation_with_an_invalid_value(services, hcloud):
     report = hcloud()
     assert report.codes() == {"CCMD060", "CCMD063"}
     assert "use-private-ip" in report.found("CCMD063")["service default/web"]
+
+
+def test_an_annotation_that_names_no_place(services, hcloud):
+    services.create("web", annotations={f"{PREFIX}location": "fns1"})
+    services.create("shop", annotations={f"{PREFIX}network-zone": "moon"})
+    services.create("good", annotations={f"{PREFIX}location": "1"})
+    report = hcloud()
+    assert report.codes() == {"CCMD060", "CCMD063"}
+    fixes = {one["name"]: one["fix"] for one in report.checks["CCMD063"]["findings"]}
+    assert fixes == {"default/web": f"kubectl -n default annotate service web --overwrite {PREFIX}location=fsn1",
+                     "default/shop": "kubectl -n default edit service shop"}
+    assert report.found("CCMD063")["service default/web"] == f'{PREFIX}location: the cloud has no location "fns1", {PLACES}'
+    assert "only eu-central, us-east" in report.found("CCMD063")["service default/shop"]
+    assert hcloud(env={"HCLOUD_LOAD_BALANCERS_LOCATION": "moon"}).codes() == {"CCMD034", "CCMD060", "CCMD063"}
 
 
 def test_balancers_and_services(api, cluster, cloud, services, hetzner, hcloud):

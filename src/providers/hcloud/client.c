@@ -372,6 +372,50 @@ hz_change_route(struct hz_api *api, struct call *call, int64_t network, const ch
 	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
+/* ---- names ---- */
+
+static void
+hz_client_add_name(struct arena *arena, yyjson_val *val, const char *path, const char **list)
+{
+	struct str text = json_text_at(arena, val, path);
+
+	while (*list && !str_eq_c(text, *list))
+		list++;
+	if (text.len > 0)
+		*list = arena_strz(arena, text);
+}
+
+bool
+hz_list_names(struct hz_api *api, struct call *call, struct arena *arena, const char *path,
+              struct hz_names *ret, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = path, .is_urgent = true };
+	yyjson_val *list, *one;
+	size_t i, n;
+
+	buf_addf(&target, "%s?per_page=%d", path, HZ_PAGE);
+	if (!hz_api_get(api, call, &target, how, &answer, err) ||
+	    !hz_answer_list(&answer, path + 1, &list, err))
+		return false;
+	ret->names = arena_calloc(arena, HZ_PAGE + 1, sizeof(ret->names[0]));
+	ret->ids = arena_calloc(arena, HZ_PAGE + 1, sizeof(ret->ids[0]));
+	ret->zones = arena_calloc(arena, HZ_PAGE + 1, sizeof(ret->zones[0]));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		int64_t id = 0;
+
+		if (i == HZ_PAGE)
+			break;
+		(void)json_i64(one, "id", &id);
+		ret->ids[i] = arena_printf(arena, "%" PRId64, id).ptr;
+		hz_client_add_name(arena, one, "name", ret->names);
+		hz_client_add_name(arena, one, "network_zone", ret->zones);
+	}
+	return true;
+}
+
 /* ---- the probe ---- */
 
 bool

@@ -115,6 +115,17 @@ NODISCARD bool hz_get_network(struct hz_api *, struct call *, struct arena *, in
 NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *, struct str name,
                                bool is_patient, struct hz_network *ret, struct error *err);
 
+/** What a list of the API names, in its order. All lists end with NULL. */
+struct hz_names {
+	const char **names, **ids;
+	const char **zones; /* the network zones, each once; only of locations */
+};
+
+/** GET path: the first 50 objects, which are all locations and all types of load balancers.
+ * @param path  "/locations"; the list is under the same name */
+NODISCARD bool hz_list_names(struct hz_api *, struct call *, struct arena *, const char *path,
+                             struct hz_names *ret, struct error *err);
+
 /** POST /networks/{id}/actions/{verb}, with a route for a body. A network takes one change at a
  * time (`conflict`).
  * @param verb  "add_route" or "delete_route" */

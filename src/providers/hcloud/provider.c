@@ -19,6 +19,7 @@
 #include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/instances.h"
 #include "providers/hcloud/routes.h"
+#include "providers/hcloud/settings.h"
 
 enum {
 	AGENT_MAX = 200,
@@ -342,6 +343,7 @@ const struct cloud_ops hcloud_cloud = {
 	.start = hz_provider_start,
 	.close = hz_provider_close,
 	.get_budget = hz_provider_get_budget,
+	.list_settings = hz_settings_list,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -353,6 +355,7 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.start = hz_provider_start,
 	.close = hz_provider_close,
 	.get_budget = hz_provider_get_budget,
+	.list_settings = hz_settings_list,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -364,6 +367,7 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.start = hz_provider_start,
 	.close = hz_provider_close,
 	.get_budget = hz_provider_get_budget,
+	.list_settings = hz_settings_list,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
