@@ -21,6 +21,7 @@
 #define LIMIT_YAML_NODES     2000000
 #define LIMIT_INVENTORY_FILE MIB(16)
 #define LIMIT_KUBECONFIG     MIB(4)
+#define LIMIT_KUBECONFIGS    32        /* files that $KUBECONFIG names */
 #define LIMIT_FILE_WAIT_MS   10000     /* wait for the writer of a pipe that stands in the place of a file */
 #define LIMIT_CREDENTIAL     KIB(256)  /* a token, certificate, key or CA file */
 

@@ -72,6 +72,7 @@ struct options {
 	bool is_dry_run;
 	/* API server */
 	const char *kubeconfig;
+	bool kubeconfig_is_list; /* as in struct kube_config_source; no flag sets it */
 	const char *master;
 	double kube_api_qps;   /* 0: automatic */
 	double kube_api_burst; /* 0: automatic */

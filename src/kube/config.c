@@ -2,9 +2,10 @@
  *
  * A kubeconfig is read into a tree (base/yaml.h). Then, from the top down: the current context
  * names a cluster and a user, the cluster gives the server and its certificate authority, and the
- * user gives the credentials (kube/config_user.c). Only the entries that the current context names
- * are read. The others may name files of another machine or need plugins that are not installed
- * here, and kubectl does not read them either.
+ * user gives the credentials (kube/config_user.c). Where several files are given, each of these is
+ * taken from the first file that has it, as a whole (client-go, tools/clientcmd/loader.go). Only
+ * the entries that the current context names are read. The others may name files of another machine
+ * or need plugins that are not installed here, and kubectl does not read them either.
  *
  * A problem does not end the reading: it is noted (kube/config_entry.h), and the value counts as
  * absent. A pod's configuration has no such list, because each of its parts is a file of its own.
@@ -126,7 +127,25 @@ config_load_server(const struct config_entry *e)
 	config->tls_server_name = arena_str(&config->arena, entry_text(e, "tls-server-name"));
 }
 
-/* ---- the document ---- */
+/* ---- the documents ---- */
+
+struct config_file {
+	const char *path;
+	struct yaml_node doc;
+};
+
+/* All files of the configuration that exist. */
+struct config_files {
+	struct arena arena;
+	struct config_file items[LIMIT_KUBECONFIGS];
+	size_t n;
+};
+
+static void
+config_files_fini(struct config_files *files)
+{
+	arena_wipe(&files->arena);
+}
 
 /* Returns the map `key` of an element of a list. A missing map counts as empty. */
 static const struct yaml_node *
@@ -144,14 +163,15 @@ config_entry_map(struct config_loader *l, const char *list, struct str name,
 	return &nothing;
 }
 
-/* Finds an entry of clusters, users or contexts by its name. If several entries have the name, the
- * first one counts. Returns false if no entry has it. */
+/* Finds an entry of clusters, users or contexts of a file by its name. If several entries have the
+ * name, the first one counts. Returns false if no entry has it. */
 static bool
-config_find_entry(struct config_loader *l, const struct yaml_node *doc, const char *list,
-                  const char *key, struct str name, struct config_entry *ret)
+config_find_in_file(struct config_loader *l, const struct config_file *file, const char *list,
+                    const char *key, struct str name, struct config_entry *ret)
 {
-	const struct yaml_node *items = yaml_get(doc, str_c(list));
+	const struct yaml_node *items = yaml_get(&file->doc, str_c(list));
 
+	l->file = file->path;
 	if (items && items->kind != YAML_LIST && items->kind != YAML_NULL)
 		loader_problem(l, ERR_INVALID, "%s: must be a list, not a %s", list,
 		               yaml_kind_name(items));
@@ -162,11 +182,23 @@ config_find_entry(struct config_loader *l, const struct yaml_node *doc, const ch
 			continue;
 		*ret = (struct config_entry){
 			.loader = l,
+			.file = file->path,
 			.list = list,
 			.name = name,
 			.map = config_entry_map(l, list, name, &items->items[i], key),
 		};
 		return true;
+	}
+	return false;
+}
+
+static bool
+config_find_entry(struct config_loader *l, const struct config_files *files, const char *list,
+                  const char *key, struct str name, struct config_entry *ret)
+{
+	for (size_t i = 0; i < files->n; i++) {
+		if (config_find_in_file(l, &files->items[i], list, key, name, ret))
+			return true;
 	}
 	return false;
 }
@@ -186,14 +218,14 @@ config_load_namespace(const struct config_entry *context)
 
 /* Finds the entry of `list` ("clusters") that the context names as its `key` ("cluster"). */
 static bool
-config_follow_context(const struct config_entry *context, const struct yaml_node *doc,
+config_follow_context(const struct config_entry *context, const struct config_files *files,
                       const char *list, const char *key, struct config_entry *ret)
 {
 	struct str name = entry_text(context, key);
 
 	if (name.len == 0)
 		entry_problem(context, key, ERR_INVALID, "not set");
-	else if (config_find_entry(context->loader, doc, list, key, name, ret))
+	else if (config_find_entry(context->loader, files, list, key, name, ret))
 		return true;
 	else
 		entry_problem(context, key, ERR_INVALID, "\"%" STR_FMT "\" is not in %s",
@@ -202,19 +234,19 @@ config_follow_context(const struct config_entry *context, const struct yaml_node
 }
 
 static void
-config_load_context(const struct config_entry *context, const struct yaml_node *doc,
+config_load_context(const struct config_entry *context, const struct config_files *files,
                     bool has_master)
 {
 	struct config_entry cluster, user;
 	bool has_cluster;
 
 	config_load_namespace(context);
-	has_cluster = config_follow_context(context, doc, "clusters", "cluster", &cluster);
+	has_cluster = config_follow_context(context, files, "clusters", "cluster", &cluster);
 	if (has_cluster) {
 		config_load_ca(&cluster);
 		config_load_proxy(&cluster);
 	}
-	if (config_follow_context(context, doc, "users", "user", &user))
+	if (config_follow_context(context, files, "users", "user", &user))
 		config_load_user(&user, has_cluster ? &cluster : NULL);
 	if (has_cluster && !has_master)
 		config_load_server(&cluster);
@@ -236,51 +268,148 @@ config_check_kind(struct config_loader *l, const struct yaml_node *doc)
 	}
 }
 
-static void
-config_load_document(struct config_loader *l, const struct yaml_node *doc, const char *master)
+/* False: the file has no map, and is not read any further. */
+static bool
+config_check_file(struct config_loader *l, const struct config_file *file)
 {
-	const struct yaml_node *current = yaml_get(doc, STR("current-context"));
-	struct config_entry context;
-	struct error err;
+	const struct yaml_node *doc = &file->doc;
 
+	l->file = file->path;
 	config_check_kind(l, doc);
-	if (doc->kind != YAML_MAP && doc->kind != YAML_NULL)
-		loader_problem(l, ERR_INVALID, "must be a map, not a %s", yaml_kind_name(doc));
-	else if (!current || current->kind != YAML_SCALAR || current->text.len == 0) {
-		if (!master)
+	if (doc->kind == YAML_MAP || doc->kind == YAML_NULL)
+		return true;
+	loader_problem(l, ERR_INVALID, "must be a map, not a %s", yaml_kind_name(doc));
+	return false;
+}
+
+/* The first file with a current context; NULL: none has one. */
+static const struct config_file *
+config_find_current(const struct config_files *files, struct str *ret_name)
+{
+	for (size_t i = 0; i < files->n; i++) {
+		const struct yaml_node *current = yaml_get(&files->items[i].doc,
+		                                           STR("current-context"));
+
+		if (!current || current->kind != YAML_SCALAR || current->text.len == 0)
+			continue;
+		*ret_name = current->text;
+		return &files->items[i];
+	}
+	return NULL;
+}
+
+static void
+config_load_current(struct config_loader *l, const struct config_files *files, bool has_master)
+{
+	const struct config_file *file;
+	struct config_entry context;
+	struct str name;
+
+	file = config_find_current(files, &name);
+	if (!file) {
+		if (!has_master)
 			loader_problem(
 				l, ERR_INVALID,
 				"current-context: not set, no configuration has been provided");
-	} else if (!config_find_entry(l, doc, "contexts", "context", current->text, &context))
+	} else if (!config_find_entry(l, files, "contexts", "context", name, &context)) {
+		l->file = file->path;
 		loader_problem(l, ERR_INVALID,
 		               "current-context: \"%" STR_FMT "\" is not in contexts",
-		               STR_ARG(current->text));
-	else
-		config_load_context(&context, doc, master);
+		               STR_ARG(name));
+	} else {
+		config_load_context(&context, files, has_master);
+	}
+}
+
+static void
+config_load_documents(struct config_loader *l, const struct config_files *files, const char *master)
+{
+	bool are_maps = true;
+	struct error err;
+
+	for (size_t i = 0; i < files->n; i++)
+		are_maps &= config_check_file(l, &files->items[i]);
+	l->file = files->items[0].path;
+	if (are_maps)
+		config_load_current(l, files, master != NULL);
 	if (master && !config_parse_server(str_c(master), config_is_tls_wanted(l->config),
 	                                   &l->config->arena, &l->config->server, &err))
 		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
 }
 
-static bool
-config_load_file(struct config_loader *l, const char *master)
+/* ---- the files ---- */
+
+bool
+kube_config_next_file(struct str *rest, bool is_list, struct str *ret)
+{
+	if (!is_list) {
+		*ret = *rest;
+		*rest = STR_EMPTY;
+		return ret->len > 0;
+	}
+	while (str_split(rest, ':', ret)) {
+		if (ret->len > 0)
+			return true;
+	}
+	return false;
+}
+
+/* Adds the file to those that are read. */
+static void
+config_read_file(struct config_loader *l, struct config_files *files, bool may_be_missing)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
-	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
-	struct yaml_node doc;
+	struct config_file *file = &files->items[files->n];
 	struct error err;
 	int line = 0;
 
+	file->path = l->file;
 	if (!file_read(l->file, &text, &err)) {
 		/* The path is cut off, because loader_problem() puts it before the message. */
 		const char *why = strstr(err.msg, ": ");
 
-		loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
-	} else if (!yaml_parse(buf_str(&text), &arena, &doc, &line, &err)) {
+		if (!may_be_missing || err.code != ERR_NOT_FOUND)
+			loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
+	} else if (!yaml_parse(buf_str(&text), &files->arena, &file->doc, &line, &err)) {
 		loader_problem(l, err.code, "line %d: %s", line, err.msg);
 	} else {
-		config_load_document(l, &doc, master);
+		files->n++;
 	}
+}
+
+/* Of a list, files that do not exist are left out, as by kubectl. */
+static void
+config_read_files(struct config_loader *l, struct config_files *files,
+                  const struct kube_config_source *source)
+{
+	struct str path, rest = str_c(source->kubeconfig);
+	size_t n = 0;
+
+	while (kube_config_next_file(&rest, source->is_list, &path)) {
+		l->file = arena_strz(&files->arena, path);
+		if (n++ == LIMIT_KUBECONFIGS) {
+			loader_problem(l, ERR_INVALID, "$KUBECONFIG names more than %d files",
+			               LIMIT_KUBECONFIGS);
+			return;
+		}
+		config_read_file(l, files, source->is_list);
+	}
+	if (files->n == 0 && l->n_problems == 0) {
+		l->file = "$KUBECONFIG";
+		loader_problem(l, ERR_NOT_FOUND, "none of its files exists: %s",
+		               source->kubeconfig);
+	}
+}
+
+static bool
+config_load_files(struct config_loader *l, const struct kube_config_source *source,
+                  const char *master)
+{
+	CLEANUP(config_files_fini) struct config_files files = { .arena = ARENA_INIT };
+
+	config_read_files(l, &files, source);
+	if (l->n_problems == 0)
+		config_load_documents(l, &files, master);
 	return loader_conclude(l);
 }
 
@@ -410,7 +539,7 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 	};
 
 	if (file) {
-		if (!config_load_file(&l, master))
+		if (!config_load_files(&l, source, master))
 			return false;
 	} else if (master) {
 		if (!config_parse_server(str_c(master), /*has_tls=*/false, &config->arena,

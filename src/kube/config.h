@@ -1,9 +1,9 @@
 /* kube/config.h: how to reach the API server, and with which credentials.
  *
- * The configuration comes from --kubeconfig and --master, or from the files in a pod. $KUBECONFIG
- * is not read (docs/spec/kube-client.md, "Configuration sources"). All problems of a file are
- * collected, so that they can be fixed together. Unknown keys are ignored, as in every Kubernetes
- * client.
+ * The configuration comes from --kubeconfig and --master, from $KUBECONFIG for a plugin of kubectl,
+ * or from the files in a pod (docs/spec/kube-client.md, "Configuration sources"). All problems of a
+ * file are collected, so that they can be fixed together. Unknown keys are ignored, as in every
+ * Kubernetes client.
  */
 #ifndef CCMD_KUBE_CONFIG_H
 #define CCMD_KUBE_CONFIG_H
@@ -49,6 +49,7 @@ struct kube_config {
 
 struct kube_config_source {
 	const char *kubeconfig; /* --kubeconfig; NULL or "": none */
+	bool is_list;           /* kubeconfig is the value of $KUBECONFIG: files with ':' between */
 	const char *master;     /* --master: replaces the server; NULL or "": none */
 				/* The folder of a pod's files, for tests; NULL:
 	                         * /var/run/secrets/kubernetes.io/serviceaccount */
@@ -66,6 +67,9 @@ struct kube_config_source {
 NODISCARD bool kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
                                 struct buf *problems, struct error *err);
 void kube_config_free(struct kube_config *);
+
+/** Takes the next file from *rest, which is source.kubeconfig at first. False: none is left. */
+bool kube_config_next_file(struct str *rest, bool is_list, struct str *ret);
 DEFINE_CLEANUP(struct kube_config, kube_config_free)
 
 #endif

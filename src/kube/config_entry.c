@@ -58,6 +58,7 @@ entry_problem(const struct config_entry *e, const char *key, enum err_code code,
 	va_start(args, fmt);
 	buf_addv(&text, fmt, args);
 	va_end(args);
+	e->loader->file = e->file;
 	loader_problem(e->loader, code, "%s[%" STR_FMT "].%s%s: %s", e->list, STR_ARG(e->name),
 	               e->inside ? e->inside : "", key, memory);
 }
@@ -127,7 +128,7 @@ entry_path(const struct config_entry *e, const char *key)
 
 	if (text.len == 0)
 		return STR_EMPTY;
-	file_join(&path, file_folder(str_c(e->loader->file)), text);
+	file_join(&path, file_folder(str_c(e->file)), text);
 	return arena_str(&e->loader->config->arena, buf_str(&path));
 }
 

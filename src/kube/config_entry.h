@@ -12,7 +12,7 @@
 
 struct config_loader {
 	struct kube_config *config;
-	const char *file;     /* each line of problems starts with it */
+	const char *file;     /* that is being read; each line of problems starts with it */
 	struct buf *problems; /* may be NULL */
 	size_t n_problems;
 	struct error *err; /* the first problem */
@@ -21,6 +21,7 @@ struct config_loader {
 /** The entry with one name in the list of clusters, users or contexts. */
 struct config_entry {
 	struct config_loader *loader;
+	const char *file; /* that has the entry */
 	const char *list; /* "clusters" */
 	struct str name;
 	const struct yaml_node *map;

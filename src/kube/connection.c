@@ -48,6 +48,7 @@ struct client {
 struct kube_connection {
 	struct clock *clock;
 	char *kubeconfig;           /* "": none */
+	bool is_list;               /* of kubeconfig, as in struct kube_config_source */
 	char *master;               /* "": none */
 	struct kube_config *config; /* the first one; its server settings stay in effect */
 	struct credentials *credentials;
@@ -239,7 +240,9 @@ static bool
 read_config(struct kube_connection *c, unsigned *ret_changes, struct error *err)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
-	struct kube_config_source source = { .kubeconfig = c->kubeconfig, .master = c->master };
+	struct kube_config_source source = { .kubeconfig = c->kubeconfig,
+		                             .is_list = c->is_list,
+		                             .master = c->master };
 
 	return kube_config_load(&source, &config, /*problems=*/NULL, err) &&
 	       adopt_config(c, config, ret_changes, err);
@@ -248,11 +251,19 @@ read_config(struct kube_connection *c, unsigned *ret_changes, struct error *err)
 static bool
 hash_config(const struct kube_connection *c, uint64_t *ret, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct str path, rest = str_c(c->kubeconfig);
+	uint64_t hash = 0;
 
-	if (!file_read(c->kubeconfig, &text, err))
-		return false;
-	*ret = str_hash(buf_str(&text));
+	while (kube_config_next_file(&rest, c->is_list, &path)) {
+		CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
+
+		if (!file_read(arena_strz(&arena, path), &text, err) &&
+		    !(c->is_list && err->code == ERR_NOT_FOUND))
+			return false;
+		hash = 31 * hash + str_hash(buf_str(&text));
+	}
+	*ret = hash;
 	return true;
 }
 
@@ -427,6 +438,7 @@ kube_connection_open(const struct kube_config_source *source, struct clock *cloc
 
 	c->clock = clock;
 	c->kubeconfig = xstrdup(source->kubeconfig ? source->kubeconfig : "");
+	c->is_list = source->is_list;
 	c->master = xstrdup(source->master ? source->master : "");
 	mutex_init(&c->mu);
 	mutex_init(&c->tokens_mu);

@@ -50,7 +50,9 @@ check_file(struct doctor *d, struct report *r, struct str path)
 void
 check_files(struct doctor *d, struct report *r)
 {
-	const struct server_tls *tls = &view_options(d->view)->serving.secure.tls;
+	const struct options *o = view_options(d->view);
+	const struct server_tls *tls = &o->serving.secure.tls;
+	struct str kubeconfig, rest = str_c(o->kubeconfig);
 	struct kube_connection *connection;
 	struct cloud *cloud;
 	struct error err;
@@ -66,7 +68,8 @@ check_files(struct doctor *d, struct report *r)
 		for (size_t i = 0; i < n; i++)
 			check_file(d, r, files[i]);
 	}
-	check_file(d, r, str_c(view_options(d->view)->kubeconfig));
+	while (kube_config_next_file(&rest, o->kubeconfig_is_list, &kubeconfig))
+		check_file(d, r, kubeconfig);
 	check_file(d, r, tls->main.key_file);
 	for (size_t i = 0; i < tls->n_sni; i++)
 		check_file(d, r, tls->sni[i].key_file);

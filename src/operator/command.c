@@ -257,7 +257,7 @@ take_operand(struct command_line *line, int argc, char *const argv[], struct buf
 }
 
 /* kubectl does not pass its kubeconfig to plugins, so it is searched for in the same places:
- * $KUBECONFIG, which must name one file here, else the home folder. */
+ * $KUBECONFIG, which may name several files, else the home folder. */
 static void
 add_kubeconfig(struct command_line *line)
 {
@@ -269,7 +269,8 @@ add_kubeconfig(struct command_line *line)
 		    str_starts(str_c(line->argv[i]), STR("--master")))
 			return;
 	}
-	if (path && path[0])
+	line->kubeconfig_is_list = path && path[0];
+	if (line->kubeconfig_is_list)
 		text = arena_printf(line->arena, "--kubeconfig=%s", path);
 	else if (home && home[0])
 		text = arena_printf(line->arena, "--kubeconfig=%s/.kube/config", home);

@@ -66,6 +66,7 @@ struct command_line {
 	bool is_watch;                 /* --watch */
 	const char *service_account;   /* --as-service-account; NULL: not given */
 	bool is_plugin;                /* started as kubectl-ccmd */
+	bool kubeconfig_is_list;       /* --kubeconfig in argv is the value of $KUBECONFIG */
 	bool has_cloud;                /* the flags of the controller name a cloud */
 	struct described object;       /* of explain */
 	struct explain_source leader;  /* --url, --ca */

@@ -68,6 +68,7 @@ parse_options(const struct command_line *line, struct parsed *ret)
 			(void)!fd_write_all(STDERR_FILENO, STR(NO_FLAGS));
 		return false;
 	}
+	ret->options.kubeconfig_is_list = line->kubeconfig_is_list;
 	version_set(ret->options.version);
 	sandbox_no_cores();
 	set_up_log(&ret->options);

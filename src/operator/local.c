@@ -159,7 +159,9 @@ fetch_with_credentials(struct view *v, struct http_config *config, const char *t
 	CLEANUP(credentials_freep) struct credentials *credentials = NULL;
 	CLEANUP(kube_config_freep) struct kube_config *kube = NULL;
 	const struct options *o = view_options(v);
-	struct kube_config_source source = { .kubeconfig = o->kubeconfig, .master = o->master };
+	struct kube_config_source source = { .kubeconfig = o->kubeconfig,
+		                             .is_list = o->kubeconfig_is_list,
+		                             .master = o->master };
 
 	if (!kube_config_load(&source, &kube, /*problems=*/NULL, err) ||
 	    !credentials_new(kube, &clock_real, &credentials, err))

@@ -160,6 +160,7 @@ static bool
 read_connection(struct view *v, struct error *err)
 {
 	struct kube_config_source source = { .kubeconfig = v->options->kubeconfig,
+		                             .is_list = v->options->kubeconfig_is_list,
 		                             .master = v->options->master };
 	struct kube_client_options options = { .name = "http", .agent = "operator" };
 

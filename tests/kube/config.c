@@ -64,12 +64,15 @@ set_up(void **state)
 static int
 tear_down(void **state)
 {
-	static const char *const names[] = { "ca.crt", "cert.pem", "key.pem",   "token",
-		                             "empty",  "large",    "namespace", "config" };
+	static const char *const names[] = { "ca.crt",     "cert.pem", "key.pem",   "token",
+		                             "empty",      "large",    "namespace", "config",
+		                             "first",      "second",   "sub/third", "sub/ca.crt",
+		                             "colon:colon" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		unlink(in_folder(names[i]));
+	rmdir(in_folder("sub"));
 	return rmdir(folder);
 }
 
@@ -715,6 +718,141 @@ no_configuration_at_all(void **state)
 	assert_non_null(strstr(err.msg, "no configuration has been provided"));
 }
 
+/* ---- several files ---- */
+
+/* Loads the files with these names. */
+static bool
+load_list(const char *names, struct kube_config **ret, struct buf *problems, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf list = BUF_INIT(KIB(64));
+	struct kube_config_source source = { .is_list = true };
+	struct str rest = str_c(names), name;
+
+	while (str_split(&rest, ':', &name)) {
+		if (list.len > 0)
+			buf_add_char(&list, ':');
+		if (name.len > 0)
+			buf_addf(&list, "%s/%" STR_FMT, folder, STR_ARG(name));
+	}
+	source.kubeconfig = list.ptr;
+	return kube_config_load(&source, ret, problems, err);
+}
+
+static void
+write_three_files(void)
+{
+	mkdir(in_folder("sub"), 0700);
+	write_file("sub/ca.crt", STR(CERT_PEM "second\n"));
+	write_file("first", STR("users: [{name: u, user: {token: one}}]\n"));
+	write_file("second", STR("current-context: c\n"
+	                         "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
+	                         "users: [{name: u, user: {token: two, username: me}},"
+	                         " {name: v, user: {}}]\n"));
+	write_file("sub/third", STR("current-context: d\n"
+	                            "clusters: [{name: k, cluster: {server: https://third,"
+	                            " certificate-authority: ca.crt}}]\n"
+	                            "contexts: [{name: c, context: {cluster: x, user: v}},"
+	                            " {name: d, context: {cluster: k, user: v}}]\n"));
+}
+
+/* Nothing of a later entry of the same name is added to an earlier one. */
+static void
+of_several_files_the_first_that_has_a_value_counts(void **state)
+{
+	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
+	CLEANUP(buf_fini) struct buf ca = BUF_INIT(KIB(1));
+	struct error err;
+
+	(void)state;
+	write_three_files();
+	if (!load_list("no-such-file:first::second:sub/third", &config, NULL, &err))
+		fail_msg("%s", err.msg);
+	assert_str(config->server, "https://third:443");
+	assert_str(secret_expose(&config->token), "one");
+	assert_int_equal(config->username.len, 0);
+	buf_addf(&ca, "%s/sub/ca.crt", folder);
+	assert_str(config->ca_file, ca.ptr);
+	kube_config_free(TAKE(config));
+	assert_true(load_list("sub/third:second:first", &config, NULL, &err));
+	assert_false(secret_is_set(&config->token)); /* of the context d with the user v */
+}
+
+static void
+of_several_files_a_problem_names_its_own(void **state)
+{
+	static const struct {
+		const char *list, *first, *expected;
+	} rows[] = {
+		{ "sub/third", "", "sub/third: contexts[d].user: \"v\" is not in users" },
+		{ "first:sub/third", "current-context: e",
+		  "first: current-context: \"e\" is not in contexts" },
+		{ "second:sub/third:first", "users: {}",
+		  "second: users[u].username: more than one authentication method: token and basic" },
+		{ "first:sub/third:second", "clusters: [{name: k, cluster: {}}]",
+		  "first: clusters[k].server: not set" },
+		{ "second:first:sub/third", "clusters: {}",
+		  "first: clusters: must be a list, not a map" },
+		{ "first:second:sub/third", "kind: Pod", "first: kind: \"Pod\" is not \"Config\"" },
+		{ "second:sub/third:first", "a: [",
+		  "first: line 2: did not find expected node content" },
+		{ "second:sub", "", "sub: is a directory" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(kube_config_freep) struct kube_config *config = NULL;
+		struct error err;
+
+		write_three_files();
+		if (rows[i].first[0])
+			write_file("first", str_c(rows[i].first));
+		assert_false(load_list(rows[i].list, &config, NULL, &err));
+		if (!strstr(err.msg, in_folder(rows[i].expected)))
+			fail_msg("\"%s\" is not \"%s\"", err.msg, path_memory);
+	}
+}
+
+static void
+a_list_of_files_needs_one_and_has_a_limit(void **state)
+{
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(64));
+	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
+	struct error err;
+
+	(void)state;
+	assert_false(load_list("no-such-file::nor-this", &config, NULL, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_non_null(strstr(err.msg, "$KUBECONFIG: none of its files exists: "));
+	assert_non_null(strstr(err.msg, "/nor-this"));
+	assert_false(load_list(":", &config, NULL, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	for (int i = 0; i < LIMIT_KUBECONFIGS; i++)
+		buf_add_c(&names, "first:");
+	buf_add_c(&names, "second");
+	write_three_files();
+	assert_false(load_list(names.ptr, &config, NULL, &err));
+	assert_non_null(strstr(err.msg, "names more than 32 files"));
+}
+
+/* --kubeconfig is one file, whatever its name is. */
+static void
+a_single_file_may_have_a_colon_in_its_name(void **state)
+{
+	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
+	struct kube_config_source source = { .kubeconfig = NULL };
+	struct error err;
+
+	(void)state;
+	write_file("colon:colon", STR("current-context: c\n"
+	                              "clusters: [{name: k, cluster: {server: https://h}}]\n"
+	                              "contexts: [{name: c, context: {cluster: k, user: u}}]\n"
+	                              "users: [{name: u, user: {token: t}}]\n"));
+	source.kubeconfig = in_folder("colon:colon");
+	if (!kube_config_load(&source, &config, NULL, &err))
+		fail_msg("%s", err.msg);
+	assert_str(config->server, "https://h:443");
+}
+
 int
 main(void)
 {
@@ -747,6 +885,10 @@ main(void)
 		cmocka_unit_test(a_pod_without_ca_trusts_the_system),
 		cmocka_unit_test(a_pod_needs_a_token),
 		cmocka_unit_test(no_configuration_at_all),
+		cmocka_unit_test(of_several_files_the_first_that_has_a_value_counts),
+		cmocka_unit_test(of_several_files_a_problem_names_its_own),
+		cmocka_unit_test(a_list_of_files_needs_one_and_has_a_limit),
+		cmocka_unit_test(a_single_file_may_have_a_colon_in_its_name),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -483,6 +483,34 @@ the_kubeconfig_is_followed(void **state)
 	assert_false(str_contains(w->answer, STR("Authorization")));
 }
 
+/* The first file appears later, and then counts. */
+static void
+each_kubeconfig_of_a_list_is_followed(void **state)
+{
+	CLEANUP(buf_fini) struct buf list = BUF_INIT(KIB(1));
+	CLEANUP(world_freep) struct world *w = world_new(tell);
+	struct kube_config_source source = { .is_list = true };
+
+	(void)state;
+	write_config(w, BY_FILES, "token: abc");
+	buf_addf(&list, "%s:", path_in(w, "first"));
+	buf_add_c(&list, path_in(w, "config"));
+	source.kubeconfig = list.ptr;
+	if (!kube_connection_open(&source, fake_clock_clock(w->time), &w->connection, &w->err))
+		fail_msg("%s", w->err.msg);
+	open_client(w, &(struct kube_client_options){ .name = "http" });
+	must_get(w, "Bearer abc");
+	write_config(w, BY_FILES, "token: def");
+	pass(w, 60);
+	must_get(w, "Bearer def");
+	write_file(w, "first", STR("users: [{name: u, user: {token: ghi}}]\n"));
+	pass(w, 60);
+	must_get(w, "Bearer ghi");
+	unlink(path_in(w, "first"));
+	pass(w, 60);
+	must_get(w, "Bearer def");
+}
+
 static void
 a_kubeconfig_is_followed_as_a_whole(void **state)
 {
@@ -733,6 +761,7 @@ main(void)
 		cmocka_unit_test(a_refused_certificate_is_read_again_immediately),
 		cmocka_unit_test(authorities_are_followed),
 		cmocka_unit_test(the_kubeconfig_is_followed),
+		cmocka_unit_test(each_kubeconfig_of_a_list_is_followed),
 		cmocka_unit_test(a_kubeconfig_is_followed_as_a_whole),
 		cmocka_unit_test(a_plugin_gives_tokens),
 		cmocka_unit_test(a_plugin_gives_certificates),

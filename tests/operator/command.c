@@ -145,11 +145,14 @@ a_plugin_uses_the_kubeconfig_of_kubectl(void **state UNUSED)
 	unsetenv("KUBECONFIG");
 	assert_true(parse(ARGV("kubectl-ccmd", "doctor")));
 	assert_string_equal(line.argv[1], "--kubeconfig=/home/me/.kube/config");
-	setenv("KUBECONFIG", "/tmp/config", 1);
+	assert_false(line.kubeconfig_is_list);
+	setenv("KUBECONFIG", "/tmp/config:/tmp/other", 1);
 	assert_true(parse(ARGV("kubectl-ccmd", "doctor")));
-	assert_string_equal(line.argv[1], "--kubeconfig=/tmp/config");
+	assert_string_equal(line.argv[1], "--kubeconfig=/tmp/config:/tmp/other");
+	assert_true(line.kubeconfig_is_list);
 	assert_true(parse(ARGV("kubectl-ccmd", "doctor", "--kubeconfig=/mine")));
 	assert_int_equal(line.argc, 2);
+	assert_false(line.kubeconfig_is_list);
 	assert_true(parse(ARGV("kubectl-ccmd", "doctor", "--master=http://x")));
 	assert_int_equal(line.argc, 2);
 	assert_true(parse(ARGV("ccmd", "doctor")));

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+import yaml
 
 from lib import role
 from lib.api import NODES
@@ -14,7 +15,7 @@ from lib.ccmd import binary, environment, machine, run_ccmd
 from lib.certs import Authority
 from lib.faultproxy import answer, delay
 from lib.nodes import is_initialized
-from lib.operator import doctor, doctor_beside, flags_of
+from lib.operator import Report, doctor, doctor_beside, flags_of
 from lib.process import free_ports
 from lib.replicas import LEASE
 from lib.services import Services, ingress
@@ -945,14 +946,48 @@ def test_text_for_people(api, cluster, node, kubelet, inventory):
     assert done.stderr == ""
 
 
-def test_as_a_plugin_of_kubectl(api, cluster, inventory, tmp_path):
-    plugin = tmp_path / "kubectl-ccmd"
-    plugin.symlink_to(binary())
-    command = [str(cluster.programs / "kubectl"), "ccmd", "doctor", "--cloud-provider=cloudlycke",
-               f"--cloud-config={inventory.path}", "--leader-elect=false", "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={
-        **environment(), "PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(cluster.admin_kubeconfig)})
-    assert done.returncode == 0 and '"exitCode":0' in done.stdout, done.stdout + done.stderr
+@pytest.fixture
+def plugin(cluster, inventory, tmp_path):
+    """plugin("a:b"): kubectl ccmd doctor with this $KUBECONFIG."""
+    (tmp_path / "kubectl-ccmd").symlink_to(binary())
+
+    def run(kubeconfig):
+        command = [str(cluster.programs / "kubectl"), "ccmd", "doctor", "--cloud-provider=cloudlycke",
+                   f"--cloud-config={inventory.path}", "--leader-elect=false", "-o", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={
+            **environment(), "PATH": f"{tmp_path}:/usr/bin:/bin", "KUBECONFIG": str(kubeconfig)})
+        return Report(done)
+
+    return run
+
+
+def test_as_a_plugin_of_kubectl(api, cluster, plugin):
+    report = plugin(cluster.admin_kubeconfig)
+    assert report.exit_code == 0, report.content
+
+
+def test_a_plugin_with_several_kubeconfigs(api, cluster, plugin, tmp_path):
+    """As kubectl merges them: the first file with an entry counts, and paths in a file are relative to it."""
+    content = yaml.safe_load(cluster.admin_kubeconfig.read_text())
+    (tmp_path / "clusters").mkdir()
+    shutil.copy(cluster.ca, tmp_path / "clusters" / "authority")
+    content["clusters"][0]["cluster"]["certificate-authority"] = "authority"
+    stranger = {"name": "test", "user": {"token": "of nobody"}}
+    files = {"users": {"users": content["users"], "current-context": "test"},
+             "contexts": {"contexts": content["contexts"], "users": [stranger], "current-context": "no-such-context"},
+             "clusters/file": {"clusters": content["clusters"]}}
+    for name, one in files.items():
+        (tmp_path / name).write_text(yaml.safe_dump(one))
+        (tmp_path / name).chmod(0o600)
+    value = ":".join(str(tmp_path / name) for name in ("no-such-file", *files))
+    report = plugin(value)
+    assert report.exit_code == 0, report.content
+    (tmp_path / "contexts").chmod(0o644)
+    (tmp_path / "clusters/file").chmod(0o644)
+    only(plugin(value), "CCMD081", f"file {tmp_path}/contexts", f"file {tmp_path}/clusters/file")
+    (tmp_path / "contexts").write_text("users: {")
+    report = plugin(value)
+    assert f"{tmp_path}/contexts: line " in report.found("CCMD001")[""] and report.exit_code == 2
 
 
 @pytest.mark.parametrize("arguments, code, text", [
