@@ -189,7 +189,9 @@ read_verbosity(struct reader *r, struct str text)
 static void
 add_positional(struct reader *r, const char *arg)
 {
-	buf_addf(r->problems, "ccmd takes no arguments, got \"%s\"\n", arg);
+	buf_addf(r->problems,
+	         "unexpected argument \"%s\"; ccmd takes flags, or a command first (ccmd help)\n",
+	         arg);
 }
 
 static void

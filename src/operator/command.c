@@ -65,26 +65,28 @@ add_flag(const struct command_flag *flag, struct buf *out)
 	}
 }
 
-void
-command_add_operands(const struct command *command, struct buf *out)
+/* "(node NAME|route CIDR)", or with brackets if the command can do without. */
+static void
+add_operands(const struct command *command, struct buf *out)
 {
-	const char *before = command->needs_operand ? "" : "[";
-
-	for (const struct command_operand *o = command->operands; o && o->word; o++) {
-		buf_addf(out, "%s%s%s%s", before, o->word, o->value ? " " : "",
-		         o->value ? o->value : "");
-		before = "|";
-	}
-	if (command->operands && !command->needs_operand)
-		buf_add_char(out, ']');
+	for (const struct command_operand *o = command->operands; o->word; o++)
+		buf_addf(out, "%c%s%s%s",
+		         o != command->operands   ? '|'
+		         : command->needs_operand ? '('
+		                                  : '[',
+		         o->word, o->value ? " " : "", o->value ? o->value : "");
+	buf_add_char(out, command->needs_operand ? ')' : ']');
 }
 
 static void
 add_usage(const struct command *command, struct buf *out)
 {
-	buf_addf(out, "ccmd %s%s", command->name, command->operands ? " " : "");
-	command_add_operands(command, out);
-	buf_add_c(out, " [FLAG...]");
+	buf_addf(out, "ccmd %s ", command->name);
+	if (command->operands) {
+		add_operands(command, out);
+		buf_add_char(out, ' ');
+	}
+	buf_add_c(out, "[FLAG...]");
 }
 
 bool

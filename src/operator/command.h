@@ -95,9 +95,6 @@ void command_use_running(struct command_line *, const struct running *);
  * command. */
 NODISCARD bool command_help(struct str topic, struct buf *out);
 
-/** Appends what may follow the name of the command: "[nodes|services|routes|all]". */
-void command_add_operands(const struct command *, struct buf *out);
-
 /** Runs the command. Returns the exit code of the process. */
 int command_main(int argc, char *const argv[]);
 

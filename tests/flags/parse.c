@@ -87,10 +87,10 @@ what_is_no_flag_is_named(void **state)
 		"--logtostderr=true");
 	EXPECT_PROBLEMS("flag needs an argument: --kubeconfig", "--kubeconfig");
 	EXPECT_PROBLEMS("flag needs an argument: -v", "-v");
-	EXPECT_PROBLEMS("ccmd takes no arguments, got \"serve\"", "serve");
-	EXPECT_PROBLEMS("ccmd takes no arguments, got \"-\"", "-");
-	EXPECT_PROBLEMS("ccmd takes no arguments, got \"false\"", "--leader-elect", "false");
-	EXPECT_PROBLEMS("ccmd takes no arguments, got \"--version\"", "--", "--version");
+	EXPECT_PROBLEMS(UNEXPECTED("serve"), "serve");
+	EXPECT_PROBLEMS(UNEXPECTED("-"), "-");
+	EXPECT_PROBLEMS(UNEXPECTED("false"), "--leader-elect", "false");
+	EXPECT_PROBLEMS(UNEXPECTED("--version"), "--", "--version");
 }
 
 /* A wrong value, and what is wanted instead, for each kind. */

@@ -180,7 +180,7 @@ helps(void **state UNUSED)
 	buf_reset(&out);
 	assert_true(command_help(STR("explain"), &out));
 	assert_non_null(strstr(out.ptr,
-	                       " node NAME|service NAMESPACE/NAME|route CIDR [FLAG...]\n"));
+	                       " (node NAME|service NAMESPACE/NAME|route CIDR) [FLAG...]\n"));
 	assert_false(command_help(STR("nothing"), &out));
 }
 
