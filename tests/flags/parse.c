@@ -5,6 +5,9 @@
 #include "cloud/cloud.h"
 #include "line.h"
 
+#define UNEXPECTED(arg) \
+	"unexpected argument \"" arg "\"; ccmd takes flags, or a command first (ccmd help)"
+
 static void
 values_are_read_in_all_spellings(void **state)
 {
