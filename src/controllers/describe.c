@@ -4,6 +4,7 @@
 #include "base/ip.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "controllers/node_errors.h"
 #include "kube/node.h"
 #include "kube/store.h"
 
@@ -100,6 +101,30 @@ add_guard(struct buf *json, const struct lifecycle_candidate *c)
 	json_end_object(json);
 }
 
+/* One object for each kind of work on the node whose last attempt failed. */
+static void
+add_errors(struct buf *json, struct node_errors *errors, struct str name, struct arena *arena)
+{
+	static const char *const works[] = { [NODE_WORK_SYNC] = "sync",
+		                             [NODE_WORK_LIFECYCLE] = "lifecycle",
+		                             [NODE_WORK_ADDRESSES] = "addresses" };
+	struct node_error one;
+
+	json_begin_array(json, "errors");
+	for (size_t i = 0; i < ARRAY_LEN(works); i++) {
+		if (!node_errors_get(errors, (enum node_work)i, name, arena, &one))
+			continue;
+		json_begin_object(json, NULL);
+		json_add_text(json, "work", str_c(works[i]));
+		json_add_text(json, "error", one.text);
+		add_seconds(json, "failedSecondsAgo", one.failed_ago_ns);
+		if (one.retry_in_ns != CLOCK_FOREVER)
+			add_seconds(json, "nextInSeconds", one.retry_in_ns);
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
 static bool
 is_stored(struct store *store, struct str key)
 {
@@ -119,6 +144,7 @@ describe_node(const struct describe_sources *s, struct str name, struct arena *a
 		add_queue(json, node_controller_queue(s->node), name);
 	if (s->lifecycle && lifecycle_controller_candidate(s->lifecycle, arena, name, &candidate))
 		add_guard(json, &candidate);
+	add_errors(json, s->node_errors, name, arena);
 }
 
 static void

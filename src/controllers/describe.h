@@ -34,6 +34,7 @@ bool described_parse(struct str path, struct described *ret);
 /** The controllers of a process that leads. NULL: the controller does not run. */
 struct describe_sources {
 	struct store *nodes, *services; /* services: NULL if nothing handles Services */
+	struct node_errors *node_errors;
 	struct node_controller *node;
 	struct lifecycle_controller *lifecycle;
 	struct service_controller *service;

@@ -13,6 +13,7 @@
 
 struct lookup;
 struct event_dedup;
+struct node_errors;
 struct own_writes;
 struct paces;
 struct settling;
@@ -27,6 +28,7 @@ struct controller_env {
 	struct cloud *cloud;
 	struct lookup *lookup;
 	struct event_dedup *event_dedup;
+	struct node_errors *node_errors;
 	struct own_writes *own_writes;
 	struct paces *paces;
 	struct settling *settling; /* NULL in unit tests: nothing waits for first runs */

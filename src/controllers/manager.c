@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "controllers/describe.h"
 #include "controllers/lookup.h"
+#include "controllers/node_errors.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/settling.h"
@@ -24,6 +25,7 @@ struct manager {
 	struct manager_config config;
 	struct cancel *cancel;
 	struct event_dedup *event_dedup;
+	struct node_errors *node_errors;
 	struct own_writes *own_writes;
 	struct paces *paces;
 	struct settling *settling;
@@ -50,6 +52,7 @@ manager_new(const struct manager_config *config)
 	m->cancel = cancel_new();
 	mutex_init(&m->mu);
 	m->event_dedup = event_dedup_new(config->recorder);
+	m->node_errors = node_errors_new(config->clock);
 	m->paces = paces_new(config->clock);
 	m->settling = settling_new(config->clock);
 	m->own_writes = own_writes_new(config->clock);
@@ -77,6 +80,7 @@ manager_free(struct manager *m)
 	own_writes_free(m->own_writes);
 	paces_free(m->paces);
 	settling_free(m->settling);
+	node_errors_free(m->node_errors);
 	event_dedup_free(m->event_dedup);
 	if (m->services != m->config.services)
 		store_free(m->services);
@@ -98,6 +102,7 @@ env_of(struct manager *m, struct kube_client *client)
 		.cloud = m->config.cloud,
 		.lookup = m->lookup,
 		.event_dedup = m->event_dedup,
+		.node_errors = m->node_errors,
 		.own_writes = m->own_writes,
 		.paces = m->paces,
 		.settling = m->settling,
@@ -206,6 +211,7 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	}
 	set_described(m, (struct describe_sources){ .nodes = config->nodes,
 	                                            .services = m->services,
+	                                            .node_errors = m->node_errors,
 	                                            .node = m->node,
 	                                            .lifecycle = m->lifecycle,
 	                                            .service = m->service,

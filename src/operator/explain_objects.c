@@ -42,6 +42,35 @@ a_retry(struct explanation *e, struct str failure)
 
 /* ---- nodes ---- */
 
+/* Work on the node whose last attempt failed, as the leader remembers it. */
+static yyjson_val *
+find_failure(struct explanation *e, const char *work)
+{
+	yyjson_val *errors = NULL, *one;
+	size_t i, n;
+
+	(void)json_array(explain_leader(e), "errors", &errors);
+	yyjson_arr_foreach(errors, i, n, one)
+	{
+		struct str its = STR_EMPTY;
+
+		(void)json_str(one, "work", &its);
+		if (str_eq_c(its, work))
+			return one;
+	}
+	return NULL;
+}
+
+/* A retry, with the reason; or the other text, if nothing failed. */
+static struct str
+retry_or(struct explanation *e, yyjson_val *failure, struct str other)
+{
+	struct str error = STR_EMPTY;
+
+	(void)json_str(failure, "error", &error);
+	return error.len > 0 ? a_retry(e, error) : other;
+}
+
 /* A node, and its machine; NULL: the cloud was not reached. */
 struct subject {
 	const struct node *node;
@@ -117,11 +146,12 @@ node_state(struct explanation *e, const struct subject *s)
 static struct str
 new_node_waits_for(struct explanation *e, const struct subject *s)
 {
+	yyjson_val *failure = find_failure(e, "sync");
 	struct address_list addresses;
 	struct error err;
 
 	if (!s->machine)
-		return STR_EMPTY;
+		return retry_or(e, failure, STR_EMPTY);
 	switch (s->machine->presence) {
 	case PRESENCE_ABSENT:
 		return STR("a machine of this name in the cloud");
@@ -133,7 +163,7 @@ new_node_waits_for(struct explanation *e, const struct subject *s)
 	}
 	if (!addresses_plan(s->node, s->machine, arena_of(e), &addresses, &err))
 		return arena_str(arena_of(e), str_c(err.msg));
-	return STR("the leader: its machine is found");
+	return retry_or(e, failure, STR("the leader: its machine is found"));
 }
 
 /* By the guard's verdict. */
@@ -166,12 +196,15 @@ guarded_node_waits_for(yyjson_val *guard)
 static struct str
 node_waits_for(struct explanation *e, const struct subject *s)
 {
-	yyjson_val *guard = json_at(explain_leader(e), "guard");
+	static const char *const works[] = { "lifecycle", "sync", "addresses" };
+	yyjson_val *guard = json_at(explain_leader(e), "guard"), *failure = NULL;
 
 	if (node_is_new(s->node))
 		return new_node_waits_for(e, s);
-	if (s->node->ready == NODE_READY_TRUE)
-		return STR("nothing");
+	for (size_t i = 0; i < ARRAY_LEN(works) && !failure; i++)
+		failure = find_failure(e, works[i]);
+	if (s->node->ready == NODE_READY_TRUE || failure)
+		return retry_or(e, failure, STR("nothing"));
 	if (guard)
 		return guarded_node_waits_for(guard);
 	if (s->machine && s->machine->presence == PRESENCE_ABSENT)
@@ -202,6 +235,23 @@ guard_next(struct explanation *e)
 		"%" STR_FMT
 		"; the node is deleted in %lld s at the earliest, if no look finds it until then",
 		STR_ARG(text), (long long)delete_s);
+}
+
+/* The work on a node that is neither in the queue nor a matter of the deletion guard. */
+static struct str
+node_retry_next(struct explanation *e)
+{
+	struct str text = STR_EMPTY;
+	int64_t seconds;
+
+	if (json_i64(find_failure(e, "lifecycle"), "nextInSeconds", &seconds) == JSON_FOUND)
+		text = arena_printf(arena_of(e), "its shutdown taint is removed in %lld s",
+		                    (long long)seconds);
+	if (json_i64(find_failure(e, "addresses"), "nextInSeconds", &seconds) == JSON_FOUND)
+		text = join(e, text,
+		            arena_printf(arena_of(e), "its addresses are compared again in %lld s",
+		                         (long long)seconds));
+	return text;
 }
 
 static struct str
@@ -314,7 +364,7 @@ explain_node(struct explanation *e)
 	e->state = node_state(e, &s);
 	e->identity = node_identity(&s);
 	e->waits_for = node_waits_for(e, &s);
-	e->next = join(e, explain_queue(e), guard_next(e));
+	e->next = join(e, join(e, explain_queue(e), guard_next(e)), node_retry_next(e));
 	compare_node(e, &s);
 }
 

@@ -19,6 +19,7 @@ describe_path(const char *path)
 {
 	struct describe_sources sources = { .nodes = rig->env.nodes,
 		                            .services = rig->env.services,
+		                            .node_errors = rig->env.node_errors,
 		                            .node = rig->nodes,
 		                            .lifecycle = rig->lifecycle,
 		                            .service = rig->balancing,
@@ -124,10 +125,12 @@ a_node_with_a_held_deletion(void **state)
 		"{\"isLeading\":true,\"isKnown\":true,\"guard\":{\"machine\":\"absent\","
 		"\"verdict\":\"unconfirmed\",\"heldBecause\":\"\",\"looks\":1,\"failedLooks\":0,"
 		"\"absentLooks\":1,\"lookedSecondsAgo\":3,\"absentForSeconds\":3,"
-		"\"nextLookInSeconds\":9,\"deletableInSeconds\":9,\"isDeleted\":false}}\n");
-	assert_string_equal(describe_path("nodes/w"), "{\"isLeading\":true,\"isKnown\":true}\n");
+		"\"nextLookInSeconds\":9,\"deletableInSeconds\":9,\"isDeleted\":false},"
+		"\"errors\":[]}\n");
+	assert_string_equal(describe_path("nodes/w"),
+	                    "{\"isLeading\":true,\"isKnown\":true,\"errors\":[]}\n");
 	assert_string_equal(describe_path("nodes/none"),
-	                    "{\"isLeading\":true,\"isKnown\":false}\n");
+	                    "{\"isLeading\":true,\"isKnown\":false,\"errors\":[]}\n");
 }
 
 static void
@@ -142,8 +145,80 @@ a_new_node_without_a_machine(void **state)
 	rig_sync(rig);
 	text = describe_path("nodes/a");
 	if (!strstr(text, "\"queue\":{\"state\":\"delayed\",\"failures\":1,\"dueInSeconds\":1,"
-	                  "\"waitsForOutage\":false}"))
+	                  "\"waitsForOutage\":false}") ||
+	    !strstr(text,
+	            "\"errors\":[{\"work\":\"sync\",\"error\":\"failed to get instance metadata "
+	            "for node a: no machine of the cloud is this node\","
+	            "\"failedSecondsAgo\":0}]"))
 		fail_msg("%s", text);
+	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
+	rig_run(rig, 1);
+	assert_non_null(strstr(describe_path("nodes/a"), "\"errors\":[]"));
+}
+
+static void
+a_node_that_cannot_be_looked_at(void **state)
+{
+	const char *text;
+
+	(void)state;
+	rig = rig_new();
+	rig_start_lifecycle(rig, &guard_defaults);
+	fake_cloud_fail(rig->cloud, ERR_UNAVAILABLE);
+	rig_put(rig,
+	        &(struct rig_node){ .name = "a", .provider_id = "fake://a", .ready = "Unknown" });
+	rig_sync(rig);
+	text = describe_path("nodes/a");
+	if (!strstr(text, "\"failedLooks\":1") || !strstr(text, "\"nextLookInSeconds\":5") ||
+	    !strstr(text, "\"errors\":[{\"work\":\"lifecycle\",\"error\":\""))
+		fail_msg("%s", text);
+	rig_remove(rig, "a");
+	assert_non_null(strstr(describe_path("nodes/a"), "\"errors\":[]"));
+	rig_put(rig,
+	        &(struct rig_node){ .name = "b", .provider_id = "fake://b", .ready = "Unknown" });
+	rig_advance_ms(rig, 500);
+	assert_non_null(strstr(describe_path("nodes/b"), "\"work\":\"lifecycle\""));
+	fake_cloud_fail(rig->cloud, ERR_NONE);
+	rig_run(rig, 10);
+	assert_non_null(strstr(describe_path("nodes/b"), "\"errors\":[]"));
+}
+
+/* No queue has the work that a node which is Ready and initialised needs. */
+static void
+a_node_that_is_ready_and_has_failures(void **state)
+{
+	struct address address = { STR("InternalIP"), STR("10.0.0.1") };
+	const struct rig_node bad = {
+		.name = "a",
+		.provider_id = "fake://a",
+		.taints = RIG_SHUTDOWN,
+		.annotations = "\"alpha.kubernetes.io/provided-node-ip\":\"10.0.0.9\"",
+	};
+	const char *text;
+
+	(void)state;
+	rig = rig_new();
+	rig_start_nodes(rig, 1);
+	rig_start_lifecycle(rig, &guard_defaults);
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = PRESENCE_PRESENT,
+	                                      .power = POWER_ON,
+	                                      .addresses = &address,
+	                                      .n_addresses = 1 });
+	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH, .code = ERR_FORBIDDEN });
+	rig_put(rig, &bad);
+	rig_sync(rig);
+	rig_advance_ms(rig, 500);
+	text = describe_path("nodes/a");
+	if (!strstr(text, "{\"work\":\"addresses\",\"error\":\"") ||
+	    !strstr(text, "\"nextInSeconds\":300}") ||
+	    !strstr(text, "{\"work\":\"lifecycle\",\"error\":\"") ||
+	    !strstr(text, "\"nextInSeconds\":5}"))
+		fail_msg("%s", text);
+	fake_api_forget_rules(rig->api);
+	rig_put(rig, &(struct rig_node){ .name = "a", .version = "8", .provider_id = "fake://a" });
+	rig_run(rig, RIG_REFRESH_S + 1);
+	assert_non_null(strstr(describe_path("nodes/a"), "\"errors\":[]"));
 }
 
 static void
@@ -206,6 +281,8 @@ main(void)
 		TEST(a_standby_says_that_it_does_not_lead),
 		TEST(a_node_with_a_held_deletion),
 		TEST(a_new_node_without_a_machine),
+		TEST(a_node_that_cannot_be_looked_at),
+		TEST(a_node_that_is_ready_and_has_failures),
 		TEST(a_service_whose_balancer_fails),
 		TEST(a_route_that_cannot_be_created),
 	};

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "controllers/node_errors.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "kube/service.h"
@@ -143,6 +144,7 @@ rig_new(void)
 		.cloud = fake_cloud_cloud(r->cloud),
 		.paces = paces_new(clock),
 		.own_writes = own_writes_new(clock),
+		.node_errors = node_errors_new(clock),
 	};
 	r->env.event_dedup = event_dedup_new(r->env.recorder);
 	r->env.lookup = lookup_new(&(struct lookup_config){ r->env.cloud, r->env.nodes,
@@ -168,6 +170,7 @@ rig_free(struct rig *r)
 	route_controller_free(r->routing);
 	lookup_free(r->env.lookup);
 	own_writes_free(r->env.own_writes);
+	node_errors_free(r->env.node_errors);
 	paces_free(r->env.paces);
 	event_dedup_free(r->env.event_dedup);
 	recorder_free(r->env.recorder, /*flush_ms=*/0);

@@ -7,6 +7,7 @@ import yaml
 
 from lib.api import NODES
 from lib.ccmd import machine, run_ccmd
+from lib.faultproxy import answer
 from lib.nodes import is_initialized
 from lib.operator import doctor, flags_of
 from lib.process import REPOSITORY, free_ports
@@ -182,6 +183,68 @@ def test_a_node_that_does_not_exist(api, ccmd, serving, explain):
     said = explain("node", "nobody")
     assert said.exit_code == 1 and not said["exists"]
     assert said["identity"] == "the cluster has no node of this name"
+
+
+# --- failures of the leader ------------------------------------------------------------------------------------------------
+
+
+def failures(said):
+    """What the leader says has failed: {work: error}."""
+    return {one["work"]: one for one in said.leader["errors"]}
+
+
+def wait_failure(explain, name, work):
+    """What explain says once the leader has failed at that work on the node."""
+    def look():
+        said = explain("node", name)
+        return said if work in failures(said) else None
+
+    return wait_for(look, what=f"a failure of {work}", seen=lambda: explain("node", name).content)
+
+
+def wait_success(explain, name):
+    wait_for(lambda: failures(explain("node", name)) == {}, what="no failure", seen=lambda: explain("node", name).content)
+
+
+def test_an_initialisation_that_fails(inventory, kubelet, proxy, ccmd, serving, explain):
+    rule = proxy.on("PATCH", r"^/api/v1/nodes/n1", answer(500, message="not today"), times=None)
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1", ip="10.0.0.1")
+    ccmd(**serving)
+    wait_ready(serving)
+    said = wait_failure(explain, "n1", "sync")
+    error = failures(said)["sync"]["error"]
+    assert "failed to initialize node n1" in error and "not today" in error
+    assert said["waitsFor"] == "a retry, because: " + error
+    assert "the next attempt is in" in said["next"] or "a worker handles it" in said["next"], said["next"]
+    rule.times = rule.hits
+    wait_success(explain, "n1")
+    assert explain("node", "n1")["waitsFor"] == "nothing"
+
+
+def test_a_machine_that_cannot_be_looked_at(inventory, kubelet, ccmd, serving, explain):
+    inventory.add(machine("n1", "10.0.0.1", fault="rack on fire"))
+    kubelet("n1", ip="10.0.0.1", provider_id="cloudlycke://m-n1", initialized=True, ready="Unknown")
+    ccmd(**serving)
+    wait_ready(serving)
+    said = wait_failure(explain, "n1", "lifecycle")
+    assert "rack on fire" in failures(said)["lifecycle"]["error"]
+    assert said["waitsFor"] == "a retry, because: " + failures(said)["lifecycle"]["error"]
+    assert "the next look for its machine is in" in said["next"]
+
+
+def test_addresses_that_cannot_be_compared(api, node, ccmd, serving, explain):
+    node("n1", "10.0.0.1")
+    ccmd("--node-status-update-frequency=1s", **serving)
+    wait_ready(serving)
+    assert explain("node", "n1")["waitsFor"] == "nothing"
+    annotation = "alpha.kubernetes.io/provided-node-ip"
+    api.patch(f"{NODES}/n1", {"metadata": {"annotations": {annotation: "10.0.0.9"}}})
+    said = wait_failure(explain, "n1", "addresses")
+    assert "10.0.0.9" in said["waitsFor"]
+    assert f"its addresses are compared again in {failures(said)['addresses']['nextInSeconds']} s" in said["next"]
+    api.patch(f"{NODES}/n1", {"metadata": {"annotations": {annotation: "10.0.0.1"}}})
+    wait_success(explain, "n1")
 
 
 # --- Services ----------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include "controllers/lifecycle/internal.h"
 #include "controllers/dry_write.h"
 #include "controllers/event_dedup.h"
+#include "controllers/node_errors.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/writes.h"
@@ -96,6 +97,8 @@ lifecycle_sync_shutdown_taint(struct round *r, const struct check *check,
 		return;
 	r->must_retry = true;
 	check->candidate->is_unfinished = true;
+	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node), &err,
+	                 CLOCK_FOREVER);
 	log_error("shutdown taint cannot be added, will retry",
 	          LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
 }
@@ -113,10 +116,13 @@ has_shutdown_taint(const struct node *node)
 void
 lifecycle_recovered(struct round *r, const struct node *node)
 {
+	struct node_errors *errors = r->c->env->node_errors;
 	struct error err;
 
-	if (!has_shutdown_taint(node))
+	if (!has_shutdown_taint(node)) {
+		node_errors_clear(errors, NODE_WORK_LIFECYCLE, node_name(node));
 		return;
+	}
 	if (own_writes_are_ahead(r->c->env->own_writes, node)) {
 		r->must_retry = true; /* the watch has not shown our last write yet */
 		return;
@@ -131,6 +137,7 @@ lifecycle_recovered(struct round *r, const struct node *node)
 		return;
 	}
 	r->must_retry = true;
+	node_errors_note(errors, NODE_WORK_LIFECYCLE, node_name(node), &err, LIFECYCLE_RETRY_NS);
 	log_error("shutdown taint cannot be removed, will retry", LOG_STR("node", node_name(node)),
 	          LOG_ERR(&err));
 }
@@ -186,6 +193,8 @@ report_deleting_failed(struct round *r, const struct check *check, const struct 
 	         err->msg);
 	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
 	                 deleting_failed_event.reason, buf_str(&text));
+	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node), err,
+	                 CLOCK_FOREVER);
 	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(check->node)),
 	          LOG_ERR(err));
 }

@@ -119,7 +119,8 @@ struct round {
  * LIFECYCLE_RETRY_MAX_NS. */
 int64_t lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts);
 
-/** In a dry run: notes that it cannot be found out what would be changed on this node. */
+/** Notes why a look or a write failed for this node. In a dry run, that means that it cannot be
+ * found out what would be changed. */
 void lifecycle_note_failed(struct round *r, const struct node *node, const struct error *err);
 /** Asks the cloud about the machines of the checks in due[], and notes in the candidates what it
  * answered. Checks whose look failed are postponed: their due_mono_ns is in the future afterwards.

@@ -14,6 +14,7 @@
 #include "controllers/dry_item.h"
 #include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
+#include "controllers/node_errors.h"
 #include "controllers/pace.h"
 #include "controllers/settling.h"
 
@@ -166,6 +167,8 @@ set_held_nodes(void *controller)
 void
 lifecycle_note_failed(struct round *r, const struct node *node, const struct error *err)
 {
+	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(node), err,
+	                 CLOCK_FOREVER);
 	dry_failed(dry_item_new(r->c->env, "node", node_name(node), node->object.resource_version,
 	                        r->call->arena),
 	           err);
@@ -377,9 +380,11 @@ lifecycle_thread(void *arg)
 static void
 lifecycle_on_change(void *arg, const struct object *old, const struct object *new)
 {
-	(void)old;
-	(void)new;
-	lifecycle_wake(arg, LIFECYCLE_NONE_DUE);
+	struct lifecycle_controller *c = arg;
+
+	if (!new)
+		node_errors_forget(c->env->node_errors, old->key);
+	lifecycle_wake(c, LIFECYCLE_NONE_DUE);
 }
 
 struct lifecycle_controller *

@@ -18,6 +18,7 @@
 #include "controllers/failure.h"
 #include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
+#include "controllers/node_errors.h"
 #include "http/url.h"
 
 enum {
@@ -324,6 +325,7 @@ lifecycle_take_answer(struct round *r, const struct question *q, const struct lo
 	check->candidate->n_looks++;
 	check->candidate->looked_boot_ns = answer->look->started_boot_ns;
 	check->candidate->n_failures = 0;
+	node_errors_clear(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node));
 	lifecycle_observe(r, check, found, is_witnessed, answer->look->started_boot_ns);
 	lifecycle_sync_shutdown_taint(r, check, found);
 }

@@ -21,6 +21,7 @@
 #include "controllers/failure.h"
 #include "controllers/node/labels.h"
 #include "controllers/lookup.h"
+#include "controllers/node_errors.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/settling.h"
@@ -425,6 +426,7 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 
 	if (err->code == ERR_CANCELLED)
 		return;
+	node_errors_note(c->env->node_errors, NODE_WORK_SYNC, name, err, CLOCK_FOREVER);
 	if (err->is_outage) {
 		queue_park(c->queue, name, failure_outage_ns(err));
 		report_failure(c, name, err);
@@ -461,6 +463,7 @@ node_work_on(struct node_controller *c, struct arena *arena, struct str name)
 
 	if (node_reconcile(c, &call, name, &err)) {
 		queue_forget(c->queue, name);
+		node_errors_clear(c->env->node_errors, NODE_WORK_SYNC, name);
 	} else {
 		dry_failed(call.dry, &err);
 		node_handle_failure(c, name, &err);
@@ -499,9 +502,12 @@ needs_addresses(struct node_controller *c, const struct node *node, const struct
 	struct address_list list;
 	struct error err;
 
+	node_errors_clear(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node));
 	if (instance->presence != PRESENCE_PRESENT)
 		return false;
 	if (!addresses_plan(node, instance, arena, &list, &err)) {
+		node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node), &err,
+		                 c->config.refresh_period_ns);
 		dry_failed(dry_item_new(c->env, "node", node_name(node),
 		                        node->object.resource_version, arena),
 		           &err);
@@ -525,6 +531,17 @@ collect_initialised(const struct store_list *all, struct arena *arena, struct no
 	}
 	*ret = nodes;
 	return n;
+}
+
+/* The comparison asks for all nodes together. */
+static void
+note_comparison(struct node_controller *c, bool ok, const struct error *err)
+{
+	if (ok)
+		node_errors_clear(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY);
+	else
+		node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY, err,
+		                 c->config.refresh_period_ns);
 }
 
 /* One question about all nodes. Nodes whose addresses differ are marked as stale and queued. A
@@ -576,6 +593,7 @@ node_refresher(void *arg)
 		ok = mark_stale(c, &call, &err);
 		if (!ok)
 			dry_failed(call.dry, &err);
+		note_comparison(c, ok, &err);
 		settling_note(c->env->settling, SETTLING_ADDRESSES);
 		is_waiting = !ok && err.is_outage;
 		if (!ok && err.code != ERR_CANCELLED && !is_waiting)
@@ -597,9 +615,10 @@ node_on_change(void *arg, const struct object *old, const struct object *new)
 {
 	struct node_controller *c = arg;
 
-	(void)old;
 	if (new)
 		queue_add(c->queue, new->key);
+	else
+		node_errors_forget(c->env->node_errors, old->key);
 }
 
 struct node_controller *
