@@ -358,6 +358,29 @@ note_creation(struct call *call, const struct lb_spec *spec)
 	return balancer;
 }
 
+/* With credentials of another project find() finds nothing. They may be replaced before the search
+ * for evidence, which then finds machines. So only a search after the evidence shows that there is
+ * no balancer. *ret is NULL then. */
+static bool
+find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+              struct balancer **ret, struct error *err)
+{
+	bool has_evidence = !lb_needs_evidence(spec);
+
+	for (;; has_evidence = true) {
+		if (cloud->balancers->find(cloud, call, spec, ret, err))
+			return true;
+		if (err->code != ERR_NOT_FOUND)
+			return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
+		if (has_evidence)
+			break;
+		if (!balancer_check_project(cloud, call, spec, err))
+			return false;
+	}
+	*ret = NULL;
+	return true;
+}
+
 static bool
 find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                struct balancer **ret, bool *ret_is_new, struct error *err)
@@ -365,12 +388,10 @@ find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	const struct balancer_ops *ops = cloud->balancers;
 
 	*ret_is_new = false;
-	if (ops->find(cloud, call, spec, ret, err))
-		return true;
-	if (err->code != ERR_NOT_FOUND)
-		return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
-	if (!balancer_check_project(cloud, call, spec, err))
+	if (!find_balancer(cloud, call, spec, ret, err))
 		return false;
+	if (*ret)
+		return true;
 	if (call->dry) {
 		*ret = note_creation(call, spec);
 		*ret_is_new = true;
@@ -428,13 +449,11 @@ remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 {
 	struct balancer *balancer = NULL;
 
-	if (!cloud->balancers->find(cloud, call, spec, &balancer, err)) {
-		if (err->code != ERR_NOT_FOUND)
-			return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
-		*ret_found = false;
-		return balancer_check_project(cloud, call, spec, err);
-	}
-	*ret_found = true;
+	if (!find_balancer(cloud, call, spec, &balancer, err))
+		return false;
+	*ret_found = balancer != NULL;
+	if (!balancer)
+		return true;
 	if (call->dry) {
 		balancer_note(call, DRY_DELETE, balancer->id, STR_EMPTY, NULL, 0);
 		return true;

@@ -102,9 +102,10 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  * been deleted. If it believed that, it would create a second balancer for each Service in that
  * project, and release Services whose balancers still run and are paid for. So if a Service has a
  * status, but no balancer with its UID is found, the provider looks for evidence that its
- * credentials are those of the cluster's project. Without evidence it holds the Service: it neither
- * creates nor adopts a balancer, does not report it as removed, returns ERR_PENDING, and sends a
- * Warning event with the text of lb_check_evidence(). */
+ * credentials are those of the cluster's project. With evidence it looks for the balancer again,
+ * because the credentials may have been replaced after the first search. Without evidence it holds
+ * the Service: it neither creates nor adopts a balancer, does not report it as removed, returns
+ * ERR_PENDING, and sends a Warning event with the text of lb_check_evidence(). */
 
 /** An annotation by which an operator confirms with "true" that the Service's balancer no longer
  * exists. */
@@ -294,8 +295,9 @@ struct balancer_ops {
 };
 
 /** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
- * for machines of nodes as evidence. ERR_PENDING: none was found, and an event has reported it. Any
- * later look that finds a machine requeues all Services. */
+ * for machines of nodes as evidence; the caller then looks for the balancer again. ERR_PENDING:
+ * none was found, and an event has reported it. Any later look that finds a machine requeues all
+ * Services. */
 NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
                                       struct error *err);
 

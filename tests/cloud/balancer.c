@@ -613,7 +613,26 @@ a_service_whose_balancer_is_missing_is_held_without_evidence(void **state)
 	check_calls(w, "find find ");
 	w->is_our_project = true;
 	assert_true(ensure_with(w, &spec));
-	check_calls(w, "find create ");
+	check_calls(w, "find find create ");
+}
+
+/* The credentials are replaced between the first search and that for evidence: the balancer exists
+ * in the project whose machines are found. */
+static void
+a_balancer_is_looked_for_again_after_the_evidence(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = served_spec(w);
+	bool found = false;
+
+	w->exists = w->is_our_project = true;
+	w->n_hidden = 1;
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find find change ");
+	w->n_hidden = 1;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	check_calls(w, "find find destroy ");
+	assert_true(found);
 }
 
 static void
@@ -768,6 +787,7 @@ main(void)
 		TEST(an_update_of_what_is_not_there_says_so),
 		TEST(what_is_gone_is_removed),
 		TEST(a_service_whose_balancer_is_missing_is_held_without_evidence),
+		TEST(a_balancer_is_looked_for_again_after_the_evidence),
 		TEST(a_held_service_is_looked_at_again_soon_and_then_less_often),
 		TEST(held_services_come_back_with_the_first_machine_that_is_found),
 		TEST(a_dry_run_notes_what_would_be_made),
