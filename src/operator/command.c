@@ -238,17 +238,25 @@ find_operand(const struct command *command, const char *word)
 	return NULL;
 }
 
+static bool
+is_word(int argc, char *const argv[], int at)
+{
+	return at < argc && argv[at][0] != '-';
+}
+
 /* Takes what the command is about. Returns the number of arguments that were taken. */
 static int
 take_operand(struct command_line *line, int argc, char *const argv[], struct buf *problems)
 {
 	const struct command *command = line->command;
-	bool is_given = argc > 2 && argv[2][0] != '-';
+	bool is_given = is_word(argc, argv, 2);
 	const struct command_operand *operand = is_given ? find_operand(command, argv[2]) : NULL;
-	const char *value = operand && operand->value && argc > 3 ? argv[3] : NULL;
+	const char *value = NULL;
 
 	if (!is_given && !command->needs_operand)
 		return 0;
+	if (operand && operand->value && is_word(argc, argv, 3))
+		value = argv[3];
 	if (operand && (value || !operand->value) &&
 	    command->set_operand(line, operand->word, value))
 		return value ? 2 : 1;

@@ -110,6 +110,7 @@ explains_one_object(void **state UNUSED)
 	assert_true(line.wants_help);
 	assert_false(parse(ARGV("ccmd", "explain")));
 	assert_false(parse(ARGV("ccmd", "explain", "node")));
+	assert_false(parse(ARGV("ccmd", "explain", "node", "--v=1")));
 	assert_false(parse(ARGV("ccmd", "explain", "nodes", "a")));
 	assert_false(parse(ARGV("ccmd", "explain", "service", "web")));
 	assert_false(parse(ARGV("ccmd", "explain", "route", "10.0.0.0")));
