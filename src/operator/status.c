@@ -12,6 +12,7 @@
 #define WHOLE_MAX 1e15 /* less than 2^53, so it is exact as a double */
 
 enum {
+	MAX_NAMES = 10, /* of nodes in one line */
 	LABEL_WIDTH = 12,
 };
 
@@ -113,14 +114,15 @@ read_replicas(struct view *v, struct status *s)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct call *call = view_call(v);
-	const char *namespace = getenv("POD_NAMESPACE");
+	const char *namespace = getenv("POD_NAMESPACE"), *name = getenv("POD_NAME");
 	yyjson_val *items = NULL, *pod;
 	struct kube_client *kube;
 	struct str path, body;
 	struct error ignored;
 	size_t i, n;
 
-	s->is_in_pod = getenv("POD_NAME") != NULL;
+	s->is_in_pod = name != NULL;
+	s->pod_name = name ? str_c(name) : STR_EMPTY;
 	s->pod_namespace = s->is_in_pod && namespace
 	                           ? str_c(namespace)
 	                           : str_c(view_options(v)->election.resource_namespace);
@@ -172,15 +174,39 @@ read_metrics(struct view *v, struct status *s)
 		s->has_metrics = local_get_metrics(v, &s->metrics, &s->metrics_err);
 }
 
+/* Metrics have no names of objects. Held nodes are not Ready, and the controller's account may list
+ * nodes. */
+static void
+read_not_ready(struct view *v, struct status *s)
+{
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(4));
+	const struct view_nodes *nodes;
+	struct error ignored;
+	size_t n = 0;
+
+	if (!view_nodes(v, &nodes, &ignored))
+		return;
+	for (size_t i = 0; i < nodes->n; i++) {
+		if (nodes->items[i]->ready != NODE_READY_TRUE && n++ < MAX_NAMES)
+			buf_addf(&names, "%s%" STR_FMT, n > 1 ? ", " : "",
+			         STR_ARG(node_name(nodes->items[i])));
+	}
+	if (n > MAX_NAMES)
+		buf_addf(&names, " and %zu more", n - MAX_NAMES);
+	s->not_ready = arena_str(view_call(v)->arena, buf_str(&names));
+}
+
 void
 status_read(struct view *v, struct status *ret)
 {
-	*ret = (struct status){ .metrics = STR_EMPTY };
+	*ret = (struct status){ .metrics = STR_EMPTY, .not_ready = STR_EMPTY };
 	read_leader(v, ret);
 	read_replicas(v, ret);
 	(void)progress_set("reading the health and the metrics of the process");
 	read_health(v, ret);
 	read_metrics(v, ret);
+	if (sum(ret, HELD) > 0)
+		read_not_ready(v, ret);
 	(void)progress_set(NULL);
 	ret->totals = (struct status_totals){ .start = sum(ret, START),
 		                              .api_server = sum(ret, API_REQUESTS),
@@ -280,9 +306,10 @@ print_replicas(const struct status *s, struct buf *out)
 		buf_addf(out, "%zu of %zu ready\n", s->n_ready_pods, s->n_pods);
 	else
 		buf_addf(out,
-		         "unknown to this account; kubectl -n %" STR_FMT
+		         "this one is %" STR_FMT
+		         ", others are unknown to this account; kubectl -n %" STR_FMT
 		         " get pods -l app.kubernetes.io/name=ccmd\n",
-		         STR_ARG(s->pod_namespace));
+		         STR_ARG(s->pod_name), STR_ARG(s->pod_namespace));
 }
 
 /* Lines of /healthz?verbose: "[+]name ok", "[-]name failed: reason withheld". */
@@ -489,7 +516,6 @@ print_requests(const struct status *s, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
-/* Metrics have no names of objects, and the controller's account may not list events. */
 static void
 print_deletions(const struct status *s, struct buf *out)
 {
@@ -505,8 +531,13 @@ print_deletions(const struct status *s, struct buf *out)
 		buf_add_c(out, "no node since the start");
 	}
 	buf_addf(out, "; held now: %.0f", held);
-	if (held > 0)
+	if (held > 0 && s->not_ready.len > 0) {
+		buf_add_c(out, ", among the nodes that are not Ready: ");
+		buf_add_clean(out, s->not_ready);
+		buf_add_c(out, " (ccmd explain node NAME)");
+	} else if (held > 0) {
 		buf_add_c(out, " (kubectl get events -A --field-selector reason=NodeDeletionHeld)");
+	}
 	buf_add_char(out, '\n');
 }
 
@@ -649,6 +680,8 @@ status_print_json(const struct status *s, struct buf *out)
 	}
 	add_process_json(s, out);
 	add_metrics_json(s, out);
+	if (s->not_ready.len > 0)
+		json_add_text(out, "notReadyNodes", s->not_ready);
 	json_end_object(out);
 	buf_add_char(out, '\n');
 }

@@ -29,6 +29,7 @@ struct status {
 	/* the pods of ccmd */
 	bool has_pods; /* false: they could not be listed */
 	bool is_in_pod;
+	struct str pod_name;
 	struct str pod_namespace;
 	size_t n_pods, n_ready_pods;
 
@@ -43,6 +44,9 @@ struct status {
 	bool has_metrics; /* else metrics_err says why not */
 	struct error metrics_err;
 	struct str metrics;
+	/* if nodes are held: the names of nodes that are not Ready, the held ones among them; empty
+	 * if they could not be listed */
+	struct str not_ready;
 	struct status_totals totals;
 	/* of the previous reading, or NULL; the text shows the difference */
 	const struct status_totals *totals_before;

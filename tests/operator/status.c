@@ -140,13 +140,28 @@ shows_the_replicas(void **state UNUSED)
 	struct status s = well();
 
 	s.is_in_pod = true;
+	s.pod_name = STR("ccmd-1");
 	s.pod_namespace = STR("kube-system");
-	assert_shows(&s, "Replicas    unknown to this account; kubectl -n kube-system get pods "
-	                 "-l app.kubernetes.io/name=ccmd\n");
+	assert_shows(&s, "Replicas    this one is ccmd-1, others are unknown to this account; "
+	                 "kubectl -n kube-system get pods -l app.kubernetes.io/name=ccmd\n");
 	s.has_pods = true;
 	s.n_pods = 2;
 	s.n_ready_pods = 1;
 	assert_shows(&s, "Replicas    1 of 2 ready\n");
+}
+
+static void
+names_nodes_that_may_be_held(void **state UNUSED)
+{
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(KIB(16));
+	struct status s = well();
+
+	s.not_ready = STR("a, b\033");
+	assert_shows(
+		&s,
+		"held now: 1, among the nodes that are not Ready: a, b  (ccmd explain node NAME)\n");
+	status_print_json(&s, &json);
+	assert_non_null(strstr(json.ptr, "\"notReadyNodes\":\"a, b"));
 }
 
 /* --watch */
@@ -262,6 +277,7 @@ main(void)
 		cmocka_unit_test(shows_everything),
 		cmocka_unit_test(an_absent_sample_is_not_zero),
 		cmocka_unit_test(shows_the_replicas),
+		cmocka_unit_test(names_nodes_that_may_be_held),
 		cmocka_unit_test(shows_what_is_new),
 		cmocka_unit_test(says_what_is_wrong),
 		cmocka_unit_test(says_what_it_could_not_find_out),

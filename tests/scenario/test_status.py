@@ -1,5 +1,6 @@
 """ccmd status: the Lease, and the health and the metrics of the process on this machine."""
 import json
+import os
 import re
 import subprocess
 import time
@@ -134,6 +135,44 @@ def test_replicas_are_shown_to_those_who_may_list_pods(api, cluster, status):
         assert status(kubeconfig=cluster.admin_kubeconfig)["replicas"] == {"pods": 1, "ready": 1}
     finally:
         api.delete("/api/v1/namespaces/kube-system/pods/ccmd-1?gracePeriodSeconds=0")
+
+
+def test_held_nodes_are_named(api, cluster, inventory, kubelet, ccmd, status):
+    """The controller's own account may list nodes, but no events."""
+    kubelet("gone", ip="10.0.0.1", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
+    options = {"secure_port": 0, "metrics_bind_address": f"127.0.0.1:{free_ports(1)[0]}"}
+    ccmd(**options)
+    content = wait_for(lambda: (lambda one: one if one["metrics"].get("heldNodes") else None)(status(**options)),
+                       what="the deletion to be held", timeout=20)
+    assert content["notReadyNodes"] == "gone"
+    text = run_ccmd("status", *flags_of(cluster.ccmd_kubeconfig, inventory, **options)).stdout
+    assert "held now: 1, among the nodes that are not Ready: gone (ccmd explain node NAME)" in text, text
+
+
+UNIT = "/sys/fs/cgroup/system.slice/ccmd.service"
+
+
+def can_mount():
+    return subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/sys/fs/cgroup"], capture_output=True).returncode == 0
+
+
+def test_the_flags_of_the_systemd_unit(cluster, api, ccmd, leader):
+    """Without flags, in a mount namespace with the unit's control group as systemd would make it."""
+    if not can_mount():
+        pytest.skip("mounting in a namespace needs root")
+    leader(metrics_bind_address=f"127.0.0.1:{free_ports(1)[0]}")
+    script = f'mount -t tmpfs none /sys/fs/cgroup && mkdir -p {UNIT} && echo "$1" >{UNIT}/cgroup.procs && exec "$2" status -o json'
+
+    def of_process(pid):
+        return subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", str(pid), binary()], capture_output=True, text=True,
+                              env=environment(), timeout=30)
+
+    done = of_process(ccmd.started[0].pid)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["lease"]["holder"] == api.get(LEASE)["spec"]["holderIdentity"] and content["metrics"]["isLeader"]
+    other = of_process(os.getpid())
+    assert other.returncode == 2 and "No controller runs here" in other.stderr, "another program in the unit"
 
 
 def test_failed_requests_are_seen_immediately(api, cluster, proxy, kubelet, inventory, ccmd, status):
