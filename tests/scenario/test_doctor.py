@@ -348,7 +348,10 @@ def test_a_leader_that_cannot_be_asked(api, cloud, hetzner):
     """Neither the exit code nor the other checks change."""
     api.post(LEASE.rsplit("/", 1)[0], lease(), fieldManager="ccmd")
     for options, reason in (({"metrics_bind_address": f"127.0.0.1:{free_ports(1)[0]}"}, "stands by"), ({}, "--secure-port=0")):
-        report = doctor_beside(hetzner(leader_elect=True, **options))
+        one = hetzner(leader_elect=True, **options)
+        if options:
+            one.wait_log("serving metrics")
+        report = doctor_beside(one)
         assert report.checks["CCMD033"]["result"] == "skipped" and reason in report.checks["CCMD033"]["reason"]
         assert report.codes() <= {"CCMD080"} and report.codes("unknown") == set()
 
