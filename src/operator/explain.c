@@ -320,7 +320,7 @@ explanation_fini(struct explanation *e)
 int
 explain_exit_code(const struct explanation *e)
 {
-	if (e->is_unknown || report_count(&e->problems, RESULT_UNKNOWN) > 0)
+	if (e->is_unknown || report_exit_code(&e->problems) == 2)
 		return 2;
 	return e->exists && report_count(&e->problems, RESULT_PROBLEM) == 0 ? 0 : 1;
 }

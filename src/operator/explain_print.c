@@ -151,7 +151,7 @@ print_gaps(const struct explanation *e, struct buf *out)
 	for (size_t i = 0; i < e->problems.n; i++) {
 		const struct check_result *result = &e->problems.results[i];
 
-		if (result->result != RESULT_UNKNOWN || is_gap(e, result->reason))
+		if (!report_is_incomplete(result) || is_gap(e, result->reason))
 			continue;
 		buf_addf(out, "%s  - %s: %" STR_FMT "\n", has_title ? "" : "\nNot known\n",
 		         result->check->code, STR_ARG(result->reason));
@@ -245,7 +245,7 @@ add_gaps_json(const struct explanation *e, struct buf *out)
 	for (size_t i = 0; i < e->n_gaps; i++)
 		add_gap_json(out, str_c(e->gaps[i].what), e->gaps[i].why);
 	for (size_t i = 0; i < e->problems.n; i++) {
-		if (e->problems.results[i].result == RESULT_UNKNOWN)
+		if (report_is_incomplete(&e->problems.results[i]))
 			add_gap_json(out, str_c(e->problems.results[i].check->code),
 			             e->problems.results[i].reason);
 	}

@@ -100,6 +100,17 @@ report_unknown(struct report *r, const struct error *err)
 }
 
 void
+report_unknown_about(struct report *r, const char *kind, struct str name, const struct error *err)
+{
+	struct error about = *err;
+
+	if (r->only_kind && (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name)))
+		return;
+	err_wrap(&about, "%s %" STR_FMT, kind, STR_ARG(name));
+	report_unknown(r, &about);
+}
+
+void
 report_skip(struct report *r, const char *reason)
 {
 	current(r)->reason = clean_str(r, str_c(reason));
@@ -118,11 +129,20 @@ report_count(const struct report *r, enum result result)
 	return n;
 }
 
+bool
+report_is_incomplete(const struct check_result *result)
+{
+	return result->result == RESULT_UNKNOWN ||
+	       (result->result == RESULT_PROBLEM && result->reason.len > 0);
+}
+
 int
 report_exit_code(const struct report *r)
 {
-	if (report_count(r, RESULT_UNKNOWN) > 0)
-		return 2;
+	for (size_t i = 0; i < r->n; i++) {
+		if (report_is_incomplete(&r->results[i]))
+			return 2;
+	}
 	return report_count(r, RESULT_PROBLEM) > 0 ? 1 : 0;
 }
 

@@ -46,7 +46,9 @@ struct finding {
 struct check_result {
 	const struct check *check;
 	enum result result;
-	struct str reason; /* UNKNOWN, SKIPPED: why */
+	/* UNKNOWN, SKIPPED: why. PROBLEM: why there may be further findings; empty: there are none
+	 */
+	struct str reason;
 	struct finding *findings;
 	size_t n_findings, cap;
 	size_t n_dropped; /* findings beyond LIMIT_FINDINGS */
@@ -74,12 +76,17 @@ void report_fix(struct report *, struct finding *, const char *fmt, ...) PRINTF_
 /** The check could not run, or only for a part of the objects: it is UNKNOWN, unless it has
  * findings. */
 void report_unknown(struct report *, const struct error *err);
+/** The check could not run for this object. */
+void report_unknown_about(struct report *, const char *kind, struct str name,
+                          const struct error *err);
 /** The check does not apply. reason completes "skipped: ". */
 void report_skip(struct report *, const char *reason);
 
 size_t report_count(const struct report *, enum result result);
-/** 0: nothing to do; 1: there are problems; 2: a check could not run, so there may be problems
- * besides those that were found. */
+/** Could the check not run, or only for a part of the objects? The reason says why. */
+bool report_is_incomplete(const struct check_result *);
+/** 0: nothing to do; 1: there are problems; 2: a check could not run, or only for a part of the
+ * objects, so there may be problems besides those that were found. */
 int report_exit_code(const struct report *);
 
 /** Appends the text. With colours: for a terminal. shows_all: findings beyond the first ten of a

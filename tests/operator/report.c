@@ -125,6 +125,7 @@ keeps_findings_of_a_check_that_fails(void **state UNUSED)
 	err_set(&err, ERR_UNAVAILABLE, "connection refused");
 	report_unknown(&r, &err);
 	assert_int_equal(r.results[0].result, RESULT_PROBLEM);
+	assert_int_equal(report_exit_code(&r), 2);
 	report_print(&r, false, false, &out);
 	assert_non_null(strstr(out.ptr, "could not check: connection refused"));
 	assert_non_null(strstr(out.ptr, "- node n1: it is gone"));
