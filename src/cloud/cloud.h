@@ -99,6 +99,8 @@ struct look {
 	 * instead. If a provider leaves it 0, the only effect is that a person has to delete a
 	 * cluster's last node. */
 	unsigned n_anchors;
+	/* Anchors were needed, and could not be counted: why. Empty: that did not happen. */
+	struct str anchors_error;
 	int64_t started_boot_ns; /* before the first request was sent */
 };
 

@@ -336,23 +336,25 @@ read_list(struct plain_look *p, struct error *err)
 	return true;
 }
 
-/* Anchors matter only where nothing else shows that the credentials are the right ones. Without an
- * answer the number is 0. */
+/* Anchors matter only where nothing else shows that the credentials are the right ones. */
 static void
 count_anchors(struct plain_look *p)
 {
 	size_t n_absent = 0;
-	struct error ignored;
-	unsigned n = 0;
+	struct error err;
+	unsigned n;
 
 	for (size_t i = 0; i < p->n; i++) {
 		if (p->look->instances[i].presence == PRESENCE_PRESENT)
 			return;
 		n_absent += p->look->instances[i].presence == PRESENCE_ABSENT;
 	}
-	if (n_absent > 0 && p->cloud->ops->count_anchors &&
-	    p->cloud->ops->count_anchors(p->cloud, p->call, &n, &ignored))
+	if (n_absent == 0 || !p->cloud->ops->count_anchors)
+		return;
+	if (p->cloud->ops->count_anchors(p->cloud, p->call, &n, &err))
 		p->look->n_anchors = n;
+	else
+		p->look->anchors_error = arena_str(&p->look->arena, str_c(err.msg));
 }
 
 static bool

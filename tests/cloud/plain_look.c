@@ -431,6 +431,7 @@ anchors_count_where_no_machine_is_left(void **state)
 	assert_int_equal(w->n_counts, 0);
 	empty = look_at(w, &refs[1], 1);
 	assert_int_equal(empty->n_anchors, 3);
+	assert_int_equal(empty->anchors_error.len, 0);
 }
 
 static void
@@ -447,6 +448,7 @@ anchors_that_cannot_be_counted_are_none(void **state)
 	check(look, 0, PRESENCE_ABSENT, "");
 	assert_int_equal(w->n_counts, 1);
 	assert_int_equal(look->n_anchors, 0);
+	assert_true(str_eq_c(look->anchors_error, "no"));
 }
 
 int

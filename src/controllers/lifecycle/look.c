@@ -205,6 +205,16 @@ find_witness(struct round *r, const struct question *q, const struct look_answer
 	return answer->look->n_anchors > 0 && realm == 0 && is_only_findable(r, q->nodes[me]);
 }
 
+/* Only an anchor could be a witness for the machine of node number `me`, and the provider could not
+ * find out whether there is one. */
+static bool
+lacks_anchors(struct round *r, const struct question *q, const struct look_answer *answer,
+              size_t me)
+{
+	return answer->look->anchors_error.len > 0 && look_answer_at(answer, me)->realm == 0 &&
+	       is_only_findable(r, q->nodes[me]);
+}
+
 /* ---- what was seen ---- */
 
 /* Adds what a look found about one node to the track that the guard decides on. The heartbeat is
@@ -314,20 +324,26 @@ lifecycle_ask(struct round *r, const struct question *q, struct look_answer *ret
 	return false;
 }
 
-/* Notes what the look found for the i-th check. */
+/* Notes what the look found for the i-th check. If the search for a witness failed, the look proves
+ * neither that the machine is gone nor that a witness is missing. */
 static void
 lifecycle_take_answer(struct round *r, const struct question *q, const struct look_answer *answer,
                       size_t i, bool is_witnessed)
 {
-	const struct instance *found = look_answer_at(answer, i);
+	struct instance found = *look_answer_at(answer, i);
 	const struct check *check = &q->checks[i];
 
+	if (found.presence == PRESENCE_ABSENT && !is_witnessed && lacks_anchors(r, q, answer, i)) {
+		found.presence = PRESENCE_UNKNOWN;
+		found.error_code = ERR_UNAVAILABLE;
+		found.error = answer->look->anchors_error;
+	}
 	check->candidate->n_looks++;
 	check->candidate->looked_boot_ns = answer->look->started_boot_ns;
 	check->candidate->n_failures = 0;
 	node_errors_clear(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node));
-	lifecycle_observe(r, check, found, is_witnessed, answer->look->started_boot_ns);
-	lifecycle_sync_shutdown_taint(r, check, found);
+	lifecycle_observe(r, check, &found, is_witnessed, answer->look->started_boot_ns);
+	lifecycle_sync_shutdown_taint(r, check, &found);
 }
 
 /* A look without witnesses, which is enough for machines that exist. An absence does not count

@@ -531,30 +531,21 @@ hz_look_wants_anchor(const struct asking *ask)
 	return has_absent;
 }
 
+/* A network of that name may be another project's, so only its ID proves something. */
 static bool
-hz_look_sees_network(struct asking *ask)
+hz_look_count_networks(struct asking *ask, unsigned *ret, struct error *err)
 {
 	const struct hz_instances_config *config = &ask->in->config;
 	struct hz_network network;
-	struct error err;
 
-	return config->is_network_ours &&
-	       hz_get_network(config->api, ask->call, &ask->arena, config->network, false, &network,
-	                      &err) &&
-	       network.id == config->network;
-}
-
-static unsigned
-hz_look_count_balancers(struct asking *ask)
-{
-	const struct hz_instances_config *config = &ask->in->config;
-	struct error err;
-	unsigned n;
-
-	return config->cache && hz_lb_cache_count_serving(config->cache, ask->call, config->host,
-	                                                  &n, &err)
-	               ? n
-	               : 0;
+	*ret = 0;
+	if (!config->is_network_ours)
+		return true;
+	if (!hz_get_network(config->api, ask->call, &ask->arena, config->network, false, &network,
+	                    err))
+		return err->code == ERR_NOT_FOUND;
+	*ret = network.id == config->network;
+	return true;
 }
 
 /* Counts the anchors: our network, or else the balancers of our Services. A token of another
@@ -562,9 +553,20 @@ hz_look_count_balancers(struct asking *ask)
 static void
 hz_look_find_anchors(struct asking *ask)
 {
+	const struct hz_instances_config *config = &ask->in->config;
+	struct look *look = ask->look;
+	struct error err;
+	bool is_good;
+
 	if (!hz_look_wants_anchor(ask))
 		return;
-	ask->look->n_anchors = hz_look_sees_network(ask) ? 1 : hz_look_count_balancers(ask);
+	is_good = hz_look_count_networks(ask, &look->n_anchors, &err);
+	if (look->n_anchors == 0 && config->cache)
+		is_good = hz_lb_cache_count_serving(config->cache, ask->call, config->host,
+		                                    &look->n_anchors, &err) &&
+		          is_good;
+	if (!is_good && look->n_anchors == 0)
+		look->anchors_error = arena_str(&look->arena, str_c(err.msg));
 }
 
 /* ---- a look ---- */
