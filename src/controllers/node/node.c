@@ -192,6 +192,14 @@ require_present(const struct node *node, const struct instance *instance, struct
 	return true;
 }
 
+/* Did a request about the machine fail? An answer that cannot be used until a user corrects
+ * something is not such a failure. */
+static bool
+is_unanswered(const struct instance *instance)
+{
+	return instance->presence == PRESENCE_UNKNOWN && instance->error_code != ERR_INVALID;
+}
+
 /* The first attempt accepts any look that began after the node was seen, so that nodes which join
  * together share one. A retry needs a new look: an old answer may be why the last attempt failed.
  */
@@ -294,6 +302,10 @@ refresh_addresses(struct node_controller *c, struct call *call, struct node *nod
 		return err_wrap(err, "refresh addresses of node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	instance = &answer.look->instances[answer.index[0]];
+	if (is_unanswered(look_answer_at(&answer, 0)) &&
+	    !require_present(node, look_answer_at(&answer, 0), err))
+		return err_wrap(err, "refresh addresses of node %" STR_FMT,
+		                STR_ARG(node_name(node)));
 	if (look_answer_at(&answer, 0)->presence != PRESENCE_PRESENT)
 		return true; /* the lifecycle controller deals with it */
 	if (!node_write(&(struct node_write){ .env = c->env,
@@ -494,6 +506,17 @@ node_worker(void *arg)
 
 /* ---- the periodic comparison of addresses ---- */
 
+static void
+note_not_compared(struct node_controller *c, const struct node *node, struct arena *arena,
+                  const struct error *err)
+{
+	node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node), err,
+	                 c->config.refresh_period_ns);
+	dry_failed(dry_item_new(c->env, "node", node_name(node), node->object.resource_version,
+	                        arena),
+	           err);
+}
+
 /* Do the addresses that the node should have differ from those it has? */
 static bool
 needs_addresses(struct node_controller *c, const struct node *node, const struct instance *instance,
@@ -503,14 +526,12 @@ needs_addresses(struct node_controller *c, const struct node *node, const struct
 	struct error err;
 
 	node_errors_clear(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node));
+	if (is_unanswered(instance) && !require_present(node, instance, &err))
+		note_not_compared(c, node, arena, &err);
 	if (instance->presence != PRESENCE_PRESENT)
 		return false;
 	if (!addresses_plan(node, instance, arena, &list, &err)) {
-		node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node), &err,
-		                 c->config.refresh_period_ns);
-		dry_failed(dry_item_new(c->env, "node", node_name(node),
-		                        node->object.resource_version, arena),
-		           &err);
+		note_not_compared(c, node, arena, &err);
 		log_warn("addresses of a node cannot be refreshed, leaving them as they are",
 		         LOG_STR("node", node_name(node)), LOG_ERR(&err));
 		return false;
