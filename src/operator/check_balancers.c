@@ -190,18 +190,22 @@ is_refusal(enum err_code code)
 	       code == ERR_NOT_FOUND;
 }
 
-static void
-note_failure(struct report *r, const struct doctor_trial *trial)
+/* Did the trial end before it could compare everything? The check is UNKNOWN for the Service then.
+ * A trial that ends in ERR_PENDING has compared everything that can be compared now. */
+static bool
+has_failed(struct report *r, const struct doctor_trial *trial)
 {
 	struct error err;
 
-	err_set(&err, trial->code, "service %" STR_FMT ": %" STR_FMT,
-	        STR_ARG(trial->service->object.key), STR_ARG(trial->error));
-	report_unknown(r, &err);
+	if (trial->code == ERR_NONE || trial->code == ERR_PENDING || is_refusal(trial->code))
+		return false;
+	err_set(&err, trial->code, "%" STR_FMT, STR_ARG(trial->error));
+	report_unknown_about(r, "service", trial->service->object.key, &err);
+	return true;
 }
 
-/* Balancers that do not exist yet are reported by check_pending_services() and check_balancers(). A
- * trial that ends in ERR_PENDING has compared everything that can be compared now. */
+/* Balancers that do not exist yet are reported by check_pending_services() and check_balancers().
+ */
 void
 check_changed_balancers(struct doctor *d, struct report *r)
 {
@@ -211,12 +215,8 @@ check_changed_balancers(struct doctor *d, struct report *r)
 		const struct doctor_trial *trial = &d->trials.items[i];
 		const struct service *s = trial->service;
 
-		if (trial->code != ERR_NONE && trial->code != ERR_PENDING &&
-		    !is_refusal(trial->code)) {
-			note_failure(r, trial);
-			continue;
-		}
-		if (trial->changes.len == 0 || trial->is_new || s->n_ingress == 0)
+		if (has_failed(r, trial) || trial->changes.len == 0 || trial->is_new ||
+		    s->n_ingress == 0)
 			continue;
 		report_fix(
 			r,
@@ -239,7 +239,7 @@ check_refused_balancers(struct doctor *d, struct report *r)
 		const struct doctor_trial *trial = &d->trials.items[i];
 		const struct service *s = trial->service;
 
-		if (trial->code != ERR_EXISTS)
+		if (has_failed(r, trial) || trial->code != ERR_EXISTS)
 			continue;
 		report_fix(r,
 		           report_find(r, "service", s->object.key, "%" STR_FMT,
@@ -250,7 +250,6 @@ check_refused_balancers(struct doctor *d, struct report *r)
 	}
 }
 
-/* A trial that could not run is reported by check_refused_balancers(). */
 void
 doctor_find_refused_services(struct doctor *d, struct report *r)
 {
@@ -259,7 +258,7 @@ doctor_find_refused_services(struct doctor *d, struct report *r)
 	struct error ignored;
 
 	if (!view_cloud(d->view, &cloud, &ignored) || !cloud->balancers ||
-	    !cloud->balancers->list || !run_trials_once(d, cloud))
+	    !cloud->balancers->list || !get_trials(d, r))
 		return;
 	for (size_t i = 0; i < d->trials.n; i++) {
 		const struct doctor_trial *trial = &d->trials.items[i];
@@ -267,7 +266,7 @@ doctor_find_refused_services(struct doctor *d, struct report *r)
 		struct lb_spec spec = service_spec(s, view_options(d->view)->cluster_name,
 		                                   call->arena);
 
-		if (trial->code == ERR_EXISTS || !is_refusal(trial->code) ||
+		if (has_failed(r, trial) || trial->code == ERR_EXISTS || !is_refusal(trial->code) ||
 		    !balancer_check(cloud, call, &spec, &ignored))
 			continue;
 		report_fix(

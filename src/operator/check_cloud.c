@@ -91,7 +91,7 @@ check_project(struct doctor *d, struct report *r)
 	const struct view_nodes *nodes;
 	const struct look *look;
 	struct cloud *cloud;
-	size_t n_absent = 0;
+	size_t n_absent = 0, unknown = SIZE_MAX;
 	struct error err;
 
 	if (!view_nodes(d->view, &nodes, &err) || !view_cloud(d->view, &cloud, &err) ||
@@ -102,12 +102,23 @@ check_project(struct doctor *d, struct report *r)
 	for (size_t i = 0; i < nodes->n; i++) {
 		if (!counts_for_project(cloud, &nodes->refs[i]))
 			continue;
-		if (look->instances[i].presence != PRESENCE_ABSENT)
+		if (look->instances[i].presence == PRESENCE_PRESENT)
 			return;
-		n_absent++;
+		n_absent += look->instances[i].presence == PRESENCE_ABSENT;
+		if (look->instances[i].presence == PRESENCE_UNKNOWN)
+			unknown = i;
+	}
+	if (unknown != SIZE_MAX) {
+		(void)doctor_is_unanswered(r, nodes->items[unknown], &look->instances[unknown]);
+		return;
 	}
 	if (n_absent == 0 || look->n_anchors > 0)
 		return;
+	if (look->anchors_error.len > 0) {
+		err_set(&err, ERR_UNAVAILABLE, "%" STR_FMT, STR_ARG(look->anchors_error));
+		report_unknown(r, &err);
+		return;
+	}
 	report_fix(r,
 	           report_find(r, "", STR_EMPTY,
 	                       "none of the machines of %zu nodes exists in the cloud", n_absent),

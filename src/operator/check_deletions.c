@@ -78,14 +78,26 @@ count_others(const struct deletions *x, const struct node *node, unsigned realm)
 	return x->realms[realm].n_findable - (node_provider_id(node).len > 0);
 }
 
-/* n_present does not count the absent node itself. When an anchor counts is decided as in
- * controllers/lifecycle/look.c, find_witness(). */
+/* An anchor counts as in controllers/lifecycle/look.c, find_witness(). */
 static bool
-has_witness(const struct deletions *x, const struct node *node, unsigned realm)
+may_have_anchor(const struct deletions *x, const struct node *node, unsigned realm)
 {
-	return x->realms[realm].n_present > 0 ||
-	       (x->look->n_anchors > 0 && realm == 0 &&
-	        x->n_findable == (node_provider_id(node).len > 0));
+	return realm == 0 && x->n_findable == (node_provider_id(node).len > 0);
+}
+
+/* n_present does not count the absent node itself. False with *err: the cloud did not answer whether
+ * there is an anchor. */
+static bool
+find_witness(const struct deletions *x, const struct node *node, unsigned realm, bool *ret,
+             struct error *err)
+{
+	bool is_present = x->realms[realm].n_present > 0,
+	     by_anchor = may_have_anchor(x, node, realm);
+
+	if (!is_present && by_anchor && x->look->anchors_error.len > 0)
+		return err_set(err, ERR_UNAVAILABLE, "%" STR_FMT, STR_ARG(x->look->anchors_error));
+	*ret = is_present || (by_anchor && x->look->n_anchors > 0);
+	return true;
 }
 
 /* Finds how long ago the kubelet renewed its Lease: INT64_MAX if it has none, or if the Lease may
@@ -107,7 +119,7 @@ read_renewal(struct deletions *x, const struct node *node, int64_t *ret_ago_s, s
 	if (!kube_get(kube, view_call(x->d->view), buf_str(&path), &body, err))
 		return err->code == ERR_NOT_FOUND || err->code == ERR_FORBIDDEN;
 	if (!json_parse(body, &doc, err))
-		return false;
+		return err_wrap(err, "GET %" STR_FMT, STR_ARG(buf_str(&path)));
 	(void)json_str(yyjson_doc_get_root(doc), "spec.renewTime", &renewed);
 	if (clock_parse_rfc3339(renewed, &renewed_ns))
 		*ret_ago_s = view_now_s(x->d->view) - renewed_ns / NS_PER_SEC;
@@ -133,9 +145,12 @@ examine(struct deletions *x, size_t i, struct suspect *ret, struct error *err)
 {
 	const struct node *node = x->nodes->items[i];
 	unsigned realm = x->look->instances[i].realm;
+	bool has_witness = false;
 
 	*ret = (struct suspect){ .i = i };
 	ret->renewed_ago_s = INT64_MAX;
+	if (!find_witness(x, node, realm, &has_witness, err))
+		return false;
 	if (x->n_leases_read++ < MAX_LEASES && !read_renewal(x, node, &ret->renewed_ago_s, err))
 		return false;
 	ret->facts = (struct guard_facts){
@@ -143,7 +158,7 @@ examine(struct deletions *x, size_t i, struct suspect *ret, struct error *err)
 		.has_provider_id = node_provider_id(node).len > 0,
 		.is_announced = node_is_leaving(node),
 		.age_ns = view_now_s(x->d->view) * NS_PER_SEC - node->created_wall_ns,
-		.track = track_of(x, has_witness(x, node, realm)),
+		.track = track_of(x, has_witness),
 		.n_nodes = (unsigned)x->nodes->n,
 	};
 	x->n_going += !ret->facts.is_announced &&
@@ -237,7 +252,7 @@ check_suspects(struct deletions *x)
 			continue;
 		if (!examine(x, i, &suspects[n], &err)) {
 			report_unknown(x->r, &err);
-			return;
+			break;
 		}
 		n++;
 	}

@@ -25,6 +25,18 @@ doctor_get_nodes(struct doctor *d, struct report *r, const struct view_nodes **r
 	return false;
 }
 
+bool
+doctor_is_unanswered(struct report *r, const struct node *node, const struct instance *instance)
+{
+	struct error err;
+
+	if (instance->presence != PRESENCE_UNKNOWN || instance->error_code == ERR_INVALID)
+		return false;
+	err_set(&err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
+	report_unknown_about(r, "node", node_name(node), &err);
+	return true;
+}
+
 static bool
 get_machines(struct doctor *d, struct report *r, struct machines *ret)
 {
@@ -39,11 +51,13 @@ get_machines(struct doctor *d, struct report *r, struct machines *ret)
 
 /* The machine of an initialised node; NULL: the node is new, or its machine was not found. */
 static const struct instance *
-instance_of(const struct machines *m, size_t i)
+instance_of(const struct machines *m, struct report *r, size_t i)
 {
 	const struct instance *instance = &m->look->instances[i];
+	const struct node *node = m->nodes->items[i];
 
-	if (node_is_new(m->nodes->items[i]) || instance->presence != PRESENCE_PRESENT)
+	if (node_is_new(node) || doctor_is_unanswered(r, node, instance) ||
+	    instance->presence != PRESENCE_PRESENT)
 		return NULL;
 	return instance;
 }
@@ -130,8 +144,11 @@ check_new_nodes(struct doctor *d, struct report *r)
 	if (!get_machines(d, r, &m))
 		return;
 	for (size_t i = 0; i < m.nodes->n; i++) {
-		if (node_is_new(m.nodes->items[i]))
-			find_new_node(d, r, m.nodes->items[i], &m.look->instances[i]);
+		const struct node *node = m.nodes->items[i];
+		const struct instance *instance = &m.look->instances[i];
+
+		if (node_is_new(node) && !doctor_is_unanswered(r, node, instance))
+			find_new_node(d, r, node, instance);
 	}
 }
 
@@ -196,6 +213,7 @@ check_absent_machines(struct doctor *d, struct report *r)
 		const struct node *node = m.nodes->items[i];
 
 		if (node_is_new(node) || node_provider_id(node).len == 0 ||
+		    doctor_is_unanswered(r, node, &m.look->instances[i]) ||
 		    m.look->instances[i].presence != PRESENCE_ABSENT)
 			continue;
 		report_fix(
@@ -253,7 +271,7 @@ check_addresses(struct doctor *d, struct report *r)
 	if (!get_machines(d, r, &m))
 		return;
 	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct instance *instance = instance_of(&m, i);
+		const struct instance *instance = instance_of(&m, r, i);
 
 		if (instance)
 			compare_addresses(d, r, m.nodes->items[i], instance);
@@ -283,7 +301,7 @@ check_labels(struct doctor *d, struct report *r)
 	if (!get_machines(d, r, &m))
 		return;
 	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct instance *instance = instance_of(&m, i);
+		const struct instance *instance = instance_of(&m, r, i);
 		const struct node *node = m.nodes->items[i];
 
 		if (!instance)

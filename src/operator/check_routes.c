@@ -239,6 +239,7 @@ check_node_routes(struct doctor *d, struct report *r)
 		int64_t age_s = view_now_s(d->view) - node->created_wall_ns / NS_PER_SEC;
 
 		if (node_is_new(node) || age_s < NEW_S ||
+		    doctor_is_unanswered(r, node, &look->instances[i]) ||
 		    look->instances[i].presence != PRESENCE_PRESENT)
 			continue;
 		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {

@@ -28,11 +28,15 @@ check_server(struct doctor *d, struct report *r)
 void
 check_version(struct doctor *d, struct report *r)
 {
+	static const struct error unnamed = { .code = ERR_INVALID,
+		                              .msg = "GET /version: the answer names no version" };
 	const struct view_server *server;
 	struct error err;
 
 	if (!view_server(d->view, &server, &err))
 		report_unknown(r, &err);
+	else if (server->version.len == 0)
+		report_unknown(r, &unnamed);
 	else if (server->minor > 0 && server->minor < OLDEST_MINOR)
 		report_fix(r,
 		           report_find(r, "", STR_EMPTY, "the API server is Kubernetes %" STR_FMT,
@@ -198,9 +202,10 @@ ask(struct doctor *d, const struct right *right, const struct subject *subject,
 	add_review(&review, right, subject, call->arena);
 	if (!view_client(d->view, &kube, err) ||
 	    !kube_post(kube, call, subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS),
-	               HTTP_WORK, buf_str(&review), &answer, err) ||
-	    !json_parse(answer, &doc, err))
+	               HTTP_WORK, buf_str(&review), &answer, err))
 		return false;
+	if (!json_parse(answer, &doc, err))
+		return err_wrap(err, "the answer to an access review");
 	if (json_bool(yyjson_doc_get_root(doc), "status.allowed", ret_is_allowed) != JSON_FOUND)
 		return err_set(err, ERR_INVALID,
 		               "the answer to an access review has no status.allowed");

@@ -310,8 +310,9 @@ read_item(void *arg, struct str text, struct error *err)
 }
 
 static bool
-read_stream(struct http_stream *stream, bool (*each)(void *arg, struct str item, struct error *err),
-            void *arg, struct error *err)
+read_stream(struct http_stream *stream, const char *path,
+            bool (*each)(void *arg, struct str item, struct error *err), void *arg,
+            struct error *err)
 {
 	CLEANUP(json_split_freep)
 	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
@@ -321,15 +322,16 @@ read_stream(struct http_stream *stream, bool (*each)(void *arg, struct str item,
 	do {
 		int64_t deadline_ns = clock_deadline(clock_mono(&clock_real), LIST_IDLE_NS);
 
-		if (!http_stream_read(stream, deadline_ns, &bytes, err) ||
-		    !json_split_feed(split, bytes, each, arg, err))
+		if (!http_stream_read(stream, deadline_ns, &bytes, err))
 			return false;
+		if (!json_split_feed(split, bytes, each, arg, err))
+			return err_wrap(err, "GET %s", path);
 		total += bytes.len;
 		if (total > LIMIT_LIST_BODY)
 			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
 			               LIMIT_LIST_BODY);
 	} while (bytes.len > 0);
-	return json_split_end(split, &head, err);
+	return json_split_end(split, &head, err) || err_wrap(err, "GET %s", path);
 }
 
 bool
@@ -345,7 +347,7 @@ view_list(struct view *v, const char *path,
 
 	return view_client(v, &kube, err) &&
 	       http_stream_open(kube->http, &v->call, &request, &stream, err) &&
-	       read_stream(stream, each, arg, err);
+	       read_stream(stream, path, each, arg, err);
 }
 
 static int
