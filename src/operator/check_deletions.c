@@ -85,8 +85,8 @@ may_have_anchor(const struct deletions *x, const struct node *node, unsigned rea
 	return realm == 0 && x->n_findable == (node_provider_id(node).len > 0);
 }
 
-/* n_present does not count the absent node itself. False with *err: the cloud did not answer whether
- * there is an anchor. */
+/* n_present does not count the absent node itself. False with *err: the cloud did not answer
+ * whether there is an anchor. */
 static bool
 find_witness(const struct deletions *x, const struct node *node, unsigned realm, bool *ret,
              struct error *err)

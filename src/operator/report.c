@@ -94,7 +94,8 @@ report_unknown(struct report *r, const struct error *err)
 {
 	struct check_result *result = current(r);
 
-	result->reason = clean_str(r, str_c(err->msg));
+	if (result->reason.len == 0)
+		result->reason = clean_str(r, str_c(err->msg));
 	if (result->result == RESULT_OK)
 		result->result = RESULT_UNKNOWN;
 }

@@ -74,7 +74,7 @@ struct finding *report_find(struct report *, const char *kind, struct str name, 
 /** Sets what to do about a finding. */
 void report_fix(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /** The check could not run, or only for a part of the objects: it is UNKNOWN, unless it has
- * findings. */
+ * findings. Of several reasons the first is kept. */
 void report_unknown(struct report *, const struct error *err);
 /** The check could not run for this object. */
 void report_unknown_about(struct report *, const char *kind, struct str name,
