@@ -496,3 +496,5 @@ def test_commands_in_the_container_need_no_flags(api, inventory, kubelet, ports,
     assert explanation["leader"]["isKnown"] and explanation["notKnown"] == []
     done = one.exec("/ccmd", "doctor")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    done = one.exec("/ccmd", "plan")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith("Nothing to do.\n"), done.stdout
