@@ -102,6 +102,7 @@ class Ccmd:
         program = program or binary()
         if "--cloud-provider=example" in flags:  # which the program itself does not list
             program = example_binary()
+        self.program = program
         argv = [*wrapper, program, *cloud, f"--kubeconfig={kubeconfig}", *flags]
         options.setdefault("leader_elect", False)
         options.setdefault("secure_port", 0)

@@ -81,7 +81,7 @@ def plan(*flags, scope="all", env=None):
 def doctor_beside(ccmd):
     """What it says to the flags and the environment of a running Ccmd."""
     argv = ccmd.process.argv
-    first = next(i for i, word in enumerate(argv) if word.startswith("--"))
+    first = argv.index(str(ccmd.program)) + 1
     done = subprocess.run([*argv[:first], "doctor", "-o", "json", *argv[first:]], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL, env=ccmd.process.env)
     return Report(done)
