@@ -5,7 +5,7 @@ import time
 import pytest
 
 from lib.api import EVENTS
-from lib.ccmd import machine
+from lib.ccmd import machine, sanitized
 from lib.faultproxy import EVENTS_PATH, answer, silence
 from lib.nodes import create_many, is_initialized, numbered_ip
 from lib.wait import wait_for
