@@ -44,6 +44,13 @@ struct dry_change {
 	struct str body; /* of a PATCH of a node; empty: not given */
 };
 
+/** A deletion that a guard holds. */
+struct dry_hold {
+	int64_t wait_ns;       /* until it is due; CLOCK_FOREVER: until something is corrected */
+	const char *verdict;   /* "too_many"; a constant */
+	const char *condition; /* completes "if …"; without a time, "held: …"; a constant */
+};
+
 struct dry_item;
 
 /** The receiver of the changes. Embedded in the receiver's own struct (CONTAINER_OF). */
@@ -52,6 +59,8 @@ struct dry_run {
 	/* Work on the item ended in an error, so what it would have changed is not known. The work
 	 * is retried as always, and may fail again. NULL: errors are ignored */
 	void (*failed)(struct dry_run *, const struct dry_item *, const struct error *);
+	/* NULL: held deletions are ignored */
+	void (*held)(struct dry_run *, const struct dry_item *, const struct dry_hold *);
 };
 
 /** The cluster object that a work item is about. The worker that makes the struct call sets it. */
@@ -78,6 +87,14 @@ dry_failed(const struct dry_item *item, const struct error *err)
 {
 	if (item && item->run->failed && err->code != ERR_CANCELLED)
 		item->run->failed(item->run, item, err);
+}
+
+/** Notes that the deletion of the item is held. item: not NULL. */
+static inline void
+dry_held(const struct dry_item *item, const struct dry_hold *hold)
+{
+	if (item->run->held)
+		item->run->held(item->run, item, hold);
 }
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/thread.h"
 #include "operator/plan_internal.h"
@@ -171,6 +172,18 @@ plan_note_step(struct plan *p, const char *kind, struct str name, const struct p
 	object->step.condition = clean_copy(p, step->condition);
 }
 
+static void
+plan_note_held(struct dry_run *run, const struct dry_item *item, const struct dry_hold *hold)
+{
+	struct plan_step step = { .verb = DRY_DELETE,
+		                  .verdict = hold->verdict,
+		                  .condition = str_c(hold->condition) };
+
+	if (hold->wait_ns != CLOCK_FOREVER)
+		step.not_before_wall_ns = clock_wall(&clock_real) + hold->wait_ns;
+	plan_note_step(CONTAINER_OF(run, struct plan, dry), item->kind, item->name, &step);
+}
+
 void
 plan_note_skipped(struct plan *p, const char *what, const char *reason)
 {
@@ -189,7 +202,9 @@ plan_new(void)
 {
 	struct plan *p = xcalloc(1, sizeof(*p));
 
-	p->dry = (struct dry_run){ .note = plan_note_change, .failed = plan_note_failed };
+	p->dry = (struct dry_run){ .note = plan_note_change,
+		                   .failed = plan_note_failed,
+		                   .held = plan_note_held };
 	p->by_key = MAP_OF(struct plan_object, key);
 	mutex_init(&p->mu);
 	return p;

@@ -3,6 +3,7 @@
 In most tests a controller has settled everything and was stopped. One thing changes, and lib/foretold.py compares the plan
 with what the next controller does.
 """
+import ipaddress
 import re
 import types
 
@@ -173,6 +174,26 @@ def test_what_the_official_controller_left_behind(foretold, services, cloud, net
     official.leave_balancers(services, cloud, network, servers)
     found = foretold.check()
     assert found.exit_code == 0, found.content
+
+
+def test_removals_of_routes_that_are_held(foretold, api, cloud, network):
+    """A controller that starts now holds them, too: neither sends a request to remove one."""
+    foretold.settle()
+    with cloud.lock:
+        gateway = network.routes[0][1]
+        network.routes += [(ipaddress.ip_network(f"10.244.{number}.0/24"), gateway) for number in range(50, 60)]
+    found = foretold.plan(scope="routes")
+    held = {name: one["later"] for name, one in found.objects.items()}
+    assert held.keys() == {f"route 10.244.{number}.0/24" for number in range(50, 60)}, found.content
+    later = held["route 10.244.50.0/24"]
+    assert (later["action"], later["verdict"], later["condition"]) == ("delete", "too_many", "it still leads to no node")
+    assert later["notBefore"] and found.exit_code == 1 and found.requests() == ([], [])
+    for name in ("n1", "n2"):
+        api.delete(f"{NODES}/{name}")
+    found = foretold.plan(scope="routes")
+    later = found.objects["route 10.244.1.0/24"]["later"]
+    assert (later["verdict"], later["notBefore"]) == ("no_nodes", "") and "no nodes at all" in later["condition"]
+    assert found.exit_code == 1 and found.requests() == ([], [])
 
 
 def test_the_first_argument_limits_what_is_computed(foretold, services, cloud):

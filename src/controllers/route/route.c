@@ -283,6 +283,29 @@ route_set_conditions(struct route_run *r)
 	route_conditions_set(r->c->conditions, results, r->all.n);
 }
 
+static void
+route_note_held(const struct route_run *r)
+{
+	bool is_forever = r->hold.due_mono_ns == CLOCK_FOREVER;
+	struct dry_hold held = { .wait_ns = CLOCK_FOREVER,
+		                 .verdict = "no_nodes",
+		                 .condition = "the cluster shows no nodes at all" };
+
+	if (!is_forever)
+		held = (struct dry_hold){ .wait_ns = r->hold.due_mono_ns -
+			                             clock_mono(r->c->env->clock),
+			                  .verdict = "too_many",
+			                  .condition = "it still leads to no node" };
+	for (size_t i = 0; i < r->hold.n; i++) {
+		const struct dry_item *item = dry_item_new(r->c->env, "route",
+		                                           r->hold.routes[i]->destination_cidr,
+		                                           STR_EMPTY, r->call->arena);
+
+		if (item)
+			dry_held(item, &held);
+	}
+}
+
 /* ---- runs ---- */
 
 static bool
@@ -302,6 +325,7 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 	                     c->ops->compares_addresses);
 	r->hold = route_removals_hold(c->removals, r->call->arena, r->routes.routes, r->routes.n,
 	                              &r->plan, r->all.n);
+	route_note_held(r);
 	route_apply_plan(r);
 	route_removals_report(c->removals, &r->hold, r->plan.n_ours, r->is_refused);
 	route_set_conditions(r);

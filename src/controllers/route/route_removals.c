@@ -190,12 +190,13 @@ route_removals_note(struct route_removals *rr, const struct route_plan *plan, si
 /* ---- the decision ---- */
 
 static void
-note_held(struct route_hold *hold, enum route_removal why, int64_t wait_ns, int64_t now_mono_ns)
+note_held(struct route_hold *hold, const struct route *route, enum route_removal why,
+          int64_t wait_ns, int64_t now_mono_ns)
 {
 	int64_t due_ns = why == ROUTE_REMOVAL_TOO_MANY ? clock_deadline(now_mono_ns, wait_ns)
 	                                               : CLOCK_FOREVER;
 
-	hold->n++;
+	hold->routes[hold->n++] = route;
 	hold->why = why;
 	if (due_ns < hold->due_mono_ns)
 		hold->due_mono_ns = due_ns;
@@ -206,7 +207,9 @@ static struct route_hold
 decide_all(struct route_removals *rr, struct arena *arena, const struct route *routes,
            struct route_plan *plan, struct route_removal_facts facts)
 {
-	struct route_hold hold = { .due_mono_ns = CLOCK_FOREVER };
+	struct route_hold hold = { .routes = arena_calloc(arena, plan->n_remove + 1,
+		                                          sizeof(const void *)),
+		                   .due_mono_ns = CLOCK_FOREVER };
 	int64_t now_ns = clock_boot(rr->clock);
 	size_t n = 0;
 
@@ -218,7 +221,7 @@ decide_all(struct route_removals *rr, struct arena *arena, const struct route *r
 		facts.agreed_ns = now_ns - wanted_since(rr, arena, route, now_ns);
 		result = route_removal_decide(&facts);
 		if (result != ROUTE_REMOVAL_DONE) {
-			note_held(&hold, result,
+			note_held(&hold, route, result,
 			          ROUTE_BREAKER_AGREEMENT_S * NS_PER_SEC - facts.agreed_ns,
 			          clock_mono(rr->clock));
 			continue;

@@ -27,6 +27,7 @@ void route_removals_expect(struct route_removals *, const struct node *node);
 
 /** The removals that a run holds for a later run. */
 struct route_hold {
+	const struct route **routes;
 	size_t n;
 	enum route_removal why;
 	/* When the first of them is no longer held because of its age; CLOCK_FOREVER: never. */
