@@ -95,6 +95,7 @@
 #define LIMIT_BALANCER_PORTS 200       /* ports of one Service; clouds allow some dozens per load balancer */
 #define LIMIT_BALANCER_TEXT KIB(16)    /* one annotation that configures a load balancer */
 #define LIMIT_PROBLEMS 20              /* problems of one file that are reported */
+#define LIMIT_REFUSALS 5000            /* requests that the cloud has refused and that are not sent again (refusals.h) */
 #define LIMIT_CERTIFICATES 1000        /* certificates of load balancers whose ids are remembered */
 
 /* commands for operators */
