@@ -1,8 +1,8 @@
 /* main.c: flags, wiring and signals: the only file that knows every part.
  *
  * Order of the start: the flags; the configurations of the API server and of the cloud; the
- * sandbox; clients, which do not connect yet; the cloud; the election, on its own thread, while the
- * main thread waits for the API server; the HTTPS server; the controllers, when this process leads.
+ * sandbox; clients, which do not connect yet; the cloud; the API server is waited for; the HTTPS
+ * server; the election, on its own thread; the controllers, when this process leads.
  *
  * Order of the end: no new work; a second of grace for running work; then everything that blocks is
  * cancelled, and all threads are joined; the lease is released if all work ended by itself; events
@@ -426,8 +426,9 @@ start_timers(struct program *p)
 		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
 }
 
-/* The election begins before the API server is waited for, which saves two round trips until work
- * begins. If the start fails, the lease is released. */
+/* The election comes last: a process that cannot serve, because its port is in use or it may not
+ * read whom to trust, would otherwise take the Lease away from a healthy replica at each of its
+ * starts. */
 static bool
 start_parts(struct program *p, struct error *err)
 {
@@ -436,9 +437,9 @@ start_parts(struct program *p, struct error *err)
 	                                            .expired = main_on_expired,
 	                                            .arg = p });
 	add_health_checks(p);
-	if (p->options.election.is_enabled && !start_election(p, err))
+	if (!wait_for_api_server(p, err) || !start_serving(p, err))
 		return false;
-	return wait_for_api_server(p, err) && start_serving(p, err);
+	return !p->options.election.is_enabled || start_election(p, err);
 }
 
 static bool
@@ -529,9 +530,6 @@ run_program(struct program *p)
 	struct error err;
 	bool is_started, is_stopped;
 
-	/* until the stopper reads them: it is a thread, and threads are started after the sandbox
-	 */
-	signals_block();
 	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
 	         LOG_CSTR("cloud", p->options.cloud_provider));
 	is_started = start_program(p, &err);
@@ -574,7 +572,10 @@ main(int argc, char *argv[])
 	repair_environment();
 	tune_malloc();
 	if (command_is_given(argc, argv))
-		return command_main(argc, argv);
+		return command_main(argc, argv); /* signals end a command by themselves */
+	/* As early as possible, so that the exit code is 0 whenever a signal arrives. It is pending
+	 * until the stopper reads it: a thread, and threads are started after the sandbox. */
+	signals_block();
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
 		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));

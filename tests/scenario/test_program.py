@@ -1,7 +1,10 @@
 """The program's start, its end, and the mistakes that operators make."""
+import fcntl
+import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lib.api import NODES
-from lib.ccmd import STOP_S, binary, is_static, machine, run_ccmd, sanitized
+from lib.ccmd import STOP_S, binary, environment, is_static, machine, run_ccmd, sanitized
 from lib.certs import Authority
-from lib.faultproxy import NODES_PATH, STATUS_PATH, delay, meanwhile, silence, stall
+from lib.faultproxy import NODES_PATH, STATUS_PATH, delay, silence, stall
 from lib.nodes import is_initialized
 from lib.process import free_ports
 from lib.replicas import LEASE
@@ -133,10 +136,22 @@ def test_sigterm_while_it_reads_the_trusted_authorities(cluster, api, proxy, ccm
     kubeconfig = cluster.kubeconfig("through-proxy", url=proxy.url)
     one = ccmd(kubeconfig=kubeconfig, authentication_kubeconfig=kubeconfig, leader_elect=True, secure_port=free_ports(1)[0])
     rule.wait_hit()
-    wait_for(lambda: api.get_or_none(LEASE), what="the lease to be taken meanwhile")
     one.stop()
     assert "info  stopping signal=TERM" in one.text and "cannot start" not in one.text
-    assert api.get(LEASE)["spec"]["holderIdentity"] == "", "given back"
+    assert not api.get_or_none(LEASE)
+
+
+@pytest.mark.parametrize("reason", ["the port is in use", "the authorities may not be read"])
+def test_a_process_that_cannot_serve_does_not_take_the_lease(cluster, api, usual, reason):
+    """In a loop of restarts it would keep the healthy replicas from leading."""
+    reviewer = cluster.kubeconfig("nobody", pair=cluster.authority.client("nobody", "nobody"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        flags = {"--secure-port": taken.getsockname()[1]}
+        if reason != "the port is in use":
+            flags = {"--secure-port": free_ports(1)[0], "--authentication-kubeconfig": reviewer}
+        done = start({**usual, **flags, "--bind-address": "127.0.0.1", "--leader-elect": "true"}, timeout=30)
+    assert done.returncode == 1 and "cannot start" in done.stderr, done.stderr
+    assert not api.get_or_none(LEASE) and "became leader" not in done.stderr
 
 
 def test_a_server_that_comes_a_little_later_is_waited_for(cluster, api, proxy, kubelet, inventory, ccmd):
@@ -151,13 +166,11 @@ def test_a_server_that_comes_a_little_later_is_waited_for(cluster, api, proxy, k
 
 @pytest.mark.parametrize("elects", [False, True], ids=["alone", "with election"])
 def test_from_start_to_the_first_node_there_are_few_round_trips(api, proxy, kubelet, inventory, ccmd, elects):
-    """One TLS connection for all but the election, which goes on while the health check is under way."""
+    """One TLS connection for all but the election."""
     inventory.add(machine("n1", "10.0.0.2"))
     kubelet("n1", ip="10.0.0.1")
-    health = proxy.on("GET", "^/healthz$", meanwhile(lambda: elects and proxy.wait_request(is_election, what="the lease")))
     ccmd(leader_elect=elects)
     api.wait_node("n1", is_initialized)
-    assert health.hits == 1
     sent = [one for one in proxy.requests() if not is_election(one) and not one.is_watch]
     assert [(one.method, one.path) for one in sent if not one.is_event] == [
         ("GET", "/healthz"), ("GET", NODES), ("PATCH", f"{NODES}/n1/status"), ("PATCH", f"{NODES}/n1")]
@@ -234,8 +247,27 @@ def test_sigterm_while_the_api_server_does_not_listen(api, proxy, ccmd, settled)
     one.stop()
 
 
+def test_sigterm_at_its_first_line_of_log(usual):
+    """Its log is a full pipe, so it waits before it has opened any connection."""
+    reader, writer = os.pipe()
+    os.write(writer, b"." * fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096))
+    flags = {**usual, "--secure-port": 0, "--allow-untagged-cloud": "true"}  # the last one is worth a line
+    child = subprocess.Popen([binary(), *(f"{name}={value}" for name, value in flags.items())], stdin=subprocess.DEVNULL,
+                             stderr=writer, env=environment())
+    os.close(writer)
+    wait_for(lambda: Path(f"/proc/{child.pid}/exe").resolve() == binary().resolve() and is_asleep(child.pid), 20, "its first line")
+    child.send_signal(signal.SIGTERM)
+    with open(reader, "rb") as pipe:
+        text = pipe.read().decode()
+    assert child.wait(20) == 0 and "stopping signal=TERM" in text, text
+
+
+def is_asleep(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def test_sigterm_at_any_moment_of_the_start(api, proxy, ccmd):
-    """Before it has begun anything, the signal itself may end it."""
+    """While the dynamic linker works, the signal itself may end it."""
     for n in range(12):
         one = ccmd()
         wait_for(lambda: Path(f"/proc/{one.pid}/exe").resolve() == binary().resolve(), 20, "the exec")
