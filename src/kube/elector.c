@@ -33,10 +33,11 @@ EVENT_KIND(election_event, COMPONENT, "LeaderElection", false, "Lease",
 #define FENCE_MARGIN_NS NS_PER_SEC /* how long before the end of the lease the fence closes */
 #define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* added to the lease duration, as in client-go */
 #define RELEASE_PAUSE_NS (50 * NS_PER_MS)
-#define START_PAUSE_NS NS_PER_SEC
+/* However long a holder's lease is, it is waited for no longer than this or twice our own lease
+ * duration, whichever is longer, without a renewal: a dead holder may have published days. */
+#define LONGEST_WAIT_NS (300 * NS_PER_SEC)
 
 enum {
-	START_TRIES = 10,
 	RELEASED_DURATION_S = 1, /* a released Lease has no holder to wait for; the API refuses 0 */
 	MAX_IDENTITY = 512,
 };
@@ -77,9 +78,9 @@ struct elector {
 	int64_t seen_boot_ns;     /* when its spec was first seen */
 	int64_t deadline_boot_ns; /* while leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
-	bool is_unordered;        /* its versions are not decimal, so they cannot be compared */
-	bool is_answered;         /* the API server has answered once */
-	unsigned n_unanswered;    /* attempts before its first answer */
+	const char
+		*wait_logged; /* why the holder is waited for, as last logged; NULL: not logged */
+	bool is_unordered;    /* its versions are not decimal, so they cannot be compared */
 	struct attempts attempts; /* while leading: failed renewals since the last good one */
 	char why_lost[ERR_MSG_SIZE];
 };
@@ -108,14 +109,17 @@ is_ours(const struct elector *e)
 }
 
 /* When the lease last seen may be taken: after the duration that its holder published, or ours if
- * it published none, counted on our clock from when we first saw it. The times in the Lease are
- * ignored, because clocks may differ (docs/spec/kube-client.md, "Lease validity"). */
+ * it published none, but at most LONGEST_WAIT_NS or twice ours, counted on our clock from when we
+ * first saw it. The times in the Lease are ignored, because clocks may differ
+ * (docs/spec/kube-client.md, "Lease validity"). */
 static int64_t
 seen_until_ns(const struct elector *e)
 {
-	int64_t seconds = e->seen.duration_s > 0 ? e->seen.duration_s : e->duration_s;
+	int64_t own_ns = e->duration_s * NS_PER_SEC;
+	int64_t wait_ns = e->seen.duration_s > 0 ? e->seen.duration_s * NS_PER_SEC : own_ns;
+	int64_t longest_ns = own_ns > LONGEST_WAIT_NS / 2 ? 2 * own_ns : LONGEST_WAIT_NS;
 
-	return clock_deadline(e->seen_boot_ns, seconds * NS_PER_SEC);
+	return clock_deadline(e->seen_boot_ns, wait_ns < longest_ns ? wait_ns : longest_ns);
 }
 
 static bool
@@ -133,6 +137,7 @@ publish_holder(struct elector *e)
 
 	if (str_eq(buf_str(&e->holder), e->seen.holder))
 		return;
+	e->wait_logged = NULL;
 	buf_reset(&e->holder);
 	buf_add_str(&e->holder, str_utf8_head(e->seen.holder, e->holder.max));
 	if (e->seen.holder.len > 0 && !is_ours(e))
@@ -344,6 +349,24 @@ note_former_holder(struct elector *e)
 	e->was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
 }
 
+/* Until when another holder is waited for, and why, is logged once for each holder and reason. */
+static enum outcome
+wait_for_holder(struct elector *e, const char *why)
+{
+	CLEANUP(buf_fini) struct buf until = BUF_INIT(LIMIT_NAME);
+	int64_t left_ns = seen_until_ns(e) - now_boot(e);
+
+	if (e->wait_logged == why)
+		return HELD;
+	e->wait_logged = why;
+	clock_format_rfc3339(&until, clock_deadline(clock_wall(e->config.clock), left_ns),
+	                     /*micros=*/false);
+	log_info("waiting until the lease of another replica has ended",
+	         LOG_CSTR("lease", e->config.name), LOG_STR("holder", buf_str(&e->holder)),
+	         LOG_STR("until", buf_str(&until)), LOG_CSTR("why", why));
+	return HELD;
+}
+
 /* The Lease does not exist. If one was seen before, its holder may not have noticed the deletion
  * yet, so the rest of its lease duration is awaited. */
 static enum outcome
@@ -354,7 +377,7 @@ claim_absent(struct elector *e, struct error *err)
 	struct call call;
 
 	if (is_held_by_other(e))
-		return HELD;
+		return wait_for_holder(e, "the Lease was deleted, which its holder may not know");
 	note_former_holder(e);
 	call = begin_call(e);
 	if (!post_lease(e, &call, &claim, err))
@@ -401,6 +424,9 @@ claim_read(struct elector *e, struct error *err)
 	if (e->is_leader)
 		return lose(e, e->seen.holder.len > 0 ? "another replica took the Lease"
 		                                      : "the Lease was released by another client");
+	if (is_held_by_other(e) && now_boot(e) - e->seen_boot_ns >= e->duration_s * NS_PER_SEC)
+		return wait_for_holder(e, "its holder does not renew it, and published a duration "
+		                          "longer than ours");
 	if (is_held_by_other(e))
 		return HELD;
 	note_former_holder(e);
@@ -416,7 +442,9 @@ static enum outcome
 claim_restored(struct elector *e, struct lease *fresh, struct error *err)
 {
 	if (!e->is_leader && is_held_by_other(e))
-		return HELD;
+		return wait_for_holder(e,
+		                       "the data of the API server was restored, which its holder "
+		                       "may not know");
 	log_warn("the data of the API server was restored", LOG_CSTR("lease", e->config.name),
 	         LOG_STR("version", fresh->version), LOG_STR("seen_before", e->seen.version));
 	if (e->is_leader)
@@ -459,29 +487,10 @@ try_once(struct elector *e, struct error *err)
 	return read_and_claim(e, err);
 }
 
-/* At the start the API server may not be reachable yet. main.c waits for it at the same time, up to
- * 10 s, and reports when it gives up; until then failed attempts are not logged here. */
-static bool
-is_starting(const struct elector *e)
-{
-	return !e->is_answered && e->n_unanswered <= START_TRIES;
-}
-
-static void
-note_answer(struct elector *e, enum outcome outcome, const struct error *err)
-{
-	if (outcome != FAILED || err->http_status != 0)
-		e->is_answered = true;
-	else if (!e->is_answered)
-		e->n_unanswered++;
-}
-
 /* An outage is logged when it begins and when it is over. */
 static void
 log_outcome(struct elector *e, enum outcome outcome, const struct error *err)
 {
-	if (is_starting(e))
-		return;
 	if (outcome != FAILED) {
 		if (e->n_failures > 1)
 			log_info("the Lease can be used again", LOG_CSTR("lease", e->config.name));
@@ -498,7 +507,6 @@ attempt_claim(struct elector *e)
 	struct error err = { .code = ERR_TIMEOUT, .msg = "the answer came too late" };
 	enum outcome outcome = try_once(e, &err);
 
-	note_answer(e, outcome, &err);
 	if (outcome == FAILED)
 		attempts_note(&e->attempts, &err);
 	log_outcome(e, outcome, &err);
@@ -526,8 +534,6 @@ acquire_pause_ns(const struct elector *e)
 	int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
 	int64_t left_ns = seen_until_ns(e) - now_boot(e);
 
-	if (is_starting(e) && START_PAUSE_NS < pause_ns)
-		return START_PAUSE_NS;
 	return is_held_by_other(e) && left_ns < pause_ns ? left_ns : pause_ns;
 }
 

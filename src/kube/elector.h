@@ -3,9 +3,10 @@
  * The elector has a thread and an HTTP client of its own, so that no other request can delay a
  * renewal. A good renewal moves the fence to its *start* + lease duration - 1 s; every action that
  * changes something outside asks the fence first (base/fence.h). The lease of another holder is
- * measured only on our own clock, from when we saw it change, for the duration it publishes,
- * because clocks may differ by hours. Elapsed time is CLOCK_BOOTTIME, so a process that was
- * suspended or stopped knows afterwards that its lease is over.
+ * measured only on our own clock, from when we saw it change, because clocks may differ by hours:
+ * for the duration it publishes, but at most for 5 min or twice our own. Elapsed time is
+ * CLOCK_BOOTTIME, so a process that was suspended or stopped knows afterwards that its lease is
+ * over.
  *
  * A lost lease ends the process: _exit(1) within 500 ms, without waiting for other threads, because
  * another leader may already be active. main arms a CLOCK_BOOTTIME timer with the deadline passed
@@ -19,8 +20,8 @@
  * - its version is older than before: the API server's data was restored from a backup, and a
  * leader that continued would wait for events that never come.
  *
- * A replica that has seen the holder of a deleted Lease waits until that lease would have ended
- * before it takes over.
+ * A replica that has seen the holder of a deleted Lease waits until that lease would have ended, by
+ * the same bounds, before it takes over.
  */
 #ifndef CCMD_KUBE_ELECTOR_H
 #define CCMD_KUBE_ELECTOR_H

@@ -681,22 +681,6 @@ identities_differ(void **state)
 
 /* ---- acquiring ---- */
 
-/* The API server may come up with us. Later it is asked at the usual pace. */
-static void
-a_start_before_the_server_asks_every_second(void **state)
-{
-	(void)state;
-	set_outage(0, REFUSED);
-	start(0);
-	pass(SECONDS(5));
-	assert_string_equal(methods_since(0), "GGGGGG");
-	pass(SECONDS(45));
-	assert_in_range(count_sent(), 11 + 40 * 10 / 44 - 2, 11 + 40 / 2);
-	set_outage(0, NONE);
-	pass(SECONDS(5));
-	check_leads(me());
-}
-
 static void
 an_immediate_refusal_does_not_shorten_the_pause(void **state)
 {
@@ -761,6 +745,7 @@ another_is_waited_for_as_long_as_it_asked(void **state)
 		{ HELD_BY("you", 15, "2099-01-01T00:00:00.000000Z"), 15 },
 		{ HELD_BY("you", 40, "2026-01-02T03:00:00.000000Z"), 40 },
 		{ HELD_BY("you", 1, "2026-01-02T03:00:00.000000Z"), 1 },
+		{ HELD_BY("you", 300, "2026-01-02T03:00:00.000000Z"), 300 },
 		{ "{\"holderIdentity\":\"you\"}", 15 },
 	};
 
@@ -808,7 +793,10 @@ asks_every_2_to_4_4_seconds(void **state)
 	someone_writes(HELD_BY("you", 3600, "1"));
 	start(0);
 	last_ns = server.sent[0].boot_ns;
-	pass(SECONDS(600));
+	for (int i = 0; i < 3; i++) {
+		pass(SECONDS(200));
+		someone_writes(i % 2 ? HELD_BY("you", 3600, "1") : HELD_BY("you", 3600, "2"));
+	}
 	for (size_t i = 1; i < count_sent(); i++) {
 		int64_t gap_ns = server.sent[i].boot_ns - last_ns;
 
@@ -834,6 +822,56 @@ a_deleted_lease_is_respected_by_who_has_seen_it(void **state)
 	check_leads(me());
 	assert_false(elector_was_handed_over(me()->elector));
 	check_stored("me-0", 15, 0);
+}
+
+/* Returns how many lines of the log contain the text, and begins a new log. */
+static unsigned
+count_logged(FILE *log, const char *text)
+{
+	char lines[65536] = "";
+	unsigned n = 0;
+
+	assert_true(pread(fileno(log), lines, sizeof(lines) - 1, 0) >= 0);
+	for (const char *at = lines; (at = strstr(at, text)); at++)
+		n++;
+	assert_int_equal(ftruncate(fileno(log), 0), 0);
+	assert_int_equal(lseek(fileno(log), 0, SEEK_SET), 0);
+	return n;
+}
+
+/* It is dead, for all that the others can see. */
+static void
+a_holder_of_a_day_is_waited_for_for_5_min(void **state)
+{
+	FILE *log = tmpfile();
+
+	(void)state;
+	assert_non_null(log);
+	log_set_fd(fileno(log));
+	someone_writes(HELD_BY("you", 86400, "1"));
+	start(0);
+	pass(SECONDS(200));
+	assert_int_equal(count_logged(log, "holder=you until=2026-01-02T03:05:00Z"), 1);
+	someone_writes(HELD_BY("you", 86400, "2"));
+	pass(SECONDS(300) - STEP_NS);
+	check_stands_by(me());
+	pass(SECONDS(5));
+	check_leads(me());
+	assert_int_equal(count_logged(log, " until="), 0);
+
+	begin_anew();
+	someone_writes(HELD_BY("you", 86400, "1"));
+	start(0);
+	pass(SECONDS(5));
+	assert_int_equal(count_logged(log, " until="), 0);
+	someone_deletes();
+	pass(SECONDS(295) - STEP_NS);
+	check_stands_by(me());
+	assert_int_equal(count_logged(log, "holder=you until=2026-01-02T03:05:00Z"), 1);
+	pass(2 * STEP_NS);
+	check_leads(me());
+	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	assert_int_equal(fclose(log), 0);
 }
 
 static void
@@ -1712,7 +1750,6 @@ main(void)
 		cmocka_unit_test(timings_are_validated),
 		cmocka_unit_test(all_problems_are_reported),
 		cmocka_unit_test(identities_differ),
-		ON_SERVER(a_start_before_the_server_asks_every_second),
 		ON_SERVER(an_immediate_refusal_does_not_shorten_the_pause),
 		ON_SERVER(the_first_makes_the_lease),
 		ON_SERVER(a_leader_renews_by_one_request_each_period),
@@ -1721,6 +1758,7 @@ main(void)
 		ON_SERVER(a_renewal_prolongs_and_a_label_does_not),
 		ON_SERVER(asks_every_2_to_4_4_seconds),
 		ON_SERVER(a_deleted_lease_is_respected_by_who_has_seen_it),
+		ON_SERVER(a_holder_of_a_day_is_waited_for_for_5_min),
 		ON_SERVER(a_lost_answer_is_found_again),
 		ON_SERVER(the_fence_counts_from_the_start_of_the_request),
 		ON_SERVER(every_state_lease_and_answer),
