@@ -45,6 +45,7 @@ enum {
 	EVENT_FLUSH_MS = 500,
 	RELEASE_MS = 400,
 	EXIT_BAD = 1,
+	EXIT_WRONG_LINE = 2, /* as the commands for operators */
 };
 
 #define CLOUD_FAILED "Cloud provider could not be initialized"
@@ -581,8 +582,10 @@ main(int argc, char *argv[])
 		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));
 		return 0;
 	case FLAGS_BAD:
+		if (argc == 1)
+			buf_add_c(&problems, "ccmd help lists the commands\n");
 		(void)!fd_write_all(STDERR_FILENO, buf_str(&problems));
-		return EXIT_BAD;
+		return EXIT_WRONG_LINE;
 	case FLAGS_RUN:
 		break;
 	}

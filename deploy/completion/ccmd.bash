@@ -17,7 +17,7 @@ _ccmd()
 		esac
 		;;
 	explain)
-		own='--url= --ca= --output=' operands='node service route'
+		own='--namespace= --url= --ca= --output=' operands='node service route'
 		case $flag in
 		--output= | --output | -o) words='text json' ;;
 		esac

@@ -6,6 +6,7 @@ complete -c ccmd -n '__fish_seen_subcommand_from doctor' -l as-service-account -
 complete -c ccmd -n '__fish_seen_subcommand_from doctor' -l output -s o -x -a 'text json' -d 'Print JSON (docs/doctor.md)'
 complete -c ccmd -n __fish_use_subcommand -a explain -d 'explains one node, Service or route'
 complete -c ccmd -n '__fish_seen_subcommand_from explain; and not __fish_seen_subcommand_from node service route' -a 'node service route'
+complete -c ccmd -n '__fish_seen_subcommand_from explain' -l namespace -s n -x -d 'The namespace of the Service, if its name has none (default: default)'
 complete -c ccmd -n '__fish_seen_subcommand_from explain' -l url -x -d 'Ask the leader at this address (https://HOST:PORT of its --secure-port) instead of the process on this machine'
 complete -c ccmd -n '__fish_seen_subcommand_from explain' -l ca -r -F -d 'The authorities that have signed the certificate of that server'
 complete -c ccmd -n '__fish_seen_subcommand_from explain' -l output -s o -x -a 'text json' -d 'Print JSON (docs/explain.md)'

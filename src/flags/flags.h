@@ -13,6 +13,7 @@
 #define CCMD_FLAGS_FLAGS_H
 
 #include "base/buf.h"
+#include "base/words.h"
 #include "cloud/cloud.h"
 #include "flags/options.h"
 
@@ -44,6 +45,14 @@ bool options_want_routes(const struct options *o);
 
 /** What the cloud's load() is given. Its texts and lists are those of the options. */
 struct cloud_config options_cloud_config(const struct options *o, struct clock *clock);
+
+/** For an argument that begins with '-': is it the name of a flag, or of one that is refused with a
+ * reason? */
+bool flags_know(const char *arg);
+/** Is the argument after this one its value? Misspelt names count as what was probably meant. */
+bool flags_take_next(const char *arg);
+/** Compares the word with the names of all flags, without their dashes. */
+void flags_compare(struct nearest *);
 
 /** Logs a debug line for each flag, as the Go programs do: FLAG: --name="value". */
 void flags_log(const struct options *o);

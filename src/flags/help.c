@@ -162,7 +162,8 @@ help_print(struct buf *out, unsigned width)
 {
 	buf_add_c(out,
 	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n"
-	          "  ccmd help      lists the commands, such as ccmd doctor\n");
+	          "  ccmd doctor | explain | plan | status | help\n\n"
+	          "ccmd help lists these commands, which show what is wrong and change nothing.\n");
 	for (const struct flag_group *const *group = flag_groups; *group; group++)
 		print_group(*group, width, out);
 	buf_add_c(out, "\nClouds:\n\n  ");

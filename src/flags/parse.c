@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "base/words.h"
 #include "flags/table.h"
 
 enum version_output {
@@ -141,15 +142,42 @@ why_refused(struct str name)
 	return NULL;
 }
 
+/* The flag that was probably meant. False: there is none. */
+static bool
+find_nearest(struct str name, size_t *ret_index)
+{
+	struct nearest nearest = nearest_to(name);
+
+	flags_compare(&nearest);
+	return !why_refused(name) && nearest.found && flag_find(str_c(nearest.found), ret_index);
+}
+
 static void
-add_unknown(struct reader *r, const char *dashes, struct str name)
+add_unknown(struct reader *r, const char *dashes, struct str name, const struct flag *nearest)
 {
 	const char *why = why_refused(name);
 
 	buf_addf(r->problems, "unknown flag: %s%" STR_FMT, dashes, STR_ARG(name));
 	if (why)
 		buf_addf(r->problems, " (%s)", why);
+	if (nearest)
+		buf_addf(r->problems, "; did you mean %s%s?", flag_dashes(nearest), nearest->name);
 	buf_add_char(r->problems, '\n');
+}
+
+/* Finds the flag, or reports that there is none and finds the one that was probably meant: it is
+ * read as if it had been written, so that one mistake leads to one problem. False: there is
+ * nothing to read. */
+static bool
+find_or_report(struct reader *r, const char *dashes, struct str name, size_t *ret_index)
+{
+	bool has_nearest;
+
+	if (flag_find(name, ret_index))
+		return true;
+	has_nearest = find_nearest(name, ret_index);
+	add_unknown(r, dashes, name, has_nearest ? flag_at(*ret_index) : NULL);
+	return has_nearest && flag_at(*ret_index)->kind != FLAG_HELP;
 }
 
 /* Reads a flag without its dashes: "name" or "name=value". The value may be the next argument,
@@ -161,9 +189,9 @@ read_flag(struct reader *r, const char *dashes, struct str text)
 	bool has_value = str_cut(text, '=', &name, &value);
 	size_t index;
 
-	if (!flag_find(name, &index))
-		add_unknown(r, dashes, name);
-	else if (has_value)
+	if (!find_or_report(r, dashes, name, &index))
+		return;
+	if (has_value)
 		set_flag(r, index, value.ptr); /* to the end of the argument */
 	else if (flag_type(flag_at(index))[0] == '\0')
 		set_flag(r, index, "true");
@@ -189,9 +217,10 @@ read_verbosity(struct reader *r, struct str text)
 static void
 add_positional(struct reader *r, const char *arg)
 {
-	buf_addf(r->problems,
-	         "unexpected argument \"%s\"; ccmd takes flags, or a command first (ccmd help)\n",
-	         arg);
+	buf_addf(
+		r->problems,
+		"unexpected argument \"%s\"; ccmd takes flags, or a command (ccmd help lists them)\n",
+		arg);
 }
 
 static void
@@ -209,7 +238,7 @@ read_argument(struct reader *r, const char *arg)
 	} else if (str_starts(text, STR("-v"))) {
 		read_verbosity(r, text);
 	} else if (str_starts(text, STR("-")) && text.len > 1) {
-		add_unknown(r, "-", str_skip(text, 1));
+		add_unknown(r, "-", str_skip(text, 1), /*nearest=*/NULL);
 	} else {
 		add_positional(r, arg);
 	}
@@ -275,6 +304,49 @@ flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
 		options_fini(ret);
 	return outcome;
 }
+
+/* ---- for the commands ---- */
+
+static struct str
+name_of(const char *arg)
+{
+	struct str text = str_skip(str_c(arg), str_starts(str_c(arg), STR("--")) ? 2 : 1), name,
+		   value;
+
+	return str_cut(text, '=', &name, &value) ? name : text;
+}
+
+bool
+flags_know(const char *arg)
+{
+	struct str text = str_c(arg);
+	size_t index;
+
+	return str_starts(text, STR("-v")) || flag_find(name_of(arg), &index) ||
+	       why_refused(name_of(arg));
+}
+
+bool
+flags_take_next(const char *arg)
+{
+	struct str name = name_of(arg);
+	size_t index;
+
+	if (strchr(arg, '=') || (!flag_find(name, &index) && !find_nearest(name, &index)))
+		return false;
+	return flag_type(flag_at(index))[0] != '\0';
+}
+
+void
+flags_compare(struct nearest *nearest)
+{
+	const struct flag *flag;
+
+	for (size_t i = 0; (flag = flag_at(i)); i++)
+		nearest_compare(nearest, flag->name);
+}
+
+/* ---- the log ---- */
 
 void
 flags_log(const struct options *o)

@@ -1,6 +1,7 @@
 /* operator/check_services.c: Services of type LoadBalancer. */
 #include <string.h>
 
+#include "base/words.h"
 #include "controllers/service/service_internal.h"
 #include "cloud/balancer.h"
 #include "operator/doctor.h"
@@ -91,66 +92,6 @@ check_targets(struct doctor *d, struct report *r)
 
 /* ---- annotations ---- */
 
-enum {
-	MAX_DISTANCE = 3, /* a word that differs more is no misspelling */
-	MAX_KEY = 128,    /* bytes of a word that are compared */
-};
-
-/* The number of insertions, deletions and replacements of a byte that turn a into b (Levenshtein's
- * distance). Only one row of the usual table is kept. */
-static size_t
-edit_distance(struct str a, struct str b)
-{
-	size_t row[MAX_KEY + 1];
-
-	a = str_head(a, MAX_KEY);
-	b = str_head(b, MAX_KEY);
-	for (size_t j = 0; j <= b.len; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= a.len; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b.len; j++) {
-			size_t replaced = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] > row[j - 1])
-				row[j] = row[j - 1];
-			row[j] = row[j] + 1 < replaced ? row[j] + 1 : replaced;
-		}
-	}
-	return row[b.len];
-}
-
-/* Short words are all similar: of four letters, two have to be the same. */
-const char *
-doctor_nearest(struct str word, const char *const *known)
-{
-	const char *nearest = NULL;
-	size_t least = (word.len / 2 < MAX_DISTANCE ? word.len / 2 : MAX_DISTANCE) + 1;
-
-	for (; *known; known++) {
-		size_t distance = edit_distance(word, str_c(*known));
-
-		if (distance < least) {
-			least = distance;
-			nearest = *known;
-		}
-	}
-	return nearest;
-}
-
-bool
-doctor_is_known(struct str word, const char *const *known)
-{
-	for (; *known; known++) {
-		if (str_eq_c(word, *known))
-			return true;
-	}
-	return false;
-}
-
 static void
 check_annotation(struct report *r, const struct balancer_ops *ops, const struct service *s,
                  struct str key)
@@ -159,9 +100,9 @@ check_annotation(struct report *r, const struct balancer_ops *ops, const struct 
 	struct finding *finding;
 	const char *nearest;
 
-	if (!str_starts(key, prefix) || doctor_is_known(rest, ops->annotations))
+	if (!str_starts(key, prefix) || words_have(ops->annotations, rest))
 		return;
-	nearest = doctor_nearest(rest, ops->annotations);
+	nearest = words_nearest(ops->annotations, rest);
 	finding = report_find(r, "service", s->object.key,
 	                      "no annotation of this cloud is called %" STR_FMT, STR_ARG(key));
 	if (nearest)

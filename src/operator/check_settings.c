@@ -3,6 +3,7 @@
  * which may be much later.
  */
 #include "base/limits.h"
+#include "base/words.h"
 #include "operator/doctor.h"
 
 enum {
@@ -13,7 +14,7 @@ enum {
 static bool
 has_name(const struct cloud_setting *s, struct str value)
 {
-	return doctor_is_known(value, s->names) || (s->ids && doctor_is_known(value, s->ids));
+	return words_have(s->names, value) || (s->ids && words_have(s->ids, value));
 }
 
 /* "the cloud has no location "x", only a, b and 3 more" */
@@ -49,7 +50,7 @@ check_settings(struct doctor *d, struct report *r)
 		report_skip(r, "no setting of this cloud names anything in it");
 	for (size_t i = 0; i < n; i++) {
 		const struct cloud_setting *s = &settings[i];
-		const char *nearest = doctor_nearest(s->value, s->names);
+		const char *nearest = words_nearest(s->names, s->value);
 		struct finding *finding;
 
 		if (s->value.len == 0 || has_name(s, s->value))
@@ -80,7 +81,7 @@ check_names_of_service(struct doctor *d, struct report *r, const struct service 
 			continue;
 		finding = report_find(r, "service", service->object.key, "%s: %" STR_FMT,
 		                      s->annotation, STR_ARG(explain_absence(d, s, *value)));
-		nearest = doctor_nearest(*value, s->names);
+		nearest = words_nearest(s->names, *value);
 		if (nearest)
 			report_fix(r, finding,
 			           "kubectl -n %" STR_FMT " annotate service %" STR_FMT

@@ -8,6 +8,8 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/words.h"
+#include "flags/flags.h"
 #include "operator/plan.h"
 #include "operator/progress.h"
 #include "operator/running.h"
@@ -25,6 +27,19 @@ find_command(struct str name)
 	return NULL;
 }
 
+static void
+refuse_command(const char *name, struct buf *problems)
+{
+	struct nearest nearest = nearest_to(str_c(name));
+
+	for (size_t i = 0; i < n_commands; i++)
+		nearest_compare(&nearest, commands[i].name);
+	buf_addf(problems, "ccmd has no command \"%s\"; ", name);
+	if (nearest.found)
+		buf_addf(problems, "did you mean %s? ", nearest.found);
+	buf_add_c(problems, "ccmd help lists them\n");
+}
+
 /* ---- help ---- */
 
 static void
@@ -37,7 +52,8 @@ add_list(struct buf *out)
 		out,
 		"\n"
 		"Commands take the flags, the environment and the configuration of the controller, and change\n"
-		"nothing. Exit codes: 0 nothing to do, 1 something to do, 2 it could not find out.\n"
+		"nothing. Exit codes: 0 nothing to do, 1 something to do, 2 it could not find out, or the command\n"
+		"line is wrong.\n"
 		"\n"
 		"ccmd COMMAND --help   shows the flags of a command\n"
 		"ccmd --help           shows the flags of the controller\n");
@@ -126,8 +142,7 @@ run_help(const struct command_line *line)
 		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));
 		return EXIT_NOTHING_TO_DO;
 	}
-	buf_addf(&out, "ccmd has no command \"%" STR_FMT "\"; ccmd help lists them\n",
-	         STR_ARG(line->topic));
+	refuse_command(line->topic.ptr, &out);
 	(void)!fd_write_all(STDERR_FILENO, buf_str(&out));
 	return EXIT_NOT_KNOWN;
 }
@@ -142,24 +157,69 @@ is_plugin(const char *program)
 	return strcmp(slash ? slash + 1 : program, PLUGIN) == 0;
 }
 
+/* ---- cutting it ---- */
+
+/* A flag of a command, as it is typed: "--output=json", "-o=json", "-ojson". */
+struct typed_flag {
+	struct str name;   /* "--output", "-o" */
+	const char *value; /* NULL: none is attached */
+};
+
+static struct typed_flag
+cut_flag(const char *arg)
+{
+	struct str text = str_c(arg), name, value;
+
+	if (!str_starts(text, STR("--")) && text.len > 2)
+		return (struct typed_flag){ str_head(text, 2), arg + (arg[2] == '=' ? 3 : 2) };
+	if (str_cut(text, '=', &name, &value))
+		return (struct typed_flag){ name, value.ptr };
+	return (struct typed_flag){ text, NULL };
+}
+
+/* NULL: the command has no such flag. */
+static const struct command_flag *
+find_flag(const struct command *command, struct str name)
+{
+	for (const struct command_flag *flag = command->flags; flag->name; flag++) {
+		if (str_eq_c(name, flag->name) || (flag->letter && str_eq_c(name, flag->letter)))
+			return flag;
+	}
+	return NULL;
+}
+
+/* Is the argument after this one its value? command: NULL if it is not known yet; the flags that
+ * commands share under one name are alike. */
+static bool
+takes_next(const struct command *command, const char *arg)
+{
+	struct typed_flag typed = cut_flag(arg);
+	const struct command_flag *flag = command ? find_flag(command, typed.name) : NULL;
+
+	for (size_t i = 0; !command && !flag && i < n_commands; i++)
+		flag = find_flag(&commands[i], typed.name);
+	return flag ? flag->value && !typed.value : flags_take_next(arg);
+}
+
+/* The index of the first word, which is neither a flag nor its value. argc: there is none. */
+static int
+find_word(int argc, char *const argv[])
+{
+	int at = 1;
+
+	while (at < argc && argv[at][0] == '-')
+		at += takes_next(/*command=*/NULL, argv[at]) ? 2 : 1;
+	return at < argc ? at : argc;
+}
+
 bool
 command_is_given(int argc, char *const argv[])
 {
-	return argc > 0 && (is_plugin(argv[0]) || (argc > 1 && find_command(str_c(argv[1]))));
-}
+	int at = find_word(argc, argv);
 
-/* The value of a flag, from the argument at *at or from the next one; NULL: that argument is
- * another flag. */
-static const char *
-flag_value(int argc, char *const argv[], int *at, const char *name)
-{
-	struct str arg = str_c(argv[*at]), flag, value;
-
-	if (str_eq_c(arg, name))
-		return *at + 1 < argc ? argv[++*at] : "";
-	if (str_cut(arg, '=', &flag, &value) && str_eq_c(flag, name))
-		return value.ptr;
-	return NULL;
+	if (argc > 0 && is_plugin(argv[0]))
+		return true;
+	return at < argc && (at == 1 || find_command(str_c(argv[at])));
 }
 
 static bool
@@ -204,67 +264,138 @@ is_help(const char *arg)
 	return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-/* Takes the argument at *at if it is one of the command's own flags. */
+static void
+set_bool(struct command_line *line, const struct command_flag *flag, const char *value,
+         struct buf *problems)
+{
+	bool is_true = !value || strcmp(value, "true") == 0;
+
+	*(bool *)((char *)line + flag->offset) = is_true;
+	if (!is_true && strcmp(value, "false") != 0)
+		buf_addf(problems, "ccmd %s: %s is \"%s\" instead of true or false\n",
+		         line->command->name, flag->name, value);
+}
+
+/* The command's own flag that was probably meant by one that neither the command nor the controller
+ * has. NULL: there is none. */
+static const struct command_flag *
+find_meant(const struct command *command, struct str name)
+{
+	struct nearest nearest = nearest_to(str_skip(name, 2));
+	const struct command_flag *meant = NULL;
+
+	flags_compare(&nearest); /* flags_parse() suggests these */
+	for (const struct command_flag *flag = command->flags; flag->name; flag++) {
+		nearest_compare(&nearest, flag->name + 2);
+		if (nearest.found == flag->name + 2)
+			meant = flag;
+	}
+	return meant;
+}
+
+/* Takes the argument at *at, and its value, if it is one of the command's own flags, or is meant to
+ * be one. */
 static bool
 take_own(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
 {
-	for (const struct command_flag *flag = line->command->flags; flag->name; flag++) {
-		const char *value;
+	struct typed_flag typed = cut_flag(argv[*at]);
+	const struct command_flag *flag = find_flag(line->command, typed.name);
 
-		if (!flag->value && strcmp(argv[*at], flag->name) == 0) {
-			*(bool *)((char *)line + flag->offset) = true;
-			return true;
-		}
-		if (!flag->value)
-			continue;
-		value = flag_value(argc, argv, at, flag->name);
-		if (!value && flag->letter)
-			value = flag_value(argc, argv, at, flag->letter);
-		if (value) {
-			set_value(line, flag, value, problems);
-			return true;
-		}
+	if (!flag && !flags_know(argv[*at])) {
+		flag = find_meant(line->command, typed.name);
+		if (flag)
+			buf_addf(problems,
+			         "ccmd %s: unknown flag: %" STR_FMT "; did you mean %s?\n",
+			         line->command->name, STR_ARG(typed.name), flag->name);
 	}
-	return false;
+	if (!flag)
+		return false;
+	if (!flag->value) {
+		set_bool(line, flag, typed.value, problems);
+		return true;
+	}
+	if (!typed.value)
+		typed.value = *at + 1 < argc ? argv[++*at] : "";
+	set_value(line, flag, typed.value, problems);
+	return true;
 }
 
+/* ---- what the command is about ---- */
+
+static bool
+has_word(const struct command_operand *o, struct str word)
+{
+	return str_eq_c(word, o->word) || words_have(o->others, word);
+}
+
+/* NULL: the command is not about such things. */
 static const struct command_operand *
-find_operand(const struct command *command, const char *word)
+find_operand(const struct command *command, struct str word)
 {
 	for (const struct command_operand *o = command->operands; o->word; o++) {
-		if (strcmp(o->word, word) == 0)
+		if (has_word(o, word))
 			return o;
 	}
 	return NULL;
 }
 
-static bool
-is_word(int argc, char *const argv[], int at)
+static void
+add_usage_line(const struct command *command, struct buf *problems)
 {
-	return at < argc && argv[at][0] != '-';
-}
-
-/* Takes what the command is about. Returns the number of arguments that were taken. */
-static int
-take_operand(struct command_line *line, int argc, char *const argv[], struct buf *problems)
-{
-	const struct command *command = line->command;
-	bool is_given = is_word(argc, argv, 2);
-	const struct command_operand *operand = is_given ? find_operand(command, argv[2]) : NULL;
-	const char *value = NULL;
-
-	if (!is_given && !command->needs_operand)
-		return 0;
-	if (operand && operand->value && is_word(argc, argv, 3))
-		value = argv[3];
-	if (operand && (value || !operand->value) &&
-	    command->set_operand(line, operand->word, value))
-		return value ? 2 : 1;
-	buf_addf(problems, "ccmd %s: wrong argument; usage: ", command->name);
+	buf_add_c(problems, "usage: ");
 	add_usage(command, problems);
 	buf_add_char(problems, '\n');
-	return argc - 2;
 }
+
+static void
+refuse_word(const struct command_line *line, struct str word, struct buf *problems)
+{
+	struct nearest nearest = nearest_to(word);
+
+	for (const struct command_operand *o = line->command->operands; o && o->word; o++)
+		nearest_compare(&nearest, o->word);
+	buf_addf(problems, "ccmd %s: unexpected argument \"%" STR_FMT "\"; ", line->command->name,
+	         STR_ARG(word));
+	if (nearest.found)
+		buf_addf(problems, "did you mean %s? ", nearest.found);
+	add_usage_line(line->command, problems);
+}
+
+/* The words after the command: "node x", "node/x", or "nodes". */
+static void
+take_operand(struct command_line *line, const char *const words[], size_t n, struct buf *problems)
+{
+	const struct command *command = line->command;
+	struct str word = n > 0 ? str_c(words[0]) : STR_EMPTY, value = STR_EMPTY;
+	const struct command_operand *operand;
+	size_t n_used = 1;
+
+	if (n == 0) {
+		if (command->needs_operand) {
+			buf_addf(problems, "ccmd %s: an argument is missing; ", command->name);
+			add_usage_line(command, problems);
+		}
+		return;
+	}
+	if (!str_cut(str_c(words[0]), '/', &word, &value) && n > 1)
+		value = str_c(words[n_used++]);
+	operand = find_operand(command, word);
+	if (!operand || (!operand->value && value.len > 0)) {
+		refuse_word(line, operand ? value : word, problems);
+	} else if (n > n_used) {
+		refuse_word(line, str_c(words[n_used]), problems);
+	} else if (operand->value && value.len == 0) {
+		buf_addf(problems, "ccmd %s: %s: %s is missing; ", command->name, operand->word,
+		         operand->value);
+		add_usage_line(command, problems);
+	} else if (!command->set_operand(line, operand->word, value)) {
+		buf_addf(problems, "ccmd %s: %s is \"%" STR_FMT "\" instead of %s; ", command->name,
+		         operand->word, STR_ARG(value), operand->value);
+		add_usage_line(command, problems);
+	}
+}
+
+/* ---- the whole of it ---- */
 
 /* kubectl does not pass its kubeconfig to plugins, so it is searched for in the same places:
  * $KUBECONFIG, which may name several files, else the home folder. */
@@ -319,22 +450,46 @@ command_use_running(struct command_line *line, const struct running *running)
 	running_import(running, line->arena);
 }
 
-static void
-parse_rest(struct command_line *line, int argc, char *const argv[], struct buf *problems)
+/* Takes the arguments except for the one at index `command`, which is the command. Returns the
+ * number of words. */
+static size_t
+take_arguments(struct command_line *line, int argc, char *const argv[], int command,
+               const char **ret_words, struct buf *problems)
 {
-	int i = 2;
+	size_t n = 0;
 
-	for (int k = 2; k < argc; k++)
-		line->wants_help |= is_help(argv[k]);
+	for (int i = 1; i < argc; i++) {
+		if (i == command)
+			continue;
+		if (argv[i][0] != '-') {
+			ret_words[n++] = argv[i];
+		} else if (!take_own(line, argc, argv, &i, problems)) {
+			line->argv[line->argc++] = argv[i];
+			if (flags_take_next(argv[i]) && i + 1 < argc)
+				line->argv[line->argc++] = argv[++i];
+		}
+	}
+	return n;
+}
+
+static void
+parse_rest(struct command_line *line, int argc, char *const argv[], int command,
+           struct buf *problems)
+{
+	const char **words = arena_calloc(line->arena, (size_t)argc + 1, sizeof(words[0]));
+	size_t n;
+
+	for (int k = 1; k < argc; k++)
+		line->wants_help |= k != command && is_help(argv[k]);
 	if (line->wants_help)
 		return;
-	if (line->command->operands)
-		i += take_operand(line, argc, argv, problems);
-	else if (!line->command->run && argc > 2)
-		line->topic = str_c(argv[i++]);
-	for (; i < argc; i++) {
-		if (!take_own(line, argc, argv, &i, problems))
-			line->argv[line->argc++] = argv[i];
+	n = take_arguments(line, argc, argv, command, words, problems);
+	if (line->command->operands) {
+		take_operand(line, words, n, problems);
+	} else if (!line->command->run && n > 0) {
+		line->topic = str_c(words[0]);
+	} else if (n > 0) {
+		refuse_word(line, str_c(words[0]), problems);
 	}
 	if (line->is_plugin)
 		add_kubeconfig(line);
@@ -345,7 +500,8 @@ bool
 command_parse(int argc, char *const argv[], struct arena *arena, struct command_line *ret,
               struct buf *problems)
 {
-	const char *name = argc > 1 && !is_help(argv[1]) ? argv[1] : "help";
+	int at = find_word(argc, argv);
+	const char *name = at < argc ? argv[at] : "help";
 
 	*ret = (struct command_line){
 		.arena = arena, .is_plugin = is_plugin(argv[0]), .scope = PLAN_ALL, .argc = 1
@@ -354,9 +510,9 @@ command_parse(int argc, char *const argv[], struct arena *arena, struct command_
 	ret->argv[0] = argv[0];
 	ret->command = find_command(str_c(name));
 	if (ret->command)
-		parse_rest(ret, argc, argv, problems);
+		parse_rest(ret, argc, argv, at, problems);
 	else
-		buf_addf(problems, "ccmd has no command \"%s\"; ccmd help lists them\n", name);
+		refuse_command(name, problems);
 	return problems->len == 0;
 }
 

@@ -4,6 +4,7 @@
  * configuration, prints its result, and changes nothing anywhere (operator/view.h). Without
  * --cloud-provider it takes those of the running controller (operator/running.h). Exit codes: 0
  * nothing to do, 1 something to do, 2 it could not find out, which includes a wrong command line.
+ * Flags and words may be in any order, and words are those of kubectl: node/x, nodes x, svc x.
  *
  * As kubectl-ccmd (a link to the program) it is a plugin of kubectl: `kubectl ccmd doctor` is
  * `ccmd doctor` with kubectl's kubeconfig, unless --kubeconfig or --master names another server.
@@ -36,9 +37,10 @@ struct command_flag {
 	                */
 };
 
-/** A word right after the command that says what it is about, and what follows the word. */
+/** A word after the command that says what it is about, and what follows the word. */
 struct command_operand {
 	const char *word, *value; /* "node", "NAME"; NULL: nothing follows */
+	const char *others[3];    /* what kubectl has for the word, too; ends with NULL */
 };
 
 /** A command. The command line, the help, the man page and the completion of shells all read the
@@ -48,8 +50,9 @@ struct command {
 	const struct command_flag *flags;       /* the last one has no name */
 	const struct command_operand *operands; /* the last one has no word; NULL: it takes none */
 	bool needs_operand;
-	/** Takes an operand; false: it cannot be right. value is NULL if the operand has none. */
-	bool (*set_operand)(struct command_line *, const char *word, const char *value);
+	/** Takes an operand; false: the value cannot be right. It is empty if the operand has none.
+	 */
+	bool (*set_operand)(struct command_line *, const char *word, struct str value);
 	int (*run)(const struct command_line *); /* NULL: help */
 };
 
@@ -65,6 +68,7 @@ struct command_line {
 	bool is_all;                   /* --all */
 	bool is_watch;                 /* --watch */
 	const char *service_account;   /* --as-service-account; NULL: not given */
+	const char *namespace;         /* --namespace; NULL: not given */
 	bool is_plugin;                /* started as kubectl-ccmd */
 	bool kubeconfig_is_list;       /* --kubeconfig in argv is the value of $KUBECONFIG */
 	bool has_cloud;                /* the flags of the controller name a cloud */
@@ -78,8 +82,8 @@ struct command_line {
 
 struct running;
 
-/** Does this command line name a command, or is the program a plugin of kubectl? If not, the
- * controller runs. */
+/** Does this command line name a command, or a word in the place of one, or is the program a plugin
+ * of kubectl? If not, the controller runs. */
 bool command_is_given(int argc, char *const argv[]);
 
 /** Cuts a command line for which command_is_given() is true. False with a line in problems for

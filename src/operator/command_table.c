@@ -57,6 +57,14 @@ set_up_log(const struct options *o)
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 }
 
+/* The explanation would distract from a flag with a mistake in its name. */
+static bool
+is_only_cloud_missing(const struct command_line *line, const struct buf *problems)
+{
+	return !line->has_cloud && str_starts(buf_str(problems), STR("--cloud-provider ")) &&
+	       strchr(problems->ptr, '\n') == problems->ptr + problems->len - 1;
+}
+
 static bool
 parse_options(const struct command_line *line, struct parsed *ret)
 {
@@ -64,7 +72,7 @@ parse_options(const struct command_line *line, struct parsed *ret)
 	                &ret->notes, &ret->warnings) != FLAGS_RUN) {
 		(void)!fd_write_all(STDERR_FILENO, buf_str(&ret->problems));
 		(void)!fd_write_all(STDOUT_FILENO, buf_str(&ret->out));
-		if (ret->problems.len > 0 && !line->has_cloud)
+		if (is_only_cloud_missing(line, &ret->problems))
 			(void)!fd_write_all(STDERR_FILENO, STR(NO_FLAGS));
 		return false;
 	}
@@ -226,6 +234,12 @@ is_account(const char *value)
 	       name_is_dns_subdomain(name);
 }
 
+static bool
+is_label(const char *value)
+{
+	return name_is_dns_label(str_c(value));
+}
+
 static const struct command_flag doctor_flags[] = {
 	{ .name = "--all",
 	  .help = "Also show checks that do not apply, and all findings of each check.",
@@ -240,6 +254,12 @@ static const struct command_flag doctor_flags[] = {
 };
 
 static const struct command_flag explain_flags[] = {
+	{ .name = "--namespace",
+	  .letter = "-n",
+	  .value = "NAMESPACE",
+	  .is_valid = is_label,
+	  .help = "The namespace of the Service, if its name has none (default: default).",
+	  .offset = AT(namespace) },
 	{ .name = "--url",
 	  .value = "URL",
 	  .help = "Ask the leader at this address (https://HOST:PORT of its --secure-port)\n"
@@ -254,26 +274,36 @@ static const struct command_flag explain_flags[] = {
 };
 
 static const struct command_operand explain_operands[] = {
-	{ "node", "NAME" },
-	{ "service", "NAMESPACE/NAME" },
-	{ "route", "CIDR" },
+	{ "node", "NAME", { "nodes", "no" } },
+	{ "service", "[NAMESPACE/]NAME", { "services", "svc" } },
+	{ "route", "CIDR", { "routes" } },
 	{ 0 },
 };
 
 static bool
-set_object(struct command_line *line, const char *word, const char *value)
+set_object(struct command_line *line, const char *word, struct str value)
 {
-	return described_parse(arena_printf(line->arena, "%ss/%s", word, value), &line->object);
+	bool is_service = strcmp(word, "service") == 0;
+	struct str path = arena_printf(line->arena, "%ss/%" STR_FMT, word, STR_ARG(value));
+
+	if (is_service && !memchr(value.ptr, '/', value.len))
+		path = arena_printf(line->arena, "services/%s/%" STR_FMT,
+		                    line->namespace ? line->namespace : "default", STR_ARG(value));
+	return described_parse(path, &line->object);
 }
 
 static const struct command_flag plan_flags[] = { OUTPUT("docs/plan.md"), { 0 } };
 
 static const struct command_operand plan_operands[] = {
-	{ "nodes", NULL }, { "services", NULL }, { "routes", NULL }, { "all", NULL }, { 0 },
+	{ "nodes", NULL, { "node", "no" } },
+	{ "services", NULL, { "service", "svc" } },
+	{ "routes", NULL, { "route" } },
+	{ "all", NULL, { NULL } },
+	{ 0 },
 };
 
 static bool
-set_scope(struct command_line *line, const char *word, const char *value)
+set_scope(struct command_line *line, const char *word, struct str value)
 {
 	(void)value;
 	return plan_parse_scope(str_c(word), &line->scope);

@@ -49,11 +49,6 @@ void doctor_find_refused_services(struct doctor *, struct report *);
 /** For check_service_specs(): the annotations that name something that the cloud does not have. */
 void doctor_find_unknown_names(struct doctor *, struct report *);
 
-/** Is the word in the list, which ends with NULL? */
-bool doctor_is_known(struct str word, const char *const *known);
-/** The known word that was probably meant. NULL: all of them are too different. */
-const char *doctor_nearest(struct str word, const char *const *known);
-
 /* ---- the checks ---- */
 
 void check_server(struct doctor *, struct report *);

@@ -6,7 +6,7 @@
 #include "line.h"
 
 #define UNEXPECTED(arg) \
-	"unexpected argument \"" arg "\"; ccmd takes flags, or a command first (ccmd help)"
+	"unexpected argument \"" arg "\"; ccmd takes flags, or a command (ccmd help lists them)"
 
 static void
 values_are_read_in_all_spellings(void **state)
@@ -94,6 +94,18 @@ what_is_no_flag_is_named(void **state)
 	EXPECT_PROBLEMS(UNEXPECTED("-"), "-");
 	EXPECT_PROBLEMS(UNEXPECTED("false"), "--leader-elect", "false");
 	EXPECT_PROBLEMS(UNEXPECTED("--version"), "--", "--version");
+}
+
+/* One mistake is one problem: the value is read as that of the flag that was meant. */
+static void
+the_flag_that_was_meant_is_named(void **state)
+{
+	(void)state;
+	EXPECT_PROBLEMS("unknown flag: --cluster-nam; did you mean --cluster-name?",
+	                "--cluster-nam", "prod");
+	EXPECT_PROBLEMS("unknown flag: --hlep; did you mean --help?", "--hlep");
+	assert_int_equal(line_out.len, 0);
+	EXPECT_PROBLEMS("unknown flag: --frobnicate", "--frobnicate");
 }
 
 /* A wrong value, and what is wanted instead, for each kind. */
@@ -296,6 +308,7 @@ main(void)
 		cmocka_unit_test(the_last_value_counts),
 		cmocka_unit_test(lists_grow_by_commas_and_by_repetition),
 		cmocka_unit_test(what_is_no_flag_is_named),
+		cmocka_unit_test(the_flag_that_was_meant_is_named),
 		cmocka_unit_test(what_a_value_should_be_is_said),
 		cmocka_unit_test(all_problems_are_reported_together),
 		cmocka_unit_test(upstream_flags_without_a_counterpart_are_noted_once),

@@ -71,29 +71,6 @@ knows_the_names_of_controllers(void **state UNUSED)
 	assert_false(view_is_controller(STR("kubectl")));
 }
 
-static void
-check_nearest(const char *word, const char *wanted)
-{
-	static const char *const known[] = { "fsn1", "ash", "location", "network-zone", NULL };
-	const char *found = doctor_nearest(str_c(word), known);
-
-	assert_string_equal(found ? found : "none", wanted);
-}
-
-static void
-suggests_only_what_is_similar(void **state UNUSED)
-{
-	check_nearest("fns1", "fsn1");
-	check_nearest("fsn2", "fsn1");
-	check_nearest("nbg1", "none");
-	check_nearest("hil", "none");
-	check_nearest("x", "none");
-	check_nearest("", "none");
-	check_nearest("locaton", "location");
-	check_nearest("network-zones", "network-zone");
-	check_nearest("certificate", "none");
-}
-
 int
 main(void)
 {
@@ -102,7 +79,6 @@ main(void)
 		cmocka_unit_test(texts_are_sentences),
 		cmocka_unit_test(every_check_is_documented),
 		cmocka_unit_test(knows_the_names_of_controllers),
-		cmocka_unit_test(suggests_only_what_is_similar),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1008,6 +1008,10 @@ def test_a_plugin_with_several_kubeconfigs(api, cluster, plugin, tmp_path):
     (["doctor"], 2, "--cloud-provider cannot be empty"),
     (["doctor", "--as-service-account=x"], 2, '"x" instead of NAMESPACE/NAME'),
     (["doctor", "--no-such-flag"], 2, "unknown flag: --no-such-flag"),
+    (["doctr"], 2, "did you mean doctor?"),
+    (["--cloud-provder=hcloud"], 2, "unknown flag: --cloud-provder; did you mean --cloud-provider?"),
+    (["--cloud-provider=hcloud", "doctor", "extra"], 2, 'unexpected argument "extra"'),
+    ([], 2, "--cloud-provider cannot be empty"),
 ])
 def test_the_command_line(arguments, code, text):
     done = run_ccmd(*arguments)

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/quote.h"
+#include "base/words.h"
 
 enum {
 	PROBLEM_MAX = 900, /* bytes of one problem: it fits a struct error */
@@ -198,6 +199,21 @@ find_field(const struct cl_field *fields, size_t n, struct str key)
 }
 
 static void
+complain_of_unknown(struct cl_reader *r, const struct yaml_node *at, struct str key,
+                    const struct cl_field *fields, size_t n)
+{
+	struct nearest nearest = nearest_to(key);
+	const char *quoted = quote_z(&r->scratch, key);
+
+	for (size_t i = 0; i < n; i++)
+		nearest_compare(&nearest, fields[i].name);
+	if (nearest.found)
+		cl_complain(r, at, "unknown field %s; did you mean \"%s\"?", quoted, nearest.found);
+	else
+		cl_complain(r, at, "unknown field %s", quoted);
+}
+
+static void
 check_keys(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *fields,
            size_t n)
 {
@@ -210,7 +226,7 @@ check_keys(struct cl_reader *r, const struct yaml_node *map, const struct cl_fie
 		size_t found = find_field(fields, n, key);
 
 		if (found == n)
-			cl_complain(r, &at, "unknown field %s", quote_z(&r->scratch, key));
+			complain_of_unknown(r, &at, key, fields, n);
 		else if (seen >> found & 1)
 			cl_complain(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
 		seen |= UINT64_C(1) << found;

@@ -84,7 +84,8 @@ static void
 fields(void **state)
 {
 	(void)state;
-	check("machnies: []\nmachines: []", AT(3, "unknown field \"machnies\""));
+	check("machnies: []\nmachines: []",
+	      AT(3, "unknown field \"machnies\"; did you mean \"machines\"?"));
 	check("machines: []\nkind: Inventory", AT(4, "duplicate field \"kind\""));
 	check("machines: []\nkind: x", AT(4, "duplicate field \"kind\""));
 	check("cloud: {}", AT(1, "machines: required"));
@@ -93,7 +94,8 @@ fields(void **state)
 	check("machines: [{id: m}]", AT(3, "machines[0].name: required"));
 	check("machines: [{name: ~, id: m}]", AT(3, "machines[0].name: required"));
 	check("machines:\n- 1", AT(4, "machines[0]: expected map, got number"));
-	check_machine("  nam: x", AT(6, "machines[0]: unknown field \"nam\""));
+	check_machine("  nam: x",
+	              AT(6, "machines[0]: unknown field \"nam\"; did you mean \"name\"?"));
 	check_machine("  \"a\\nb\": x", AT(6, "machines[0]: unknown field \"a\\nb\""));
 	check_machine("  fault:\n  zone: ~\n", NULL);
 }
