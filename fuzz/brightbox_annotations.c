@@ -74,7 +74,7 @@ check_settled(const struct bb_desired *desired, const struct str domains[], size
 
 	for (size_t i = 0; i < n; i++)
 		lb.domains[i].identifier = domains[n - 1 - i];
-	assert(!bb_desired_differs(desired, domains, n, &lb));
+	assert(!bb_desired_difference(desired, domains, n, &lb, arena));
 }
 
 static void

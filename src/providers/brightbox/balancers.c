@@ -267,40 +267,15 @@ bb_step_domains(struct bb_run *run, struct error *err)
 
 /* ---- the firewall ---- */
 
-static bool
-bb_has_str(const struct str items[], size_t n, struct str item)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq(items[i], item))
-			return true;
-	}
-	return false;
-}
-
-/* Those of `items` that are not in `others`. */
-static size_t
-bb_missing(struct bb_run *run, const struct str items[], size_t n, const struct str others[],
-           size_t n_others, struct str **ret)
-{
-	size_t n_missing = 0;
-
-	*ret = arena_calloc(run->call->arena, n, sizeof(**ret));
-	for (size_t i = 0; i < n; i++) {
-		if (!bb_has_str(others, n_others, items[i]))
-			(*ret)[n_missing++] = items[i];
-	}
-	return n_missing;
-}
-
 /* New servers are added before old ones are removed, so that traffic never finds none. */
 static bool
 bb_step_members(struct bb_run *run, const struct bb_group *group, struct error *err)
 {
 	struct str *added, *removed;
-	size_t n_added = bb_missing(run, run->desired.servers, run->desired.n_servers,
-	                            group->servers, group->n_servers, &added);
-	size_t n_removed = bb_missing(run, group->servers, group->n_servers, run->desired.servers,
-	                              run->desired.n_servers, &removed);
+	size_t n_added = bb_missing(run->desired.servers, run->desired.n_servers, group->servers,
+	                            group->n_servers, run->call->arena, &added);
+	size_t n_removed = bb_missing(group->servers, group->n_servers, run->desired.servers,
+	                              run->desired.n_servers, run->call->arena, &removed);
 
 	if (n_added > 0 && bb_run_act(run) &&
 	    !bb_add_servers(run->client, run->call, group->id, added, n_added, err))
@@ -518,7 +493,8 @@ bb_step_lb(struct bb_run *run, struct error *err)
 	if (!run->lb)
 		return !bb_run_act(run) || (bb_lb_may_create(run, err) && bb_lb_create(run, err));
 	bb_lb_report(run, run->lb, n);
-	if (!bb_desired_differs(&run->desired, run->domains, run->n_domains, run->lb))
+	if (!bb_desired_difference(&run->desired, run->domains, run->n_domains, run->lb,
+	                           run->call->arena))
 		return true;
 	return !bb_run_act(run) ||
 	       bb_update_lb(run->client, run->call, run->lb->id,

@@ -376,6 +376,53 @@ bb_read_domains(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 	}
 }
 
+static int
+bb_compare_strs(const void *a, const void *b)
+{
+	return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+/* Sorts them and removes duplicates. Returns their number. */
+static size_t
+bb_sort(struct str items[], size_t n)
+{
+	size_t n_kept = 0;
+
+	if (n > 0)
+		qsort(items, n, sizeof(items[0]), bb_compare_strs);
+	for (size_t i = 0; i < n; i++) {
+		if (n_kept == 0 || !str_eq(items[i], items[n_kept - 1]))
+			items[n_kept++] = items[i];
+	}
+	return n_kept;
+}
+
+/* A sorted copy without duplicates. */
+static size_t
+bb_sorted(const struct str items[], size_t n, struct arena *arena, struct str **ret)
+{
+	*ret = arena_calloc(arena, n, sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		(*ret)[i] = items[i];
+	return bb_sort(*ret, n);
+}
+
+size_t
+bb_missing(const struct str items[], size_t n, const struct str others[], size_t n_others,
+           struct arena *arena, struct str **ret)
+{
+	struct str *sorted;
+	size_t n_sorted = bb_sorted(others, n_others, arena, &sorted), n_missing = 0;
+
+	*ret = arena_calloc(arena, n, sizeof(**ret));
+	for (size_t i = 0; i < n; i++) {
+		if (n_sorted == 0 ||
+		    !bsearch(&items[i], sorted, n_sorted, sizeof(items[0]), bb_compare_strs))
+			(*ret)[n_missing++] = items[i];
+	}
+	return n_missing;
+}
+
 /* A node of another cloud, or without a provider ID, is no member of balancers. */
 static void
 bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
@@ -389,6 +436,7 @@ bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 		if (str_starts(id, prefix) && id.len > prefix.len)
 			ret->servers[ret->n_servers++] = str_skip(id, prefix.len);
 	}
+	ret->n_servers = bb_sort(ret->servers, ret->n_servers);
 }
 
 static struct str
@@ -425,19 +473,13 @@ bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 
 /* ---- the domains ---- */
 
-static int
-bb_compare_domains(const void *a, const void *b)
-{
-	return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 void
 bb_desired_domains(const struct bb_desired *desired, const struct bb_cloud_ip *ip,
                    struct arena *arena, struct str **ret, size_t *ret_n)
 {
 	const struct str names[] = { ip->fqdn, ip->reverse_dns };
 	struct str *all = arena_calloc(arena, desired->n_domains + ARRAY_LEN(names), sizeof(*all));
-	size_t n = desired->n_domains, n_kept = 0;
+	size_t n = desired->n_domains;
 
 	for (size_t i = 0; i < n; i++)
 		all[i] = desired->domains[i];
@@ -445,14 +487,8 @@ bb_desired_domains(const struct bb_desired *desired, const struct bb_cloud_ip *i
 		if (names[i].len > 0)
 			all[n++] = names[i];
 	}
-	if (n > 0)
-		qsort(all, n, sizeof(*all), bb_compare_domains);
-	for (size_t i = 0; i < n; i++) {
-		if (n_kept == 0 || !str_eq(all[i], all[n_kept - 1]))
-			all[n_kept++] = all[i];
-	}
 	*ret = all;
-	*ret_n = n_kept;
+	*ret_n = bb_sort(all, n);
 }
 
 /* ---- the body ---- */
@@ -521,32 +557,6 @@ bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct st
 	json_end_object(b);
 }
 
-void
-bb_desired_present(struct buf *b, const struct bb_desired *desired, const struct bb_lb *lb,
-                   struct arena *arena)
-{
-	struct str *domains = arena_calloc(arena, lb->n_domains, sizeof(*domains));
-	struct bb_desired is = {
-		.name = lb->name,
-		.policy = desired->policy.len > 0 ? lb->policy : STR_EMPTY,
-		.listeners = arena_calloc(arena, lb->n_listeners, sizeof(*is.listeners)),
-		.n_listeners = lb->n_listeners,
-		.check = lb->check,
-		.is_https = lb->redirects_to_https,
-		.servers = lb->nodes,
-		.n_servers = lb->n_nodes,
-	};
-
-	for (size_t i = 0; i < lb->n_listeners; i++) {
-		is.listeners[i] = lb->listeners[i];
-		if (i < desired->n_listeners && desired->listeners[i].timeout_ms == 0)
-			is.listeners[i].timeout_ms = 0;
-	}
-	for (size_t i = 0; i < lb->n_domains; i++)
-		domains[i] = lb->domains[i].identifier;
-	bb_desired_body(b, &is, domains, lb->n_domains, /*is_update=*/true);
-}
-
 /* ---- the comparison ---- */
 
 /* A number that the Service leaves open (0) is not compared. */
@@ -567,26 +577,50 @@ bb_checks_differ(const struct bb_check *desired, const struct bb_check *is)
 	       bb_numbers_differ(desired->threshold_down, is->threshold_down);
 }
 
-static bool
-bb_nodes_differ(const struct bb_desired *desired, const struct bb_lb *lb)
+static int
+bb_compare_listeners(const void *a, const void *b)
 {
-	if (desired->n_servers != lb->n_nodes)
-		return true;
-	for (size_t i = 0; i < lb->n_nodes; i++) {
-		if (!str_eq(desired->servers[i], lb->nodes[i]))
-			return true;
-	}
-	return false;
+	return ((const struct bb_listener *)a)->in - ((const struct bb_listener *)b)->in;
 }
 
-static bool
-bb_listeners_differ(const struct bb_desired *desired, const struct bb_lb *lb)
+/* A copy, sorted by the port that identifies each of a balancer. */
+static struct bb_listener *
+bb_sorted_listeners(const struct bb_listener listeners[], size_t n, struct arena *arena)
 {
-	if (desired->n_listeners != lb->n_listeners)
-		return true;
-	for (size_t i = 0; i < lb->n_listeners; i++) {
-		const struct bb_listener *wanted = &desired->listeners[i], *is = &lb->listeners[i];
+	struct bb_listener *sorted = arena_calloc(arena, n, sizeof(*sorted));
 
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = listeners[i];
+	if (n > 0)
+		qsort(sorted, n, sizeof(*sorted), bb_compare_listeners);
+	return sorted;
+}
+
+/* As sets: the API does not document that it keeps the order, and the official controller sends
+ * another one. */
+static bool
+bb_nodes_differ(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
+{
+	struct str *ignored;
+
+	return bb_missing(desired->servers, desired->n_servers, lb->nodes, lb->n_nodes, arena,
+	                  &ignored) > 0 ||
+	       bb_missing(lb->nodes, lb->n_nodes, desired->servers, desired->n_servers, arena,
+	                  &ignored) > 0;
+}
+
+/* In any order, too. */
+static bool
+bb_listeners_differ(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
+{
+	size_t n = lb->n_listeners;
+	const struct bb_listener *wanted, *is;
+
+	if (desired->n_listeners != n)
+		return true;
+	wanted = bb_sorted_listeners(desired->listeners, n, arena);
+	is = bb_sorted_listeners(lb->listeners, n, arena);
+	for (size_t i = 0; i < n; i++, wanted++, is++) {
 		if (!str_eq(wanted->protocol, is->protocol) || wanted->in != is->in ||
 		    wanted->out != is->out || !str_eq(wanted->proxy_protocol, is->proxy_protocol) ||
 		    (is->timeout_ms != 0 && bb_numbers_differ(wanted->timeout_ms, is->timeout_ms)))
@@ -612,14 +646,57 @@ bb_domains_differ(const struct str domains[], size_t n, const struct bb_lb *lb)
 	return false;
 }
 
-bool
-bb_desired_differs(const struct bb_desired *desired, const struct str domains[], size_t n_domains,
-                   const struct bb_lb *lb)
+const char *
+bb_desired_difference(const struct bb_desired *desired, const struct str domains[],
+                      size_t n_domains, const struct bb_lb *lb, struct arena *arena)
 {
-	return !str_eq(desired->name, lb->name) ||
-	       (desired->policy.len > 0 && !str_eq(desired->policy, lb->policy)) ||
-	       desired->is_https != lb->redirects_to_https ||
-	       bb_checks_differ(&desired->check, &lb->check) || bb_nodes_differ(desired, lb) ||
-	       bb_listeners_differ(desired, lb) ||
-	       (desired->is_https && bb_domains_differ(domains, n_domains, lb));
+	if (!str_eq(desired->name, lb->name))
+		return "name";
+	if (desired->policy.len > 0 && !str_eq(desired->policy, lb->policy))
+		return "policy";
+	if (desired->is_https != lb->redirects_to_https)
+		return "https_redirect";
+	if (bb_checks_differ(&desired->check, &lb->check))
+		return "healthcheck";
+	if (bb_nodes_differ(desired, lb, arena))
+		return "nodes";
+	if (bb_listeners_differ(desired, lb, arena))
+		return "listeners";
+	if (desired->is_https && bb_domains_differ(domains, n_domains, lb))
+		return "domains";
+	return NULL;
+}
+
+/* ---- the balancer as it is ---- */
+
+/* Nodes and listeners that do not differ are shown as the Service has them, because their order is
+ * no difference. */
+void
+bb_desired_present(struct buf *b, const struct bb_desired *desired, const struct bb_lb *lb,
+                   struct arena *arena)
+{
+	struct str *domains = arena_calloc(arena, lb->n_domains, sizeof(*domains));
+	struct bb_desired is = {
+		.name = lb->name,
+		.policy = desired->policy.len > 0 ? lb->policy : STR_EMPTY,
+		.listeners = desired->listeners,
+		.n_listeners = lb->n_listeners,
+		.check = lb->check,
+		.is_https = lb->redirects_to_https,
+		.servers = desired->servers,
+		.n_servers = desired->n_servers,
+	};
+
+	if (bb_nodes_differ(desired, lb, arena))
+		is.n_servers = bb_sorted(lb->nodes, lb->n_nodes, arena, &is.servers);
+	if (bb_listeners_differ(desired, lb, arena)) {
+		is.listeners = bb_sorted_listeners(lb->listeners, lb->n_listeners, arena);
+		for (size_t i = 0; i < lb->n_listeners; i++) {
+			if (desired->n_listeners > 0 && desired->listeners[0].timeout_ms == 0)
+				is.listeners[i].timeout_ms = 0;
+		}
+	}
+	for (size_t i = 0; i < lb->n_domains; i++)
+		domains[i] = lb->domains[i].identifier;
+	bb_desired_body(b, &is, domains, lb->n_domains, /*is_update=*/true);
 }

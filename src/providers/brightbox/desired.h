@@ -29,7 +29,7 @@ struct bb_desired {
 	size_t n_domains;
 	struct str cloud_ip;  /* an id, by annotation; empty: none */
 	struct str wanted_ip; /* spec.loadBalancerIP; empty: none */
-	struct str *servers;  /* ids of the nodes' servers, in the order of the nodes */
+	struct str *servers;  /* ids of the nodes' servers, sorted, each once */
 	size_t n_servers;
 	struct str firewall_ports; /* "30080,30443" */
 };
@@ -62,9 +62,14 @@ void bb_desired_body(struct buf *b, const struct bb_desired *, const struct str 
 void bb_desired_present(struct buf *b, const struct bb_desired *, const struct bb_lb *,
                         struct arena *);
 
-/** Does the balancer differ from what is desired? Settings that the Service leaves open are not
- * compared. */
-bool bb_desired_differs(const struct bb_desired *, const struct str domains[], size_t n_domains,
-                        const struct bb_lb *);
+/** The member of the body in which the balancer differs from what is desired, such as "nodes";
+ * NULL: it does not differ. Settings that the Service leaves open are not compared. Nodes,
+ * listeners and domains are sets: their order is no difference. */
+const char *bb_desired_difference(const struct bb_desired *, const struct str domains[],
+                                  size_t n_domains, const struct bb_lb *, struct arena *);
+
+/** Those of `items` that are not in `others`, in the arena. Cost: O(n log n). */
+size_t bb_missing(const struct str items[], size_t n, const struct str others[], size_t n_others,
+                  struct arena *, struct str **ret);
 
 #endif

@@ -59,14 +59,14 @@ write_domains(const struct account *a, yyjson_val *domains, struct buf *ret)
 }
 
 static void
-write_nodes(yyjson_val *nodes, struct buf *ret)
+write_nodes(const struct account *a, yyjson_val *nodes, struct buf *ret)
 {
-	yyjson_val *one;
-	size_t i, n;
+	size_t n = yyjson_arr_size(nodes);
 
 	buf_add_c(ret, "[");
-	yyjson_arr_foreach(nodes, i, n, one)
-	{
+	for (size_t i = 0; i < n; i++) {
+		yyjson_val *one = yyjson_arr_get(nodes, a->reverses_nodes ? n - 1 - i : i);
+
 		buf_add_c(ret, i > 0 ? ",{\"id\":" : "{\"id\":");
 		json_add_value(ret, json_at(one, "node"));
 		buf_add_c(ret, "}");
@@ -93,7 +93,7 @@ write_lb(const struct account *a, const struct account_lb *lb, struct buf *ret)
 	buf_add_c(ret, ",\"healthcheck\":");
 	json_add_value(ret, json_at(body, "healthcheck"));
 	buf_add_c(ret, ",\"nodes\":");
-	write_nodes(json_at(body, "nodes"), ret);
+	write_nodes(a, json_at(body, "nodes"), ret);
 	buf_add_c(ret, ",\"acme\":");
 	write_domains(a, json_at(body, "domains"), ret);
 	buf_add_c(ret, ",\"cloud_ips\":[");

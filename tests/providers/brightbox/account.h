@@ -60,6 +60,7 @@ struct account {
 	bool lists_no_lbs;   /* although there are some: the list is late */
 	bool has_no_servers; /* as the credentials of another account see it */
 	bool has_no_reverse_names;
+	bool reverses_nodes; /* answers have the nodes of a balancer in reverse order */
 	const char *acme_status;
 };
 

@@ -234,6 +234,19 @@ cloud_ips_of_a_balancer_that_is_being_deleted_are_waited_for(void **state)
 	assert_int_equal(rig->account.n_ips, 1);
 }
 
+static void
+the_order_of_nodes_is_no_difference(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->account.reverses_nodes = true;
+	settle(rig);
+	process_forget(&rig->process);
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	settle(rig);
+	assert_int_equal(rig->process.n_writes, 0);
+}
+
 /* ---- cloud IPs ---- */
 
 static void
@@ -732,6 +745,7 @@ main(void)
 		TEST(removal_leaves_nothing_and_may_run_twice),
 		TEST(removal_begins_with_the_firewall_and_ends_with_the_cloud_ip),
 		TEST(cloud_ips_of_a_balancer_that_is_being_deleted_are_waited_for),
+		TEST(the_order_of_nodes_is_no_difference),
 		TEST(a_chosen_cloud_ip_takes_the_place_of_our_own),
 		TEST(a_chosen_cloud_ip_is_never_destroyed),
 		TEST(a_cloud_ip_that_is_mapped_elsewhere_stays_there),
