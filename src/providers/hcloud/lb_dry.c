@@ -85,7 +85,9 @@ hz_dry_value(struct arena *arena, yyjson_val *val)
 	yyjson_val *one;
 	size_t i, n;
 
-	if (val && !yyjson_is_arr(val))
+	if (!val)
+		return STR_EMPTY;
+	if (!yyjson_is_arr(val))
 		hz_dry_add_value(&b, val);
 	yyjson_arr_foreach(val, i, n, one)
 	{
