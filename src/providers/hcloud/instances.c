@@ -580,11 +580,13 @@ hz_look_read_ids(struct asking *ask)
 		hz_look_read_id(ask, i);
 }
 
+/* FOREIGN follows from a provider ID alone, so it is no answer. */
 static bool
 hz_look_has_any_answer(const struct look *look)
 {
 	for (size_t i = 0; i < look->n; i++) {
-		if (look->instances[i].presence != PRESENCE_UNKNOWN)
+		if (look->instances[i].presence == PRESENCE_PRESENT ||
+		    look->instances[i].presence == PRESENCE_ABSENT)
 			return true;
 	}
 	return false;

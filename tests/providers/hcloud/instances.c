@@ -356,20 +356,33 @@ without_the_cache_each_is_asked_for(void **state)
 static void
 one_failure_stops_the_rest(void **state)
 {
-	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://2"), by_id("x://1") };
+	struct node_ref refs[] = { by_id("hcloud://1"), by_id("hcloud://2"), by_id("hcloud://3") };
 	struct lab *lab = *state;
 	CLEANUP(look_unrefp) struct look *look = NULL;
 
 	setenv("HCLOUD_SERVER_CACHE_MODE", "one", 1);
 	lab_open(lab, &hz_official, 0);
-	lab_answer(lab, "/servers/1", 401, LAB_ERROR("unauthorized"));
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	lab_answer(lab, "/servers/2", 401, LAB_ERROR("unauthorized"));
 	look = look_at(lab, refs, 3);
-	lab_check_asked(lab, "/servers/1\n");
-	for (size_t i = 0; i < 2; i++) {
+	lab_check_asked(lab, "/servers/1\n/servers/2\n");
+	assert_int_equal(look->instances[0].presence, PRESENCE_PRESENT);
+	for (size_t i = 1; i < 3; i++) {
 		assert_int_equal(look->instances[i].presence, PRESENCE_UNKNOWN);
 		assert_int_equal(look->instances[i].error_code, ERR_UNAUTHORIZED);
 	}
-	assert_int_equal(look->instances[2].presence, PRESENCE_FOREIGN);
+}
+
+/* What a foreign node is follows from its provider ID, without an answer of the cloud. */
+static void
+a_foreign_node_makes_no_look_succeed(void **state)
+{
+	struct node_ref refs[] = { by_id("hcloud://1"), by_id("x://1") };
+	struct lab *lab = *state;
+
+	lab_open(lab, &hz_official, 0);
+	lab_answer(lab, "/servers/1", 401, LAB_ERROR("unauthorized"));
+	check_failure(lab, refs, 2, ERR_UNAUTHORIZED);
 }
 
 static void
@@ -852,6 +865,7 @@ main(void)
 		IN_LAB(a_page_that_answers_several_is_followed_by_the_next),
 		IN_LAB(without_the_cache_each_is_asked_for),
 		IN_LAB(one_failure_stops_the_rest),
+		IN_LAB(a_foreign_node_makes_no_look_succeed),
 		IN_LAB(confirmations_are_bounded_and_go_round),
 		IN_LAB(only_ids_that_may_be_asked_for_can_be_found),
 		IN_LAB(our_network_is_an_anchor),
