@@ -906,7 +906,11 @@ hz_api_get(struct hz_api *a, struct call *call, const struct buf *target, struct
 			"the URL of the request is too long, because it contains a name that is too long");
 	how.method = HTTP_GET;
 	how.target = buf_str(target);
-	return hz_api_do(a, call, &how, ret, err);
+	if (hz_api_do(a, call, &how, ret, err))
+		return true;
+	if (err->code == ERR_NOT_FOUND && str_index(how.target, '?') >= 0)
+		err->code = ERR_UNAVAILABLE;
+	return false;
 }
 
 /* ---- life cycle ---- */

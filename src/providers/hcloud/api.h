@@ -78,7 +78,8 @@ NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request
                          struct hz_answer *ret, struct error *err);
 
 /** A GET of target, with the other members of `how`. ERR_INVALID: the target was too long for its
- * buffer. */
+ * buffer. A target with a query is a list, which always exists: `not_found` says nothing about the
+ * objects in it, and becomes ERR_UNAVAILABLE. */
 NODISCARD bool hz_api_get(struct hz_api *, struct call *, const struct buf *target,
                           struct hz_request how, struct hz_answer *ret, struct error *err);
 

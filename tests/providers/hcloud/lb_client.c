@@ -73,6 +73,26 @@ check_unlisted(struct lab *lab, const char *body, enum err_code code, unsigned n
 	assert_int_equal(found.n, 7);
 }
 
+/* Otherwise a second balancer would be made. */
+static void
+a_list_that_is_not_found_is_not_empty(void **state)
+{
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &lab->arena);
+	struct hz_lb_list found;
+	struct hz_lb lb;
+	struct error err;
+
+	lab_answer(lab, "/load_balancers?*", 404, LAB_NOT_FOUND);
+	assert_false(list(lab, STR("u-1"), &found, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, STR("web"), &lb, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	lab_answer(lab, "/load_balancers/7", 404, LAB_NOT_FOUND);
+	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 7, &lb, &err));
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
 static void
 a_list_is_whole_or_none(void **state)
 {
@@ -307,6 +327,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		IN_LAB(lists_all_pages),
 		IN_LAB(lists_those_of_one_service),
+		IN_LAB(a_list_that_is_not_found_is_not_empty),
 		IN_LAB(a_list_is_whole_or_none),
 		IN_LAB(a_list_that_changed_is_read_again),
 		IN_LAB(gets_one_by_id),
