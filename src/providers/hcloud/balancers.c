@@ -208,10 +208,31 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 	}
 	if (run->call->dry)
 		return true;
-	return hz_lb_wait(run, done.action, err) && hz_lb_refresh(run, err);
+	return hz_lb_wait(run, done.action, err) && hz_lb_refresh(run, HZ_RECENT, err);
 }
 
 /* ---- finding ---- */
+
+/* Looks for the balancer by its label. If a token is replaced while this runs, the search may have
+ * seen another project than the evidence for the right one, so only a search that begins after the
+ * evidence shows that there is no balancer.
+ *
+ * *ret_is_held: as hz_lb_check_project(). */
+static bool
+hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, bool *ret_is_held, struct error *err)
+{
+	*ret_is_found = hz_lb_refresh(run, HZ_RECENT, err);
+	if (*ret_is_found)
+		return true;
+	if (err->code != ERR_NOT_FOUND)
+		return false;
+	if (!lb_needs_evidence(run->spec))
+		return true;
+	if (!hz_lb_check_project(run, ret_is_held, err))
+		return false;
+	*ret_is_found = hz_lb_refresh(run, HZ_FRESH, err);
+	return *ret_is_found || err->code == ERR_NOT_FOUND;
+}
 
 /* Finds the balancer by its label; else adopts the one with the name that the Service asks for;
  * else creates one. Certificates are ordered only after the search by label, because they are
@@ -221,11 +242,10 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 static bool
 hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct error *err)
 {
-	bool is_found = hz_lb_refresh(run, err);
+	bool is_found;
 
-	if (!is_found &&
-	    (err->code != ERR_NOT_FOUND || !hz_lb_check_project(run, ret_is_held, err) ||
-	     !hz_lb_check_name(run, err)))
+	if (!hz_balancers_find(run, &is_found, ret_is_held, err) ||
+	    (!is_found && !hz_lb_check_name(run, err)))
 		return false;
 	if (!hz_balancers_resolve_certificates(run, err))
 		return false;
@@ -243,7 +263,7 @@ hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct err
 	if (err->code != ERR_EXISTS)
 		return false;
 	/* Another process was faster, or our own request, whose answer was lost. */
-	if (hz_lb_refresh(run, err))
+	if (hz_lb_refresh(run, HZ_RECENT, err))
 		return true;
 	return err->code == ERR_NOT_FOUND && hz_lb_adopt(run, err);
 }
@@ -472,7 +492,7 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 	bool ok;
 
 	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
-	ok = hz_balancers_begin(&run, err) && hz_lb_refresh(&run, err) &&
+	ok = hz_balancers_begin(&run, err) && hz_lb_refresh(&run, HZ_RECENT, err) &&
 	     hz_balancers_resolve_certificates(&run, err) && hz_lb_converge(&run, err);
 	ok = hz_balancers_end(&run, ok, /*is_held=*/false,
 	                      "hcloud/loadBalancers.UpdateLoadBalancer", err);
@@ -545,26 +565,30 @@ hz_balancers_delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct er
 }
 
 /* All balancers with the Service's label are deleted: there are several if the label was copied by
- * hand.
+ * hand. As in hz_balancers_find(), a second search follows the evidence.
  *
  * *ret_is_held: as hz_lb_check_project(). */
 static bool
 hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, bool *ret_is_held,
                         struct error *err)
 {
-	if (!hz_lb_cache_find(run->tools->cache, run->call, run->spec->uid, HZ_FRESH, &run->found,
-	                      err))
+	struct hz_lb_cache *cache = run->tools->cache;
+	struct str uid = run->spec->uid;
+
+	if (!hz_lb_cache_find(cache, run->call, uid, HZ_FRESH, &run->found, err))
 		return false;
+	if (run->found.n == 0 && lb_needs_evidence(run->spec)) {
+		hz_found_fini(&run->found);
+		if (!hz_lb_check_project(run, ret_is_held, err) ||
+		    !hz_lb_cache_find(cache, run->call, uid, HZ_FRESH, &run->found, err))
+			return false;
+	}
 	*ret_found = run->found.n > 0;
 	for (size_t i = 0; i < run->found.n; i++) {
 		if (!hz_balancers_delete_one(run, run->found.lbs[i], err))
 			return false;
 	}
-	if (*ret_found)
-		return true;
-	if (!hz_lb_check_project(run, ret_is_held, err))
-		return false;
-	return !hz_balancers_is_tutorial(run) ||
+	return *ret_found || !hz_balancers_is_tutorial(run) ||
 	       hz_balancers_delete_unlabelled(run, ret_found, err);
 }
 

@@ -83,11 +83,11 @@ hz_lb_note_missing(struct hz_lb_run *run, const struct error *err)
 /* ---- reading the balancer ---- */
 
 bool
-hz_lb_refresh(struct hz_lb_run *run, struct error *err)
+hz_lb_refresh(struct hz_lb_run *run, enum hz_age age, struct error *err)
 {
 	struct hz_found found = HZ_FOUND_INIT;
 
-	if (!hz_lb_cache_find(run->tools->cache, run->call, run->spec->uid, HZ_RECENT, &found, err))
+	if (!hz_lb_cache_find(run->tools->cache, run->call, run->spec->uid, age, &found, err))
 		return false;
 	hz_found_fini(&run->found);
 	run->found = found;
@@ -246,7 +246,7 @@ hz_lb_refresh_shape(struct hz_lb_run *run, const struct hz_lb_type *type, struct
 	struct hz_lb *result;
 
 	if (!run->call->dry)
-		return hz_lb_refresh(run, err);
+		return hz_lb_refresh(run, HZ_RECENT, err);
 	result = ARENA_NEW(run->call->arena, struct hz_lb);
 	hz_plan_shape_result(&run->desired, type, run->lb, run->call->arena, result);
 	run->lb = result;
@@ -450,7 +450,7 @@ hz_lb_converge(struct hz_lb_run *run, struct error *err)
 		return false;
 	if (postponed && !hz_lb_do_shape_step(run, postponed, err))
 		return false;
-	if (postponed && !run->call->dry && !hz_lb_refresh(run, err))
+	if (postponed && !run->call->dry && !hz_lb_refresh(run, HZ_RECENT, err))
 		return false;
 	if (run->targets.missing.code != ERR_NONE)
 		hz_lb_note_missing(run, &run->targets.missing);

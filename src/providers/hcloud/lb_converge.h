@@ -65,7 +65,7 @@ NODISCARD bool hz_lb_converge(struct hz_lb_run *run, struct error *err);
 NODISCARD bool hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err);
 /** Sets run->lb to the balancer with the Service's label; it is read again if it was changed.
  * ERR_NOT_FOUND: no balancer has the label; ERR_INVALID: several have it. */
-NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, struct error *err);
+NODISCARD bool hz_lb_refresh(struct hz_lb_run *run, enum hz_age age, struct error *err);
 /** Waits for the action for a few seconds. If it takes longer: ERR_PENDING, and the cache keeps the
  * action, for which the next run waits first. */
 NODISCARD bool hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err);

@@ -743,7 +743,7 @@ a_machine_of_a_node_is_evidence(void **state)
 	lose_balancer(0);
 	answer("/servers/2", 404, LAB_NOT_FOUND);
 	answer("/servers/1", 200, LAB_ONE(1, "n1"));
-	check_made(OF_U "\n/servers/2\n/servers/1\n" TYPES_PAGE);
+	check_made(OF_U "\n/servers/2\n/servers/1\n" OF_U "\n" TYPES_PAGE);
 }
 
 static void
@@ -752,7 +752,7 @@ the_network_by_its_id_is_evidence(void **state)
 	(void)state;
 	lose_balancer(4711);
 	answer("/networks/4711", 200, NETWORK);
-	check_made(OF_U "\n/networks/4711\n" TYPES_PAGE);
+	check_made(OF_U "\n/networks/4711\n" OF_U "\n" TYPES_PAGE);
 }
 
 static void
@@ -763,7 +763,7 @@ a_balancer_of_another_live_service_is_evidence(void **state)
 	story.lab->fake.n_nodes = 0;
 	track("default", "other", "u-2");
 	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
-	check_made(OF_U "\n" ALL "\n" TYPES_PAGE);
+	check_made(OF_U "\n" ALL "\n" OF_U "\n" TYPES_PAGE);
 }
 
 static void
@@ -828,7 +828,39 @@ a_balancer_that_the_right_project_lacks_is_gone(void **state)
 	answer("/servers/2", 200, LAB_ONE(2, "n2"));
 	assert_true(remove_it(&was_there));
 	assert_false(was_there);
-	lab_check_asked(story.lab, OF_U "\n/servers/2\n");
+	lab_check_asked(story.lab, OF_U "\n/servers/2\n" OF_U "\n");
+}
+
+/* The first search was made with a wrong token, the evidence was found with the right one. */
+static void
+replace_the_token_between_search_and_evidence(void)
+{
+	lose_balancer(0);
+	answer(OF_U, 200, LISTED(LB));
+	answer("/servers/2", 200, LAB_ONE(2, "n2"));
+}
+
+static void
+a_balancer_that_evidence_makes_visible_is_kept(void **state)
+{
+	(void)state;
+	replace_the_token_between_search_and_evidence();
+	if (!ensure())
+		fail_msg("%s", story.err.msg);
+	lab_check_asked(story.lab, OF_U "\n/servers/2\n" OF_U "\n");
+}
+
+static void
+a_balancer_that_evidence_makes_visible_is_deleted(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	replace_the_token_between_search_and_evidence();
+	answer("DELETE /load_balancers/7", 204, NULL);
+	assert_true(remove_it(&was_there));
+	assert_true(was_there);
+	lab_check_asked(story.lab, OF_U "\n/servers/2\n" OF_U "\nDELETE /load_balancers/7\n");
 }
 
 /* ---- the tutorial's dialect ---- */
@@ -956,6 +988,8 @@ main(void)
 		TEST(an_annotation_releases_a_service_that_is_held),
 		TEST(a_service_without_a_status_is_not_held),
 		TEST(a_balancer_that_the_right_project_lacks_is_gone),
+		TEST(a_balancer_that_evidence_makes_visible_is_kept),
+		TEST(a_balancer_that_evidence_makes_visible_is_deleted),
 		TEST(a_name_that_two_live_services_share_is_refused),
 		TEST(a_service_that_has_its_balancer_keeps_it_beside_a_namesake),
 		TEST(a_service_goes_without_the_balancer_of_its_namesake),
