@@ -12,18 +12,20 @@ find_warning(struct report *r, struct str line)
 	struct finding *finding;
 
 	if (str_starts(line, STR("--")) && str_cut(line, ' ', &flag, &rest))
-		finding = report_find(r, "flag", flag, "%" STR_FMT, STR_ARG(rest));
+		finding = report_note(r, "flag", flag, "%" STR_FMT, STR_ARG(rest));
 	else
-		finding = report_find(r, "", STR_EMPTY, "%" STR_FMT, STR_ARG(line));
+		finding = report_note(r, "", STR_EMPTY, "%" STR_FMT, STR_ARG(line));
 	report_fix(r, finding, "remove or change it; see docs/reference/flags.md");
 }
 
+/* All of them are notes: the manifests of the program that ccmd replaces have such flags, and they do
+ * no harm. */
 void
 check_flags(struct doctor *d, struct report *r)
 {
 	for (struct str line, rest = d->flag_notes; str_split(&rest, '\n', &line);) {
 		if (line.len > 0)
-			report_fix(r, report_find(r, "flag", line, "is accepted and has no effect"),
+			report_fix(r, report_note(r, "flag", line, "is accepted and has no effect"),
 			           "remove it; docs/reference/flags.md says why it has none");
 	}
 	for (struct str line, rest = d->flag_warnings; str_split(&rest, '\n', &line);) {

@@ -76,40 +76,45 @@ enum need {
 struct right {
 	enum need need;
 	const char *verb, *group, *resource, *subresource, *namespace, *name;
+	const char *without; /* ccmd can do without it: what is missing then; NULL: it cannot */
 };
 
 #define SYSTEM "kube-system"
 #define COORDINATION "coordination.k8s.io"
+#define NO_CALLERS "the HTTPS server refuses callers of /metrics and /debug/, but not of /healthz"
 #define DEFAULT_ACCOUNT "cloud-controller-manager" /* of deploy/rbac.yaml, in kube-system */
 
 /* The rules of deploy/rbac.yaml. right_of() fills in the namespace of the rights with
  * NEED_ELECTION, and replaces the name "lease". */
 static const struct right rights[] = {
-	{ NEED_ALWAYS, "list", "", "nodes", "", "", "" },
-	{ NEED_ALWAYS, "watch", "", "nodes", "", "", "" },
-	{ NEED_ALWAYS, "list", "", "services", "", "", "" },
-	{ NEED_ALWAYS, "watch", "", "services", "", "", "" },
-	{ NEED_CONTROLLERS, "get", "", "nodes", "", "", "" },
-	{ NEED_CONTROLLERS, "patch", "", "nodes", "", "", "" },
-	{ NEED_CONTROLLERS, "delete", "", "nodes", "", "", "" },
-	{ NEED_CONTROLLERS, "patch", "", "nodes", "status", "", "" },
-	{ NEED_CONTROLLERS, "patch", "", "services", "status", "", "" },
-	{ NEED_ALWAYS, "create", "", "events", "", "", "" },
-	{ NEED_ALWAYS, "patch", "", "events", "", "", "" },
-	{ NEED_ACCOUNTS, "get", "", "serviceaccounts", "", SYSTEM, "" },
-	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "", SYSTEM, "" },
-	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "token", SYSTEM, "" },
-	{ NEED_ELECTION, "create", COORDINATION, "leases", "", "", "" },
-	{ NEED_ELECTION, "get", COORDINATION, "leases", "", "", "lease" },
-	{ NEED_ELECTION, "update", COORDINATION, "leases", "", "", "lease" },
-	{ NEED_CONTROLLERS, "get", COORDINATION, "leases", "", "kube-node-lease", "" },
-	{ NEED_SERVER, "create", "authentication.k8s.io", "tokenreviews", "", "", "" },
-	{ NEED_SERVER, "create", "authorization.k8s.io", "subjectaccessreviews", "", "", "" },
-	{ NEED_SERVER, "get", "", "configmaps", "", SYSTEM, "extension-apiserver-authentication" },
+	{ NEED_ALWAYS, "list", "", "nodes", "", "", "", NULL },
+	{ NEED_ALWAYS, "watch", "", "nodes", "", "", "", NULL },
+	{ NEED_ALWAYS, "list", "", "services", "", "", "", NULL },
+	{ NEED_ALWAYS, "watch", "", "services", "", "", "", NULL },
+	{ NEED_CONTROLLERS, "get", "", "nodes", "", "", "", NULL },
+	{ NEED_CONTROLLERS, "patch", "", "nodes", "", "", "", NULL },
+	{ NEED_CONTROLLERS, "delete", "", "nodes", "", "", "", NULL },
+	{ NEED_CONTROLLERS, "patch", "", "nodes", "status", "", "", NULL },
+	{ NEED_CONTROLLERS, "patch", "", "services", "status", "", "", NULL },
+	{ NEED_ALWAYS, "create", "", "events", "", "", "", NULL },
+	{ NEED_ALWAYS, "patch", "", "events", "", "", "", NULL },
+	{ NEED_ACCOUNTS, "get", "", "serviceaccounts", "", SYSTEM, "", NULL },
+	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "", SYSTEM, "", NULL },
+	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "token", SYSTEM, "", NULL },
+	{ NEED_ELECTION, "create", COORDINATION, "leases", "", "", "", NULL },
+	{ NEED_ELECTION, "get", COORDINATION, "leases", "", "", "lease", NULL },
+	{ NEED_ELECTION, "update", COORDINATION, "leases", "", "", "lease", NULL },
+	{ NEED_CONTROLLERS, "get", COORDINATION, "leases", "", "kube-node-lease", "",
+	  "only the status of a node shows whether its kubelet is silent" },
+	{ NEED_SERVER, "create", "authentication.k8s.io", "tokenreviews", "", "", "", NO_CALLERS },
+	{ NEED_SERVER, "create", "authorization.k8s.io", "subjectaccessreviews", "", "", "",
+	  NO_CALLERS },
+	{ NEED_SERVER, "get", "", "configmaps", "", SYSTEM, "extension-apiserver-authentication",
+	  "the HTTPS server refuses client certificates and front proxies" },
 };
 
 /* All rights together: only an administrator has them. */
-static const struct right everything = { NEED_ALWAYS, "*", "*", "*", "", "", "" };
+static const struct right everything = { NEED_ALWAYS, "*", "*", "*", "", "", "", NULL };
 
 static bool
 is_needed(const struct options *o, enum need need)
@@ -267,16 +272,24 @@ find_subject(struct doctor *d, struct report *r, struct subject *ret)
 
 /* who: "the ServiceAccount kube-system/x ", or empty for these credentials. */
 static void
-find_missing(struct report *r, const struct right *right, struct str who)
+find_missing(struct doctor *d, struct report *r, const struct right *right, struct str who)
 {
-	struct finding *finding = report_find(r, "right", str_c(right->resource),
-	                                      "%" STR_FMT "may not %s %s%s%s%s%s%s%s", STR_ARG(who),
-	                                      right->verb, right->resource,
-	                                      right->subresource[0] ? "/" : "", right->subresource,
-	                                      right->name[0] ? " " : "", right->name,
-	                                      right->namespace[0] ? " in the namespace " : "",
-	                                      right->namespace);
+	struct str what = arena_printf(view_call(d->view)->arena,
+	                               "%" STR_FMT "may not %s %s%s%s%s%s%s%s", STR_ARG(who),
+	                               right->verb, right->resource,
+	                               right->subresource[0] ? "/" : "", right->subresource,
+	                               right->name[0] ? " " : "", right->name,
+	                               right->namespace[0] ? " in the namespace " : "",
+	                               right->namespace);
+	struct finding *finding;
 
+	if (right->without)
+		finding = report_note(r, "right", str_c(right->resource),
+		                      "%" STR_FMT "; without it, %s", STR_ARG(what),
+		                      right->without);
+	else
+		finding = report_find(r, "right", str_c(right->resource), "%" STR_FMT,
+		                      STR_ARG(what));
 	report_fix(r, finding, "kubectl apply -f deploy/rbac.yaml");
 }
 
@@ -313,6 +326,6 @@ check_rights(struct doctor *d, struct report *r)
 			return;
 		}
 		if (!is_allowed)
-			find_missing(r, &right, who);
+			find_missing(d, r, &right, who);
 	}
 }

@@ -56,25 +56,49 @@ report_begin(struct report *r, const struct check *check)
 	ARRAY_PUSH(r->results, r->n, r->cap, (struct check_result){ .check = check });
 }
 
-struct finding *
-report_find(struct report *r, const char *kind, struct str name, const char *fmt, ...)
+static struct finding *
+add_finding(struct report *r, bool is_note, const char *kind, struct str name, const char *fmt,
+            va_list args)
 {
 	struct check_result *result = current(r);
-	struct finding finding = { .kind = str_c(kind), .name = clean_str(r, name) };
-	va_list args;
+	struct finding finding = { .kind = str_c(kind), .is_note = is_note };
 
 	if (r->only_kind && (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name)))
 		return NULL;
-	result->result = RESULT_PROBLEM;
+	if (!is_note || result->result != RESULT_PROBLEM)
+		result->result = is_note ? RESULT_NOTE : RESULT_PROBLEM;
 	if (result->n_findings == LIMIT_FINDINGS) {
 		result->n_dropped++;
 		return NULL;
 	}
-	va_start(args, fmt);
+	finding.name = clean_str(r, name);
 	finding.message = clean_text(r, fmt, args);
-	va_end(args);
 	ARRAY_PUSH(result->findings, result->n_findings, result->cap, finding);
 	return &result->findings[result->n_findings - 1];
+}
+
+struct finding *
+report_find(struct report *r, const char *kind, struct str name, const char *fmt, ...)
+{
+	struct finding *finding;
+	va_list args;
+
+	va_start(args, fmt);
+	finding = add_finding(r, /*is_note=*/false, kind, name, fmt, args);
+	va_end(args);
+	return finding;
+}
+
+struct finding *
+report_note(struct report *r, const char *kind, struct str name, const char *fmt, ...)
+{
+	struct finding *finding;
+	va_list args;
+
+	va_start(args, fmt);
+	finding = add_finding(r, /*is_note=*/true, kind, name, fmt, args);
+	va_end(args);
+	return finding;
 }
 
 void
@@ -134,7 +158,7 @@ bool
 report_is_incomplete(const struct check_result *result)
 {
 	return result->result == RESULT_UNKNOWN ||
-	       (result->result == RESULT_PROBLEM && result->reason.len > 0);
+	       (result->result != RESULT_SKIPPED && result->reason.len > 0);
 }
 
 int
@@ -153,6 +177,7 @@ static const struct {
 	const char *name, *colour;
 } marks[] = {
 	[RESULT_OK] = { "ok", "\033[32m" },
+	[RESULT_NOTE] = { "note", "\033[36m" },
 	[RESULT_PROBLEM] = { "problem", "\033[31m" },
 	[RESULT_UNKNOWN] = { "unknown", "\033[33m" },
 	[RESULT_SKIPPED] = { "skipped", "\033[2m" },
@@ -166,10 +191,10 @@ print_mark(enum result result, bool has_colours, struct buf *out)
 }
 
 static void
-print_finding(const struct finding *finding, struct buf *out)
+print_finding(const struct finding *finding, bool is_mixed, struct buf *out)
 {
-	buf_addf(out, "           - %" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n",
-	         STR_ARG(finding->kind), finding->name.len > 0 ? " " : "", STR_ARG(finding->name),
+	buf_addf(out, "           - %s%" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n",
+	         is_mixed && finding->is_note ? "note: " : "", STR_ARG(finding->kind), finding->name.len > 0 ? " " : "", STR_ARG(finding->name),
 	         finding->kind.len > 0 ? ": " : "", STR_ARG(finding->message));
 	if (finding->fix.len > 0)
 		buf_addf(out, "             fix: %" STR_FMT "\n", STR_ARG(finding->fix));
@@ -183,7 +208,7 @@ print_findings(const struct check_result *result, bool shows_all, struct buf *ou
 	if (!shows_all && n > MAX_SHOWN)
 		n = MAX_SHOWN;
 	for (size_t i = 0; i < n; i++)
-		print_finding(&result->findings[i], out);
+		print_finding(&result->findings[i], result->result == RESULT_PROBLEM, out);
 	if (n < result->n_findings + result->n_dropped)
 		buf_addf(out, "           and %zu more%s\n",
 		         result->n_findings + result->n_dropped - n,
@@ -216,7 +241,7 @@ print_result(const struct report *r, const struct check_result *result, bool has
 	buf_addf(out, "%s  %s\n", result->check->code, result->check->title);
 	if (result->reason.len > 0)
 		print_reason(r, result, out);
-	if (result->result == RESULT_PROBLEM)
+	if (result->n_findings > 0)
 		print_findings(result, shows_all, out);
 }
 
@@ -224,10 +249,13 @@ static void
 print_summary(const struct report *r, struct buf *out)
 {
 	size_t n_problems = report_count(r, RESULT_PROBLEM);
-	size_t n_unknown = report_count(r, RESULT_UNKNOWN);
+	size_t n_unknown = report_count(r, RESULT_UNKNOWN), n_notes = report_count(r, RESULT_NOTE);
 
-	buf_addf(out, "%zu of %zu checks found a problem, %zu could not run, %zu did not apply.\n",
+	buf_addf(out, "%zu of %zu checks found a problem, %zu could not run, %zu did not apply.",
 	         n_problems, r->n, n_unknown, report_count(r, RESULT_SKIPPED));
+	if (n_notes > 0)
+		buf_addf(out, " Notes of %zu need no attention.", n_notes);
+	buf_add_char(out, '\n');
 }
 
 void
@@ -259,6 +287,7 @@ add_finding_json(const struct finding *finding, struct buf *out)
 	json_add_text(out, "name", finding->name);
 	json_add_text(out, "message", finding->message);
 	json_add_text(out, "fix", finding->fix);
+	json_add_flag(out, "isNote", finding->is_note);
 	json_end_object(out);
 }
 

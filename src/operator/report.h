@@ -2,7 +2,9 @@
  *
  * Each check has one result. A check that ran without a problem is OK; one that found problems has
  * one finding for each affected object; one that could not run is UNKNOWN, with the reason,
- * and does not keep the others from running; one that does not apply here is SKIPPED.
+ * and does not keep the others from running; one that does not apply here is SKIPPED. A finding that
+ * an installation may live with, such as a flag without effect, is a note: it does not change the exit
+ * code.
  *
  * The text is for people: groups, one line for each check, and below it the findings. The JSON has
  * the same content, and its members are only ever added to (docs/doctor.md, "JSON").
@@ -21,6 +23,7 @@ struct report;
 
 enum result {
 	RESULT_OK,
+	RESULT_NOTE, /* there are findings, and all of them are notes */
 	RESULT_PROBLEM,
 	RESULT_UNKNOWN, /* the check could not run */
 	RESULT_SKIPPED, /* the check does not apply */
@@ -41,13 +44,14 @@ struct finding {
 	struct str name;    /* "worker-1", "default/web"; empty like kind */
 	struct str message; /* what is wrong, a sentence without a full stop at its end */
 	struct str fix;     /* the command, or what to do */
+	bool is_note;
 };
 
 struct check_result {
 	const struct check *check;
 	enum result result;
-	/* UNKNOWN, SKIPPED: why. PROBLEM: why there may be further findings; empty: there are none
-	 */
+	/* UNKNOWN, SKIPPED: why. NOTE, PROBLEM: why there may be further findings; empty: there are
+	 * none */
 	struct str reason;
 	struct finding *findings;
 	size_t n_findings, cap;
@@ -70,6 +74,9 @@ void report_fini(struct report *); /* for CLEANUP */
 void report_begin(struct report *, const struct check *check);
 /** Adds a finding and returns it, for report_fix(). kind and name are copied. */
 struct finding *report_find(struct report *, const char *kind, struct str name, const char *fmt,
+                            ...) PRINTF_LIKE(4, 5);
+/** The same for a note. */
+struct finding *report_note(struct report *, const char *kind, struct str name, const char *fmt,
                             ...) PRINTF_LIKE(4, 5);
 /** Sets what to do about a finding. */
 void report_fix(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);

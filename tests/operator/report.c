@@ -31,6 +31,9 @@ exit_codes(void **state UNUSED)
 	report_begin(&r, &second);
 	report_skip(&r, "there is no need");
 	assert_int_equal(report_exit_code(&r), 0);
+	report_begin(&r, &first);
+	report_note(&r, "flag", STR("--x"), "has no effect");
+	assert_int_equal(report_exit_code(&r), 0);
 	report_begin(&r, &third);
 	report_find(&r, "node", STR("n1"), "it is gone");
 	assert_int_equal(report_exit_code(&r), 1);
@@ -72,6 +75,30 @@ prints_text(void **state UNUSED)
 	                    "           More: docs/doctor.md, \"CCMD040\"\n"
 	                    "\n"
 	                    "1 of 3 checks found a problem, 2 could not run, 0 did not apply.\n");
+}
+
+/* A check that has problems as well marks its notes. */
+static void
+prints_notes(void **state UNUSED)
+{
+	REPORT(r);
+
+	report_begin(&r, &first);
+	report_fix(&r, report_note(&r, "flag", STR("--x"), "has no effect"), "remove it");
+	report_begin(&r, &second);
+	report_note(&r, "right", STR("leases"), "may not get leases");
+	report_find(&r, "right", STR("nodes"), "may not list nodes");
+	report_note(&r, "right", STR("leases"), "may not list leases");
+	report_print(&r, false, false, &out);
+	assert_non_null(strstr(out.ptr, "  note     CCMD001  It answers\n"
+	                                "           - flag --x: has no effect\n"
+	                                "             fix: remove it\n"));
+	assert_non_null(strstr(out.ptr, "  problem  CCMD002  It is new\n"
+	                                "           - note: right leases: may not get leases\n"
+	                                "           - right nodes: may not list nodes\n"));
+	assert_non_null(strstr(out.ptr, "1 of 2 checks found a problem, 0 could not run, 0 did not "
+	                                "apply. Notes of 1 need no attention.\n"));
+	assert_int_equal(report_exit_code(&r), 1);
 }
 
 static void
@@ -163,7 +190,7 @@ prints_json(void **state UNUSED)
 		"{\"exitCode\":1,\"checks\":[{\"code\":\"CCMD040\",\"group\":\"Nodes\","
 		"\"title\":\"All are well\",\"why\":\"Pods need them.\",\"result\":\"problem\","
 		"\"reason\":\"\",\"findings\":[{\"kind\":\"node\",\"name\":\"n1\","
-		"\"message\":\"it is \\\"gone\\\"\",\"fix\":\"wait\"}],\"findingsLeftOut\":0}]}\n");
+		"\"message\":\"it is \\\"gone\\\"\",\"fix\":\"wait\",\"isNote\":false}],\"findingsLeftOut\":0}]}\n");
 }
 
 int
@@ -172,6 +199,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit_codes),
 		cmocka_unit_test(prints_text),
+		cmocka_unit_test(prints_notes),
 		cmocka_unit_test(shows_skipped_checks_if_all_are_wanted),
 		cmocka_unit_test(colours_only_the_mark),
 		cmocka_unit_test(bounds_the_findings),

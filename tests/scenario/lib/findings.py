@@ -31,15 +31,15 @@ MADE_BY = {
     "test_killed.py": NO_MACHINE,
     "test_kube_client.py": {"CCMD010"},
     "test_lifecycle.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE,
-    "test_program.py": NO_MACHINE | {"CCMD003", "CCMD080"},
+    "test_program.py": NO_MACHINE | {"CCMD003"},
     "test_routes.py": NOT_OURS | ALREADY_INITIALISED | {"CCMD044"},
     "test_systemd.py": NO_MACHINE,
 }
 
 
 def of_the_harness(code, subject):
-    """A deprecated flag that the fixture passes, and a kubeconfig or a token in the folder of a test, which all may read."""
-    return (code, subject) == ("CCMD080", "flag --allow-untagged-cloud") or (code == "CCMD081" and "/pytest-" in subject)
+    """A kubeconfig or a token in the folder of a test, which all may read."""
+    return code == "CCMD081" and "/pytest-" in subject
 
 
 def check_no_false_alarm(module, ccmd):
