@@ -18,8 +18,8 @@ find_warning(struct report *r, struct str line)
 	report_fix(r, finding, "remove or change it; see docs/reference/flags.md");
 }
 
-/* All of them are notes: the manifests of the program that ccmd replaces have such flags, and they do
- * no harm. */
+/* All of them are notes: the manifests of the program that ccmd replaces have such flags, and they
+ * do no harm. */
 void
 check_flags(struct doctor *d, struct report *r)
 {

@@ -89,6 +89,26 @@ target_of(struct explanation *e)
 	return arena_str(view_call(e->view)->arena, buf_str(&target));
 }
 
+/* Of the reasons why the process of this machine was not asked, this one comes first: there is
+ * none. */
+static bool
+ask_here(struct explanation *e, const char *target, struct str *ret, struct error *err)
+{
+	struct error silence;
+	struct str text;
+	int status;
+
+	if (local_get(e->view, target, ret, err))
+		return true;
+	if (!local_get_open(e->view, "/livez", &status, &text, &silence) &&
+	    silence.code == ERR_UNAVAILABLE)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"no ccmd answers on this machine: %s; --url=https://HOST:PORT names another one",
+			silence.msg);
+	return false;
+}
+
 static bool
 ask_leader(struct explanation *e, const struct explain_source *source, struct error *err)
 {
@@ -101,7 +121,7 @@ ask_leader(struct explanation *e, const struct explain_source *source, struct er
 			err, ERR_UNSUPPORTED,
 			"--secure-port=0 switches the server off; --url=https://HOST:PORT names another one");
 	if (!(source->url ? local_get_at(e->view, source->url, source->ca_file, target, &text, err)
-	                  : local_get(e->view, target, &text, err)) ||
+	                  : ask_here(e, target, &text, err)) ||
 	    !json_parse(text, &e->leader, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(e->leader), "isLeading", &is_leading) != JSON_FOUND)
@@ -200,8 +220,7 @@ event_of(yyjson_val *event, struct arena *arena)
 	return ret;
 }
 
-/* By name and not by UID: the kubelet writes the node's name as the UID. Events about a node are in
- * the namespace default. */
+/* Events about a node are in the namespace default. */
 static struct str
 events_path(struct explanation *e)
 {
@@ -217,6 +236,20 @@ events_path(struct explanation *e)
 	buf_add_c(&path, "involvedObject.name%3D");
 	url_add_escaped(&path, name);
 	return arena_str(view_call(e->view)->arena, buf_str(&path));
+}
+
+/* Is the event about this object, rather than an earlier one of the same name? The kubelet and
+ * other controllers write a node's name as its UID; then the time decides. */
+static bool
+is_about_this(const struct explanation *e, yyjson_val *event)
+{
+	struct str uid = STR_EMPTY;
+
+	(void)json_str(event, "involvedObject.uid", &uid);
+	if (e->uid.len == 0 || str_eq(uid, e->uid))
+		return true;
+	return e->what.kind == DESCRIBED_NODE && (uid.len == 0 || str_eq(uid, e->what.key)) &&
+	       event_time_s(event) >= e->created_s;
 }
 
 static void
@@ -238,7 +271,10 @@ read_events(struct explanation *e)
 	(void)json_array(yyjson_doc_get_root(doc), "items", &items);
 	e->events = arena_calloc(call->arena, yyjson_arr_size(items) + 1, sizeof(e->events[0]));
 	yyjson_arr_foreach(items, i, n, item)
-		e->events[e->n_events++] = event_of(item, call->arena);
+	{
+		if (is_about_this(e, item))
+			e->events[e->n_events++] = event_of(item, call->arena);
+	}
 	qsort(e->events, e->n_events, sizeof(e->events[0]), compare_events);
 }
 
@@ -292,6 +328,7 @@ explain_read(struct view *v, const struct described *what, const struct explain_
 	};
 	const struct view_server *server;
 	struct error err;
+	bool has_leader;
 
 	*ret = (struct explanation){ .view = v, .what = *what };
 	if (!view_server(v, &server, &err)) {
@@ -300,9 +337,11 @@ explain_read(struct view *v, const struct described *what, const struct explain_
 		return;
 	}
 	ret->now_s = view_now_s(v);
-	if (!ask_leader(ret, source, &err))
-		explain_note_gap(ret, "what the leader waits for, and when it acts", &err);
+	has_leader = ask_leader(ret, source, &err);
 	kinds[what->kind](ret);
+	/* it waits for nothing that does not exist */
+	if (!has_leader && (ret->exists || ret->is_unknown))
+		explain_note_gap(ret, "what the leader waits for, and when it acts", &err);
 	if (ret->exists)
 		run_checks(ret);
 	if (what->kind != DESCRIBED_ROUTE)

@@ -47,6 +47,9 @@ struct explanation {
 	struct described what;
 	int64_t now_s;
 	bool exists; /* in the cluster; a route: in the cluster or in the cloud */
+	/* of the object that exists now; no UID: it does not exist, or is a route */
+	struct str uid;
+	int64_t created_s;
 	/* Sentences without a full stop. Empty: there is nothing to say. */
 	struct str identity; /* what the object is to ccmd */
 	struct str state;    /* and since when */

@@ -361,6 +361,8 @@ explain_node(struct explanation *e)
 		e->identity = STR("the cluster has no node of this name");
 		return;
 	}
+	e->uid = s.node->object.uid;
+	e->created_s = s.node->created_wall_ns / NS_PER_SEC;
 	e->state = node_state(e, &s);
 	e->identity = node_identity(&s);
 	e->waits_for = node_waits_for(e, &s);
@@ -555,6 +557,7 @@ explain_service(struct explanation *e)
 		e->identity = STR("the cluster has no Service of this name");
 		return;
 	}
+	e->uid = s->object.uid;
 	e->identity = service_identity(s);
 	e->state = service_state(e, s);
 	e->next = explain_queue(e);

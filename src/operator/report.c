@@ -176,10 +176,8 @@ report_exit_code(const struct report *r)
 static const struct {
 	const char *name, *colour;
 } marks[] = {
-	[RESULT_OK] = { "ok", "\033[32m" },
-	[RESULT_NOTE] = { "note", "\033[36m" },
-	[RESULT_PROBLEM] = { "problem", "\033[31m" },
-	[RESULT_UNKNOWN] = { "unknown", "\033[33m" },
+	[RESULT_OK] = { "ok", "\033[32m" },           [RESULT_NOTE] = { "note", "\033[36m" },
+	[RESULT_PROBLEM] = { "problem", "\033[31m" }, [RESULT_UNKNOWN] = { "unknown", "\033[33m" },
 	[RESULT_SKIPPED] = { "skipped", "\033[2m" },
 };
 
@@ -194,7 +192,8 @@ static void
 print_finding(const struct finding *finding, bool is_mixed, struct buf *out)
 {
 	buf_addf(out, "           - %s%" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n",
-	         is_mixed && finding->is_note ? "note: " : "", STR_ARG(finding->kind), finding->name.len > 0 ? " " : "", STR_ARG(finding->name),
+	         is_mixed && finding->is_note ? "note: " : "", STR_ARG(finding->kind),
+	         finding->name.len > 0 ? " " : "", STR_ARG(finding->name),
 	         finding->kind.len > 0 ? ": " : "", STR_ARG(finding->message));
 	if (finding->fix.len > 0)
 		buf_addf(out, "             fix: %" STR_FMT "\n", STR_ARG(finding->fix));

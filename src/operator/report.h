@@ -2,9 +2,9 @@
  *
  * Each check has one result. A check that ran without a problem is OK; one that found problems has
  * one finding for each affected object; one that could not run is UNKNOWN, with the reason,
- * and does not keep the others from running; one that does not apply here is SKIPPED. A finding that
- * an installation may live with, such as a flag without effect, is a note: it does not change the exit
- * code.
+ * and does not keep the others from running; one that does not apply here is SKIPPED. A finding
+ * that an installation may live with, such as a flag without effect, is a note: it does not change
+ * the exit code.
  *
  * The text is for people: groups, one line for each check, and below it the findings. The JSON has
  * the same content, and its members are only ever added to (docs/doctor.md, "JSON").

@@ -276,6 +276,45 @@ def test_a_service_that_is_served(fleet, services, at_hetzner, cloud):
     assert said.reasons.index("EnsuringLoadBalancer") < said.reasons.index("EnsuredLoadBalancer")
 
 
+def test_the_private_address_of_a_load_balancer(fleet, services, at_hetzner, cloud):
+    network = cloud.add_network("net")
+    fleet("n1")
+    explain = at_hetzner("--configure-cloud-routes=false", HCLOUD_NETWORK="net", HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK="true")
+    services.create("web")
+    served = services.wait("web", lambda one: len(ingress(one)) == 3)
+    said = explain("service", "default/web")
+    assert said.rows["addresses"]["cloud"] == said.rows["addresses"]["cluster"], network
+    assert ingress(served)[2]["ip"] in said.rows["addresses"]["cloud"]
+
+
+def test_events_of_an_earlier_service(fleet, services, at_hetzner, cloud):
+    fleet("n1")
+    explain = at_hetzner()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    services.delete("web")
+    services.wait_gone("web")
+    cloud.fault("POST", "/load_balancers", faults.error("invalid_input", "no more"), times=None)
+    services.create("web")
+    said = wait_for(lambda: (lambda one: one if "SyncLoadBalancerFailed" in one.reasons else None)(
+        explain("service", "default/web")), what="the event of the second Service")
+    assert "EnsuredLoadBalancer" not in said.reasons
+
+
+def test_events_of_an_earlier_node(api, node, kubelet, explain):
+    """The kubelet writes the node's name as its UID."""
+    def record(reason, uid, seconds):
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+        api.post("/api/v1/namespaces/default/events", {
+            "metadata": {"generateName": "n1."}, "reason": reason, "type": "Normal", "message": "x", "lastTimestamp": at,
+            "involvedObject": {"kind": "Node", "name": "n1", "uid": uid}, "source": {"component": "kubelet"}})
+
+    node("n1", "10.0.0.1")
+    uid = api.get(f"{NODES}/n1")["metadata"]["uid"]
+    record("Before", "n1", -60), record("Other", "5f3c", 1), record("Kubelet", "n1", 1), record("Own", uid, 1)
+    assert set(explain("node", "n1").reasons) == {"Kubelet", "Own"}
+
+
 def test_an_invalid_annotation(fleet, services, at_hetzner):
     fleet("n1")
     explain = at_hetzner()
@@ -429,6 +468,8 @@ def test_without_the_leader(node, explain):
     node("n1", "10.0.0.1")
     said = explain("node", "n1")
     assert said.exit_code == 0 and said.leader is None and set(said.gaps) == {LEADER}
+    assert "connection refused" in said.gaps[LEADER] and "certificate" not in said.gaps[LEADER]
+    assert explain("node", "nobody").gaps == {}, "no leader waits for what does not exist"
     assert said["waitsFor"] == "nothing"
 
 
@@ -485,9 +526,9 @@ def test_the_cloud_is_silent(node, explain, tmp_path):
 
 
 def test_a_wrong_command_line():
-    for words in ([], ["node"], ["pod", "a"], ["service", "web"], ["route", "10.0.0.0"], ["node", "a/b"]):
+    for words in ([], ["node"], ["pod", "a"], ["service", "a/b/c"], ["route", "10.0.0.0"], ["node", "a/b"]):
         done = run_ccmd("explain", *words, "--cloud-provider=cloudlycke")
-        assert done.returncode == 2 and "(node NAME|service NAMESPACE/NAME|route CIDR)" in done.stderr, words
+        assert done.returncode == 2 and "(node NAME|service [NAMESPACE/]NAME|route CIDR)" in done.stderr, words
 
 
 # --- the role ----------------------------------------------------------------------------------------------------------------

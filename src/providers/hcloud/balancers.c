@@ -704,6 +704,24 @@ hz_balancers_cost(const struct hz_lb *lb, struct arena *arena)
 	                    STR_ARG(str_head(digits, 2)));
 }
 
+/* As in the status of a Service without annotations. */
+static void
+hz_balancers_list_addresses(const struct hz_lb_config *config, const struct hz_lb *lb,
+                            struct arena *arena, struct lb_listed *ret)
+{
+	static const struct lb_spec without_annotations = { .n_annotations = 0 };
+	size_t most = PUBLIC_ENTRIES + lb->nets.n;
+	struct str *addresses = arena_calloc(arena, most, sizeof(*addresses));
+	struct lb_status status = { arena_calloc(arena, most, sizeof(*status.ingress)), 0 };
+	struct entries e = { arena, &status, LB_IP_MODE_VIP };
+
+	hz_lb_status_set_addresses(config, &without_annotations, lb, &e);
+	for (size_t i = 0; i < status.n_ingress; i++)
+		addresses[i] = status.ingress[i].ip;
+	ret->addresses = addresses;
+	ret->n_addresses = status.n_ingress;
+}
+
 static bool
 hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
                   struct error *err)
@@ -716,13 +734,7 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 	*ret_n = list.n;
 	for (size_t i = 0; i < list.n; i++) {
 		const struct hz_lb *lb = &list.lbs[i];
-		struct str *addresses = arena_calloc(call->arena, 2, sizeof(*addresses));
-		size_t n = 0;
 
-		if (lb->ipv4.ip.len > 0)
-			addresses[n++] = lb->ipv4.ip;
-		if (lb->ipv6.ip.len > 0)
-			addresses[n++] = lb->ipv6.ip;
 		(*ret)[i] = (struct lb_listed){
 			.what = "load balancer",
 			.is_balancer = true,
@@ -731,11 +743,11 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 			.service = STR_EMPTY,
 			.cluster = hz_lb_label_of(lb, HZ_LABEL_CLUSTER),
 			.cost = hz_balancers_cost(lb, call->arena),
-			.addresses = addresses,
-			.n_addresses = n,
 			.n_targets = lb->n_targets,
 			.has_targets = true,
 		};
+		hz_balancers_list_addresses(&hcloud_of(cloud)->config->lb, lb, call->arena,
+		                            &(*ret)[i]);
 	}
 	return true;
 }
