@@ -6,6 +6,9 @@
  */
 #include "controllers/node/addresses.h"
 
+#include <stdlib.h>
+
+#include "base/alloc.h"
 #include "base/ip.h"
 
 static const struct str type_hostname = STR("Hostname");
@@ -147,31 +150,51 @@ addresses_plan(const struct node *node, const struct instance *instance, struct 
 	return true;
 }
 
-/* Returns the nth address of a type, or NULL. */
-static const struct address *
-nth_of_type(const struct address *items, size_t n, struct str type, size_t nth)
+/* By type; addresses of one type stay in their order, since both point into one list. */
+static int
+compare_types(const void *a, const void *b)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq(items[i].type, type) && nth-- == 0)
-			return &items[i];
-	}
-	return NULL;
+	const struct address *const *x = a, *const *y = b;
+	int by_type = str_cmp((*x)->type, (*y)->type);
+
+	return by_type != 0 ? by_type : (*x > *y) - (*x < *y);
+}
+
+static const struct address **
+sort_by_type(const struct address *items, size_t n)
+{
+	const struct address **sorted = xcalloc(n, sizeof(const struct address *));
+
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &items[i];
+	qsort(sorted, n, sizeof(sorted[0]), compare_types);
+	return sorted;
+}
+
+static bool
+is_address_equal(const struct address *a, const struct address *b)
+{
+	return str_eq(a->type, b->type) && str_eq(a->address, b->address);
 }
 
 bool
 addresses_equal(const struct address *a, size_t n_a, const struct address *b, size_t n_b)
 {
+	const struct address **by_type_a, **by_type_b;
+	size_t n_equal = 0;
+
 	if (n_a != n_b)
 		return false;
-	for (size_t i = 0; i < n_a; i++) {
-		size_t nth = 0;
-		const struct address *other;
-
-		for (size_t k = 0; k < i; k++)
-			nth += str_eq(a[k].type, a[i].type);
-		other = nth_of_type(b, n_b, a[i].type, nth);
-		if (!other || !str_eq(other->address, a[i].address))
-			return false;
-	}
-	return true;
+	while (n_equal < n_a && is_address_equal(&a[n_equal], &b[n_equal]))
+		n_equal++;
+	if (n_equal == n_a)
+		return true;
+	by_type_a = sort_by_type(a, n_a);
+	by_type_b = sort_by_type(b, n_b);
+	n_equal = 0;
+	while (n_equal < n_a && is_address_equal(by_type_a[n_equal], by_type_b[n_equal]))
+		n_equal++;
+	free(by_type_a);
+	free(by_type_b);
+	return n_equal == n_a;
 }
