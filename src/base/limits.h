@@ -45,6 +45,7 @@
 #define LIMIT_POD_CIDRS     16         /* of one node; the API server accepts two */
 #define LIMIT_TAINTS_JSON   MIB(2)     /* the raw taints of one node */
 #define LIMIT_SELECTOR      KIB(16)    /* a label selector's text */
+#define LIMIT_SELECTOR_REQUIREMENTS 64 /* of a label selector, each of which searches the labels of a node */
 #define LIMIT_EVENT_QUEUE   1000       /* events waiting to be written; further ones are dropped and counted */
 #define LIMIT_EVENT_CACHE   4096       /* event groups remembered for aggregation */
 #define LIMIT_EVENT_MESSAGE 1024       /* bytes of an event's message */
@@ -93,7 +94,11 @@
 #define LIMIT_STATE_FILE MIB(64)       /* state that a provider stores for its next start */
 #define LIMIT_HAPROXY_FILE MIB(256)    /* a configuration that this program writes */
 #define LIMIT_BALANCER_PORTS 200       /* ports of one Service; clouds allow some dozens per load balancer */
+#define LIMIT_BALANCER_RANGES 1000     /* source ranges of one Service */
+#define LIMIT_BALANCER_PARTS 250000    /* its ports x (source ranges + nodes) */
+#define LIMIT_BALANCER_ANNOTATIONS 200 /* annotations of one Service with the prefix of its cloud */
 #define LIMIT_BALANCER_TEXT KIB(16)    /* one annotation that configures a load balancer */
+#define LIMIT_BALANCER_NAMES 50        /* domains or certificates in one such annotation */
 #define LIMIT_PROBLEMS 20              /* problems of one file that are reported */
 #define LIMIT_REFUSALS 5000            /* requests that the cloud has refused and that are not sent again (refusals.h) */
 #define LIMIT_CERTIFICATES 1000        /* certificates of load balancers whose ids are remembered */

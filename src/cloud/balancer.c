@@ -60,6 +60,75 @@ lb_check_evidence(const struct lb_evidence *found, struct error *err)
 		"Service with " LB_ANNOTATION_GONE "=true");
 }
 
+/* ---- limits ---- */
+
+static bool
+check_number(size_t n, size_t limit, const char *what, struct str of, struct error *err)
+{
+	return n <= limit || err_set(err, ERR_INVALID,
+	                             "the Service has %zu %s%" STR_FMT
+	                             ", and at most %zu are possible; change the Service, no load "
+	                             "balancer is made or changed for it until then",
+	                             n, what, STR_ARG(of), limit);
+}
+
+static size_t
+count_elements(struct str list)
+{
+	size_t n = 0;
+
+	for (struct str element; str_split(&list, ',', &element);)
+		n += str_trim(element).len > 0;
+	return n;
+}
+
+static bool
+is_list(const struct balancer_ops *ops, struct str name)
+{
+	for (const char *const *list = ops->annotation_lists; list && *list; list++) {
+		if (str_eq_c(name, *list))
+			return true;
+	}
+	return false;
+}
+
+static bool
+check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, struct error *err)
+{
+	struct str prefix = str_c(ops->annotation_prefix);
+	size_t n = 0;
+
+	for (size_t i = 0; i < spec->n_annotations; i++) {
+		struct str key = spec->annotations[i].key, value = spec->annotations[i].value;
+
+		if (!str_starts(key, prefix))
+			continue;
+		n++;
+		if (!check_number(value.len, LIMIT_BALANCER_TEXT, "bytes in annotation ", key,
+		                  err) ||
+		    (is_list(ops, str_skip(key, prefix.len)) &&
+		     !check_number(count_elements(value), LIMIT_BALANCER_NAMES,
+		                   "elements in annotation ", key, err)))
+			return false;
+	}
+	return check_number(n, LIMIT_BALANCER_ANNOTATIONS, "annotations that begin with ", prefix,
+	                    err);
+}
+
+bool
+balancer_check_limits(const struct cloud *cloud, const struct lb_spec *spec, struct error *err)
+{
+	return check_number(spec->n_ports, LIMIT_BALANCER_PORTS, "ports", STR_EMPTY, err) &&
+	       check_number(spec->n_source_ranges, LIMIT_BALANCER_RANGES, "source ranges",
+	                    STR_EMPTY, err) &&
+	       check_number(spec->n_ports * (spec->n_source_ranges + spec->n_nodes),
+	                    LIMIT_BALANCER_PARTS,
+	                    "source ranges and nodes, counted once for each port", STR_EMPTY,
+	                    err) &&
+	       (!cloud->balancers->annotation_prefix ||
+	        check_annotations(cloud->balancers, spec, err));
+}
+
 /* ---- what a cloud's balancers cannot do ---- */
 
 static const char *const feature_names[LB_N_FEATURES] = {
@@ -472,7 +541,8 @@ balancer_check(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
 	struct lb_spec fitted = *spec;
 
-	return fit_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err) &&
+	return balancer_check_limits(cloud, spec, err) &&
+	       fit_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err) &&
 	       (!cloud->balancers->check || cloud->balancers->check(cloud, call, &fitted, err));
 }
 
@@ -482,7 +552,7 @@ balancer_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 {
 	struct lb_spec fitted = *spec;
 
-	if (!fit_and_report(cloud, call, &fitted, err))
+	if (!balancer_check_limits(cloud, spec, err) || !fit_and_report(cloud, call, &fitted, err))
 		return false;
 	if (cloud->balancers->ensure)
 		return cloud->balancers->ensure(cloud, call, &fitted, ret, ret_status, err);
@@ -505,7 +575,8 @@ balancer_update_nodes(struct cloud *cloud, struct call *call, const struct lb_sp
 	struct lb_status ignored = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 
-	if (!fit_spec(cloud, call, &fitted, is_whole, &left_out, err))
+	if (!balancer_check_limits(cloud, spec, err) ||
+	    !fit_spec(cloud, call, &fitted, is_whole, &left_out, err))
 		return false;
 	if (ops->update_nodes)
 		return ops->update_nodes(cloud, call, &fitted, err);

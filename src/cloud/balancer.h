@@ -163,6 +163,18 @@ enum lb_support {
 	LB_PASS,      /* it stays in struct lb_spec, and the provider handles it */
 };
 
+/* ---- limits ----
+ *
+ * A tenant chooses how many ports and ranges a Service has, so work for a Service must not grow
+ * without bound. A Service beyond the limits of base/limits.h is refused before the provider is
+ * called, except for its removal. Other Services are not affected.
+ */
+
+/** Is the Service within the limits? ERR_INVALID: the message is for the event, and names the
+ * number and the limit. */
+NODISCARD bool balancer_check_limits(const struct cloud *, const struct lb_spec *,
+                                     struct error *err);
+
 /* ---- the table of a provider ---- */
 
 /** Designated initialisers for `features` of a provider that handles all of them by itself. */
@@ -214,11 +226,15 @@ struct balancer_ops {
 	/** The targets of its balancers are addresses of nodes, so a changed address is a changed
 	 * target. Otherwise only changes of names and provider IDs matter. */
 	bool uses_addresses;
-	/** Is that node a target of that Service? Pure and cheap; NULL: every node that the
-	 * framework's own rules admit (docs/spec/framework.md, "Targets"). If the cloud has a
-	 * provider_id_prefix, nodes of other clouds and nodes without a provider ID never get
-	 * here. */
-	bool (*selects)(struct cloud *, const struct lb_spec *, const struct node_ref *node);
+	/** Is that node a target? Pure and cheap, because it is called for each node in each run of
+	 * a Service; NULL: every node that the framework's own rules admit
+	 * (docs/spec/framework.md, "Targets"). If the cloud has a provider_id_prefix, nodes of
+	 * other clouds and nodes without a provider ID never get here.
+	 * @param selection  what prepare_selection() returned for the Service */
+	bool (*selects)(struct cloud *, const void *selection, const struct node_ref *node);
+	/** Reads what selects() has to know about the Service, once for all nodes. Pure; the result
+	 * is in the arena or the spec. NULL: selects() gets NULL. */
+	const void *(*prepare_selection)(struct cloud *, const struct lb_spec *, struct arena *);
 
 	/* ---- a provider with its own ensure() ---- */
 
@@ -263,8 +279,8 @@ struct balancer_ops {
 	 * balancer of this controller or still carry its finalizer. A provider that does not store
 	 * which addresses it has assigned learns that from their statuses. A status is no proof:
 	 * any user who may patch it can write any address there. Services of another class are not
-	 * included, nor are Services that are being deleted without our finalizer. NULL: not
-	 * needed. */
+	 * included, nor are Services that are being deleted without our finalizer. Of a Service
+	 * beyond the limits, ports and source ranges are left out. NULL: not needed. */
 	bool (*adopt)(struct cloud *, struct call *, const struct lb_spec *const specs[], size_t n,
 	              struct error *);
 	/** The Service with that UID no longer exists, but its balancer is kept. A provider that
@@ -279,6 +295,12 @@ struct balancer_ops {
 	 * mistakes. NULL: keys are not checked. */
 	const char *annotation_prefix;
 	const char *const *annotations;
+	/** The keys of all annotations that the provider reads without that prefix; NULL at the
+	 * end. A provider with a prefix sees no other annotations. NULL: none. */
+	const char *const *other_annotations;
+	/** Those of them that are lists of which each element costs a request or a look-up, such as
+	 * domains; NULL at the end. Each may have LIMIT_BALANCER_NAMES elements. NULL: none. */
+	const char *const *annotation_lists;
 	/** Can the provider understand what the Service asks for? Pure: it uses nothing but the
 	 * Service and the configuration. ERR_INVALID: with the message that ensure() would have.
 	 * NULL: that is not checked. */

@@ -31,7 +31,8 @@ struct manager {
 	struct settling *settling;
 	struct lookup *lookup;
 	struct controller_env node_env, lifecycle_env, service_env, route_env;
-	struct store *services; /* NULL: no controller needs them */
+	struct service_kind service_kind; /* of services, unless the config has them */
+	struct store *services;           /* NULL: no controller needs them */
 	struct node_controller *node;
 	struct lifecycle_controller *lifecycle;
 	struct service_controller *service;
@@ -64,8 +65,9 @@ manager_new(const struct manager_config *config)
 		.adds_new_nodes = config->node_client != NULL,
 	});
 	m->services = config->services;
+	m->service_kind = service_kind_of(config->cloud);
 	if (config->service_client && !m->services)
-		m->services = store_new(&service_kind, config->clock);
+		m->services = store_new(&m->service_kind.kind, config->clock);
 	host_set_services(config->host, m->services);
 	return m;
 }

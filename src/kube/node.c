@@ -523,8 +523,8 @@ is_label_equal(const struct label *a, const struct label *b)
 	return a == b || (str_eq(a->key, b->key) && str_eq(a->value, b->value));
 }
 
-static bool
-are_labels_equal(const struct node *a, const struct node *b)
+bool
+node_labels_equal(const struct node *a, const struct node *b)
 {
 	if (a->n_labels != b->n_labels)
 		return false;
@@ -600,7 +600,7 @@ node_differs(const struct object *object_a, const struct object *object_b)
 	return !(str_eq(a->object.uid, b->object.uid) &&
 	         str_eq(node_provider_id(a), node_provider_id(b)) &&
 	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
-	         are_conditions_equal(a, b) && are_labels_equal(a, b) &&
+	         are_conditions_equal(a, b) && node_labels_equal(a, b) &&
 	         are_annotations_equal(a, b) && node_addresses_equal(a, b) &&
 	         node_pod_cidrs_equal(a, b) && are_taints_equal(a, b));
 }

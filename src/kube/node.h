@@ -90,6 +90,8 @@ bool node_is_new(const struct node *);
  * autoscaler? */
 bool node_is_leaving(const struct node *);
 /** Do both have the same addresses, by type and text, in the same order? */
+/** Compared in order: the API server sorts labels by key. */
+bool node_labels_equal(const struct node *a, const struct node *b);
 bool node_addresses_equal(const struct node *a, const struct node *b);
 bool node_pod_cidrs_equal(const struct node *a, const struct node *b);
 

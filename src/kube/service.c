@@ -16,6 +16,7 @@
 #include "base/limits.h"
 
 struct draft {
+	const struct service_kind *kind;
 	struct arena arena;
 	struct service service;
 };
@@ -160,23 +161,63 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 }
 
 static bool
+is_listed(const char *const *keys, struct str key)
+{
+	for (; keys && *keys; keys++) {
+		if (str_eq_c(key, *keys))
+			return true;
+	}
+	return false;
+}
+
+/* *n_prefixed counts the annotations that are kept for their prefix. */
+static bool
+is_kept_annotation(const struct service_kind *kind, struct str key, size_t *n_prefixed)
+{
+	if (!kind->annotations || is_listed(kind->annotations, key) ||
+	    is_listed(kind->cloud_annotations, key))
+		return true;
+	if (!kind->annotation_prefix || !str_starts(key, str_c(kind->annotation_prefix)) ||
+	    *n_prefixed > LIMIT_BALANCER_ANNOTATIONS)
+		return false;
+	++*n_prefixed;
+	return true;
+}
+
+/* The sum of these is the same in any order. Both texts have to be mixed before they are added up:
+ * otherwise two annotations could exchange their values without a difference. */
+static uint64_t
+annotation_hash(const struct label *annotation)
+{
+	uint64_t hash = str_hash(annotation->key) * UINT64_C(0x9e3779b97f4a7c15) +
+	                str_hash(annotation->value);
+
+	hash = (hash ^ (hash >> 32)) * UINT64_C(0xc2b2ae3d27d4eb4f);
+	return hash ^ (hash >> 29);
+}
+
+static bool
 read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
 {
 	yyjson_obj_iter iter = yyjson_obj_iter_with(annotations);
 	struct service *service = &d->service;
+	size_t n_prefixed = 0;
 	yyjson_val *key, *val;
 
 	service->annotations = arena_calloc(&d->arena, yyjson_obj_size(annotations),
 	                                    sizeof(struct label));
 	while ((key = yyjson_obj_iter_next(&iter))) {
+		struct label one = { json_text(key), STR_EMPTY };
+
 		val = yyjson_obj_iter_get_val(key);
 		if (!yyjson_is_str(val) && !yyjson_is_null(val))
 			return err_set(err, ERR_INVALID,
 			               "metadata.annotations.%" STR_FMT ": not a string",
-			               STR_ARG(json_text(key)));
-		service->annotations[service->n_annotations++] = (struct label){
-			json_text(key), yyjson_is_str(val) ? json_text(val) : STR_EMPTY
-		};
+			               STR_ARG(one.key));
+		one.value = yyjson_is_str(val) ? json_text(val) : STR_EMPTY;
+		service->annotations_hash += annotation_hash(&one);
+		if (is_kept_annotation(d->kind, one.key, &n_prefixed))
+			service->annotations[service->n_annotations++] = one;
 	}
 	return true;
 }
@@ -363,7 +404,8 @@ static bool
 service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct error *err)
 {
 	CLEANUP(draft_fini)
-	struct draft d = { .service.object = { .kind = kind, .refs = REF_INIT } };
+	struct draft d = { .kind = (const struct service_kind *)kind,
+		           .service.object = { .kind = kind, .refs = REF_INIT } };
 	struct source s = { .type = STR_EMPTY };
 	bool is_ok;
 
@@ -422,22 +464,6 @@ are_ports_equal(const struct service *a, const struct service *b)
 	return true;
 }
 
-/* The order does not count, because annotations are a map, which the API server may reorder. */
-static bool
-are_annotations_equal(const struct service *a, const struct service *b)
-{
-	const struct str *value;
-
-	if (a->n_annotations != b->n_annotations)
-		return false;
-	for (uint32_t i = 0; i < a->n_annotations; i++) {
-		value = service_annotation(b, a->annotations[i].key);
-		if (!value || !str_eq(*value, a->annotations[i].value))
-			return false;
-	}
-	return true;
-}
-
 static bool
 are_statuses_equal(const struct service *a, const struct service *b)
 {
@@ -466,7 +492,8 @@ is_balancer_spec_equal(const struct service *a, const struct service *b)
 	       str_eq(a->load_balancer_ip, b->load_balancer_ip) &&
 	       are_texts_equal(a->external_ips, a->n_external_ips, b->external_ips,
 	                       b->n_external_ips) &&
-	       are_annotations_equal(a, b) && str_eq(a->traffic_policy, b->traffic_policy) &&
+	       a->annotations_hash == b->annotations_hash &&
+	       str_eq(a->traffic_policy, b->traffic_policy) &&
 	       a->health_check_node_port == b->health_check_node_port &&
 	       a->n_families == b->n_families;
 }
@@ -536,10 +563,12 @@ service_needs_update(const struct service *old, const struct service *new)
 	       !str_eq(old->object.uid, new->object.uid) || !is_balancer_spec_equal(old, new);
 }
 
-const struct kind service_kind = {
-	.name = "Service",
-	.path = "/api/v1/services",
-	.parse = service_parse,
-	.free = service_free,
-	.differs = service_differs,
+const struct service_kind service_kind = {
+	.kind = {
+		.name = "Service",
+		.path = "/api/v1/services",
+		.parse = service_parse,
+		.free = service_free,
+		.differs = service_differs,
+	},
 };

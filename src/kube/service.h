@@ -1,8 +1,9 @@
 /* kube/service.h: the fields of a Service that we act on.
  * A Service takes one allocation, usually below a kilobyte. Of Services that do not concern us
  * (neither of type LoadBalancer nor with our finalizer) only key, UID, version and type are kept,
- * so that a change of type is noticed. Of the others all annotations are kept, because any may have
- * a meaning for a provider.
+ * so that a change of type is noticed. Of the others those annotations are kept that somebody
+ * reads, and a hash of all, because any changed annotation makes the controller compare the
+ * balancer again.
  */
 #ifndef CCMD_KUBE_SERVICE_H
 #define CCMD_KUBE_SERVICE_H
@@ -34,7 +35,8 @@ struct service {
 	uint32_t n_finalizers;
 	struct str *finalizers; /* all, in order */
 	uint32_t n_annotations, n_ports, n_source_ranges, n_external_ips, n_families, n_ingress;
-	struct label *annotations;
+	struct label *annotations; /* those that struct service_kind names */
+	uint64_t annotations_hash; /* of all annotations, in any order */
 	struct service_port *ports;
 	struct str *source_ranges, *external_ips, *families;
 	struct str family_policy;    /* "SingleStack", …; empty: none */
@@ -47,7 +49,19 @@ struct service {
 	struct service_ingress *ingress; /* status.loadBalancer.ingress */
 };
 
-extern const struct kind service_kind;
+/** The kind of Services, with the annotations that its objects have. */
+struct service_kind {
+	struct kind kind;
+	/* Keys of annotations to keep; NULL at the end. NULL: all annotations are kept. */
+	const char *const *annotations;
+	const char *const *cloud_annotations; /* further keys; NULL: none */
+	/* Besides, those with this prefix are kept, up to LIMIT_BALANCER_ANNOTATIONS and one more,
+	 * by which it shows that there are too many. NULL: none. */
+	const char *annotation_prefix;
+};
+
+/** Keeps all annotations. To keep less, copy it and set them before the first Service is parsed. */
+extern const struct service_kind service_kind;
 
 static inline struct service *
 service_of(struct object *o)
@@ -55,7 +69,7 @@ service_of(struct object *o)
 	return (struct service *)o;
 }
 
-/** NULL when the Service does not have that key. */
+/** NULL when the Service does not have that key, or its kind does not keep it. */
 const struct str *service_annotation(const struct service *, struct str key);
 
 /** Type LoadBalancer, without a class (docs/spec/framework.md, "Wanted balancers"). */

@@ -32,6 +32,7 @@ struct runner {
 	struct kube_client *kube;
 	struct fence fence; /* closed */
 	struct node_kind node_kind;
+	struct service_kind service_kind;
 	struct recorder *recorder;
 	struct store *nodes, *services;
 	struct host *host;
@@ -88,13 +89,15 @@ start_cloud(struct runner *r, struct error *err)
 	r->node_kind.annotations = ops->node_annotations;
 	r->recorder = recorder_new(/*client=*/NULL, &clock_real);
 	r->nodes = store_new(&r->node_kind.kind, &clock_real);
-	r->services = store_new(&service_kind, &clock_real);
+	r->service_kind = service_kind;
+	r->services = store_new(&r->service_kind.kind, &clock_real);
 	r->host = host_new(&(struct host_config){ &clock_real, &r->fence, r->nodes, r->recorder,
 	                                          ops->event_component });
 	r->cloud->host = host_cloud_host(r->host);
 	if (!ops->start(r->cloud, r->cloud->host, err))
 		return false;
 	r->node_kind.keeps_routes = !controllers_why_not(r->options, r->cloud, CONTROLLER_ROUTE);
+	r->service_kind = service_kind_of(r->cloud);
 	return true;
 }
 

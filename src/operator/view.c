@@ -428,7 +428,7 @@ read_services(struct view *v, struct error *err)
 	struct view_services *services = &v->services;
 	struct list list = { v, NULL, "service" };
 
-	list.store = v->service_store = store_new(&service_kind, &clock_real);
+	list.store = v->service_store = store_new(&service_kind.kind, &clock_real);
 	if (!read_list(&list, &v->service_list, err))
 		return false;
 	services->n = v->service_list.n;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "cloud/dry_notes.h"
 #include "cloud/fake_host.h"
 
@@ -303,6 +304,131 @@ what_is_passed_arrives(void **state)
 	assert_true(w->seen.has_client_ip_affinity);
 	assert_int_equal(w->seen.affinity_timeout_s, 60);
 	assert_string_equal(w->fake.events.ptr, "");
+}
+
+/* ---- limits ---- */
+
+static struct balancer_ops
+limited_ops(void)
+{
+	static const char *const lists[] = { "domains", NULL };
+
+	return (struct balancer_ops){ .features = { LB_PASSES_ALL },
+		                      .ensure = record_ensure,
+		                      .annotation_prefix = "toy.example/",
+		                      .annotation_lists = lists };
+}
+
+/* The Service is refused with that message before the provider is called, in all ways. */
+static void
+check_beyond(struct world *w, const struct lb_spec *spec, const char *message)
+{
+	struct balancer_ops ops = limited_ops();
+
+	w->cloud.balancers = &ops;
+	assert_false(ensure_with(w, spec));
+	assert_int_equal(w->err.code, ERR_INVALID);
+	assert_true(str_starts(str_c(w->err.msg), str_c(message)));
+	assert_non_null(strstr(w->err.msg, "; change the Service, "));
+	assert_false(balancer_check(&w->cloud, &w->call, spec, &w->err));
+	assert_true(str_starts(str_c(w->err.msg), str_c(message)));
+	assert_false(balancer_update_nodes(&w->cloud, &w->call, spec, &w->err));
+	assert_true(str_starts(str_c(w->err.msg), str_c(message)));
+	assert_int_equal(w->n_calls, 0);
+}
+
+static void
+check_within(struct world *w, const struct lb_spec *spec)
+{
+	struct balancer_ops ops = limited_ops();
+
+	w->cloud.balancers = &ops;
+	assert_true(ensure_with(w, spec));
+	assert_true(balancer_check(&w->cloud, &w->call, spec, &w->err));
+	assert_true(balancer_update_nodes(&w->cloud, &w->call, spec, &w->err));
+}
+
+static void
+numbers_have_limits(void **state)
+{
+	static const struct lb_port ports[LIMIT_BALANCER_PORTS + 1];
+	static const struct str ranges[LIMIT_BALANCER_RANGES + 1];
+	static const struct node_ref nodes[LIMIT_BALANCER_PARTS / LIMIT_BALANCER_PORTS + 1];
+	struct world *w = *state;
+	struct lb_spec spec = spec_with(LB_N_FEATURES - 1);
+
+	spec.ports = ports;
+	spec.source_ranges = ranges;
+	spec.nodes = nodes;
+	spec.n_ports = LIMIT_BALANCER_PORTS;
+	spec.n_source_ranges = LIMIT_BALANCER_RANGES;
+	spec.n_nodes = LIMIT_BALANCER_PARTS / LIMIT_BALANCER_PORTS - LIMIT_BALANCER_RANGES;
+	check_within(w, &spec);
+	spec.n_nodes++;
+	check_beyond(w, &spec,
+	             "the Service has 250200 source ranges and nodes, counted once for each port, "
+	             "and at most 250000 are possible");
+	spec.n_nodes = 0;
+	spec.n_source_ranges++;
+	check_beyond(w, &spec, "the Service has 1001 source ranges, and at most 1000 are possible");
+	spec.n_source_ranges = 0;
+	spec.n_ports++;
+	check_beyond(w, &spec, "the Service has 201 ports, and at most 200 are possible");
+}
+
+static void
+annotations_have_limits(void **state)
+{
+	struct label annotations[LIMIT_BALANCER_ANNOTATIONS + 2];
+	char *text = xcalloc(1, LIMIT_BALANCER_TEXT + 1);
+	struct world *w = *state;
+	struct lb_spec spec = spec_with(LB_N_FEATURES - 1);
+
+	memset(text, 'x', LIMIT_BALANCER_TEXT + 1);
+	for (size_t i = 0; i < ARRAY_LEN(annotations); i++)
+		annotations[i] = (struct label){ STR("toy.example/type"), STR_EMPTY };
+	annotations[0].key = STR("example.com/of-no-concern-to-the-provider");
+	annotations[0].value = str_n(text, LIMIT_BALANCER_TEXT + 1);
+	spec.annotations = annotations;
+	spec.n_annotations = LIMIT_BALANCER_ANNOTATIONS + 1;
+	annotations[1].value = str_n(text, LIMIT_BALANCER_TEXT);
+	check_within(w, &spec);
+	annotations[1].value.len++;
+	check_beyond(w, &spec,
+	             "the Service has 16385 bytes in annotation toy.example/type, and at most "
+	             "16384 are possible");
+	annotations[1].value = STR_EMPTY;
+	spec.n_annotations++;
+	check_beyond(
+		w, &spec,
+		"the Service has 201 annotations that begin with toy.example/, and at most 200 "
+		"are possible");
+	free(text);
+}
+
+/* Each domain may cost a look-up of 10 s. */
+static void
+lists_of_names_have_limits(void **state)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(1));
+	struct label domains = { STR("toy.example/domains"), STR_EMPTY };
+	struct world *w = *state;
+	struct lb_spec spec = spec_with(LB_N_FEATURES - 1);
+
+	spec.annotations = &domains;
+	spec.n_annotations = 1;
+	for (size_t i = 0; i < LIMIT_BALANCER_NAMES; i++)
+		buf_add_c(&text, "a.example,, ");
+	domains.value = buf_str(&text);
+	check_within(w, &spec);
+	buf_add_c(&text, "b.example");
+	domains.value = buf_str(&text);
+	check_beyond(
+		w, &spec,
+		"the Service has 51 elements in annotation toy.example/domains, and at most 50 "
+		"are possible");
+	domains.key = STR("toy.example/others");
+	check_within(w, &spec);
 }
 
 /* A balancer without ports, or of no family, would serve no client, and be paid for. */
@@ -777,6 +903,9 @@ main(void)
 		TEST(what_is_ignored_is_left_out_in_silence),
 		TEST(what_is_passed_arrives),
 		TEST(nothing_is_made_if_nothing_is_left),
+		TEST(numbers_have_limits),
+		TEST(annotations_have_limits),
+		TEST(lists_of_names_have_limits),
 		TEST(a_service_that_prefers_two_families_may_get_one),
 		TEST(a_refusal_does_not_stop_an_update_of_nodes),
 		TEST(without_update_nodes_the_balancer_is_ensured),

@@ -349,7 +349,8 @@ adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[
 	struct lb_spec all = { .service = STR("-") };
 
 	for (size_t i = 0; i < n; i++)
-		buf_addf(&uids, "%s%" STR_FMT ",", specs[i]->is_leaving ? "leaving:" : "",
+		buf_addf(&uids, "%s%s%" STR_FMT ",", specs[i]->is_leaving ? "leaving:" : "",
+		         specs[i]->n_ports + specs[i]->n_source_ranges == 0 ? "bare:" : "",
 		         STR_ARG(specs[i]->uid));
 	all.uid = buf_str(&uids);
 	return run(cloud, call, "adopt", &all, operate_nothing, err);
@@ -365,10 +366,18 @@ forget(struct cloud *cloud, struct str uid)
 	note(fb, "forget", &spec);
 }
 
-static bool
-selects(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
+static const void *
+prepare_selection(struct cloud *cloud, const struct lb_spec *spec, struct arena *arena)
 {
-	const struct str *pool = lb_annotation(spec, "pool");
+	(void)cloud;
+	(void)arena;
+	return lb_annotation(spec, "pool");
+}
+
+static bool
+selects(struct cloud *cloud, const void *selection, const struct node_ref *node)
+{
+	const struct str *pool = selection;
 
 	(void)cloud;
 	for (size_t i = 0; pool && i < node->n_labels; i++) {
@@ -390,6 +399,7 @@ fake_balancers_ops(bool with_selection)
 	static const struct balancer_ops some = { .features = { LB_PASSES_ALL },
 		                                  .uses_addresses = true,
 		                                  .selects = selects,
+		                                  .prepare_selection = prepare_selection,
 		                                  .ensure = ensure,
 		                                  .update_nodes = update_nodes,
 		                                  .remove = remove_it,

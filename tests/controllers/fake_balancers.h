@@ -44,8 +44,8 @@ void fake_balancers_on_make(struct fake_balancers *, void (*fn)(void *arg, const
                             void *arg);
 
 /** Calls so far that begin like that; NULL: all. A call is "ensure web web-1 a,b," or "update …",
- * "remove web web-1", "adopt - web-1,leaving:b-2,", "forget - web-1": operation, name, UID,
- * nodes. */
+ * "remove web web-1", "adopt - web-1,leaving:b-2,bare:c-3", "forget - web-1": operation, name,
+ * UID, nodes. "bare": it has neither ports nor source ranges. */
 size_t fake_balancers_calls(struct fake_balancers *, const char *begin);
 /** The last call; valid until the next. Ends the program when there was none. */
 const char *fake_balancers_last(struct fake_balancers *);

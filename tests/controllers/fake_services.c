@@ -431,7 +431,7 @@ parse(const char *json)
 	struct object *object = NULL;
 	struct error err;
 
-	if (!object_parse(&service_kind, str_c(json), &object, &err))
+	if (!object_parse(&service_kind.kind, str_c(json), &object, &err))
 		fail_msg("%s: %s", err.msg, json);
 	return object;
 }

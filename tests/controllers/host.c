@@ -213,7 +213,7 @@ put_service(struct store *services, const char *name, const char *metadata, cons
 	         "\"resourceVersion\":\"7\"%s},\"spec\":{%s},"
 	         "\"status\":{\"loadBalancer\":{\"ingress\":[%s]}}}",
 	         name, name, metadata, spec, ingress);
-	assert_true(object_parse(&service_kind, buf_str(&text), &service, &err));
+	assert_true(object_parse(&service_kind.kind, buf_str(&text), &service, &err));
 	assert_true(store_put(services, service, &err));
 }
 
@@ -222,7 +222,7 @@ put_service(struct store *services, const char *name, const char *metadata, cons
 static void
 an_address_is_ours_by_the_status_of_a_live_service(void **state)
 {
-	CLEANUP(store_freep) struct store *services = store_new(&service_kind, rig->clock);
+	CLEANUP(store_freep) struct store *services = store_new(&service_kind.kind, rig->clock);
 
 	(void)state;
 	store_begin_list(services, /*is_newest=*/false);

@@ -233,7 +233,7 @@ on_service(void *arg, const struct object *old, const struct object *new)
 static void
 start_services(struct rig *r, unsigned n_workers)
 {
-	r->env.services = store_new(&service_kind, r->clock);
+	r->env.services = store_new(&service_kind.kind, r->clock);
 	store_add_handler(r->env.services, (struct store_handler){ on_service, r });
 	store_begin_list(r->env.services, /*is_newest=*/false);
 	r->balancing = service_controller_new(&r->env, &(struct service_controller_config){

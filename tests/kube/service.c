@@ -16,7 +16,7 @@ parse(const char *json)
 	struct object *object;
 	struct error err;
 
-	if (!object_parse(&service_kind, str_c(json), &object, &err))
+	if (!object_parse(&service_kind.kind, str_c(json), &object, &err))
 		fail_msg("%s", err.msg);
 	return service_of(object);
 }
@@ -123,7 +123,7 @@ bad_fields_are_named(void **state)
 
 		buf_addf(&text, "{" META "},\"spec\":{\"type\":\"LoadBalancer\"%s}}",
 		         cases[i].spec);
-		assert_false(object_parse(&service_kind, buf_str(&text), &object, &err));
+		assert_false(object_parse(&service_kind.kind, buf_str(&text), &object, &err));
 		assert_int_equal(err.code, ERR_INVALID);
 		assert_non_null(strstr(err.msg, cases[i].wanted));
 	}
@@ -238,7 +238,8 @@ static void
 annotations_matter_in_any_order(void **state)
 {
 	static const char *const texts[] = { "\"a\":\"1\",\"b\":\"2\"", "\"b\":\"2\",\"a\":\"1\"",
-		                             "\"a\":\"1\"", "\"a\":\"1\",\"b\":\"3\"",
+		                             "\"a\":\"2\",\"b\":\"1\"", "\"a\":\"1\"",
+		                             "\"a\":\"1b\",\"\":\"2\"", "\"a\":\"1\",\"b\":\"3\"",
 		                             "\"a\":\"1\",\"c\":\"2\"" };
 	struct service *s[ARRAY_LEN(texts)];
 
@@ -256,6 +257,40 @@ annotations_matter_in_any_order(void **state)
 		assert_true(service_needs_update(s[0], s[i]));
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		release(s[i]);
+}
+
+/* Anybody may annotate a Service with thousands of texts that nobody reads. */
+static void
+only_annotations_that_are_read_are_kept(void **state)
+{
+	static const char *const ours[] = { "ccmd.io/mark", NULL };
+	static const char *const others[] = { "other.example/interval", NULL };
+	struct service_kind kind = service_kind;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(64));
+	struct object *object;
+	const struct service *s;
+	struct error err;
+
+	(void)state;
+	kind.annotations = ours;
+	kind.cloud_annotations = others;
+	kind.annotation_prefix = "lb.example/";
+	buf_add_c(&text, "{" META ",\"annotations\":{\"lb.example\":\"\"");
+	for (int i = 0; i < 2 * LIMIT_BALANCER_ANNOTATIONS; i++)
+		buf_addf(&text, ",\"lb.example/%d\":\"\",\"app.example/%d\":\"\"", i, i);
+	buf_add_c(&text,
+	          ",\"ccmd.io/mark\":\"1\",\"ccmd.io/marks\":\"2\",\"other.example/interval\":"
+	          "\"3\"}},\"spec\":{\"type\":\"LoadBalancer\"}}");
+	assert_true(object_parse(&kind.kind, buf_str(&text), &object, &err));
+	s = service_of(object);
+	assert_int_equal(s->n_annotations, LIMIT_BALANCER_ANNOTATIONS + 1 + 2);
+	assert_non_null(service_annotation(s, STR("lb.example/0")));
+	assert_non_null(service_annotation(s, STR("ccmd.io/mark")));
+	assert_non_null(service_annotation(s, STR("other.example/interval")));
+	assert_null(service_annotation(s, STR("ccmd.io/marks")));
+	assert_null(service_annotation(s, STR("app.example/0")));
+	assert_null(service_annotation(s, STR("lb.example")));
+	object_unref(object);
 }
 
 static void
@@ -290,9 +325,9 @@ what_the_store_calls_a_difference(void **state)
 		"{" META "},\"spec\":{\"type\":\"LoadBalancer\"},\"status\":{\"loadBalancer\":"
 		"{\"ingress\":[{\"ip\":\"192.0.2.1\"}]}}}");
 
-	assert_false(service_kind.differs(&plain->object, &same->object));
-	assert_true(service_kind.differs(&plain->object, &held->object));
-	assert_true(service_kind.differs(&plain->object, &served->object));
+	assert_false(service_kind.kind.differs(&plain->object, &same->object));
+	assert_true(service_kind.kind.differs(&plain->object, &held->object));
+	assert_true(service_kind.kind.differs(&plain->object, &served->object));
 	release(plain);
 	release(same);
 	release(held);
@@ -310,6 +345,7 @@ main(void)
 		cmocka_unit_test(changes_that_matter_and_changes_that_do_not),
 		cmocka_unit_test(families_count_by_number_only),
 		cmocka_unit_test(annotations_matter_in_any_order),
+		cmocka_unit_test(only_annotations_that_are_read_are_kept),
 		cmocka_unit_test(services_without_a_balancer_never_need_one),
 		cmocka_unit_test(what_the_store_calls_a_difference),
 	};

@@ -16,6 +16,7 @@
 
 #include "controllers/env.h"
 #include "kube/queue.h"
+#include "kube/service.h"
 
 struct service_controller;
 
@@ -23,6 +24,10 @@ struct service_controller_config {
 	unsigned n_workers;       /* 1 or more */
 	const char *cluster_name; /* --cluster-name */
 };
+
+/** The kind of the Services in env->services: it keeps the annotations that the framework and the
+ * cloud's provider read, or all if the provider does not declare a prefix. The cloud is started. */
+struct service_kind service_kind_of(const struct cloud *);
 
 /** Subscribes to the stores of Services and nodes and starts the threads, which wait until both
  * have synced. Must be called before the reflectors start, so that no change is missed. */

@@ -43,6 +43,18 @@ is_adoptable(const struct service *s)
 	return s->has_finalizer || (service_wants_balancer(s) && !s->is_deleting);
 }
 
+/* Of a Service beyond the limits the provider learns its addresses, which stay its own. Its
+ * balancer is neither made nor changed before the Service is corrected, but it must not prevent the
+ * adoption of all others. */
+static void
+cut_excess(const struct cloud *cloud, struct lb_spec *spec)
+{
+	struct error ignored;
+
+	if (!balancer_check_limits(cloud, spec, &ignored))
+		spec->n_ports = spec->n_source_ranges = 0;
+}
+
 static size_t
 collect_specs(struct service_controller *c, const struct store_list *all, struct arena *arena,
               const struct lb_spec ***ret)
@@ -58,6 +70,7 @@ collect_specs(struct service_controller *c, const struct store_list *all, struct
 			continue;
 		spec = ARENA_NEW(arena, struct lb_spec);
 		*spec = service_spec(s, c->config.cluster_name, arena);
+		cut_excess(c->env->cloud, spec);
 		specs[n++] = spec;
 	}
 	*ret = specs;

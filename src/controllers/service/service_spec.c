@@ -110,6 +110,21 @@ add_status(struct lb_spec *spec, const struct service *s, struct arena *arena)
 	spec->status = (struct lb_status){ ingress, s->n_ingress };
 }
 
+struct service_kind
+service_kind_of(const struct cloud *cloud)
+{
+	static const char *const framework[] = { ANNOTATION_SOURCE_RANGES, LB_ANNOTATION_GONE,
+		                                 NULL };
+	struct service_kind kind = service_kind;
+
+	if (cloud->balancers && cloud->balancers->annotation_prefix) {
+		kind.annotations = framework;
+		kind.cloud_annotations = cloud->balancers->other_annotations;
+		kind.annotation_prefix = cloud->balancers->annotation_prefix;
+	}
+	return kind;
+}
+
 struct lb_spec
 service_spec(const struct service *s, const char *cluster_name, struct arena *arena)
 {

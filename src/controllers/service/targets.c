@@ -49,20 +49,6 @@ target_is_eligible(const struct node *node)
 	return !node->is_deleting && is_included(node) && !node_taint(node, STR(TAINT_AUTOSCALER));
 }
 
-static bool
-are_labels_equal(const struct node *a, const struct node *b)
-{
-	if (a->n_labels != b->n_labels)
-		return false;
-	for (uint32_t i = 0; i < a->n_labels; i++) {
-		const struct str *value = node_label(b, a->labels[i]->key);
-
-		if (!value || !str_eq(*value, a->labels[i]->value))
-			return false;
-	}
-	return true;
-}
-
 bool
 target_change_matters(const struct node *old, const struct node *new,
                       const struct balancer_ops *ops)
@@ -71,7 +57,7 @@ target_change_matters(const struct node *old, const struct node *new,
 		return true;
 	return is_included(old) != is_included(new) ||
 	       !str_eq(node_provider_id(old), node_provider_id(new)) ||
-	       (ops->selects && !are_labels_equal(old, new)) ||
+	       (ops->selects && !node_labels_equal(old, new)) ||
 	       (ops->uses_addresses && !node_addresses_equal(old, new));
 }
 
@@ -194,13 +180,16 @@ targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spe
 {
 	const struct balancer_ops *ops = cloud->balancers;
 	struct target_list list = { .set = take_set(t) };
+	const void *selection = NULL;
 
+	if (ops->prepare_selection)
+		selection = ops->prepare_selection(cloud, spec, arena);
 	list.refs = arena_calloc(arena, list.set->n, sizeof(list.refs[0]));
 	for (size_t i = 0; i < list.set->n; i++) {
 		struct node_ref ref = node_ref_of(node_of(list.set->nodes[i]));
 
 		if (!cloud_is_foreign(cloud, ref.provider_id) &&
-		    (!ops->selects || ops->selects(cloud, spec, &ref)))
+		    (!ops->selects || ops->selects(cloud, selection, &ref)))
 			add_target(&list, ref, ops->uses_addresses);
 	}
 	return list;

@@ -1007,6 +1007,8 @@ const struct balancer_ops bb_balancer_ops = {
 	.remove = bb_balancers_remove,
 	.annotation_prefix = BB_PREFIX,
 	.annotations = bb_annotation_names,
+	.annotation_lists = bb_annotation_lists,
+	.other_annotations = bb_other_annotations,
 	.check = bb_balancers_check,
 	.list = bb_balancers_list,
 };

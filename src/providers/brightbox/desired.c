@@ -229,6 +229,9 @@ const char *const bb_annotation_names[] = {
 	NULL,
 };
 
+const char *const bb_annotation_lists[] = { "ssl-domains", NULL };
+const char *const bb_other_annotations[] = { AWS_INTERVAL_KEY, NULL };
+
 /* ---- checks of the Service ---- */
 
 static bool
@@ -291,16 +294,15 @@ bb_name_parse(struct str name, struct arena *arena, struct str *ret_service,
 
 /* An element of ssl-ports is a number where it reads as one, else a name. */
 static bool
-bb_is_ssl_port(const struct lb_spec *spec, const struct lb_port *port)
+bb_is_ssl_port(struct str listed, const struct lb_port *port)
 {
-	const struct str *listed = lb_annotation(spec, BB_PREFIX "ssl-ports");
 	int64_t number;
 
 	if (port->port == HTTPS_PORT)
 		return true;
-	if (!listed || listed->len == 0 || str_eq_c(*listed, "*"))
+	if (listed.len == 0 || str_eq_c(listed, "*"))
 		return false;
-	for (struct str one, rest = *listed; str_split(&rest, ',', &one);) {
+	for (struct str one, rest = listed; str_split(&rest, ',', &one);) {
 		if (str_to_i64(one, INT32_MIN, INT32_MAX, &number)
 		            ? number == port->port
 		            : one.len > 0 && str_eq(one, port->name))
@@ -313,19 +315,22 @@ static void
 bb_read_listeners(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
 {
 	struct str protocol = bb_listener_protocol(spec);
+	struct str ssl_ports = bb_text(spec, BB_PREFIX "ssl-ports");
+	struct str proxy_protocol = bb_text(spec, BB_PREFIX "listener-proxy-protocol");
+	uint32_t timeout_ms = bb_number(spec, BB_PREFIX "listener-idle-timeout");
 
 	ret->listeners = arena_calloc(arena, spec->n_ports, sizeof(*ret->listeners));
 	for (size_t i = 0; i < spec->n_ports; i++) {
 		const struct lb_port *port = &spec->ports[i];
 		bool is_https = str_eq_c(protocol, "https") ||
-		                (!str_eq_c(protocol, "tcp") && bb_is_ssl_port(spec, port));
+		                (!str_eq_c(protocol, "tcp") && bb_is_ssl_port(ssl_ports, port));
 
 		ret->listeners[ret->n_listeners++] = (struct bb_listener){
 			.protocol = is_https ? STR("https") : protocol,
 			.in = port->port,
 			.out = port->node_port,
-			.timeout_ms = bb_number(spec, BB_PREFIX "listener-idle-timeout"),
-			.proxy_protocol = bb_text(spec, BB_PREFIX "listener-proxy-protocol"),
+			.timeout_ms = timeout_ms,
+			.proxy_protocol = proxy_protocol,
 		};
 		ret->is_https |= is_https;
 	}

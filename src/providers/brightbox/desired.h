@@ -36,6 +36,10 @@ struct bb_desired {
 
 /** What follows BB_PREFIX in all annotations that are read; NULL at the end. */
 extern const char *const bb_annotation_names[];
+/** Those of them that are lists of domains; NULL at the end. */
+extern const char *const bb_annotation_lists[];
+/** The keys without BB_PREFIX that are read; NULL at the end. */
+extern const char *const bb_other_annotations[];
 
 /** The name that links a Service to what it has at Brightbox. */
 struct str bb_name(const struct lb_spec *, struct arena *);

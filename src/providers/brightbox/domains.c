@@ -8,7 +8,8 @@
 #include "base/resolve.h"
 
 enum {
-	LOOKUP_MS = 10000, /* Go's resolver, too, gives up after two attempts of 5 s */
+	LOOKUP_MS = 10000,  /* Go's resolver, too, gives up after two attempts of 5 s */
+	LOOKUPS_MS = 20000, /* of all domains of one Service together */
 };
 
 /* ---- the file of host names ---- */
@@ -58,21 +59,23 @@ bb_hosts_resolve(struct str path, struct str name, struct ip ret[RESOLVE_MAX])
 
 /* ---- the check ---- */
 
+/* deadline_ns: real, monotonic; of the look-ups of all domains */
 static bool
-bb_domain_check(struct call *call, struct str hosts_file, const struct bb_cloud_ip *cloud_ip,
-                const struct ip own[2], struct str domain, struct error *err)
+bb_domain_check(struct call *call, int64_t deadline_ns, struct str hosts_file,
+                const struct bb_cloud_ip *cloud_ip, const struct ip own[2], struct str domain,
+                struct error *err)
 {
 	CLEANUP(buf_fini) struct buf what = BUF_INIT(ERR_MSG_SIZE);
 	struct ip ips[RESOLVE_MAX];
 	size_t n = bb_hosts_resolve(hosts_file, domain, ips);
-	int64_t left_ns = call_deadline_real(call, LOOKUP_MS * NS_PER_MS) - clock_mono(&clock_real);
-	int64_t left_ms = left_ns > 0 ? left_ns / NS_PER_MS : 0;
+	int64_t left_ms = (deadline_ns - clock_mono(&clock_real)) / NS_PER_MS;
 	struct error why;
 
 	buf_add_c(&what, "Failed to resolve ");
 	quote_add(&what, domain);
 	buf_addf(&what, " to load balancer address (%" STR_FMT ",%" STR_FMT ")",
 	         STR_ARG(cloud_ip->public_ipv4), STR_ARG(cloud_ip->public_ipv6));
+	left_ms = left_ms < 0 ? 0 : left_ms > LOOKUP_MS ? LOOKUP_MS : left_ms;
 	if (n == 0 && !resolve_host(domain, left_ms, call->cancel, ips, &n, &why)) {
 		*err = why;
 		return why.code == ERR_CANCELLED
@@ -90,13 +93,14 @@ bool
 bb_domains_check(struct call *call, struct str hosts_file, const struct bb_cloud_ip *cloud_ip,
                  const struct str domains[], size_t n, struct error *err)
 {
+	int64_t deadline_ns = call_deadline_real(call, LOOKUPS_MS * NS_PER_MS);
 	struct ip own[2];
 
 	if (!ip_parse(cloud_ip->public_ipv4, &own[0]) || !ip_parse(cloud_ip->public_ipv6, &own[1]))
 		return err_set(err, ERR_INVALID, "Cloud IP %s failed to parse IP addresses",
 		               quote_z(call->arena, cloud_ip->id));
 	for (size_t i = 0; i < n; i++) {
-		if (!bb_domain_check(call, hosts_file, cloud_ip, own, domains[i], err))
+		if (!bb_domain_check(call, deadline_ns, hosts_file, cloud_ip, own, domains[i], err))
 			return false;
 	}
 	return true;

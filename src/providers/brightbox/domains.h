@@ -4,9 +4,8 @@
  * authorities limit the number of failed orders. So the names are looked up first, for every
  * Service, as the official controller does.
  *
- * Threads: any. A lookup blocks its caller for 10 s at most. All lookups together end with the
- * deadline of the call, because an annotation may have any number of names, and their name server
- * may be slow.
+ * Threads: any. A lookup blocks its caller for 10 s at most, and all lookups of a Service together
+ * for 20 s, because their name server may be slow.
  */
 #ifndef CCMD_BRIGHTBOX_DOMAINS_H
 #define CCMD_BRIGHTBOX_DOMAINS_H

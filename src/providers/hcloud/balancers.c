@@ -613,15 +613,21 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 
 /* ---- the rest ---- */
 
-/* A node without a provider ID is not initialised yet. It becomes a target when it has one. */
-static bool
-hz_balancers_select(struct cloud *cloud, const struct lb_spec *spec, const struct node_ref *node)
+/* The tutorial's controller has no selector. */
+static const void *
+hz_balancers_prepare_selection(struct cloud *cloud, const struct lb_spec *spec, struct arena *arena)
 {
 	const struct hz_balancers *b = hcloud_of(cloud)->balancers;
 
-	if (node->provider_id.len == 0)
-		return false;
-	return b->tools.config->dialect->is_tutorial || hz_lb_selects(spec, node);
+	return b->tools.config->dialect->is_tutorial ? NULL : hz_lb_selection(spec, arena);
+}
+
+/* A node without a provider ID is not initialised yet. It becomes a target when it has one. */
+static bool
+hz_balancers_select(struct cloud *cloud, const void *selection, const struct node_ref *node)
+{
+	(void)cloud;
+	return node->provider_id.len > 0 && hz_lb_selects(selection, node);
 }
 
 static bool
@@ -770,6 +776,7 @@ const struct balancer_ops hz_balancer_ops = {
 		[LB_CHOSEN_IP] = LB_IGNORE,
 	},
 	.selects = hz_balancers_select,
+	.prepare_selection = hz_balancers_prepare_selection,
 	.ensure = hz_balancers_ensure,
 	.update_nodes = hz_balancers_update,
 	.remove = hz_balancers_remove,
@@ -777,6 +784,7 @@ const struct balancer_ops hz_balancer_ops = {
 	.forget = hz_balancers_forget,
 	.annotation_prefix = HZ_LB_PREFIX,
 	.annotations = hz_lb_annotations,
+	.annotation_lists = hz_lb_annotation_lists,
 	.check = hz_balancers_check,
 	.list = hz_balancers_list,
 };

@@ -9,7 +9,6 @@
 #include "providers/hcloud/lb_desired.h"
 
 #include "base/ip.h"
-#include "base/limits.h"
 #include "base/names.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/config.h"
@@ -72,6 +71,9 @@ const char *const hz_lb_annotations[] = {
 	"uses-proxyprotocol",
 	NULL,
 };
+
+const char *const hz_lb_annotation_lists[] = { "http-certificates",
+	                                       "http-managed-certificate-domains", NULL };
 
 /* ---- annotations: numbers and booleans ---- */
 
@@ -264,25 +266,6 @@ struct reader {
 	struct error *err;
 };
 
-/* ---- bounds ---- */
-
-static bool
-hz_desired_check_bounds(const struct lb_spec *spec, struct error *err)
-{
-	if (spec->n_ports > LIMIT_BALANCER_PORTS)
-		return err_set(err, ERR_INVALID, "a Service with more than %d ports",
-		               LIMIT_BALANCER_PORTS);
-	for (size_t i = 0; i < spec->n_annotations; i++) {
-		const struct label *one = &spec->annotations[i];
-
-		if (one->value.len > LIMIT_BALANCER_TEXT && str_starts(one->key, STR(HZ_LB_PREFIX)))
-			return err_set(err, ERR_INVALID,
-			               "annotation %" STR_FMT " has more than %zu bytes",
-			               STR_ARG(one->key), LIMIT_BALANCER_TEXT);
-	}
-	return true;
-}
-
 /* ---- nodes ---- */
 
 static bool
@@ -296,16 +279,22 @@ hz_desired_read_selector(const struct lb_spec *spec, struct arena *arena,
 	       err_wrap(err, "unable to parse the node-selector annotation");
 }
 
-bool
-hz_lb_selects(const struct lb_spec *spec, const struct node_ref *node)
+const struct hz_selector *
+hz_lb_selection(const struct lb_spec *spec, struct arena *arena)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct hz_selector *selector;
-	struct error err;
+	const struct hz_selector *selector = NULL;
+	struct error ignored;
 
-	return !lb_annotation(spec, HZ_LB_PREFIX "node-selector") ||
-	       !hz_desired_read_selector(spec, &arena, &selector, &err) ||
-	       hz_selector_matches(selector, node->labels, node->n_labels);
+	if (lb_annotation(spec, HZ_LB_PREFIX "node-selector") &&
+	    !hz_desired_read_selector(spec, arena, &selector, &ignored))
+		return NULL;
+	return selector;
+}
+
+bool
+hz_lb_selects(const struct hz_selector *selector, const struct node_ref *node)
+{
+	return !selector || hz_selector_matches(selector, node->labels, node->n_labels);
 }
 
 static bool
@@ -838,7 +827,7 @@ hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct
 		.err = err,
 	};
 
-	if (!hz_desired_check_bounds(spec, err) || !hz_desired_read_all(&r))
+	if (!hz_desired_read_all(&r))
 		return false;
 	*ret = desired;
 	return true;

@@ -51,6 +51,9 @@ void hz_annotation_text(const struct lb_spec *, const char *key, struct hz_opt_s
  * end. */
 extern const char *const hz_lb_annotations[];
 
+/** Those of them that name domains or certificates; NULL at the end. */
+extern const char *const hz_lb_annotation_lists[];
+
 /** The elements, trimmed, without empty ones; in the arena. False: the annotation is absent. */
 bool hz_annotation_list(const struct lb_spec *, const char *key, struct arena *, struct str **ret,
                         size_t *ret_n);
@@ -109,10 +112,11 @@ bool hz_lb_has_type(const struct hz_config *, const struct lb_spec *);
  * existing balancer needs neither. */
 NODISCARD bool hz_lb_desired_has_place(const struct hz_lb_desired *, struct error *err);
 
-/** Returns true if the annotation node-selector selects the node. An annotation that cannot be read
- * selects all nodes: hz_lb_desired_read() fails for it before anything is changed, and an Event "no
- * available nodes" beside that error would mislead. Cost: called for each node and Service; about a
- * microsecond for usual selectors. */
-bool hz_lb_selects(const struct lb_spec *, const struct node_ref *);
+/** Reads the annotation node-selector into the arena. NULL selects all nodes: there is no
+ * annotation, or it cannot be read. hz_lb_desired_read() fails for the latter before anything is
+ * changed, and an Event "no available nodes" beside that error would mislead. */
+const struct hz_selector *hz_lb_selection(const struct lb_spec *, struct arena *);
+/** Cost: called for each node and Service; less than a microsecond for usual selectors. */
+bool hz_lb_selects(const struct hz_selector *, const struct node_ref *);
 
 #endif

@@ -12,6 +12,8 @@
  */
 #include "providers/hcloud/selector.h"
 
+#include <stdlib.h>
+
 #include "base/limits.h"
 #include "base/names.h"
 #include "base/quote.h"
@@ -52,7 +54,7 @@ enum op {
 struct requirement {
 	struct str key;
 	enum op op;
-	const struct str *values; /* of OP_IN and OP_NOT_IN; "=" is "in" with one */
+	struct str *values; /* sorted; of OP_IN and OP_NOT_IN; "=" is "in" with one */
 	size_t n_values;
 	int64_t number; /* of OP_GREATER and OP_LESS */
 };
@@ -213,13 +215,23 @@ hz_selector_check_value(struct parser *p, struct str value)
 		       "first and the last a letter or digit");
 }
 
+static int
+hz_selector_compare_values(const void *a, const void *b)
+{
+	const struct str *x = a, *y = b;
+
+	return str_cmp(*x, *y);
+}
+
+/* Sorted, because hz_selector_has_value() looks for the value of each node. */
 static bool
-hz_selector_check_values(struct parser *p, const struct requirement *r)
+hz_selector_check_values(struct parser *p, struct requirement *r)
 {
 	for (size_t i = 0; i < r->n_values; i++) {
 		if (!hz_selector_check_value(p, r->values[i]))
 			return false;
 	}
+	qsort(r->values, r->n_values, sizeof(r->values[0]), hz_selector_compare_values);
 	return true;
 }
 
@@ -355,6 +367,10 @@ hz_selector_parse_all(struct parser *p, struct hz_selector *selector)
 	if (p->next.kind != TOKEN_END && !hz_selector_starts_requirement(p))
 		return hz_selector_fail_at(p, p->next.text, "expected a key");
 	while (p->next.kind != TOKEN_END) {
+		if (selector->n == LIMIT_SELECTOR_REQUIREMENTS)
+			return err_set(p->err, ERR_INVALID,
+			               "a selector of more than %d requirements",
+			               LIMIT_SELECTOR_REQUIREMENTS);
 		if (!hz_selector_parse_requirement(p, &selector->requirements[selector->n++]) ||
 		    !hz_selector_next_requirement(p))
 			return false;
@@ -413,11 +429,8 @@ hz_selector_find(const struct label *const labels[], size_t n, struct str key)
 static bool
 hz_selector_has_value(const struct requirement *r, const struct str *value)
 {
-	for (size_t i = 0; value && i < r->n_values; i++) {
-		if (str_eq(r->values[i], *value))
-			return true;
-	}
-	return false;
+	return value && bsearch(value, r->values, r->n_values, sizeof(r->values[0]),
+	                        hz_selector_compare_values);
 }
 
 /* `value` is NULL if the node does not have the label. Such a node satisfies "!=" and "notin". */

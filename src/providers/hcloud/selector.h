@@ -15,7 +15,7 @@
 
 struct hz_selector;
 
-/** Empty text selects everything. At most LIMIT_SELECTOR bytes.
+/** Empty text selects everything. At most LIMIT_SELECTOR bytes and LIMIT_SELECTOR_REQUIREMENTS.
  *
  * @param ret  in the arena; keeps no view of the text
  * @return  On false, err->code is ERR_INVALID, and the message names the selector and the position
@@ -25,7 +25,9 @@ struct hz_selector;
  */
 NODISCARD bool hz_selector_parse(struct str text, struct arena *, const struct hz_selector **ret,
                                  struct error *err);
-/** @param labels  each key at most once */
+/** Cost: the labels are searched once for each requirement.
+ *
+ * @param labels  each key at most once */
 bool hz_selector_matches(const struct hz_selector *, const struct label *const labels[], size_t n);
 
 #endif

@@ -1402,6 +1402,38 @@ only_services_of_this_controller_are_adopted(void **state)
 	fake_balancers_forget_faults(rig->balancers);
 }
 
+/* A Service of any tenant may be too large: that concerns no other Service. */
+static void
+a_service_beyond_the_limits_concerns_no_other(void **state)
+{
+	CLEANUP(buf_fini) struct buf spec = BUF_INIT(MIB(1));
+
+	(void)state;
+	buf_add_c(&spec,
+	          "\"ports\":[{\"port\":80,\"nodePort\":30080}],\"loadBalancerSourceRanges\":[");
+	for (int i = 0; i <= LIMIT_BALANCER_RANGES; i++)
+		buf_addf(&spec, "%s\"10.%d.%d.0/24\"", i > 0 ? "," : "", i / 256, i % 256);
+	buf_add_c(&spec, "]");
+	fake_services_put(rig->services, &web);
+	fake_services_put(rig->services, &(struct fake_service){ "large", .spec = spec.ptr });
+	fault((struct fake_fault){ .call = "adopt", .hangs = true });
+	begin_with(NULL);
+	assert_int_equal(calls("adopt - web-1,bare:large-2,") +
+	                         calls("adopt - bare:large-2,web-1,"),
+	                 1);
+	fake_balancers_forget_faults(rig->balancers);
+	run(40);
+	assert_balanced("web-1", "a=fake://a,");
+	assert_int_equal(calls("ensure large"), 0);
+	assert_true(fake_api_events(rig->api, "SyncLoadBalancerFailed", "large") > 0);
+	assert_int_equal(fake_api_events(rig->api, "SyncLoadBalancerFailed", "web"), 0);
+	fake_services_delete(rig->services, "large");
+	rig_deliver(rig);
+	run(40);
+	assert_int_equal(calls("remove large large-2"), 1);
+	assert_false(fake_services_get(rig->services, "large").exists);
+}
+
 static void
 what_prevents_adoption_is_reported_now_and_then(void **state)
 {
@@ -1545,6 +1577,7 @@ main(void)
 		                                tear_down),
 		TEST(existing_ones_are_adopted_before_all_else),
 		TEST(only_services_of_this_controller_are_adopted),
+		TEST(a_service_beyond_the_limits_concerns_no_other),
 		TEST(what_prevents_adoption_is_reported_now_and_then),
 		TEST(adopting_waits_for_the_time_that_the_provider_names),
 		TEST(stopping_lets_what_runs_finish),

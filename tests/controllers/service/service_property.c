@@ -298,7 +298,7 @@ build(struct world *w)
 
 	w->is_crashing = false;
 	r->env.nodes = store_new(&r->node_kind.kind, r->clock);
-	r->env.services = store_new(&service_kind, r->clock);
+	r->env.services = store_new(&service_kind.kind, r->clock);
 	store_begin_list(r->env.nodes, /*is_newest=*/false);
 	store_begin_list(r->env.services, /*is_newest=*/false);
 	w->c = service_controller_new(&r->env, &(struct service_controller_config){

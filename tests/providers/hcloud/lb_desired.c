@@ -650,7 +650,7 @@ selects_web(const char *selector)
 	lb_case_init(&c);
 	if (selector)
 		lb_case_note(&c, "node-selector", selector);
-	return hz_lb_selects(&c.spec, &node);
+	return hz_lb_selects(hz_lb_selection(&c.spec, &c.arena), &node);
 }
 
 static void
@@ -667,43 +667,6 @@ selects_nodes_by_their_labels(void **state)
 	check_refused("node-selector", "pool in",
 	              "unable to parse the node-selector annotation: selector \"pool in\", "
 	              "position 8: expected '('");
-}
-
-/* ---- bounds ---- */
-
-static void
-long_annotations_are_refused(void **state)
-{
-	char *value = malloc(LIMIT_BALANCER_TEXT + 2);
-	CLEANUP(lb_case_fini) struct lb_case c;
-
-	(void)state;
-	memset(value, 'x', LIMIT_BALANCER_TEXT + 1);
-	value[LIMIT_BALANCER_TEXT + 1] = '\0';
-	check_refused("http-cookie-name", value,
-	              "annotation " KEY "http-cookie-name has more than 16384 bytes");
-	value[LIMIT_BALANCER_TEXT] = '\0';
-	assert_true(desired_with(&c, "http-cookie-name", value).services[0].has_http);
-	c.annotations[0].key = STR("example.com/others"); /* of no concern to us */
-	value[LIMIT_BALANCER_TEXT] = 'x';
-	c.annotations[0].value.len++;
-	assert_false(lb_case_desired(&c, 0).services[0].has_http);
-	free(value);
-}
-
-static void
-so_are_services_with_many_ports(void **state)
-{
-	static struct lb_port ports[LIMIT_BALANCER_PORTS + 1];
-	CLEANUP(lb_case_fini) struct lb_case c;
-
-	(void)state;
-	lb_case_init(&c);
-	c.spec.ports = ports;
-	c.spec.n_ports = LIMIT_BALANCER_PORTS;
-	assert_int_equal(lb_case_desired(&c, 0).n_services, LIMIT_BALANCER_PORTS);
-	c.spec.n_ports++;
-	lb_case_refused(&c, 0, "a Service with more than 200 ports");
 }
 
 /* ---- the list of annotations ---- */
@@ -776,8 +739,6 @@ main(void)
 		cmocka_unit_test(every_tcp_port_is_a_service),
 		cmocka_unit_test(without_tcp_ports_their_annotations_do_not_count),
 		cmocka_unit_test(selects_nodes_by_their_labels),
-		cmocka_unit_test(long_annotations_are_refused),
-		cmocka_unit_test(so_are_services_with_many_ports),
 		cmocka_unit_test(all_annotations_are_listed),
 	};
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
 
 /* A node's labels. */
@@ -263,6 +264,36 @@ takes_text_up_to_its_limit(void **state)
 }
 
 static void
+takes_requirements_up_to_their_limit(void **state)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_SELECTOR);
+	const struct hz_selector *selector;
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < LIMIT_SELECTOR_REQUIREMENTS; i++)
+		buf_addf(&text, "%s!z", i > 0 ? "," : "");
+	assert_true(hz_selector_parse(buf_str(&text), &arena, &selector, &err));
+	assert_true(hz_selector_matches(selector, labels, ARRAY_LEN(labels)));
+	buf_add_c(&text, ",!z");
+	assert_false(hz_selector_parse(buf_str(&text), &arena, &selector, &err));
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_string_equal(err.msg, "a selector of more than 64 requirements");
+}
+
+static void
+finds_a_value_wherever_it_is_in_the_list(void **state)
+{
+	(void)state;
+	assert_true(select_n("pool in (x,web,a,)", 18));
+	assert_true(select_n("pool in (web,web,z)", 19));
+	assert_true(select_n("pool in (,z,m,a,web)", 20));
+	assert_false(select_n("pool in (,z,m,a,wec)", 20));
+	assert_false(select_n("pool notin (z,m,web,a)", 22));
+}
+
+static void
 keeps_no_view_of_the_text(void **state)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -290,6 +321,8 @@ main(void)
 		cmocka_unit_test(quotes_the_selector),
 		cmocka_unit_test(long_prefixes_are_refused),
 		cmocka_unit_test(takes_text_up_to_its_limit),
+		cmocka_unit_test(takes_requirements_up_to_their_limit),
+		cmocka_unit_test(finds_a_value_wherever_it_is_in_the_list),
 		cmocka_unit_test(keeps_no_view_of_the_text),
 	};
 
