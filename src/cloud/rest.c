@@ -187,16 +187,42 @@ add_page(struct buf *b, const struct reading *at)
 		add_number(b, list->size_key, list->page_size);
 }
 
-/* The token may be a text or a number; null, "" and 0 end the list. */
-static struct str
-read_token(struct arena *arena, yyjson_val *root, const char *path)
+/* Unlike json_at(), this finds a null. */
+static yyjson_val *
+find_member(yyjson_val *val, const char *path)
 {
-	struct str text = json_text_at(arena, root, path);
+	struct str rest = str_c(path), step;
+
+	while (val && str_split(&rest, '.', &step))
+		val = yyjson_obj_getn(val, step.ptr, step.len);
+	return val;
+}
+
+/* The token may be a text or a number; null, false, "" and 0 end the list. */
+static bool
+read_token(const struct rest_list *list, struct call *call, yyjson_val *root, struct str *ret,
+           struct error *err)
+{
+	yyjson_val *token = find_member(root, list->next);
 	int64_t number;
 
-	if (text.len == 0 && json_i64(root, path, &number) == JSON_FOUND && number != 0)
-		text = arena_printf(arena, "%" PRId64, number);
-	return text;
+	*ret = STR_EMPTY;
+	if (yyjson_is_null(token) || yyjson_is_false(token))
+		return true;
+	if (!token)
+		return list->next_may_be_absent ||
+		       err_set(err, ERR_UNAVAILABLE, "GET %s: no \"%s\"", list->target,
+		               list->next);
+	if (yyjson_is_str(token)) {
+		*ret = arena_str(call->arena, json_text(token));
+		return true;
+	}
+	if (json_i64(token, "", &number) != JSON_FOUND)
+		return err_set(err, ERR_UNAVAILABLE, "GET %s: \"%s\" is no text or number",
+		               list->target, list->next);
+	if (number != 0)
+		*ret = arena_printf(call->arena, "%" PRId64, number);
+	return true;
 }
 
 /* Takes over what a page with n items says about the list. */
@@ -213,8 +239,8 @@ take_page(struct reading *at, struct call *call, yyjson_val *root, size_t n, str
 	at->total = total;
 	at->n_pages++;
 	at->n += n;
-	if (list->paging == REST_NEXT_TOKEN)
-		token = read_token(call->arena, root, list->next);
+	if (list->paging == REST_NEXT_TOKEN && !read_token(list, call, root, &token, err))
+		return false;
 	if (list->paging == REST_ONE_PAGE)
 		at->is_over = true;
 	else if (list->paging == REST_NEXT_TOKEN)

@@ -79,7 +79,7 @@ enum rest_paging {
 	REST_ONE_PAGE,    /* one answer is the whole list */
 	REST_PAGE_NUMBER, /* page=1, page=2 … */
 	REST_OFFSET,      /* offset=0, offset=50 … */
-	REST_NEXT_TOKEN,  /* each answer names the next page, the last one does not */
+	REST_NEXT_TOKEN,  /* each answer names the next page; null, "" or 0 at the end */
 };
 
 /** How an API returns a list. If the API can sort it, ask for an order that does not change, such
@@ -93,7 +93,11 @@ struct rest_list {
 	/* At most the API's own maximum. With page numbers or offsets and without a total, a page
 	 * with fewer items is the last. */
 	size_t page_size;
-	const char *next;  /* where an answer has the next token (text or number): "meta.next" */
+	/* Where an answer has the next token (text or number): "meta.next". An answer without this
+	 * member is an error: if its name were wrong, every list would end with its first page, and
+	 * seem to be complete. */
+	const char *next;
+	bool next_may_be_absent; /* this API leaves it out on the last page */
 	const char *total; /* where an answer has the number of all items; NULL: nowhere */
 };
 
@@ -108,8 +112,8 @@ typedef bool rest_item_fn(void *arg, struct call *call, yyjson_val *item, struct
  * offset or number, an item is missed if another one is deleted meanwhile.
  *
  * @param ret_is_complete  may be NULL
- * @return  as rest_do(). ERR_UNAVAILABLE also: an answer has no such array, or the list does not
- *          end before LIMIT_MACHINES items
+ * @return  as rest_do(). ERR_UNAVAILABLE also: an answer has no such array or no token, or the
+ *          list does not end before LIMIT_MACHINES items
  */
 NODISCARD bool rest_list(struct rest *, struct call *, const struct rest_list *list,
                          rest_item_fn *item, void *arg, bool *ret_is_complete, struct error *err);

@@ -361,6 +361,53 @@ a_list_by_token_ends_without_one(void **state)
 	}
 }
 
+/* With a wrong name every list would be its first page, and nodes of the others be deleted. */
+static void
+a_list_by_token_that_does_not_name_the_next_page_is_an_error(void **state)
+{
+	static const struct {
+		const char *body, *message;
+	} rows[] = {
+		{ "{\"items\": [1], \"nxt\": \"a\"}", "GET /list: no \"next\"" },
+		{ "{\"items\": [1], \"next\": {\"id\": 2}}",
+		  "GET /list: \"next\" is no text or number" },
+		{ "{\"items\": [1], \"next\": 18446744073709551615}",
+		  "GET /list: \"next\" is no text or number" },
+		{ "{\"items\": [1], \"next\": true}", "GET /list: \"next\" is no text or number" },
+	};
+	struct rest_list nested = tokens;
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		w->script.n_answers = 0;
+		http_script_answer(&w->script, "/list", 200, rows[i].body);
+		assert_false(read_list(w, &tokens, NULL));
+		assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+		assert_string_equal(w->err.msg, rows[i].message);
+	}
+	nested.next = "meta.next";
+	w->script.n_answers = 0;
+	http_script_answer(&w->script, "/list", 200, "{\"items\": [1], \"meta\": null}");
+	assert_false(read_list(w, &nested, NULL));
+	assert_string_equal(w->err.msg, "GET /list: no \"meta.next\"");
+	w->script.n_answers = 0;
+	http_script_answer(&w->script, "/list", 200,
+	                   "{\"items\": [1], \"meta\": {\"next\": null}}");
+	check_list(w, &nested, "1 ", true);
+}
+
+static void
+an_api_may_leave_out_the_token_on_the_last_page(void **state)
+{
+	struct rest_list list = tokens;
+	struct world *w = *state;
+
+	list.next_may_be_absent = true;
+	http_script_answer(&w->script, "/list", 200, "{\"items\": [1], \"next\": \"a\"}");
+	http_script_answer(&w->script, "/list?token=a", 200, "{\"items\": [2]}");
+	check_list(w, &list, "1 2 ", true);
+}
+
 static void
 a_list_without_end_is_given_up(void **state)
 {
@@ -417,6 +464,8 @@ main(void)
 		TEST(a_list_by_offset_is_complete_when_its_pages_agree),
 		TEST(without_a_total_pages_by_number_are_never_complete),
 		TEST(a_list_by_token_ends_without_one),
+		TEST(a_list_by_token_that_does_not_name_the_next_page_is_an_error),
+		TEST(an_api_may_leave_out_the_token_on_the_last_page),
 		TEST(a_list_without_end_is_given_up),
 		TEST(what_has_no_items_is_no_list),
 		TEST(an_item_may_end_the_list),

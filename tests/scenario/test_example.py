@@ -5,7 +5,7 @@ from lib.nodes import addresses
 from lib.services import Services
 from lib.wait import wait_for
 from sim import faults
-from sim.example import Example
+from sim.example import PAGE_MAX, Example
 
 QUICK = {"node_monitor_period": "1s", "node_delete_confirm_interval": "1s", "node_delete_min_age": "1s"}
 
@@ -33,6 +33,24 @@ def test_a_node_is_initialised(api, kubelet, example):
     assert addresses(node)[0] == ("InternalIP", machine["ip"])
     assert node["metadata"]["labels"]["topology.kubernetes.io/zone"] == "a"
     assert fault.hits == 1
+
+
+def test_lists_are_read_to_their_last_page(api, kubelet, example):
+    machines = [join(api, kubelet, example, f"n{i}")[0] for i in range(2 * PAGE_MAX + 1)]
+    services = Services(api)
+    names = [f"web-{i}" for i in range(PAGE_MAX + 1)]
+    try:
+        for name in names:
+            services.create(name, 80)
+            services.wait_ips(name)
+        assert len(example.items["balancers"]) == len(names)
+        for balancer in example.items["balancers"].values():
+            assert len(balancer["targets"]) == len(machines)
+        services.delete(names[-1])
+        services.wait_gone(names[-1])
+        assert len(example.items["balancers"]) == PAGE_MAX
+    finally:
+        services.clear()
 
 
 def test_a_service_gets_a_balancer(api, kubelet, example):

@@ -14,6 +14,7 @@ import threading
 
 from .endpoint import Endpoint, Reply
 
+PAGE_MAX = 2  # items; small, so that a few machines need a second page
 FIELDS = {
     "machines": {"state": "running", "type": "small", "zone": "a", "ip": "10.0.0.{id}"},
     "balancers": {"ports": [], "targets": [], "ip": "198.51.100.{id}"},
@@ -56,7 +57,7 @@ class Example(Endpoint):
                 return error(409, "the name is in use")
             return Reply(201, self.add(kind, **request.json()))
         elif not number:
-            page, size = int(request.query["page"]), int(request.query["size"])
+            page, size = int(request.query["page"]), min(int(request.query["size"]), PAGE_MAX)
             return Reply(200, {kind: list(items.values())[(page - 1) * size:page * size], "total": len(items)})
         return Reply(200, items[number])
 

@@ -105,6 +105,18 @@ finds_a_new_node_by_name(void **state)
 }
 
 static void
+finds_a_node_on_the_second_page(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, MACHINES, 200, "{\"machines\":[" MACHINE "],\"total\":2}");
+	http_script_answer(&w->script, "/machines?page=2&size=50", 200,
+	                   "{\"machines\":[{\"id\":\"8\",\"name\":\"n2\",\"ip\":\"10.0.0.8\"}],"
+	                   "\"total\":2}");
+	assert_true(str_eq_c(look_at(w, "n2", "")->provider_id, "example://8"));
+}
+
+static void
 sees_that_a_machine_is_off(void **state)
 {
 	struct world *w = *state;
@@ -261,6 +273,20 @@ adds_a_target(void **state)
 }
 
 static void
+finds_a_balancer_on_the_second_page(void **state)
+{
+	struct world *w = *state;
+
+	http_script_answer(&w->script, BALANCERS, 200,
+	                   "{\"balancers\":[{\"id\":\"8\",\"name\":\"other\"," WIRING "}],"
+	                   "\"total\":2}");
+	http_script_answer(&w->script, "/balancers?page=2&size=50", 200,
+	                   "{\"balancers\":[" BALANCER "],\"total\":2}");
+	check_ensured(w, 1);
+	http_script_check_asked(&w->script, BALANCERS "\n/balancers?page=2&size=50\n");
+}
+
+static void
 makes_none_while_the_list_changes(void **state)
 {
 	struct lb_spec spec = spec_of(1);
@@ -350,6 +376,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(wants_url_and_token),
 		TEST(finds_a_new_node_by_name),
+		TEST(finds_a_node_on_the_second_page),
 		TEST(sees_that_a_machine_is_off),
 		TEST(believes_only_a_404_that_a_machine_is_gone),
 		TEST(an_incomplete_machine_makes_the_list_unknown),
@@ -358,6 +385,7 @@ main(void)
 		TEST(uses_the_balancer_that_another_process_made_meanwhile),
 		TEST(changes_nothing_that_is_right),
 		TEST(adds_a_target),
+		TEST(finds_a_balancer_on_the_second_page),
 		TEST(makes_none_while_the_list_changes),
 		TEST(an_incomplete_balancer_is_not_changed),
 		TEST(refuses_what_its_balancers_cannot_do),
