@@ -15,6 +15,15 @@
 #include "base/clock.h"
 #include "base/dry_run.h"
 
+/** What a cloud's API has answered to the requests of one function of a provider (cloud/rest.h). */
+struct call_answers {
+	int last_status;  /* 0: there was no request; -1: the last one got no answer */
+	bool has_success; /* a request was answered with a 2xx */
+	/* Set by the provider, with ERR_NOT_FOUND: what it was asked for does not exist, which the
+	 * cloud has said otherwise than by a 404. */
+	bool is_absent;
+};
+
 struct call {
 	struct clock *clock;
 	struct cancel *cancel; /* NULL: the work cannot be cancelled */
@@ -23,6 +32,7 @@ struct call {
 	struct arena *arena;
 	/* NULL: changes are made. Else they are only noted, as changes for this object. */
 	const struct dry_item *dry;
+	struct call_answers answers;
 };
 
 /** Returns the earlier of the call's deadline and the end of timeout_ns from now, on clock_real:

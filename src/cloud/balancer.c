@@ -12,6 +12,7 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "cloud/host.h"
+#include "cloud/rest.h"
 
 enum {
 	/* until a held Service is looked at again, unless evidence is found earlier */
@@ -427,6 +428,18 @@ note_creation(struct call *call, const struct lb_spec *spec)
 	return balancer;
 }
 
+/* Calls find(). Only an ERR_NOT_FOUND that agrees with the API's answers counts (cloud/rest.h). */
+static bool
+call_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+          struct balancer **ret, struct error *err)
+{
+	rest_forget_answers(call);
+	if (cloud->balancers->find(cloud, call, spec, ret, err))
+		return true;
+	rest_check_absence(call, /*is_search=*/true, err);
+	return false;
+}
+
 /* With credentials of another project find() finds nothing. They may be replaced before the search
  * for evidence, which then finds machines. So only a search after the evidence shows that there is
  * no balancer. *ret is NULL then. */
@@ -437,7 +450,7 @@ find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 	bool has_evidence = !lb_needs_evidence(spec);
 
 	for (;; has_evidence = true) {
-		if (cloud->balancers->find(cloud, call, spec, ret, err))
+		if (call_find(cloud, call, spec, ret, err))
 			return true;
 		if (err->code != ERR_NOT_FOUND)
 			return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
@@ -469,7 +482,7 @@ find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	*ret_is_new = ops->create(cloud, call, spec, ret, err);
 	if (*ret_is_new)
 		return true;
-	if (err->code != ERR_EXISTS || !ops->find(cloud, call, spec, ret, err))
+	if (err->code != ERR_EXISTS || !call_find(cloud, call, spec, ret, err))
 		return err_wrap(err, "create load balancer %" STR_FMT, STR_ARG(spec->name));
 	return true;
 }
@@ -478,8 +491,11 @@ static bool
 change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                 struct balancer *balancer, struct error *err)
 {
-	return cloud->balancers->change(cloud, call, spec, balancer, err) ||
-	       err_wrap(err, "change load balancer %" STR_FMT, STR_ARG(balancer->id));
+	rest_forget_answers(call);
+	if (cloud->balancers->change(cloud, call, spec, balancer, err))
+		return true;
+	rest_check_absence(call, /*is_search=*/false, err);
+	return err_wrap(err, "change load balancer %" STR_FMT, STR_ARG(balancer->id));
 }
 
 static bool
@@ -508,8 +524,28 @@ update_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 {
 	struct balancer *balancer = NULL;
 
-	return cloud->balancers->find(cloud, call, spec, &balancer, err) &&
+	return call_find(cloud, call, spec, &balancer, err) &&
 	       change_balancer(cloud, call, spec, balancer, err);
+}
+
+/* ERR_NOT_FOUND of destroy() may be about another object, such as the job that deletes the balancer,
+ * so a search shows whether the balancer is gone. */
+static bool
+destroy_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                 const struct balancer *balancer, struct error *err)
+{
+	struct balancer *still = NULL;
+	struct error why;
+
+	if (cloud->balancers->destroy(cloud, call, spec, balancer, err))
+		return true;
+	if (err->code == ERR_NOT_FOUND && call_find(cloud, call, spec, &still, &why))
+		err->code = ERR_UNAVAILABLE;
+	else if (err->code == ERR_NOT_FOUND && why.code == ERR_NOT_FOUND)
+		return true;
+	else if (err->code == ERR_NOT_FOUND)
+		*err = why;
+	return err_wrap(err, "delete load balancer %" STR_FMT, STR_ARG(balancer->id));
 }
 
 static bool
@@ -527,9 +563,7 @@ remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 		balancer_note(call, DRY_DELETE, balancer->id, STR_EMPTY, NULL, 0);
 		return true;
 	}
-	return cloud->balancers->destroy(cloud, call, spec, balancer, err) ||
-	       err->code == ERR_NOT_FOUND ||
-	       err_wrap(err, "delete load balancer %" STR_FMT, STR_ARG(balancer->id));
+	return destroy_balancer(cloud, call, spec, balancer, err);
 }
 
 /* ---- what the controllers call ---- */

@@ -256,7 +256,8 @@ struct balancer_ops {
 
 	/** Looks for the balancer of a Service: by a label with its UID if the cloud has labels,
 	 * else by spec->name, which is made of the UID and so unique. ERR_NOT_FOUND: the cloud says
-	 * that it does not exist. May only depend on uid, name, namespace, service and cluster, as
+	 * that it does not exist, by a list without it or a 404 (cloud/rest.h, "absence"). May only
+	 * depend on uid, name, namespace, service and cluster, as
 	 * remove(). */
 	bool (*find)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
 	             struct error *);
@@ -266,10 +267,10 @@ struct balancer_ops {
 	               struct error *);
 	/** Compares ports and nodes of the balancer that find() returned with spec and changes what
 	 * differs: nothing, most of the time. In a dry run it calls balancer_note() instead. May
-	 * update its status. ERR_NOT_FOUND: it was deleted meanwhile. */
+	 * update its status. ERR_NOT_FOUND, after a 404: it was deleted meanwhile. */
 	bool (*change)(struct cloud *, struct call *, const struct lb_spec *, struct balancer *,
 	               struct error *);
-	/** Deletes it. ERR_NOT_FOUND, already gone, is success. */
+	/** Deletes it. ERR_NOT_FOUND is success if find() does not find it any more. */
 	bool (*destroy)(struct cloud *, struct call *, const struct lb_spec *,
 	                const struct balancer *, struct error *);
 

@@ -296,8 +296,10 @@ struct cloud_ops {
 	bool (*list_machines)(struct cloud *, struct call *, struct machine_list *ret,
 	                      struct error *);
 	/** Asks the cloud for one machine. ERR_NOT_FOUND: the cloud says that no machine has this
-	 * id; such a node may be deleted, so nothing else may have that code. NULL: no machine is
-	 * ever reported as absent. */
+	 * id; such a node may be deleted, so nothing else may have that code. It counts if
+	 * rest_do() got a 404 and nothing else. A provider whose API says it in another way, such
+	 * as by a state "deleted", or that does not use rest_do(), also sets
+	 * call->answers.is_absent. NULL: no machine is ever reported as absent. */
 	bool (*get_machine)(struct cloud *, struct call *, struct str id, struct machine *ret,
 	                    struct error *);
 	/** The name of a node is the id of its machine: a node without a provider ID is looked for

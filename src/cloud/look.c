@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/rand.h"
 #include "cloud/host.h"
+#include "cloud/rest.h"
 
 /* ---- an answer ---- */
 
@@ -214,10 +215,14 @@ ask_for(struct plain_look *p, size_t i, struct str id)
 		return;
 	}
 	p->n_asked++;
+	rest_forget_answers(p->call);
 	if (p->cloud->ops->get_machine(p->cloud, p->call, id, &machine, &err)) {
 		machine.id = id;
 		set_present(p, i, &machine);
-	} else if (err.code == ERR_NOT_FOUND) {
+		return;
+	}
+	rest_check_absence(p->call, /*is_search=*/false, &err);
+	if (err.code == ERR_NOT_FOUND) {
 		set_absent(p, i);
 	} else {
 		set_unknown(p, i, &err);

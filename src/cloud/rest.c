@@ -91,12 +91,16 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 
 	bool is_answered = http_do(r->http, call, request, &response, err);
+	bool is_success = is_answered && response.status >= 200 && response.status < 300;
 
+	if (is_answered)
+		call->answers.last_status = response.status;
+	call->answers.has_success |= is_success;
 	recent_count(RECENT_CLOUD, is_answered ? response.status : 0);
 	if (!is_answered)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),
 		                STR_ARG(str_head(request->target, 200)));
-	if (response.status < 200 || response.status >= 300)
+	if (!is_success)
 		return set_status_error(r, request, &response, err);
 	return read_body(request, &response, ret, err);
 }
@@ -130,6 +134,7 @@ rest_do(struct rest *r, struct call *call, const struct http_request *request, y
 
 	if (sent.body.len > 0 && !sent.content_type)
 		sent.content_type = "application/json";
+	call->answers.last_status = -1;
 	if (!endpoint_enter(r->endpoint, &pass, err))
 		return false;
 	ok = exchange(r, call, &sent, ret, err);
@@ -148,6 +153,34 @@ rest_target(struct call *call, const char *before, struct str id, const char *af
 	buf_add_c(&b, after);
 	/* this text is not a path, so the HTTP client refuses the request */
 	return buf_ok(&b) ? arena_str(call->arena, buf_str(&b)) : STR("too long for a URL");
+}
+
+/* ---- absence ---- */
+
+void
+rest_forget_answers(struct call *call)
+{
+	call->answers = (struct call_answers){ 0 };
+}
+
+void
+rest_check_absence(const struct call *call, bool is_search, struct error *err)
+{
+	const struct call_answers *seen = &call->answers;
+	bool is_404 = seen->last_status == 404;
+	bool is_success = seen->last_status >= 200 && seen->last_status < 300;
+
+	if (err->code != ERR_NOT_FOUND)
+		return;
+	if (seen->is_absent ? seen->last_status == 0 || is_404 || is_success
+	                    : (is_404 && !seen->has_success) || (is_success && is_search))
+		return;
+	err->code = ERR_UNAVAILABLE;
+	if (seen->last_status > 0)
+		err_wrap(err, "\"not found\" is not believed after a %s%d",
+		         is_404 ? "success and a " : "", seen->last_status);
+	else
+		err_wrap(err, "\"not found\" is not believed without an answer of the API");
 }
 
 /* ---- lists ---- */
@@ -271,8 +304,11 @@ read_page(struct rest *r, struct call *call, struct reading *at, rest_item_fn *i
 		return err_set(err, ERR_UNAVAILABLE, "the list %s has a token that is too long",
 		               at->list->target);
 	request.target = buf_str(&target);
-	if (!rest_do(r, call, &request, &doc, err))
+	if (!rest_do(r, call, &request, &doc, err)) {
+		if (err->code == ERR_NOT_FOUND)
+			err->code = ERR_UNAVAILABLE;
 		return false;
+	}
 	root = doc ? yyjson_doc_get_root(doc) : NULL;
 	if (json_array(root, at->list->items, &array) != JSON_FOUND)
 		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": no array \"%s\"",

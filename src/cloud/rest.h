@@ -73,6 +73,23 @@ struct str rest_target(struct call *, const char *before, struct str id, const c
 NODISCARD bool rest_do(struct rest *, struct call *, const struct http_request *request,
                        yyjson_doc **ret, struct error *err);
 
+/* ---- absence ----
+ *
+ * A node is deleted, or a Service released, because a function of a provider fails with
+ * ERR_NOT_FOUND. A provider may give another failure that code by mistake, so rest_do() notes in
+ * the call what the API answered, and the framework believes ERR_NOT_FOUND only
+ *
+ * 	- if the last answer is a 404, and no request was answered with a success before: that 404
+ * 	  might be about another object, such as a part of the machine;
+ * 	- or, of a search, if the last answer is a success: the list lacks what was looked for;
+ * 	- or if the provider has set call->answers.is_absent, and its last request did not fail. */
+
+/** Forgets the answers of the call so far, before a function of a provider is called. */
+void rest_forget_answers(struct call *);
+/** After such a function failed: if err is an ERR_NOT_FOUND that is not to be believed, its code
+ * becomes ERR_UNAVAILABLE, and the text says why. */
+void rest_check_absence(const struct call *, bool is_search, struct error *err);
+
 /* ---- lists ---- */
 
 enum rest_paging {
@@ -112,8 +129,9 @@ typedef bool rest_item_fn(void *arg, struct call *call, yyjson_val *item, struct
  * offset or number, an item is missed if another one is deleted meanwhile.
  *
  * @param ret_is_complete  may be NULL
- * @return  as rest_do(). ERR_UNAVAILABLE also: an answer has no such array or no token, or the
- *          list does not end before LIMIT_MACHINES items
+ * @return  as rest_do(), but never ERR_NOT_FOUND: if the list itself does not exist, that says
+ *          nothing about its items. ERR_UNAVAILABLE also: an answer has no such array or no token,
+ *          or the list does not end before LIMIT_MACHINES items
  */
 NODISCARD bool rest_list(struct rest *, struct call *, const struct rest_list *list,
                          rest_item_fn *item, void *arg, bool *ret_is_complete, struct error *err);

@@ -28,6 +28,8 @@ struct world {
 	/* a plain cloud with one balancer */
 	struct balancer balancer;
 	bool exists, is_gone_meanwhile, is_our_project;
+	int status;           /* what find() gets of its API */
+	bool job_is_missing;  /* destroy() and change() fail with ERR_NOT_FOUND, and do nothing */
 	unsigned n_hidden;    /* searches that miss it */
 	struct error failure; /* of find(); code ERR_NONE: it answers */
 	struct buf calls;     /* names, each followed by a space */
@@ -521,7 +523,7 @@ toy_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, str
 {
 	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
 
-	(void)call;
+	call->answers = (struct call_answers){ w->status, w->status == 200, false };
 	buf_add_c(&w->calls, "find ");
 	if (w->failure.code != ERR_NONE) {
 		*err = w->failure;
@@ -557,12 +559,11 @@ toy_change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 {
 	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
 
-	(void)call;
+	call->answers = (struct call_answers){ w->job_is_missing ? 503 : 200, false, false };
 	(void)spec;
-	(void)err;
 	assert_ptr_equal(balancer, &w->balancer);
 	buf_add_c(&w->calls, "change ");
-	return true;
+	return !w->job_is_missing || err_set(err, ERR_NOT_FOUND, "no such job");
 }
 
 static bool
@@ -575,6 +576,8 @@ toy_destroy(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 	(void)spec;
 	(void)balancer;
 	buf_add_c(&w->calls, "destroy ");
+	if (w->job_is_missing)
+		return err_set(err, ERR_NOT_FOUND, "no such job");
 	w->exists = false;
 	return !w->is_gone_meanwhile || err_set(err, ERR_NOT_FOUND, "it is gone");
 }
@@ -600,6 +603,7 @@ plain_spec(struct world *w)
 	static struct lb_ingress address = { STR("192.0.2.9"), STR(""), LB_IP_MODE_VIP };
 
 	w->cloud.balancers = &plain;
+	w->status = 200;
 	w->balancer.id = STR("7");
 	w->balancer.status = (struct lb_status){ &address, 1 };
 	return spec_with(LB_N_FEATURES - 1);
@@ -691,13 +695,71 @@ what_is_gone_is_removed(void **state)
 	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
 }
 
+/* ---- mistakes of a provider ---- */
+
+/* find() gives every failure the code ERR_NOT_FOUND. */
+static void
+a_failed_search_is_no_proof_that_there_is_no_balancer(void **state)
+{
+	static const int statuses[] = { 503, 401, 429, -1, 0 };
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = true;
+
+	for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+		w->status = statuses[i];
+		assert_false(ensure_with(w, &spec));
+		assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+		assert_non_null(strstr(w->err.msg, "\"not found\" is not believed"));
+		assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+		assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+		assert_false(balancer_update_nodes(&w->cloud, &w->call, &spec, &w->err));
+		assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+		check_calls(w, "find find find ");
+	}
+	w->status = 404;
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find create ");
+}
+
+/* The 404 is that of the job that would have deleted it. */
+static void
+a_balancer_that_is_still_found_was_not_removed(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = false;
+
+	w->exists = w->job_is_missing = true;
+	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	assert_string_equal(w->err.msg, "delete load balancer 7: no such job");
+	check_calls(w, "find destroy find ");
+}
+
+static void
+a_failed_change_is_no_proof_that_the_balancer_is_gone(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	w->exists = w->job_is_missing = true;
+	assert_false(balancer_update_nodes(&w->cloud, &w->call, &spec, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	check_calls(w, "find change find change ");
+}
+
+/* ---- evidence for plain clouds ---- */
+
 static bool
 get_machine(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
             struct error *err)
 {
 	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
 
-	(void)call;
+	call->answers.last_status = 404;
 	(void)id;
 	(void)ret;
 	return w->is_our_project || err_set(err, ERR_NOT_FOUND, "no such machine");
@@ -915,6 +977,9 @@ main(void)
 		TEST(a_failed_search_makes_nothing),
 		TEST(an_update_of_what_is_not_there_says_so),
 		TEST(what_is_gone_is_removed),
+		TEST(a_failed_search_is_no_proof_that_there_is_no_balancer),
+		TEST(a_balancer_that_is_still_found_was_not_removed),
+		TEST(a_failed_change_is_no_proof_that_the_balancer_is_gone),
 		TEST(a_service_whose_balancer_is_missing_is_held_without_evidence),
 		TEST(a_balancer_is_looked_for_again_after_the_evidence),
 		TEST(a_held_service_is_looked_at_again_soon_and_then_less_often),

@@ -20,6 +20,7 @@ struct world {
 	bool is_incomplete;
 	unsigned n_lists, n_gets;
 	unsigned anchors, n_counts;
+	struct call_answers answers; /* to requests for a machine that does not exist */
 };
 
 static bool
@@ -55,6 +56,7 @@ get_machine(struct cloud *cloud, struct call *call, struct str id, struct machin
 		*err = w->failure;
 		return false;
 	}
+	call->answers = w->answers;
 	if (!str_contains(str_c(w->existing), key))
 		return err_set(err, ERR_NOT_FOUND, "no machine %" STR_FMT, STR_ARG(id));
 	ret->instance.zone = STR("z2");
@@ -76,6 +78,7 @@ setup(void **state)
 	fake_host_init(&w->fake);
 	w->cloud.ops = &ops;
 	w->existing = " ";
+	w->answers.last_status = 404;
 	*state = w;
 	return 0;
 }
@@ -361,6 +364,41 @@ a_provider_without_a_prefix_gets_all_nodes(void **state)
 	assert_false(cloud_is_foreign(&w->cloud, STR_EMPTY));
 }
 
+/* ---- mistakes of a provider ---- */
+
+/* get_machine() says that the machine does not exist: what shows that? */
+static void
+only_the_clouds_answer_shows_that_a_machine_does_not_exist(void **state)
+{
+	static const struct {
+		struct call_answers answers;
+		enum presence presence;
+		const char *text;
+	} rows[] = {
+		{ { 404, false, false }, PRESENCE_ABSENT, "" },
+		{ { 200, true, true }, PRESENCE_ABSENT, "" },
+		{ { 0, false, true }, PRESENCE_ABSENT, "" },
+		{ { 503, false, false }, PRESENCE_UNKNOWN, "not believed after a 503: no machine 2" },
+		{ { 401, false, false }, PRESENCE_UNKNOWN, "not believed after a 401" },
+		{ { 200, true, false }, PRESENCE_UNKNOWN, "not believed after a 200" },
+		{ { 404, true, false }, PRESENCE_UNKNOWN, "after a success and a 404" },
+		{ { -1, false, false }, PRESENCE_UNKNOWN, "without an answer" },
+		{ { 0, false, false }, PRESENCE_UNKNOWN, "without an answer" },
+		{ { 503, false, true }, PRESENCE_UNKNOWN, "not believed after a 503" },
+		{ { -1, false, true }, PRESENCE_UNKNOWN, "without an answer" },
+	};
+	struct node_ref ref = by_id("toy://2");
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(look_unrefp) struct look *look = NULL;
+
+		w->answers = rows[i].answers;
+		look = look_at(w, &ref, 1);
+		check(look, 0, rows[i].presence, rows[i].text);
+	}
+}
+
 /* ---- names that are ids ---- */
 
 static const struct cloud_ops with_ids_as_names = {
@@ -469,6 +507,7 @@ main(void)
 		TEST(the_prefix_says_whose_a_node_is),
 		TEST(a_provider_with_a_prefix_gets_its_own_nodes_only),
 		TEST(a_provider_without_a_prefix_gets_all_nodes),
+		TEST(only_the_clouds_answer_shows_that_a_machine_does_not_exist),
 		TEST(a_name_that_is_an_id_is_asked_for),
 		TEST(anchors_count_where_no_machine_is_left),
 		TEST(anchors_that_cannot_be_counted_are_none),

@@ -162,6 +162,32 @@ a_404_counts_only_in_the_words_of_the_api(void **state)
 }
 
 static void
+the_call_remembers_what_was_answered(void **state)
+{
+	static const struct http_script_answer answers[] = {
+		{ .target = "/machines/7", .status = 404, .body = "{}" },
+		{ .target = "/machines/7", .status = 200, .body = "{}" },
+		{ .target = "/machines/7", .status = 404, .body = "{}" },
+		{ .target = "/machines/7", .code = ERR_TIMEOUT },
+	};
+	static const int statuses[] = { 404, 200, 404, -1 };
+	struct world *w = *state;
+	yyjson_doc *doc = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++)
+		http_script_add(&w->script, answers[i]);
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		(void)get(w, &doc);
+		assert_int_equal(w->call.answers.last_status, statuses[i]);
+		assert_int_equal(w->call.answers.has_success, i > 0);
+		yyjson_doc_free(TAKE(doc));
+	}
+	rest_forget_answers(&w->call);
+	assert_int_equal(w->call.answers.last_status, 0);
+	assert_false(w->call.answers.has_success);
+}
+
+static void
 a_throttled_request_says_when_to_come_back(void **state)
 {
 	struct world *w = *state;
@@ -435,6 +461,18 @@ what_has_no_items_is_no_list(void **state)
 	}
 }
 
+/* A list that does not exist says nothing about what it would contain. */
+static void
+a_404_of_a_list_is_not_about_its_items(void **state)
+{
+	struct rest_list list = { .target = "/list", .items = "" };
+	struct world *w = *state;
+
+	http_script_answer(&w->script, "/list", 404, "{\"message\": \"no such page\"}");
+	assert_false(read_list(w, &list, NULL));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+}
+
 static void
 an_item_may_end_the_list(void **state)
 {
@@ -456,6 +494,7 @@ main(void)
 		TEST(an_error_ends_with_the_message_of_the_api),
 		TEST(a_2xx_that_is_not_json_is_no_answer),
 		TEST(a_404_counts_only_in_the_words_of_the_api),
+		TEST(the_call_remembers_what_was_answered),
 		TEST(a_throttled_request_says_when_to_come_back),
 		TEST(ids_are_escaped),
 		TEST(during_an_outage_only_probes_are_sent),
@@ -468,6 +507,7 @@ main(void)
 		TEST(an_api_may_leave_out_the_token_on_the_last_page),
 		TEST(a_list_without_end_is_given_up),
 		TEST(what_has_no_items_is_no_list),
+		TEST(a_404_of_a_list_is_not_about_its_items),
 		TEST(an_item_may_end_the_list),
 	};
 

@@ -142,9 +142,11 @@ bb_servers_get(struct cloud *cloud, struct call *call, struct str id, struct mac
 
 	if (!bb_get_server(brightbox_of(cloud)->client, call, id, &server, err))
 		return false;
-	if (!bb_server_exists(&server))
+	if (!bb_server_exists(&server)) {
+		call->answers.is_absent = true;
 		return err_set(err, ERR_NOT_FOUND, "server %" STR_FMT " is %" STR_FMT, STR_ARG(id),
 		               STR_ARG(server.status));
+	}
 	return bb_server_describe(&server, call->arena, ret, err);
 }
 
