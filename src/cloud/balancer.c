@@ -44,7 +44,8 @@ lb_needs_evidence(const struct lb_spec *spec)
 {
 	const struct str *is_gone = lb_annotation(spec, LB_ANNOTATION_GONE);
 
-	return spec->status.n_ingress > 0 && !(is_gone && str_eq_c(*is_gone, "true"));
+	return (spec->status.n_ingress > 0 || spec->is_leaving) &&
+	       !(is_gone && str_eq_c(*is_gone, "true"));
 }
 
 bool
@@ -623,6 +624,9 @@ bool
 balancer_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
                 struct error *err)
 {
+	struct lb_spec leaving = *spec;
+
+	leaving.is_leaving = true; /* it may be the last state before the Service vanished */
 	return (cloud->balancers->remove ? cloud->balancers->remove
-	                                 : remove_plainly)(cloud, call, spec, ret_found, err);
+	                                 : remove_plainly)(cloud, call, &leaving, ret_found, err);
 }

@@ -100,9 +100,9 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  *
  * With credentials of another project a provider sees none of our balancers, as if all of them had
  * been deleted. If it believed that, it would create a second balancer for each Service in that
- * project, and release Services whose balancers still run and are paid for. So if a Service has a
- * status, but no balancer with its UID is found, the provider looks for evidence that its
- * credentials are those of the cluster's project. With evidence it looks for the balancer again,
+ * project, and release Services whose balancers still run and are paid for. So if no balancer with
+ * the UID of a Service is found although the Service has a status, or is to be released, the
+ * provider looks for evidence that its credentials are those of the cluster's project. With evidence it looks for the balancer again,
  * because the credentials may have been replaced after the first search. Without evidence it holds
  * the Service: it neither creates nor adopts a balancer, does not report it as removed, returns
  * ERR_PENDING, and sends a Warning event with the text of lb_check_evidence(). */
@@ -126,8 +126,9 @@ struct lb_evidence {
 	unsigned n_networks;
 };
 
-/** Is evidence needed to conclude that this Service has no balancer? Not if it has no status,
- * because then it never had a balancer, and not if LB_ANNOTATION_GONE confirms it. */
+/** Is evidence needed to conclude that this Service has no balancer? Not if LB_ANNOTATION_GONE
+ * confirms it, and not if the Service has no status and stays, since a balancer that was not
+ * completed is then looked for again. When it leaves, nobody will look again. */
 bool lb_needs_evidence(const struct lb_spec *);
 /** One piece of evidence is enough. ERR_PENDING: no evidence was found; the message is for the
  * event and says what to do. */

@@ -28,6 +28,7 @@ struct world {
 	/* a plain cloud with one balancer */
 	struct balancer balancer;
 	bool exists, is_gone_meanwhile, is_our_project;
+	unsigned n_asked_machines;
 	int status;           /* what find() gets of its API */
 	bool job_is_missing;  /* destroy() and change() fail with ERR_NOT_FOUND, and do nothing */
 	unsigned n_hidden;    /* searches that miss it */
@@ -64,12 +65,13 @@ teardown(void **state)
 /* ---- evidence ---- */
 
 static void
-check_needs(size_t n_ingress, const char *annotation, bool wanted)
+check_needs(size_t n_ingress, bool is_leaving, const char *annotation, bool wanted)
 {
 	struct label gone = { STR(LB_ANNOTATION_GONE), str_c(annotation) };
 	struct lb_spec spec = {
 		.annotations = &gone,
 		.n_annotations = annotation ? 1 : 0,
+		.is_leaving = is_leaving,
 		.status = { (struct lb_ingress *)(uintptr_t)&ingress, n_ingress },
 	};
 
@@ -77,21 +79,24 @@ check_needs(size_t n_ingress, const char *annotation, bool wanted)
 }
 
 static void
-only_a_service_that_had_a_balancer_needs_evidence(void **state)
+a_service_that_had_a_balancer_or_leaves_needs_evidence(void **state)
 {
 	(void)state;
-	check_needs(0, NULL, false);
-	check_needs(1, NULL, true);
+	check_needs(0, false, NULL, false);
+	check_needs(1, false, NULL, true);
+	check_needs(0, true, NULL, true);
+	check_needs(1, true, NULL, true);
 }
 
 static void
 an_annotation_stands_in_for_evidence(void **state)
 {
 	(void)state;
-	check_needs(1, "true", false);
-	check_needs(1, "True", true);
-	check_needs(1, "false", true);
-	check_needs(1, "", true);
+	check_needs(1, false, "true", false);
+	check_needs(0, true, "true", false);
+	check_needs(1, false, "True", true);
+	check_needs(1, false, "false", true);
+	check_needs(1, false, "", true);
 }
 
 static void
@@ -609,6 +614,36 @@ plain_spec(struct world *w)
 	return spec_with(LB_N_FEATURES - 1);
 }
 
+static bool
+get_machine(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
+            struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	call->answers.last_status = 404;
+	w->n_asked_machines++;
+	(void)id;
+	(void)ret;
+	return w->is_our_project || err_set(err, ERR_NOT_FOUND, "no such machine");
+}
+
+/* The nodes that the host knows: one with a machine of this cloud beside one of another. */
+static void
+add_nodes(struct world *w)
+{
+	static const struct cloud_ops ops = { .name = "toy",
+		                              .provider_id_prefix = "toy://",
+		                              .get_machine = get_machine };
+	static struct node_ref nodes[] = {
+		{ .name = STR("other"), .provider_id = STR("other://1") },
+		{ .name = STR("n1"), .provider_id = STR("toy://1") },
+	};
+
+	w->cloud.ops = &ops;
+	w->fake.nodes = nodes;
+	w->fake.n_nodes = ARRAY_LEN(nodes);
+}
+
 static void
 a_balancer_is_made_once(void **state)
 {
@@ -684,15 +719,51 @@ what_is_gone_is_removed(void **state)
 	struct lb_spec spec = plain_spec(w);
 	bool found = false;
 
+	add_nodes(w);
+	w->is_our_project = true;
 	w->exists = true;
 	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
 	assert_true(found);
 	check_calls(w, "find destroy ");
 	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
 	assert_false(found);
-	check_calls(w, "find ");
+	check_calls(w, "find find ");
 	w->exists = w->is_gone_meanwhile = true;
 	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+}
+
+/* The balancer of a Service that is deleted before its status was written may exist all the same:
+ * with credentials of another project it is not found. */
+static void
+a_service_without_a_status_is_released_only_with_evidence(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = true;
+
+	add_nodes(w);
+	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	assert_true(str_starts(buf_str(&w->fake.events), STR("default/web LoadBalancerHeld: ")));
+	assert_int_equal(w->n_asked_machines, 1);
+	w->is_our_project = true;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_false(found);
+	check_calls(w, "find find find ");
+	assert_int_equal(w->n_asked_machines, 2);
+}
+
+/* The evidence costs a new Service nothing. */
+static void
+a_new_service_needs_no_evidence(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	add_nodes(w);
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find create ");
+	assert_int_equal(w->n_asked_machines, 0);
 }
 
 /* ---- mistakes of a provider ---- */
@@ -753,34 +824,12 @@ a_failed_change_is_no_proof_that_the_balancer_is_gone(void **state)
 
 /* ---- evidence for plain clouds ---- */
 
-static bool
-get_machine(struct cloud *cloud, struct call *call, struct str id, struct machine *ret,
-            struct error *err)
-{
-	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
-
-	call->answers.last_status = 404;
-	(void)id;
-	(void)ret;
-	return w->is_our_project || err_set(err, ERR_NOT_FOUND, "no such machine");
-}
-
-/* A Service that has a status, and a node with a machine of this cloud beside one of another. */
 static struct lb_spec
 served_spec(struct world *w)
 {
-	static const struct cloud_ops ops = { .name = "toy",
-		                              .provider_id_prefix = "toy://",
-		                              .get_machine = get_machine };
-	static struct node_ref nodes[] = {
-		{ .name = STR("other"), .provider_id = STR("other://1") },
-		{ .name = STR("n1"), .provider_id = STR("toy://1") },
-	};
 	struct lb_spec spec = plain_spec(w);
 
-	w->cloud.ops = &ops;
-	w->fake.nodes = nodes;
-	w->fake.n_nodes = ARRAY_LEN(nodes);
+	add_nodes(w);
 	spec.status = w->balancer.status;
 	return spec;
 }
@@ -922,6 +971,8 @@ a_dry_run_notes_what_would_be_removed(void **state)
 	struct lb_spec spec = plain_spec(w);
 	bool found = false;
 
+	add_nodes(w);
+	w->is_our_project = true;
 	dry_notes_init(&notes);
 	w->call.dry = &notes.item;
 	w->exists = true;
@@ -957,7 +1008,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_a_service_that_had_a_balancer_needs_evidence),
+		cmocka_unit_test(a_service_that_had_a_balancer_or_leaves_needs_evidence),
 		cmocka_unit_test(an_annotation_stands_in_for_evidence),
 		cmocka_unit_test(any_evidence_will_do),
 		TEST(what_a_table_does_not_mention_is_refused),
@@ -977,6 +1028,8 @@ main(void)
 		TEST(a_failed_search_makes_nothing),
 		TEST(an_update_of_what_is_not_there_says_so),
 		TEST(what_is_gone_is_removed),
+		TEST(a_service_without_a_status_is_released_only_with_evidence),
+		TEST(a_new_service_needs_no_evidence),
 		TEST(a_failed_search_is_no_proof_that_there_is_no_balancer),
 		TEST(a_balancer_that_is_still_found_was_not_removed),
 		TEST(a_failed_change_is_no_proof_that_the_balancer_is_gone),

@@ -188,6 +188,8 @@ removal_leaves_nothing_and_may_run_twice(void **state)
 	struct rig *rig = *state;
 	bool was_found;
 
+	rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
+	rig->process.fake.n_nodes = rig->spec.n_nodes;
 	settle(rig);
 	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
 	assert_true(was_found);
@@ -714,6 +716,8 @@ each_request_of_a_removal_may_fail(void **state)
 		bool was_found, is_gone = false;
 
 		assert_int_equal(setup((void **)&rig), 0);
+		rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
+		rig->process.fake.n_nodes = rig->spec.n_nodes;
 		settle(rig);
 		process_forget(&rig->process);
 		rig->process.fail_at = n;

@@ -416,6 +416,8 @@ a_removal_is_planned_to_its_end(void **state)
 {
 	struct rig *rig = *state;
 
+	rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
+	rig->process.fake.n_nodes = rig->spec.n_nodes;
 	settle(rig);
 	check_foretold(rig, remove_balancer);
 	assert_int_equal(rig->account.n_lbs + rig->account.n_ips + rig->account.n_groups, 0);
@@ -428,6 +430,8 @@ a_removal_leaves_a_chosen_cloud_ip(void **state)
 
 	add_ip(rig, 50, "mine", "");
 	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
+	rig->process.fake.n_nodes = rig->spec.n_nodes;
 	settle(rig);
 	check_foretold(rig, remove_balancer);
 	assert_int_equal(rig->account.n_ips, 1);

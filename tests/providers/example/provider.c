@@ -340,11 +340,15 @@ removes_a_balancer_once(void **state)
 	http_script_answer(&w->script, BALANCERS, 200, ONE_BALANCER);
 	http_script_answer(&w->script, BALANCERS, 200, NO_BALANCER);
 	http_script_answer(&w->script, "DELETE /balancers/9", 204, NULL);
+	http_script_answer(&w->script, "/machines/7", 200, MACHINE);
+	w->fake.nodes = (struct node_ref *)(uintptr_t)nodes;
+	w->fake.n_nodes = 1;
 	assert_true(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err));
 	assert_true(found);
 	assert_true(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err));
 	assert_false(found);
-	http_script_check_asked(&w->script, BALANCERS "\nDELETE /balancers/9\n" BALANCERS "\n");
+	http_script_check_asked(&w->script, BALANCERS "\nDELETE /balancers/9\n" BALANCERS
+	                                              "\n/machines/7\n" BALANCERS "\n");
 }
 
 /* ---- dry runs ---- */
