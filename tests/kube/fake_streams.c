@@ -46,7 +46,7 @@ stream_read(struct http_stream *stream, int64_t deadline_ns, struct str *ret, st
 	int64_t now_ns = clock_mono(s->clock);
 	int64_t due_ns = step ? clock_deadline(s->since_ns, step->after_ns) : CLOCK_FOREVER;
 
-	if (due_ns > deadline_ns) {
+	if (!step || due_ns > deadline_ns) {
 		if (!cancel_sleep(s->cancel, s->clock, deadline_ns - now_ns, err))
 			return false;
 		return err_set(err, ERR_TIMEOUT, "silent");
