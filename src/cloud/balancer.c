@@ -431,8 +431,8 @@ note_creation(struct call *call, const struct lb_spec *spec)
 
 /* Calls find(). Only an ERR_NOT_FOUND that agrees with the API's answers counts (cloud/rest.h). */
 static bool
-call_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-          struct balancer **ret, struct error *err)
+call_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct balancer **ret,
+          struct error *err)
 {
 	rest_forget_answers(call);
 	if (cloud->balancers->find(cloud, call, spec, ret, err))
@@ -529,8 +529,8 @@ update_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	       change_balancer(cloud, call, spec, balancer, err);
 }
 
-/* ERR_NOT_FOUND of destroy() may be about another object, such as the job that deletes the balancer,
- * so a search shows whether the balancer is gone. */
+/* ERR_NOT_FOUND of destroy() may be about another object, such as the job that deletes the
+ * balancer, so a search shows whether the balancer is gone. */
 static bool
 destroy_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                  const struct balancer *balancer, struct error *err)

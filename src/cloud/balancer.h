@@ -102,10 +102,11 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  * been deleted. If it believed that, it would create a second balancer for each Service in that
  * project, and release Services whose balancers still run and are paid for. So if no balancer with
  * the UID of a Service is found although the Service has a status, or is to be released, the
- * provider looks for evidence that its credentials are those of the cluster's project. With evidence it looks for the balancer again,
- * because the credentials may have been replaced after the first search. Without evidence it holds
- * the Service: it neither creates nor adopts a balancer, does not report it as removed, returns
- * ERR_PENDING, and sends a Warning event with the text of lb_check_evidence(). */
+ * provider looks for evidence that its credentials are those of the cluster's project. With
+ * evidence it looks for the balancer again, because the credentials may have been replaced after
+ * the first search. Without evidence it holds the Service: it neither creates nor adopts a
+ * balancer, does not report it as removed, returns ERR_PENDING, and sends a Warning event with the
+ * text of lb_check_evidence(). */
 
 /** An annotation by which an operator confirms with "true" that the Service's balancer no longer
  * exists. */

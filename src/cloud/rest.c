@@ -244,8 +244,7 @@ read_token(const struct rest_list *list, struct call *call, yyjson_val *root, st
 		return true;
 	if (!token)
 		return list->next_may_be_absent ||
-		       err_set(err, ERR_UNAVAILABLE, "GET %s: no \"%s\"", list->target,
-		               list->next);
+		       err_set(err, ERR_UNAVAILABLE, "GET %s: no \"%s\"", list->target, list->next);
 	if (yyjson_is_str(token)) {
 		*ret = arena_str(call->arena, json_text(token));
 		return true;

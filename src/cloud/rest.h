@@ -115,7 +115,7 @@ struct rest_list {
 	 * seem to be complete. */
 	const char *next;
 	bool next_may_be_absent; /* this API leaves it out on the last page */
-	const char *total; /* where an answer has the number of all items; NULL: nowhere */
+	const char *total;       /* where an answer has the number of all items; NULL: nowhere */
 };
 
 /** Receives one item of a list. The item is valid only during this call, so its texts have to be

@@ -21,6 +21,13 @@ struct fake_host {
 	const char *service_address; /* that a live Service has in its status; NULL: none */
 };
 
+/** Fails the test with the error's text if the call fails. */
+#define assert_ok(call, err)                                   \
+	do {                                                   \
+		if (!(call))                                   \
+			fail_msg("%s: %s", #call, (err)->msg); \
+	} while (0)
+
 void fake_host_init(struct fake_host *);
 void fake_host_fini(struct fake_host *);
 /** A call that is never cancelled, without a deadline. */

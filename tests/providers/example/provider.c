@@ -43,9 +43,9 @@ set_up(void **state)
 	fake_host_init(&w->fake);
 	w->fake.host.http = &w->script.client;
 	w->call = fake_host_call(&w->fake, &w->arena);
-	assert_true(example_cloud.load(&(struct cloud_config){ 0 }, &w->cloud, &w->err));
+	assert_ok(example_cloud.load(&(struct cloud_config){ 0 }, &w->cloud, &w->err), &w->err);
 	w->cloud->host = &w->fake.host;
-	assert_true(example_cloud.start(w->cloud, &w->fake.host, &w->err));
+	assert_ok(example_cloud.start(w->cloud, &w->fake.host, &w->err), &w->err);
 	return 0;
 }
 
@@ -79,12 +79,17 @@ wants_url_and_token(void **state)
 /* ---- machines ---- */
 
 static const struct instance *
-look_at(struct world *w, const char *name, const char *provider_id)
+look_at(struct world *w, const char *name, const char *provider_id, enum presence presence)
 {
+	const struct instance *found;
 	struct node_ref ref = { .name = str_c(name), .provider_id = str_c(provider_id) };
 
-	assert_true(cloud_look(w->cloud, &w->call, &ref, 1, 0, &w->look, &w->err));
-	return &w->look->instances[0];
+	assert_ok(cloud_look(w->cloud, &w->call, &ref, 1, 0, &w->look, &w->err), &w->err);
+	found = &w->look->instances[0];
+	if (found->presence != presence)
+		fail_msg("presence %d instead of %d: %" STR_FMT, found->presence, presence,
+		         STR_ARG(found->error));
+	return found;
 }
 
 static void
@@ -94,8 +99,7 @@ finds_a_new_node_by_name(void **state)
 	const struct instance *found;
 
 	http_script_answer(&w->script, MACHINES, 200, "{\"machines\":[" MACHINE "],\"total\":1}");
-	found = look_at(w, "n1", "");
-	assert_int_equal(found->presence, PRESENCE_PRESENT);
+	found = look_at(w, "n1", "", PRESENCE_PRESENT);
 	assert_int_equal(found->power, POWER_ON);
 	assert_true(str_eq_c(found->provider_id, "example://7"));
 	assert_true(str_eq_c(found->type, "small") && str_eq_c(found->zone, "a"));
@@ -113,7 +117,7 @@ finds_a_node_on_the_second_page(void **state)
 	http_script_answer(&w->script, "/machines?page=2&size=50", 200,
 	                   "{\"machines\":[{\"id\":\"8\",\"name\":\"n2\",\"ip\":\"10.0.0.8\"}],"
 	                   "\"total\":2}");
-	assert_true(str_eq_c(look_at(w, "n2", "")->provider_id, "example://8"));
+	assert_true(str_eq_c(look_at(w, "n2", "", PRESENCE_PRESENT)->provider_id, "example://8"));
 }
 
 static void
@@ -124,7 +128,7 @@ sees_that_a_machine_is_off(void **state)
 	http_script_answer(&w->script, "/machines/7", 200,
 	                   "{\"id\":\"7\",\"name\":\"n1\",\"ip\":\"10.0.0.7\","
 	                   "\"state\":\"stopped\"}");
-	assert_int_equal(look_at(w, "n1", "example://7")->power, POWER_OFF);
+	assert_int_equal(look_at(w, "n1", "example://7", PRESENCE_PRESENT)->power, POWER_OFF);
 }
 
 static void
@@ -149,7 +153,7 @@ believes_only_a_404_that_a_machine_is_gone(void **state)
 		struct world *w = *state;
 
 		http_script_answer(&w->script, "/machines/7", rows[i].status, rows[i].body);
-		assert_int_equal(look_at(w, "n1", "example://7")->presence, rows[i].presence);
+		look_at(w, "n1", "example://7", rows[i].presence);
 		if (i + 1 < ARRAY_LEN(rows))
 			tear_down(state);
 	}
@@ -207,7 +211,7 @@ check_ensured(struct world *w, size_t n_nodes)
 	struct lb_status status = { 0 };
 	enum lb_outcome outcome;
 
-	assert_true(balancer_ensure(w->cloud, &w->call, &spec, &outcome, &status, &w->err));
+	assert_ok(balancer_ensure(w->cloud, &w->call, &spec, &outcome, &status, &w->err), &w->err);
 	assert_int_equal(status.n_ingress, 1);
 	assert_true(str_eq_c(status.ingress[0].ip, "198.51.100.9"));
 }
@@ -343,9 +347,9 @@ removes_a_balancer_once(void **state)
 	http_script_answer(&w->script, "/machines/7", 200, MACHINE);
 	w->fake.nodes = (struct node_ref *)(uintptr_t)nodes;
 	w->fake.n_nodes = 1;
-	assert_true(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err));
+	assert_ok(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err), &w->err);
 	assert_true(found);
-	assert_true(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err));
+	assert_ok(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err), &w->err);
 	assert_false(found);
 	http_script_check_asked(&w->script, BALANCERS "\nDELETE /balancers/9\n" BALANCERS
 	                                              "\n/machines/7\n" BALANCERS "\n");
