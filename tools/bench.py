@@ -9,6 +9,7 @@
     ./dev bench --hcloud            only this: 20 Services in a simulated Hetzner Cloud, about 2 minutes
     ./dev bench --hcloud-nodes      only this: requests for nodes in a simulated Hetzner Cloud, and a long list, about 3 minutes
     ./dev bench --brightbox         only this: 20 Services and the requests of an hour in a simulated Brightbox Cloud, about 5 minutes
+    ./dev bench --broken [CASE]     only this: the requests that objects cost which can never be complete, about 20 minutes
     ./dev bench --idle              only this: the cost of an idle cluster, beside the Go framework, about 11 minutes
 
 Times are wall seconds of this machine and this moment: compare within one run. The limit is the time in which bench/limit.c sends the same two PATCHes for each node, at its best number of connections
@@ -36,6 +37,7 @@ from lib.replicas import LEASE  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
 from balancing import TUNED, Balancing  # noqa: E402
 from brightbox import Brightbox  # noqa: E402
+from broken import Broken  # noqa: E402
 from hcloud_nodes import HCloudNodes  # noqa: E402
 from hetzner import Hetzner  # noqa: E402
 from idle import Idle  # noqa: E402
@@ -214,6 +216,7 @@ def main():
     parser.add_argument("--hcloud-nodes", action="store_true", help="only the figures of nodes in the Hetzner Cloud")
     parser.add_argument("--hcloud", action="store_true", help="only the figures of load balancers in the Hetzner Cloud")
     parser.add_argument("--brightbox", action="store_true", help="only the figures of a simulated Brightbox Cloud")
+    parser.add_argument("--broken", nargs="?", const="", metavar="CASE", help="only the cost of broken objects; those with CASE in their name")
     parser.add_argument("--bare", action="store_true", help="without election and server")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
@@ -228,12 +231,15 @@ def main():
                 TakeOver(cluster, Path(folder), table, options.takeover).run()
             if options.idle:
                 Idle(cluster, Path(folder), table, options.idle).run()
+    if options.broken is not None:
+        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
+            Broken(cluster, Path(folder), table, options.broken).run()
     clouds = [part for part, is_wanted in ((Hetzner, options.hcloud), (HCloudNodes, options.hcloud_nodes),
                                            (Brightbox, options.brightbox)) if is_wanted]
     for part in clouds:
         with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
             part(cluster, Path(folder), table).run()
-    if options.takeover or options.idle or options.balancers or clouds:
+    if options.takeover or options.idle or options.balancers or options.broken is not None or clouds:
         table.print()
         return
     with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
