@@ -16,12 +16,18 @@
 #include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/node_ref.h"
+#include "controllers/provider_ids.h"
 
 #define COMPONENT "cloud-node-controller"
 
 EVENT_KIND(
 	duplicate_event, COMPONENT, "DuplicateProviderID", true, "Node",
-	"Two nodes have the provider ID of one machine. Neither is changed or deleted until one of them is removed.");
+	"Two nodes have the provider ID of one machine. Neither is changed or deleted until one of them is removed, and the routes, addresses and targets of the machine stay as they are.");
+
+/* id, name of the other node */
+#define DUPLICATE_TEXT                                           \
+	"provider ID \"%" STR_FMT "\" belongs to node %" STR_FMT \
+	" too: neither is changed or deleted until one of them is removed"
 
 struct batch {
 	unsigned n_refs; /* mu of the lookup's flight */
@@ -163,44 +169,43 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 
 /* ---- the look itself ---- */
 
-/* Returns a reference to another node that has the provider ID of this machine, or NULL. */
-static struct object *
-find_duplicate(struct store *nodes, const struct node *node, struct str provider_id)
+/* The node and the other one have the provider ID of one machine. The state, not the text, decides
+ * whether the event is sent again: with more than two such nodes, the other one is not always the
+ * same.
+ */
+static void
+warn_duplicate(struct lookup *l, const struct node *node, const struct node *other, struct str id)
 {
-	struct object *found[2] = { NULL, NULL };
-	struct object *other = NULL;
-	size_t n = provider_id.len > 0 ? store_find(nodes, provider_id, found, 2) : 0;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
 
-	for (size_t i = 0; i < 2 && i < n; i++) {
-		if (!other && !str_eq(found[i]->uid, node->object.uid))
-			other = found[i];
-		else
-			object_unref(found[i]);
-	}
-	return other;
+	buf_addf(&text, DUPLICATE_TEXT, STR_ARG(id), STR_ARG(node_name(other)));
+	event_dedup_warn_as(l->config.event_dedup, COMPONENT, node, duplicate_event.reason, id,
+	                    buf_str(&text));
 }
 
+/* Makes the answer UNKNOWN if the machine is another node's too. Both nodes are warned if both have
+ * its provider ID; a node that has none, and whose machine was found by name, does not harm the
+ * other one. */
 static void
 refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 {
 	const struct instance *instance = &b->look->instances[i];
+	const struct node *node = b->nodes[i];
 	struct str id = instance->presence == PRESENCE_PRESENT ? instance->provider_id
-	                                                       : node_provider_id(b->nodes[i]);
+	                                                       : node_provider_id(node);
 	CLEANUP(object_unrefp)
-	struct object *other = find_duplicate(l->config.nodes, b->nodes[i], id);
+	struct object *other = provider_ids_find_other(l->config.nodes, node, id);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(ERR_MSG_SIZE);
 
 	if (!other) {
-		event_dedup_clear(l->config.event_dedup, b->nodes[i], duplicate_event.reason);
+		event_dedup_clear(l->config.event_dedup, node, duplicate_event.reason);
 		return;
 	}
-	buf_addf(&text,
-	         "provider ID \"%" STR_FMT "\" belongs to node %" STR_FMT
-	         " too: neither is changed or deleted until one of them is removed",
-	         STR_ARG(id), STR_ARG(other->key));
-	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_INVALID, buf_str(&text));
-	event_dedup_warn(l->config.event_dedup, COMPONENT, b->nodes[i], duplicate_event.reason,
-	                 buf_str(&text));
+	buf_addf(&text, DUPLICATE_TEXT, STR_ARG(id), STR_ARG(other->key));
+	warn_duplicate(l, node, node_of(other), id);
+	if (str_eq(node_provider_id(node), id))
+		warn_duplicate(l, node_of(other), node, id);
+	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_EXISTS, buf_str(&text));
 }
 
 /* Asks the provider; on the thread of one caller, without the lock. No other thread touches a

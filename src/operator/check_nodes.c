@@ -32,6 +32,8 @@ doctor_is_unanswered(struct report *r, const struct node *node, const struct ins
 
 	if (instance->presence != PRESENCE_UNKNOWN || instance->error_code == ERR_INVALID)
 		return false;
+	if (instance->error_code == ERR_EXISTS)
+		return true; /* reported by check_duplicate_ids() */
 	err_set(&err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
 	report_unknown_about(r, "node", node_name(node), &err);
 	return true;
@@ -198,7 +200,9 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 			report_find(r, "node", node_name(node),
 		                    "it has the provider ID %" STR_FMT " of node %" STR_FMT,
 		                    STR_ARG(node_provider_id(node)), STR_ARG(node_name(other))),
-			"delete the one of the two nodes that is not Ready: kubectl delete node NAME");
+			"if one of the two nodes is not Ready, delete it: kubectl delete node NAME; "
+			"if both are, one of their kubelets has the wrong --provider-id: correct it, "
+			"delete its node, and start it again");
 	}
 }
 

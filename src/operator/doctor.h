@@ -40,7 +40,8 @@ void doctor_run(struct doctor *, struct report *ret);
 /** Reads the nodes, for the checks. False: they cannot be read, and the check is now UNKNOWN. */
 bool doctor_get_nodes(struct doctor *, struct report *, const struct view_nodes **ret);
 /** Did a request about the machine of this node fail? The check is UNKNOWN for the node then. An
- * answer that cannot be used until a user corrects something is not such a failure. */
+ * answer that cannot be used until a user corrects something is not such a failure. Also true,
+ * without UNKNOWN, if another node has the provider ID: one check reports that. */
 bool doctor_is_unanswered(struct report *, const struct node *, const struct instance *);
 /** Adds findings of check_service_specs(): Services that balancer_check() permits, but that the
  * cloud refuses. A load balancer that belongs to another owner is left to

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/limits.h"
+#include "base/map.h"
 #include "base/split.h"
 #include "cloud/host.h"
 #include "controllers/node_ref.h"
@@ -677,16 +678,42 @@ view_settings(struct view *v, const struct cloud_setting **ret, size_t *ret_n, s
 	return true;
 }
 
+/* As in the controllers, nothing is known about the machine of a node if another node has its
+ * provider ID (controllers/provider_ids.h). */
+static void
+refuse_shared_ids(struct view *v, const struct view_nodes *nodes)
+{
+	CLEANUP(map_fini) struct map first = MAP_INIT;
+
+	for (size_t i = 0; i < nodes->n; i++) {
+		struct str id = node_provider_id(nodes->items[i]);
+		uintptr_t other = id.len > 0 ? (uintptr_t)map_get(&first, id) : 0;
+
+		if (other > 0) {
+			look_set_error(v->look, other - 1, PRESENCE_UNKNOWN, ERR_EXISTS,
+			               STR("another node has its provider ID"));
+			look_set_error(v->look, i, PRESENCE_UNKNOWN, ERR_EXISTS,
+			               STR("another node has its provider ID"));
+		} else if (id.len > 0) {
+			map_put(&first, id, (void *)(i + 1));
+		}
+	}
+}
+
 static bool
 read_look(struct view *v, struct error *err)
 {
 	const struct view_nodes *nodes;
 	struct cloud *cloud;
 
-	return view_nodes(v, &nodes, err) && view_cloud(v, &cloud, err) &&
-	       cloud_look(cloud, &v->call, nodes->refs, nodes->n, clock_boot(&clock_real), &v->look,
-	                  err) &&
-	       (cloud->ops->look || has_answers(v->look, err));
+	if (!view_nodes(v, &nodes, err) || !view_cloud(v, &cloud, err) ||
+	    !cloud_look(cloud, &v->call, nodes->refs, nodes->n, clock_boot(&clock_real), &v->look,
+	                err))
+		return false;
+	if (!cloud->ops->look && !has_answers(v->look, err))
+		return false;
+	refuse_shared_ids(v, nodes);
+	return true;
 }
 
 bool

@@ -530,6 +530,23 @@ two_nodes_with_one_provider_id_are_unknown(void **state)
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
 }
 
+/* A new node is asked about when it joins, and the other one perhaps much later. */
+static void
+both_nodes_are_warned_when_one_is_looked_at(void **state)
+{
+	struct caller a = { 0 };
+
+	(void)state;
+	put_twins();
+	a.nodes[a.n++] = node_of(store_get(rig->env.nodes, STR("b")));
+	start(&a, NULL, now_ns());
+	join(&a);
+	rig_advance_ms(rig, 1);
+	assert_int_equal(a.presences[0], PRESENCE_UNKNOWN);
+	assert_int_equal(fake_api_events(rig->api, "DuplicateProviderID", "a"), 1);
+	assert_int_equal(fake_api_events(rig->api, "DuplicateProviderID", "b"), 1);
+}
+
 /* Also when their machine is gone: ABSENT would delete both. */
 static void
 twins_are_unknown_although_their_machine_is_gone(void **state)
@@ -599,6 +616,7 @@ main(void)
 		TEST(cancelled_while_running),
 		TEST(timed_out_while_waiting),
 		TEST(two_nodes_with_one_provider_id_are_unknown),
+		TEST(both_nodes_are_warned_when_one_is_looked_at),
 		TEST(twins_are_unknown_although_their_machine_is_gone),
 		TEST(a_machine_that_belongs_to_another_node_is_unknown),
 		TEST(twins_that_were_resolved_may_be_reported_again),

@@ -2,6 +2,8 @@
 
 The network's routes are compared field by field. The requests that led there are counted.
 """
+from types import SimpleNamespace
+
 import pytest
 
 from lib.api import NODES, STRATEGIC
@@ -475,3 +477,57 @@ def test_the_tutorials_dialect(api, cloud, network, node, start, metadata, provi
     assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
     api.delete(f"{NODES}/n1")
     has_routes(cloud, {})
+
+
+# --- two nodes with one provider ID ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def thief(api, cloud, network, node, kubelet, start):
+    """Two routed nodes behind a Service, and then n5, with a pod CIDR of its own and the provider ID of n2's server."""
+    n1, n2 = node("n1", "10.244.1.0/24"), node("n2", "10.244.2.0/24")
+    services = Services(api)
+    services.create("web")
+    one = start(HCLOUD_LOAD_BALANCERS_LOCATION="fsn1", HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    for name in ("n1", "n2"):
+        api.wait_node(name, is_routed)
+    mark = cloud.mark()
+    kubelet("n5", ip="10.0.0.99", provider_id=f"hcloud://{n2.id}")
+    pods(api, "n5", "10.244.5.0/24")
+    for name in ("n2", "n5"):
+        event = api.wait_event(name, "DuplicateProviderID")
+        assert f"hcloud://{n2.id}" in event["message"]
+    yield SimpleNamespace(n1=n1, n2=n2, mark=mark, ccmd=one,
+                          routes={"10.244.1.0/24": n1.private_ip(network.id), "10.244.2.0/24": n2.private_ip(network.id)})
+    services.clear()
+
+
+def test_a_node_with_the_id_of_another_node_changes_nothing(api, cloud, network, node, thief, start):
+    before = {name: api.node(name) for name in ("n2", "n5")}
+    nothing = lambda: cloud.writes(thief.mark) == []
+    holds_for(nothing, QUIET_S, "no change of the cloud")
+    thief.ccmd.stop()
+    start(HCLOUD_LOAD_BALANCERS_LOCATION="fsn1", HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true").wait_log("DuplicateProviderID|belongs to node")
+    holds_for(nothing, QUIET_S, "no change of the cloud after a restart")
+    for name, node_before in before.items():
+        now = api.node(name)
+        assert (now["spec"], now["status"].get("addresses"), network_condition(now)) == (
+            node_before["spec"], node_before["status"].get("addresses"), network_condition(node_before))
+        # a second process does not know what the first one has sent
+        assert {one["reason"] for one in api.events(name)} == {"DuplicateProviderID"} and len(api.events(name)) <= 2
+    # other nodes are served as always
+    n3 = node("n3", "10.244.3.0/24")
+    api.wait_node("n3", is_routed)
+    wait_for(lambda: len(cloud.writes(thief.mark)) == 2, 10, "a route and a target", seen=lambda: cloud.writes(thief.mark))
+    has_routes(cloud, {**thief.routes, "10.244.3.0/24": n3.private_ip(network.id)})
+    # and when the wrong one goes, nothing has to be repaired
+    api.delete(f"{NODES}/n5")
+    holds_for(lambda: len(cloud.writes(thief.mark)) == 2, QUIET_S, "no further change")
+
+
+def test_the_last_node_with_a_provider_id_gets_the_machine(api, cloud, network, thief):
+    api.delete(f"{NODES}/n2")
+    api.wait_node("n5", lambda node: is_initialized(node) and is_routed(node))
+    has_routes(cloud, {"10.244.1.0/24": thief.n1.private_ip(network.id), "10.244.5.0/24": thief.n2.private_ip(network.id)})
+    assert thief.n2.private_ip(network.id) in [one["address"] for one in api.node("n5")["status"]["addresses"]]

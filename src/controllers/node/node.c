@@ -193,11 +193,12 @@ require_present(const struct node *node, const struct instance *instance, struct
 }
 
 /* Did a request about the machine fail? An answer that cannot be used until a user corrects
- * something is not such a failure. */
+ * something is not such a failure; ERR_EXISTS: the machine is another node's too. */
 static bool
 is_unanswered(const struct instance *instance)
 {
-	return instance->presence == PRESENCE_UNKNOWN && instance->error_code != ERR_INVALID;
+	return instance->presence == PRESENCE_UNKNOWN && instance->error_code != ERR_INVALID &&
+	       instance->error_code != ERR_EXISTS;
 }
 
 /* The first attempt accepts any look that began after the node was seen, so that nodes which join
@@ -635,11 +636,18 @@ static void
 node_on_change(void *arg, const struct object *old, const struct object *new)
 {
 	struct node_controller *c = arg;
+	struct object *heir = NULL;
 
-	if (new)
+	if (new) {
 		queue_add(c->queue, new->key);
-	else
-		node_errors_forget(c->env->node_errors, old->key);
+		return;
+	}
+	node_errors_forget(c->env->node_errors, old->key);
+	/* A new node waited because this one had its provider ID, too. */
+	if (store_find(c->env->nodes, node_provider_id((const struct node *)old), &heir, 1) > 0) {
+		queue_add(c->queue, heir->key);
+		object_unref(heir);
+	}
 }
 
 struct node_controller *

@@ -254,12 +254,15 @@ route_apply_plan(struct route_run *r)
 /* ---- conditions ---- */
 
 /* The condition that a node is to have after this run. If none of its pod CIDRs is ours to route,
- * another component routes them, and writes the condition. */
+ * another component routes them, and writes the condition. Whether a frozen node has its routes is
+ * not known. */
 static enum node_network
 wanted_condition(const struct route_run *r, size_t i)
 {
 	const struct node *node = node_of(r->all.objects[i]);
 
+	if (r->nodes[i].is_frozen)
+		return NODE_NETWORK_OTHER;
 	if (r->has_failed[i])
 		return NODE_NETWORK_MISSING;
 	if (r->plan.conditions[i] == ROUTE_CONDITION_UNTOUCHED ||

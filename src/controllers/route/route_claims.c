@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "controllers/event_dedup.h"
+#include "controllers/provider_ids.h"
 #include "controllers/route/route.h"
 #include "controllers/route/route_guard.h"
 
@@ -234,7 +235,9 @@ route_claims_collect(struct controller_env *env, const struct route_scope *scope
 		ret_nodes[i] = (struct route_node){ .name = node_name(node),
 			                            .uid = node->object.uid,
 			                            .addresses = node->addresses,
-			                            .n_addresses = node->n_addresses };
+			                            .n_addresses = node->n_addresses,
+			                            .is_frozen = provider_ids_is_shared(env->nodes,
+			                                                                node) };
 		keep_granted(&cs, i, &cs.claims[first], at - first);
 		report_outside(&cs, node);
 		report_not_routed(&cs, node, &cs.claims[first], at - first);

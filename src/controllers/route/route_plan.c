@@ -32,6 +32,7 @@ struct planner {
 	bool compares_addresses;
 	struct map by_target; /* "node CIDR" -> the first of these routes that works */
 	struct map targets;   /* name of a node that any route leads to -> the route */
+	struct map frozen;    /* name of a frozen node -> the node */
 	struct map entries;   /* "node CIDR" -> struct entry */
 	struct map live;      /* CIDR of a node -> struct entry */
 	struct map needed;    /* CIDR for which a route is to be created -> struct entry */
@@ -42,6 +43,7 @@ planner_fini(struct planner *p)
 {
 	map_fini(&p->by_target);
 	map_fini(&p->targets);
+	map_fini(&p->frozen);
 	map_fini(&p->entries);
 	map_fini(&p->live);
 	map_fini(&p->needed);
@@ -98,6 +100,8 @@ decide_route(const struct planner *p, const struct route_node *node, struct str 
 {
 	const struct route *route = map_get(&p->by_target, key);
 
+	if (node->is_frozen)
+		return ACTION_KEEP;
 	if (!route)
 		return ACTION_ADD;
 	if (!p->compares_addresses || are_addresses_equal(node, route))
@@ -125,8 +129,11 @@ plan_creations(struct planner *p, struct route_plan *plan)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < p->n_nodes; i++)
+	for (size_t i = 0; i < p->n_nodes; i++) {
 		n += p->nodes[i].n_pod_cidrs;
+		if (p->nodes[i].is_frozen)
+			map_put(&p->frozen, p->nodes[i].name, (void *)(uintptr_t)&p->nodes[i]);
+	}
 	plan->create = arena_calloc(p->arena, n, sizeof(plan->create[0]));
 	for (size_t i = 0; i < p->n_nodes; i++) {
 		for (size_t j = 0; j < p->nodes[i].n_pod_cidrs; j++)
@@ -153,6 +160,18 @@ stays(const struct route *route, const struct entry *entry)
 	       (entry->action == ACTION_ADD && route->is_unfinished);
 }
 
+/* Does the route belong to a frozen node? It leads to its machine, or to one of its pod CIDRs, and
+ * no other node needs the destination. */
+static bool
+is_frozen(const struct planner *p, const struct route *route)
+{
+	const struct entry *live = map_get(&p->live, route->destination_cidr);
+
+	if (live)
+		return p->nodes[live->need.node].is_frozen;
+	return map_get(&p->frozen, route->target_node) != NULL;
+}
+
 static void
 plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
               struct route_plan *plan)
@@ -169,7 +188,7 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 		if (!is_ours(route, cidrs, n_cidrs))
 			continue;
 		plan->n_ours++;
-		if (stays(route, entry))
+		if (stays(route, entry) || is_frozen(p, route))
 			continue;
 		plan->is_expected[plan->n_remove] = map_get(&p->live, route->destination_cidr) !=
 		                                    NULL;
@@ -184,7 +203,9 @@ plan_conditions(struct planner *p, struct route_plan *plan)
 {
 	plan->conditions = arena_calloc(p->arena, p->n_nodes, sizeof(plan->conditions[0]));
 	for (size_t i = 0; i < p->n_nodes; i++) {
-		if (p->nodes[i].n_pod_cidrs > 0)
+		if (p->nodes[i].is_frozen)
+			plan->conditions[i] = ROUTE_CONDITION_UNTOUCHED;
+		else if (p->nodes[i].n_pod_cidrs > 0)
 			plan->conditions[i] = ROUTE_CONDITION_BY_RESULT;
 		else if (map_get(&p->targets, p->nodes[i].name))
 			plan->conditions[i] = ROUTE_CONDITION_NOT_CREATED;

@@ -14,6 +14,9 @@ struct route_node {
 	size_t n_pod_cidrs;
 	const struct address *addresses;
 	size_t n_addresses;
+	/* another node has its provider ID, so routes to its machine are neither made nor removed,
+	 * except where another node needs their destination */
+	bool is_frozen;
 };
 
 /** A route that has to be created. */
@@ -24,7 +27,8 @@ struct route_need {
 
 /** What the plan means for the condition NetworkUnavailable of a node. */
 enum route_condition {
-	/* the node has neither pod CIDRs nor a route: the condition is not ours to write */
+	/* the node has neither pod CIDRs nor a route, or is frozen: the condition is not ours to
+	 * write */
 	ROUTE_CONDITION_UNTOUCHED,
 	ROUTE_CONDITION_BY_RESULT,   /* routes exist, unless one of the creations fails */
 	ROUTE_CONDITION_NOT_CREATED, /* the node has no pod CIDRs, but a route leads to it */

@@ -13,6 +13,7 @@
 #include "base/ref.h"
 #include "base/thread.h"
 #include "controllers/node_ref.h"
+#include "controllers/provider_ids.h"
 
 #define TAINT_AUTOSCALER "ToBeDeletedByClusterAutoscaler"
 #define LABEL_EXCLUDE "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -98,8 +99,11 @@ make_set(struct store *nodes)
 
 	set->n = 0;
 	ref_init(&set->refs);
+	/* Of several nodes with one provider ID only the oldest is a target, so another node that
+	 * gets the ID of a target's machine changes nothing. */
 	for (size_t i = 0; i < all.n; i++) {
-		if (target_is_eligible(node_of(all.objects[i])))
+		if (target_is_eligible(node_of(all.objects[i])) &&
+		    !provider_ids_has_older(nodes, node_of(all.objects[i])))
 			set->nodes[set->n++] = object_ref(all.objects[i]);
 	}
 	qsort(set->nodes, set->n, sizeof(set->nodes[0]), compare_names);

@@ -79,6 +79,37 @@ a_settled_table_needs_nothing(void **state)
 	assert_int_equal(p.n_create + p.n_remove, 0);
 }
 
+/* Two nodes have the provider ID of one machine; the cloud names one of them as the target of all
+ * its routes. */
+static void
+frozen_nodes_keep_what_they_have(void **state)
+{
+	static const struct str cidr_free[] = { STR("10.244.3.0/24") };
+	const struct route_node some[] = {
+		{ .name = STR("a"), .pod_cidrs = cidr_a, .n_pod_cidrs = 1, .is_frozen = true },
+		{ .name = STR("b"), .pod_cidrs = cidr_b, .n_pod_cidrs = 2, .is_frozen = true },
+		{ .name = STR("free"), .pod_cidrs = cidr_free, .n_pod_cidrs = 1 },
+	};
+	const struct route routes[] = {
+		{ .target_node = STR("b"), .destination_cidr = STR("10.244.1.0/24") },
+		{ .target_node = STR("b"), .destination_cidr = STR("10.244.9.0/24") },
+		{ .destination_cidr = STR("10.244.2.0/24"), .is_blackhole = true },
+		/* only this one is needed by another node */
+		{ .target_node = STR("b"), .destination_cidr = STR("10.244.3.0/24") },
+	};
+	struct route_plan p = route_plan(&arena, some, 3, routes, 4, cluster, ARRAY_LEN(cluster),
+	                                 false);
+
+	(void)state;
+	assert_int_equal(p.n_create, 1);
+	assert_int_equal(p.create[0].node, 2);
+	assert_int_equal(p.n_remove, 1);
+	assert_int_equal(p.remove[0], 3);
+	assert_int_equal(p.conditions[0], ROUTE_CONDITION_UNTOUCHED);
+	assert_int_equal(p.conditions[1], ROUTE_CONDITION_UNTOUCHED);
+	assert_int_equal(p.conditions[2], ROUTE_CONDITION_BY_RESULT);
+}
+
 static void
 only_what_lies_in_the_cluster_is_removed(void **state)
 {
@@ -264,6 +295,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(missing_routes_are_made),
 		cmocka_unit_test(a_settled_table_needs_nothing),
+		cmocka_unit_test(frozen_nodes_keep_what_they_have),
 		cmocka_unit_test(only_what_lies_in_the_cluster_is_removed),
 		cmocka_unit_test(a_blackhole_is_replaced_in_one_run),
 		cmocka_unit_test(an_unfinished_route_is_finished_or_removed),

@@ -1055,6 +1055,23 @@ only_another_set_of_nodes_is_passed_on(void **state)
 	assert_balanced("web-1", "a=fake://c,");
 }
 
+/* Only the older of the two is a target, as before. */
+static void
+a_node_with_the_provider_id_of_a_target_changes_nothing(void **state)
+{
+	(void)state;
+	begin_settled();
+	rig_put(rig, &(struct rig_node){ .name = "b", .provider_id = "fake://a" });
+	run(2);
+	assert_int_equal(calls(NULL), 0);
+	rig_put(rig, &(struct rig_node){ .name = "c", .provider_id = "fake://c" });
+	run(2);
+	assert_balanced("web-1", "a=fake://a,c=fake://c,");
+	rig_remove(rig, "a");
+	run(2);
+	assert_balanced("web-1", "b=fake://a,c=fake://c,");
+}
+
 static void
 excluded_nodes_are_no_targets(void **state)
 {
@@ -1558,6 +1575,7 @@ main(void)
 		TEST(a_service_that_wants_its_balancer_back_is_claimed_again),
 		TEST(new_nodes_are_passed_on_immediately),
 		TEST(only_another_set_of_nodes_is_passed_on),
+		TEST(a_node_with_the_provider_id_of_a_target_changes_nothing),
 		TEST(excluded_nodes_are_no_targets),
 		TEST(nodes_of_other_clouds_are_targets_only_where_no_prefix_is_named),
 		TEST(churn_of_nodes_changes_targets_once_a_second),

@@ -1,0 +1,25 @@
+/* controllers/provider_ids.h: which provider IDs several nodes have.
+ *
+ * A provider ID names one machine, so at most one of the nodes that have it is right, and it is not
+ * known which. Until only one of them is left, the machine's routes, addresses and targets stay as
+ * they are, and none of the nodes is initialised or deleted: a node with the ID of another node's
+ * machine must not harm that node.
+ *
+ * Threads: any.
+ */
+#ifndef CCMD_CONTROLLERS_PROVIDER_IDS_H
+#define CCMD_CONTROLLERS_PROVIDER_IDS_H
+
+#include "kube/node.h"
+#include "kube/store.h"
+
+/** Returns a reference to the oldest other node that has this provider ID, or NULL. */
+struct object *provider_ids_find_other(struct store *nodes, const struct node *node,
+                                       struct str provider_id);
+/** Does another node have the provider ID of this node? */
+bool provider_ids_is_shared(struct store *nodes, const struct node *node);
+/** The same for a node that is older than this one. Of up to 16 nodes with one provider ID, exactly
+ * one has no older one. */
+bool provider_ids_has_older(struct store *nodes, const struct node *node);
+
+#endif
