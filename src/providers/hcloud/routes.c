@@ -25,6 +25,7 @@
 #include "base/backoff.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "cloud/refusals.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
 #include "providers/hcloud/hcloud.h"
@@ -41,8 +42,9 @@ struct hz_routes {
 	struct hz_network_view view; /* mu */
 	int64_t busy_boot_ns;        /* mu; no change is sent before this time */
 	unsigned n_busy;             /* mu; how often in succession the network was busy */
-	bool is_full;                /* mu; set until the next listing or deletion */
-	struct error full;           /* mu; the API's refusal, if is_full */
+	struct refusals *refusals;
+	bool is_full;      /* mu; set until the next listing or deletion */
+	struct error full; /* mu; the API's refusal, if is_full */
 };
 
 /* ---- listing ---- */
@@ -175,14 +177,23 @@ hz_routes_note_busy(struct hz_routes *r, struct error *err)
 	err->retry_after_ms = pause_ns / NS_PER_MS;
 }
 
-/* Sends one change and waits until it has ended. ERR_PENDING means that the network is busy with
- * this change or with another one. */
+/* What the refusal of a change depends on, beside the destination. */
+static uint64_t
+hz_routes_looks(const struct hz_routes *r, const struct hz_route *route)
+{
+	return str_hash(route->gateway) + r->view.n_routes;
+}
+
+/* Sends one change and waits until it has ended, unless the API has refused the same change of the
+ * same table within the last hour. ERR_PENDING means that the network is busy with this change or
+ * with another one. */
 static bool
 hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
                  const struct hz_route *route, struct hz_done *done, struct error *err)
 {
 	*done = (struct hz_done){ .action = { .is_over = true } };
-	if (!hz_routes_check_idle(r, err))
+	if (!hz_routes_check_idle(r, err) ||
+	    refusals_find(r->refusals, route->destination, verb, hz_routes_looks(r, route), err))
 		return false;
 	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
 	    hz_actions_wait_at_most(r->config.actions, call, done->action, in_place_ns, err)) {
@@ -191,6 +202,10 @@ hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
 	}
 	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING)
 		hz_routes_note_busy(r, err);
+	else if ((err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED) &&
+	         !hz_is_code(done->code, "resource_limit_exceeded"))
+		refusals_note(r->refusals, route->destination, verb, hz_routes_looks(r, route),
+		              err);
 	return false;
 }
 
@@ -294,6 +309,23 @@ hz_routes_ask_for_server(struct hz_routes *r, struct call *call, const struct no
 	                               STR_ARG(server.name), server.id, r->config.network);
 }
 
+/* The same, at most once in an hour while the node looks the same: if the server is attached later,
+ * the next listing shows it. */
+static bool
+hz_routes_ask_once(struct hz_routes *r, struct call *call, const struct node_ref *node,
+                   int64_t number, struct str *ret, struct error *err)
+{
+	uint64_t looks = str_hash(node->provider_id) + node->n_addresses;
+
+	if (r->view.is_sure && refusals_find(r->refusals, node->name, "gateway", looks, err))
+		return false;
+	if (hz_routes_ask_for_server(r, call, node, number, ret, err))
+		return true;
+	if (err->code == ERR_NOT_FOUND || err->code == ERR_INVALID)
+		refusals_note(r->refusals, node->name, "gateway", looks, err);
+	return false;
+}
+
 static bool
 hz_routes_find_gateway(struct hz_routes *r, struct call *call, const struct node_ref *node,
                        struct str *ret, struct error *err)
@@ -307,7 +339,7 @@ hz_routes_find_gateway(struct hz_routes *r, struct call *call, const struct node
 	                    : hz_member_by_name(&r->view, node->name);
 	hz_count_lookup("routes", r->config.config->cache_mode, member ? "hit" : "miss");
 	if (!member)
-		return hz_routes_ask_for_server(r, call, node, number, ret, err);
+		return hz_routes_ask_once(r, call, node, number, ret, err);
 	*ret = arena_str(call->arena, member->ip);
 	return true;
 }
@@ -501,6 +533,7 @@ hz_routes_new(const struct hz_routes_config *config)
 	hz_count_operations("hcloud/newRoutes", 1);
 	r->config = *config;
 	r->view = HZ_NETWORK_VIEW_INIT;
+	r->refusals = refusals_new(config->host->clock);
 	mutex_init(&r->mu);
 	return r;
 }
@@ -511,6 +544,7 @@ hz_routes_free(struct hz_routes *r)
 	if (!r)
 		return;
 	hz_network_view_fini(&r->view);
+	refusals_free(r->refusals);
 	mutex_destroy(&r->mu);
 	free(r);
 }

@@ -349,6 +349,7 @@ says_what_is_wrong_with_a_server(void **state)
 	       "\"10.0.0.1\"}]}}");
 	check_refused(0, "10.244.1.0/24", ERR_NOT_FOUND,
 	              "hcloud/CreateRoute: hcloud server for node n1 not found");
+	story.lab->fake.now_ns += 3600 * NS_PER_SEC;
 	check_refused(0, "10.244.1.0/24", ERR_INVALID,
 	              "hcloud/CreateRoute: server n7 (7): network with id 4711 not attached to "
 	              "this server");
@@ -436,6 +437,62 @@ a_refusal_names_the_fields(void **state)
 	              UPSERTING
 	              "error adding route: bad (invalid_input): invalid fields: destination "
 	              "(overlaps) [POST " ADD ", status 422]");
+}
+
+static unsigned
+n_posted(const char *target)
+{
+	unsigned n = 0;
+
+	for (const char *at = story.lab->script.asked.ptr; (at = strstr(at, target)); at++)
+		n++;
+	return n;
+}
+
+/* The route controller tries again every 5 minutes, for each node. */
+static void
+a_refused_route_is_sent_once_an_hour(void **state)
+{
+	(void)state;
+	look_at(NETWORK(""));
+	answer(ADD, 422, LAB_ERROR("invalid_input"));
+	for (int i = 0; i < 12; i++) {
+		check_refused(0, "10.244.1.0/24", ERR_INVALID,
+		              UPSERTING "error adding route: no (invalid_input) [POST " ADD
+		                        ", status 422]");
+		story.lab->fake.now_ns += 299 * NS_PER_SEC;
+	}
+	assert_int_equal(n_posted("POST " ADD), 1);
+	story.lab->fake.now_ns += 12 * NS_PER_SEC;
+	assert_false(create(0, "10.244.1.0/24"));
+	assert_int_equal(n_posted("POST " ADD), 2);
+}
+
+static void
+a_route_is_sent_again_when_the_table_has_changed(void **state)
+{
+	(void)state;
+	look_at(NETWORK(""));
+	answer(ADD, 422, LAB_ERROR("invalid_input"));
+	assert_false(create(0, "10.244.1.0/24"));
+	look_at(NETWORK(ROUTE("10.244.9.0/24", "10.0.0.2")));
+	answer(ADD, 201, ACTION("success"));
+	assert_true(create(0, "10.244.1.0/24"));
+}
+
+/* A server outside of the network. */
+static void
+a_node_without_a_gateway_is_asked_for_once_an_hour(void **state)
+{
+	(void)state;
+	look_at(NETWORK(""));
+	story.nodes[0].provider_id = STR("hcloud://7");
+	answer("/servers/7", 200, "{\"server\":{\"id\":7,\"name\":\"n7\",\"private_net\":[]}}");
+	for (int i = 0; i < 12; i++) {
+		assert_false(create(0, "10.244.1.0/24"));
+		story.lab->fake.now_ns += 299 * NS_PER_SEC;
+	}
+	assert_int_equal(n_posted("/servers/7"), 1);
 }
 
 /* By a request whose answer was lost, or by another process. */
@@ -640,6 +697,9 @@ main(void)
 		IN_LAB(a_live_nodes_route_is_not_taken_away),
 		IN_LAB(a_route_with_an_unknown_gateway_is_not_taken_away),
 		IN_LAB(a_refusal_names_the_fields),
+		IN_LAB(a_refused_route_is_sent_once_an_hour),
+		IN_LAB(a_route_is_sent_again_when_the_table_has_changed),
+		IN_LAB(a_node_without_a_gateway_is_asked_for_once_an_hour),
 		IN_LAB(a_route_that_came_meanwhile_is_success),
 		IN_LAB(a_full_table_is_asked_once_a_run),
 		IN_LAB(a_busy_network_is_left_alone),
