@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "cloud/refusals.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/lb_dry.h"
 #include "providers/hcloud/lb_wire.h"
@@ -163,6 +164,7 @@ struct known {
 struct hz_certificates {
 	struct hz_api *api;
 	struct clock *clock;
+	struct refusals *refusals;
 	pthread_mutex_t mu;
 	struct map known; /* mu; by key */
 };
@@ -286,12 +288,16 @@ hz_certificates_order_managed(struct hz_certificates *c, struct call *call,
 	}
 	hz_count_operations(CREATE, 1);
 	hz_body_certificate(&body, desired);
+	if (refusals_find(c->refusals, desired->uid, "order", str_hash(buf_str(&body)), err))
+		return err_wrap(err, CREATE);
 	if (hz_order_certificate(c->api, call, call->arena, buf_str(&body), ret, &done, err)) {
 		*ret_action = done.action;
 		return true;
 	}
 	if (err->code == ERR_EXISTS)
 		err->code = ERR_INVALID;
+	if (err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED)
+		refusals_note(c->refusals, desired->uid, "order", str_hash(buf_str(&body)), err);
 	return err_wrap(err, CREATE);
 }
 
@@ -369,6 +375,7 @@ hz_certificates_new(struct hz_api *api, struct clock *clock)
 
 	c->api = api;
 	c->clock = clock;
+	c->refusals = refusals_new(clock);
 	mutex_init(&c->mu);
 	return c;
 }
@@ -379,6 +386,7 @@ hz_certificates_free(struct hz_certificates *c)
 	if (!c)
 		return;
 	hz_certificates_drop_all(c);
+	refusals_free(c->refusals);
 	map_fini(&c->known);
 	mutex_destroy(&c->mu);
 	free(c);
