@@ -34,7 +34,7 @@
 
 enum {
 	MIN_PAUSE_MS = 1000,
-	MAX_PAUSE_MS = 15000,
+	MAX_PAUSE_MS = 15000, /* within LONGEST_WAIT_NS; afterwards MAX_HOLD_MS */
 	MIN_HOLD_MS = 5000,
 	MAX_HOLD_MS = 300000,
 };
@@ -47,6 +47,11 @@ EVENT_KIND(
 	"hcloud: neither the annotation nor HCLOUD_LOAD_BALANCERS_TYPE sets the type of the load balancer.");
 EVENT_KIND(protocol_event, HZ_COMPONENT, "UnsupportedProtocolConfigured", true, "Service",
            "hcloud: a port of the Service is not TCP, and is left out.");
+
+/* The object and the kind of a refused creation for which the project's limit is the reason, and
+ * which therefore answers for all Services (cloud/refusals.h). */
+#define PROJECT STR("project")
+#define CREATE "create"
 
 struct hz_balancers {
 	struct hz_lb_tools tools;
@@ -161,6 +166,8 @@ hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
 	struct hz_lb lb = { 0 };
 	bool ok;
 
+	const char *kind = is_bare ? "create bare" : CREATE;
+
 	*done = (struct hz_done){ 0 };
 	hz_body_create(&body, desired, type, run->targets.targets, run->targets.n, is_bare);
 	if (!buf_ok(&body))
@@ -171,41 +178,66 @@ hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
 		hz_dry_create(run, buf_str(&body), type);
 		return true;
 	}
+	if (refusals_find(t->refusals, run->spec->uid, kind, str_hash(buf_str(&body)), err))
+		return false;
 	hz_lb_cache_note_change(t->cache, run->spec->uid, 0);
 	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb.id);
+	if (!ok && hz_lb_is_refusal(err) && err->code != ERR_EXISTS &&
+	    !hz_is_code(done->code, "resource_limit_exceeded"))
+		refusals_note(t->refusals, run->spec->uid, kind, str_hash(buf_str(&body)), err);
 	if (!ok)
 		return hz_lb_set_pending_if_busy(done->code, err);
 	log_info("load balancer created", LOG_STR("name", desired->name), LOG_I64("id", lb.id));
 	return true;
 }
 
-/* One request creates the balancer with all its parts. If the API refuses it because of a service,
- * a target or the network, a second request creates the balancer without them. They are added one
- * by one afterwards, so that only the one that is wrong is missing. */
+/* If the API refuses the request because of a service, a target or the network, a second request
+ * creates the balancer without them. If it refuses that because the project has as many balancers
+ * as it may have, no other Service tries. */
+static bool
+hz_balancers_post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_desired *desired,
+                                const struct hz_lb_type *type, struct hz_done *done,
+                                struct error *err)
+{
+	bool has_parts = desired->n_services > 0 || run->targets.n > 0 || desired->network != 0;
+
+	if (hz_balancers_post(run, desired, type, /*is_bare=*/false, done, err))
+		return true;
+	if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS)
+		return false;
+	if (has_parts) {
+		log_debug("a load balancer is created without its parts", LOG_ERR(err));
+		if (hz_balancers_post(run, desired, type, /*is_bare=*/true, done, err))
+			return true;
+	}
+	if (hz_is_code(done->code, "resource_limit_exceeded"))
+		refusals_note(run->tools->refusals, PROJECT, CREATE, 0, err);
+	return false;
+}
+
+/* One request creates the balancer with all its parts, as far as the API accepts them. Others are
+ * added one by one afterwards, so that only the one that is wrong is missing. */
 static bool
 hz_balancers_create(struct hz_lb_run *run, struct error *err)
 {
+	CLEANUP(buf_fini) struct buf ignored = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	struct hz_lb_desired first = run->desired;
 	struct hz_lb_type type;
 	struct hz_done done;
 
 	hz_count_operations("hcops/LoadBalancerOps.Create", 1);
+	if (refusals_find(run->tools->refusals, PROJECT, CREATE, 0, err))
+		return false;
 	if (!hz_lb_find_type(run, &type, err) || !hz_lb_desired_has_place(&run->desired, err))
 		return false;
 	hz_targets_read(&run->tools->targets, run->call, run->spec, &run->desired, NULL,
 	                &run->targets);
 	if (!run->has_services || (run->issuing.id > 0 && !run->issuing.is_over))
 		first.n_services = 0;
-	if (!hz_balancers_post(run, &first, &type, /*is_bare=*/false, &done, err)) {
-		bool has_parts = first.n_services > 0 || run->targets.n > 0 || first.network != 0;
-
-		if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS || !has_parts)
-			return false;
-		log_debug("a load balancer is created without its parts", LOG_ERR(err));
-		if (!hz_balancers_post(run, &first, &type, /*is_bare=*/true, &done, err))
-			return false;
-	}
+	hz_plan_fit_services(&first, type.max_services, NULL, run->call->arena, &ignored);
+	if (!hz_balancers_post_whole_or_bare(run, &first, &type, &done, err))
+		return false;
 	if (run->call->dry)
 		return true;
 	return hz_lb_wait(run, done.action, err) && hz_lb_refresh(run, HZ_RECENT, err);
@@ -291,7 +323,8 @@ hz_balancers_clamp(int64_t value, int64_t min, int64_t max)
 
 /* Sets the pause before the next run: a quarter of the time that the Service has waited already, or
  * half of it if the Service is held, because then it waits for an operator. A wait of more than
- * LONGEST_WAIT_NS becomes a failure, unless the Service is held. */
+ * LONGEST_WAIT_NS becomes a failure every five minutes, unless the Service is held. The action is
+ * not waited for any more then. */
 static void
 hz_balancers_set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
 {
@@ -304,11 +337,11 @@ hz_balancers_set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
 		return;
 	}
 	err->retry_after_ms = hz_balancers_clamp(waited_ns / NS_PER_MS / 4, MIN_PAUSE_MS,
-	                                         MAX_PAUSE_MS);
-	if (waited_ns < LONGEST_WAIT_NS)
+	                                         waited_ns < LONGEST_WAIT_NS ? MAX_PAUSE_MS
+	                                                                     : MAX_HOLD_MS);
+	if (waited_ns < LONGEST_WAIT_NS || !hz_lb_cache_should_report_hold(cache, run->spec->uid))
 		return;
 	hz_lb_cache_set_action(cache, run->spec->uid, (struct hz_action){ 0 });
-	hz_lb_cache_end_wait(cache, run->spec->uid);
 	err->code = ERR_TIMEOUT;
 	err->retry_after_ms = 0;
 	err_wrap(err, "for more than 5 minutes");
@@ -532,8 +565,10 @@ hz_balancers_delete_one(struct hz_lb_run *run, const struct hz_lb *lb, struct er
 		return true;
 	}
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
-	if (hz_delete_lb(t->api, run->call, lb->id, &done, err))
+	if (hz_delete_lb(t->api, run->call, lb->id, &done, err)) {
+		refusals_forget(t->refusals, PROJECT, CREATE);
 		return hz_lb_wait(run, done.action, err);
+	}
 	if (err->code == ERR_NOT_FOUND)
 		return true;
 	if (!str_eq_c(str_c(done.code), "protected"))
@@ -650,15 +685,21 @@ hz_balancers_new(const struct hz_balancers_config *config)
 {
 	struct hz_balancers *b = xcalloc(1, sizeof(*b));
 	struct clock *clock = config->host->clock;
+	struct refusals *refusals = refusals_new(clock);
 
 	b->tools = (struct hz_lb_tools){
 		.config = config->config,
 		.host = config->host,
 		.api = config->api,
 		.network = config->network,
-		.targets = { config->config, config->host, config->robot },
+		.targets = { .config = config->config,
+		             .host = config->host,
+		             .robot = config->robot,
+		             .refusals = refusals,
+		             .servers_known = config->servers_known },
 		.actions = config->actions,
 		.cache = config->cache,
+		.refusals = refusals,
 		.evidence = hz_evidence_new(&(struct hz_evidence_config){
 			.config = config->config,
 			.host = config->host,
@@ -680,6 +721,7 @@ hz_balancers_free(struct hz_balancers *b)
 	hz_evidence_free(b->tools.evidence);
 	hz_types_free(b->tools.types);
 	hz_certificates_free(b->tools.certificates);
+	refusals_free(b->tools.refusals);
 	free(b);
 }
 
@@ -775,6 +817,7 @@ const struct balancer_ops hz_balancer_ops = {
 		[LB_DUAL_STACK] = LB_PASS,
 		[LB_CHOSEN_IP] = LB_IGNORE,
 	},
+	.uses_addresses = true,
 	.selects = hz_balancers_select,
 	.prepare_selection = hz_balancers_prepare_selection,
 	.ensure = hz_balancers_ensure,

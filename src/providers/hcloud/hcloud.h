@@ -21,8 +21,9 @@ struct hcloud {
 	struct hz_actions *actions;
 	struct hz_robot *robot; /* NULL: Robot is not configured */
 	struct hz_lb_cache *cache;
-	struct hz_balancers *balancers; /* NULL: disabled, as the cache */
-	struct hz_routes *routes;       /* NULL: disabled */
+	struct hz_servers_known *servers_known; /* as the cache */
+	struct hz_balancers *balancers;         /* NULL: disabled, as the cache */
+	struct hz_routes *routes;               /* NULL: disabled */
 	struct hz_instances *instances;
 	int64_t network; /* its id; 0: none */
 	bool is_network_ours;

@@ -98,6 +98,10 @@ hz_look_answer_absent(struct asking *ask, size_t i, enum hz_realm realm)
 static void
 hz_look_answer_server(struct asking *ask, size_t i, const struct hz_server *server)
 {
+	const struct hz_instances_config *config = &ask->in->config;
+
+	if (config->servers_known)
+		hz_servers_known_note(config->servers_known, server, config->network);
 	hz_describe_cloud(&ask->in->describer, &ask->look->arena, &ask->refs[i], server,
 	                  &ask->look->instances[i]);
 	ask->questions[i].state = ANSWERED;

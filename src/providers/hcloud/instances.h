@@ -13,6 +13,7 @@
 
 #include "providers/hcloud/describe.h"
 #include "providers/hcloud/lb_cache.h"
+#include "providers/hcloud/servers_known.h"
 
 struct hz_instances;
 
@@ -20,9 +21,10 @@ struct hz_instances_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_api *api;
-	struct hz_robot *robot;    /* NULL: Robot is not configured */
-	struct hz_lb_cache *cache; /* NULL: no load balancers */
-	int64_t network;           /* 0: none */
+	struct hz_robot *robot;                 /* NULL: Robot is not configured */
+	struct hz_lb_cache *cache;              /* NULL: no load balancers */
+	struct hz_servers_known *servers_known; /* NULL: nobody needs it */
+	int64_t network;                        /* 0: none */
 	/* it proves that the token opens our project: it was configured by id, or this machine is
 	 * attached to it */
 	bool is_network_ours;

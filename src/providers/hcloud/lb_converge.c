@@ -21,7 +21,10 @@
  */
 #include "providers/hcloud/lb_converge.h"
 
+#include <inttypes.h>
+
 #include "base/event_kind.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/lb_dry.h"
@@ -30,11 +33,18 @@
 
 enum {
 	BUSY_MS = 1000,
+	/* All services of a balancer have the same settings, so what is wrong with the second is
+	 * probably wrong with all. */
+	SERVICE_REFUSALS_MAX = 2,
 };
 
 EVENT_KIND(
 	deprecated_event, HZ_COMPONENT, "LoadBalancerTypeDeprecated", true, "Service",
 	"hcloud: the load balancer's type is deprecated; the message says from when on it cannot be ordered any more.");
+
+EVENT_KIND(
+	ports_event, HZ_COMPONENT, "LoadBalancerPortsLeftOut", true, "Service",
+	"hcloud: the Service has more ports than its load balancer can have services; the message names the limit and the ports that are not served.");
 
 /* ---- events ---- */
 
@@ -122,8 +132,8 @@ hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 /* The change is noted before and after the step, because a reading of the balancer that began
  * before the step, or during it, may not show the result. */
 static bool
-hz_lb_do_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done,
-              struct error *err)
+hz_lb_send_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done,
+                struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
 	int64_t id = run->lb->id;
@@ -141,6 +151,43 @@ hz_lb_do_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done 
 	ok = ok ? hz_lb_wait(run, done->action, err) : hz_lb_set_pending_if_busy(done->code, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, id);
 	return ok;
+}
+
+/* The hash of a request, and of that on which its refusal may depend. */
+static uint64_t
+hz_lb_looks(const struct hz_lb_run *run, struct str request)
+{
+	const struct hz_lb *lb = run->lb;
+
+	return str_hash(arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT " %zu %d %zu %zu",
+	                             STR_ARG(lb->type.name), STR_ARG(request), lb->nets.n,
+	                             lb->is_public, run->desired.n_services, run->spec->n_nodes));
+}
+
+/* Sends the step, unless the API has refused the same for this Service within the last hour. Steps
+ * for targets are refused because of the server or of the number of targets, so
+ * hz_lb_converge_targets() remembers their refusals. */
+static bool
+hz_lb_do_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done *done,
+              struct error *err)
+{
+	struct refusals *refusals = run->tools->refusals;
+	const char *kind = step->verb ? step->verb : "PUT";
+	uint64_t looks = hz_lb_looks(run, step->body);
+	struct str object = run->spec->uid;
+
+	if (step->target)
+		return hz_lb_send_step(run, step, done, err);
+	if (step->listen_port > 0)
+		object = arena_printf(run->call->arena, "%" STR_FMT " %" PRId64, STR_ARG(object),
+		                      step->listen_port);
+	if (refusals_find(refusals, object, kind, looks, err))
+		return false;
+	if (hz_lb_send_step(run, step, done, err))
+		return true;
+	if (hz_lb_is_refusal(err) && !hz_is_code(done->code, "resource_limit_exceeded"))
+		refusals_note(refusals, object, kind, looks, err);
+	return false;
 }
 
 /* ---- the type ---- */
@@ -313,49 +360,86 @@ hz_lb_is_target_error(const char *code, const struct error *err)
 	return hz_lb_is_refusal(err) || hz_is_code(code, "robot_unavailable");
 }
 
-/* May adding the target succeed later without a change in the cluster? Not for a server that is
- * gone. */
-static bool
-hz_lb_is_target_retryable(const char *code)
+/* Room for further targets or services. The type's limit is not always known; then the API's
+ * refusal shows it, and what follows is not sent. */
+struct room {
+	const char *kind; /* of the refusal, for refusals.h */
+	size_t n, max;    /* max 0: not known */
+	bool is_full;     /* the API has refused one more than n */
+};
+
+static uint64_t
+room_looks(const struct hz_lb_run *run, const struct room *room)
 {
-	return !hz_is_code(code, "invalid_input") &&
-	       !hz_is_code(code, "cloud_resource_ip_not_allowed");
+	return hz_lb_looks(run, arena_printf(run->call->arena, "%zu", room->n));
 }
 
-/* *n_targets: how many targets the balancer has. */
+static struct room
+room_of(const struct hz_lb_run *run, const char *kind, size_t n, int64_t max)
+{
+	struct room room = { .kind = kind, .n = n, .max = max > 0 ? (size_t)max : 0 };
+	struct error ignored;
+
+	room.is_full = refusals_find(run->tools->refusals, run->spec->uid, kind,
+	                             room_looks(run, &room), &ignored);
+	return room;
+}
+
 static bool
-hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, size_t *n_targets,
+room_is_left(const struct room *room)
+{
+	return !room->is_full && (room->max == 0 || room->n < room->max);
+}
+
+static void
+room_note_full(const struct hz_lb_run *run, struct room *room, const struct error *why)
+{
+	room->is_full = true;
+	refusals_note(run->tools->refusals, run->spec->uid, room->kind, room_looks(run, room), why);
+}
+
+static bool
+hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room *room,
                  struct error *err)
 {
 	const struct hz_targets_config *config = &run->tools->targets;
 	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
-	int64_t max = run->lb->type.max_targets;
 	struct hz_done done = { 0 };
 
-	if (max > 0 && *n_targets >= (size_t)max) {
+	if (step->target->type == HZ_TARGET_IP && run->targets.is_robot_unavailable)
+		return true;
+	if (!room_is_left(room)) {
 		hz_targets_exceeded(config, run->spec, node);
 		return true;
 	}
 	if (hz_lb_do_step(run, step, &done, err) ||
 	    hz_is_code(done.code, "target_already_defined")) {
-		++*n_targets;
+		room->n++;
 		return true;
 	}
 	if (hz_is_code(done.code, "resource_limit_exceeded")) {
+		room_note_full(run, room, err);
 		hz_targets_exceeded(config, run->spec, node);
 		return true;
 	}
-	if (!node || !hz_lb_is_target_error(done.code, err))
+	if (!node || !hz_lb_is_target_error(done.code, err)) {
+		if (hz_lb_is_refusal(err))
+			refusals_note(run->tools->refusals, run->spec->uid, step->verb,
+			              hz_lb_looks(run, STR_EMPTY), err);
 		return hz_lb_wrap_target(run, step, err);
-	hz_targets_refused(&run->targets, config, run->spec, node,
-	                   hz_lb_is_target_retryable(done.code), err);
+	}
+	hz_targets_refused(&run->targets, config, run->spec, node, step->target,
+	                   /*is_retryable=*/!hz_lb_is_refusal(err), err);
 	return true;
 }
 
+/* A target may be refused because of its server, which concerns all Services, or because of the
+ * balancer, which concerns all targets of this Service. */
 static bool
 hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 {
-	size_t n_targets = run->lb->n_targets;
+	struct room room = room_of(run, "max_targets", run->lb->n_targets,
+	                           run->lb->type.max_targets);
 	struct hz_steps steps;
 
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBTargets", 1);
@@ -365,14 +449,17 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 	for (size_t i = 0; i < steps.n; i++) {
 		const struct hz_step *step = &steps.steps[i];
 
-		if (str_eq_c(str_c(step->verb), "add_target")) {
-			if (!hz_lb_add_target(run, step, &n_targets, err))
-				return false;
-		} else {
-			n_targets -= n_targets > 0;
+		if (!str_eq_c(str_c(step->verb), "add_target")) {
+			room.n -= room.n > 0;
 			if (!hz_lb_remove_target(run, step, err))
 				return false;
+			continue;
 		}
+		if (refusals_find(run->tools->refusals, run->spec->uid, step->verb,
+		                  hz_lb_looks(run, STR_EMPTY), err))
+			return hz_lb_wrap_target(run, step, err);
+		if (!hz_lb_add_target(run, step, &room, err))
+			return false;
 	}
 	return true;
 }
@@ -411,10 +498,76 @@ hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error
 	return true;
 }
 
+/* An Event says once which ports are not served. */
+static void
+hz_lb_notify_ports(struct hz_lb_run *run, struct str limit, struct str ports)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct refusals *refusals = run->tools->refusals;
+	struct error why;
+
+	err_set(&why, ERR_INVALID, "%" STR_FMT ": these ports are not served: %" STR_FMT,
+	        STR_ARG(limit), STR_ARG(ports));
+	if (refusals_find(refusals, run->spec->uid, "ports", str_hash(str_c(why.msg)), &why))
+		return;
+	refusals_note(refusals, run->spec->uid, "ports", str_hash(str_c(why.msg)), &why);
+	buf_add_c(&b, why.msg);
+	hz_lb_notify(run, &ports_event, &b);
+}
+
+/* What the type has no room for is not sent. */
+static void
+hz_lb_fit_services(struct hz_lb_run *run)
+{
+	CLEANUP(buf_fini) struct buf ports = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct hz_lb_type *type = &run->lb->type;
+
+	hz_plan_fit_services(&run->desired, type->max_services, run->lb, run->call->arena, &ports);
+	if (ports.len == 0)
+		return;
+	hz_lb_notify_ports(run,
+	                   arena_printf(run->call->arena,
+	                                "a load balancer of type \"%" STR_FMT
+	                                "\" has at most %" PRId64 " services",
+	                                STR_ARG(type->name), type->max_services),
+	                   buf_str(&ports));
+}
+
+/* Adds or changes one service, or removes it. *n_refused: how many steps were refused already. */
+static bool
+hz_lb_do_service_step(struct hz_lb_run *run, const struct hz_step *step, struct room *room,
+                      unsigned *n_refused, struct error *err)
+{
+	bool is_addition = str_eq_c(str_c(step->verb), "add_service");
+	bool is_removal = str_eq_c(str_c(step->verb), "delete_service");
+	struct hz_done done = { 0 };
+
+	if (*n_refused >= SERVICE_REFUSALS_MAX && !is_removal)
+		return true;
+	if (hz_lb_do_step(run, step, &done, err)) {
+		room->n += is_addition;
+		room->n -= is_removal && room->n > 0;
+		return true;
+	}
+	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices");
+	if (is_addition && hz_is_code(done.code, "resource_limit_exceeded")) {
+		room_note_full(run, room, err);
+		return true;
+	}
+	if (!hz_lb_is_refusal(err))
+		return false;
+	hz_lb_note_refusal(run, err);
+	++*n_refused;
+	return true;
+}
+
 static bool
 hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 {
+	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	unsigned n_refused = 0;
 	struct hz_steps steps;
+	struct room room;
 	bool is_issued;
 
 	if (!run->has_services)
@@ -424,16 +577,27 @@ hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 	if (!is_issued)
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBServices", 1);
+	hz_lb_fit_services(run);
+	room = room_of(run, "max_services", run->lb->n_services, /*max=*/0);
 	hz_plan_services(&run->desired, run->lb, run->call->arena, &steps);
 	for (size_t i = 0; i < steps.n; i++) {
-		struct hz_done done = { 0 };
+		const struct hz_step *step = &steps.steps[i];
+		bool is_addition = str_eq_c(str_c(step->verb), "add_service");
 
-		if (hz_lb_do_step(run, &steps.steps[i], &done, err))
-			continue;
-		err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices");
-		if (!hz_lb_is_refusal(err))
+		if ((!is_addition || room_is_left(&room)) &&
+		    !hz_lb_do_service_step(run, step, &room, &n_refused, err))
 			return false;
-		hz_lb_note_refusal(run, err);
+		if (is_addition && !room_is_left(&room))
+			buf_addf(&left_out, "%s%" PRId64, left_out.len > 0 ? ", " : "",
+			         step->listen_port);
+	}
+	if (left_out.len > 0 && room.n < run->lb->n_services) {
+		err_set(err, ERR_PENDING, "services were removed, which makes room for others");
+		hz_lb_note_missing(run, err);
+	} else if (left_out.len > 0) {
+		hz_lb_notify_ports(run,
+		                   STR("the API permits no further services of this load balancer"),
+		                   buf_str(&left_out));
 	}
 	return true;
 }

@@ -10,6 +10,7 @@
 #ifndef CCMD_HCLOUD_LB_CONVERGE_H
 #define CCMD_HCLOUD_LB_CONVERGE_H
 
+#include "cloud/refusals.h"
 #include "providers/hcloud/lb_cache.h"
 #include "providers/hcloud/lb_catalog.h"
 #include "providers/hcloud/lb_plan.h"
@@ -26,6 +27,7 @@ struct hz_lb_tools {
 	int64_t network; /* 0: none */
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
+	struct refusals *refusals;
 	struct hz_evidence *evidence;
 	struct hz_types *types;
 	struct hz_certificates *certificates;

@@ -5,6 +5,7 @@
  */
 #include "providers/hcloud/lb_plan.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -403,6 +404,55 @@ hz_plan_find_service(const struct hz_lb_service services[], size_t n, int64_t li
 			return &services[i];
 	}
 	return NULL;
+}
+
+/* A service of the Service, with its place in the order in which the type's limit leaves room. */
+struct ranked {
+	size_t index;
+	bool is_kept;
+	int64_t listen_port;
+};
+
+static int
+hz_plan_rank(const void *left, const void *right)
+{
+	const struct ranked *a = left, *b = right;
+
+	if (a->is_kept != b->is_kept)
+		return b->is_kept - a->is_kept;
+	return hz_plan_cmp_numbers(a->listen_port, b->listen_port);
+}
+
+void
+hz_plan_fit_services(struct hz_lb_desired *desired, int64_t max, const struct hz_lb *lb,
+                     struct arena *arena, struct buf *ret_left_out)
+{
+	size_t n = desired->n_services, n_fit = 0;
+	const struct hz_lb_service *all = desired->services;
+	struct ranked *ranks = arena_calloc(arena, n, sizeof(*ranks));
+	bool *fits = arena_calloc(arena, n, sizeof(*fits));
+
+	if (max <= 0 || n <= (size_t)max)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		int64_t port = all[i].listen_port;
+		bool is_kept = lb && hz_plan_find_service(lb->services, lb->n_services, port);
+
+		ranks[i] = (struct ranked){ i, is_kept, port };
+	}
+	qsort(ranks, n, sizeof(*ranks), hz_plan_rank);
+	for (size_t i = 0; i < n; i++) {
+		fits[ranks[i].index] = i < (size_t)max;
+		if (i >= (size_t)max)
+			buf_addf(ret_left_out, "%s%" PRId64, i > (size_t)max ? ", " : "",
+			         ranks[i].listen_port);
+	}
+	desired->services = arena_calloc(arena, (size_t)max, sizeof(*desired->services));
+	for (size_t i = 0; i < n; i++) {
+		if (fits[i])
+			desired->services[n_fit++] = all[i];
+	}
+	desired->n_services = n_fit;
 }
 
 static void

@@ -39,6 +39,14 @@ void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
 void hz_plan_shape_result(const struct hz_lb_desired *, const struct hz_lb_type *type,
                           const struct hz_lb *, struct arena *, struct hz_lb *ret);
 
+/** Leaves out services so that at most max remain (0: no limit): first new ones, then those with
+ * the highest ports. What remains keeps its order, in a new list.
+ *
+ * @param lb            as it is now; NULL: it does not exist yet
+ * @param ret_left_out  appended: "8080, 8081", the ports that are left out */
+void hz_plan_fit_services(struct hz_lb_desired *, int64_t max, const struct hz_lb *lb,
+                          struct arena *, struct buf *ret_left_out);
+
 /** Services to add and to change, in the Service's order, then those to remove. If both together
  * would exceed the limit of the balancer's type, the removals come first. The ids of certificates
  * must be set. */

@@ -102,14 +102,55 @@ hz_targets_note_missing(struct hz_targets *t, const struct node_ref *node, const
 	         STR_ARG(node->name));
 }
 
+/* What the API's refusal of a target depends on. The network is that of the cluster. */
+static void
+hz_targets_describe(const struct hz_lb_target *target, struct buf *b)
+{
+	if (target->type == HZ_TARGET_SERVER)
+		buf_addf(b, "server %" PRId64 "%s", target->server,
+		         target->uses_private_ip ? " private" : "");
+	else
+		buf_addf(b, "ip %" STR_FMT, STR_ARG(target->ip));
+}
+
+static uint64_t
+hz_targets_looks(const struct node_ref *node)
+{
+	uint64_t hash = str_hash(node->uid);
+
+	for (size_t i = 0; i < node->n_addresses; i++)
+		hash = hash * UINT64_C(0x9e3779b97f4a7c15) + str_hash(node->addresses[i].address);
+	return hash;
+}
+
+static bool
+hz_targets_is_refused(const struct hz_targets_config *config, const struct node_ref *node,
+                      const struct hz_lb_target *target)
+{
+	CLEANUP(buf_fini) struct buf object = BUF_INIT(ERR_MSG_SIZE);
+	struct error ignored;
+
+	hz_targets_describe(target, &object);
+	return refusals_find(config->refusals, buf_str(&object), "add_target",
+	                     hz_targets_looks(node), &ignored);
+}
+
 void
 hz_targets_refused(struct hz_targets *t, const struct hz_targets_config *config,
-                   const struct lb_spec *spec, const struct node_ref *node, bool is_retryable,
-                   const struct error *why)
+                   const struct lb_spec *spec, const struct node_ref *node,
+                   const struct hz_lb_target *target, bool is_retryable, const struct error *why)
 {
+	CLEANUP(buf_fini) struct buf object = BUF_INIT(ERR_MSG_SIZE);
+
 	hz_targets_warn_not_added(config, spec, node, &refused_event, ": ", why->msg);
-	if (is_retryable)
+	if (is_retryable) {
+		t->is_robot_unavailable |= target->type == HZ_TARGET_IP;
 		hz_targets_note_missing(t, node, why);
+		return;
+	}
+	hz_targets_describe(target, &object);
+	refusals_note(config->refusals, buf_str(&object), "add_target", hz_targets_looks(node),
+	              why);
 }
 
 /* ---- targets ---- */
@@ -124,7 +165,20 @@ hz_targets_are_same(const struct hz_lb_target *a, const struct hz_lb_target *b)
 	return a->type == HZ_TARGET_SERVER ? a->server == b->server : str_eq(a->ip, b->ip);
 }
 
-/* Two nodes with the same provider ID are one machine and so one target. */
+/* Is it a target of the balancer already, by the same address? */
+static bool
+hz_targets_is_present(const struct hz_lb *lb, const struct hz_lb_target *target)
+{
+	for (size_t i = 0; lb && i < lb->n_targets; i++) {
+		if (hz_targets_are_same(&lb->targets[i], target) &&
+		    lb->targets[i].uses_private_ip == target->uses_private_ip)
+			return true;
+	}
+	return false;
+}
+
+/* Two nodes with the same provider ID are one machine and so one target. node NULL: the target is
+ * kept without a node. */
 static void
 hz_targets_add(struct target_search *s, const struct node_ref *node, struct hz_lb_target target)
 {
@@ -134,6 +188,9 @@ hz_targets_add(struct target_search *s, const struct node_ref *node, struct hz_l
 		if (hz_targets_are_same(&t->targets[i], &target))
 			return;
 	}
+	if (node && !hz_targets_is_present(s->lb, &target) &&
+	    hz_targets_is_refused(s->config, node, &target))
+		return;
 	t->nodes[t->n] = node;
 	t->targets[t->n++] = target;
 }
@@ -144,14 +201,28 @@ hz_targets_add_address(struct target_search *s, const struct node_ref *node, str
 	hz_targets_add(s, node, (struct hz_lb_target){ .type = HZ_TARGET_IP, .ip = ip });
 }
 
-static bool
-hz_targets_has_address(const struct hz_lb *lb, struct str ip)
+/* The API would refuse a server without the needed address. */
+static void
+hz_targets_add_cloud_server(struct target_search *s, const struct node_ref *node, int64_t number)
 {
-	for (size_t i = 0; lb && i < lb->n_targets; i++) {
-		if (lb->targets[i].type == HZ_TARGET_IP && str_eq(lb->targets[i].ip, ip))
-			return true;
+	bool is_private = s->desired->uses_private_ip;
+	struct hz_lb_target target = { .type = HZ_TARGET_SERVER,
+		                       .server = number,
+		                       .ip = STR_EMPTY,
+		                       .uses_private_ip = is_private };
+	const char *obstacle = NULL;
+	struct error why;
+
+	if (s->config->servers_known && !hz_targets_is_present(s->lb, &target))
+		obstacle = hz_servers_known_obstacle(s->config->servers_known, number, is_private);
+	if (!obstacle) {
+		hz_targets_add(s, node, target);
+		return;
 	}
-	return false;
+	if (hz_targets_is_refused(s->config, node, &target))
+		return;
+	err_set(&why, ERR_INVALID, "server %" PRId64 " %s", number, obstacle);
+	hz_targets_refused(s->ret, s->config, s->spec, node, &target, false, &why);
 }
 
 /* ---- dedicated servers ---- */
@@ -191,7 +262,8 @@ hz_targets_add_robot_server(struct target_search *s, const struct node_ref *node
 		return;
 	}
 	hz_targets_add_address(s, node, private_ip);
-	if (hz_targets_has_address(s->lb, public_ip))
+	if (hz_targets_is_present(s->lb,
+	                          &(struct hz_lb_target){ .type = HZ_TARGET_IP, .ip = public_ip }))
 		hz_targets_add_address(s, NULL, public_ip);
 }
 
@@ -201,18 +273,18 @@ hz_targets_find_at_robot(struct target_search *s, const struct node_ref *node, i
 	struct hz_robot_server server;
 	struct error err;
 
-	if (!hz_robot_find(s->config->robot, s->call, s->call->arena, number, &server, &err)) {
-		if (err.code == ERR_NOT_FOUND)
-			hz_targets_warn_no_server(s, node, number);
+	if (hz_robot_find(s->config->robot, s->call, s->call->arena, number, &server, &err)) {
+		if (server.ipv4.len > 0)
+			hz_targets_add_robot_server(s, node, server.ipv4);
 		else
-			s->is_robot_failing = true;
+			hz_targets_warn_not_added(s->config, s->spec, node, &refused_event, ": ",
+			                          "the dedicated server has no IPv4 address");
+	} else if (err.code == ERR_NOT_FOUND) {
+		hz_targets_warn_no_server(s, node, number);
+	} else {
+		s->is_robot_failing = true;
 		err_wrap(&err, "failed to get list of dedicated servers");
 		hz_targets_note_missing(s->ret, node, &err);
-	} else if (server.ipv4.len > 0) {
-		hz_targets_add_robot_server(s, node, server.ipv4);
-	} else {
-		err_set(&err, ERR_INVALID, "the dedicated server has no IPv4 address");
-		hz_targets_refused(s->ret, s->config, s->spec, node, false, &err);
 	}
 }
 
@@ -256,12 +328,7 @@ hz_targets_add_node(struct target_search *s, const struct node_ref *node)
 			hz_targets_warn_not_added(s->config, s->spec, node, &id_event, ": ",
 			                          err.msg);
 	} else if (id.kind == HZ_CLOUD) {
-		hz_targets_add(s, node,
-		               (struct hz_lb_target){
-				       .type = HZ_TARGET_SERVER,
-				       .server = id.number,
-				       .ip = STR_EMPTY,
-				       .uses_private_ip = s->desired->uses_private_ip });
+		hz_targets_add_cloud_server(s, node, id.number);
 	} else if (!config->has_robot) {
 		hz_targets_warn_no_server(s, node, id.number);
 	} else if (s->config->robot) {

@@ -1,7 +1,10 @@
 /* lb_targets.h: a Service's nodes as targets of its balancer: cloud servers by id, dedicated
  * servers by address (docs/spec/hcloud.md, "Targets").
  *
- * A node that cannot be a target gets an Event that says why. Other nodes are not affected.
+ * A node that cannot be a target gets an Event that says why. Other nodes are not affected. If the
+ * API has refused a server, or the server is known to lack the address that a target needs, no
+ * Service tries it again until its addresses change, or an hour has passed. A server that is a
+ * target already stays one.
  *
  * Threads: any.
  */
@@ -9,13 +12,17 @@
 #define CCMD_HCLOUD_LB_TARGETS_H
 
 #include "cloud/host.h"
+#include "cloud/refusals.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/robot.h"
+#include "providers/hcloud/servers_known.h"
 
 struct hz_targets_config {
 	const struct hz_config *config;
 	const struct cloud_host *host;
 	struct hz_robot *robot; /* NULL: Robot is not configured */
+	struct refusals *refusals;
+	struct hz_servers_known *servers_known; /* NULL: not known */
 };
 
 /** What a balancer's targets should be; in the arena. */
@@ -23,6 +30,8 @@ struct hz_targets {
 	struct hz_lb_target *targets;  /* in the order of the nodes */
 	const struct node_ref **nodes; /* of each target; NULL: the target is kept without a node */
 	size_t n;
+	/* the API cannot check addresses of dedicated servers now: no further ones are sent */
+	bool is_robot_unavailable;
 	/* of the first node that is not a target now but may be one in another run; code ERR_NONE:
 	 * no such node */
 	struct error missing;
@@ -36,10 +45,10 @@ void hz_targets_read(const struct hz_targets_config *, struct call *, const stru
 const struct node_ref *hz_targets_node(const struct hz_targets *, const struct hz_lb_target *);
 
 /** The API refused that node, which an Event reports; why is the API's error. is_retryable: another
- * run may succeed, so the node counts as missing. */
+ * run may succeed, so the node counts as missing; otherwise the refusal is remembered. */
 void hz_targets_refused(struct hz_targets *, const struct hz_targets_config *,
-                        const struct lb_spec *, const struct node_ref *node, bool is_retryable,
-                        const struct error *why);
+                        const struct lb_spec *, const struct node_ref *node,
+                        const struct hz_lb_target *, bool is_retryable, const struct error *why);
 /** The balancer has as many targets already as its type permits: an Event on the node. */
 void hz_targets_exceeded(const struct hz_targets_config *, const struct lb_spec *,
                          const struct node_ref *node);

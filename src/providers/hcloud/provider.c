@@ -39,6 +39,7 @@ hz_provider_close(struct cloud *cloud)
 	hz_balancers_free(hz->balancers);
 	hz_instances_free(hz->instances);
 	hz_lb_cache_free(hz->cache);
+	hz_servers_known_free(hz->servers_known);
 	hz_robot_free(hz->robot);
 	hz_actions_free(hz->actions);
 	hz_api_free(hz->api);
@@ -228,14 +229,17 @@ hz_provider_open_routes(struct hcloud *hz, struct error *err)
 static void
 hz_provider_open_parts(struct hcloud *hz)
 {
-	if (!hz->config->lb.is_disabled)
+	if (!hz->config->lb.is_disabled) {
 		hz->cache = hz_lb_cache_new(hz->api, hz->host->clock);
+		hz->servers_known = hz_servers_known_new();
+	}
 	hz->instances = hz_instances_new(&(struct hz_instances_config){
 		.config = hz->config,
 		.host = hz->host,
 		.api = hz->api,
 		.robot = hz->robot,
 		.cache = hz->cache,
+		.servers_known = hz->servers_known,
 		.network = hz->network,
 		.is_network_ours = hz->is_network_ours,
 	});
@@ -246,6 +250,7 @@ hz_provider_open_parts(struct hcloud *hz)
 			.api = hz->api,
 			.actions = hz->actions,
 			.cache = hz->cache,
+			.servers_known = hz->servers_known,
 			.robot = hz->robot,
 			.network = hz->network,
 			.is_network_ours = hz->is_network_ours,

@@ -123,6 +123,29 @@ nothing_else_is_absent(void **state)
 	}
 }
 
+/* What a look shows of a server is known to the load balancers. */
+static void
+a_look_shows_how_a_server_can_be_reached(void **state)
+{
+	struct lab *lab = *state;
+	const char *obstacle;
+
+	lab_open(lab, &hz_official, 4711);
+	assert_null(hz_servers_known_obstacle(lab->servers_known, 1, /*is_private=*/false));
+	lab_answer(lab, "/servers/1", 200,
+	           "{\"server\":{\"id\":1,\"name\":\"n1\",\"status\":\"running\",\"public_net\":"
+	           "{\"ipv4\":null,\"ipv6\":{\"ip\":\"2001:db8::/64\"}},\"private_net\":[]}}");
+	lab_answer(lab, "/servers/1", 200, LAB_ONE(1, "n1"));
+	check_one(lab, by_id("hcloud://1"), PRESENCE_PRESENT, "");
+	obstacle = hz_servers_known_obstacle(lab->servers_known, 1, false);
+	assert_string_equal(obstacle, "has no public IPv4 address");
+	obstacle = hz_servers_known_obstacle(lab->servers_known, 1, true);
+	assert_string_equal(obstacle, "is not attached to the network");
+	check_one(lab, by_id("hcloud://1"), PRESENCE_PRESENT, "");
+	assert_null(hz_servers_known_obstacle(lab->servers_known, 1, false));
+	assert_null(hz_servers_known_obstacle(lab->servers_known, 1, true));
+}
+
 static void
 a_list_by_name_without_a_list_is_none(void **state)
 {
@@ -851,6 +874,7 @@ main(void)
 		IN_LAB(a_server_is_asked_for_by_id),
 		IN_LAB(not_found_is_absent),
 		IN_LAB(nothing_else_is_absent),
+		IN_LAB(a_look_shows_how_a_server_can_be_reached),
 		IN_LAB(a_list_by_name_without_a_list_is_none),
 		IN_LAB(names_are_exact),
 		IN_LAB(foreign_ids_cost_nothing),

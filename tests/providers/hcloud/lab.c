@@ -54,6 +54,7 @@ static void
 lab_close(struct lab *lab)
 {
 	hz_instances_free(TAKE(lab->instances));
+	hz_servers_known_free(TAKE(lab->servers_known));
 	hz_api_free(TAKE(lab->api));
 	hz_config_free(TAKE(lab->config));
 }
@@ -95,11 +96,13 @@ lab_open(struct lab *lab, const struct hz_dialect *dialect, int64_t network)
 	                                               .base_url = STR("https://lab/v1"),
 	                                               .host = &lab->fake.host,
 	                                               .reserve_percent = 5 });
+	lab->servers_known = hz_servers_known_new();
 	lab->instances = hz_instances_new(&(struct hz_instances_config){
 		.config = lab->config,
 		.host = &lab->fake.host,
 		.api = lab->api,
 		.robot = lab->robot,
+		.servers_known = lab->servers_known,
 		.network = network,
 		.is_network_ours = network != 0,
 	});

@@ -15,6 +15,7 @@ struct lab {
 	struct hz_config *config;
 	struct hz_api *api;
 	struct hz_robot *robot; /* made by lab_use_robot() */
+	struct hz_servers_known *servers_known;
 	struct hz_instances *instances;
 	struct hcloud hcloud; /* with these instances */
 	struct arena arena;   /* for what a test reads */

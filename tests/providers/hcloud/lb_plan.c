@@ -433,6 +433,36 @@ services_are_removed_first_where_the_type_has_no_room(void **state)
 	                                           "delete_service {\"listen_port\":8443}\n");
 }
 
+/* What serves already stays, then the lowest ports are served. */
+static void
+services_beyond_the_limit_are_left_out(void **state)
+{
+	CLEANUP(made_fini) struct made m;
+	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
+	struct hz_lb_desired desired;
+
+	(void)state;
+	made_init(&m);
+	lb_case_port(&m.c, LB_TCP, 8443, 30444);
+	lb_case_port(&m.c, LB_TCP, 443, 30443);
+	lb_case_port(&m.c, LB_TCP, 53, 30053);
+	m.services[0] = service_of(8443, 30444);
+	desired = lb_case_desired(&m.c, 0);
+	hz_plan_fit_services(&desired, 4, &m.lb, &m.c.arena, &left_out);
+	hz_plan_fit_services(&desired, 0, &m.lb, &m.c.arena, &left_out);
+	assert_int_equal(desired.n_services, 4);
+	assert_int_equal(left_out.len, 0);
+	hz_plan_fit_services(&desired, 3, &m.lb, &m.c.arena, &left_out);
+	assert_int_equal(desired.n_services, 3);
+	assert_int_equal(desired.services[0].listen_port, 80);
+	assert_int_equal(desired.services[1].listen_port, 8443);
+	assert_int_equal(desired.services[2].listen_port, 53);
+	assert_string_equal(left_out.ptr, "443");
+	hz_plan_fit_services(&desired, 1, NULL, &m.c.arena, &left_out);
+	assert_int_equal(desired.services[0].listen_port, 53);
+	assert_string_equal(left_out.ptr, "44380, 8443");
+}
+
 /* Something of the balancer's one service is changed by hand, and comes back. */
 static void
 check_corrected(void (*change)(struct hz_lb_service *))
@@ -795,6 +825,7 @@ main(void)
 		cmocka_unit_test(steps_have_the_official_order),
 		cmocka_unit_test(services_come_and_go),
 		cmocka_unit_test(services_are_removed_first_where_the_type_has_no_room),
+		cmocka_unit_test(services_beyond_the_limit_are_left_out),
 		cmocka_unit_test(what_is_always_owned_is_corrected),
 		cmocka_unit_test(settings_without_an_annotation_are_left_unchanged),
 		cmocka_unit_test(every_member_that_is_asked_for_counts),
