@@ -9,7 +9,9 @@
 #include "http/internal.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/ip.h"
@@ -245,10 +247,34 @@ static const struct http_ops curl_ops = {
 	.free = client_free,
 };
 
+/* libcurl does not overwrite what it frees, and the requests that it lays out contain the token. */
+static void
+wipe_free(void *memory)
+{
+	if (memory)
+		explicit_bzero(memory, malloc_usable_size(memory));
+	free(memory);
+}
+
+static void *
+wipe_realloc(void *memory, size_t size)
+{
+	size_t old = memory ? malloc_usable_size(memory) : 0;
+	void *moved = malloc(size);
+
+	if (!moved)
+		return NULL;
+	if (old > 0)
+		memcpy(moved, memory, old < size ? old : size);
+	wipe_free(memory);
+	return moved;
+}
+
 static void
 init_library(void)
 {
-	CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+	CURLcode code = curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, wipe_free, wipe_realloc,
+	                                     strdup, calloc);
 
 	assert(code == CURLE_OK);
 	(void)code;
