@@ -12,7 +12,8 @@ mkdir -p "$CACHE"
 CACHE=$(cd "$CACHE" && pwd)
 
 # A yyjson of our own, where the distribution has none. See tools/setup.
-export PKG_CONFIG_PATH="$CACHE/yyjson/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+YYJSON=$CACHE/libyyjson
+export PKG_CONFIG_PATH="$YYJSON/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
 
 say() {
 	echo "${0##*/}: $*" >&2
@@ -21,6 +22,16 @@ say() {
 die() {
 	say "$*"
 	exit 1
+}
+
+# supervise "$@": starts this script again, so that no process of it is left when it ends, however it ends.
+supervise() {
+	if [ -n "${CCMD_SUPERVISED-}" ]; then
+		unset CCMD_SUPERVISED
+		return
+	fi
+	command -v python3 >/dev/null || tools/setup build
+	CCMD_SUPERVISED=1 exec tools/supervise "$ROOT/tools/${0##*/}" "$@"
 }
 
 # venv_path FILE: the folder of the Python environment that FILE, a requirements.txt, describes.
@@ -51,7 +62,7 @@ configure() {
 	# A folder whose configuration was cut short has no build.ninja. One with other options is configured again, and so is one
 	# that was copied together with the tree: Meson stores absolute paths and would build the tree it was copied from.
 	# Objects are kept: Ninja makes only those again whose command has changed.
-	wanted="$ROOT CC=${CC:-} $*"
+	wanted="$ROOT CC=${CC:-} PKG_CONFIG_PATH=${PKG_CONFIG_PATH:-} $*"
 	if [ -e "$folder/build.ninja" ] && [ "$(cat "$folder/options" 2>/dev/null)" = "$wanted" ]; then
 		return
 	fi

@@ -37,7 +37,7 @@ class Tree:
 
     def make(self):
         (self.folder / "tools").mkdir(parents=True)
-        for name in ("lib.sh", "test", "build", *(one.name for one in (ROOT / "tools").glob("requirements*.txt"))):
+        for name in ("lib.sh", "test", "build", "supervise", *(one.name for one in (ROOT / "tools").glob("requirements*.txt"))):
             shutil.copy(ROOT / "tools" / name, self.folder / "tools" / name)
         shutil.copy(ROOT / "dev", self.folder / "dev")
         for name in ("setup", "kube-parts", "count-tests"):
@@ -112,6 +112,59 @@ def test_a_demo_ended_by_a_signal_leaves_no_folders(tmp_path, options):
         printed, _ = demo.communicate(timeout=60)
     assert demo.returncode == 128 + signal.SIGTERM, printed
     assert list(folder.iterdir()) == []
+
+
+def marked(mark):
+    """The processes that have the mark in their environment: what somebody's command has started, wherever it is by now."""
+    found = []
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if process.name.isdigit() and mark.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+@pytest.mark.parametrize("number, command", [
+    (signal.SIGINT, ["test", "scenario", "-n", "2"]),
+    (signal.SIGKILL, ["test", "scenario", "-n", "2"]),
+    (signal.SIGKILL, ["cluster"]),
+    (signal.SIGINT, ["demo", "--keep"]),
+    (signal.SIGKILL, ["demo", "--keep"]),
+    (signal.SIGKILL, ["bench", "--nodes", "5"]),
+])
+def test_a_command_that_ends_leaves_no_process(tmp_path, number, command):
+    mark = f"CCMD_MARK={tmp_path}"
+    with open(tmp_path / "log", "wb") as log:
+        dev = subprocess.Popen([ROOT / "dev", *command], env=os.environ | dict([mark.split("=", 1)]), start_new_session=True,
+                               stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait_for(lambda: dev.poll() is not None or any("--etcd-servers" in one for one in marked(mark)), 120, "an API server")
+        assert dev.poll() is None, (tmp_path / "log").read_text()
+        if number == signal.SIGINT:
+            os.killpg(dev.pid, number)  # as a terminal does
+        else:
+            dev.send_signal(number)
+        wait_for(lambda: not marked(mark), 20, "all of it to end", seen=lambda: marked(mark))
+    finally:
+        dev.kill()
+        dev.wait()
+
+
+def test_a_soak_reports_the_runs_that_fail(tree):
+    for name in ("soak", "supervise"):
+        shutil.copy(ROOT / "tools" / name, tree.folder / "tools" / name)
+    tree.script(tree.folder / "tools" / "test", 'echo run >>"$CALLS"; [ "$(wc -l <"$CALLS")" != 2 ] || { echo "  FAILED x"; exit 1; }')
+    environment = os.environ | {"CALLS": str(tree.calls), "CCMD_CACHE": str(tree.cache)}
+    done = subprocess.run([tree.folder / "tools" / "soak", "3", "--load=2"], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "  FAILED x" in done.stdout
+    assert "1 of 3 runs failed, beside 2 busy processes" in done.stderr
+
+
+def test_a_command_that_fails_leaves_no_process_and_its_exit_code(tmp_path):
+    script = "setsid sh -c 'trap : TERM; while :; do sleep 1; done' & setsid sleep 60 & exit 3"
+    mark = f"CCMD_MARK={tmp_path}"
+    done = subprocess.run([ROOT / "tools" / "supervise", "sh", "-c", script], env=os.environ | dict([mark.split("=", 1)]), timeout=60)
+    assert done.returncode == 3 and marked(mark) == []
 
 
 @contextlib.contextmanager
