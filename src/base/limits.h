@@ -107,6 +107,8 @@
 #define LIMIT_FINDINGS 1000            /* findings of one check; further ones are counted */
 #define LIMIT_REPORT   MIB(64)         /* the text or JSON that a command prints */
 #define LIMIT_PROCESS_TEXT MIB(4)      /* the command line or the environment of the running controller */
+#define LIMIT_PROCESSES 64             /* processes among which a command looks for the controller */
+#define LIMIT_PROCESS_GROUPS 64        /* groups of the running controller that a command takes over */
 #define LIMIT_PLAN     MIB(32)         /* changes that ccmd plan collects; further ones are counted */
 
 /* clang-format on */

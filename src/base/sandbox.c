@@ -15,7 +15,7 @@ sandbox_enter(const struct sandbox_config *config, struct buf *notes)
 	unsigned result = SANDBOX_NONE;
 
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (landlock_enter(config, notes))
+	if (config && landlock_enter(config, notes))
 		result |= SANDBOX_LANDLOCK;
 	if (seccomp_enter(notes))
 		result |= SANDBOX_SECCOMP;

@@ -18,7 +18,9 @@
  * Threads: main() calls these functions before the first thread starts, in this order:
  * sandbox_no_cores(); unless --sandbox=off, sandbox_harden(); then everything that has to be opened
  * first (notify_setup()); then sandbox_enter(). With --sandbox=off a debugger, perf and strace work
- * as on any program, and only core files are still refused.
+ * as on any program, and only core files are still refused. The commands for operators call
+ * sandbox_harden() before they read their flags, and sandbox_enter() without a config when they
+ * have read the configuration; seccomp then applies to all threads.
  */
 #ifndef CCMD_BASE_SANDBOX_H
 #define CCMD_BASE_SANDBOX_H
@@ -43,8 +45,9 @@ enum sandbox_result {
 	SANDBOX_LANDLOCK = 2,
 };
 
-/** Applies what the kernel supports and returns the applied parts, combined with |. A line is added
- * to notes for each part that is missing or weaker than intended. */
+/** config may be NULL: files are not restricted then. Applies what the kernel supports and returns
+ * the applied parts, combined with |. A line is added to notes for each part that is missing or
+ * weaker than intended. */
 unsigned sandbox_enter(const struct sandbox_config *config, struct buf *notes);
 
 /** "seccomp+landlock", "seccomp", "landlock" or "none": for the log. */

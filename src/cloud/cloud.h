@@ -164,6 +164,7 @@ struct cloud_config {
 
 enum {
 	CLOUD_PATHS_MAX = 5,
+	CLOUD_VARIABLES_MAX = 2,
 };
 
 /** The files and programs of this machine that a provider will use after load(): the sandbox allows
@@ -248,6 +249,9 @@ struct cloud_ops {
 	/** The keys of the node annotations that the provider needs; node_ref has only these.
 	 * Terminated by NULL; NULL: none. */
 	const char *const *node_annotations;
+	/** What the names of the environment variables that it reads begin with: "MYCLOUD_". The
+	 * commands for operators take these from the running controller. */
+	const char *variables[CLOUD_VARIABLES_MAX];
 	/** The target of the POST by which the provider gets a token: "/token/". The commands for
 	 * operators, which change nothing, send no other POST to the cloud. NULL: it sends none. */
 	const char *login_target;
@@ -330,6 +334,8 @@ struct str cloud_machine_id(const struct cloud *, struct str provider_id);
 
 /** The provider with that name, or NULL. */
 const struct cloud_ops *cloud_find(struct str name);
+/** Does a cloud read the environment variable with that name? */
+bool cloud_reads_variable(struct str name);
 /** Appends all names, "a, b, c". */
 void cloud_list(struct buf *b);
 

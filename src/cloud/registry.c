@@ -33,6 +33,19 @@ cloud_find(struct str name)
 	return NULL;
 }
 
+bool
+cloud_reads_variable(struct str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(clouds) * CLOUD_VARIABLES_MAX; i++) {
+		const char *begin = clouds[i / CLOUD_VARIABLES_MAX]
+		                            ->variables[i % CLOUD_VARIABLES_MAX];
+
+		if (begin && str_starts(name, str_c(begin)))
+			return true;
+	}
+	return false;
+}
+
 void
 cloud_list(struct buf *b)
 {

@@ -22,6 +22,8 @@ check_server(struct doctor *d, struct report *r)
 		r, report_find(r, "", STR_EMPTY, "%s", err.msg),
 		err.code == ERR_UNAUTHORIZED
 			? "replace the credentials in the kubeconfig or the pod's ServiceAccount"
+		: err.code == ERR_FORBIDDEN && err.http_status == 0
+			? "let the user of the controller read the file"
 			: "check --kubeconfig and --master, and that this machine reaches the API server");
 }
 
@@ -98,9 +100,16 @@ static const struct right rights[] = {
 	{ NEED_CONTROLLERS, "patch", "", "services", "status", "", "", NULL },
 	{ NEED_ALWAYS, "create", "", "events", "", "", "", NULL },
 	{ NEED_ALWAYS, "patch", "", "events", "", "", "", NULL },
-	{ NEED_ACCOUNTS, "get", "", "serviceaccounts", "", SYSTEM, "", NULL },
 	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "", SYSTEM, "", NULL },
-	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "token", SYSTEM, "", NULL },
+	{ NEED_ACCOUNTS, "get", "", "serviceaccounts", "", SYSTEM, "node-controller", NULL },
+	{ NEED_ACCOUNTS, "get", "", "serviceaccounts", "", SYSTEM, "service-controller", NULL },
+	{ NEED_ACCOUNTS, "get", "", "serviceaccounts", "", SYSTEM, "route-controller", NULL },
+	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "token", SYSTEM, "node-controller",
+	  NULL },
+	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "token", SYSTEM, "service-controller",
+	  NULL },
+	{ NEED_ACCOUNTS, "create", "", "serviceaccounts", "token", SYSTEM, "route-controller",
+	  NULL },
 	{ NEED_ELECTION, "create", COORDINATION, "leases", "", "", "", NULL },
 	{ NEED_ELECTION, "get", COORDINATION, "leases", "", "", "lease", NULL },
 	{ NEED_ELECTION, "update", COORDINATION, "leases", "", "", "lease", NULL },

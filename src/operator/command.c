@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/sandbox.h"
 #include "base/words.h"
 #include "flags/flags.h"
 #include "operator/plan.h"
@@ -516,23 +517,49 @@ command_parse(int argc, char *const argv[], struct arena *arena, struct command_
 	return problems->len == 0;
 }
 
+/* Files that only root can read are a frequent reason why the controller does not work, and an
+ * administrator who uses sudo does not expect that the command cannot read them either. */
+static bool
+use_controller(struct command_line *line)
+{
+	bool was_root = geteuid() == 0;
+	struct running running;
+	struct error err;
+
+	if (line->has_cloud || line->is_plugin)
+		return true;
+	if (running_find(RUNNING_PROC, RUNNING_GROUP, line->arena, &running, &err)) {
+		if (was_root && running.uid != 0)
+			(void)dprintf(
+				STDERR_FILENO,
+				"ccmd %s: continues as user %u, as the controller does; it cannot read what only root can read\n",
+				line->command->name, (unsigned)running.uid);
+		command_use_running(line, &running);
+		return true;
+	}
+	if (err.code == ERR_NOT_FOUND)
+		return true;
+	(void)dprintf(STDERR_FILENO, "ccmd %s: %s\n", line->command->name, err.msg);
+	return false;
+}
+
 int
 command_main(int argc, char *const argv[])
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	struct command_line line;
-	struct running running;
 	int code;
 
+	sandbox_no_cores();
+	sandbox_harden();
 	if (!command_parse(argc, argv, &arena, &line, &problems)) {
 		(void)!fd_write_all(STDERR_FILENO, buf_str(&problems));
 		return EXIT_NOT_KNOWN;
 	}
 	if (line.command->run && !line.wants_help) {
-		if (!line.has_cloud && !line.is_plugin &&
-		    running_find(RUNNING_PROC, RUNNING_GROUP, &arena, &running))
-			command_use_running(&line, &running);
+		if (!use_controller(&line))
+			return EXIT_NOT_KNOWN;
 		if (!line.is_watch)
 			progress_start();
 		code = line.command->run(&line);

@@ -78,7 +78,6 @@ parse_options(const struct command_line *line, struct parsed *ret)
 	}
 	ret->options.kubeconfig_is_list = line->kubeconfig_is_list;
 	version_set(ret->options.version);
-	sandbox_no_cores();
 	set_up_log(&ret->options);
 	view_restrict(cloud_find(str_c(ret->options.cloud_provider)));
 	return true;
@@ -113,6 +112,7 @@ run_doctor(const struct command_line *line)
 	if (!parse_options(line, &parsed))
 		return EXIT_NOT_KNOWN;
 	view = view_new(&parsed.options);
+	view_confine(view, /*cloud=*/NULL);
 	doctor = (struct doctor){ .view = view,
 		                  .flag_notes = buf_str(&parsed.notes),
 		                  .flag_warnings = buf_str(&parsed.warnings),
@@ -139,6 +139,8 @@ print_status(const struct command_line *line, const struct options *options,
 	const struct status_totals before = *totals;
 	struct status status;
 
+	view_confine(view,
+	             /*cloud=*/NULL); /* with --watch the filter is there after the first reading */
 	status_read(view, &status);
 	if (totals->start > 0)
 		status.totals_before = &before;
@@ -180,6 +182,7 @@ run_explain(const struct command_line *line)
 	if (!parse_options(line, &parsed))
 		return EXIT_NOT_KNOWN;
 	view = view_new(&parsed.options);
+	view_confine(view, /*cloud=*/NULL);
 	explain_read(view, &line->object, &line->leader, &explanation);
 	if (wants_json(line))
 		explain_print_json(&explanation, &out);

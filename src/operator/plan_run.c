@@ -80,11 +80,8 @@ fail_scope(struct runner *r, unsigned scope, const struct error *err)
 static bool
 start_cloud(struct runner *r, struct error *err)
 {
-	const struct cloud_ops *ops;
+	const struct cloud_ops *ops = r->cloud->ops;
 
-	if (!view_load_cloud(r->options, &r->cloud, err))
-		return false;
-	ops = r->cloud->ops;
 	r->node_kind = node_kind;
 	r->node_kind.annotations = ops->node_annotations;
 	r->recorder = recorder_new(/*client=*/NULL, &clock_real);
@@ -267,6 +264,9 @@ run_others(struct runner *r, struct error *err)
 static bool
 run_controllers(struct runner *r, struct error *err)
 {
+	if (!view_load_cloud(r->options, &r->cloud, err))
+		return false;
+	view_confine(r->view, r->cloud);
 	if (!view_client(r->view, &r->kube, err) || !start_cloud(r, err) ||
 	    !controllers_check_cluster_cidr(r->options, r->cloud, err))
 		return false;

@@ -8,14 +8,19 @@
  * 	- the control group of the systemd unit ccmd.service.
  *
  * Other processes do not count, even if they run this program: any user may have started them, and
- * their --kubeconfig could make the command run a program of that user.
+ * their --kubeconfig could make the command run a program of that user. For the same reason the
+ * command gives up root for the user of the controller before it looks at what the controller shows
+ * (running.c).
  *
- * Threads: any.
+ * Threads: main's, before another one starts.
  */
 #ifndef CCMD_OPERATOR_RUNNING_H
 #define CCMD_OPERATOR_RUNNING_H
 
+#include <sys/types.h>
+
 #include "base/arena.h"
+#include "base/error.h"
 
 #define RUNNING_PROC "/proc"
 #define RUNNING_GROUP "/sys/fs/cgroup/system.slice/ccmd.service/cgroup.procs"
@@ -23,20 +28,25 @@
 struct running {
 	char **argv; /* argv[0] is the program; NULL at the end */
 	int argc;
+	uid_t uid; /* its user, whose rights this process has now */
 	struct str
 		environment; /* NAME=VALUE, each with a NUL after it; empty if it is not readable */
 };
 
-/** Finds the controller. All texts are in the arena.
+/** Finds the controller. All texts are in the arena. If this process is root, it has the rights of
+ * the last process that was examined afterwards, so it must be called before the first thread
+ * starts.
  *
  * @param proc   RUNNING_PROC
  * @param group  RUNNING_GROUP: a file with the number of a process in each line
- * @return  false: none runs, or its command line is not readable
+ * @return  true: this process has the rights of the controller. On false, err->code is
+ *          ERR_NOT_FOUND  none runs, or its command line is not readable
+ *          ERR_FORBIDDEN  its rights cannot be taken over: its flags must not be used
  */
 NODISCARD bool running_find(const char *proc, const char *group, struct arena *arena,
-                            struct running *ret);
+                            struct running *ret, struct error *err);
 
-/** Sets the variables that this process does not have. */
+/** Sets the variables that this program reads and this process does not have. */
 void running_import(const struct running *, struct arena *arena);
 
 #endif

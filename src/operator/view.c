@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/sandbox.h"
 #include "base/split.h"
 #include "cloud/host.h"
 #include "controllers/node_ref.h"
@@ -595,6 +596,25 @@ static bool
 read_loaded(struct view *v, struct error *err)
 {
 	return view_load_cloud(v->options, &v->cloud, err);
+}
+
+/* Files stay unrestricted, because a command may read any file that a flag names. What the kernel
+ * does not support is in the log of the controller, and no reason to fail. */
+void
+view_confine(struct view *v, const struct cloud *cloud)
+{
+	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(16));
+	struct kube_connection *connection;
+	struct error ignored;
+
+	if (v->options->sandbox == SANDBOX_OFF)
+		return;
+	if (view_connection(v, &connection, &ignored) && kube_connection_uses_plugin(connection))
+		return;
+	if (!cloud && view_read(v, PART_LOADED, read_loaded, &ignored))
+		cloud = v->cloud;
+	if (!cloud || !cloud->needs.runs_programs)
+		(void)sandbox_enter(/*config=*/NULL, &notes);
 }
 
 bool

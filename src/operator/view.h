@@ -33,6 +33,13 @@ void view_restrict(const struct cloud_ops *);
 #define VIEW_OWN_REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 #define VIEW_ACCESS_REVIEWS "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
+/** Enters the seccomp filter, unless --sandbox=off, or a credential plugin or programs of the cloud
+ * are configured. Reads the kubeconfig and the configuration of the cloud, and makes no request.
+ *
+ * @param cloud  loaded by the caller; NULL: the view loads its own
+ */
+void view_confine(struct view *, const struct cloud *cloud);
+
 /** options must outlive the view. Nothing is read yet. */
 struct view *view_new(const struct options *options);
 void view_free(struct view *); /* NULL is fine */

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,6 +35,16 @@ write_file(const char *name, struct str content)
 	assert_true(file_replace(path_of(name), content, 0600, &err));
 }
 
+static void
+write_status(const char *number, unsigned uid, unsigned gid)
+{
+	write_file(arena_printf(&arena, "%s/status", number).ptr,
+	           arena_printf(&arena,
+	                        "Name:\tUid:\\n\nUmask:\t0077\nUid:\t%u\t%u\t%u\t%u\n"
+	                        "Gid:\t%u\t%u\t%u\t%u\nFDSize:\t64\nGroups:\t%u 7 \n",
+	                        uid, uid, uid, uid, gid, gid, gid, gid, gid));
+}
+
 /* The arguments have a ',' in place of the NUL after each. */
 static void
 add_process(const char *number, const char *arguments, const char *environment)
@@ -41,6 +52,7 @@ add_process(const char *number, const char *arguments, const char *environment)
 	const char *texts[] = { arguments, environment }, *files[] = { "cmdline", "environ" };
 
 	(void)mkdir(path_of(number), 0700);
+	write_status(number, geteuid(), getegid());
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		char *text = arena_strz(&arena, str_c(texts[i]));
 
@@ -60,7 +72,11 @@ as_self(const char *arguments)
 static bool
 find(struct running *ret)
 {
-	return running_find(folder, group, &arena, ret);
+	struct error err;
+	bool is_found = running_find(folder, group, &arena, ret, &err);
+
+	assert_true(is_found || err.code == ERR_NOT_FOUND);
+	return is_found;
 }
 
 static int
@@ -75,8 +91,9 @@ set_up(void **state UNUSED)
 static int
 tear_down(void **state UNUSED)
 {
-	static const char *const names[] = { "1/cmdline", "1/environ", "1",    "7/cmdline",
-		                             "7/environ", "7",         "group" };
+	static const char *const names[] = { "1/cmdline", "1/environ", "1/status",
+		                             "1",         "7/cmdline", "7/environ",
+		                             "7/status",  "7",         "group" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)remove(path_of(names[i]));
@@ -135,14 +152,78 @@ the_environment_is_completed(void **state UNUSED)
 {
 	struct running running;
 
-	add_process("1", as_self(""), "RUNNING_A=new,RUNNING_B=x=y,RUNNING_C=,none,=z,");
+	add_process("1", as_self(""), "HCLOUD_A=new,HCLOUD_B=x=y,POD_UID=,none,=z,");
 	assert_true(find(&running));
-	setenv("RUNNING_A", "mine", 1);
-	unsetenv("RUNNING_B");
+	setenv("HCLOUD_A", "mine", 1);
+	unsetenv("HCLOUD_B");
 	running_import(&running, &arena);
-	assert_string_equal(getenv("RUNNING_A"), "mine");
-	assert_string_equal(getenv("RUNNING_B"), "x=y");
-	assert_string_equal(getenv("RUNNING_C"), "");
+	assert_string_equal(getenv("HCLOUD_A"), "mine");
+	assert_string_equal(getenv("HCLOUD_B"), "x=y");
+	assert_string_equal(getenv("POD_UID"), "");
+}
+
+/* Some change what the C library or a program that ccmd starts does. */
+static void
+variables_of_other_programs_are_not_taken(void **state UNUSED)
+{
+	struct running running;
+
+	unsetenv("LD_PRELOAD");
+	add_process("1", as_self(""),
+	            "LD_PRELOAD=/x.so,OPENSSL_CONF=/x,PATH=/x,HOME=/x,HTTPS_PROXY=http://x,");
+	assert_true(find(&running));
+	running_import(&running, &arena);
+	assert_null(getenv("LD_PRELOAD"));
+	assert_null(getenv("OPENSSL_CONF"));
+	assert_string_not_equal(getenv("PATH"), "/x");
+	assert_string_equal(getenv("HTTPS_PROXY"), "http://x");
+}
+
+/* Runs running_find() in a child process, because it may change its user. Returns the code of its
+ * error, or -1 if it found the controller and has the user and groups of the status. */
+static int
+find_in_child(uid_t caller, uid_t expected)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		struct running running;
+		struct error err;
+		gid_t groups[3];
+
+		if (caller != 0 && setresuid(caller, caller, caller) != 0)
+			_exit(99);
+		if (!running_find(folder, group, &arena, &running, &err))
+			_exit((int)err.code);
+		_exit(running.uid == expected && getuid() == expected && setuid(0) != 0 &&
+		                      getegid() == expected && getgroups(3, groups) == 2 &&
+		                      groups[1] == expected
+		              ? 98
+		              : 97);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WEXITSTATUS(status) == 98 ? -1 : WEXITSTATUS(status);
+}
+
+static void
+root_takes_over_the_rights_of_the_controller(void **state UNUSED)
+{
+	if (geteuid() != 0)
+		skip();
+	(void)remove(group);
+	(void)chmod(folder, 0755);
+	add_process("1", as_self("--cloud-provider=hcloud,"), "");
+	(void)chmod(path_of("1"), 0755);
+	(void)chmod(path_of("1/cmdline"), 0644);
+	write_status("1", 65532, 65532);
+	(void)chmod(path_of("1/status"), 0644);
+	assert_int_equal(find_in_child(0, 65532), -1);
+	/* another user cannot, and would run what the controller's user chooses */
+	assert_int_equal(find_in_child(65531, 65531), ERR_FORBIDDEN);
+	/* a process that is changing its rights */
+	write_file("1/status", STR("Name:\tccmd\nUid:\t65532\t0\t0\t0\nGid:\t0\t0\t0\t0\n"));
+	assert_int_equal(find_in_child(0, 0), ERR_NOT_FOUND);
 }
 
 static void
@@ -175,6 +256,8 @@ main(void)
 		cmocka_unit_test(other_processes_do_not_count),
 		cmocka_unit_test(the_unit_is_the_controller),
 		cmocka_unit_test(the_environment_is_completed),
+		cmocka_unit_test(variables_of_other_programs_are_not_taken),
+		cmocka_unit_test(root_takes_over_the_rights_of_the_controller),
 		cmocka_unit_test(given_flags_come_last),
 	};
 

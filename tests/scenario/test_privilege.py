@@ -15,6 +15,7 @@ import yaml
 from lib.api import NODES
 from lib.ccmd import Ccmd, binary, is_static, machine, sanitized
 from lib.nodes import is_initialized
+from lib.operator import flags_of
 from lib.process import free_ports
 from lib.wait import wait_for
 
@@ -79,7 +80,7 @@ def test_no_call_that_we_need_is_refused(cluster, api, kubelet, inventory, tmp_p
     assert " clone3(" in trace.read_text() or is_static()
     refused = [line for line in trace.read_text().splitlines() if re.search(r"= -1 (ENOSYS|EACCES|EPERM) ", line)]
     # what the C library falls back from
-    refused = [line for line in refused if " clone3(" not in line]
+    refused = [line for line in refused if " clone3" not in line]
     assert not refused, "\n".join(refused)
 
 
@@ -140,6 +141,121 @@ def test_it_works_installed_as_nobody_without_homes_and_with_nothing_to_write_to
         assert told["Uid"].split() == [str(NOBODY)] * 4 and int(told["CapEff"], 16) == int(told["CapBnd"], 16) == 0
         root = next(line for line in Path(f"/proc/{one.pid}/mounts").read_text().splitlines() if line.split()[1] == "/")
         assert "ro" in root.split()[3].split(",")
+
+
+# --- what root reads of the controller -----------------------------------------------------------------------------------
+
+PLUGIN = """#!/bin/sh
+echo "$(id -u) $(id -g) $(grep NoNewPrivs /proc/self/status | tr -d '[:space:]') preload=$LD_PRELOAD" >>{calls}
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{"token": "{token}"}}}}'
+"""
+
+
+@pytest.fixture
+def contained(cluster, api, inventory, tmp_path, open_folder):
+    """The controller as process 1 of a namespace, as nobody, with a credential plugin; and `sudo ccmd COMMAND` beside it."""
+    if os.geteuid() != 0 or not (SETPRIV and UNSHARE):
+        pytest.skip("not root, or no setpriv or unshare")
+    if sanitized():
+        pytest.skip("a sanitizer takes LD_PRELOAD for itself")
+    token = api.post(f"{ACCOUNT}/token", {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+    calls = open_folder / "calls"
+    calls.touch()
+    calls.chmod(0o666)
+    plugin = open_folder / "plugin"
+    plugin.write_text(PLUGIN.format(calls=calls, token=token))
+    plugin.chmod(0o755)
+    config = inline(cluster.ccmd_kubeconfig, open_folder / "kubeconfig")
+    content = yaml.safe_load(config.read_text())
+    content["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin),
+                                            "interactiveMode": "Never"}}
+    config.write_text(yaml.safe_dump(content))
+    machines = open_folder / "cloud.yaml"
+    machines.write_text(inventory.text())
+    hostile = {"LD_LIBRARY_PATH": str(open_folder), "LD_PRELOAD": "/nowhere/of-the-controller.so"}
+    one = Ccmd(tmp_path, config, machines, program=copy_program(open_folder), env=hostile)
+    one.process.argv = [UNSHARE, "--pid", "--mount-proc", "--fork", "--kill-child", SETPRIV, f"--reuid={NOBODY}",
+                        f"--regid={NOBODY}", "--clear-groups", *one.process.argv]
+
+    def inside():
+        return int(Path(f"/proc/{one.pid}/task/{one.pid}/children").read_text())
+
+    def sudo(*words, prefix=()):
+        command = ["nsenter", "--target", inside(), "--mount", "--pid", *prefix, one.program, *words]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60,
+                              env={"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(open_folder)})
+
+    one.sudo, one.calls, one.config = sudo, calls, config
+    with one:
+        one.wait_log("objects listed kind=Node")
+        one.process.child.terminate = lambda: os.kill(inside(), signal.SIGTERM)  # unshare ignores it
+        yield one
+
+
+@pytest.mark.parametrize("command", ["doctor", "status", "plan", "explain node n1"])
+def test_root_runs_a_command_with_the_rights_of_the_controller(contained, command):
+    """The controller may write its own command line and environment: what they name is not run by root."""
+    contained.calls.write_text("")
+    done = contained.sudo(*command.split())
+    assert f"continues as user {NOBODY}" in done.stderr and "LD_PRELOAD" not in done.stderr
+    calls = contained.calls.read_text().splitlines()
+    assert calls and set(calls) == {f"{NOBODY} {NOBODY} NoNewPrivs:1 preload="}, done.stdout + done.stderr
+
+
+def test_root_learns_that_the_controller_cannot_read_a_file(contained):
+    contained.config.chmod(0o600)  # root's, as is its folder
+    done = contained.sudo("doctor")
+    assert done.returncode != 0 and f"{contained.config}: Permission denied" in done.stdout
+    assert f"continues as user {NOBODY}, as the controller does; it cannot read what only root can read" in done.stderr
+    assert "let the user of the controller read the file" in done.stdout
+
+
+def test_another_user_does_not_take_the_flags_of_the_controller(contained):
+    contained.calls.write_text("")
+    done = contained.sudo("doctor", prefix=(SETPRIV, "--reuid=65533", "--regid=65533", "--clear-groups"))
+    assert done.returncode == 2 and not contained.calls.read_text()
+    assert f"the controller runs as user {NOBODY}: run the command with sudo, as that user" in done.stderr
+
+
+# Of the terminal, of kubectl and of the service manager: a command has its own.
+NOT_TAKEN = {"HOME", "KUBECONFIG", "TERM", "NO_COLOR", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
+
+
+def test_the_variables_that_a_command_takes_are_those_that_the_code_reads():
+    source = Path(__file__).parents[2] / "src"
+    read = {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # by the names that OpenSSL has for them
+    for file in source.rglob("*.c"):
+        text = file.read_text()
+        if "getenv(" in text:
+            read |= set(re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+_proxy)"', text))
+            read |= set(re.findall(r'getenv\("(\w+)"\)', text))
+    text = (source / "operator/running.c").read_text()
+    names = set(re.findall(r'"(\w+)"', re.search(r"names\[\] = \{(.*?)\}", text, re.DOTALL).group(1)))
+    prefixes = {prefix for file in (source / "providers").rglob("provider.c")
+                for row in re.findall(r"\.variables = \{(.*?)\}", file.read_text())
+                for prefix in re.findall(r'"(\w+_)"', row)}
+    taken = {name for name in read if name in names or name.startswith(tuple(prefixes))}
+    assert read - taken == NOT_TAKEN
+    assert names <= read and all(any(name.startswith(prefix) for name in read) for prefix in prefixes)
+
+
+@pytest.mark.skipif(not STRACE or sanitized(), reason="no strace, or a sanitizer")
+@pytest.mark.parametrize("command", ["doctor", "status", "plan", "explain node n1"])
+def test_a_command_is_hardened_and_makes_no_call_that_is_refused(cluster, api, kubelet, inventory, tmp_path, command):
+    inventory.add(machine("n1", "10.0.0.1"))
+    kubelet("n1")
+    trace = tmp_path / "trace"
+    config = cluster.kubeconfig("by-name", url=f"https://localhost:{cluster.port}")
+    argv = [STRACE, "-f", "-qq", "-o", str(trace), str(binary()), *command.split(), *flags_of(config, inventory)]
+    subprocess.run(argv, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+    calls = trace.read_text()
+    first_read = calls.index(str(inventory.path))
+    assert -1 < calls.index("PR_SET_DUMPABLE, SUID_DUMP_DISABLE") < first_read
+    filtered = re.search(r"SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC\S*, \{len=", calls).start()
+    assert first_read < filtered < calls.index("sa_family=AF_INET")
+    refused = [line for line in calls[filtered:].splitlines() if re.search(r"= -1 (ENOSYS|EACCES|EPERM) ", line)]
+    refused = [line for line in refused if " clone3" not in line]
+    assert not refused, "\n".join(refused)
 
 
 # --- secrets -------------------------------------------------------------------------------------------------------------

@@ -101,6 +101,7 @@ bb_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 const struct cloud_ops brightbox_cloud = {
 	.name = "brightbox",
 	.provider_id_prefix = BB_PROVIDER_ID_PREFIX,
+	.variables = { "BRIGHTBOX_" },
 	.login_target = BB_TOKEN_TARGET,
 	.load = bb_load,
 	.start = bb_start,

@@ -303,6 +303,7 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 const struct cloud_ops example_cloud = {
 	.name = "example",
 	.provider_id_prefix = "example://",
+	.variables = { "EXAMPLE_" },
 	.load = load,
 	.start = start,
 	.close = close_cloud,
