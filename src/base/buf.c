@@ -6,7 +6,6 @@
 #include "base/buf.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,16 +131,11 @@ buf_add_char(struct buf *b, char c)
 void
 buf_add_clean(struct buf *b, struct str text)
 {
-	while (text.len > 0) {
-		size_t n = str_utf8_len(text);
-
-		if (n == 1 && iscntrl((unsigned char)text.ptr[0]))
-			buf_add_char(b, ' ');
-		else if (n > 0)
-			buf_add(b, text.ptr, n);
+	for (struct str_char c; str_next_char(&text, &c);) {
+		if (c.is_valid && !c.is_control)
+			buf_add_str(b, c.bytes);
 		else
-			buf_add_char(b, '?');
-		text = str_skip(text, n > 0 ? n : 1);
+			buf_add_char(b, c.is_valid ? ' ' : '?');
 	}
 }
 

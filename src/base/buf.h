@@ -48,8 +48,8 @@ void buf_add(struct buf *b, const void *bytes, size_t len);
 void buf_add_str(struct buf *b, struct str s);
 void buf_add_c(struct buf *b, const char *text);
 void buf_add_char(struct buf *b, char c);
-/** Appends foreign text to a one-line message: a control character becomes a blank, a byte that is
- * not valid UTF-8 becomes '?'. */
+/** Appends foreign text to a one-line message: a control character (str_next_char()) becomes a
+ * blank, a byte that is not valid UTF-8 becomes '?'. */
 void buf_add_clean(struct buf *b, struct str text);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_addv(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);

@@ -81,34 +81,19 @@ close_with(struct line *line, char c)
 	buf_add_char(&line->text, c);
 }
 
-/* Returns the length of the character that s starts with, or 1 for an invalid byte. C1 control
- * characters are two bytes in UTF-8 and must be recognised, because terminals obey them. */
-static size_t
-look_at(struct str s, bool *ret_is_valid, bool *ret_is_control)
-{
-	unsigned char first = (unsigned char)s.ptr[0];
-	size_t len = str_utf8_len(s);
-
-	*ret_is_valid = len > 0;
-	*ret_is_control = first < 0x20 || first == 0x7f ||
-	                  (first == 0xc2 && len == 2 && (unsigned char)s.ptr[1] < 0xa0);
-	return len ? len : 1;
-}
-
 static void
-add_control(struct line *line, struct str s)
+add_control(struct line *line, uint32_t code)
 {
 	static const char short_names[] = {
 		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
 	};
-	unsigned char code = (unsigned char)s.ptr[s.len - 1]; /* of C1: the second byte */
 	char memory[8] = "";
 	struct buf text = BUF_FIXED(memory);
 
 	if (code < sizeof(short_names) && short_names[code])
 		buf_addf(&text, "\\%c", short_names[code]);
 	else
-		buf_addf(&text, "\\u%04x", code);
+		buf_addf(&text, "\\u%04x", (unsigned)code);
 	add(line, buf_str(&text));
 }
 
@@ -116,21 +101,17 @@ add_control(struct line *line, struct str s)
 static void
 add_text(struct line *line, struct str s, bool is_quoted)
 {
-	while (s.len > 0 && !line->is_cut) {
-		bool is_valid, is_control;
-		struct str one = str_head(s, look_at(s, &is_valid, &is_control));
-
-		if (!is_valid)
+	for (struct str_char c; !line->is_cut && str_next_char(&s, &c);) {
+		if (!c.is_valid)
 			add(line, STR("\xef\xbf\xbd")); /* U+FFFD */
-		else if (is_control)
-			add_control(line, one);
-		else if (is_quoted && one.ptr[0] == '"')
+		else if (c.is_control)
+			add_control(line, c.code);
+		else if (is_quoted && c.code == '"')
 			add(line, STR("\\\""));
-		else if (is_quoted && one.ptr[0] == '\\')
+		else if (is_quoted && c.code == '\\')
 			add(line, STR("\\\\"));
 		else
-			add(line, one);
-		s = str_skip(s, one.len);
+			add(line, c.bytes);
 	}
 }
 
@@ -147,16 +128,11 @@ add_quoted(struct line *line, struct str s)
 static bool
 needs_quotes(struct str s)
 {
-	bool is_valid, is_control;
-
 	if (s.len == 0)
 		return true;
-	while (s.len > 0) {
-		size_t len = look_at(s, &is_valid, &is_control);
-
-		if (is_control || s.ptr[0] == ' ' || s.ptr[0] == '"' || s.ptr[0] == '=')
+	for (struct str_char c; str_next_char(&s, &c);) {
+		if (c.is_control || c.code == ' ' || c.code == '"' || c.code == '=')
 			return true;
-		s = str_skip(s, len);
 	}
 	return false;
 }

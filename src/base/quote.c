@@ -6,26 +6,20 @@ enum {
 };
 
 static void
-quote_ascii(struct buf *b, char c)
+quote_char(struct buf *b, const struct str_char *c)
 {
 	static const char plain[] = "\a\b\f\n\r\t\v\"\\";
 	static const char letters[] = "abfnrtv\"\\";
-	const char *at = c ? strchr(plain, c) : NULL;
+	const char *at = c->code > 0 && c->code < 0x80 ? strchr(plain, (int)c->code) : NULL;
 
-	if (at)
+	if (at && c->is_valid)
 		buf_addf(b, "\\%c", letters[at - plain]);
-	else if (c < 0x20 || c == 0x7f)
-		buf_addf(b, "\\x%02x", (unsigned)(unsigned char)c);
+	else if (!c->is_valid || (c->is_control && c->code < 0x80))
+		buf_addf(b, "\\x%02x", (unsigned)c->code);
+	else if (c->is_control)
+		buf_addf(b, "\\u%04x", (unsigned)c->code);
 	else
-		buf_add_char(b, c);
-}
-
-/* The control characters U+0080 to U+009F are two bytes in UTF-8; the first byte is 0xc2. */
-static bool
-is_c1_control(struct str sequence)
-{
-	return sequence.len == 2 && (unsigned char)sequence.ptr[0] == 0xc2 &&
-	       (unsigned char)sequence.ptr[1] < 0xa0;
+		buf_add_str(b, c->bytes);
 }
 
 void
@@ -34,19 +28,8 @@ quote_add(struct buf *b, struct str text)
 	struct str rest = str_utf8_head(text, QUOTE_MAX);
 
 	buf_add_char(b, '"');
-	while (rest.len > 0) {
-		size_t len = str_utf8_len(rest);
-
-		if (len == 0)
-			buf_addf(b, "\\x%02x", (unsigned)(unsigned char)rest.ptr[0]);
-		else if (len == 1)
-			quote_ascii(b, rest.ptr[0]);
-		else if (is_c1_control(str_head(rest, len)))
-			buf_addf(b, "\\u%04x", (unsigned)(unsigned char)rest.ptr[1]);
-		else
-			buf_add(b, rest.ptr, len);
-		rest = str_skip(rest, len ? len : 1);
-	}
+	for (struct str_char c; str_next_char(&rest, &c);)
+		quote_char(b, &c);
 	buf_add_c(b, text.len > QUOTE_MAX ? "…\"" : "\"");
 }
 

@@ -408,6 +408,38 @@ str_utf8_len(struct str s)
 	return len;
 }
 
+static uint32_t
+utf8_code(struct str sequence)
+{
+	unsigned char first = (unsigned char)sequence.ptr[0];
+	uint32_t code = sequence.len == 1 ? first : first & (0x7fU >> sequence.len);
+
+	for (size_t i = 1; i < sequence.len; i++)
+		code = code << 6 | ((unsigned char)sequence.ptr[i] & 0x3f);
+	return code;
+}
+
+bool
+str_next_char(struct str *rest, struct str_char *ret)
+{
+	static const struct {
+		uint32_t first, last;
+	} controls[] = {
+		{ 0x00, 0x1f },     { 0x7f, 0x9f },     { 0x061c, 0x061c },
+		{ 0x200e, 0x200f }, { 0x2028, 0x202e }, { 0x2066, 0x2069 },
+	};
+	size_t len = str_utf8_len(*rest);
+
+	if (rest->len == 0)
+		return false;
+	*ret = (struct str_char){ .bytes = str_head(*rest, len ? len : 1), .is_valid = len > 0 };
+	ret->code = len ? utf8_code(ret->bytes) : (unsigned char)rest->ptr[0];
+	for (size_t i = 0; i < ARRAY_LEN(controls) && ret->is_valid; i++)
+		ret->is_control |= ret->code >= controls[i].first && ret->code <= controls[i].last;
+	*rest = str_skip(*rest, ret->bytes.len);
+	return true;
+}
+
 struct str
 str_utf8_head(struct str s, size_t max)
 {

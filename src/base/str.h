@@ -102,6 +102,21 @@ uint64_t str_hash(struct str s);
  * invalid sequence (including overlong forms, surrogates and code points beyond U+10FFFF). */
 size_t str_utf8_len(struct str s);
 
+/** A character of foreign text, and whether a terminal may get it. */
+struct str_char {
+	struct str bytes;
+	uint32_t code; /* of an invalid byte: its value */
+	bool is_valid; /* false: one byte that is not UTF-8 */
+	/* A control character (C0, DEL, C1, which some terminals obey), a line or paragraph
+	 * separator, or one that changes the direction of the text, so that it reads as another
+	 * text. */
+	bool is_control;
+};
+
+/** Cuts the first character off. False: *rest is empty. All code that prints or logs foreign text
+ * uses this, and differs only in what it puts in place of such characters. */
+bool str_next_char(struct str *rest, struct str_char *ret);
+
 /** Returns the longest prefix of at most max bytes that does not split a UTF-8 sequence. */
 struct str str_utf8_head(struct str s, size_t max);
 

@@ -19,7 +19,6 @@
  */
 #include "kube/exec_plugin.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -289,8 +288,7 @@ append_hint(struct exec_plugin *p, struct error *err)
 
 	if (hint.len == 0 || !may_hint(p))
 		return;
-	for (size_t i = 0; i < hint.len; i++)
-		buf_add_char(&clean, iscntrl((unsigned char)hint.ptr[i]) ? ' ' : hint.ptr[i]);
+	buf_add_clean(&clean, hint);
 	err_set(err, plain.code, "%s; %s", plain.msg, memory);
 }
 

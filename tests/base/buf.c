@@ -57,6 +57,13 @@ foreign_text_stays_on_one_line(void **state)
 	(void)state;
 	buf_add_clean(&b, STR("a\nb\x1b[0m\xff \xc3\xa9 \xc3"));
 	check(&b, "a b [0m? \xc3\xa9 ?");
+	/* CSI as one C1 character, DEL, a line separator, and the characters that reverse the text
+	 */
+	buf_reset(&b);
+	buf_add_clean(&b, STR("a\xc2\x9b"
+	                      "2J\x7f\xe2\x80\xa8\xe2\x80\xae"
+	                      "b\xe2\x81\xa6\xd8\x9c"));
+	check(&b, "a 2J   b  ");
 }
 
 static void

@@ -149,6 +149,7 @@ values_cannot_forge_a_line(void **state)
 	check_value(STR("\0\x1b[2J\x7f"), "\"\\u0000\\u001b[2J\\u007f\"");
 	check_value(STR("\xc2\x80\xc2\x9b\xc2\x9f"), "\"\\u0080\\u009b\\u009f\"");
 	check_value(STR("\xc2\xa0"), "\xc2\xa0");
+	check_value(STR("\xe2\x80\xa8\xe2\x80\xae"), "\"\\u2028\\u202e\"");
 }
 
 static void
