@@ -25,10 +25,11 @@ struct rest {
 
 /* ---- answers ---- */
 
-/* The API's message of an error, or its whole body, or what the status means if the body says
- * nothing. */
+/* The API's message of an error, or its whole body if that is JSON, or what the status means if the
+ * body says nothing. Any other body is the page of a proxy, which may repeat the request, and
+ * tenants read Events: only its length is shown. */
 static struct str
-message_of(yyjson_doc *doc, struct str body, int status)
+message_of(yyjson_doc *doc, struct str body, int status, struct buf *scratch)
 {
 	static const char *const paths[] = { "error.message", "message", "error", "detail" };
 	yyjson_val *root = doc ? yyjson_doc_get_root(doc) : NULL;
@@ -37,6 +38,11 @@ message_of(yyjson_doc *doc, struct str body, int status)
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		if (json_str(root, paths[i], &message) == JSON_FOUND)
 			return message;
+	}
+	if (!root && str_trim(body).len > 0) {
+		buf_addf(scratch, "%s (the answer is not JSON, %zu bytes)",
+		         http_status_text(status), body.len);
+		return str_trim(buf_str(scratch));
 	}
 	return root && yyjson_is_ctn(root) && yyjson_get_len(root) == 0
 	               ? str_c(http_status_text(status))
@@ -57,7 +63,7 @@ set_status_error(const struct rest *r, const struct http_request *request,
 		r->add_message(&message, doc ? yyjson_doc_get_root(doc) : NULL);
 	http_status_error(err, request, response->status, response->retry_after_ms,
 	                  message.len > 0 ? buf_str(&message)
-	                                  : message_of(doc, body, response->status));
+	                                  : message_of(doc, body, response->status, &message));
 	if (err->code == ERR_NOT_FOUND && !is_json && !r->has_plain_404)
 		err->code = ERR_UNAVAILABLE;
 	return false;

@@ -195,6 +195,8 @@ void job_wait(struct job *job);
 void job_wipe(struct job *job);
 /** Notifies the credential's source if the job failed in the TLS handshake. */
 void job_report_tls_failure(const struct job *job);
+/** Replaces the body of a failed request if it repeats the credential that was sent. */
+void job_hide_credential(const struct job *job, struct http_response *response);
 /** Was the request refused because of a credential that has been replaced in the meantime? */
 bool job_is_replaced(struct curl_client *client, int status, uint64_t generation);
 /** Empties *response for a new answer, of at most max_body bytes. */

@@ -241,6 +241,23 @@ job_is_replaced(struct curl_client *c, int status, uint64_t generation)
 	       c->auth->rejected(c->auth, generation);
 }
 
+/* Error pages get into logs and Events, and some proxies repeat the request in theirs. With Basic,
+ * the credential is the base64 form. */
+void
+job_hide_credential(const struct job *job, struct http_response *response)
+{
+	struct str value = str_skip(buf_str(&job->header_lines), job->secret_at), scheme, rest;
+
+	value = str_head(value, strnlen(value.ptr, value.len));
+	if (str_cut(value, ' ', &scheme, &rest))
+		value = rest;
+	if (response->status < 400 || value.len == 0 ||
+	    !str_contains(buf_str(&response->body), value))
+		return;
+	buf_wipe(&response->body);
+	buf_add_c(&response->body, "the answer repeats the credentials of the request");
+}
+
 /* ---- requests ---- */
 
 /* This wait has no deadline: the I/O thread ends late jobs, and this function must not return
@@ -301,6 +318,8 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 
 		job_init(&job, c, request, deadline_ns);
 		is_ok = job_send(&job, call, request, response, &generation, err);
+		if (is_ok)
+			job_hide_credential(&job, response);
 		if (is_ok)
 			log_debug("http", LOG_CSTR("method", http_method_name(job.method)),
 			          LOG_STR("target", job.target),

@@ -267,6 +267,7 @@ stream_open_once(struct curl_stream *s, const struct http_request *request,
 		*err = s->err;
 		return false;
 	}
+	job_hide_credential(&s->job, &s->response);
 	*ret_status = s->response.status;
 	return stream_refused(request, &s->response, err);
 }

@@ -575,6 +575,30 @@ a_credential_may_have_a_header_of_its_own(void **state)
 	assert_null(strstr(w.response.body.ptr, "Authorization"));
 }
 
+static bool
+echo_as_error(struct visit *v)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(100000);
+
+	buf_add_str(&b, v->head);
+	return visit_reply(v, "502 Bad Gateway", "", b.ptr);
+}
+
+static void
+an_error_page_does_not_show_the_credential(void **state)
+{
+	struct badge badge = badge_new("Basic dXNlcjpwYXNzd29yZA-", 1);
+	WORLD(w);
+
+	(void)state;
+	w.config.auth = &badge.auth;
+	start(&w, echo_as_error, NULL);
+	must_get(&w);
+	assert_int_equal(w.response.status, 502);
+	assert_string_equal(w.response.body.ptr,
+	                    "the answer repeats the credentials of the request");
+}
+
 /* ---- the gate ---- */
 
 struct crowd {
@@ -927,6 +951,7 @@ main(void)
 		cmocka_unit_test(once),
 		cmocka_unit_test(no_credential_no_request),
 		cmocka_unit_test(a_credential_may_have_a_header_of_its_own),
+		cmocka_unit_test(an_error_page_does_not_show_the_credential),
 		cmocka_unit_test(many_callers_share_few_connections),
 		cmocka_unit_test(a_throttled_client_waits),
 		cmocka_unit_test(events_never_delay_other_requests),

@@ -166,7 +166,11 @@ bb_token_refused(const struct http_response *response, struct error *err)
 		}
 		err_set(err, code, "oauth2: %s", body.ptr);
 	} else {
-		buf_add_clean(&body, buf_str(&response->body));
+		/* a page that is not JSON may repeat the request */
+		if (doc)
+			buf_add_clean(&body, buf_str(&response->body));
+		else if (response->body.len > 0)
+			buf_addf(&body, "(%zu bytes that are not JSON)", response->body.len);
 		err_set(err, code, "oauth2: cannot fetch token: %d%s%s Response: %s",
 		        response->status, reason[0] ? " " : "", reason, body.ptr);
 	}

@@ -328,7 +328,8 @@ errors_have_the_texts_of_the_api(void **state)
 		  ERR_INVALID },
 		{ 400, "{\"error\":\"e\",\"error_description\":\"d\",\"error_name\":\"n\"}",
 		  "400 e, d", ERR_INVALID },
-		{ 502, "<html>no</html>", "502 <html>no</html>", ERR_UNAVAILABLE },
+		{ 502, "<html>no</html>", "502 Bad Gateway (the answer is not JSON, 15 bytes)",
+		  ERR_UNAVAILABLE },
 		{ 503, NULL, "503", ERR_UNAVAILABLE },
 		{ 401, "{}", "401 Unauthorized", ERR_UNAUTHORIZED },
 	};
@@ -349,7 +350,7 @@ only_a_404_of_the_api_means_that_something_is_gone(void **state)
 	struct world *w = *state;
 
 	check_failure(w, 404, "<html>nginx</html>", ERR_UNAVAILABLE,
-	              "GET /servers/srv-11111: 404 <html>nginx</html>");
+	              "GET /servers/srv-11111: 404 Not Found (the answer is not JSON, 18 bytes)");
 	check_failure(w, 404, "{}", ERR_NOT_FOUND, "GET /servers/srv-11111: 404 Not Found");
 	check_failure(w, 410, "{\"error_name\":\"gone\"}", ERR_GONE,
 	              "GET /servers/srv-11111: 410 gone");
