@@ -2,14 +2,14 @@
  * and Leases.
  *
  * check_lease.c finds them by what they have written. The controller's account may not list these
- * objects, nor may most users, so a refused list only skips the check.
+ * objects, nor may most users, so a refused list only skips the check; the report says so.
  */
 #include "base/json.h"
 #include "operator/doctor.h"
 
 /* Reads a list, unless the check is skipped or could not run. */
 static bool
-list_others(struct doctor *d, struct report *r, const char *path,
+list_others(struct doctor *d, struct report *r, const char *path, const char *what,
             bool (*each)(void *arg, struct str item, struct error *err), void *arg)
 {
 	struct error err;
@@ -17,7 +17,7 @@ list_others(struct doctor *d, struct report *r, const char *path,
 	if (view_list(d->view, path, each, arg, &err))
 		return true;
 	if (err.code == ERR_FORBIDDEN)
-		report_skip(r, "not checked, because these credentials may not list them");
+		report_skip_refused(r, what);
 	else
 		report_unknown(r, &err);
 	return false;
@@ -108,8 +108,10 @@ check_other_workloads(struct doctor *d, struct report *r)
 	struct workload_list deployments = { d, r, "deployment", "spec.replicas", 1 };
 	struct workload_list daemonsets = { d, r, "daemonset", "status.desiredNumberScheduled", 0 };
 
-	if (list_others(d, r, "/apis/apps/v1/deployments", check_workload, &deployments))
-		(void)list_others(d, r, "/apis/apps/v1/daemonsets", check_workload, &daemonsets);
+	if (list_others(d, r, "/apis/apps/v1/deployments", "deployments", check_workload,
+	                &deployments))
+		(void)list_others(d, r, "/apis/apps/v1/daemonsets", "daemonsets", check_workload,
+		                  &daemonsets);
 }
 
 /* ---- Leases ---- */
@@ -172,5 +174,5 @@ check_other_leases(struct doctor *d, struct report *r)
 	struct lease_list list = { d, r };
 
 	lease_add_path(&path, str_c(view_options(d->view)->election.resource_namespace), STR_EMPTY);
-	(void)list_others(d, r, path.ptr, check_other_lease, &list);
+	(void)list_others(d, r, path.ptr, "Leases", check_other_lease, &list);
 }

@@ -142,6 +142,18 @@ report_skip(struct report *r, const char *reason)
 	current(r)->result = RESULT_SKIPPED;
 }
 
+void
+report_skip_refused(struct report *r, const char *what)
+{
+	report_skip(r,
+	            arena_printf(&r->arena,
+	                         "these credentials may not list %s; the ClusterRole ccmd-operator "
+	                         "permits it (docs/helm.md, \"Rights\")",
+	                         what)
+	                    .ptr);
+	current(r)->is_refused = true;
+}
+
 /* ---- the outcome ---- */
 
 size_t
@@ -269,7 +281,7 @@ report_print(const struct report *r, bool has_colours, bool shows_all, struct bu
 			buf_addf(out, "%s%s\n", i > 0 ? "\n" : "", result->check->group);
 			group = result->check->group;
 		}
-		if (result->result != RESULT_SKIPPED || shows_all)
+		if (result->result != RESULT_SKIPPED || result->is_refused || shows_all)
 			print_result(r, result, has_colours, shows_all, out);
 	}
 	buf_add_char(out, '\n');

@@ -56,6 +56,7 @@ struct check_result {
 	struct finding *findings;
 	size_t n_findings, cap;
 	size_t n_dropped; /* findings beyond LIMIT_FINDINGS */
+	bool is_refused;  /* SKIPPED for lack of a right, which the report always shows */
 };
 
 struct report {
@@ -88,6 +89,9 @@ void report_unknown_about(struct report *, const char *kind, struct str name,
                           const struct error *err);
 /** The check does not apply. reason completes "skipped: ". */
 void report_skip(struct report *, const char *reason);
+/** The same if these credentials may not list what the check needs, such as "Leases": the check
+ * does not apply to them, and the report says what was not read. */
+void report_skip_refused(struct report *, const char *what);
 
 size_t report_count(const struct report *, enum result result);
 /** Could the check not run, or only for a part of the objects? The reason says why. */

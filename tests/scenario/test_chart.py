@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from lib.ccmd import machine
-from lib.helm import CHART, KINDS_OF_MONITORING, NAMESPACE, Helm, tool
+from lib.helm import CHART, IMAGE, KINDS_OF_MONITORING, NAMESPACE, Helm, tool
 from lib.nodes import is_initialized, is_routed
 from lib.pod import Pod
 from lib.process import REPOSITORY, free_ports
@@ -45,8 +45,9 @@ HETZNER = {
     "dnsPolicy": "Default", "dnsConfig": {"nameservers": ["1.1.1.1"]},
 }
 
-ALL_MONITORING = {"monitoring": {name: {"enabled": True, "labels": {"release": "prometheus"}, "annotations": {"a": "b"}}
-                                 for name in ("podMonitor", "serviceMonitor", "prometheusRule", "dashboard")}}
+ALL_MONITORING = {"monitoring": {"enabled": True, **{
+    name: {"enabled": True, "labels": {"release": "prometheus"}, "annotations": {"a": "b"}}
+    for name in ("podMonitor", "serviceMonitor", "prometheusRule", "dashboard")}}}
 
 MATRIX = {
     "default": {},
@@ -100,6 +101,20 @@ def test_values_pass_the_linter(helm, values):
     ({"args": {"secure-port": "0"}}, "args.secure-port: the probes need this port"),
     ({"args": {"cloud-provider": "brightbox"}, "robot": {"enabled": True}}, "robot.enabled: dedicated servers need"),
     ({"args": {"bind-address": "::1"}, "hostNetwork": False}, "args.bind-address: without hostNetwork the probes do not"),
+    ({"loadBalancerAdoption": "label"}, "at '/loadBalancerAdoption': value must be one of "),
+    ({"args": {"cluster-name": "a cluster"}}, 'args.cluster-name: "a cluster" cannot be the value of a label'),
+    ({"args": {"cluster-name": "x" * 64}, "loadBalancerAdoption": "labelled"}, "cannot be the value of a label"),
+    ({"args": {"cluster-name": "a:b"}, "env": {"HCLOUD_LOAD_BALANCERS_ADOPTION": {"value": "labelled"}}},
+     'args.cluster-name: "a:b" cannot be'),
+    ({"monitoring": {"podMonitor": {"enabled": True}}}, "monitoring.podMonitor: it scrapes the plain port, which is off"),
+    ({"monitoring": {"enabled": False, "podMonitor": {"enabled": True}}}, "monitoring.podMonitor: it scrapes the plain port"),
+    ({"image": {"repository": ""}}, "image.repository: name your copy of the image; the project publishes none"),
+    ({"image": {"repository": "docker.io/hetznercloud/hcloud-cloud-controller-manager"}},
+     "image.repository: this is Hetzner's program"),
+    ({"image": {"tag": "v{{ $.Chart.Version }}"}}, "image.tag: templates in values are not evaluated"),
+    ({"env": {"A": {"value": "{{ .Release.Name }}"}}}, "env.A.value: templates in values are not evaluated"),
+    ({"monitoring": {"enabled": True, "podMonitor": {"spec": {"jobLabel": "{{ .Release.Name }}"}}}},
+     "monitoring.podMonitor.spec: templates in values are not evaluated"),
 ], ids=lambda one: "" if isinstance(one, str) else json.dumps(one))
 def test_wrong_values_are_explained(helm, values, message):
     done = helm.run("template", "ccmd", values=values)
@@ -109,7 +124,7 @@ def test_wrong_values_are_explained(helm, values, message):
 def test_flags_are_written_as_given(helm):
     args = {"cloud-provider": "hcloud", "allow-untagged-cloud": "", "v": 4, "profiling": False, "kube-api-qps": 1000000,
             "controllers": "*,-node-route-controller", "cluster-name": "a: b", "node-monitor-period": None}
-    (container,) = helm.workload({"args": args, "monitoring": {"enabled": False}})["spec"]["template"]["spec"]["containers"]
+    (container,) = helm.workload({"args": args, "loadBalancerAdoption": "never"})["spec"]["template"]["spec"]["containers"]
     assert container["args"] == [
         "--allow-untagged-cloud", "--cert-dir=/run/ccmd", "--cloud-provider=hcloud", "--cluster-name=a: b", "--controllers=*,-node-route-controller",
         "--kube-api-qps=1000000", "--profiling=false", "--v=4"]
@@ -160,13 +175,66 @@ def test_probes_ask_where_ccmd_listens(helm):
 
 
 @pytest.mark.parametrize("image, wanted", [
-    ({}, "ghcr.io/ccmd/ccmd:{version}"),
-    ({"tag": "v2"}, "ghcr.io/ccmd/ccmd:v2"),
+    ({}, IMAGE + ":{version}"),
+    ({"tag": "v2"}, f"{IMAGE}:v2"),
     ({"repository": "r:5000/x", "tag": "v2", "digest": f"sha256:{'0' * 64}"}, f"r:5000/x@sha256:{'0' * 64}"),
 ], ids=["default", "tag", "digest"])
 def test_the_image(helm, image, wanted):
     (container,) = helm.workload({"image": image})["spec"]["template"]["spec"]["containers"]
     assert container["image"] == wanted.format(version=project_version())
+
+
+def test_no_file_names_an_image_that_is_not_the_projects(helm):
+    """Whoever owns such a name would run a program with the rights and the token of ccmd."""
+    names = {}
+    for path in [*(REPOSITORY / "deploy").glob("*.yaml"), *CHART.rglob("*.*"), REPOSITORY / "README.md",
+                 *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "examples").rglob("*.yaml")]:
+        for name in re.findall(r"\b[\w.-]+(?:\.[a-z]+|localhost)(?::\d+)?/(?:[\w.-]+/)*ccmd\b", path.read_text()):
+            names.setdefault(name, path.name)
+    assert all(re.match(r"registry\.(invalid|example(\.com)?)/", name) or name == IMAGE for name in names
+               if not name.startswith(("github.com/", "docs.example.com"))), names
+
+
+@pytest.mark.parametrize("values, wanted", [
+    ({}, "labelled"),
+    ({"loadBalancerAdoption": "by-name"}, "by-name"),
+    ({"loadBalancerAdoption": "never", "args": {"cluster-name": "a b"}}, "never"),
+    ({"env": {"HCLOUD_LOAD_BALANCERS_ADOPTION": {"value": "by-name"}}}, "by-name"),
+    ({"args": {"cloud-provider": "brightbox", "cluster-name": "a b"}}, None),
+], ids=json.dumps)
+def test_a_new_installation_adopts_by_label(helm, values, wanted):
+    assert variables(helm.workload(values)).get("HCLOUD_LOAD_BALANCERS_ADOPTION") == wanted
+
+
+def variables(workload):
+    """{name: value} of those with a value."""
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+
+
+def has_plain_metrics(workload):
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    flags = [one for one in container["args"] if one.startswith("--metrics-bind-address=")]
+    ports = [one for one in container["ports"] if one["name"] == "metrics"]
+    assert len(flags) == len(ports)
+    return bool(flags)
+
+
+def test_metrics_by_plain_http_are_served_if_they_are_wanted(helm):
+    assert not has_plain_metrics(helm.workload({}))
+    assert variables(helm.workload({}))["HCLOUD_METRICS_ENABLED"] == "false"
+    assert has_plain_metrics(helm.workload({"monitoring": {"enabled": True}}))
+
+
+def test_tokens_are_requested_for_the_accounts_of_the_controllers_only(helm):
+    found = helm.render({"args": {"use-service-account-credentials": True}})
+    rules = [(one["kind"], one["metadata"].get("namespace"), rule) for kind in ("ClusterRole", "Role") for one in found[kind]
+             for rule in one["rules"] if any("serviceaccounts" in name for name in rule.get("resources", []))]
+    assert {(kind, namespace) for kind, namespace, _ in rules} == {("Role", "kube-system")}
+    names = ["node-controller", "service-controller", "route-controller"]
+    assert [rule for _, _, rule in rules if rule["resources"] == ["serviceaccounts/token"]] == [
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": names, "verbs": ["create"]}]
+    assert "serviceaccounts" not in str(helm.render({})["ClusterRole"]) + str(helm.render({})["Role"])
 
 
 def project_version():
@@ -186,7 +254,7 @@ def test_the_chart_has_the_version_of_the_program():
     ({"hostNetwork": False}, {"NetworkPolicy"}),
     ({"hostNetwork": False, "networkPolicy": {"enabled": False}}, set()),
     (ALL_MONITORING, {"PodMonitor", "ServiceMonitor", "Service", "PrometheusRule", "ConfigMap"}),
-    ({"monitoring": {**ALL_MONITORING["monitoring"], "enabled": False}},
+    ({"monitoring": {**ALL_MONITORING["monitoring"], "enabled": False, "podMonitor": {"enabled": False}}},
      {"ServiceMonitor", "Service", "PrometheusRule", "ConfigMap"}),
 ], ids=lambda one: json.dumps(one)[:60] if isinstance(one, dict) else "")
 def test_optional_objects(helm, values, kinds):
@@ -207,6 +275,10 @@ def test_the_notes_say_what_was_left_out(helm):
     said = helm.checked("install", "ccmd", "--dry-run=client", values=ALL_MONITORING)
     assert "monitoring.prometheusRule is left out: the cluster has no such API" in said
     assert "exec deployment/ccmd -- ccmd doctor" in said
+    assert "only if its label ccmd.io/adopt names the cluster" in said and "HCLOUD_TOKEN takes precedence" not in said
+    assert "The pods need a node with the labels of affinity.nodeAffinity" in said
+    said = helm.checked("install", "ccmd", "--dry-run=client", values=HETZNER)
+    assert "env.HCLOUD_TOKEN takes precedence over the file of the Secret: a new token needs a restart" in said
 
 
 def test_manifests_in_deploy_are_current(helm):
@@ -226,7 +298,7 @@ def commands_of_documents():
 
 @pytest.mark.parametrize("document, options", commands_of_documents(), ids=[name for name, _ in commands_of_documents()])
 def test_commands_of_documents_name_values_of_the_chart(helm, document, options):
-    helm.checked("template", "ccmd", *options, values={})
+    helm.checked("template", "ccmd", CHART, *options)
 
 
 # --- in a cluster --------------------------------------------------------------------------------------------------------
@@ -309,54 +381,144 @@ def test_a_release_is_installed_changed_and_removed(helm, cluster, api, crds, re
     assert ACCOUNT not in left
 
 
-# What a release of Hetzner's chart has and an upgrade cannot change: names, and the labels that select the pods.
+@pytest.mark.slow
+@pytest.mark.one_version
+def test_the_account_gets_tokens_of_the_controllers_accounts_only(cluster, release):
+    release({"args": {"use-service-account-credentials": True}})
+
+    def may_get_token(name, namespace=NAMESPACE):
+        said = cluster.kubectl("auth", "can-i", "create", f"serviceaccounts/{name}", "--subresource=token", "-n", namespace,
+                               f"--as=system:serviceaccount:{NAMESPACE}:{ACCOUNT}", check=False)
+        return said.strip().endswith("yes")
+
+    for name in ("node-controller", "service-controller", "route-controller"):
+        wait_for(lambda: may_get_token(name), what=f"the right for {name}")
+        assert not may_get_token(name, "default")
+    assert not may_get_token("clusterrole-aggregation-controller") and not may_get_token(ACCOUNT)
+
+
+# What a release of Hetzner's chart has and an upgrade cannot change: names, the labels that select the pods, and what a binding
+# binds. Up to 1.27 the account is an administrator; since 1.28 it has a role of its own, and the binding another name.
 LEGACY = """\
 apiVersion: v1
 kind: ServiceAccount
-metadata: {name: hcloud-cloud-controller-manager}
+metadata: {{name: hcloud-cloud-controller-manager}}
+---
+{rbac}
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: hcloud-cloud-controller-manager}
+metadata: {{name: hcloud-cloud-controller-manager}}
 spec:
+  replicas: {{{{ .Values.replicaCount }}}}
   selector:
     matchLabels: &labels
       app.kubernetes.io/name: hcloud-cloud-controller-manager
-      app.kubernetes.io/instance: "{{ .Release.Name }}"
+      app.kubernetes.io/instance: "{{{{ .Release.Name }}}}"
   template:
-    metadata: {labels: *labels}
+    metadata: {{labels: *labels}}
     spec:
       serviceAccountName: hcloud-cloud-controller-manager
       containers:
         - name: hcloud-cloud-controller-manager
-          image: docker.io/hetznercloud/hcloud-cloud-controller-manager:v1.35.0
+          image: docker.io/hetznercloud/hcloud-cloud-controller-manager:v{version}
+          args: [--cloud-provider=hcloud]
+          env:
+            - name: HCLOUD_TOKEN
+              valueFrom: {{secretKeyRef: {{name: hcloud, key: token}}}}
+          ports: [{{name: metrics, containerPort: 8233}}]
 """
+LEGACY_BINDING = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: "{name}"}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "{role}"}}
+subjects: [{{kind: ServiceAccount, name: hcloud-cloud-controller-manager, namespace: kube-system}}]
+"""
+LEGACY_ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "system:hcloud-cloud-controller-manager"}
+rules: [{apiGroups: [""], resources: [nodes], verbs: ["*"]}]
+---
+"""
+LEGACY_ACCOUNT = "hcloud-cloud-controller-manager"
+LEGACY_RBAC = {
+    "1.20.0": LEGACY_BINDING.format(name=f"system:{LEGACY_ACCOUNT}", role="cluster-admin"),
+    "1.26.0": LEGACY_BINDING.format(name=f"system:{LEGACY_ACCOUNT}", role="cluster-admin"),
+    "1.35.0": LEGACY_ROLE + LEGACY_BINDING.format(name=f"system:{LEGACY_ACCOUNT}:restricted", role=f"system:{LEGACY_ACCOUNT}"),
+}
+
+
+@pytest.fixture(params=["helm", "helm3"])
+def each_helm(request, tmp_path):
+    return Helm(tool(request.config, request.param), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.one_version
-def test_a_release_of_hetzners_chart_is_upgraded_and_rolled_back(helm, cluster, api, tmp_path):
+@pytest.mark.parametrize("version", LEGACY_RBAC)
+def test_a_release_of_hetzners_chart_is_upgraded_and_rolled_back(each_helm, cluster, api, tmp_path, version):
+    helm, name = each_helm, LEGACY_ACCOUNT
     legacy = tmp_path / "legacy"
     (legacy / "templates").mkdir(parents=True)
-    (legacy / "Chart.yaml").write_text("{apiVersion: v2, name: hcloud-cloud-controller-manager, version: 1.35.0}")
-    (legacy / "templates" / "all.yaml").write_text(LEGACY)
+    (legacy / "Chart.yaml").write_text(f"{{apiVersion: v2, name: {name}, version: {version}}}")
+    (legacy / "templates" / "all.yaml").write_text(LEGACY.format(rbac=LEGACY_RBAC[version], version=version))
     access = (f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}")
-    name = "hcloud-cloud-controller-manager"
 
     def deployment():
-        one = api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")
-        return one["metadata"]["uid"], [container["name"] for container in one["spec"]["template"]["spec"]["containers"]]
+        return api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}")
+
+    def container_of(workload):
+        return [one["name"] for one in workload["spec"]["template"]["spec"]["containers"]]
+
+    def is_administrator():
+        said = cluster.kubectl("auth", "can-i", "*", "*", "--all-namespaces",
+                               f"--as=system:serviceaccount:{NAMESPACE}:{name}", check=False)
+        return said.strip().endswith("yes")
 
     helm.checked("install", "hccm", *access, values={"replicaCount": 1, "networking": {"enabled": True}}, chart=legacy)
     try:
-        uid, _ = deployment()
+        uid = deployment()["metadata"]["uid"]
         helm.checked("upgrade", "hccm", *access, "--reset-then-reuse-values", values={
             "nameOverride": name, "serviceAccount": {"name": name}})
-        assert deployment() == (uid, ["ccmd"])
-        helm.checked("rollback", "hccm", *access)
-        assert deployment() == (uid, [name])
+        found = deployment()
+        assert found["metadata"]["uid"] == uid and container_of(found) == ["ccmd"]
+        wait_for(lambda: not is_administrator(), what="the rights of an administrator to end")
+        # what it did before, it goes on doing
+        assert "HCLOUD_LOAD_BALANCERS_ADOPTION" not in variables(found) and has_plain_metrics(found)
+        helm.checked("upgrade", "hccm", *access, "--reset-then-reuse-values", values={"replicaCount": 2})
+        assert "HCLOUD_LOAD_BALANCERS_ADOPTION" not in variables(deployment()) and has_plain_metrics(deployment())
+        helm.checked("rollback", "hccm", *access, "1")
+        assert container_of(deployment()) == [name]
+        wait_for(lambda: is_administrator() == (version != "1.35.0"), what="the former rights")
     finally:
         helm.run("uninstall", "hccm", *access)
+
+
+@pytest.mark.slow
+@pytest.mark.one_version
+def test_an_upgrade_keeps_what_the_workload_has(each_helm, cluster, api):
+    access = (f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}")
+    account = {"serviceAccount": {"name": ACCOUNT}}
+
+    def upgrade(values, *options):
+        each_helm.checked("upgrade", "--install", "ccmd", *access, *options, values=merged(account, values))
+        kind = values.get("kind", "Deployment").lower()
+        workload = api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/{kind}s/ccmd")
+        return variables(workload).get("HCLOUD_LOAD_BALANCERS_ADOPTION"), has_plain_metrics(workload)
+
+    try:
+        assert upgrade({}) == ("labelled", False)
+        assert upgrade({"replicaCount": 2}) == ("labelled", False)
+        assert upgrade({"loadBalancerAdoption": "by-name", "monitoring": {"enabled": True}}) == ("by-name", True)
+        assert upgrade({}) == ("by-name", True)
+        assert upgrade({"replicaCount": 2}, "--reset-then-reuse-values") == ("by-name", True)
+        assert upgrade({"kind": "DaemonSet"}) == ("by-name", True)
+        assert upgrade({"loadBalancerAdoption": "labelled", "monitoring": {"enabled": False}}) == ("labelled", False)
+        assert upgrade({"loadBalancerAdoption": ""}, "--reuse-values") == ("labelled", False)
+    finally:
+        each_helm.run("uninstall", "ccmd", *access)
 
 
 # --- ccmd, as the chart runs it --------------------------------------------------------------------------------------------
@@ -366,7 +528,7 @@ def test_a_release_of_hetzners_chart_is_upgraded_and_rolled_back(helm, cluster, 
 def ports():
     """The values that make ccmd listen where no other test does."""
     secure, metrics = free_ports(2)
-    return {"args": {"secure-port": secure}, "monitoring": {"port": metrics}}
+    return {"args": {"secure-port": secure}, "monitoring": {"enabled": True, "port": metrics}}
 
 
 @pytest.fixture
@@ -480,7 +642,8 @@ def test_cloudlycke(api, inventory, kubelet, ports, release, run, secret, servic
 def test_commands_in_the_container_need_no_flags(api, inventory, kubelet, ports, release, run, secret, values):
     inventory.add(machine("n1", "10.0.0.1"))
     secret("ccmd", **{"cloud.yaml": inventory.text()})
-    workload = release(merged(merged(ports, {"args": {"cloud-provider": "cloudlycke"}, "replicaCount": 2}), values))
+    workload = release(merged(merged(ports, {"args": {"cloud-provider": "cloudlycke"}, "replicaCount": 2,
+                                             "operatorRole": {"bindServiceAccount": True}}), values))
     kubelet("n1", ip="10.0.0.1")
     one = run(workload)
     api.wait_node("n1", is_initialized)
@@ -498,3 +661,20 @@ def test_commands_in_the_container_need_no_flags(api, inventory, kubelet, ports,
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     done = one.exec("/ccmd", "plan")
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith("Nothing to do.\n"), done.stdout
+
+
+@pytest.mark.one_version
+@pytest.mark.needs_binary
+def test_doctor_in_the_container_names_what_it_could_not_read(api, inventory, kubelet, ports, release, run, secret):
+    inventory.add(machine("n1", "10.0.0.1"))
+    secret("ccmd", **{"cloud.yaml": inventory.text()})
+    workload = release(merged(ports, {"args": {"cloud-provider": "cloudlycke"}}))
+    kubelet("n1", ip="10.0.0.1")
+    one = run(workload)
+    api.wait_node("n1", is_initialized)
+    done = one.exec("/ccmd", "doctor")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    for code, what in (("CCMD024", "deployments"), ("CCMD025", "Leases")):
+        assert re.search(rf" skipped +{code}  .*\n +not checked: these credentials may not list {what}; "
+                         "the ClusterRole ccmd-operator permits it", done.stdout), done.stdout
+    assert not re.search(r" (problem|unknown) +CCMD", done.stdout), done.stdout

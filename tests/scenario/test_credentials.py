@@ -258,7 +258,7 @@ def test_a_client_certificate_that_is_renewed(rig):
     authority = rig.cluster.authority
     pairs = {name: authority.client(f"renewed-{name}", name, [group]) for name, group in
              (("old-name", "old-group"), ("new-name", REPLICAS))}
-    role = rig.api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:cloud-controller-manager")
+    role = rig.api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:cloud-controller-manager:ccmd")
     binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     rig.api.post(binding, {
         "metadata": {"name": "old"}, "roleRef": role["roleRef"],

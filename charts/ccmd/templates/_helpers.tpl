@@ -22,6 +22,52 @@ app.kubernetes.io/component: cloud-controller-manager
 {{- .Values.secretName | default (dig (index .Values.args "cloud-provider") "hcloud" $names) }}
 {{- end }}
 
+{{/*
+The container of this release's workload in the cluster, as JSON; empty for a new installation, and for `helm template`, which
+does not ask the cluster. Found by the release and not by its name, because an upgrade may change the name and the kind, and the
+release may be of Hetzner's chart.
+*/}}
+{{- define "ccmd.former" -}}
+{{- $found := list }}
+{{- range $kind := list "Deployment" "DaemonSet" }}
+{{- range (lookup "apps/v1" $kind $.Release.Namespace "").items }}
+{{- if eq (dig "annotations" "meta.helm.sh/release-name" "" .metadata) $.Release.Name }}
+{{- $found = concat $found .spec.template.spec.containers }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $found }}{{ first . | toJson }}{{ end }}
+{{- end }}
+
+{{/* Which balancers hcloud may adopt; empty: the default of the program, which is by-name. */}}
+{{- define "ccmd.adoption" -}}
+{{- if .Values.loadBalancerAdoption }}
+{{- .Values.loadBalancerAdoption }}
+{{- else }}
+{{- with include "ccmd.former" . }}
+{{- range (fromJson .).env }}
+{{- if eq .name "HCLOUD_LOAD_BALANCERS_ADOPTION" }}{{ get . "value" }}{{ end }}
+{{- end }}
+{{- else }}
+{{- "labelled" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* "true", or empty: whether metrics are served by plain HTTP. */}}
+{{- define "ccmd.hasPlainMetrics" -}}
+{{- $enabled := .Values.monitoring.enabled }}
+{{- if kindIs "bool" $enabled }}
+{{- if $enabled }}true{{ end }}
+{{- else }}
+{{- with include "ccmd.former" . }}
+{{- range (fromJson .).ports }}
+{{- if eq (get . "name") "metrics" }}true{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The variables that the chart sets, by name. Credentials are files: ccmd reads them again when the Secret changes. */}}
 {{- define "ccmd.env" -}}
 {{- $cloud := index .Values.args "cloud-provider" }}
@@ -39,6 +85,9 @@ HCLOUD_NETWORK: {{ toJson $network }}
 {{- if eq $cloud "hcloud" }}
 # --metrics-bind-address serves these metrics as well, for all clouds
 HCLOUD_METRICS_ENABLED: {value: "false"}
+{{- with include "ccmd.adoption" . }}
+HCLOUD_LOAD_BALANCERS_ADOPTION: {value: {{ . }}}
+{{- end }}
 {{- if .Values.robot.enabled }}
 ROBOT_ENABLED: {value: "true"}
 ROBOT_USER_FILE: {value: /etc/ccmd/robot-user}

@@ -10,6 +10,7 @@ from .process import REPOSITORY
 
 CHART = REPOSITORY / "charts" / "ccmd"
 NAMESPACE = "kube-system"
+IMAGE = "localhost/ccmd"  # the chart has no default
 MONITORING = "monitoring.coreos.com/v1/"
 KINDS_OF_MONITORING = ("PodMonitor", "ServiceMonitor", "PrometheusRule")
 
@@ -29,7 +30,7 @@ def tool(config, name):
 
 
 class Helm:
-    """Values are a dictionary, as in a file of --values."""
+    """Values are a dictionary, as in a file of --values. Those for ccmd's chart get an image unless they name one."""
 
     def __init__(self, program, folder):
         self.program = program
@@ -39,6 +40,8 @@ class Helm:
         """Its result: returncode, stdout, stderr."""
         command = [self.program, *arguments]
         if values is not None:
+            if chart == CHART:
+                values = {**values, "image": {"repository": IMAGE, **values.get("image", {})}}
             path = self.folder / "values.yaml"
             path.write_text(json.dumps(values))
             command += [str(chart), f"--values={path}"]
