@@ -13,6 +13,7 @@ import yaml
 
 from lib.ccmd import Inventory, machine
 from lib.debian import RELEASES, System, need_tools
+from lib.helm import CHART, IMAGE, Helm, tool
 from lib.nodes import Kubelet, is_initialized
 from lib.process import REPOSITORY, Process
 
@@ -200,6 +201,16 @@ def test_a_package_is_installed_upgraded_removed_and_purged_twice(release, packa
         assert kubeconfig.exists()  # the administrator's, and perhaps the only copy
         kubeconfig.unlink()
         one.run("getent", "passwd", "ccmd")
+
+
+@slow
+@pytest.mark.parametrize("release", RELEASES)
+def test_helm_accepts_the_chart_of_the_package(pytestconfig, release, packages, tmp_path):
+    subprocess.run(["dpkg-deb", "-x", packages(release), tmp_path / "root"], check=True)
+    chart = tmp_path / "root" / "usr" / "share" / "doc" / "ccmd" / "charts" / "ccmd"
+    files = {path.relative_to(chart) for path in chart.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(CHART) for path in CHART.rglob("*") if path.is_file()}
+    Helm(tool(pytestconfig, "helm"), tmp_path).checked("lint", "--strict", values={"image": {"repository": IMAGE}}, chart=chart)
 
 
 @slow

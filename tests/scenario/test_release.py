@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 from lib.helm import tool
 from lib.process import REPOSITORY
@@ -45,6 +46,11 @@ def release(tree, *arguments, **variables):
                           env=os.environ | {"CCACHE_DISABLE": "1"} | variables)
 
 
+def sign(folder, secret):
+    return subprocess.run([REPOSITORY / "tools" / "sign", folder], capture_output=True, text=True,
+                          env=os.environ | {"CCMD_SIGNING_KEY": secret})
+
+
 @pytest.fixture(scope="module")
 def trees(tmp_path_factory):
     """Two copies of the tree in different folders."""
@@ -73,9 +79,10 @@ def test_a_release_is_signed_and_the_same_from_two_folders(pytestconfig, trees, 
     tool(pytestconfig, "helm")
     secret, public = key
     for tree in trees:
-        done = release(tree, "chart", "docs", "source", CCMD_SIGNING_KEY=secret)
+        done = release(tree, "chart", "docs", "source")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert secret.splitlines()[1] not in done.stdout + done.stderr
+        done = sign(tree / "dist" / "release", secret)
+        assert done.returncode == 0 and secret.splitlines()[1] not in done.stdout + done.stderr, done.stdout + done.stderr
     one, two = (tree / "dist" / "release" for tree in trees)
     sums = one / "SHA256SUMS"
     assert sums.read_text() == (two / "SHA256SUMS").read_text()
@@ -86,6 +93,34 @@ def test_a_release_is_signed_and_the_same_from_two_folders(pytestconfig, trees, 
     run(*verify)
     sums.write_text(sums.read_text().replace("0", "1", 1))
     assert subprocess.run(verify, capture_output=True).returncode != 0
+
+
+def test_a_build_gets_no_key(tmp_path):
+    tree = copy_of_the_tree(tmp_path / "tree")
+    done = release(tree, "source", CCMD_SIGNING_KEY="untrusted comment: …")
+    assert done.returncode == 1 and "CCMD_SIGNING_KEY must not be set while a release is built" in done.stderr
+
+
+@pytest.mark.parametrize("name, text", [("a", "changed"), ("unlisted", "new")])
+def test_only_listed_files_are_signed(tmp_path, key, name, text):
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release" / "a").write_text("a")
+    (tmp_path / "release" / "SHA256SUMS").write_text(f"{digest(tmp_path / 'release' / 'a')}  a\n")
+    (tmp_path / "release" / name).write_text(text)
+    assert sign(tmp_path / "release", key[0]).returncode == 1
+    assert not (tmp_path / "release" / "SHA256SUMS.minisig").exists()
+
+
+def test_the_release_workflow_builds_without_rights_and_signs_without_a_build():
+    jobs = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "release.yml").read_text())["jobs"]
+    build, publish = jobs["build"], jobs["publish"]
+    assert build["permissions"] == {"contents": "read"} and "secrets." not in str(build) and "github.token" not in str(build)
+    assert "./dev" not in str(publish) and publish["needs"] == "build"
+    for job in jobs.values():
+        for step in job["steps"]:
+            assert "uses" not in step or re.search(r"@[0-9a-f]{40}$", step["uses"])
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
 
 
 def test_the_packages_have_names_that_github_keeps(tmp_path):
