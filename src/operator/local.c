@@ -217,6 +217,8 @@ local_get_metrics(struct view *v, struct str *ret, struct error *err)
 		return err_set(err, ERR_UNSUPPORTED,
 		               "--secure-port=0, and there is no --metrics-bind-address");
 	return local_get(v, "/metrics", ret, err) ||
-	       err_wrap(err, "without --metrics-bind-address (monitoring.enabled of the chart), "
-	                     "metrics need credentials");
+	       err_wrap(
+		       err,
+		       "without --metrics-bind-address (monitoring.enabled of the chart), "
+		       "metrics need credentials that may get /metrics (operatorRole of the chart)");
 }

@@ -668,7 +668,7 @@ def test_commands_in_the_container_need_no_flags(api, inventory, kubelet, ports,
 def test_doctor_in_the_container_names_what_it_could_not_read(api, inventory, kubelet, ports, release, run, secret):
     inventory.add(machine("n1", "10.0.0.1"))
     secret("ccmd", **{"cloud.yaml": inventory.text()})
-    workload = release(merged(ports, {"args": {"cloud-provider": "cloudlycke"}}))
+    workload = release(merged(ports, {"args": {"cloud-provider": "cloudlycke"}, "monitoring": {"enabled": False}}))
     kubelet("n1", ip="10.0.0.1")
     one = run(workload)
     api.wait_node("n1", is_initialized)
@@ -678,3 +678,6 @@ def test_doctor_in_the_container_names_what_it_could_not_read(api, inventory, ku
         assert re.search(rf" skipped +{code}  .*\n +not checked: these credentials may not list {what}; "
                          "the ClusterRole ccmd-operator permits it", done.stdout), done.stdout
     assert not re.search(r" (problem|unknown) +CCMD", done.stdout), done.stdout
+    done = one.exec("/ccmd", "status")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "metrics need credentials that may get /metrics" in done.stdout, done.stdout
