@@ -317,6 +317,24 @@ def test_slow_changes_are_waited_for(cloud, fleet, services, start):
     assert not services.events("web", "SyncLoadBalancerFailed")
 
 
+def test_services_that_wait_for_certificates_delay_no_other_one(cloud, fleet, services, start):
+    fleet(1)
+    start("--cluster-name=k")
+    cloud.acme_delay_s = None  # they are never validated
+    names = [f"s{number}" for number in range(30)]
+    for name in names:
+        services.create(name, 443)
+    wait_for(lambda: all(cloud.account.named("load_balancers", f"{name}.default.k") for name in names), 30, "all balancers")
+    wait_for(lambda: all(one["status"] == "mapped" for one in cloud.account.every("cloud_ips")), 30, "all cloud IPs")
+    mark = cloud.mark()
+    holds_for(lambda: cloud.calls(since=mark) <= 60, 10, "few requests", poll=0.1)
+    mark = cloud.mark()
+    services.create("web", 80)
+    wait_served(services, timeout=3)
+    assert cloud.calls("GET", "/1.0/load_balancers", since=mark) <= 10, cloud.tally(since=mark)
+    assert not any(services.events(name, "SyncLoadBalancerFailed") for name in names)
+
+
 def test_an_expired_token_is_renewed(cloud, fleet, services, start):
     fleet(1)
     start("--cluster-name=k")
@@ -391,9 +409,8 @@ def test_differences_are_repaired_and_what_others_added_stays(cloud, fleet, serv
     wait_for(lambda: lb["nodes"] == group["servers"] == [server["id"]] and lb["name"] == "web.default.k", 10, "the members")
     assert rule["destination_port"] == wanted and policy["server_group"] == group["id"]
     assert added in cloud.account.rules_of(policy) and cip["load_balancer"] == lb["id"]
-    wait_for(lambda: [one["status"] for one in cloud.account.named("load_balancers", "other.default.k")
-                      if one is not gone] == ["active"], 10, "a balancer beside the one that failed")
-    assert gone["status"] == "failed"
+    services.wait_event("other", "SyncLoadBalancerFailed", f"Load balancer {gone['id']} has failed at Brightbox")
+    assert cloud.account.named("load_balancers", "other.default.k") == [gone]  # and no other one beside it
 
 
 def test_a_balancer_without_nodes_is_empty_and_sent_once(api, cloud, fleet, services, start):

@@ -92,7 +92,7 @@ def test_what_the_official_controller_left_behind(foretold, cloud, services):
                                                "nodePort": 30080}]}})
     tool = subprocess.run([REPOSITORY / "tools" / "go-program", "tests/scenario/go-brightbox"], check=True,
                           stdout=subprocess.PIPE, text=True)
-    subprocess.run([tool.stdout.strip(), "make", NAME, *servers], env=cloud.environment(with_user=False), check=True, timeout=60)
+    subprocess.run([tool.stdout.strip(), "make", NAME, *reversed(servers)], env=cloud.environment(with_user=False), check=True, timeout=60)
     cip, = cloud.account.named("cloud_ips", NAME)
     rule, = cloud.account.every("firewall_rules")
     rule["destination_port"] = "30080"  # the library's program has two ports there

@@ -1,17 +1,7 @@
 /* balancers.c: see balancers.h.
  *
- * A run is a sequence of passes. A pass goes through the same steps every time, and each step
- * compares one thing with the view and acts where it differs. The first pass is a trial: it changes
- * nothing, and its view may be some seconds old. If no step would act, nothing needs to be done for
- * the Service. Otherwise more passes follow, until one has nothing left to do. Their views were
- * read after the run began and after its last change. A step whose object is still missing ends its
- * pass, because the next view shows it.
- *
- * In a dry run the first pass that would act notes its changes, and is the last one. No view will
- * ever show what it notes, so it goes on with objects that are made up. They end with the run:
- * neither a view nor the memory of created balancers gets them.
- *
- * A crash between two steps is harmless: the next run finds by their names what is there already.
+ * The steps of a pass (run.h), in their order. A crash between two of them is harmless: the next
+ * run finds by their names what is there already.
  */
 #include "providers/brightbox/balancers.h"
 
@@ -19,157 +9,44 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/event_kind.h"
 #include "base/ip.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/map.h"
-#include "base/quote.h"
 #include "base/rand.h"
-#include "base/thread.h"
 #include "providers/brightbox/brightbox.h"
-#include "providers/brightbox/desired.h"
 #include "providers/brightbox/domains.h"
+#include "providers/brightbox/run.h"
+#include "providers/brightbox/servers.h"
 
 #define FIREWALL_SOURCE "10.0.0.0/8" /* from where balancers reach servers */
 #define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
 
 enum {
-	PASSES_MAX = 6,
-	/* how long a worker waits for its changes to take effect before the Service is requeued */
-	IN_PLACE_MS = 3000,
-	POLL_MS = 500,
-	AGAIN_MS = 2000,
-	LATER_MS = 5000,         /* … and when the run changed nothing: the cloud may need hours */
 	DUPLICATE_MIN_MS = 1000, /* two processes wait for times in this range, at random */
 	DUPLICATE_MAX_MS = 6000,
 };
 
+/* For which a balancer has to be failed before it is deleted: the cloud may repair it. */
+static const int64_t failed_ns = 60 * NS_PER_SEC;
+
 EVENT_KIND(elsewhere_event, "cloud-controller-manager", "CloudIPMappedElsewhere", true, "Service",
-           "brightbox: the Service's cloud IP is mapped to something else and is left there.");
+           "brightbox: a cloud IP of the Service is mapped to something else and is left there.");
 EVENT_KIND(
 	duplicate_event, "cloud-controller-manager", "LoadBalancerDuplicate", true, "Service",
 	"brightbox: there are several load balancers of the Service's name; the message says which "
 	"one is used.");
 
-EVENT_KIND(foreign_event, "cloud-controller-manager", "LoadBalancerMayBeForeign", true, "Service",
-           "brightbox: a load balancer was found by a name that contains the default cluster name, "
-           "and no Service of this cluster has its addresses.");
-
-/* A balancer that this process created, until a status shows it. */
-struct bb_created {
-	struct str name, id;
-};
+EVENT_KIND(
+	foreign_event, "cloud-controller-manager", "LoadBalancerMayBeForeign", true, "Service",
+	"brightbox: a load balancer was found by a name that contains the default cluster name, "
+	"and no Service of this cluster has its addresses. If the Service has no status yet, the "
+	"load balancer is left alone.");
 
 struct bb_balancers {
 	struct bb_balancers_config config;
-	pthread_mutex_t mu;
-	struct map created; /* mu; of struct bb_created */
+	struct bb_unsettled_table *unsettled;
+	struct refusals *refusals;
 };
-
-/* One call of ensure or remove. */
-struct bb_run {
-	struct bb_balancers *b;
-	struct bb_client *client;
-	struct call *call;
-	const struct lb_spec *spec;
-	struct bb_desired desired;
-	struct bb_view *view;
-	bool is_trial;      /* steps only set is_due if they would act */
-	bool is_due;        /* a step acted, or would */
-	bool has_acted;     /* in any pass */
-	struct str created; /* id of the balancer that this process created; empty: none */
-	bool is_ours;       /* the account is that of the cluster */
-	struct str checked; /* id of the cloud IP whose domains were resolved */
-	bool is_mapping;    /* the cloud IP was asked to be mapped */
-	bool is_unmapping;  /* old cloud IPs were asked to be unmapped */
-	bool is_reported;   /* events about the balancer were sent */
-	bool is_waiting;    /* the pass ended because a change of this run is not finished */
-	/* of the current pass */
-	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
-	struct bb_cloud_ip named_ip;  /* where the list does not have it */
-	bool has_new_ip;              /* in a dry run: named_ip is made up */
-	struct str *domains;
-	size_t n_domains;
-	const struct bb_lb *lb; /* NULL: it is still to be made */
-	struct bb_lb new_lb;    /* in a dry run: made up */
-};
-
-/* ---- balancers that this process created ---- */
-
-/* A run that fails after it created a balancer forgets that. The next one must still know which of
- * two balancers is its own. */
-static void
-bb_created_store(struct bb_run *run, struct str id)
-{
-	struct bb_balancers *b = run->b;
-	struct bb_created *one;
-	WITH_LOCK(&b->mu);
-
-	free(map_remove(&b->created, run->desired.name));
-	run->created = id;
-	if (id.len == 0)
-		return;
-	one = xcalloc(1, sizeof(*one) + run->desired.name.len + id.len);
-	one->name = str_n(memcpy(one + 1, run->desired.name.ptr, run->desired.name.len),
-	                  run->desired.name.len);
-	one->id = str_n(memcpy((char *)(one + 1) + one->name.len, id.ptr, id.len), id.len);
-	map_put(&b->created, one->name, one);
-}
-
-static void
-bb_created_load(struct bb_run *run)
-{
-	struct bb_balancers *b = run->b;
-	const struct bb_created *one;
-	WITH_LOCK(&b->mu);
-
-	one = map_get(&b->created, run->desired.name);
-	run->created = one ? arena_str(run->call->arena, one->id) : STR_EMPTY;
-}
-
-/* ---- a run ---- */
-
-/* Every step asks this before it acts. */
-static bool
-bb_run_act(struct bb_run *run)
-{
-	run->is_due = true;
-	run->has_acted |= !run->is_trial;
-	return !run->is_trial;
-}
-
-static bool
-bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text)
-{
-	err_set(err, ERR_PENDING, "%s", text);
-	err->retry_after_ms = retry_after_ms;
-	return false;
-}
-
-/* Ends a pass because the cloud has not finished a change. After a change of this run,
- * bb_run_converge() waits and repeats the pass; else the Service is reconciled again later. */
-static bool
-bb_run_wait(struct bb_run *run, struct error *err, const char *text)
-{
-	run->is_waiting = run->has_acted;
-	bb_views_outdate(run->b->config.views);
-	return bb_run_pend(err, run->has_acted ? AGAIN_MS : LATER_MS, text);
-}
-
-static void
-bb_run_warn(const struct bb_run *run, const struct event_kind *kind, struct str text)
-{
-	const struct cloud_host *host = run->b->config.host;
-
-	host->service_event(host, run->spec, HOST_EVENT_WARNING, kind->reason, text);
-}
-
-static const char *
-bb_run_quote(const struct bb_run *run, struct str text)
-{
-	return quote_z(run->call->arena, text);
-}
 
 /* ---- the cloud IP ---- */
 
@@ -218,6 +95,10 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 static bool
 bb_ip_by_name(struct bb_run *run, struct error *err)
 {
+	struct bb_change change = { .kind = "create cloud IP",
+		                    .missing = STR("The list lacks the cloud IP that was created"),
+		                    .n_of_kind = &run->view->n_cloud_ips };
+
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 
@@ -227,9 +108,14 @@ bb_ip_by_name(struct bb_run *run, struct error *err)
 			return true;
 		}
 	}
-	if (!bb_run_act(run))
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	if (!change.is_due)
 		return true;
-	if (!bb_create_cloud_ip(run->client, run->call, run->desired.name, &run->named_ip, err))
+	if (!bb_change_end(run, &change,
+	                   bb_create_cloud_ip(run->client, run->call, run->desired.name,
+	                                      &run->named_ip, err),
+	                   err))
 		return false;
 	run->has_new_ip = run->call->dry != NULL;
 	run->ip = run->has_new_ip ? &run->named_ip : NULL;
@@ -261,11 +147,46 @@ bb_step_domains(struct bb_run *run, struct error *err)
 		               "assigned yet",
 		               bb_run_quote(run, run->desired.domains[0]));
 	run->checked = arena_str(run->call->arena, run->ip->id);
-	return bb_domains_check(run->call, run->b->config.hosts_file, run->ip, run->domains,
-	                        run->n_domains, err);
+	return bb_domains_check(run->call, run->hosts_file, run->ip, run->domains, run->n_domains,
+	                        err);
 }
 
 /* ---- the firewall ---- */
+
+/* "srv-aaaaa srv-bbbbb " */
+static struct str
+bb_join(const struct bb_run *run, struct str first, const struct str items[], size_t n)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
+
+	buf_add_str(&text, first);
+	for (size_t i = 0; i < n; i++)
+		buf_addf(&text, " %" STR_FMT, STR_ARG(items[i]));
+	return arena_str(run->call->arena, buf_str(&text));
+}
+
+static bool
+bb_group_remove(struct bb_run *run, const struct bb_group *group, const struct str servers[],
+                size_t n, struct error *err)
+{
+	struct bb_change change = {
+		.kind = "remove servers",
+		.details = bb_join(run, group->id, servers, n),
+		.missing = arena_printf(run->call->arena,
+		                        "Server group %" STR_FMT
+		                        " still has servers that were removed",
+		                        STR_ARG(group->id)),
+	};
+
+	if (n == 0)
+		return true;
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change,
+	                     bb_remove_servers(run->client, run->call, group->id, servers, n, err),
+	                     err);
+}
 
 /* New servers are added before old ones are removed, so that traffic never finds none. */
 static bool
@@ -276,67 +197,144 @@ bb_step_members(struct bb_run *run, const struct bb_group *group, struct error *
 	                            group->n_servers, run->call->arena, &added);
 	size_t n_removed = bb_missing(group->servers, group->n_servers, run->desired.servers,
 	                              run->desired.n_servers, run->call->arena, &removed);
+	struct bb_change change = {
+		.kind = "add servers",
+		.details = bb_join(run, group->id, added, n_added),
+		.missing = arena_printf(run->call->arena,
+		                        "Server group %" STR_FMT " lacks servers that were added",
+		                        STR_ARG(group->id)),
+		.names_servers = true,
+	};
 
-	if (n_added > 0 && bb_run_act(run) &&
-	    !bb_add_servers(run->client, run->call, group->id, added, n_added, err))
+	if (n_added > 0 && !bb_change_begin(run, &change, err))
 		return false;
-	return n_removed == 0 || !bb_run_act(run) ||
-	       bb_remove_servers(run->client, run->call, group->id, removed, n_removed, err);
+	if (change.is_due &&
+	    !bb_change_end(run, &change,
+	                   bb_add_servers(run->client, run->call, group->id, added, n_added, err),
+	                   err))
+		return false;
+	return bb_group_remove(run, group, removed, n_removed, err);
 }
 
 /* Only the first rule is ours; users may have added others. */
 static bool
 bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *err)
 {
-	const struct bb_rule *is = policy->rules;
+	const struct bb_rule *is = policy->n_rules > 0 ? policy->rules : NULL;
 	struct bb_rule wanted = {
-		.id = policy->n_rules > 0 ? policy->rules[0].id : STR_EMPTY,
+		.id = is ? is->id : STR_EMPTY,
 		.protocol = STR("tcp"),
 		.source = STR(FIREWALL_SOURCE),
 		.destination_port = run->desired.firewall_ports,
 		.description = run->desired.name,
 	};
+	struct bb_change change = {
+		.kind = is ? "update firewall rule" : "create firewall rule",
+		.details = arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT " %" STR_FMT,
+		                        STR_ARG(policy->id), STR_ARG(wanted.id),
+		                        STR_ARG(wanted.destination_port)),
+		.missing = arena_printf(run->call->arena,
+		                        "The first rule of firewall policy %" STR_FMT
+		                        " is not the one that was set",
+		                        STR_ARG(policy->id)),
+	};
+	bool is_accepted;
 
-	if (policy->n_rules == 0)
-		return !bb_run_act(run) ||
-		       bb_create_rule(run->client, run->call, policy->id, &wanted, err);
-	if (str_eq(is->protocol, wanted.protocol) && str_eq(is->source, wanted.source) &&
+	if (is && str_eq(is->protocol, wanted.protocol) && str_eq(is->source, wanted.source) &&
 	    str_eq(is->destination_port, wanted.destination_port) &&
 	    str_eq(is->description, wanted.description))
 		return true;
-	return !bb_run_act(run) ||
-	       bb_update_rule(run->client, run->call, policy->id, &wanted, is, err);
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	if (!change.is_due)
+		return true;
+	is_accepted = is ? bb_update_rule(run->client, run->call, policy->id, &wanted, is, err)
+	                 : bb_create_rule(run->client, run->call, policy->id, &wanted, err);
+	return bb_change_end(run, &change, is_accepted, err);
+}
+
+/* The server group, with its members. *ret is NULL if it is still to be made. */
+static bool
+bb_step_group(struct bb_run *run, struct bb_group *new_group, const struct bb_group **ret,
+              struct error *err)
+{
+	struct bb_change change = {
+		.kind = "create server group",
+		.missing = STR("The list lacks the server group that was created"),
+		.n_of_kind = &run->view->n_groups,
+	};
+
+	*ret = bb_view_group(run->view, run->desired.name);
+	if (!*ret) {
+		if (!bb_change_begin(run, &change, err))
+			return false;
+		if (!change.is_due)
+			return true;
+		if (!bb_change_end(run, &change,
+		                   bb_create_group(run->client, run->call, run->desired.name,
+		                                   new_group, err),
+		                   err))
+			return false;
+		*ret = new_group;
+	}
+	return bb_step_members(run, *ret, err);
+}
+
+/* The firewall policy, without its rule. */
+static bool
+bb_step_policy(struct bb_run *run, const struct bb_group *group, struct bb_policy *new_policy,
+               const struct bb_policy **ret, struct error *err)
+{
+	struct bb_change creation = {
+		.kind = "create firewall policy",
+		.missing = STR("The list lacks the firewall policy that was created"),
+		.n_of_kind = &run->view->n_policies,
+	};
+	struct bb_change application = { .kind = "apply firewall policy" };
+
+	*ret = bb_view_policy(run->view, run->desired.name);
+	if (!*ret) {
+		if (!bb_change_begin(run, &creation, err))
+			return false;
+		if (!creation.is_due)
+			return true;
+		if (!bb_change_end(run, &creation,
+		                   bb_create_policy(run->client, run->call, run->desired.name,
+		                                    group->id, new_policy, err),
+		                   err))
+			return false;
+		*ret = new_policy;
+	}
+	if (str_eq((*ret)->group, group->id))
+		return true;
+	application.details = bb_join(run, (*ret)->id, &group->id, 1);
+	application.missing = arena_printf(run->call->arena,
+	                                   "Firewall policy %" STR_FMT
+	                                   " is not applied to server group %" STR_FMT,
+	                                   STR_ARG((*ret)->id), STR_ARG(group->id));
+	if (!bb_change_begin(run, &application, err))
+		return false;
+	return !application.is_due ||
+	       bb_change_end(run, &application,
+	                     bb_apply_policy(run->client, run->call, (*ret)->id, group->id, err),
+	                     err);
 }
 
 static bool
 bb_step_firewall(struct bb_run *run, struct error *err)
 {
-	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
-	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
+	const struct bb_group *group;
+	const struct bb_policy *policy;
 	struct bb_group new_group;
 	struct bb_policy new_policy;
 
-	if (!group && bb_run_act(run)) {
-		if (!bb_create_group(run->client, run->call, run->desired.name, &new_group, err))
-			return false;
-		group = &new_group;
-	}
+	if (!bb_step_group(run, &new_group, &group, err))
+		return false;
 	if (!group)
 		return true;
-	if (!bb_step_members(run, group, err))
+	if (!bb_step_policy(run, group, &new_policy, &policy, err))
 		return false;
-	if (!policy && bb_run_act(run)) {
-		if (!bb_create_policy(run->client, run->call, run->desired.name, group->id,
-		                      &new_policy, err))
-			return false;
-		policy = &new_policy;
-	}
-	if (!policy)
-		return true;
-	if (!str_eq(policy->group, group->id) && bb_run_act(run) &&
-	    !bb_apply_policy(run->client, run->call, policy->id, group->id, err))
-		return false;
-	return bb_step_rule(run, policy, err);
+	return !policy || bb_step_rule(run, policy, err);
 }
 
 /* ---- the balancer ---- */
@@ -361,20 +359,115 @@ bb_lb_present(const struct bb_run *run)
 }
 
 static bool
+bb_lb_destroy(struct bb_run *run, const struct bb_lb *lb, struct error *err)
+{
+	struct bb_change change = {
+		.kind = "destroy load balancer",
+		.details = lb->id,
+		.missing = arena_printf(run->call->arena,
+		                        "Load balancer %" STR_FMT
+		                        " is still there although its deletion was accepted",
+		                        STR_ARG(lb->id)),
+		.done = ERR_NOT_FOUND,
+	};
+
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change, bb_destroy_lb(run->client, run->call, lb->id, err), err);
+}
+
+/* The cloud has failed the balancer. If it stays so for a minute, it is deleted, because its cloud
+ * IPs can be mapped to another one only then. The next run creates another one. */
+static bool
+bb_lb_replace(struct bb_run *run, const struct bb_lb *lb, struct error *err)
+{
+	const struct bb_unsettled *u = run->unsettled;
+	struct bb_state state = {
+		.code = ERR_UNAVAILABLE,
+		.text = arena_printf(run->call->arena,
+		                     "Load balancer %" STR_FMT
+		                     " has failed at Brightbox. If it stays so for a minute, it is "
+		                     "deleted and created again, %d times in an hour at most",
+		                     STR_ARG(lb->id), BB_CREATIONS_MAX),
+		.first_ms = BB_LATER_MS,
+	};
+
+	if (!u || u->state != str_hash(state.text) ||
+	    bb_run_now(run) - u->since_boot_ns < failed_ns)
+		return bb_run_stop(run, &state, err);
+	bb_run_await(run, &state);
+	return bb_lb_destroy(run, lb, err);
+}
+
+/* How many balancers the account has: its limit may permit another one when the number changes. */
+static size_t
+bb_count_lbs(const struct bb_view *view)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < view->n_lbs; i++)
+		n += !str_eq_c(view->lbs[i].status, "deleted");
+	return n;
+}
+
+/* No balancer of the name is in the list. Another one is not created while the list lacks one that
+ * this process created before, nor if several have failed. */
+static bool
 bb_lb_create(struct bb_run *run, struct error *err)
 {
-	struct bb_lb made;
+	struct bb_unsettled *u = run->unsettled;
+	size_t n_lbs = bb_count_lbs(run->view);
+	struct bb_change change = { .kind = "create load balancer",
+		                    .details = bb_lb_body(run, /*is_update=*/false),
+		                    .n_of_kind = &n_lbs,
+		                    .names_servers = true,
+		                    .may_repeat = true };
+	struct bb_state state = { .code = ERR_PENDING,
+		                  .text = STR("the list lacks the load balancer that was created"),
+		                  .first_ms = BB_SOON_MS };
+	struct bb_lb lb;
 
-	if (!bb_create_lb(run->client, run->call, run->desired.name,
-	                  bb_lb_body(run, /*is_update=*/false), &made, err))
+	if (u && u->created) {
+		if (bb_get_lb(run->client, run->call, str_c(u->created), &lb, err)) {
+			if (bb_lb_has_failed(&lb))
+				return bb_lb_replace(run, &lb, err);
+			if (bb_lb_is_alive(&lb))
+				return bb_run_stop(run, &state, err);
+		} else if (err->code != ERR_NOT_FOUND) {
+			return false;
+		}
+	}
+	if (u && bb_unsettled_has_created_enough(u, bb_run_now(run))) {
+		state = (struct bb_state){
+			.code = ERR_UNAVAILABLE,
+			.text = arena_printf(
+				run->call->arena,
+				"%d load balancers were created for this Service "
+				"within an hour, and none of them works. Check the "
+				"Service, or ask Brightbox; the next one is created an "
+				"hour after the first",
+				BB_CREATIONS_MAX),
+			.first_ms = BB_LATER_MS,
+		};
+		return bb_run_stop(run, &state, err);
+	}
+	if (!bb_change_begin(run, &change, err))
 		return false;
-	if (run->call->dry) {
-		run->new_lb = made;
+	if (!change.is_due)
+		return true;
+	if (!bb_change_end(run, &change,
+	                   bb_create_lb(run->client, run->call, run->desired.name, change.details,
+	                                &lb, err),
+	                   err))
+		return false;
+	if (!u) {
+		run->new_lb = lb;
 		run->lb = &run->new_lb;
 		return true;
 	}
-	log_info("load balancer created", LOG_STR("name", made.name), LOG_STR("id", made.id));
-	bb_created_store(run, made.id);
+	log_info("load balancer created", LOG_STR("name", lb.name), LOG_STR("id", lb.id));
+	bb_unsettled_note_created(u, lb.id, bb_run_now(run));
 	return true;
 }
 
@@ -383,18 +476,21 @@ bb_lb_create(struct bb_run *run, struct error *err)
 static bool
 bb_lb_withdraw(struct bb_run *run, struct error *err)
 {
+	struct str id = arena_str(run->call->arena, str_c(run->unsettled->created));
 	struct error why;
 
-	bb_views_outdate(run->b->config.views);
-	if (!bb_destroy_lb(run->client, run->call, run->created, &why) &&
-	    why.code != ERR_NOT_FOUND) {
+	run->is_due = true;
+	if (run->is_trial)
+		return true;
+	run->has_acted = true;
+	bb_views_outdate(run->views);
+	if (!bb_destroy_lb(run->client, run->call, id, &why) && why.code != ERR_NOT_FOUND) {
 		*err = why;
 		return err_wrap(err, "delete load balancer %" STR_FMT " beside another one",
-		                STR_ARG(run->created));
+		                STR_ARG(id));
 	}
-	log_info("load balancer withdrawn, another process created one as well",
-	         LOG_STR("id", run->created));
-	bb_created_store(run, STR_EMPTY);
+	log_info("load balancer withdrawn, another process created one as well", LOG_STR("id", id));
+	bb_unsettled_note_withdrawn(run->unsettled);
 	return bb_run_pend(err, rand_between(DUPLICATE_MIN_MS, DUPLICATE_MAX_MS),
 	                   "another process created a load balancer for this Service as well");
 }
@@ -414,6 +510,16 @@ bb_lb_choose(struct bb_run *run, size_t *ret_n)
 			chosen = lb;
 	}
 	return chosen;
+}
+
+static bool
+bb_has_ip(const struct bb_lb *lb, struct str id)
+{
+	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
+		if (str_eq(lb->cloud_ips[i].id, id))
+			return true;
+	}
+	return false;
 }
 
 /* Does a live Service of ours have an address of that cloud IP? Its reverse name does not count:
@@ -443,7 +549,7 @@ bb_lb_report(struct bb_run *run, const struct bb_lb *lb, size_t n)
 	const char *name = bb_run_quote(run, run->desired.name);
 	struct arena *arena = run->call->arena;
 
-	if (run->is_reported || run->created.len > 0)
+	if (run->is_reported || (run->unsettled && run->unsettled->created))
 		return;
 	run->is_reported = true;
 	if (n > 1)
@@ -453,7 +559,7 @@ bb_lb_report(struct bb_run *run, const struct bb_lb *lb, size_t n)
 		                         " is used. Delete the others.",
 		                         n, name, STR_ARG(lb->id)));
 	if (str_eq_c(run->spec->cluster, DEFAULT_CLUSTER) && lb->n_cloud_ips > 0 &&
-	    !bb_lb_is_in_status(run->b->config.host, lb))
+	    !bb_lb_is_in_status(run->host, lb))
 		bb_run_warn(run, &foreign_event,
 		            arena_printf(arena,
 		                         "Load balancer %" STR_FMT
@@ -464,41 +570,111 @@ bb_lb_report(struct bb_run *run, const struct bb_lb *lb, size_t n)
 		                         STR_ARG(lb->id), name));
 }
 
-/* No balancer of the name is in the list. May one be created? Not while the list lacks one that
- * this process created before. */
+/* With the default name of the cluster, the balancer may be that of the Service of the same name in
+ * another cluster. It is ours if we created it, if the Service has a status or names its cloud IP,
+ * if a Service of ours has its address, or if one of its servers is a node of ours: no two clusters
+ * share servers. Without a cloud IP nobody uses it yet. */
 static bool
-bb_lb_may_create(struct bb_run *run, struct error *err)
+bb_lb_is_foreign(const struct bb_run *run, const struct bb_lb *lb)
 {
-	struct bb_lb lb;
+	struct node_ref *nodes;
+	size_t n_nodes;
 
-	if (run->created.len == 0)
+	if (!str_eq_c(run->spec->cluster, DEFAULT_CLUSTER) || run->spec->status.n_ingress > 0 ||
+	    lb->n_cloud_ips == 0 || bb_lb_is_in_status(run->host, lb) ||
+	    bb_has_ip(lb, run->desired.cloud_ip))
+		return false;
+	if (run->unsettled && run->unsettled->created && str_eq_c(lb->id, run->unsettled->created))
+		return false;
+	run->host->nodes(run->host, run->call->arena, &nodes, &n_nodes);
+	for (size_t i = 0; i < n_nodes; i++) {
+		struct str id = nodes[i].provider_id;
+
+		if (!str_starts(id, STR(BB_PROVIDER_ID_PREFIX)))
+			continue;
+		id = str_skip(id, sizeof(BB_PROVIDER_ID_PREFIX) - 1);
+		for (size_t j = 0; j < lb->n_nodes; j++) {
+			if (str_eq(lb->nodes[j], id))
+				return false;
+		}
+	}
+	return true;
+}
+
+static struct str
+bb_lb_foreign_text(const struct bb_run *run, const struct bb_lb *lb)
+{
+	return arena_printf(
+		run->call->arena,
+		"Load balancer %" STR_FMT " has the name of this Service, %s, which "
+		"contains the default cluster name, and its cloud IP and its servers are "
+		"not those of this cluster. It is left alone. If it belongs to another "
+		"cluster of this account, give each cluster its own --cluster-name. If "
+		"it belongs to this Service, set the annotation " BB_CLOUD_IP_KEY
+		" to the id of its cloud IP, %" STR_FMT,
+		STR_ARG(lb->id), bb_run_quote(run, run->desired.name),
+		STR_ARG(lb->cloud_ips[0].id));
+}
+
+/* Holds the Service if the balancer of its name is that of another cluster. The cloud IP, the group
+ * and the policy of the name belong to that one as well, so this is the first step. */
+static bool
+bb_step_own(struct bb_run *run, struct error *err)
+{
+	size_t n;
+	const struct bb_lb *lb = bb_lb_choose(run, &n);
+	struct bb_state state = { .code = ERR_PENDING,
+		                  .first_ms = BB_LATER_MS,
+		                  .event = &foreign_event };
+
+	if (!lb || !bb_lb_is_foreign(run, lb))
 		return true;
-	if (!bb_get_lb(run->client, run->call, run->created, &lb, err))
-		return err->code == ERR_NOT_FOUND;
-	return !bb_lb_is_alive(&lb) ||
-	       bb_run_pend(err, AGAIN_MS, "the list lacks the load balancer that was created");
+	state.text = state.event_text = bb_lb_foreign_text(run, lb);
+	return bb_run_stop(run, &state, err);
+}
+
+static bool
+bb_lb_update(struct bb_run *run, struct error *err)
+{
+	const char *member = bb_desired_difference(&run->desired, run->domains, run->n_domains,
+	                                           run->lb, run->call->arena);
+	struct str body;
+	struct bb_change change = { .kind = "update load balancer", .names_servers = true };
+
+	if (!member)
+		return true;
+	body = bb_lb_body(run, /*is_update=*/true);
+	change.details = bb_join(run, run->lb->id, &body, 1);
+	change.missing = arena_printf(run->call->arena,
+	                              "Load balancer %" STR_FMT
+	                              " still shows other %s than those that were set",
+	                              STR_ARG(run->lb->id), member);
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due || bb_change_end(run, &change,
+	                                       bb_update_lb(run->client, run->call, run->lb->id,
+	                                                    body, bb_lb_present(run), err),
+	                                       err);
 }
 
 static bool
 bb_step_lb(struct bb_run *run, struct error *err)
 {
+	const char *created = run->unsettled ? run->unsettled->created : NULL;
+	const struct bb_lb *failed;
 	size_t n;
 
 	for (const struct bb_lb *lb = NULL;
-	     run->created.len > 0 && (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
-		if (!str_eq(lb->id, run->created))
-			return !bb_run_act(run) || bb_lb_withdraw(run, err);
+	     created && (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
+		if (!str_eq_c(lb->id, created))
+			return bb_lb_withdraw(run, err);
 	}
 	run->lb = bb_lb_choose(run, &n);
+	failed = bb_view_next_failed(run->view, run->desired.name, NULL);
 	if (!run->lb)
-		return !bb_run_act(run) || (bb_lb_may_create(run, err) && bb_lb_create(run, err));
+		return failed ? bb_lb_replace(run, failed, err) : bb_lb_create(run, err);
 	bb_lb_report(run, run->lb, n);
-	if (!bb_desired_difference(&run->desired, run->domains, run->n_domains, run->lb,
-	                           run->call->arena))
-		return true;
-	return !bb_run_act(run) ||
-	       bb_update_lb(run->client, run->call, run->lb->id,
-	                    bb_lb_body(run, /*is_update=*/true), bb_lb_present(run), err);
+	return bb_lb_update(run, err);
 }
 
 /* ---- mapping ---- */
@@ -509,60 +685,168 @@ bb_is_mapped_here(const struct bb_run *run)
 	return str_eq(run->ip->lb_id, run->lb->id);
 }
 
+static bool
+bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
+{
+	struct bb_change change = {
+		.kind = "unmap cloud IP",
+		.details = bb_join(run, ip->id, &ip->lb_id, 1),
+		.missing = arena_printf(run->call->arena,
+		                        "Cloud IP %" STR_FMT
+		                        " is still mapped to load balancer %" STR_FMT,
+		                        STR_ARG(ip->id), STR_ARG(ip->lb_id)),
+		.is_slow = true,
+		.done = ERR_CONFLICT, /* it is being unmapped */
+	};
+
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change, bb_unmap_cloud_ip(run->client, run->call, ip->id, err),
+	                     err);
+}
+
+static void
+bb_await_unmapped(struct bb_run *run, const struct bb_cloud_ip *ip)
+{
+	bb_run_await(run, &(struct bb_state){
+				  .code = ERR_PENDING,
+				  .text = arena_printf(run->call->arena,
+	                                               "CloudIPs still mapped to load balancer: "
+	                                               "%" STR_FMT " to %" STR_FMT
+	                                               ", which is being deleted",
+	                                               STR_ARG(ip->id), STR_ARG(ip->lb_id)),
+				  .advice = "Check at Brightbox why the load balancer is not gone",
+				  .first_ms = BB_SOON_MS,
+			  });
+}
+
+/* What a cloud IP is mapped to, where that is not the balancer of the run. */
+enum bb_holder {
+	HOLDER_GONE,    /* a balancer of the Service that this pass has deleted */
+	HOLDER_LEAVING, /* a balancer that is being deleted: it keeps its cloud IPs until then */
+	HOLDER_DEAD,    /* one of the Service's name that has failed, or does not exist any more */
+	HOLDER_OTHER,   /* anything else: the address may be in use there */
+};
+
+static enum bb_holder
+bb_ip_holder(const struct bb_run *run, const struct bb_cloud_ip *ip)
+{
+	const struct bb_lb *lb = ip->lb_id.len > 0 ? bb_view_lb(run->view, ip->lb_id) : NULL;
+	struct bb_lb named = { .name = ip->lb_name };
+
+	if (lb && str_eq_c(lb->status, "deleting"))
+		return HOLDER_LEAVING;
+	if (lb && bb_lb_is_alive(lb)) /* in a dry run a removal has noted its deletion */
+		return run->is_removal && bb_view_is_named(lb, run->desired.name) ? HOLDER_GONE
+		                                                                  : HOLDER_OTHER;
+	return ip->lb_id.len > 0 && bb_view_is_named(&named, run->desired.name) ? HOLDER_DEAD
+	                                                                        : HOLDER_OTHER;
+}
+
+/* "Mapping of CloudIP "cip-aaaaa" to "lba-aaaaa" not complete", as in the official controller. */
+static struct str
+bb_mapping_text(const struct bb_run *run)
+{
+	return arena_printf(run->call->arena, "Mapping of CloudIP %s to %s not complete",
+	                    bb_run_quote(run, run->ip->id), bb_run_quote(run, run->lb->id));
+}
+
 /* A cloud IP that is mapped elsewhere stays there, because it may be in use there. */
 static bool
 bb_step_map(struct bb_run *run, struct error *err)
 {
-	if (bb_is_mapped_here(run) || run->is_mapping)
-		return true;
-	if (bb_cloud_ip_is_mapped(run->ip)) {
-		if (run->is_trial)
-			return true;
-		bb_run_warn(run, &elsewhere_event,
-		            arena_printf(run->call->arena,
-		                         "CloudIP %s (%" STR_FMT
-		                         ") is mapped elsewhere. Unmap the Cloud IP and reapply "
-		                         "this manifest, or map manually to %s",
-		                         bb_run_quote(run, run->ip->id),
-		                         STR_ARG(run->ip->public_ipv4),
-		                         bb_run_quote(run, run->lb->id)));
-		return true;
-	}
-	if (!bb_run_act(run))
-		return true;
-	run->is_mapping = true;
-	return bb_map_cloud_ip(run->client, run->call, run->ip->id, run->lb->id, err) ||
-	       err->code == ERR_CONFLICT; /* it is being mapped */
-}
+	struct bb_change change = { .kind = "map cloud IP",
+		                    .details = bb_join(run, run->ip->id, &run->lb->id, 1),
+		                    .missing = bb_mapping_text(run),
+		                    .is_slow = true,
+		                    .done = ERR_CONFLICT /* it is being mapped */ };
+	struct bb_state elsewhere = { .code = ERR_UNAVAILABLE,
+		                      .text = change.missing,
+		                      .hash = str_hash(STR("elsewhere")),
+		                      .first_ms = BB_LATER_MS,
+		                      .event = &elsewhere_event };
 
-/* A balancer that is being deleted keeps its cloud IPs until that has ended. */
-static bool
-bb_ip_is_leaving(const struct bb_run *run, const struct bb_cloud_ip *ip)
-{
-	for (size_t i = 0; i < run->view->n_lbs; i++) {
-		if (str_eq(run->view->lbs[i].id, ip->lb_id))
-			return str_eq_c(run->view->lbs[i].status, "deleting");
+	if (bb_is_mapped_here(run))
+		return true;
+	if (!bb_cloud_ip_is_mapped(run->ip)) {
+		if (!bb_change_begin(run, &change, err))
+			return false;
+		return !change.is_due ||
+		       bb_change_end(run, &change,
+		                     bb_map_cloud_ip(run->client, run->call, run->ip->id,
+		                                     run->lb->id, err),
+		                     err);
 	}
-	return false;
-}
-
-/* Unmapping takes some seconds, like mapping, so it is asked for in one pass of a run. */
-static bool
-bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
-{
-	if (run->is_unmapping)
-		return bb_run_wait(run, err, "an old cloud IP is still mapped");
-	return !bb_run_act(run) || bb_unmap_cloud_ip(run->client, run->call, ip->id, err) ||
-	       err->code == ERR_CONFLICT; /* it is being unmapped */
+	switch (bb_ip_holder(run, run->ip)) {
+	case HOLDER_LEAVING:
+		bb_await_unmapped(run, run->ip);
+		return true;
+	case HOLDER_DEAD:
+		return bb_ip_unmap(run, run->ip, err);
+	case HOLDER_GONE:
+	case HOLDER_OTHER:
+		break;
+	}
+	elsewhere.event_text = arena_printf(
+		run->call->arena,
+		"CloudIP %s (%" STR_FMT
+		") is mapped elsewhere. Unmap the Cloud IP and reapply this manifest, or map "
+		"manually to %s",
+		bb_run_quote(run, run->ip->id), STR_ARG(run->ip->public_ipv4),
+		bb_run_quote(run, run->lb->id));
+	bb_run_await(run, &elsewhere);
+	return true;
 }
 
 static bool
 bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
-	if (bb_ip_is_leaving(run, ip))
-		return bb_run_wait(run, err, "CloudIPs still mapped to load balancer");
-	return !bb_run_act(run) || bb_destroy_cloud_ip(run->client, run->call, ip->id, err) ||
-	       err->code == ERR_NOT_FOUND;
+	struct bb_change change = {
+		.kind = "destroy cloud IP",
+		.details = ip->id,
+		.missing = arena_printf(run->call->arena,
+		                        "Cloud IP %" STR_FMT
+		                        " is still there although its deletion was accepted",
+		                        STR_ARG(ip->id)),
+		.done = ERR_NOT_FOUND,
+	};
+
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change, bb_destroy_cloud_ip(run->client, run->call, ip->id, err),
+	                     err);
+}
+
+/* One that has the Service's name, and is not in use for the Service. It is destroyed when nothing
+ * uses it. */
+static bool
+bb_ip_discard(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
+{
+	if (!bb_cloud_ip_is_mapped(ip))
+		return bb_ip_destroy(run, ip, err);
+	switch (bb_ip_holder(run, ip)) {
+	case HOLDER_GONE:
+		return bb_ip_destroy(run, ip, err);
+	case HOLDER_LEAVING:
+		bb_await_unmapped(run, ip);
+		break;
+	case HOLDER_DEAD:
+		return bb_ip_unmap(run, ip, err);
+	case HOLDER_OTHER:
+		if (!run->has_reported_ips && !run->call->dry)
+			bb_run_warn(run, &elsewhere_event,
+			            arena_printf(run->call->arena,
+			                         "CloudIP %s (%" STR_FMT
+			                         ") has the name of this Service and is mapped "
+			                         "elsewhere. It is left there; unmap and destroy "
+			                         "it if it is not needed",
+			                         bb_run_quote(run, ip->id),
+			                         STR_ARG(ip->public_ipv4)));
+		break;
+	}
+	return true;
 }
 
 /* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed:
@@ -570,150 +854,64 @@ bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *er
 static bool
 bb_step_stale_ips(struct bb_run *run, struct error *err)
 {
-	bool unmaps = false;
-
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 		bool is_here = run->lb && str_eq(one->lb_id, run->lb->id);
+		bool is_named = str_eq(one->name, run->desired.name);
 
 		if (run->ip && str_eq(one->id, run->ip->id))
 			continue;
 		if (is_here && !bb_ip_unmap(run, one, err))
 			return false;
-		if ((!is_here || run->call->dry) && str_eq(one->name, run->desired.name) &&
-		    !bb_ip_destroy(run, one, err))
+		if (is_here && is_named && run->call->dry && !bb_ip_destroy(run, one, err))
 			return false;
-		unmaps |= is_here;
+		if (!is_here && is_named && !bb_ip_discard(run, one, err))
+			return false;
 	}
-	run->is_unmapping |= unmaps && !run->is_trial;
+	run->has_reported_ips = true;
 	return true;
-}
-
-/* ---- a pass ---- */
-
-/* If the lists show nothing of the Service, they may be those of another account, because the
- * credentials are wrong or were wrong when the lists were read. So the pass only looks for evidence
- * of the right account, and the next pass has lists that were read after it was found. */
-static bool
-bb_needs_proof(const struct bb_run *run)
-{
-	if (run->is_ours || !lb_needs_evidence(run->spec) ||
-	    bb_view_next_lb(run->view, run->desired.name, NULL))
-		return false;
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		if (str_eq(run->view->cloud_ips[i].name, run->desired.name))
-			return false;
-	}
-	return true;
-}
-
-static bool
-bb_step_prove(struct bb_run *run, struct error *err)
-{
-	run->is_due = true;
-	if (run->is_trial)
-		return true;
-	run->is_ours = balancer_check_project(run->b->config.cloud, run->call, run->spec, err);
-	return run->is_ours;
-}
-
-static bool
-bb_pass(struct bb_run *run, struct error *err)
-{
-	run->lb = NULL;
-	if (bb_needs_proof(run))
-		return bb_step_prove(run, err);
-	if (!bb_step_ip(run, err))
-		return err_wrap(err, "cloud IP");
-	if (!run->ip)
-		return true;
-	if (!bb_step_domains(run, err))
-		return false;
-	if (!bb_step_firewall(run, err))
-		return err_wrap(err, "firewall");
-	if (!bb_step_lb(run, err))
-		return err->code == ERR_PENDING ? false : err_wrap(err, "load balancer");
-	if (!run->lb)
-		return true;
-	return (bb_step_map(run, err) && bb_step_stale_ips(run, err)) ||
-	       (err->code == ERR_PENDING ? false : err_wrap(err, "cloud IP"));
-}
-
-/* Makes passes until one has nothing left to do. While the cloud has not finished a change of
- * this run, the same pass is repeated every POLL_MS, for at most IN_PLACE_MS. */
-static bool
-bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *),
-                struct error *err)
-{
-	struct bb_views *views = run->b->config.views;
-	uint64_t first = bb_views_next(views);
-	int64_t deadline_ns = clock_mono(run->call->clock) + IN_PLACE_MS * NS_PER_MS;
-	bool is_good;
-
-	for (int i = 0; i < PASSES_MAX; i += !run->is_waiting) {
-		if (run->is_waiting &&
-		    !cancel_sleep(run->call->cancel, run->call->clock, POLL_MS * NS_PER_MS, err))
-			return false;
-		bb_view_unref(TAKE(run->view));
-		run->is_trial = i == 0;
-		run->is_due = false;
-		run->is_waiting = false;
-		if (!bb_views_get(views, run->call, run->is_trial || run->call->dry ? 0 : first,
-		                  &run->view, err))
-			return false;
-		is_good = pass(run, err);
-		if (run->call->dry && run->has_acted)
-			return is_good;
-		if (run->is_due && !run->is_trial)
-			bb_views_outdate(views);
-		if (!is_good && !(run->is_waiting && clock_mono(run->call->clock) < deadline_ns))
-			return false;
-		if (is_good && !run->is_due)
-			return true;
-	}
-	return bb_run_pend(err, AGAIN_MS, "the cloud does not show all changes yet");
 }
 
 /* ---- the result ---- */
 
-static bool
-bb_has_ip(const struct bb_lb *lb, struct str id)
+/* Is the balancer complete, or what is missing? What a person has to do is reported before what
+ * only needs time. */
+static void
+bb_check_complete(struct bb_run *run, const struct bb_lb *lb)
 {
-	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
-		if (str_eq(lb->cloud_ips[i].id, id))
-			return true;
-	}
-	return false;
-}
+	const struct bb_domain *bad = NULL;
+	struct bb_state state = { .code = ERR_PENDING, .first_ms = BB_SOON_MS };
 
-/* ERR_PENDING: the cloud is still working, which does not count as a failure. Other codes: a person
- * has to fix something. */
-static bool
-bb_check_complete(const struct bb_run *run, const struct bb_lb *lb, struct error *err)
-{
-	if (!bb_lb_is_alive(lb))
-		err_set(err, ERR_PENDING, "Load Balancer %s still building",
-		        bb_run_quote(run, lb->id));
-	else if (!bb_has_ip(lb, run->ip->id))
-		err_set(err,
-		        bb_cloud_ip_is_mapped(run->ip) && !bb_is_mapped_here(run) ? ERR_UNAVAILABLE
-		                                                                  : ERR_PENDING,
-		        "Mapping of CloudIP %s to %s not complete", bb_run_quote(run, run->ip->id),
-		        bb_run_quote(run, lb->id));
-	else
-		err->code = ERR_NONE;
-	for (size_t i = 0; err->code == ERR_NONE && i < lb->n_domains; i++) {
-		const struct bb_domain *domain = &lb->domains[i];
-
-		if (!str_eq_c(domain->status, "valid"))
-			err_set(err,
-			        str_eq_c(domain->status, "pending") ? ERR_PENDING : ERR_UNAVAILABLE,
-			        "Domain %s has not yet been validated for SSL use (%s:%s)",
-			        bb_run_quote(run, domain->identifier),
-			        bb_run_quote(run, domain->status),
-			        bb_run_quote(run, domain->last_message));
+	if (!bb_has_ip(lb, run->ip->id)) {
+		state.text = bb_mapping_text(run);
+		state.advice = "Check both at Brightbox";
+		bb_run_await(run, &state);
+		return;
 	}
-	return err->code == ERR_NONE;
+	for (size_t i = 0; i < lb->n_domains; i++) {
+		bool is_pending = str_eq_c(lb->domains[i].status, "pending");
+
+		if (str_eq_c(lb->domains[i].status, "valid") || (bad && is_pending))
+			continue;
+		bad = &lb->domains[i];
+		if (!is_pending)
+			break;
+	}
+	if (!bad)
+		return;
+	/* the last message is no part of the state: it may have the time in it */
+	state.hash = str_hash(arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT,
+	                                   STR_ARG(bad->identifier), STR_ARG(bad->status)));
+	state.code = str_eq_c(bad->status, "pending") ? ERR_PENDING : ERR_UNAVAILABLE;
+	state.first_ms = BB_LATER_MS;
+	state.text = arena_printf(run->call->arena,
+	                          "Domain %s has not yet been validated for SSL use (%s:%s)",
+	                          bb_run_quote(run, bad->identifier),
+	                          bb_run_quote(run, bad->status),
+	                          bb_run_quote(run, bad->last_message));
+	state.advice = "Check that the name leads to the load balancer from the Internet, and ask "
+		       "Brightbox why it does not validate it";
+	bb_run_await(run, &state);
 }
 
 /* Lists the names of the cloud IPs instead of addresses, because each name has addresses of both
@@ -740,70 +938,93 @@ bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_statu
 	}
 }
 
-/* The last view shows all changes of the run. If the balancer is not complete there, only the
- * balancer is read again: for IN_PLACE_MS, or once if the run changed nothing. */
-static bool
-bb_run_finish(struct bb_run *run, bool was_settled, struct lb_status *ret, struct error *err)
-{
-	int64_t deadline_ns = clock_mono(run->call->clock) +
-	                      (was_settled ? 0 : IN_PLACE_MS * NS_PER_MS);
-	bool is_complete = bb_check_complete(run, run->lb, err);
-	struct bb_lb lb = *run->lb;
+/* ---- a pass ---- */
 
-	while (!is_complete) {
-		if (!bb_get_lb(run->client, run->call, run->lb->id, &lb, err))
-			return false;
-		is_complete = bb_check_complete(run, &lb, err);
-		if (is_complete)
-			break;
-		if (err->code == ERR_PENDING)
-			bb_views_outdate(run->b->config.views);
-		if (err->code != ERR_PENDING || clock_mono(run->call->clock) >= deadline_ns) {
-			err->retry_after_ms = err->code != ERR_PENDING ? 0
-			                      : was_settled            ? LATER_MS
-			                                               : AGAIN_MS;
-			return false;
-		}
-		if (!cancel_sleep(run->call->cancel, run->call->clock, POLL_MS * NS_PER_MS, err))
+/* If the lists show nothing of the Service, they may be those of another account, because the
+ * credentials are wrong or were wrong when the lists were read. So the pass only looks for evidence
+ * of the right account, and the next pass has lists that were read after it was found. */
+static bool
+bb_needs_proof(const struct bb_run *run)
+{
+	if (run->is_ours || !lb_needs_evidence(run->spec) ||
+	    bb_view_next_lb(run->view, run->desired.name, NULL))
+		return false;
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		if (str_eq(run->view->cloud_ips[i].name, run->desired.name))
 			return false;
 	}
-	bb_fill_status(run, &lb, ret);
-	bb_created_store(run, STR_EMPTY);
+	return true;
+}
+
+static bool
+bb_step_prove(struct bb_run *run, struct error *err)
+{
+	run->is_due = true;
+	if (run->is_trial)
+		return true;
+	run->is_ours = balancer_check_project(run->cloud, run->call, run->spec, err);
+	return run->is_ours;
+}
+
+/* Names the step, unless the error is a state, which names its objects itself. */
+static bool
+bb_pass_fail(const struct bb_run *run, const char *step, struct error *err)
+{
+	return run->ends_in_state || err->code == ERR_PENDING ? false : err_wrap(err, "%s", step);
+}
+
+static bool
+bb_pass(struct bb_run *run, struct error *err)
+{
+	run->lb = NULL;
+	if (bb_needs_proof(run))
+		return bb_step_prove(run, err);
+	if (!bb_step_own(run, err))
+		return false;
+	if (!bb_step_ip(run, err))
+		return bb_pass_fail(run, "cloud IP", err);
+	if (!run->ip)
+		return true;
+	if (!bb_step_domains(run, err))
+		return false;
+	if (!bb_step_firewall(run, err))
+		return bb_pass_fail(run, "firewall", err);
+	if (!bb_step_lb(run, err))
+		return bb_pass_fail(run, "load balancer", err);
+	if (!run->lb)
+		return true;
+	if (!bb_step_map(run, err) || !bb_step_stale_ips(run, err))
+		return bb_pass_fail(run, "cloud IP", err);
+	if (!run->is_due)
+		bb_check_complete(run, run->lb);
 	return true;
 }
 
 /* After a dry run that noted changes: the result as it will be when they have taken effect. */
-static bool
-bb_run_foresee(struct bb_run *run, struct lb_status *ret, struct error *err)
-{
-	bool is_elsewhere = bb_cloud_ip_is_mapped(run->ip) && !bb_is_mapped_here(run);
-	struct bb_cloud_ip ip = *run->ip;
-	struct bb_lb lb = { .id = run->lb->id,
-		            .status = STR("active"),
-		            .cloud_ips = &ip,
-		            .n_cloud_ips = is_elsewhere ? 0 : 1 };
-
-	if (!bb_check_complete(run, &lb, err))
-		return false;
-	bb_fill_status(run, &lb, ret);
-	return true;
-}
-
 static void
-bb_run_fini(struct bb_run *run)
+bb_run_foresee(struct bb_run *run, struct lb_status *ret)
 {
-	bb_view_unref(run->view);
+	struct bb_cloud_ip ip = *run->ip;
+	struct bb_lb lb = {
+		.id = run->lb->id, .status = STR("active"), .cloud_ips = &ip, .n_cloud_ips = 1
+	};
+
+	bb_fill_status(run, &lb, ret);
 }
 
 static struct bb_run
 bb_run_init(struct bb_balancers *b, struct call *call, const struct lb_spec *spec)
 {
 	return (struct bb_run){
-		.b = b,
+		.host = b->config.host,
 		.client = b->config.client,
+		.views = b->config.views,
+		.cloud = b->config.cloud,
+		.hosts_file = b->config.hosts_file,
+		.refusals = b->refusals,
+		.table = b->unsettled,
 		.call = call,
 		.spec = spec,
-		.created = STR_EMPTY,
 		.checked = STR_EMPTY,
 	};
 }
@@ -812,18 +1033,18 @@ static bool
 bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {
-	struct bb_balancers *b = brightbox_of(cloud)->balancers;
-	CLEANUP(bb_run_fini) struct bb_run run = bb_run_init(b, call, spec);
+	CLEANUP(bb_run_fini)
+	struct bb_run run = bb_run_init(brightbox_of(cloud)->balancers, call, spec);
 
-	if (!bb_desired_read(spec, call->arena, &run.desired, err))
+	if (!bb_desired_read(spec, call->arena, &run.desired, err) || !bb_run_begin(&run, err))
 		return false;
-	bb_created_load(&run);
-	if (!bb_run_converge(&run, bb_pass, err) ||
-	    !(call->dry && run.has_acted
-	              ? bb_run_foresee(&run, ret_status, err)
-	              : bb_run_finish(&run, /*was_settled=*/run.is_trial, ret_status, err)))
+	if (!bb_run_end(&run, bb_run_converge(&run, bb_pass, err), err))
 		return false;
 	*ret = LB_DONE;
+	if (call->dry && run.has_acted)
+		bb_run_foresee(&run, ret_status);
+	else
+		bb_fill_status(&run, run.lb, ret_status);
 	return true;
 }
 
@@ -833,37 +1054,79 @@ static bool
 bb_step_remove_group(struct bb_run *run, struct error *err)
 {
 	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
+	struct bb_change change = {
+		.kind = "destroy server group",
+		.missing =
+			STR("The server group is still there although its deletion was accepted"),
+		.done = ERR_NOT_FOUND,
+	};
 
-	if (!group || !bb_run_act(run))
+	if (!group)
 		return true;
-	if (group->n_servers > 0 && !bb_remove_servers(run->client, run->call, group->id,
-	                                               group->servers, group->n_servers, err))
+	if (!bb_group_remove(run, group, group->servers, group->n_servers, err))
 		return false;
-	return bb_destroy_group(run->client, run->call, group->id, err) ||
-	       err->code == ERR_NOT_FOUND;
+	change.details = group->id;
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change, bb_destroy_group(run->client, run->call, group->id, err),
+	                     err);
 }
 
 static bool
 bb_step_remove_policy(struct bb_run *run, struct error *err)
 {
 	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
+	struct bb_change change = {
+		.kind = "destroy firewall policy",
+		.missing = STR(
+			"The firewall policy is still there although its deletion was accepted"),
+		.done = ERR_NOT_FOUND,
+	};
 
-	return !policy || !bb_run_act(run) ||
-	       bb_destroy_policy(run->client, run->call, policy->id, err) ||
-	       err->code == ERR_NOT_FOUND;
+	if (!policy)
+		return true;
+	change.details = policy->id;
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change,
+	                     bb_destroy_policy(run->client, run->call, policy->id, err), err);
+}
+
+/* All that have the name, also those that have failed. */
+static bool
+bb_step_remove_lbs(struct bb_run *run, bool *ret_found, struct error *err)
+{
+	const struct bb_view *view = run->view;
+	struct str name = run->desired.name;
+
+	for (const struct bb_lb *lb = bb_view_next_lb(view, name, NULL); lb;
+	     lb = bb_view_next_lb(view, name, lb)) {
+		*ret_found = true;
+		if (!bb_lb_destroy(run, lb, err))
+			return false;
+	}
+	for (const struct bb_lb *lb = bb_view_next_failed(view, name, NULL); lb;
+	     lb = bb_view_next_failed(view, name, lb)) {
+		*ret_found = true;
+		if (!bb_lb_destroy(run, lb, err))
+			return false;
+	}
+	return true;
 }
 
 /* A cloud IP that is not ours by its name, too, is free only when the balancer is gone. */
-static bool
-bb_step_await_ips(struct bb_run *run, struct error *err)
+static void
+bb_step_await_ips(struct bb_run *run)
 {
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 
-		if (str_eq(one->lb_name, run->desired.name) && bb_ip_is_leaving(run, one))
-			return bb_run_wait(run, err, "CloudIPs still mapped to load balancer");
+		if (str_eq(one->lb_name, run->desired.name) &&
+		    bb_ip_holder(run, one) == HOLDER_LEAVING)
+			bb_await_unmapped(run, one);
 	}
-	return true;
 }
 
 /* The firewall first, as the official controller does: what no longer leads anywhere goes last. The
@@ -871,41 +1134,53 @@ bb_step_await_ips(struct bb_run *run, struct error *err)
 static bool
 bb_pass_remove(struct bb_run *run, struct error *err)
 {
+	size_t n;
+	const struct bb_lb *lb = bb_lb_choose(run, &n);
 	bool has_lb = false;
 
 	if (!run->has_acted && bb_needs_proof(run))
 		return bb_step_prove(run, err);
-	if (!bb_step_remove_group(run, err))
-		return err_wrap(err, "server group");
-	if (!bb_step_remove_policy(run, err))
-		return err_wrap(err, "firewall policy");
-	for (const struct bb_lb *lb = NULL;
-	     (lb = bb_view_next_lb(run->view, run->desired.name, lb)); has_lb = true) {
-		if (bb_run_act(run) && !bb_destroy_lb(run->client, run->call, lb->id, err) &&
-		    err->code != ERR_NOT_FOUND)
-			return err_wrap(err, "load balancer");
+	if (lb && bb_lb_is_foreign(run, lb)) {
+		if (!run->call->dry)
+			bb_run_warn(run, &foreign_event, bb_lb_foreign_text(run, lb));
+		return true;
 	}
+	if (!bb_step_remove_group(run, err))
+		return bb_pass_fail(run, "server group", err);
+	if (!bb_step_remove_policy(run, err))
+		return bb_pass_fail(run, "firewall policy", err);
+	if (!bb_step_remove_lbs(run, &has_lb, err))
+		return bb_pass_fail(run, "load balancer", err);
 	if (has_lb && !run->call->dry)
 		return true;
 	run->ip = NULL;
 	run->lb = NULL;
-	return (bb_step_stale_ips(run, err) && bb_step_await_ips(run, err)) ||
-	       (err->code == ERR_PENDING ? false : err_wrap(err, "cloud IP"));
+	if (!bb_step_stale_ips(run, err))
+		return bb_pass_fail(run, "cloud IP", err);
+	bb_step_await_ips(run);
+	return true;
 }
 
 static bool
 bb_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     bool *ret_found, struct error *err)
 {
-	struct bb_balancers *b = brightbox_of(cloud)->balancers;
-	CLEANUP(bb_run_fini) struct bb_run run = bb_run_init(b, call, spec);
+	CLEANUP(bb_run_fini)
+	struct bb_run run = bb_run_init(brightbox_of(cloud)->balancers, call, spec);
 
 	run.desired.name = bb_name(spec, call->arena);
-	if (!bb_run_converge(&run, bb_pass_remove, err))
+	run.is_removal = true;
+	if (!bb_run_begin(&run, err) ||
+	    !bb_run_end(&run, bb_run_converge(&run, bb_pass_remove, err), err))
 		return false;
-	bb_created_store(&run, STR_EMPTY);
 	*ret_found = run.has_acted;
 	return true;
+}
+
+static void
+bb_balancers_forget(struct cloud *cloud, struct str uid)
+{
+	bb_unsettled_forget(brightbox_of(cloud)->balancers->unsettled, uid);
 }
 
 /* ---- for commands that change nothing ---- */
@@ -960,7 +1235,7 @@ bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 	struct arena *arena = call->arena;
 	size_t n = 0;
 
-	if (!bb_views_get(views, call, 0, &view, err))
+	if (!bb_views_get_recent(views, call, 0, BB_VIEW_MAX_AGE_NS, &view, err))
 		return false;
 	*ret = arena_calloc(arena,
 	                    view->n_lbs + view->n_cloud_ips + view->n_groups + view->n_policies + 1,
@@ -1005,6 +1280,7 @@ const struct balancer_ops bb_balancer_ops = {
 	},
 	.ensure = bb_balancers_ensure,
 	.remove = bb_balancers_remove,
+	.forget = bb_balancers_forget,
 	.annotation_prefix = BB_PREFIX,
 	.annotations = bb_annotation_names,
 	.annotation_lists = bb_annotation_lists,
@@ -1039,21 +1315,17 @@ bb_balancers_new(const struct bb_balancers_config *config)
 	struct bb_balancers *b = xcalloc(1, sizeof(*b));
 
 	b->config = *config;
-	mutex_init(&b->mu);
+	b->unsettled = bb_unsettled_table_new();
+	b->refusals = refusals_new(config->host->clock);
 	return b;
 }
 
 void
 bb_balancers_free(struct bb_balancers *b)
 {
-	struct str name;
-	void *one;
-
 	if (!b)
 		return;
-	for (size_t pos = 0; map_next(&b->created, &pos, &name, &one);)
-		free(one);
-	map_fini(&b->created);
-	mutex_destroy(&b->mu);
+	bb_unsettled_table_free(b->unsettled);
+	refusals_free(b->refusals);
 	free(b);
 }

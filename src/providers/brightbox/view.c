@@ -10,10 +10,6 @@
 #include "base/single_flight.h"
 #include "base/thread.h"
 
-enum {
-	VIEW_MAX_AGE_MS = 10000,
-};
-
 struct bb_views {
 	struct bb_client *client;
 	struct clock *clock;
@@ -78,14 +74,37 @@ bb_view_lb_name(const struct bb_lb *lb)
 bool
 bb_view_is_named(const struct bb_lb *lb, struct str name)
 {
-	return bb_lb_is_alive(lb) && str_eq(bb_trim_name(lb->name), bb_trim_name(name));
+	return str_eq(bb_trim_name(lb->name), bb_trim_name(name));
+}
+
+static const struct bb_lb *
+bb_view_next(const struct bb_view *view, struct str name, bool (*is_wanted)(const struct bb_lb *),
+             const struct bb_lb *lb)
+{
+	for (size_t i = lb ? (size_t)(lb - view->lbs) + 1 : 0; i < view->n_lbs; i++) {
+		if (is_wanted(&view->lbs[i]) && bb_view_is_named(&view->lbs[i], name))
+			return &view->lbs[i];
+	}
+	return NULL;
 }
 
 const struct bb_lb *
 bb_view_next_lb(const struct bb_view *view, struct str name, const struct bb_lb *lb)
 {
-	for (size_t i = lb ? (size_t)(lb - view->lbs) + 1 : 0; i < view->n_lbs; i++) {
-		if (bb_view_is_named(&view->lbs[i], name))
+	return bb_view_next(view, name, bb_lb_is_alive, lb);
+}
+
+const struct bb_lb *
+bb_view_next_failed(const struct bb_view *view, struct str name, const struct bb_lb *lb)
+{
+	return bb_view_next(view, name, bb_lb_has_failed, lb);
+}
+
+const struct bb_lb *
+bb_view_lb(const struct bb_view *view, struct str id)
+{
+	for (size_t i = 0; i < view->n_lbs; i++) {
+		if (str_eq(view->lbs[i].id, id))
 			return &view->lbs[i];
 	}
 	return NULL;
@@ -140,10 +159,10 @@ bb_views_read(struct bb_views *v, const struct call *call, struct error *err)
 
 /* Called with mu held. */
 static bool
-bb_views_is_recent(const struct bb_views *v)
+bb_views_is_recent(const struct bb_views *v, uint64_t seen, int64_t max_age_ns)
 {
-	return v->view && v->view->number > v->n_outdated &&
-	       clock_boot(v->clock) - v->view->started_boot_ns <= VIEW_MAX_AGE_MS * NS_PER_MS;
+	return v->view && v->view->number > v->n_outdated && v->view->number > seen &&
+	       clock_boot(v->clock) - v->view->started_boot_ns <= max_age_ns;
 }
 
 /* Called with mu held. Waits for a view with the number `first`, or a higher one, that shows all
@@ -173,22 +192,41 @@ bb_views_await(struct bb_views *v, const struct call *call, uint64_t first, stru
 	}
 }
 
+/* Called with mu held. */
+static struct bb_view *
+bb_views_ref(struct bb_views *v)
+{
+	ref_take(&v->view->refs);
+	return v->view;
+}
+
 bool
 bb_views_get(struct bb_views *v, struct call *call, uint64_t first, struct bb_view **ret,
              struct error *err)
 {
-	bool may_be_old = first == 0;
 	WITH_HOOK(call->cancel, single_flight_wake, &v->flight);
 	WITH_LOCK(&v->flight.mu);
 
-	if (may_be_old)
-		first = single_flight_running(&v->flight);
+	if (!bb_views_await(v, call, first, err))
+		return false;
+	*ret = bb_views_ref(v);
+	return true;
+}
+
+bool
+bb_views_get_recent(struct bb_views *v, struct call *call, uint64_t seen, int64_t max_age_ns,
+                    struct bb_view **ret, struct error *err)
+{
+	uint64_t first;
+	WITH_HOOK(call->cancel, single_flight_wake, &v->flight);
+	WITH_LOCK(&v->flight.mu);
+
+	first = single_flight_running(&v->flight);
 	if (first == 0)
 		first = single_flight_next(&v->flight);
-	if (!(may_be_old && bb_views_is_recent(v)) && !bb_views_await(v, call, first, err))
+	if (!bb_views_is_recent(v, seen, max_age_ns) && !bb_views_await(v, call, first, err))
 		return false;
-	ref_take(&v->view->refs);
-	*ret = v->view;
+	*ret = bb_views_ref(v);
 	return true;
 }
 

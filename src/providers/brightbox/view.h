@@ -2,9 +2,9 @@
  * together and shared by all Services.
  *
  * The API can only list such objects as a whole, and names are the only link to a Service. So one
- * reading of four lists answers for every Service that asks within VIEW_MAX_AGE_MS, or while it is
- * under way. A caller that has changed something in the cloud calls bb_views_outdate(): views that
- * may not show the change are not used after that.
+ * reading of four lists answers for every Service that asks while it is under way, or soon after
+ * it. A caller that has changed something in the cloud calls bb_views_outdate(): views that may not
+ * show the change are not used after that.
  *
  * Threads: any. A view never changes.
  */
@@ -35,12 +35,17 @@ DEFINE_CLEANUP(struct bb_view, bb_view_unref)
 /** The name of a balancer as it was given: without blanks around it, and without the mark
  * "#type:container" of older versions. A view of lb. */
 struct str bb_view_lb_name(const struct bb_lb *lb);
-/** Is that alive balancer one of the name? Blanks around it and the mark "#type:container" of older
+/** Is that balancer one of the name? Blanks around it and the mark "#type:container" of older
  * versions do not count. */
 bool bb_view_is_named(const struct bb_lb *lb, struct str name);
 /** The first alive balancer of that name that comes after *lb (NULL: the first of all), or NULL. */
 const struct bb_lb *bb_view_next_lb(const struct bb_view *, struct str name,
                                     const struct bb_lb *lb);
+/** The same for balancers that have failed. */
+const struct bb_lb *bb_view_next_failed(const struct bb_view *, struct str name,
+                                        const struct bb_lb *lb);
+/** The one with that id, or NULL. */
+const struct bb_lb *bb_view_lb(const struct bb_view *, struct str id);
 /** The first one of exactly that name, or NULL. */
 const struct bb_group *bb_view_group(const struct bb_view *, struct str name);
 const struct bb_policy *bb_view_policy(const struct bb_view *, struct str name);
@@ -51,11 +56,14 @@ struct bb_views *bb_views_new(struct bb_client *, struct clock *);
 void bb_views_free(struct bb_views *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_views, bb_views_free)
 
-/** A view that shows all changes so far. `first` is the lowest number that it may have, at most
- * bb_views_next(). 0: the last view if it is not older than VIEW_MAX_AGE_MS, else
- * that of the running or the next reading. */
+/** A view that shows all changes so far, and has at least the number `first`, which is at most
+ * bb_views_next(). */
 NODISCARD bool bb_views_get(struct bb_views *, struct call *, uint64_t first, struct bb_view **ret,
                             struct error *err);
+/** A view that shows all changes so far: the last one if it is not older than max_age_ns and its
+ * number is higher than `seen`, else that of the running or the next reading. */
+NODISCARD bool bb_views_get_recent(struct bb_views *, struct call *, uint64_t seen,
+                                   int64_t max_age_ns, struct bb_view **ret, struct error *err);
 /** The number of the first reading that begins after this call. */
 uint64_t bb_views_next(struct bb_views *);
 void bb_views_outdate(struct bb_views *);

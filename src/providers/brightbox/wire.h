@@ -87,6 +87,8 @@ struct bb_lb {
 
 /** Is it active, or being created? Only such a balancer counts as that of a Service. */
 bool bb_lb_is_alive(const struct bb_lb *);
+/** Is it failing, or has it failed? */
+bool bb_lb_has_failed(const struct bb_lb *);
 
 /* ---- server groups and the firewall ---- */
 

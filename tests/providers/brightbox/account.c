@@ -22,10 +22,10 @@ extern const struct cloud_ops brightbox_cloud;
 static void
 write_ip(const struct account *a, const struct account_ip *ip, struct buf *ret)
 {
-	const char *lb_name = "";
+	struct str lb_name = STR_EMPTY;
 
 	for (size_t i = 0; i < a->n_lbs; i++)
-		lb_name = strcmp(a->lbs[i].id, ip->lb) == 0 ? "web.default.k" : lb_name;
+		lb_name = strcmp(a->lbs[i].id, ip->lb) == 0 ? a->lbs[i].name : lb_name;
 	buf_addf(ret, "{\"id\":\"%s\"", ip->id);
 	json_add_text(ret, "name", ip->name);
 	buf_addf(
@@ -37,7 +37,8 @@ write_ip(const struct account *a, const struct account_ip *ip, struct buf *ret)
 		a->has_no_reverse_names ? "" : ip->id,
 		a->has_no_reverse_names ? "" : ".reverse.example");
 	if (ip->lb[0])
-		buf_addf(ret, "{\"id\":\"%s\",\"name\":\"%s\"}}", ip->lb, lb_name);
+		buf_addf(ret, "{\"id\":\"%s\",\"name\":\"%" STR_FMT "\"}}", ip->lb,
+		         STR_ARG(lb_name));
 	else
 		buf_add_c(ret, "null}");
 }
@@ -53,7 +54,10 @@ write_domains(const struct account *a, yyjson_val *domains, struct buf *ret)
 	{
 		buf_add_c(ret, i > 0 ? ",{" : "{");
 		json_add_text(ret, "identifier", json_text(one));
-		buf_addf(ret, ",\"status\":\"%s\"}", a->acme_status ? a->acme_status : "valid");
+		buf_addf(ret, ",\"status\":\"%s\"}",
+		         i + 1 == n && a->last_acme_status ? a->last_acme_status
+		         : a->acme_status                  ? a->acme_status
+		                                           : "valid");
 	}
 	buf_add_c(ret, "]}");
 }
@@ -212,6 +216,28 @@ number_id(struct account *a, const char *kind, char ret[16])
 		(n_items)--;                                          \
 	} while (0)
 
+static const char *const server_ids[ACCOUNT_SERVERS] = { "srv-aaaaa", "srv-bbbbb", "srv-ccccc" };
+
+/* key: of the id in an element. */
+static bool
+has_unknown_server(const struct exchange *x, const char *list, const char *key)
+{
+	yyjson_val *one;
+	size_t i, n;
+
+	yyjson_arr_foreach(json_at(x->body, list), i, n, one)
+	{
+		struct str id = json_text(json_at(one, key));
+		bool is_known = false;
+
+		for (size_t k = 0; k < ACCOUNT_SERVERS; k++)
+			is_known |= str_eq_c(id, server_ids[k]);
+		if (!is_known)
+			return x->account->knows_servers;
+	}
+	return false;
+}
+
 static int
 answer_lbs(struct exchange *x)
 {
@@ -222,19 +248,29 @@ answer_lbs(struct exchange *x)
 		WRITE_LIST(x->ret, a->lists_no_lbs ? 0 : a->n_lbs, write_lb(a, &a->lbs[i], x->ret));
 		return 200;
 	}
+	if (has_unknown_server(x, "nodes", "node"))
+		return refuse(x, 422);
+	if (x->method == HTTP_POST && a->has_no_room)
+		return refuse(x, 403);
 	if (x->method == HTTP_POST) {
 		assert_true(a->n_lbs < ACCOUNT_ITEMS);
 		at = a->n_lbs++;
 		number_id(a, "lba", a->lbs[at].id);
-		a->lbs[at].status = "active";
+		a->lbs[at].status = a->new_lb_status ? a->new_lb_status : "active";
 	}
 	if (at == a->n_lbs)
 		return refuse(x, 404);
-	if (x->method == HTTP_POST || x->method == HTTP_PUT)
+	if (x->method == HTTP_POST || (x->method == HTTP_PUT && !a->ignores_updates)) {
 		a->lbs[at].body = arena_str(&a->arena, x->text);
+		a->lbs[at].name = body_text(x, "name");
+	}
 	write_lb(a, &a->lbs[at], x->ret);
 	if (x->method != HTTP_DELETE)
 		return x->method == HTTP_GET ? 200 : 202;
+	if (a->never_deletes) {
+		a->lbs[at].status = "deleting";
+		return 202;
+	}
 	for (size_t i = 0; i < a->n_ips; i++) {
 		if (str_eq_c(x->id, a->ips[i].lb))
 			a->ips[i].lb[0] = '\0';
@@ -268,10 +304,11 @@ answer_ips(struct exchange *x)
 	if (is_map || str_eq_c(x->verb, "unmap")) {
 		if ((a->ips[at].lb[0] != '\0') == is_map)
 			return refuse(x, 409);
-		snprintf(a->ips[at].lb, sizeof(a->ips[at].lb), "%" STR_FMT,
-		         STR_ARG(is_map ? body_text(x, "destination") : STR_EMPTY));
+		if (!is_map || !a->never_maps)
+			snprintf(a->ips[at].lb, sizeof(a->ips[at].lb), "%" STR_FMT,
+			         STR_ARG(is_map ? body_text(x, "destination") : STR_EMPTY));
 	}
-	if (x->method == HTTP_DELETE && a->ips[at].lb[0])
+	if (x->method == HTTP_DELETE && (a->ips[at].lb[0] || a->keeps_ips))
 		return refuse(x, 409);
 	write_ip(a, &a->ips[at], x->ret);
 	if (x->method == HTTP_DELETE)
@@ -317,6 +354,8 @@ answer_groups(struct exchange *x)
 	}
 	if (at == a->n_groups)
 		return refuse(x, 404);
+	if (str_eq_c(x->verb, "add_servers") && has_unknown_server(x, "servers", "server"))
+		return refuse(x, 422);
 	change_members(x, &a->groups[at]);
 	if (x->method == HTTP_DELETE && a->groups[at].n_servers > 0)
 		return refuse(x, 409);
@@ -376,15 +415,14 @@ answer_rules(struct exchange *x)
 static int
 answer_servers(struct exchange *x)
 {
-	static const char *const ids[ACCOUNT_SERVERS] = { "srv-aaaaa", "srv-bbbbb", "srv-ccccc" };
 	size_t n = x->account->has_no_servers ? 0 : ACCOUNT_SERVERS;
 
 	if (x->id.len == 0) {
-		WRITE_LIST(x->ret, n, write_server(str_c(ids[i]), x->ret));
+		WRITE_LIST(x->ret, n, write_server(str_c(server_ids[i]), x->ret));
 		return 200;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (str_eq_c(x->id, ids[i])) {
+		if (str_eq_c(x->id, server_ids[i])) {
 			write_server(x->id, x->ret);
 			return 200;
 		}

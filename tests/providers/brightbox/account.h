@@ -15,13 +15,14 @@
 #include "http/http.h"
 
 enum {
-	ACCOUNT_ITEMS = 16, /* of each kind */
+	ACCOUNT_ITEMS = 40, /* of each kind */
 	ACCOUNT_SERVERS = 3,
 };
 
 struct account_lb {
 	char id[16];
 	const char *status;
+	struct str name;
 	struct str body; /* of the last POST or PUT */
 };
 
@@ -60,8 +61,17 @@ struct account {
 	bool lists_no_lbs;   /* although there are some: the list is late */
 	bool has_no_servers; /* as the credentials of another account see it */
 	bool has_no_reverse_names;
-	bool reverses_nodes; /* answers have the nodes of a balancer in reverse order */
-	const char *acme_status;
+	bool reverses_nodes;          /* answers have the nodes of a balancer in reverse order */
+	const char *acme_status;      /* of all domains; NULL: "valid" */
+	const char *last_acme_status; /* of the last one of each balancer; NULL: as the others */
+	/* faults of the cloud, each until it is reset */
+	const char *new_lb_status; /* of balancers that are created; NULL: "active" */
+	bool ignores_updates;      /* a PUT of a balancer is accepted and changes nothing */
+	bool never_maps;           /* a map is accepted and changes nothing */
+	bool never_deletes;        /* a balancer that is deleted stays "deleting" */
+	bool keeps_ips;            /* a DELETE of a cloud IP is refused with 409 */
+	bool has_no_room;          /* a POST of a balancer is refused with 403 */
+	bool knows_servers; /* requests with servers that do not exist are refused with 422 */
 };
 
 void account_fini(struct account *);

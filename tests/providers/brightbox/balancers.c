@@ -60,6 +60,13 @@ ensure(struct rig *rig)
 	return process_ensure(&rig->process, &rig->spec, &rig->status, &rig->arena, &rig->err);
 }
 
+/* Lets the pause pass after a run that found the Service unsettled. */
+static void
+rest(struct rig *rig)
+{
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+}
+
 static void
 settle(struct rig *rig)
 {
@@ -355,6 +362,27 @@ other_cloud_ips_of_the_name_are_destroyed(void **state)
 	assert_string_equal(rig->account.ips[0].id, "cip-00050");
 }
 
+/* It may be in use there, and an address that is destroyed is lost. */
+static void
+a_cloud_ip_of_the_name_that_is_mapped_to_something_else_is_left(void **state)
+{
+	struct rig *rig = *state;
+	bool was_found;
+
+	add_ip(rig, "cip-00050", "web.default.k", "");
+	add_ip(rig, "cip-00051", "web.default.k", "srv-other");
+	settle(rig);
+	check_event(rig,
+	            "CloudIPMappedElsewhere: CloudIP \"cip-00051\" (203.0.113.51) has the name of "
+	            "this Service and is mapped elsewhere. It is left there");
+	assert_int_equal(rig->account.n_ips, 2);
+	buf_reset(&rig->process.fake.events);
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	check_event(rig, "CloudIPMappedElsewhere: CloudIP \"cip-00051\"");
+	assert_int_equal(rig->account.n_ips, 1);
+	assert_string_equal(rig->account.ips[0].id, "cip-00051");
+}
+
 /* ---- lists that were read while a cloud IP was being mapped ---- */
 
 static bool
@@ -408,6 +436,7 @@ a_balancer_without_a_cloud_ip_has_no_status_yet(void **state)
 	                    "Mapping of CloudIP \"cip-00001\" to \"lba-00004\" not complete");
 	assert_int_equal(rig->status.n_ingress, 7); /* it was left alone */
 	rig->process.before = NULL;
+	rest(rig);
 	settle(rig);
 	assert_int_equal(rig->status.n_ingress, 2);
 }
@@ -427,27 +456,12 @@ a_certificate_that_is_not_valid_is_named(void **state)
 	assert_string_equal(rig->err.msg, "Domain \"cip-00001.gb1.example\" has not yet been "
 	                                  "validated for SSL use (\"invalid\":\"\")");
 	rig->account.acme_status = "pending";
+	rest(rig);
 	assert_false(ensure(rig));
 	assert_int_equal(rig->err.code, ERR_PENDING);
 	rig->account.acme_status = "valid";
+	rest(rig);
 	settle(rig);
-}
-
-/* A certificate may need hours, so a run that changes nothing asks once. */
-static void
-waiting_for_a_certificate_is_cheap(void **state)
-{
-	struct lb_port port = { STR("https"), STR_EMPTY, STR("TCP"), LB_TCP, 443, 30443 };
-	struct rig *rig = *state;
-
-	rig->spec.ports = &port;
-	rig->account.acme_status = "pending";
-	assert_false(ensure(rig));
-	assert_false(ensure(rig));
-	process_forget(&rig->process);
-	assert_false(ensure(rig));
-	assert_int_equal(rig->process.n_asked, 5);
-	assert_true(rig->err.retry_after_ms >= 5000);
 }
 
 static void
@@ -568,30 +582,83 @@ a_balancer_that_the_list_lacks_is_not_created_again(void **state)
 		assert_false(ensure(rig));
 		assert_int_equal(rig->err.code, ERR_PENDING);
 		assert_int_equal(rig->account.n_lbs, 1);
+		rig->process.fake.now_ns += 300 * NS_PER_SEC;
 	}
 	rig->account.lists_no_lbs = false;
 	settle(rig);
 	assert_int_equal(rig->account.n_lbs, 1);
 }
 
-/* Two clusters with the default name would use each other's balancers. */
+/* Another process, which knows these nodes and finds a balancer of the default name. */
 static void
-a_balancer_of_the_default_name_without_a_service_is_reported(void **state)
+start_other(struct process *other, struct rig *rig, struct node_ref *nodes)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct lb_status status;
-	struct process other;
-	struct rig *rig = *state;
-
 	rig->spec.cluster = STR("kubernetes");
 	settle(rig);
 	assert_null(strstr(rig->process.fake.events.ptr, "LoadBalancerMayBeForeign"));
-	process_start(&other, &rig->account);
-	assert_true(process_ensure(&other, &rig->spec, &status, &arena, &rig->err));
+	process_start(other, &rig->account);
+	other->fake.nodes = nodes;
+	other->fake.n_nodes = 1;
+}
+
+/* The nodes of the other cluster are other servers, and its Service has no status yet. */
+static void
+a_balancer_of_another_cluster_with_the_default_name_is_left_alone(void **state)
+{
+	struct node_ref node = { .name = STR("srv-ccccc"),
+		                 .provider_id = STR("brightbox://srv-ccccc") };
+	struct lb_spec spec;
+	struct process other;
+	struct rig *rig = *state;
+	bool was_found;
+
+	start_other(&other, rig, &node);
+	spec = rig->spec;
+	spec.nodes = &node;
+	spec.n_nodes = 1;
+	assert_false(process_ensure(&other, &spec, &rig->status, &rig->arena, &rig->err));
+	assert_int_equal(rig->err.code, ERR_PENDING);
+	assert_true(str_starts(buf_str(&other.fake.events),
+	                       STR("default/web LoadBalancerMayBeForeign: Load balancer lba-00004 "
+	                           "has the name of this Service, \"web.default.kubernetes\"")));
+	assert_true(process_remove(&other, &spec, &was_found, &rig->err));
+	assert_false(was_found);
+	assert_int_equal(other.n_writes, 0);
+	rig->spec.n_annotations = 0;
+	annotate(rig, KEY("cloudip-allocations"), "cip-00001"); /* as the event suggests */
+	spec.annotations = rig->annotations;
+	spec.n_annotations = 1;
+	assert_true(process_ensure(&other, &spec, &rig->status, &rig->arena, &rig->err));
+	process_end(&other);
+}
+
+/* The process that made it ended before it could write the status. */
+static void
+a_balancer_with_servers_of_this_cluster_is_ours(void **state)
+{
+	struct rig *rig = *state;
+	struct process other;
+
+	start_other(&other, rig, (struct node_ref *)(uintptr_t)rig->spec.nodes);
+	assert_true(process_ensure(&other, &rig->spec, &rig->status, &rig->arena, &rig->err));
+	assert_int_equal(other.n_writes, 0);
+	process_end(&other);
+}
+
+static void
+a_balancer_of_the_default_name_is_reported_if_the_status_is_another(void **state)
+{
+	struct lb_ingress ingress = { STR_EMPTY, STR("cip-00009.gb1.example"), LB_IP_MODE_NONE };
+	struct rig *rig = *state;
+	struct process other;
+
+	start_other(&other, rig, (struct node_ref *)(uintptr_t)rig->spec.nodes);
+	rig->spec.status = (struct lb_status){ &ingress, 1 };
+	assert_true(process_ensure(&other, &rig->spec, &rig->status, &rig->arena, &rig->err));
 	assert_non_null(strstr(other.fake.events.ptr, "LoadBalancerMayBeForeign"));
 	buf_reset(&other.fake.events);
 	other.fake.service_address = "cip-00001.gb1.example";
-	assert_true(process_ensure(&other, &rig->spec, &status, &arena, &rig->err));
+	assert_true(process_ensure(&other, &rig->spec, &rig->status, &rig->arena, &rig->err));
 	assert_string_equal(other.fake.events.ptr, "");
 	process_end(&other);
 }
@@ -756,17 +823,19 @@ main(void)
 		TEST(a_cloud_ip_is_chosen_by_its_address),
 		TEST(a_wrong_choice_of_a_cloud_ip_changes_nothing),
 		TEST(other_cloud_ips_of_the_name_are_destroyed),
+		TEST(a_cloud_ip_of_the_name_that_is_mapped_to_something_else_is_left),
 		TEST(every_cloud_ip_of_the_balancer_is_in_the_status),
 		TEST(a_balancer_without_a_cloud_ip_has_no_status_yet),
 		TEST(a_certificate_that_is_not_valid_is_named),
-		TEST(waiting_for_a_certificate_is_cheap),
 		TEST(a_domain_that_leads_elsewhere_stops_before_a_change),
 		TEST(a_service_with_a_status_is_held_in_another_account),
 		TEST(a_balancer_is_not_doubled_by_lists_from_before_the_evidence),
 		TEST(a_removal_does_not_rely_on_lists_from_before_the_evidence),
 		TEST(a_balancer_that_the_list_lacks_is_not_created_again),
 		TEST(several_balancers_of_a_name_are_reported_and_left),
-		TEST(a_balancer_of_the_default_name_without_a_service_is_reported),
+		TEST(a_balancer_of_another_cluster_with_the_default_name_is_left_alone),
+		TEST(a_balancer_with_servers_of_this_cluster_is_ours),
+		TEST(a_balancer_of_the_default_name_is_reported_if_the_status_is_another),
 		TEST(a_balancer_in_a_status_is_an_anchor),
 		TEST(all_that_was_made_for_a_service_is_listed),
 		cmocka_unit_test(each_request_of_a_creation_may_fail),

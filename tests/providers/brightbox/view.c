@@ -94,6 +94,15 @@ let_pass(struct world *w)
 
 /* ---- one caller ---- */
 
+/* first 0: one that may be ten seconds old. */
+static bool
+get_view(struct world *w, struct call *call, uint64_t first, struct bb_view **ret,
+         struct error *err)
+{
+	return first > 0 ? bb_views_get(w->views, call, first, ret, err)
+	                 : bb_views_get_recent(w->views, call, 0, 10 * NS_PER_SEC, ret, err);
+}
+
 static struct bb_view *
 get_since(struct world *w, uint64_t first)
 {
@@ -104,7 +113,7 @@ get_since(struct world *w, uint64_t first)
 	struct bb_view *view = NULL;
 	struct error err;
 
-	if (!bb_views_get(w->views, &call, first, &view, &err))
+	if (!get_view(w, &call, first, &view, &err))
 		fail_msg("%s", err.msg);
 	return view;
 }
@@ -134,6 +143,33 @@ services_share_the_lists_for_ten_seconds(void **state)
 	check_reads(w, false, "");
 	fake_clock_advance(w->clock, NS_PER_SEC);
 	check_reads(w, false, FOUR_LISTS);
+}
+
+/* A Service that waits for the cloud needs a view that it has not seen, and accepts an older one of
+ * another Service. */
+static void
+those_that_wait_share_views_that_they_have_not_seen(void **state)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct world *w = *state;
+	struct call call = { .clock = fake_clock_clock(w->clock),
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
+	struct bb_view *view;
+	struct error err;
+
+	answer(w, 200, "[]");
+	let_pass(w);
+	check_reads(w, false, FOUR_LISTS);
+	fake_clock_advance(w->clock, 100 * NS_PER_SEC);
+	assert_true(bb_views_get_recent(w->views, &call, 0, 150 * NS_PER_SEC, &view, &err));
+	assert_int_equal(view->number, 1);
+	bb_view_unref(view);
+	http_script_check_asked(&w->script, "");
+	assert_true(bb_views_get_recent(w->views, &call, 1, 150 * NS_PER_SEC, &view, &err));
+	assert_int_equal(view->number, 2);
+	bb_view_unref(view);
+	http_script_check_asked(&w->script, FOUR_LISTS);
 }
 
 static void
@@ -215,7 +251,7 @@ each_list_is_needed(void **state)
 		http_script_answer(&w->script, targets[i], 409, "{\"error_name\":\"no\"}");
 		answer(w, 200, "[]");
 		answer_others(w);
-		assert_false(bb_views_get(w->views, &call, 0, &view, &err));
+		assert_false(get_view(w, &call, 0, &view, &err));
 		assert_int_equal(err.code, ERR_CONFLICT);
 		assert_null(view);
 	}
@@ -245,8 +281,8 @@ caller_run(void *arg)
 		             .deadline_mono_ns = c->deadline_ns ? c->deadline_ns : CLOCK_FOREVER,
 		             .arena = &arena };
 
-	c->is_good = bb_views_get(c->w->views, &call, c->is_fresh ? bb_views_next(c->w->views) : 0,
-	                          &view, &c->err);
+	c->is_good = get_view(c->w, &call, c->is_fresh ? bb_views_next(c->w->views) : 0, &view,
+	                      &c->err);
 	if (c->is_good)
 		c->n_lbs = view->n_lbs;
 	return NULL;
@@ -438,6 +474,10 @@ a_balancer_is_found_by_its_trimmed_name_while_it_is_alive(void **state)
 	lb = bb_view_next_lb(view, name, lb);
 	assert_true(lb && str_eq_c(lb->id, "lba-5"));
 	assert_null(bb_view_next_lb(view, name, lb));
+	lb = bb_view_next_failed(view, name, NULL);
+	assert_true(lb && str_eq_c(lb->id, "lba-1"));
+	lb = bb_view_next_failed(view, name, lb);
+	assert_true(lb && str_eq_c(lb->id, "lba-7"));
 }
 
 static void
@@ -468,6 +508,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(services_share_the_lists_for_ten_seconds),
+		TEST(those_that_wait_share_views_that_they_have_not_seen),
 		TEST(lists_are_read_again_after_a_change),
 		TEST(a_caller_can_demand_lists_of_now),
 		TEST(lists_read_since_a_run_began_are_as_good_as_new_ones),

@@ -1,0 +1,369 @@
+/* run.c: see run.h. */
+#include "providers/brightbox/run.h"
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "providers/brightbox/servers.h"
+
+enum {
+	PASSES_MAX = 6,
+};
+
+/* The lists may be late by some seconds: after that, a change that they do not show is a failure.
+ */
+static const int64_t lag_ns = 10 * NS_PER_SEC;
+/* After which an event says what a Service waits for. */
+static const int64_t report_ns = 60 * NS_PER_SEC;
+
+EVENT_KIND(
+	unfinished_event, "cloud-controller-manager", "LoadBalancerUnfinished", true, "Service",
+	"brightbox: the Service has waited for the cloud for a minute or longer; the message says for "
+	"what, and what to do.");
+
+/* ---- for steps ---- */
+
+int64_t
+bb_run_now(const struct bb_run *run)
+{
+	return clock_boot(run->call->clock);
+}
+
+void
+bb_run_warn(const struct bb_run *run, const struct event_kind *kind, struct str text)
+{
+	run->host->service_event(run->host, run->spec, HOST_EVENT_WARNING, kind->reason, text);
+}
+
+const char *
+bb_run_quote(const struct bb_run *run, struct str text)
+{
+	return quote_z(run->call->arena, text);
+}
+
+bool
+bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text)
+{
+	err_set(err, ERR_PENDING, "%s", text);
+	err->retry_after_ms = retry_after_ms;
+	return false;
+}
+
+void
+bb_run_await(struct bb_run *run, const struct bb_state *state)
+{
+	if (run->state.code != ERR_NONE)
+		return;
+	run->state = *state;
+	if (run->state.hash == 0)
+		run->state.hash = str_hash(state->text);
+}
+
+bool
+bb_run_stop(struct bb_run *run, const struct bb_state *state, struct error *err)
+{
+	struct bb_state last = *state; /* may be run->state */
+
+	run->state.code = ERR_NONE;
+	bb_run_await(run, &last);
+	run->ends_in_state = true;
+	return err_set(err, last.code, "%" STR_FMT, STR_ARG(last.text));
+}
+
+/* ---- changes ---- */
+
+#define ACCOUNT STR("account")  /* the object of refusals that concern all Services */
+#define USE_SERVER "use server" /* the kind of refusals of servers that do not exist */
+
+static struct bb_state
+bb_refusal_state(const struct bb_run *run, const struct error *refusal)
+{
+	return (struct bb_state){ .code = refusal->code,
+		                  .text = arena_str(run->call->arena, str_c(refusal->msg)),
+		                  .first_ms = BB_LATER_MS };
+}
+
+/* Was it refused in the last hour, while the Service, or the account, looked the same? */
+static bool
+bb_change_was_refused(const struct bb_run *run, const struct bb_change *change, struct error *ret)
+{
+	return refusals_find(run->refusals, run->desired.name, change->kind,
+	                     change->hash ^ run->service_hash, ret) ||
+	       (change->n_of_kind &&
+	        refusals_find(run->refusals, ACCOUNT, change->kind, *change->n_of_kind, ret));
+}
+
+/* Was it sent a short time ago? Then the pass goes on, and the run ends in that state. */
+static bool
+bb_change_is_unfinished(struct bb_run *run, const struct bb_change *change)
+{
+	int64_t now_ns = bb_run_now(run);
+	const struct bb_sent *sent = bb_unsettled_need(run->unsettled, change->hash, now_ns);
+	struct bb_state state = { .code = ERR_PENDING,
+		                  .text = change->missing,
+		                  .advice = "Check it at Brightbox",
+		                  .first_ms = BB_SOON_MS };
+
+	if (!sent && bb_unsettled_has_room(run->unsettled, change->hash))
+		return false;
+	if (sent && sent->refusal) {
+		state.code = ERR_CONFLICT;
+		state.text = arena_str(run->call->arena, str_c(sent->refusal));
+	} else if (sent && !change->is_slow &&
+	           (sent->is_repeated || now_ns - sent->boot_ns >= lag_ns)) {
+		state.code = ERR_UNAVAILABLE;
+	}
+	bb_run_await(run, &state);
+	return true;
+}
+
+/* While a balancer is removed, one thing that cannot be removed does not keep the others. */
+bool
+bb_change_begin(struct bb_run *run, struct bb_change *change, struct error *err)
+{
+	struct bb_state state;
+
+	change->is_due = false;
+	change->hash = str_hash(arena_printf(run->call->arena, "%s/%" STR_FMT, change->kind,
+	                                     STR_ARG(change->details)));
+	if (run->unsettled && bb_change_was_refused(run, change, err)) {
+		state = bb_refusal_state(run, err);
+		if (!run->is_removal)
+			return bb_run_stop(run, &state, err);
+		bb_run_await(run, &state);
+		return true;
+	}
+	if (run->unsettled && !change->may_repeat && bb_change_is_unfinished(run, change))
+		return true;
+	run->is_due = true;
+	run->has_acted |= !run->is_trial;
+	change->is_due = !run->is_trial;
+	return true;
+}
+
+/* A server that does not exist makes the API refuse a change with all other servers, too. If some
+ * of the desired servers exist, so that the account is the right one, those that do not are left
+ * out by all Services for an hour. */
+static bool
+bb_run_leave_out_missing(struct bb_run *run)
+{
+	struct bb_desired *desired = &run->desired;
+	struct bb_server *servers;
+	struct str *ids, *missing;
+	size_t n, n_ids = 0, n_missing;
+	struct error why;
+
+	if (!bb_list_servers(run->client, run->call, &servers, &n, &why))
+		return false;
+	ids = arena_calloc(run->call->arena, n, sizeof(*ids));
+	for (size_t i = 0; i < n; i++) {
+		if (bb_server_exists(&servers[i]))
+			ids[n_ids++] = servers[i].id;
+	}
+	n_missing = bb_missing(desired->servers, desired->n_servers, ids, n_ids, run->call->arena,
+	                       &missing);
+	if (n_missing == 0 || n_missing == desired->n_servers)
+		return false;
+	err_set(&why, ERR_NOT_FOUND, "the server does not exist");
+	for (size_t i = 0; i < n_missing; i++) {
+		log_warn("the server of a node does not exist, leaving it out of load balancers",
+		         LOG_STR("server", missing[i]));
+		refusals_note(run->refusals, missing[i], USE_SERVER, 0, &why);
+	}
+	desired->n_servers = bb_missing(desired->servers, desired->n_servers, missing, n_missing,
+	                                run->call->arena, &desired->servers);
+	return true;
+}
+
+static void
+bb_run_leave_out_known(struct bb_run *run)
+{
+	struct bb_desired *desired = &run->desired;
+	size_t n_kept = 0;
+	struct error ignored;
+
+	if (refusals_count(run->refusals) == 0)
+		return;
+	for (size_t i = 0; i < desired->n_servers; i++) {
+		if (!refusals_find(run->refusals, desired->servers[i], USE_SERVER, 0, &ignored))
+			desired->servers[n_kept++] = desired->servers[i];
+	}
+	desired->n_servers = n_kept;
+}
+
+bool
+bb_change_end(struct bb_run *run, const struct bb_change *change, bool is_accepted,
+              struct error *err)
+{
+	struct bb_state state;
+
+	if (!run->unsettled)
+		return is_accepted;
+	if (is_accepted || err->code == change->done) {
+		if (!change->may_repeat)
+			bb_unsettled_note_sent(run->unsettled, change->hash, bb_run_now(run), NULL);
+		return true;
+	}
+	switch (err->code) {
+	case ERR_CONFLICT:
+		/* the object is busy, which may end soon */
+		if (bb_unsettled_has_room(run->unsettled, change->hash))
+			bb_unsettled_note_sent(run->unsettled, change->hash, bb_run_now(run),
+			                       err->msg);
+		break;
+	case ERR_INVALID:
+	case ERR_FORBIDDEN:
+	case ERR_EXISTS:
+	case ERR_UNSUPPORTED:
+		if (err->code == ERR_INVALID && change->names_servers &&
+		    bb_run_leave_out_missing(run))
+			return true;
+		if (err->code == ERR_FORBIDDEN && change->n_of_kind)
+			refusals_note(run->refusals, ACCOUNT, change->kind, *change->n_of_kind,
+			              err);
+		else
+			refusals_note(run->refusals, run->desired.name, change->kind,
+			              change->hash ^ run->service_hash, err);
+		break;
+	default:
+		return false;
+	}
+	state = bb_refusal_state(run, err);
+	return bb_run_stop(run, &state, err);
+}
+
+/* ---- a run ---- */
+
+static void
+bb_run_hash_inputs(struct bb_run *run)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
+	const struct lb_spec *spec = run->spec;
+
+	buf_addf(&text, "%d %d %d %d %d %" STR_FMT "\n", run->is_removal, spec->traffic,
+	         spec->health_check_node_port, spec->has_client_ip_affinity,
+	         spec->status.n_ingress > 0, STR_ARG(spec->wanted_ip));
+	for (size_t i = 0; i < spec->n_annotations; i++)
+		buf_addf(&text, "%" STR_FMT "=%" STR_FMT "\n", STR_ARG(spec->annotations[i].key),
+		         STR_ARG(spec->annotations[i].value));
+	for (size_t i = 0; i < spec->n_ports; i++)
+		buf_addf(&text, "%" STR_FMT " %d %d %d\n", STR_ARG(spec->ports[i].name),
+		         spec->ports[i].protocol, spec->ports[i].port, spec->ports[i].node_port);
+	run->service_hash = str_hash(buf_str(&text));
+	for (size_t i = 0; i < spec->n_nodes; i++)
+		buf_addf(&text, "%" STR_FMT "\n", STR_ARG(spec->nodes[i].provider_id));
+	run->inputs_hash = str_hash(buf_str(&text));
+}
+
+bool
+bb_run_begin(struct bb_run *run, struct error *err)
+{
+	bb_run_leave_out_known(run);
+	if (run->call->dry)
+		return true;
+	bb_run_hash_inputs(run);
+	if (!bb_unsettled_borrow(run->table, run->desired.name, run->spec->uid, &run->unsettled,
+	                         err))
+		return false;
+	return !bb_unsettled_is_resting(run->unsettled, run->inputs_hash, bb_run_now(run), err);
+}
+
+/* A view for the trial. If the last run of the same inputs ended in a state, it has to be newer
+ * than that run's last view, and may be as old as half of the pause: so Services that wait share
+ * views.
+ */
+static bool
+bb_run_look(struct bb_run *run, struct error *err)
+{
+	const struct bb_unsettled *u = run->unsettled;
+	bool is_waiting = u && u->result.code != ERR_NONE && u->inputs == run->inputs_hash;
+
+	return bb_views_get_recent(run->views, run->call, is_waiting ? u->view : 0,
+	                           is_waiting ? u->pause_ns / 2 : BB_VIEW_MAX_AGE_NS, &run->view,
+	                           err);
+}
+
+bool
+bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *),
+                struct error *err)
+{
+	uint64_t first = bb_views_next(run->views);
+	struct bb_state state = { .code = ERR_PENDING,
+		                  .text = STR("the cloud does not show all changes yet"),
+		                  .first_ms = BB_SOON_MS };
+	bool is_good;
+
+	for (int i = 0; i < PASSES_MAX; i++) {
+		bb_view_unref(TAKE(run->view));
+		run->is_trial = i == 0;
+		run->is_due = false;
+		run->state.code = ERR_NONE;
+		if (run->is_trial || run->call->dry
+		            ? !bb_run_look(run, err)
+		            : !bb_views_get(run->views, run->call, first, &run->view, err))
+			return false;
+		is_good = pass(run, err);
+		if (run->call->dry && run->has_acted)
+			return is_good &&
+			       (run->state.code == ERR_NONE || bb_run_stop(run, &run->state, err));
+		if (run->unsettled) {
+			run->unsettled->view = run->view->number;
+			bb_unsettled_end_pass(run->unsettled, is_good);
+		}
+		if (run->is_due && !run->is_trial)
+			bb_views_outdate(run->views);
+		if (!is_good)
+			return false;
+		if (!run->is_due)
+			return run->state.code == ERR_NONE || bb_run_stop(run, &run->state, err);
+	}
+	return bb_run_stop(run, &state, err);
+}
+
+/* Sends the event of a new state, and that of one which lasts. */
+static void
+bb_run_report(struct bb_run *run)
+{
+	struct bb_unsettled *u = run->unsettled;
+	const struct bb_state *state = &run->state;
+	int64_t waited_ns = bb_run_now(run) - u->since_boot_ns;
+
+	if (u->is_reported)
+		return;
+	if (state->event) {
+		bb_run_warn(run, state->event, state->event_text);
+	} else if (state->code == ERR_PENDING && waited_ns >= report_ns) {
+		bb_run_warn(run, &unfinished_event,
+		            arena_printf(run->call->arena,
+		                         "Waiting for Brightbox for %d s: %" STR_FMT "%s%s",
+		                         (int)(waited_ns / NS_PER_SEC), STR_ARG(state->text),
+		                         state->advice ? ". " : "",
+		                         state->advice ? state->advice : ""));
+	} else {
+		return;
+	}
+	u->is_reported = true;
+}
+
+bool
+bb_run_end(struct bb_run *run, bool is_done, struct error *err)
+{
+	struct bb_unsettled *u = run->unsettled;
+
+	if (!u)
+		return is_done;
+	u->next_boot_ns = 0;
+	if (!is_done && run->ends_in_state) {
+		bb_unsettled_note_state(u, run->service_hash, run->inputs_hash, run->state.hash,
+		                        run->state.first_ms, bb_run_now(run), err);
+		bb_run_report(run);
+	}
+	bb_unsettled_return(run->table, u, is_done);
+	return is_done;
+}
+
+void
+bb_run_fini(struct bb_run *run)
+{
+	bb_view_unref(run->view);
+}

@@ -1,0 +1,142 @@
+/* run.h: one run of ensure or remove: its passes, the changes that they send, and the state in
+ * which it ends.
+ *
+ * A run is a sequence of passes. A pass goes through the same steps every time, and each step
+ * compares one thing with the view and sends a change where it differs. The first pass is a trial:
+ * it sends nothing, and its view may be some seconds old. If no change is due, nothing needs to be
+ * done for the Service. Otherwise more passes follow, until one has nothing left to do. Their views
+ * were read after the run began and after its last change. A step whose object is still missing
+ * ends its pass, because the next view shows it.
+ *
+ * No run waits for the cloud. If nothing is left to be sent, but the cloud has not finished, or
+ * does not do what it should, the run ends with that state, and the Service comes back after a
+ * pause (unsettled.h). Until then, a run of the same Service ends with the same state without a
+ * request.
+ *
+ * In a dry run the first pass in which a change is due notes its changes, and is the last one. No
+ * view will ever show what it notes, so it goes on with objects that are made up. They end with the
+ * run: neither a view nor unsettled.h gets them.
+ *
+ * Threads: a run belongs to one thread.
+ */
+#ifndef CCMD_BRIGHTBOX_RUN_H
+#define CCMD_BRIGHTBOX_RUN_H
+
+#include "base/event_kind.h"
+#include "cloud/host.h"
+#include "cloud/refusals.h"
+#include "providers/brightbox/desired.h"
+#include "providers/brightbox/unsettled.h"
+#include "providers/brightbox/view.h"
+
+/* The oldest view for a Service whose last run did not end in a state, and for lists. */
+#define BB_VIEW_MAX_AGE_NS (10 * NS_PER_SEC)
+
+enum {
+	/* the shortest pauses until a Service is looked at again: a change of a balancer or a cloud
+	 * IP needs seconds, a certificate and what a person has to do need minutes or hours */
+	BB_SOON_MS = 500,
+	BB_LATER_MS = 5000,
+};
+
+/** Why a Service is not settled although nothing is left to be sent. */
+struct bb_state {
+	enum err_code code; /* ERR_NONE: there is none. ERR_PENDING: the cloud has not finished,
+	                     * which is no failure */
+	struct str text;
+	const char *advice; /* what a person can do; NULL: nothing */
+	uint64_t hash;      /* other states have others; 0: that of the text */
+	int64_t first_ms;   /* the shortest pause */
+	/* an event that is sent when the state begins; NULL: none */
+	const struct event_kind *event;
+	struct str event_text;
+};
+
+struct bb_run {
+	const struct cloud_host *host;
+	struct bb_client *client;
+	struct bb_views *views;
+	struct refusals *refusals;
+	struct bb_unsettled_table *table;
+	struct call *call;
+	const struct lb_spec *spec;
+	struct str hosts_file;
+	struct cloud *cloud;
+	struct bb_desired desired; /* only its name if the balancer is removed */
+	bool is_removal;
+	struct bb_unsettled *unsettled; /* borrowed from the table; NULL in a dry run */
+	/* what the Service asks for, and that with its nodes */
+	uint64_t service_hash, inputs_hash;
+	struct bb_view *view;
+	bool is_trial;         /* the pass sends nothing */
+	bool is_due;           /* a step of the pass has sent a change, or would */
+	bool has_acted;        /* a change was sent, in any pass */
+	bool is_ours;          /* the account is that of the cluster */
+	bool is_reported;      /* events about the balancer were sent */
+	bool has_reported_ips; /* and those about cloud IPs */
+	struct str checked;    /* id of the cloud IP whose domains were resolved */
+	/* of the pass */
+	struct bb_state state;
+	bool ends_in_state;           /* it failed, and the error is that state */
+	const struct bb_cloud_ip *ip; /* NULL: it is still to be made */
+	struct bb_cloud_ip named_ip;  /* where the list does not have it */
+	bool has_new_ip;              /* in a dry run: named_ip is made up */
+	struct str *domains;
+	size_t n_domains;
+	const struct bb_lb *lb; /* NULL: it is still to be made */
+	struct bb_lb new_lb;    /* in a dry run: made up */
+};
+
+/** Begins a run. table, refusals, host, client, views, call, spec, desired and is_removal are set.
+ * False: the run ends here, with the result of the last one, or with ERR_UNAVAILABLE if too many
+ * Services are not settled. */
+NODISCARD bool bb_run_begin(struct bb_run *, struct error *err);
+/** Makes passes until one has nothing left to do. */
+NODISCARD bool bb_run_converge(struct bb_run *, bool (*pass)(struct bb_run *, struct error *),
+                               struct error *err);
+/** Ends a run that has begun, and passes its result on. If it failed because of a state, the next
+ * look is after a pause. */
+bool bb_run_end(struct bb_run *, bool is_done, struct error *err);
+void bb_run_fini(struct bb_run *);
+
+/* ---- for steps ---- */
+
+int64_t bb_run_now(const struct bb_run *);
+void bb_run_warn(const struct bb_run *, const struct event_kind *kind, struct str text);
+const char *bb_run_quote(const struct bb_run *, struct str text);
+bool bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text);
+
+/** The Service will not be settled by this pass, which goes on. Of several states the first one
+ * counts. */
+void bb_run_await(struct bb_run *, const struct bb_state *);
+/** Ends the pass with this state, whatever came before. Returns false. */
+bool bb_run_stop(struct bb_run *, const struct bb_state *, struct error *err);
+
+/* ---- changes ---- */
+
+/** A change that a step needs: kind and details identify it. */
+struct bb_change {
+	const char *kind;   /* "map cloud IP"; a literal */
+	struct str details; /* ids, and what is sent */
+	struct str missing; /* what the lists show as long as it has no effect */
+	bool is_slow; /* it may need any time; without effect, others are failures after 10 s */
+	/* an error of the request that means that the change is made, or being made, already */
+	enum err_code done;
+	/* for a creation: how many objects of that kind the account has, on which its limit depends
+	 */
+	const size_t *n_of_kind;
+	bool names_servers; /* it is refused if one of the desired servers does not exist */
+	bool may_repeat;    /* the caller knows whether it took effect */
+	bool is_due;        /* set by bb_change_begin() */
+	uint64_t hash;
+};
+
+/** Every step calls this before it sends a change, and sends it if it is due. It is not due in a
+ * trial, and while the same change was sent before and has no effect yet. False: the cloud has
+ * refused it before. */
+NODISCARD bool bb_change_begin(struct bb_run *, struct bb_change *, struct error *err);
+/** After it was sent: is_accepted is the result of the request, and *err its error. */
+NODISCARD bool bb_change_end(struct bb_run *, const struct bb_change *, bool is_accepted,
+                             struct error *err);
+
+#endif
