@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/ip.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -17,8 +16,8 @@
 #include "providers/brightbox/domains.h"
 #include "providers/brightbox/run.h"
 #include "providers/brightbox/servers.h"
+#include "providers/brightbox/steps.h"
 
-#define FIREWALL_SOURCE "10.0.0.0/8" /* from where balancers reach servers */
 #define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
 
 enum {
@@ -29,8 +28,6 @@ enum {
 /* For which a balancer has to be failed before it is deleted: the cloud may repair it. */
 static const int64_t failed_ns = 60 * NS_PER_SEC;
 
-EVENT_KIND(elsewhere_event, "cloud-controller-manager", "CloudIPMappedElsewhere", true, "Service",
-           "brightbox: a cloud IP of the Service is mapped to something else and is left there.");
 EVENT_KIND(
 	duplicate_event, "cloud-controller-manager", "LoadBalancerDuplicate", true, "Service",
 	"brightbox: there are several load balancers of the Service's name; the message says which "
@@ -48,90 +45,7 @@ struct bb_balancers {
 	struct refusals *refusals;
 };
 
-/* ---- the cloud IP ---- */
-
-static bool
-bb_ip_by_id(struct bb_run *run, struct error *err)
-{
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		if (str_eq(run->view->cloud_ips[i].id, run->desired.cloud_ip)) {
-			run->ip = &run->view->cloud_ips[i];
-			return true;
-		}
-	}
-	run->ip = &run->named_ip;
-	return bb_get_cloud_ip(run->client, run->call, run->desired.cloud_ip, &run->named_ip, err);
-}
-
-static bool
-bb_ip_by_address(struct bb_run *run, struct error *err)
-{
-	struct str wanted = run->desired.wanted_ip;
-	struct ip ip, v4, v6;
-
-	if (!ip_parse(wanted, &ip))
-		return err_set(err, ERR_INVALID, "Invalid LoadBalancerIP: %s",
-		               bb_run_quote(run, wanted));
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
-
-		if ((ip_parse(one->public_ipv4, &v4) && ip_eq(&ip, &v4)) ||
-		    (ip_parse(one->public_ipv6, &v6) && ip_eq(&ip, &v6))) {
-			run->ip = one;
-			if (run->is_trial)
-				log_warn("spec.loadBalancerIP is deprecated. Remove the entry and "
-				         "add the annotation",
-				         LOG_STR("service", run->desired.name),
-				         LOG_CSTR("key", BB_CLOUD_IP_KEY),
-				         LOG_STR("value", one->id));
-			return true;
-		}
-	}
-	return err_set(err, ERR_INVALID, "Could not find allocated Cloud IP with address %s",
-	               bb_run_quote(run, wanted));
-}
-
-/* The first one that has the name, or that is mapped to a balancer that has it. */
-static bool
-bb_ip_by_name(struct bb_run *run, struct error *err)
-{
-	struct bb_change change = { .kind = "create cloud IP",
-		                    .missing = STR("The list lacks the cloud IP that was created"),
-		                    .n_of_kind = &run->view->n_cloud_ips };
-
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
-
-		if (str_eq(one->name, run->desired.name) ||
-		    (one->lb_id.len > 0 && str_eq(one->lb_name, run->desired.name))) {
-			run->ip = one;
-			return true;
-		}
-	}
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	if (!change.is_due)
-		return true;
-	if (!bb_change_end(run, &change,
-	                   bb_create_cloud_ip(run->client, run->call, run->desired.name,
-	                                      &run->named_ip, err),
-	                   err))
-		return false;
-	run->has_new_ip = run->call->dry != NULL;
-	run->ip = run->has_new_ip ? &run->named_ip : NULL;
-	return true;
-}
-
-static bool
-bb_step_ip(struct bb_run *run, struct error *err)
-{
-	run->ip = NULL;
-	if (run->desired.cloud_ip.len > 0)
-		return bb_ip_by_id(run, err);
-	if (run->desired.wanted_ip.len > 0)
-		return bb_ip_by_address(run, err);
-	return bb_ip_by_name(run, err);
-}
+/* ---- the balancer ---- */
 
 static bool
 bb_step_domains(struct bb_run *run, struct error *err)
@@ -150,194 +64,6 @@ bb_step_domains(struct bb_run *run, struct error *err)
 	return bb_domains_check(run->call, run->hosts_file, run->ip, run->domains, run->n_domains,
 	                        err);
 }
-
-/* ---- the firewall ---- */
-
-/* "srv-aaaaa srv-bbbbb " */
-static struct str
-bb_join(const struct bb_run *run, struct str first, const struct str items[], size_t n)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
-
-	buf_add_str(&text, first);
-	for (size_t i = 0; i < n; i++)
-		buf_addf(&text, " %" STR_FMT, STR_ARG(items[i]));
-	return arena_str(run->call->arena, buf_str(&text));
-}
-
-static bool
-bb_group_remove(struct bb_run *run, const struct bb_group *group, const struct str servers[],
-                size_t n, struct error *err)
-{
-	struct bb_change change = {
-		.kind = "remove servers",
-		.details = bb_join(run, group->id, servers, n),
-		.missing = arena_printf(run->call->arena,
-		                        "Server group %" STR_FMT
-		                        " still has servers that were removed",
-		                        STR_ARG(group->id)),
-	};
-
-	if (n == 0)
-		return true;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change,
-	                     bb_remove_servers(run->client, run->call, group->id, servers, n, err),
-	                     err);
-}
-
-/* New servers are added before old ones are removed, so that traffic never finds none. */
-static bool
-bb_step_members(struct bb_run *run, const struct bb_group *group, struct error *err)
-{
-	struct str *added, *removed;
-	size_t n_added = bb_missing(run->desired.servers, run->desired.n_servers, group->servers,
-	                            group->n_servers, run->call->arena, &added);
-	size_t n_removed = bb_missing(group->servers, group->n_servers, run->desired.servers,
-	                              run->desired.n_servers, run->call->arena, &removed);
-	struct bb_change change = {
-		.kind = "add servers",
-		.details = bb_join(run, group->id, added, n_added),
-		.missing = arena_printf(run->call->arena,
-		                        "Server group %" STR_FMT " lacks servers that were added",
-		                        STR_ARG(group->id)),
-		.names_servers = true,
-	};
-
-	if (n_added > 0 && !bb_change_begin(run, &change, err))
-		return false;
-	if (change.is_due &&
-	    !bb_change_end(run, &change,
-	                   bb_add_servers(run->client, run->call, group->id, added, n_added, err),
-	                   err))
-		return false;
-	return bb_group_remove(run, group, removed, n_removed, err);
-}
-
-/* Only the first rule is ours; users may have added others. */
-static bool
-bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *err)
-{
-	const struct bb_rule *is = policy->n_rules > 0 ? policy->rules : NULL;
-	struct bb_rule wanted = {
-		.id = is ? is->id : STR_EMPTY,
-		.protocol = STR("tcp"),
-		.source = STR(FIREWALL_SOURCE),
-		.destination_port = run->desired.firewall_ports,
-		.description = run->desired.name,
-	};
-	struct bb_change change = {
-		.kind = is ? "update firewall rule" : "create firewall rule",
-		.details = arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT " %" STR_FMT,
-		                        STR_ARG(policy->id), STR_ARG(wanted.id),
-		                        STR_ARG(wanted.destination_port)),
-		.missing = arena_printf(run->call->arena,
-		                        "The first rule of firewall policy %" STR_FMT
-		                        " is not the one that was set",
-		                        STR_ARG(policy->id)),
-	};
-	bool is_accepted;
-
-	if (is && str_eq(is->protocol, wanted.protocol) && str_eq(is->source, wanted.source) &&
-	    str_eq(is->destination_port, wanted.destination_port) &&
-	    str_eq(is->description, wanted.description))
-		return true;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	if (!change.is_due)
-		return true;
-	is_accepted = is ? bb_update_rule(run->client, run->call, policy->id, &wanted, is, err)
-	                 : bb_create_rule(run->client, run->call, policy->id, &wanted, err);
-	return bb_change_end(run, &change, is_accepted, err);
-}
-
-/* The server group, with its members. *ret is NULL if it is still to be made. */
-static bool
-bb_step_group(struct bb_run *run, struct bb_group *new_group, const struct bb_group **ret,
-              struct error *err)
-{
-	struct bb_change change = {
-		.kind = "create server group",
-		.missing = STR("The list lacks the server group that was created"),
-		.n_of_kind = &run->view->n_groups,
-	};
-
-	*ret = bb_view_group(run->view, run->desired.name);
-	if (!*ret) {
-		if (!bb_change_begin(run, &change, err))
-			return false;
-		if (!change.is_due)
-			return true;
-		if (!bb_change_end(run, &change,
-		                   bb_create_group(run->client, run->call, run->desired.name,
-		                                   new_group, err),
-		                   err))
-			return false;
-		*ret = new_group;
-	}
-	return bb_step_members(run, *ret, err);
-}
-
-/* The firewall policy, without its rule. */
-static bool
-bb_step_policy(struct bb_run *run, const struct bb_group *group, struct bb_policy *new_policy,
-               const struct bb_policy **ret, struct error *err)
-{
-	struct bb_change creation = {
-		.kind = "create firewall policy",
-		.missing = STR("The list lacks the firewall policy that was created"),
-		.n_of_kind = &run->view->n_policies,
-	};
-	struct bb_change application = { .kind = "apply firewall policy" };
-
-	*ret = bb_view_policy(run->view, run->desired.name);
-	if (!*ret) {
-		if (!bb_change_begin(run, &creation, err))
-			return false;
-		if (!creation.is_due)
-			return true;
-		if (!bb_change_end(run, &creation,
-		                   bb_create_policy(run->client, run->call, run->desired.name,
-		                                    group->id, new_policy, err),
-		                   err))
-			return false;
-		*ret = new_policy;
-	}
-	if (str_eq((*ret)->group, group->id))
-		return true;
-	application.details = bb_join(run, (*ret)->id, &group->id, 1);
-	application.missing = arena_printf(run->call->arena,
-	                                   "Firewall policy %" STR_FMT
-	                                   " is not applied to server group %" STR_FMT,
-	                                   STR_ARG((*ret)->id), STR_ARG(group->id));
-	if (!bb_change_begin(run, &application, err))
-		return false;
-	return !application.is_due ||
-	       bb_change_end(run, &application,
-	                     bb_apply_policy(run->client, run->call, (*ret)->id, group->id, err),
-	                     err);
-}
-
-static bool
-bb_step_firewall(struct bb_run *run, struct error *err)
-{
-	const struct bb_group *group;
-	const struct bb_policy *policy;
-	struct bb_group new_group;
-	struct bb_policy new_policy;
-
-	if (!bb_step_group(run, &new_group, &group, err))
-		return false;
-	if (!group)
-		return true;
-	if (!bb_step_policy(run, group, &new_policy, &policy, err))
-		return false;
-	return !policy || bb_step_rule(run, policy, err);
-}
-
-/* ---- the balancer ---- */
 
 static struct str
 bb_lb_body(struct bb_run *run, bool is_update)
@@ -491,8 +217,10 @@ bb_lb_withdraw(struct bb_run *run, struct error *err)
 	}
 	log_info("load balancer withdrawn, another process created one as well", LOG_STR("id", id));
 	bb_unsettled_note_withdrawn(run->unsettled);
-	return bb_run_pend(err, rand_between(DUPLICATE_MIN_MS, DUPLICATE_MAX_MS),
-	                   "another process created a load balancer for this Service as well");
+	err_set(err, ERR_PENDING,
+	        "another process created a load balancer for this Service as well");
+	err->retry_after_ms = rand_between(DUPLICATE_MIN_MS, DUPLICATE_MAX_MS);
+	return false;
 }
 
 /* Of several that this process did not create, the one that has a cloud IP serves. */
@@ -601,6 +329,18 @@ bb_lb_is_foreign(const struct bb_run *run, const struct bb_lb *lb)
 	return true;
 }
 
+/* The balancer of the Service's name that belongs to another cluster, or NULL. */
+static const struct bb_lb *
+bb_find_foreign(struct bb_run *run)
+{
+	size_t n;
+	const struct bb_lb *lb = bb_lb_choose(run, &n);
+
+	if (!lb)
+		lb = bb_view_next_failed(run->view, run->desired.name, NULL);
+	return lb && bb_lb_is_foreign(run, lb) ? lb : NULL;
+}
+
 static struct str
 bb_lb_foreign_text(const struct bb_run *run, const struct bb_lb *lb)
 {
@@ -621,15 +361,14 @@ bb_lb_foreign_text(const struct bb_run *run, const struct bb_lb *lb)
 static bool
 bb_step_own(struct bb_run *run, struct error *err)
 {
-	size_t n;
-	const struct bb_lb *lb = bb_lb_choose(run, &n);
+	const struct bb_lb *foreign = bb_find_foreign(run);
 	struct bb_state state = { .code = ERR_PENDING,
 		                  .first_ms = BB_LATER_MS,
 		                  .event = &foreign_event };
 
-	if (!lb || !bb_lb_is_foreign(run, lb))
+	if (!foreign)
 		return true;
-	state.text = state.event_text = bb_lb_foreign_text(run, lb);
+	state.text = state.event_text = bb_lb_foreign_text(run, foreign);
 	return bb_run_stop(run, &state, err);
 }
 
@@ -644,7 +383,7 @@ bb_lb_update(struct bb_run *run, struct error *err)
 	if (!member)
 		return true;
 	body = bb_lb_body(run, /*is_update=*/true);
-	change.details = bb_join(run, run->lb->id, &body, 1);
+	change.details = bb_run_join(run, run->lb->id, &body, 1);
 	change.missing = arena_printf(run->call->arena,
 	                              "Load balancer %" STR_FMT
 	                              " still shows other %s than those that were set",
@@ -675,201 +414,6 @@ bb_step_lb(struct bb_run *run, struct error *err)
 		return failed ? bb_lb_replace(run, failed, err) : bb_lb_create(run, err);
 	bb_lb_report(run, run->lb, n);
 	return bb_lb_update(run, err);
-}
-
-/* ---- mapping ---- */
-
-static bool
-bb_is_mapped_here(const struct bb_run *run)
-{
-	return str_eq(run->ip->lb_id, run->lb->id);
-}
-
-static bool
-bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
-{
-	struct bb_change change = {
-		.kind = "unmap cloud IP",
-		.details = bb_join(run, ip->id, &ip->lb_id, 1),
-		.missing = arena_printf(run->call->arena,
-		                        "Cloud IP %" STR_FMT
-		                        " is still mapped to load balancer %" STR_FMT,
-		                        STR_ARG(ip->id), STR_ARG(ip->lb_id)),
-		.is_slow = true,
-		.done = ERR_CONFLICT, /* it is being unmapped */
-	};
-
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change, bb_unmap_cloud_ip(run->client, run->call, ip->id, err),
-	                     err);
-}
-
-static void
-bb_await_unmapped(struct bb_run *run, const struct bb_cloud_ip *ip)
-{
-	bb_run_await(run, &(struct bb_state){
-				  .code = ERR_PENDING,
-				  .text = arena_printf(run->call->arena,
-	                                               "CloudIPs still mapped to load balancer: "
-	                                               "%" STR_FMT " to %" STR_FMT
-	                                               ", which is being deleted",
-	                                               STR_ARG(ip->id), STR_ARG(ip->lb_id)),
-				  .advice = "Check at Brightbox why the load balancer is not gone",
-				  .first_ms = BB_SOON_MS,
-			  });
-}
-
-/* What a cloud IP is mapped to, where that is not the balancer of the run. */
-enum bb_holder {
-	HOLDER_GONE,    /* a balancer of the Service that this pass has deleted */
-	HOLDER_LEAVING, /* a balancer that is being deleted: it keeps its cloud IPs until then */
-	HOLDER_DEAD,    /* one of the Service's name that has failed, or does not exist any more */
-	HOLDER_OTHER,   /* anything else: the address may be in use there */
-};
-
-static enum bb_holder
-bb_ip_holder(const struct bb_run *run, const struct bb_cloud_ip *ip)
-{
-	const struct bb_lb *lb = ip->lb_id.len > 0 ? bb_view_lb(run->view, ip->lb_id) : NULL;
-	struct bb_lb named = { .name = ip->lb_name };
-
-	if (lb && str_eq_c(lb->status, "deleting"))
-		return HOLDER_LEAVING;
-	if (lb && bb_lb_is_alive(lb)) /* in a dry run a removal has noted its deletion */
-		return run->is_removal && bb_view_is_named(lb, run->desired.name) ? HOLDER_GONE
-		                                                                  : HOLDER_OTHER;
-	return ip->lb_id.len > 0 && bb_view_is_named(&named, run->desired.name) ? HOLDER_DEAD
-	                                                                        : HOLDER_OTHER;
-}
-
-/* "Mapping of CloudIP "cip-aaaaa" to "lba-aaaaa" not complete", as in the official controller. */
-static struct str
-bb_mapping_text(const struct bb_run *run)
-{
-	return arena_printf(run->call->arena, "Mapping of CloudIP %s to %s not complete",
-	                    bb_run_quote(run, run->ip->id), bb_run_quote(run, run->lb->id));
-}
-
-/* A cloud IP that is mapped elsewhere stays there, because it may be in use there. */
-static bool
-bb_step_map(struct bb_run *run, struct error *err)
-{
-	struct bb_change change = { .kind = "map cloud IP",
-		                    .details = bb_join(run, run->ip->id, &run->lb->id, 1),
-		                    .missing = bb_mapping_text(run),
-		                    .is_slow = true,
-		                    .done = ERR_CONFLICT /* it is being mapped */ };
-	struct bb_state elsewhere = { .code = ERR_UNAVAILABLE,
-		                      .text = change.missing,
-		                      .hash = str_hash(STR("elsewhere")),
-		                      .first_ms = BB_LATER_MS,
-		                      .event = &elsewhere_event };
-
-	if (bb_is_mapped_here(run))
-		return true;
-	if (!bb_cloud_ip_is_mapped(run->ip)) {
-		if (!bb_change_begin(run, &change, err))
-			return false;
-		return !change.is_due ||
-		       bb_change_end(run, &change,
-		                     bb_map_cloud_ip(run->client, run->call, run->ip->id,
-		                                     run->lb->id, err),
-		                     err);
-	}
-	switch (bb_ip_holder(run, run->ip)) {
-	case HOLDER_LEAVING:
-		bb_await_unmapped(run, run->ip);
-		return true;
-	case HOLDER_DEAD:
-		return bb_ip_unmap(run, run->ip, err);
-	case HOLDER_GONE:
-	case HOLDER_OTHER:
-		break;
-	}
-	elsewhere.event_text = arena_printf(
-		run->call->arena,
-		"CloudIP %s (%" STR_FMT
-		") is mapped elsewhere. Unmap the Cloud IP and reapply this manifest, or map "
-		"manually to %s",
-		bb_run_quote(run, run->ip->id), STR_ARG(run->ip->public_ipv4),
-		bb_run_quote(run, run->lb->id));
-	bb_run_await(run, &elsewhere);
-	return true;
-}
-
-static bool
-bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
-{
-	struct bb_change change = {
-		.kind = "destroy cloud IP",
-		.details = ip->id,
-		.missing = arena_printf(run->call->arena,
-		                        "Cloud IP %" STR_FMT
-		                        " is still there although its deletion was accepted",
-		                        STR_ARG(ip->id)),
-		.done = ERR_NOT_FOUND,
-	};
-
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change, bb_destroy_cloud_ip(run->client, run->call, ip->id, err),
-	                     err);
-}
-
-/* One that has the Service's name, and is not in use for the Service. It is destroyed when nothing
- * uses it. */
-static bool
-bb_ip_discard(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
-{
-	if (!bb_cloud_ip_is_mapped(ip))
-		return bb_ip_destroy(run, ip, err);
-	switch (bb_ip_holder(run, ip)) {
-	case HOLDER_GONE:
-		return bb_ip_destroy(run, ip, err);
-	case HOLDER_LEAVING:
-		bb_await_unmapped(run, ip);
-		break;
-	case HOLDER_DEAD:
-		return bb_ip_unmap(run, ip, err);
-	case HOLDER_OTHER:
-		if (!run->has_reported_ips && !run->call->dry)
-			bb_run_warn(run, &elsewhere_event,
-			            arena_printf(run->call->arena,
-			                         "CloudIP %s (%" STR_FMT
-			                         ") has the name of this Service and is mapped "
-			                         "elsewhere. It is left there; unmap and destroy "
-			                         "it if it is not needed",
-			                         bb_run_quote(run, ip->id),
-			                         STR_ARG(ip->public_ipv4)));
-		break;
-	}
-	return true;
-}
-
-/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed:
- * by the next pass, or in a dry run, which has no other one, by the same. */
-static bool
-bb_step_stale_ips(struct bb_run *run, struct error *err)
-{
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
-		bool is_here = run->lb && str_eq(one->lb_id, run->lb->id);
-		bool is_named = str_eq(one->name, run->desired.name);
-
-		if (run->ip && str_eq(one->id, run->ip->id))
-			continue;
-		if (is_here && !bb_ip_unmap(run, one, err))
-			return false;
-		if (is_here && is_named && run->call->dry && !bb_ip_destroy(run, one, err))
-			return false;
-		if (!is_here && is_named && !bb_ip_discard(run, one, err))
-			return false;
-	}
-	run->has_reported_ips = true;
-	return true;
 }
 
 /* ---- the result ---- */
@@ -1050,50 +594,6 @@ bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 
 /* ---- removing ---- */
 
-static bool
-bb_step_remove_group(struct bb_run *run, struct error *err)
-{
-	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
-	struct bb_change change = {
-		.kind = "destroy server group",
-		.missing =
-			STR("The server group is still there although its deletion was accepted"),
-		.done = ERR_NOT_FOUND,
-	};
-
-	if (!group)
-		return true;
-	if (!bb_group_remove(run, group, group->servers, group->n_servers, err))
-		return false;
-	change.details = group->id;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change, bb_destroy_group(run->client, run->call, group->id, err),
-	                     err);
-}
-
-static bool
-bb_step_remove_policy(struct bb_run *run, struct error *err)
-{
-	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
-	struct bb_change change = {
-		.kind = "destroy firewall policy",
-		.missing = STR(
-			"The firewall policy is still there although its deletion was accepted"),
-		.done = ERR_NOT_FOUND,
-	};
-
-	if (!policy)
-		return true;
-	change.details = policy->id;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change,
-	                     bb_destroy_policy(run->client, run->call, policy->id, err), err);
-}
-
 /* All that have the name, also those that have failed. */
 static bool
 bb_step_remove_lbs(struct bb_run *run, bool *ret_found, struct error *err)
@@ -1116,39 +616,23 @@ bb_step_remove_lbs(struct bb_run *run, bool *ret_found, struct error *err)
 	return true;
 }
 
-/* A cloud IP that is not ours by its name, too, is free only when the balancer is gone. */
-static void
-bb_step_await_ips(struct bb_run *run)
-{
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
-
-		if (str_eq(one->lb_name, run->desired.name) &&
-		    bb_ip_holder(run, one) == HOLDER_LEAVING)
-			bb_await_unmapped(run, one);
-	}
-}
-
 /* The firewall first, as the official controller does: what no longer leads anywhere goes last. The
  * balancer holds its cloud IPs, so they are left to the next pass. */
 static bool
 bb_pass_remove(struct bb_run *run, struct error *err)
 {
-	size_t n;
-	const struct bb_lb *lb = bb_lb_choose(run, &n);
+	const struct bb_lb *foreign = bb_find_foreign(run);
 	bool has_lb = false;
 
 	if (!run->has_acted && bb_needs_proof(run))
 		return bb_step_prove(run, err);
-	if (lb && bb_lb_is_foreign(run, lb)) {
+	if (foreign) {
 		if (!run->call->dry)
-			bb_run_warn(run, &foreign_event, bb_lb_foreign_text(run, lb));
+			bb_run_warn(run, &foreign_event, bb_lb_foreign_text(run, foreign));
 		return true;
 	}
-	if (!bb_step_remove_group(run, err))
-		return bb_pass_fail(run, "server group", err);
-	if (!bb_step_remove_policy(run, err))
-		return bb_pass_fail(run, "firewall policy", err);
+	if (!bb_step_remove_firewall(run, err))
+		return bb_pass_fail(run, "firewall", err);
 	if (!bb_step_remove_lbs(run, &has_lb, err))
 		return bb_pass_fail(run, "load balancer", err);
 	if (has_lb && !run->call->dry)

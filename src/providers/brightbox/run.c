@@ -41,12 +41,15 @@ bb_run_quote(const struct bb_run *run, struct str text)
 	return quote_z(run->call->arena, text);
 }
 
-bool
-bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text)
+struct str
+bb_run_join(const struct bb_run *run, struct str first, const struct str items[], size_t n)
 {
-	err_set(err, ERR_PENDING, "%s", text);
-	err->retry_after_ms = retry_after_ms;
-	return false;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
+
+	buf_add_str(&text, first);
+	for (size_t i = 0; i < n; i++)
+		buf_addf(&text, " %" STR_FMT, STR_ARG(items[i]));
+	return arena_str(run->call->arena, buf_str(&text));
 }
 
 void

@@ -104,7 +104,8 @@ void bb_run_fini(struct bb_run *);
 int64_t bb_run_now(const struct bb_run *);
 void bb_run_warn(const struct bb_run *, const struct event_kind *kind, struct str text);
 const char *bb_run_quote(const struct bb_run *, struct str text);
-bool bb_run_pend(struct error *err, int64_t retry_after_ms, const char *text);
+/** "grp-aaaaa srv-aaaaa srv-bbbbb" */
+struct str bb_run_join(const struct bb_run *, struct str first, const struct str items[], size_t n);
 
 /** The Service will not be settled by this pass, which goes on. Of several states the first one
  * counts. */

@@ -1,0 +1,299 @@
+/* cloud_ips.c: the cloud IPs of a Service; see steps.h. */
+#include "base/ip.h"
+#include "base/log.h"
+#include "providers/brightbox/steps.h"
+
+EVENT_KIND(elsewhere_event, "cloud-controller-manager", "CloudIPMappedElsewhere", true, "Service",
+           "brightbox: a cloud IP of the Service is mapped to something else and is left there.");
+
+/* ---- the cloud IP of the Service ---- */
+
+static bool
+bb_ip_by_id(struct bb_run *run, struct error *err)
+{
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		if (str_eq(run->view->cloud_ips[i].id, run->desired.cloud_ip)) {
+			run->ip = &run->view->cloud_ips[i];
+			return true;
+		}
+	}
+	run->ip = &run->named_ip;
+	return bb_get_cloud_ip(run->client, run->call, run->desired.cloud_ip, &run->named_ip, err);
+}
+
+static bool
+bb_ip_by_address(struct bb_run *run, struct error *err)
+{
+	struct str wanted = run->desired.wanted_ip;
+	struct ip ip, v4, v6;
+
+	if (!ip_parse(wanted, &ip))
+		return err_set(err, ERR_INVALID, "Invalid LoadBalancerIP: %s",
+		               bb_run_quote(run, wanted));
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+
+		if ((ip_parse(one->public_ipv4, &v4) && ip_eq(&ip, &v4)) ||
+		    (ip_parse(one->public_ipv6, &v6) && ip_eq(&ip, &v6))) {
+			run->ip = one;
+			if (run->is_trial)
+				log_warn("spec.loadBalancerIP is deprecated. Remove the entry and "
+				         "add the annotation",
+				         LOG_STR("service", run->desired.name),
+				         LOG_CSTR("key", BB_CLOUD_IP_KEY),
+				         LOG_STR("value", one->id));
+			return true;
+		}
+	}
+	return err_set(err, ERR_INVALID, "Could not find allocated Cloud IP with address %s",
+	               bb_run_quote(run, wanted));
+}
+
+/* The first one that has the name, or that is mapped to a balancer that has it. */
+static bool
+bb_ip_by_name(struct bb_run *run, struct error *err)
+{
+	struct bb_change change = { .kind = "create cloud IP",
+		                    .missing = STR("The list lacks the cloud IP that was created"),
+		                    .n_of_kind = &run->view->n_cloud_ips };
+
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+
+		if (str_eq(one->name, run->desired.name) ||
+		    (one->lb_id.len > 0 && str_eq(one->lb_name, run->desired.name))) {
+			run->ip = one;
+			return true;
+		}
+	}
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	if (!change.is_due)
+		return true;
+	if (!bb_change_end(run, &change,
+	                   bb_create_cloud_ip(run->client, run->call, run->desired.name,
+	                                      &run->named_ip, err),
+	                   err))
+		return false;
+	run->has_new_ip = run->call->dry != NULL;
+	run->ip = run->has_new_ip ? &run->named_ip : NULL;
+	return true;
+}
+
+bool
+bb_step_ip(struct bb_run *run, struct error *err)
+{
+	run->ip = NULL;
+	if (run->desired.cloud_ip.len > 0)
+		return bb_ip_by_id(run, err);
+	if (run->desired.wanted_ip.len > 0)
+		return bb_ip_by_address(run, err);
+	return bb_ip_by_name(run, err);
+}
+
+/* ---- mapping ---- */
+
+static bool
+bb_is_mapped_here(const struct bb_run *run)
+{
+	return str_eq(run->ip->lb_id, run->lb->id);
+}
+
+static bool
+bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
+{
+	struct bb_change change = {
+		.kind = "unmap cloud IP",
+		.details = bb_run_join(run, ip->id, &ip->lb_id, 1),
+		.missing = arena_printf(run->call->arena,
+		                        "Cloud IP %" STR_FMT
+		                        " is still mapped to load balancer %" STR_FMT,
+		                        STR_ARG(ip->id), STR_ARG(ip->lb_id)),
+		.is_slow = true,
+		.done = ERR_CONFLICT, /* it is being unmapped */
+	};
+
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change, bb_unmap_cloud_ip(run->client, run->call, ip->id, err),
+	                     err);
+}
+
+static void
+bb_await_unmapped(struct bb_run *run, const struct bb_cloud_ip *ip)
+{
+	bb_run_await(run, &(struct bb_state){
+				  .code = ERR_PENDING,
+				  .text = arena_printf(run->call->arena,
+	                                               "CloudIPs still mapped to load balancer: "
+	                                               "%" STR_FMT " to %" STR_FMT
+	                                               ", which is being deleted",
+	                                               STR_ARG(ip->id), STR_ARG(ip->lb_id)),
+				  .advice = "Check at Brightbox why the load balancer is not gone",
+				  .first_ms = BB_SOON_MS,
+			  });
+}
+
+/* What a cloud IP is mapped to, where that is not the balancer of the run. */
+enum bb_holder {
+	HOLDER_GONE,    /* a balancer of the Service that this pass has deleted */
+	HOLDER_LEAVING, /* a balancer that is being deleted: it keeps its cloud IPs until then */
+	HOLDER_DEAD,    /* one of the Service's name that has failed, or does not exist any more */
+	HOLDER_OTHER,   /* anything else: the address may be in use there */
+};
+
+static enum bb_holder
+bb_ip_holder(const struct bb_run *run, const struct bb_cloud_ip *ip)
+{
+	const struct bb_lb *lb = ip->lb_id.len > 0 ? bb_view_lb(run->view, ip->lb_id) : NULL;
+	struct bb_lb named = { .name = ip->lb_name };
+
+	if (lb && str_eq_c(lb->status, "deleting"))
+		return HOLDER_LEAVING;
+	if (lb && bb_lb_is_alive(lb)) /* in a dry run a removal has noted its deletion */
+		return run->is_removal && bb_view_is_named(lb, run->desired.name) ? HOLDER_GONE
+		                                                                  : HOLDER_OTHER;
+	return ip->lb_id.len > 0 && bb_view_is_named(&named, run->desired.name) ? HOLDER_DEAD
+	                                                                        : HOLDER_OTHER;
+}
+
+struct str
+bb_mapping_text(const struct bb_run *run)
+{
+	return arena_printf(run->call->arena, "Mapping of CloudIP %s to %s not complete",
+	                    bb_run_quote(run, run->ip->id), bb_run_quote(run, run->lb->id));
+}
+
+/* A cloud IP that is mapped elsewhere stays there, because it may be in use there. */
+bool
+bb_step_map(struct bb_run *run, struct error *err)
+{
+	struct bb_change change = { .kind = "map cloud IP",
+		                    .details = bb_run_join(run, run->ip->id, &run->lb->id, 1),
+		                    .missing = bb_mapping_text(run),
+		                    .is_slow = true,
+		                    .done = ERR_CONFLICT /* it is being mapped */ };
+	struct bb_state elsewhere = { .code = ERR_UNAVAILABLE,
+		                      .text = change.missing,
+		                      .hash = str_hash(STR("elsewhere")),
+		                      .first_ms = BB_LATER_MS,
+		                      .event = &elsewhere_event };
+
+	if (bb_is_mapped_here(run))
+		return true;
+	if (!bb_cloud_ip_is_mapped(run->ip)) {
+		if (!bb_change_begin(run, &change, err))
+			return false;
+		return !change.is_due ||
+		       bb_change_end(run, &change,
+		                     bb_map_cloud_ip(run->client, run->call, run->ip->id,
+		                                     run->lb->id, err),
+		                     err);
+	}
+	switch (bb_ip_holder(run, run->ip)) {
+	case HOLDER_LEAVING:
+		bb_await_unmapped(run, run->ip);
+		return true;
+	case HOLDER_DEAD:
+		return bb_ip_unmap(run, run->ip, err);
+	case HOLDER_GONE:
+	case HOLDER_OTHER:
+		break;
+	}
+	elsewhere.event_text = arena_printf(
+		run->call->arena,
+		"CloudIP %s (%" STR_FMT
+		") is mapped elsewhere. Unmap the Cloud IP and reapply this manifest, or map "
+		"manually to %s",
+		bb_run_quote(run, run->ip->id), STR_ARG(run->ip->public_ipv4),
+		bb_run_quote(run, run->lb->id));
+	bb_run_await(run, &elsewhere);
+	return true;
+}
+
+static bool
+bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
+{
+	struct bb_change change = {
+		.kind = "destroy cloud IP",
+		.details = ip->id,
+		.missing = arena_printf(run->call->arena,
+		                        "Cloud IP %" STR_FMT
+		                        " is still there although its deletion was accepted",
+		                        STR_ARG(ip->id)),
+		.done = ERR_NOT_FOUND,
+	};
+
+	if (!bb_change_begin(run, &change, err))
+		return false;
+	return !change.is_due ||
+	       bb_change_end(run, &change, bb_destroy_cloud_ip(run->client, run->call, ip->id, err),
+	                     err);
+}
+
+/* One that has the Service's name, and is not in use for the Service. It is destroyed when nothing
+ * uses it. */
+static bool
+bb_ip_discard(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
+{
+	if (!bb_cloud_ip_is_mapped(ip))
+		return bb_ip_destroy(run, ip, err);
+	switch (bb_ip_holder(run, ip)) {
+	case HOLDER_GONE:
+		return bb_ip_destroy(run, ip, err);
+	case HOLDER_LEAVING:
+		bb_await_unmapped(run, ip);
+		break;
+	case HOLDER_DEAD:
+		return bb_ip_unmap(run, ip, err);
+	case HOLDER_OTHER:
+		if (!run->has_reported_ips && !run->call->dry)
+			bb_run_warn(run, &elsewhere_event,
+			            arena_printf(run->call->arena,
+			                         "CloudIP %s (%" STR_FMT
+			                         ") has the name of this Service and is mapped "
+			                         "elsewhere. It is left there; unmap and destroy "
+			                         "it if it is not needed",
+			                         bb_run_quote(run, ip->id),
+			                         STR_ARG(ip->public_ipv4)));
+		break;
+	}
+	return true;
+}
+
+/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed:
+ * by the next pass, or in a dry run, which has no other one, by the same. */
+bool
+bb_step_stale_ips(struct bb_run *run, struct error *err)
+{
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+		bool is_here = run->lb && str_eq(one->lb_id, run->lb->id);
+		bool is_named = str_eq(one->name, run->desired.name);
+
+		if (run->ip && str_eq(one->id, run->ip->id))
+			continue;
+		if (is_here && !bb_ip_unmap(run, one, err))
+			return false;
+		if (is_here && is_named && run->call->dry && !bb_ip_destroy(run, one, err))
+			return false;
+		if (!is_here && is_named && !bb_ip_discard(run, one, err))
+			return false;
+	}
+	run->has_reported_ips = true;
+	return true;
+}
+
+/* A cloud IP that is not ours by its name, too, is free only when the balancer is gone. */
+void
+bb_step_await_ips(struct bb_run *run)
+{
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
+
+		if (str_eq(one->lb_name, run->desired.name) &&
+		    bb_ip_holder(run, one) == HOLDER_LEAVING)
+			bb_await_unmapped(run, one);
+	}
+}
