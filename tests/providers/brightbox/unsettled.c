@@ -440,6 +440,36 @@ balancers_that_never_go_away(void **state)
 	assert_int_equal(count_events(rig, "LoadBalancerUnfinished"), SERVICES_MAX);
 }
 
+/* The cluster has no nodes any more, which could be evidence of the right account. The balancer was
+ * seen, so its account is the right one. */
+static void
+a_slow_removal_needs_no_evidence(void **state)
+{
+	static struct label chosen = {
+		STR("service.beta.kubernetes.io/brightbox-load-balancer-cloudip-allocations"),
+		STR("cip-00050")
+	};
+	struct rig *rig = *state;
+
+	add_services(rig, 1);
+	rig->services[0].spec.annotations = &chosen;
+	rig->services[0].spec.n_annotations = 1;
+	rig->account.ips[rig->account.n_ips++] = (struct account_ip){ .id = "cip-00050",
+		                                                      .number = 50,
+		                                                      .name = STR("mine") };
+	run_for(rig, 1);
+	assert_true(rig->services[0].is_done);
+	rig->account.never_deletes = true;
+	remove_all(rig);
+	run_for(rig, MINUTE_S);
+	assert_int_equal(rig->services[0].err.code, ERR_PENDING);
+	rig->account.n_lbs = 0;
+	rig->account.ips[0].lb[0] = '\0';
+	run_for(rig, 2 * MINUTE_S);
+	assert_true(rig->services[0].is_done);
+	assert_int_equal(count_events(rig, "LoadBalancerHeld"), 0);
+}
+
 static void
 a_cloud_ip_that_cannot_be_destroyed(void **state)
 {
@@ -516,6 +546,7 @@ main(void)
 		TEST(a_balancer_that_has_failed_is_replaced_with_its_cloud_ip),
 		TEST(a_removal_deletes_balancers_that_have_failed),
 		TEST(balancers_that_never_go_away),
+		TEST(a_slow_removal_needs_no_evidence),
 		TEST(a_cloud_ip_that_cannot_be_destroyed),
 		TEST(a_limit_of_the_account_is_met_once_for_all_services),
 		TEST(a_node_without_a_server_keeps_no_service_waiting),
