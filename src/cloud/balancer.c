@@ -20,12 +20,19 @@ enum {
 	HELD_MAX_MS = 300000,
 	NO_STATUS_MS = 2000, /* until a balancer without addresses is looked at again */
 	EVIDENCE_MAX = 10,   /* nodes whose machines are asked for as evidence */
+	/* until a balancer that may not be visible yet is looked for again */
+	HIDDEN_MIN_MS = 1000,
+	HIDDEN_MAX_MS = 30000,
 };
 
 EVENT_KIND(held_event, "cloud-controller-manager", LB_HELD_REASON, true, "Service", LB_HELD_WHEN);
 EVENT_KIND(
 	left_out_event, "cloud-controller-manager", "LoadBalancerFeatureLeftOut", true, "Service",
 	"The cloud's load balancers cannot do all that the Service asks for; what the message names has no effect.");
+
+EVENT_KIND(
+	pending_event, "cloud-controller-manager", "LoadBalancerPending", false, "Service",
+	"The load balancer may have been asked for and not be visible in the cloud yet, for a minute or more. Until that time is over, it is not created again, and the Service is not released.");
 
 /* ---- annotations and evidence ---- */
 
@@ -441,6 +448,42 @@ call_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, st
 	return false;
 }
 
+static bool
+set_pending(struct error *err, const struct lb_spec *spec, int64_t retry_after_ms, const char *why)
+{
+	err_set(err, ERR_PENDING, "load balancer %" STR_FMT " %s", STR_ARG(spec->name), why);
+	err->retry_after_ms = retry_after_ms;
+	return false;
+}
+
+/* The balancer was not found. ERR_PENDING: it may exist all the same (creation_hidden_ms). The
+ * pauses are half of the time for which it has been looked for. In a dry run nothing depends on it.
+ */
+static bool
+check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                 struct error *err)
+{
+	int64_t hidden_ms = cloud->balancers->creation_hidden_ms, now_ns = clock_boot(call->clock);
+	int64_t since_ns, age_ms, pause_ms;
+	bool reports;
+
+	creations_begin(&cloud->creations, now_ns);
+	if (call->dry || !creations_may_hide(&cloud->creations, spec->uid, hidden_ms * NS_PER_MS,
+	                                     now_ns, &since_ns, &reports))
+		return true;
+	age_ms = (now_ns - since_ns) / NS_PER_MS;
+	pause_ms = age_ms / 2 < HIDDEN_MIN_MS   ? HIDDEN_MIN_MS
+	           : age_ms / 2 > HIDDEN_MAX_MS ? HIDDEN_MAX_MS
+	                                        : age_ms / 2;
+	if (pause_ms > hidden_ms - age_ms)
+		pause_ms = hidden_ms - age_ms;
+	set_pending(err, spec, pause_ms, "may have been asked for, and is not visible yet");
+	if (reports && cloud->host)
+		cloud->host->service_event(cloud->host, spec, HOST_EVENT_NORMAL,
+		                           pending_event.reason, str_c(err->msg));
+	return false;
+}
+
 /* With credentials of another project find() finds nothing. They may be replaced before the search
  * for evidence, which then finds machines. So only a search after the evidence shows that there is
  * no balancer. *ret is NULL then. */
@@ -451,8 +494,10 @@ find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 	bool has_evidence = !lb_needs_evidence(spec);
 
 	for (;; has_evidence = true) {
-		if (call_find(cloud, call, spec, ret, err))
+		if (call_find(cloud, call, spec, ret, err)) {
+			creations_forget(&cloud->creations, spec->uid);
 			return true;
+		}
 		if (err->code != ERR_NOT_FOUND)
 			return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
 		if (has_evidence)
@@ -460,16 +505,40 @@ find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 		if (!balancer_check_project(cloud, call, spec, err))
 			return false;
 	}
+	if (!check_not_hidden(cloud, call, spec, err))
+		return false;
 	*ret = NULL;
 	return true;
+}
+
+/* Calls create(). The balancer may exist unless the API has refused the very request for it. */
+static bool
+call_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+            struct balancer **ret, struct error *err)
+{
+	int64_t hidden_ns = cloud->balancers->creation_hidden_ms * NS_PER_MS;
+	struct call_answers *seen = &call->answers;
+	bool is_created;
+
+	if (hidden_ns > 0 &&
+	    !creations_note(&cloud->creations, spec->uid, hidden_ns, clock_boot(call->clock)))
+		return set_pending(err, spec, HIDDEN_MAX_MS,
+		                   "has to wait, because many others are being created");
+	rest_forget_answers(call);
+	is_created = cloud->balancers->create(cloud, call, spec, ret, err);
+	if (!is_created && err->code != ERR_EXISTS && !seen->has_success &&
+	    seen->last_status >= 400 && seen->last_status < 500)
+		creations_forget(&cloud->creations, spec->uid);
+	else if (hidden_ns > 0)
+		(void)!creations_note(&cloud->creations, spec->uid, hidden_ns,
+		                      clock_boot(call->clock));
+	return is_created;
 }
 
 static bool
 find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                struct balancer **ret, bool *ret_is_new, struct error *err)
 {
-	const struct balancer_ops *ops = cloud->balancers;
-
 	*ret_is_new = false;
 	if (!find_balancer(cloud, call, spec, ret, err))
 		return false;
@@ -480,12 +549,12 @@ find_or_create(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 		*ret_is_new = true;
 		return true;
 	}
-	*ret_is_new = ops->create(cloud, call, spec, ret, err);
-	if (*ret_is_new)
+	*ret_is_new = call_create(cloud, call, spec, ret, err);
+	if (*ret_is_new || (err->code == ERR_EXISTS && call_find(cloud, call, spec, ret, err)))
 		return true;
-	if (err->code != ERR_EXISTS || !call_find(cloud, call, spec, ret, err))
-		return err_wrap(err, "create load balancer %" STR_FMT, STR_ARG(spec->name));
-	return true;
+	if (err->code == ERR_NOT_FOUND && !check_not_hidden(cloud, call, spec, err))
+		return false;
+	return err_wrap(err, "create load balancer %" STR_FMT, STR_ARG(spec->name));
 }
 
 static bool
@@ -568,6 +637,12 @@ remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 }
 
 /* ---- what the controllers call ---- */
+
+void
+balancer_begin(struct cloud *cloud, const struct call *call)
+{
+	creations_begin(&cloud->creations, clock_boot(call->clock));
+}
 
 bool
 balancer_check(struct cloud *cloud, struct call *call, const struct lb_spec *spec,

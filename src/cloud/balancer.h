@@ -7,7 +7,8 @@
  * not ours is never touched.
  *
  * Errors: ERR_PENDING with retry_after_ms: the cloud has not finished yet. The controller tries
- * again after that time and does not count a failure. ERR_THROTTLED likewise. ERR_INVALID,
+ * again after that time and does not count a failure; each function may return it, see there.
+ * ERR_THROTTLED likewise. ERR_INVALID,
  * ERR_UNSUPPORTED: the Service asks for something that is not possible. An event says so, and the
  * pauses between further attempts grow to 5 minutes. All other errors are retried with back-off.
  *
@@ -258,23 +259,36 @@ struct balancer_ops {
 
 	/** Looks for the balancer of a Service: by a label with its UID if the cloud has labels,
 	 * else by spec->name, which is made of the UID and so unique. ERR_NOT_FOUND: the cloud says
-	 * that it does not exist, by a list without it or a 404 (cloud/rest.h, "absence"). May only
-	 * depend on uid, name, namespace, service and cluster, as
-	 * remove(). */
+	 * that it does not exist, by a list without it or a 404 (cloud/rest.h, "absence").
+	 * ERR_PENDING: that is not known yet, so nothing is created, and the Service is not
+	 * released. May only depend on uid, name, namespace, service and cluster, as remove(). */
 	bool (*find)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
 	             struct error *);
 	/** Creates it, with ports and nodes, after find() has not found it. ERR_EXISTS: another
-	 * process was faster, so the framework calls find() again. */
+	 * process was faster, so the framework calls find() again. ERR_PENDING: it was asked for.
+	 * The next run calls find(), which must see it by then, unless creation_hidden_ms says
+	 * otherwise. A job that has failed is another error; the next run creates it again. */
 	bool (*create)(struct cloud *, struct call *, const struct lb_spec *, struct balancer **ret,
 	               struct error *);
 	/** Compares ports and nodes of the balancer that find() returned with spec and changes what
 	 * differs: nothing, most of the time. In a dry run it calls balancer_note() instead. May
-	 * update its status. ERR_NOT_FOUND, after a 404: it was deleted meanwhile. */
+	 * update its status. ERR_NOT_FOUND, after a 404: it was deleted meanwhile. ERR_PENDING: the
+	 * change was asked for and has not ended, or one thing has to end before the next one is
+	 * changed; the next run calls find() and change() again. */
 	bool (*change)(struct cloud *, struct call *, const struct lb_spec *, struct balancer *,
 	               struct error *);
-	/** Deletes it. ERR_NOT_FOUND is success if find() does not find it any more. */
+	/** Deletes it. ERR_NOT_FOUND is success if find() does not find it any more. ERR_PENDING:
+	 * it was asked for; the Service is not released, and the next run calls find() and, as long
+	 * as that finds it, destroy() again. */
 	bool (*destroy)(struct cloud *, struct call *, const struct lb_spec *,
 	                const struct balancer *, struct error *);
+
+	/** How long after the call of create() the balancer may exist without find() seeing it. For
+	 * that time ERR_NOT_FOUND of find() concludes nothing: the balancer is not asked for a
+	 * second time, and the Service is not released. A new leader does not know what the former
+	 * one asked for, so the same holds for that time after its start. 0: it is visible when
+	 * create() returns, whether with true or with an error. */
+	int64_t creation_hidden_ms;
 
 	/* ---- optional, for both kinds ---- */
 
@@ -343,6 +357,8 @@ void balancer_note(const struct call *, enum dry_verb, struct str name, struct s
 
 /* ---- for the controllers: the operations of cloud->balancers, with the rules above ---- */
 
+/** To be called when this process begins to work on Services (balancer_ops.creation_hidden_ms). */
+void balancer_begin(struct cloud *, const struct call *);
 /** For a plain cloud (find(), create() and change()) this also holds a Service whose balancer is
  * not found; machines of nodes are the evidence. */
 NODISCARD bool balancer_ensure(struct cloud *, struct call *, const struct lb_spec *,

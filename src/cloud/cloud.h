@@ -21,6 +21,7 @@
 #include "base/ip.h"
 #include "base/label.h"
 #include "base/ref.h"
+#include "cloud/creations.h"
 
 struct cloud_host;
 
@@ -230,6 +231,7 @@ struct cloud {
 	/* of the framework; since when balancer_check_project() (balancer.h) holds Services; 0: it
 	 * holds none */
 	_Atomic int64_t held_since_boot_ns;
+	struct creations creations; /* of the framework */
 };
 
 /** A provider: its names and functions, which do not depend on the configuration. */

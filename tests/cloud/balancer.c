@@ -29,6 +29,9 @@ struct world {
 	struct balancer balancer;
 	bool exists, is_gone_meanwhile, is_our_project;
 	unsigned n_asked_machines;
+	struct error pending; /* of the function whose name is pending_in; others work */
+	const char *pending_in;
+	struct error refusal; /* of create(), after a 422 */
 	int status;           /* what find() gets of its API */
 	bool job_is_missing;  /* destroy() and change() fail with ERR_NOT_FOUND, and do nothing */
 	unsigned n_hidden;    /* searches that miss it */
@@ -523,6 +526,15 @@ without_update_nodes_the_balancer_is_ensured(void **state)
 /* ---- plain clouds ---- */
 
 static bool
+is_pending(const struct world *w, const char *function, struct error *err)
+{
+	if (!w->pending_in || strcmp(w->pending_in, function) != 0)
+		return false;
+	*err = w->pending;
+	return true;
+}
+
+static bool
 toy_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, struct balancer **ret,
          struct error *err)
 {
@@ -534,6 +546,8 @@ toy_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, str
 		*err = w->failure;
 		return false;
 	}
+	if (is_pending(w, "find", err))
+		return false;
 	if (w->n_hidden > 0 || !w->exists) {
 		w->n_hidden -= w->n_hidden > 0;
 		return err_set(err, ERR_NOT_FOUND, "no balancer %" STR_FMT, STR_ARG(spec->name));
@@ -548,12 +562,19 @@ toy_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 {
 	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
 
-	(void)call;
 	(void)spec;
 	buf_add_c(&w->calls, "create ");
+	if (w->refusal.code != ERR_NONE) {
+		call->answers.last_status = 422;
+		*err = w->refusal;
+		return false;
+	}
+	call->answers = (struct call_answers){ 201, true, false };
 	if (w->exists)
 		return err_set(err, ERR_EXISTS, "the name is taken");
 	w->exists = true;
+	if (is_pending(w, "create", err))
+		return false;
 	*ret = &w->balancer;
 	return true;
 }
@@ -568,6 +589,8 @@ toy_change(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 	(void)spec;
 	assert_ptr_equal(balancer, &w->balancer);
 	buf_add_c(&w->calls, "change ");
+	if (is_pending(w, "change", err))
+		return false;
 	return !w->job_is_missing || err_set(err, ERR_NOT_FOUND, "no such job");
 }
 
@@ -581,6 +604,8 @@ toy_destroy(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 	(void)spec;
 	(void)balancer;
 	buf_add_c(&w->calls, "destroy ");
+	if (is_pending(w, "destroy", err))
+		return false;
 	if (w->job_is_missing)
 		return err_set(err, ERR_NOT_FOUND, "no such job");
 	w->exists = false;
@@ -872,6 +897,228 @@ a_balancer_is_looked_for_again_after_the_evidence(void **state)
 	assert_true(found);
 }
 
+/* ---- the API answers later ---- */
+
+static bool
+remove_with(struct world *w, const struct lb_spec *spec)
+{
+	bool found;
+
+	return balancer_remove(&w->cloud, &w->call, spec, &found, &w->err);
+}
+
+/* Each function may say that the cloud has not finished: nothing follows, and nothing is released.
+ */
+static void
+each_function_may_be_pending(void **state)
+{
+	static const struct {
+		const char *function;
+		bool exists, removes;
+		const char *calls;
+	} rows[] = {
+		{ "find", false, false, "find " },
+		{ "find", false, true, "find " },
+		{ "create", false, false, "find create " },
+		{ "change", true, false, "find change " },
+		{ "destroy", true, true, "find destroy " },
+	};
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+
+	err_set(&w->pending, ERR_PENDING, "job 7 runs");
+	w->pending.retry_after_ms = 7000;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		w->pending_in = rows[i].function;
+		w->exists = rows[i].exists;
+		assert_false(rows[i].removes ? remove_with(w, &spec) : ensure_with(w, &spec));
+		assert_int_equal(w->err.code, ERR_PENDING);
+		assert_int_equal(w->err.retry_after_ms, 7000);
+		check_calls(w, rows[i].calls);
+		assert_string_equal(w->fake.events.ptr, "");
+	}
+}
+
+/* A cloud that lists a balancer only when its job has ended, after up to two minutes, and a leader
+ * that has been leading for longer. */
+static struct lb_spec
+slow_spec(struct world *w)
+{
+	static struct balancer_ops slow;
+	struct lb_spec spec = plain_spec(w);
+
+	slow = plain;
+	slow.creation_hidden_ms = 120000;
+	w->cloud.balancers = &slow;
+	add_nodes(w);
+	w->is_our_project = true;
+	err_set(&w->pending, ERR_PENDING, "job 7 runs");
+	w->pending.retry_after_ms = 7000;
+	balancer_begin(&w->cloud, &w->call);
+	w->fake.now_ns += 120 * NS_PER_SEC;
+	return spec;
+}
+
+static void
+a_balancer_that_is_not_listed_yet_is_not_asked_for_twice(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	w->pending_in = "create";
+	assert_false(ensure_with(w, &spec));
+	check_calls(w, "find create ");
+	w->n_hidden = 1000;
+	for (int64_t age_s = 10; age_s < 120; age_s += 10) {
+		w->fake.now_ns += 10 * NS_PER_SEC;
+		assert_false(ensure_with(w, &spec));
+		assert_int_equal(w->err.code, ERR_PENDING);
+		assert_int_equal(w->err.retry_after_ms, (age_s < 60   ? age_s / 2
+		                                         : age_s < 90 ? 30
+		                                                      : 120 - age_s) *
+		                                                1000);
+		check_calls(w, "find ");
+	}
+	w->n_hidden = 0;
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find change ");
+}
+
+static void
+a_balancer_that_is_not_listed_yet_keeps_its_service(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	w->pending_in = "create";
+	assert_false(ensure_with(w, &spec));
+	w->n_hidden = 2;
+	buf_reset(&w->calls);
+	assert_false(remove_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	check_calls(w, "find find ");
+	assert_true(remove_with(w, &spec));
+	check_calls(w, "find destroy ");
+	assert_false(w->exists);
+}
+
+/* The job may have failed. */
+static void
+a_balancer_that_never_appears_is_asked_for_again(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	w->pending_in = "create";
+	assert_false(ensure_with(w, &spec));
+	w->exists = false;
+	w->pending_in = NULL;
+	w->fake.now_ns += 119 * NS_PER_SEC;
+	assert_false(ensure_with(w, &spec));
+	w->fake.now_ns += NS_PER_SEC;
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find create find find create ");
+}
+
+/* The former leader may have asked for a balancer, and crashed. */
+static void
+a_new_leader_does_not_conclude_anything_at_first(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	w->cloud.creations = (struct creations){ 0 };
+	balancer_begin(&w->cloud, &w->call);
+	w->fake.now_ns += 100 * NS_PER_SEC;
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	assert_int_equal(w->err.retry_after_ms, 20000);
+	assert_false(remove_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	check_calls(w, "find find find ");
+	w->fake.now_ns += 20 * NS_PER_SEC;
+	assert_true(remove_with(w, &spec));
+	check_calls(w, "find find ");
+}
+
+static void
+a_creation_that_was_refused_is_not_waited_for(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	err_set(&w->refusal, ERR_INVALID, "no such size");
+	for (int i = 0; i < 2; i++) {
+		assert_false(ensure_with(w, &spec));
+		assert_int_equal(w->err.code, ERR_INVALID);
+		check_calls(w, "find create ");
+	}
+}
+
+/* The name is in use, by a balancer that is not listed yet. */
+static void
+a_creation_by_another_process_is_waited_for(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	w->exists = true;
+	w->n_hidden = 3;
+	assert_false(ensure_with(w, &spec));
+	assert_int_equal(w->err.code, ERR_PENDING);
+	check_calls(w, "find create find ");
+	assert_false(ensure_with(w, &spec));
+	check_calls(w, "find ");
+	assert_true(ensure_with(w, &spec));
+	check_calls(w, "find change ");
+}
+
+static void
+a_creation_that_takes_long_is_reported_once(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	w->pending_in = "create";
+	assert_false(ensure_with(w, &spec));
+	w->n_hidden = 1000;
+	w->fake.now_ns += 59 * NS_PER_SEC;
+	assert_false(ensure_with(w, &spec));
+	assert_string_equal(w->fake.events.ptr, "");
+	w->fake.now_ns += NS_PER_SEC;
+	assert_false(ensure_with(w, &spec));
+	assert_string_equal(
+		w->fake.events.ptr,
+		"default/web Normal LoadBalancerPending: load balancer au may have been "
+		"asked for, and is not visible yet\n");
+	w->fake.now_ns += NS_PER_SEC;
+	assert_false(ensure_with(w, &spec));
+	assert_string_equal(w->fake.events.ptr, "");
+}
+
+static void
+so_many_may_be_created_at_the_same_time(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = slow_spec(w);
+
+	for (unsigned i = 0; i <= LIMIT_CREATIONS; i++) {
+		char uid[20];
+
+		snprintf(uid, sizeof(uid), "u%u", i);
+		spec.uid = str_c(uid);
+		w->exists = false;
+		buf_reset(&w->calls);
+		assert_int_equal(ensure_with(w, &spec), i < LIMIT_CREATIONS);
+	}
+	assert_int_equal(w->err.code, ERR_PENDING);
+	check_calls(w, "find ");
+	w->fake.now_ns += 120 * NS_PER_SEC;
+	assert_true(ensure_with(w, &spec));
+}
+
+/* ---- held Services ---- */
+
 static void
 check_held_for(struct world *w, int64_t pause_s)
 {
@@ -1035,6 +1282,15 @@ main(void)
 		TEST(a_failed_change_is_no_proof_that_the_balancer_is_gone),
 		TEST(a_service_whose_balancer_is_missing_is_held_without_evidence),
 		TEST(a_balancer_is_looked_for_again_after_the_evidence),
+		TEST(each_function_may_be_pending),
+		TEST(a_balancer_that_is_not_listed_yet_is_not_asked_for_twice),
+		TEST(a_balancer_that_is_not_listed_yet_keeps_its_service),
+		TEST(a_balancer_that_never_appears_is_asked_for_again),
+		TEST(a_new_leader_does_not_conclude_anything_at_first),
+		TEST(a_creation_that_was_refused_is_not_waited_for),
+		TEST(a_creation_by_another_process_is_waited_for),
+		TEST(a_creation_that_takes_long_is_reported_once),
+		TEST(so_many_may_be_created_at_the_same_time),
 		TEST(a_held_service_is_looked_at_again_soon_and_then_less_often),
 		TEST(held_services_come_back_with_the_first_machine_that_is_found),
 		TEST(a_dry_run_notes_what_would_be_made),

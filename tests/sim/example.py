@@ -17,7 +17,7 @@ from .endpoint import Endpoint, Reply
 PAGE_MAX = 2  # items; small, so that a few machines need a second page
 FIELDS = {
     "machines": {"state": "running", "type": "small", "zone": "a", "ip": "10.0.0.{id}"},
-    "balancers": {"ports": [], "targets": [], "ip": "198.51.100.{id}"},
+    "balancers": {"label": "", "ports": [], "targets": [], "ip": "198.51.100.{id}"},
 }
 
 

@@ -174,6 +174,7 @@ service_begin(struct service_controller *c, struct call *call)
 	mutex_unlock(&c->mu);
 	if (!is_first)
 		return;
+	balancer_begin(c->env->cloud, call);
 	if (!service_adopt(c, call, &err))
 		queue_shut_down(c->queue);
 	end_adoption(c);

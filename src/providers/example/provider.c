@@ -10,14 +10,15 @@
  *
  * 	MACHINE   {"id": "7", "name": "worker-7", "ip": "10.0.0.7", "state": "running",
  * 	           "type": "small", "zone": "a"}
- * 	BALANCER  {"id": "9", "name": "a1b2", "ip": "198.51.100.9",
- * 	           "ports": ["80:30080"], "targets": ["7"]}
+ * 	BALANCER  {"id": "9", "name": "a1b2", "label": "UID of the Service",
+ * 	           "ip": "198.51.100.9", "ports": ["80:30080"], "targets": ["7"]}
  *
  * The framework finds the machines of nodes in the lists, decides when a balancer is created,
  * changed or deleted, and waits while the API is unavailable. Each function here may fail and is
  * then called again, so it must be safe to repeat.
  */
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/limits.h"
 #include "cloud/balancer.h"
 #include "cloud/rest.h"
@@ -116,6 +117,7 @@ body_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
 
 	json_begin_object(&b, NULL);
 	json_add_text(&b, "name", spec->name);
+	json_add_text(&b, "label", spec->uid);
 	json_begin_array(&b, "ports");
 	for (size_t i = 0; i < spec->n_ports; i++)
 		json_add_text(&b, NULL,
@@ -148,6 +150,7 @@ read_balancer(struct call *call, yyjson_val *val, struct balancer **ret, struct 
 		return err_set(err, ERR_UNAVAILABLE, "a balancer lacks its id, ports or targets");
 	json_begin_object(&body, NULL);
 	json_add_text(&body, "name", json_text_at(call->arena, val, "name"));
+	json_add_text(&body, "label", json_text_at(call->arena, val, "label"));
 	json_add_name(&body, STR("ports"));
 	json_add_value(&body, ports);
 	json_add_name(&body, STR("targets"));
@@ -159,7 +162,7 @@ read_balancer(struct call *call, yyjson_val *val, struct balancer **ret, struct 
 }
 
 struct balancer_search {
-	struct str name;
+	struct str uid;
 	struct balancer *found;
 };
 
@@ -167,9 +170,9 @@ static bool
 check_balancer(void *arg, struct call *call, yyjson_val *item, struct error *err)
 {
 	struct balancer_search *search = arg;
-	struct str name;
+	struct str label;
 
-	if (json_str(item, "name", &name) != JSON_FOUND || !str_eq(name, search->name))
+	if (json_str(item, "label", &label) != JSON_FOUND || !str_eq(label, search->uid))
 		return true;
 	return read_balancer(call, item, &search->found, err);
 }
@@ -179,7 +182,7 @@ find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec
               struct balancer **ret, struct error *err)
 {
 	const struct rest_list list = { PAGES, .target = "/balancers", .items = "balancers" };
-	struct balancer_search search = { .name = spec->name };
+	struct balancer_search search = { .uid = spec->uid };
 	bool is_complete;
 
 	if (!rest_list(example_of(cloud)->rest, call, &list, check_balancer, &search, &is_complete,
@@ -188,7 +191,7 @@ find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 	if (!search.found && !is_complete)
 		return err_set(err, ERR_UNAVAILABLE, "the list of balancers changed meanwhile");
 	if (!search.found)
-		return err_set(err, ERR_NOT_FOUND, "no balancer has this name");
+		return err_set(err, ERR_NOT_FOUND, "no balancer has this label");
 	*ret = search.found;
 	return true;
 }
@@ -245,12 +248,65 @@ destroy_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *s
 	return rest_do(example_of(cloud)->rest, call, &request, NULL, err);
 }
 
+/* For `ccmd doctor`, which reports balancers whose Service no longer exists. */
+struct balancer_listing {
+	struct lb_listed *all;
+	size_t n, cap;
+};
+
+static bool
+add_listed(void *arg, struct call *call, yyjson_val *item, struct error *err)
+{
+	struct balancer_listing *listing = arg;
+	struct str *address = ARENA_NEW(call->arena, struct str);
+	yyjson_val *targets = NULL;
+	struct lb_listed one = {
+		.what = "load balancer",
+		.is_balancer = true,
+		.id = json_text_at(call->arena, item, "id"),
+		.uid = json_text_at(call->arena, item, "label"),
+		.service = STR_EMPTY,
+		.cluster = STR_EMPTY,
+		.cost = STR_EMPTY,
+		.addresses = address,
+		.n_addresses = 1,
+	};
+
+	(void)err;
+	*address = json_text_at(call->arena, item, "ip");
+	one.has_targets = json_array(item, "targets", &targets) == JSON_FOUND;
+	one.n_targets = yyjson_arr_size(targets);
+	if (one.uid.len > 0)
+		ARRAY_PUSH(listing->all, listing->n, listing->cap, one);
+	return true;
+}
+
+static bool
+list_balancers(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
+               struct error *err)
+{
+	const struct rest_list list = { PAGES, .target = "/balancers", .items = "balancers" };
+	struct balancer_listing listing = { 0 };
+	bool is_good = rest_list(example_of(cloud)->rest, call, &list, add_listed, &listing, NULL,
+	                         err);
+
+	if (is_good) {
+		*ret = arena_calloc(call->arena, listing.n, sizeof(**ret));
+		for (size_t i = 0; i < listing.n; i++)
+			(*ret)[i] = listing.all[i];
+		*ret_n = listing.n;
+	}
+	free(listing.all);
+	return is_good;
+}
+
 static const struct balancer_ops balancers = {
 	.features = { [LB_SEVERAL_PORTS] = LB_PASS }, /* everything else is refused */
 	.find = find_balancer,
 	.create = create_balancer,
 	.change = change_balancer,
 	.destroy = destroy_balancer,
+	.list = list_balancers,
 };
 
 /* ---- life cycle ---- */

@@ -17,7 +17,8 @@
 #define BALANCERS "/balancers?page=1&size=50"
 #define NO_BALANCER "{\"balancers\":[],\"total\":0}"
 #define WIRING "\"ports\":[\"80:30080\"],\"targets\":[\"7\"]"
-#define BALANCER "{\"id\":\"9\",\"name\":\"lb\",\"ip\":\"198.51.100.9\"," WIRING "}"
+#define NAMES "\"name\":\"lb\",\"label\":\"u\""
+#define BALANCER "{\"id\":\"9\"," NAMES ",\"ip\":\"198.51.100.9\"," WIRING "}"
 #define ONE_BALANCER "{\"balancers\":[" BALANCER "],\"total\":1}"
 
 extern const struct cloud_ops example_cloud;
@@ -224,8 +225,7 @@ makes_a_balancer(void **state)
 	http_script_answer(&w->script, BALANCERS, 200, NO_BALANCER);
 	http_script_answer(&w->script, "POST /balancers", 201, BALANCER);
 	check_ensured(w, 1);
-	http_script_check_asked(&w->script,
-	                        BALANCERS "\nPOST /balancers {\"name\":\"lb\"," WIRING "}\n");
+	http_script_check_asked(&w->script, BALANCERS "\nPOST /balancers {" NAMES "," WIRING "}\n");
 }
 
 static void
@@ -238,8 +238,7 @@ leaves_the_balancer_of_another_service_alone(void **state)
 	                   "\"total\":1}");
 	http_script_answer(&w->script, "POST /balancers", 201, BALANCER);
 	check_ensured(w, 1);
-	http_script_check_asked(&w->script,
-	                        BALANCERS "\nPOST /balancers {\"name\":\"lb\"," WIRING "}\n");
+	http_script_check_asked(&w->script, BALANCERS "\nPOST /balancers {" NAMES "," WIRING "}\n");
 }
 
 static void
@@ -272,7 +271,7 @@ adds_a_target(void **state)
 	http_script_answer(&w->script, "PUT /balancers/9", 200, BALANCER);
 	check_ensured(w, 2);
 	http_script_check_asked(&w->script,
-	                        BALANCERS "\nPUT /balancers/9 {\"name\":\"lb\","
+	                        BALANCERS "\nPUT /balancers/9 {" NAMES ","
 	                                  "\"ports\":[\"80:30080\"],\"targets\":[\"7\",\"8\"]}\n");
 }
 
@@ -312,9 +311,8 @@ an_incomplete_balancer_is_not_changed(void **state)
 	struct world *w = *state;
 	enum lb_outcome outcome;
 
-	http_script_answer(
-		&w->script, BALANCERS, 200,
-		"{\"balancers\":[{\"id\":\"9\",\"name\":\"lb\",\"ports\":[]}],\"total\":1}");
+	http_script_answer(&w->script, BALANCERS, 200,
+	                   "{\"balancers\":[{\"id\":\"9\"," NAMES ",\"ports\":[]}],\"total\":1}");
 	assert_false(balancer_ensure(w->cloud, &w->call, &spec, &outcome, &status, &w->err));
 	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
 }
@@ -355,6 +353,23 @@ removes_a_balancer_once(void **state)
 	                                              "\n/machines/7\n" BALANCERS "\n");
 }
 
+static void
+lists_the_balancers_of_services(void **state)
+{
+	struct lb_listed *listed = NULL;
+	struct world *w = *state;
+	size_t n = 0;
+
+	http_script_answer(&w->script, BALANCERS, 200,
+	                   "{\"balancers\":[{\"id\":\"8\",\"name\":\"other\"}," BALANCER "],"
+	                   "\"total\":2}");
+	assert_ok(w->cloud->balancers->list(w->cloud, &w->call, &listed, &n, &w->err), &w->err);
+	assert_int_equal(n, 1);
+	assert_true(str_eq_c(listed[0].id, "9") && str_eq_c(listed[0].uid, "u"));
+	assert_true(str_eq_c(listed[0].addresses[0], "198.51.100.9"));
+	assert_int_equal(listed[0].n_targets, 1);
+}
+
 /* ---- dry runs ---- */
 
 static void
@@ -370,8 +385,8 @@ a_dry_run_notes_a_change(void **state)
 	dry_notes_check(&notes, "");
 	check_ensured(w, 2);
 	dry_notes_check(&notes, "change load balancer 9: PUT /balancers/9\n"
-	                        "  settings: {\"name\":\"lb\"," WIRING "} -> "
-	                        "{\"name\":\"lb\",\"ports\":[\"80:30080\"],"
+	                        "  settings: {" NAMES "," WIRING "} -> "
+	                        "{" NAMES ",\"ports\":[\"80:30080\"],"
 	                        "\"targets\":[\"7\",\"8\"]}\n");
 	http_script_check_asked(&w->script, BALANCERS "\n" BALANCERS "\n");
 }
@@ -398,6 +413,7 @@ main(void)
 		TEST(an_incomplete_balancer_is_not_changed),
 		TEST(refuses_what_its_balancers_cannot_do),
 		TEST(removes_a_balancer_once),
+		TEST(lists_the_balancers_of_services),
 		TEST(a_dry_run_notes_a_change),
 	};
 
