@@ -1,4 +1,6 @@
-"""Lists what is linked into a program, in the format of CycloneDX 1.6: sbom.py BUILD_FOLDER PROGRAM OUTPUT.cdx.json
+"""Lists what is linked into a program, and the certificate authorities of its image, in the format of CycloneDX 1.6:
+
+    sbom.py BUILD_FOLDER PROGRAM OUTPUT.cdx.json
 
 BUILD_FOLDER is one of tools/image. The linker says which archives gave it something (its map); tools/image.lock says which
 versions these are. So a library that is no longer linked leaves the list by itself, and an archive that nobody knows is an error.
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
+from cyclonedx.model.contact import OrganizationalEntity
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
@@ -37,6 +40,7 @@ LIBRARIES = {
     "libyaml.a": ("libyaml", "MIT"),
     "libyyjson.a": ("yyjson", "MIT"),
 }
+CERTIFICATES = ("ca-certificates", "MPL-2.0")
 COMPILER = ("libgcc.a", "libgcc_eh.a")
 
 
@@ -47,7 +51,7 @@ def main():
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(program.read_bytes()).hexdigest())],
         bom_ref="ccmd")
     libraries = [component(name) for name in sorted(packages(linked_archives(build)))]
-    bom = Bom(components=libraries)
+    bom = Bom(components=[*libraries, component(CERTIFICATES[0])])
     bom.metadata.component = own
     # the same for the same program, so that a release can be made again
     bom.metadata.timestamp = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), timezone.utc)
@@ -95,11 +99,14 @@ def component(name):
                          purl=PackageURL("generic", None, "gcc", found),
                          licenses=[DisjunctiveLicense(name="GPL-3.0-or-later WITH GCC-exception-3.1")])
     rows = [row.split() for row in (ROOT / "tools" / "image.lock").read_text().splitlines() if row.startswith(f"{name} ")]
-    licence = next(licence for package, licence in LIBRARIES.values() if package == name)
+    licence = next(licence for package, licence in (*LIBRARIES.values(), CERTIFICATES) if package == name)
+    is_source = name != CERTIFICATES[0]
+    # without the distribution, scanners cannot match Debian's advisories
+    place = {"arch": "source" if is_source else "all", "distro": "debian-13"}
     return Component(
-        name=name, version=rows[0][1], type=ComponentType.LIBRARY, bom_ref=name,
-        purl=PackageURL("deb", "debian", name, rows[0][1], {"arch": "source"}),
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=row[3]) for row in rows if ".orig." in row[2]],
+        name=name, version=rows[0][1], type=ComponentType.LIBRARY if is_source else ComponentType.DATA, bom_ref=name,
+        supplier=OrganizationalEntity(name="Debian"), purl=PackageURL("deb", "debian", name, rows[0][1], place),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=row[3]) for row in rows if ".orig." in row[2] or not is_source],
         licenses=[DisjunctiveLicense(id=licence)])
 
 

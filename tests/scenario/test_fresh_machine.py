@@ -1,4 +1,5 @@
 """Fresh machines: a clone of this tree, in a new Debian system that has none of this machine's caches."""
+import json
 import re
 import shutil
 import subprocess
@@ -36,8 +37,28 @@ def test_a_clone_shows_the_demo_and_passes_the_unit_tests(release, tmp_path):
             give_control_plane(system)
         code, text = system.run("/root/ccmd/dev", "demo", check=False)
         print(text[-5000:])
-        assert code == 0
+        assert code == 0 and "curl reaches all three machines through this address" in text
         code, text = system.run("/root/ccmd/dev", "test", "unit", check=False)
         print(text[-5000:])
         passed, failed = re.search(r"^(\d+) passed, (\d+) failed$", text, re.MULTILINE).groups()
         assert code == 0 and int(passed) > 1000 and failed == "0"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SLOW_MACHINE_S)
+def test_a_source_archive_builds_the_image(tmp_path):
+    """Without git, and for one architecture without the compiler of the other."""
+    need_tools()
+    with System(RELEASES[-1], tmp_path) as system:
+        tree = system.path("/root/ccmd")
+        tree.mkdir()
+        archive = subprocess.run(["git", "-C", REPOSITORY, "archive", "HEAD"], check=True, stdout=subprocess.PIPE).stdout
+        subprocess.run(["tar", "-x", "-C", tree], input=archive, check=True)
+        system.run("/root/ccmd/dev", "image", "--only=amd64")
+        code, _ = system.run("sh", "-c", "command -v git aarch64-linux-gnu-gcc", check=False)
+        assert code != 0
+        (manifest,) = json.loads((tree / "dist" / "image" / "index.json").read_text())["manifests"]
+        index = json.loads((tree / "dist/image/blobs/sha256" / manifest["digest"].partition(":")[2]).read_text())
+        head = subprocess.run(["git", "-C", REPOSITORY, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        assert index["annotations"]["org.opencontainers.image.revision"] == head.strip()
+        assert [one["platform"]["architecture"] for one in index["manifests"]] == ["amd64"]

@@ -170,7 +170,10 @@ def test_the_components_of_the_program_are_listed(trees):
         for name, before in {"curl": "", "openssl": "OpenSSL "}.items():
             upstream = re.match(r"[\d.]+", listed[name])[0]
             assert f"{before}{upstream}".encode() in program.read_bytes()
-        assert "ca-certificates" not in listed
+        assert "ca-certificates" in listed  # of the image
+        for one in bom["components"]:
+            if one["name"] != "libgcc":
+                assert one["purl"].endswith("distro=debian-13") and one["supplier"]["name"] == "Debian", one
 
 
 def test_the_workflows_are_valid(pytestconfig):
