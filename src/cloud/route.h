@@ -24,6 +24,11 @@ struct route {
 struct route_list {
 	struct route *routes; /* in the call's arena */
 	size_t n;
+	/* Machines send only packets to this network along the routes, and none to its subnets.
+	 * Empty: the cloud has no such limit. */
+	struct str range;
+	const struct str *subnets;
+	size_t n_subnets;
 };
 
 struct route_ops {

@@ -35,6 +35,45 @@ has_routes(struct doctor *d, struct report *r)
 	return true;
 }
 
+/* A machine sends packets to pods outside of the cloud's network by its public interface, where
+ * they are lost, whatever the routes are. */
+static void
+check_network(struct doctor *d, struct report *r)
+{
+	const struct route_options *o = &view_options(d->view)->routes;
+	struct route_list list;
+	struct ip_net range, subnet;
+	struct error err;
+
+	if (!view_routes(d->view, &list, &err)) {
+		report_unknown(r, &err);
+		return;
+	}
+	for (size_t i = 0; ip_net_parse(list.range, &range) && i < o->n_cidrs; i++) {
+		const struct ip_net *pods = &o->cidrs[i];
+
+		if (ip_family(&pods->ip) != ip_family(&range.ip))
+			continue;
+		if (!ip_net_is_within(pods, &range))
+			report_fix(r,
+			           report_find(r, "network", list.range,
+			                       "it does not contain the pods' network, %s",
+			                       o->cluster_cidr),
+			           "use a private network, or pod CIDRs, so that it does; then the "
+			           "nodes have to register again");
+		for (size_t j = 0; j < list.n_subnets; j++) {
+			if (ip_net_parse(list.subnets[j], &subnet) &&
+			    (ip_net_is_within(&subnet, pods) || ip_net_is_within(pods, &subnet)))
+				report_fix(r,
+				           report_find(r, "network", list.subnets[j],
+				                       "this subnet overlaps with the pods' "
+				                       "network, %s",
+				                       o->cluster_cidr),
+				           "use pod CIDRs outside of the subnets");
+		}
+	}
+}
+
 void
 check_cluster_cidr(struct doctor *d, struct report *r)
 {
@@ -43,6 +82,7 @@ check_cluster_cidr(struct doctor *d, struct report *r)
 
 	if (!has_routes(d, r) || !doctor_get_nodes(d, r, &nodes))
 		return;
+	check_network(d, r);
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct node *node = nodes->items[i];
 

@@ -632,6 +632,20 @@ def add_route(network, destination, gateway):
         network.routes.append(network.new_route({"destination": destination, "gateway": gateway}))
 
 
+@pytest.mark.parametrize("ip_range, subnet, what", [
+    ("10.0.0.0/16", "10.0.0.0/24", "network 10.0.0.0/16"), ("10.0.0.0/8", "10.244.0.0/24", "network 10.244.0.0/24"),
+    ("10.0.0.0/8", "10.0.0.0/24", None),
+])
+def test_pods_outside_of_the_private_network(api, cluster, cloud, kubelet, ip_range, subnet, what):
+    network = cloud.add_network("net", ip_range, subnet)
+    server = cloud.add_server("n1", networks=[network])
+    kubelet("n1", ip=server.private_ip(network.id), initialized=True, provider_id=f"hcloud://{server.id}")
+    env = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
+    report = doctor(*flags_of(cluster.kubeconfig("doctor"), None, "--cloud-provider=hcloud", "--cluster-cidr=10.244.0.0/16"),
+                    env=hetzner_environment(cloud, **env))
+    assert list(report.found("CCMD047")) == ([what] if what else [])
+
+
 def test_routes(api, cluster, cloud, kubelet, hetzner, proxy):
     network = cloud.add_network("net")
     env = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}

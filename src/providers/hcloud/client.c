@@ -311,17 +311,34 @@ hz_client_read_members(struct arena *arena, yyjson_val *val, struct hz_network *
 	}
 }
 
+static void
+hz_client_read_subnets(struct arena *arena, yyjson_val *val, struct hz_network *ret)
+{
+	yyjson_val *list, *one;
+	size_t i, n;
+
+	if (json_array(val, "subnets", &list) != JSON_FOUND)
+		return;
+	ret->subnets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->subnets));
+	yyjson_arr_foreach(list, i, n, one)
+		ret->subnets[ret->n_subnets++] = json_text_at(arena, one, "ip_range");
+}
+
 static bool
 hz_client_read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret,
                        struct error *err)
 {
-	struct hz_network network = { .name = json_text_at(arena, val, "name") };
+	struct hz_network network = {
+		.name = json_text_at(arena, val, "name"),
+		.range = json_text_at(arena, val, "ip_range"),
+	};
 
 	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API returned a network without id");
 	hz_client_read_routes(arena, val, &network);
 	hz_client_read_members(arena, val, &network);
+	hz_client_read_subnets(arena, val, &network);
 	*ret = network;
 	return true;
 }

@@ -85,6 +85,9 @@ struct hz_network {
 	size_t n_routes;
 	int64_t *servers; /* ids of the attached servers */
 	size_t n_servers;
+	struct str range; /* "10.0.0.0/8" */
+	struct str *subnets;
+	size_t n_subnets;
 };
 
 /** GET path?name=…, and finds the object with exactly this name in the list. The names are compared

@@ -169,6 +169,11 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 	for (size_t i = 0; i < network.n_routes; i++)
 		hz_route_added(v, &network.routes[i]);
 	hz_view_take_members(v, &servers, id);
+	v->range = arena_str(&v->arena, network.range);
+	v->n_subnets = network.n_subnets;
+	v->subnets = arena_calloc(&v->arena, network.n_subnets, sizeof(*v->subnets));
+	for (size_t i = 0; i < network.n_subnets; i++)
+		v->subnets[i] = arena_str(&v->arena, network.subnets[i]);
 	v->is_sure = hz_view_is_sure(v, &servers, &network);
 	return true;
 }

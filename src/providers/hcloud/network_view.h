@@ -25,6 +25,8 @@ struct hz_network_view {
 	size_t n_routes, cap;
 	struct hz_member *members;
 	size_t n_members;
+	struct str range, *subnets; /* of the network */
+	size_t n_subnets;
 	struct map by_ip;
 	bool is_sure;         /* all servers with an address in the network are members */
 	int64_t read_boot_ns; /* when reading began; -1: never */

@@ -128,6 +128,18 @@ hz_routes_describe(const struct hz_routes *r, const struct nodes *nodes,
 	};
 }
 
+static void
+hz_routes_describe_network(const struct hz_routes *r, struct arena *arena, struct route_list *list)
+{
+	struct str *subnets = arena_calloc(arena, r->view.n_subnets, sizeof(*subnets));
+
+	for (size_t i = 0; i < r->view.n_subnets; i++)
+		subnets[i] = arena_str(arena, r->view.subnets[i]);
+	list->range = arena_str(arena, r->view.range);
+	list->subnets = subnets;
+	list->n_subnets = r->view.n_subnets;
+}
+
 static bool
 hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
@@ -147,6 +159,7 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 		                                         call->arena);
 		list.n++;
 	}
+	hz_routes_describe_network(r, call->arena, &list);
 	*ret = list;
 	return true;
 }
