@@ -169,7 +169,7 @@ write_status(struct service_run *run, bool was_stale, const struct service_ingre
 	patch_service_status(&body, run->service, ingress, n);
 	if (!service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to update load balancer status");
-	if (!run->call->dry)
+	if (!run->call->dry && !is_gone)
 		log_info("service status written", LOG_STR("service", run->service->object.key),
 		         LOG_I64("addresses", (int64_t)n));
 	return true;
