@@ -52,13 +52,14 @@ def test_a_source_archive_builds_the_image(tmp_path):
     with System(RELEASES[-1], tmp_path) as system:
         tree = system.path("/root/ccmd")
         tree.mkdir()
-        archive = subprocess.run(["git", "-C", REPOSITORY, "archive", "HEAD"], check=True, stdout=subprocess.PIPE).stdout
+        git = ["git", "-C", REPOSITORY]
+        head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        archive = subprocess.run([*git, "archive", head], check=True, stdout=subprocess.PIPE).stdout
         subprocess.run(["tar", "-x", "-C", tree], input=archive, check=True)
         system.run("/root/ccmd/dev", "image", "--only=amd64")
         code, _ = system.run("sh", "-c", "command -v git aarch64-linux-gnu-gcc", check=False)
         assert code != 0
         (manifest,) = json.loads((tree / "dist" / "image" / "index.json").read_text())["manifests"]
         index = json.loads((tree / "dist/image/blobs/sha256" / manifest["digest"].partition(":")[2]).read_text())
-        head = subprocess.run(["git", "-C", REPOSITORY, "rev-parse", "HEAD"], check=True, stdout=subprocess.PIPE, text=True).stdout
-        assert index["annotations"]["org.opencontainers.image.revision"] == head.strip()
+        assert index["annotations"]["org.opencontainers.image.revision"] == head
         assert [one["platform"]["architecture"] for one in index["manifests"]] == ["amd64"]
