@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from lib.api import NODES, STRATEGIC
+from lib.faultproxy import delay
 from lib.nodes import has_no_route, is_initialized, is_routed, network_condition, node_object
 from lib.services import Services
 from lib.wait import holds_for, wait_for
@@ -113,6 +114,21 @@ def test_a_node_that_joins_is_routed_without_a_warning(api, cloud, network, node
     api.wait_node("n1", is_routed)
     assert routes(cloud) == {"10.244.1.0/24": server.private_ip(network.id)}
     assert not [one for one in api.events("n1") if one["reason"] == "FailedToCreateRoute"]
+
+
+def test_our_own_writes_to_nodes_that_join_do_not_conflict(api, cloud, network, start, proxy):
+    proxy.on("PATCH", f"^{NODES}/", delay(0.3), times=None)
+    start()
+    names = [f"n{number}" for number in range(1, 9)]
+    for number, name in enumerate(names, 1):
+        server = cloud.add_server(name, networks=[network])
+        joins = node_object(name, ip=server.private_ip(network.id))
+        joins["spec"].update(podCIDR=f"10.244.{number}.0/24", podCIDRs=[f"10.244.{number}.0/24"])
+        api.post(NODES, joins)
+    for name in names:
+        api.wait_node(name, lambda one: is_initialized(one) and is_routed(one))
+    patches = proxy.requests("PATCH", f"^{NODES}/")
+    assert not [one for one in patches if one.status == 409], patches
 
 
 @pytest.mark.sanitized

@@ -57,7 +57,7 @@ struct route_controller {
 	_Atomic bool is_working;     /* a run is under way */
 	bool is_woken;               /* mu; a run is due now */
 	bool is_settled;             /* mu; the last run has ended and left nothing to retry */
-	bool has_changed_conditions; /* mu; another client changed the condition of a node */
+	bool has_changed_conditions; /* mu; the condition of a node may have to be written */
 	int64_t paced_mono_ns;       /* mu; when a run is due for nodes whose changes are paced */
 	/* mu; how the last run ended */
 	struct {
@@ -580,7 +580,7 @@ route_on_node(void *arg, const struct object *object_old, const struct object *o
 		route_controller_wake(c);
 	else if (has_new_target(old, new))
 		route_wake_paced(c, new);
-	if (old && new && old->network != new->network)
+	if (old && new && (old->network != new->network || (node_is_new(old) && !node_is_new(new))))
 		route_wake_for_conditions(c);
 }
 

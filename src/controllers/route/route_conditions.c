@@ -27,6 +27,10 @@ EVENT_KIND(
 /* When to check a node again whose state in the store is older than our own last write. */
 static const int64_t echo_ns = 10 * NS_PER_SEC;
 
+/* How long the condition of a new node waits for its initialisation. Each write of the one would
+ * make the other fail with a conflict. */
+static const int64_t initialise_ns = 10 * NS_PER_SEC;
+
 /* The condition that one node is to have. */
 struct condition_state {
 	uint64_t uid; /* a hash */
@@ -146,20 +150,24 @@ may_write_now(struct pass *pass, const struct node *node, struct condition_state
 	return false;
 }
 
-/* The store may still show the state before our own last write: then the node is checked again
- * later. */
+/* The store may still show the state before our own last write, or the node controller may be about
+ * to write: then the node is checked again later. */
 static void
 conditions_check_node(struct pass *pass, const struct node *node)
 {
 	struct controller_env *env = pass->rc->env;
 	struct condition_state *state = find_state(pass->rc, node);
 	int64_t echo_due_ns = clock_deadline(clock_mono(env->clock), echo_ns);
+	int64_t wait_ns = node->object.seen_boot_ns + initialise_ns - clock_boot(env->clock);
 
 	if (!state || state->wanted == NODE_NETWORK_OTHER)
 		return;
 	if (own_writes_are_ahead(env->own_writes, node)) {
 		if (echo_due_ns < pass->next_mono_ns)
 			pass->next_mono_ns = echo_due_ns;
+	} else if (node_is_new(node) && wait_ns > 0) {
+		if (clock_deadline(clock_mono(env->clock), wait_ns) < pass->next_mono_ns)
+			pass->next_mono_ns = clock_deadline(clock_mono(env->clock), wait_ns);
 	} else if (state->wanted != node->network && may_write_now(pass, node, state)) {
 		pass->due[pass->n_due].node = node;
 		pass->due[pass->n_due++].state = state;
