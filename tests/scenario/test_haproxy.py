@@ -210,6 +210,23 @@ def test_source_ranges_are_enforced(services, haproxy, backends, node, ccmd):
     assert answered(address, source="127.7.1.1") is None
 
 
+def test_source_ranges_of_several_ports_are_enforced(services, haproxy, backends, node, ccmd):
+    """The ports share a frontend, also after a change that makes them share it."""
+    node("n1", f"{NET}.1.1")
+    ccmd()
+    ports = (PORT, PORT + 1)
+    web = services.create("web", *ports)
+    backends(web, "n1", f"{NET}.1.1")
+    address, = services.wait_ips("web")
+    for port in ports:
+        wait_for(lambda: answered(address, port, source="127.8.1.1") == "n1", 10, "an answer")
+    services.patch("web", {"spec": {"loadBalancerSourceRanges": ["127.7.0.0/16"]}})
+    for port in ports:
+        wait_for(lambda: answered(address, port, source="127.8.1.1") is None, 10, "no answer")
+        assert answered(address, port, source="127.7.1.1") == "n1"
+    assert haproxy.file.read_text().count("127.7.0.0/16") == 1
+
+
 def test_clients_stay_with_their_node(services, haproxy, backends, node, three_nodes):
     """Also when a node is added, to which a hash would send one client in four, and when a Service is added."""
     web = services.create("web", PORT, sessionAffinity="ClientIP")

@@ -187,14 +187,35 @@ read_wanted(const struct lb_spec *spec, struct cl_desired *desired, struct arena
 
 /* ---- source ranges ---- */
 
-static bool
-has_text(const struct str *texts, size_t n, struct str text)
+/* By text; equal ones in the order of the list, into which both point. */
+static int
+by_text(const void *a, const void *b)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq(texts[i], text))
-			return true;
+	const struct str *const *x = a, *const *y = b;
+	int order = str_cmp(**x, **y);
+
+	return order != 0 ? order : (*x > *y) - (*x < *y);
+}
+
+/* Removes texts that were in the list before; the others stay in their order. */
+static size_t
+drop_duplicates(struct str *texts, size_t n, struct arena *arena)
+{
+	struct str **sorted = arena_calloc(arena, n + 1, sizeof(struct str *));
+	size_t n_kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &texts[i];
+	qsort(sorted, n, sizeof(sorted[0]), by_text);
+	for (size_t i = n; i-- > 1;) {
+		if (str_eq(*sorted[i], *sorted[i - 1]))
+			*sorted[i] = STR_EMPTY;
 	}
-	return false;
+	for (size_t i = 0; i < n; i++) {
+		if (texts[i].len > 0)
+			texts[n_kept++] = texts[i];
+	}
+	return n_kept;
 }
 
 /* Each must be a network; duplicates count once (docs/spec/framework.md, "Source ranges"). Returns
@@ -218,11 +239,10 @@ read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *d
 		}
 		ip_net_span(&net, &net.ip, &last); /* without host bits */
 		ip_net_format(&text, &net);
-		if (!has_text(ranges, n, buf_str(&text)))
-			ranges[n++] = arena_str(arena, buf_str(&text));
+		ranges[n++] = arena_str(arena, buf_str(&text));
 	}
 	draft->source_ranges = ranges;
-	draft->n_source_ranges = n;
+	draft->n_source_ranges = drop_duplicates(ranges, n, arena);
 	return bad;
 }
 
@@ -374,16 +394,24 @@ struct search {
 	size_t n_taken;
 };
 
-/* A port and protocol that both Services want. TCP 53 and UDP 53 can share an address. */
+/* A port and protocol that both Services want. TCP 53 and UDP 53 can share an address. The ports of
+ * one are collected in a set first: this is asked about many pairs of Services, with the lock held.
+ */
 static const struct lb_port *
 common_port(const struct cl_holding *a, const struct cl_holding *b)
 {
+	uint64_t set[LB_SCTP + 1][(UINT16_MAX + 1) / 64] = { 0 };
+
+	for (size_t k = 0; k < b->n_ports; k++) {
+		uint16_t port = (uint16_t)b->ports[k].port;
+
+		set[b->ports[k].protocol][port / 64] |= UINT64_C(1) << port % 64;
+	}
 	for (size_t i = 0; i < a->n_ports; i++) {
-		for (size_t k = 0; k < b->n_ports; k++) {
-			if (a->ports[i].port == b->ports[k].port &&
-			    a->ports[i].protocol == b->ports[k].protocol)
-				return &a->ports[i];
-		}
+		uint16_t port = (uint16_t)a->ports[i].port;
+
+		if (set[a->ports[i].protocol][port / 64] >> port % 64 & 1)
+			return &a->ports[i];
 	}
 	return NULL;
 }

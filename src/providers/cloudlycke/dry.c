@@ -85,7 +85,7 @@ cl_dry_note_hook(struct call *call, enum dry_verb verb, struct str path, const c
 /* All lines of a frontend and its backend that begin with the same word: "server", for example. */
 struct cl_setting {
 	struct str frontend, word;
-	struct str value; /* the rest of these lines, with commas */
+	struct buf value; /* the rest of these lines, with commas */
 };
 
 struct cl_settings {
@@ -93,10 +93,20 @@ struct cl_settings {
 	size_t n, cap;
 };
 
-static const struct cl_setting *
+static void
+free_settings(struct cl_settings *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		buf_fini(&s->items[i].value);
+	free(s->items);
+}
+
+/* Searches from the end, because the lines of a frontend follow each other, and there may be
+ * thousands of them. */
+static struct cl_setting *
 find_setting(const struct cl_settings *s, struct str frontend, struct str word)
 {
-	for (size_t i = 0; i < s->n; i++) {
+	for (size_t i = s->n; i-- > 0;) {
 		if (str_eq(s->items[i].frontend, frontend) && str_eq(s->items[i].word, word))
 			return &s->items[i];
 	}
@@ -104,31 +114,33 @@ find_setting(const struct cl_settings *s, struct str frontend, struct str word)
 }
 
 static void
-add_setting(struct cl_settings *s, struct arena *arena, struct str frontend, struct str line)
+add_setting(struct cl_settings *s, struct str frontend, struct str line)
 {
 	struct str rest = line, word = STR_EMPTY;
 	struct cl_setting *there;
 
 	(void)str_split(&rest, ' ', &word);
-	there = (struct cl_setting *)(uintptr_t)find_setting(s, frontend, word);
-	if (there)
-		there->value = arena_printf(arena, "%" STR_FMT ", %" STR_FMT, STR_ARG(there->value),
-		                            STR_ARG(rest));
-	else
+	there = find_setting(s, frontend, word);
+	if (there) {
+		buf_add_c(&there->value, ", ");
+	} else {
 		ARRAY_PUSH(s->items, s->n, s->cap,
-		           (struct cl_setting){ frontend, word, arena_str(arena, rest) });
+		           (struct cl_setting){ frontend, word, BUF_INIT(LIMIT_HAPROXY_FILE) });
+		there = &s->items[s->n - 1];
+	}
+	buf_add_str(&there->value, rest);
 }
 
 /* A line of a section begins with a tab, the head of a section does not: "frontend NAME". */
 static void
-read_settings(struct cl_settings *s, struct arena *arena, struct str text, struct str prefix)
+read_settings(struct cl_settings *s, struct str text, struct str prefix)
 {
 	struct str frontend = STR_EMPTY; /* empty: the section belongs to another balancer */
 
 	for (struct str line, rest = text; str_split(&rest, '\n', &line);) {
 		if (str_starts(line, STR("\t"))) {
 			if (frontend.len > 0)
-				add_setting(s, arena, frontend, str_skip(line, 1));
+				add_setting(s, frontend, str_skip(line, 1));
 		} else if (line.len > 0) {
 			struct str kind = STR_EMPTY;
 
@@ -150,14 +162,15 @@ setting_name(struct str word)
 	return str_eq_c(word, "server") ? STR("targets") : word;
 }
 
-static bool
-has_frontend(const struct cl_settings *s, struct str frontend)
+/* The number of its settings; 0: it does not exist. */
+static size_t
+count_settings(const struct cl_settings *s, struct str frontend)
 {
-	size_t i = 0;
+	size_t n = 0;
 
-	while (i < s->n && !str_eq(s->items[i].frontend, frontend))
-		i++;
-	return i < s->n;
+	for (size_t i = 0; i < s->n; i++)
+		n += str_eq(s->items[i].frontend, frontend);
+	return n;
 }
 
 /* True if it was noted. */
@@ -165,25 +178,28 @@ static bool
 note_frontend(struct call *call, const struct cl_settings *old, const struct cl_settings *new,
               struct str frontend)
 {
-	struct dry_field *fields = arena_calloc(call->arena, old->n + new->n, sizeof(*fields));
-	bool is_there = has_frontend(old, frontend), is_wanted = has_frontend(new, frontend);
-	size_t n = 0;
+	size_t n_old = count_settings(old, frontend), n_new = count_settings(new, frontend), n = 0;
+	struct dry_field *fields = arena_calloc(call->arena, n_old + n_new, sizeof(*fields));
+	bool is_there = n_old > 0, is_wanted = n_new > 0;
 
 	for (size_t i = 0; is_wanted && i < old->n; i++) {
 		const struct cl_setting *one = &old->items[i];
 
 		if (str_eq(one->frontend, frontend) && !find_setting(new, frontend, one->word))
-			fields[n++] = (struct dry_field){ setting_name(one->word), one->value,
-				                          STR_EMPTY };
+			fields[n++] = (struct dry_field){ setting_name(one->word),
+				                          buf_str(&one->value), STR_EMPTY };
 	}
 	for (size_t i = 0; i < new->n; i++) {
-		const struct cl_setting *one = &new->items[i];
-		const struct cl_setting *before = find_setting(old, frontend, one->word);
-		struct str value = before ? before->value : STR_EMPTY;
+		const struct cl_setting *one = &new->items[i], *before;
+		struct str was = STR_EMPTY, is = buf_str(&one->value);
 
-		if (str_eq(one->frontend, frontend) && !str_eq(value, one->value))
-			fields[n++] = (struct dry_field){ setting_name(one->word), value,
-				                          one->value };
+		if (!str_eq(one->frontend, frontend))
+			continue;
+		before = find_setting(old, frontend, one->word);
+		if (before)
+			was = buf_str(&before->value);
+		if (!str_eq(was, is))
+			fields[n++] = (struct dry_field){ setting_name(one->word), was, is };
 	}
 	if (is_there && is_wanted && n == 0)
 		return false;
@@ -208,7 +224,7 @@ note_frontends(struct call *call, const struct cl_settings *old, const struct cl
 
 		for (size_t k = 0; k < i; k++)
 			is_first &= !str_eq(of->items[k].frontend, frontend);
-		if (is_first && !(except && has_frontend(except, frontend)))
+		if (is_first && !(except && count_settings(except, frontend) > 0))
 			is_noted |= note_frontend(call, old, new, frontend);
 	}
 	return is_noted;
@@ -230,11 +246,11 @@ cl_dry_note_haproxy(struct call *call, const struct cl_haproxy_config *config, s
 	buf_add_c(&prefix, "-");
 	if (record)
 		cl_haproxy_file(&wanted, &record, 1, config->stats_socket);
-	read_settings(&old, call->arena, buf_str(&file), buf_str(&prefix));
-	read_settings(&new, call->arena, buf_str(&wanted), buf_str(&prefix));
+	read_settings(&old, buf_str(&file), buf_str(&prefix));
+	read_settings(&new, buf_str(&wanted), buf_str(&prefix));
 	*ret_is_noted = note_frontends(call, &old, &new, &new, NULL);
 	*ret_is_noted |= note_frontends(call, &old, &new, &old, &new);
-	free(old.items);
-	free(new.items);
+	free_settings(&old);
+	free_settings(&new);
 	return true;
 }

@@ -247,7 +247,8 @@ save_server_state(struct str socket, struct clock *clock)
 
 /* ---- the file ----
  *
- * It has a frontend and a backend of the same name for each Service port and address family.
+ * It has a frontend and a backend of the same name for each Service port and address family. If a
+ * Service has source ranges and several ports, these have one frontend for each family.
  * Servers are the nodes' InternalIP of that family, with the node port. `transparent` lets HAProxy
  * bind an address that the host does not have yet: that of a keepalived standby, or one that a hook
  * adds. */
@@ -397,24 +398,68 @@ add_ranges(struct buf *b, const struct part *p)
 }
 
 static void
-add_frontend(struct buf *b, const struct part *p)
+add_service_name(struct buf *b, const struct part *p)
 {
 	buf_add_c(b, "\n# ");
 	add_remark(b, p->record->holding.namespace);
 	buf_add_char(b, '/');
 	add_remark(b, p->record->holding.service);
+}
+
+static void
+add_bind(struct buf *b, const struct ip *ip, const struct lb_port *port)
+{
+	buf_add_c(b, "\tbind ");
+	add_address(b, ip, port->port);
+	buf_add_c(b, ip_family(ip) == IP_V6 ? " v6only transparent" : " transparent");
+}
+
+static void
+add_frontend(struct buf *b, const struct part *p)
+{
+	add_service_name(b, p);
 	if (p->port->name.len > 0)
 		buf_add_c(b, ", port ");
 	add_remark(b, p->port->name);
 	buf_add_c(b, "\nfrontend ");
 	add_part_name(b, p);
-	buf_add_c(b, "\n\tbind ");
-	add_address(b, p->ip, p->port->port);
-	buf_add_c(b, ip_family(p->ip) == IP_V6 ? " v6only transparent\n" : " transparent\n");
+	buf_add_char(b, '\n');
+	add_bind(b, p->ip, p->port);
+	buf_add_char(b, '\n');
 	add_ranges(b, p);
 	buf_add_c(b, "\tdefault_backend ");
 	add_part_name(b, p);
 	buf_add_char(b, '\n');
+}
+
+static bool
+is_served(const struct lb_port *port)
+{
+	return port->protocol == LB_TCP && port->node_port != 0;
+}
+
+/* One frontend for all ports, so that the file has the ranges once and not for each port. The id of
+ * a socket is its port, by which the backend is found. */
+static void
+add_common_frontend(struct buf *b, const struct part *p)
+{
+	const struct cl_holding *h = &p->record->holding;
+	const char *family = ip_family(p->ip) == IP_V4 ? "v4" : "v6";
+
+	add_service_name(b, p);
+	buf_add_c(b, "\nfrontend ");
+	cl_haproxy_add_name(b, p->record->name);
+	buf_addf(b, "-all-%s\n", family);
+	for (size_t i = 0; i < h->n_ports; i++) {
+		if (!is_served(&h->ports[i]))
+			continue;
+		add_bind(b, p->ip, &h->ports[i]);
+		buf_addf(b, " id %d\n", (int)h->ports[i].port);
+	}
+	add_ranges(b, p);
+	buf_add_c(b, "\tuse_backend ");
+	cl_haproxy_add_name(b, p->record->name);
+	buf_addf(b, "-%%[so_id]-%s\n", family);
 }
 
 /* ---- the file: its backend ---- */
@@ -488,20 +533,26 @@ static size_t
 add_record(struct buf *b, const struct cl_record *r, bool has_peers)
 {
 	const struct cl_holding *h = &r->holding;
-	size_t n = 0;
+	size_t n_served = 0;
+	bool has_common;
 
+	for (size_t i = 0; i < h->n_ports; i++)
+		n_served += is_served(&h->ports[i]);
+	has_common = n_served > 1 && r->n_source_ranges > 0;
+	for (size_t k = 0; has_common && k < h->n_addresses; k++)
+		add_common_frontend(b, &(struct part){ .record = r, .ip = &h->addresses[k] });
 	for (size_t i = 0; i < h->n_ports; i++) {
+		if (!is_served(&h->ports[i]))
+			continue;
 		for (size_t k = 0; k < h->n_addresses; k++) {
 			struct part part = { r, &h->ports[i], &h->addresses[k], has_peers };
 
-			if (part.port->protocol != LB_TCP || part.port->node_port == 0)
-				continue;
-			add_frontend(b, &part);
+			if (!has_common)
+				add_frontend(b, &part);
 			add_backend(b, &part);
-			n++;
 		}
 	}
-	return n;
+	return n_served * h->n_addresses;
 }
 
 void
@@ -533,7 +584,7 @@ remarked_service(struct str line)
 	return service;
 }
 
-/* "a1" of "a1-80-v4". */
+/* "a1" of "a1-80-v4" and of "a1-all-v4". */
 static struct str
 balancer_name(struct str section)
 {

@@ -255,6 +255,50 @@ ranges_are_of_the_frontends_family(void **state)
 	assert_has_not(&w, "reject");
 }
 
+static size_t
+count_in_file(struct world *w, const char *text)
+{
+	size_t n = 0;
+
+	for (const char *at = render(w); (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+/* Thousands of ranges for each of hundreds of ports would be a file of gigabytes. */
+static void
+several_ports_share_their_ranges(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	(void)state;
+	world_init(&w);
+	w.draft.holding.n_ports = 2;
+	w.draft.holding.addresses[1] = ip("2001:db8::1");
+	w.draft.holding.n_addresses = 2;
+	assert_int_equal(count_in_file(&w, "\nfrontend "), 4);
+	w.ranges[0] = STR("10.0.0.0/8");
+	w.ranges[1] = STR("::/0");
+	w.draft.n_source_ranges = 2;
+	assert_int_equal(count_in_file(&w, "src 10.0.0.0/8"), 1);
+	assert_int_equal(count_in_file(&w, "src ::/0"), 1);
+	assert_int_equal(count_in_file(&w, "\nfrontend "), 2);
+	assert_int_equal(count_in_file(&w, "\nbackend "), 4);
+	assert_has(&w, "\n# default/web\n"
+	               "frontend a1-all-v4\n"
+	               "\tbind ipv4@192.0.2.1:80 transparent id 80\n"
+	               "\tbind ipv4@192.0.2.1:443 transparent id 443\n"
+	               "\tacl is_allowed src 10.0.0.0/8\n"
+	               "\ttcp-request connection reject unless is_allowed\n"
+	               "\tuse_backend a1-%[so_id]-v4\n");
+	assert_has(&w, "\nbackend a1-443-v6\n");
+	assert_valid(&w);
+	w.ports[1].protocol = LB_UDP; /* only one is left */
+	assert_has(&w, "\nfrontend a1-80-v4\n");
+	assert_has_not(&w, "so_id");
+	assert_valid(&w);
+}
+
 static void
 the_file_has_all_that_a_service_asks_for(void **state)
 {
@@ -333,6 +377,7 @@ main(void)
 		cmocka_unit_test(a_port_has_a_frontend_and_its_nodes),
 		cmocka_unit_test(ipv6_is_kept_apart),
 		cmocka_unit_test(ranges_are_of_the_frontends_family),
+		cmocka_unit_test(several_ports_share_their_ranges),
 		cmocka_unit_test(the_file_has_all_that_a_service_asks_for),
 		cmocka_unit_test(no_services_make_a_valid_file),
 		cmocka_unit_test(foreign_text_stays_in_its_place),
