@@ -62,6 +62,19 @@ is_depth_within(yyjson_doc *doc)
 	return true;
 }
 
+/* A comma, a colon or a bracket precedes each key and value but the first. Those in strings are
+ * counted as well, which is close enough: no object that is read consists of them. */
+static size_t
+count_values(struct str text)
+{
+	size_t n = 1;
+
+	for (size_t i = 0; i < text.len; i++)
+		n += text.ptr[i] == ',' || text.ptr[i] == ':' || text.ptr[i] == '[' ||
+		     text.ptr[i] == '{';
+	return n;
+}
+
 bool
 json_parse(struct str text, yyjson_doc **ret, struct error *err)
 {
@@ -70,6 +83,9 @@ json_parse(struct str text, yyjson_doc **ret, struct error *err)
 
 	if (text.len == 0)
 		return err_set(err, ERR_INVALID, "invalid JSON: empty");
+	if (text.len > LIMIT_JSON_VALUES && count_values(text) > LIMIT_JSON_VALUES)
+		return err_set(err, ERR_INVALID, "invalid JSON: more than %d values",
+		               LIMIT_JSON_VALUES);
 	/* Without YYJSON_READ_INSITU, yyjson does not write to the text. */
 	doc = yyjson_read_opts((char *)(uintptr_t)text.ptr, text.len, YYJSON_READ_BIGNUM_AS_RAW,
 	                       &json_alc, &problem);

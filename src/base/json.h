@@ -24,8 +24,8 @@ enum json_found {
 };
 
 /** Parses a whole document. The text is not modified. The caller owns the document and releases it
- * with yyjson_doc_free(). Fails with ERR_INVALID when the text is not JSON, too deep, or empty;
- * the message contains position and reason. */
+ * with yyjson_doc_free(). Fails with ERR_INVALID when the text is not JSON, too deep, empty, or
+ * has too many values; the message contains position and reason. */
 NODISCARD bool json_parse(struct str text, yyjson_doc **ret, struct error *err);
 DEFINE_CLEANUP(yyjson_doc, yyjson_doc_free)
 

@@ -15,6 +15,7 @@
 
 /* JSON and YAML */
 #define LIMIT_JSON_DEPTH     128       /* nesting of any document */
+#define LIMIT_JSON_VALUES    1000000   /* of one document; each takes 16 bytes, and more where it is read */
 #define LIMIT_JSON_ITEM      MIB(16)   /* one element of a list; etcd stores at most about 1.5 MiB per object */
 #define LIMIT_JSON_HEAD      KIB(64)   /* a list's own metadata */
 #define LIMIT_YAML_DEPTH     32
@@ -90,6 +91,7 @@
 
 /* providers */
 #define LIMIT_MACHINES 100000          /* machines in an inventory */
+#define LIMIT_CLOUD_PAGE 1000          /* elements of one page of a cloud's list; pages have some dozens */
 #define LIMIT_CLOUD_BALANCERS 10000    /* load balancers, their types or certificates in a cloud's list */
 #define LIMIT_STATE_FILE MIB(64)       /* state that a provider stores for its next start */
 #define LIMIT_HAPROXY_FILE MIB(256)    /* a configuration that this program writes */

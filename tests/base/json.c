@@ -74,6 +74,27 @@ bounds_the_depth(void **state)
 	check_refused(buf_str(&b), "deeper than 128");
 }
 
+/* An answer of 16 MiB could otherwise take hundreds of megabytes. */
+static void
+bounds_the_number_of_values(void **state)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(4));
+	yyjson_doc *doc = NULL;
+	struct error err;
+
+	(void)state;
+	buf_add_c(&b, "[0");
+	for (size_t i = 2; i < LIMIT_JSON_VALUES; i++)
+		buf_add_c(&b, ",0");
+	buf_add_char(&b, ']');
+	assert_true(json_parse(buf_str(&b), &doc, &err));
+	assert_int_equal(yyjson_doc_get_val_count(doc), LIMIT_JSON_VALUES);
+	yyjson_doc_free(doc);
+	b.len--;
+	buf_add_c(&b, ",0]");
+	check_refused(buf_str(&b), "more than 1000000 values");
+}
+
 static void
 siblings_are_not_depth(void **state)
 {
@@ -304,6 +325,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refuses_what_is_not_json),
 		cmocka_unit_test(bounds_the_depth),
+		cmocka_unit_test(bounds_the_number_of_values),
 		cmocka_unit_test(siblings_are_not_depth),
 		cmocka_unit_test(walks_dots),
 		cmocka_unit_test(the_last_duplicate_wins),

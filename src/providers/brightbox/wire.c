@@ -218,10 +218,16 @@ bool
 bb_list_read(yyjson_val *list, const struct bb_object *object, struct arena *arena, void **ret,
              size_t *ret_n, struct error *err)
 {
-	char *made = arena_calloc(arena, yyjson_arr_size(list), object->size);
 	yyjson_val *one;
 	size_t i, n;
+	char *made;
 
+	if (yyjson_arr_size(list) > LIMIT_MACHINES)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Brightbox API returned %zu of one list's elements (%s), more "
+		               "than %d",
+		               yyjson_arr_size(list), object->name, LIMIT_MACHINES);
+	made = arena_calloc(arena, yyjson_arr_size(list), object->size);
 	yyjson_arr_foreach(list, i, n, one)
 	{
 		if (!bb_object_read(one, object, arena, made + i * object->size, err))

@@ -239,9 +239,17 @@ bool
 hz_answer_list(const struct hz_answer *answer, const char *name, yyjson_val **ret,
                struct error *err)
 {
-	if (json_array(hz_answer_root(answer), name, ret) == JSON_FOUND)
-		return true;
-	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API returned no list of %s", name);
+	yyjson_val *list;
+
+	if (json_array(hz_answer_root(answer), name, &list) != JSON_FOUND)
+		return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API returned no list of %s",
+		               name);
+	if (yyjson_arr_size(list) > LIMIT_CLOUD_PAGE)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API returned more than %d %s on one page",
+		               LIMIT_CLOUD_PAGE, name);
+	*ret = list;
+	return true;
 }
 
 bool

@@ -286,6 +286,9 @@ hz_robot_read_list(struct hz_robot *r, yyjson_val *root, struct error *err)
 
 	if (!yyjson_is_arr(root))
 		return err_set(err, ERR_UNAVAILABLE, "Robot returned no list of servers");
+	if (yyjson_arr_size(root) > LIMIT_MACHINES)
+		return err_set(err, ERR_UNAVAILABLE, "Robot returned more than %d servers",
+		               LIMIT_MACHINES);
 	servers = arena_calloc(&arena, yyjson_arr_size(root), sizeof(*servers));
 	yyjson_arr_foreach(root, i, n, one)
 	{

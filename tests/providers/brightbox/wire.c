@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "base/limits.h"
+
 struct answer {
 	struct arena arena;
 	yyjson_doc *doc;
@@ -28,6 +30,26 @@ answer_fini(struct answer *a)
 {
 	yyjson_doc_free(a->doc);
 	arena_fini(&a->arena);
+}
+
+/* Elements are counted before memory for all of them is allocated. */
+static void
+bounds_the_length_of_a_list(void **state)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
+	CLEANUP(answer_fini) struct answer a = { 0 };
+	void *servers;
+	size_t n;
+
+	(void)state;
+	buf_add_c(&text, "[0");
+	for (size_t i = 0; i < LIMIT_MACHINES; i++)
+		buf_add_c(&text, ",0");
+	buf_add_char(&text, ']');
+	assert_false(bb_list_read(parse(&a, text.ptr), &bb_server_object, &a.arena, &servers, &n,
+	                          &a.err));
+	assert_int_equal(a.err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(a.err.msg, "100001 of one list's elements (server)"));
 }
 
 static void
@@ -143,6 +165,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bounds_the_length_of_a_list),
 		cmocka_unit_test(reads_a_server),
 		cmocka_unit_test(reads_a_balancer),
 		cmocka_unit_test(reads_the_firewall),

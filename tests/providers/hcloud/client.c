@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/limits.h"
 #include "providers/hcloud/lab.h"
 
 static void
@@ -45,6 +46,26 @@ finds_a_network_by_its_exact_name(void **state)
 	assert_false(hz_find_network(lab->api, &call, &lab->arena, STR("wan"), false, &network,
 	                             &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
+/* Elements are counted before memory for all of them is allocated. */
+static void
+refuses_a_page_that_is_too_long(void **state)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(KIB(64));
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &lab->arena);
+	struct hz_page page;
+	struct error err;
+
+	buf_add_c(&body, "{\"servers\":[0");
+	for (size_t i = 0; i < LIMIT_CLOUD_PAGE; i++)
+		buf_add_c(&body, ",0");
+	buf_add_c(&body, "]}");
+	lab_answer(lab, LAB_PAGE_1, 200, body.ptr);
+	assert_false(hz_list_servers(lab->api, &call, &lab->arena, 1, &page, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_true(str_ends(str_c(err.msg), STR("more than 1000 servers on one page")));
 }
 
 #define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
@@ -185,6 +206,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		IN_LAB(finds_a_server_by_its_exact_name),
 		IN_LAB(finds_a_network_by_its_exact_name),
+		IN_LAB(refuses_a_page_that_is_too_long),
 		cmocka_unit_test(reads_all_forms),
 		cmocka_unit_test(says_what_is_wrong),
 		cmocka_unit_test(the_tutorials_read_each_other),
