@@ -56,6 +56,7 @@ struct recorder {
 	/* the thread's own */
 	struct arena arena;
 	struct correlator correlator;
+	bool has_warned; /* that the API server refuses events; until it takes one */
 };
 
 /* ---- metrics ---- */
@@ -69,6 +70,8 @@ METRIC_FAMILY(written_total, METRIC_COUNTER, "ccmd_events_written_total",
               "[ALPHA] Events that were written, including raised counts.");
 METRIC_FAMILY(queued, METRIC_GAUGE, "ccmd_events_queued",
               "[ALPHA] Events that wait to be written.");
+
+static const char *const drop_reasons[] = { "spam", "queue_full", "failed", "shutdown" };
 
 static void
 count_dropped(const char *reason)
@@ -268,6 +271,11 @@ write_event(struct recorder *r, const struct sighting *s)
 			return;
 		}
 		if (n_tries == MAX_TRIES || !is_worth_retrying(&err)) {
+			if (err.code == ERR_FORBIDDEN && !r->has_warned) {
+				log_warn("the API server refuses events, further refusals are not logged",
+				         LOG_ERR(&err));
+				r->has_warned = true;
+			}
 			drop_event(s, "failed", &err);
 			return;
 		}
@@ -276,6 +284,7 @@ write_event(struct recorder *r, const struct sighting *s)
 			return;
 		}
 	}
+	r->has_warned = false;
 	metric_inc(metric_of(&written_total));
 }
 
@@ -461,6 +470,9 @@ recorder_new(struct kube_client *client, struct clock *clock)
 	STAILQ_INIT(&r->others);
 	r->arena = ARENA_INIT;
 	correlator_init(&r->correlator);
+	/* Prometheus does not see the increase of a counter that appears with 1 */
+	for (size_t i = 0; i < ARRAY_LEN(drop_reasons); i++)
+		(void)metric_of(&dropped_total, drop_reasons[i]);
 	thread_start(&r->thread, "events", recorder_run, r);
 	return r;
 }

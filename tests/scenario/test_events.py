@@ -138,3 +138,15 @@ def test_what_does_not_fit_is_dropped(api, inventory, proxy, ccmd):
     assert one.text.count("too many events") <= 2, "not one line an event"
     assert sanitized() or one.rss_kib() < 100 * 1024
     one.stop()
+
+
+def test_refused_events_leave_one_warning(api, inventory, kubelet, proxy, ccmd):
+    proxy.on("POST", EVENTS_PATH, answer(403, message="no right"), times=None)
+    for number in (1, 2, 3):
+        inventory.add(machine(f"n{number}", f"10.0.0.{number}"))
+        kubelet(f"n{number}", ip=f"10.0.0.{number}")
+    one = ccmd()
+    wait_for(lambda: len(proxy.requests("POST", EVENTS_PATH)) >= 3, what="events of three nodes")
+    one.wait_log("the API server refuses events")
+    one.stop()
+    assert one.text.count("the API server refuses events") == 1
