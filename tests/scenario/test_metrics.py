@@ -167,6 +167,15 @@ def test_without_look_ups_nothing_is_counted(api, kubelet, inventory, scraped):
     assert "rest_client_dns_resolution" not in scrape().text
 
 
+def test_counters_of_problems_exist_from_the_start(scraped):
+    """increase() does not see a series that appears with 1."""
+    _, scrape, _ = scraped()
+    first = scrape()
+    for name in ("ccmd_events_dropped_total", "ccmd_node_deletion_decisions_total"):
+        assert first.samples(name) and first.value(name) == 0, name
+    assert first.samples("ccmd_node_deletion_decisions_total")[0].labels["outcome"]
+
+
 def test_problems_show_in_metrics(api, inventory, kubelet, proxy, scraped):
     inventory.add(machine("n1", "10.0.0.1"))
     proxy.on("POST", EVENTS_PATH, answer(403))

@@ -22,7 +22,7 @@ PICTURE = REPOSITORY / "docs" / "pictures" / "dashboard.svg"  # drawn by tools/d
 RUNBOOK = REPOSITORY / "docs" / "runbook.md"
 METRICS = REPOSITORY / "docs" / "reference" / "metrics.md"  # generated from the program's table
 
-OF_PROMETHEUS = {"job", "instance", "le"}
+OF_PROMETHEUS = {"cluster", "instance", "job", "le", "namespace"}
 WORDS = {"and", "or", "unless", "by", "without", "on", "ignoring", "group_left", "group_right", "bool", "offset"}
 
 

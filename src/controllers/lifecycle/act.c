@@ -41,6 +41,13 @@ METRIC_FAMILY(
 	"[ALPHA] Decisions about nodes that are not ready, by the outcome of the deletion guard.",
 	.labels = { "outcome" });
 
+void
+lifecycle_start_counters(void)
+{
+	for (int i = 0; i < GUARD_N_OUTCOMES; i++)
+		(void)metric_of(&outcomes, guard_outcome_name((enum guard_outcome)i));
+}
+
 METRIC_FAMILY(
 	last_deletion, METRIC_GAUGE, "ccmd_node_last_deletion_timestamp_seconds",
 	"[ALPHA] When a node was last deleted because its machine is gone; Unix time; 0: never.");

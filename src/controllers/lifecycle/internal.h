@@ -129,6 +129,9 @@ void lifecycle_check_candidates(struct round *r, const struct check *due, size_t
 /** Decides on the looks so far whether the node is deleted, acts on it, and sets the time of the
  * next look. */
 void lifecycle_decide(struct round *r, const struct check *check);
+/** Counters exist from the start: Prometheus does not see the increase of one that appears with 1.
+ */
+void lifecycle_start_counters(void);
 /** Counts the nodes that would be deleted in this round, for the breaker. Must be called before the
  * first lifecycle_decide() of a round. */
 void lifecycle_count_proven(struct round *r);

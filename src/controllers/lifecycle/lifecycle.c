@@ -399,6 +399,7 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	cond_init(&c->changed);
 	cancel_hook(env->cancel, lifecycle_on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ lifecycle_on_change, c });
+	lifecycle_start_counters();
 	metrics_on_scrape(set_held_nodes, c);
 	thread_start(&c->thread, "lifecycle", lifecycle_thread, c);
 	return c;

@@ -934,6 +934,9 @@ hz_api_new(const struct hz_api_config *config)
 	a->endpoint = endpoint_new(&(struct endpoint_config){ "the Hetzner Cloud API",
 	                                                      config->host });
 	mutex_init(&a->mu);
+	/* Prometheus does not see the increase of a counter that appears with 1 */
+	(void)metric_of(&throttled, "urgent");
+	(void)metric_of(&throttled, "background");
 	login_set_read_only(false);
 	return a;
 }
