@@ -272,8 +272,9 @@ write_event(struct recorder *r, const struct sighting *s)
 		}
 		if (n_tries == MAX_TRIES || !is_worth_retrying(&err)) {
 			if (err.code == ERR_FORBIDDEN && !r->has_warned) {
-				log_warn("the API server refuses events, further refusals are not logged",
-				         LOG_ERR(&err));
+				log_warn(
+					"the API server refuses events, further refusals are not logged",
+					LOG_ERR(&err));
 				r->has_warned = true;
 			}
 			drop_event(s, "failed", &err);
