@@ -173,7 +173,7 @@ def contained(cluster, api, inventory, tmp_path, open_folder):
     machines = open_folder / "cloud.yaml"
     machines.write_text(inventory.text())
     hostile = {"LD_LIBRARY_PATH": str(open_folder), "LD_PRELOAD": "/nowhere/of-the-controller.so"}
-    one = Ccmd(tmp_path, config, machines, program=copy_program(open_folder), env=hostile)
+    one = Ccmd(tmp_path, config, machines, program=install(open_folder), env=hostile)
     one.process.argv = [UNSHARE, "--pid", "--mount-proc", "--fork", "--kill-child", SETPRIV, f"--reuid={NOBODY}",
                         f"--regid={NOBODY}", "--clear-groups", *one.process.argv]
 
