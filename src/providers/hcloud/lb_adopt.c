@@ -77,15 +77,23 @@ hz_lb_is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb,
 			buf_addf(why,
 			         "belongs to the cluster \"%" STR_FMT
 			         "\" by its label " HZ_LABEL_CLUSTER
-			         ": remove that label if the balancer is to be adopted",
-			         STR_ARG(str_head(theirs, 64)));
+			         ". If this cluster should adopt it, remove that label: hcloud "
+			         "load-balancer remove-label %" PRId64 " " HZ_LABEL_CLUSTER,
+			         STR_ARG(str_head(theirs, 64)), lb->id);
 		break;
 	case HZ_ADOPT_LABELLED:
-		if (ours.len == 0 || !str_eq(hz_lb_label_of(lb, HZ_LABEL_ADOPT), ours))
+		if (ours.len > 0 && str_eq(hz_lb_label_of(lb, HZ_LABEL_ADOPT), ours))
+			break;
+		buf_add_c(why,
+		          "is not adopted: " ADOPTION "=labelled requires the label " HZ_LABEL_ADOPT
+		          " with the name of this cluster");
+		if (ours.len > 0)
 			buf_addf(why,
-			         "is not adopted: " ADOPTION
-			         "=labelled requires the label " HZ_LABEL_ADOPT "=%" STR_FMT,
-			         STR_ARG(str_head(ours, 64)));
+			         ". If this cluster should adopt it: hcloud load-balancer "
+			         "add-label --overwrite %" PRId64 " " HZ_LABEL_ADOPT "=%" STR_FMT,
+			         lb->id, STR_ARG(str_head(ours, 64)));
+		else
+			buf_add_c(why, ", but --cluster-name is empty");
 		break;
 	case HZ_ADOPT_NEVER:
 		buf_add_c(why, "is not adopted: " ADOPTION "=never");

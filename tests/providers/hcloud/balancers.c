@@ -305,7 +305,9 @@ a_balancer_of_another_cluster_is_left_alone(void **state)
 {
 	(void)state;
 	ask_for("by-name", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/cluster\":\"green\"")));
-	check_left_alone("belongs to the cluster \"green\" by its label ccmd.io/cluster");
+	check_left_alone("belongs to the cluster \"green\" by its label ccmd.io/cluster. If this "
+	                 "cluster should adopt it, remove that label: hcloud load-balancer "
+	                 "remove-label 7 ccmd.io/cluster");
 }
 
 static void
@@ -313,8 +315,50 @@ labelled_requires_the_label_with_the_name_of_the_cluster(void **state)
 {
 	(void)state;
 	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "\"ccmd.io/adopt\":\"green\"")));
-	check_left_alone("HCLOUD_LOAD_BALANCERS_ADOPTION=labelled requires the label "
-	                 "ccmd.io/adopt=blue");
+	check_left_alone(
+		"HCLOUD_LOAD_BALANCERS_ADOPTION=labelled requires the label "
+		"ccmd.io/adopt with the name of this cluster. If this cluster should "
+		"adopt it: hcloud load-balancer add-label --overwrite 7 ccmd.io/adopt=blue");
+}
+
+/* Terraform, or an operator, has made the balancer; the Service names it. Nobody is asked by name.
+ */
+static void
+a_balancer_made_by_terraform_is_adopted_with_the_label(void **state)
+{
+	(void)state;
+	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "\"managed-by\":\"terraform\"")));
+	check_left_alone("hcloud load-balancer add-label --overwrite 7 ccmd.io/adopt=blue");
+	buf_reset(&story.lab->fake.events);
+	answer("/load_balancers?name=web-lb*", 200,
+	       LISTED(LB_LABELLED("web-lb", "\"managed-by\":\"terraform\","
+	                                    "\"ccmd.io/adopt\":\"blue\"")));
+	check_adopted(PUT_BLUE("\"managed-by\":\"terraform\",\"ccmd.io/adopt\":\"blue\","));
+}
+
+/* The balancer has the UID that the Service had before the cluster was restored. */
+#define RESTORED "\"hcloud-ccm/service-uid\":\"u-before\",\"ccmd.io/cluster\":\"blue\""
+
+static void
+a_restored_cluster_adopts_by_name(void **state)
+{
+	(void)state;
+	ask_for("by-name", LISTED(LB_LABELLED("web-lb", RESTORED)));
+	check_adopted(PUT_BLUE(""));
+	assert_non_null(strstr(story.lab->fake.events.ptr,
+	                       "labelled for the Service with UID u-before that no longer exists"));
+}
+
+static void
+a_restored_cluster_adopts_with_the_label_where_that_is_required(void **state)
+{
+	(void)state;
+	ask_for("labelled", LISTED(LB_LABELLED("web-lb", RESTORED)));
+	check_left_alone("hcloud load-balancer add-label --overwrite 7 ccmd.io/adopt=blue");
+	buf_reset(&story.lab->fake.events);
+	answer("/load_balancers?name=web-lb*", 200,
+	       LISTED(LB_LABELLED("web-lb", RESTORED ",\"ccmd.io/adopt\":\"blue\"")));
+	check_adopted(",\"ccmd.io/cluster\":\"blue\"}}\n");
 }
 
 static void
@@ -323,7 +367,7 @@ labelled_adopts_nothing_for_a_cluster_with_an_empty_name(void **state)
 	(void)state;
 	ask_for("labelled", LISTED(LB_LABELLED("web-lb", "")));
 	story.spec.cluster = STR_EMPTY;
-	check_left_alone("requires the label");
+	check_left_alone("with the name of this cluster, but --cluster-name is empty");
 }
 
 static void
@@ -958,6 +1002,9 @@ main(void)
 		TEST(a_cluster_without_a_name_of_its_own_adopts_by_name),
 		TEST(a_balancer_of_another_cluster_is_left_alone),
 		TEST(labelled_requires_the_label_with_the_name_of_the_cluster),
+		TEST(a_balancer_made_by_terraform_is_adopted_with_the_label),
+		TEST(a_restored_cluster_adopts_by_name),
+		TEST(a_restored_cluster_adopts_with_the_label_where_that_is_required),
 		TEST(labelled_adopts_nothing_for_a_cluster_with_an_empty_name),
 		TEST(labelled_adopts_with_the_label_whichever_cluster_had_it),
 		TEST(the_label_gives_away_no_balancer_of_a_live_service),
