@@ -332,20 +332,28 @@ warn_service(struct cloud *cloud, const struct lb_spec *spec, const struct event
 		                           text);
 }
 
-static bool
-fit_and_report(struct cloud *cloud, struct call *call, struct lb_spec *spec, struct error *err)
+void
+balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                         uint64_t *reported)
 {
 	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(2));
+	struct lb_spec fitted = *spec;
+	uint64_t last = *reported;
+	struct error ignored;
 
-	if (!fit_spec(cloud, call, spec, /*refuses=*/true, &left_out, err))
-		return false;
-	if (left_out.len == 0)
-		return true;
-	buf_addf(&text, "Load balancers of %s do not support %s: left out", cloud->ops->name,
-	         left_out.ptr);
-	warn_service(cloud, spec, &left_out_event, buf_str(&text));
-	return true;
+	*reported = 0;
+	if (!fit_spec(cloud, call, &fitted, /*refuses=*/false, &left_out, &ignored) ||
+	    left_out.len == 0)
+		return;
+	buf_addf(&text, "Load balancers of %s do not support %s: left out%s", cloud->ops->name,
+	         left_out.ptr,
+	         spec->n_source_ranges > fitted.n_source_ranges
+	                 ? ". The load balancer is open to all addresses"
+	                 : "");
+	*reported = str_hash(buf_str(&text));
+	if (*reported != last)
+		warn_service(cloud, spec, &left_out_event, buf_str(&text));
 }
 
 /* ---- plain clouds ---- */
@@ -660,9 +668,11 @@ bool
 balancer_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                 enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {
+	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
 	struct lb_spec fitted = *spec;
 
-	if (!balancer_check_limits(cloud, spec, err) || !fit_and_report(cloud, call, &fitted, err))
+	if (!balancer_check_limits(cloud, spec, err) ||
+	    !fit_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err))
 		return false;
 	if (cloud->balancers->ensure)
 		return cloud->balancers->ensure(cloud, call, &fitted, ret, ret_status, err);

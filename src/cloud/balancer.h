@@ -161,7 +161,7 @@ enum lb_feature {
 
 enum lb_support {
 	LB_REFUSE,    /* ERR_UNSUPPORTED; the Service gets no balancer, or keeps the one it has */
-	LB_LEAVE_OUT, /* it is removed from struct lb_spec, and a Warning event reports it */
+	LB_LEAVE_OUT, /* it is removed from struct lb_spec, and a Warning event reports it once */
 	LB_IGNORE,    /* it is removed without an event */
 	LB_PASS,      /* it stays in struct lb_spec, and the provider handles it */
 };
@@ -364,6 +364,10 @@ void balancer_begin(struct cloud *, const struct call *);
 NODISCARD bool balancer_ensure(struct cloud *, struct call *, const struct lb_spec *,
                                enum lb_outcome *ret, struct lb_status *ret_status,
                                struct error *err);
+/** Sends a Warning event that names what the table leaves out of the Service, unless the last one
+ * had the same text. *reported: the caller keeps it for the Service; 0 before the first call. */
+void balancer_report_left_out(struct cloud *, struct call *, const struct lb_spec *,
+                              uint64_t *reported);
 /** Would balancer_ensure() refuse the Service before it makes a request? ERR_UNSUPPORTED,
  * ERR_INVALID: why. Changes nothing. */
 NODISCARD bool balancer_check(struct cloud *, struct call *, const struct lb_spec *,

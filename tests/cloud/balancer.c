@@ -268,12 +268,42 @@ what_is_left_out_is_reported(void **state)
 	struct world *w = *state;
 
 	for (enum lb_feature feature = 0; feature < LB_N_FEATURES; feature++) {
+		struct balancer_ops ops = ops_with(feature, LB_LEAVE_OUT);
+		struct lb_spec spec = spec_with(feature);
+		uint64_t reported = 0;
+
 		assert_true(ensure_feature(w, feature, LB_LEAVE_OUT));
 		check_left_out(&w->seen);
+		assert_string_equal(w->fake.events.ptr, "");
+		w->cloud.balancers = &ops;
+		balancer_report_left_out(&w->cloud, &w->call, &spec, &reported);
 		assert_true(str_starts(buf_str(&w->fake.events),
 		                       STR("default/web LoadBalancerFeatureLeftOut: ")));
 		assert_non_null(strstr(w->fake.events.ptr, feature_texts[feature]));
+		assert_int_equal(strstr(w->fake.events.ptr, "open to all addresses") != NULL,
+		                 feature == LB_SOURCE_RANGES);
 	}
+}
+
+static void
+what_is_left_out_is_reported_once(void **state)
+{
+	struct balancer_ops ops = ops_with(LB_SOURCE_RANGES, LB_LEAVE_OUT);
+	struct lb_spec spec = spec_with(LB_SOURCE_RANGES);
+	struct world *w = *state;
+	uint64_t reported = 0;
+
+	w->cloud.balancers = &ops;
+	balancer_report_left_out(&w->cloud, &w->call, &spec, &reported);
+	buf_reset(&w->fake.events);
+	balancer_report_left_out(&w->cloud, &w->call, &spec, &reported);
+	assert_string_equal(w->fake.events.ptr, "");
+	spec.n_source_ranges = 0;
+	balancer_report_left_out(&w->cloud, &w->call, &spec, &reported);
+	assert_string_equal(w->fake.events.ptr, "");
+	spec.n_source_ranges = 1;
+	balancer_report_left_out(&w->cloud, &w->call, &spec, &reported);
+	assert_non_null(strstr(w->fake.events.ptr, "LoadBalancerFeatureLeftOut"));
 }
 
 static void
@@ -1260,6 +1290,7 @@ main(void)
 		cmocka_unit_test(any_evidence_will_do),
 		TEST(what_a_table_does_not_mention_is_refused),
 		TEST(what_is_left_out_is_reported),
+		TEST(what_is_left_out_is_reported_once),
 		TEST(what_is_ignored_is_left_out_in_silence),
 		TEST(what_is_passed_arrives),
 		TEST(nothing_is_made_if_nothing_is_left),

@@ -57,6 +57,7 @@ struct service_record {
 	/* targets_hash is the hash of the targets that the provider was given last */
 	bool has_targets;
 	bool has_failed;        /* the last ensure or update failed */
+	uint64_t left_out;      /* of balancer_report_left_out() */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
 	/* the provider answered that another controller handles it: we must not set its targets */
 	bool is_elsewhere;

@@ -269,6 +269,7 @@ service_ensure(struct service_run *run, struct error *err)
 	targets = targets_select(run->c->targets, run->c->env->cloud, &spec, run->call->arena);
 	service_report_empty(run, targets.n);
 	set_targets(run, &spec, &targets);
+	balancer_report_left_out(run->c->env->cloud, run->call, &spec, &run->record->left_out);
 	if (!balancer_ensure(run->c->env->cloud, run->call, &spec, &outcome, &status, &why)) {
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");

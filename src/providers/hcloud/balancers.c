@@ -45,9 +45,6 @@ EVENT_KIND(
 EVENT_KIND(
 	unconfigured_event, HZ_COMPONENT, "LoadBalancerTypeUnconfigured", true, "Service",
 	"hcloud: neither the annotation nor HCLOUD_LOAD_BALANCERS_TYPE sets the type of the load balancer.");
-EVENT_KIND(protocol_event, HZ_COMPONENT, "UnsupportedProtocolConfigured", true, "Service",
-           "hcloud: a port of the Service is not TCP, and is left out.");
-
 /* The object and the kind of a refused creation for which the project's limit is the reason, and
  * which therefore answers for all Services (cloud/refusals.h). */
 #define PROJECT STR("project")
@@ -58,21 +55,6 @@ struct hz_balancers {
 };
 
 /* ---- events ---- */
-
-static void
-hz_balancers_notify_unsupported(const struct hz_lb_run *run)
-{
-	for (size_t i = 0; i < run->desired.n_unsupported; i++) {
-		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-		buf_addf(&b,
-		         "configured unsupported Hetzner Cloud load balancer protocol %" STR_FMT
-		         " for service with name %" STR_FMT,
-		         STR_ARG(run->desired.unsupported[i]->protocol_text),
-		         STR_ARG(run->spec->service));
-		hz_lb_notify(run, &protocol_event, &b);
-	}
-}
 
 static bool
 hz_balancers_is_tutorial(const struct hz_lb_run *run)
@@ -502,7 +484,6 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
 	hz_balancers_notify_unconfigured(&run);
 	if (hz_balancers_begin(&run, err)) {
-		hz_balancers_notify_unsupported(&run);
 		ok = hz_balancers_find_or_create(&run, &is_held, err) &&
 		     hz_balancers_check_addresses(&run, err) && hz_lb_converge(&run, err) &&
 		     (hz_balancers_is_tutorial(&run) || hz_lb_status_check(spec, err));
@@ -800,22 +781,23 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 	return true;
 }
 
-/* As the official controller does: source ranges, the traffic policy, session affinity and a chosen
- * address have no effect, and no Event says so. The provider leaves out ports of other protocols by
- * itself, with the official controller's Event. IP families are passed, because every balancer has
- * addresses of both; a Service that asks for IPv6 alone is served, too. */
+/* The official controller silently ignores source ranges, session affinity and a chosen address.
+ * Here an Event reports them, as it does ports that are not TCP. The traffic policy is ignored:
+ * with Local the health checks find the nodes that have an endpoint. IP families are passed,
+ * because every balancer has addresses of both; a Service that asks for IPv6 alone is served, too.
+ */
 const struct balancer_ops hz_balancer_ops = {
 	.features = {
-		[LB_UDP_PORTS] = LB_PASS,
-		[LB_SCTP_PORTS] = LB_PASS,
+		[LB_UDP_PORTS] = LB_LEAVE_OUT,
+		[LB_SCTP_PORTS] = LB_LEAVE_OUT,
 		[LB_SEVERAL_PORTS] = LB_PASS,
 		[LB_PORTS_WITHOUT_NODE_PORT] = LB_PASS,
-		[LB_SOURCE_RANGES] = LB_IGNORE,
+		[LB_SOURCE_RANGES] = LB_LEAVE_OUT,
 		[LB_LOCAL_TRAFFIC] = LB_IGNORE,
-		[LB_CLIENT_AFFINITY] = LB_IGNORE,
+		[LB_CLIENT_AFFINITY] = LB_LEAVE_OUT,
 		[LB_IPV6] = LB_PASS,
 		[LB_DUAL_STACK] = LB_PASS,
-		[LB_CHOSEN_IP] = LB_IGNORE,
+		[LB_CHOSEN_IP] = LB_LEAVE_OUT,
 	},
 	.uses_addresses = true,
 	.selects = hz_balancers_select,

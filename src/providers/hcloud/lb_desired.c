@@ -742,25 +742,18 @@ hz_desired_read_check(const struct reader *r, struct hz_lb_service *s, struct hz
 /* ---- ports ---- */
 
 static void
-hz_desired_split_ports(const struct reader *r)
+hz_desired_read_ports(const struct reader *r)
 {
 	struct hz_lb_desired *desired = r->desired;
-	size_t n = r->spec->n_ports;
+	const struct lb_port *ports = r->spec->ports;
 
-	desired->services = arena_calloc(r->arena, n, sizeof(*desired->services));
-	desired->unsupported = arena_calloc(r->arena, n, sizeof(struct lb_port *));
-	for (size_t i = 0; i < n; i++) {
-		const struct lb_port *port = &r->spec->ports[i];
-
-		if (port->protocol != LB_TCP) {
-			desired->unsupported[desired->n_unsupported++] = port;
-			continue;
-		}
-		desired->services[desired->n_services++] = (struct hz_lb_service){
-			.listen_port = port->port,
-			.destination_port = port->node_port,
+	desired->n_services = r->spec->n_ports;
+	desired->services = arena_calloc(r->arena, desired->n_services, sizeof(*desired->services));
+	for (size_t i = 0; i < desired->n_services; i++)
+		desired->services[i] = (struct hz_lb_service){
+			.listen_port = ports[i].port,
+			.destination_port = ports[i].node_port,
 		};
-	}
 }
 
 static void
@@ -781,7 +774,7 @@ hz_desired_read_services(const struct reader *r)
 	struct hz_opt_i64 check_port = { 0 };
 	struct hz_lb_service model = { 0 };
 
-	hz_desired_split_ports(r);
+	hz_desired_read_ports(r);
 	if (r->desired->n_services == 0)
 		return true;
 	if (!hz_desired_read_service_options(r, &model) ||

@@ -93,11 +93,10 @@ struct hz_lb_desired {
 	size_t n_certificates;
 	struct hz_lb_service *services; /* in the Service's order */
 	size_t n_services;
-	const struct lb_port **unsupported; /* ports that are not TCP: an Event for each */
-	size_t n_unsupported;
 };
 
-/** Reads what the Service asks for. *ret has views of the spec and of the configuration.
+/** Reads what the Service asks for; all its ports are TCP (hz_balancer_ops). *ret has views of the
+ * spec and of the configuration.
  *
  * @param network  HCLOUD_NETWORK's id, or 0
  * @return  On false, err->code is ERR_INVALID

@@ -72,7 +72,7 @@ wants_little_by_default(void **state)
 	assert_int_equal(desired.is_public, HZ_UNSET);
 	assert_int_equal(desired.network, 0);
 	assert_false(desired.is_managed);
-	assert_int_equal(desired.n_certificates + desired.n_unsupported, 0);
+	assert_int_equal(desired.n_certificates, 0);
 	assert_int_equal(desired.n_services, 1);
 }
 
@@ -600,16 +600,14 @@ checks_may_be_configured(void **state)
 }
 
 static void
-every_tcp_port_is_a_service(void **state)
+every_port_is_a_service(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 	struct hz_lb_desired desired;
 
 	(void)state;
 	lb_case_init(&c);
-	lb_case_port(&c, LB_UDP, 53, 30053);
 	lb_case_port(&c, LB_TCP, 443, 30443);
-	lb_case_port(&c, LB_SCTP, 99, 30099);
 	lb_case_note(&c, "protocol", "http");
 	desired = lb_case_desired(&c, 0);
 	assert_int_equal(desired.n_services, 2);
@@ -618,20 +616,17 @@ every_tcp_port_is_a_service(void **state)
 	assert_int_equal(desired.services[1].destination_port, 30443);
 	assert_int_equal(desired.services[1].check.port, 30443);
 	check_str(desired.services[1].protocol, "http");
-	assert_int_equal(desired.n_unsupported, 2);
-	assert_ptr_equal(desired.unsupported[0], &c.ports[1]);
-	assert_ptr_equal(desired.unsupported[1], &c.ports[3]);
 }
 
 /* As with the official controller, which reads them port by port. */
 static void
-without_tcp_ports_their_annotations_do_not_count(void **state)
+without_ports_their_annotations_do_not_count(void **state)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
 	(void)state;
 	lb_case_init(&c);
-	c.ports[0].protocol = LB_UDP;
+	c.spec.n_ports = 0;
 	lb_case_note(&c, "protocol", "nonsense");
 	assert_int_equal(lb_case_desired(&c, 0).n_services, 0);
 }
@@ -736,8 +731,8 @@ main(void)
 		cmocka_unit_test(details_of_http_alone_make_no_check),
 		cmocka_unit_test(says_which_check_detail_is_wrong),
 		cmocka_unit_test(checks_may_be_configured),
-		cmocka_unit_test(every_tcp_port_is_a_service),
-		cmocka_unit_test(without_tcp_ports_their_annotations_do_not_count),
+		cmocka_unit_test(every_port_is_a_service),
+		cmocka_unit_test(without_ports_their_annotations_do_not_count),
 		cmocka_unit_test(selects_nodes_by_their_labels),
 		cmocka_unit_test(all_annotations_are_listed),
 	};

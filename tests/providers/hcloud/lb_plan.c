@@ -400,7 +400,6 @@ services_come_and_go(void **state)
 	m.services[1] = service_of(53, 30053);
 	m.lb.n_services = 2;
 	lb_case_port(&m.c, LB_TCP, 443, 30443);
-	lb_case_port(&m.c, LB_UDP, 53, 30053); /* a port that a balancer cannot have */
 	check_services(&m, "add_service " TCP_BODY("80", "30080") "add_service " TCP_BODY(
 				   "443", "30443") "delete_service {\"listen_port\":8080}\n"
 	                                           "delete_service {\"listen_port\":53}\n");

@@ -334,7 +334,7 @@ a_new_balancer_comes_with_its_parts(void **state)
 	check_create(&c, 0, 1, true, FSN1 "}");
 	check_create(&c, NETWORK, 0, false, FSN1 ",\"network\":4711" WITH_SERVICES "}");
 	check_create(&c, NETWORK, 1, true, FSN1 "}");
-	c.ports[0].protocol = LB_UDP;
+	c.spec.n_ports = 0;
 	check_create(&c, 0, 0, false, FSN1 "}");
 }
 
