@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/quote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -172,7 +172,7 @@ def contained(cluster, api, inventory, tmp_path, open_folder):
     config.write_text(yaml.safe_dump(content))
     machines = open_folder / "cloud.yaml"
     machines.write_text(inventory.text())
-    hostile = {"LD_LIBRARY_PATH": str(open_folder), "LD_PRELOAD": "/nowhere/of-the-controller.so"}
+    hostile = {"LD_PRELOAD": "/nowhere/of-the-controller.so"}
     one = Ccmd(tmp_path, config, machines, program=install(open_folder), env=hostile)
     one.process.argv = [UNSHARE, "--pid", "--mount-proc", "--fork", "--kill-child", SETPRIV, f"--reuid={NOBODY}",
                         f"--regid={NOBODY}", "--clear-groups", *one.process.argv]
@@ -183,7 +183,7 @@ def contained(cluster, api, inventory, tmp_path, open_folder):
     def sudo(*words, prefix=()):
         command = ["nsenter", "--target", inside(), "--mount", "--pid", *prefix, one.program, *words]
         return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60,
-                              env={"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(open_folder)})
+                              env={"PATH": os.environ["PATH"]})
 
     one.sudo, one.calls, one.config = sudo, calls, config
     with one:
