@@ -27,9 +27,6 @@ enum {
 
 /* For which a balancer has to be failed before it is deleted: the cloud may repair it. */
 static const int64_t failed_ns = 60 * NS_PER_SEC;
-/* For which a removal relies on having seen the Service's objects: longer than the longest pause.
- */
-static const int64_t shown_ns = 600 * NS_PER_SEC;
 
 EVENT_KIND(
 	duplicate_event, "cloud-controller-manager", "LoadBalancerDuplicate", true, "Service",
@@ -502,16 +499,11 @@ bb_shows_service(const struct bb_run *run)
 
 /* If the lists show nothing of the Service, they may be those of another account, because the
  * credentials are wrong or were wrong when the lists were read. So the pass only looks for evidence
- * of the right account, and the next pass has lists that were read after it was found. A removal
- * that has seen the Service's objects in an earlier run has seen the account. */
+ * of the right account, and the next pass has lists that were read after it was found. */
 static bool
 bb_needs_proof(const struct bb_run *run)
 {
-	const struct bb_unsettled *u = run->unsettled;
-
-	if (run->is_ours || !lb_needs_evidence(run->spec) || bb_shows_service(run))
-		return false;
-	return !u || u->shown_boot_ns == 0 || bb_run_now(run) - u->shown_boot_ns > shown_ns;
+	return !run->is_ours && lb_needs_evidence(run->spec) && !bb_shows_service(run);
 }
 
 static bool
@@ -640,8 +632,6 @@ bb_pass_remove(struct bb_run *run, struct error *err)
 
 	if (!run->has_acted && bb_needs_proof(run))
 		return bb_step_prove(run, err);
-	if (run->unsettled && bb_shows_service(run))
-		run->unsettled->shown_boot_ns = bb_run_now(run);
 	if (foreign) {
 		if (!run->call->dry)
 			bb_run_warn(run, &foreign_event, bb_lb_foreign_text(run, foreign));

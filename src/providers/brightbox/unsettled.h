@@ -42,8 +42,7 @@ struct bb_unsettled {
 	int64_t creations_boot_ns[BB_CREATIONS_MAX]; /* of balancers, the newest first; 0: none */
 	struct bb_sent sent[BB_SENT_MAX];
 	size_t n_sent;
-	uint64_t view;         /* number of the last view that a run has seen */
-	int64_t shown_boot_ns; /* when a removal last saw the Service's objects; 0: never */
+	uint64_t view; /* number of the last view that a run has seen */
 	/* the state after the last run; result.code ERR_NONE: it is not known */
 	struct error result;
 	uint64_t state;           /* a hash that differs when the state of the cloud differs */
