@@ -6,8 +6,8 @@
  * succeeded. If it needs the answer (the ID of something new), it makes one up from the request.
  *
  * This is not what prevents writes: http/read_only.h refuses them in the HTTP client, and a closed
- * fence (base/fence.h) stops hooks and file writes. Code that forgets to check call->dry fails
- * there.
+ * read-only fence (base/fence.h) stops hooks and file writes. Code that forgets to check call->dry
+ * fails there, and `ccmd plan` then ends with an error that names the change.
  *
  * Threads: any.
  */

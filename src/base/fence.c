@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/metrics.h"
+#include "base/thread.h"
 
 METRIC_FAMILY(
 	remaining, METRIC_GAUGE, "ccmd_fence_remaining_seconds",
@@ -27,12 +28,45 @@ fence_remaining_ns(struct fence *f, struct clock *clock)
 	return deadline > now ? deadline - now : 0;
 }
 
+/* The first change that a read-only process was about to make. */
+static struct {
+	pthread_mutex_t mu;
+	bool is_set;        /* mu */
+	struct error error; /* mu; if is_set */
+} refused = { .mu = PTHREAD_MUTEX_INITIALIZER };
+
+void
+fence_note_refused(struct str what)
+{
+	WITH_LOCK(&refused.mu);
+
+	if (refused.is_set)
+		return;
+	refused.is_set = true;
+	err_set(&refused.error, ERR_INTERNAL,
+	        "ccmd was about to make a change that it should only have noted, so this is not complete: "
+	        "%" STR_FMT ". Nothing was changed. Please report this mistake of the program",
+	        STR_ARG(str_head(what, 200)));
+}
+
+bool
+fence_find_refused(struct error *ret)
+{
+	WITH_LOCK(&refused.mu);
+
+	if (refused.is_set)
+		*ret = refused.error;
+	return refused.is_set;
+}
+
 bool
 fence_check(struct fence *f, struct clock *clock, struct error *err)
 {
-	if (f && atomic_load(&f->deadline_boot_ns) == FENCE_READ_ONLY.deadline_boot_ns)
+	if (f && atomic_load(&f->deadline_boot_ns) == FENCE_READ_ONLY.deadline_boot_ns) {
+		fence_note_refused(STR("a hook or a write of a file"));
 		return err_set(err, ERR_FORBIDDEN,
 		               "not done, because this process changes nothing");
+	}
 	if (fence_remaining_ns(f, clock) == 0)
 		return err_set(err, ERR_CANCELLED, "no longer the leader");
 	return true;

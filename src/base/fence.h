@@ -36,6 +36,12 @@ int64_t fence_remaining_ns(struct fence *, struct clock *);
  * FENCE_READ_ONLY. NULL is an open fence. */
 NODISCARD bool fence_check(struct fence *, struct clock *, struct error *err);
 
+/** Notes that this process, which must not change anything, was about to: what names the change. */
+void fence_note_refused(struct str what);
+/** Was anything noted, by fence_check() of a FENCE_READ_ONLY or by http/read_only.h? *ret is then
+ * ERR_INTERNAL and names the first change. */
+bool fence_find_refused(struct error *ret);
+
 /** Exports the fence in the metrics until the process ends; both arguments must live that long.
  * Called once. */
 void fence_show(struct fence *, struct clock *);

@@ -1,6 +1,9 @@
 /* http/read_only.c: see read_only.h. */
 #include "http/read_only.h"
 
+#include "base/fence.h"
+#include "base/limits.h"
+
 static const char *const *permitted_posts; /* NULL: no restriction */
 
 void
@@ -26,8 +29,13 @@ is_permitted(const struct http_request *request)
 bool
 http_check_read_only(const struct http_request *request, struct error *err)
 {
-	return is_permitted(request) ||
-	       err_set(err, ERR_FORBIDDEN,
-	               "%s %" STR_FMT ": not sent, because this process changes nothing",
-	               http_method_name(request->method), STR_ARG(str_head(request->target, 200)));
+	CLEANUP(buf_fini) struct buf what = BUF_INIT(LIMIT_HTTP_URL);
+
+	if (is_permitted(request))
+		return true;
+	buf_addf(&what, "%s %" STR_FMT, http_method_name(request->method),
+	         STR_ARG(str_head(request->target, 200)));
+	fence_note_refused(buf_str(&what));
+	return err_set(err, ERR_FORBIDDEN, "%s: not sent, because this process changes nothing",
+	               what.ptr);
 }

@@ -1,7 +1,7 @@
 /* operator/plan_run.c: runs the controllers for `ccmd plan`; see plan.h.
  *
  * Everything is made as main.c makes it for the controller, with five differences: all HTTP clients
- * refuse changes (view_restrict()), the fence is closed, events are dropped, changes are noted
+ * refuse changes (view_restrict()), the fence is read-only, events are dropped, changes are noted
  * (manager_config.dry), and each store is filled by one list instead of by a reflector. A reflector
  * repeats a list that fails; a plan has to report the failure.
  *
@@ -30,7 +30,7 @@ struct runner {
 	const struct options *options;
 	unsigned scope;
 	struct kube_client *kube;
-	struct fence fence; /* closed */
+	struct fence fence; /* read-only */
 	struct node_kind node_kind;
 	struct service_kind service_kind;
 	struct recorder *recorder;
@@ -299,7 +299,7 @@ plan_run(struct plan *plan, struct view *view, unsigned scope)
 		            .view = view,
 		            .options = view_options(view),
 		            .scope = scope,
-		            .fence = FENCE_CLOSED };
+		            .fence = FENCE_READ_ONLY };
 	struct error err;
 
 	mutex_init(&r.mu);
@@ -307,4 +307,8 @@ plan_run(struct plan *plan, struct view *view, unsigned scope)
 	if (!run_controllers(&r, &err))
 		fail_scope(&r, r.scope, &err);
 	close_parts(&r);
+	/* Code that does not check call->dry. Some of it tolerates that its request is refused, so
+	 * the plan could seem to be complete. */
+	if (fence_find_refused(&err))
+		fail_scope(&r, scope, &err);
 }

@@ -43,9 +43,13 @@ one_that_never_opens_fails_differently(void **state)
 	struct error err;
 
 	(void)state;
+	assert_false(fence_find_refused(&err));
 	assert_false(fence_check(&f, &clock_real, &err));
 	assert_int_equal(err.code, ERR_FORBIDDEN);
 	assert_true(fence_remaining_ns(&f, &clock_real) == 0);
+	assert_true(fence_find_refused(&err));
+	assert_int_equal(err.code, ERR_INTERNAL);
+	assert_non_null(strstr(err.msg, "a hook or a write of a file"));
 }
 
 static void

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/fence.h"
 
 /* A client that counts what reaches it. */
 struct counter {
@@ -65,7 +66,9 @@ only_asks(void **state UNUSED)
 	struct call call = { .clock = &clock_real,
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &arena };
+	struct error first;
 
+	assert_false(fence_find_refused(&first));
 	http_set_read_only(posts);
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		struct counter counter = { .client = { &counting } };
@@ -85,6 +88,8 @@ only_asks(void **state UNUSED)
 			assert_int_equal(err.code, ERR_FORBIDDEN);
 	}
 	http_set_read_only(NULL);
+	assert_true(fence_find_refused(&first));
+	assert_non_null(strstr(first.msg, "POST /token"));
 }
 
 static void
