@@ -16,7 +16,10 @@
 
 enum {
 	PACE_FREE = 5,
-	PACE_HOUR = 21, /* at most, in the first hour; 12 in each further hour */
+	/* at most, in the first hour: 5 immediately, 5 within 310 s, 10 every 5 min; 12 in each
+	 * further hour. A writer that is silent for 10 min and begins again gets up to 9 every 12
+	 * min. */
+	PACE_HOUR = 20,
 };
 
 /** The pace of one reaction to one object; zeroed: no reaction yet. */

@@ -54,6 +54,22 @@ reactions_in_an_hour_are_bounded_however_fast_the_changes(void **state)
 	}
 }
 
+/* Whatever documents promise is what happens. */
+static void
+as_many_reactions_as_promised_are_possible(void **state)
+{
+	struct pace busy = { 0 }, pausing = { 0 };
+	int64_t now_ns = 1;
+
+	(void)state;
+	assert_int_equal(reactions(&busy, &now_ns, 1000, 3600), PACE_HOUR);
+	assert_int_equal(reactions(&busy, &now_ns, 1000, 3600), 12);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(reactions(&pausing, &now_ns, 100, 151), 9);
+		now_ns += 600 * NS_PER_SEC;
+	}
+}
+
 static void
 after_a_quiet_while_it_begins_afresh(void **state)
 {
@@ -134,6 +150,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_ones_are_immediate),
 		cmocka_unit_test(reactions_in_an_hour_are_bounded_however_fast_the_changes),
+		cmocka_unit_test(as_many_reactions_as_promised_are_possible),
 		cmocka_unit_test(after_a_quiet_while_it_begins_afresh),
 		cmocka_unit_test(objects_and_reactions_are_counted_apart),
 		cmocka_unit_test(a_reserved_reaction_is_counted_once),
