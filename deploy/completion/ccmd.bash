@@ -92,6 +92,7 @@ _ccmd()
 			--node-delete-breaker-window=
 			--node-delete-breaker-agree=
 			--concurrent-service-syncs=
+			--load-balancer-drift-period=
 			--configure-cloud-routes
 			--cluster-cidr=
 			--route-reconciliation-period=

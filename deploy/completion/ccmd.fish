@@ -51,6 +51,7 @@ complete -c ccmd -l node-delete-breaker-percent -r -F -d 'If a larger percentage
 complete -c ccmd -l node-delete-breaker-window -r -F -d 'Time within which deletions are counted together'
 complete -c ccmd -l node-delete-breaker-agree -r -F -d 'How long looks must agree if too many nodes would be deleted'
 complete -c ccmd -l concurrent-service-syncs -r -F -d 'Number of Services that are worked on at the same time'
+complete -c ccmd -l load-balancer-drift-period -r -F -d 'How often load balancers are compared with their Services, to repair what other clients have changed'
 complete -c ccmd -l configure-cloud-routes -a 'true false' -d 'Run the route controller if the cloud has routes'
 complete -c ccmd -l cluster-cidr -r -F -d 'Network of the pods, or two networks with a comma between them, one of each IP family'
 complete -c ccmd -l route-reconciliation-period -r -F -d 'How often routes are compared with the cloud'\''s'

@@ -13,3 +13,11 @@ call_deadline_real(const struct call *call, int64_t timeout_ns)
 	}
 	return clock_deadline(clock_mono(&clock_real), left_ns);
 }
+
+void
+call_note_change(const struct call *call, const char *what)
+{
+	if (!call->changes || str_contains(buf_str(call->changes), str_c(what)))
+		return;
+	buf_addf(call->changes, "%s%s", call->changes->len > 0 ? ", " : "", what);
+}

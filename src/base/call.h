@@ -11,6 +11,7 @@
 #define CCMD_BASE_CALL_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/dry_run.h"
@@ -33,7 +34,12 @@ struct call {
 	/* NULL: changes are made. Else they are only noted, as changes for this object. */
 	const struct dry_item *dry;
 	struct call_answers answers;
+	/* NULL: not wanted. Else a provider adds what it has changed, by call_note_change(). */
+	struct buf *changes;
 };
+
+/** Adds a short name of a change to call->changes, unless it is there already. */
+void call_note_change(const struct call *call, const char *what);
 
 /** Returns the earlier of the call's deadline and the end of timeout_ns from now, on clock_real:
  * for waits in the kernel (sockets, child processes), which cannot use a test clock. */

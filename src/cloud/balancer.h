@@ -89,6 +89,9 @@ struct lb_spec {
 	int32_t affinity_timeout_s;
 	struct lb_status status; /* the Service's present status.loadBalancer */
 	bool is_leaving;         /* the Service is being deleted or wants no balancer any more */
+	/* the Service has changed since the last ensure(): a state of its balancer that was read
+	 * before does not show whether anything is to be done */
+	bool is_changed;
 	/* those that selects() accepted, sorted by name; empty when the balancer is removed */
 	const struct node_ref *nodes;
 	size_t n_nodes;
@@ -241,6 +244,11 @@ struct balancer_ops {
 
 	/* ---- a provider with its own ensure() ---- */
 
+	/** Is it worth while to call adopt() and then ensure() for all Services once in an hour, to
+	 * repair balancers that other clients have changed or deleted? Then adopt() reads all of
+	 * them, ensure() compares with that reading, and notes by call_note_change() what it
+	 * changes. */
+	bool finds_drift;
 	/** Creates the balancer, or changes what differs from the spec, or finds that nothing does.
 	 */
 	bool (*ensure)(struct cloud *, struct call *, const struct lb_spec *, enum lb_outcome *ret,

@@ -68,6 +68,7 @@ struct options {
 	const char *cloud_provider;
 	const char *cloud_config;
 	const char *cluster_name;
+	int64_t drift_period_ns;
 	unsigned cloud_reserve_percent;
 	bool is_dry_run;
 	/* API server */

@@ -133,6 +133,9 @@ const struct flag_group guard_flags = { "Deletion of nodes", guard, ARRAY_LEN(gu
 static const struct flag service[] = {
 	{ "concurrent-service-syncs", FLAG_COUNT, AT(n_service_workers), "auto",
 	  "Number of Services that are worked on at the same time." },
+	{ "load-balancer-drift-period", FLAG_DURATION, AT(drift_period_ns), "1h",
+	  "How often load balancers are compared with their Services, to repair what other clients have "
+	  "changed. 0: never." },
 };
 
 const struct flag_group service_flags = { "Service controller", service, ARRAY_LEN(service) };

@@ -319,6 +319,74 @@ def test_a_settled_service_costs_no_request(services, cloud, fleet, start):
     assert cloud.calls(since=mark) <= 1, cloud.tally(since=mark)
 
 
+def test_a_balancer_that_was_deleted_a_moment_ago_is_noticed_when_the_service_changes(services, cloud, fleet, start):
+    """The annotation needs no request, but what was read before the change does not show that."""
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.project.load_balancers.clear()
+    services.patch("web", {"metadata": {"annotations": wish(hostname="lb.example.com")}})
+    wait_for(lambda: balancers(cloud), 10, "another balancer")
+
+
+# --- what others change ------------------------------------------------------------------------------------------------------
+
+
+DRIFT = "--load-balancer-drift-period=1s"
+
+
+def test_a_balancer_that_another_client_changed_is_repaired(services, cloud, fleet, start):
+    """What the Service names: its existence, ports and targets. What it does not mention stays as it is."""
+    fleet("n1")
+    one = start(DRIFT)
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    before = the_balancer(cloud)
+    (found,) = cloud.project.load_balancers.values()
+    with cloud.lock:
+        found.algorithm = "least_connections"
+        found.services[0]["destination_port"] = 1
+        found.targets.clear()
+    services.wait_event("web", "LoadBalancerRepaired", "update_service")
+    assert the_balancer(cloud) == {**before, "algorithm": {"type": "least_connections"}}
+    with cloud.lock:
+        cloud.project.load_balancers.clear()
+    services.wait_event("web", "LoadBalancerRepaired", "create")
+    assert the_balancer(cloud)["services"] == before["services"] and the_balancer(cloud)["targets"] == before["targets"]
+    services.wait_ips("web", the_balancer(cloud)["public_net"]["ipv4"]["ip"], the_balancer(cloud)["public_net"]["ipv6"]["ip"])
+    assert len(services.events("web", "EnsuringLoadBalancer")) == len(services.events("web", "EnsuredLoadBalancer")) == 1
+    assert len(re.findall("load balancer repaired", one.text)) == 2
+
+
+def test_one_list_serves_the_comparison_of_all_services(services, cloud, fleet, start):
+    fleet("n1")
+    start(DRIFT)
+    names = [f"s{number}" for number in range(20)]
+    for name in names:
+        services.create(name)
+    for name in names:
+        services.wait_event(name, "EnsuredLoadBalancer")
+    seen = lambda: {name: (services.get(name)["metadata"]["resourceVersion"], services.events(name)) for name in names}
+    lists = lambda since: cloud.requests("GET", LISTS, since)
+    mark = cloud.mark()
+    wait_for(lambda: len(lists(mark)) >= 1, 10, "a comparison")
+    before, mark = seen(), cloud.mark()
+    wait_for(lambda: len(lists(mark)) >= 3, 10, "three further ones", seen=lambda: cloud.tally(since=mark))
+    assert cloud.calls(since=mark) <= 4 and not cloud.writes(mark), cloud.tally(since=mark)
+    assert seen() == before
+
+
+def test_repairs_can_be_switched_off(services, cloud, fleet, start):
+    fleet("n1")
+    start("--load-balancer-drift-period=0s")
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    mark = cloud.mark()
+    cloud.project.load_balancers.clear()
+    holds_for(lambda: not balancers(cloud) and not cloud.requests("GET", LISTS, mark), 2, "the balancer to stay away")
+
+
 @pytest.mark.sanitized
 def test_an_update_changes_only_what_differs(services, cloud, fleet, start):
     fleet("n1")

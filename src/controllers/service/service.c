@@ -27,6 +27,8 @@ static const int64_t pass_pause_ns = NS_PER_SEC;
 /* The key of a pass over all Services. No Service can have it, because their keys contain a slash.
  */
 #define KEY_PASS STR("nodes")
+/* The key of a comparison of all balancers with their Services. */
+#define KEY_DRIFT STR("drift")
 
 METRIC_FAMILY(pass_seconds, METRIC_HISTOGRAM, "service_controller_nodesync_latency_seconds",
               "[ALPHA] Duration of a pass that queues all Services because nodes changed.",
@@ -46,6 +48,7 @@ record_make(struct service_controller *c, struct str key)
 	if (!r) {
 		r = xcalloc(1, sizeof(*r));
 		r->key = xstrndup(key.ptr, key.len);
+		r->repairs = BUF_INIT(LIMIT_EVENT_MESSAGE / 2);
 		map_put(&c->records, str_n(r->key, key.len), r);
 	}
 	return r;
@@ -64,6 +67,7 @@ record_free(struct service_record *r)
 {
 	object_unref(r->vanished);
 	object_unref(r->balanced);
+	buf_fini(&r->repairs);
 	free(r->written_version);
 	free(r->failure);
 	free(r->key);
@@ -266,6 +270,29 @@ service_pass_nodes(struct service_controller *c)
 	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
 }
 
+/* ---- balancers that other clients changed ---- */
+
+void
+service_plan_drift(struct service_controller *c)
+{
+	if (c->ops->finds_drift && c->config.drift_period_ns > 0 && !c->env->dry)
+		queue_add_after(c->queue, KEY_DRIFT, c->config.drift_period_ns);
+}
+
+/* One reading of all balancers serves all Services. If it fails, the next period brings another. */
+static void
+service_pass_drift(struct service_controller *c, struct call *call)
+{
+	struct error err;
+
+	service_plan_drift(c);
+	if (service_adopt_again(c, call, &err))
+		service_queue_all(c, has_targets, REASON_DRIFT);
+	else if (service_is_failure(&err) && !err.is_outage)
+		log_warn("load balancers are not compared with their services, will retry",
+		         LOG_ERR(&err), LOG_DURATION("in", c->config.drift_period_ns));
+}
+
 /* ---- one Service ---- */
 
 static unsigned
@@ -461,6 +488,8 @@ service_work_on(struct service_controller *c, struct arena *arena, struct str ke
 
 	if (str_eq(key, KEY_PASS)) {
 		service_pass_nodes(c);
+	} else if (str_eq(key, KEY_DRIFT)) {
+		service_pass_drift(c, &call);
 	} else if (!service_reconcile(c, &call, key, &err)) {
 		dry_failed(call.dry, &err);
 		service_handle_failure(c, key, &err);

@@ -23,6 +23,7 @@ struct service_controller;
 struct service_controller_config {
 	unsigned n_workers;       /* 1 or more */
 	const char *cluster_name; /* --cluster-name */
+	int64_t drift_period_ns;  /* --load-balancer-drift-period; 0: never */
 };
 
 /** The kind of the Services in env->services: it keeps the annotations that the framework and the

@@ -88,6 +88,12 @@ adopt_once(struct service_controller *c, struct call *call, struct error *err)
 	return c->ops->adopt(c->env->cloud, call, specs, n, err);
 }
 
+bool
+service_adopt_again(struct service_controller *c, struct call *call, struct error *err)
+{
+	return !c->ops->adopt || adopt_once(c, call, err);
+}
+
 /* ---- failures ---- */
 
 static void
@@ -155,6 +161,7 @@ end_adoption(struct service_controller *c)
 	cond_broadcast(&c->adopted);
 	mutex_unlock(&c->mu);
 	settling_note(c->env->settling, SETTLING_ADOPTION);
+	service_plan_drift(c);
 }
 
 /* The first worker adopts, the others wait for it. If it is cancelled, the queue is shut down, so

@@ -9,12 +9,17 @@
 #include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
+#include "base/log.h"
+#include "base/metrics.h"
 #include "controllers/service/service_internal.h"
 
 EVENT_KIND(ensuring_event, SERVICE_COMPONENT, "EnsuringLoadBalancer", false, "Service",
            "Work on a load balancer begins.");
 EVENT_KIND(ensured_event, SERVICE_COMPONENT, "EnsuredLoadBalancer", false, "Service",
            "The load balancer is as the Service wants it.");
+EVENT_KIND(
+	repaired_event, SERVICE_COMPONENT, "LoadBalancerRepaired", false, "Service",
+	"Another client had changed or deleted the load balancer, and it is as the Service wants it again. The message says what was changed.");
 EVENT_KIND(deleting_event, SERVICE_COMPONENT, "DeletingLoadBalancer", false, "Service",
            "The Service no longer wants its load balancer, which is being deleted.");
 EVENT_KIND(deleted_event, SERVICE_COMPONENT, "DeletedLoadBalancer", false, "Service",
@@ -34,6 +39,10 @@ EVENT_KIND(
 	kept_event, SERVICE_COMPONENT, "LoadBalancerKept", true, "Service",
 	"A Service vanished without being deleted, or was replaced by another one of the same name. Its load balancer is kept.");
 
+METRIC_FAMILY(
+	repairs_total, METRIC_COUNTER, "ccmd_load_balancer_repairs_total",
+	"[ALPHA] Load balancers that another client had changed or deleted, and that were repaired.");
+
 static const int64_t report_pause_ns = 60 * NS_PER_SEC;
 /* the rate at which the API server accepts further events */
 static const int64_t report_pause_max_ns = 300 * NS_PER_SEC;
@@ -45,6 +54,7 @@ static const struct {
 } events[] = {
 	[SERVICE_ENSURING] = { &ensuring_event, "Ensuring load balancer" },
 	[SERVICE_ENSURED] = { &ensured_event, "Ensured load balancer" },
+	[SERVICE_REPAIRED] = { &repaired_event, "Repaired load balancer" },
 	[SERVICE_DELETING] = { &deleting_event, "Deleting load balancer" },
 	[SERVICE_DELETED] = { &deleted_event, "Deleted load balancer" },
 	[SERVICE_SYNC_FAILED] = { &sync_failed_event, "Error syncing load balancer" },
@@ -85,6 +95,24 @@ service_report_end(struct service_run *run, enum service_event event)
 	run->record->announced = SERVICE_NOTHING;
 	run->record->has_new_targets = false;
 	service_send_normal(run, event);
+}
+
+void
+service_report_repairs(struct service_run *run)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct service_record *r = run->record;
+
+	r->is_repairing = false;
+	if (r->repairs.len == 0)
+		return;
+	buf_addf(&message, "%s, which differed from the Service: %s", events[SERVICE_REPAIRED].text,
+	         r->repairs.ptr);
+	service_send_event(run, EVENT_NORMAL, repaired_event.reason, buf_str(&message));
+	metric_inc(metric_of(&repairs_total));
+	log_info("load balancer repaired", LOG_STR("service", run->service->object.key),
+	         LOG_STR("changes", buf_str(&r->repairs)));
+	buf_reset(&r->repairs);
 }
 
 /* ---- failures ---- */

@@ -25,6 +25,7 @@ enum service_reason {
 	REASON_NODES = 1, /* the targets of its balancer may have changed */
 	REASON_FULL = 2,  /* anything about it may have changed */
 	REASON_RETRY = 4, /* the last run failed: as FULL, but not before the retry is due */
+	REASON_DRIFT = 8, /* another client may have changed or deleted its balancer */
 };
 
 /* The events about work that begins, ends or fails. */
@@ -32,6 +33,7 @@ enum service_event {
 	SERVICE_NOTHING,
 	SERVICE_ENSURING,
 	SERVICE_ENSURED,
+	SERVICE_REPAIRED,
 	SERVICE_DELETING,
 	SERVICE_DELETED,
 	SERVICE_SYNC_FAILED,
@@ -58,6 +60,8 @@ struct service_record {
 	bool has_targets;
 	bool has_failed;        /* the last ensure or update failed */
 	uint64_t left_out;      /* of balancer_report_left_out() */
+	bool is_repairing;      /* it is ensured for REASON_DRIFT, and that has not ended */
+	struct buf repairs;     /* if is_repairing: what was changed, for the event */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
 	/* the provider answered that another controller handles it: we must not set its targets */
 	bool is_elsewhere;
@@ -122,6 +126,11 @@ NODISCARD bool service_sync_former(struct service_run *run, const struct service
 /** What a worker does once the stores have synced: the first one lets the provider adopt existing
  * balancers, the others wait for it. */
 void service_begin(struct service_controller *c, struct call *call);
+/** Lets the provider read all balancers again. */
+NODISCARD bool service_adopt_again(struct service_controller *c, struct call *call,
+                                   struct error *err);
+/** Queues the next comparison of all balancers with their Services, unless it is switched off. */
+void service_plan_drift(struct service_controller *c);
 /** What a worker does with each key that the queue hands out. The arena is empty afterwards. */
 void service_work_on(struct service_controller *c, struct arena *arena, struct str key);
 
@@ -136,6 +145,8 @@ struct lb_spec service_spec(const struct service *, const char *cluster_name, st
 void service_announce(struct service_run *, enum service_event event);
 /** Sends the event that this work has ended. */
 void service_report_end(struct service_run *, enum service_event event);
+/** The comparison with the Service has ended: sends an event if something was repaired. */
+void service_report_repairs(struct service_run *);
 /** Is this error a failure? Waiting for the cloud or for its rate limit is not. */
 bool service_is_failure(const struct error *);
 /** Sends a Warning if the error is a failure. */

@@ -260,7 +260,8 @@ service_ensure(struct service_run *run, struct error *err)
 	bool is_gone, was_stale = is_stale(run); /* read before our first write */
 	struct error why;
 
-	if (!is_settled(run))
+	spec.is_changed = (run->reasons & REASON_FULL) && run->record->has_targets;
+	if (!is_settled(run) && !run->record->is_repairing)
 		service_announce(run, SERVICE_ENSURING);
 	if (!service_claim(run, &is_gone, err))
 		return false;
@@ -270,6 +271,7 @@ service_ensure(struct service_run *run, struct error *err)
 	service_report_empty(run, targets.n);
 	set_targets(run, &spec, &targets);
 	balancer_report_left_out(run->c->env->cloud, run->call, &spec, &run->record->left_out);
+	run->call->changes = run->record->is_repairing ? &run->record->repairs : NULL;
 	if (!balancer_ensure(run->c->env->cloud, run->call, &spec, &outcome, &status, &why)) {
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");
@@ -283,6 +285,8 @@ service_ensure(struct service_run *run, struct error *err)
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");
 	}
+	if (run->record->is_repairing)
+		service_report_repairs(run);
 	if (run->record->announced)
 		service_report_end(run, SERVICE_ENSURED);
 	else
@@ -350,6 +354,13 @@ service_sync_has_new_targets(struct service_run *run)
 
 /* ---- removing a balancer ---- */
 
+static void
+service_forget_repairs(struct service_record *r)
+{
+	r->is_repairing = false;
+	buf_reset(&r->repairs);
+}
+
 /* The next Service of that name must not inherit anything from this one. */
 static void
 forget_balancer(struct service_run *run)
@@ -359,6 +370,7 @@ forget_balancer(struct service_run *run)
 	set_balanced(run, NULL);
 	r->has_targets = r->has_failed = r->is_elsewhere = r->is_empty_reported =
 		r->has_new_targets = false;
+	service_forget_repairs(r);
 }
 
 /* Every controller based on k8s.io/cloud-provider uses the same finalizer as we do. On a Service of
@@ -464,6 +476,10 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 		return s->has_finalizer || run->record->balanced
 		               ? service_clean_up(run, ret_is_done, err)
 		               : true;
+	if (run->reasons & REASON_FULL)
+		service_forget_repairs(run->record); /* what follows is for the user's change */
+	else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !run->record->is_elsewhere)
+		run->record->is_repairing = wants_ensure = true;
 	if (!wants_ensure)
 		is_synced = service_update(run, &wants_ensure, err);
 	if (is_synced && wants_ensure)

@@ -171,6 +171,7 @@ hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
 	if (!ok)
 		return hz_lb_set_pending_if_busy(done->code, err);
 	log_info("load balancer created", LOG_STR("name", desired->name), LOG_I64("id", lb.id));
+	call_note_change(run->call, "create");
 	return true;
 }
 
@@ -235,7 +236,7 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 static bool
 hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, bool *ret_is_held, struct error *err)
 {
-	*ret_is_found = hz_lb_refresh(run, HZ_RECENT, err);
+	*ret_is_found = hz_lb_refresh(run, run->spec->is_changed ? HZ_FRESH : HZ_RECENT, err);
 	if (*ret_is_found)
 		return true;
 	if (err->code != ERR_NOT_FOUND)
@@ -806,6 +807,7 @@ const struct balancer_ops hz_balancer_ops = {
 	.update_nodes = hz_balancers_update,
 	.remove = hz_balancers_remove,
 	.adopt = hz_balancers_adopt,
+	.finds_drift = true,
 	.forget = hz_balancers_forget,
 	.annotation_prefix = HZ_LB_PREFIX,
 	.annotations = hz_lb_annotations,

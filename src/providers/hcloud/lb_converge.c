@@ -150,6 +150,8 @@ hz_lb_send_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_don
 	                : hz_put_lb(t->api, run->call, id, step->body, done, err);
 	ok = ok ? hz_lb_wait(run, done->action, err) : hz_lb_set_pending_if_busy(done->code, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, id);
+	if (ok)
+		call_note_change(run->call, step->verb ? step->verb : "update");
 	return ok;
 }
 
@@ -198,6 +200,8 @@ hz_lb_notify_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 	CLEANUP(buf_fini) struct buf date = BUF_INIT(40);
 
+	if (run->call->changes)
+		return; /* the Service has not changed since this was reported */
 	clock_format_rfc3339(&date, type->unavailable_wall_s * NS_PER_SEC, false);
 	buf_addf(&b,
 	         "Load Balancer Type \"%" STR_FMT
