@@ -11,6 +11,7 @@
 struct stored_error {
 	TAILQ_ENTRY(stored_error) link;
 	struct str name, text; /* in memory */
+	int64_t first_mono_ns; /* when the first of the failures in a row was */
 	int64_t failed_mono_ns;
 	int64_t retry_mono_ns;
 	enum node_work work;
@@ -63,30 +64,36 @@ node_errors_free(struct node_errors *e)
 	free(e);
 }
 
-void
+int64_t
 node_errors_note(struct node_errors *e, enum node_work work, struct str name,
                  const struct error *err, int64_t retry_ns)
 {
 	struct str text = str_utf8_head(str_c(err->msg), LIMIT_NODE_ERROR);
+	int64_t now_ns = clock_mono(e->clock), first_ns = now_ns;
 	struct stored_error *stored;
 	char *at;
 	WITH_LOCK(&e->mu);
 
 	if (err->code == ERR_CANCELLED)
-		return;
-	drop_stored(e, map_get(&e->by_name[work], name));
+		return 0;
+	stored = map_get(&e->by_name[work], name);
+	if (stored)
+		first_ns = stored->first_mono_ns;
+	drop_stored(e, stored);
 	if (e->n >= LIMIT_NODE_ERRORS)
 		drop_stored(e, TAILQ_FIRST(&e->by_failure));
 	stored = xmalloc(sizeof(*stored) + name.len + text.len);
 	at = stored->memory;
 	stored->name = str_pack(&at, name);
 	stored->text = str_pack(&at, text);
-	stored->failed_mono_ns = clock_mono(e->clock);
+	stored->first_mono_ns = first_ns;
+	stored->failed_mono_ns = now_ns;
 	stored->retry_mono_ns = clock_deadline(stored->failed_mono_ns, retry_ns);
 	stored->work = work;
 	map_put(&e->by_name[work], stored->name, stored);
 	TAILQ_INSERT_TAIL(&e->by_failure, stored, link);
 	e->n++;
+	return now_ns - first_ns;
 }
 
 void

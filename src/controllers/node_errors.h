@@ -26,13 +26,14 @@ struct node_errors;
 struct node_errors *node_errors_new(struct clock *clock);
 void node_errors_free(struct node_errors *); /* NULL is fine */
 
-/** An attempt has failed. ERR_CANCELLED is not noted.
+/** An attempt has failed. ERR_CANCELLED is not noted. Returns for how long all attempts have
+ * failed; 0 for the first one.
  * @param name      of the node; empty: the attempt was for all nodes together
  * @param retry_ns  from now to the next attempt; CLOCK_FOREVER: a queue, or the deletion guard,
  *                  knows that
  */
-void node_errors_note(struct node_errors *, enum node_work work, struct str name,
-                      const struct error *err, int64_t retry_ns);
+int64_t node_errors_note(struct node_errors *, enum node_work work, struct str name,
+                         const struct error *err, int64_t retry_ns);
 /** An attempt was successful. */
 void node_errors_clear(struct node_errors *, enum node_work work, struct str name);
 /** The node is gone. */

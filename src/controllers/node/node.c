@@ -35,7 +35,7 @@ EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node",
            "The node was initialised. Sent once for each node.");
 EVENT_KIND(
 	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
-	"The node cannot be initialised until a user corrects what the message says. If its machine is not found, that is reported only when the node is at least 30 s old.");
+	"The node cannot be initialised until a user corrects what the message says, or all attempts have failed for two minutes. If its machine is not found, that is reported only when the node is at least 30 s old.");
 
 enum {
 	INIT_ATTEMPTS = 20,
@@ -48,6 +48,8 @@ enum {
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
 /* A cloud may need this long after the creation of a node to list its machine. */
 static const int64_t machine_delay_ns = 30 * NS_PER_SEC;
+/* When all attempts have failed for this long, a failure of any kind is an event. */
+static const int64_t lasting_failure_ns = 120 * NS_PER_SEC;
 /* by then the watch has delivered our own write, or it was undone */
 static const int64_t echo_ns = 5 * NS_PER_SEC;
 
@@ -418,15 +420,17 @@ is_machine_awaited(struct node_controller *c, struct str name, const struct erro
 	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
 }
 
-/* A failure that a user must correct is an event on the node. */
+/* A failure is an event on the node if a user must correct it, or if it has lasted, such as that of
+ * an answer of the cloud that is not understood. */
 static void
-report_failure(struct node_controller *c, struct str name, const struct error *err)
+report_failure(struct node_controller *c, struct str name, int64_t lasting_ns,
+               const struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
 
 	if (!object || !node_is_new(node_of(object)))
 		return;
-	if (is_for_operator(err->code))
+	if (is_for_operator(err->code) || lasting_ns >= lasting_failure_ns)
 		event_dedup_warn(c->env->event_dedup, COMPONENT, node_of(object),
 		                 failed_event.reason, str_c(err->msg));
 }
@@ -435,14 +439,15 @@ report_failure(struct node_controller *c, struct str name, const struct error *e
 static void
 node_handle_failure(struct node_controller *c, struct str name, const struct error *err)
 {
-	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns;
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	node_errors_note(c->env->node_errors, NODE_WORK_SYNC, name, err, CLOCK_FOREVER);
+	lasting_ns = node_errors_note(c->env->node_errors, NODE_WORK_SYNC, name, err,
+	                              CLOCK_FOREVER);
 	if (err->is_outage) {
 		queue_park(c->queue, name, failure_outage_ns(err));
-		report_failure(c, name, err);
+		report_failure(c, name, lasting_ns, err);
 		return;
 	}
 	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
@@ -458,7 +463,7 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 	}
 	log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
 	          LOG_DURATION("in", delay_ns));
-	report_failure(c, name, err);
+	report_failure(c, name, lasting_ns, err);
 }
 
 static void

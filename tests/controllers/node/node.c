@@ -477,6 +477,19 @@ an_unknown_machine_is_asked_for_again_in_silence(void **state)
 	assert_int_equal(events("FailedToInitializeNode"), 0);
 }
 
+/* Such as an answer that the provider does not understand. */
+static void
+a_failure_that_lasts_makes_one_event(void **state)
+{
+	(void)state;
+	begin_without_machine(PRESENCE_UNKNOWN, ERR_UNAVAILABLE);
+	assert_int_equal(events("FailedToInitializeNode"), 0);
+	rig_run(rig, 180);
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+	rig_run(rig, 600);
+	assert_int_equal(events("FailedToInitializeNode"), 1);
+}
+
 /* Neither of them says when to come back, and neither may be asked for without a pause. */
 static void
 pending_and_throttled_machines_do_not_spin(void **state)
@@ -815,6 +828,7 @@ main(void)
 		TEST(what_people_must_fix_is_reported_on_a_young_node_too),
 		TEST(a_foreign_machine_is_never_written),
 		TEST(an_unknown_machine_is_asked_for_again_in_silence),
+		TEST(a_failure_that_lasts_makes_one_event),
 		TEST(pending_and_throttled_machines_do_not_spin),
 		TEST(a_throttled_machine_is_requested_again),
 		TEST(a_look_that_fails_is_made_again),
