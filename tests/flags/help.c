@@ -35,7 +35,8 @@ descriptions_stand_in_a_column(void **state)
 	assert_non_null(strstr(
 		text.ptr,
 		"\nService controller flags:\n\n"
-		"      --concurrent-service-syncs int   Number of Services that are worked on at the same time. (default auto)\n\n"));
+		"      --concurrent-service-syncs int          Number of Services that are worked on at the same time. (default auto)\n"
+		"      --load-balancer-drift-period duration   How often"));
 	assert_non_null(strstr(
 		text.ptr,
 		"\n      --logging-format string              text (logfmt) or json. (default \"text\")\n"));

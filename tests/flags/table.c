@@ -105,6 +105,7 @@ static const char *const ours[] = {
 	"help",
 	"cloud-rate-limit-reserve",
 	"dry-run",
+	"load-balancer-drift-period",
 };
 
 static void
