@@ -421,7 +421,8 @@ is_machine_awaited(struct node_controller *c, struct str name, const struct erro
 }
 
 /* A failure is an event on the node if a user must correct it, or if it has lasted, such as that of
- * an answer of the cloud that is not understood. */
+ * an answer of the cloud that is not understood. An outage counts as not lasting: it concerns all
+ * nodes, and the log has it once. */
 static void
 report_failure(struct node_controller *c, struct str name, int64_t lasting_ns,
                const struct error *err)
@@ -447,7 +448,7 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 	                              CLOCK_FOREVER);
 	if (err->is_outage) {
 		queue_park(c->queue, name, failure_outage_ns(err));
-		report_failure(c, name, lasting_ns, err);
+		report_failure(c, name, /*lasting_ns=*/0, err);
 		return;
 	}
 	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
