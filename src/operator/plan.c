@@ -137,10 +137,32 @@ plan_note_change(struct dry_run *run, const struct dry_item *item, const struct 
 		p->n_server++;
 }
 
+/* Do the controllers fail with this error until somebody corrects something? Such an answer is
+ * about one object; about all of a kind nothing is known then. */
+static bool
+is_lasting(const struct dry_item *item, const struct error *err)
+{
+	return item->name.len > 0 && (err->code == ERR_NOT_FOUND || err->code == ERR_INVALID ||
+	                              err->code == ERR_UNSUPPORTED || err->code == ERR_EXISTS);
+}
+
 static void
 plan_note_failed(struct dry_run *run, const struct dry_item *item, const struct error *err)
 {
-	plan_note_failure(CONTAINER_OF(run, struct plan, dry), item->kind, item->name, err);
+	struct plan *p = CONTAINER_OF(run, struct plan, dry);
+	struct plan_object *object;
+
+	if (!is_lasting(item, err)) {
+		plan_note_failure(p, item->kind, item->name, err);
+		return;
+	}
+	mutex_lock(&p->mu);
+	object = plan_object_make(p, item->kind, item->name);
+	if (!object)
+		p->n_left_out++;
+	else if (object->n_stays++ == 0)
+		object->stays = clean_copy(p, str_c(err->msg));
+	mutex_unlock(&p->mu);
 }
 
 void

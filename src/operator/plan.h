@@ -6,8 +6,9 @@
  * Services, then the routes, each by name, with the differences of each.
  *
  * A change that depends on the time is no difference yet, but a step for later: a node is deleted
- * only after two looks at the cloud. An object that could not be computed is listed with its error;
- * what is printed about the other objects is complete.
+ * only after two looks at the cloud. An object for which the controllers would fail until somebody
+ * corrects something stays as it is, for that reason: that is a result. An object that could not be
+ * computed is listed with its error; what is printed about the other objects is complete.
  *
  * Memory is bounded: beyond LIMIT_PLAN bytes, changes are only counted.
  *

@@ -30,6 +30,9 @@ struct plan_object {
 	struct str name;
 	struct plan_changes changes;
 	struct str error; /* empty: none */
+	struct str
+		stays;  /* why it, or a part of it, stays as it is: the first reason; empty: none */
+	size_t n_stays; /* reasons */
 	bool has_step;
 	struct plan_step step;
 };

@@ -93,7 +93,7 @@ verb_of_thing(const struct plan_object *object, const struct plan_change *first)
 
 struct totals {
 	size_t n_things[DRY_DELETE + 1]; /* by what happens to them */
-	size_t n_steps, n_failures;
+	size_t n_steps, n_failures, n_staying;
 };
 
 static struct totals
@@ -111,6 +111,7 @@ count_all(const struct plan *p)
 		}
 		t.n_steps += object->has_step;
 		t.n_failures += object->error.len > 0;
+		t.n_staying += object->stays.len > 0;
 	}
 	return t;
 }
@@ -121,9 +122,11 @@ plan_exit_code(const struct plan *p)
 	bool has_work = p->n_left_out > 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		if (p->objects[i]->error.len > 0)
+		const struct plan_object *object = p->objects[i];
+
+		if (object->error.len > 0)
 			return 2;
-		has_work = true;
+		has_work |= object->has_step || !STAILQ_EMPTY(&object->changes);
 	}
 	return has_work ? 1 : 0;
 }
@@ -285,6 +288,18 @@ print_step(const struct printer *to, const struct plan_object *object)
 }
 
 static void
+print_staying(const struct printer *to, const struct plan_object *object)
+{
+	print_mark(to, "", COLOUR_OF_ERRORS, "!");
+	print_object_name(to, object);
+	buf_addf(to->out, ": %s as it is: %" STR_FMT,
+	         STAILQ_EMPTY(&object->changes) ? "stays" : "partly stays", STR_ARG(object->stays));
+	if (object->n_stays > 1)
+		buf_addf(to->out, " (and %zu more)", object->n_stays - 1);
+	buf_add_char(to->out, '\n');
+}
+
+static void
 print_failure(const struct printer *to, const struct plan_object *object)
 {
 	print_mark(to, "", COLOUR_OF_ERRORS, "!");
@@ -318,6 +333,9 @@ print_summary(const struct plan *p, struct buf *out)
 	if (t.n_steps > 0)
 		buf_addf(out, "%zu deletion%s to wait.\n", t.n_steps,
 		         t.n_steps == 1 ? " has" : "s have");
+	if (t.n_staying > 0)
+		buf_addf(out, "%zu stay%s as %s until somebody corrects something.\n", t.n_staying,
+		         t.n_staying == 1 ? "s" : "", t.n_staying == 1 ? "it is" : "they are");
 	if (t.n_failures > 0)
 		buf_addf(out, "%zu could not be computed.\n", t.n_failures);
 }
@@ -332,6 +350,8 @@ plan_print(const struct plan *p, bool has_colours, int64_t now_wall_ns, struct b
 		print_changes(&to, objects[i]);
 		if (objects[i]->has_step)
 			print_step(&to, objects[i]);
+		if (objects[i]->stays.len > 0)
+			print_staying(&to, objects[i]);
 		if (objects[i]->error.len > 0)
 			print_failure(&to, objects[i]);
 	}
@@ -397,6 +417,7 @@ add_object_json(const struct plan_object *object, struct buf *out)
 	json_end_array(out);
 	if (object->has_step)
 		add_step_json(&object->step, out);
+	json_add_text(out, "staysBecause", object->stays);
 	json_add_text(out, "error", object->error);
 	json_end_object(out);
 }

@@ -291,7 +291,32 @@ def test_a_machine_that_is_off(api, cluster, lab, ccmd):
 def test_a_node_without_a_machine(cluster, lab, kubelet):
     kubelet("n3")
     found = plan(*flags_of(cluster.ccmd_kubeconfig, lab))
-    assert found.exit_code == 2 and set(found.errors) == {"node n3"}
+    assert found.exit_code == 0 and not found.errors and found.requests() == ([], []), found.content
+    assert "no machine" in found.objects["node n3"]["staysBecause"]
+    text = run_ccmd("plan", *flags_of(cluster.ccmd_kubeconfig, lab)).stdout
+    assert "! node n3: stays as it is: " in text and "1 stays as it is until somebody corrects something." in text
+
+
+def test_what_the_cloud_would_refuse(foretold, api, services, cloud, network, kubelet):
+    """n2 is detached from the network, and the server of n3 is gone: neither is promised a route or a target."""
+    services.create("web", 80, annotations={f"{PREFIX}use-private-ip": "true"})
+    foretold.settle()
+    with cloud.lock:
+        cloud.server("n2").private_net.clear()
+    kubelet("n3", ip="10.0.0.9", initialized=True, provider_id="hcloud://987654", ready="Unknown")
+    api.patch(f"{NODES}/n3", {"spec": {"podCIDR": "10.244.9.0/24", "podCIDRs": ["10.244.9.0/24"]}})
+    cut_off(cloud, network, "10.244.2.0/24")
+    found = foretold.plan()
+    assert not found.errors, found.content
+    assert "not attached" in found.objects["route 10.244.2.0/24"]["staysBecause"]
+    assert "is gone" in found.objects["route 10.244.9.0/24"]["staysBecause"]
+    assert not any("add_route" in one or one == "create route" for one in found.requests()[1]), found.content
+    for name in ("n2", "n3"):
+        assert found.differences()[f"node {name}"]["new"] == [("condition NetworkUnavailable", "True (NoRouteCreated)")]
+    services.create("new", 81, annotations={f"{PREFIX}use-private-ip": "true"})
+    found = foretold.plan()
+    assert "is not attached" in found.objects["service default/new"]["staysBecause"]
+    assert "target node n2" not in str(found.differences())
 
 
 def test_no_api_server(lab):

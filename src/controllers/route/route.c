@@ -145,8 +145,8 @@ route_report_failure(struct route_run *r, const struct node *node, struct str ci
 	          LOG_STR("cidr", cidr), LOG_ERR(err));
 }
 
-/* A provider is not asked to create or remove a route in a dry run, so the requests that it would
- * send are not known: one change stands for them. */
+/* A provider does not create or remove a route in a dry run, so the requests that it would send are
+ * not known: one change stands for them. */
 static void
 route_note_change(const struct call *call, enum dry_verb verb, struct str cidr, struct str target)
 {
@@ -169,6 +169,7 @@ static void
 route_create(struct route_run *r, struct call *call, const struct route_need *need)
 {
 	const struct node *node = node_of(r->all.objects[need->node]);
+	const struct route_ops *ops = r->c->ops;
 	struct node_ref ref = node_ref_of(node);
 	int64_t begun_ns = clock_mono(call->clock);
 	struct error err;
@@ -176,10 +177,16 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 	call->dry = dry_item_new(r->c->env, "route", need->cidr, node->object.resource_version,
 	                         call->arena);
 	if (call->dry) {
-		route_note_change(call, DRY_CREATE, need->cidr, node_name(node));
+		if (!ops->check_create ||
+		    ops->check_create(r->c->env->cloud, call, &ref, need->cidr, &err)) {
+			route_note_change(call, DRY_CREATE, need->cidr, node_name(node));
+			return;
+		}
+		route_note_failure(r, need->node, &err);
+		dry_failed(call->dry, &err);
 		return;
 	}
-	if (r->c->ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr, &err)) {
+	if (ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr, &err)) {
 		log_info("route created", LOG_STR("node", node_name(node)),
 		         LOG_STR("cidr", need->cidr));
 		return;

@@ -691,6 +691,7 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		}),
 		.types = hz_types_new(config->api, clock),
 		.certificates = hz_certificates_new(config->api, clock),
+		.dry_servers = hz_dry_servers_new(),
 	};
 	return b;
 }
@@ -702,6 +703,7 @@ hz_balancers_free(struct hz_balancers *b)
 		return;
 	hz_evidence_free(b->tools.evidence);
 	hz_types_free(b->tools.types);
+	hz_dry_servers_free(b->tools.dry_servers);
 	hz_certificates_free(b->tools.certificates);
 	refusals_free(b->tools.refusals);
 	free(b);

@@ -31,6 +31,7 @@ struct hz_lb_tools {
 	struct hz_evidence *evidence;
 	struct hz_types *types;
 	struct hz_certificates *certificates;
+	struct hz_dry_servers *dry_servers;
 	struct hz_targets_config targets;
 };
 

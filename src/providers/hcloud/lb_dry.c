@@ -8,8 +8,10 @@
 
 #include <inttypes.h>
 
+#include "base/alloc.h"
 #include "base/array.h"
 #include "base/limits.h"
+#include "base/thread.h"
 #include "cloud/balancer.h"
 #include "providers/hcloud/lb_adopt.h"
 #include "providers/hcloud/lb_converge.h"
@@ -218,6 +220,80 @@ hz_dry_add_target(struct hz_dry *d, const struct hz_lb_target *target, bool is_r
 	           is_removed ? machine : STR_EMPTY, is_removed ? STR_EMPTY : machine);
 }
 
+/* ---- targets that the API would refuse ---- */
+
+enum {
+	SERVERS_MAX_AGE_S = 60, /* of the list; --dry-run goes on for long */
+};
+
+struct hz_dry_servers {
+	pthread_mutex_t mu;
+	/* everything below: mu */
+	struct hz_servers list;
+	int64_t read_boot_ns; /* 0: never */
+};
+
+struct hz_dry_servers *
+hz_dry_servers_new(void)
+{
+	struct hz_dry_servers *s = xcalloc(1, sizeof(*s));
+
+	s->list = HZ_SERVERS_INIT;
+	mutex_init(&s->mu);
+	return s;
+}
+
+void
+hz_dry_servers_free(struct hz_dry_servers *s)
+{
+	if (!s)
+		return;
+	hz_servers_fini(&s->list);
+	mutex_destroy(&s->mu);
+	free(s);
+}
+
+/* With mu held. A list that could not be read is not complete, and refuses nothing. */
+static void
+hz_dry_read_servers(struct hz_dry_servers *s, struct hz_api *api, struct call *call)
+{
+	int64_t now_ns = clock_boot(call->clock);
+	struct error ignored;
+
+	if (s->read_boot_ns > 0 && now_ns - s->read_boot_ns < SERVERS_MAX_AGE_S * NS_PER_SEC)
+		return;
+	hz_servers_fini(&s->list);
+	s->list = HZ_SERVERS_INIT;
+	s->read_boot_ns = now_ns;
+	while (s->list.next > 0) {
+		if (!hz_api_admit(api, HZ_URGENT, 1, &ignored) ||
+		    !hz_servers_read_page(api, call, &s->list, &ignored))
+			return;
+	}
+}
+
+bool
+hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb_target *target)
+{
+	const struct hz_lb_tools *t = run->tools;
+	const struct hz_server *server;
+	struct error why;
+	WITH_LOCK(&t->dry_servers->mu);
+
+	if (target->type != HZ_TARGET_SERVER)
+		return false;
+	hz_dry_read_servers(t->dry_servers, t->api, run->call);
+	server = hz_servers_by_id(&t->dry_servers->list, target->server);
+	if (!t->dry_servers->list.is_complete ||
+	    (server && (!target->uses_private_ip ||
+	                hz_address_in(&server->private_nets, t->network).len > 0)))
+		return false;
+	err_set(&why, ERR_NOT_FOUND, "target server %" PRId64 " %s", target->server,
+	        server ? "is not attached to the network" : "does not exist");
+	dry_failed(run->call->dry, &why);
+	return true;
+}
+
 /* ---- shape ---- */
 
 static struct str
@@ -383,8 +459,10 @@ hz_dry_describe_new(struct hz_dry *d, const struct hz_lb *lb)
 		           STR_EMPTY, lb->nets.items[i].ip);
 	for (size_t i = 0; i < lb->n_services; i++)
 		hz_dry_add_service(d, lb->services[i].listen_port, NULL, &lb->services[i]);
-	for (size_t i = 0; i < lb->n_targets; i++)
-		hz_dry_add_target(d, &lb->targets[i], /*is_removed=*/false);
+	for (size_t i = 0; i < lb->n_targets; i++) {
+		if (!hz_dry_refuses_target(d->run, &lb->targets[i]))
+			hz_dry_add_target(d, &lb->targets[i], /*is_removed=*/false);
+	}
 }
 
 void

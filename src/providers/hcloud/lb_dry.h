@@ -19,6 +19,17 @@ enum {
 	HZ_DRY_ID = 0,
 };
 
+/** The servers of the project, of which only some can be targets. Threads: any. */
+struct hz_dry_servers;
+struct hz_dry_servers *hz_dry_servers_new(void);
+void hz_dry_servers_free(struct hz_dry_servers *); /* NULL is fine */
+
+/** Notes that the target is not added if the API would refuse it: its server does not exist, or is
+ * not attached to the network. Returns true then. False also if the servers cannot be listed.
+ *
+ * Cost: one request for each 50 servers of the project, at most once a minute. */
+bool hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb_target *target);
+
 /** In place of hz_create_lb(): notes the request, and sets run->lb to the balancer that it would
  * make. */
 void hz_dry_create(struct hz_lb_run *run, struct str body, const struct hz_lb_type *type);

@@ -490,6 +490,33 @@ hz_routes_create_locked(struct hz_routes *r, struct call *call, const struct nod
 	                STR_ARG(destination), STR_ARG(route.gateway));
 }
 
+/* Without a request for the server: if the list of servers is complete, the network has no other.
+ */
+static bool
+hz_routes_check_create(struct cloud *cloud, struct call *call, const struct node_ref *node,
+                       struct str destination, struct error *err)
+{
+	struct hz_routes *r = hcloud_of(cloud)->routes;
+	const struct hz_member *member;
+	int64_t number;
+	WITH_LOCK(&r->mu);
+
+	if (!hz_routes_check_destination(r, node, destination, err) ||
+	    !hz_routes_need_view(r, call, err) || !hz_routes_read_target(r, node, &number, err))
+		return false;
+	member = number > 0 ? hz_member_by_id(&r->view, number)
+	                    : hz_member_by_name(&r->view, node->name);
+	if (member)
+		return hz_routes_check_address(node, member->ip, err);
+	if (!r->view.is_sure)
+		return true;
+	return err_set(err, ERR_NOT_FOUND,
+	               "no route leads to node %" STR_FMT ": network %" PRId64
+	               " has no server of %s, so the server is gone or not attached",
+	               STR_ARG(node->name), r->config.network,
+	               number > 0 ? "its provider ID" : "its name");
+}
+
 static bool
 hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *node,
                  struct str hint, struct str destination, struct error *err)
@@ -578,5 +605,6 @@ const struct route_ops hz_route_ops = {
 	.idle_period_ns = 3600 * NS_PER_SEC,
 	.list = hz_routes_list,
 	.create = hz_routes_create,
+	.check_create = hz_routes_check_create,
 	.remove = hz_routes_remove,
 };
