@@ -9,10 +9,18 @@
 #include "controllers/service/service_internal.h"
 #include "operator/doctor.h"
 
+/* Any new value of an annotation makes ccmd compare the balancer. */
+#define REPAIR "ccmd.io/repair=$(date +%%s)"
+
+enum {
+	MAX_DIFFERENCES = 5, /* in one message */
+};
+
 /* What the trial of one Service found. Texts are in the view's arena. */
 struct doctor_trial {
 	const struct service *service;
 	bool is_new;        /* a balancer would be created */
+	bool has_values;    /* a value differs, which an annotation may keep as it is */
 	struct str changes; /* empty: none */
 	enum err_code code; /* ERR_NONE: the trial succeeded */
 	struct str error;
@@ -23,6 +31,7 @@ struct collector {
 	struct dry_run run;
 	struct doctor_trial *trial;
 	struct buf *text;
+	size_t n; /* differences */
 };
 
 /* ---- the trials ---- */
@@ -52,6 +61,10 @@ collect(struct dry_run *run, const struct dry_item *item, const struct dry_chang
 		return;
 	c->trial->is_new |= is_balancer && change->verb == DRY_CREATE;
 	for (size_t i = 0; i < change->n_fields; i++) {
+		c->trial->has_values |= change->fields[i].old.len > 0 &&
+		                        change->fields[i].new.len > 0;
+		if (c->n++ >= MAX_DIFFERENCES)
+			continue;
 		buf_add_c(c->text, c->text->len > 0 ? "; " : "");
 		if (!is_balancer)
 			buf_addf(c->text, "%s: ", change->what);
@@ -94,6 +107,8 @@ try_service(struct doctor *d, struct cloud *cloud, struct targets *targets,
 		trial->code = err.code;
 		trial->error = arena_str(kept, str_c(err.msg));
 	}
+	if (collector.n > MAX_DIFFERENCES)
+		buf_addf(&text, "; and %zu more", collector.n - MAX_DIFFERENCES);
 	trial->changes = arena_str(kept, buf_str(&text));
 }
 
@@ -214,18 +229,25 @@ check_changed_balancers(struct doctor *d, struct report *r)
 	for (size_t i = 0; i < d->trials.n; i++) {
 		const struct doctor_trial *trial = &d->trials.items[i];
 		const struct service *s = trial->service;
+		struct finding *finding;
 
 		if (has_failed(r, trial) || trial->changes.len == 0 || trial->is_new ||
 		    s->n_ingress == 0)
 			continue;
-		report_fix(
-			r,
-			report_find(r, "service", s->object.key,
-		                    "its load balancer differs: %" STR_FMT,
-		                    STR_ARG(trial->changes)),
-			"to keep it, set it by an annotation of the Service; to undo it: kubectl -n %" STR_FMT
-			" annotate service %" STR_FMT " --overwrite ccmd.io/repair=$(date +%%s)",
-			STR_ARG(s->namespace), STR_ARG(s->name));
+		finding = report_find(r, "service", s->object.key,
+		                      "its load balancer differs: %" STR_FMT,
+		                      STR_ARG(trial->changes));
+		if (trial->has_values)
+			report_fix(
+				r, finding,
+				"to keep it, set it by an annotation of the Service; to undo it: kubectl -n %" STR_FMT
+				" annotate service %" STR_FMT " --overwrite " REPAIR,
+				STR_ARG(s->namespace), STR_ARG(s->name));
+		else
+			report_command(r, finding,
+			               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
+			               " --overwrite " REPAIR,
+			               STR_ARG(s->namespace), STR_ARG(s->name));
 	}
 }
 

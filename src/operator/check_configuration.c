@@ -37,13 +37,17 @@ check_flags(struct doctor *d, struct report *r)
 static void
 check_file(struct doctor *d, struct report *r, struct str path)
 {
+	struct finding *finding;
 	struct stat status;
 	const char *name = arena_strz(view_call(d->view)->arena, path);
 
 	if (path.len == 0 || stat(name, &status) != 0 || !(status.st_mode & S_IROTH))
 		return;
-	report_fix(r, report_find(r, "file", path, "every user of this machine can read it"),
-	           "chmod o-r %" STR_FMT, STR_ARG(path));
+	finding = report_find(r, "file", path, "every user of this machine can read it");
+	if (report_is_plain(path))
+		report_command(r, finding, "chmod o-r %" STR_FMT, STR_ARG(path));
+	else
+		report_fix(r, finding, "make it unreadable for others, by chmod o-r");
 }
 
 /* Files of a pod can be read by that pod only, so they are not checked. Certificates and

@@ -230,10 +230,10 @@ find_missing_proof(const struct deletions *x, const struct suspect *s)
 static void
 find_switched_off(const struct deletions *x, const struct node *node)
 {
-	report_fix(x->r,
-	           report_find(x->r, "node", node_name(node),
-	                       "ccmd deletes no node, because --controllers switches that off"),
-	           "kubectl delete node %" STR_FMT, STR_ARG(node_name(node)));
+	report_command(x->r,
+	               report_find(x->r, "node", node_name(node),
+	                           "ccmd deletes no node, because --controllers switches that off"),
+	               "kubectl delete node %" STR_FMT, STR_ARG(node_name(node)));
 }
 
 /* ---- the check ---- */

@@ -282,19 +282,32 @@ check_addresses(struct doctor *d, struct report *r)
 	}
 }
 
+/* ccmd sets a label to the value of its beta name, if the node has that one, so both are set. A
+ * value of the cloud has to be one that a label can have. */
 static void
-compare_label(struct report *r, const struct node *node, const char *key, struct str wanted)
+compare_label(struct report *r, const struct node *node, const char *beta, const char *key,
+              struct str wanted)
 {
 	const struct str *has = node_label(node, str_c(key));
+	struct finding *finding;
 
 	if (wanted.len == 0 || (has && str_eq(*has, wanted)))
 		return;
-	report_fix(r,
-	           report_find(r, "node", node_name(node),
-	                       "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", key,
-	                       STR_ARG(has ? *has : STR_EMPTY), STR_ARG(wanted)),
-	           "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT,
-	           STR_ARG(node_name(node)), key, STR_ARG(wanted));
+	finding = report_find(r, "node", node_name(node),
+	                      "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", key,
+	                      STR_ARG(has ? *has : STR_EMPTY), STR_ARG(wanted));
+	if (!report_is_plain(wanted))
+		report_fix(r, finding, "set the label");
+	else if (node_label(node, str_c(beta)))
+		report_command(r, finding,
+		               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT
+		               " %s=%" STR_FMT,
+		               STR_ARG(node_name(node)), beta, STR_ARG(wanted), key,
+		               STR_ARG(wanted));
+	else
+		report_command(r, finding,
+		               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT,
+		               STR_ARG(node_name(node)), key, STR_ARG(wanted));
 }
 
 void
@@ -310,8 +323,11 @@ check_labels(struct doctor *d, struct report *r)
 
 		if (!instance)
 			continue;
-		compare_label(r, node, "node.kubernetes.io/instance-type", instance->type);
-		compare_label(r, node, "topology.kubernetes.io/zone", instance->zone);
-		compare_label(r, node, "topology.kubernetes.io/region", instance->region);
+		compare_label(r, node, "beta.kubernetes.io/instance-type",
+		              "node.kubernetes.io/instance-type", instance->type);
+		compare_label(r, node, "failure-domain.beta.kubernetes.io/zone",
+		              "topology.kubernetes.io/zone", instance->zone);
+		compare_label(r, node, "failure-domain.beta.kubernetes.io/region",
+		              "topology.kubernetes.io/region", instance->region);
 	}
 }

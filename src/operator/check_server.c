@@ -299,7 +299,7 @@ find_missing(struct doctor *d, struct report *r, const struct right *right, stru
 	else
 		finding = report_find(r, "right", str_c(right->resource), "%" STR_FMT,
 		                      STR_ARG(what));
-	report_fix(r, finding, "kubectl apply -f deploy/rbac.yaml");
+	report_command(r, finding, "kubectl apply -f deploy/rbac.yaml");
 }
 
 void

@@ -93,9 +93,10 @@ check_targets(struct doctor *d, struct report *r)
 /* ---- annotations ---- */
 
 static void
-check_annotation(struct report *r, const struct balancer_ops *ops, const struct service *s,
-                 struct str key)
+check_annotation(struct report *r, struct arena *arena, const struct balancer_ops *ops,
+                 const struct service *s, const struct label *annotation)
 {
+	struct str key = annotation->key, value = annotation->value, meant;
 	struct str prefix = str_c(ops->annotation_prefix), rest = str_skip(key, prefix.len);
 	struct finding *finding;
 	const char *nearest;
@@ -103,14 +104,22 @@ check_annotation(struct report *r, const struct balancer_ops *ops, const struct 
 	if (!str_starts(key, prefix) || words_have(ops->annotations, rest))
 		return;
 	nearest = words_nearest(ops->annotations, rest);
+	meant = nearest ? arena_printf(arena, "%s%s", ops->annotation_prefix, nearest) : STR_EMPTY;
 	finding = report_find(r, "service", s->object.key,
 	                      "no annotation of this cloud is called %" STR_FMT, STR_ARG(key));
-	if (nearest)
-		report_fix(r, finding, "write %s%s instead", ops->annotation_prefix, nearest);
+	if (!nearest || service_annotation(s, meant))
+		report_command(r, finding,
+		               "kubectl -n %" STR_FMT " annotate service %" STR_FMT " %" STR_FMT
+		               "-",
+		               STR_ARG(s->namespace), STR_ARG(s->name), STR_ARG(key));
+	else if (report_is_plain(value))
+		report_command(r, finding,
+		               "kubectl -n %" STR_FMT " annotate service %" STR_FMT " %" STR_FMT
+		               "=%" STR_FMT " %" STR_FMT "-",
+		               STR_ARG(s->namespace), STR_ARG(s->name), STR_ARG(meant),
+		               STR_ARG(value), STR_ARG(key));
 	else
-		report_fix(r, finding,
-		           "kubectl -n %" STR_FMT " annotate service %" STR_FMT " %" STR_FMT "-",
-		           STR_ARG(s->namespace), STR_ARG(s->name), STR_ARG(key));
+		report_fix(r, finding, "write %" STR_FMT " instead", STR_ARG(meant));
 }
 
 void
@@ -129,7 +138,7 @@ check_annotation_names(struct doctor *d, struct report *r)
 		const struct service *s = services->items[i];
 
 		for (uint32_t j = 0; service_wants_balancer(s) && j < s->n_annotations; j++)
-			check_annotation(r, ops, s, s->annotations[j].key);
+			check_annotation(r, view_call(d->view)->arena, ops, s, &s->annotations[j]);
 	}
 }
 

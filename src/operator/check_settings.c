@@ -83,11 +83,11 @@ check_names_of_service(struct doctor *d, struct report *r, const struct service 
 		                      s->annotation, STR_ARG(explain_absence(d, s, *value)));
 		nearest = words_nearest(s->names, *value);
 		if (nearest)
-			report_fix(r, finding,
-			           "kubectl -n %" STR_FMT " annotate service %" STR_FMT
-			           " --overwrite %s=%s",
-			           STR_ARG(service->namespace), STR_ARG(service->name),
-			           s->annotation, nearest);
+			report_command(r, finding,
+			               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
+			               " --overwrite %s=%s",
+			               STR_ARG(service->namespace), STR_ARG(service->name),
+			               s->annotation, nearest);
 		else
 			report_fix(r, finding, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
 			           STR_ARG(service->namespace), STR_ARG(service->name));

@@ -42,7 +42,8 @@ print_problems(const struct explanation *e, bool has_colours, struct buf *out)
 			         LABEL_WIDTH, result->check->code, has_colours ? PLAIN : "",
 			         STR_ARG(result->findings[j].message));
 			if (result->findings[j].fix.len > 0)
-				buf_addf(out, "  %*sfix: %" STR_FMT "\n", LABEL_WIDTH, "",
+				buf_addf(out, "  %*s%s: %" STR_FMT "\n", LABEL_WIDTH, "",
+				         report_fix_word(&result->findings[j]),
 				         STR_ARG(result->findings[j].fix));
 		}
 	}
@@ -189,6 +190,7 @@ add_problems_json(const struct explanation *e, struct buf *out)
 			json_add_text(out, "code", str_c(result->check->code));
 			json_add_text(out, "message", result->findings[j].message);
 			json_add_text(out, "fix", result->findings[j].fix);
+			json_add_flag(out, "fixIsCommand", result->findings[j].is_command);
 			json_end_object(out);
 		}
 	}

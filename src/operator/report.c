@@ -1,6 +1,7 @@
 /* operator/report.c: see report.h. */
 #include "operator/report.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -114,6 +115,40 @@ report_fix(struct report *r, struct finding *finding, const char *fmt, ...)
 }
 
 void
+report_command(struct report *r, struct finding *finding, const char *fmt, ...)
+{
+	va_list args;
+
+	assert(current(r)->check->fix != FIX_BY_HAND);
+	if (!finding)
+		return;
+	va_start(args, fmt);
+	finding->fix = clean_text(r, fmt, args);
+	va_end(args);
+	finding->is_command = true;
+}
+
+bool
+report_is_plain(struct str text)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.ptr[i];
+		bool is_digit = c >= '0' && c <= '9';
+		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+		if (!is_digit && !is_letter && !char_is_in(c, "-_./:,"))
+			return false;
+	}
+	return text.len > 0;
+}
+
+const char *
+report_fix_word(const struct finding *finding)
+{
+	return finding->is_command ? "run" : "fix";
+}
+
+void
 report_unknown(struct report *r, const struct error *err)
 {
 	struct check_result *result = current(r);
@@ -208,7 +243,8 @@ print_finding(const struct finding *finding, bool is_mixed, struct buf *out)
 	         finding->name.len > 0 ? " " : "", STR_ARG(finding->name),
 	         finding->kind.len > 0 ? ": " : "", STR_ARG(finding->message));
 	if (finding->fix.len > 0)
-		buf_addf(out, "             fix: %" STR_FMT "\n", STR_ARG(finding->fix));
+		buf_addf(out, "             %s: %" STR_FMT "\n", report_fix_word(finding),
+		         STR_ARG(finding->fix));
 }
 
 static void
@@ -298,6 +334,7 @@ add_finding_json(const struct finding *finding, struct buf *out)
 	json_add_text(out, "name", finding->name);
 	json_add_text(out, "message", finding->message);
 	json_add_text(out, "fix", finding->fix);
+	json_add_flag(out, "fixIsCommand", finding->is_command);
 	json_add_flag(out, "isNote", finding->is_note);
 	json_end_object(out);
 }

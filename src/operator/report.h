@@ -29,6 +29,13 @@ enum result {
 	RESULT_SKIPPED, /* the check does not apply */
 };
 
+/** How the findings of a check are put right. */
+enum check_fix {
+	FIX_BY_HAND,    /* somebody has to decide, or to act outside of the cluster */
+	FIX_BY_COMMAND, /* the finding has the command */
+	FIX_EITHER,
+};
+
 /** A check: a row of a table. All texts are constants. */
 struct check {
 	const char *code;  /* "CCMD001"; never given to another check */
@@ -36,6 +43,7 @@ struct check {
 	const char *title; /* what is true if nothing is wrong: "The API server answers" */
 	const char *why;   /* why it matters, a sentence */
 	void (*run)(struct doctor *, struct report *);
+	enum check_fix fix;
 };
 
 /** All texts are in the report's arena. */
@@ -43,7 +51,9 @@ struct finding {
 	struct str kind;    /* "node", "service", "lease", "flag"…; empty: the cluster as a whole */
 	struct str name;    /* "worker-1", "default/web"; empty like kind */
 	struct str message; /* what is wrong, a sentence without a full stop at its end */
-	struct str fix;     /* the command, or what to do */
+	struct str fix;     /* what to do */
+	bool is_command;    /* fix is a command that can be run as it is, and after which nothing is
+	                       wrong */
 	bool is_note;
 };
 
@@ -79,8 +89,15 @@ struct finding *report_find(struct report *, const char *kind, struct str name, 
 /** The same for a note. */
 struct finding *report_note(struct report *, const char *kind, struct str name, const char *fmt,
                             ...) PRINTF_LIKE(4, 5);
-/** Sets what to do about a finding. */
+/** Sets what somebody has to do about a finding. finding: NULL is fine. */
 void report_fix(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/** The same for a command. Foreign parts must be names of Kubernetes objects, or values that
+ * report_is_plain(). tests/scenario/test_doctor.py runs one of each check. */
+void report_command(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/** Does the text mean itself in a shell, without quotation marks? */
+bool report_is_plain(struct str text);
+/** "run" or "fix": the word in front of the fix. */
+const char *report_fix_word(const struct finding *);
 /** The check could not run, or only for a part of the objects: it is UNKNOWN, unless it has
  * findings. Of several reasons the first is kept. */
 void report_unknown(struct report *, const struct error *err);

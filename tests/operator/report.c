@@ -10,11 +10,12 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-static const struct check first = { "CCMD001", "API server", "It answers", "Else nothing works.",
-	                            NULL };
-static const struct check second = { "CCMD002", "API server", "It is new", "Old ones differ.",
-	                             NULL };
-static const struct check third = { "CCMD040", "Nodes", "All are well", "Pods need them.", NULL };
+static const struct check first = { "CCMD001", "API server",  "It answers", "Else nothing works.",
+	                            NULL,      FIX_BY_COMMAND };
+static const struct check second = { "CCMD002",          "API server", "It is new",
+	                             "Old ones differ.", NULL,         FIX_BY_HAND };
+static const struct check third = { "CCMD040",         "Nodes", "All are well",
+	                            "Pods need them.", NULL,    FIX_EITHER };
 
 #define REPORT(r)                                           \
 	CLEANUP(report_fini) struct report r = REPORT_INIT; \
@@ -56,8 +57,9 @@ prints_text(void **state UNUSED)
 	report_begin(&r, &second);
 	report_unknown(&r, &err);
 	report_begin(&r, &third);
-	report_fix(&r, report_find(&r, "node", STR("n1"), "it is gone"), "kubectl delete node n1");
-	report_find(&r, "", STR_EMPTY, "all are gone");
+	report_command(&r, report_find(&r, "node", STR("n1"), "it is gone"),
+	               "kubectl delete node n1");
+	report_fix(&r, report_find(&r, "", STR_EMPTY, "all are gone"), "find out why");
 	report_print(&r, /*has_colours=*/false, /*shows_all=*/false, &out);
 	assert_string_equal(out.ptr,
 	                    "API server\n"
@@ -69,8 +71,9 @@ prints_text(void **state UNUSED)
 	                    "Nodes\n"
 	                    "  problem  CCMD040  All are well\n"
 	                    "           - node n1: it is gone\n"
-	                    "             fix: kubectl delete node n1\n"
+	                    "             run: kubectl delete node n1\n"
 	                    "           - all are gone\n"
+	                    "             fix: find out why\n"
 	                    "           Why: Pods need them.\n"
 	                    "           More: docs/doctor.md, \"CCMD040\"\n"
 	                    "\n"
@@ -175,6 +178,17 @@ cleans_foreign_text(void **state UNUSED)
 }
 
 static void
+knows_what_is_plain_for_a_shell(void **state UNUSED)
+{
+	assert_true(report_is_plain(STR("fsn1-dc14")));
+	assert_true(report_is_plain(STR("/etc/ccmd/a_b.key,x:1")));
+	assert_false(report_is_plain(STR("a b")));
+	assert_false(report_is_plain(STR("$(reboot)")));
+	assert_false(report_is_plain(STR("a;b")));
+	assert_false(report_is_plain(STR_EMPTY));
+}
+
+static void
 prints_json(void **state UNUSED)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
@@ -190,7 +204,8 @@ prints_json(void **state UNUSED)
 		"{\"exitCode\":1,\"checks\":[{\"code\":\"CCMD040\",\"group\":\"Nodes\","
 		"\"title\":\"All are well\",\"why\":\"Pods need them.\",\"result\":\"problem\","
 		"\"reason\":\"\",\"findings\":[{\"kind\":\"node\",\"name\":\"n1\","
-		"\"message\":\"it is \\\"gone\\\"\",\"fix\":\"wait\",\"isNote\":false}],\"findingsLeftOut\":0}]}\n");
+		"\"message\":\"it is \\\"gone\\\"\",\"fix\":\"wait\",\"fixIsCommand\":false,"
+		"\"isNote\":false}],\"findingsLeftOut\":0}]}\n");
 }
 
 int
@@ -205,6 +220,7 @@ main(void)
 		cmocka_unit_test(bounds_the_findings),
 		cmocka_unit_test(keeps_findings_of_a_check_that_fails),
 		cmocka_unit_test(cleans_foreign_text),
+		cmocka_unit_test(knows_what_is_plain_for_a_shell),
 		cmocka_unit_test(prints_json),
 	};
 

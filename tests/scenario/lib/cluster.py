@@ -92,7 +92,7 @@ class Cluster:
             self.etcd.start()
             self.apiserver.start()
             self.wait_ready()
-            self._grant()
+            self.grant()
         except BaseException:
             self.close()
             raise
@@ -352,7 +352,7 @@ class Cluster:
         ]
         return Process(name, argv, self.folder / f"{name}.log")
 
-    def _grant(self):
+    def grant(self):
         """Applies the published manifest, with REPLICAS as one more subject."""
         # the API server makes its namespaces shortly after it says that it is ready
         api = self.api()
