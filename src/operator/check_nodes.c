@@ -209,10 +209,15 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 void
 check_absent_machines(struct doctor *d, struct report *r)
 {
+	struct finding *finding;
 	struct machines m;
+	bool has_any;
 
 	if (!get_machines(d, r, &m))
 		return;
+	has_any = m.look->n_anchors > 0;
+	for (size_t i = 0; i < m.look->n; i++)
+		has_any |= m.look->instances[i].presence == PRESENCE_PRESENT;
 	for (size_t i = 0; i < m.nodes->n; i++) {
 		const struct node *node = m.nodes->items[i];
 
@@ -220,14 +225,19 @@ check_absent_machines(struct doctor *d, struct report *r)
 		    doctor_is_unanswered(r, node, &m.look->instances[i]) ||
 		    m.look->instances[i].presence != PRESENCE_ABSENT)
 			continue;
-		report_fix(
-			r,
-			report_find(r, "node", node_name(node), "its machine is gone%s",
-		                    node->ready == NODE_READY_TRUE
-		                            ? ", but its kubelet reports it as Ready"
-		                            : "; ccmd deletes the node when that is proven"),
-			"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
-			STR_ARG(node_name(node)));
+		finding = report_find(r, "node", node_name(node), "its machine is gone%s",
+		                      node->ready == NODE_READY_TRUE
+		                              ? ", but its kubelet reports it as Ready"
+		                              : "; ccmd deletes the node when that is proven");
+		if (has_any)
+			report_fix(
+				r, finding,
+				"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
+				STR_ARG(node_name(node)));
+		else
+			report_fix(
+				r, finding,
+				"delete no node before it is certain that these credentials are those of the cluster's project: they find no machine of any node (CCMD031)");
 	}
 }
 

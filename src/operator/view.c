@@ -35,6 +35,10 @@ enum part {
 	N_PARTS,
 };
 
+enum {
+	MAX_LOOKS = 20, /* of one view */
+};
+
 struct view {
 	const struct options *options;
 	struct arena arena;
@@ -61,6 +65,8 @@ struct view {
 	struct cloud_setting *settings;
 	size_t n_settings;
 	struct look *look;
+	struct look *looks[MAX_LOOKS]; /* those that it was merged from */
+	size_t n_looks;
 	struct lb_listed *balancers;
 	size_t n_balancers;
 	struct route_list routes;
@@ -101,6 +107,8 @@ view_free(struct view *v)
 	if (!v)
 		return;
 	look_unref(v->look);
+	for (size_t i = 0; i < v->n_looks; i++)
+		look_unref(v->looks[i]);
 	if (v->cloud)
 		v->cloud->ops->close(v->cloud);
 	store_list_free(&v->node_list);
@@ -720,6 +728,54 @@ refuse_shared_ids(struct view *v, const struct view_nodes *nodes)
 	}
 }
 
+static size_t
+count_presence(const struct look *look, enum presence presence)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < look->n; i++)
+		n += look->instances[i].presence == presence;
+	return n;
+}
+
+/* A copy of the look with the other one's answers about the machines that are unknown in it. The
+ * texts stay in both looks. */
+static struct look *
+merge_looks(const struct look *look, const struct look *other)
+{
+	struct look *merged = look_new(look->n, look->started_boot_ns);
+
+	merged->n_anchors = look->n_anchors;
+	merged->anchors_error = look->anchors_error;
+	for (size_t i = 0; i < look->n; i++)
+		merged->instances[i] = look->instances[i].presence == PRESENCE_UNKNOWN
+		                               ? other->instances[i]
+		                               : look->instances[i];
+	return merged;
+}
+
+/* A look asks only for so many of the machines that are missing in a list; the next one begins with
+ * the others. Somebody waits for this answer, so they are asked for, too. */
+static void
+look_for_others(struct view *v, struct cloud *cloud, const struct view_nodes *nodes)
+{
+	size_t n_unknown = count_presence(v->look, PRESENCE_UNKNOWN), n_before = n_unknown + 1;
+	struct look *next;
+	struct error ignored;
+
+	while (n_unknown > 0 && n_unknown < n_before &&
+	       count_presence(v->look, PRESENCE_ABSENT) > 0 && v->n_looks + 2 <= MAX_LOOKS) {
+		if (!cloud_look(cloud, &v->call, nodes->refs, nodes->n, clock_boot(&clock_real),
+		                &next, &ignored))
+			return;
+		v->looks[v->n_looks++] = v->look;
+		v->looks[v->n_looks++] = next;
+		v->look = merge_looks(v->look, next);
+		n_before = n_unknown;
+		n_unknown = count_presence(v->look, PRESENCE_UNKNOWN);
+	}
+}
+
 static bool
 read_look(struct view *v, struct error *err)
 {
@@ -730,6 +786,7 @@ read_look(struct view *v, struct error *err)
 	    !cloud_look(cloud, &v->call, nodes->refs, nodes->n, clock_boot(&clock_real), &v->look,
 	                err))
 		return false;
+	look_for_others(v, cloud, nodes);
 	if (!cloud->ops->look && !has_answers(v->look, err))
 		return false;
 	refuse_shared_ids(v, nodes);

@@ -333,6 +333,18 @@ def test_the_token_of_another_project(api, cluster, cloud, kubelet):
         kubelet(f"n{number}", initialized=True, provider_id=f"hcloud://{number}")
     report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
     assert report.codes() == {"CCMD031", "CCMD044"}
+    assert all("delete no node" in one["fix"] for one in report.checks["CCMD044"]["findings"]), "that would destroy the cluster"
+
+
+def test_many_machines_are_gone(api, cluster, cloud, kubelet):
+    """More than one look confirms: doctor looks again, so that none is unknown when it matters."""
+    server = cloud.add_server("n0")
+    kubelet("n0", initialized=True, provider_id=f"hcloud://{server.id}")
+    for number in range(1, 131):
+        kubelet(f"n{number}", initialized=True, provider_id=f"hcloud://{9_000_000 + number}", ready="Unknown")
+    report = doctor(*hetzner_flags(cluster), env=hetzner_environment(cloud))
+    assert report.codes("unknown") == set() and report.exit_code == 1, report.content
+    assert len(report.found("CCMD044")) == 130
 
 
 def test_a_rate_limit_that_is_nearly_used_up(cloud, hcloud):
