@@ -152,7 +152,7 @@ static const struct flag route[] = {
 	  "How pod networks are allocated.", FLAG_NO_EFFECT,
 	  "ccmd does not allocate pod networks" },
 	{ "route-reconciliation-period", FLAG_PERIOD, AT(routes.period_ns), "10s",
-	  "How often routes are compared with the cloud's." },
+	  "How often routes are compared with the cloud's; at Hetzner at least an hour, unless a node changes." },
 };
 
 const struct flag_group route_flags = { "Route controller", route, ARRAY_LEN(route) };

@@ -10,6 +10,10 @@ enum {
 	NEW_S = 60, /* a younger node may have no route yet */
 };
 
+/* A run of the route controller compares all routes. */
+#define NEXT_TIME \
+	"when a node changes or the routes are compared again (at Hetzner once an hour), or the leader is restarted"
+
 /* ---- pod CIDRs ---- */
 
 /* False: the check was skipped or could not run. */
@@ -252,7 +256,9 @@ check_route(struct report *r, const struct route_table *t, const struct node *no
 		                      STR_ARG(route->target_node));
 	else
 		return;
-	report_fix(r, finding, "read the events: kubectl describe node %" STR_FMT,
+	report_fix(r, finding,
+	           "read the events: kubectl describe node %" STR_FMT
+	           "; without one, it is created " NEXT_TIME,
 	           STR_ARG(node_name(node)));
 }
 
@@ -311,12 +317,13 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 		    !ip_net_is_within_any(&net, o->cidrs, o->n_cidrs) ||
 		    map_get(&t.owners, cidr_key(route->destination_cidr, arena)))
 			continue;
-		report_fix(
-			r,
-			report_find(r, "route", route->destination_cidr,
-		                    "no node has this pod CIDR%s%" STR_FMT,
-		                    route->target_node.len > 0 ? "; the route leads to node " : "",
-		                    STR_ARG(route->target_node)),
-			"wait for some minutes; if the route stays, delete it in the cloud's network");
+		report_fix(r,
+		           report_find(r, "route", route->destination_cidr,
+		                       "no node has this pod CIDR%s%" STR_FMT,
+		                       route->target_node.len > 0 ? "; the route leads to node "
+		                                                  : "",
+		                       STR_ARG(route->target_node)),
+		           "it is removed " NEXT_TIME
+		           "; if it stays, delete it in the cloud's network");
 	}
 }
