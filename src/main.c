@@ -116,7 +116,10 @@ configure(struct program *p, struct error *err)
 	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig,
 		                             .master = p->options.master };
 
-	if (!kube_connection_open(&source, &clock_real, &p->connection, err) || !load_cloud(p, err))
+	if (!kube_connection_open(&source, &clock_real, &p->connection, err))
+		return source.kubeconfig[0] && !source.master[0] ? err_wrap(err, "--kubeconfig")
+		                                                 : false;
+	if (!load_cloud(p, err))
 		return false;
 	review_connections_load(&p->reviews, &p->options, p->connection);
 	confine(&p->options, p->connection, &p->reviews, &p->cloud->needs);
@@ -525,6 +528,16 @@ log_notes(struct str notes, struct str warnings)
 	}
 }
 
+/* A configuration may have several problems: each is a line of the message. */
+static void
+log_why_not_started(const struct error *err)
+{
+	for (struct str line, rest = str_c(err->msg); str_split(&rest, '\n', &line);) {
+		if (line.len > 0)
+			log_error("cannot start", LOG_STR("err", line));
+	}
+}
+
 static int
 run_program(struct program *p)
 {
@@ -538,7 +551,7 @@ run_program(struct program *p)
 	if (is_started && !is_stopped)
 		loop_run(p->loop);
 	if (!is_started && !is_stopped)
-		log_error("cannot start", LOG_ERR(&err));
+		log_why_not_started(&err);
 	stop_program(p);
 	return is_started || is_stopped ? 0 : EXIT_BAD;
 }

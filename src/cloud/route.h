@@ -45,12 +45,12 @@ struct route_ops {
 	/** hint: the node's UID. ERR_EXISTS is success where the route is the same. */
 	bool (*create)(struct cloud *, struct call *, const struct node_ref *node, struct str hint,
 	               struct str destination_cidr, struct error *);
+	/** Removes a route as list() returned it. Succeeds if it is already gone. */
+	bool (*remove)(struct cloud *, struct call *, const struct route *, struct error *);
 	/** For a dry run, which does not call create(): what create() would fail with before it
 	 * sends a change. NULL: that is not known. */
 	bool (*check_create)(struct cloud *, struct call *, const struct node_ref *node,
 	                     struct str destination_cidr, struct error *);
-	/** Removes a route as list() returned it. Succeeds if it is already gone. */
-	bool (*remove)(struct cloud *, struct call *, const struct route *, struct error *);
 };
 
 #endif

@@ -47,9 +47,12 @@ controllers_why_not(const struct options *o, const struct cloud *cloud, enum con
 {
 	if (!is_wanted(o, which))
 		return "controller is disabled";
-	return is_offered(cloud, which)
-	               ? NULL
-	               : "controller is skipped: this cloud does not offer what it needs";
+	if (is_offered(cloud, which))
+		return NULL;
+	return which == CONTROLLER_ROUTE
+	               ? "controller is skipped: this cloud, as it is configured, has no routes; they need HCLOUD_NETWORK, or "
+	                 "routes: in the inventory, and --cluster-cidr"
+	               : "controller is skipped: this cloud, as it is configured, has no load balancers";
 }
 
 bool

@@ -58,6 +58,17 @@ find_canonical(struct str name, struct str *ret)
 }
 
 static void
+add_unknown_controller(struct str name, struct buf *problems)
+{
+	buf_addf(problems,
+	         "--controllers: \"%" STR_FMT "\" is not in the list of known controllers (",
+	         STR_ARG(name));
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		buf_addf(problems, "%s%s", i > 0 ? ", " : "", known[i].canonical);
+	buf_add_c(problems, ")\n");
+}
+
+static void
 resolve_controller(struct options *o, struct str *item, struct buf *problems)
 {
 	bool is_off = str_starts(*item, STR("-"));
@@ -67,10 +78,7 @@ resolve_controller(struct options *o, struct str *item, struct buf *problems)
 	if (str_eq_c(*item, "*"))
 		return;
 	if (!find_canonical(name, &canonical))
-		buf_addf(problems,
-		         "--controllers: \"%" STR_FMT
-		         "\" is not in the list of known controllers\n",
-		         STR_ARG(name));
+		add_unknown_controller(name, problems);
 	else if (is_off)
 		*item = arena_printf(&o->arena, "-%" STR_FMT, STR_ARG(canonical));
 	else

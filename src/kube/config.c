@@ -278,7 +278,8 @@ config_check_file(struct config_loader *l, const struct config_file *file)
 	config_check_kind(l, doc);
 	if (doc->kind == YAML_MAP || doc->kind == YAML_NULL)
 		return true;
-	loader_problem(l, ERR_INVALID, "must be a map, not a %s", yaml_kind_name(doc));
+	loader_problem(l, ERR_INVALID, "is not a kubeconfig: must be a map, not a %s",
+	               yaml_kind_name(doc));
 	return false;
 }
 

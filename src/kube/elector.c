@@ -750,9 +750,13 @@ elector_validate(int64_t lease_duration_ns, int64_t renew_deadline_ns, int64_t r
 		buf_add_c(problems, "--leader-elect-retry-period must be greater than zero\n");
 	if (problems->len > n)
 		return false;
-	if (lease_duration_ns <= renew_deadline_ns)
-		buf_add_c(problems, "--leader-elect-lease-duration must be greater than "
-		                    "--leader-elect-renew-deadline\n");
+	if (lease_duration_ns <= renew_deadline_ns) {
+		buf_add_c(problems, "--leader-elect-lease-duration (");
+		clock_format_duration(problems, lease_duration_ns);
+		buf_add_c(problems, ") must be greater than --leader-elect-renew-deadline (");
+		clock_format_duration(problems, renew_deadline_ns);
+		buf_add_c(problems, ")\n");
+	}
 	if (renew_deadline_ns - retry_period_ns <= retry_period_ns / 5)
 		buf_add_c(problems, "--leader-elect-renew-deadline must be greater than 1.2 times "
 		                    "--leader-elect-retry-period\n");

@@ -328,8 +328,7 @@ check_rights(struct doctor *d, struct report *r)
 		if (!ask(d, &right, subject, &is_allowed, &err)) {
 			if (subject && err.code == ERR_FORBIDDEN)
 				report_skip(
-					r,
-					"not checked, because these credentials may not create subjectaccessreviews");
+					r, "these credentials may not create subjectaccessreviews");
 			else
 				report_unknown(r, &err);
 			return;

@@ -227,8 +227,8 @@ fake_routes_new(struct fake_cloud *cloud, const struct fake_routes_config *confi
 
 	fr->config = *config;
 	fr->ops = (struct route_ops){
-		families, config->compares_addresses, config->idle_period_ns, list, create,
-		remove_it
+		families,  config->compares_addresses, config->idle_period_ns, list, create,
+		remove_it, /*check_create=*/NULL
 	};
 	mutex_init(&fr->mu);
 	cond_init(&fr->changed);

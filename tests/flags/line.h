@@ -13,6 +13,10 @@
 #include "flags/flags.h"
 
 /* Of the last parse(). */
+#define KNOWN_CONTROLLERS                                           \
+	"(cloud-node-controller, cloud-node-lifecycle-controller, " \
+	"service-lb-controller, node-route-controller)"
+
 extern struct buf line_out, line_problems, line_notes, line_warnings;
 extern struct options line_options;
 

@@ -168,7 +168,10 @@ all_problems_are_reported_together(void **state)
 	                   "invalid argument \"perhaps\" for \"--profiling\": want true or false\n"
 	                   "--cloud-provider cannot be empty (one of: ");
 	cloud_list(&wanted);
-	buf_add_c(&wanted, ")\n--controllers: \"foo\" is not in the list of known controllers\n");
+	buf_add_c(
+		&wanted,
+		")\n--controllers: \"foo\" is not in the list of known controllers " KNOWN_CONTROLLERS
+		"\n");
 	assert_int_equal(PARSE("--frobnicate", "--profiling=perhaps",
 	                       "--cloud-provider=", "--controllers=-foo"),
 	                 FLAGS_BAD);

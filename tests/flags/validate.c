@@ -6,7 +6,7 @@ lease_times_fit_each_other(void **state)
 {
 	(void)state;
 	EXPECT_PROBLEMS(
-		"--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline",
+		"--leader-elect-lease-duration (10s) must be greater than --leader-elect-renew-deadline (10s)",
 		"--leader-elect-lease-duration=10s");
 	EXPECT_PROBLEMS(
 		"--leader-elect-renew-deadline must be greater than 1.2 times --leader-elect-retry-period",
@@ -152,10 +152,14 @@ an_unknown_name_is_shown_without_its_dash(void **state)
 {
 	(void)state;
 	EXPECT_PROBLEMS(
-		"--controllers: \"service-controller\" is not in the list of known controllers\n"
-		"--controllers: \"nodeipam\" is not in the list of known controllers\n"
-		"--controllers: \"\" is not in the list of known controllers\n"
-		"--controllers: \"*\" is not in the list of known controllers",
+		"--controllers: \"service-controller\" is not in the list of known controllers " KNOWN_CONTROLLERS
+		"\n"
+		"--controllers: \"nodeipam\" is not in the list of known controllers " KNOWN_CONTROLLERS
+		"\n"
+		"--controllers: \"\" is not in the list of known controllers " KNOWN_CONTROLLERS
+		"\n"
+		"--controllers: \"*\" is not in the list of known controllers " KNOWN_CONTROLLERS
+		"",
 		"--controllers=service-controller,-nodeipam,,-*");
 }
 

@@ -571,7 +571,7 @@ refuses_other_documents(void **state)
 		const char *expected;
 	} cases[] = {
 		{ STR(""), "current-context: not set, no configuration has been provided" },
-		{ STR("- a"), "must be a map, not a list" },
+		{ STR("- a"), "is not a kubeconfig: must be a map, not a list" },
 		{ STR("a: [\n"), "line 2: " },
 		{ STR("kind: Deployment\ncurrent-context: c"),
 		  "kind: \"Deployment\" is not \"Config\" (and 1 more)" },

@@ -624,7 +624,7 @@ timings_are_validated(void **state)
 		{ 15000, 10000, 2000, NULL },
 		{ 3000, 2000, 500, NULL },
 		{ 137000, 107000, 26000, NULL },
-		{ 10000, 10000, 2000, "lease-duration must be greater than" },
+		{ 10000, 10000, 2000, "lease-duration (10s) must be greater than" },
 		{ 15000, 2400, 2000, "renew-deadline must be greater than 1.2" },
 		{ 15000, 2401, 2000, NULL },
 		{ 0, 10000, 2000, "lease-duration must be greater than zero" },

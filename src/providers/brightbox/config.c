@@ -56,7 +56,11 @@ bb_config_check(const struct bb_config *config, struct error *err)
 		return !config->has_user ||
 		       err_set(err, ERR_INVALID, "User Credentials not used with API Client");
 	if (config->account.len == 0)
-		return err_set(err, ERR_INVALID, "must specify Account with User Credentials");
+		return err_set(
+			err, ERR_INVALID,
+			"must specify Account with User Credentials: set BRIGHTBOX_ACCOUNT with "
+			"BRIGHTBOX_USER_NAME and BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and "
+			"BRIGHTBOX_CLIENT_SECRET");
 	return config->has_user ||
 	       err_set(err, ERR_INVALID,
 	               "must specify User Credentials with Account: set BRIGHTBOX_USER_NAME and "

@@ -294,7 +294,7 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 	if (!config->path || !config->path[0])
 		return err_set(
 			err, ERR_INVALID,
-			"cloudlycke: --cloud-config is required (an inventory file); see the example inventory");
+			"cloudlycke: --cloud-config is required: an inventory file with apiVersion: cloudlycke.io/v1alpha1, kind: Inventory and a list of machines");
 	cl = xcalloc(1, sizeof(*cl));
 	cloud = &cl->cloud;
 	cloud->ops = &cloudlycke_cloud;

@@ -605,6 +605,6 @@ const struct route_ops hz_route_ops = {
 	.idle_period_ns = 3600 * NS_PER_SEC,
 	.list = hz_routes_list,
 	.create = hz_routes_create,
-	.check_create = hz_routes_check_create,
 	.remove = hz_routes_remove,
+	.check_create = hz_routes_check_create,
 };

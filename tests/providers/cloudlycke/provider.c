@@ -40,7 +40,7 @@ static void
 needs_a_file(void **state)
 {
 	static const char msg[] =
-		"cloudlycke: --cloud-config is required (an inventory file); see the example inventory";
+		"cloudlycke: --cloud-config is required: an inventory file with apiVersion: cloudlycke.io/v1alpha1, kind: Inventory and a list of machines";
 
 	check_not_opened(*state, NULL, ERR_INVALID, msg);
 	check_not_opened(*state, "", ERR_INVALID, msg);
