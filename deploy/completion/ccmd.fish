@@ -54,7 +54,7 @@ complete -c ccmd -l concurrent-service-syncs -r -F -d 'Number of Services that a
 complete -c ccmd -l load-balancer-drift-period -r -F -d 'How often load balancers are compared with their Services, to repair what other clients have changed'
 complete -c ccmd -l configure-cloud-routes -a 'true false' -d 'Run the route controller if the cloud has routes'
 complete -c ccmd -l cluster-cidr -r -F -d 'Network of the pods, or two networks with a comma between them, one of each IP family'
-complete -c ccmd -l route-reconciliation-period -r -F -d 'How often routes are compared with the cloud'\''s'
+complete -c ccmd -l route-reconciliation-period -r -F -d 'How often routes are compared with the cloud'\''s; at Hetzner at least an hour, unless a node changes'
 complete -c ccmd -l secure-port -r -F -d 'Port of the HTTPS server for health, metrics and configuration'
 complete -c ccmd -l bind-address -r -F -d 'Address that --secure-port listens on; :: means all addresses of both families'
 complete -c ccmd -l cert-dir -r -F -d 'Folder in which the self-signed certificate is kept'
