@@ -968,7 +968,8 @@ def test_annotations_at_brightbox(services, at_brightbox):
     services.create("web", annotations={f"{BB_PREFIX}policy": "fastest", f"{BB_PREFIX}listener-protcol": "tcp"})
     report = at_brightbox()
     assert report.codes() == {"CCMD060", "CCMD062", "CCMD063"}
-    assert report.checks["CCMD062"]["findings"][0]["fix"] == f"write {BB_PREFIX}listener-protocol instead"
+    command = f"kubectl -n default annotate service web {BB_PREFIX}listener-protocol=tcp {BB_PREFIX}listener-protcol-"
+    assert report.checks["CCMD062"]["findings"][0]["fix"] == command
     assert "fastest" in report.found("CCMD063")["service default/web"]
 
 
