@@ -204,7 +204,7 @@ def test_the_first_argument_limits_what_is_computed(foretold, services, cloud):
     assert not cloud.calls("GET", "/load_balancers", since=mark) and not cloud.calls("GET", "/networks/{id}", since=mark)
     assert kinds(foretold.plan(scope="services")) == {"service"}
     mark = cloud.mark()
-    assert kinds(foretold.plan(scope="routes")) == {"node", "route"}, "the condition of a node follows its route"
+    assert kinds(foretold.plan(scope="routes")) == {"route"}, "the condition of a new node follows its initialisation"
     assert not cloud.calls("GET", "/load_balancers", since=mark)
     assert kinds(foretold.plan()) == {"node", "service", "route"}
     done = run_ccmd("plan", "pods", *foretold.flags)

@@ -231,6 +231,7 @@ struct hz_dry_servers {
 	/* everything below: mu */
 	struct hz_servers list;
 	int64_t read_boot_ns; /* 0: never */
+	struct error err;     /* if the list is not complete: why */
 };
 
 struct hz_dry_servers *
@@ -253,21 +254,21 @@ hz_dry_servers_free(struct hz_dry_servers *s)
 	free(s);
 }
 
-/* With mu held. A list that could not be read is not complete, and refuses nothing. */
+/* With mu held. */
 static void
 hz_dry_read_servers(struct hz_dry_servers *s, struct hz_api *api, struct call *call)
 {
 	int64_t now_ns = clock_boot(call->clock);
-	struct error ignored;
 
 	if (s->read_boot_ns > 0 && now_ns - s->read_boot_ns < SERVERS_MAX_AGE_S * NS_PER_SEC)
 		return;
 	hz_servers_fini(&s->list);
 	s->list = HZ_SERVERS_INIT;
 	s->read_boot_ns = now_ns;
+	err_set(&s->err, ERR_UNAVAILABLE, "the list of servers is not complete");
 	while (s->list.next > 0) {
-		if (!hz_api_admit(api, HZ_URGENT, 1, &ignored) ||
-		    !hz_servers_read_page(api, call, &s->list, &ignored))
+		if (!hz_api_admit(api, HZ_URGENT, 1, &s->err) ||
+		    !hz_servers_read_page(api, call, &s->list, &s->err))
 			return;
 	}
 }
@@ -283,10 +284,13 @@ hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb_target *ta
 	if (target->type != HZ_TARGET_SERVER)
 		return false;
 	hz_dry_read_servers(t->dry_servers, t->api, run->call);
+	if (!t->dry_servers->list.is_complete) {
+		dry_failed(run->call->dry, &t->dry_servers->err);
+		return false;
+	}
 	server = hz_servers_by_id(&t->dry_servers->list, target->server);
-	if (!t->dry_servers->list.is_complete ||
-	    (server && (!target->uses_private_ip ||
-	                hz_address_in(&server->private_nets, t->network).len > 0)))
+	if (server &&
+	    (!target->uses_private_ip || hz_address_in(&server->private_nets, t->network).len > 0))
 		return false;
 	err_set(&why, ERR_NOT_FOUND, "target server %" PRId64 " %s", target->server,
 	        server ? "is not attached to the network" : "does not exist");

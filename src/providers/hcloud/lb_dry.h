@@ -25,7 +25,8 @@ struct hz_dry_servers *hz_dry_servers_new(void);
 void hz_dry_servers_free(struct hz_dry_servers *); /* NULL is fine */
 
 /** Notes that the target is not added if the API would refuse it: its server does not exist, or is
- * not attached to the network. Returns true then. False also if the servers cannot be listed.
+ * not attached to the network. Returns true then. If the servers cannot be listed, notes that this
+ * is not known, and returns false.
  *
  * Cost: one request for each 50 servers of the project, at most once a minute. */
 bool hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb_target *target);
