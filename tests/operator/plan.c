@@ -210,6 +210,34 @@ what_could_not_be_computed(void **state UNUSED)
 	assert_int_equal(plan_exit_code(p), 2);
 }
 
+/* It is a result, and does not change the exit code. */
+static void
+what_stays_as_it_is(void **state UNUSED)
+{
+	struct error err;
+	PLAN(p);
+	struct dry_item n2 = item_of(p, "node", STR("n2"), STR("1"));
+	struct dry_item all = item_of(p, "route", STR_EMPTY, STR_EMPTY);
+
+	err_set(&err, ERR_NOT_FOUND, "no machine");
+	dry_failed(&n2, &err);
+	plan_print(p, false, NOW_NS, &out);
+	assert_string_equal(out.ptr, "! node n2: stays as it is: no machine\n"
+	                             "\n"
+	                             "Nothing to do.\n"
+	                             "1 stays as it is until somebody corrects something.\n");
+	assert_int_equal(plan_exit_code(p), 0);
+	dry_failed(&n2, &err);
+	note(p, "node", "n2", &patch_n1, FIELD("label zone", "", "fsn1"), NO_FIELD);
+	buf_reset(&out);
+	plan_print(p, false, NOW_NS, &out);
+	assert_non_null(strstr(out.ptr,
+	                       "! node n2: partly stays as it is: no machine (and 1 more)\n"));
+	assert_int_equal(plan_exit_code(p), 1);
+	dry_failed(&all, &err); /* nothing is known about any of them */
+	assert_int_equal(plan_exit_code(p), 2);
+}
+
 static void
 what_is_left_out(void **state UNUSED)
 {
@@ -262,11 +290,12 @@ prints_json(void **state UNUSED)
 		"{\"exitCode\":2,\"objects\":["
 		"{\"kind\":\"node\",\"name\":\"n1\",\"changes\":[{\"action\":\"change\",\"what\":\"node\",\"name\":\"\","
 		"\"fields\":[{\"name\":\"label zone\",\"old\":\"\",\"new\":\"fsn1\"}],"
-		"\"request\":\"PATCH /api/v1/nodes/n1\",\"isCloud\":false}],\"error\":\"\"},"
+		"\"request\":\"PATCH /api/v1/nodes/n1\",\"isCloud\":false}],\"staysBecause\":\"\",\"error\":\"\"},"
 		"{\"kind\":\"node\",\"name\":\"n2\",\"changes\":[],\"later\":{\"action\":\"delete\","
 		"\"notBefore\":\"2026-01-02T16:39:40Z\",\"verdict\":\"unconfirmed\",\"condition\":\"it is \\\"gone\\\"\"},"
-		"\"error\":\"\"},"
-		"{\"kind\":\"service\",\"name\":\"default/web\",\"changes\":[],\"error\":\"connection refused\"}],"
+		"\"staysBecause\":\"\",\"error\":\"\"},"
+		"{\"kind\":\"service\",\"name\":\"default/web\",\"changes\":[],\"staysBecause\":\"\","
+		"\"error\":\"connection refused\"}],"
 		"\"skipped\":[{\"what\":\"routes\",\"reason\":\"controller is disabled\"}],"
 		"\"toCreate\":0,\"toChange\":1,\"toDelete\":0,\"cloudRequests\":0,\"serverWrites\":1,\"leftOut\":0}\n");
 }
@@ -318,6 +347,7 @@ main(void)
 		cmocka_unit_test(deleted_things_have_no_lines_below),
 		cmocka_unit_test(steps_that_wait),
 		cmocka_unit_test(what_could_not_be_computed),
+		cmocka_unit_test(what_stays_as_it_is),
 		cmocka_unit_test(what_is_left_out),
 		cmocka_unit_test(colours_only_the_marks),
 		cmocka_unit_test(cleans_foreign_text),

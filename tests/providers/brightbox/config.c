@@ -69,14 +69,19 @@ check_secret(const struct login_secret *secret, const char *text)
 
 /* ---- which identity ---- */
 
+#define NO_ACCOUNT                                                                \
+	"must specify Account with User Credentials: set BRIGHTBOX_ACCOUNT with " \
+	"BRIGHTBOX_USER_NAME and BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and "    \
+	"BRIGHTBOX_CLIENT_SECRET"
+
 static void
 without_credentials_nothing_starts(void **state)
 {
-	check_refused(*state, "must specify Account with User Credentials");
+	check_refused(*state, NO_ACCOUNT);
 	setenv("BRIGHTBOX_USER_NAME", "me@example.com", 1);
-	check_refused(*state, "must specify Account with User Credentials");
+	check_refused(*state, NO_ACCOUNT);
 	setenv("BRIGHTBOX_PASSWORD", "pw", 1);
-	check_refused(*state, "must specify Account with User Credentials");
+	check_refused(*state, NO_ACCOUNT);
 }
 
 static void

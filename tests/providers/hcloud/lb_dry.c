@@ -107,6 +107,8 @@ setup(void **state)
 	setenv("HCLOUD_LOAD_BALANCERS_LOCATION", "fsn1", 1);
 	setenv("HCLOUD_LOAD_BALANCERS_TYPE", "lb11", 1);
 	open_dialect(&hz_official, 0);
+	lab_answer(story.lab, LAB_PAGE_1, 200,
+	           LAB_LIST(LAB_SERVER(1, "n1") "," LAB_SERVER(2, "n2"), "null", "2"));
 	story.spec = (struct lb_spec){ .cluster = STR("blue"),
 		                       .namespace = STR("default"),
 		                       .service = STR("web"),
@@ -235,6 +237,8 @@ check_ingress(size_t i, const char *ip)
 	assert_true(str_eq_c(story.status.ingress[i].ip, ip));
 }
 
+#define ACTION "POST /load_balancers/7/actions/"
+
 /* ---- new balancers ---- */
 
 static void
@@ -266,6 +270,24 @@ one_request_makes_a_plain_balancer(void **state)
 	       ONE(LB_OF(OWN_LABEL, "", SERVICE("80", "15"),
 	                 TARGET("1", "false") "," TARGET("2", "false"))));
 	check_cost("POST /load_balancers\n");
+}
+
+/* The API would answer 422. */
+static void
+no_target_without_its_server(void **state)
+{
+	static struct node_ref gone[] = {
+		{ .name = STR("n1"), .provider_id = STR("hcloud://1"), .is_ready = true },
+		{ .name = STR("n3"), .provider_id = STR("hcloud://3"), .is_ready = true },
+	};
+
+	(void)state;
+	story.spec.nodes = gone;
+	story.spec.n_nodes = ARRAY_LEN(gone);
+	answer(OF_U, 200, LISTED(LB));
+	ensure_dry();
+	dry_notes_check(&story.notes, "change load balancer au1: " ACTION
+	                              "add_target\n  target node n1:  -> server 1\n");
 }
 
 /* An address in the network can be asked for only after the balancer was created, and targets by
@@ -354,8 +376,6 @@ struct difference {
 	int64_t network;
 	const char *noted; /* after "change load balancer au1: " */
 };
-
-#define ACTION "POST /load_balancers/7/actions/"
 
 static const struct difference differences[] = {
 	{ .listed = LISTED(LB), .noted = NULL },
@@ -658,6 +678,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(one_request_makes_a_plain_balancer),
+		TEST(no_target_without_its_server),
 		TEST(parts_that_the_first_request_cannot_have_follow_it),
 		TEST(services_follow_a_managed_certificate),
 		TEST(an_order_is_noted_with_its_domains),
