@@ -217,7 +217,7 @@ def test_a_port_that_is_not_tcp_is_left_out_with_an_event(services, cloud, fleet
     services.wait_event("dns", "LoadBalancerFeatureLeftOut", "Load balancers of hcloud do not support ports of protocol UDP")
 
 
-def test_source_ranges_are_reported_once(services, cloud, fleet, start):
+def test_source_ranges_are_reported_once(services, api, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web", loadBalancerSourceRanges=["192.0.2.0/24"])
@@ -225,7 +225,7 @@ def test_source_ranges_are_reported_once(services, cloud, fleet, start):
     services.wait_event("web", "LoadBalancerFeatureLeftOut", "The load balancer is open to all addresses")
     fleet("n2")
     wait_targets(cloud, "n1", "n2")
-    assert [one.get("count", 1) for one in services.events("web", "LoadBalancerFeatureLeftOut")] == [1]
+    assert [one.get("count", 1) for one in api.events("web", "LoadBalancerFeatureLeftOut")] == [1]
 
 
 def test_no_nodes_yet(services, cloud, fleet, start):
