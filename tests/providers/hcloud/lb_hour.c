@@ -32,7 +32,7 @@ struct balancer_made {
 
 struct service_made {
 	struct lb_spec spec;
-	char uid[8], name[8];
+	char uid[32], name[32];
 	int64_t due_ns;
 	unsigned n_failed;
 	bool is_settled;
@@ -47,7 +47,7 @@ static struct {
 	struct hz_balancers *balancers;
 	struct lb_port ports[PORTS];
 	struct node_ref nodes[NODES];
-	char provider_ids[NODES][20];
+	char provider_ids[NODES][32];
 	struct service_made services[SERVICES];
 	size_t n_services;
 	/* the cloud */
