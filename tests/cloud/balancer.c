@@ -1131,10 +1131,9 @@ so_many_may_be_created_at_the_same_time(void **state)
 {
 	struct world *w = *state;
 	struct lb_spec spec = slow_spec(w);
+	char uid[20];
 
 	for (unsigned i = 0; i <= LIMIT_CREATIONS; i++) {
-		char uid[20];
-
 		snprintf(uid, sizeof(uid), "u%u", i);
 		spec.uid = str_c(uid);
 		w->exists = false;
