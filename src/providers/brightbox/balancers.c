@@ -1,7 +1,7 @@
 /* balancers.c: see balancers.h.
  *
- * The steps of a pass (run.h), in their order. A crash between two of them is harmless: the next
- * run finds by their names what is there already.
+ * bb_pass() and bb_pass_remove() list the steps of a pass (run.h). A crash between two steps is
+ * harmless: the next run finds the objects that exist already by their names.
  */
 #include "providers/brightbox/balancers.h"
 
@@ -25,7 +25,8 @@ enum {
 	DUPLICATE_MAX_MS = 6000,
 };
 
-/* For which a balancer has to be failed before it is deleted: the cloud may repair it. */
+/* A balancer is deleted when it has been failed for this long; until then the cloud may repair it.
+ */
 static const int64_t failed_ns = 60 * NS_PER_SEC;
 
 EVENT_KIND(
@@ -103,8 +104,8 @@ bb_lb_destroy(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 	       bb_change_end(run, &change, bb_destroy_lb(run->client, run->call, lb->id, err), err);
 }
 
-/* The cloud has failed the balancer. If it stays so for a minute, it is deleted, because its cloud
- * IPs can be mapped to another one only then. The next run creates another one. */
+/* The balancer has failed at the cloud. If it stays so for a minute, it is deleted: only then can
+ * its cloud IPs be mapped to another balancer, which the next run creates. */
 static bool
 bb_lb_replace(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 {
@@ -126,7 +127,8 @@ bb_lb_replace(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 	return bb_lb_destroy(run, lb, err);
 }
 
-/* How many balancers the account has: its limit may permit another one when the number changes. */
+/* The number of balancers of the account. When it changes, the account's limit may permit another
+ * balancer. */
 static size_t
 bb_count_lbs(const struct bb_view *view)
 {
@@ -137,8 +139,8 @@ bb_count_lbs(const struct bb_view *view)
 	return n;
 }
 
-/* No balancer of the name is in the list. Another one is not created while the list lacks one that
- * this process created before, nor if several have failed. */
+/* No balancer of the name is in the list. None is created while the list lacks one that this
+ * process created before, nor if this process has created BB_CREATIONS_MAX within the last hour. */
 static bool
 bb_lb_create(struct bb_run *run, struct error *err)
 {
@@ -197,8 +199,8 @@ bb_lb_create(struct bb_run *run, struct error *err)
 	return true;
 }
 
-/* Another process created one at the same time. Both delete their own, and the first one that wakes
- * again keeps what it creates then. */
+/* Another process created a balancer at the same time. Both processes delete their own balancer and
+ * wait for a random time. The first one that continues keeps the balancer that it creates then. */
 static bool
 bb_lb_withdraw(struct bb_run *run, struct error *err)
 {
@@ -215,7 +217,8 @@ bb_lb_withdraw(struct bb_run *run, struct error *err)
 		return err_wrap(err, "delete load balancer %" STR_FMT " beside another one",
 		                STR_ARG(id));
 	}
-	log_info("load balancer withdrawn, another process created one as well", LOG_STR("id", id));
+	log_info("load balancer deleted, because another process created one as well",
+	         LOG_STR("id", id));
 	bb_unsettled_note_withdrawn(run->unsettled);
 	err_set(err, ERR_PENDING,
 	        "another process created a load balancer for this Service as well");
@@ -356,8 +359,9 @@ bb_lb_foreign_text(const struct bb_run *run, const struct bb_lb *lb)
 		STR_ARG(lb->cloud_ips[0].id));
 }
 
-/* Holds the Service if the balancer of its name is that of another cluster. The cloud IP, the group
- * and the policy of the name belong to that one as well, so this is the first step. */
+/* Holds the Service if the balancer of its name belongs to another cluster. The cloud IP, the
+ * server group and the firewall policy of that name belong to that cluster as well, so this is the
+ * first step. */
 static bool
 bb_step_own(struct bb_run *run, struct error *err)
 {
@@ -418,8 +422,8 @@ bb_step_lb(struct bb_run *run, struct error *err)
 
 /* ---- the result ---- */
 
-/* Is the balancer complete, or what is missing? What a person has to do is reported before what
- * only needs time. */
+/* Awaits what the balancer still lacks. What a person has to correct is reported before what only
+ * needs time. */
 static void
 bb_check_complete(struct bb_run *run, const struct bb_lb *lb)
 {
@@ -443,7 +447,7 @@ bb_check_complete(struct bb_run *run, const struct bb_lb *lb)
 	}
 	if (!bad)
 		return;
-	/* the last message is no part of the state: it may have the time in it */
+	/* the last message is not part of the state, because it may contain the time */
 	state.hash = str_hash(arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT,
 	                                   STR_ARG(bad->identifier), STR_ARG(bad->status)));
 	state.code = str_eq_c(bad->status, "pending") ? ERR_PENDING : ERR_UNAVAILABLE;
@@ -516,7 +520,9 @@ bb_step_prove(struct bb_run *run, struct error *err)
 	return run->is_ours;
 }
 
-/* Names the step, unless the error is a state, which names its objects itself. */
+/* Adds the name of the step to the error, unless the error is a state, whose text names the
+ * objects.
+ */
 static bool
 bb_pass_fail(const struct bb_run *run, const char *step, struct error *err)
 {
@@ -600,7 +606,7 @@ bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 
 /* ---- removing ---- */
 
-/* All that have the name, also those that have failed. */
+/* Deletes all balancers that have the name, including those that have failed. */
 static bool
 bb_step_remove_lbs(struct bb_run *run, bool *ret_found, struct error *err)
 {

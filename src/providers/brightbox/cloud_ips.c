@@ -138,7 +138,8 @@ bb_await_unmapped(struct bb_run *run, const struct bb_cloud_ip *ip)
 /* What a cloud IP is mapped to, where that is not the balancer of the run. */
 enum bb_holder {
 	HOLDER_GONE,    /* a balancer of the Service that this pass has deleted */
-	HOLDER_LEAVING, /* a balancer that is being deleted: it keeps its cloud IPs until then */
+	HOLDER_LEAVING, /* a balancer that is being deleted: it keeps its cloud IPs until it is gone
+	                 */
 	HOLDER_DEAD,    /* one of the Service's name that has failed, or does not exist any more */
 	HOLDER_OTHER,   /* anything else: the address may be in use there */
 };
@@ -232,8 +233,8 @@ bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *er
 	                     err);
 }
 
-/* One that has the Service's name, and is not in use for the Service. It is destroyed when nothing
- * uses it. */
+/* Destroys a cloud IP that has the Service's name and is not the one that the Service uses, as soon
+ * as it is not mapped. If it is mapped to something else, it stays, and an event reports it. */
 static bool
 bb_ip_discard(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
@@ -262,8 +263,8 @@ bb_ip_discard(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *er
 	return true;
 }
 
-/* The balancer's other cloud IPs leave it, and those that bear the Service's name are destroyed:
- * by the next pass, or in a dry run, which has no other one, by the same. */
+/* Unmaps the balancer's other cloud IPs. Those that have the Service's name are then destroyed, by
+ * the next pass; in a dry run, which has no next pass, by this one. */
 bool
 bb_step_stale_ips(struct bb_run *run, struct error *err)
 {
@@ -285,7 +286,8 @@ bb_step_stale_ips(struct bb_run *run, struct error *err)
 	return true;
 }
 
-/* A cloud IP that is not ours by its name, too, is free only when the balancer is gone. */
+/* Waits also for cloud IPs with other names, which are not destroyed: they are free only when the
+ * balancer is gone. */
 void
 bb_step_await_ips(struct bb_run *run)
 {

@@ -588,7 +588,7 @@ bb_compare_listeners(const void *a, const void *b)
 	return ((const struct bb_listener *)a)->in - ((const struct bb_listener *)b)->in;
 }
 
-/* A copy, sorted by the port that identifies each of a balancer. */
+/* A copy, sorted by the incoming port, which identifies a listener of a balancer. */
 static struct bb_listener *
 bb_sorted_listeners(const struct bb_listener listeners[], size_t n, struct arena *arena)
 {
@@ -601,8 +601,8 @@ bb_sorted_listeners(const struct bb_listener listeners[], size_t n, struct arena
 	return sorted;
 }
 
-/* As sets: the API does not document that it keeps the order, and the official controller sends
- * another one. */
+/* Compares them as sets: the API does not document that it keeps the order, and the official
+ * controller sends the nodes in a different order. */
 static bool
 bb_nodes_differ(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
 {
@@ -614,7 +614,7 @@ bb_nodes_differ(const struct bb_desired *desired, const struct bb_lb *lb, struct
 	                  &ignored) > 0;
 }
 
-/* In any order, too. */
+/* Compares them as sets, too. */
 static bool
 bb_listeners_differ(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
 {

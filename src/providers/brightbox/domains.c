@@ -59,7 +59,7 @@ bb_hosts_resolve(struct str path, struct str name, struct ip ret[RESOLVE_MAX])
 
 /* ---- the check ---- */
 
-/* deadline_ns: real, monotonic; of the look-ups of all domains */
+/* deadline_ns: on the real monotonic clock; for the lookups of all domains together */
 static bool
 bb_domain_check(struct call *call, int64_t deadline_ns, struct str hosts_file,
                 const struct bb_cloud_ip *cloud_ip, const struct ip own[2], struct str domain,

@@ -10,10 +10,10 @@ enum {
 	PASSES_MAX = 6,
 };
 
-/* The lists may be late by some seconds: after that, a change that they do not show is a failure.
- */
+/* The lists may show a change some seconds late. A change that they do not show after this time is
+ * a failure. */
 static const int64_t lag_ns = 10 * NS_PER_SEC;
-/* After which an event says what a Service waits for. */
+/* When a Service has waited for this long, an event says for what. */
 static const int64_t report_ns = 60 * NS_PER_SEC;
 
 EVENT_KIND(
@@ -86,7 +86,8 @@ bb_refusal_state(const struct bb_run *run, const struct error *refusal)
 		                  .first_ms = BB_LATER_MS };
 }
 
-/* Was it refused in the last hour, while the Service, or the account, looked the same? */
+/* Was it refused within the last hour, and is the Service, or the number of such objects in the
+ * account, still the same? */
 static bool
 bb_change_was_refused(const struct bb_run *run, const struct bb_change *change, struct error *ret)
 {
@@ -96,7 +97,8 @@ bb_change_was_refused(const struct bb_run *run, const struct bb_change *change, 
 	        refusals_find(run->refusals, ACCOUNT, change->kind, *change->n_of_kind, ret));
 }
 
-/* Was it sent a short time ago? Then the pass goes on, and the run ends in that state. */
+/* Was it sent already, and is it not time to send it again? Or are so many changes unfinished that
+ * no further one may be sent? Then the pass goes on, and the run ends in that state. */
 static bool
 bb_change_is_unfinished(struct bb_run *run, const struct bb_change *change)
 {
@@ -120,7 +122,7 @@ bb_change_is_unfinished(struct bb_run *run, const struct bb_change *change)
 	return true;
 }
 
-/* While a balancer is removed, one thing that cannot be removed does not keep the others. */
+/* In a removal, a change that was refused does not end the pass: the other objects are removed. */
 bool
 bb_change_begin(struct bb_run *run, struct bb_change *change, struct error *err)
 {
@@ -144,9 +146,9 @@ bb_change_begin(struct bb_run *run, struct bb_change *change, struct error *err)
 	return true;
 }
 
-/* A server that does not exist makes the API refuse a change with all other servers, too. If some
- * of the desired servers exist, so that the account is the right one, those that do not are left
- * out by all Services for an hour. */
+/* The API refuses the whole change if one of its servers does not exist. If some of the desired
+ * servers exist, which shows that the account is the right one, all Services leave out the others
+ * for an hour. */
 static bool
 bb_run_leave_out_missing(struct bb_run *run)
 {
@@ -268,13 +270,12 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	if (!bb_unsettled_borrow(run->table, run->desired.name, run->spec->uid, &run->unsettled,
 	                         err))
 		return false;
-	return !bb_unsettled_is_resting(run->unsettled, run->inputs_hash, bb_run_now(run), err);
+	return !bb_unsettled_is_pausing(run->unsettled, run->inputs_hash, bb_run_now(run), err);
 }
 
-/* A view for the trial. If the last run of the same inputs ended in a state, it has to be newer
- * than that run's last view, and may be as old as half of the pause: so Services that wait share
- * views.
- */
+/* A view for the trial. If the last run of the same inputs ended in a state, the view has to be
+ * newer than the last one of that run, and may be as old as half of the pause, so that Services
+ * that wait share views. */
 static bool
 bb_run_look(struct bb_run *run, struct error *err)
 {
@@ -323,7 +324,7 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 	return bb_run_stop(run, &state, err);
 }
 
-/* Sends the event of a new state, and that of one which lasts. */
+/* Sends the event of a new state, or LoadBalancerUnfinished for a state that lasts. */
 static void
 bb_run_report(struct bb_run *run)
 {

@@ -10,12 +10,12 @@
  *
  * No run waits for the cloud. If nothing is left to be sent, but the cloud has not finished, or
  * does not do what it should, the run ends with that state, and the Service comes back after a
- * pause (unsettled.h). Until then, a run of the same Service ends with the same state without a
- * request.
+ * pause (unsettled.h). Until then, a run of the Service ends with the same state without a request,
+ * unless the Service or its nodes have changed.
  *
- * In a dry run the first pass in which a change is due notes its changes, and is the last one. No
- * view will ever show what it notes, so it goes on with objects that are made up. They end with the
- * run: neither a view nor unsettled.h gets them.
+ * In a dry run the second pass notes the changes that are due, and is the last one. No view will
+ * ever show them, so the pass continues with made-up objects. These exist only in the run: neither
+ * a view nor unsettled.h gets them.
  *
  * Threads: a run belongs to one thread.
  */
@@ -41,11 +41,11 @@ enum {
 
 /** Why a Service is not settled although nothing is left to be sent. */
 struct bb_state {
-	enum err_code code; /* ERR_NONE: there is none. ERR_PENDING: the cloud has not finished,
-	                     * which is no failure */
+	enum err_code code; /* ERR_NONE: there is no state. ERR_PENDING: the cloud has not finished,
+	                     * which is not a failure */
 	struct str text;
 	const char *advice; /* what a person can do; NULL: nothing */
-	uint64_t hash;      /* other states have others; 0: that of the text */
+	uint64_t hash;      /* identifies the state; 0: the hash of the text does */
 	int64_t first_ms;   /* the shortest pause */
 	/* an event that is sent when the state begins; NULL: none */
 	const struct event_kind *event;
@@ -65,15 +65,15 @@ struct bb_run {
 	struct bb_desired desired; /* only its name if the balancer is removed */
 	bool is_removal;
 	struct bb_unsettled *unsettled; /* borrowed from the table; NULL in a dry run */
-	/* what the Service asks for, and that with its nodes */
-	uint64_t service_hash, inputs_hash;
+	uint64_t service_hash;          /* of what the Service asks for */
+	uint64_t inputs_hash;           /* of that and of the Service's nodes */
 	struct bb_view *view;
 	bool is_trial;         /* the pass sends nothing */
 	bool is_due;           /* a step of the pass has sent a change, or would */
 	bool has_acted;        /* a change was sent, in any pass */
 	bool is_ours;          /* the account is that of the cluster */
 	bool is_reported;      /* events about the balancer were sent */
-	bool has_reported_ips; /* and those about cloud IPs */
+	bool has_reported_ips; /* events about cloud IPs were sent */
 	struct str checked;    /* id of the cloud IP whose domains were resolved */
 	/* of the pass */
 	struct bb_state state;
@@ -87,9 +87,9 @@ struct bb_run {
 	struct bb_lb new_lb;    /* in a dry run: made up */
 };
 
-/** Begins a run. table, refusals, host, client, views, call, spec, desired and is_removal are set.
- * False: the run ends here, with the result of the last one, or with ERR_UNAVAILABLE if too many
- * Services are not settled. */
+/** Begins a run. The caller has set table, refusals, host, client, views, call, spec, desired and
+ * is_removal. False: the pause after the last run is not over, and *err is the result of that run;
+ * or ERR_UNAVAILABLE: too many Services are not settled. */
 NODISCARD bool bb_run_begin(struct bb_run *, struct error *err);
 /** Makes passes until one has nothing left to do. */
 NODISCARD bool bb_run_converge(struct bb_run *, bool (*pass)(struct bb_run *, struct error *),
@@ -120,8 +120,9 @@ struct bb_change {
 	const char *kind;   /* "map cloud IP"; a literal */
 	struct str details; /* ids, and what is sent */
 	struct str missing; /* what the lists show as long as it has no effect */
-	bool is_slow; /* it may need any time; without effect, others are failures after 10 s */
-	/* an error of the request that means that the change is made, or being made, already */
+	bool is_slow; /* it may take any time; other changes without effect are failures after 10 s
+	               */
+	/* the error of the request that means that the change is made, or being made, already */
 	enum err_code done;
 	/* for a creation: how many objects of that kind the account has, on which its limit depends
 	 */
@@ -132,9 +133,10 @@ struct bb_change {
 	uint64_t hash;
 };
 
-/** Every step calls this before it sends a change, and sends it if it is due. It is not due in a
- * trial, and while the same change was sent before and has no effect yet. False: the cloud has
- * refused it before. */
+/** Every step calls this before it sends a change, and sends the change if change.is_due is set. A
+ * change is not due in a trial, while the same change that was sent before may still take effect,
+ * or while BB_SENT_MAX changes are unfinished. False: the cloud has refused it before. In a removal
+ * the result is true then, and the change is not due. */
 NODISCARD bool bb_change_begin(struct bb_run *, struct bb_change *, struct error *err);
 /** After it was sent: is_accepted is the result of the request, and *err its error. */
 NODISCARD bool bb_change_end(struct bb_run *, const struct bb_change *, bool is_accepted,

@@ -16,11 +16,11 @@
 NODISCARD bool bb_step_ip(struct bb_run *, struct error *err);
 /** Maps run->ip to run->lb, unless it is mapped to something else. */
 NODISCARD bool bb_step_map(struct bb_run *, struct error *err);
-/** Other cloud IPs leave the balancer, and those that bear the Service's name are destroyed when
- * nothing uses them. */
+/** Unmaps the balancer's other cloud IPs, and destroys those that have the Service's name and are
+ * not mapped. */
 NODISCARD bool bb_step_stale_ips(struct bb_run *, struct error *err);
-/** While a balancer of the Service's name is being deleted, the cloud IPs that it holds are
- * awaited. */
+/** Waits for the cloud IPs that are mapped to a balancer of the Service's name, while that balancer
+ * is being deleted. */
 void bb_step_await_ips(struct bb_run *);
 /** "Mapping of CloudIP "cip-aaaaa" to "lba-aaaaa" not complete", as in the official controller. */
 struct str bb_mapping_text(const struct bb_run *);

@@ -11,8 +11,9 @@
 #include "base/thread.h"
 
 static const int64_t pause_max_ns = 300 * NS_PER_SEC;
-/* When a change that has no effect is sent for the second time, and from then on. */
-static const int64_t second_ns = 60 * NS_PER_SEC, again_ns = 1200 * NS_PER_SEC;
+/* A change that has no effect is sent for the second time after the first of these pauses, and from
+ * then on after each of the other. */
+static const int64_t first_repeat_ns = 60 * NS_PER_SEC, later_repeat_ns = 1200 * NS_PER_SEC;
 static const int64_t hour_ns = 3600 * NS_PER_SEC;
 
 struct bb_unsettled_table {
@@ -120,7 +121,7 @@ bb_unsettled_table_free(struct bb_unsettled_table *t)
 /* ---- the state ---- */
 
 bool
-bb_unsettled_is_resting(const struct bb_unsettled *u, uint64_t inputs, int64_t now_boot_ns,
+bb_unsettled_is_pausing(const struct bb_unsettled *u, uint64_t inputs, int64_t now_boot_ns,
                         struct error *ret)
 {
 	if (u->result.code == ERR_NONE || u->inputs != inputs || now_boot_ns >= u->next_boot_ns)
@@ -172,8 +173,9 @@ bb_unsettled_need(struct bb_unsettled *u, uint64_t change, int64_t now_boot_ns)
 	if (!sent)
 		return NULL;
 	sent->is_needed = true;
-	return now_boot_ns - sent->boot_ns < (sent->is_repeated ? again_ns : second_ns) ? sent
-	                                                                                : NULL;
+	return now_boot_ns - sent->boot_ns < (sent->is_repeated ? later_repeat_ns : first_repeat_ns)
+	               ? sent
+	               : NULL;
 }
 
 bool
