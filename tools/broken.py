@@ -2,7 +2,7 @@
 
 Each case is an object that can never become complete in a simulated cloud: a Service with more ports than its load balancer
 takes, targets that the cloud refuses, a certificate that is never validated. Counted are the requests to the cloud, and the
-changing ones among them, in the hour that begins with the object. Time passes HURRY times as fast for ccmd
+changing ones among them, in the hour that begins when the object is created. Time passes HURRY times as fast for ccmd
 (tests/scenario/lib/hurry.c), so that an hour takes two minutes.
 """
 import json
@@ -23,7 +23,7 @@ READ_S = 3
 
 
 class Broken:
-    """case: only those with this in their name. Another program than ccmd is measured by a subclass with its own start()."""
+    """case: only cases that have this in their name. To measure another program, a subclass overrides start()."""
 
     hurry = HURRY
     window_s = HOUR_S

@@ -24,7 +24,7 @@ die() {
 	exit 1
 }
 
-# supervise "$@": starts this script again, so that no process of it is left when it ends, however it ends.
+# supervise "$@": starts this script again under tools/supervise, which ends all its processes however the script ends.
 supervise() {
 	if [ -n "${CCMD_SUPERVISED-}" ]; then
 		unset CCMD_SUPERVISED

@@ -101,7 +101,7 @@ def component(name):
     rows = [row.split() for row in (ROOT / "tools" / "image.lock").read_text().splitlines() if row.startswith(f"{name} ")]
     licence = next(licence for package, licence in (*LIBRARIES.values(), CERTIFICATES) if package == name)
     is_source = name != CERTIFICATES[0]
-    # without the distribution, scanners cannot match Debian's advisories
+    # scanners need the distribution to match Debian's advisories
     place = {"arch": "source" if is_source else "all", "distro": "debian-13"}
     return Component(
         name=name, version=rows[0][1], type=ComponentType.LIBRARY if is_source else ComponentType.DATA, bom_ref=name,

@@ -24,8 +24,8 @@ app.kubernetes.io/component: cloud-controller-manager
 
 {{/*
 The container of this release's workload in the cluster, as JSON; empty for a new installation, and for `helm template`, which
-does not ask the cluster. Found by the release and not by its name, because an upgrade may change the name and the kind, and the
-release may be of Hetzner's chart.
+does not read the cluster. It is found by its annotation of the release, because an upgrade may change the name and the kind of
+the workload, and the release may be of Hetzner's chart.
 */}}
 {{- define "ccmd.former" -}}
 {{- $found := list }}
