@@ -1,7 +1,7 @@
 /* main.c: flags, wiring and signals: the only file that knows every part.
  *
  * Order of the start: the flags; the configurations of the API server and of the cloud; the
- * sandbox; clients, which do not connect yet; the cloud; the API server is waited for; the HTTPS
+ * sandbox; clients, which do not connect yet; the cloud; the wait for the API server; the HTTPS
  * server; the election, on its own thread; the controllers, when this process leads.
  *
  * Order of the end: no new work; a second of grace for running work; then everything that blocks is
@@ -431,8 +431,8 @@ start_timers(struct program *p)
 }
 
 /* The election comes last: a process that cannot serve, because its port is in use or it may not
- * read whom to trust, would otherwise take the Lease away from a healthy replica at each of its
- * starts. */
+ * read the authorities that it has to trust, would otherwise take the Lease away from a healthy
+ * replica each time it is started. */
 static bool
 start_parts(struct program *p, struct error *err)
 {
@@ -587,8 +587,8 @@ main(int argc, char *argv[])
 	tune_malloc();
 	if (command_is_given(argc, argv))
 		return command_main(argc, argv); /* signals end a command by themselves */
-	/* As early as possible, so that the exit code is 0 whenever a signal arrives. It is pending
-	 * until the stopper reads it: a thread, and threads are started after the sandbox. */
+	/* As early as possible, so that the exit code is 0 whenever a signal arrives. The signal
+	 * stays pending until the thread "stopper" reads it, which starts after the sandbox. */
 	signals_block();
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:

@@ -49,7 +49,8 @@ struct cloud_config options_cloud_config(const struct options *o, struct clock *
 /** For an argument that begins with '-': is it the name of a flag, or of one that is refused with a
  * reason? */
 bool flags_know(const char *arg);
-/** Is the argument after this one its value? Misspelt names count as what was probably meant. */
+/** Is the argument after this one its value? A misspelt name is read as the flag that was probably
+ * meant. */
 bool flags_take_next(const char *arg);
 /** Compares the word with the names of all flags, without their dashes. */
 void flags_compare(struct nearest *);

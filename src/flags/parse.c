@@ -165,9 +165,9 @@ add_unknown(struct reader *r, const char *dashes, struct str name, const struct 
 	buf_add_char(r->problems, '\n');
 }
 
-/* Finds the flag, or reports that there is none and finds the one that was probably meant: it is
- * read as if it had been written, so that one mistake leads to one problem. False: there is
- * nothing to read. */
+/* Finds the flag. If there is none, reports that and finds the flag that was probably meant, which
+ * is then read in its place, so that one mistake leads to one problem. False: there is nothing to
+ * read. */
 static bool
 find_or_report(struct reader *r, const char *dashes, struct str name, size_t *ret_index)
 {

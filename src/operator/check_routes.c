@@ -59,12 +59,13 @@ check_network(struct doctor *d, struct report *r)
 		if (ip_family(&pods->ip) != ip_family(&range.ip))
 			continue;
 		if (!ip_net_is_within(pods, &range))
-			report_fix(r,
-			           report_find(r, "network", list.range,
-			                       "it does not contain the pods' network, %s",
-			                       o->cluster_cidr),
-			           "use a private network, or pod CIDRs, so that it does; then the "
-			           "nodes have to register again");
+			report_fix(
+				r,
+				report_find(r, "network", list.range,
+			                    "it does not contain the pods' network, %s",
+			                    o->cluster_cidr),
+				"choose the private network or the pod CIDRs so that it does, and "
+				"register the nodes again");
 		for (size_t j = 0; j < list.n_subnets; j++) {
 			if (ip_net_parse(list.subnets[j], &subnet) &&
 			    (ip_net_is_within(&subnet, pods) || ip_net_is_within(pods, &subnet)))

@@ -57,7 +57,8 @@ set_up_log(const struct options *o)
 		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 }
 
-/* The explanation would distract from a flag with a mistake in its name. */
+/* If there are other problems, such as a misspelt flag, the explanation of this one would distract
+ * from them. */
 static bool
 is_only_cloud_missing(const struct command_line *line, const struct buf *problems)
 {

@@ -89,8 +89,8 @@ target_of(struct explanation *e)
 	return arena_str(view_call(e->view)->arena, buf_str(&target));
 }
 
-/* Of the reasons why the process of this machine was not asked, this one comes first: there is
- * none. */
+/* Asks the process on this machine. If no ccmd answers there at all, that is the error, whatever
+ * the error of this request was. */
 static bool
 ask_here(struct explanation *e, const char *target, struct str *ret, struct error *err)
 {
@@ -339,7 +339,7 @@ explain_read(struct view *v, const struct described *what, const struct explain_
 	ret->now_s = view_now_s(v);
 	has_leader = ask_leader(ret, source, &err);
 	kinds[what->kind](ret);
-	/* it waits for nothing that does not exist */
+	/* the leader waits for nothing about an object that does not exist */
 	if (!has_leader && (ret->exists || ret->is_unknown))
 		explain_note_gap(ret, "what the leader waits for, and when it acts", &err);
 	if (ret->exists)

@@ -307,8 +307,8 @@ plan_run(struct plan *plan, struct view *view, unsigned scope)
 	if (!run_controllers(&r, &err))
 		fail_scope(&r, r.scope, &err);
 	close_parts(&r);
-	/* Code that does not check call->dry. Some of it tolerates that its request is refused, so
-	 * the plan could seem to be complete. */
+	/* Code that does not check call->dry may ignore that its request was refused. The plan must
+	 * not seem to be complete then. */
 	if (fence_find_refused(&err))
 		fail_scope(&r, scope, &err);
 }

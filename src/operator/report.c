@@ -301,7 +301,7 @@ print_summary(const struct report *r, struct buf *out)
 	buf_addf(out, "%zu of %zu checks found a problem, %zu could not run, %zu did not apply.",
 	         n_problems, r->n, n_unknown, report_count(r, RESULT_SKIPPED));
 	if (n_notes > 0)
-		buf_addf(out, " Notes of %zu need no attention.", n_notes);
+		buf_addf(out, " %zu found only notes, which need no attention.", n_notes);
 	buf_add_char(out, '\n');
 }
 

@@ -1,10 +1,10 @@
 /* operator/running.c: see running.h.
  *
- * What a process shows of itself is memory that it may write. A controller that was taken over
- * could show a --kubeconfig whose credential plugin is a program of the attacker, or LD_PRELOAD. So
- * all bytes are read first, which may need root; then the command takes over the user and the
- * groups of the process, as the kernel names them; and only then it looks at the bytes. Whatever
- * they make the command do, the process could have done itself.
+ * A process can write to its own command line and environment. A controller that an attacker has
+ * taken over could show a --kubeconfig whose credential plugin is a program of the attacker, or
+ * LD_PRELOAD. So all bytes are read first, which may need root; then the command takes over the
+ * user and the groups of the process, which the kernel reports; and only then it parses the bytes.
+ * Whatever they make the command do, the process could have done itself.
  */
 #include "operator/running.h"
 
@@ -146,9 +146,9 @@ identity_assume(const struct identity *identity, struct error *err)
 	                         setresuid(uid, uid, uid) != 0))
 		return err_set(
 			err, ERR_FORBIDDEN,
-			"take over the rights of user %u, as whom the controller runs: %s; run the command as that user, or with the flags of the controller",
+			"take over the rights of user %u, the user of the controller: %s; run the command as that user, or with the flags of the controller",
 			(unsigned)uid, err_errno_text(errno));
-	/* otherwise a program of another user with the set-uid bit could be run in its name */
+	/* no program that is started later gets other rights by its set-uid bit */
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	return true;
 }
@@ -200,7 +200,7 @@ running_find(const char *proc, const char *group, struct arena *arena, struct ru
 	size_t n = read_processes(proc, group, arena, processes, LIMIT_PROCESSES);
 
 	for (size_t i = 0; i < n; i++) {
-		/* Before a byte of the process is looked at: whoever took it over chooses them. */
+		/* Before its bytes are parsed: an attacker who has taken it over chooses them. */
 		if (geteuid() == 0 && !identity_assume(&processes[i].identity, err))
 			return false;
 		if (!parse_process(&processes[i], arena, ret))
@@ -217,8 +217,9 @@ running_find(const char *proc, const char *group, struct arena *arena, struct ru
 
 /* ---- its environment ---- */
 
-/* Others of this program are about the terminal ($HOME, $KUBECONFIG) or the process
- * ($NOTIFY_SOCKET). */
+/* Other variables that this program reads are about the terminal ($HOME, $KUBECONFIG) or the
+ * process
+ * ($NOTIFY_SOCKET), so they are not taken. */
 static bool
 is_imported(struct str name)
 {

@@ -9,8 +9,8 @@
  *
  * Other processes do not count, even if they run this program: any user may have started them, and
  * their --kubeconfig could make the command run a program of that user. For the same reason the
- * command gives up root for the user of the controller before it looks at what the controller shows
- * (running.c).
+ * command switches from root to the user of the controller before it parses the controller's
+ * command line and environment (running.c).
  *
  * Threads: main's, before another one starts.
  */
@@ -33,8 +33,8 @@ struct running {
 		environment; /* NAME=VALUE, each with a NUL after it; empty if it is not readable */
 };
 
-/** Finds the controller. All texts are in the arena. If this process is root, it has the rights of
- * the last process that was examined afterwards, so it must be called before the first thread
+/** Finds the controller. All texts are in the arena. If this process is root, it afterwards has the
+ * rights of the last process that was examined, so this must be called before the first thread
  * starts.
  *
  * @param proc   RUNNING_PROC

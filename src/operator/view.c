@@ -606,8 +606,8 @@ read_loaded(struct view *v, struct error *err)
 	return view_load_cloud(v->options, &v->cloud, err);
 }
 
-/* Files stay unrestricted, because a command may read any file that a flag names. What the kernel
- * does not support is in the log of the controller, and no reason to fail. */
+/* Files stay unrestricted, because a command may read any file that a flag names. A filter that the
+ * kernel does not support is not a reason to fail; the controller logs it. */
 void
 view_confine(struct view *v, const struct cloud *cloud)
 {

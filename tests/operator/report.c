@@ -100,7 +100,7 @@ prints_notes(void **state UNUSED)
 	                                "           - note: right leases: may not get leases\n"
 	                                "           - right nodes: may not list nodes\n"));
 	assert_non_null(strstr(out.ptr, "1 of 2 checks found a problem, 0 could not run, 0 did not "
-	                                "apply. Notes of 1 need no attention.\n"));
+	                                "apply. 1 found only notes, which need no attention.\n"));
 	assert_int_equal(report_exit_code(&r), 1);
 }
 
