@@ -197,7 +197,7 @@ by_text(const void *a, const void *b)
 	return order != 0 ? order : (*x > *y) - (*x < *y);
 }
 
-/* Removes texts that were in the list before; the others stay in their order. */
+/* Removes texts that occur earlier in the list; the others stay in their order. */
 static size_t
 drop_duplicates(struct str *texts, size_t n, struct arena *arena)
 {
@@ -395,7 +395,7 @@ struct search {
 };
 
 /* A port and protocol that both Services want. TCP 53 and UDP 53 can share an address. The ports of
- * one are collected in a set first: this is asked about many pairs of Services, with the lock held.
+ * one are collected in a set first: this runs for many pairs of Services, with the lock held.
  */
 static const struct lb_port *
 common_port(const struct cl_holding *a, const struct cl_holding *b)

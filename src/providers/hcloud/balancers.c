@@ -45,8 +45,8 @@ EVENT_KIND(
 EVENT_KIND(
 	unconfigured_event, HZ_COMPONENT, "LoadBalancerTypeUnconfigured", true, "Service",
 	"hcloud: neither the annotation nor HCLOUD_LOAD_BALANCERS_TYPE sets the type of the load balancer.");
-/* The object and the kind of a refused creation for which the project's limit is the reason, and
- * which therefore answers for all Services (cloud/refusals.h). */
+/* The object and the kind of a creation that was refused because of the project's limit. The
+ * refusal therefore holds for all Services (cloud/refusals.h). */
 #define PROJECT STR("project")
 #define CREATE "create"
 
@@ -176,8 +176,8 @@ hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
 }
 
 /* If the API refuses the request because of a service, a target or the network, a second request
- * creates the balancer without them. If it refuses that because the project has as many balancers
- * as it may have, no other Service tries. */
+ * creates the balancer without them. If it refuses that because the project may have no further
+ * balancers, no other Service tries to create one. */
 static bool
 hz_balancers_post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_desired *desired,
                                 const struct hz_lb_type *type, struct hz_done *done,
@@ -306,8 +306,8 @@ hz_balancers_clamp(int64_t value, int64_t min, int64_t max)
 
 /* Sets the pause before the next run: a quarter of the time that the Service has waited already, or
  * half of it if the Service is held, because then it waits for an operator. A wait of more than
- * LONGEST_WAIT_NS becomes a failure every five minutes, unless the Service is held. The action is
- * not waited for any more then. */
+ * LONGEST_WAIT_NS becomes a failure every five minutes, unless the Service is held. From then on
+ * ccmd does not wait for the action any more. */
 static void
 hz_balancers_set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
 {

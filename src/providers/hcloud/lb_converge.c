@@ -155,7 +155,7 @@ hz_lb_send_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_don
 	return ok;
 }
 
-/* The hash of a request, and of that on which its refusal may depend. */
+/* The hash of a request, and of everything on which its refusal may depend. */
 static uint64_t
 hz_lb_looks(const struct hz_lb_run *run, struct str request)
 {
@@ -521,7 +521,7 @@ hz_lb_notify_ports(struct hz_lb_run *run, struct str limit, struct str ports)
 	hz_lb_notify(run, &ports_event, &b);
 }
 
-/* What the type has no room for is not sent. */
+/* Leaves out the services for which the type has no room. */
 static void
 hz_lb_fit_services(struct hz_lb_run *run)
 {

@@ -406,7 +406,7 @@ hz_plan_find_service(const struct hz_lb_service services[], size_t n, int64_t li
 	return NULL;
 }
 
-/* A service of the Service, with its place in the order in which the type's limit leaves room. */
+/* A desired service, with what decides whether the type's limit leaves room for it. */
 struct ranked {
 	size_t index;
 	bool is_kept;

@@ -39,8 +39,9 @@ void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
 void hz_plan_shape_result(const struct hz_lb_desired *, const struct hz_lb_type *type,
                           const struct hz_lb *, struct arena *, struct hz_lb *ret);
 
-/** Leaves out services so that at most max remain (0: no limit): first new ones, then those with
- * the highest ports. What remains keeps its order, in a new list.
+/** Leaves out services so that at most max remain (0: no limit): services that the balancer does
+ * not have yet before those that it has, and highest ports first. The others keep their order, in a
+ * new list.
  *
  * @param lb            as it is now; NULL: it does not exist yet
  * @param ret_left_out  appended: "8080, 8081", the ports that are left out */

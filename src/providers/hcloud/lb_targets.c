@@ -102,7 +102,8 @@ hz_targets_note_missing(struct hz_targets *t, const struct node_ref *node, const
 	         STR_ARG(node->name));
 }
 
-/* What the API's refusal of a target depends on. The network is that of the cluster. */
+/* Appends what the API's refusal of a target depends on. The network is not part of it, because the
+ * cluster has only one. */
 static void
 hz_targets_describe(const struct hz_lb_target *target, struct buf *b)
 {

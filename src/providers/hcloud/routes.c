@@ -322,8 +322,8 @@ hz_routes_ask_for_server(struct hz_routes *r, struct call *call, const struct no
 	                               STR_ARG(server.name), server.id, r->config.network);
 }
 
-/* The same, at most once in an hour while the node looks the same: if the server is attached later,
- * the next listing shows it. */
+/* As hz_routes_ask_for_server(), but at most once in an hour while the node looks the same: if the
+ * server is attached to the network later, the next listing shows it. */
 static bool
 hz_routes_ask_once(struct hz_routes *r, struct call *call, const struct node_ref *node,
                    int64_t number, struct str *ret, struct error *err)

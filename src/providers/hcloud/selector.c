@@ -223,7 +223,7 @@ hz_selector_compare_values(const void *a, const void *b)
 	return str_cmp(*x, *y);
 }
 
-/* Sorted, because hz_selector_has_value() looks for the value of each node. */
+/* Sorts them, because hz_selector_has_value() searches them for each node. */
 static bool
 hz_selector_check_values(struct parser *p, struct requirement *r)
 {
