@@ -20,8 +20,8 @@
 struct call_answers {
 	int last_status;  /* 0: there was no request; -1: the last one got no answer */
 	bool has_success; /* a request was answered with a 2xx */
-	/* Set by the provider, with ERR_NOT_FOUND: what it was asked for does not exist, which the
-	 * cloud has said otherwise than by a 404. */
+	/* Set by the provider, with ERR_NOT_FOUND: the requested object does not exist, and the
+	 * cloud has reported that in another way than by a 404. */
 	bool is_absent;
 };
 
@@ -34,7 +34,8 @@ struct call {
 	/* NULL: changes are made. Else they are only noted, as changes for this object. */
 	const struct dry_item *dry;
 	struct call_answers answers;
-	/* NULL: not wanted. Else a provider adds what it has changed, by call_note_change(). */
+	/* NULL: the caller does not need it. Else a provider adds each of its changes with
+	 * call_note_change(). */
 	struct buf *changes;
 };
 

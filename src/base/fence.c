@@ -44,8 +44,8 @@ fence_note_refused(struct str what)
 		return;
 	refused.is_set = true;
 	err_set(&refused.error, ERR_INTERNAL,
-	        "ccmd was about to make a change that it should only have noted, so this is not complete: "
-	        "%" STR_FMT ". Nothing was changed. Please report this mistake of the program",
+	        "ccmd was about to make a change that it should only have noted: %" STR_FMT
+	        ". Nothing was changed, but the result is not complete. Please report this bug",
 	        STR_ARG(str_head(what, 200)));
 }
 

@@ -36,7 +36,7 @@ int64_t fence_remaining_ns(struct fence *, struct clock *);
  * FENCE_READ_ONLY. NULL is an open fence. */
 NODISCARD bool fence_check(struct fence *, struct clock *, struct error *err);
 
-/** Notes that this process, which must not change anything, was about to: what names the change. */
+/** Notes that this process, which must not change anything, was about to make the change `what`. */
 void fence_note_refused(struct str what);
 /** Was anything noted, by fence_check() of a FENCE_READ_ONLY or by http/read_only.h? *ret is then
  * ERR_INTERNAL and names the first change. */

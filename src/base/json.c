@@ -63,7 +63,8 @@ is_depth_within(yyjson_doc *doc)
 }
 
 /* A comma, a colon or a bracket precedes each key and value but the first. Those in strings are
- * counted as well, which is close enough: no object that is read consists of them. */
+ * counted as well, so the result may be too high. That does no harm: no object that is read has
+ * nearly as many of them as the limit. */
 static size_t
 count_values(struct str text)
 {

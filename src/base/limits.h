@@ -101,7 +101,7 @@
 #define LIMIT_BALANCER_ANNOTATIONS 200 /* annotations of one Service with the prefix of its cloud */
 #define LIMIT_BALANCER_TEXT KIB(16)    /* one annotation that configures a load balancer */
 #define LIMIT_BALANCER_NAMES 50        /* domains or certificates in one such annotation */
-#define LIMIT_UNSETTLED 10000          /* Services that wait for their cloud and of which something is remembered (brightbox/unsettled.h) */
+#define LIMIT_UNSETTLED 10000          /* Services that wait for their cloud and are stored for that (brightbox/unsettled.h) */
 #define LIMIT_PROBLEMS 20              /* problems of one file that are reported */
 #define LIMIT_REFUSALS 5000            /* requests that the cloud has refused and that are not sent again (refusals.h) */
 #define LIMIT_CREATIONS 256            /* balancers that were asked for and may not be visible yet (creations.h) */

@@ -107,9 +107,9 @@ struct str_char {
 	struct str bytes;
 	uint32_t code; /* of an invalid byte: its value */
 	bool is_valid; /* false: one byte that is not UTF-8 */
-	/* A control character (C0, DEL, C1, which some terminals obey), a line or paragraph
-	 * separator, or one that changes the direction of the text, so that it reads as another
-	 * text. */
+	/* A control character (C0, DEL, or C1, which some terminals obey), a line or paragraph
+	 * separator, or a character that changes the direction of the text, which can make it read
+	 * as a different text. */
 	bool is_control;
 };
 

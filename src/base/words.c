@@ -2,7 +2,7 @@
 #include "base/words.h"
 
 enum {
-	MAX_DISTANCE = 3, /* a word that differs more is no misspelling */
+	MAX_DISTANCE = 3, /* a word that differs more is not considered a misspelling */
 	MAX_LENGTH = 128, /* bytes of a word that are compared */
 };
 
@@ -33,7 +33,7 @@ edit_distance(struct str a, struct str b)
 	return row[b.len];
 }
 
-/* Short words are all similar: of four letters, two have to be the same. */
+/* At most half of the letters of a word may differ, because short words are all similar. */
 struct nearest
 nearest_to(struct str word)
 {

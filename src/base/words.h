@@ -1,5 +1,5 @@
-/* base/words.h: lists of known words, and the one that was probably meant by a word that is not in
- * its list: a flag, a field, an annotation.
+/* base/words.h: lists of known words, such as flags, fields and annotations. For a word that is not
+ * in its list, the word that was probably meant.
  *
  * Threads: any; the functions have no state.
  */
@@ -16,7 +16,7 @@ const char *words_nearest(const char *const *list, struct str word);
 /** The same for words that are not in such a list: they are compared one by one. */
 struct nearest {
 	struct str word;
-	size_t least;      /* a word of the list with a smaller distance is nearer */
+	size_t least;      /* the distance of `found`; at first, one that is too large */
 	const char *found; /* NULL: none yet */
 };
 struct nearest nearest_to(struct str word);

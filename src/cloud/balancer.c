@@ -32,7 +32,7 @@ EVENT_KIND(
 
 EVENT_KIND(
 	pending_event, "cloud-controller-manager", "LoadBalancerPending", false, "Service",
-	"The load balancer may have been asked for and not be visible in the cloud yet, for a minute or more. Until that time is over, it is not created again, and the Service is not released.");
+	"The load balancer may have been requested, but has not been visible in the cloud for a minute or longer. It is not created again, and the Service is not released, until the time has passed for which a new load balancer may be invisible.");
 
 /* ---- annotations and evidence ---- */
 
@@ -464,9 +464,9 @@ set_pending(struct error *err, const struct lb_spec *spec, int64_t retry_after_m
 	return false;
 }
 
-/* The balancer was not found. ERR_PENDING: it may exist all the same (creation_hidden_ms). The
- * pauses are half of the time for which it has been looked for. In a dry run nothing depends on it.
- */
+/* The balancer was not found. ERR_PENDING: it may exist without being visible yet
+ * (creation_hidden_ms). Each pause is half of the time since it was requested. In a dry run it
+ * counts as missing. */
 static bool
 check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                  struct error *err)
@@ -485,7 +485,7 @@ check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *s
 	                                        : age_ms / 2;
 	if (pause_ms > hidden_ms - age_ms)
 		pause_ms = hidden_ms - age_ms;
-	set_pending(err, spec, pause_ms, "may have been asked for, and is not visible yet");
+	set_pending(err, spec, pause_ms, "may have been requested, and is not visible yet");
 	if (reports && cloud->host)
 		cloud->host->service_event(cloud->host, spec, HOST_EVENT_NORMAL,
 		                           pending_event.reason, str_c(err->msg));
@@ -519,7 +519,8 @@ find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec
 	return true;
 }
 
-/* Calls create(). The balancer may exist unless the API has refused the very request for it. */
+/* Calls create(). If it fails, the balancer may exist nevertheless, unless the API has refused the
+ * request. */
 static bool
 call_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
             struct balancer **ret, struct error *err)
@@ -711,7 +712,7 @@ balancer_remove(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 {
 	struct lb_spec leaving = *spec;
 
-	leaving.is_leaving = true; /* it may be the last state before the Service vanished */
+	leaving.is_leaving = true; /* *spec may be of a time before the Service vanished */
 	return (cloud->balancers->remove ? cloud->balancers->remove
 	                                 : remove_plainly)(cloud, call, &leaving, ret_found, err);
 }

@@ -7,8 +7,8 @@
  * not ours is never touched.
  *
  * Errors: ERR_PENDING with retry_after_ms: the cloud has not finished yet. The controller tries
- * again after that time and does not count a failure; each function may return it, see there.
- * ERR_THROTTLED likewise. ERR_INVALID,
+ * again after that time and does not count a failure. Each function may return it; its comment has
+ * the meaning. ERR_THROTTLED likewise. ERR_INVALID,
  * ERR_UNSUPPORTED: the Service asks for something that is not possible. An event says so, and the
  * pauses between further attempts grow to 5 minutes. All other errors are retried with back-off.
  *
@@ -89,8 +89,8 @@ struct lb_spec {
 	int32_t affinity_timeout_s;
 	struct lb_status status; /* the Service's present status.loadBalancer */
 	bool is_leaving;         /* the Service is being deleted or wants no balancer any more */
-	/* the Service has changed since the last ensure(): a state of its balancer that was read
-	 * before does not show whether anything is to be done */
+	/* the Service has changed since the last ensure(), so the provider has to read the balancer
+	 * again */
 	bool is_changed;
 	/* those that selects() accepted, sorted by name; empty when the balancer is removed */
 	const struct node_ref *nodes;
@@ -132,8 +132,8 @@ struct lb_evidence {
 };
 
 /** Is evidence needed to conclude that this Service has no balancer? Not if LB_ANNOTATION_GONE
- * confirms it, and not if the Service has no status and stays, since a balancer that was not
- * completed is then looked for again. When it leaves, nobody will look again. */
+ * confirms it, and not if the Service has no status and stays: later runs search again for a
+ * balancer that was not completed. When the Service leaves, there are no later runs. */
 bool lb_needs_evidence(const struct lb_spec *);
 /** One piece of evidence is enough. ERR_PENDING: no evidence was found; the message is for the
  * event and says what to do. */
@@ -244,10 +244,10 @@ struct balancer_ops {
 
 	/* ---- a provider with its own ensure() ---- */
 
-	/** Is it worth while to call adopt() and then ensure() for all Services once in an hour, to
-	 * repair balancers that other clients have changed or deleted? Then adopt() reads all of
-	 * them, ensure() compares with that reading, and notes by call_note_change() what it
-	 * changes. */
+	/** Once in each --load-balancer-drift-period the framework calls adopt() and then ensure()
+	 * for all Services, to repair balancers that other clients have changed or deleted. adopt()
+	 * has to read all balancers, and ensure() to compare with that reading and to note each
+	 * change with call_note_change(). False: the framework does not do this. */
 	bool finds_drift;
 	/** Creates the balancer, or changes what differs from the spec, or finds that nothing does.
 	 */
@@ -323,8 +323,10 @@ struct balancer_ops {
 	/** The keys of all annotations that the provider reads without that prefix; NULL at the
 	 * end. A provider with a prefix sees no other annotations. NULL: none. */
 	const char *const *other_annotations;
-	/** Those of them that are lists of which each element costs a request or a look-up, such as
-	 * domains; NULL at the end. Each may have LIMIT_BALANCER_NAMES elements. NULL: none. */
+	/** Those of `annotations` that are lists of which each element costs a request or a lookup,
+	 * such as domains; NULL at the end. Each may have LIMIT_BALANCER_NAMES elements. NULL:
+	 * none.
+	 */
 	const char *const *annotation_lists;
 	/** Can the provider understand what the Service asks for? Pure: it uses nothing but the
 	 * Service and the configuration. ERR_INVALID: with the message that ensure() would have.

@@ -251,8 +251,8 @@ struct cloud_ops {
 	/** The keys of the node annotations that the provider needs; node_ref has only these.
 	 * Terminated by NULL; NULL: none. */
 	const char *const *node_annotations;
-	/** What the names of the environment variables that it reads begin with: "MYCLOUD_". The
-	 * commands for operators take these from the running controller. */
+	/** The prefixes of the environment variables that it reads: "MYCLOUD_". The commands for
+	 * operators take these variables from the running controller. */
 	const char *variables[CLOUD_VARIABLES_MAX];
 	/** The target of the POST by which the provider gets a token: "/token/". The commands for
 	 * operators, which change nothing, send no other POST to the cloud. NULL: it sends none. */
@@ -302,10 +302,10 @@ struct cloud_ops {
 	bool (*list_machines)(struct cloud *, struct call *, struct machine_list *ret,
 	                      struct error *);
 	/** Asks the cloud for one machine. ERR_NOT_FOUND: the cloud says that no machine has this
-	 * id; such a node may be deleted, so nothing else may have that code. It counts if
-	 * rest_do() got a 404 and nothing else. A provider whose API says it in another way, such
-	 * as by a state "deleted", or that does not use rest_do(), also sets
-	 * call->answers.is_absent. NULL: no machine is ever reported as absent. */
+	 * id; such a node may be deleted, so nothing else may have that code. It counts only if the
+	 * last rest_do() got a 404 and no other one was successful. A provider whose API reports
+	 * absence in another way, such as by a state "deleted", or that does not use rest_do(),
+	 * also sets call->answers.is_absent. NULL: no machine is ever reported as absent. */
 	bool (*get_machine)(struct cloud *, struct call *, struct str id, struct machine *ret,
 	                    struct error *);
 	/** The name of a node is the id of its machine: a node without a provider ID is looked for

@@ -1,8 +1,8 @@
 /* cloud/refusals.h: requests that the cloud has refused, so that they are not sent again and again.
  *
- * A request that was refused for a reason of its own is refused again until something changes. For
- * each pair of an object and a kind of request, the last refusal is stored with a hash of what the
- * object looked like. It is valid until the object looks different, and for at most an hour,
+ * A request that was refused because of what it asks for is refused again until something changes.
+ * For each pair of an object and a kind of request, the last refusal is stored with a hash of what
+ * the object looked like. It is valid until the object looks different, and for at most an hour,
  * because what the cloud allows may change without us (a quota, a repaired machine). A provider
  * asks with refusals_find() before it sends a request, and stores the refusal with refusals_note():
  *
@@ -15,10 +15,9 @@
  * 	}
  *
  * The object is the one on which the refusal depends. If the cloud refuses a machine, that is the
- * machine with the network, not the Service: then one attempt answers for all Services.
+ * machine with the network, not the Service: then no other Service repeats the attempt.
  *
- * Only refusals are stored: outages, limits of the rate, and resources that are busy end by
- * themselves.
+ * Only refusals are stored: outages, rate limits, and resources that are busy end by themselves.
  *
  * When LIMIT_REFUSALS pairs are stored and valid, further ones are not stored, so that many broken
  * objects cannot displace each other and be tried again all the time.

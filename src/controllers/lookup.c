@@ -169,10 +169,9 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 
 /* ---- the look itself ---- */
 
-/* The node and the other one have the provider ID of one machine. The state, not the text, decides
+/* Warns that the node and the other one have the same provider ID. That ID, not the text, decides
  * whether the event is sent again: with more than two such nodes, the other one is not always the
- * same.
- */
+ * same. */
 static void
 warn_duplicate(struct lookup *l, const struct node *node, const struct node *other, struct str id)
 {
@@ -183,8 +182,8 @@ warn_duplicate(struct lookup *l, const struct node *node, const struct node *oth
 	                    buf_str(&text));
 }
 
-/* Makes the answer UNKNOWN if the machine is another node's too. Both nodes are warned if both have
- * its provider ID; a node that has none, and whose machine was found by name, does not harm the
+/* Makes the answer UNKNOWN if another node has the machine's provider ID. Both nodes are warned if
+ * both have it. A node without a provider ID, whose machine was found by name, does not harm the
  * other one. */
 static void
 refuse_duplicate(struct lookup *l, struct batch *b, size_t i)

@@ -3,8 +3,9 @@
  * Another writer of an object (a controller, a script) may undo what we wrote as soon as it sees
  * the change. Each reaction that such a writer can cause is counted here: the first PACE_FREE
  * reactions are immediate, each further one waits until 10 s, 20 s, … up to 5 min have passed since
- * the previous one, so that an hour costs at most PACE_HOUR reactions. After 10 min without a
- * reaction the count begins at 0 again. docs/errors.md lists the reactions.
+ * the previous one. After more than 10 min without a reaction the count begins at 0 again. A writer
+ * that never pauses for that long causes at most PACE_HOUR reactions in an hour. docs/errors.md
+ * lists the reactions.
  *
  * Threads: any, for struct paces; a struct pace belongs to its owner.
  */
@@ -16,8 +17,8 @@
 
 enum {
 	PACE_FREE = 5,
-	/* at most, in the first hour: 5 immediately, 5 within 310 s, 10 every 5 min; 12 in each
-	 * further hour. A writer that is silent for 10 min and begins again gets up to 9 every 12
+	/* at most, in the first hour: 5 immediately, 5 within 310 s, then 10, one every 5 min; 12
+	 * in each further hour. A writer that pauses for 10 min each time causes up to 9 in 12.5
 	 * min. */
 	PACE_HOUR = 20,
 };

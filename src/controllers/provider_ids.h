@@ -1,4 +1,4 @@
-/* controllers/provider_ids.h: which provider IDs several nodes have.
+/* controllers/provider_ids.h: nodes that have the same provider ID.
  *
  * A provider ID names one machine, so at most one of the nodes that have it is right, and it is not
  * known which. Until only one of them is left, the machine's routes, addresses and targets stay as
@@ -18,8 +18,8 @@ struct object *provider_ids_find_other(struct store *nodes, const struct node *n
                                        struct str provider_id);
 /** Does another node have the provider ID of this node? */
 bool provider_ids_is_shared(struct store *nodes, const struct node *node);
-/** The same for a node that is older than this one. Of up to 16 nodes with one provider ID, exactly
- * one has no older one. */
+/** Does an older node have the provider ID of this node? Of up to 16 nodes with one provider ID,
+ * this is false for exactly one. */
 bool provider_ids_has_older(struct store *nodes, const struct node *node);
 
 #endif

@@ -247,7 +247,8 @@ static const struct http_ops curl_ops = {
 	.free = client_free,
 };
 
-/* libcurl does not overwrite what it frees, and the requests that it lays out contain the token. */
+/* libcurl does not overwrite memory before it frees it, and the requests in it contain the token.
+ */
 static void
 wipe_free(void *memory)
 {

@@ -33,8 +33,8 @@ EVENT_KIND(election_event, COMPONENT, "LeaderElection", false, "Lease",
 #define FENCE_MARGIN_NS NS_PER_SEC /* how long before the end of the lease the fence closes */
 #define HEALTH_MARGIN_NS (20 * NS_PER_SEC) /* added to the lease duration, as in client-go */
 #define RELEASE_PAUSE_NS (50 * NS_PER_MS)
-/* However long a holder's lease is, it is waited for no longer than this or twice our own lease
- * duration, whichever is longer, without a renewal: a dead holder may have published days. */
+/* Without a renewal, we wait for another holder for no longer than this, or twice our own lease
+ * duration if that is longer: a holder that has ended may have published a duration of days. */
 #define LONGEST_WAIT_NS (300 * NS_PER_SEC)
 
 enum {
@@ -78,9 +78,8 @@ struct elector {
 	int64_t seen_boot_ns;     /* when its spec was first seen */
 	int64_t deadline_boot_ns; /* while leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
-	const char
-		*wait_logged; /* why the holder is waited for, as last logged; NULL: not logged */
-	bool is_unordered;    /* its versions are not decimal, so they cannot be compared */
+	const char *wait_logged;  /* the last logged reason to wait for the holder; NULL: none */
+	bool is_unordered;        /* its versions are not decimal, so they cannot be compared */
 	struct attempts attempts; /* while leading: failed renewals since the last good one */
 	char why_lost[ERR_MSG_SIZE];
 };
@@ -109,9 +108,9 @@ is_ours(const struct elector *e)
 }
 
 /* When the lease last seen may be taken: after the duration that its holder published, or ours if
- * it published none, but at most LONGEST_WAIT_NS or twice ours, counted on our clock from when we
- * first saw it. The times in the Lease are ignored, because clocks may differ
- * (docs/spec/kube-client.md, "Lease validity"). */
+ * it published none, but at most after LONGEST_WAIT_NS or twice ours, whichever is longer, counted
+ * on our clock from when we first saw it. The times in the Lease are ignored, because clocks may
+ * differ (docs/spec/kube-client.md, "Lease validity"). */
 static int64_t
 seen_until_ns(const struct elector *e)
 {
@@ -349,7 +348,7 @@ note_former_holder(struct elector *e)
 	e->was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
 }
 
-/* Until when another holder is waited for, and why, is logged once for each holder and reason. */
+/* Logs, once for each holder and reason, how long we wait for the holder, and why. */
 static enum outcome
 wait_for_holder(struct elector *e, const char *why)
 {

@@ -4,9 +4,9 @@
  * renewal. A good renewal moves the fence to its *start* + lease duration - 1 s; every action that
  * changes something outside asks the fence first (base/fence.h). The lease of another holder is
  * measured only on our own clock, from when we saw it change, because clocks may differ by hours:
- * for the duration it publishes, but at most for 5 min or twice our own. Elapsed time is
- * CLOCK_BOOTTIME, so a process that was suspended or stopped knows afterwards that its lease is
- * over.
+ * for the duration it publishes, but at most for 5 min or twice our own, whichever is longer.
+ * Elapsed time is CLOCK_BOOTTIME, so a process that was suspended or stopped knows afterwards that
+ * its lease is over.
  *
  * A lost lease ends the process: _exit(1) within 500 ms, without waiting for other threads, because
  * another leader may already be active. main arms a CLOCK_BOOTTIME timer with the deadline passed

@@ -89,9 +89,9 @@ bool node_is_new(const struct node *);
 /** Was the node's removal announced, by a deletion that finalizers delay, or by the taint of an
  * autoscaler? */
 bool node_is_leaving(const struct node *);
-/** Do both have the same addresses, by type and text, in the same order? */
-/** Compared in order: the API server sorts labels by key. */
+/** Do both have the same labels? They are compared in order: the API server sorts them by key. */
 bool node_labels_equal(const struct node *a, const struct node *b);
+/** Do both have the same addresses, by type and text, in the same order? */
 bool node_addresses_equal(const struct node *a, const struct node *b);
 bool node_pod_cidrs_equal(const struct node *a, const struct node *b);
 

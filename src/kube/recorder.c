@@ -56,7 +56,7 @@ struct recorder {
 	/* the thread's own */
 	struct arena arena;
 	struct correlator correlator;
-	bool has_warned; /* that the API server refuses events; until it takes one */
+	bool has_warned; /* that the API server refuses events; false again when it accepts one */
 };
 
 /* ---- metrics ---- */

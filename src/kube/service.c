@@ -184,8 +184,9 @@ is_kept_annotation(const struct service_kind *kind, struct str key, size_t *n_pr
 	return true;
 }
 
-/* The sum of these is the same in any order. Both texts have to be mixed before they are added up:
- * otherwise two annotations could exchange their values without a difference. */
+/* The hash of all annotations is the sum of these, so that their order does not matter. Key and
+ * value are mixed before: otherwise two annotations could exchange their values, and the sum would
+ * be the same. */
 static uint64_t
 annotation_hash(const struct label *annotation)
 {

@@ -1,9 +1,9 @@
 /* kube/service.h: the fields of a Service that we act on.
  * A Service takes one allocation, usually below a kilobyte. Of Services that do not concern us
  * (neither of type LoadBalancer nor with our finalizer) only key, UID, version and type are kept,
- * so that a change of type is noticed. Of the others those annotations are kept that somebody
- * reads, and a hash of all, because any changed annotation makes the controller compare the
- * balancer again.
+ * so that a change of type is noticed. The others have the annotations that struct service_kind
+ * names, and a hash of all annotations, because the controller compares the balancer again when any
+ * of them changes.
  */
 #ifndef CCMD_KUBE_SERVICE_H
 #define CCMD_KUBE_SERVICE_H
@@ -55,8 +55,8 @@ struct service_kind {
 	/* Keys of annotations to keep; NULL at the end. NULL: all annotations are kept. */
 	const char *const *annotations;
 	const char *const *cloud_annotations; /* further keys; NULL: none */
-	/* Besides, those with this prefix are kept, up to LIMIT_BALANCER_ANNOTATIONS and one more,
-	 * by which it shows that there are too many. NULL: none. */
+	/* Annotations with this prefix are kept, too, up to LIMIT_BALANCER_ANNOTATIONS and one
+	 * more, which shows that there are too many. NULL: none. */
 	const char *annotation_prefix;
 };
 

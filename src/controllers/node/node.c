@@ -35,7 +35,7 @@ EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node",
            "The node was initialised. Sent once for each node.");
 EVENT_KIND(
 	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
-	"The node cannot be initialised until a user corrects what the message says, or all attempts have failed for two minutes. If its machine is not found, that is reported only when the node is at least 30 s old.");
+	"The node is not initialised, because a user has to correct what the message says, or because all attempts have failed for two minutes. If its machine is not found, that is reported only when the node is at least 30 s old.");
 
 enum {
 	INIT_ATTEMPTS = 20,
@@ -420,9 +420,9 @@ is_machine_awaited(struct node_controller *c, struct str name, const struct erro
 	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
 }
 
-/* A failure is an event on the node if a user must correct it, or if it has lasted, such as that of
- * an answer of the cloud that is not understood. An outage counts as not lasting: it concerns all
- * nodes, and the log has it once. */
+/* Sends an event on the node if a user must correct the failure, or if all attempts have failed for
+ * lasting_failure_ns, for example because an answer of the cloud is not understood. The caller
+ * passes 0 for an outage, because it concerns all nodes and is in the log once. */
 static void
 report_failure(struct node_controller *c, struct str name, int64_t lasting_ns,
                const struct error *err)
@@ -642,17 +642,17 @@ static void
 node_on_change(void *arg, const struct object *old, const struct object *new)
 {
 	struct node_controller *c = arg;
-	struct object *heir = NULL;
+	struct object *other = NULL;
 
 	if (new) {
 		queue_add(c->queue, new->key);
 		return;
 	}
 	node_errors_forget(c->env->node_errors, old->key);
-	/* A new node waited because this one had its provider ID, too. */
-	if (store_find(c->env->nodes, node_provider_id((const struct node *)old), &heir, 1) > 0) {
-		queue_add(c->queue, heir->key);
-		object_unref(heir);
+	/* A new node may have waited because this one had its provider ID, too. */
+	if (store_find(c->env->nodes, node_provider_id((const struct node *)old), &other, 1) > 0) {
+		queue_add(c->queue, other->key);
+		object_unref(other);
 	}
 }
 

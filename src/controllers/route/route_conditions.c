@@ -27,8 +27,8 @@ EVENT_KIND(
 /* When to check a node again whose state in the store is older than our own last write. */
 static const int64_t echo_ns = 10 * NS_PER_SEC;
 
-/* How long the condition of a new node waits for its initialisation. Each write of the one would
- * make the other fail with a conflict. */
+/* The condition of a new node is written after its initialisation, or when this time has passed: at
+ * the same time, the write of one would make the write of the other fail with a conflict. */
 static const int64_t initialise_ns = 10 * NS_PER_SEC;
 
 /* The condition that one node is to have. */

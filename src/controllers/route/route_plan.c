@@ -160,8 +160,8 @@ stays(const struct route *route, const struct entry *entry)
 	       (entry->action == ACTION_ADD && route->is_unfinished);
 }
 
-/* Does the route belong to a frozen node? It leads to its machine, or to one of its pod CIDRs, and
- * no other node needs the destination. */
+/* Does the route belong to a frozen node? If a node needs the destination, the route belongs to
+ * that node, otherwise to the node to whose machine it leads. */
 static bool
 is_frozen(const struct planner *p, const struct route *route)
 {

@@ -279,7 +279,7 @@ service_plan_drift(struct service_controller *c)
 		queue_add_after(c->queue, KEY_DRIFT, c->config.drift_period_ns);
 }
 
-/* One reading of all balancers serves all Services. If it fails, the next period brings another. */
+/* One reading of all balancers serves all Services. If it fails, the next one is a period later. */
 static void
 service_pass_drift(struct service_controller *c, struct call *call)
 {

@@ -43,9 +43,9 @@ is_adoptable(const struct service *s)
 	return s->has_finalizer || (service_wants_balancer(s) && !s->is_deleting);
 }
 
-/* Of a Service beyond the limits the provider learns its addresses, which stay its own. Its
- * balancer is neither made nor changed before the Service is corrected, but it must not prevent the
- * adoption of all others. */
+/* The provider gets a Service beyond the limits without its ports and ranges: the Service keeps its
+ * addresses, and does not prevent the adoption of the others. Its balancer is neither made nor
+ * changed until it is corrected. */
 static void
 cut_excess(const struct cloud *cloud, struct lb_spec *spec)
 {

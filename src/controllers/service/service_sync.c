@@ -477,7 +477,7 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 		               ? service_clean_up(run, ret_is_done, err)
 		               : true;
 	if (run->reasons & REASON_FULL)
-		service_forget_repairs(run->record); /* what follows is for the user's change */
+		service_forget_repairs(run->record); /* further changes follow the user's change */
 	else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !run->record->is_elsewhere)
 		run->record->is_repairing = wants_ensure = true;
 	if (!wants_ensure)
