@@ -673,6 +673,18 @@ bb_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	return true;
 }
 
+/* The runs of all Services that follow share this view while it is recent. */
+static bool
+bb_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[],
+                   size_t n, struct error *err)
+{
+	struct bb_views *views = brightbox_of(cloud)->views;
+	CLEANUP(bb_view_unrefp) struct bb_view *view = NULL;
+
+	(void)specs;
+	return n == 0 || bb_views_get(views, call, bb_views_next(views), &view, err);
+}
+
 static void
 bb_balancers_forget(struct cloud *cloud, struct str uid)
 {
@@ -776,6 +788,8 @@ const struct balancer_ops bb_balancer_ops = {
 	},
 	.ensure = bb_balancers_ensure,
 	.remove = bb_balancers_remove,
+	.adopt = bb_balancers_adopt,
+	.finds_drift = true,
 	.forget = bb_balancers_forget,
 	.annotation_prefix = BB_PREFIX,
 	.annotations = bb_annotation_names,

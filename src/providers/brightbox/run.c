@@ -204,6 +204,8 @@ bb_change_end(struct bb_run *run, const struct bb_change *change, bool is_accept
 
 	if (!run->unsettled)
 		return is_accepted;
+	if (is_accepted)
+		call_note_change(run->call, change->kind);
 	if (is_accepted || err->code == change->done) {
 		if (!change->may_repeat)
 			bb_unsettled_note_sent(run->unsettled, change->hash, bb_run_now(run), NULL);
@@ -273,15 +275,17 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	return !bb_unsettled_is_pausing(run->unsettled, run->inputs_hash, bb_run_now(run), err);
 }
 
-/* A view for the trial. If the last run of the same inputs ended in a state, the view has to be
- * newer than the last one of that run, and may be as old as half of the pause, so that Services
- * that wait share views. */
+/* A view for the trial. If the Service has changed, its number is at least `first`. If the last run
+ * of the same inputs ended in a state, the view has to be newer than the last one of that run, and
+ * may be as old as half of the pause, so that Services that wait share views. */
 static bool
-bb_run_look(struct bb_run *run, struct error *err)
+bb_run_look(struct bb_run *run, uint64_t first, struct error *err)
 {
 	const struct bb_unsettled *u = run->unsettled;
 	bool is_waiting = u && u->result.code != ERR_NONE && u->inputs == run->inputs_hash;
 
+	if (run->spec->is_changed)
+		return bb_views_get(run->views, run->call, first, &run->view, err);
 	return bb_views_get_recent(run->views, run->call, is_waiting ? u->view : 0,
 	                           is_waiting ? u->pause_ns / 2 : BB_VIEW_MAX_AGE_NS, &run->view,
 	                           err);
@@ -303,7 +307,7 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 		run->is_due = false;
 		run->state.code = ERR_NONE;
 		if (run->is_trial || run->call->dry
-		            ? !bb_run_look(run, err)
+		            ? !bb_run_look(run, first, err)
 		            : !bb_views_get(run->views, run->call, first, &run->view, err))
 			return false;
 		is_good = pass(run, err);

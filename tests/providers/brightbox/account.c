@@ -90,6 +90,10 @@ write_lb(const struct account *a, const struct account_lb *lb, struct buf *ret)
 	body = yyjson_doc_get_root(doc);
 	buf_addf(ret, "{\"id\":\"%s\",\"status\":\"%s\",\"name\":", lb->id, lb->status);
 	json_add_value(ret, json_at(body, "name"));
+	if (json_at(body, "policy")) {
+		buf_add_c(ret, ",\"policy\":");
+		json_add_value(ret, json_at(body, "policy"));
+	}
 	buf_add_c(ret, ",\"https_redirect\":");
 	json_add_value(ret, json_at(body, "https_redirect"));
 	buf_add_c(ret, ",\"listeners\":");
@@ -568,7 +572,17 @@ process_ensure(struct process *p, const struct lb_spec *spec, struct lb_status *
 	enum lb_outcome outcome;
 
 	call.dry = p->dry;
+	call.changes = p->changes;
 	return balancer_ensure(p->cloud, &call, spec, &outcome, ret, err);
+}
+
+bool
+process_adopt(struct process *p, const struct lb_spec *const specs[], size_t n, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = fake_host_call(&p->fake, &arena);
+
+	return p->cloud->balancers->adopt(p->cloud, &call, specs, n, err);
 }
 
 bool

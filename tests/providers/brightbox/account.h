@@ -98,6 +98,7 @@ struct process {
 	enum failure failure;       /* in this way */
 	struct buf asked;           /* "GET /servers", each with a new line */
 	const struct dry_item *dry; /* NULL: changes are made */
+	struct buf *changes;        /* what ensure() notes; NULL: nothing */
 };
 
 /** Starts the provider. The environment is set here. */
@@ -109,6 +110,9 @@ void process_forget(struct process *);
 /** Runs ensure() of a Service; false as it does. */
 bool process_ensure(struct process *, const struct lb_spec *, struct lb_status *ret,
                     struct arena *arena, struct error *err);
+/** Runs adopt() of these Services; false as it does. */
+bool process_adopt(struct process *, const struct lb_spec *const specs[], size_t n,
+                   struct error *err);
 bool process_remove(struct process *, const struct lb_spec *, bool *ret_found, struct error *err);
 
 /** "web" in "default" of the cluster "k", port 80 at node port 30080, with two nodes. The arrays
