@@ -395,6 +395,7 @@ fake_balancers_ops(bool with_selection)
 		                                 .update_nodes = update_nodes,
 		                                 .remove = remove_it,
 		                                 .adopt = adopt,
+		                                 .finds_drift = true,
 		                                 .forget = forget };
 	static const struct balancer_ops some = { .features = { LB_PASSES_ALL },
 		                                  .uses_addresses = true,

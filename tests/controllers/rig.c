@@ -239,6 +239,8 @@ start_services(struct rig *r, unsigned n_workers)
 	r->balancing = service_controller_new(&r->env, &(struct service_controller_config){
 							       .n_workers = n_workers,
 							       .cluster_name = "kubernetes",
+							       .drift_period_ns =
+								       r->drift_period_ns,
 						       });
 	r->n_threads += n_workers;
 	r->n_workers = n_workers;

@@ -279,18 +279,41 @@ service_plan_drift(struct service_controller *c)
 		queue_add_after(c->queue, KEY_DRIFT, c->config.drift_period_ns);
 }
 
-/* One reading of all balancers serves all Services. If it fails, the next one is a period later. */
+/* The reading failed. It is retried after pauses that grow, up to the queue's longest one or the
+ * period. */
+static void
+service_retry_drift(struct service_controller *c, const struct error *err)
+{
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+
+	if (err->code == ERR_CANCELLED)
+		return;
+	if (err->is_outage) {
+		queue_park(c->queue, KEY_DRIFT, failure_outage_ns(err));
+		return;
+	}
+	if (delay_ns > 0)
+		queue_add_after(c->queue, KEY_DRIFT, delay_ns);
+	else
+		delay_ns = queue_add_failed(c->queue, KEY_DRIFT, c->config.drift_period_ns);
+	if (service_is_failure(err))
+		log_warn("load balancers are not compared with their services, will retry",
+		         LOG_ERR(err), LOG_DURATION("in", delay_ns));
+}
+
+/* One reading of all balancers serves all Services. */
 static void
 service_pass_drift(struct service_controller *c, struct call *call)
 {
 	struct error err;
 
+	if (!service_adopt_again(c, call, &err)) {
+		service_retry_drift(c, &err);
+		return;
+	}
+	queue_forget(c->queue, KEY_DRIFT);
 	service_plan_drift(c);
-	if (service_adopt_again(c, call, &err))
-		service_queue_all(c, has_targets, REASON_DRIFT);
-	else if (service_is_failure(&err) && !err.is_outage)
-		log_warn("load balancers are not compared with their services, will retry",
-		         LOG_ERR(&err), LOG_DURATION("in", c->config.drift_period_ns));
+	service_queue_all(c, has_targets, REASON_DRIFT);
 }
 
 /* ---- one Service ---- */

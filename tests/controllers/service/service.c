@@ -5,6 +5,10 @@
 
 #include "base/limits.h"
 
+enum {
+	HOUR_S = 3600,
+};
+
 static struct rig *rig;
 
 static const struct fake_service web = { .name = "web" };
@@ -26,6 +30,17 @@ set_up(void **state)
 {
 	(void)state;
 	return set_up_with(2, /*selects=*/false);
+}
+
+static int
+set_up_comparing(void **state)
+{
+	(void)state;
+	rig = rig_new();
+	rig->drift_period_ns = HOUR_S * NS_PER_SEC;
+	rig_start_services(rig, 2, /*selects=*/false);
+	rig_put(rig, &node_a);
+	return 0;
 }
 
 static int
@@ -1487,6 +1502,39 @@ adopting_waits_for_the_time_that_the_provider_names(void **state)
 }
 
 static void
+all_are_compared_once_an_hour_and_a_failed_list_is_retried_soon(void **state)
+{
+	(void)state;
+	begin_settled();
+	run(HOUR_S - 10);
+	assert_quiet();
+	fault((struct fake_fault){ .call = "adopt", .code = ERR_UNAVAILABLE, .times = 2 });
+	run(40);
+	assert_int_equal(calls("adopt"), 3);
+	assert_int_equal(calls("ensure web web-1 a,"), 1);
+	assert_int_equal(n_event_writes() + n_patches(), 0);
+	run(HOUR_S - 100);
+	assert_int_equal(calls(NULL), 4);
+	run(100);
+	assert_int_equal(calls("adopt"), 4);
+	assert_int_equal(calls("ensure web web-1 a,"), 2);
+}
+
+static void
+a_comparison_of_which_the_list_keeps_failing_costs_little(void **state)
+{
+	(void)state;
+	begin_settled();
+	fault((struct fake_fault){ .call = "adopt", .code = ERR_UNAVAILABLE });
+	run(2 * HOUR_S);
+	assert_in_range(calls("adopt"), 12, 20);
+	assert_int_equal(calls("ensure"), 0);
+	fake_balancers_forget_faults(rig->balancers);
+	run(HOUR_S);
+	assert_int_equal(calls("ensure"), 1);
+}
+
+static void
 stopping_lets_what_runs_finish(void **state)
 {
 	(void)state;
@@ -1598,6 +1646,12 @@ main(void)
 		TEST(a_service_beyond_the_limits_concerns_no_other),
 		TEST(what_prevents_adoption_is_reported_now_and_then),
 		TEST(adopting_waits_for_the_time_that_the_provider_names),
+		cmocka_unit_test_setup_teardown(
+			all_are_compared_once_an_hour_and_a_failed_list_is_retried_soon,
+			set_up_comparing, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_comparison_of_which_the_list_keeps_failing_costs_little, set_up_comparing,
+			tear_down),
 		TEST(stopping_lets_what_runs_finish),
 		TEST(what_does_not_finish_is_cancelled),
 		TEST(stopping_while_adopting_ends_all_workers),

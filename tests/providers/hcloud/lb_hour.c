@@ -329,6 +329,24 @@ run_an_hour(const char *what)
 	              world.n_refused, world.n_reads);
 }
 
+/* All Services with all balancers, as the service controller does once an hour. */
+static void
+compare(void)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct hcloud cloud = { .cache = world.cache };
+	struct call call = lab_call(world.lab, &arena);
+	const struct lb_spec *specs[SERVICES];
+	struct error err;
+
+	for (size_t i = 0; i < world.n_services; i++)
+		specs[i] = &world.services[i].spec;
+	if (!hz_balancer_ops.adopt(&cloud.cloud, &call, specs, world.n_services, &err))
+		fail_msg("%s", err.msg);
+	for (size_t i = 0; i < world.n_services; i++)
+		sync_service(&world.services[i]);
+}
+
 static unsigned
 n_events(const char *reason)
 {
@@ -337,6 +355,24 @@ n_events(const char *reason)
 	for (const char *at = world.lab->fake.events.ptr; (at = strstr(at, reason)); at++)
 		n++;
 	return n;
+}
+
+/* ---- nothing to do ---- */
+
+/* With the lists of servers (idle_fifty_servers_cost_a_list_each_period in tests/hcloud_hour.c) at
+ * most 15 requests in an idle hour. */
+static void
+the_comparison_of_twenty_services_costs_one_list(void **state)
+{
+	(void)state;
+	put_services(SERVICES, 1, NODES, true);
+	run_an_hour("20 Services, 20 nodes");
+	world.n_reads = world.n_changes = 0;
+	compare();
+	for (size_t i = 0; i < SERVICES; i++)
+		assert_true(world.services[i].is_settled);
+	assert_int_equal(world.n_reads, 1);
+	assert_int_equal(world.n_changes, 0);
 }
 
 /* ---- ports ---- */
@@ -551,6 +587,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(the_comparison_of_twenty_services_costs_one_list),
 		TEST(ports_beyond_the_types_limit_are_not_sent),
 		TEST(a_limit_that_is_not_known_costs_one_refusal),
 		TEST(services_that_are_refused_are_not_sent_again),
