@@ -208,6 +208,27 @@ addresses_and_unmentioned_settings_stay(void **state)
 	assert_int_equal(a->n_ips, SERVICES + 1);
 }
 
+/* As each run of the Service does: its annotation names the cloud IP, or it has one of its own. */
+static void
+a_service_keeps_one_cloud_ip(void **state)
+{
+	struct rig *rig = *state;
+	struct account *a = &rig->account;
+
+	a->ips[1].lb[0] = '\0';
+	a->ips[a->n_ips++] =
+		(struct account_ip){ .id = "cip-00150", .number = 150, .name = STR("mine") };
+	memcpy(a->ips[SERVICES].lb, a->lbs[0].id, sizeof(a->lbs[0].id));
+	compare(rig);
+	assert_string_equal(rig->repairs.ptr, "s0: unmap cloud IP\ns1: map cloud IP\n");
+	assert_string_equal(a->ips[1].lb, a->lbs[1].id);
+	assert_int_equal(a->n_ips, SERVICES + 1);
+	a->n_ips = 0;
+	compare(rig);
+	assert_int_equal(a->n_ips, SERVICES);
+	assert_non_null(strstr(rig->repairs.ptr, "s3: create cloud IP, map cloud IP\n"));
+}
+
 /* ---- a Service that has changed ---- */
 
 static void
@@ -237,6 +258,7 @@ main(void)
 		TEST(a_deleted_balancer_is_made_again_with_its_cloud_ip),
 		TEST(a_changed_listener_and_a_changed_group_are_repaired),
 		TEST(addresses_and_unmentioned_settings_stay),
+		TEST(a_service_keeps_one_cloud_ip),
 		TEST(a_changed_service_is_compared_with_a_view_that_began_later),
 	};
 
