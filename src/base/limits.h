@@ -94,7 +94,7 @@
 #define LIMIT_CLOUD_PAGE 1000          /* elements of one page of a cloud's list; pages have some dozens */
 #define LIMIT_CLOUD_BALANCERS 10000    /* load balancers, their types or certificates in a cloud's list */
 #define LIMIT_STATE_FILE MIB(64)       /* state that a provider stores for its next start */
-#define LIMIT_HAPROXY_FILE MIB(256)    /* a configuration that this program writes */
+#define LIMIT_HAPROXY_FILE MIB(32)     /* HAProxy's configuration for all Services; those without room are left out */
 #define LIMIT_BALANCER_PORTS 200       /* ports of one Service; clouds allow some dozens per load balancer */
 #define LIMIT_BALANCER_RANGES 1000     /* source ranges of one Service */
 #define LIMIT_BALANCER_PARTS 250000    /* its ports x (source ranges + nodes) */

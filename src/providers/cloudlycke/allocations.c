@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/thread.h"
+#include "providers/cloudlycke/haproxy.h"
 
 EVENT_KIND(
 	conflict_event, "cloud-controller-manager", "AddressConflict", true, "Service",
@@ -24,24 +25,30 @@ EVENT_KIND(
 	no_pool_event, "cloud-controller-manager", "AddressNotInPool", true, "Service",
 	"cloudlycke: an address of the Service is in no pool that it may use. An address that ccmd allocated is replaced; any other is not served, and stays in the status until another one is allocated.");
 
+enum {
+	FILE_HEAD = 16384, /* for what HAProxy's file has besides the Services */
+};
+
 struct cl_allocations {
 	const struct cloud_host *host;
 	struct cl_state *state; /* its lock is the lock of all that follows */
-	bool has_hook;
-	bool has_waiting;      /* a Service was refused an address because others have them */
+	bool has_hook, has_haproxy;
+	bool has_waiting;      /* a Service was refused because of what others have */
 	uint64_t n_freed_seen; /* the state's n_freed when waiting Services were last requeued */
 };
 
 /* ---- life cycle ---- */
 
 struct cl_allocations *
-cl_allocations_new(struct cl_state *state, bool has_hook, const struct cloud_host *host)
+cl_allocations_new(struct cl_state *state, bool has_hook, bool has_haproxy,
+                   const struct cloud_host *host)
 {
 	struct cl_allocations *allocations = xcalloc(1, sizeof(*allocations));
 
 	allocations->host = host;
 	allocations->state = state;
 	allocations->has_hook = has_hook;
+	allocations->has_haproxy = has_haproxy;
 	return allocations;
 }
 
@@ -93,6 +100,47 @@ share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
 	}
 	free(all);
 	return targets;
+}
+
+/* The bytes of HAProxy's file that other Services may take. One whose change is being written has
+ * two records, which follow each other: the larger one counts. */
+static size_t
+size_of_others(const struct cl_allocations *allocations, struct str uid)
+{
+	const struct cl_record **all, *last = NULL;
+	size_t n, size = 0;
+
+	all = cl_state_all(allocations->state, &n);
+	for (size_t i = 0; i < n; last = all[i++]) {
+		bool is_next = last && str_eq(last->holding.uid, all[i]->holding.uid);
+		size_t counted = is_next ? last->file_size : 0;
+
+		if (!str_eq(all[i]->holding.uid, uid) && all[i]->file_size > counted)
+			size += all[i]->file_size - counted;
+	}
+	free(all);
+	return size;
+}
+
+/* A Service that has its place in HAProxy's file keeps it: what does not fit is refused, be it a
+ * new Service or a change. */
+static bool
+fit_file(struct cl_allocations *allocations, struct cl_record *draft, struct error *err)
+{
+	size_t others;
+
+	draft->is_left_out = false;
+	draft->file_size = allocations->has_haproxy ? cl_haproxy_size(draft) : 0;
+	others = size_of_others(allocations, draft->holding.uid);
+	if (draft->file_size == 0 || others + draft->file_size + FILE_HEAD <= LIMIT_HAPROXY_FILE)
+		return true;
+	allocations->has_waiting = true;
+	return err_set(err, ERR_INVALID,
+	               "HAProxy's configuration has no room for this Service: it would take up to "
+	               "%zu bytes, other Services take %zu, and all together may take %zu; use "
+	               "fewer ports, source ranges or nodes, the load balancer stays as it is "
+	               "until then",
+	               draft->file_size, others, LIMIT_HAPROXY_FILE - FILE_HEAD);
 }
 
 /* Makes the draft the record of its Service, unless it equals the record before. Where there is a
@@ -215,7 +263,8 @@ cl_allocations_ensure(struct cl_allocations *allocations, const struct cl_reques
 		return false;
 	targets = share_targets(allocations, targets);
 	draft.targets = targets;
-	if (!commit_draft(allocations, &draft, before, ret, err))
+	if (!fit_file(allocations, &draft, err) ||
+	    !commit_draft(allocations, &draft, before, ret, err))
 		return false;
 	if (before)
 		report_moves(allocations, before, *ret, request->desired.pool, arena);
@@ -241,6 +290,8 @@ cl_allocations_foresee(struct cl_allocations *allocations, const struct cl_reque
 	if (!allocate_addresses(allocations, request, &before, arena, &draft, err))
 		return false;
 	draft.targets = targets;
+	if (!fit_file(allocations, &draft, err))
+		return false;
 	draft.input = cl_record_hash(&draft);
 	draft.hook = known.hook;
 	if (draft.hook.input != draft.input) {
@@ -278,7 +329,8 @@ cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
 	targets = share_targets(allocations, targets);
 	draft = cl_record_draft(before);
 	draft.targets = targets;
-	return commit_draft(allocations, &draft, before, ret, err);
+	return fit_file(allocations, &draft, err) &&
+	       commit_draft(allocations, &draft, before, ret, err);
 }
 
 /* ---- deleting ---- */
@@ -297,6 +349,7 @@ cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
 	}
 	draft = cl_record_draft(before);
 	draft.is_deleting = true;
+	draft.file_size = 0;
 	return commit_draft(allocations, &draft, before, ret, err);
 }
 
@@ -493,11 +546,18 @@ keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, s
 	h->n_addresses = n;
 }
 
+/* Without room in HAProxy's file the Service keeps its addresses, and is refused when it is worked
+ * on. */
 static void
 adopt_draft(struct cl_allocations *allocations, const struct claim *c, struct cl_targets *targets,
             struct cl_record *draft)
 {
+	struct error ignored;
+
 	draft->targets = targets;
+	draft->is_left_out = !fit_file(allocations, draft, &ignored);
+	if (draft->is_left_out)
+		draft->file_size = 0;
 	draft->input = cl_record_hash(draft);
 	if (c->saved)
 		draft->hook = c->saved->hook;

@@ -17,8 +17,9 @@
 
 struct cl_allocations;
 
-/** The state and host outlive the allocations. has_hook: its runs are recorded. */
-struct cl_allocations *cl_allocations_new(struct cl_state *state, bool has_hook,
+/** The state and host outlive the allocations. has_hook: its runs are recorded.
+ * has_haproxy: a Service is refused if HAProxy's file has no room for it. */
+struct cl_allocations *cl_allocations_new(struct cl_state *state, bool has_hook, bool has_haproxy,
                                           const struct cloud_host *host);
 void cl_allocations_free(struct cl_allocations *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_allocations, cl_allocations_free)
@@ -50,7 +51,8 @@ NODISCARD bool cl_allocations_foresee(struct cl_allocations *, const struct cl_r
                                       struct error *err);
 /** The record of that UID, or NULL. Unref it. */
 struct cl_record *cl_allocations_get(struct cl_allocations *, struct str uid);
-/** Replaces the nodes. ERR_NOT_FOUND. */
+/** Replaces the nodes. ERR_NOT_FOUND; ERR_INVALID: HAProxy's file has no room for them, and the
+ * nodes stay as they were. */
 NODISCARD bool cl_allocations_retarget(struct cl_allocations *, struct str uid,
                                        const struct node_ref nodes[], size_t n_nodes,
                                        struct cl_record **ret, struct error *err);

@@ -46,7 +46,8 @@ open_run(const struct cl_balancers *config, const struct cloud_config *cloud,
 {
 	if (!check_place(config, cloud, err))
 		return false;
-	run->allocations = cl_allocations_new(state, config->hook.len > 0, host);
+	run->allocations = cl_allocations_new(state, config->hook.len > 0,
+	                                      config->haproxy.is_present, host);
 	if (config->hook.len > 0)
 		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, "load balancer",
 		                        host);
@@ -251,8 +252,10 @@ cl_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 		return cl_balancers_ensure(cloud, call, spec, &outcome, &ignored, err);
 	if (!cl_allocations_retarget(run->allocations, spec->uid, spec->nodes, spec->n_nodes,
 	                             &record, err))
-		return err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
-		                STR_ARG(spec->name));
+		return err->code == ERR_NOT_FOUND
+		               ? err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
+		                          STR_ARG(spec->name))
+		               : false;
 	return apply_record(run, call, record, err);
 }
 

@@ -565,11 +565,70 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 	if (has_peers)
 		add_peers(b, stats_socket);
 	for (size_t i = 0; i < n; i++) {
-		if (!records[i]->is_deleting)
+		if (!records[i]->is_deleting && !records[i]->is_left_out)
 			n_frontends += add_record(b, records[i], has_peers);
 	}
 	if (n_frontends == 0)
 		add_idle(b, stats_socket);
+}
+
+/* ---- its size ----
+ *
+ * It is needed before the file is written, and without the time and memory that writing takes. */
+
+enum {
+	/* the texts around names in a frontend and its backend */
+	PART_TEXT = 500,
+	RANGE_TEXT = sizeof("\tacl is_allowed src \n"),
+	SERVER_TEXT = sizeof("\tserver  \n"),
+	V4_TEXT = sizeof("ipv4@255.255.255.255:65535"),
+	V6_TEXT = sizeof("ipv6@[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535"),
+	HEALTH_TEXT = sizeof(" port 65535"),
+	PROXY_TEXT = sizeof(" send-proxy-v2"),
+	NAMES_OF_PART = 5,
+};
+
+static size_t
+name_size(struct str name)
+{
+	return is_plain(name) ? name.len : sizeof("x0123456789abcdef");
+}
+
+/* Of the lines of all nodes for one port. */
+static size_t
+servers_size(const struct cl_record *r, enum ip_family family)
+{
+	size_t text = SERVER_TEXT, size = 0;
+
+	text += family == IP_V4 ? V4_TEXT : V6_TEXT;
+	text += has_health_port(r) ? HEALTH_TEXT : 0;
+	text += r->proxy == CL_PROXY_NONE ? 0 : PROXY_TEXT;
+	for (size_t i = 0; i < r->targets->n; i++) {
+		if (address_of(&r->targets->items[i], family))
+			size += name_size(r->targets->items[i].name) + text;
+	}
+	return size;
+}
+
+size_t
+cl_haproxy_size(const struct cl_record *r)
+{
+	const struct cl_holding *h = &r->holding;
+	size_t names = h->namespace.len + h->service.len + NAMES_OF_PART * name_size(r->name);
+	size_t n_served = 0, parts = 0, ranges = 0, size = 0;
+
+	for (size_t i = 0; i < h->n_ports; i++) {
+		if (!is_served(&h->ports[i]))
+			continue;
+		n_served++;
+		parts += PART_TEXT + names + h->ports[i].name.len;
+	}
+	for (size_t i = 0; i < r->n_source_ranges; i++)
+		ranges += RANGE_TEXT + r->source_ranges[i].len;
+	for (size_t k = 0; n_served > 0 && k < h->n_addresses; k++)
+		size += parts + PART_TEXT + names + ranges +
+		        n_served * servers_size(r, ip_family(&h->addresses[k]));
+	return size;
 }
 
 /* ---- reading the file ---- */

@@ -33,11 +33,14 @@ NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct e
  * from Kubernetes objects, so only letters, digits, "-", "_" and "." get there; addresses and
  * numbers are written from their values.
  *
- * Records being deleted are left out. stats_socket empty: no socket, and a reload loses the
- * servers' state and the table of client affinity. Other sockets are named after it: SOCKET.peers,
- * SOCKET.idle. */
+ * Records with is_deleting or is_left_out are not in it. stats_socket empty: no socket, and a
+ * reload loses the servers' state and the table of client affinity. Other sockets are named after
+ * it: SOCKET.peers, SOCKET.idle. */
 void cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n,
                      struct str stats_socket);
+
+/** The bytes that the record can take in the file, at most. Cost: as many steps as it has nodes. */
+size_t cl_haproxy_size(const struct cl_record *);
 
 /** The balancers in the text of such a file, by namespace and name of their Services. */
 void cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n);

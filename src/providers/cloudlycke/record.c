@@ -345,6 +345,8 @@ cl_record_hash(const struct cl_record *r)
 	buf_add_char(&b, ','); /* a part of the hashes in state files */
 	add_content(&b, r);
 	hash_text(&hash, buf_str(&b));
+	if (r->is_left_out)
+		hash_text(&hash, STR("left out"));
 	return (int64_t)(hash >> 11 | 1);
 }
 

@@ -91,9 +91,11 @@ struct cl_record {
 	int ip_mode; /* enum cl_ip_mode */
 	enum cl_proxy proxy;
 
-	int64_t input; /* hash of the above and is_deleting; positive */
+	int64_t input; /* hash of the above, is_deleting and is_left_out; positive */
 	struct cl_progress hook;
 	bool is_deleting;
+	bool is_left_out; /* of HAProxy's file, which has no room for it */
+	size_t file_size; /* cl_haproxy_size(); 0 if it is not in the file */
 };
 
 /** Copies a draft, which is a record on the stack with borrowed views; takes a reference of its

@@ -342,6 +342,206 @@ no_services_make_a_valid_file(void **state)
 	assert_valid(&w);
 }
 
+/* ---- room in the file ---- */
+
+/* The size counts before the file is written, so it may not be too small. */
+static void
+the_size_of_a_part_is_known_before(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	size_t n_head;
+
+	(void)state;
+	world_init(&w);
+	w.draft.is_deleting = true;
+	n_head = strlen(render(&w));
+	w.draft.is_deleting = false;
+	w.draft.holding.n_ports = 2;
+	w.draft.holding.n_addresses = 2;
+	w.draft.holding.addresses[1] = ip("2001:db8::1");
+	w.ranges[0] = STR("198.51.100.0/24");
+	w.draft.n_source_ranges = 1;
+	w.draft.has_client_ip_affinity = true;
+	w.draft.affinity_timeout_s = 86400;
+	w.draft.proxy = CL_PROXY_V2;
+	w.draft.traffic = LB_TRAFFIC_LOCAL;
+	w.draft.health_check_node_port = 32000;
+	assert_in_range(cl_haproxy_size(&w.draft), strlen(render(&w)) - n_head, 6000);
+	w.draft.n_source_ranges = 0;
+	assert_in_range(cl_haproxy_size(&w.draft), strlen(render(&w)) - n_head, 6000);
+	w.draft.name = STR("no plain name");
+	assert_in_range(cl_haproxy_size(&w.draft), strlen(render(&w)) - n_head, 6000);
+}
+
+enum {
+	BIG_PORTS = LIMIT_BALANCER_PORTS,
+	BIG_NODES = LIMIT_BALANCER_PARTS / BIG_PORTS,
+};
+
+/* Services of which two large ones do not fit into the file. */
+struct room {
+	struct cloud_host host;
+	struct arena arena;
+	struct cl_state *state;
+	struct cl_allocations *allocations;
+	struct cl_block block;
+	struct cl_pool pool;
+	struct cl_schema schema;
+	struct lb_port ports[BIG_PORTS];
+	struct node_ref nodes[BIG_NODES];
+	struct address address;
+	char error[1000];
+};
+
+static void
+room_fini(struct room *r)
+{
+	cl_allocations_free(r->allocations);
+	cl_state_free(r->state);
+	arena_fini(&r->arena);
+}
+
+static void
+give_nodes(const struct cloud_host *host, struct arena *arena, struct node_ref **ret, size_t *ret_n)
+{
+	struct room *r = CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct room, host);
+
+	(void)arena;
+	*ret = r->nodes;
+	*ret_n = BIG_NODES;
+}
+
+static void
+room_init(struct room *r)
+{
+	struct error err;
+
+	*r = (struct room){ .address = { STR("InternalIP"), STR("10.9.0.1") } };
+	r->host = (struct cloud_host){ .clock = &clock_real, .nodes = give_nodes };
+	r->block = (struct cl_block){ .first = ip("192.0.2.1"), .last = ip("192.0.2.9") };
+	r->pool = (struct cl_pool){ .name = STR("p"), .addresses = { &r->block, 1 } };
+	r->schema = (struct cl_schema){ .pools = &r->pool, .n_pools = 1 };
+	for (size_t i = 0; i < BIG_PORTS; i++)
+		r->ports[i] = (struct lb_port){ .port = (int32_t)i + 1,
+			                        .node_port = 30000 + (int32_t)i,
+			                        .name = STR_EMPTY,
+			                        .protocol_text = STR("TCP") };
+	for (size_t i = 0; i < BIG_NODES; i++)
+		r->nodes[i] = (struct node_ref){ .name = arena_printf(&r->arena, "n%040zu", i),
+			                         .provider_id = STR("cloudlycke://m"),
+			                         .addresses = &r->address,
+			                         .n_addresses = 1 };
+	assert_true(cl_state_open(STR_EMPTY, CL_STATE_NOW, &r->host, &r->state, &err));
+	r->allocations = cl_allocations_new(r->state, false, true, &r->host);
+}
+
+static struct lb_spec
+service(const struct room *r, const char *uid, size_t n_ports)
+{
+	static const enum ip_family families[] = { IP_V4 };
+
+	return (struct lb_spec){ .cluster = STR("kubernetes"),
+		                 .namespace = STR("default"),
+		                 .service = str_c(uid),
+		                 .uid = str_c(uid),
+		                 .name = str_c(uid),
+		                 .wanted_ip = STR_EMPTY,
+		                 .ports = r->ports,
+		                 .n_ports = n_ports,
+		                 .families = families,
+		                 .n_families = 1 };
+}
+
+static enum err_code
+ensure(struct room *r, const char *uid, size_t n_ports, size_t n_nodes)
+{
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+	struct lb_spec spec = service(r, uid, n_ports);
+	struct cl_request request;
+	struct error err;
+
+	assert_true(cl_request_read(&r->schema, &spec, &r->arena, &request, &err));
+	if (cl_allocations_ensure(r->allocations, &request, r->nodes, n_nodes, &r->arena, &record,
+	                          &err))
+		return ERR_NONE;
+	(void)snprintf(r->error, sizeof(r->error), "%s", err.msg);
+	return err.code;
+}
+
+/* The balancers in the file, "a b", and how many nodes the last one has. */
+static const char *
+served(struct room *r, size_t *ret_n_nodes)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_HAPROXY_FILE);
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(1));
+	struct cl_record **records;
+	struct lb_listed *list;
+	uint64_t version;
+	size_t n;
+
+	records = cl_allocations_list(r->allocations, &n, &version);
+	cl_haproxy_file(&text, records, n, STR_EMPTY);
+	cl_records_free(records, n);
+	assert_true(buf_ok(&text));
+	cl_haproxy_list(buf_str(&text), &r->arena, &list, &n);
+	for (size_t i = 0; i < n; i++)
+		buf_addf(&names, "%s%" STR_FMT, i > 0 ? " " : "", STR_ARG(list[i].id));
+	*ret_n_nodes = n > 0 ? list[n - 1].n_targets : 0;
+	return arena_strz(&r->arena, buf_str(&names));
+}
+
+static void
+a_service_without_room_is_refused_alone(void **state)
+{
+	CLEANUP(room_fini) struct room r;
+	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
+	struct error err;
+	size_t n;
+
+	(void)state;
+	room_init(&r);
+	assert_int_equal(ensure(&r, "m", BIG_PORTS, BIG_NODES), ERR_NONE);
+	assert_int_equal(ensure(&r, "a", BIG_PORTS, BIG_NODES), ERR_INVALID);
+	assert_non_null(strstr(r.error, "has no room for this Service"));
+	assert_int_equal(ensure(&r, "x", BIG_PORTS, 10), ERR_NONE);
+	assert_string_equal(served(&r, &n), "m x");
+	/* more nodes do not fit: those that it has stay */
+	assert_false(cl_allocations_retarget(r.allocations, STR("x"), r.nodes, BIG_NODES, &record,
+	                                     &err));
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_string_equal(served(&r, &n), "m x");
+	assert_int_equal(n, 10);
+	/* the removal of another one makes room */
+	assert_true(cl_allocations_mark_deleting(r.allocations, STR("m"), &record, &err));
+	assert_int_equal(ensure(&r, "a", BIG_PORTS, BIG_NODES), ERR_NONE);
+	assert_string_equal(served(&r, &n), "a x");
+}
+
+/* All nodes count after a start, which can be more than a Service had before. */
+static void
+a_service_without_room_keeps_its_address_after_a_start(void **state)
+{
+	CLEANUP(room_fini) struct room r;
+	struct lb_ingress ingress[] = { { .ip = STR("192.0.2.1") }, { .ip = STR("192.0.2.2") } };
+	struct lb_spec a, b;
+	const struct lb_spec *specs[] = { &a, &b };
+	struct error err;
+	size_t n;
+
+	(void)state;
+	room_init(&r);
+	a = service(&r, "a", BIG_PORTS);
+	b = service(&r, "b", BIG_PORTS);
+	a.status = (struct lb_status){ &ingress[0], 1 };
+	b.status = (struct lb_status){ &ingress[1], 1 };
+	assert_true(cl_allocations_adopt(r.allocations, &r.schema, specs, 2, &r.arena, &err));
+	assert_string_equal(served(&r, &n), "a");
+	assert_int_equal(ensure(&r, "b", BIG_PORTS, BIG_NODES), ERR_INVALID);
+	assert_int_equal(ensure(&r, "b", BIG_PORTS, 10), ERR_NONE);
+	assert_string_equal(served(&r, &n), "a b");
+	assert_int_equal(n, 10);
+}
+
 /* What the API server would never let through must not hurt either. */
 static void
 foreign_text_stays_in_its_place(void **state)
@@ -380,6 +580,9 @@ main(void)
 		cmocka_unit_test(several_ports_share_their_ranges),
 		cmocka_unit_test(the_file_has_all_that_a_service_asks_for),
 		cmocka_unit_test(no_services_make_a_valid_file),
+		cmocka_unit_test(the_size_of_a_part_is_known_before),
+		cmocka_unit_test(a_service_without_room_is_refused_alone),
+		cmocka_unit_test(a_service_without_room_keeps_its_address_after_a_start),
 		cmocka_unit_test(foreign_text_stays_in_its_place),
 	};
 
