@@ -100,6 +100,26 @@ json_parse(struct str text, yyjson_doc **ret, struct error *err)
 	return true;
 }
 
+bool
+json_parse_answer(struct str text, yyjson_doc **ret, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	yyjson_val *val, *end;
+	size_t n = 0;
+
+	if (!json_parse(text, &doc, err))
+		return false;
+	val = yyjson_doc_get_root(doc);
+	end = val + yyjson_doc_get_val_count(doc);
+	for (; val < end; val++)
+		n += yyjson_arr_size(val);
+	if (n > LIMIT_CLOUD_ELEMENTS)
+		return err_set(err, ERR_INVALID, "its lists have %zu elements, more than %d", n,
+		               LIMIT_CLOUD_ELEMENTS);
+	*ret = TAKE(doc);
+	return true;
+}
+
 /* Returns the last of duplicate keys, as Go decodes them; the look-up of yyjson returns the first.
  */
 yyjson_val *

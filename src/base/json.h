@@ -27,6 +27,9 @@ enum json_found {
  * with yyjson_doc_free(). Fails with ERR_INVALID when the text is not JSON, too deep, empty, or
  * has too many values; the message contains position and reason. */
 NODISCARD bool json_parse(struct str text, yyjson_doc **ret, struct error *err);
+/** The same for an answer of a cloud. Fails also when all its arrays together have more than
+ * LIMIT_CLOUD_ELEMENTS elements, so a reader may allocate memory for each of them. */
+NODISCARD bool json_parse_answer(struct str text, yyjson_doc **ret, struct error *err);
 DEFINE_CLEANUP(yyjson_doc, yyjson_doc_free)
 
 /** Follows a path of object keys separated by dots: "metadata.name"; "" is val itself. Returns NULL

@@ -92,6 +92,7 @@
 /* providers */
 #define LIMIT_MACHINES 100000          /* machines in an inventory */
 #define LIMIT_CLOUD_PAGE 1000          /* elements of one page of a cloud's list; pages have some dozens */
+#define LIMIT_CLOUD_ELEMENTS 100000    /* elements of all lists in one answer of a cloud; up to some hundred bytes each where it is read */
 #define LIMIT_CLOUD_BALANCERS 10000    /* load balancers, their types or certificates in a cloud's list */
 #define LIMIT_STATE_FILE MIB(64)       /* state that a provider stores for its next start */
 #define LIMIT_HAPROXY_FILE MIB(32)     /* HAProxy's configuration for all Services; those without room are left out */

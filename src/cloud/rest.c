@@ -57,7 +57,7 @@ set_status_error(const struct rest *r, const struct http_request *request,
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(ERR_MSG_SIZE);
 	struct str body = buf_str(&response->body);
 	struct error ignored;
-	bool is_json = json_parse(body, &doc, &ignored);
+	bool is_json = json_parse_answer(body, &doc, &ignored);
 
 	if (r->add_message)
 		r->add_message(&message, doc ? yyjson_doc_get_root(doc) : NULL);
@@ -81,7 +81,7 @@ read_body(const struct http_request *request, const struct http_response *respon
 		*ret = NULL;
 		return true;
 	}
-	if (json_parse(body, ret, err))
+	if (json_parse_answer(body, ret, err))
 		return true;
 	err->code = ERR_UNAVAILABLE;
 	return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),

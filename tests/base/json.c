@@ -95,6 +95,30 @@ bounds_the_number_of_values(void **state)
 	check_refused(buf_str(&b), "more than 1000000 values");
 }
 
+/* Elements of all lists count, however many lists there are. */
+static void
+bounds_the_elements_of_an_answer(void **state)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(4));
+	yyjson_doc *doc = NULL;
+	struct error err;
+
+	(void)state;
+	buf_add_c(&b, "{\"a\":[[]");
+	for (size_t i = 2; i < LIMIT_CLOUD_ELEMENTS; i++)
+		buf_add_c(&b, ",{}");
+	buf_add_c(&b, "],\"b\":[0]}");
+	assert_true(json_parse_answer(buf_str(&b), &doc, &err));
+	yyjson_doc_free(TAKE(doc));
+	b.len -= 2;
+	buf_add_c(&b, ",0]}");
+	assert_true(json_parse(buf_str(&b), &doc, &err));
+	yyjson_doc_free(TAKE(doc));
+	assert_false(json_parse_answer(buf_str(&b), &doc, &err));
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_string_equal(err.msg, "its lists have 100001 elements, more than 100000");
+}
+
 static void
 siblings_are_not_depth(void **state)
 {
@@ -326,6 +350,7 @@ main(void)
 		cmocka_unit_test(refuses_what_is_not_json),
 		cmocka_unit_test(bounds_the_depth),
 		cmocka_unit_test(bounds_the_number_of_values),
+		cmocka_unit_test(bounds_the_elements_of_an_answer),
 		cmocka_unit_test(siblings_are_not_depth),
 		cmocka_unit_test(walks_dots),
 		cmocka_unit_test(the_last_duplicate_wins),

@@ -218,15 +218,16 @@ bool
 bb_list_read(yyjson_val *list, const struct bb_object *object, struct arena *arena, void **ret,
              size_t *ret_n, struct error *err)
 {
+	size_t limit = object == &bb_lb_object ? LIMIT_CLOUD_BALANCERS : LIMIT_MACHINES;
 	yyjson_val *one;
 	size_t i, n;
 	char *made;
 
-	if (yyjson_arr_size(list) > LIMIT_MACHINES)
+	if (yyjson_arr_size(list) > limit)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Brightbox API returned %zu of one list's elements (%s), more "
-		               "than %d",
-		               yyjson_arr_size(list), object->name, LIMIT_MACHINES);
+		               "than %zu",
+		               yyjson_arr_size(list), object->name, limit);
 	made = arena_calloc(arena, yyjson_arr_size(list), object->size);
 	yyjson_arr_foreach(list, i, n, one)
 	{

@@ -414,9 +414,10 @@ hz_api_read_answer(const struct http_request *request, const struct http_respons
 	bool is_good = response->status >= 200 && response->status < 300;
 	struct error why;
 
-	if (response->body.len > 0 && !json_parse(buf_str(&response->body), &answer->doc, &why) &&
-	    is_good)
-		return err_set(err, ERR_UNAVAILABLE, "%s %" STR_FMT ": the answer is not JSON: %s",
+	if (response->body.len > 0 &&
+	    !json_parse_answer(buf_str(&response->body), &answer->doc, &why) && is_good)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s %" STR_FMT ": the answer cannot be read: %s",
 		               http_method_name(request->method),
 		               STR_ARG(str_head(request->target, 200)), why.msg);
 	return is_good || hz_api_fail(request, response, answer, err);

@@ -218,13 +218,14 @@ hz_robot_exchange(struct hz_robot *r, struct call *call, struct str target, cons
 		return err_wrap(err, "GET %" STR_FMT, STR_ARG(target));
 	}
 	hz_robot_count(response.status, endpoint);
-	is_json = json_parse(buf_str(&response.body), &doc, &why);
+	is_json = json_parse_answer(buf_str(&response.body), &doc, &why);
 	if (response.status < 200 || response.status >= 300)
 		return hz_robot_fail(r, &request, &response, doc ? yyjson_doc_get_root(doc) : NULL,
 		                     err);
 	if (!is_json)
-		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": the answer is not JSON: %s",
-		               STR_ARG(target), why.msg);
+		return err_set(err, ERR_UNAVAILABLE,
+		               "GET %" STR_FMT ": the answer cannot be read: %s", STR_ARG(target),
+		               why.msg);
 	*ret = TAKE(doc);
 	return true;
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "cloud/fake_host.h"
@@ -655,6 +656,24 @@ an_overloaded_api_says_when_to_come_back(void **state)
 	assert_int_equal(o->err.retry_after_ms, 30000);
 }
 
+/* Elements are counted before memory for all of them is allocated. */
+static void
+refuses_an_object_with_too_many_parts(void **state)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(MIB(1));
+	struct world *w = *state;
+	struct bb_lb lb;
+
+	buf_add_c(&body, "{\"id\":\"lba-11111\",\"nodes\":[{}");
+	for (size_t i = 0; i < LIMIT_CLOUD_ELEMENTS; i++)
+		buf_add_c(&body, ",{}");
+	buf_add_c(&body, "]}");
+	http_script_answer(&w->script, "/*", 200, body.ptr);
+	assert_false(bb_get_lb(w->client, &w->call, STR("lba-11111"), &lb, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(w->err.msg, "its lists have 100001 elements"));
+}
+
 int
 main(void)
 {
@@ -674,6 +693,7 @@ main(void)
 		TEST(only_a_404_of_the_api_means_that_something_is_gone),
 		TEST(an_answer_that_cannot_be_understood_is_an_error),
 		TEST(an_answer_with_anything_behind_it_is_an_error),
+		TEST(refuses_an_object_with_too_many_parts),
 		TEST(no_account_is_an_error),
 		ONLINE(requests_carry_the_token),
 		ONLINE(the_token_is_requested_without_the_account),

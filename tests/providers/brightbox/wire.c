@@ -50,6 +50,9 @@ bounds_the_length_of_a_list(void **state)
 	                          &a.err));
 	assert_int_equal(a.err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(a.err.msg, "100001 of one list's elements (server)"));
+	assert_false(bb_list_read(yyjson_doc_get_root(a.doc), &bb_lb_object, &a.arena, &servers, &n,
+	                          &a.err));
+	assert_non_null(strstr(a.err.msg, "(load balancer), more than 10000"));
 }
 
 static void
