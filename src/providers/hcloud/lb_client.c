@@ -87,6 +87,10 @@ hz_lb_client_take_page(struct listing *list, const struct hz_answer *answer, str
 	list->total = -1;
 	list->next = 0;
 	json_i64(root, "meta.pagination.total_entries", &list->total);
+	if (list->seen.count > LIMIT_CLOUD_BALANCERS)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API's list of %s has more than %d elements",
+		               list->name, LIMIT_CLOUD_BALANCERS);
 	json_i64(root, "meta.pagination.next_page", &list->next);
 	if (list->next != 0 && (list->next != number + 1 || list->next > PAGES_MAX))
 		return err_set(err, ERR_UNAVAILABLE,
@@ -124,9 +128,15 @@ hz_lb_client_read_pages(struct hz_api *api, struct call *call, struct listing *l
 }
 
 static bool
-hz_lb_client_is_whole(const struct listing *list)
+hz_lb_client_check_whole(const struct listing *list, struct error *err)
 {
-	return list->total < 0 || list->total == (int64_t)list->seen.count;
+	if (list->total < 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API's list of %s has no "
+		               "meta.pagination.total_entries",
+		               list->name);
+	return list->total == (int64_t)list->seen.count ||
+	       err_set(err, ERR_CONFLICT, "the list of load balancers changed while it was read");
 }
 
 static void *
@@ -164,11 +174,9 @@ hz_lb_client_list_lbs_once(struct hz_api *api, struct call *call, struct arena *
 		                .take = hz_lb_client_take_lb,
 		                .arena = arena };
 
-	if (!hz_lb_client_read_pages(api, call, &list, err))
+	if (!hz_lb_client_read_pages(api, call, &list, err) ||
+	    !hz_lb_client_check_whole(&list, err))
 		return false;
-	if (!hz_lb_client_is_whole(&list))
-		return err_set(err, ERR_CONFLICT,
-		               "the list of load balancers changed while it was read");
 	*ret = (struct hz_lb_list){ .lbs = hz_lb_client_take_items(&list, sizeof(*ret->lbs)),
 		                    .n = list.n };
 	return true;

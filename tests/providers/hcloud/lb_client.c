@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/limits.h"
 #include "providers/hcloud/lab.h"
 
 #define PAGE(n, query) \
@@ -103,6 +104,46 @@ a_list_is_whole_or_none(void **state)
 	check_unlisted(*state, LBS(LB(1, "a") ",{\"name\":\"b\"}", "null", "2"), ERR_UNAVAILABLE,
 	               1);
 	check_unlisted(*state, "{\"load_balancers\":null}", ERR_UNAVAILABLE, 1);
+	check_unlisted(*state, "{\"load_balancers\":[" LB(1, "a") "]}", ERR_UNAVAILABLE, 1);
+	check_unlisted(*state, "{\"load_balancers\":[" LB(1, "a") "],\"meta\":{\"pagination\":{}}}",
+	               ERR_UNAVAILABLE, 1);
+}
+
+static void
+a_missing_total_is_named(void **state)
+{
+	struct lab *lab = *state;
+	struct hz_lb_list found;
+	struct error err;
+
+	lab_answer(lab, PAGE(1, OURS), 200, "{\"load_balancers\":[]}");
+	assert_false(list(lab, STR_EMPTY, &found, &err));
+	assert_true(str_ends(str_c(err.msg), STR("has no meta.pagination.total_entries")));
+}
+
+static void
+refuses_a_list_that_is_too_long(void **state)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(MIB(2));
+	struct lab *lab = *state;
+	struct hz_lb_list found;
+	struct error err;
+
+	for (size_t page = 1; page <= LIMIT_CLOUD_BALANCERS / LIMIT_CLOUD_PAGE + 1; page++) {
+		buf_reset(&body);
+		buf_add_c(&body, "{\"load_balancers\":[");
+		for (size_t i = 0; i < LIMIT_CLOUD_PAGE; i++)
+			buf_addf(&body, "%s{\"id\":%zu}", i > 0 ? "," : "",
+			         page * LIMIT_CLOUD_PAGE + i);
+		buf_addf(&body,
+		         "],\"meta\":{\"pagination\":{\"next_page\":%zu,"
+		         "\"total_entries\":20000}}}",
+		         page + 1);
+		lab_answer(lab, "/load_balancers?*", 200, arena_strz(&lab->arena, buf_str(&body)));
+	}
+	assert_false(list(lab, STR_EMPTY, &found, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "has more than 10000 elements"));
 }
 
 static void
@@ -137,6 +178,26 @@ gets_one_by_id(void **state)
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 7, &lb, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
+/* Elements are counted before memory for all of them is allocated. */
+static void
+refuses_one_with_too_many_parts(void **state)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(MIB(1));
+	struct lab *lab = *state;
+	struct call call = lab_call(lab, &lab->arena);
+	struct hz_lb lb;
+	struct error err;
+
+	buf_add_c(&body, "{\"load_balancer\":{\"id\":5,\"name\":\"c\",\"targets\":[0");
+	for (size_t i = 0; i < LIMIT_CLOUD_ELEMENTS; i++)
+		buf_add_c(&body, ",0");
+	buf_add_c(&body, "]}}");
+	lab_answer(lab, "/load_balancers/5", 200, body.ptr);
+	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 5, &lb, &err));
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "its lists have 100001 elements"));
 }
 
 static void
@@ -329,8 +390,11 @@ main(void)
 		IN_LAB(lists_those_of_one_service),
 		IN_LAB(a_list_that_is_not_found_is_not_empty),
 		IN_LAB(a_list_is_whole_or_none),
+		IN_LAB(a_missing_total_is_named),
+		IN_LAB(refuses_a_list_that_is_too_long),
 		IN_LAB(a_list_that_changed_is_read_again),
 		IN_LAB(gets_one_by_id),
+		IN_LAB(refuses_one_with_too_many_parts),
 		IN_LAB(finds_one_by_its_exact_name),
 		IN_LAB(creates_one),
 		IN_LAB(a_refusal_has_a_code),
