@@ -13,7 +13,10 @@ CACHE=$(cd "$CACHE" && pwd)
 
 # A yyjson of our own, where the distribution has none. See tools/setup.
 YYJSON=$CACHE/libyyjson
-export PKG_CONFIG_PATH="$YYJSON/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+case ":${PKG_CONFIG_PATH-}:" in
+*":$YYJSON/pkgconfig:"*) ;; # a script of this folder has called this one: a longer path would configure all builds again
+*) export PKG_CONFIG_PATH="$YYJSON/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}" ;;
+esac
 
 say() {
 	echo "${0##*/}: $*" >&2
