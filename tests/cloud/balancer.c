@@ -1120,7 +1120,7 @@ a_creation_that_takes_long_is_reported_once(void **state)
 	assert_string_equal(
 		w->fake.events.ptr,
 		"default/web Normal LoadBalancerPending: load balancer au may have been "
-		"asked for, and is not visible yet\n");
+		"requested, and is not visible yet\n");
 	w->fake.now_ns += NS_PER_SEC;
 	assert_false(ensure_with(w, &spec));
 	assert_string_equal(w->fake.events.ptr, "");

@@ -236,12 +236,12 @@ start_services(struct rig *r, unsigned n_workers)
 	r->env.services = store_new(&service_kind.kind, r->clock);
 	store_add_handler(r->env.services, (struct store_handler){ on_service, r });
 	store_begin_list(r->env.services, /*is_newest=*/false);
-	r->balancing = service_controller_new(&r->env, &(struct service_controller_config){
-							       .n_workers = n_workers,
-							       .cluster_name = "kubernetes",
-							       .drift_period_ns =
-								       r->drift_period_ns,
-						       });
+	r->balancing = service_controller_new(&r->env,
+	                                      &(struct service_controller_config){
+						      .n_workers = n_workers,
+						      .cluster_name = "kubernetes",
+						      .drift_period_ns = r->drift_period_ns,
+					      });
 	r->n_threads += n_workers;
 	r->n_workers = n_workers;
 }

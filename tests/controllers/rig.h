@@ -49,9 +49,9 @@ struct rig {
 	struct fake_routes *routes;           /* NULL until that of routes is */
 	struct route_controller *routing;     /* likewise */
 	struct ip_net cluster[2];
-	unsigned n_workers; /* of the controller of services */
+	unsigned n_workers;      /* of the controller of services */
 	int64_t drift_period_ns; /* its --load-balancer-drift-period; 0: never */
-	unsigned n_threads; /* that wait on the clock when all is quiet */
+	unsigned n_threads;      /* that wait on the clock when all is quiet */
 	struct arena arena;
 	struct call call; /* for the test's own thread */
 };

@@ -4,9 +4,9 @@
  * A run is a sequence of passes. A pass goes through the same steps every time, and each step
  * compares one thing with the view and sends a change where it differs. The first pass is a trial:
  * it sends nothing, and its view may be some seconds old, unless the Service has changed. If no
- * change is due, nothing needs to be done for the Service. Otherwise more passes follow, until one has nothing left to do. Their views
- * were read after the run began and after its last change. A step whose object is still missing
- * ends its pass, because the next view shows it.
+ * change is due, nothing needs to be done for the Service. Otherwise more passes follow, until one
+ * has nothing left to do. Their views were read after the run began and after its last change. A
+ * step whose object is still missing ends its pass, because the next view shows it.
  *
  * No run waits for the cloud. If nothing is left to be sent, but the cloud has not finished, or
  * does not do what it should, the run ends with that state, and the Service comes back after a

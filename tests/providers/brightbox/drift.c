@@ -180,8 +180,7 @@ a_changed_listener_and_a_changed_group_are_repaired(void **state)
 	edit_balancer(rig, "30080", "30099");
 	a->groups[1].n_servers--;
 	compare(rig);
-	assert_string_equal(rig->repairs.ptr,
-	                    "s0: update load balancer\ns1: add servers\n");
+	assert_string_equal(rig->repairs.ptr, "s0: update load balancer\ns1: add servers\n");
 	assert_int_equal(rig->process.n_writes, 2);
 	assert_false(str_contains(a->lbs[0].body, STR("30099")));
 	assert_int_equal(a->groups[1].n_servers, 2);
@@ -195,8 +194,9 @@ addresses_and_unmentioned_settings_stay(void **state)
 	struct account *a = &rig->account;
 	struct account_ip ours = a->ips[0];
 
-	a->ips[a->n_ips++] =
-		(struct account_ip){ .id = "cip-00150", .number = 150, .name = STR("mine") };
+	a->ips[a->n_ips++] = (struct account_ip){ .id = "cip-00150",
+		                                  .number = 150,
+		                                  .name = STR("mine") };
 	edit_balancer(rig, "{", "{\"policy\":\"round-robin\",");
 	compare(rig);
 	assert_int_equal(rig->process.n_writes, 0);
@@ -216,8 +216,9 @@ a_service_keeps_one_cloud_ip(void **state)
 	struct account *a = &rig->account;
 
 	a->ips[1].lb[0] = '\0';
-	a->ips[a->n_ips++] =
-		(struct account_ip){ .id = "cip-00150", .number = 150, .name = STR("mine") };
+	a->ips[a->n_ips++] = (struct account_ip){ .id = "cip-00150",
+		                                  .number = 150,
+		                                  .name = STR("mine") };
 	memcpy(a->ips[SERVICES].lb, a->lbs[0].id, sizeof(a->lbs[0].id));
 	compare(rig);
 	assert_string_equal(rig->repairs.ptr, "s0: unmap cloud IP\ns1: map cloud IP\n");
