@@ -24,11 +24,12 @@ enum json_found {
 };
 
 /** Parses a whole document. The text is not modified. The caller owns the document and releases it
- * with yyjson_doc_free(). Fails with ERR_INVALID when the text is not JSON, too deep, empty, or
- * has too many values; the message contains position and reason. */
+ * with yyjson_doc_free(). Fails with ERR_INVALID when the text is not JSON, too deep or
+ * empty; the message contains position and reason. */
 NODISCARD bool json_parse(struct str text, yyjson_doc **ret, struct error *err);
-/** The same for an answer of a cloud. Fails also when all its arrays together have more than
- * LIMIT_CLOUD_ELEMENTS elements, so a reader may allocate memory for each of them. */
+/** The same for an answer of a cloud. Fails also when it has more than LIMIT_JSON_VALUES values, or
+ * all its arrays together have more than LIMIT_CLOUD_ELEMENTS elements, so a reader may allocate
+ * memory for each of them. */
 NODISCARD bool json_parse_answer(struct str text, yyjson_doc **ret, struct error *err);
 DEFINE_CLEANUP(yyjson_doc, yyjson_doc_free)
 

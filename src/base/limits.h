@@ -15,7 +15,7 @@
 
 /* JSON and YAML */
 #define LIMIT_JSON_DEPTH     128       /* nesting of any document */
-#define LIMIT_JSON_VALUES    1000000   /* of one document; each takes 16 bytes, and more where it is read */
+#define LIMIT_JSON_VALUES    1000000   /* of one answer of a cloud; each takes 16 bytes, and more where it is read */
 #define LIMIT_JSON_ITEM      MIB(16)   /* one element of a list; etcd stores at most about 1.5 MiB per object */
 #define LIMIT_JSON_HEAD      KIB(64)   /* a list's own metadata */
 #define LIMIT_YAML_DEPTH     32
