@@ -514,6 +514,20 @@ begin_dry_run(struct program *p)
 	log_info("dry run: changes are logged and not made");
 }
 
+/* Replicas that lead with different Leases are told apart by the name of the Lease. */
+static void
+show_fence(struct program *p)
+{
+	CLEANUP(buf_fini) struct buf lease = BUF_INIT(LIMIT_NAME);
+	const struct election_options *o = &p->options.election;
+
+	if (o->is_enabled)
+		buf_addf(&lease, "%s/%s", o->resource_namespace, o->resource_name);
+	else
+		buf_add_c(&lease, "none");
+	fence_show(&p->fence, &clock_real, lease.ptr);
+}
+
 /* Flags without effect are logged at the start, so that users do not rely on them. */
 static void
 log_notes(struct str notes, struct str warnings)
@@ -614,7 +628,7 @@ main(int argc, char *argv[])
 	p.fence = p.options.election.is_enabled ? FENCE_CLOSED : FENCE_OPEN;
 	if (p.options.is_dry_run)
 		begin_dry_run(&p);
-	fence_show(&p.fence, &clock_real);
+	show_fence(&p);
 	p.cancel = cancel_new();
 	status = run_program(&p);
 	options_fini(&p.options);

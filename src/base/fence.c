@@ -8,7 +8,8 @@
 
 METRIC_FAMILY(
 	remaining, METRIC_GAUGE, "ccmd_fence_remaining_seconds",
-	"[ALPHA] How long this process may continue to change the cluster and the cloud if its lease is not renewed; 0: not the leader; +Inf: without leader election.");
+	"[ALPHA] How long this process may continue to change the cluster and the cloud if its lease is not renewed; 0: not the leader; +Inf: without leader election. The label names the Lease, and is \"none\" without election.",
+	.labels = { "lease" });
 
 void
 fence_renew(struct fence *f, int64_t deadline_boot_ns)
@@ -76,6 +77,7 @@ fence_check(struct fence *f, struct clock *clock, struct error *err)
 static struct {
 	struct fence *fence;
 	struct clock *clock;
+	struct metric *remaining;
 } shown;
 
 static void
@@ -84,14 +86,15 @@ set_remaining(void *arg)
 	int64_t ns = fence_remaining_ns(shown.fence, shown.clock);
 
 	(void)arg;
-	metric_set(metric_of(&remaining),
+	metric_set(shown.remaining,
 	           ns == CLOCK_FOREVER ? INFINITY : (double)ns / (double)NS_PER_SEC);
 }
 
 void
-fence_show(struct fence *f, struct clock *clock)
+fence_show(struct fence *f, struct clock *clock, const char *lease)
 {
 	shown.fence = f;
 	shown.clock = clock;
+	shown.remaining = metric_of(&remaining, lease);
 	metrics_on_scrape(set_remaining, NULL);
 }

@@ -42,8 +42,11 @@ void fence_note_refused(struct str what);
  * ERR_INTERNAL and names the first change. */
 bool fence_find_refused(struct error *ret);
 
-/** Exports the fence in the metrics until the process ends; both arguments must live that long.
- * Called once. */
-void fence_show(struct fence *, struct clock *);
+/** Exports the fence in the metrics until the process ends; fence and clock must live that long.
+ * Called once.
+ *
+ * @param lease  "namespace/name" of the Lease, or "none"
+ */
+void fence_show(struct fence *, struct clock *, const char *lease);
 
 #endif

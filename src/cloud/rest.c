@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "base/recent.h"
 #include "base/version.h"
 #include "cloud/endpoint.h"
@@ -11,13 +12,29 @@
 
 enum {
 	NAME_MAX_BYTES = 100,
+	CODE_MAX_BYTES = 24,
 };
+
+static const double duration_buckets[] = { .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10 };
+
+METRIC_FAMILY(
+	requests, METRIC_COUNTER, "ccmd_cloud_requests_total",
+	"[ALPHA] Requests to the API of a cloud other than Hetzner's, by status code; code is \"error\" if no answer arrived.",
+	.labels = { "cloud", "method", "code" });
+METRIC_FAMILY(durations, METRIC_HISTOGRAM, "ccmd_cloud_request_duration_seconds",
+              "[ALPHA] How long the API of a cloud other than Hetzner's took to answer.",
+              .labels = { "cloud" }, METRIC_BUCKETS(duration_buckets));
+METRIC_FAMILY(
+	left, METRIC_GAUGE, "ccmd_cloud_rate_limit_remaining",
+	"[ALPHA] Requests left of the rate limit, as the last answer of the API says. Absent if the API does not say it.",
+	.labels = { "cloud" });
 
 struct rest {
 	struct http_client *http; /* owned unless it is the host's */
 	struct login *login;      /* NULL: no token */
 	struct endpoint *endpoint;
 	const struct cloud_host *host;
+	const char *name;                                       /* "mycloud" */
 	char api_name[NAME_MAX_BYTES];                          /* "the mycloud API" */
 	void (*add_message)(struct buf *ret, yyjson_val *root); /* NULL: message_of() */
 	bool has_plain_404;
@@ -44,9 +61,9 @@ message_of(yyjson_doc *doc, struct str body, int status, struct buf *scratch)
 		         http_status_text(status), body.len);
 		return str_trim(buf_str(scratch));
 	}
-	return root && yyjson_is_ctn(root) && yyjson_get_len(root) == 0
-	               ? str_c(http_status_text(status))
-	               : body;
+	if (!root || (yyjson_is_ctn(root) && yyjson_get_len(root) == 0))
+		return str_c(http_status_text(status));
+	return body;
 }
 
 static bool
@@ -90,11 +107,29 @@ read_body(const struct http_request *request, const struct http_response *respon
 
 /* ---- requests ---- */
 
+/* Counts a request that took took_ns. status 0: no answer arrived. */
+static void
+count_request(const struct rest *r, const struct http_request *request, int status,
+              const struct http_response *response, int64_t took_ns)
+{
+	char memory[CODE_MAX_BYTES] = "error";
+	struct buf code = BUF_FIXED(memory);
+
+	if (status > 0)
+		buf_addf(&code, "%d", status);
+	recent_count(RECENT_CLOUD, status);
+	metric_inc(metric_of(&requests, r->name, http_method_name(request->method), memory));
+	metric_observe(metric_of(&durations, r->name), (double)took_ns / (double)NS_PER_SEC);
+	if (status > 0 && response->ratelimit_remaining >= 0)
+		metric_set(metric_of(&left, r->name), (double)response->ratelimit_remaining);
+}
+
 static bool
 exchange(struct rest *r, struct call *call, const struct http_request *request, yyjson_doc **ret,
          struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
+	int64_t begun_ns = clock_mono(call->clock);
 
 	bool is_answered = http_do(r->http, call, request, &response, err);
 	bool is_success = is_answered && response.status >= 200 && response.status < 300;
@@ -102,7 +137,8 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	if (is_answered)
 		call->answers.last_status = response.status;
 	call->answers.has_success |= is_success;
-	recent_count(RECENT_CLOUD, is_answered ? response.status : 0);
+	count_request(r, request, is_answered ? response.status : 0, &response,
+	              clock_mono(call->clock) - begun_ns);
 	if (!is_answered)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),
 		                STR_ARG(str_head(request->target, 200)));
@@ -384,6 +420,10 @@ rest_new(const struct rest_config *config, struct rest **ret, struct error *err)
 
 	buf_addf(&api_name, "the %s API", config->name);
 	r->host = config->host;
+	r->name = config->name;
+	/* a rate of failures is only seen from the first one on if the counter was there before */
+	(void)metric_of(&requests, r->name, "GET", "200");
+	(void)metric_of(&requests, r->name, "GET", "error");
 	r->has_plain_404 = config->has_plain_404;
 	r->add_message = config->add_message;
 	if (config->token)

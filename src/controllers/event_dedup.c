@@ -104,6 +104,16 @@ event_dedup_warn(struct event_dedup *d, const char *component, const struct node
 	event_dedup_warn_as(d, component, node, reason, message, message);
 }
 
+bool
+event_dedup_is_new(struct event_dedup *d, const struct node *node, const char *reason)
+{
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	WITH_LOCK(&d->mu);
+
+	make_key(&key, node, reason);
+	return dedup_remember(d, buf_str(&key), STR_EMPTY);
+}
+
 void
 event_dedup_clear(struct event_dedup *d, const struct node *node, const char *reason)
 {

@@ -137,13 +137,13 @@ is_shown_in_the_metrics(void **state)
 	struct clock *clock = fake_clock_clock(fake);
 
 	(void)state;
-	fence_show(&fence, clock);
-	check_shown("\nccmd_fence_remaining_seconds 0\n");
+	fence_show(&fence, clock, "kube-system/ccmd");
+	check_shown("\nccmd_fence_remaining_seconds{lease=\"kube-system/ccmd\"} 0\n");
 	fence_renew(&fence, clock_boot(clock) + 14 * NS_PER_SEC);
 	fake_clock_advance(fake, 4500 * NS_PER_MS);
-	check_shown("\nccmd_fence_remaining_seconds 9.5\n");
+	check_shown("\nccmd_fence_remaining_seconds{lease=\"kube-system/ccmd\"} 9.5\n");
 	fence_renew(&fence, CLOCK_FOREVER);
-	check_shown("\nccmd_fence_remaining_seconds +Inf\n");
+	check_shown("\nccmd_fence_remaining_seconds{lease=\"kube-system/ccmd\"} +Inf\n");
 }
 
 int

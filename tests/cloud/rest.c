@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "cloud/fake_host.h"
 #include "cloud/http_script.h"
 
@@ -135,6 +136,24 @@ an_error_ends_with_the_message_of_the_api(void **state)
 }
 
 static void
+requests_are_counted(void **state)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(64));
+	struct world *w = *state;
+	yyjson_doc *doc = NULL;
+
+	http_script_answer(&w->script, "/machines/7", 422, "{}");
+	http_script_add(&w->script, (struct http_script_answer){ .target = "/machines/7",
+	                                                         .code = ERR_UNAVAILABLE });
+	assert_false(get(w, &doc));
+	assert_false(get(w, &doc));
+	metrics_write(&text);
+	assert_non_null(strstr(
+		text.ptr, "ccmd_cloud_requests_total{cloud=\"toy\",code=\"422\",method=\"GET\"}"));
+	assert_null(strstr(text.ptr, "{cloud=\"toy\",code=\"error\",method=\"GET\"} 0\n"));
+}
+
+static void
 a_2xx_that_is_not_json_is_no_answer(void **state)
 {
 	struct world *w = *state;
@@ -156,7 +175,7 @@ a_404_counts_only_in_the_words_of_the_api(void **state)
 	              "GET /machines/7: 404 no machine 7");
 	check_failure(w, 404, "<html>nginx</html>", ERR_UNAVAILABLE,
 	              "GET /machines/7: 404 Not Found (the answer is not JSON, 18 bytes)");
-	check_failure(w, 404, NULL, ERR_UNAVAILABLE, "GET /machines/7: 404");
+	check_failure(w, 404, NULL, ERR_UNAVAILABLE, "GET /machines/7: 404 Not Found");
 	open_rest(w, true);
 	assert_false(get(w, &doc));
 	assert_int_equal(w->err.code, ERR_NOT_FOUND);
@@ -493,6 +512,7 @@ main(void)
 		TEST(an_answer_is_a_document),
 		TEST(an_answer_without_a_body_is_no_document),
 		TEST(an_error_ends_with_the_message_of_the_api),
+		TEST(requests_are_counted),
 		TEST(a_2xx_that_is_not_json_is_no_answer),
 		TEST(a_404_counts_only_in_the_words_of_the_api),
 		TEST(the_call_remembers_what_was_answered),

@@ -31,8 +31,9 @@
 
 #define COMPONENT "cloud-node-controller"
 
-EVENT_KIND(synced_event, COMPONENT, "Synced", false, "Node",
-           "The node was initialised. Sent once for each node.");
+EVENT_KIND(
+	synced_event, COMPONENT, "Synced", false, "Node",
+	"The node was initialised. If another client puts the taint of uninitialised nodes back, it is sent once more, and then no longer.");
 EVENT_KIND(
 	failed_event, COMPONENT, "FailedToInitializeNode", true, "Node",
 	"The node is not initialised, because a user has to correct what the message says, or because all attempts have failed for two minutes. If its machine is not found, that is reported only when the node is at least 30 s old.");
@@ -62,6 +63,12 @@ METRIC_FAMILY(taint_removal_delay, METRIC_HISTOGRAM,
 METRIC_FAMILY(initial_sync_delay, METRIC_HISTOGRAM,
               "node_controller_initial_node_sync_delay_seconds",
               "[ALPHA] Age of nodes when they were initialised.", METRIC_BUCKETS(delays));
+
+METRIC_FAMILY(uninitialized, METRIC_GAUGE, "ccmd_nodes_uninitialized",
+              "[ALPHA] Nodes with the taint node.cloudprovider.kubernetes.io/uninitialized.");
+METRIC_FAMILY(
+	uninitialized_age, METRIC_GAUGE, "ccmd_nodes_uninitialized_oldest_seconds",
+	"[ALPHA] Age of the oldest node with the taint node.cloudprovider.kubernetes.io/uninitialized; 0: there is none.");
 
 struct node_controller {
 	struct controller_env *env;
@@ -159,6 +166,15 @@ write_initial(const struct node_write *w, struct error *err)
 	return true;
 }
 
+/* A node joins without a provider ID, and has one from then on. So only a node that has one already
+ * may be initialised for the second time, and only such nodes are remembered. */
+static bool
+is_first_report(struct node_controller *c, const struct node *node)
+{
+	return node_provider_id(node).len == 0 ||
+	       event_dedup_is_new(c->env->event_dedup, node, synced_event.reason);
+}
+
 static void
 report_initialised(struct node_controller *c, const struct node *node)
 {
@@ -167,8 +183,9 @@ report_initialised(struct node_controller *c, const struct node *node)
 
 	metric_observe(metric_of(&taint_removal_delay), age_s);
 	metric_observe(metric_of(&initial_sync_delay), age_s);
-	node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
-	           STR("Node synced successfully"));
+	if (is_first_report(c, node))
+		node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
+		           STR("Node synced successfully"));
 	log_info("node initialised", LOG_STR("node", node_name(node)));
 }
 
@@ -656,6 +673,28 @@ node_on_change(void *arg, const struct object *old, const struct object *new)
 	}
 }
 
+static void
+set_uninitialized(void *controller)
+{
+	struct node_controller *c = controller;
+	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
+	int64_t now_ns = clock_wall(c->env->clock), oldest_ns = now_ns;
+	size_t n = 0;
+
+	for (size_t i = 0; i < all.n; i++) {
+		const struct node *node = node_of(all.objects[i]);
+
+		if (!node_is_new(node))
+			continue;
+		n++;
+		if (node->created_wall_ns > 0 && node->created_wall_ns < oldest_ns)
+			oldest_ns = node->created_wall_ns;
+	}
+	metric_set(metric_of(&uninitialized), (double)n);
+	metric_set(metric_of(&uninitialized_age),
+	           (double)(now_ns - oldest_ns) / (double)NS_PER_SEC);
+}
+
 struct node_controller *
 node_controller_new(struct controller_env *env, const struct node_controller_config *config)
 {
@@ -672,6 +711,7 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 	for (unsigned i = 0; i < config->n_workers; i++)
 		thread_start(&c->workers[i], "node", node_worker, c);
 	thread_start(&c->refresher, "addresses", node_refresher, c);
+	metrics_on_scrape(set_uninitialized, c);
 	return c;
 }
 
@@ -707,6 +747,7 @@ node_controller_free(struct node_controller *c)
 
 	if (!c)
 		return;
+	metrics_off_scrape(set_uninitialized, c);
 	for (unsigned i = 0; i < c->config.n_workers; i++)
 		thread_join(c->workers[i]);
 	thread_join(c->refresher);

@@ -36,6 +36,15 @@ METRIC_FAMILY(pass_seconds, METRIC_HISTOGRAM, "service_controller_nodesync_laten
                                            8192, 16384 },
               .n_buckets = 15);
 
+METRIC_FAMILY(
+	failing, METRIC_GAUGE, "ccmd_services_failing",
+	"[ALPHA] Services whose load balancer is not as they ask for, because the last attempt "
+	"failed or the cloud has not finished.");
+METRIC_FAMILY(
+	failing_age, METRIC_GAUGE, "ccmd_services_failing_longest_seconds",
+	"[ALPHA] For how long all attempts for one of these Services have failed; the longest "
+	"time; 0: there is none.");
+
 /* ---- records ---- */
 
 /* Returns the record of that key, and creates it if it does not exist. Called with the lock held.
@@ -451,6 +460,8 @@ record_note_failure(struct service_controller *c, struct str key, const struct e
 	if (!r)
 		return;
 	r->failed_mono_ns = clock_mono(c->env->clock);
+	if (!r->failure)
+		r->failing_mono_ns = r->failed_mono_ns;
 	r->retry_ns = clock_deadline(r->failed_mono_ns, delay_ns);
 	r->is_retry_fixed = is_fixed;
 	free(r->failure);
@@ -546,6 +557,29 @@ service_worker(void *arg)
 
 /* ---- life cycle ---- */
 
+static void
+set_failing(void *controller)
+{
+	struct service_controller *c = controller;
+	int64_t now_ns = clock_mono(c->env->clock), longest_ns = 0;
+	struct str key;
+	void *value;
+	size_t n = 0;
+	WITH_LOCK(&c->mu);
+
+	for (size_t pos = 0; map_next(&c->records, &pos, &key, &value);) {
+		const struct service_record *r = value;
+
+		if (!r->failure)
+			continue;
+		n++;
+		if (now_ns - r->failing_mono_ns > longest_ns)
+			longest_ns = now_ns - r->failing_mono_ns;
+	}
+	metric_set(metric_of(&failing), (double)n);
+	metric_set(metric_of(&failing_age), (double)longest_ns / (double)NS_PER_SEC);
+}
+
 struct service_controller *
 service_controller_new(struct controller_env *env, const struct service_controller_config *config)
 {
@@ -565,6 +599,7 @@ service_controller_new(struct controller_env *env, const struct service_controll
 	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)
 		thread_start(&c->workers[i], "service", service_worker, c);
+	metrics_on_scrape(set_failing, c);
 	return c;
 }
 
@@ -627,6 +662,7 @@ service_controller_free(struct service_controller *c)
 
 	if (!c)
 		return;
+	metrics_off_scrape(set_failing, c);
 	for (unsigned i = 0; i < c->config.n_workers; i++)
 		thread_join(c->workers[i]);
 	queue_free(c->queue);

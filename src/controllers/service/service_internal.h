@@ -50,8 +50,9 @@ struct service_record {
 	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the
 	 * worker that has the key changes it, with mu held; other threads read it with mu held. */
 	struct object *balanced;
-	char *failure;          /* mu: why the last run was not complete; NULL: it was */
-	int64_t failed_mono_ns; /* mu: when that run ended */
+	char *failure;           /* mu: why the last run was not complete; NULL: it was */
+	int64_t failed_mono_ns;  /* mu: when that run ended */
+	int64_t failing_mono_ns; /* mu: when the first of the runs ended that were not complete */
 
 	/* The rest belongs to the worker that has the key. */
 	/* hash of the UID of a Service of another class that has no balancer of ours */

@@ -444,6 +444,9 @@ hz_robot_new(const struct hz_robot_config *config)
 	r->endpoint = endpoint_new(&(struct endpoint_config){ "the Robot web service",
 	                                                      config->host });
 	mutex_init(&r->mu);
+	/* an increase from no series to 1 is not seen by an alert */
+	(void)metric_of(&requests, "401", "/server");
+	(void)metric_of(&requests, "403", "/server");
 	return r;
 }
 

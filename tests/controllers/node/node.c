@@ -773,6 +773,7 @@ a_cloud_taint_that_comes_back_is_removed_less_and_less_often(void **state)
 	rig_sync(rig);
 	fight(&node);
 	assert_in_range(fake_api_count(rig->api, HTTP_PATCH, PATH), 5, 2 * PACE_HOUR);
+	assert_int_equal(events("Synced"), 1);
 	assert_in_range(fake_cloud_looks(rig->cloud), 1, PACE_HOUR + 3600 / RIG_REFRESH_S + 1);
 }
 

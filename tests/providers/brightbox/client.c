@@ -331,7 +331,7 @@ errors_have_the_texts_of_the_api(void **state)
 		  "400 e, d", ERR_INVALID },
 		{ 502, "<html>no</html>", "502 Bad Gateway (the answer is not JSON, 15 bytes)",
 		  ERR_UNAVAILABLE },
-		{ 503, NULL, "503", ERR_UNAVAILABLE },
+		{ 503, NULL, "503 Service Unavailable", ERR_UNAVAILABLE },
 		{ 401, "{}", "401 Unauthorized", ERR_UNAUTHORIZED },
 	};
 	struct world *w = *state;
