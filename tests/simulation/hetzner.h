@@ -52,19 +52,21 @@ struct hetzner_location {
 	int64_t id;
 	const char *name, *zone; /* "fsn1", "eu-central" */
 	const char *description, *country, *city;
-	const char *latitude, *longitude;
+	const char *latitude, *longitude; /* numbers of JSON */
 };
 
 /** A member of a network: a server or a balancer. */
 struct hetzner_member {
 	int64_t network;
 	struct str ip;
+	uint32_t address; /* the same as a number */
 };
 
 struct hetzner_server_type {
 	int64_t id;
-	const char *name, *cpu, *memory_gb, *disk_gb, *architecture;
-	const char *price; /* each month */
+	const char *name, *architecture;
+	int cores, memory_gb, disk_gb;
+	double price; /* each month */
 };
 
 struct hetzner_server {
@@ -72,7 +74,7 @@ struct hetzner_server {
 	struct str status; /* "running", "off", … */
 	const struct hetzner_server_type *type;
 	const struct hetzner_location *location;
-	struct str ipv4, ipv6; /* "198.18.0.1", "2001:db8:0:1::/64"; empty: none */
+	struct str ipv4, ipv6; /* "198.18.0.1", "2001:db8:0:1::/64"; ptr NULL: none */
 	struct hetzner_member *networks;
 	size_t n_networks;
 };
@@ -98,7 +100,7 @@ struct hetzner_balancer_type {
 	int64_t id;
 	const char *name;
 	int64_t max_connections, max_services, max_targets, max_certificates;
-	const char *price;                    /* each month */
+	double price;                         /* each month */
 	int64_t announced_ns, unavailable_ns; /* wall; 0: the type is not deprecated */
 };
 
@@ -145,8 +147,8 @@ struct hetzner_balancer {
 	const struct hetzner_location *location;
 	struct str algorithm;
 	bool is_public;
-	struct str ipv4, ipv6;         /* empty: none yet */
-	struct str ipv4_ptr, ipv6_ptr; /* reverse DNS; empty: none */
+	struct str ipv4, ipv6;         /* ptr NULL: none yet */
+	struct str ipv4_ptr, ipv6_ptr; /* reverse DNS; ptr NULL: none */
 	struct hetzner_member *networks;
 	size_t n_networks; /* 0 or 1 */
 	struct hetzner_service *services;
@@ -284,12 +286,11 @@ void hetzner_drain_budget(struct hetzner *, struct hetzner_project *, int64_t n_
  *
  * @param user_agent  who it is, as the observer sees it
  * @param target      without /v1: "/load_balancers/7/actions/add_service"
- * @param body        JSON, printf-like; NULL: none
+ * @param body        JSON; empty: none
  * @return  the status of the answer
  */
 int hetzner_request(struct hetzner *, struct hetzner_project *, const char *user_agent,
-                    const char *method, const char *target, const char *body, ...)
-	PRINTF_LIKE(6, 7);
+                    const char *method, const char *target, struct str body);
 
 struct hetzner_new_server {
 	struct str name;
@@ -304,10 +305,10 @@ struct hetzner_new_server {
 /** NULL: the network has no such address, or the name is taken. */
 struct hetzner_server *hetzner_add_server(struct hetzner *, struct hetzner_project *,
                                           const struct hetzner_new_server *wanted);
-void hetzner_rename(struct hetzner *, struct hetzner_project *, struct hetzner_resource *,
-                    struct str name);
-void hetzner_relabel(struct hetzner *, struct hetzner_project *, struct hetzner_resource *,
-                     const struct label *labels, size_t n_labels);
+void hetzner_rename_server(struct hetzner *, struct hetzner_project *, struct hetzner_server *,
+                           struct str name);
+void hetzner_relabel_server(struct hetzner *, struct hetzner_project *, struct hetzner_server *,
+                            const struct label *labels, size_t n_labels);
 /** "running", "off", or any other status of the API. */
 void hetzner_set_status(struct hetzner *, struct hetzner_project *, struct hetzner_server *,
                         const char *status);

@@ -23,11 +23,11 @@ struct server;
 
 /** A request; its memory is the caller's, and valid during handle(). */
 struct server_request {
-	uint64_t id;       /* unique in the life of the model; names the stream, if it becomes one */
-	const char *method; /* "GET" */
-	struct str target;  /* path and query, as on the request line */
+	uint64_t id; /* unique in the life of the model; names the stream, if it becomes one */
+	const char *method;              /* "GET" */
+	struct str target;               /* path and query, as on the request line */
 	struct str accept, content_type; /* empty: absent */
-	struct str token;   /* of "Authorization: Bearer …"; empty: absent */
+	struct str token;                /* of "Authorization: Bearer …"; empty: absent */
 	struct str user_agent;
 	struct str body;
 };
@@ -43,7 +43,8 @@ struct server_response {
 /** Where a model pushes the bytes of its streams. */
 struct server_sink {
 	void (*push)(void *arg, uint64_t stream, struct str bytes);
-	void (*end)(void *arg, uint64_t stream); /* a regular end; the model has forgotten the stream */
+	void (*end)(void *arg,
+	            uint64_t stream); /* a regular end; the model has forgotten the stream */
 	void *arg;
 };
 
