@@ -319,6 +319,13 @@ def test_what_the_cloud_would_refuse(foretold, api, services, cloud, network, ku
     assert "target node n2" not in str(found.differences())
 
 
+def test_targets_of_a_balancer_without_public_interface(foretold, services):
+    services.create("web", 80, annotations={f"{PREFIX}disable-public-network": "true", f"{PREFIX}use-private-ip": "false"})
+    found = foretold.plan()
+    assert "set the annotation load-balancer.hetzner.cloud/use-private-ip" in found.objects["service default/web"]["staysBecause"]
+    assert "target node" not in str(found.differences()), found.content
+
+
 def test_no_api_server(lab):
     found = plan("--master=http://127.0.0.1:1", "--cloud-provider=cloudlycke", f"--cloud-config={lab.path}")
     assert found.exit_code == 2 and set(found.errors) == {"node", "service", "route"}

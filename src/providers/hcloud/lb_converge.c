@@ -416,7 +416,7 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 		hz_targets_exceeded(config, run->spec, node);
 		return true;
 	}
-	if (run->call->dry && hz_dry_refuses_target(run, step->target))
+	if (run->call->dry && hz_dry_refuses_target(run, run->lb, step->target))
 		return true;
 	if (hz_lb_do_step(run, step, &done, err) ||
 	    hz_is_code(done.code, "target_already_defined")) {

@@ -273,8 +273,16 @@ hz_dry_read_servers(struct hz_dry_servers *s, struct hz_api *api, struct call *c
 	}
 }
 
+static bool
+hz_dry_is_public(const struct hz_lb_run *run, const struct hz_lb *lb)
+{
+	return run->desired.is_public == HZ_UNSET ? lb->is_public
+	                                          : run->desired.is_public == HZ_YES;
+}
+
 bool
-hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb_target *target)
+hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb *lb,
+                      const struct hz_lb_target *target)
 {
 	const struct hz_lb_tools *t = run->tools;
 	const struct hz_server *server;
@@ -283,6 +291,14 @@ hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb_target *ta
 
 	if (target->type != HZ_TARGET_SERVER)
 		return false;
+	if (!target->uses_private_ip && !hz_dry_is_public(run, lb)) {
+		err_set(&why, ERR_INVALID,
+		        "the public interface of the load balancer is disabled, so servers can only be "
+		        "targets by their private addresses: set the annotation "
+		        "load-balancer.hetzner.cloud/use-private-ip to \"true\"");
+		dry_failed(run->call->dry, &why);
+		return true;
+	}
 	hz_dry_read_servers(t->dry_servers, t->api, run->call);
 	if (!t->dry_servers->list.is_complete) {
 		dry_failed(run->call->dry, &t->dry_servers->err);
@@ -464,7 +480,7 @@ hz_dry_describe_new(struct hz_dry *d, const struct hz_lb *lb)
 	for (size_t i = 0; i < lb->n_services; i++)
 		hz_dry_add_service(d, lb->services[i].listen_port, NULL, &lb->services[i]);
 	for (size_t i = 0; i < lb->n_targets; i++) {
-		if (!hz_dry_refuses_target(d->run, &lb->targets[i]))
+		if (!hz_dry_refuses_target(d->run, lb, &lb->targets[i]))
 			hz_dry_add_target(d, &lb->targets[i], /*is_removed=*/false);
 	}
 }

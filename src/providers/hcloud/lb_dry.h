@@ -25,11 +25,13 @@ struct hz_dry_servers *hz_dry_servers_new(void);
 void hz_dry_servers_free(struct hz_dry_servers *); /* NULL is fine */
 
 /** Notes that the target is not added if the API would refuse it: its server does not exist, or is
- * not attached to the network. Returns true then. If the servers cannot be listed, notes that this
- * is not known, and returns false.
+ * not attached to the network, or has only a public address for the balancer lb, whose public
+ * interface is or will be disabled. lb may be a balancer that does not exist yet. Returns true
+ * then. If the servers cannot be listed, notes that this is not known, and returns false.
  *
  * Cost: one request for each 50 servers of the project, at most once a minute. */
-bool hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb_target *target);
+bool hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb *lb,
+                           const struct hz_lb_target *target);
 
 /** In place of hz_create_lb(): notes the request, and sets run->lb to the balancer that it would
  * make. */
