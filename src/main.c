@@ -571,18 +571,16 @@ run_program(struct program *p)
 }
 
 /* Repairs what the parent process may have left behind. If standard descriptors are closed, the log
- * would go into the first file that we open. If SIGCHLD is ignored, no child process can be waited
- * for. */
+ * would go into the first file that we open; the lowest free number is always that of the closed
+ * one. A closed standard output stays one that cannot be written, so that commands can report it.
+ * If SIGCHLD is ignored, no child process can be waited for. */
 static void
 repair_environment(void)
 {
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+	}
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -606,8 +604,7 @@ main(int argc, char *argv[])
 	signals_block();
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
-		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));
-		return 0;
+		return fd_print(buf_str(&out)) ? 0 : EXIT_WRONG_LINE;
 	case FLAGS_BAD:
 		if (argc == 1)
 			buf_add_c(&problems, "ccmd help lists the commands\n");

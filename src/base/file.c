@@ -38,6 +38,15 @@ fd_write_all(int fd, struct str bytes)
 	return true;
 }
 
+bool
+fd_print(struct str text)
+{
+	if (fd_write_all(STDOUT_FILENO, text))
+		return true;
+	dprintf(STDERR_FILENO, "standard output cannot be written: %s\n", strerror(errno));
+	return false;
+}
+
 /* Returns false when the deadline has passed, with errno unchanged. */
 static bool
 wait_readable(int fd, int64_t deadline_ns)

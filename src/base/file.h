@@ -27,6 +27,9 @@ NODISCARD bool file_replace(const char *path, struct str content, unsigned mode,
 /** Writes all bytes and continues after interruptions by signals. Returns false with errno on
  * failure. */
 NODISCARD bool fd_write_all(int fd, struct str bytes);
+/** Writes to standard output what a command prints. If that is not possible, standard error says
+ * why, and false is returned. */
+NODISCARD bool fd_print(struct str text);
 /** Closes *fd unless it is negative, and sets it to -1; also for CLEANUP(). */
 void fd_close(int *fd);
 

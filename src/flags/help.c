@@ -1,6 +1,8 @@
 /* flags/help.c: --help, in the form that the Go programs give it: flags in groups, with a column
  * for the descriptions.
  *
+ * Flags without effect come last, because whoever reads the text looks for flags that do something.
+ *
  * The text is wrapped at the width of the terminal. Where output goes to a file or a pipe it is not
  * wrapped, so that each flag is one line for grep.
  */
@@ -30,10 +32,11 @@ help_width(int fd)
 	return size.ws_col < MIN_WIDTH ? MIN_WIDTH : size.ws_col;
 }
 
+/* Deprecated flags are not shown at all. */
 static bool
-is_shown(const struct flag *flag)
+is_shown(const struct flag *flag, bool has_effect)
 {
-	return flag->effect != FLAG_DEPRECATED;
+	return flag->effect != FLAG_DEPRECATED && (flag->effect != FLAG_NO_EFFECT) == has_effect;
 }
 
 /* "      --name type", "  -v, --v int" */
@@ -139,22 +142,52 @@ print_flag(const struct flag *flag, size_t column, unsigned width, struct buf *o
 	add_wrapped(buf_str(&text), column, width, out);
 }
 
+/* Where the descriptions of a group begin, at column or behind it. */
+static size_t
+column_of(const struct flag_group *group, bool has_effect, size_t column)
+{
+	for (size_t i = 0; i < group->n; i++) {
+		const struct flag *flag = &group->flags[i];
+
+		if (is_shown(flag, has_effect) && left_width(flag) + GAP > column)
+			column = left_width(flag) + GAP;
+	}
+	return column;
+}
+
+static void
+print_flags(const struct flag_group *group, bool has_effect, size_t column, unsigned width,
+            struct buf *out)
+{
+	for (size_t i = 0; i < group->n; i++) {
+		if (is_shown(&group->flags[i], has_effect))
+			print_flag(&group->flags[i], column, width, out);
+	}
+}
+
 static void
 print_group(const struct flag_group *group, unsigned width, struct buf *out)
 {
-	size_t column = 0;
+	size_t column = column_of(group, /*has_effect=*/true, 0);
 
-	for (size_t i = 0; i < group->n; i++) {
-		if (is_shown(&group->flags[i]) && left_width(&group->flags[i]) + GAP > column)
-			column = left_width(&group->flags[i]) + GAP;
-	}
 	if (column == 0)
 		return;
 	buf_addf(out, "\n%s flags:\n\n", group->name);
-	for (size_t i = 0; i < group->n; i++) {
-		if (is_shown(&group->flags[i]))
-			print_flag(&group->flags[i], column, width, out);
-	}
+	print_flags(group, /*has_effect=*/true, column, width, out);
+}
+
+static void
+print_without_effect(unsigned width, struct buf *out)
+{
+	size_t column = 0;
+
+	for (const struct flag_group *const *group = flag_groups; *group; group++)
+		column = column_of(*group, /*has_effect=*/false, column);
+	buf_add_c(out,
+	          "\nFlags without effect, accepted because other cloud-controller-managers have "
+	          "them:\n\n");
+	for (const struct flag_group *const *group = flag_groups; *group; group++)
+		print_flags(*group, /*has_effect=*/false, column, width, out);
 }
 
 void
@@ -166,6 +199,7 @@ help_print(struct buf *out, unsigned width)
 	          "ccmd help lists these commands, which show what is wrong and change nothing.\n");
 	for (const struct flag_group *const *group = flag_groups; *group; group++)
 		print_group(*group, width, out);
+	print_without_effect(width, out);
 	buf_add_c(out, "\nClouds:\n\n  ");
 	cloud_list(out);
 	buf_add_char(out, '\n');

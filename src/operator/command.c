@@ -139,10 +139,8 @@ run_help(const struct command_line *line)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(64));
 
-	if (command_help(line->topic, &out)) {
-		(void)!fd_write_all(STDOUT_FILENO, buf_str(&out));
-		return EXIT_NOTHING_TO_DO;
-	}
+	if (command_help(line->topic, &out))
+		return fd_print(buf_str(&out)) ? EXIT_NOTHING_TO_DO : EXIT_NOT_KNOWN;
 	refuse_command(line->topic.ptr, &out);
 	(void)!fd_write_all(STDERR_FILENO, buf_str(&out));
 	return EXIT_NOT_KNOWN;

@@ -72,7 +72,7 @@ parse_options(const struct command_line *line, struct parsed *ret)
 	if (flags_parse(line->argc, line->argv, &ret->options, &ret->out, &ret->problems,
 	                &ret->notes, &ret->warnings) != FLAGS_RUN) {
 		(void)!fd_write_all(STDERR_FILENO, buf_str(&ret->problems));
-		(void)!fd_write_all(STDOUT_FILENO, buf_str(&ret->out));
+		(void)!fd_print(buf_str(&ret->out));
 		if (is_only_cloud_missing(line, &ret->problems))
 			(void)!fd_write_all(STDERR_FILENO, STR(NO_FLAGS));
 		return false;
@@ -123,7 +123,7 @@ run_doctor(const struct command_line *line)
 		report_print_json(&report, &out);
 	else
 		report_print(&report, has_colours(), line->is_all, &out);
-	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+	if (!fd_print(buf_str(&out)))
 		return EXIT_NOT_KNOWN;
 	return report_exit_code(&report);
 }
@@ -153,7 +153,7 @@ print_status(const struct command_line *line, const struct options *options,
 	else
 		status_print(&status, &out);
 	*ret_code = status_exit_code(&status);
-	return fd_write_all(STDOUT_FILENO, buf_str(&out));
+	return fd_print(buf_str(&out));
 }
 
 /* --watch goes on until a signal ends the process, or nobody reads its output any more. */
@@ -189,7 +189,7 @@ run_explain(const struct command_line *line)
 		explain_print_json(&explanation, &out);
 	else
 		explain_print(&explanation, has_colours(), &out);
-	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+	if (!fd_print(buf_str(&out)))
 		return EXIT_NOT_KNOWN;
 	return explain_exit_code(&explanation);
 }
@@ -211,7 +211,7 @@ run_plan(const struct command_line *line)
 		plan_print_json(plan, &out);
 	else
 		plan_print(plan, has_colours(), clock_wall(&clock_real), &out);
-	if (!fd_write_all(STDOUT_FILENO, buf_str(&out)))
+	if (!fd_print(buf_str(&out)))
 		return EXIT_NOT_KNOWN;
 	return plan_exit_code(plan);
 }

@@ -39,13 +39,27 @@ descriptions_stand_in_a_column(void **state)
 		"      --load-balancer-drift-period duration   How often"));
 	assert_non_null(strstr(
 		text.ptr,
-		"\n      --logging-format string              text (logfmt) or json. (default \"text\")\n"));
+		"\n      --logging-format string   text (logfmt) or json. (default \"text\")\n"));
 	assert_non_null(strstr(
 		text.ptr,
-		"\n  -v, --v int                              Verbosity of the log; from 1 on, debug lines are shown.\n"));
+		"\n  -v, --v int                   Verbosity of the log; from 1 on, debug lines are shown.\n"));
 	assert_non_null(strstr(text.ptr, "\n  -h, --help                     Print this"));
 	assert_non_null(strstr(text.ptr, "No effect: requests are always JSON. (default"));
 	assert_non_null(strstr(text.ptr, "\nClouds:\n\n  brightbox"));
+}
+
+static void
+flags_without_effect_come_last(void **state)
+{
+	const char *heading;
+
+	(void)state;
+	print(0);
+	heading = strstr(text.ptr, "\nFlags without effect, ");
+	assert_non_null(heading);
+	assert_true(strstr(text.ptr, "No effect: ") > heading);
+	assert_true(strstr(text.ptr, "--kube-api-content-type ") > heading);
+	assert_null(strstr(heading, "--cloud-config "));
 }
 
 static void
@@ -65,8 +79,8 @@ a_terminal_gets_wrapped_lines(void **state)
 	assert_true(longest_line() <= 100);
 	assert_non_null(strstr(
 		text.ptr,
-		"\n      --bind-address ip                        Address that --secure-port listens on; :: means all\n"
-		"                                               addresses of both families. (default 0.0.0.0)\n"));
+		"\n      --bind-address ip                 Address that --secure-port listens on; :: means all\n"
+		"                                        addresses of both families. (default 0.0.0.0)\n"));
 	print(80);
 	assert_true(longest_line() <= 100); /* the name of a feature gate cannot be wrapped */
 	assert_non_null(strstr(
@@ -100,6 +114,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(descriptions_stand_in_a_column),
+		cmocka_unit_test(flags_without_effect_come_last),
 		cmocka_unit_test(deprecated_flags_are_left_out),
 		cmocka_unit_test(a_terminal_gets_wrapped_lines),
 		cmocka_unit_test(what_is_no_terminal_has_no_width),

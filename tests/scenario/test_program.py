@@ -56,6 +56,16 @@ def test_version_and_help():
     assert help.returncode == 0 and "--cloud-provider" in help.stdout and "--node-delete-guard" in help.stdout
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["help"], ["doctor"], ["plan"], ["status"]], ids=" ".join)
+@pytest.mark.parametrize("output, reason", [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")])
+def test_output_that_cannot_be_written_is_a_failure(usual, arguments, output, reason):
+    flags = [] if "help" in arguments[0] else [f"{name}={value}" for name, value in usual.items()]
+    done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {output}', binary(), *arguments, *flags], capture_output=True, text=True,
+                          env=environment())
+    assert done.returncode == 2, done
+    assert done.stderr.splitlines()[-1] == f"standard output cannot be written: {reason}"
+
+
 @pytest.mark.parametrize(
     "flag", ["--no-such-flag", "--no-such-flag=1", "--kubeconfg=x", "-x", "--node-monitor-period", "--leader-elect=perhaps",
              "--node-monitor-period=banana", "--node-monitor-period=-5s", "--node-monitor-period=5", "--concurrent-node-syncs=0",

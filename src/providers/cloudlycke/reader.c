@@ -251,6 +251,12 @@ void
 cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
             size_t n, void *into)
 {
+	if (r->path.len == 0 && node->kind == YAML_NULL) {
+		cl_complain(r, node,
+		            "is empty; an inventory has apiVersion: cloudlycke.io/v1alpha1, kind: "
+		            "Inventory and a list of machines");
+		return;
+	}
 	if (!cl_expect(r, node, "map"))
 		return;
 	check_keys(r, node, fields, n);

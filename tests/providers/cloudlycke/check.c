@@ -68,7 +68,8 @@ the_file_as_a_whole(void **state)
 	check("machines: []", NULL);
 	check_text("a: [", AT(2, "invalid YAML: did not find expected node content"));
 	check_text("a: 1\nb: \"\n", AT(3, "invalid YAML: found unexpected end of stream"));
-	check_text("", AT(1, "expected map, got null"));
+	check_text("", AT(1, "is empty; an inventory has apiVersion: cloudlycke.io/v1alpha1, kind: "
+	                     "Inventory and a list of machines"));
 	check_text("- a", AT(1, "expected map, got list"));
 	check_text("a: &x 1\n", AT(1, "invalid YAML: anchors and aliases are not supported"));
 	check_text(
