@@ -1,10 +1,14 @@
 """The tools behind ./dev: a tree of their own in a temporary folder, with stubs in place of what takes minutes."""
 import contextlib
+import functools
+import hashlib
+import http.server
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -252,3 +256,77 @@ def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
         "docs/unlisted.md: has no entry in mkdocs.yml",
         "src/providers/brightbox/b.c: reads BRIGHTBOX_GONE, which docs/brightbox.md lacks",
     ]
+
+
+# --- what the mirror of Debian no longer has -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """(a folder, the address of the server that shows it)"""
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    handler.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def fetch_sources(tree, address, snapshot):
+    tree.script(tree.programs / "apt-get", f'[ "$1" = indextargets ] && echo {address}/mirror/debian/')
+    env = os.environ | {"CCMD_CACHE": str(tree.cache), "PATH": f"{tree.programs}:{os.environ['PATH']}",
+                        "CCMD_DEBIAN_SNAPSHOT": f"{address}/{snapshot}"}
+    return subprocess.run([tree.folder / "tools" / "image-sources"], env=env, capture_output=True, text=True)
+
+
+def test_a_source_that_the_mirror_dropped_comes_from_the_snapshot(tree, archive):
+    folder, address = archive
+    shutil.copy(ROOT / "tools" / "image-sources", tree.folder / "tools")
+    checksum = hashlib.sha256(b"the source").hexdigest()
+    lock = f"snapshot 20260102T030405Z\ncurl 8.1-1 debian/pool/main/c/curl/curl_8.1.orig.tar.gz {checksum}\n"
+    (tree.folder / "tools" / "image.lock").write_text(lock)
+    done = fetch_sources(tree, address, "nothing")
+    assert done.returncode == 1
+    assert "curl 8.1-1 cannot be fetched:" in done.stderr
+    assert f"{address}/mirror/debian/pool/main/c/curl/curl_8.1.orig.tar.gz: HTTP Error 404" in done.stderr
+    assert f"{address}/nothing/archive/debian/20260102T030405Z/pool/main/c/curl/curl_8.1.orig.tar.gz: HTTP" in done.stderr
+    place = folder / "snapshot" / "archive" / "debian" / "20260102T030405Z" / "pool" / "main" / "c" / "curl"
+    place.mkdir(parents=True)
+    (place / "curl_8.1.orig.tar.gz").write_bytes(b"another source")
+    done = fetch_sources(tree, address, "snapshot")
+    assert done.returncode == 1 and "the checksum is not that of image.lock; nothing of it was used" in done.stderr
+    (place / "curl_8.1.orig.tar.gz").write_bytes(b"the source")
+    done = fetch_sources(tree, address, "snapshot")
+    assert done.returncode == 0, done.stderr
+    assert (tree.cache / "image" / "sources" / "curl_8.1.orig.tar.gz").read_bytes() == b"the source"
+
+
+SYSTEM = """case $1 in
+make) mkdir -p "$3/build" "$3/etc/apt/sources.list.d" ;;
+run) shift 2; case $1 in
+  dpkg-query) cat "$INSTALLED" ;;
+  apt-get) case "$*" in *--allow-downgrades*) echo "$*" >>"$CALLS" ;; esac ;;
+  */apt-helper) exit 100 ;;
+esac ;;
+esac"""
+
+
+def test_the_compilers_of_a_release_are_those_of_the_lock(tree, tmp_path):
+    shutil.copy(ROOT / "tools" / "release-system", tree.folder / "tools")
+    tree.script(tree.folder / "tools" / "debian-system", SYSTEM)
+    subprocess.run(["git", "init", "-q"], cwd=tree.folder, check=True)
+    (tree.folder / "tools" / "release.lock").write_text("snapshot 20260102T030405Z\nbinutils 2.44-3\ngcc-14 14.2.0-19\n")
+    installed = tmp_path / "installed"
+    env = os.environ | {"CALLS": str(tree.calls), "CCMD_CACHE": str(tree.cache), "INSTALLED": str(installed)}
+    installed.write_text("binutils 2.44-3\ngcc-14 14.2.0-20\n")
+    done = subprocess.run([tree.folder / "tools" / "release-system"], env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "lock: gcc-14 14.2.0-19\nhere: gcc-14 14.2.0-20\n" in done.stderr and "binutils" not in done.stderr
+    assert "the tools of the system differ from tools/release.lock" in done.stderr
+    assert tree.take_calls("apt-get")[-1].endswith("install binutils=2.44-3 gcc-14=14.2.0-19")
+    installed.write_text("binutils 2.44-3\ngcc-14 14.2.0-19\n")
+    done = subprocess.run([tree.folder / "tools" / "release-system"], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip(), "complete").exists()
