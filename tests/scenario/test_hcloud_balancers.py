@@ -16,6 +16,7 @@ from lib.process import free_ports
 from lib.services import FINALIZER, finalizers, ingress, ips
 from lib.wait import holds_for, wait_for
 from sim import faults
+from sim.endpoint import Reply
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
@@ -726,6 +727,73 @@ def test_the_balancer_is_deleted_with_its_service(services, cloud, fleet, start,
     services.wait_gone("web")
     assert not balancers(cloud)
     assert cloud.calls(since=mark) <= 4, cloud.tally(since=mark)
+
+
+@pytest.fixture
+def deleting(services, cloud, fleet, start):
+    """deleting(fault): the Service "web" is deleted, and its balancer's DELETE gets that fault. Returns the ccmd, which None as
+    the fault kills after the DELETE."""
+
+    def begin(fault, *flags):
+        fleet("n1")
+        ccmd = start(*flags)
+        services.create("web")
+        services.wait_event("web", "EnsuredLoadBalancer")
+        cloud.fault("DELETE", "/load_balancers/{id}", fault or faults.afterwards(ccmd.kill))
+        services.delete("web")
+        wait_for(lambda: cloud.calls("DELETE"), 10, "the DELETE")
+        return ccmd
+
+    return begin
+
+
+def test_a_deletion_that_fails_keeps_the_finalizer_and_is_repeated(services, cloud, deleting):
+    deleting(faults.action_error("server_error", "no luck"))
+    services.wait_event("web", "SyncLoadBalancerFailed", "no luck (server_error")
+    assert FINALIZER in finalizers(services.get("web")) and balancers(cloud)
+    services.wait_gone("web", timeout=RETRY_S)
+    assert not balancers(cloud) and cloud.calls("DELETE") == 2
+
+
+def test_a_deletion_that_hangs_keeps_the_finalizer_and_delays_no_other_service(services, cloud, deleting):
+    deleting(faults.action_hangs(), "--concurrent-service-syncs=1")
+    services.create("quick")
+    services.wait_ips("quick", timeout=15)
+    mark = cloud.mark()
+    holds_for(lambda: FINALIZER in finalizers(services.get("web")), 5, "the finalizer")
+    assert cloud.calls("DELETE") == 1
+    assert set(cloud.tally(since=mark)) == {"GET /actions"} and cloud.calls(since=mark) <= 12, cloud.tally(since=mark)
+    cloud.release()
+    services.wait_gone("web", timeout=20)
+    assert len(balancers(cloud)) == 1 and not services.events("web", "SyncLoadBalancerFailed")
+
+
+def test_killed_while_a_balancer_is_being_deleted(services, cloud, deleting, start):
+    cloud.action_s = 3
+    ccmd = deleting(None)
+    wait_for(lambda: not ccmd.running, 10, "the end")
+    assert FINALIZER in finalizers(services.get("web")) and balancers(cloud)
+    start()
+    services.wait_gone("web", timeout=RETRY_S)
+    assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
+
+
+def test_a_balancer_that_disappears_before_its_deletion(services, cloud, deleting):
+    deleting(faults.meanwhile(cloud.load_balancers.clear))
+    services.wait_gone("web")
+    assert cloud.calls("DELETE") == 1 and not services.events("web", "SyncLoadBalancerFailed")
+
+
+def test_a_deletion_that_is_answered_without_its_action(services, cloud, deleting):
+    """The API promises an action. Without one the balancer is looked for again before the finalizer goes."""
+
+    def without_action(request, go):
+        go()
+        return Reply(201, {})
+
+    deleting(without_action)
+    services.wait_gone("web", timeout=RETRY_S)
+    assert not balancers(cloud)
 
 
 def test_the_balancer_is_deleted_when_the_type_changes(services, cloud, fleet, start):

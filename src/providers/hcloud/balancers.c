@@ -618,7 +618,9 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	bool found = false, is_held = false, ok;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancerDeleted", 1);
-	ok = hz_balancers_delete_all(&run, &found, &is_held, err);
+	/* While an action of the last run still works, the API refuses every DELETE. */
+	ok = hz_lb_wait(&run, hz_lb_cache_action(b->tools.cache, spec->uid), err) &&
+	     hz_balancers_delete_all(&run, &found, &is_held, err);
 	if (!hz_balancers_end(&run, ok, is_held, "hcloud/loadBalancers.EnsureLoadBalancerDeleted",
 	                      err))
 		return false;

@@ -622,6 +622,32 @@ what_became_protected_meanwhile_stays(void **state)
 	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerProtected: "));
 }
 
+/* Less and less often, without another DELETE, then with an event. */
+static void
+a_deletion_without_end_is_reported(void **state)
+{
+	int64_t last_ms = 0;
+	bool was_there, ok;
+	unsigned n = 0;
+
+	(void)state;
+	answer(OF_U, 200, LISTED(LB));
+	answer("DELETE /load_balancers/7", 201, RUNNING);
+	answer("/actions*", 200, STILL);
+	assert_false(remove_it(&was_there));
+	n_asked();
+	for (; !(ok = remove_it(&was_there)) && story.err.code == ERR_PENDING; n++) {
+		assert_true(story.err.retry_after_ms >= last_ms);
+		last_ms = story.err.retry_after_ms;
+		story.lab->fake.now_ns += last_ms * NS_PER_MS;
+		assert_null(strstr(story.lab->script.asked.ptr, "DELETE"));
+	}
+	assert_false(ok);
+	assert_true(n < 40);
+	assert_int_equal(story.err.code, ERR_TIMEOUT);
+	assert_non_null(strstr(story.err.msg, "for more than 5 minutes"));
+}
+
 /* ---- not found, perhaps because the token is another project's ---- */
 
 #define ALL \
@@ -1021,6 +1047,7 @@ main(void)
 		TEST(what_is_gone_is_gone),
 		TEST(all_that_carry_its_label_go),
 		TEST(what_became_protected_meanwhile_stays),
+		TEST(a_deletion_without_end_is_reported),
 		TEST(in_another_project_no_second_balancer_is_made),
 		TEST(in_another_project_no_certificate_is_ordered),
 		TEST(in_another_project_no_service_is_released),
