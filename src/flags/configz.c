@@ -132,7 +132,6 @@ add_shared(struct buf *json, const struct options *o)
 	json_add_flag(json, "UseServiceAccountCredentials", o->use_service_account_credentials);
 	json_add_flag(json, "AllowUntaggedCloud", o->shown.allow_untagged_cloud);
 	add_duration(json, "RouteReconciliationPeriod", o->routes.period_ns);
-	add_duration(json, "NodeMonitorPeriod", monitor_period_ns(o));
 	json_add_text(json, "ClusterName", str_c(o->cluster_name));
 	json_add_text(json, "ClusterCIDR", str_c(o->routes.cluster_cidr));
 	json_add_flag(json, "AllocateNodeCIDRs", o->routes.allocate_node_cidrs);
@@ -149,6 +148,10 @@ add_controllers(struct buf *json, const struct options *o)
 	json_add_number(json, "ConcurrentNodeSyncs", o->n_node_workers);
 	json_add_number(json, "ConcurrentNodeStatusUpdates",
 	                o->n_node_workers); /* by the same workers */
+	json_end_object(json);
+	json_begin_object(json, "NodeLifecycleController");
+	add_duration(json, "NodeMonitorPeriod", monitor_period_ns(o));
+	json_add_number(json, "ConcurrentNodeLifecycleSyncs", o->n_lifecycle_workers);
 	json_end_object(json);
 	json_begin_object(json, "ServiceController");
 	json_add_number(json, "ConcurrentServiceSyncs", o->n_service_workers);

@@ -83,6 +83,7 @@ struct options {
 	int64_t controller_start_interval_ns;
 	int64_t n_node_workers;         /* 0: automatic */
 	int64_t n_service_workers;      /* 0: automatic */
+	int64_t n_lifecycle_workers;    /* only shown */
 	int64_t node_monitor_period_ns; /* 0: automatic */
 	int64_t node_refresh_period_ns;
 	struct guard_config guard;

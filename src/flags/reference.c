@@ -42,7 +42,7 @@ flags_reference(struct buf *out)
 	buf_add_c(
 		out,
 		"# Flags\n\n"
-		"This page lists all flags of ccmd. They include all flags of the Go framework that ccmd replaces (Kubernetes 1.36). Spellings: `--flag=value`, `--flag value`, a bare `--flag` for true, `_` for `-`, `-v=4`. A list is "
+		"This page lists all flags of ccmd. They include all flags of the Go framework that ccmd replaces (Kubernetes 1.37). Spellings: `--flag=value`, `--flag value`, a bare `--flag` for true, `_` for `-`, `-v=4`. A list is "
 		"given with commas or by repeating the flag. With `auto`, the program chooses; where the flag is a number, "
 		"a given number is an upper limit. All problems of a command line are reported together, and then "
 		"nothing is started.\n\n"

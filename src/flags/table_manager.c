@@ -100,6 +100,9 @@ static const struct flag node[] = {
 	  "the workers of --concurrent-node-syncs write them" },
 	{ "node-status-update-frequency", FLAG_PERIOD, AT(node_refresh_period_ns), "5m0s",
 	  "How often node addresses are compared with the cloud's." },
+	{ "concurrent-node-lifecycle-syncs", FLAG_COUNT, AT(n_lifecycle_workers), "1",
+	  "Number of nodes that are not ready whose machines are looked up at the same time.",
+	  FLAG_NO_EFFECT, "one request looks up all of them" },
 	{ "node-monitor-period", FLAG_DURATION, AT(node_monitor_period_ns), "auto",
 	  "How often the cloud is asked about a node that is not ready. auto: at 0, 12, 30 and 60 s, then every 65 s." },
 };

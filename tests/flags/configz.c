@@ -76,11 +76,14 @@ the_keys_are_those_of_the_go_framework_in_its_order(void **state)
 		"KubeCloudShared.CloudProvider.Name KubeCloudShared.CloudProvider.CloudConfigFile "
 		"KubeCloudShared.ExternalCloudVolumePlugin KubeCloudShared.UseServiceAccountCredentials "
 		"KubeCloudShared.AllowUntaggedCloud KubeCloudShared.RouteReconciliationPeriod "
-		"KubeCloudShared.NodeMonitorPeriod KubeCloudShared.ClusterName "
+		"KubeCloudShared.ClusterName "
 		"KubeCloudShared.ClusterCIDR KubeCloudShared.AllocateNodeCIDRs "
 		"KubeCloudShared.CIDRAllocatorType KubeCloudShared.ConfigureCloudRoutes "
 		"KubeCloudShared.NodeSyncPeriod NodeController.ConcurrentNodeSyncs "
-		"NodeController.ConcurrentNodeStatusUpdates ServiceController.ConcurrentServiceSyncs "
+		"NodeController.ConcurrentNodeStatusUpdates "
+		"NodeLifecycleController.NodeMonitorPeriod "
+		"NodeLifecycleController.ConcurrentNodeLifecycleSyncs "
+		"ServiceController.ConcurrentServiceSyncs "
 		"NodeStatusUpdateFrequency Webhook.Webhooks ");
 }
 

@@ -37,6 +37,7 @@ static const struct {
 	{ "feature-gates", "" },
 	{ "concurrent-node-syncs", "auto" },
 	{ "concurrent-node-status-updates", "0" },
+	{ "concurrent-node-lifecycle-syncs", "1" },
 	{ "concurrent-service-syncs", "auto" },
 	{ "node-status-update-frequency", "5m0s" },
 	{ "kubeconfig", "" },

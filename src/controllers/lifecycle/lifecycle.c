@@ -22,6 +22,13 @@ METRIC_FAMILY(
 	held_nodes, METRIC_GAUGE, "ccmd_nodes_held",
 	"[ALPHA] Nodes whose machine is gone, and that are not deleted because the proof is not complete.");
 
+METRIC_FAMILY(round_seconds, METRIC_HISTOGRAM,
+              "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
+              "[ALPHA] Duration of a round over the nodes that are not ready.",
+              .buckets = (const double[]){ .001, .002, .004, .008, .016, .032, .064, .128, .256,
+                                           .512, 1.024, 2.048, 4.096, 8.192, 16.384 },
+              .n_buckets = 15);
+
 enum {
 	ROUND_TIMEOUT_S = 120,
 };
@@ -288,11 +295,14 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 		.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, arena),
 	};
 	struct round r = { .c = c, .call = &call, .all = all, .n_assumed = assumed_deletions(c) };
+	int64_t begun_ns = clock_mono(c->env->clock);
 
 	c->n_rounds++;
 	forget_old_deletions(c);
 	lifecycle_collect(&r, due);
 	lifecycle_check_due(&r);
+	metric_observe(metric_of(&round_seconds),
+	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
 	return next_due(&r);
 }
 

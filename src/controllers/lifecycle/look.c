@@ -217,6 +217,29 @@ lacks_anchors(struct round *r, const struct question *q, const struct look_answe
 
 /* ---- what was seen ---- */
 
+METRIC_FAMILY(
+	calls, METRIC_COUNTER, "cloud_node_lifecycle_controller_cloud_provider_calls_total",
+	"[ALPHA] Look-ups of machines of nodes that are not ready. operation: instance_exists, and instance_shutdown for a machine that exists; the Go framework makes a call for each of them, ccmd one for all. result: success, instance_not_found or error.",
+	.labels = { "operation", "result" });
+
+static void
+lifecycle_count_look(enum presence presence)
+{
+	switch (presence) {
+	case PRESENCE_PRESENT:
+		metric_inc(metric_of(&calls, "instance_exists", "success"));
+		metric_inc(metric_of(&calls, "instance_shutdown", "success"));
+		break;
+	case PRESENCE_ABSENT:
+		metric_inc(metric_of(&calls, "instance_exists", "instance_not_found"));
+		break;
+	case PRESENCE_UNKNOWN:
+	case PRESENCE_FOREIGN:
+		metric_inc(metric_of(&calls, "instance_exists", "error"));
+		break;
+	}
+}
+
 /* Adds what a look found about one node to the track that the guard decides on. The heartbeat is
  * read only for an absence, after it: at that time the cloud has already said that the machine is
  * gone, so a kubelet that still reports shows that the answer is wrong. */
@@ -231,6 +254,7 @@ lifecycle_observe(struct round *r, const struct check *check, const struct insta
 	};
 	struct error err;
 
+	lifecycle_count_look(found->presence);
 	if (seen.presence == PRESENCE_ABSENT &&
 	    !lifecycle_read_heartbeat(r, check->node, &seen.heartbeat, &err)) {
 		log_warn("kubelet's heartbeat cannot be read, this look does not count",

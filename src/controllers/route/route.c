@@ -39,8 +39,10 @@ enum {
 static const int64_t coalesce_ns = 200 * NS_PER_MS;
 static const int64_t run_pause_ns = NS_PER_SEC;
 
-METRIC_FAMILY(syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
-              "[ALPHA] Runs of the route controller.");
+METRIC_FAMILY(
+	syncs_total, METRIC_COUNTER, "route_controller_route_sync_total",
+	"[ALPHA] Runs of the route controller. outcome: error if something failed, changed if a route was created or removed, else noop. trigger: node_change, or periodic.",
+	.labels = { "outcome", "trigger" });
 
 EVENT_KIND(failed_event, ROUTE_COMPONENT, "FailedToCreateRoute", true, "Node",
            "The route to the pods of the node could not be created. This is retried.");
@@ -89,6 +91,7 @@ struct route_run {
 	bool *has_failed;       /* mu; for each node: one of its routes is missing */
 	bool is_clean;          /* mu: nothing failed */
 	bool is_refused;        /* mu: the cloud refused a creation */
+	bool has_changed;       /* mu: a route was created or removed */
 	struct error err;       /* mu: the last failure, unless is_clean */
 	int64_t retry_after_ns; /* mu: the longest time that the cloud asked to wait; 0: none */
 	/* mu: the longest permitted pause: the smallest of those of all failures */
@@ -166,6 +169,14 @@ route_note_change(const struct call *call, enum dry_verb verb, struct str cidr, 
 }
 
 static void
+route_note_done(struct route_run *r)
+{
+	WITH_LOCK(&r->mu);
+
+	r->has_changed = true;
+}
+
+static void
 route_create(struct route_run *r, struct call *call, const struct route_need *need)
 {
 	const struct node *node = node_of(r->all.objects[need->node]);
@@ -187,6 +198,7 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 		return;
 	}
 	if (ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr, &err)) {
+		route_note_done(r);
 		log_info("route created", LOG_STR("node", node_name(node)),
 		         LOG_STR("cidr", need->cidr));
 		return;
@@ -212,6 +224,7 @@ route_remove(struct route_run *r, struct call *call, size_t i)
 		return;
 	}
 	if (r->c->ops->remove(r->c->env->cloud, call, route, &err)) {
+		route_note_done(r);
 		route_removals_note(r->c->removals, &r->plan, i);
 		log_info("route removed", LOG_STR("node", route->target_node),
 		         LOG_STR("cidr", route->destination_cidr));
@@ -323,7 +336,6 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 {
 	struct route_controller *c = r->c;
 
-	metric_inc(metric_of(&syncs_total));
 	if (!c->ops->list(c->env->cloud, r->call, &r->routes, err))
 		return err_wrap(err, "error listing routes");
 	r->nodes = arena_calloc(r->call->arena, r->all.n, sizeof(r->nodes[0]));
@@ -393,9 +405,20 @@ route_set_outcome(struct route_controller *c, const struct route_run *r, int64_t
 	c->outcome.due_mono_ns = due_mono_ns;
 }
 
-/* Returns when the next run is due (mono). Periods are counted from the start of a run. */
+static void
+route_count(const struct route_run *r, bool is_woken)
+{
+	const char *outcome = !r->is_clean ? "error" : r->has_changed ? "changed" : "noop";
+
+	metric_inc(metric_of(&syncs_total, outcome, is_woken ? "node_change" : "periodic"));
+}
+
+/* Returns when the next run is due (mono). Periods are counted from the start of a run.
+ *
+ * @param is_woken  the run does not only come because its time has come
+ */
 static int64_t
-route_run_once(struct route_controller *c, struct arena *arena)
+route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	int64_t begun_ns = clock_mono(c->env->clock), due_ns;
@@ -417,6 +440,7 @@ route_run_once(struct route_controller *c, struct arena *arena)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
 	mutex_destroy(&r.mu);
+	route_count(&r, is_woken);
 	route_set_settled(c, r.is_clean);
 	due_ns = clock_deadline(begun_ns, route_next_delay_ns(c, &r));
 	if (r.hold.due_mono_ns < due_ns)
@@ -488,7 +512,7 @@ route_loop(struct route_controller *c, struct arena *arena)
 		begun_ns = clock_mono(c->env->clock);
 		c->is_working = true;
 		if (is_woken || begun_ns >= run_due_ns)
-			run_due_ns = route_run_once(c, arena);
+			run_due_ns = route_run_once(c, arena, is_woken);
 		call = call_for_run(c, arena);
 		conditions_due_ns = route_conditions_write(c->conditions, &call);
 		settling_note(c->env->settling, SETTLING_ROUTES);

@@ -69,13 +69,17 @@ static int64_t
 counted_runs(void)
 {
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(MIB(1));
-	const struct str name = STR("route_controller_route_sync_total ");
-	int64_t n = 0;
+	const struct str name = STR("route_controller_route_sync_total{");
+	struct str series, count;
+	int64_t one, n = 0;
 
 	metrics_write(&all);
 	for (struct str line, rest = buf_str(&all); str_split(&rest, '\n', &line);) {
-		if (str_starts(line, name))
-			assert_true(str_to_i64(str_skip(line, name.len), 0, INT64_MAX, &n));
+		if (!str_starts(line, name))
+			continue;
+		assert_true(str_cut(line, ' ', &series, &count));
+		assert_true(str_to_i64(count, 0, INT64_MAX, &one));
+		n += one;
 	}
 	return n;
 }
