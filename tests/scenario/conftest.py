@@ -1,7 +1,7 @@
 """Fixtures of the scenarios: one control plane for all tests of a session, everything else fresh for each test.
 
-    pytest tests/scenario                       on Kubernetes 1.36
-    pytest tests/scenario --all                 the slow ones too, on 1.28 and 1.33 as well, and with a doctor at each end
+    pytest tests/scenario                       on Kubernetes 1.37
+    pytest tests/scenario --all                 the slow ones too, on 1.28, 1.33 and 1.36 as well, and with a doctor at each end
     pytest tests/scenario -m slow               only the slow ones
     pytest tests/scenario --previous=v1.0.0 …   upgrades are tested from that build
     pytest tests/scenario --sample              what a build with a sanitizer runs (with --all: more)
@@ -37,13 +37,13 @@ from sim.hcloud import HCloud  # noqa: E402
 from sim.metadata import Metadata  # noqa: E402
 from sim.robot import Robot  # noqa: E402
 
-VERSIONS = ["1.36"]
-ALL_VERSIONS = ["1.36", "1.33", "1.28"]
+VERSIONS = ["1.37"]
+ALL_VERSIONS = ["1.37", "1.36", "1.33", "1.28"]
 SENTINEL = "sentinel"
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28 and 1.33")
+    parser.addoption("--all", action="store_true", help="also the slow tests, and all on Kubernetes 1.28, 1.33 and 1.36")
     parser.addoption("--previous", metavar="REVISION", help="the build that upgrades start from; default: see test_upgrade.py")
     parser.addoption("--sample", action="store_true", help="only what a sanitizer has to see; with --all, all that runs ccmd")
     parser.addoption("--binary", help="the program to test (default: $CCMD_BINARY, or build/ccmd)")

@@ -107,7 +107,7 @@ def test_it_changes_nothing(api, cluster, node, proxy, examine):
 
 
 def test_a_wrong_clock(cluster, api, proxy, examine):
-    proxy.on("GET", "/version", answer(200, {"gitVersion": "v1.36.3", "major": "1", "minor": "36"},
+    proxy.on("GET", "/version", answer(200, {"gitVersion": "v1.37.2", "major": "1", "minor": "37"},
                                        headers={"Date": "Tue, 14 Nov 2023 22:13:20 GMT"}), times=99)
     only(examine(kubeconfig=cluster.kubeconfig("doctor", url=proxy.url)), "CCMD003", "")
 
@@ -685,7 +685,7 @@ def test_a_cloud_that_answers_about_no_machine(brightbox, kubelet, at_brightbox,
 def later(seconds):
     """The answer to /version of an API server whose clock is that much ahead, so that all objects are older."""
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + seconds))
-    return answer(200, {"gitVersion": "v1.36.3", "major": "1", "minor": "36"}, headers={"Date": date})
+    return answer(200, {"gitVersion": "v1.37.2", "major": "1", "minor": "37"}, headers={"Date": date})
 
 
 def add_route(network, destination, gateway):

@@ -17,7 +17,7 @@ SLOW_MACHINE_S = 3 * 3600
 
 def give_control_plane(system):
     """Copies this machine's programs of the control plane into the system's cache."""
-    command = [REPOSITORY / "tools" / "kube-parts", "--version", "1.36", *CONTROL_PLANE]
+    command = [REPOSITORY / "tools" / "kube-parts", *CONTROL_PLANE]
     folder = Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
     cache = system.path("/root/.cache/ccmd/kube") / folder.name
     cache.mkdir(parents=True)

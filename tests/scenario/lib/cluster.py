@@ -27,7 +27,7 @@ from .certs import Authority
 from .process import REPOSITORY, Process, free_ports
 from .wait import Timeout, wait_for
 
-DEFAULT_VERSION = "1.36"
+DEFAULT_VERSION = "1.37"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "kube-scheduler")
 READY_S = 120  # four of them start at the same time, on two busy cores
 

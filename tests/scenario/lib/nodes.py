@@ -14,7 +14,7 @@ SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
 PROVIDED_NODE_IP = "alpha.kubernetes.io/provided-node-ip"
 
 CLOUD_TAINT = {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}
-KUBELET_VERSION = "v1.36.3"
+KUBELET_VERSION = "v1.37.2"
 
 # condition, status while well, reason, message
 CONDITIONS = [
