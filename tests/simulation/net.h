@@ -1,0 +1,79 @@
+/* tests/simulation/net.h: what happens between the replicas and the servers.
+ *
+ * A request travels, the model answers it, and the answer travels back. The seed decides how long
+ * each takes and what goes wrong: a connection is refused, closed or silent before or after the
+ * server has acted, the server is overloaded, or the answer is cut. A partition holds back
+ * everything between one replica and one server.
+ *
+ * Threads: none.
+ */
+#ifndef CCMD_TESTS_SIMULATION_NET_H
+#define CCMD_TESTS_SIMULATION_NET_H
+
+#include "replica.h"
+#include "server.h"
+
+enum host {
+	HOST_KUBE,
+	HOST_CLOUD,
+	N_HOSTS,
+};
+
+/** The kinds of faults, in thousandths of all requests. */
+struct net_faults {
+	unsigned refused;    /* no connection */
+	unsigned closed;     /* before or after the server has acted */
+	unsigned silent;     /* likewise; no answer ever comes */
+	unsigned refusing;   /* 429, 5xx and other statuses, before the server acts */
+	unsigned failing;    /* 502 or 504 by something before the server, which has acted */
+	unsigned cut;        /* the body ends early */
+	unsigned slow;       /* the answer takes seconds */
+	unsigned stream_cut; /* a watch breaks within minutes */
+};
+
+/** What a check sees of a request, when the server gets it. */
+struct net_request {
+	const struct replica *replica;
+	unsigned incarnation; /* that sent it */
+	enum host host;
+	int64_t sent_ns;
+	const struct server_request *request;
+};
+
+struct net_hooks {
+	void (*arrived)(const struct net_request *);
+	/* The server has acted. The answer may yet be lost. */
+	void (*acted)(const struct net_request *, const struct server_response *);
+};
+
+void net_start(uint64_t seed, const struct net_hooks *hooks);
+/** Also sets the sink of its streams. */
+void net_set_server(enum host, struct server *);
+struct net_faults *net_faults(enum host);
+void net_set_latency(enum host, int64_t min_ns, int64_t max_ns);
+void net_partition(const struct replica *, enum host, bool is_cut);
+/** Brings the models to the present: must be called before an actor uses one directly. */
+void net_advance(enum host);
+/** Must be called after an actor has used a model: more may have become due. */
+void net_arm(enum host);
+/** All requests that were sent to a server since the start. */
+uint64_t net_count(enum host);
+
+/* ---- for curl_model.c ---- */
+
+struct easy;
+struct exchange;
+
+struct net_message {
+	const char *method;
+	struct str target, accept, content_type, token, user_agent, body;
+	bool is_reused; /* on a connection that was used before */
+};
+
+/** Sends a copy of the request. */
+struct exchange *net_send(const struct replica *, enum host, const struct net_message *,
+                          struct easy *);
+/** The client is no longer interested: closes the connection. */
+void net_close(struct exchange *);
+
+#endif

@@ -1,0 +1,280 @@
+/* tests/simulation/replica.c: the objects, their variables, starts and ends; see replica.h. */
+#include "replica.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "curl_model.h"
+#include "parts.h"
+#include "system.h"
+
+enum {
+	MAX_ARGUMENTS = 60,
+};
+
+static const char kubeconfig[] = "apiVersion: v1\n"
+				 "kind: Config\n"
+				 "clusters: [{name: c, cluster: {server: 'https://192.0.2.1:6443',"
+				 " insecure-skip-tls-verify: true}}]\n"
+				 "users: [{name: u, user: {token: kube-%s}}]\n"
+				 "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
+				 "current-context: x\n";
+
+static struct object {
+	struct replica replica; /* the first member */
+	void *handle;
+	int (*main)(int argc, char *argv[]);
+	/* the variables, and their first values */
+	char *data, *first;
+	size_t size;
+	char *tls;
+	size_t tls_size;
+	char *argv[MAX_ARGUMENTS + 2];
+	const char *const *environment;
+	char kubeconfig[100]; /* the name of the file */
+} objects[N_REPLICAS];
+
+static char folder_name[64];
+
+/* ---- loading ---- */
+
+static void
+stop(const char *what, const char *why)
+{
+	(void)fprintf(stderr, "simulate: %s: %s\n", what, why);
+	_exit(2);
+}
+
+struct search {
+	struct object *object;
+	uintptr_t address; /* of a function of the object */
+};
+
+/* The writable segment of the object, behind the part that the dynamic linker has made read-only.
+ */
+static int
+find_segments(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct search *search = arg;
+	struct object *o = search->object;
+	uintptr_t start = 0, end = 0, read_only_end = 0;
+	size_t tls_size = 0;
+	bool is_this = false;
+
+	(void)size;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t at = info->dlpi_addr + p->p_vaddr;
+
+		if (p->p_type == PT_LOAD && search->address - at < p->p_memsz)
+			is_this = true;
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_W)) {
+			start = at;
+			end = at + p->p_memsz;
+		} else if (p->p_type == PT_GNU_RELRO) {
+			read_only_end = at + p->p_memsz;
+		} else if (p->p_type == PT_TLS) {
+			tls_size = p->p_memsz;
+		}
+	}
+	if (!is_this)
+		return 0;
+	if (read_only_end > start && read_only_end < end)
+		start = read_only_end;
+	o->data = (char *)start;
+	o->size = end - start;
+	o->tls = info->dlpi_tls_data;
+	o->tls_size = tls_size;
+	return 1;
+}
+
+static void
+load(struct object *o, const char *folder, unsigned index)
+{
+	static const char *const names[N_REPLICAS] = { "a", "b" };
+	char path[4000];
+	void (*touch)(void);
+	struct search search = { .object = o };
+
+	snprintf(path, sizeof(path), "%s/libreplica-%s.so", folder, names[index]);
+	o->replica.name = names[index];
+	o->replica.index = index;
+	o->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!o->handle)
+		stop("load", dlerror());
+	o->main = (int (*)(int, char *[]))dlsym(o->handle, "replica_main");
+	touch = (void (*)(void))dlsym(o->handle, "replica_touch_tls");
+	if (!o->main || !touch)
+		stop(path, "it lacks a function");
+	touch();
+	search.address = (uintptr_t)o->main;
+	if (!dl_iterate_phdr(find_segments, &search) || !o->tls)
+		stop(path, "its segments were not found");
+	o->first = xmalloc(o->size);
+	memcpy(o->first, o->data, o->size);
+}
+
+static void
+write_kubeconfig(struct object *o)
+{
+	FILE *file;
+
+	snprintf(o->kubeconfig, sizeof(o->kubeconfig), "%s/%s", folder_name, o->replica.name);
+	file = fopen(o->kubeconfig, "w");
+	if (!file || fprintf(file, kubeconfig, o->replica.name) < 0 || fclose(file) != 0)
+		stop(o->kubeconfig, "cannot be written");
+}
+
+void
+replicas_load(const char *folder)
+{
+	const char *below = getenv("TMPDIR");
+
+	snprintf(folder_name, sizeof(folder_name), "%s/ccmd-simulation-XXXXXX",
+	         below && strlen(below) < 30 ? below : "/tmp");
+	if (!mkdtemp(folder_name))
+		stop(folder_name, "cannot be made");
+	for (unsigned i = 0; i < N_REPLICAS; i++) {
+		load(&objects[i], folder, i);
+		write_kubeconfig(&objects[i]);
+	}
+}
+
+void
+replicas_unload(void)
+{
+	for (unsigned i = 0; i < N_REPLICAS; i++)
+		unlink(objects[i].kubeconfig);
+	rmdir(folder_name);
+}
+
+struct replica *
+replica_at(unsigned index)
+{
+	return &objects[index].replica;
+}
+
+/* ---- life ---- */
+
+static struct object *
+object_of(const struct replica *r)
+{
+	return &objects[r->index];
+}
+
+const char *
+replica_kubeconfig(const struct replica *r)
+{
+	return object_of(r)->kubeconfig;
+}
+
+void
+replica_set_environment(struct replica *r, const char *const *variables)
+{
+	object_of(r)->environment = variables;
+}
+
+const char *
+replica_getenv(const struct replica *r, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *const *v = object_of(r)->environment; v && *v; v++) {
+		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+			return *v + n + 1;
+	}
+	return NULL;
+}
+
+static void *
+run_main(void *arg)
+{
+	struct object *o = arg;
+	int argc = 0;
+
+	while (o->argv[argc])
+		argc++;
+	replica_exit(o->main(argc, o->argv));
+}
+
+void
+replica_start(struct replica *r, const char *const *arguments)
+{
+	struct object *o = object_of(r);
+	int argc = 0;
+
+	for (int i = 0; o->argv[i]; i++)
+		free(o->argv[i]);
+	o->argv[argc++] = xstrdup("ccmd");
+	for (; *arguments && argc <= MAX_ARGUMENTS; arguments++)
+		o->argv[argc++] = xstrdup(*arguments);
+	o->argv[argc] = NULL;
+	memcpy(o->data, o->first, o->size);
+	r->incarnation++;
+	r->is_running = true;
+	r->is_paused = false;
+	trace("%s starts", r->name);
+	system_start(r);
+	fiber_set_name(fiber_new(r, run_main, o), "main");
+}
+
+static void
+end(struct replica *r, int status)
+{
+	r->is_running = r->is_paused = false;
+	r->exit_status = status;
+	curl_model_drop(r);
+}
+
+void
+replica_exit(int status)
+{
+	struct replica *r = fiber_replica(fiber_self());
+
+	trace("%s exits with %d", r->name, status);
+	end(r, status);
+	fiber_drop(r);
+	__builtin_unreachable();
+}
+
+void
+replica_crash(struct replica *r)
+{
+	trace("%s crashes%s", r->name, fiber_holds_lock(r) ? " while it holds a lock" : "");
+	end(r, -1);
+	fiber_drop(r);
+}
+
+void
+replica_pause(struct replica *r, bool is_paused)
+{
+	trace("%s %s", r->name, is_paused ? "is stopped" : "continues");
+	r->is_paused = is_paused;
+	if (!is_paused)
+		fiber_resume(r);
+}
+
+void
+replica_was_suspended(struct replica *r, int64_t for_ns)
+{
+	r->asleep_ns += for_ns;
+}
+
+bool
+replica_is_paused(const struct replica *r)
+{
+	return r->is_paused;
+}
+
+char *
+replica_tls(const struct replica *r, size_t *ret_size)
+{
+	*ret_size = object_of(r)->tls_size;
+	return object_of(r)->tls;
+}

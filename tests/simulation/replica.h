@@ -1,0 +1,71 @@
+/* tests/simulation/replica.h: ccmd as a process of the simulated world.
+ *
+ * The whole program, main() included, is a shared object. There is one object for each replica, so
+ * each has its own copy of every static variable. Their first values are kept when the object has
+ * been loaded and put back before each start. A crash drops the fibers, wherever they are; the next
+ * start finds nothing of them, not even a lock that one of them held.
+ *
+ * What the program would ask the C library for and the simulation decides is in system.c: threads,
+ * locks, clocks, random numbers, the end of the process, and its log.
+ *
+ * Threads: none.
+ */
+#ifndef CCMD_TESTS_SIMULATION_REPLICA_H
+#define CCMD_TESTS_SIMULATION_REPLICA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schedule.h"
+
+enum {
+	N_REPLICAS = 2,
+};
+
+/* 2026-09-21: when the simulated time starts */
+#define WALL_START_NS (INT64_C(1790000000) * 1000000000)
+
+struct replica {
+	const char *name;
+	unsigned index, incarnation; /* the first incarnation is 1 */
+	bool is_running;
+	bool is_paused;
+	int exit_status;       /* of the last incarnation; -1: it crashed */
+	int64_t wall_shift_ns; /* its wall clock is wrong by this */
+	int64_t asleep_ns;     /* how long its machine was suspended */
+	unsigned n_starts, n_exits;
+};
+
+/** Loads both objects, which are in `folder`. Must be called once. The replicas read a kubeconfig
+ * in a new folder below $TMPDIR. */
+void replicas_load(const char *folder);
+/** Removes the folder. */
+void replicas_unload(void);
+struct replica *replica_at(unsigned index);
+
+/** Starts the program with these arguments, without argv[0]; NULL at the end. */
+void replica_start(struct replica *, const char *const *arguments);
+/** As by SIGKILL. */
+void replica_crash(struct replica *);
+void replica_signal(struct replica *, int signal);
+/** SIGSTOP and SIGCONT. Each fiber stops when it waits next: a process that is stopped between a
+ * decision and the system call that follows it is not simulated. */
+void replica_pause(struct replica *, bool is_paused);
+/** The machine was suspended until now: CLOCK_MONOTONIC stood still, CLOCK_BOOTTIME did not. */
+void replica_was_suspended(struct replica *, int64_t for_ns);
+const char *replica_kubeconfig(const struct replica *);
+/** Environment of the next start: HCLOUD_TOKEN and others. The array must stay valid; NULL at the
+ * end. */
+void replica_set_environment(struct replica *, const char *const *variables);
+
+/* ---- for the schedule and for what stands for the C library ---- */
+
+bool replica_is_paused(const struct replica *);
+const char *replica_getenv(const struct replica *, const char *name);
+char *replica_tls(const struct replica *, size_t *ret_size);
+void replica_destroy_specific(unsigned key, void *value);
+/** Ends the incarnation of the running fiber. */
+void replica_exit(int status) __attribute__((noreturn));
+
+#endif
