@@ -143,9 +143,8 @@ hz_describe_derive_ipv6(const struct hz_describer *d, const struct hz_server *se
 	return true;
 }
 
-/* An annotation of the node replaces the IPv6 address, as in later versions of the official
- * controller (docs/spec/hcloud.md, "Machine addresses"). Returns false if the node has no such
- * annotation, or its value is not a usable address. */
+/* An annotation of the node replaces the IPv6 address (docs/spec/hcloud.md, "Machine addresses").
+ * Returns false if the node has no such annotation, or its value is not a usable address. */
 static bool
 hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
 {
@@ -156,18 +155,25 @@ hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *
 }
 
 static void
-hz_describe_add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref,
-                     const struct hz_server *server)
+hz_describe_add_external_ipv6(struct addresses *a, const struct ip *ip)
 {
 	char memory[64] = "";
 	struct buf b = BUF_FIXED(memory);
+
+	ip_format(&b, ip);
+	hz_describe_add_address(a, STR("ExternalIP"), buf_str(&b));
+}
+
+static void
+hz_describe_add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref,
+                     const struct hz_server *server)
+{
 	struct ip ip;
 
-	if (!(d->config->families & HZ_IPV6) ||
-	    (!hz_describe_annotated_ipv6(d, ref, &ip) && !hz_describe_derive_ipv6(d, server, &ip)))
+	if (!(d->config->families & HZ_IPV6))
 		return;
-	ip_format(&b, &ip);
-	hz_describe_add_address(a, STR("ExternalIP"), buf_str(&b));
+	if (hz_describe_annotated_ipv6(d, ref, &ip) || hz_describe_derive_ipv6(d, server, &ip))
+		hz_describe_add_external_ipv6(a, &ip);
 }
 
 static void
@@ -288,13 +294,20 @@ hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
 }
 
 /* Robot names the server's IPv6 network as "2a01:4f8:111:4221::". The server has the first host
- * address of it, which is this text with the digit 1 behind it. */
+ * address of it, which is this text with the digit 1 behind it, unless the node's annotation names
+ * another. */
 static void
-hz_describe_add_robot_ipv6(struct addresses *a, struct str net)
+hz_describe_add_robot_ipv6(const struct hz_describer *d, struct addresses *a,
+                           const struct node_ref *ref, struct str net)
 {
 	char memory[80] = "";
 	struct buf b = BUF_FIXED(memory);
+	struct ip ip;
 
+	if (hz_describe_annotated_ipv6(d, ref, &ip)) {
+		hz_describe_add_external_ipv6(a, &ip);
+		return;
+	}
 	if (net.len == 0)
 		return;
 	buf_addf(&b, "%" STR_FMT "1", STR_ARG(net));
@@ -323,7 +336,7 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 	a.items = arena_calloc(arena, 3 + ref->n_addresses, sizeof(*a.items));
 	hz_describe_add_address(&a, STR("Hostname"), server->name);
 	if (d->config->families & HZ_IPV6)
-		hz_describe_add_robot_ipv6(&a, server->ipv6_net);
+		hz_describe_add_robot_ipv6(d, &a, ref, server->ipv6_net);
 	if (d->config->families & HZ_IPV4)
 		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);
 	if (d->config->forwards_internal_ips)

@@ -280,6 +280,26 @@ ipv6_comes_first(void **state)
 	check_text(bench->found.region, "odd");
 }
 
+/* For a server without a network of its own, the annotation is the only source. */
+static void
+an_annotation_gives_a_dedicated_server_its_ipv6(void **state)
+{
+	static struct label annotation = { STR(HZ_ANNOTATION_IPV6), STR("2001:db8:1234::5") };
+
+	(void)state;
+	bench->config.families = HZ_IPV6;
+	bench->ref.annotations = &annotation;
+	bench->ref.n_annotations = 1;
+	describe_robot();
+	check_addresses("Hostname robot1, ExternalIP 2001:db8:1234::5");
+	bench->robot.ipv6_net = STR_EMPTY;
+	describe_robot();
+	check_addresses("Hostname robot1, ExternalIP 2001:db8:1234::5");
+	bench->ref.n_annotations = 0;
+	describe_robot();
+	check_addresses("Hostname robot1");
+}
+
 static void
 internal_addresses_are_handed_on(void **state)
 {
@@ -328,6 +348,7 @@ main(void)
 		ON_BENCH(the_tutorial_sees_it_its_own_way),
 		ON_BENCH(a_dedicated_server),
 		ON_BENCH(ipv6_comes_first),
+		ON_BENCH(an_annotation_gives_a_dedicated_server_its_ipv6),
 		ON_BENCH(internal_addresses_are_handed_on),
 	};
 
