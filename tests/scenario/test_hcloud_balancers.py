@@ -87,6 +87,8 @@ def brief(body):
     kept = {key: value for key, value in body.items() if key not in VOLATILE}
     kept["location"], kept["load_balancer_type"] = body["location"]["name"], body["load_balancer_type"]["name"]
     kept["targets"] = [{key: value for key, value in one.items() if key != "health_status"} for one in body["targets"]]
+    kept["public_net"] = {"enabled": body["public_net"]["enabled"], **{
+        family: {key: body["public_net"][family][key] for key in ("ip", "dns_ptr")} for family in ("ipv4", "ipv6")}}
     return kept
 
 

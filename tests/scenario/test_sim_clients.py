@@ -1,7 +1,7 @@
 """Hetzner's own clients do their everyday work against the simulated cloud: it is what it says it is.
 
-The Python client is one of the tests' requirements. The command-line client is Debian's hcloud-cli, which tools/setup
-installs where there is such a package.
+The Python client is one of the tests' requirements; the Go library, which the official controller uses, is built from the
+Go module proxy. The command-line client is Debian's hcloud-cli, which tools/setup installs where there is such a package.
 """
 import json
 import shutil
@@ -13,12 +13,14 @@ import pytest
 from hcloud.images import Image
 from hcloud.load_balancer_types import LoadBalancerType
 from hcloud.load_balancers import (
-    LoadBalancerAlgorithm, LoadBalancerHealthCheck, LoadBalancerService, LoadBalancerTarget, LoadBalancerTargetLabelSelector,
+    LoadBalancerAlgorithm, LoadBalancerCreatePublicNetwork, LoadBalancerHealthCheck, LoadBalancerService, LoadBalancerTarget,
+    LoadBalancerTargetLabelSelector,
 )
 from hcloud.locations import Location
 from hcloud.networks import NetworkRoute, NetworkSubnet
 from hcloud.server_types import ServerType
 
+from lib.ccmd import REPOSITORY
 from lib.wait import wait_for
 from sim import faults
 
@@ -112,6 +114,19 @@ def test_python_balancers(client):
     balancer.delete_service(service).wait_until_finished()
     balancer.delete().action.wait_until_finished()
     assert client.load_balancers.get_all() == []
+
+
+def test_python_primary_ips(client):
+    address = client.primary_ips.create("ipv4", "web", location=Location("fsn1")).primary_ip
+    made = client.load_balancers.create("lb", LoadBalancerType(name="lb11"), location=Location("fsn1"),
+                                        public_net=LoadBalancerCreatePublicNetwork(ipv4=address))
+    made.action.wait_until_finished()
+    balancer = client.load_balancers.get_by_name("lb")
+    address.reload()
+    assert (balancer.public_net.ipv4.ip, address.assignee_id) == (address.ip, balancer.id)
+    balancer.delete().action.wait_until_finished()
+    address.reload()
+    assert address.assignee_id is None and address.delete()
 
 
 def test_python_certificates(client):
@@ -266,3 +281,53 @@ def test_command_waits_for_a_resource_that_changes(hcloud, cloud):
     running.start()
     running.join(30)
     assert len(network.routes) == 1 and cloud.calls("POST", "/networks/{id}/actions/add_route") == 2
+
+
+# --- the library of the official controller ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def go_hcloud():
+    tool = REPOSITORY / "tools" / "go-program"
+    return subprocess.run([tool, "tests/scenario/go-hcloud"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+@pytest.fixture
+def library(cloud, go_hcloud):
+    """library(argument…): what hcloud-go prints; an error, if it ends with one."""
+    cloud.action_s = 0.2
+
+    def run(*arguments):
+        env = {"HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token}
+        done = subprocess.run([go_hcloud, *map(str, arguments)], env=env, text=True, capture_output=True, timeout=60)
+        assert done.returncode in (0, 1), done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_the_library_makes_a_balancer_with_primary_ips(cloud, library):
+    v4, v6, server = cloud.add_primary_ip("v4"), cloud.add_primary_ip("v6", "ipv6"), cloud.add_server("n1")
+    assert library("make", "lb", v4.id, v6.id, server.id) == ""
+    assert library("change", "lb") == ""
+    cloud.load_balancer("lb").failing[server.id] = ("unexpected_http_status", 503)
+    assert library("look", "lb").splitlines() == [f"{server.id} {port} unhealthy unexpected_http_status 503" for port in (80, 81)]
+    assert library("remove", "lb") == ""
+    assert not cloud.load_balancers and (v4.assignee_id, v6.assignee_id) == (None, None)
+
+
+def test_the_library_meets_refusals(cloud, library):
+    v4, v6 = cloud.add_primary_ip("v4"), cloud.add_primary_ip("v6", "ipv6")
+    assert "primary_ip_version_mismatch" in library("make", "lb", v6.id, v6.id)
+    v4.assign(cloud.add_load_balancer("other"))
+    assert "primary_ip_assigned" in library("make", "lb", v4.id, v6.id)
+    assert library("make", "lb", 7, v6.id) == "Primary IP 7 not found\n"
+
+
+def test_the_library_and_the_former_api(cloud, library):
+    cloud.be_former()
+    v4, v6, server = cloud.add_primary_ip("v4"), cloud.add_primary_ip("v6", "ipv6"), cloud.add_server("n1")
+    assert "invalid_input" in library("make", "lb", v4.id, v6.id)
+    cloud.add_load_balancer("lb", services=[{"protocol": "tcp", "listen_port": 80, "destination_port": 30080}], targets=[{"type": "server", "server": {"id": server.id}}])
+    assert library("change", "lb") == ""
+    assert library("look", "lb").splitlines() == [f"{server.id} {port} healthy" for port in (80, 81)]

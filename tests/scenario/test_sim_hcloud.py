@@ -361,7 +361,8 @@ def test_a_balancer_is_made_whole_by_one_request(cloud, rest):
     balancer = rest.good("GET", f"/load_balancers/{made['load_balancer']['id']}")["load_balancer"]
     assert balancer["private_net"] == [{"network": network.id, "ip": "10.0.0.3"}]
     assert balancer["public_net"]["enabled"] is False and balancer["public_net"]["ipv4"]["ip"]
-    assert balancer["targets"][0]["health_status"] == [{"listen_port": 80, "status": "healthy"}]
+    assert balancer["targets"][0]["health_status"] == [
+        {"listen_port": 80, "status": "healthy", "detail": None, "http_status_code": None}]
     assert balancer["services"] == [{
         "protocol": "tcp", "listen_port": 80, "destination_port": 30080, "proxyprotocol": False,
         "health_check": {"protocol": "tcp", "port": 30080, "interval": 15, "timeout": 10, "retries": 3}}]
@@ -531,6 +532,61 @@ def test_deleting_a_balancer_was_no_action_once(cloud, rest):
     balancer = cloud.add_load_balancer("lb")
     answer = rest("DELETE", f"/load_balancers/{balancer.id}")
     assert (answer.status, answer.body) == (204, b"") and not cloud.load_balancers
+
+
+# --- Primary IPs ---------------------------------------------------------------------------------------------------------
+
+
+def with_addresses(**ids):
+    return {"name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "public_net": ids}
+
+
+def test_a_balancer_with_primary_ips_gives_them_back(cloud, rest):
+    v4, v6 = cloud.add_primary_ip("v4"), cloud.add_primary_ip("v6", "ipv6", auto_delete=True)
+    made = rest.good("POST", "/load_balancers", with_addresses(ipv4=v4.id, ipv6=v6.id))["load_balancer"]
+    shown = rest.good("GET", f"/load_balancers/{made['id']}")["load_balancer"]["public_net"]
+    assert shown["ipv4"] == {"ip": v4.ip, "dns_ptr": None, "id": v4.id, "blocked": False}
+    assert (shown["ipv6"]["ip"], shown["ipv6"]["id"]) == (v6.ip.replace("::/64", "::1"), v6.id)
+    taken = rest.good("GET", f"/primary_ips/{v4.id}")["primary_ip"]
+    assert (taken["assignee_type"], taken["assignee_id"]) == ("load_balancer", made["id"])
+    assert rest("DELETE", f"/primary_ips/{v4.id}").code == "must_be_unassigned"
+    rest("DELETE", f"/load_balancers/{made['id']}")
+    assert rest.good("GET", f"/primary_ips/{v4.id}")["primary_ip"]["assignee_id"] is None
+    assert rest("GET", f"/primary_ips/{v6.id}").code == "not_found"
+
+
+@pytest.mark.parametrize("what, code", [
+    ("missing", "invalid_input"), ("zero", "invalid_input"), ("family", "primary_ip_version_mismatch"),
+    ("location", "primary_ip_datacenter_mismatch"), ("taken", "primary_ip_assigned"), ("hidden", "invalid_input"),
+    ("former", "invalid_input"),
+])
+def test_primary_ips_that_a_balancer_cannot_have(cloud, rest, what, code):
+    good, six = cloud.add_primary_ip("good").id, cloud.add_primary_ip("six", "ipv6").id
+    body = with_addresses(ipv4={"missing": 7, "zero": 0, "family": six}.get(what, good))
+    if what == "location":
+        body["location"] = "nbg1"
+    if what == "taken":
+        rest.good("POST", "/load_balancers", {**with_addresses(ipv4=good), "name": "first"})
+    if what == "hidden":
+        body["public_interface"] = False
+    if what == "former":
+        cloud.be_former()
+    n_before = len(cloud.load_balancers)
+    assert rest("POST", "/load_balancers", body).code == code
+    assert len(cloud.load_balancers) == n_before
+
+
+def test_a_balancer_says_why_a_target_is_unhealthy(cloud, rest):
+    n1, n2 = (cloud.add_server(name) for name in ("n1", "n2"))
+    balancer = cloud.add_load_balancer("lb", services=[{"protocol": "tcp", "listen_port": 80, "destination_port": 30080}],
+                                       targets=[server_target(n1), server_target(n2)])
+    balancer.failing[n2.id] = ("unexpected_http_status", 503)
+    look = lambda: [one["health_status"] for one in rest.good("GET", f"/load_balancers/{balancer.id}")["load_balancer"]["targets"]]
+    assert look() == [
+        [{"listen_port": 80, "status": "healthy", "detail": None, "http_status_code": None}],
+        [{"listen_port": 80, "status": "unhealthy", "detail": "unexpected_http_status", "http_status_code": 503}]]
+    cloud.be_former()
+    assert look()[1] == [{"listen_port": 80, "status": "unhealthy"}]
 
 
 # --- certificates --------------------------------------------------------------------------------------------------------

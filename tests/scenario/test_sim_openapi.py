@@ -23,6 +23,9 @@ KNOWN_REQUESTS = {
     ("POST", "/load_balancers*", "*destination_port: required there"): ANSWERS_LACK,
     ("POST", "/load_balancers*", "*health_check*: required there"): ANSWERS_LACK,
     ("DELETE", "/load_balancers/{id}", "status: 201 here"): "deletion is an action since October 2026 (the API's changelog)",
+    ("POST", "/load_balancers", "public_net: only here"): "since October 2026 (the API's changelog)",
+    ("POST", "/primary_ips", "assignee_type: *"): "since October 2026 a load balancer may be one, and clients leave it out",
+    ("POST", "/primary_ips", "*: only there"): "no address is made for a server here",
     ("POST", "/*", "*: an ID or a name here, string there"): "IDs are taken as numbers too; clients send both",
     ("GET", "/images", "[?]include_deprecated: string here, boolean there"): "in a query all is text",
 }
@@ -32,6 +35,9 @@ KNOWN_ANSWERS = {
     ("*", "/server*", "*('available', 'recommended' were unexpected)"): "newer than the document; clients insist on it",
     ("DELETE", "/load_balancers/{id}", "status 201 is not described"): "deletion is an action since October 2026",
     ("*", "/load_balancers*", "*('timeout_idle' was unexpected)"): "newer than the document",
+    ("*", "/load_balancers*", "*('blocked', 'id' were unexpected)"): "newer than the document",
+    ("*", "/load_balancers*", "*('detail', 'http_status_code' were unexpected)"): "newer than the document",
+    ("*", "/primary_ips*", "*'datacenter' is a required property"): "gone since July 2026",
     ("*", "/load_balancer*", "*('deprecation' was unexpected)"): "newer than the document",
 }
 
@@ -133,9 +139,16 @@ class Journey:
         self.read("certificates", made)
         return made
 
-    def balancer(self, network, server):
+    def primary_ip(self):
+        made = self.ask("POST", "/primary_ips", {"name": "ip", "type": "ipv4", "location": "fsn1", "assignee_type": "server",
+                                                 "auto_delete": False})["primary_ip"]["id"]
+        self.ask("POST", "/primary_ips/{id}/actions/change_protection", {"delete": False}, id=made)
+        self.read("primary_ips", made)
+        return made
+
+    def balancer(self, network, server, primary_ip):
         made = self.ask("POST", "/load_balancers", {
-            "name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "services": [TCP],
+            "name": "lb", "load_balancer_type": "lb11", "location": "fsn1", "services": [TCP], "public_net": {"ipv4": primary_ip},
         })["load_balancer"]
         do = lambda action, body=None: self.ask("POST", f"/load_balancers/{{id}}/actions/{action}", body, id=made["id"])
         do("attach_to_network", {"network": network})
@@ -177,9 +190,10 @@ def test_we_answer_as_the_document_says(cloud, document, datacenter):
     network = journey.network()
     server = journey.server(network)
     certificate = journey.certificate()
-    balancer = journey.balancer(network, server)
+    primary_ip = journey.primary_ip()
+    balancer = journey.balancer(network, server, primary_ip)
     journey.ask("POST", "/servers/{id}/actions/detach_from_network", {"network": network}, id=server)
-    for plural, ident in (("load_balancers", balancer), ("certificates", certificate), ("servers", server),
+    for plural, ident in (("load_balancers", balancer), ("primary_ips", primary_ip), ("certificates", certificate), ("servers", server),
                           ("networks", network)):
         journey.ask("DELETE", f"/{plural}/{{id}}", id=ident)
     assert journey.asked == set(tables.ROWS)

@@ -2,7 +2,7 @@
 import copy
 import ipaddress
 
-from . import lists, selector
+from . import lists, primary_ips, selector
 from .catalog import find
 from .networks import parsed_ip
 from .project import ApiError, Resource, refused
@@ -29,14 +29,17 @@ class Balancer(Resource):
         self.services = []
         self.targets = []
         self.private_net = []
+        self.public_ids = {}  # of its addresses: "ipv4", "ipv6"
+        self.primary_ips = {}  # those of them that exist on their own
         self.health = "healthy"  # what its health checks say
+        self.failing = {}  # of a target (the server's ID, or the IP): (detail, http_status_code)
 
     def json(self):
-        end = lambda ip: {"ip": ip, "dns_ptr": self.dns_ptr.get(ip)}
         return {
             **self.common(), "location": self.location, "load_balancer_type": self.type,
             "algorithm": {"type": self.algorithm}, "protection": dict(self.protection),
-            "public_net": {"enabled": self.public, "ipv4": end(self.ipv4), "ipv6": end(self.ipv6)},
+            "public_net": {"enabled": self.public, "ipv4": self._end("ipv4", self.ipv4),
+                           "ipv6": self._end("ipv6", self.ipv6)},
             "private_net": [dict(one) for one in self.private_net], "services": copy.deepcopy(self.services),
             "targets": [self._target_json(one) for one in self.targets],
             "included_traffic": 20 << 40, "outgoing_traffic": 0, "ingoing_traffic": 0,
@@ -44,16 +47,31 @@ class Balancer(Resource):
 
     def _target_json(self, target):
         body = copy.deepcopy(target)
-        health = [{"listen_port": one["listen_port"], "status": self.health} for one in self.services]
         if target["type"] != "label_selector":
-            body["health_status"] = health
+            body["health_status"] = self._health(target.get("server", {}).get("id") or target.get("ip", {}).get("ip"))
             return body
         matches = selector.parse(target["label_selector"]["selector"])
         body["targets"] = [
-            {"type": "server", "server": {"id": one.id}, "health_status": health, "use_private_ip": target["use_private_ip"]}
+            {"type": "server", "server": {"id": one.id}, "health_status": self._health(one.id),
+             "use_private_ip": target["use_private_ip"]}
             for one in self.project.servers.values() if matches(one.labels)
         ]
         return body
+
+    def _end(self, kind, ip):
+        end = {"ip": ip, "dns_ptr": self.dns_ptr.get(ip)}
+        if not self.project.cloud.takes_primary_ips:
+            return end
+        primary = self.primary_ips.get(kind)
+        return {**end, "id": self.public_ids.get(kind), "blocked": bool(primary and primary.blocked)}
+
+    def _health(self, target):
+        is_failing = target in self.failing
+        status = {"status": "unhealthy" if is_failing else self.health}
+        if self.project.cloud.explains_health:
+            detail, code = self.failing.get(target, (None, None))
+            status.update(detail=detail, http_status_code=code)
+        return [{"listen_port": one["listen_port"], **status} for one in self.services]
 
     @property
     def network_ids(self):
@@ -68,6 +86,10 @@ class Balancer(Resource):
     def get_addresses(self):
         self.ipv4, v6 = self.project.public_pair()
         self.ipv6 = str(ipaddress.ip_network(v6)[1])
+        self.public_ids = {kind: self.project.cloud.next_id() for kind in ("ipv4", "ipv6")}
+        for kind, primary in self.primary_ips.items():
+            self.public_ids[kind] = primary.id
+            setattr(self, kind, primary.address)
 
     # --- what changes it ---------------------------------------------------------------------------------------------
 
@@ -205,6 +227,7 @@ def create(project, call):
     project.check_unique("load_balancers", body["name"])
     balancer = Balancer(project, body["name"], _type(project, body), _location(project, body), body.get("labels"),
                         body.get("algorithm", {}).get("type", "round_robin"), body.get("public_interface", True))
+    balancer.primary_ips = primary_ips.wanted_by(project, body, balancer.location)
     private_net = _first_network(project, balancer, body)
     for one in body.get("services", []):
         balancer.services.append(balancer.new_service(one, balancer.services))
@@ -213,6 +236,8 @@ def create(project, call):
         balancer.targets.append(balancer.new_target(one, balancer.targets, networks, balancer.public))
     balancer.private_net = private_net
     project.load_balancers[balancer.id] = balancer
+    for primary in balancer.primary_ips.values():
+        primary.assign(balancer)
     action = project.act(call, "create_load_balancer", [balancer], balancer.get_addresses)
     return {"load_balancer": balancer.json(), "action": call.render(action)}
 
@@ -262,11 +287,16 @@ def delete(project, call):
     if balancer.protection["delete"]:
         raise ApiError("protected", "load balancer deletion is protected")
     project.check_free(balancer)
-    if not project.cloud.deletion_acts:
+
+    def gone():
         del project.load_balancers[balancer.id]
+        for primary in balancer.primary_ips.values():
+            primary.release()
+
+    if not project.cloud.deletion_acts:
+        gone()
         call.status = 204
         return None
-    gone = lambda: project.load_balancers.pop(balancer.id)
     return {"action": call.render(project.act(call, "delete_load_balancer", [balancer], gone))}
 
 

@@ -14,7 +14,7 @@ import itertools
 import secrets
 import threading
 
-from . import balancers, catalog, certificates, faults, networks, others, servers  # noqa: F401 (they serve the paths)
+from . import balancers, catalog, certificates, faults, networks, others, primary_ips, servers  # noqa: F401 (they serve the paths)
 from .endpoint import Endpoint, Reply
 from .project import ApiError, Project, stamp
 from .routing import HANDLERS, call_of
@@ -30,7 +30,8 @@ class HCloud(Endpoint):
     their "start" or "end". rate_limit: requests an hour. datacenter: "absent" from servers, "null" or "present".
     targets_outlive_servers: balancers keep targets whose server was deleted, until project.drop_dead_targets().
     correlation: answers carry X-Correlation-Id. deletion_acts: deleting a balancer is an action, as since October 2026 (the
-    specification knows 204 without a body). All may be changed at any time.
+    specification knows 204 without a body). takes_primary_ips: a new balancer may be given Primary IPs, likewise.
+    explains_health: unhealthy targets say why. All may be changed at any time.
     """
 
     base = "/v1"
@@ -44,6 +45,8 @@ class HCloud(Endpoint):
         self.targets_outlive_servers = False
         self.correlation = False
         self.deletion_acts = True
+        self.takes_primary_ips = True
+        self.explains_health = True
         self._ids = itertools.count(first_id)
         self.locations = copy.deepcopy(catalog.LOCATIONS)
         self.datacenters = copy.deepcopy(catalog.DATACENTERS)
@@ -60,6 +63,10 @@ class HCloud(Endpoint):
         if name.startswith("_") or name == "project":
             raise AttributeError(name)
         return getattr(self.project, name)
+
+    def be_former(self):
+        """From now on the API is as it was before October 2026."""
+        self.deletion_acts = self.takes_primary_ips = self.explains_health = False
 
     # --- tokens ------------------------------------------------------------------------------------------------------
 

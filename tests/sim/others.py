@@ -4,7 +4,8 @@ from .catalog import find
 from .project import ApiError
 from .routing import serves
 
-KINDS = {"servers": "server", "networks": "network", "load_balancers": "load_balancer", "certificates": "certificate"}
+KINDS = {"servers": "server", "networks": "network", "load_balancers": "load_balancer", "certificates": "certificate",
+         "primary_ips": "primary_ip"}
 
 
 def _catalog(plural, singular):

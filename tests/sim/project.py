@@ -101,6 +101,7 @@ class Project:
         self.networks = {}
         self.load_balancers = {}
         self.certificates = {}
+        self.primary_ips = {}
         self.actions = {}
         self.robot_ips = set()  # what add_target may name as ip
         self.managed_at = []  # when managed certificates were ordered
@@ -181,6 +182,15 @@ class Project:
             self.load_balancers[balancer.id] = balancer
             return balancer
 
+    def add_primary_ip(self, name, type="ipv4", location="fsn1", auto_delete=False):
+        """A Primary IP that is assigned to nothing."""
+        from .primary_ips import PrimaryIp
+
+        with self.cloud.lock:
+            made = PrimaryIp(self, name, type, find(self.cloud.locations, location), auto_delete)
+            self.primary_ips[made.id] = made
+            return made
+
     def delete_server(self, name):
         with self.cloud.lock:
             self.named("servers", name).delete()
@@ -207,7 +217,7 @@ class Project:
         with self.cloud.lock:
             self.settle()
             return {plural: {one.name: one.json() for one in self.collection(plural).values()}
-                    for plural in ("servers", "networks", "load_balancers", "certificates")}
+                    for plural in ("servers", "networks", "load_balancers", "certificates", "primary_ips")}
 
     # --- addresses ---------------------------------------------------------------------------------------------------
 

@@ -111,13 +111,24 @@ BALANCER_CREATE = Fields({
     "labels": Labels(),
     "network": ident(),
     "public_interface": Flag(),
+    "public_net": Fields(ipv4=ident(nullable=True), ipv6=ident(nullable=True)),
     "services": ListOf(service("!")),
     "targets": ListOf(TARGET),
+})
+
+PRIMARY_IP_CREATE = Fields({
+    "name!": NAME,
+    "type!": OneOf("ipv4", "ipv6"),
+    "assignee_type": OneOf("server", "load_balancer"),
+    "location": IdOrName(),
+    "auto_delete": Flag(),
+    "labels": Labels(),
 })
 
 # --- all of it -----------------------------------------------------------------------------------------------------------
 
 SERVER, NETWORK, BALANCER, CERTIFICATE = "/servers/{id}", "/networks/{id}", "/load_balancers/{id}", "/certificates/{id}"
+PRIMARY_IP = "/primary_ips/{id}"
 
 ROWS = {
     ("GET", "/locations"): Row(query={"sort": sort_by("id", "name"), **BY_NAME}),
@@ -191,10 +202,17 @@ ROWS = {
     ("GET", CERTIFICATE): Row(),
     ("PUT", CERTIFICATE): Row(body=Fields(name=NAME, labels=Labels())),
     ("DELETE", CERTIFICATE): Row(204),
+    # Primary IPs
+    ("GET", "/primary_ips"): Row(query={"ip": Text(), **BY_LABEL, "sort": sort_by("id", "created")}),
+    ("POST", "/primary_ips"): Row(201, body=PRIMARY_IP_CREATE),
+    ("GET", PRIMARY_IP): Row(),
+    ("PUT", PRIMARY_IP): Row(body=Fields(name=NAME, labels=Labels(), auto_delete=Flag())),
+    ("DELETE", PRIMARY_IP): Row(204),
+    ("POST", f"{PRIMARY_IP}/actions/change_protection"): Row(201, body=Fields({"delete!": Flag()})),
 }
 
 # each kind of resource that can be changed also has paths for its actions
-for _plural in ("servers", "networks", "load_balancers", "certificates"):
+for _plural in ("servers", "networks", "load_balancers", "certificates", "primary_ips"):
     ROWS["GET", f"/{_plural}/actions"] = Row(query={"id": Number(1), **OF_ACTIONS})
     ROWS["GET", f"/{_plural}/actions/{{id}}"] = Row()
     ROWS["GET", f"/{_plural}/{{id}}/actions"] = Row(query=OF_ACTIONS)
