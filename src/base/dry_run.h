@@ -59,6 +59,9 @@ struct dry_run {
 	/* Work on the item ended in an error, so what it would have changed is not known. The work
 	 * is retried as always, and may fail again. NULL: errors are ignored */
 	void (*failed)(struct dry_run *, const struct dry_item *, const struct error *);
+	/* The item asks for something that the cloud can never change, so that stays as it is.
+	 * NULL: as failed */
+	void (*kept)(struct dry_run *, const struct dry_item *, const struct error *);
 	/* NULL: held deletions are ignored */
 	void (*held)(struct dry_run *, const struct dry_item *, const struct dry_hold *);
 };
@@ -87,6 +90,16 @@ dry_failed(const struct dry_item *item, const struct error *err)
 {
 	if (item && item->run->failed && err->code != ERR_CANCELLED)
 		item->run->failed(item->run, item, err);
+}
+
+/** Notes that something stays different from what the item asks for. item: not NULL. */
+static inline void
+dry_kept(const struct dry_item *item, const struct error *why)
+{
+	if (item->run->kept)
+		item->run->kept(item->run, item, why);
+	else
+		dry_failed(item, why);
 }
 
 /** Notes that the deletion of the item is held. item: not NULL. */

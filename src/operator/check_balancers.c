@@ -24,6 +24,7 @@ struct doctor_trial {
 	struct str changes; /* empty: none */
 	enum err_code code; /* ERR_NONE: the trial succeeded */
 	struct str error;
+	struct str kept; /* what can never be changed; empty: nothing */
 };
 
 /* Collects the changes of one trial. */
@@ -31,7 +32,8 @@ struct collector {
 	struct dry_run run;
 	struct doctor_trial *trial;
 	struct buf *text;
-	size_t n; /* differences */
+	struct arena *kept_in; /* of the view */
+	size_t n;              /* differences */
 };
 
 /* ---- the trials ---- */
@@ -77,13 +79,28 @@ collect(struct dry_run *run, const struct dry_item *item, const struct dry_chang
 		                                      : "changed");
 }
 
+/* Of several, the first is enough to begin with. */
+static void
+collect_kept(struct dry_run *run, const struct dry_item *item, const struct error *why)
+{
+	struct collector *c = CONTAINER_OF(run, struct collector, run);
+
+	(void)item;
+	if (c->trial->kept.len == 0)
+		c->trial->kept = arena_str(c->kept_in, str_c(why->msg));
+}
+
 static void
 try_service(struct doctor *d, struct cloud *cloud, struct targets *targets,
             struct doctor_trial *trial)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	struct collector collector = { .run = { .note = collect }, .trial = trial, .text = &text };
+	struct arena *kept = view_call(d->view)->arena;
+	struct collector collector = { .run = { .note = collect, .kept = collect_kept },
+		                       .trial = trial,
+		                       .text = &text,
+		                       .kept_in = kept };
 	struct dry_item item = { .run = &collector.run,
 		                 .kind = "service",
 		                 .name = trial->service->object.key,
@@ -92,7 +109,6 @@ try_service(struct doctor *d, struct cloud *cloud, struct targets *targets,
 	                                   &arena);
 	CLEANUP(target_list_fini)
 	struct target_list nodes = targets_select(targets, cloud, &spec, &arena);
-	struct arena *kept = view_call(d->view)->arena;
 	struct call call = *view_call(d->view);
 	struct lb_status status;
 	enum lb_outcome outcome;
@@ -102,7 +118,7 @@ try_service(struct doctor *d, struct cloud *cloud, struct targets *targets,
 	call.dry = &item;
 	spec.nodes = nodes.refs;
 	spec.n_nodes = nodes.n;
-	trial->error = STR_EMPTY;
+	trial->error = trial->kept = STR_EMPTY;
 	if (!balancer_ensure(cloud, &call, &spec, &outcome, &status, &err)) {
 		trial->code = err.code;
 		trial->error = arena_str(kept, str_c(err.msg));
@@ -288,6 +304,11 @@ doctor_find_refused_services(struct doctor *d, struct report *r)
 		struct lb_spec spec = service_spec(s, view_options(d->view)->cluster_name,
 		                                   call->arena);
 
+		if (trial->kept.len > 0)
+			report_fix(r,
+			           report_find(r, "service", s->object.key, "%" STR_FMT,
+			                       STR_ARG(trial->kept)),
+			           "choose one of the two");
 		if (has_failed(r, trial) || trial->code == ERR_EXISTS || !is_refusal(trial->code) ||
 		    !balancer_check(cloud, call, &spec, &ignored))
 			continue;

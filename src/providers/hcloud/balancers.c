@@ -27,6 +27,7 @@
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/lb_dry.h"
+#include "providers/hcloud/lb_primary.h"
 #include "providers/hcloud/lb_wire.h"
 
 /* A Service that waits for the cloud for longer than this fails, which is reported as an Event. */
@@ -105,7 +106,10 @@ hz_balancers_read_tutorial(struct hz_lb_run *run, struct error *err)
 	return true;
 }
 
-/* Reads what the Service asks for, and waits for the action at which the last run stopped. */
+/* Reads what the Service asks for, and waits for the action at which the last run stopped. A
+ * Service without a status probably has no balancer, and cannot get one with wrong annotations for
+ * Primary IPs, so it costs no request. Otherwise these annotations must not keep nodes from
+ * becoming targets. */
 static bool
 hz_balancers_begin(struct hz_lb_run *run, struct error *err)
 {
@@ -117,7 +121,10 @@ hz_balancers_begin(struct hz_lb_run *run, struct error *err)
 	             ? hz_balancers_read_tutorial(run, err)
 	             : hz_lb_desired_read(t->config, t->network, run->spec, run->call->arena,
 	                                  &run->desired, err);
-	return ok && hz_lb_wait(run, hz_lb_cache_action(t->cache, run->spec->uid), err);
+	if (!ok ||
+	    (run->spec->status.n_ingress == 0 && !hz_primary_check_annotations(&run->desired, err)))
+		return false;
+	return hz_lb_wait(run, hz_lb_cache_action(t->cache, run->spec->uid), err);
 }
 
 /* If a certificate is missing, only the services wait for it. */
@@ -166,7 +173,8 @@ hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
 	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb.id);
 	if (!ok && hz_lb_is_refusal(err) && err->code != ERR_EXISTS &&
-	    !hz_is_code(done->code, "resource_limit_exceeded"))
+	    !hz_is_code(done->code, "resource_limit_exceeded") &&
+	    !hz_primary_is_refusal(done->code))
 		refusals_note(t->refusals, run->spec->uid, kind, str_hash(buf_str(&body)), err);
 	if (!ok)
 		return hz_lb_set_pending_if_busy(done->code, err);
@@ -187,7 +195,7 @@ hz_balancers_post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_desire
 
 	if (hz_balancers_post(run, desired, type, /*is_bare=*/false, done, err))
 		return true;
-	if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS)
+	if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS || hz_primary_is_refusal(done->code))
 		return false;
 	if (has_parts) {
 		log_debug("a load balancer is created without its parts", LOG_ERR(err));
@@ -205,15 +213,17 @@ static bool
 hz_balancers_create(struct hz_lb_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf ignored = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	struct hz_lb_desired first = run->desired;
+	struct hz_lb_desired first;
 	struct hz_lb_type type;
 	struct hz_done done;
 
 	hz_count_operations("hcops/LoadBalancerOps.Create", 1);
 	if (refusals_find(run->tools->refusals, PROJECT, CREATE, 0, err))
 		return false;
-	if (!hz_lb_find_type(run, &type, err) || !hz_lb_desired_has_place(&run->desired, err))
+	if (!hz_lb_find_type(run, &type, err) || !hz_lb_desired_has_place(&run->desired, err) ||
+	    !hz_lb_resolve_primary_ips(run, err))
 		return false;
+	first = run->desired;
 	hz_targets_read(&run->tools->targets, run->call, run->spec, &run->desired, NULL,
 	                &run->targets);
 	if (!run->has_services || (run->issuing.id > 0 && !run->issuing.is_over))
@@ -257,6 +267,7 @@ hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, bool *ret_is_held, 
 static bool
 hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct error *err)
 {
+	struct error why;
 	bool is_found;
 
 	if (!hz_balancers_find(run, &is_found, ret_is_held, err) ||
@@ -277,10 +288,15 @@ hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct err
 	err_wrap(err, "hcops/LoadBalancerOps.Create");
 	if (err->code != ERR_EXISTS)
 		return false;
-	/* Another process was faster, or our own request, whose answer was lost. */
-	if (hz_lb_refresh(run, HZ_RECENT, err))
+	/* Another process was faster, or our own request, whose answer was lost; or the balancer
+	 * that has the Primary IP is this Service's own, and has lost its label. */
+	why = *err;
+	if (hz_lb_refresh(run, HZ_RECENT, err) ||
+	    (err->code == ERR_NOT_FOUND && hz_lb_adopt(run, err)))
 		return true;
-	return err->code == ERR_NOT_FOUND && hz_lb_adopt(run, err);
+	if (err->code == ERR_NOT_FOUND)
+		*err = why;
+	return false;
 }
 
 /* A new balancer gets its addresses a moment after it was created. */
@@ -493,6 +509,8 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 		hz_balancers_tutorial_status(&run, ret);
 	else if (ok)
 		hz_lb_status(b->tools.config, spec, run.lb, call->arena, ret);
+	if (ok && !hz_balancers_is_tutorial(&run))
+		hz_lb_report_addresses(&run);
 	if (ok)
 		*ret_outcome = run.missing.code == ERR_NONE ? LB_DONE : LB_PARTIAL;
 	return hz_balancers_end(&run, ok, is_held, "hcloud/loadBalancers.EnsureLoadBalancer", err);
@@ -719,11 +737,11 @@ hz_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
                    struct error *err)
 {
 	const struct hz_lb_tools *t = &hcloud_of(cloud)->balancers->tools;
-	struct hz_lb_desired ignored;
+	struct hz_lb_desired desired;
 
 	return t->config->dialect->is_tutorial ||
-	       (hz_lb_desired_read(t->config, t->network, spec, call->arena, &ignored, err) &&
-	        hz_lb_status_check(spec, err));
+	       (hz_lb_desired_read(t->config, t->network, spec, call->arena, &desired, err) &&
+	        hz_primary_check_annotations(&desired, err) && hz_lb_status_check(spec, err));
 }
 
 /* Prices have up to ten digits behind the point, of which two are of interest. */

@@ -477,6 +477,22 @@ hz_lb_cache_is_live(struct hz_lb_cache *c, struct str uid)
 	return e && e->is_live;
 }
 
+struct str
+hz_lb_cache_service_of(struct hz_lb_cache *c, int64_t id, struct arena *arena)
+{
+	struct str uid;
+	void *value;
+	WITH_LOCK(&c->flight.mu);
+
+	for (size_t pos = 0; id > 0 && map_next(&c->entries, &pos, &uid, &value);) {
+		const struct entry *e = value;
+
+		if (e->id == id && e->is_live && e->key)
+			return arena_str(arena, str_c(e->key));
+	}
+	return STR_EMPTY;
+}
+
 /* Do two keys give the same text if '/' is written as '-'? */
 static bool
 entry_has_same_text(const struct entry *e, struct str key)

@@ -46,6 +46,9 @@ void hz_lb_cache_track(struct hz_lb_cache *, const struct lb_spec *);
 /** Removes the Service, whose balancer was deleted. */
 void hz_lb_cache_untrack(struct hz_lb_cache *, struct str uid);
 bool hz_lb_cache_is_live(struct hz_lb_cache *, struct str uid);
+/** The live Service whose balancer has that id, as it was read last: "namespace/name", in the
+ * arena; empty: none is known. */
+struct str hz_lb_cache_service_of(struct hz_lb_cache *, int64_t id, struct arena *);
 /** Another live Service for which "NAMESPACE-SERVICE" is the same text: "a-b/c" and "a/b-c".
  *
  * @param ret  its namespace, name and UID and nothing else, in the arena */

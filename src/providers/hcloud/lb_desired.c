@@ -66,6 +66,8 @@ const char *const hz_lb_annotations[] = {
 	"private-ipv4",
 	"private-subnet-ip-range",
 	"protocol",
+	"public-net-ipv4",
+	"public-net-ipv6",
 	"type",
 	"use-private-ip",
 	"uses-proxyprotocol",
@@ -464,9 +466,25 @@ hz_desired_read_public(const struct reader *r)
 	return true;
 }
 
+static void
+hz_desired_read_primary_ip(const struct reader *r, const char *key, struct hz_primary_ref *ret)
+{
+	const struct str *text = lb_annotation(r->spec, key);
+
+	if (!text)
+		return;
+	*ret = (struct hz_primary_ref){ .is_set = true, .text = *text };
+	if (!str_to_i64(str_trim(*text), 1, INT64_MAX, &ret->id))
+		ret->id = 0;
+}
+
 static bool
 hz_desired_read_networks(const struct reader *r)
 {
+	hz_desired_read_primary_ip(r, HZ_LB_PREFIX "public-net-ipv4",
+	                           &r->desired->primary_ips[HZ_FAMILY_V4]);
+	hz_desired_read_primary_ip(r, HZ_LB_PREFIX "public-net-ipv6",
+	                           &r->desired->primary_ips[HZ_FAMILY_V6]);
 	if (r->desired->network != 0 &&
 	    (!hz_desired_read_private_ip(r) || !hz_desired_read_subnet(r)))
 		return false;

@@ -66,6 +66,21 @@ struct hz_certificate_ref {
 	struct str name;
 };
 
+enum hz_family {
+	HZ_FAMILY_V4,
+	HZ_FAMILY_V6,
+	HZ_N_FAMILIES,
+};
+
+/** An annotation that asks for a Primary IP. What it says matters only while a balancer is created,
+ * so a text that is not an ID is no error here: hz_primary_check_annotations(). */
+struct hz_primary_ref {
+	bool is_set;
+	struct str text;
+	int64_t id;    /* 0: the text is not a positive number */
+	struct str ip; /* as the cloud has it; empty: not read yet */
+};
+
 struct hz_lb_desired {
 	struct str uid;
 	/* the value of HZ_LABEL_CLUSTER; empty: the name cannot be a label's value */
@@ -77,6 +92,7 @@ struct hz_lb_desired {
 	bool is_type_chosen;               /* else an existing balancer keeps its own */
 	struct str algorithm;              /* empty: left as it is */
 	enum hz_tri is_public;
+	struct hz_primary_ref primary_ips[HZ_N_FAMILIES];
 	bool uses_private_ip;
 	int64_t network; /* 0: none */
 	/* Of a balancer in a network; canonical. */

@@ -474,6 +474,13 @@ hz_dry_describe_new(struct hz_dry *d, const struct hz_lb *lb)
 	hz_dry_add_labels(d, NULL);
 	if (!lb->is_public)
 		hz_dry_add(d, STR("public interface"), STR_EMPTY, hz_dry_enabled(false));
+	for (size_t i = 0; i < HZ_N_FAMILIES; i++) {
+		const struct hz_primary_ref *ref = &desired->primary_ips[i];
+
+		if (ref->is_set)
+			hz_dry_add(d, arena_printf(d->arena, "Primary IP %" PRId64, ref->id),
+			           STR_EMPTY, ref->ip);
+	}
 	for (size_t i = 0; i < lb->nets.n; i++)
 		hz_dry_add(d, arena_printf(d->arena, "network %" PRId64, lb->nets.items[i].network),
 		           STR_EMPTY, lb->nets.items[i].ip);

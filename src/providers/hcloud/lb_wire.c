@@ -248,8 +248,12 @@ hz_wire_read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 static struct hz_lb_end
 hz_wire_read_end(struct arena *arena, yyjson_val *val)
 {
-	return (struct hz_lb_end){ .ip = json_text_at(arena, val, "ip"),
-		                   .dns_ptr = json_text_at(arena, val, "dns_ptr") };
+	struct hz_lb_end end = { .ip = json_text_at(arena, val, "ip"),
+		                 .dns_ptr = json_text_at(arena, val, "dns_ptr") };
+
+	json_i64(val, "id", &end.id);
+	json_bool(val, "blocked", &end.is_blocked);
+	return end;
 }
 
 static void
@@ -313,8 +317,8 @@ hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena
 		.type = *type,
 		.algorithm = json_text_at(arena, body, "algorithm.type"),
 		.is_public = hz_wire_tri_at(body, "public_interface") != HZ_NO,
-		.ipv4 = { STR("(new IPv4 address)"), STR_EMPTY },
-		.ipv6 = { STR("(new IPv6 address)"), STR_EMPTY },
+		.ipv4 = { .ip = STR("(new IPv4 address)") },
+		.ipv6 = { .ip = STR("(new IPv6 address)") },
 	};
 	if (json_i64(body, "network", &net->network) == JSON_FOUND)
 		ret->nets = (struct hz_private_nets){ net, 1 };
@@ -505,6 +509,17 @@ hz_body_add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
 }
 
 static void
+hz_body_add_primary_ips(struct buf *b, const struct hz_primary_ref ips[HZ_N_FAMILIES])
+{
+	json_begin_object(b, "public_net");
+	if (ips[HZ_FAMILY_V4].is_set)
+		json_add_number(b, "ipv4", ips[HZ_FAMILY_V4].id);
+	if (ips[HZ_FAMILY_V6].is_set)
+		json_add_number(b, "ipv6", ips[HZ_FAMILY_V6].id);
+	json_end_object(b);
+}
+
+static void
 hz_body_add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type)
 {
 	json_add_text(b, "name", desired->name);
@@ -522,6 +537,8 @@ hz_body_add_head(struct buf *b, const struct hz_lb_desired *desired, const struc
 	hz_body_add_own_labels(b, desired);
 	json_end_object(b);
 	hz_body_add_tri(b, "public_interface", desired->is_public);
+	if (desired->primary_ips[HZ_FAMILY_V4].is_set || desired->primary_ips[HZ_FAMILY_V6].is_set)
+		hz_body_add_primary_ips(b, desired->primary_ips);
 }
 
 /* May the request that creates the balancer name the network? The API accepts an address or a

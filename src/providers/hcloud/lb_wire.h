@@ -86,8 +86,10 @@ struct hz_lb_target {
 #define HZ_NEW_PRIVATE_IP STR("(new private address)")
 
 struct hz_lb_end {          /* of the public interface */
+	int64_t id;         /* of the address, which may be a Primary IP; 0: not told */
 	struct str ip;      /* empty: none */
 	struct str dns_ptr; /* empty: none */
+	bool is_blocked;
 };
 
 struct hz_lb_type {

@@ -13,8 +13,8 @@
 static struct hz_private_net nets[] = { { 4711, STR("10.0.0.5") }, { 4712, STR("10.1.0.5") } };
 static const struct hz_lb whole = {
 	.is_public = true,
-	.ipv4 = { STR("203.0.113.7"), STR_EMPTY },
-	.ipv6 = { STR("2001:db8::1"), STR_EMPTY },
+	.ipv4 = { .ip = STR("203.0.113.7") },
+	.ipv6 = { .ip = STR("2001:db8::1") },
 	.nets = { nets, ARRAY_LEN(nets) },
 };
 

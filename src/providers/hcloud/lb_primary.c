@@ -1,0 +1,255 @@
+/* lb_primary.c: see lb_primary.h.
+ *
+ * Most mistakes are found before the request that creates the balancer, which keeps the API's
+ * refusals and its locks out of the way and lets an Event say what is wrong. Only another client
+ * that takes the address between the check and the creation is left to the API.
+ *
+ * What is free or in use may change at any time without us, so nothing that was read is kept: each
+ * attempt reads again, after the growing pauses between failures.
+ */
+#include "providers/hcloud/lb_primary.h"
+
+#include <inttypes.h>
+
+#include "base/event_kind.h"
+#include "base/limits.h"
+#include "providers/hcloud/api.h"
+
+EVENT_KIND(
+	kept_event, HZ_COMPONENT, "LoadBalancerAddressKept", true, "Service",
+	"hcloud: the Service asks for a Primary IP that its load balancer does not have. Addresses of a load balancer never change; the message says what to do.");
+EVENT_KIND(
+	blocked_event, HZ_COMPONENT, "LoadBalancerAddressBlocked", true, "Service",
+	"hcloud: Hetzner has blocked a public address of the load balancer, so it is not reachable there.");
+
+/* By enum hz_family. */
+static const struct {
+	const char *key, *type, *name;
+} families[HZ_N_FAMILIES] = {
+	[HZ_FAMILY_V4] = { HZ_LB_PREFIX "public-net-ipv4", "ipv4", "IPv4" },
+	[HZ_FAMILY_V6] = { HZ_LB_PREFIX "public-net-ipv6", "ipv6", "IPv6" },
+};
+
+/* ---- reading ---- */
+
+bool
+hz_primary_ip_read(yyjson_val *val, struct arena *arena, struct hz_primary_ip *ret,
+                   struct error *err)
+{
+	struct hz_primary_ip ip = {
+		.name = json_text_at(arena, val, "name"),
+		.ip = json_text_at(arena, val, "ip"),
+		.type = json_text_at(arena, val, "type"),
+		.location = json_text_at(arena, val, "location.name"),
+		.network_zone = json_text_at(arena, val, "location.network_zone"),
+		.assignee_type = json_text_at(arena, val, "assignee_type"),
+	};
+
+	if (json_i64(val, "id", &ip.id) != JSON_FOUND || ip.id <= 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API returned a Primary IP without id");
+	json_i64(val, "assignee_id", &ip.assignee);
+	*ret = ip;
+	return true;
+}
+
+static bool
+hz_get_primary_ip(const struct hz_lb_run *run, int64_t id, struct hz_primary_ip *ret,
+                  struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = "/primary_ips/-", .is_urgent = true };
+	struct hz_primary_ip ip;
+	yyjson_val *val;
+
+	buf_addf(&target, "/primary_ips/%" PRId64, id);
+	if (!hz_api_get(run->tools->api, run->call, &target, how, &answer, err) ||
+	    !hz_answer_object(&answer, "primary_ip", &val, err) ||
+	    !hz_primary_ip_read(val, run->call->arena, &ip, err))
+		return false;
+	if (ip.id != id)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "asked for Primary IP %" PRId64 ", got %" PRId64, id, ip.id);
+	*ret = ip;
+	return true;
+}
+
+/* ---- decisions ---- */
+
+bool
+hz_primary_check_annotations(const struct hz_lb_desired *desired, struct error *err)
+{
+	for (size_t i = 0; i < HZ_N_FAMILIES; i++) {
+		const struct hz_primary_ref *ref = &desired->primary_ips[i];
+
+		if (!ref->is_set)
+			continue;
+		if (ref->id == 0)
+			return err_set(
+				err, ERR_INVALID,
+				"%s: \"%" STR_FMT
+				"\" is not the ID of a Primary IP, which is a positive number",
+				families[i].key, STR_ARG(str_head(ref->text, 100)));
+		if (desired->is_public == HZ_NO)
+			return err_set(
+				err, ERR_INVALID,
+				"%s: a load balancer whose public interface is disabled cannot have a "
+				"Primary IP: remove this annotation, or disable-public-network",
+				families[i].key);
+	}
+	return true;
+}
+
+static bool
+hz_primary_set_taken(const struct hz_primary_ip *ip, const char *key, struct str owner,
+                     struct error *err)
+{
+	bool is_lb = str_eq_c(ip->assignee_type, "load_balancer");
+
+	if (owner.len > 0)
+		return err_set(err, ERR_INVALID,
+		               "%s: Primary IP %" PRId64 " (%" STR_FMT
+		               ") is in use by the load balancer of the Service %" STR_FMT,
+		               key, ip->id, STR_ARG(ip->ip), STR_ARG(owner));
+	return err_set(err, is_lb ? ERR_EXISTS : ERR_INVALID,
+	               "%s: Primary IP %" PRId64 " (%" STR_FMT ") is in use by %" STR_FMT
+	               " %" PRId64,
+	               key, ip->id, STR_ARG(ip->ip),
+	               STR_ARG(is_lb ? STR("load balancer") : ip->assignee_type), ip->assignee);
+}
+
+bool
+hz_primary_check_ip(const struct hz_primary_ip *ip, enum hz_family family,
+                    const struct hz_lb_desired *desired, struct str owner, struct error *err)
+{
+	bool has_location = desired->location.len > 0;
+	struct str wanted = has_location ? desired->location : desired->network_zone;
+	struct str place = has_location ? ip->location : ip->network_zone;
+	const char *key = families[family].key;
+
+	if (!str_eq_c(ip->type, families[family].type))
+		return err_set(err, ERR_INVALID,
+		               "%s: Primary IP %" PRId64 " (%" STR_FMT ") is of type %" STR_FMT,
+		               key, ip->id, STR_ARG(ip->ip), STR_ARG(ip->type));
+	if (!str_eq(place, wanted))
+		return err_set(err, ERR_INVALID,
+		               "%s: Primary IP %" PRId64 " (%" STR_FMT ") is in %" STR_FMT
+		               ", but the load balancer is to be created in %" STR_FMT,
+		               key, ip->id, STR_ARG(ip->ip), STR_ARG(ip->location),
+		               STR_ARG(wanted));
+	return ip->assignee == 0 || hz_primary_set_taken(ip, key, owner, err);
+}
+
+bool
+hz_primary_is_refusal(const char *code)
+{
+	return str_starts(str_c(code), STR("primary_ip_"));
+}
+
+/* ---- before a balancer is created ---- */
+
+bool
+hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
+{
+	struct hz_lb_desired *desired = &run->desired;
+
+	if (!hz_primary_check_annotations(desired, err))
+		return false;
+	for (enum hz_family i = 0; i < HZ_N_FAMILIES; i++) {
+		struct hz_primary_ref *ref = &desired->primary_ips[i];
+		struct hz_primary_ip ip;
+		struct str owner;
+
+		if (!ref->is_set)
+			continue;
+		if (!hz_get_primary_ip(run, ref->id, &ip, err)) {
+			if (err->code != ERR_NOT_FOUND)
+				return err_wrap(err, "%s", families[i].key);
+			return err_set(err, ERR_INVALID,
+			               "%s: the project of the token has no Primary IP %" PRId64,
+			               families[i].key, ref->id);
+		}
+		owner = hz_lb_cache_service_of(run->tools->cache, ip.assignee, run->call->arena);
+		if (!hz_primary_check_ip(&ip, i, desired, owner, err))
+			return false;
+		ref->ip = ip.ip;
+		desired->location = ip.location;
+		desired->network_zone = STR_EMPTY;
+	}
+	return true;
+}
+
+/* ---- a balancer that exists ---- */
+
+/* Sends the Event, unless the same was sent for the Service within the last hour. kind: a constant
+ * for the event and the family. */
+static void
+hz_primary_notify_once(const struct hz_lb_run *run, const struct event_kind *event,
+                       const char *kind, const struct error *why)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct refusals *refusals = run->tools->refusals;
+	uint64_t looks = str_hash(str_c(why->msg));
+	struct error ignored;
+
+	if (refusals_find(refusals, run->spec->uid, kind, looks, &ignored))
+		return;
+	refusals_note(refusals, run->spec->uid, kind, looks, why);
+	buf_add_c(&b, why->msg);
+	hz_lb_notify(run, event, &b);
+}
+
+/* A balancer whose answer has no ID of the address is left alone: the API is older than Primary IPs
+ * of balancers. */
+static void
+hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
+                       const struct hz_lb_end *end)
+{
+	static const char *const kinds[] = { "address kept IPv4", "address kept IPv6" };
+	const struct hz_primary_ref *ref = &run->desired.primary_ips[family];
+	const struct lb_spec *spec = run->spec;
+	struct error why;
+
+	if (!ref->is_set || end->id == 0 || ref->id == end->id)
+		return;
+	err_set(&why, ERR_INVALID,
+	        "%s asks for Primary IP %" STR_FMT ", but load balancer %" PRId64
+	        " has the %s address %" STR_FMT " (%" PRId64
+	        "), which cannot be changed while it exists. To use the Primary IP, delete the Service "
+	        "%" STR_FMT "/%" STR_FMT " and create it again; otherwise remove the annotation",
+	        families[family].key, STR_ARG(str_head(ref->text, 30)), run->lb->id,
+	        families[family].name, STR_ARG(end->ip), end->id, STR_ARG(spec->namespace),
+	        STR_ARG(spec->service));
+	if (run->call->dry)
+		dry_kept(run->call->dry, &why);
+	else
+		hz_primary_notify_once(run, &kept_event, kinds[family], &why);
+}
+
+static void
+hz_primary_report_blocked(const struct hz_lb_run *run, enum hz_family family,
+                          const struct hz_lb_end *end)
+{
+	static const char *const kinds[] = { "address blocked IPv4", "address blocked IPv6" };
+	struct error why;
+
+	if (!end->is_blocked || run->call->dry)
+		return;
+	err_set(&why, ERR_INVALID,
+	        "Hetzner has blocked the %s address %" STR_FMT " of load balancer %" PRId64
+	        ": it is not reachable there until Hetzner's support unblocks it",
+	        families[family].name, STR_ARG(end->ip), run->lb->id);
+	hz_primary_notify_once(run, &blocked_event, kinds[family], &why);
+}
+
+void
+hz_lb_report_addresses(const struct hz_lb_run *run)
+{
+	const struct hz_lb_end *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
+
+	for (enum hz_family i = 0; i < HZ_N_FAMILIES; i++) {
+		hz_primary_report_kept(run, i, ends[i]);
+		hz_primary_report_blocked(run, i, ends[i]);
+	}
+}
