@@ -121,17 +121,20 @@ what_was_given_is_shown(void **state)
 	(void)state;
 	assert_int_equal(PARSE("--kube-api-qps=12.5", "--kube-api-burst=30",
 	                       "--node-monitor-period=7s", "--concurrent-node-syncs=3",
-	                       "--concurrent-service-syncs=4", "--controllers=service,-route",
-	                       "--cluster-name=a\"b\xff", "--webhooks=a,b",
-	                       "--cloud-config=/etc/cloud.yaml", "--profiling=false"),
+	                       "--concurrent-service-syncs=4",
+	                       "--concurrent-node-lifecycle-syncs=2",
+	                       "--controllers=service,-route", "--cluster-name=a\"b\xff",
+	                       "--webhooks=a,b", "--cloud-config=/etc/cloud.yaml",
+	                       "--profiling=false"),
 	                 FLAGS_RUN);
 	yyjson_doc_free(show());
 	expect("\"qps\":12.5,\"burst\":30}");
-	expect("\"NodeMonitorPeriod\":\"7s\"");
 	expect("\"Controllers\":[\"service-lb-controller\",\"-node-route-controller\"]");
 	expect("\"ClusterName\":\"a\\\"b\xef\xbf\xbd\"");
 	expect("\"CloudProvider\":{\"Name\":\"cloudlycke\",\"CloudConfigFile\":\"/etc/cloud.yaml\"}");
 	expect("\"NodeController\":{\"ConcurrentNodeSyncs\":3,\"ConcurrentNodeStatusUpdates\":3},"
+	       "\"NodeLifecycleController\":{\"NodeMonitorPeriod\":\"7s\","
+	       "\"ConcurrentNodeLifecycleSyncs\":2},"
 	       "\"ServiceController\":{\"ConcurrentServiceSyncs\":4}");
 	expect("\"Webhooks\":[\"a\",\"b\"]");
 	expect("\"enableProfiling\":false");
