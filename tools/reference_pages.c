@@ -35,7 +35,7 @@ static void
 add_buckets(struct buf *out, const struct metric_family *family)
 {
 	for (size_t i = 0; i < family->n_buckets; i++)
-		buf_addf(out, "%s%g", i ? ", " : "", family->buckets[i]);
+		buf_addf(out, "%s%.16g", i ? ", " : "", family->buckets[i]);
 	buf_add_c(out, " |\n");
 }
 

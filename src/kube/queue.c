@@ -83,7 +83,10 @@ struct queue {
 
 /* ---- metrics ---- */
 
-static const double seconds[] = { 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000 };
+/* As in the Go framework, where they are products of floating-point numbers. */
+static const double seconds[] = {
+	1e-8, 1e-7, 1e-6, 9.999999999999999e-6, 9.999999999999999e-5, 1e-3, 1e-2, 1e-1, 1, 10
+};
 
 METRIC_FAMILY(depth, METRIC_GAUGE, "workqueue_depth", "[BETA] Keys that wait for a worker.",
               .labels = { "name" });
