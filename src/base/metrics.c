@@ -170,6 +170,7 @@ series_find(struct metric_family *family, const char *const *labels)
 		struct metric *m = family->series[i];
 		size_t same = 0;
 
+		assert(m); /* clang's analyzer supposes that it may be NULL */
 		while (same < n && strcmp(m->labels[same], labels[same]) == 0)
 			same++;
 		if (same == n)
@@ -246,6 +247,23 @@ metric_value(struct metric *m)
 {
 	WITH_LOCK(&m->family->mu);
 	return m->family->type == METRIC_HISTOGRAM ? (double)m->count : m->value;
+}
+
+void
+metrics_replace(struct metric_family *family, const struct metric_row rows[], size_t n)
+{
+	WITH_LOCK(&family->mu);
+
+	assert(n <= LIMIT_METRIC_SERIES);
+	while (family->n_series > 0) {
+		struct metric *m = family->series[--family->n_series];
+
+		for (size_t i = 0; family->labels[i]; i++)
+			free(m->labels[i]);
+		free(m);
+	}
+	for (size_t i = 0; i < n; i++)
+		series_new(family, rows[i].labels)->value = rows[i].value;
 }
 
 /* ---- writing ---- */

@@ -3,14 +3,17 @@
  * METRIC_FAMILY() defines a family as a static table in the file that counts it, without any call
  * at start. The linker gathers all families into one list, from which the reference page is
  * generated as well. A series is identified by the values of its labels. Label values come from
- * fixed sets, never from object names: LIMIT_METRIC_SERIES bounds the series of a family, and
- * further series are counted in one named "other".
+ * fixed sets, not from object names: LIMIT_METRIC_SERIES bounds the series of a family, and
+ * further series are counted in one named "other". The exception are gauges for each of a few
+ * objects that are replaced as a whole (metrics_replace()), so that series of objects that are gone
+ * disappear.
  *
  * Counting takes one lock per family for a short time; hot paths look a series up once and keep the
  * pointer. Values that have to be computed (ages, sizes, counters of the kernel) are set by a hook
  * before each scrape.
  *
- * Threads: every function may be called from any thread. Series live as long as the process.
+ * Threads: every function may be called from any thread. Series live as long as the process, except
+ * those of metrics_replace().
  */
 #ifndef CCMD_BASE_METRICS_H
 #define CCMD_BASE_METRICS_H
@@ -95,6 +98,16 @@ void metric_set(struct metric *m, double v);
 /** For histograms. */
 void metric_observe(struct metric *m, double v);
 double metric_value(struct metric *m); /* counter, gauge; a histogram's count */
+
+/** A series of metrics_replace(). */
+struct metric_row {
+	const char *labels[METRIC_MAX_LABELS]; /* one per label of the family */
+	double value;
+};
+
+/** Replaces all series of a family of gauges in one step. Of such a family no series is looked up
+ * with metric_of(). n <= LIMIT_METRIC_SERIES. */
+void metrics_replace(struct metric_family *family, const struct metric_row rows[], size_t n);
 
 /** Calls fn(arg) before the families are written, each time, on the writing thread. The hook may
  * count, and may take locks that are not held by callers of the two functions below. */

@@ -195,6 +195,24 @@ bounds_the_series(void **state)
 
 static struct metric_family *shared;
 
+static void
+replaced_series_are_gone(void **state)
+{
+	static const char *const labels[] = { "service" };
+	struct metric_family *family = metric_family_new(METRIC_GAUGE, "replaced", "R.", labels, 1,
+	                                                 NULL, 0);
+	const struct metric_row first[] = { { { "a" }, 1 }, { { "b" }, 2 } };
+	const struct metric_row second[] = { { { "b" }, 3 } };
+
+	(void)state;
+	metrics_replace(family, first, ARRAY_LEN(first));
+	check_ends("replaced{service=\"a\"} 1\nreplaced{service=\"b\"} 2\n");
+	metrics_replace(family, second, ARRAY_LEN(second));
+	check_ends("# TYPE replaced gauge\nreplaced{service=\"b\"} 3\n");
+	metrics_replace(family, NULL, 0);
+	assert_null(strstr(written()->ptr, "replaced"));
+}
+
 static void *
 count(void *arg)
 {
@@ -336,6 +354,7 @@ main(void)
 		cmocka_unit_test(writes_numbers_in_full),
 		cmocka_unit_test(a_family_without_series_is_not_shown),
 		cmocka_unit_test(bounds_the_series),
+		cmocka_unit_test(replaced_series_are_gone),
 		cmocka_unit_test(threads_count_together),
 		cmocka_unit_test(families_of_a_file_are_listed_by_name_with_nothing_to_call),
 		cmocka_unit_test(a_page_is_shown_and_reset_by_itself),
