@@ -221,6 +221,12 @@ struct lb_listed {
 	const struct str *addresses;
 	size_t n_addresses, n_targets;
 	bool has_targets; /* else their number is not known */
+	/* Of the targets; what is neither is not checked yet. A target that stands for several
+	 * machines counts as these. */
+	size_t n_healthy, n_unhealthy;
+	bool has_health;      /* else nothing is known of it */
+	struct str unhealthy; /* which ones and why, the first few; empty: none, or not told */
+	struct str blocked;   /* addresses that the cloud has blocked, "203.0.113.7"; empty: none */
 };
 
 /** A provider sets either ensure() and remove(), with update_nodes() if that is cheaper when only

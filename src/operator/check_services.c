@@ -238,6 +238,47 @@ check_balancers(struct doctor *d, struct report *r)
 	}
 }
 
+static void
+find_forwarding(struct report *r, const struct service *s, const struct lb_listed *lb)
+{
+	if (lb->n_unhealthy > 0 && lb->n_healthy == 0)
+		report_fix(
+			r,
+			report_find(r, "service", s->object.key,
+		                    "no target of its load balancer is healthy: %" STR_FMT,
+		                    STR_ARG(lb->unhealthy)),
+			"check that its pods are ready, and that the load balancer can reach the nodes at these ports");
+	if (lb->blocked.len > 0)
+		report_fix(r,
+		           report_find(r, "service", s->object.key,
+		                       "the cloud has blocked its address %" STR_FMT,
+		                       STR_ARG(lb->blocked)),
+		           "ask the cloud's support why");
+}
+
+/* Some unhealthy targets are usual: with externalTrafficPolicy Local, those without a pod. */
+void
+check_forwarding(struct doctor *d, struct report *r)
+{
+	const struct view_services *services;
+	const struct lb_listed *lbs;
+	bool has_health = false;
+	size_t n;
+
+	if (!get_balancers(d, r, &services, &lbs, &n))
+		return;
+	for (size_t i = 0; i < services->n; i++) {
+		for (size_t j = 0; j < n; j++) {
+			if (lbs[j].is_balancer && is_of_service(&lbs[j], services->items[i]))
+				find_forwarding(r, services->items[i], &lbs[j]);
+		}
+	}
+	for (size_t j = 0; j < n; j++)
+		has_health |= lbs[j].has_health;
+	if (n > 0 && !has_health)
+		report_skip(r, "this cloud does not tell the health of targets");
+}
+
 /* A Service of the same name may be of another type by now. */
 static bool
 has_service(const struct view_services *services, const struct lb_listed *one)

@@ -120,6 +120,9 @@ const struct check doctor_checks[] = {
 	{ "CCMD067", SERVICES, "Each Service may use its load balancer",
 	  "ccmd never changes a load balancer of another cluster or Service, so this Service gets none.",
 	  check_refused_balancers, FIX_BY_HAND },
+	{ "CCMD068", SERVICES, "The load balancers can forward traffic",
+	  "Without a healthy target, or at an address that the cloud has blocked, nobody is served.",
+	  check_forwarding, FIX_BY_HAND },
 
 	{ "CCMD080", CONFIGURATION, "All flags have an effect",
 	  "Flags without effect suggest settings that do not exist.", check_flags, FIX_BY_HAND },

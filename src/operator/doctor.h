@@ -92,6 +92,7 @@ void check_balancers(struct doctor *, struct report *);
 void check_orphans(struct doctor *, struct report *);
 void check_changed_balancers(struct doctor *, struct report *);
 void check_refused_balancers(struct doctor *, struct report *);
+void check_forwarding(struct doctor *, struct report *);
 
 void check_flags(struct doctor *, struct report *);
 void check_files(struct doctor *, struct report *);

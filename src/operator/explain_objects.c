@@ -513,30 +513,44 @@ find_balancer(struct explanation *e, const struct service *s, struct cloud *clou
 	return true;
 }
 
+static struct str
+health_of(struct explanation *e, const struct lb_listed *lb)
+{
+	return arena_printf(arena_of(e), "healthy: %zu, unhealthy: %zu%s%" STR_FMT, lb->n_healthy,
+	                    lb->n_unhealthy, lb->unhealthy.len > 0 ? "; " : "",
+	                    STR_ARG(lb->unhealthy));
+}
+
 static void
 compare_service(struct explanation *e, const struct service *s, struct cloud *cloud)
 {
+	struct error ignored;
+	size_t n_nodes;
+	bool has_nodes = count_targets(e, &n_nodes, &ignored); /* first: the cloud names them */
 	const struct lb_listed *lb;
 	bool can_list = find_balancer(e, s, cloud, &lb);
 	bool is_local = can_list && !cloud->balancers->list;
 	struct str missing = is_local   ? STR("none on this machine")
 	                     : can_list ? STR("none")
 	                                : STR_EMPTY;
-	struct error ignored;
-	size_t n_nodes;
 
 	explain_add_row(e, "load balancer",
 	                s->has_finalizer ? STR("claimed by the finalizer") : STR("not claimed"),
 	                lb ? lb->id : missing, can_list && !is_local && !lb && s->n_ingress > 0);
 	explain_add_row(e, "addresses", list_ingress(e, s),
 	                lb ? list_texts(e, lb->addresses, lb->n_addresses) : missing, false);
-	if (count_targets(e, &n_nodes, &ignored))
+	if (has_nodes)
 		explain_add_row(e, "targets",
 		                arena_printf(arena_of(e), "eligible nodes: %zu", n_nodes),
 		                !lb               ? missing
 		                : lb->has_targets ? number_of(e, lb->n_targets)
 		                                  : STR_EMPTY,
 		                lb && lb->has_targets && lb->n_targets == 0);
+	if (lb && lb->has_health)
+		explain_add_row(e, "health", STR_EMPTY, health_of(e, lb),
+		                lb->n_unhealthy > 0 && lb->n_healthy == 0);
+	if (lb)
+		explain_add_row(e, "blocked addresses", STR_EMPTY, lb->blocked, true);
 }
 
 void

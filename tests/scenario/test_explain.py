@@ -276,6 +276,24 @@ def test_a_service_that_is_served(fleet, services, at_hetzner, cloud):
     assert said.reasons.index("EnsuringLoadBalancer") < said.reasons.index("EnsuredLoadBalancer")
 
 
+def test_unhealthy_targets(fleet, services, at_hetzner, cloud):
+    fleet("n1", "n2")
+    explain = at_hetzner()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    balancer, = cloud.project.load_balancers.values()
+    balancer.failing[cloud.server("n2").id] = ("unexpected_http_status", 503)
+    said = explain("service", "default/web")
+    assert said.exit_code == 0
+    assert said.rows["health"]["cloud"] == "healthy: 1, unhealthy: 1; node n2 at port 80: unexpected_http_status (HTTP 503)"
+    balancer.failing[cloud.server("n1").id] = ("layer4_timeout", None)
+    said = explain("service", "default/web")
+    assert "no target of its load balancer is healthy: node n1 at port 80: layer4_timeout; node n2" in said.problems["CCMD068"]
+    cloud.be_former()
+    said = explain("service", "default/web")
+    assert said.rows["health"]["cloud"] == "healthy: 0, unhealthy: 2; node n1 at port 80; node n2 at port 80"
+
+
 def test_the_private_address_of_a_load_balancer(fleet, services, at_hetzner, cloud):
     network = cloud.add_network("net")
     fleet("n1")

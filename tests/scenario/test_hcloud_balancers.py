@@ -1452,3 +1452,30 @@ def test_operations_are_counted_under_the_official_names(services, cloud, fleet,
     services.wait_gone("web")
     counted = operations(port)
     assert counted["hcops/LoadBalancerOps.Delete"] == counted["hcloud/loadBalancers.EnsureLoadBalancerDeleted"] == 1
+
+
+# --- health ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_health_of_targets_is_a_metric_that_costs_no_request(services, cloud, fleet, start):
+    """It is that of the last reading, and gone with the Service."""
+    n1, _ = fleet("n1", "n2")
+    port, = free_ports(1)
+    start(f"--metrics-bind-address=127.0.0.1:{port}")
+    services.create("web", 80, 443)
+    services.wait_event("web", "EnsuredLoadBalancer")
+
+    def scraped():
+        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+        return re.findall(r'^hcloud_load_balancer_(\w+)\{namespace="default",service="web"\} (\d+)$', text, re.M)
+
+    poke(services, "web", "1")
+    wait_for(lambda: scraped() == [("healthy_targets", "2"), ("targets", "2")], 10, "two healthy targets", seen=scraped)
+    next(iter(cloud.project.load_balancers.values())).failing[n1.id] = ("layer4_no_connection", None)
+    mark = cloud.mark()
+    assert scraped() == [("healthy_targets", "2"), ("targets", "2")] and cloud.mark() == mark
+    poke(services, "web", "2")
+    wait_for(lambda: scraped() == [("healthy_targets", "1"), ("targets", "2")], 10, "one healthy target", seen=scraped)
+    services.delete("web")
+    services.wait_gone("web")
+    wait_for(lambda: scraped() == [], 5, "no series", seen=scraped)

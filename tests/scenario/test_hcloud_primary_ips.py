@@ -252,7 +252,7 @@ def test_an_own_balancer_without_its_label_is_found_by_its_name(services, cloud,
     assert list(cloud.project.load_balancers) == [balancer.id] and balancer.labels
 
 
-def test_a_blocked_address_is_reported(services, cloud, start):
+def test_a_blocked_address_is_reported(services, cloud, start, operators):
     address = cloud.add_primary_ip("web")
     start()
     services.create("web", annotations=with_ips(address))
@@ -260,6 +260,8 @@ def test_a_blocked_address_is_reported(services, cloud, start):
     address.blocked = True
     services.patch("web", {"metadata": {"annotations": {"example.com/poke": "1"}}})
     services.wait_event("web", "LoadBalancerAddressBlocked", f"Hetzner has blocked the IPv4 address {address.ip}")
+    flags, env = operators
+    assert address.ip in str(doctor(*flags, env=env).found("CCMD068"))
 
 
 # --- before it is made, and before the API can do it ----------------------------------------------------------------------------

@@ -27,6 +27,7 @@
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/lb_dry.h"
+#include "providers/hcloud/lb_health.h"
 #include "providers/hcloud/lb_primary.h"
 #include "providers/hcloud/lb_wire.h"
 
@@ -713,6 +714,7 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.certificates = hz_certificates_new(config->api, clock),
 		.dry_servers = hz_dry_servers_new(),
 	};
+	hz_health_open(config->cache);
 	return b;
 }
 
@@ -721,6 +723,7 @@ hz_balancers_free(struct hz_balancers *b)
 {
 	if (!b)
 		return;
+	hz_health_close(b->tools.cache);
 	hz_evidence_free(b->tools.evidence);
 	hz_types_free(b->tools.types);
 	hz_dry_servers_free(b->tools.dry_servers);
@@ -778,10 +781,13 @@ static bool
 hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
                   struct error *err)
 {
+	const struct hz_lb_tools *t = &hcloud_of(cloud)->balancers->tools;
+	CLEANUP(map_fini) struct map names = MAP_INIT;
 	struct hz_lb_list list;
 
 	if (!hz_list_lbs(hcloud_of(cloud)->api, call, call->arena, STR_EMPTY, &list, err))
 		return false;
+	names = hz_health_names(t->config, t->host, call->arena);
 	*ret = arena_calloc(call->arena, list.n + 1, sizeof((*ret)[0]));
 	*ret_n = list.n;
 	for (size_t i = 0; i < list.n; i++) {
@@ -800,6 +806,7 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 		};
 		hz_balancers_list_addresses(&hcloud_of(cloud)->config->lb, lb, call->arena,
 		                            &(*ret)[i]);
+		hz_health_describe(lb, &names, call->arena, &(*ret)[i]);
 	}
 	return true;
 }

@@ -182,6 +182,13 @@ reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const s
 	       clock_mono(c->clock) - r->began_ns <= most_ns;
 }
 
+/* Both may be NULL. */
+static bool
+reading_is_younger(const struct hz_reading *r, const struct hz_reading *other)
+{
+	return r && (!other || r->began > other->began);
+}
+
 /* Of two readings that may answer, the later one is used. */
 static struct hz_reading *
 hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age age,
@@ -189,7 +196,7 @@ hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age
 {
 	const struct entry *e = map_get(&c->entries, uid);
 	struct hz_reading *own = e ? e->reading : NULL;
-	bool is_own_younger = own && (!c->all || own->began > c->all->began);
+	bool is_own_younger = reading_is_younger(own, c->all);
 	struct hz_reading *first = is_own_younger ? own : c->all;
 	struct hz_reading *second = is_own_younger ? c->all : own;
 
@@ -417,6 +424,49 @@ hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct
 	WITH_LOCK(&c->flight.mu);
 	reading_unref(r);
 	return true;
+}
+
+static void
+entry_add_health(const struct entry *e, const struct hz_lb *lb, struct arena *arena,
+                 struct hz_service_health *ret, size_t *n)
+{
+	struct hz_service_health *row = &ret[(*n)++];
+	struct str namespace, service;
+
+	str_cut(str_c(e->key), '/', &namespace, &service);
+	row->namespace = arena_str(arena, namespace);
+	row->service = arena_str(arena, service);
+	row->n_healthy = lb->n_of_health[HZ_HEALTHY];
+	row->n_targets = row->n_healthy + lb->n_of_health[HZ_UNHEALTHY] +
+	                 lb->n_of_health[HZ_HEALTH_UNKNOWN];
+}
+
+/* A reading for one Service has few balancers, so only the reading of all is read as a whole. */
+void
+hz_lb_cache_health(struct hz_lb_cache *c, struct arena *arena, struct hz_service_health **ret,
+                   size_t *ret_n)
+{
+	struct str uid;
+	void *value;
+	WITH_LOCK(&c->flight.mu);
+
+	*ret = arena_calloc(arena, c->entries.count + (c->all ? c->all->list.n : 0) + 1,
+	                    sizeof(**ret));
+	*ret_n = 0;
+	for (size_t pos = 0; map_next(&c->entries, &pos, &uid, &value);) {
+		const struct entry *e = value;
+
+		if (e->is_live && e->key && reading_is_younger(e->reading, c->all) &&
+		    e->reading->list.n > 0 && str_eq(e->reading->list.lbs[0].uid, uid))
+			entry_add_health(e, &e->reading->list.lbs[0], arena, *ret, ret_n);
+	}
+	for (size_t i = 0; c->all && i < c->all->list.n; i++) {
+		const struct hz_lb *lb = &c->all->list.lbs[i];
+		const struct entry *e = map_get(&c->entries, lb->uid);
+
+		if (e && e->is_live && e->key && !reading_is_younger(e->reading, c->all))
+			entry_add_health(e, lb, arena, *ret, ret_n);
+	}
 }
 
 /* ---- Services ---- */

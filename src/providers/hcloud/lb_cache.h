@@ -80,6 +80,18 @@ NODISCARD bool hz_lb_cache_count_serving(struct hz_lb_cache *, struct call *,
                                          const struct cloud_host *, unsigned *ret,
                                          struct error *err);
 
+/** How many targets of a Service's balancer are healthy. */
+struct hz_service_health {
+	struct str namespace, service;
+	size_t n_healthy, n_targets;
+};
+
+/** Of all live Services that have a balancer, as it was read last; no request is made. In the
+ * arena, in no defined order; the texts are terminated. A Service is there for each balancer with
+ * its label. Cost: linear in the number of Services and balancers. */
+void hz_lb_cache_health(struct hz_lb_cache *, struct arena *, struct hz_service_health **ret,
+                        size_t *ret_n);
+
 /* ---- our own changes ---- */
 
 /** Notes that the Service's balancer is being changed, or was: earlier readings are out of date.

@@ -167,6 +167,30 @@ hz_wire_read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 
 /* ---- reading: targets ---- */
 
+/* The API tells the health for each port. */
+static void
+hz_wire_read_health(struct arena *arena, yyjson_val *list, struct hz_lb_target *ret)
+{
+	size_t i, n, n_healthy = 0;
+	yyjson_val *one;
+
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct str status = STR_EMPTY;
+
+		json_str(one, "status", &status);
+		n_healthy += str_eq_c(status, "healthy");
+		if (!str_eq_c(status, "unhealthy") || ret->health == HZ_UNHEALTHY)
+			continue;
+		ret->health = HZ_UNHEALTHY;
+		json_i64(one, "listen_port", &ret->failing_port);
+		ret->detail = json_text_at(arena, one, "detail");
+		json_i64(one, "http_status_code", &ret->http_status);
+	}
+	if (n_healthy > 0 && n_healthy == yyjson_arr_size(list))
+		ret->health = HZ_HEALTHY;
+}
+
 static struct hz_lb_target
 hz_wire_read_target(struct arena *arena, yyjson_val *val)
 {
@@ -181,6 +205,7 @@ hz_wire_read_target(struct arena *arena, yyjson_val *val)
 		target.type = HZ_TARGET_IP;
 	}
 	json_bool(val, "use_private_ip", &target.uses_private_ip);
+	hz_wire_read_health(arena, hz_wire_list_at(val, "health_status"), &target);
 	return target;
 }
 
@@ -193,7 +218,17 @@ hz_wire_read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 	ret->targets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->targets));
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		ret->targets[ret->n_targets++] = hz_wire_read_target(arena, one);
+		struct hz_lb_target *target = &ret->targets[ret->n_targets++];
+		yyjson_val *servers = hz_wire_list_at(one, "targets"), *server;
+		size_t j, m;
+
+		*target = hz_wire_read_target(arena, one);
+		if (target->type != HZ_TARGET_SELECTOR)
+			ret->n_of_health[target->health]++;
+		yyjson_arr_foreach(servers, j, m, server)
+		{
+			ret->n_of_health[hz_wire_read_target(arena, server).health]++;
+		}
 	}
 }
 

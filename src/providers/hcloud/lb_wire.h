@@ -75,11 +75,22 @@ enum hz_target_type {
 	HZ_TARGET_SELECTOR, /* not ours: never changed, but it counts as a target */
 };
 
+enum hz_health {
+	HZ_HEALTH_UNKNOWN, /* or not told */
+	HZ_HEALTHY,        /* at all ports */
+	HZ_UNHEALTHY,      /* at one port at least */
+};
+
 struct hz_lb_target {
 	enum hz_target_type type;
 	int64_t server;
 	struct str ip;
 	bool uses_private_ip; /* servers */
+	/* of what the cloud has */
+	enum hz_health health; /* of a selector: unknown; its servers are counted in hz_lb */
+	int64_t failing_port;  /* the first one, if it is unhealthy */
+	struct str detail;     /* "layer4_timeout"; empty: not told */
+	int64_t http_status;   /* 0: none */
 };
 
 /** In a dry run, in place of a private address that the cloud would assign. */
@@ -117,6 +128,8 @@ struct hz_lb {
 	size_t n_services;
 	struct hz_lb_target *targets;
 	size_t n_targets;
+	/* the targets, with the servers of a selector in its place, by enum hz_health */
+	size_t n_of_health[HZ_UNHEALTHY + 1];
 };
 
 /* ---- reading ---- */

@@ -171,6 +171,51 @@ reads_targets(void **state)
 }
 
 static void
+a_target_is_healthy_at_all_ports(void **state)
+{
+	struct hz_lb lb = read_lb(
+		"{\"id\":1,\"targets\":["
+		"{\"type\":\"server\",\"server\":{\"id\":1},\"health_status\":["
+		"{\"listen_port\":80,\"status\":\"healthy\",\"detail\":null},"
+		"{\"listen_port\":443,\"status\":\"healthy\",\"http_status_code\":null}]},"
+		"{\"type\":\"ip\",\"ip\":{\"ip\":\"203.0.113.9\"},\"health_status\":["
+		"{\"listen_port\":80,\"status\":\"healthy\"},"
+		"{\"listen_port\":443,\"status\":\"unhealthy\",\"detail\":\"unexpected_http_status\","
+		"\"http_status_code\":503}]},"
+		"{\"type\":\"server\",\"server\":{\"id\":2},\"health_status\":["
+		"{\"listen_port\":80,\"status\":\"healthy\"},"
+		"{\"listen_port\":443,\"status\":\"unknown\"}]},"
+		"{\"type\":\"label_selector\",\"label_selector\":{\"selector\":\"a\"},\"targets\":["
+		"{\"type\":\"server\",\"server\":{\"id\":3},\"health_status\":["
+		"{\"listen_port\":80,\"status\":\"healthy\"}]},7]}]}");
+
+	(void)state;
+	assert_int_equal(lb.n_targets, 4);
+	assert_int_equal(lb.targets[0].health, HZ_HEALTHY);
+	assert_int_equal(lb.targets[1].health, HZ_UNHEALTHY);
+	assert_int_equal(lb.targets[1].failing_port, 443);
+	check_text(lb.targets[1].detail, "unexpected_http_status");
+	assert_int_equal(lb.targets[1].http_status, 503);
+	assert_int_equal(lb.targets[2].health, HZ_HEALTH_UNKNOWN);
+	assert_int_equal(lb.n_of_health[HZ_HEALTHY], 2);
+	assert_int_equal(lb.n_of_health[HZ_UNHEALTHY], 1);
+	assert_int_equal(lb.n_of_health[HZ_HEALTH_UNKNOWN], 2);
+}
+
+static void
+addresses_may_be_blocked(void **state)
+{
+	struct hz_lb lb = read_lb("{\"id\":1,\"public_net\":{\"ipv4\":{\"id\":42,\"ip\":"
+	                          "\"203.0.113.7\",\"blocked\":true},\"ipv6\":{\"ip\":null}}}");
+
+	(void)state;
+	assert_int_equal(lb.ipv4.id, 42);
+	assert_true(lb.ipv4.is_blocked);
+	assert_int_equal(lb.ipv6.id, 0);
+	assert_false(lb.ipv6.is_blocked);
+}
+
+static void
 what_is_missing_is_empty(void **state)
 {
 	struct hz_lb lb = read_lb("{\"id\":1}");
@@ -336,6 +381,19 @@ a_new_balancer_comes_with_its_parts(void **state)
 	check_create(&c, NETWORK, 1, true, FSN1 "}");
 	c.spec.n_ports = 0;
 	check_create(&c, 0, 0, false, FSN1 "}");
+}
+
+static void
+a_new_balancer_gets_its_primary_ips_with_and_without_its_parts(void **state)
+{
+	CLEANUP(lb_case_fini) struct lb_case c;
+
+	(void)state;
+	lb_case_init(&c);
+	lb_case_note(&c, "public-net-ipv6", "43");
+	check_create(&c, 0, 0, false, FSN1 ",\"public_net\":{\"ipv6\":43}" WITH_SERVICES "}");
+	lb_case_note(&c, "public-net-ipv4", "42");
+	check_create(&c, 0, 1, true, FSN1 ",\"public_net\":{\"ipv4\":42,\"ipv6\":43}}");
 }
 
 static void
@@ -511,12 +569,15 @@ main(void)
 		cmocka_unit_test_teardown(reads_services, forget),
 		cmocka_unit_test_teardown(reads_http, forget),
 		cmocka_unit_test_teardown(reads_targets, forget),
+		cmocka_unit_test_teardown(a_target_is_healthy_at_all_ports, forget),
+		cmocka_unit_test_teardown(addresses_may_be_blocked, forget),
 		cmocka_unit_test_teardown(what_is_missing_is_empty, forget),
 		cmocka_unit_test_teardown(what_is_mistyped_is_left_out, forget),
 		cmocka_unit_test_teardown(without_an_id_it_is_none, forget),
 		cmocka_unit_test_teardown(a_type_may_be_deprecated, forget),
 		cmocka_unit_test_teardown(reads_certificates, forget),
 		cmocka_unit_test(a_new_balancer_comes_with_its_parts),
+		cmocka_unit_test(a_new_balancer_gets_its_primary_ips_with_and_without_its_parts),
 		cmocka_unit_test(a_new_balancer_names_its_cluster_where_a_label_can),
 		cmocka_unit_test(more_ports_are_more_services),
 		cmocka_unit_test(as_many_targets_as_the_type_has_room_for),
