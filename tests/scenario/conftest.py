@@ -31,8 +31,10 @@ from lib.ccmd import Ccmd, Inventory, binary, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.faultproxy import FaultProxy  # noqa: E402
 from lib.nodes import Kubelet, is_initialized  # noqa: E402
+from lib.process import free_ports  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.services import Services  # noqa: E402
+from lib.serving import Serving  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
 from sim.metadata import Metadata  # noqa: E402
 from sim.robot import Robot  # noqa: E402
@@ -196,6 +198,20 @@ def ccmd(request, cluster, inventory, tmp_path):
         except AssertionError as problem:
             problems.append(str(problem))
     assert not problems, "\n".join(problems)
+
+
+@pytest.fixture
+def served(cluster, ccmd):
+    """served(): ccmd with a server, and clients of it: the administrator's and anonymous."""
+
+    def start(*flags, **options):
+        (port,) = free_ports(1)
+        one = ccmd(*flags, secure_port=port, bind_address="127.0.0.1", authentication_kubeconfig=cluster.ccmd_kubeconfig,
+                   authorization_kubeconfig=cluster.ccmd_kubeconfig, **options)
+        one.wait_log("serving")
+        return one, Serving(port, cluster.admin_pair), Serving(port)
+
+    return start
 
 
 @pytest.fixture

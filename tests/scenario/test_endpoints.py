@@ -1,25 +1,8 @@
 """The HTTPS server's answers: health, configuration, version."""
-import pytest
 
 from lib.ccmd import machine, run_ccmd
 from lib.nodes import is_initialized
-from lib.process import free_ports
-from lib.serving import Serving
 from lib.wait import wait_for
-
-
-@pytest.fixture
-def served(cluster, ccmd):
-    """served(): ccmd with a server, and clients of it: the administrator's and anonymous."""
-
-    def start(*flags, **options):
-        (port,) = free_ports(1)
-        one = ccmd(*flags, secure_port=port, bind_address="127.0.0.1", authentication_kubeconfig=cluster.ccmd_kubeconfig,
-                   authorization_kubeconfig=cluster.ccmd_kubeconfig, **options)
-        one.wait_log("serving")
-        return one, Serving(port, cluster.admin_pair), Serving(port)
-
-    return start
 
 
 def ready(anonymous):
