@@ -482,6 +482,8 @@ hz_api_take_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *re
 	wait_ns = hz_api_check_throttling(a, urgency, n, now_ns, ret_has_begun);
 	if (wait_ns == 0 && a->budget.is_known)
 		hz_budget_take(&a->budget, urgency, (double)n, now_ns);
+	if (wait_ns > 0 && urgency == HZ_URGENT)
+		wait_ns = hz_budget_rest(&a->budget, (double)n, now_ns);
 	return wait_ns;
 }
 

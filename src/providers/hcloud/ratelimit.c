@@ -24,6 +24,10 @@
 #define WAIT_MAX_S 3600.0
 /* the longest pause between two pieces of background work while more than the floor is left */
 #define PACE_MAX_S 600.0
+/* What has to flow in before urgent work goes on after a refusal, and what one run of it takes. A
+ * small bucket has to hold a hundredth of its limit. */
+#define REST_MAX 20.0
+#define RUN 4.0
 #define SLOW_BELOW 0.5 /* background work slows down below this part of the limit */
 #define LEARNT_AFTER_S 10.0
 /* Background work plans with at least a fifth of the refill, even if other tools use all of it:
@@ -174,6 +178,12 @@ hz_budget_background_floor(const struct hz_budget *b)
 	return 2 * hz_budget_reserve(b);
 }
 
+static double
+hz_budget_rest_of(const struct hz_budget *b)
+{
+	return hz_budget_clamp(b->limit / 100, 1, REST_MAX);
+}
+
 /* Urgent work may use all but the reserve, background work stops at twice the reserve. */
 int64_t
 hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
@@ -184,6 +194,8 @@ hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, 
 
 	if (!b->is_known)
 		return 0;
+	if (urgency == HZ_URGENT && b->is_resting && n < hz_budget_rest_of(b))
+		n = hz_budget_rest_of(b);
 	if (left < hz_budget_clamp(floor + n, 0, b->limit))
 		return hz_budget_wait_of(hz_budget_refill_s(b, left, floor + n, flow));
 	if (urgency == HZ_URGENT)
@@ -192,14 +204,29 @@ hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, 
 	                         hz_budget_seconds(now_ns - b->background_ns));
 }
 
+int64_t
+hz_budget_rest(struct hz_budget *b, double n, int64_t now_ns)
+{
+	int64_t turn_ns = hz_budget_wait_of(RUN * b->n_refused / b->rate), wait_ns;
+
+	b->is_resting = true;
+	b->n_refused++;
+	wait_ns = hz_budget_wait_ns(b, HZ_URGENT, n, now_ns) + turn_ns;
+	return hz_budget_wait_of(hz_budget_seconds(wait_ns));
+}
+
 void
 hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
 {
 	b->left = hz_budget_clamp(hz_budget_left(b, now_ns) - n, 0, b->limit);
 	b->seen_ns = now_ns;
 	b->taken += n;
-	if (urgency == HZ_BACKGROUND)
+	if (urgency == HZ_BACKGROUND) {
 		b->background_ns = now_ns;
+	} else {
+		b->is_resting = false;
+		b->n_refused = 0;
+	}
 }
 
 /* ---- reports of an outage ---- */

@@ -40,6 +40,8 @@ struct hz_budget {
 	double noted, taken; /* `left` when `flow` was measured last, and what we took since */
 	int64_t noted_ns;
 	int64_t background_ns; /* when background requests were sent last */
+	bool is_resting;       /* urgent work was refused, and waits for some refill */
+	unsigned n_refused;    /* pieces of urgent work, since it rests */
 };
 
 /** Takes in the RateLimit headers of an answer: limit, remaining, and the Unix time at which the
@@ -52,6 +54,12 @@ void hz_budget_empty(struct hz_budget *, int64_t now_ns);
 
 /** How long until n requests may be sent; 0: now. At most an hour. */
 int64_t hz_budget_wait_ns(const struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
+/** Urgent work of n requests is refused now: returns how long it waits, at most an hour. All urgent
+ * work then rests until the bucket holds enough for several runs, and what was refused comes back
+ * piece by piece. A run takes several requests, one after the other: if each began as soon as one
+ * request is permitted, the first requests of all runs would use up the refill, and no run would
+ * ever end. */
+int64_t hz_budget_rest(struct hz_budget *, double n, int64_t now_ns);
 /** Takes n requests, which are sent now, from the budget. */
 void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
 

@@ -89,6 +89,45 @@ counts_what_it_gave(void **state)
 	assert_float_equal(hz_budget_left(&b, 3 * HOUR_NS), 3600, 0.01);
 }
 
+enum {
+	N_RUNS = 30,
+	RUN_REQUESTS = 3, /* of a run, one after the other; a refused run begins again */
+};
+
+/* Takes one request in the name of a run. Returns when the run goes on. */
+static int64_t
+take_for_run(struct hz_budget *b, unsigned *n_sent, int64_t now_ns)
+{
+	if (hz_budget_wait_ns(b, HZ_URGENT, 1, now_ns) > 0) {
+		*n_sent = 0;
+		return now_ns + hz_budget_rest(b, 1, now_ns);
+	}
+	hz_budget_take(b, HZ_URGENT, 1, now_ns);
+	++*n_sent;
+	return now_ns + NS_PER_SEC / 10;
+}
+
+/* Many runs wait for an empty bucket. Together they need 90 requests, and one a second flows in. */
+static void
+runs_of_several_requests_end(void **state)
+{
+	struct hz_budget b = budget(180);
+	unsigned n_sent[N_RUNS] = { 0 }, n_done = 0;
+	int64_t at_ns[N_RUNS] = { 0 };
+
+	(void)state;
+	for (int64_t now_ns = HOUR_NS; now_ns < HOUR_NS + 300 * NS_PER_SEC;
+	     now_ns += NS_PER_SEC / 10) {
+		for (int i = 0; i < N_RUNS; i++) {
+			if (at_ns[i] > now_ns || n_sent[i] == RUN_REQUESTS)
+				continue;
+			at_ns[i] = take_for_run(&b, &n_sent[i], now_ns);
+			n_done += n_sent[i] == RUN_REQUESTS;
+		}
+	}
+	assert_int_equal(n_done, N_RUNS);
+}
+
 static void
 a_refusal_empties_it(void **state)
 {
@@ -255,6 +294,7 @@ main(void)
 		cmocka_unit_test(keeps_a_reserve),
 		cmocka_unit_test(slows_the_background_down),
 		cmocka_unit_test(counts_what_it_gave),
+		cmocka_unit_test(runs_of_several_requests_end),
 		cmocka_unit_test(a_refusal_empties_it),
 		cmocka_unit_test(learns_what_others_take),
 		cmocka_unit_test(our_own_requests_are_not_others),
