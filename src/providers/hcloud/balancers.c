@@ -570,8 +570,13 @@ hz_balancers_delete_one(struct hz_lb_run *run, const struct hz_lb *lb, struct er
 		refusals_forget(t->refusals, PROJECT, CREATE);
 		return hz_lb_wait(run, done.action, err);
 	}
-	if (err->code == ERR_NOT_FOUND)
-		return true;
+	if (err->code == ERR_NOT_FOUND) {
+		/* It was listed a moment ago. Either somebody else has deleted it, or the token was
+		 * replaced by one of another project, and it still exists. The next run searches
+		 * again, and asks for evidence if it finds nothing. */
+		err->code = ERR_PENDING;
+		return !lb_needs_evidence(run->spec);
+	}
 	if (!str_eq_c(str_c(done.code), "protected"))
 		return hz_lb_set_pending_if_busy(done.code, err);
 	hz_balancers_notify_protected(run, lb);

@@ -604,10 +604,25 @@ all_that_carry_its_label_go(void **state)
 	       ",{\"id\":8,\"labels\":{\"hcloud-ccm/service-uid\":\"u-1\"}}],"
 	       "\"meta\":{\"pagination\":{\"next_page\":null,\"total_entries\":2}}}");
 	answer("DELETE /load_balancers/7", 204, NULL);
-	answer("DELETE /load_balancers/8", 404, LAB_NOT_FOUND);
+	answer("DELETE /load_balancers/8", 204, NULL);
 	assert_true(remove_it(&was_there));
 	assert_true(was_there);
 	assert_int_equal(n_asked(), 3);
+}
+
+/* The balancer was listed with the right token, and the DELETE was sent with another project's. */
+static void
+a_balancer_that_disappears_before_its_deletion_is_searched_again(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	story.spec.is_leaving = true;
+	answer(OF_U, 200, LISTED(LB));
+	answer("DELETE /load_balancers/7", 404, LAB_NOT_FOUND);
+	assert_false(remove_it(&was_there));
+	assert_int_equal(story.err.code, ERR_PENDING);
+	lab_check_asked(story.lab, OF_U "\nDELETE /load_balancers/7\n");
 }
 
 static void
@@ -1046,6 +1061,7 @@ main(void)
 		TEST(a_certificate_that_is_still_issued_leaves_the_rest_in_place),
 		TEST(what_is_gone_is_gone),
 		TEST(all_that_carry_its_label_go),
+		TEST(a_balancer_that_disappears_before_its_deletion_is_searched_again),
 		TEST(what_became_protected_meanwhile_stays),
 		TEST(a_deletion_without_end_is_reported),
 		TEST(in_another_project_no_second_balancer_is_made),
