@@ -388,6 +388,20 @@ act(struct exchange *x)
 }
 
 static void
+trace_request(const struct exchange *x)
+{
+	const char *how = x->fate == REFUSING ? " (simulated)" : "";
+
+	if (str_contains(x->request.target, STR("/leases/")))
+		trace_detail("%s #%llu %s %.200s = %d%s", x->replica->name,
+		             (unsigned long long)x->id, x->request.method, x->request.target.ptr,
+		             x->response.status, how);
+	else
+		trace("%s #%llu %s %.200s = %d%s", x->replica->name, (unsigned long long)x->id,
+		      x->request.method, x->request.target.ptr, x->response.status, how);
+}
+
+static void
 on_arrived(void *arg)
 {
 	struct exchange *x = arg;
@@ -404,9 +418,7 @@ on_arrived(void *arg)
 		answer_with_error(x);
 	else if (x->fate != SILENT_BEFORE && x->fate != CLOSED_BEFORE)
 		act(x);
-	trace("%s #%llu %s %.200s = %d%s", x->replica->name, (unsigned long long)x->id,
-	      x->request.method, x->request.target.ptr, x->response.status,
-	      x->fate == REFUSING ? " (simulated)" : "");
+	trace_request(x);
 	if (x->fate == FAILING && !x->response.is_stream)
 		answer_with_error(x);
 	x->last_ns = now_ns + latency(x);

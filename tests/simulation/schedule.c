@@ -40,6 +40,7 @@ struct fiber {
 	enum state state;
 	const void *channel; /* WAITING: on what */
 	int64_t until_ns;    /* WAITING */
+	int64_t held_ns;     /* it does not run before */
 	bool is_woken;       /* false: the time was reached */
 	bool is_due;         /* woken by the world while its replica was paused */
 	int n_locks;
@@ -76,7 +77,7 @@ static struct {
 	char **stacks; /* unused */
 	size_t n_stacks, cap_stacks;
 	uint64_t hash;
-	bool is_printing;
+	enum trace_level level;
 	char failure[2000];
 } sim;
 
@@ -130,21 +131,43 @@ rng_of(uint64_t seed, const char *purpose, uint64_t number)
 
 /* ---- the trace ---- */
 
+static int __attribute__((format(printf, 3, 0)))
+print_line(char *text, size_t size, const char *format, va_list args)
+{
+	int64_t ms = sim.now_ns / NS_PER_MS;
+	int n = snprintf(text, size, "%3d:%02d:%02d.%03d ", (int)(ms / 3600000),
+	                 (int)(ms / 60000 % 60), (int)(ms / 1000 % 60), (int)(ms % 1000));
+
+	return vsnprintf(text + n, size - (size_t)n, format, args);
+}
+
 void
 trace(const char *format, ...)
 {
 	char text[1000];
-	int64_t ms = sim.now_ns / NS_PER_MS;
-	int n = snprintf(text, sizeof(text), "%3d:%02d:%02d.%03d ", (int)(ms / 3600000),
-	                 (int)(ms / 60000 % 60), (int)(ms / 1000 % 60), (int)(ms % 1000));
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text + n, sizeof(text) - (size_t)n, format, args);
+	(void)print_line(text, sizeof(text), format, args);
 	va_end(args);
 	sim.hash = hash_bytes(sim.hash, text, strlen(text));
-	if (sim.is_printing)
+	if (sim.level >= TRACE_HISTORY)
 		puts(text);
+}
+
+void
+trace_detail(const char *format, ...)
+{
+	char text[1000];
+	va_list args;
+
+	sim.hash = hash_bytes(sim.hash, (const char *)&sim.now_ns, sizeof(sim.now_ns));
+	if (sim.level < TRACE_ALL)
+		return;
+	va_start(args, format);
+	(void)print_line(text, sizeof(text), format, args);
+	va_end(args);
+	puts(text);
 }
 
 uint64_t
@@ -154,9 +177,9 @@ trace_hash(void)
 }
 
 void
-trace_print(bool is_printing)
+trace_print(enum trace_level level)
 {
-	sim.is_printing = is_printing;
+	sim.level = level;
 }
 
 void
@@ -417,6 +440,15 @@ fiber_resume(struct replica *r)
 	}
 }
 
+void
+fiber_hold(const struct replica *r, const char *name, int64_t until_ns)
+{
+	for (size_t i = 0; i < sim.n_fibers; i++) {
+		if (sim.fibers[i]->replica == r && strcmp(sim.fibers[i]->name, name) == 0)
+			sim.fibers[i]->held_ns = until_ns;
+	}
+}
+
 static void
 forget_fiber(size_t i)
 {
@@ -479,7 +511,7 @@ choose(void)
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < sim.n_fibers; i++) {
-		if (sim.fibers[i]->state != RUNNABLE)
+		if (sim.fibers[i]->state != RUNNABLE || sim.fibers[i]->held_ns > sim.now_ns)
 			continue;
 		if (++n == 1 || rng_below(&sim.order, n) == 0)
 			chosen = sim.fibers[i];
@@ -487,7 +519,7 @@ choose(void)
 	return chosen;
 }
 
-/* The earliest deadline of a fiber that time may wake. */
+/* The earliest time at which a fiber is woken by time, or is no longer held. */
 static int64_t
 next_deadline(void)
 {
@@ -495,9 +527,14 @@ next_deadline(void)
 
 	for (size_t i = 0; i < sim.n_fibers; i++) {
 		const struct fiber *f = sim.fibers[i];
+		int64_t at_ns = f->state == WAITING ? f->until_ns : f->held_ns;
 
-		if (f->state == WAITING && f->until_ns < next_ns && !replica_is_paused(f->replica))
-			next_ns = f->until_ns;
+		if (f->state == WAITING && replica_is_paused(f->replica))
+			continue;
+		if (at_ns < f->held_ns)
+			at_ns = f->held_ns;
+		if (at_ns > sim.now_ns || f->state == WAITING)
+			next_ns = at_ns < next_ns ? at_ns : next_ns;
 	}
 	return next_ns;
 }

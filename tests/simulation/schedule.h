@@ -80,16 +80,25 @@ bool fiber_wait(const void *channel, int64_t until_ns);
 void fiber_wake(const void *channel, bool all);
 /** Ends all fibers of a replica without running them. Does not return if the caller is one. */
 void fiber_drop(struct replica *);
+/** Threads of that name do not run until then, as if the system gave them no time. */
+void fiber_hold(const struct replica *, const char *name, int64_t until_ns);
 /** The replica is no longer paused: wakes the fibers that the world would have woken meanwhile. */
 void fiber_resume(struct replica *);
 
 /* ---- the trace ---- */
 
-/** Adds a line to the history: it counts for the hash, and is printed if printing is on. */
+enum trace_level {
+	TRACE_NOTHING,
+	TRACE_HISTORY,
+	TRACE_ALL, /* with renewals of Leases */
+};
+
+/** Adds a line to the history: it counts for the hash, and is printed if the level permits it. */
 void trace(const char *format, ...) PRINTF_LIKE(1, 2);
+/** The same for lines that are printed with TRACE_ALL only; for the hash only their time counts. */
+void trace_detail(const char *format, ...) PRINTF_LIKE(1, 2);
 uint64_t trace_hash(void);
-/** What is printed: everything, or nothing. */
-void trace_print(bool is_printing);
+void trace_print(enum trace_level);
 /** Ends the history: a check failed. The first failure counts. */
 void fail(const char *format, ...) PRINTF_LIKE(1, 2);
 /** NULL: none. */

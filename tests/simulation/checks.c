@@ -1,0 +1,390 @@
+/* tests/simulation/checks.c: what must hold at every step, and at the end.
+ *
+ * At every step means: when a request arrives at a server, and when a server changes something. A
+ * change belongs to the replica whose token it was asked for with. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "world.h"
+
+#define LEASE_NAMESPACE "kube-system"
+#define LEASE_NAME "cloud-controller-manager"
+#define FINALIZER "service.kubernetes.io/load-balancer-cleanup"
+
+static uint64_t n_writes;
+static char identity[N_REPLICAS][200];   /* of the running incarnations, as their Leases say */
+static unsigned identity_of[N_REPLICAS]; /* which incarnation that is */
+
+uint64_t
+checks_n_writes(void)
+{
+	return n_writes;
+}
+
+/* ---- only the leader acts ---- */
+
+static bool
+is_lease(const struct server_request *r)
+{
+	return str_contains(r->target, STR("/namespaces/" LEASE_NAMESPACE "/leases"));
+}
+
+static bool
+is_event(const struct server_request *r)
+{
+	return str_contains(r->target, STR("/events"));
+}
+
+/* What a replica writes into the Lease says who it is. */
+static void
+learn_identity(const struct net_request *n)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct error err;
+	struct str holder;
+	unsigned i = n->replica->index;
+
+	if (!json_parse(n->request->body, &doc, &err))
+		return;
+	holder = json_text_at(&arena, yyjson_doc_get_root(doc), "spec.holderIdentity");
+	if (holder.len == 0)
+		return;
+	snprintf(identity[i], sizeof(identity[i]), "%" STR_FMT, STR_ARG(holder));
+	identity_of[i] = n->incarnation;
+}
+
+static void
+check_leader(const struct net_request *n)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct kube_model_object *lease = kube_model_find(world.kube, KUBE_MODEL_LEASE,
+	                                                        STR(LEASE_NAMESPACE),
+	                                                        STR(LEASE_NAME));
+	unsigned i = n->replica->index;
+	struct str holder = STR_EMPTY;
+
+	if (lease)
+		holder = json_text_at(&arena, object_json(&arena, lease), "spec.holderIdentity");
+	if (holder.len == 0 || world.was_restored ||
+	    (identity_of[i] == n->incarnation && str_eq_c(holder, identity[i])))
+		return;
+	fail("replica %s writes and does not lead (the Lease has %" STR_FMT "): %s %" STR_FMT,
+	     n->replica->name, STR_ARG(holder), n->request->method, STR_ARG(n->request->target));
+}
+
+bool
+checks_is_write(const struct net_request *n)
+{
+	if (strcmp(n->request->method, "GET") == 0)
+		return false;
+	return n->host != HOST_KUBE || (!is_event(n->request) && !is_lease(n->request));
+}
+
+void
+checks_arrived(const struct net_request *n)
+{
+	if (n->host == HOST_KUBE && is_lease(n->request) && n->request->body.len > 0)
+		learn_identity(n);
+	if (!checks_is_write(n))
+		return;
+	n_writes++;
+	check_leader(n);
+}
+
+void
+checks_acted(const struct net_request *n, const struct server_response *r)
+{
+	if (r->status == 501)
+		fail("the model does not know %s %" STR_FMT ": %" STR_FMT, n->request->method,
+		     STR_ARG(n->request->target), STR_ARG(str_head(buf_str(&r->body), 300)));
+}
+
+/* ---- the cluster ---- */
+
+static int64_t
+server_of_provider_id(struct str id)
+{
+	int64_t number;
+
+	if (!str_starts(id, STR("hcloud://")) ||
+	    !str_to_i64(str_skip(id, strlen("hcloud://")), 1, INT64_MAX, &number))
+		return 0;
+	return number;
+}
+
+/* A Node is deleted only if its machine does not exist. A Node without a provider ID is found by
+ * its name. */
+static void
+check_node_deletion(const struct kube_model_object *node)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct str id = json_text_at(&arena, object_json(&arena, node), "spec.providerID");
+	const struct hetzner_resource *server = id.len > 0 ? hetzner_find(world.project,
+	                                                                  HETZNER_SERVER,
+	                                                                  server_of_provider_id(id))
+	                                                   : hetzner_find_named(world.project,
+	                                                                        HETZNER_SERVER,
+	                                                                        node->name);
+
+	if (server)
+		fail("node %" STR_FMT " is deleted, and its server %lld exists",
+		     STR_ARG(node->name), (long long)server->id);
+}
+
+static size_t
+count_balancers(struct str uid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++) {
+		const struct hetzner_resource *lb = world.project->of[HETZNER_BALANCER][i];
+
+		if (str_eq(hetzner_label(lb, UID_LABEL), uid))
+			n++;
+	}
+	return n;
+}
+
+static bool
+has_finalizer(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	return o && list_has_text(json_at(object_json(&arena, o), "metadata.finalizers"),
+	                          STR(FINALIZER));
+}
+
+/* What others write is not a request that net.c has traced. */
+static void
+trace_service(const struct kube_model_change *c)
+{
+	trace("service %" STR_FMT " is written by %" STR_FMT ", finalizer: %s",
+	      STR_ARG(c->before->name), STR_ARG(c->token.len > 0 ? c->token : c->user_agent),
+	      has_finalizer(c->after) ? "yes" : "no");
+}
+
+static void
+on_kube_change(void *arg, const struct kube_model_change *c)
+{
+	(void)arg;
+	if (c->before && c->before->kind == KUBE_MODEL_SERVICE)
+		trace_service(c);
+	if (!str_starts(c->token, STR("kube-")) || !c->before)
+		return;
+	if (c->before->kind == KUBE_MODEL_NODE && strcmp(c->method, "DELETE") == 0)
+		check_node_deletion(c->before);
+	if (c->before->kind == KUBE_MODEL_SERVICE && has_finalizer(c->before) &&
+	    !has_finalizer(c->after) && count_balancers(c->before->uid) > 0)
+		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
+		     STR_ARG(c->before->name));
+}
+
+/* ---- the cloud ---- */
+
+/* A balancer that is not labelled is ours only by the name that a Service asks for. */
+static bool
+is_foreign(const struct hetzner_resource *lb)
+{
+	return hetzner_label(lb, UID_LABEL).len == 0 && str_starts(lb->name, STR("foreign-"));
+}
+
+static void
+on_cloud_change(void *arg, const struct hetzner_change *c)
+{
+	const struct hetzner_resource *one = c->after ? c->after : c->before;
+
+	(void)arg;
+	if (one->kind == HETZNER_BALANCER && c->project == world.project)
+		trace("balancer %lld: %" STR_FMT " by %" STR_FMT, (long long)one->id,
+		      STR_ARG(c->command), STR_ARG(c->token.len > 0 ? c->token : c->user_agent));
+	if (!str_starts(c->token, STR("hcloud-")))
+		return;
+	if (one->kind != HETZNER_BALANCER && one->kind != HETZNER_NETWORK)
+		fail("ccmd changes %" STR_FMT " by %" STR_FMT, STR_ARG(one->name),
+		     STR_ARG(c->command));
+	if (one->kind != HETZNER_BALANCER)
+		return;
+	if (c->before && is_foreign(c->before))
+		fail("ccmd changes the balancer %" STR_FMT " of somebody else", STR_ARG(one->name));
+	if (c->project == world.project && c->after &&
+	    count_balancers(hetzner_label(one, UID_LABEL)) > 1)
+		fail("service %" STR_FMT " has two balancers",
+		     STR_ARG(hetzner_label(one, UID_LABEL)));
+}
+
+void
+checks_begin(void)
+{
+	kube_model_set_observer(world.kube, on_kube_change, NULL);
+	hetzner_set_observer(world.cloud, on_cloud_change, NULL);
+}
+
+/* ---- the end ---- */
+
+static bool
+has_taint(struct arena *arena, yyjson_val *node, const char *key)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(json_at(node, "spec.taints"));
+	yyjson_val *one;
+
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (str_eq_c(json_text_at(arena, one, "key"), key))
+			return true;
+	}
+	return false;
+}
+
+static void
+check_machine(const struct machine *m, struct buf *why)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct kube_model_object *o = machine_node(m);
+	yyjson_val *node;
+
+	if (!m->server && o)
+		buf_addf(why, "node %s exists without its server. ", m->name);
+	if (!m->server)
+		return;
+	if (!o) {
+		buf_addf(why, "node %s does not exist. ", m->name);
+		return;
+	}
+	node = object_json(&arena, o);
+	if (has_taint(&arena, node, "node.cloudprovider.kubernetes.io/uninitialized"))
+		buf_addf(why, "node %s is not initialised. ", m->name);
+	else if (server_of_provider_id(json_text_at(&arena, node, "spec.providerID")) != m->server)
+		buf_addf(why, "node %s has another provider ID than %lld. ", m->name,
+		         (long long)m->server);
+	if (has_taint(&arena, node, "node.cloudprovider.kubernetes.io/shutdown"))
+		buf_addf(why, "node %s has the taint of a machine that is off. ", m->name);
+}
+
+static bool
+is_target(const struct hetzner_balancer *lb, int64_t server)
+{
+	for (size_t i = 0; i < lb->n_targets; i++) {
+		if (lb->targets[i].server == server)
+			return true;
+	}
+	return false;
+}
+
+static void
+check_targets(const struct kube_model_object *service, const struct hetzner_balancer *lb,
+              struct buf *why)
+{
+	size_t n_wanted = 0;
+
+	for (size_t i = 0; i < world.n_machines; i++) {
+		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+		const struct machine *m = &world.machines[i];
+		const struct kube_model_object *o = machine_node(m);
+
+		if (!m->server || !o)
+			continue;
+		if (json_key(json_at(object_json(&arena, o), "metadata.labels"), STR(EXCLUDED)))
+			continue;
+		n_wanted++;
+		if (!is_target(lb, m->server))
+			buf_addf(why, "service %" STR_FMT ": %s is no target. ",
+			         STR_ARG(service->name), m->name);
+	}
+	if (lb->n_targets > n_wanted)
+		buf_addf(why, "service %" STR_FMT " has %zu targets, %zu are wanted. ",
+		         STR_ARG(service->name), lb->n_targets, n_wanted);
+}
+
+static bool
+listens(const struct hetzner_balancer *lb, int64_t port)
+{
+	for (size_t i = 0; i < lb->n_services; i++) {
+		if (lb->services[i].listen_port == port)
+			return true;
+	}
+	return false;
+}
+
+static void
+check_ports(const struct kube_model_object *o, yyjson_val *service,
+            const struct hetzner_balancer *lb, struct buf *why)
+{
+	yyjson_val *ports = json_at(service, "spec.ports"), *one;
+	yyjson_arr_iter iter = yyjson_arr_iter_with(ports);
+	int64_t port = 0;
+
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (json_i64(one, "port", &port) == JSON_FOUND && !listens(lb, port))
+			buf_addf(why, "service %" STR_FMT ": port %lld is not served. ",
+			         STR_ARG(o->name), (long long)port);
+	}
+	if (lb->n_services != yyjson_arr_size(ports))
+		buf_addf(why, "service %" STR_FMT ": the balancer has %zu services. ",
+		         STR_ARG(o->name), lb->n_services);
+}
+
+static void
+check_service(const struct kube_model_object *o, struct buf *why)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *service = object_json(&arena, o);
+	const struct hetzner_balancer *lb = NULL;
+
+	if (json_at(service, "metadata.deletionTimestamp")) {
+		buf_addf(why, "service %" STR_FMT " is still there: ", STR_ARG(o->name));
+		json_add_value(why, json_at(service, "metadata.finalizers"));
+		buf_add_c(why,
+		          json_at(service, "spec.loadBalancerClass") ? " (other class). " : ". ");
+		return;
+	}
+	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++) {
+		if (str_eq(hetzner_label(world.project->of[HETZNER_BALANCER][i], UID_LABEL),
+		           o->uid))
+			lb = HETZNER_BALANCER_AT(world.project, i);
+	}
+	if (!service_is_ours(service)) {
+		/* after a restore the finalizer may be missing, and with it the reason to search */
+		if (lb && !world.was_restored)
+			buf_addf(why, "service %" STR_FMT " has balancer %lld and wants none. ",
+			         STR_ARG(o->name), (long long)lb->base.id);
+		return;
+	}
+	if (!lb) {
+		buf_addf(why, "service %" STR_FMT " has no balancer. ", STR_ARG(o->name));
+		return;
+	}
+	if (!str_contains(o->json, lb->ipv4))
+		buf_addf(why, "service %" STR_FMT " does not show %" STR_FMT ". ", STR_ARG(o->name),
+		         STR_ARG(lb->ipv4));
+	check_ports(o, service, lb, why);
+	check_targets(o, lb, why);
+}
+
+/* A balancer that bears the UID of no Service. After a restore ccmd keeps such a balancer and
+ * reports it, because the Service may have vanished by mistake. */
+static void
+check_orphan(const struct hetzner_resource *lb, struct buf *why)
+{
+	struct str uid = hetzner_label(lb, UID_LABEL);
+
+	if (uid.len == 0 || world.was_restored)
+		return;
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++) {
+		if (str_eq(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i)->uid, uid))
+			return;
+	}
+	buf_addf(why, "balancer %lld belongs to no service. ", (long long)lb->id);
+}
+
+bool
+checks_is_settled(struct buf *why)
+{
+	for (size_t i = 0; i < world.n_machines; i++)
+		check_machine(&world.machines[i], why);
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)
+		check_service(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i), why);
+	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++)
+		check_orphan(world.project->of[HETZNER_BALANCER][i], why);
+	return why->len == 0;
+}

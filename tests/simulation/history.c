@@ -1,0 +1,747 @@
+/* tests/simulation/history.c: the events of a history.
+ *
+ * The seed chooses when each event happens, which one, and to what. An event draws its random
+ * numbers from a sequence of its own, so the others stay as they are when one is dropped. One that
+ * does not apply (a Service is to be changed, and there is none) does nothing. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "world.h"
+
+enum {
+	N_EVENTS = 220,
+	MAX_LATER = 400,
+};
+
+/* ---- choosing ---- */
+
+static struct machine *
+any_machine(struct rng *r)
+{
+	return world.n_machines > 0 ? &world.machines[rng_below(r, world.n_machines)] : NULL;
+}
+
+/* A machine whose server exists; NULL: the one chosen has none. */
+static struct machine *
+any_server(struct rng *r)
+{
+	struct machine *m = any_machine(r);
+
+	return m && machine_server(m) ? m : NULL;
+}
+
+/* The first machine stays, and so does its Node: without a witness no Node is ever deleted
+ * (docs/deletion.md). */
+static bool
+may_go(const struct machine *m)
+{
+	return m && m != &world.machines[0];
+}
+
+static const struct kube_model_object *
+any_service(struct rng *r)
+{
+	size_t n = kube_model_count(world.kube, KUBE_MODEL_SERVICE);
+
+	return n > 0 ? kube_model_at(world.kube, KUBE_MODEL_SERVICE, rng_below(r, n)) : NULL;
+}
+
+static struct hetzner_balancer *
+any_balancer(struct rng *r)
+{
+	size_t n = world.project->n_of[HETZNER_BALANCER];
+
+	return n > 0 ? HETZNER_BALANCER_AT(world.project, rng_below(r, n)) : NULL;
+}
+
+static struct replica *
+any_replica(struct rng *r)
+{
+	return replica_at((unsigned)rng_below(r, N_REPLICAS));
+}
+
+/* ---- what ends later by itself ---- */
+
+struct later {
+	void (*fn)(struct later *);
+	struct replica *replica;
+	enum host host;
+	struct kube_model_backup *backup;
+};
+
+static void
+run_later(void *arg)
+{
+	struct later *later = arg;
+
+	if (!world.is_settling)
+		later->fn(later);
+}
+
+static void
+after(int64_t ns, struct later later)
+{
+	static struct later all[MAX_LATER];
+	static size_t n;
+
+	if (n == MAX_LATER)
+		return;
+	all[n] = later;
+	schedule_at(schedule_now_ns() + ns, run_later, &all[n++]);
+}
+
+/* ---- machines and nodes ---- */
+
+static void
+add_machine(struct rng *r)
+{
+	(void)r;
+	world_add_machine();
+}
+
+static void
+delete_machine(struct rng *r)
+{
+	struct machine *m = any_server(r);
+
+	if (!may_go(m))
+		return;
+	trace("machine %s is deleted", m->name);
+	hetzner_delete_server(world.cloud, world.project, machine_server(m));
+	m->server = 0;
+}
+
+static void
+rename_machine(struct rng *r)
+{
+	struct machine *m = any_server(r);
+	char name[48];
+
+	if (!m)
+		return;
+	snprintf(name, sizeof(name), "%s-renamed", m->name);
+	trace("machine %s is renamed", m->name);
+	hetzner_rename_server(world.cloud, world.project, machine_server(m), str_c(name));
+}
+
+static void
+switch_machine(struct rng *r)
+{
+	struct machine *m = any_server(r);
+	const char *status;
+
+	if (!m)
+		return;
+	status = str_eq_c(machine_server(m)->status, "running") ? "off" : "running";
+	trace("machine %s is %s", m->name, status);
+	hetzner_set_status(world.cloud, world.project, machine_server(m), status);
+}
+
+static void
+rebuild_machine(struct rng *r)
+{
+	struct machine *m = any_server(r);
+	const struct hetzner_server *server;
+
+	if (!may_go(m) || !str_eq_c(machine_server(m)->base.name, m->name))
+		return;
+	server = hetzner_replace_server(world.cloud, world.project, machine_server(m));
+	m->server = server ? server->base.id : 0;
+	m->is_joining = true;
+	trace("machine %s is rebuilt as %lld", m->name, (long long)m->server);
+}
+
+static void
+switch_kubelet(struct rng *r)
+{
+	struct machine *m = any_server(r);
+
+	if (!m)
+		return;
+	m->is_silent = !m->is_silent;
+	m->is_joining = true;
+	trace("kubelet %s %s", m->name, m->is_silent ? "stops" : "starts");
+}
+
+static void
+delete_node(struct rng *r)
+{
+	struct machine *m = any_machine(r);
+
+	if (!may_go(m) || !machine_node(m))
+		return;
+	trace("a user deletes node %s", m->name);
+	(void)kube_model_delete(world.kube, "user", machine_node(m));
+	m->is_joining = true;
+}
+
+static void
+label_node(struct rng *r)
+{
+	struct machine *m = any_machine(r);
+	char patch[200];
+
+	if (!m || !machine_node(m))
+		return;
+	if (rng_chance(r, 300))
+		snprintf(patch, sizeof(patch), "{\"metadata\":{\"labels\":{\"%s\":%s}}}", EXCLUDED,
+		         rng_chance(r, 500) ? "\"true\"" : "null");
+	else
+		snprintf(patch, sizeof(patch), "{\"metadata\":{\"labels\":{\"x\":\"%d\"}}}",
+		         (int)rng_below(r, 3));
+	trace("a user patches node %s: %s", m->name, patch);
+	(void)kube_model_change(world.kube, "user", machine_node(m), patch);
+}
+
+/* ---- Services ---- */
+
+static void
+add_ports(struct buf *b, struct rng *r)
+{
+	size_t n = 1 + rng_below(r, 3);
+
+	buf_add_c(b, "\"ports\":[");
+	for (size_t i = 0; i < n; i++) {
+		int port = 80 + 100 * (int)i + (int)rng_below(r, 5);
+
+		buf_addf(b,
+		         "%s{\"name\":\"p%zu\",\"protocol\":\"TCP\",\"port\":%d,"
+		         "\"targetPort\":%d}",
+		         i > 0 ? "," : "", i, port, port);
+	}
+	buf_add_c(b, "]");
+}
+
+static void
+add_service(struct rng *r)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(4096);
+	unsigned number = (unsigned)rng_below(r, MAX_SERVICES); /* a name may return */
+
+	buf_addf(&body,
+	         "{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"s%u\","
+	         "\"annotations\":{\"a\":\"b\"",
+	         number);
+	if (rng_chance(r, 300))
+		buf_addf(&body, ",\"load-balancer.hetzner.cloud/name\":\"named-%u\"", number);
+	buf_add_c(&body, "}},\"spec\":{\"type\":\"LoadBalancer\",");
+	if (rng_chance(r, 100))
+		buf_add_c(&body, "\"loadBalancerClass\":\"example.com/other\",");
+	add_ports(&body, r);
+	buf_add_c(&body, "}}");
+	trace("a user creates service s%u = %d", number,
+	      kube_model_request(world.kube,
+	                         &(struct kube_model_request){
+					 .user_agent = "user",
+					 .method = "POST",
+					 .target = "/api/v1/namespaces/default/services",
+					 .body = buf_str(&body) },
+	                         NULL));
+}
+
+static void
+patch_service(const struct kube_model_object *o, const char *patch)
+{
+	trace("a user patches service %" STR_FMT ": %s", STR_ARG(o->name), patch);
+	(void)kube_model_change(world.kube, "user", o, patch);
+}
+
+static void
+change_ports(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+	CLEANUP(buf_fini) struct buf patch = BUF_INIT(4096);
+
+	if (!o)
+		return;
+	buf_add_c(&patch, "{\"spec\":{");
+	add_ports(&patch, r);
+	buf_add_c(&patch, "}}");
+	patch_service(o, patch.ptr);
+}
+
+static void
+annotate_service(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+	char patch[200];
+
+	if (!o)
+		return;
+	snprintf(patch, sizeof(patch),
+	         "{\"metadata\":{\"annotations\":{\"load-balancer.hetzner.cloud/"
+	         "algorithm-type\":\"%s\"},\"labels\":{\"x\":\"%d\"}}}",
+	         rng_chance(r, 500) ? "least_connections" : "round_robin", (int)rng_below(r, 9));
+	patch_service(o, patch);
+}
+
+static void
+retype_service(struct rng *r)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct kube_model_object *o = any_service(r);
+
+	if (!o)
+		return;
+	if (str_eq_c(json_text_at(&arena, object_json(&arena, o), "spec.type"), "ClusterIP"))
+		patch_service(o, "{\"spec\":{\"type\":\"LoadBalancer\"}}");
+	else
+		patch_service(o, "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
+}
+
+static void
+delete_service(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+
+	if (!o)
+		return;
+	trace("a user deletes service %" STR_FMT, STR_ARG(o->name));
+	(void)kube_model_delete(world.kube, "user", o);
+}
+
+static void
+hold_service(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+
+	if (!o)
+		return;
+	trace("a foreign finalizer of service %" STR_FMT " comes or goes", STR_ARG(o->name));
+	if (!kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign"))
+		(void)kube_model_add_finalizer(world.kube, "other", o, "example.com/foreign");
+}
+
+/* ---- the cloud ---- */
+
+static void
+ask_cloud(const char *method, const char *target, const char *body)
+{
+	trace("a person sends %s %s = %d", method, target,
+	      hetzner_request(world.cloud, world.project, "person", method, target, str_c(body)));
+}
+
+static void
+person_creates_balancer(struct rng *r)
+{
+	char body[200];
+
+	snprintf(body, sizeof(body),
+	         "{\"name\":\"foreign-%d\",\"load_balancer_type\":\"lb11\",\"location\":\"fsn1\"}",
+	         (int)rng_below(r, 4));
+	ask_cloud("POST", "/load_balancers", body);
+}
+
+static void
+person_changes_balancer(struct rng *r)
+{
+	const struct hetzner_balancer *lb = any_balancer(r);
+	char target[100];
+
+	if (!lb)
+		return;
+	snprintf(target, sizeof(target), "/load_balancers/%lld/actions/%s", (long long)lb->base.id,
+	         rng_chance(r, 500) ? "delete_service" : "change_algorithm");
+	ask_cloud("POST", target,
+	          str_contains(str_c(target), STR("algorithm")) ? "{\"type\":\"least_connections\"}"
+	                                                        : "{\"listen_port\":80}");
+}
+
+static void
+person_deletes_balancer(struct rng *r)
+{
+	const struct hetzner_balancer *lb = any_balancer(r);
+	char target[100];
+
+	if (!lb)
+		return;
+	snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->base.id);
+	ask_cloud("DELETE", target, "");
+}
+
+static void
+doom_actions(struct rng *r)
+{
+	/* not create_load_balancer: one that failed needs a person, who deletes the balancer */
+	static const char *const commands[] = { "add_target",     "add_service",
+		                                "remove_target",  "delete_service",
+		                                "update_service", "change_algorithm" };
+	const char *command = commands[rng_below(r, ARRAY_LEN(commands))];
+	enum hetzner_fate fate = rng_chance(r, 700) ? HETZNER_FAILS : HETZNER_HANGS;
+
+	trace("the next %s %s", command, fate == HETZNER_FAILS ? "fails" : "hangs");
+	hetzner_doom_actions(world.cloud, world.project, command, fate, 1);
+}
+
+static void
+release_later(struct later *later)
+{
+	(void)later;
+	hetzner_release(world.cloud, world.project);
+}
+
+static void
+lock_balancer(struct rng *r)
+{
+	struct hetzner_balancer *lb = any_balancer(r);
+
+	if (!lb)
+		return;
+	trace("balancer %lld is locked", (long long)lb->base.id);
+	hetzner_lock(world.cloud, world.project, &lb->base,
+	             rng_between(r, NS_PER_SEC, 60 * NS_PER_SEC));
+	after(60 * NS_PER_SEC, (struct later){ .fn = release_later });
+}
+
+static void
+drain_budget(struct rng *r)
+{
+	(void)r;
+	trace("somebody uses up the budget of requests");
+	hetzner_drain_budget(world.cloud, world.project, 0);
+}
+
+static void
+keep_dead_targets(struct rng *r)
+{
+	bool outlive = rng_chance(r, 500);
+
+	hetzner_settings(world.cloud)->targets_outlive_servers = outlive;
+	if (!outlive)
+		hetzner_drop_dead_targets(world.cloud, world.project);
+}
+
+static void
+restore_account(struct later *later)
+{
+	(void)later;
+	trace("the token is right again");
+	world_set_account(world.project);
+}
+
+static void
+spoil_account(struct rng *r)
+{
+	bool is_other = rng_chance(r, 500);
+
+	trace("the token is %s", is_other ? "that of another project" : "refused");
+	world_set_account(is_other ? world.other : NULL);
+	after(rng_between(r, 5 * NS_PER_SEC, 5 * MINUTE_NS),
+	      (struct later){ .fn = restore_account });
+}
+
+/* ---- the replicas and the network ---- */
+
+static void
+resume_later(struct later *later)
+{
+	if (later->replica->is_paused)
+		replica_pause(later->replica, false);
+}
+
+static void
+crash(struct replica *one, struct rng *r)
+{
+	(void)r;
+	if (one->is_running)
+		replica_crash(one);
+}
+
+static void
+terminate(struct replica *one, struct rng *r)
+{
+	(void)r;
+	if (one->is_running && !one->is_paused)
+		replica_signal(one, SIGTERM);
+}
+
+static void
+pause_replica(struct replica *one, struct rng *r)
+{
+	if (!one->is_running || one->is_paused)
+		return;
+	replica_pause(one, true);
+	after(rng_between(r, NS_PER_SEC, 60 * NS_PER_SEC),
+	      (struct later){ .fn = resume_later, .replica = one });
+}
+
+/* What happens to the replica that sends the next write, just when a server has carried it out:
+ * controllers fail between two writes. */
+static struct {
+	void (*fn)(struct replica *, struct rng *); /* NULL: nothing */
+	struct replica *replica;
+	struct rng random;
+} trap;
+
+static void
+spring_trap(void *arg)
+{
+	void (*fn)(struct replica *, struct rng *) = trap.fn;
+
+	(void)arg;
+	trap.fn = NULL;
+	if (!world.is_settling)
+		fn(trap.replica, &trap.random);
+}
+
+void
+history_acted(const struct net_request *n)
+{
+	if (!trap.fn || trap.replica || !checks_is_write(n))
+		return;
+	trap.replica = replica_at(n->replica->index);
+	schedule_at(schedule_now_ns() + rng_between(&trap.random, 0, 200) * NS_PER_MS, spring_trap,
+	            NULL);
+}
+
+static void
+strike(void (*fn)(struct replica *, struct rng *), struct rng *r)
+{
+	if (trap.fn || rng_chance(r, 300)) {
+		fn(any_replica(r), r);
+		return;
+	}
+	trap.fn = fn;
+	trap.replica = NULL;
+	trap.random = *r;
+}
+
+static void
+crash_one(struct rng *r)
+{
+	strike(crash, r);
+}
+
+static void
+terminate_one(struct rng *r)
+{
+	strike(terminate, r);
+}
+
+static void
+pause_one(struct rng *r)
+{
+	strike(pause_replica, r);
+}
+
+/* The threads that notice the loss of the lease get no time: then the fence alone keeps this
+ * replica from acting beside the next leader. */
+static void
+hold_election(struct rng *r)
+{
+	struct replica *one = any_replica(r);
+	int64_t until_ns = schedule_now_ns() + rng_between(r, 5 * NS_PER_SEC, 40 * NS_PER_SEC);
+
+	trace("%s: the election's threads get no time for %d s", one->name,
+	      (int)((until_ns - schedule_now_ns()) / NS_PER_SEC));
+	fiber_hold(one, "elector", until_ns);
+	fiber_hold(one, "main", until_ns);
+}
+
+static void
+heal_later(struct later *later)
+{
+	net_partition(later->replica, later->host, false);
+}
+
+static void
+partition(struct rng *r)
+{
+	struct replica *one = any_replica(r);
+	enum host host = rng_chance(r, 500) ? HOST_KUBE : HOST_CLOUD;
+
+	net_partition(one, host, true);
+	after(rng_between(r, NS_PER_SEC, 120 * NS_PER_SEC),
+	      (struct later){ .fn = heal_later, .replica = one, .host = host });
+}
+
+static void
+jump_clock(struct rng *r)
+{
+	struct replica *one = any_replica(r);
+
+	one->wall_shift_ns = rng_chance(r, 300) ? 0 : rng_between(r, -3600, 3600) * NS_PER_SEC;
+	trace("%s: the wall clock is wrong by %d s", one->name,
+	      (int)(one->wall_shift_ns / NS_PER_SEC));
+}
+
+static void
+calm_later(struct later *later)
+{
+	trace("%s works again", later->host == HOST_KUBE ? "the API server" : "the cloud");
+	*net_faults(later->host) = (struct net_faults){ 0 };
+}
+
+static void
+disturb(struct rng *r)
+{
+	enum host host = rng_chance(r, 500) ? HOST_KUBE : HOST_CLOUD;
+	unsigned rate = (unsigned[]){ 20, 100, 300 }[rng_below(r, world.is_wild ? 3 : 2)];
+	unsigned *faults[] = { &net_faults(host)->refused, &net_faults(host)->closed,
+		               &net_faults(host)->silent,  &net_faults(host)->refusing,
+		               &net_faults(host)->failing, &net_faults(host)->cut,
+		               &net_faults(host)->slow };
+
+	for (size_t i = 0; i < ARRAY_LEN(faults); i++)
+		*faults[i] = rng_chance(r, 400) ? rate / 2 : 0;
+	net_faults(host)->stream_cut = rate;
+	trace("requests to %s fail", host == HOST_KUBE ? "the API server" : "the cloud");
+	after(rng_between(r, 5 * NS_PER_SEC, 90 * NS_PER_SEC),
+	      (struct later){ .fn = calm_later, .host = host });
+}
+
+/* ---- the API server ---- */
+
+static void
+restart_server(struct rng *r)
+{
+	(void)r;
+	trace("the API server restarts");
+	kube_model_restart(world.kube);
+}
+
+static void
+compact(struct rng *r)
+{
+	(void)r;
+	if (world.is_cache_held)
+		return; /* the model forgets what the cache has not shown */
+	trace("etcd is compacted");
+	kube_model_compact(world.kube, kube_model_version(world.kube));
+}
+
+static void
+release_cache(struct later *later)
+{
+	(void)later;
+	trace("the watch cache goes on");
+	world.is_cache_held = false;
+	kube_model_release_cache(world.kube);
+}
+
+static void
+hold_cache(struct rng *r)
+{
+	trace("the watch cache stands still");
+	world.is_cache_held = true;
+	kube_model_hold_cache(world.kube);
+	after(rng_between(r, NS_PER_SEC, 60 * NS_PER_SEC), (struct later){ .fn = release_cache });
+}
+
+static void
+restore_backup(struct later *later)
+{
+	trace("etcd is restored from a backup");
+	world.was_restored = true;
+	kube_model_restore(world.kube, later->backup, 0);
+}
+
+static void
+back_up(struct rng *r)
+{
+	if (!world.is_wild || !rng_chance(r, 300))
+		return;
+	trace("a backup of etcd is made");
+	after(rng_between(r, 10 * NS_PER_SEC, 300 * NS_PER_SEC),
+	      (struct later){ .fn = restore_backup, .backup = kube_model_backup(world.kube) });
+}
+
+/* ---- the table ---- */
+
+static const struct {
+	void (*fn)(struct rng *);
+	unsigned calm, wild; /* weights */
+} events[] = {
+	{ add_machine, 6, 4 },
+	{ delete_machine, 5, 4 },
+	{ rename_machine, 2, 2 },
+	{ switch_machine, 6, 5 },
+	{ rebuild_machine, 3, 3 },
+	{ switch_kubelet, 8, 6 },
+	{ delete_node, 3, 3 },
+	{ label_node, 8, 5 },
+	{ add_service, 14, 12 },
+	{ change_ports, 8, 6 },
+	{ annotate_service, 8, 6 },
+	{ retype_service, 5, 5 },
+	{ delete_service, 6, 6 },
+	{ hold_service, 3, 3 },
+	{ person_creates_balancer, 1, 1 },
+	{ person_changes_balancer, 2, 3 },
+	{ person_deletes_balancer, 1, 2 },
+	{ doom_actions, 2, 4 },
+	{ lock_balancer, 2, 3 },
+	{ drain_budget, 0, 1 },
+	{ keep_dead_targets, 1, 2 },
+	{ spoil_account, 1, 3 },
+	{ crash_one, 1, 8 },
+	{ terminate_one, 1, 4 },
+	{ pause_one, 1, 6 },
+	{ hold_election, 1, 4 },
+	{ partition, 1, 5 },
+	{ jump_clock, 1, 2 },
+	{ disturb, 2, 10 },
+	{ restart_server, 1, 3 },
+	{ compact, 1, 2 },
+	{ hold_cache, 1, 3 },
+	{ back_up, 0, 1 },
+};
+
+struct planned {
+	uint64_t number;
+};
+
+static void
+run_event(void *arg)
+{
+	uint64_t number = ((struct planned *)arg)->number;
+	struct rng r = rng_of(world.seed, "event", number);
+	unsigned total = 0, chosen;
+
+	for (size_t i = 0; i < ARRAY_LEN(events); i++)
+		total += world.is_wild ? events[i].wild : events[i].calm;
+	chosen = (unsigned)rng_below(&r, total);
+	net_advance(HOST_KUBE);
+	net_advance(HOST_CLOUD);
+	trace_detail("event %d", (int)number);
+	for (size_t i = 0; i < ARRAY_LEN(events); i++) {
+		unsigned weight = world.is_wild ? events[i].wild : events[i].calm;
+
+		if (chosen < weight) {
+			events[i].fn(&r);
+			break;
+		}
+		chosen -= weight;
+	}
+	net_arm(HOST_KUBE);
+	net_arm(HOST_CLOUD);
+}
+
+int64_t
+history_plan(uint64_t seed, const bool is_dropped[MAX_DROPPED])
+{
+	static struct planned planned[N_EVENTS];
+	struct rng r = rng_of(seed, "history", 0);
+	int64_t length_ns = rng_between(&r, 8, 25) * MINUTE_NS, last_ns = 0;
+
+	for (size_t i = 0; i < N_EVENTS; i++) {
+		int64_t at_ns = rng_between(&r, 10 * NS_PER_SEC, length_ns);
+
+		planned[i].number = i;
+		if (is_dropped[i])
+			continue;
+		schedule_at(at_ns, run_event, &planned[i]);
+		if (at_ns > last_ns)
+			last_ns = at_ns;
+	}
+	return last_ns;
+}
+
+size_t
+history_length(void)
+{
+	return N_EVENTS;
+}

@@ -1,0 +1,333 @@
+/* tests/simulation/world.c: the beginning and the end of a world, and who acts by himself; see
+ * world.h. */
+#include "world.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "system.h"
+
+#define HEARTBEAT_NS (10 * NS_PER_SEC)
+#define UNKNOWN_NS (40 * NS_PER_SEC) /* --node-monitor-grace-period */
+
+struct world world;
+
+static const char *const tokens[N_REPLICAS] = { "hcloud-a", "hcloud-b" };
+static struct rng lives_random;
+
+/* ---- machines ---- */
+
+struct hetzner_server *
+machine_server(const struct machine *m)
+{
+	return (struct hetzner_server *)hetzner_find(world.project, HETZNER_SERVER, m->server);
+}
+
+bool
+machine_is_alive(const struct machine *m)
+{
+	const struct hetzner_server *server = machine_server(m);
+
+	return server && !m->is_silent && str_eq_c(server->status, "running");
+}
+
+const struct kube_model_object *
+machine_node(const struct machine *m)
+{
+	return kube_model_find(world.kube, KUBE_MODEL_NODE, STR_EMPTY, str_c(m->name));
+}
+
+void
+world_add_machine(void)
+{
+	struct machine *m = &world.machines[world.n_machines];
+	struct hetzner_new_server wanted = { .network = world.network };
+	const struct hetzner_server *server;
+
+	if (world.n_machines == MAX_MACHINES)
+		return;
+	*m = (struct machine){ .is_joining = true };
+	snprintf(m->name, sizeof(m->name), "m%u", world.n_names++);
+	wanted.name = str_c(m->name);
+	server = hetzner_add_server(world.cloud, world.project, &wanted);
+	if (!server)
+		return;
+	m->server = server->base.id;
+	world.n_machines++;
+}
+
+static bool
+is_ready(const struct kube_model_object *node)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *conditions = json_at(object_json(&arena, node), "status.conditions"), *one;
+	yyjson_arr_iter iter = yyjson_arr_iter_with(conditions);
+
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (str_eq_c(json_text_at(&arena, one, "type"), "Ready"))
+			return str_eq_c(json_text_at(&arena, one, "status"), "True");
+	}
+	return false;
+}
+
+static void
+join(struct machine *m)
+{
+	const struct hetzner_server *server = machine_server(m);
+	struct kube_model_new_node wanted = { .name = str_c(m->name) };
+
+	if (world.network && server->n_networks > 0)
+		wanted.ip = server->networks[0].ip;
+	(void)kube_model_add_node(world.kube, &wanted);
+	m->is_joining = false;
+}
+
+/* Does the Node have the ID of a former server? Then people keep the kubelet from joining until the
+ * Node is gone. */
+static bool
+is_former(const struct machine *m, const struct kube_model_object *node)
+{
+	char own[64];
+
+	snprintf(own, sizeof(own), "\"hcloud://%lld\"", (long long)m->server);
+	return node && str_contains(node->json, STR("\"hcloud://")) &&
+	       !str_contains(node->json, str_c(own));
+}
+
+static void
+tick_machine(struct machine *m)
+{
+	const struct kube_model_object *node = machine_node(m);
+	int64_t now_ns = schedule_now_ns();
+
+	if (machine_is_alive(m) && !node && m->is_joining) {
+		join(m);
+		m->heard_ns = now_ns;
+	} else if (machine_is_alive(m) && node && !is_former(m, node)) {
+		kube_model_renew_node(world.kube, str_c(m->name));
+		m->heard_ns = now_ns;
+		if (!is_ready(node))
+			(void)kube_model_set_ready(world.kube, str_c(m->name), "True");
+	} else if (node && now_ns - m->heard_ns > UNKNOWN_NS && is_ready(node)) {
+		(void)kube_model_set_ready(world.kube, str_c(m->name), "Unknown");
+	}
+}
+
+static void
+tick_kubelets(void *arg)
+{
+	(void)arg;
+	net_advance(HOST_KUBE);
+	for (size_t i = 0; i < world.n_machines; i++)
+		tick_machine(&world.machines[i]);
+	net_arm(HOST_KUBE);
+	schedule_at(schedule_now_ns() + HEARTBEAT_NS, tick_kubelets, NULL);
+}
+
+/* ---- the replicas ---- */
+
+static void
+start_replica(struct replica *r)
+{
+	static const char *const environments[N_REPLICAS][8] = {
+		{ "HCLOUD_TOKEN=hcloud-a", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
+		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1",
+		  "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true", "HCLOUD_NETWORK=net", NULL },
+		{ "HCLOUD_TOKEN=hcloud-b", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
+		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1",
+		  "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true", "HCLOUD_NETWORK=net", NULL },
+	};
+	static const char *const without_network[N_REPLICAS][5] = {
+		{ "HCLOUD_TOKEN=hcloud-a", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
+		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1", NULL },
+		{ "HCLOUD_TOKEN=hcloud-b", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
+		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1", NULL },
+	};
+	char kubeconfig[200];
+	const char *const arguments[] = { "--cloud-provider=hcloud", kubeconfig, "--secure-port=0",
+		                          NULL };
+
+	snprintf(kubeconfig, sizeof(kubeconfig), "--kubeconfig=%s", replica_kubeconfig(r));
+	replica_set_environment(r,
+	                        world.network ? environments[r->index] : without_network[r->index]);
+	replica_start(r, arguments);
+}
+
+/* A replica that has ended is started again after a while, as by the kubelet. */
+static void
+tick_replicas(void *arg)
+{
+	int64_t now_ns = schedule_now_ns();
+
+	(void)arg;
+	for (unsigned i = 0; i < N_REPLICAS; i++) {
+		struct replica *r = replica_at(i);
+
+		if (r->is_running) {
+			world.lives[i].restart_ns = 0;
+		} else if (world.lives[i].restart_ns == 0) {
+			world.lives[i].restart_ns = now_ns + rng_between(&lives_random, NS_PER_SEC,
+			                                                 20 * NS_PER_SEC);
+		} else if (world.lives[i].restart_ns <= now_ns) {
+			start_replica(r);
+		}
+	}
+	schedule_at(now_ns + NS_PER_SEC, tick_replicas, NULL);
+}
+
+void
+world_set_account(struct hetzner_project *project)
+{
+	for (unsigned i = 0; i < N_REPLICAS; i++) {
+		hetzner_revoke_token(world.cloud, str_c(tokens[i]));
+		if (project)
+			hetzner_add_token(world.cloud, project, str_c(tokens[i]), true);
+	}
+}
+
+/* ---- the beginning ---- */
+
+static void
+on_acted(const struct net_request *n, const struct server_response *r)
+{
+	checks_acted(n, r);
+	history_acted(n);
+}
+
+void
+world_begin(uint64_t seed)
+{
+	struct rng r = rng_of(seed, "world", 0);
+	struct hetzner_settings *settings;
+
+	schedule_start(seed);
+	schedule_set_yields((unsigned[]){ 0, 20, 200 }[rng_below(&r, 3)]);
+	system_seed(seed);
+	net_start(seed, &(struct net_hooks){ checks_arrived, on_acted });
+	world = (struct world){ .seed = seed, .is_wild = rng_chance(&r, 500) };
+	lives_random = rng_of(seed, "lives", 0);
+	world.kube = kube_model_new(WALL_START_NS, seed);
+	kube_model_add_token(world.kube, STR("kube-a"));
+	kube_model_add_token(world.kube, STR("kube-b"));
+	world.cloud = hetzner_new(WALL_START_NS, seed);
+	world.project = hetzner_add_project(world.cloud, STR("person"));
+	world.other = hetzner_add_project(world.cloud, STR("stranger"));
+	world.other->max_balancers = 0;
+	world_set_account(world.project);
+	settings = hetzner_settings(world.cloud);
+	settings->action_min_ns = 100 * NS_PER_MS;
+	settings->action_max_ns = rng_chance(&r, 700) ? 2 * NS_PER_SEC : 20 * NS_PER_SEC;
+	settings->deletes_without_action = rng_chance(&r, 300);
+	if (rng_chance(&r, 400))
+		world.network = hetzner_add_network(world.cloud, world.project, STR("net"),
+		                                    STR("10.0.0.0/8"), STR("10.0.0.0/16"));
+	for (int64_t n = rng_between(&r, 3, 6); n > 0; n--)
+		world_add_machine();
+	net_set_server(HOST_KUBE, kube_model_server(world.kube));
+	net_set_server(HOST_CLOUD, hetzner_server(world.cloud));
+	net_set_latency(HOST_KUBE, NS_PER_MS, 10 * NS_PER_MS);
+	net_set_latency(HOST_CLOUD, 10 * NS_PER_MS, 100 * NS_PER_MS);
+	checks_begin();
+	tick_kubelets(NULL);
+	tick_replicas(NULL);
+}
+
+/* ---- the end of faults ---- */
+
+static void
+settle_machine(struct machine *m)
+{
+	struct hetzner_server *server = machine_server(m);
+
+	m->is_silent = false;
+	m->is_joining = true;
+	if (server && !str_eq_c(server->status, "running"))
+		hetzner_set_status(world.cloud, world.project, server, "running");
+	if (server && !str_eq_c(server->base.name, m->name))
+		hetzner_rename_server(world.cloud, world.project, server, str_c(m->name));
+}
+
+/* A change of each Service makes ccmd look at its balancer, which a person may have changed. */
+static void
+settle_services(void)
+{
+	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0;) {
+		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
+		                                                  i);
+
+		(void)kube_model_remove_finalizer(world.kube, "user", o, "example.com/foreign");
+	}
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)
+		(void)kube_model_change(
+			world.kube, "user", kube_model_at(world.kube, KUBE_MODEL_SERVICE, i),
+			"{\"metadata\":{\"annotations\":{\"load-balancer.hetzner.cloud/"
+			"algorithm-type\":\"round_robin\"}}}");
+}
+
+void
+world_settle(void)
+{
+	trace("faults end");
+	world.is_settling = true;
+	net_advance(HOST_KUBE);
+	net_advance(HOST_CLOUD);
+	for (unsigned host = 0; host < N_HOSTS; host++) {
+		*net_faults(host) = (struct net_faults){ 0 };
+		for (unsigned i = 0; i < N_REPLICAS; i++)
+			net_partition(replica_at(i), host, false);
+	}
+	for (unsigned i = 0; i < N_REPLICAS; i++) {
+		if (replica_at(i)->is_paused)
+			replica_pause(replica_at(i), false);
+		replica_at(i)->wall_shift_ns = 0;
+	}
+	kube_model_release_cache(world.kube);
+	world_set_account(world.project);
+	hetzner_doom_actions(world.cloud, world.project, NULL, HETZNER_FAILS, 0);
+	hetzner_release(world.cloud, world.project);
+	hetzner_settings(world.cloud)->targets_outlive_servers = false;
+	hetzner_drop_dead_targets(world.cloud, world.project);
+	for (size_t i = 0; i < world.n_machines; i++)
+		settle_machine(&world.machines[i]);
+	settle_services();
+	net_arm(HOST_KUBE);
+	net_arm(HOST_CLOUD);
+}
+
+/* ---- reading objects ---- */
+
+yyjson_val *
+object_json(struct arena *arena, const struct kube_model_object *o)
+{
+	char *copy = arena_strz(arena, o->json);
+	size_t room = yyjson_read_max_memory_usage(o->json.len, 0);
+	yyjson_alc alc;
+
+	yyjson_alc_pool_init(&alc, arena_alloc(arena, room), room);
+	return yyjson_doc_get_root(yyjson_read_opts(copy, o->json.len, 0, &alc, NULL));
+}
+
+bool
+service_is_ours(yyjson_val *service)
+{
+	struct str type = STR_EMPTY;
+
+	(void)json_str(service, "spec.type", &type);
+	return str_eq_c(type, "LoadBalancer") && !json_at(service, "spec.loadBalancerClass");
+}
+
+bool
+list_has_text(yyjson_val *list, struct str text)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(list);
+	yyjson_val *one;
+
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (yyjson_is_str(one) && str_eq(json_text(one), text))
+			return true;
+	}
+	return false;
+}

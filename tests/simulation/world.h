@@ -1,0 +1,102 @@
+/* tests/simulation/world.h: a cluster with two replicas of ccmd, a project at Hetzner, machines
+ * with their kubelets, and users.
+ *
+ * Every member of the world acts on the agenda (schedule.h), between the turns of the replicas.
+ *
+ * 	world.c    the beginning, machines, kubelets, the restarts of the replicas, the end of
+ * faults history.c  the events that the seed chooses checks.c   what must hold at every step, and
+ * at the end
+ *
+ * Threads: none.
+ */
+#ifndef CCMD_TESTS_SIMULATION_WORLD_H
+#define CCMD_TESTS_SIMULATION_WORLD_H
+
+#include <yyjson.h>
+
+#include "base/arena.h"
+#include "hetzner.h"
+#include "kube.h"
+#include "net.h"
+#include "replica.h"
+
+enum {
+	MAX_MACHINES = 10,
+	MAX_SERVICES = 6,
+	MAX_DROPPED = 1000,
+};
+
+#define MINUTE_NS (60 * NS_PER_SEC)
+#define EXCLUDED "node.kubernetes.io/exclude-from-external-load-balancers"
+#define UID_LABEL "hcloud-ccm/service-uid"
+#define OUR_CLASS "" /* Services with another class are not ours */
+
+/** A server of the project, and the kubelet on it. */
+struct machine {
+	char name[24];    /* of the Node */
+	int64_t server;   /* its ID; 0: it was deleted */
+	bool is_silent;   /* the kubelet does not run */
+	bool is_joining;  /* the kubelet registers a Node if there is none */
+	int64_t heard_ns; /* the last heartbeat */
+};
+
+struct world {
+	uint64_t seed;
+	struct kube_model *kube;
+	struct hetzner *cloud;
+	struct hetzner_project *project, *other; /* the other one is not the cluster's */
+	struct hetzner_network *network;         /* NULL: the cluster has none */
+	struct machine machines[MAX_MACHINES];
+	size_t n_machines;
+	unsigned n_names; /* machines and Services are numbered */
+	struct {
+		int64_t restart_ns; /* when it is started again; 0: it runs */
+	} lives[N_REPLICAS];
+	bool is_settling;  /* faults are over */
+	bool was_restored; /* from a backup of etcd */
+	bool is_wild;
+	bool is_cache_held; /* the API server's watch cache */
+};
+
+extern struct world world;
+
+/** The cluster of the seed: machines that have just joined, no Service. The replicas start. */
+void world_begin(uint64_t seed);
+/** Ends all faults and puts right what only people can put right. */
+void world_settle(void);
+
+struct hetzner_server *machine_server(const struct machine *);
+bool machine_is_alive(const struct machine *);
+const struct kube_model_object *machine_node(const struct machine *);
+void world_add_machine(void);
+/** The token of both replicas: NULL refuses it. */
+void world_set_account(struct hetzner_project *);
+
+/** The JSON of an object; valid until the arena is released. */
+yyjson_val *object_json(struct arena *, const struct kube_model_object *);
+bool service_is_ours(yyjson_val *service);
+bool list_has_text(yyjson_val *list, struct str text);
+
+/* ---- history.c ---- */
+
+/** Puts the events of the seed on the agenda, but for those that `is_dropped` marks. Returns when
+ * the last one is over. */
+int64_t history_plan(uint64_t seed, const bool is_dropped[MAX_DROPPED]);
+size_t history_length(void);
+/** A server has acted: some events wait for that. */
+void history_acted(const struct net_request *);
+
+/* ---- checks.c ---- */
+
+void checks_begin(void);
+void checks_arrived(const struct net_request *);
+void checks_acted(const struct net_request *, const struct server_response *);
+/** Whether cluster and cloud agree with what the objects ask for; if not, *why says what does not.
+ */
+bool checks_is_settled(struct buf *why);
+/** A request that changes something, apart from Leases and Events. */
+bool checks_is_write(const struct net_request *);
+/** How many of these the replicas have sent. */
+uint64_t checks_n_writes(void);
+
+#endif
