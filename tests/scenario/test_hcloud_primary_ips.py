@@ -187,9 +187,13 @@ def test_two_services_at_the_same_time(services, cloud, start):
     for name in ("one", "two"):
         services.create(name, annotations=with_ips(address))
     wait_for(lambda: any(ips(services.get(name)) for name in ("one", "two")), 15, "one is served")
-    loser = next(name for name in ("one", "two") if not ips(services.get(name)))
-    services.wait_event(loser, "SyncLoadBalancerFailed", "is in use by the load balancer of the Service", timeout=20)
-    assert len(cloud.project.load_balancers) == 1
+    winner, loser = sorted(("one", "two"), key=lambda name: not ips(services.get(name)))
+    services.wait_event(loser, "SyncLoadBalancerFailed", "primary_ip_assigned")
+    services.wait_event(loser, "SyncLoadBalancerFailed", f"is in use by the load balancer of the Service default/{winner}", timeout=20)
+    assert len(cloud.project.load_balancers) == 1 and cloud.calls("POST", BALANCERS) == 2
+    services.delete(winner)
+    services.wait_gone(winner)
+    assert services.wait_ips(loser, timeout=30)[0] == address.ip, "the refusal is not remembered"
 
 
 # --- a balancer that exists ---------------------------------------------------------------------------------------------------

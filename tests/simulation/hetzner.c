@@ -249,6 +249,7 @@ hetzner_add_project(struct hetzner *h, struct str token)
 {
 	struct hm_project *p = ARENA_NEW(&h->arena, struct hm_project);
 
+	p->settings = &h->settings;
 	p->base.rate_limit = 3600;
 	p->base.max_balancers = INT64_MAX;
 	p->base.number = (unsigned)h->n_projects;

@@ -1,8 +1,9 @@
 /* tests/simulation/hetzner.h: a model of the Hetzner Cloud API.
  *
  * It answers the requests that ccmd sends to /v1: servers, networks and their routes, load
- * balancers, certificates, load balancer types, locations, and actions. It refuses what the API
- * refuses, with the API's codes. Any other request is answered with 501 and a text that names it.
+ * balancers, Primary IPs, certificates, load balancer types, locations, and actions. It refuses
+ * what the API refuses, with the API's codes. Any other request is answered with 501 and a text
+ * that names it.
  *
  * A change takes the time of an action. What it does is visible when the action ends; until then
  * the action keeps its resources busy, and further changes of them are refused.
@@ -34,6 +35,7 @@ enum hetzner_kind {
 	HETZNER_NETWORK,
 	HETZNER_BALANCER,
 	HETZNER_CERTIFICATE,
+	HETZNER_PRIMARY_IP,
 	HETZNER_N_KINDS,
 };
 
@@ -148,6 +150,7 @@ struct hetzner_balancer {
 	struct str algorithm;
 	bool is_public;
 	struct str ipv4, ipv6;         /* ptr NULL: none yet */
+	int64_t ipv4_id, ipv6_id;      /* of the addresses, which may be Primary IPs; 0: none yet */
 	struct str ipv4_ptr, ipv6_ptr; /* reverse DNS; ptr NULL: none */
 	struct hetzner_member *networks;
 	size_t n_networks; /* 0 or 1 */
@@ -156,6 +159,17 @@ struct hetzner_balancer {
 	struct hetzner_target *targets;
 	size_t n_targets;
 	struct str health; /* of all targets: "healthy", "unhealthy" or "unknown" */
+};
+
+/** A public address that exists on its own, for a balancer. */
+struct hetzner_primary_ip {
+	struct hetzner_resource base;
+	bool is_ipv6;
+	const struct hetzner_location *location;
+	struct str ip;     /* "198.18.0.1", "2001:db8:0:1::/64" */
+	int64_t balancer;  /* that has it; 0: it is free */
+	bool goes_with_it; /* auto_delete */
+	bool is_blocked;
 };
 
 struct hetzner_certificate {
@@ -251,6 +265,10 @@ struct hetzner_settings {
 	/* DELETE of a balancer answers 204 and deletes immediately, as until October 2026; else it
 	 * answers 201 and starts an action. */
 	bool deletes_without_action;
+	/* The API knows no Primary IPs of balancers, as until October 2026. */
+	bool refuses_primary_ips;
+	/* Unhealthy targets do not say why, likewise. */
+	bool hides_health_details;
 	/* Balancers keep targets whose server was deleted, until hetzner_drop_dead_targets(). */
 	bool targets_outlive_servers;
 };
@@ -334,6 +352,10 @@ struct hetzner_network *hetzner_add_network(struct hetzner *, struct hetzner_pro
 void hetzner_delete_network(struct hetzner *, struct hetzner_project *, struct hetzner_network *);
 /** An address of a dedicated server, which a target of type ip may name. */
 void hetzner_add_robot_ip(struct hetzner *, struct hetzner_project *, struct str ip);
+/** A Primary IP that is free; its public members may be changed afterwards. location NULL: fsn1. */
+struct hetzner_primary_ip *hetzner_add_primary_ip(struct hetzner *, struct hetzner_project *,
+                                                  struct str name, bool is_ipv6,
+                                                  const char *location);
 /** What the health checks of a balancer say: "healthy", "unhealthy" or "unknown". */
 void hetzner_set_health(struct hetzner *, struct hetzner_project *, struct hetzner_balancer *,
                         const char *health);

@@ -24,7 +24,7 @@ bool
 hm_check_free(struct hm_call *call, const struct hetzner_resource *resource)
 {
 	static const char *const words[HETZNER_N_KINDS] = { "server", "network", "load balancer",
-		                                            "certificate" };
+		                                            "certificate", "primary ip" };
 
 	if (!hm_is_busy(call->p, resource))
 		return true;

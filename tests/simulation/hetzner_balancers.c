@@ -128,6 +128,14 @@ hm_get_addresses(struct hetzner *h, struct hm_project *p, const struct hm_effect
 		return;
 	before = *lb;
 	hm_public_pair(h, p, "1", &lb->ipv4, &lb->ipv6);
+	if (lb->ipv4_id == 0)
+		lb->ipv4_id = h->next_id++;
+	else
+		(void)hm_primary_address(h, p, lb->ipv4_id, &lb->ipv4);
+	if (lb->ipv6_id == 0)
+		lb->ipv6_id = h->next_id++;
+	else
+		(void)hm_primary_address(h, p, lb->ipv6_id, &lb->ipv6);
 	hm_report(h, p, who, &before.base, &lb->base);
 }
 
@@ -153,7 +161,8 @@ hm_create_balancer(struct hm_call *call)
 	lb->is_public = true;
 	json_bool(call->body, "public_interface", &lb->is_public);
 	lb->health = STR("healthy");
-	if (!hm_read_network(call, lb) || !hm_read_parts(call, lb))
+	if (!hm_read_network(call, lb) || !hm_read_parts(call, lb) ||
+	    !hm_take_primary_ips(call, lb))
 		return false;
 	hm_add_resource(call->p, &lb->base);
 	hm_report(call->h, call->p, &call->who, NULL, &lb->base);
@@ -205,6 +214,7 @@ hm_do_delete(struct hetzner *h, struct hm_project *p, const struct hm_effect *ef
 		return;
 	hm_remove_resource(p, &lb->base);
 	hm_report(h, p, who, &lb->base, NULL);
+	hm_free_primary_ips(h, p, who, effect->id);
 }
 
 bool

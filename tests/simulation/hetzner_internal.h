@@ -63,7 +63,8 @@ struct hm_doom {
 /* ---- the model ---- */
 
 struct hm_project {
-	struct hetzner_project base; /* first: the public struct is this one */
+	struct hetzner_project base;             /* first: the public struct is this one */
+	const struct hetzner_settings *settings; /* of the model */
 	size_t cap_of[HETZNER_N_KINDS], cap_actions;
 	struct hm_running *running;
 	size_t n_running, cap_running;
@@ -285,6 +286,8 @@ void hm_add_server_type(struct buf *, const char *name, const struct hetzner_ser
 void hm_add_image(struct buf *, const char *name);
 void hm_add_services(struct buf *, const struct hetzner_balancer *);
 void hm_add_targets(const struct hm_project *, struct buf *, const struct hetzner_balancer *);
+/** Members of a resource. */
+void hm_add_primary_ip(struct buf *, const struct hetzner_primary_ip *);
 
 /* ---- the catalog: hetzner_catalog.c ---- */
 
@@ -335,6 +338,17 @@ struct label *hm_read_labels(struct hm_call *, size_t *ret_n);
 
 bool hm_list_servers(struct hm_call *);
 bool hm_show_server(struct hm_call *);
+
+bool hm_list_primary_ips(struct hm_call *);
+bool hm_show_primary_ip(struct hm_call *);
+/** Gives a new balancer the Primary IPs that the body names, or refuses one of them. */
+bool hm_take_primary_ips(struct hm_call *, struct hetzner_balancer *);
+/** The address that a balancer gets of a Primary IP. False: no Primary IP has that ID. */
+bool hm_primary_address(struct hetzner *, const struct hm_project *, int64_t id, struct str *ret);
+bool hm_is_blocked(const struct hm_project *, int64_t id);
+/** The balancer is gone. */
+void hm_free_primary_ips(struct hetzner *, struct hm_project *, const struct hm_who *,
+                         int64_t balancer);
 
 bool hm_list_certificates(struct hm_call *);
 bool hm_show_certificate(struct hm_call *);

@@ -7,16 +7,14 @@
 #define INCLUDED_TRAFFIC (INT64_C(20) << 40)
 
 const char *const hm_kind_names[HETZNER_N_KINDS] = {
-	[HETZNER_SERVER] = "server",
-	[HETZNER_NETWORK] = "network",
-	[HETZNER_BALANCER] = "load_balancer",
-	[HETZNER_CERTIFICATE] = "certificate",
+	[HETZNER_SERVER] = "server",          [HETZNER_NETWORK] = "network",
+	[HETZNER_BALANCER] = "load_balancer", [HETZNER_CERTIFICATE] = "certificate",
+	[HETZNER_PRIMARY_IP] = "primary_ip",
 };
 const char *const hm_kind_plurals[HETZNER_N_KINDS] = {
-	[HETZNER_SERVER] = "servers",
-	[HETZNER_NETWORK] = "networks",
-	[HETZNER_BALANCER] = "load_balancers",
-	[HETZNER_CERTIFICATE] = "certificates",
+	[HETZNER_SERVER] = "servers",          [HETZNER_NETWORK] = "networks",
+	[HETZNER_BALANCER] = "load_balancers", [HETZNER_CERTIFICATE] = "certificates",
+	[HETZNER_PRIMARY_IP] = "primary_ips",
 };
 
 /* ---- small things ---- */
@@ -405,11 +403,19 @@ hm_add_certificate(const struct hm_project *p, struct buf *b, const struct hetzn
 /* ---- balancers ---- */
 
 static void
-hm_add_end(struct buf *b, const char *name, struct str ip, struct str dns_ptr)
+hm_add_end(const struct hm_project *p, struct buf *b, const char *name, struct str ip,
+           struct str dns_ptr, int64_t id)
 {
 	json_begin_object(b, name);
 	hm_add_text_or_null(b, "ip", ip);
 	hm_add_text_or_null(b, "dns_ptr", dns_ptr);
+	if (!p->settings->refuses_primary_ips) {
+		if (id > 0)
+			json_add_number(b, "id", id);
+		else
+			hm_add_null(b, "id");
+		json_add_flag(b, "blocked", hm_is_blocked(p, id));
+	}
 	json_end_object(b);
 }
 
@@ -426,8 +432,8 @@ hm_add_balancer(const struct hm_project *p, struct buf *b, const struct hetzner_
 	json_end_object(b);
 	json_begin_object(b, "public_net");
 	json_add_flag(b, "enabled", lb->is_public);
-	hm_add_end(b, "ipv4", lb->ipv4, lb->ipv4_ptr);
-	hm_add_end(b, "ipv6", lb->ipv6, lb->ipv6_ptr);
+	hm_add_end(p, b, "ipv4", lb->ipv4, lb->ipv4_ptr, lb->ipv4_id);
+	hm_add_end(p, b, "ipv6", lb->ipv6, lb->ipv6_ptr, lb->ipv6_id);
 	json_end_object(b);
 	json_begin_array(b, "private_net");
 	for (size_t i = 0; i < lb->n_networks; i++) {
@@ -462,6 +468,9 @@ hm_add_resource_json(const struct hm_project *p, struct buf *b, const char *name
 		break;
 	case HETZNER_CERTIFICATE:
 		hm_add_certificate(p, b, (const struct hetzner_certificate *)resource);
+		break;
+	case HETZNER_PRIMARY_IP:
+		hm_add_primary_ip(b, (const struct hetzner_primary_ip *)resource);
 		break;
 	case HETZNER_N_KINDS:
 		abort();

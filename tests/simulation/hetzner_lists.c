@@ -223,6 +223,9 @@ hm_resource_text(const void *thing, struct str field)
 
 	if (str_eq_c(field, "status"))
 		return ((const struct hetzner_server *)thing)->status;
+	if (str_eq_c(field, "type") && resource->kind == HETZNER_PRIMARY_IP)
+		return ((const struct hetzner_primary_ip *)thing)->is_ipv6 ? STR("ipv6")
+		                                                           : STR("ipv4");
 	if (str_eq_c(field, "type"))
 		return ((const struct hetzner_certificate *)thing)->is_managed ? STR("managed")
 		                                                               : STR("uploaded");

@@ -12,7 +12,7 @@ bool
 hm_get(struct hm_call *call, enum hetzner_kind kind, struct hetzner_resource **ret)
 {
 	static const char *const words[HETZNER_N_KINDS] = { "server", "network", "load balancer",
-		                                            "certificate" };
+		                                            "certificate", "primary ip" };
 	struct hetzner_resource *found = NULL;
 	int64_t id;
 

@@ -21,6 +21,9 @@ static const struct hm_kind name = { .form = HM_TEXT, .low = 1, .high = 128 };
 static const struct hm_kind positive = { .form = HM_NUMBER, .low = 1 };
 static const struct hm_kind not_negative = { .form = HM_NUMBER, .low = 0 };
 static const struct hm_kind id = { .form = HM_NUMBER, .low = 1, .high = HM_ID_MAX };
+static const struct hm_kind id_or_null = {
+	.form = HM_NUMBER, .is_nullable = true, .low = 1, .high = HM_ID_MAX
+};
 static const struct hm_kind port = { .form = HM_NUMBER, .low = 1, .high = 65535 };
 static const struct hm_kind timeout_idle = { .form = HM_NUMBER, .low = 5, .high = 3600 };
 static const struct hm_kind id_or_name = { .form = HM_ID_OR_NAME };
@@ -89,11 +92,13 @@ static const struct hm_kind labels = { .form = HM_LABELS };
 #define ZONE ONE_OF("eu-central", "us-east", "us-west", "ap-southeast")
 #define ROUTE OBJECT({ "destination", &text, true }, { "gateway", &text, true })
 #define NETWORK_ONLY OBJECT({ "network", &id, true })
-#define CREATE_BALANCER                                                               \
-	OBJECT({ "load_balancer_type", &id_or_name, true }, { "name", &name, true },  \
-	       { "algorithm", ALGORITHM, false }, { "location", &id_or_name, false }, \
-	       { "network_zone", ZONE, false }, { "labels", &labels, false },         \
-	       { "network", &id, false }, { "public_interface", &flag, false },       \
+#define CREATE_BALANCER                                                                           \
+	OBJECT({ "load_balancer_type", &id_or_name, true }, { "name", &name, true },              \
+	       { "algorithm", ALGORITHM, false }, { "location", &id_or_name, false },             \
+	       { "network_zone", ZONE, false }, { "labels", &labels, false },                     \
+	       { "network", &id, false }, { "public_interface", &flag, false },                   \
+	       { "public_net",                                                                    \
+	         OBJECT({ "ipv4", &id_or_null, false }, { "ipv6", &id_or_null, false }), false }, \
 	       { "services", LIST(SERVICE(true)), false }, { "targets", LIST(TARGET), false })
 #define ORDER_CERTIFICATE                                                                 \
 	OBJECT({ "name", &name, true }, { "type", ONE_OF("uploaded", "managed"), false }, \
@@ -144,6 +149,11 @@ const struct hm_row hm_rows[] = {
 	ACT("detach_from_network", NETWORK_ONLY, hm_detach),
 	ACT("enable_public_interface", NULL, hm_enable_public_interface),
 	ACT("disable_public_interface", NULL, hm_disable_public_interface),
+	{ "GET", "/primary_ips", 200,
+	  OBJECT({ "label_selector", &text, false }, { "ip", &text, false },
+	         { "sort", ONE_OF(SORT_BY("id"), SORT_BY("created")), false }, BY_NAME),
+	  NULL, hm_list_primary_ips },
+	{ "GET", "/primary_ips/{id}", 200, NULL, NULL, hm_show_primary_ip },
 	{ "GET", "/certificates", 200,
 	  OBJECT({ "type", ONE_OF("uploaded", "managed"), false }, BY_LABEL), NULL,
 	  hm_list_certificates },

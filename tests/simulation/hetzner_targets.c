@@ -1,4 +1,6 @@
 /* hetzner_targets.c: the targets of balancers: what is stored for a body, and how it is shown. */
+#include <assert.h>
+
 #include "hetzner_internal.h"
 
 static const char *const type_names[] = {
@@ -57,6 +59,7 @@ hm_check_alone(struct hm_call *call, yyjson_val *body, enum hetzner_target_type 
 	static const enum hetzner_target_type order[] = { HETZNER_TARGET_SERVER, HETZNER_TARGET_IP,
 		                                          HETZNER_TARGET_SELECTOR };
 
+	assert(type <= HETZNER_TARGET_IP);
 	for (size_t i = 0; i < 3; i++) {
 		const char *other = type_names[order[i]];
 
@@ -213,28 +216,36 @@ hm_drop_targets(struct hetzner *h, struct hm_project *p, const struct hm_who *wh
 /* ---- shown ---- */
 
 static void
-hm_add_health(struct buf *b, const struct hetzner_balancer *lb)
+hm_add_health(const struct hm_project *p, struct buf *b, const struct hetzner_balancer *lb)
 {
+	bool is_failing = str_eq_c(lb->health, "unhealthy");
+
 	json_begin_array(b, "health_status");
 	for (size_t i = 0; i < lb->n_services; i++) {
 		json_begin_object(b, NULL);
 		json_add_number(b, "listen_port", lb->services[i].listen_port);
 		json_add_text(b, "status", lb->health);
+		if (!p->settings->hides_health_details) {
+			hm_add_text_or_null(b, "detail",
+			                    is_failing ? STR("layer4_no_connection")
+			                               : (struct str){ 0 });
+			hm_add_text_or_null(b, "http_status_code", (struct str){ 0 });
+		}
 		json_end_object(b);
 	}
 	json_end_array(b);
 }
 
 static void
-hm_add_server_target(struct buf *b, const struct hetzner_balancer *lb, int64_t server,
-                     bool uses_private_ip)
+hm_add_server_target(const struct hm_project *p, struct buf *b, const struct hetzner_balancer *lb,
+                     int64_t server, bool uses_private_ip)
 {
 	json_add_text(b, "type", STR("server"));
 	json_begin_object(b, "server");
 	json_add_number(b, "id", server);
 	json_end_object(b);
 	json_add_flag(b, "use_private_ip", uses_private_ip);
-	hm_add_health(b, lb);
+	hm_add_health(p, b, lb);
 }
 
 static void
@@ -258,7 +269,7 @@ hm_add_selected(const struct hm_project *p, struct buf *b, const struct hetzner_
 		if (!hm_selector_matches(selector, &server->base))
 			continue;
 		json_begin_object(b, NULL);
-		hm_add_server_target(b, lb, server->base.id, target->uses_private_ip);
+		hm_add_server_target(p, b, lb, server->base.id, target->uses_private_ip);
 		json_end_object(b);
 	}
 	json_end_array(b);
@@ -273,7 +284,7 @@ hm_add_targets(const struct hm_project *p, struct buf *b, const struct hetzner_b
 
 		json_begin_object(b, NULL);
 		if (target->type == HETZNER_TARGET_SERVER) {
-			hm_add_server_target(b, lb, target->server, target->uses_private_ip);
+			hm_add_server_target(p, b, lb, target->server, target->uses_private_ip);
 		} else if (target->type == HETZNER_TARGET_SELECTOR) {
 			hm_add_selected(p, b, lb, target);
 		} else {
@@ -281,7 +292,7 @@ hm_add_targets(const struct hm_project *p, struct buf *b, const struct hetzner_b
 			json_begin_object(b, "ip");
 			json_add_text(b, "ip", target->text);
 			json_end_object(b);
-			hm_add_health(b, lb);
+			hm_add_health(p, b, lb);
 		}
 		json_end_object(b);
 	}

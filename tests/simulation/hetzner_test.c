@@ -337,6 +337,60 @@ test_a_locked_resource(void **state)
 	assert_int_equal(request(w, "POST", of(lb, "/actions/enable_public_interface"), ""), 201);
 }
 
+/* ---- Primary IPs ---- */
+
+#define WITH_IP                                                                                 \
+	"{\"name\":\"%s\",\"load_balancer_type\":\"lb11\",\"location\":\"%s\",\"public_net\":{" \
+	"\"%s\":%lld}}"
+
+static int
+create_with(struct world *w, const char *name, const char *location, const char *family, int64_t id)
+{
+	char body[300];
+
+	snprintf(body, sizeof(body), WITH_IP, name, location, family, (long long)id);
+	return request(w, "POST", "/load_balancers", body);
+}
+
+static void
+test_a_balancer_gives_its_primary_ips_back(void **state)
+{
+	struct world *w = *state;
+	struct hetzner_primary_ip *v4 = hetzner_add_primary_ip(w->h, w->p, STR("v4"), false, NULL);
+	struct hetzner_primary_ip *v6 = hetzner_add_primary_ip(w->h, w->p, STR("v6"), true, NULL);
+	struct hetzner_balancer *lb;
+
+	v6->goes_with_it = true;
+	assert_int_equal(create_with(w, "six", "fsn1", "ipv6", v6->base.id), 201);
+	assert_int_equal(create_with(w, "lb", "fsn1", "ipv4", v4->base.id), 201);
+	lb = HETZNER_BALANCER_AT(w->p, 1);
+	assert_true(str_eq(lb->ipv4, v4->ip));
+	assert_int_equal(lb->ipv4_id, v4->base.id);
+	assert_int_equal(v4->balancer, lb->base.id);
+	assert_true(str_ends(HETZNER_BALANCER_AT(w->p, 0)->ipv6, STR("::1")));
+	assert_int_equal(create_with(w, "two", "fsn1", "ipv4", v4->base.id), 422);
+	assert_int_equal(request(w, "DELETE", of(lb, ""), ""), 201);
+	assert_int_equal(v4->balancer, 0);
+	assert_int_equal(request(w, "DELETE", of(HETZNER_BALANCER_AT(w->p, 0), ""), ""), 201);
+	assert_int_equal(w->p->n_of[HETZNER_PRIMARY_IP], 1);
+}
+
+static void
+test_primary_ips_that_a_balancer_cannot_have(void **state)
+{
+	struct world *w = *state;
+	struct hetzner_primary_ip *v4 = hetzner_add_primary_ip(w->h, w->p, STR("v4"), false, NULL);
+
+	assert_int_equal(create_with(w, "lb", "fsn1", "ipv4", 0), 422);
+	assert_int_equal(create_with(w, "lb", "fsn1", "ipv4", 7), 422);
+	assert_int_equal(create_with(w, "lb", "fsn1", "ipv6", v4->base.id), 422);
+	assert_int_equal(create_with(w, "lb", "nbg1", "ipv4", v4->base.id), 422);
+	hetzner_settings(w->h)->refuses_primary_ips = true;
+	assert_int_equal(create_with(w, "lb", "fsn1", "ipv4", v4->base.id), 422);
+	assert_int_equal(w->p->n_of[HETZNER_BALANCER], 0);
+	assert_int_equal(v4->balancer, 0);
+}
+
 /* ---- checks ---- */
 
 static void
@@ -391,6 +445,8 @@ main(void)
 		TEST(test_deletion_as_it_was),
 		TEST(test_actions_that_fail_or_hang),
 		TEST(test_a_locked_resource),
+		TEST(test_a_balancer_gives_its_primary_ips_back),
+		TEST(test_primary_ips_that_a_balancer_cannot_have),
 		TEST(test_the_observer_sees_who_changed_what),
 		TEST(test_a_copy_is_a_snapshot),
 	};
