@@ -1,5 +1,6 @@
 /* operator/check_nodes.c: the nodes, compared with their machines. */
 #include "base/map.h"
+#include "base/names.h"
 #include "controllers/node/addresses.h"
 #include "operator/doctor.h"
 
@@ -51,15 +52,17 @@ get_machines(struct doctor *d, struct report *r, struct machines *ret)
 	return false;
 }
 
-/* The machine of an initialised node; NULL: the node is new, or its machine was not found. */
+/* The machine of an initialised node; NULL: its machine was not found, or the node is not
+ * initialised. check_new_nodes() and check_kubelets() report such nodes, and their initialisation
+ * sets what is missing. */
 static const struct instance *
 instance_of(const struct machines *m, struct report *r, size_t i)
 {
 	const struct instance *instance = &m->look->instances[i];
 	const struct node *node = m->nodes->items[i];
 
-	if (node_is_new(node) || doctor_is_unanswered(r, node, instance) ||
-	    instance->presence != PRESENCE_PRESENT)
+	if (node_is_new(node) || node_provider_id(node).len == 0 ||
+	    doctor_is_unanswered(r, node, instance) || instance->presence != PRESENCE_PRESENT)
 		return NULL;
 	return instance;
 }
@@ -292,8 +295,7 @@ check_addresses(struct doctor *d, struct report *r)
 	}
 }
 
-/* ccmd sets a label to the value of its beta name, if the node has that one, so both are set. A
- * value of the cloud has to be one that a label can have. */
+/* ccmd sets a label to the value of its beta name, if the node has that one, so both are set. */
 static void
 compare_label(struct report *r, const struct node *node, const char *beta, const char *key,
               struct str wanted)
@@ -306,8 +308,8 @@ compare_label(struct report *r, const struct node *node, const char *beta, const
 	finding = report_find(r, "node", node_name(node),
 	                      "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", key,
 	                      STR_ARG(has ? *has : STR_EMPTY), STR_ARG(wanted));
-	if (!report_is_plain(wanted))
-		report_fix(r, finding, "set the label");
+	if (!name_is_label_value(wanted))
+		report_fix(r, finding, "no label can have this value: change it in the cloud");
 	else if (node_label(node, str_c(beta)))
 		report_command(r, finding,
 		               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT

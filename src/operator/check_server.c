@@ -1,4 +1,6 @@
 /* operator/check_server.c: the API server, and the rights of ccmd there. */
+#include <string.h>
+
 #include "base/json.h"
 #include "base/limits.h"
 #include "operator/doctor.h"
@@ -85,6 +87,7 @@ struct right {
 #define COORDINATION "coordination.k8s.io"
 #define NO_CALLERS "the HTTPS server refuses callers of /metrics and /debug/, but not of /healthz"
 #define DEFAULT_ACCOUNT "cloud-controller-manager" /* of deploy/rbac.yaml, in kube-system */
+#define DEFAULT_LEASE "cloud-controller-manager"   /* the same */
 
 /* The rules of deploy/rbac.yaml. right_of() fills in the namespace of the rights with
  * NEED_ELECTION, and replaces the name "lease". */
@@ -279,12 +282,30 @@ find_subject(struct doctor *d, struct report *r, struct subject *ret)
 	return true;
 }
 
-/* who: "the ServiceAccount kube-system/x ", or empty for these credentials. */
-static void
-find_missing(struct doctor *d, struct report *r, const struct right *right, struct str who)
+/* Does deploy/rbac.yaml, as it is, grant the right to the subject? Its Role names the default
+ * Lease, and the Role for accounts of the controllers is in comments. subject: NULL for these
+ * credentials, whose account is not known. */
+static bool
+is_published(const struct right *right, const struct subject *subject)
 {
-	struct str what = arena_printf(view_call(d->view)->arena,
-	                               "%" STR_FMT "may not %s %s%s%s%s%s%s%s", STR_ARG(who),
+	if (!subject || !str_eq_c(subject->namespace, SYSTEM) ||
+	    !str_eq_c(subject->name, DEFAULT_ACCOUNT) || right->need == NEED_ACCOUNTS)
+		return false;
+	return right->need != NEED_ELECTION ||
+	       (strcmp(right->namespace, SYSTEM) == 0 &&
+	        (!right->name[0] || strcmp(right->name, DEFAULT_LEASE) == 0));
+}
+
+static void
+find_missing(struct doctor *d, struct report *r, const struct right *right,
+             const struct subject *subject)
+{
+	struct arena *arena = view_call(d->view)->arena;
+	struct str who = subject ? arena_printf(arena,
+	                                        "the ServiceAccount %" STR_FMT "/%" STR_FMT " ",
+	                                        STR_ARG(subject->namespace), STR_ARG(subject->name))
+	                         : STR_EMPTY;
+	struct str what = arena_printf(arena, "%" STR_FMT "may not %s %s%s%s%s%s%s%s", STR_ARG(who),
 	                               right->verb, right->resource,
 	                               right->subresource[0] ? "/" : "", right->subresource,
 	                               right->name[0] ? " " : "", right->name,
@@ -299,7 +320,13 @@ find_missing(struct doctor *d, struct report *r, const struct right *right, stru
 	else
 		finding = report_find(r, "right", str_c(right->resource), "%" STR_FMT,
 		                      STR_ARG(what));
-	report_command(r, finding, "kubectl apply -f deploy/rbac.yaml");
+	if (is_published(right, subject))
+		report_command(r, finding, "kubectl apply -f deploy/rbac.yaml");
+	else
+		report_fix(
+			r, finding,
+			"give the controller's account this right; deploy/rbac.yaml has it for the "
+			"ServiceAccount " SYSTEM "/" DEFAULT_ACCOUNT);
 }
 
 void
@@ -307,19 +334,14 @@ check_rights(struct doctor *d, struct report *r)
 {
 	const struct options *o = view_options(d->view);
 	const struct subject *subject = NULL;
-	struct str who = STR_EMPTY;
 	struct subject account;
 	bool is_allowed;
 	struct error err;
 
 	if (!find_subject(d, r, &account))
 		return;
-	if (account.name.len > 0) {
+	if (account.name.len > 0)
 		subject = &account;
-		who = arena_printf(view_call(d->view)->arena,
-		                   "the ServiceAccount %" STR_FMT "/%" STR_FMT " ",
-		                   STR_ARG(account.namespace), STR_ARG(account.name));
-	}
 	for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
 		struct right right = right_of(o, &rights[i]);
 
@@ -334,6 +356,6 @@ check_rights(struct doctor *d, struct report *r)
 			return;
 		}
 		if (!is_allowed)
-			find_missing(d, r, &right, who);
+			find_missing(d, r, &right, subject);
 	}
 }

@@ -82,7 +82,7 @@ check_names_of_service(struct doctor *d, struct report *r, const struct service 
 		finding = report_find(r, "service", service->object.key, "%s: %" STR_FMT,
 		                      s->annotation, STR_ARG(explain_absence(d, s, *value)));
 		nearest = words_nearest(s->names, *value);
-		if (nearest)
+		if (nearest && report_is_plain(str_c(nearest)))
 			report_command(r, finding,
 			               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
 			               " --overwrite %s=%s",

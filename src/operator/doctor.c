@@ -26,7 +26,7 @@ const struct check doctor_checks[] = {
 
 	{ "CCMD010", RIGHTS, "The credentials have the rights that the controllers need",
 	  "The work that needs a missing right is not done; ccmd tries again until the right is granted.",
-	  check_rights, FIX_BY_COMMAND },
+	  check_rights, FIX_EITHER },
 
 	{ "CCMD020", LEASE, "A replica leads",
 	  "Only the leader works: new nodes keep their taint and Services stay pending.",
@@ -81,7 +81,7 @@ const struct check doctor_checks[] = {
 	  FIX_BY_HAND },
 	{ "CCMD046", NODES, "The labels of the nodes are those of their machines",
 	  "The scheduler places pods and volumes by zone and region; ccmd sets these labels only once.",
-	  check_labels, FIX_BY_COMMAND },
+	  check_labels, FIX_EITHER },
 	{ "CCMD047", NODES, "The pod CIDRs are within --cluster-cidr",
 	  "Other pod CIDRs get no route, so their pods cannot be reached.", check_cluster_cidr,
 	  FIX_BY_HAND },
@@ -127,8 +127,7 @@ const struct check doctor_checks[] = {
 	{ "CCMD080", CONFIGURATION, "All flags have an effect",
 	  "Flags without effect suggest settings that do not exist.", check_flags, FIX_BY_HAND },
 	{ "CCMD081", CONFIGURATION, "Files with secrets are readable only by their owner and group",
-	  "Any user of this machine could act with these credentials.", check_files,
-	  FIX_BY_COMMAND },
+	  "Any user of this machine could act with these credentials.", check_files, FIX_EITHER },
 };
 const size_t doctor_n_checks = ARRAY_LEN(doctor_checks);
 

@@ -31,9 +31,8 @@ enum result {
 
 /** How the findings of a check are put right. */
 enum check_fix {
-	FIX_BY_HAND,    /* somebody has to decide, or to act outside of the cluster */
-	FIX_BY_COMMAND, /* the finding has the command */
-	FIX_EITHER,
+	FIX_BY_HAND, /* somebody has to decide, or to act outside of the cluster */
+	FIX_EITHER,  /* by the command that the finding has, or by hand if it has none */
 };
 
 /** A check: a row of a table. All texts are constants. */
@@ -92,7 +91,7 @@ struct finding *report_note(struct report *, const char *kind, struct str name, 
 /** Sets what somebody has to do about a finding. finding: NULL is fine. */
 void report_fix(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /** The same for a command. Foreign parts must be names of Kubernetes objects, or values that
- * report_is_plain(). tests/scenario/test_doctor.py runs one of each check. */
+ * report_is_plain(). tests/scenario/test_doctor_fixes.py runs those of each check. */
 void report_command(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /** Does the text mean itself in a shell, without quotation marks? */
 bool report_is_plain(struct str text);

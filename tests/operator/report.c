@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-static const struct check first = { "CCMD001", "API server",  "It answers", "Else nothing works.",
-	                            NULL,      FIX_BY_COMMAND };
+static const struct check first = { "CCMD001", "API server", "It answers", "Else nothing works.",
+	                            NULL,      FIX_EITHER };
 static const struct check second = { "CCMD002",          "API server", "It is new",
 	                             "Old ones differ.", NULL,         FIX_BY_HAND };
 static const struct check third = { "CCMD040",         "Nodes", "All are well",

@@ -1,0 +1,249 @@
+"""What ccmd doctor prints as a fix works: beside a running controller each fault is provoked, the printed command is run, and
+then nothing is wrong."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from lib.api import NODES
+from lib.ccmd import machine
+from lib.nodes import is_initialized
+from lib.operator import doctor, doctor_beside, flags_of
+from lib.process import REPOSITORY
+from lib.wait import wait_for
+
+pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
+
+CHECKS = REPOSITORY / "docs" / "reference" / "checks.md"
+PREFIX = "load-balancer.hetzner.cloud/"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/kube-system/deployments"
+
+
+class World:
+    """A cluster with the initialised node n1, and a controller. look() is what doctor says with its flags."""
+
+    def __init__(self, get):
+        self.get = get
+        self.cluster, self.api, self.kubelet = get("cluster"), get("api"), get("kubelet")
+        self.inventory = self.cloud = self.services = None
+
+    def at_hetzner(self, *flags):
+        self.cloud, self.services = self.get("cloud"), self.get("services")
+        self.cloud.add_server("n1")
+        self.kubelet("n1")
+        self.controller = one = self.get("hetzner")("--cluster-name=mine", *flags, env={"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"})
+        return self.ready(lambda: doctor_beside(one))
+
+    def at_home(self, *flags, kubeconfig=None):
+        """On the machines of an inventory. kubeconfig: of doctor."""
+        self.inventory = self.get("inventory")
+        self.add_machine("n1", "10.0.0.1")
+        self.controller = one = self.get("ccmd")(*flags)
+        self.kubelet("n1", ip="10.0.0.1")
+        if kubeconfig:
+            return self.ready(lambda: doctor(*flags_of(kubeconfig, self.inventory, *flags)))
+        return self.ready(lambda: doctor_beside(one))
+
+    def ready(self, look):
+        self.look = look
+        self.api.wait_node("n1", is_initialized)
+        return self
+
+    def add_machine(self, name, ip):
+        self.inventory.add(machine(name, ip, zone="z1", region="r1", type="t1"))
+
+    def add_node(self, name, ip, **fields):
+        self.add_machine(name, ip)
+        self.kubelet(name, ip=ip, **fields)
+        self.api.wait_node(name, is_initialized)
+
+    def create_service(self, *ports):
+        """Returns its balancer."""
+        self.services.create("web", *ports)
+        self.services.wait_ips("web")
+        wait_for(lambda: self.look().exit_code == 0, what="a healthy cluster")
+        with self.cloud.lock:
+            (lb,) = self.cloud.project.load_balancers.values()
+        return lb
+
+
+@pytest.fixture
+def world(cluster, request):
+    return World(request.getfixturevalue)
+
+
+# --- commands that can be run as they are ------------------------------------------------------------------------------------
+
+
+def a_lost_right(world):
+    world.at_home(kubeconfig=world.cluster.admin_kubeconfig).controller.stop()  # it has its rights from elsewhere
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:cloud-controller-manager"
+    rules = world.api.get(path)["rules"]
+    world.api.patch(path, {"rules": [one for one in rules if one["resources"] != ["services/status"]]})
+
+
+def a_resized_machine(world):
+    """The controller sets a label to the value of its beta name, so it would undo a change of the label alone."""
+    world.at_home()
+    world.inventory.set("n1", zone="z2", region="r2", type="t2")
+
+
+def a_node_that_is_never_deleted(world):
+    world.at_home("--controllers=*,-cloud-node-lifecycle-controller", "--node-delete-min-age=0s")
+    world.add_node("n2", "10.0.0.2", ready="Unknown")
+    world.inventory.remove("n2")
+
+
+def misspelt_annotations(world):
+    world.at_hetzner()
+    world.services.create("web", annotations={f"{PREFIX}locaton": "fsn1", f"{PREFIX}nothing-like-it": "x"})
+    world.services.create("shop", annotations={f"{PREFIX}typ": "lb21", f"{PREFIX}type": "lb11"})
+
+
+def an_unknown_location(world):
+    world.at_hetzner()
+    world.services.create("web", annotations={f"{PREFIX}location": "fns1"})
+
+
+def a_lost_target(world):
+    lb = world.at_hetzner().create_service()
+    with world.cloud.lock:
+        lb.targets.clear()
+
+
+def a_key_that_all_can_read(world):
+    folder = world.get("tmp_path") / "keys"
+    folder.mkdir()
+    world.at_home(f"--cert-dir={folder}")
+    (folder / "cloud-controller-manager.key").touch(mode=0o644)
+
+
+# Each with the checks that find something as well.
+FAULTS = {
+    "CCMD010": (a_lost_right, set()),
+    "CCMD046": (a_resized_machine, set()),
+    "CCMD049": (a_node_that_is_never_deleted, {"CCMD044"}),
+    "CCMD062": (misspelt_annotations, set()),
+    "CCMD063": (an_unknown_location, {"CCMD060"}),
+    "CCMD066": (a_lost_target, set()),
+    "CCMD081": (a_key_that_all_can_read, set()),
+}
+
+
+def checks_with_commands():
+    return re.findall(r"^\| \[(CCMD\d+)\].*\| by the command, or by hand \|$", CHECKS.read_text(), re.MULTILINE)
+
+
+@pytest.fixture
+def run(cluster):
+    """run("kubectl …"): as the administrator, in a copy of the repository."""
+    env = {**os.environ, "KUBECONFIG": str(cluster.admin_kubeconfig), "PATH": f"{cluster.programs}:{os.environ['PATH']}"}
+
+    def run_command(command):
+        done = subprocess.run(["bash", "-c", command], env=env, cwd=REPOSITORY, timeout=60, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+    yield run_command
+    cluster.grant()
+
+
+def findings(world):
+    report = world.look()
+    return [(code, report.found(code)) for code in report.codes() | report.codes("unknown")]
+
+
+def wait_found(world, *codes):
+    """What doctor says when these checks, and no others, have a finding."""
+    return wait_for(lambda: one if (one := world.look()).codes() == set(codes) else None, what=f"findings of {codes}",
+                    seen=lambda: findings(world))
+
+
+def wait_healthy(world):
+    wait_for(lambda: world.look().exit_code == 0, what="nothing to be wrong", seen=lambda: findings(world))
+
+
+@pytest.mark.parametrize("code", checks_with_commands())
+def test_the_printed_command(world, run, code):
+    provoke, others = FAULTS[code]
+    provoke(world)
+    report = wait_found(world, code, *others)
+    for finding in report.checks[code]["findings"]:
+        assert finding["fixIsCommand"], finding
+        run(finding["fix"])
+    wait_healthy(world)
+
+
+# --- commands for a person, who has looked at the rest of the text -------------------------------------------------------------
+
+
+def another_controller(world):
+    world.at_home(kubeconfig=world.cluster.admin_kubeconfig)
+    labels = {"app": "ccm"}
+    container = {"name": "main", "image": "docker.io/hetznercloud/hcloud-cloud-controller-manager:v1.26.0"}
+    world.api.post(DEPLOYMENTS, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "ccm"}, "spec": {
+        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}})
+
+
+def a_kubelet_without_the_cloud_provider(world):
+    world.at_home()
+    world.add_machine("n2", "10.0.0.2")
+    world.kubelet("n2", ip="10.0.0.2", initialized=True)
+
+
+def a_machine_that_is_gone(world):
+    """Its kubelet goes on to report, so ccmd does not delete the node."""
+    world.at_home()
+    world.add_node("n2", "10.0.0.2")
+    world.inventory.remove("n2")
+
+
+def a_witness_is_missing(world):
+    world.at_home("--node-delete-min-age=0s")
+    world.add_node("n2", "10.0.0.2")
+    world.api.delete(f"{NODES}/n1")
+    world.inventory.remove("n1", "n2")
+    world.api.patch(f"{NODES}/n2/status", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
+
+
+def a_balancer_that_was_deleted(world):
+    world.at_hetzner().create_service()
+    with world.cloud.lock:
+        world.cloud.project.load_balancers.clear()
+
+
+def a_port_that_was_changed(world):
+    lb = world.at_hetzner().create_service(80)
+    with world.cloud.lock:
+        lb.services[0]["destination_port"] = 1
+
+
+FOR_A_PERSON = {
+    "CCMD024": (another_controller, set()),
+    "CCMD040": (a_kubelet_without_the_cloud_provider, set()),
+    "CCMD044": (a_machine_that_is_gone, set()),
+    "CCMD049": (a_witness_is_missing, {"CCMD031", "CCMD044"}),
+    "CCMD064": (a_balancer_that_was_deleted, set()),
+    "CCMD066": (a_port_that_was_changed, set()),
+}
+
+
+@pytest.mark.parametrize("code", FOR_A_PERSON)
+def test_a_command_that_a_person_decides_about(world, run, code):
+    provoke, others = FOR_A_PERSON[code]
+    provoke(world)
+    report = wait_found(world, code, *others)
+    (finding,) = report.checks[code]["findings"]
+    assert not finding["fixIsCommand"], finding
+    run(finding["fix"][finding["fix"].index("kubectl "):])
+    wait_healthy(world)
+
+
+def test_a_right_that_the_published_role_does_not_grant(cluster, world):
+    """No command is printed for another account, or another Lease."""
+    flags = {"--as-service-account=kube-system/other": None, "--leader-elect-resource-name=other": "leases"}
+    world.at_home(kubeconfig=cluster.admin_kubeconfig)
+    for flag, only in flags.items():
+        report = doctor(*flags_of(cluster.admin_kubeconfig, world.inventory, flag, leader_elect=True))
+        findings = [one for one in report.checks["CCMD010"]["findings"] if only in (None, one["name"])]
+        assert findings and not any(one["fixIsCommand"] for one in findings), findings
