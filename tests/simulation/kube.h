@@ -3,8 +3,12 @@
  * It answers the requests that ccmd and the actors of the simulation send: nodes, Services, Leases,
  * Events, namespaces and ConfigMaps, with get, list, watch, create, update, patch and delete, the
  * subresource status, and /healthz, /livez, /readyz and /version. Defaults, validation, patches,
- * preconditions and finalizers follow Kubernetes 1.37. A request for something else that Kubernetes has is
- * answered with 501 and a text that names it.
+ * preconditions and finalizers are those of Kubernetes 1.37: tests/scenario/test_model_kube.py
+ * sends the same requests to both. A request for something else that Kubernetes has is answered
+ * with 501 and a text that names it.
+ *
+ * It has no managedFields. Real servers also write when only these change, as after a PATCH that
+ * omits a number which the server had chosen; the model does not.
  *
  * The model has one counter of versions, like etcd. Reads without a version see the newest state;
  * lists with a version, and watches, see the watch cache, which can be held back.

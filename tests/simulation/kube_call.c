@@ -184,10 +184,13 @@ km_refuse_not_found(struct km_call *call)
 }
 
 bool
-km_refuse_exists(struct km_call *call)
+km_refuse_exists(struct km_call *call, const struct km_object *object)
 {
+	bool is_dying = str_contains(object->base.json, STR("\"deletionTimestamp\":\""));
+
 	return km_refuse_named(call, 409, "AlreadyExists", call->kind->resource,
-	                       KM_FIELD(call, "%" STR_FMT " \"%" STR_FMT "\" already exists",
+	                       KM_FIELD(call, "%s%" STR_FMT " \"%" STR_FMT "\" already exists",
+	                                is_dying ? "object is being deleted: " : "",
 	                                STR_ARG(km_qualified(call, call->kind->resource)),
 	                                STR_ARG(call->name)));
 }
@@ -287,10 +290,9 @@ km_add_causes(struct km_call *call, struct buf *b)
 }
 
 bool
-km_refuse_problems(struct km_call *call, bool of_resource)
+km_refuse_problems(struct km_call *call, const char *of)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(MAX_BODY);
-	const char *of = of_resource ? call->kind->resource : call->kind->name;
 	bool is_list = call->n_problems > 1;
 	struct buf *b;
 
@@ -302,6 +304,22 @@ km_refuse_problems(struct km_call *call, bool of_resource)
 	buf_add_c(&message, is_list ? "]" : "");
 	b = km_begin_status(call, 422, "Invalid", buf_str(&message));
 	km_begin_details(b, call, call->name, of);
+	km_add_causes(call, b);
+	json_end_object(b);
+	return km_end_status(call, 422);
+}
+
+bool
+km_refuse_patch(struct km_call *call)
+{
+	struct buf *b;
+
+	km_problem(call, KM_INVALID, STR("patch"), km_quote(call, call->request->body),
+	           "a member has another type");
+	b = km_begin_status(call, 422, "Invalid",
+	                    KM_FIELD(call, " \"\" is invalid: patch: %" STR_FMT,
+	                             STR_ARG(call->problems[0].message)));
+	json_begin_object(b, "details");
 	km_add_causes(call, b);
 	json_end_object(b);
 	return km_end_status(call, 422);

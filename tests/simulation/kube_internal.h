@@ -214,10 +214,13 @@ bool km_is_partial(const struct km_call *);
 bool km_refuse(struct km_call *, int code, const char *reason, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 bool km_refuse_not_found(struct km_call *);
-bool km_refuse_exists(struct km_call *);
+bool km_refuse_exists(struct km_call *, const struct km_object *);
 /** of_kind: the text names the kind instead of the resource, as DELETE does. */
 bool km_refuse_conflict(struct km_call *, bool of_kind, struct str why);
-bool km_refuse_problems(struct km_call *, bool of_resource);
+/** of: what the text names, the kind or the resource. */
+bool km_refuse_problems(struct km_call *, const char *of);
+/** The result of a patch cannot be decoded. */
+bool km_refuse_patch(struct km_call *);
 bool km_refuse_version_too_large(struct km_call *, int64_t version);
 bool km_refuse_expired(struct km_call *, struct str why);
 bool km_refuse_unsupported(struct km_call *, const char *what);

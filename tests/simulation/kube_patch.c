@@ -159,42 +159,6 @@ km_is_set(const struct km_field *field)
 	return field->merge_key && !field->merge_key[0];
 }
 
-/* Merges the elements of the patch into *merged. False: the patch is malformed, and refused. */
-static bool
-km_merge_elements(struct km_call *call, struct km_items *merged, const struct km_items *patch,
-                  const struct km_field *field, bool *ret_replaces)
-{
-	*ret_replaces = false;
-	for (size_t i = 0; i < patch->n; i++) {
-		yyjson_mut_val *item = patch->items[i];
-		struct str directive = km_text_at(item, "$patch");
-		size_t place = km_index(merged, item, field->merge_key);
-
-		if (str_eq_c(directive, "replace")) {
-			*ret_replaces = true;
-			continue;
-		}
-		if (!km_identity(item, field->merge_key)) {
-			km_refuse(call, 500, NULL, "map: does not contain declared merge key: %s",
-			          field->merge_key);
-			return false;
-		}
-		if (str_eq_c(directive, "delete")) {
-			if (place < merged->n) {
-				memmove(&merged->items[place], &merged->items[place + 1],
-				        (merged->n - place - 1) * sizeof(*merged->items));
-				merged->n--;
-			}
-		} else if (place == merged->n) {
-			merged->items[merged->n++] = item;
-		} else if (!km_is_set(field)) {
-			merged->items[place] = km_merge_object(call, merged->items[place], item,
-			                                       field->of);
-		}
-	}
-	return true;
-}
-
 /* Elements of the patch without a directive. */
 static struct km_items
 km_plain_items(struct km_call *call, const struct km_items *patch)
@@ -209,21 +173,58 @@ km_plain_items(struct km_call *call, const struct km_items *patch)
 	return plain;
 }
 
+/* Removes what the patch deletes from *merged. Returns true if the patch replaces the list. */
+static bool
+km_obey_directives(struct km_items *merged, const struct km_items *patch, const char *merge_key)
+{
+	bool replaces = false;
+
+	for (size_t i = 0; i < patch->n; i++) {
+		struct str directive = km_text_at(patch->items[i], "$patch");
+		size_t place = km_index(merged, patch->items[i], merge_key);
+
+		replaces = replaces || str_eq_c(directive, "replace");
+		if (!str_eq_c(directive, "delete") || place == merged->n)
+			continue;
+		memmove(&merged->items[place], &merged->items[place + 1],
+		        (merged->n - place - 1) * sizeof(*merged->items));
+		merged->n--;
+	}
+	return replaces;
+}
+
 /* NULL: refused. */
 static yyjson_mut_val *
 km_merge_list(struct km_call *call, yyjson_mut_val *original, yyjson_mut_val *patch,
               const struct km_field *field)
 {
 	struct km_items wanted = km_items(call, patch, 0);
-	struct km_items plain = km_plain_items(call, &wanted);
-	struct km_items server = km_items(call, original, 0);
+	struct km_items plain = km_plain_items(call, &wanted), server;
 	struct km_items merged = km_items(call, original, wanted.n);
-	bool replaces;
 
-	if (!km_merge_elements(call, &merged, &wanted, field, &replaces))
-		return NULL;
-	if (replaces)
-		return km_list_of(call, &plain);
+	if (km_obey_directives(&merged, &wanted, field->merge_key)) {
+		/* sorted by itself, which brings elements with the same merge key together */
+		merged = km_plain_items(call, &wanted);
+		km_sort(&merged, &plain, field->merge_key);
+		return km_list_of(call, &merged);
+	}
+	server.n = merged.n;
+	server.items = arena_calloc(&call->arena, merged.n + 1, sizeof(*server.items));
+	memcpy(server.items, merged.items, merged.n * sizeof(*server.items));
+	for (size_t i = 0; i < plain.n; i++) {
+		size_t place = km_index(&merged, plain.items[i], field->merge_key);
+
+		if (!km_identity(plain.items[i], field->merge_key)) {
+			km_refuse(call, 500, NULL, "map: does not contain declared merge key: %s",
+			          field->merge_key);
+			return NULL;
+		}
+		if (place == merged.n)
+			merged.items[merged.n++] = plain.items[i];
+		else if (!km_is_set(field))
+			merged.items[place] = km_merge_object(call, merged.items[place],
+			                                      plain.items[i], field->of);
+	}
 	return km_ordered(call, &merged, &plain, &server, field->merge_key);
 }
 

@@ -76,6 +76,24 @@ km_read_exact(struct km_call *call, int64_t version, struct km_list_wanted *want
 	return true;
 }
 
+/* The version of the watch cache of one kind: that of its last change. Every kind has a watch of
+ * etcd of its own, and does not notice changes of others. */
+static int64_t
+km_kind_version(const struct km_call *call)
+{
+	const struct kube_model *m = call->m;
+	size_t i = m->n_log;
+
+	while (i > 0) {
+		const struct km_change *change = &m->log[--i];
+		const struct km_object *one = change->before ? change->before : change->after;
+
+		if (change->version <= km_cache_version(m) && one->base.kind == call->which)
+			return change->version > m->oldest ? change->version : m->oldest;
+	}
+	return m->oldest;
+}
+
 static bool
 km_read_wanted(struct km_call *call, struct km_list_wanted *wanted)
 {
@@ -99,7 +117,9 @@ km_read_wanted(struct km_call *call, struct km_list_wanted *wanted)
 		return km_read_exact(call, version, wanted);
 	if (version > km_cache_version(call->m))
 		return km_refuse_version_too_large(call, version);
-	wanted->version = km_cache_version(call->m);
+	wanted->version = km_kind_version(call);
+	if (version > wanted->version)
+		wanted->version = version;
 	if (version == 0)
 		wanted->limit = 0;
 	return true;
@@ -118,11 +138,6 @@ km_add_item(struct km_call *call, const struct km_object *object)
 	struct buf *b = &call->answer->body;
 	struct str json = object->base.json, head;
 
-	if (km_is_partial(call)) {
-		json_add_raw(b, NULL, STR(""));
-		km_add_object(b, json, true);
-		return;
-	}
 	head = KM_FIELD(call, "{\"kind\":\"%s\",\"apiVersion\":\"%s\",", call->kind->name,
 	                call->kind->version);
 	json_add_raw(b, NULL, STR("{"));
@@ -149,6 +164,11 @@ km_list(struct km_call *call)
 	struct km_objects all;
 	size_t first = 0, n = 0;
 
+	if (km_is_partial(call))
+		return km_refuse(call, 406, "NotAcceptable",
+		                 "you requested PartialObjectMetadata, but the requested object is "
+		                 "a list (*%s.%sList)",
+		                 call->kind->group[0] ? "coordination" : "core", call->kind->name);
 	if (!km_read_wanted(call, &wanted))
 		return false;
 	all = km_objects_at(call->m, &call->arena, call->which, wanted.version);

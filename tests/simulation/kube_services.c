@@ -208,6 +208,15 @@ km_give_address(struct km_call *call, yyjson_mut_val *spec)
 	                is_headless && !has_selector ? "RequireDualStack" : "SingleStack");
 }
 
+/* Are node ports chosen for the Service? */
+static bool
+km_wants_ports(yyjson_mut_val *service)
+{
+	return km_is_type(service, "NodePort") ||
+	       (km_is_type(service, "LoadBalancer") &&
+	        yyjson_mut_get_bool(km_at(service, "spec.allocateLoadBalancerNodePorts")));
+}
+
 static int64_t
 km_next_port(struct km_call *call)
 {
@@ -218,10 +227,8 @@ static void
 km_give_ports(struct km_call *call, yyjson_mut_val *service)
 {
 	yyjson_mut_val *spec = km_at(service, "spec"), *ports = km_at(spec, "ports");
-	bool wants_ports = km_is_type(service, "NodePort") ||
-	                   yyjson_mut_get_bool(km_at(spec, "allocateLoadBalancerNodePorts"));
 
-	for (size_t i = 0; wants_ports && i < km_length(ports); i++) {
+	for (size_t i = 0; km_wants_ports(service) && i < km_length(ports); i++) {
 		yyjson_mut_val *port = yyjson_mut_arr_get(ports, i);
 
 		if (km_number_at(port, "nodePort") == 0)
@@ -231,6 +238,27 @@ km_give_ports(struct km_call *call, yyjson_mut_val *service)
 		km_put_number(call, spec, "healthCheckNodePort", km_next_port(call));
 }
 
+/* A port without a number gets that which the port of its name had, unless another one has it. */
+static void
+km_keep_node_ports(struct km_call *call, yyjson_mut_val *ports, yyjson_mut_val *old_ports)
+{
+	for (size_t i = 0; i < km_length(ports); i++) {
+		yyjson_mut_val *port = yyjson_mut_arr_get(ports, i);
+		int64_t number = 0;
+
+		if (km_at(port, "nodePort"))
+			continue;
+		for (size_t k = 0; k < km_length(old_ports); k++) {
+			yyjson_mut_val *was = yyjson_mut_arr_get(old_ports, k);
+
+			if (km_is_same(port, was, "name"))
+				number = km_number_at(was, "nodePort");
+		}
+		if (number != 0 && !km_has_node_port(ports, number))
+			km_put_number(call, port, "nodePort", number);
+	}
+}
+
 /* A PUT that leaves out what the server had chosen keeps it. */
 static void
 km_keep_chosen(struct km_call *call, yyjson_mut_val *service, yyjson_mut_val *old)
@@ -238,7 +266,6 @@ km_keep_chosen(struct km_call *call, yyjson_mut_val *service, yyjson_mut_val *ol
 	static const char *const keys[] = { "clusterIP", "clusterIPs", "ipFamilies",
 		                            "ipFamilyPolicy" };
 	yyjson_mut_val *spec = km_at(service, "spec"), *old_spec = km_at(old, "spec");
-	yyjson_mut_val *ports = km_at(spec, "ports"), *old_ports = km_at(old_spec, "ports");
 
 	for (size_t i = 0; km_has_cluster_ip(service) && i < ARRAY_LEN(keys); i++) {
 		if (!km_at(spec, keys[i]))
@@ -248,19 +275,8 @@ km_keep_chosen(struct km_call *call, yyjson_mut_val *service, yyjson_mut_val *ol
 	    !km_at(spec, "healthCheckNodePort"))
 		km_put(call, spec, "healthCheckNodePort",
 		       km_copy(call, km_at(old_spec, "healthCheckNodePort")));
-	if (!km_is_external(service) || !km_is_external(old))
-		return;
-	for (size_t i = 0; i < km_length(ports); i++) {
-		yyjson_mut_val *port = yyjson_mut_arr_get(ports, i);
-
-		for (size_t k = 0; k < km_length(old_ports) && !km_at(port, "nodePort"); k++) {
-			yyjson_mut_val *was = yyjson_mut_arr_get(old_ports, k);
-
-			if (km_is_same(port, was, "port") && km_is_same(port, was, "protocol"))
-				km_put(call, port, "nodePort",
-				       km_copy(call, km_at(was, "nodePort")));
-		}
-	}
+	if (km_wants_ports(service) && km_wants_ports(old))
+		km_keep_node_ports(call, km_at(spec, "ports"), km_at(old_spec, "ports"));
 }
 
 void
@@ -311,13 +327,77 @@ km_check_port(struct km_call *call, yyjson_mut_val *ports, size_t i)
 	}
 }
 
+/* Members that must not be set, by the type of the Service. */
+static void
+km_check_type(struct km_call *call, yyjson_mut_val *service)
+{
+	static const char *const of_clusters[] = { "clusterIPs", "ipFamilies", "ipFamilyPolicy" };
+	yyjson_mut_val *spec = km_at(service, "spec");
+	bool is_balancer = km_is_type(service, "LoadBalancer");
+
+	for (size_t i = 0; !km_has_cluster_ip(service) && i < ARRAY_LEN(of_clusters); i++) {
+		if (km_at(spec, of_clusters[i]))
+			km_problem(call, KM_FORBIDDEN, KM_FIELD(call, "spec.%s", of_clusters[i]),
+			           STR_EMPTY, "may not be set for ExternalName services");
+	}
+	if (!km_has_cluster_ip(service) && km_text_at(spec, "externalName").len == 0)
+		km_problem(call, KM_REQUIRED, STR("spec.externalName"), STR_EMPTY, "");
+	if (km_is_external(service) && str_eq_c(km_text_at(spec, "clusterIP"), "None"))
+		km_problem(call, KM_INVALID, STR("spec.clusterIPs[0]"), STR("\"None\""),
+		           KM_FIELD(call, "may not be set to 'None' for %" STR_FMT " services",
+		                    STR_ARG(km_text_at(spec, "type")))
+		                   .ptr);
+	if (!is_balancer && km_at(spec, "loadBalancerClass"))
+		km_problem(call, KM_FORBIDDEN, STR("spec.loadBalancerClass"), STR_EMPTY,
+		           "may only be used when `type` is 'LoadBalancer'");
+	if (!is_balancer && km_at(spec, "allocateLoadBalancerNodePorts"))
+		km_problem(call, KM_FORBIDDEN, STR("spec.allocateLoadBalancerNodePorts"), STR_EMPTY,
+		           "may only be used when `type` is 'LoadBalancer'");
+	if (!is_balancer && km_at(spec, "loadBalancerSourceRanges"))
+		km_problem(call, KM_FORBIDDEN, STR("spec.LoadBalancerSourceRanges"), STR_EMPTY,
+		           "may only be used when `type` is 'LoadBalancer'");
+}
+
+static void
+km_check_policy(struct km_call *call, yyjson_mut_val *service)
+{
+	struct str policy = km_text_at(service, "spec.externalTrafficPolicy");
+	bool is_external = km_is_external(service) || km_at(service, "spec.externalIPs");
+
+	if (!is_external && policy.len > 0)
+		km_problem(call, KM_INVALID, STR("spec.externalTrafficPolicy"),
+		           km_quote(call, policy),
+		           "may only be set for externally-accessible services");
+	if (is_external && !str_eq_c(policy, "Cluster") && !str_eq_c(policy, "Local"))
+		km_problem(call, KM_UNSUPPORTED, STR("spec.externalTrafficPolicy"),
+		           km_quote(call, policy), "supported values: \"Cluster\", \"Local\"");
+	if (!km_needs_health_port(service) && km_at(service, "spec.healthCheckNodePort"))
+		km_problem(call, KM_INVALID, STR("spec.healthCheckNodePort"),
+		           KM_FIELD(call, "%lld",
+		                    (long long)km_number_at(service, "spec.healthCheckNodePort")),
+		           "may only be set when `type` is 'LoadBalancer' and "
+		           "`externalTrafficPolicy` is 'Local'");
+}
+
+static bool
+km_is_known_type(yyjson_mut_val *service)
+{
+	return km_is_external(service) || km_is_type(service, "ClusterIP") ||
+	       km_is_type(service, "ExternalName");
+}
+
 void
 km_check_service(struct km_call *call, yyjson_mut_val *service, yyjson_mut_val *old)
 {
 	yyjson_mut_val *spec = km_at(service, "spec"), *ports = km_at(spec, "ports");
 	struct str class = km_text_at(spec, "loadBalancerClass");
 
-	if (!km_at(ports, "") && km_has_cluster_ip(service) && km_length(ports) == 0 &&
+	if (!km_is_known_type(service))
+		km_problem(call, KM_UNSUPPORTED, STR("spec.type"),
+		           km_quote(call, km_text_at(spec, "type")),
+		           "supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", "
+		           "\"NodePort\"");
+	if (km_has_cluster_ip(service) && km_length(ports) == 0 &&
 	    !str_eq_c(km_text_at(spec, "clusterIP"), "None"))
 		km_problem(call, KM_REQUIRED, STR("spec.ports"), STR_EMPTY, "");
 	for (size_t i = 0; i < km_length(ports); i++)
@@ -327,9 +407,12 @@ km_check_service(struct km_call *call, yyjson_mut_val *service, yyjson_mut_val *
 		km_problem(call, KM_INVALID, STR("spec.loadBalancerClass"),
 		           class.len > 0 ? km_quote(call, class) : STR("null"),
 		           "may not change once set");
-	if (class.len > 0 && !km_is_type(service, "LoadBalancer"))
-		km_problem(call, KM_FORBIDDEN, STR("spec.loadBalancerClass"), STR_EMPTY,
-		           "may only be used when `type` is 'LoadBalancer'");
+	if (old && km_has_cluster_ip(old) && km_has_cluster_ip(service) &&
+	    !km_is_same(service, old, "spec.clusterIPs"))
+		km_problem(call, KM_INVALID, STR("spec.clusterIPs[0]"), STR("[]"),
+		           "may not change once set");
+	km_check_type(call, service);
+	km_check_policy(call, service);
 }
 
 static void

@@ -288,6 +288,7 @@ km_store_new(struct km_call *call, yyjson_mut_val *object)
 	const struct km_kind *kind = call->kind;
 	yyjson_mut_val *meta = km_at(object, "metadata");
 	bool has_version = km_at(meta, "resourceVersion") != NULL;
+	const struct km_object *existing;
 	size_t place;
 
 	if (!km_check_home(call))
@@ -301,12 +302,13 @@ km_store_new(struct km_call *call, yyjson_mut_val *object)
 		kind->check(call, object, NULL);
 	km_check_meta(call, object);
 	if (call->n_problems > 0)
-		return km_refuse_problems(call, /*of_resource=*/false);
+		return km_refuse_problems(call, kind->name);
 	if (has_version && strcmp(call->request->method, "POST") == 0)
 		return km_refuse(call, 500, NULL,
 		                 "resourceVersion should not be set on objects to be created");
-	if (km_find(&call->m->of[call->which], call->namespace, call->name, &place))
-		return km_refuse_exists(call);
+	existing = km_find(&call->m->of[call->which], call->namespace, call->name, &place);
+	if (existing)
+		return km_refuse_exists(call, existing);
 	km_answer_object(call, 201, km_commit(call, NULL, object)->base.json);
 	return true;
 }
@@ -365,11 +367,8 @@ km_read_patched(struct km_call *call, const struct km_object *old, yyjson_mut_va
 		return km_refuse_not_found(call);
 	if (!km_patch(call, km_tree(call, old), &patched))
 		return false;
-	if (!km_decode(call, call->kind->fields, patched, ret)) {
-		km_problem(call, KM_INVALID, STR("patch"), km_quote(call, call->request->body),
-		           "a member has another type");
-		return km_refuse_problems(call, /*of_resource=*/false);
-	}
+	if (!km_decode(call, call->kind->fields, patched, ret))
+		return km_refuse_patch(call);
 	if (call->kind->set_defaults)
 		call->kind->set_defaults(call, *ret);
 	if (!str_eq(km_text_at(*ret, "metadata.name"), call->name))
@@ -389,7 +388,7 @@ km_check_version(struct km_call *call, const struct km_object *old, yyjson_mut_v
 	if (version == 0 && call->kind->needs_version) {
 		km_problem(call, KM_INVALID, STR("metadata.resourceVersion"), STR("0"),
 		           "must be specified for an update");
-		return km_refuse_problems(call, /*of_resource=*/true);
+		return km_refuse_problems(call, call->kind->resource);
 	}
 	if (version != 0 && version != old->base.version)
 		return km_refuse_conflict(call, /*of_kind=*/false, MODIFIED);
@@ -431,7 +430,7 @@ km_check_update(struct km_call *call, yyjson_mut_val *object, yyjson_mut_val *ol
 		kind->check_status(call, object, old);
 	if (!call->is_status && kind->check)
 		kind->check(call, object, old);
-	return call->n_problems == 0 || km_refuse_problems(call, /*of_resource=*/false);
+	return call->n_problems == 0 || km_refuse_problems(call, kind->name);
 }
 
 static bool

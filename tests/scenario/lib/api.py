@@ -71,7 +71,7 @@ class Api:
         self.host, self.port = parts.hostname, parts.port
         self.timeout = timeout
         self.token = token
-        self._context = tls_context(ca, pair)
+        self._context = tls_context(ca, pair) if ca else None  # None: plain HTTP
         self._local = threading.local()
         self._connections = set()
         self._lock = threading.Lock()
@@ -241,7 +241,10 @@ class Api:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _connect(self):
-        connection = _Connection(self.host, self.port, self.timeout, self._context)
+        if self._context:
+            connection = _Connection(self.host, self.port, self.timeout, self._context)
+        else:
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
         connection.connect()
         return connection
 
