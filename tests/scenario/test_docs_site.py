@@ -7,11 +7,9 @@ import subprocess
 import threading
 
 import pytest
-import yaml
 
 from lib import browser
 from lib.haproxy import PROGRAM as HAPROXY
-from lib.helm import CHART, Helm, tool
 from lib.process import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.plain]
@@ -91,24 +89,6 @@ def test_the_search_finds_a_flag(url, chromium):
         look();
     })""")
     assert "/reference/flags/" in found or "/deletion/" in found
-
-
-def helm_commands():
-    for path in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "install").glob("*.md"))]:
-        text = path.read_text().replace("\\\n", " ")
-        for arguments in re.findall(r"^helm install ccmd (.*)$", text, re.M):
-            yield pytest.param(arguments.split(), id=f"{path.stem}-{len(arguments)}")
-
-
-@pytest.mark.parametrize("arguments", helm_commands())
-def test_the_chart_accepts_the_commands_of_the_guides(pytestconfig, tmp_path, arguments):
-    chart, *values = arguments
-    assert chart in ("charts/ccmd", f"ccmd-{yaml.safe_load((CHART / 'Chart.yaml').read_text())['version']}.tgz")
-    rendered = Helm(tool(pytestconfig, "helm"), tmp_path).checked("template", "ccmd", CHART, *values)
-    (deployment,) = [one for one in yaml.safe_load_all(rendered) if one and one["kind"] == "Deployment"]
-    assert deployment["metadata"]["namespace"] == "kube-system"
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["image"].startswith(("localhost/ccmd:", "registry.example.com/ccmd:"))
 
 
 def words(path):
