@@ -542,14 +542,19 @@ log_notes(struct str notes, struct str warnings)
 	}
 }
 
-/* A configuration may have several problems: each is a line of the message. */
+/* A configuration may have several problems: each is a line of the message. Whether a wrong
+ * --cluster-cidr ends the program depends on the cloud. If the start has failed before the cloud
+ * was known, it is reported as well, so that one start shows all problems. */
 static void
-log_why_not_started(const struct error *err)
+log_why_not_started(const struct options *o, const struct error *err)
 {
 	for (struct str line, rest = str_c(err->msg); str_split(&rest, '\n', &line);) {
 		if (line.len > 0)
 			log_error("cannot start", LOG_STR("err", line));
 	}
+	if (options_want_routes(o) && o->routes.cidr_problem[0] &&
+	    !strstr(err->msg, o->routes.cidr_problem))
+		log_warn("--cluster-cidr is invalid", LOG_CSTR("problem", o->routes.cidr_problem));
 }
 
 static int
@@ -565,7 +570,7 @@ run_program(struct program *p)
 	if (is_started && !is_stopped)
 		loop_run(p->loop);
 	if (!is_started && !is_stopped)
-		log_why_not_started(&err);
+		log_why_not_started(&p->options, &err);
 	stop_program(p);
 	return is_started || is_stopped ? 0 : EXIT_BAD;
 }

@@ -213,12 +213,13 @@ parse_cidrs(struct route_options *routes, struct str text, struct error *err)
 	return true;
 }
 
-/* A problem is stored, not reported: whether the route controller runs also depends on the cloud,
- * and without it nothing reads the value. The code that starts the route controller decides whether
- * the problem is an error. */
+/* A problem is stored: whether the route controller runs also depends on the cloud, and without it
+ * nothing reads the value. The code that starts the route controller decides whether the problem is
+ * an error. It is reported here only beside other problems, which end the program anyway. */
 static void
-check_cidrs(struct route_options *routes)
+check_cidrs(struct options *o, struct buf *problems)
 {
+	struct route_options *routes = &o->routes;
 	struct str text = str_trim(str_c(routes->cluster_cidr));
 	struct error err;
 
@@ -226,6 +227,8 @@ check_cidrs(struct route_options *routes)
 		return;
 	routes->n_cidrs = 0;
 	(void)snprintf(routes->cidr_problem, sizeof(routes->cidr_problem), "%s", err.msg);
+	if (problems->len > 0 && options_want_routes(o))
+		buf_addf(problems, "--cluster-cidr: %s\n", err.msg);
 }
 
 /* ---- leader election ---- */
@@ -270,8 +273,8 @@ options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 	resolve_controllers(o, problems);
 	for (size_t i = 0; i < o->gate_texts.n; i++)
 		check_gate(o->gate_texts.items[i], problems, warnings);
-	check_cidrs(&o->routes);
 	check_election(&o->election, problems);
 	serving_resolve(o, problems, warnings);
 	check_paths(&o->access.config.allow_paths, problems);
+	check_cidrs(o, problems);
 }

@@ -107,18 +107,24 @@ is_ours(const struct elector *e)
 	return e->seen.doc && str_eq(e->seen.holder, e->config.identity);
 }
 
-/* When the lease last seen may be taken: after the duration that its holder published, or ours if
- * it published none, but at most after LONGEST_WAIT_NS or twice ours, whichever is longer, counted
- * on our clock from when we first saw it. The times in the Lease are ignored, because clocks may
- * differ (docs/spec/kube-client.md, "Lease validity"). */
+int64_t
+elector_wait_ns(int64_t own_ns, int64_t published_s)
+{
+	int64_t wait_ns = published_s > 0 ? published_s * NS_PER_SEC : own_ns;
+	int64_t longest_ns = own_ns > LONGEST_WAIT_NS / 2 ? 2 * own_ns : LONGEST_WAIT_NS;
+
+	return wait_ns < longest_ns ? wait_ns : longest_ns;
+}
+
+/* When the lease last seen may be taken, counted on our clock from when we first saw it. The times
+ * in the Lease are ignored, because clocks may differ (docs/spec/kube-client.md, "Lease
+ * validity"). */
 static int64_t
 seen_until_ns(const struct elector *e)
 {
-	int64_t own_ns = e->duration_s * NS_PER_SEC;
-	int64_t wait_ns = e->seen.duration_s > 0 ? e->seen.duration_s * NS_PER_SEC : own_ns;
-	int64_t longest_ns = own_ns > LONGEST_WAIT_NS / 2 ? 2 * own_ns : LONGEST_WAIT_NS;
+	int64_t wait_ns = elector_wait_ns(e->duration_s * NS_PER_SEC, e->seen.duration_s);
 
-	return clock_deadline(e->seen_boot_ns, wait_ns < longest_ns ? wait_ns : longest_ns);
+	return clock_deadline(e->seen_boot_ns, wait_ns);
 }
 
 static bool

@@ -61,6 +61,11 @@ struct elector_config {
 bool elector_validate(int64_t lease_duration_ns, int64_t renew_deadline_ns, int64_t retry_period_ns,
                       struct buf *problems);
 
+/** How long a replica waits for a holder that does not renew the Lease: for the duration that the
+ * holder published, or own_ns if it published none, but for no longer than 5 minutes, or twice
+ * own_ns if that is longer. */
+int64_t elector_wait_ns(int64_t own_ns, int64_t published_s);
+
 /** Appends "HOSTNAME_RANDOM-UUID". */
 void elector_identity(struct buf *b);
 

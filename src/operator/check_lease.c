@@ -1,4 +1,5 @@
 /* operator/check_lease.c: the leader, and writes of other cloud controller managers. */
+#include "kube/elector.h"
 #include "operator/doctor.h"
 
 enum {
@@ -58,11 +59,33 @@ check_leader(struct doctor *d, struct report *r)
 		"start ccmd, or read its log: kubectl -n kube-system logs deploy/ccmd; journalctl -u ccmd");
 }
 
+/* How long a replica of ccmd waits for the holder, from its last renewal on. */
+static int64_t
+wait_s(struct doctor *d, const struct view_lease *l)
+{
+	int64_t own_ns = view_options(d->view)->election.lease_duration_ns;
+
+	return elector_wait_ns(own_ns, l->lease.duration_s) / NS_PER_SEC;
+}
+
+/* For how long the Lease could have been taken; negative: its holder renews it. */
+static int64_t
+late_by_s(struct doctor *d, const struct view_lease *l)
+{
+	return view_now_s(d->view) - l->renewed_s - wait_s(d, l);
+}
+
+static bool
+is_of_other_program(const struct view_lease *l)
+{
+	return l->manager.len > 0 && !str_eq_c(l->manager, "ccmd");
+}
+
 void
 check_renewal(struct doctor *d, struct report *r)
 {
 	const struct view_lease *l;
-	int64_t late_s;
+	struct finding *finding;
 
 	if (!get_lease(d, r, &l))
 		return;
@@ -70,14 +93,23 @@ check_renewal(struct doctor *d, struct report *r)
 		report_skip(r, "no replica leads");
 		return;
 	}
-	late_s = view_now_s(d->view) - l->renewed_s - l->lease.duration_s;
-	if (late_s <= 0)
+	if (late_by_s(d, l) <= 0)
 		return;
-	report_fix(r,
-	           report_find(r, "lease", lease_name(d),
-	                       "%" STR_FMT " holds it and should have renewed it %lld s ago",
-	                       STR_ARG(l->lease.holder), (long long)late_s),
-	           "read the log of that replica, or start another replica, which then takes over");
+	finding = report_find(r, "lease", lease_name(d),
+	                      "%" STR_FMT "%s%" STR_FMT
+	                      " holds it and should have renewed it %lld s ago",
+	                      STR_ARG(l->lease.holder), is_of_other_program(l) ? " of " : "",
+	                      STR_ARG(is_of_other_program(l) ? l->manager : STR_EMPTY),
+	                      (long long)late_by_s(d, l));
+	if (is_of_other_program(l))
+		report_fix(
+			r, finding,
+			"start ccmd, if no replica runs: that program has ended without releasing the Lease, and ccmd takes it within %lld s of its start",
+			(long long)wait_s(d, l));
+	else
+		report_fix(
+			r, finding,
+			"read the log of that replica, or start another replica, which then takes over");
 }
 
 void
@@ -89,7 +121,9 @@ check_lease_owner(struct doctor *d, struct report *r)
 		return;
 	if (!has_holder(l))
 		report_skip(r, "no replica leads");
-	else if (l->manager.len > 0 && !str_eq_c(l->manager, "ccmd"))
+	else if (late_by_s(d, l) > 0)
+		report_skip(r, "the holder of the Lease does not renew it");
+	else if (is_of_other_program(l))
 		report_fix(
 			r,
 			report_find(r, "lease", lease_name(d),

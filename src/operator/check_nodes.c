@@ -244,6 +244,27 @@ check_absent_machines(struct doctor *d, struct report *r)
 	}
 }
 
+void
+check_stopped_machines(struct doctor *d, struct report *r)
+{
+	struct machines m;
+
+	if (!get_machines(d, r, &m))
+		return;
+	for (size_t i = 0; i < m.nodes->n; i++) {
+		const struct instance *instance = instance_of(&m, r, i);
+		const struct node *node = m.nodes->items[i];
+
+		if (!instance || instance->power != POWER_OFF || node->ready == NODE_READY_TRUE)
+			continue;
+		report_fix(
+			r,
+			report_find(r, "node", node_name(node),
+		                    "it is not Ready, and its machine is switched off"),
+			"start the machine, or delete it if it is not needed any more: ccmd then deletes the node");
+	}
+}
+
 /* ---- addresses and labels ---- */
 
 static void

@@ -96,6 +96,9 @@ const struct check doctor_checks[] = {
 	{ "CCMD051", NODES, "Each route within --cluster-cidr has its node",
 	  "A route without a node takes up space in the network's table, and may lead to a wrong machine.",
 	  check_orphaned_routes, FIX_BY_HAND },
+	{ "CCMD052", NODES, "No node is down because its machine is switched off",
+	  "Its pods do not run until the machine is started, and ccmd keeps the node while the machine exists.",
+	  check_stopped_machines, FIX_BY_HAND },
 
 	{ "CCMD060", SERVICES, "Services of type LoadBalancer have an address",
 	  "Without one, nothing outside of the cluster reaches them.", check_pending_services,

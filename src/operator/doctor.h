@@ -83,6 +83,7 @@ void check_pod_cidrs(struct doctor *, struct report *);
 void check_held_deletions(struct doctor *, struct report *);
 void check_node_routes(struct doctor *, struct report *);
 void check_orphaned_routes(struct doctor *, struct report *);
+void check_stopped_machines(struct doctor *, struct report *);
 
 void check_pending_services(struct doctor *, struct report *);
 void check_targets(struct doctor *, struct report *);

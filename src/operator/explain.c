@@ -142,7 +142,7 @@ explain_leader(const struct explanation *e)
 }
 
 struct str
-explain_queue(struct explanation *e)
+explain_queue(struct explanation *e, const char *work)
 {
 	yyjson_val *queue = json_at(explain_leader(e), "queue");
 	int64_t failures = 0, seconds = 0, before = 0;
@@ -165,13 +165,13 @@ explain_queue(struct explanation *e)
 	if (waits_for_outage)
 		return arena_printf(
 			arena,
-			"the next attempt is in %lld s, or when the cloud is available again",
-			(long long)seconds);
-	return failures > 0
-	               ? arena_printf(arena,
-	                              "the next attempt is in %lld s, after %lld that failed",
-	                              (long long)seconds, (long long)failures)
-	               : arena_printf(arena, "the next attempt is in %lld s", (long long)seconds);
+			"the next attempt to %s is in %lld s, or when the cloud is available again",
+			work, (long long)seconds);
+	if (failures > 0)
+		return arena_printf(arena,
+		                    "the next attempt to %s is in %lld s, after %lld that failed",
+		                    work, (long long)seconds, (long long)failures);
+	return arena_printf(arena, "the next attempt to %s is in %lld s", work, (long long)seconds);
 }
 
 /* ---- events ---- */

@@ -97,8 +97,9 @@ void explain_add_row(struct explanation *, const char *name, struct str cluster,
 struct str explain_since(struct explanation *, struct str rfc3339);
 /** The root of the leader's answer; NULL: there is none, or the process does not lead. */
 yyjson_val *explain_leader(const struct explanation *);
-/** What the queue does with the object next; empty: nothing, or not known. */
-struct str explain_queue(struct explanation *);
+/** What the queue does with the object next; empty: nothing, or not known. work is what a worker
+ * does with it: "initialise it". */
+struct str explain_queue(struct explanation *, const char *work);
 /** Reads the object as the API server has it, for members that the projections leave out; at most
  * once. NULL: it does not exist, or *err has a code and says why it could not be read. */
 yyjson_val *explain_raw(struct explanation *, const char *list_path, struct str name,

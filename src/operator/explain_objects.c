@@ -205,6 +205,9 @@ node_waits_for(struct explanation *e, const struct subject *s)
 		failure = find_failure(e, works[i]);
 	if (s->node->ready == NODE_READY_TRUE || failure)
 		return retry_or(e, failure, STR("nothing"));
+	if (s->machine && s->machine->presence == PRESENCE_PRESENT &&
+	    s->machine->power == POWER_OFF)
+		return STR("its machine, which is switched off");
 	if (guard)
 		return guarded_node_waits_for(guard);
 	if (s->machine && s->machine->presence == PRESENCE_ABSENT)
@@ -366,7 +369,10 @@ explain_node(struct explanation *e)
 	e->state = node_state(e, &s);
 	e->identity = node_identity(&s);
 	e->waits_for = node_waits_for(e, &s);
-	e->next = join(e, join(e, explain_queue(e), guard_next(e)), node_retry_next(e));
+	e->next = join(e,
+	               explain_queue(e, node_is_new(s.node) ? "initialise it"
+	                                                    : "update its labels and addresses"),
+	               join(e, guard_next(e), node_retry_next(e)));
 	compare_node(e, &s);
 }
 
@@ -553,6 +559,14 @@ compare_service(struct explanation *e, const struct service *s, struct cloud *cl
 		explain_add_row(e, "blocked addresses", STR_EMPTY, lb->blocked, true);
 }
 
+static const char *
+service_work(const struct service *s)
+{
+	if (service_needs_cleanup(s))
+		return "remove its load balancer";
+	return s->n_ingress > 0 ? "update its load balancer" : "set up its load balancer";
+}
+
 void
 explain_service(struct explanation *e)
 {
@@ -574,7 +588,7 @@ explain_service(struct explanation *e)
 	e->uid = s->object.uid;
 	e->identity = service_identity(s);
 	e->state = service_state(e, s);
-	e->next = explain_queue(e);
+	e->next = explain_queue(e, service_work(s));
 	if (!view_cloud(e->view, &cloud, &err)) {
 		note_unknown(e, "its load balancer in the cloud", &err);
 		return;

@@ -79,6 +79,19 @@ a_bad_cluster_cidr_is_no_problem_of_the_command_line(void **state)
 }
 
 static void
+a_bad_cluster_cidr_is_reported_beside_other_problems(void **state)
+{
+	(void)state;
+	EXPECT_PROBLEMS(
+		"--leader-elect-retry-period must be greater than zero\n"
+		"--cluster-cidr: cluster CIDR \"10.0.0.0/33\" is not a CIDR, e.g. 10.244.0.0/16",
+		"--cluster-cidr=10.0.0.0/33", "--leader-elect-retry-period=0s");
+	EXPECT_PROBLEMS("--leader-elect-retry-period must be greater than zero",
+	                "--cluster-cidr=10.0.0.0/33", "--leader-elect-retry-period=0s",
+	                "--configure-cloud-routes=false");
+}
+
+static void
 half_of_the_clouds_limit_is_the_largest_reserve(void **state)
 {
 	(void)state;
@@ -212,6 +225,7 @@ main(void)
 		cmocka_unit_test(the_lock_is_a_lease_with_a_name),
 		cmocka_unit_test(pod_networks_are_one_or_one_of_each_family),
 		cmocka_unit_test(a_bad_cluster_cidr_is_no_problem_of_the_command_line),
+		cmocka_unit_test(a_bad_cluster_cidr_is_reported_beside_other_problems),
 		cmocka_unit_test(half_of_the_clouds_limit_is_the_largest_reserve),
 		cmocka_unit_test(a_path_has_a_star_at_its_end),
 		cmocka_unit_test(the_first_hit_wins),

@@ -196,6 +196,18 @@ def test_a_lease_of_another_program(api, examine):
     only(examine(leader_elect=True), "CCMD022", "lease kube-system/cloud-controller-manager")
 
 
+def test_a_lease_of_another_program_that_has_ended(api, examine):
+    """It published a duration of a day, for which ccmd does not wait, and there is nothing to scale to 0."""
+    one = lease(age_s=660)
+    one["spec"]["leaseDurationSeconds"] = 86400
+    api.post(LEASE.rsplit("/", 1)[0], one, fieldManager="hcloud-cloud-controller-manager")
+    report = examine(leader_elect=True)
+    only(report, "CCMD021", "lease kube-system/cloud-controller-manager")
+    assert "host_uuid of hcloud-cloud-controller-manager holds it" in report.found("CCMD021")["lease kube-system/cloud-controller-manager"]
+    assert "ccmd takes it within 300 s" in report.checks["CCMD021"]["findings"][0]["fix"]
+    assert report.checks["CCMD022"]["result"] == "skipped"
+
+
 def test_another_controller_at_work(api, node, examine):
     node("n1")
     api.patch(f"{NODES}/n1", {"metadata": {"annotations": {"a": "b"}}}, fieldManager="hcloud-cloud-controller-manager")
@@ -486,6 +498,18 @@ def test_a_machine_that_is_gone(node, inventory, examine):
     report = examine()
     only(report, "CCMD044", "node n2")
     assert "Ready" in report.found("CCMD044")["node n2"]
+
+
+@pytest.mark.parametrize("power", ["off", "on"])
+def test_a_machine_that_is_switched_off(node, inventory, examine, power):
+    node("n1")
+    node("n2", ip="10.0.0.2", ready="Unknown")
+    inventory.set("n1", power="off")  # its kubelet still reports
+    inventory.set("n2", power=power)
+    if power == "off":
+        only(examine(), "CCMD052", "node n2")
+    else:
+        assert examine().exit_code == 0
 
 
 def test_other_addresses(node, inventory, examine):

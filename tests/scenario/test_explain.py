@@ -129,7 +129,7 @@ def test_a_tainted_node_without_a_machine(kubelet, ccmd, serving, explain):
     kubelet("lost", ip="10.0.0.7")
     ccmd(**serving)
     wait_ready(serving)
-    said = wait_for(lambda: (lambda one: one if "the next attempt is in" in one["next"] else None)(explain("node", "lost")),
+    said = wait_for(lambda: (lambda one: one if "the next attempt to initialise it is in" in one["next"] else None)(explain("node", "lost")),
                     what="the node to wait for its next attempt")
     assert said.exit_code == 1 and "CCMD041" in said.problems
     assert said["waitsFor"] == "a machine of this name in the cloud"
@@ -179,6 +179,19 @@ def node(kubelet, inventory):
     return add
 
 
+def test_a_machine_that_is_switched_off(inventory, kubelet, ccmd, serving, explain):
+    inventory.add(machine("n1", "10.0.0.1", power="off"))
+    kubelet("n1", ip="10.0.0.1", provider_id="cloudlycke://m-n1", initialized=True, ready="Unknown")
+    ccmd(**serving)
+    wait_ready(serving)
+    said = explain("node", "n1")
+    assert said.exit_code == 1 and "CCMD052" in said.problems
+    assert said["waitsFor"] == "its machine, which is switched off"
+    inventory.set("n1", power="on")
+    said = explain("node", "n1")
+    assert said.exit_code == 0 and said["waitsFor"].startswith("its kubelet")
+
+
 def test_a_node_that_does_not_exist(api, ccmd, serving, explain):
     said = explain("node", "nobody")
     assert said.exit_code == 1 and not said["exists"]
@@ -216,7 +229,7 @@ def test_an_initialisation_that_fails(inventory, kubelet, proxy, ccmd, serving, 
     error = failures(said)["sync"]["error"]
     assert "failed to initialize node n1" in error and "not today" in error
     assert said["waitsFor"] == "a retry, because: " + error
-    assert "the next attempt is in" in said["next"] or "a worker handles it" in said["next"], said["next"]
+    assert "the next attempt to initialise it is in" in said["next"] or "a worker handles it" in said["next"], said["next"]
     rule.times = rule.hits
     wait_success(explain, "n1")
     assert explain("node", "n1")["waitsFor"] == "nothing"
@@ -342,7 +355,7 @@ def test_an_invalid_annotation(fleet, services, at_hetzner):
     assert said.exit_code == 1 and {"CCMD060", "CCMD063"} <= set(said.problems)
     assert "many" in said["waitsFor"] and said["waitsFor"] == "a retry, because: " + said.leader["memory"]["error"]
     assert said["state"].startswith("pending since its creation, 20")
-    assert said.leader["queue"]["failures"] >= 1 and "the next attempt is in" in said["next"]
+    assert said.leader["queue"]["failures"] >= 1 and "the next attempt to set up its load balancer is in" in said["next"]
     assert "SyncLoadBalancerFailed" in said.reasons
 
 
@@ -367,7 +380,7 @@ def test_an_error_of_the_cloud_with_back_off(fleet, services, at_hetzner, cloud)
     memory, queue = said.leader["memory"], said.leader["queue"]
     assert said.exit_code == 1 and "no more" in memory["error"] and said["waitsFor"] == "a retry, because: " + memory["error"]
     assert queue["state"] == "delayed" and queue["failures"] == 1
-    assert said["next"] == f"the next attempt is in {queue['dueInSeconds']} s, after 1 that failed"
+    assert said["next"] == f"the next attempt to set up its load balancer is in {queue['dueInSeconds']} s, after 1 that failed"
     assert said.rows["load balancer"]["cloud"] == "none"
 
 

@@ -194,6 +194,8 @@ def test_a_bad_cluster_cidr_ends_the_start_only_where_routes_run(lab, cluster, i
                     "--leader-elect=false", f"--kubeconfig={cluster.ccmd_kubeconfig}", "--secure-port=0")
     assert done.returncode == 1
     assert said in done.stderr.replace("\\", "")
+    done = run_ccmd("--cloud-provider=cloudlycke", f"--cluster-cidr={cidr}", "--kubeconfig=/no/such/file")
+    assert "--kubeconfig: /no/such/file" in done.stderr and said in done.stderr.replace("\\", ""), "one start shows both"
     one = ccmd(configure_cloud_routes="false", cluster_cidr=cidr)
     settled()
     assert re.search(r"warn .*--cluster-cidr is invalid", one.text)
