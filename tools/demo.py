@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -41,6 +42,10 @@ LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "
 # The defaults are 12 s and 60 s. With shorter times the demo ends sooner, and shows the same rules.
 GUARD = {"node_delete_confirm_interval": "4s", "node_delete_min_age": "10s"}
 
+
+# A node as a new kubelet registers it, for docs/getting-started.md.
+NEW_NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-3"},
+            "spec": {"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}]}}
 
 NETWORK = {"cluster_cidr": "10.244.0.0/16"}
 
@@ -76,13 +81,33 @@ class Stage:
         print(f"  {self.paint('32', 'seen')} after {took:5.2f} s  {text}", flush=True)
         return seen
 
-    def keep(self, cluster, hints):
-        """Leaves everything running until Ctrl-C; hints are commands for a shell."""
+    def keep(self, cluster, ccmd, hints, **variables):
+        """Leaves everything running until Ctrl-C; hints are commands for a shell that has read the file env.
+
+        variables: the environment that ccmd was given."""
         self.title("It keeps running: look around from another terminal")
-        self.shell(f"export KUBECONFIG={cluster.admin_kubeconfig} PATH={cluster.programs}:$PATH\n{hints}")
+        self.shell(f". {self.write_env(cluster, ccmd, variables)}     # kubectl, and ccmd with the flags of the controller\n{hints}")
         self.say("Ctrl-C ends it.")
         with contextlib.suppress(KeyboardInterrupt):
             cluster.apiserver.child.wait()
+
+    @staticmethod
+    def write_env(cluster, ccmd, variables):
+        """A file for a shell: the environment of that ccmd, and a command of its name that gives its flags behind the arguments."""
+        folder = cluster.folder.parent
+        programs = folder / "bin"
+        programs.mkdir()
+        program, *flags = map(str, ccmd.process.argv)
+        flags.append(f"--kubeconfig={cluster.admin_kubeconfig}")  # the last one counts
+        command = programs / "ccmd"
+        command.write_text(f"#!/bin/sh\nexec {program} \"$@\" {shlex.join(flags)}\n")
+        command.chmod(0o755)
+        variables = {**variables, "KUBECONFIG": str(cluster.admin_kubeconfig), "DEMO": str(folder)}
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+        (folder / "worker-3.json").write_text(json.dumps(NEW_NODE))
+        env = folder / "env"
+        env.write_text("\n".join([*lines, f"export PATH={programs}:{cluster.programs}:$PATH", ""]))
+        return env
 
 
 class Demo:
@@ -274,7 +299,8 @@ class Demo:
 
     def keep(self):
         self.stage.keep(
-            self.cluster,
+            self.cluster, self.ccmd,
+            "ccmd doctor\n"
             "kubectl get nodes -o wide\n"
             "kubectl describe node worker-1\n"
             "kubectl get events\n"

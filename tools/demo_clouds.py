@@ -7,6 +7,7 @@ import time
 
 from lib.ccmd import Ccmd
 from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys
+from lib.process import free_ports
 from lib.services import FINALIZER, Services, finalizers, ingress
 from sim.brightbox import Brightbox
 from sim.hcloud import HCloud
@@ -87,8 +88,11 @@ class CloudDemo:
         self.services = Services(self.api)
         self.cloud = cloud
         self.kubelets = {name: Kubelet(self.api, name) for name in cloud.names}
+        port, metrics_port = free_ports(2)
         self.ccmd = Ccmd(folder, cluster.ccmd_kubeconfig, None, f"--cloud-provider={cloud.provider}", "--cluster-name=demo",
-                         "--configure-cloud-routes=false", "--allow-untagged-cloud", env=cloud.environment(), **guard)
+                         "--configure-cloud-routes=false", env=cloud.environment(), leader_elect=True, secure_port=port,
+                         bind_address="127.0.0.1", cert_dir=folder / "certs", authentication_kubeconfig=cluster.ccmd_kubeconfig,
+                         authorization_kubeconfig=cluster.ccmd_kubeconfig, metrics_bind_address=f"127.0.0.1:{metrics_port}", **guard)
 
     def node(self, name):
         return self.api.node(name)
@@ -177,20 +181,23 @@ class CloudDemo:
         self.stage.say(f"exit code 0 after {self.ccmd.stop():.2f} s")
 
     def keep(self):
-        self.stage.keep(self.cluster, "kubectl get nodes -o wide\n"
-                        "kubectl get events\n"
+        self.stage.keep(self.cluster, self.ccmd, "ccmd doctor\n"
+                        "ccmd explain service web\n"
+                        "kubectl get nodes -o wide\n"
                         "kubectl create service loadbalancer another --tcp=80\n"
-                        f"tail -f {self.ccmd.process.log}")
+                        f"tail -f {self.ccmd.process.log}\n"
+                        "# docs/getting-started.md has faults to try", **self.cloud.environment())
 
     def run(self, keep):
         self.initialise()
         self.serve()
         self.switch_off_and_on()
         self.destroy()
-        self.unserve()
-        self.empty()
         if keep:
             self.keep()
+        else:
+            self.unserve()
+            self.empty()
         self.end()
 
     def logs(self):

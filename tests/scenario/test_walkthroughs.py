@@ -1,7 +1,6 @@
 """docs/walkthroughs.md: each walkthrough is carried out as it is written, and what the commands print is compared.
 
-A block of the language console has commands behind "$ ", and below each of them what it prints, where … stands for any text, and
-a line with nothing else for any lines. What a walkthrough does in the cloud's own console happens here between two blocks.
+What a walkthrough does in the cloud's own console happens here between two blocks.
 """
 import re
 import shlex
@@ -11,6 +10,7 @@ from datetime import datetime, timezone
 import pytest
 
 from lib.ccmd import binary, environment
+from lib.console import blocks, matches
 from lib.nodes import is_initialized
 from lib.operator import flags_of
 from lib.process import REPOSITORY, free_ports
@@ -24,14 +24,6 @@ DOCUMENT = REPOSITORY / "docs" / "walkthroughs.md"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/kube-system/deployments"
 FORMER = "control-1_3f1c"
 OFFICIAL = "hcloud-cloud-controller-manager"
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
-COMMAND = re.compile(r"^\$ (.*(?:\\\n.*)*)\n", re.M)
-
-
-def pattern(text):
-    """The regular expression for what a command prints."""
-    lines = [r"(?:.*\n)*?" if line == "…\n" else re.escape(line).replace("…", ".*") for line in text.splitlines(keepends=True)]
-    return "".join(lines)
 
 
 class Walkthrough:
@@ -39,7 +31,7 @@ class Walkthrough:
 
     def __init__(self, heading, cluster, flags, env):
         section, = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", DOCUMENT.read_text(), re.M | re.S)
-        self.blocks = BLOCK.findall(section)
+        self.blocks = blocks(section)
         self.cluster, self.flags, self.env = cluster, flags, env
         self.ccmd = self.start = self.wait_ready = None
 
@@ -48,10 +40,9 @@ class Walkthrough:
 
     def run(self):
         """Runs the commands of the next block."""
-        _, *parts = COMMAND.split(self.blocks.pop(0))
-        for command, expected in zip(parts[::2], parts[1::2]):
-            printed = self.run_command(shlex.split(command.replace("\\\n", " ")))
-            assert re.fullmatch(pattern(expected), printed), f"$ {command}\n{printed}\n--- instead of:\n{expected}"
+        for command, expected in self.blocks.pop(0):
+            printed = self.run_command(shlex.split(command))
+            assert matches(printed, expected), f"$ {command}\n{printed}\n--- instead of:\n{expected}"
 
     def run_command(self, words):
         if words[0] == "kubectl":
