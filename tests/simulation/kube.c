@@ -44,7 +44,7 @@ kube_model_release(const struct kube_model_object *object)
 {
 	struct km_object *o = (struct km_object *)object;
 
-	if (o && --o->n_refs == 0)
+	if (--o->n_refs == 0)
 		free(o);
 }
 
@@ -58,7 +58,8 @@ km_ref(struct km_object *o)
 static void
 km_unref(struct km_object *o)
 {
-	kube_model_release(&o->base);
+	if (o)
+		kube_model_release(&o->base);
 }
 
 /* The object's texts are views of its own JSON and of names that are packed behind it. */
