@@ -117,6 +117,27 @@ code_of_status(int status)
 	return scratch.code;
 }
 
+/* Does the server refuse a patch because of its UID? The object has been deleted, and another one
+ * has its name. For a DELETE and a PUT the server calls that a conflict, but for a PATCH a change
+ * of an immutable member (apiserver, registry/rest/update.go, BeforeUpdate). */
+static bool
+names_other_uid(yyjson_val *status)
+{
+	yyjson_val *causes, *cause;
+	struct str field = STR_EMPTY;
+	size_t i, n;
+
+	if (json_array(status, "details.causes", &causes) != JSON_FOUND)
+		return false;
+	yyjson_arr_foreach(causes, i, n, cause)
+	{
+		if (json_str(cause, "field", &field) == JSON_FOUND &&
+		    str_eq_c(field, "metadata.uid"))
+			return true;
+	}
+	return false;
+}
+
 enum err_code
 kube_status_code(yyjson_val *status)
 {
@@ -143,6 +164,8 @@ kube_status_code(yyjson_val *status)
 	int64_t code = 0;
 
 	(void)json_str(status, "reason", &reason);
+	if (str_eq_c(reason, "Invalid") && names_other_uid(status))
+		return ERR_CONFLICT;
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		if (str_eq_c(reason, table[i].reason))
 			return table[i].code;

@@ -89,7 +89,7 @@ bool kube_status_error(struct error *err, const struct http_request *request, in
                        int64_t retry_after_ms, struct str body);
 
 /** The error code for the reason, or else the code, of a Status object: Expired is GONE,
- * AlreadyExists is EXISTS. */
+ * AlreadyExists is EXISTS, and Invalid is CONFLICT where a patch names another object's UID. */
 enum err_code kube_status_code(yyjson_val *status);
 
 /** Counts an attempt of a list or a watch, which are sent without a kube_client. host as in

@@ -12,6 +12,9 @@
 #include "kube/fake_http.h"
 #include "jumping_clock.h"
 
+#define INVALID(field)                                                                     \
+	"{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"Invalid\",\"code\":422," \
+	"\"message\":\"the message\",\"details\":{\"causes\":[{\"field\":\"" field "\"}]}}"
 #define STATUS(reason, code)                                                                             \
 	"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"the message\"," \
 	"\"reason\":\"" reason "\",\"code\":" #code "}"
@@ -214,6 +217,8 @@ the_reason_decides(void **state)
 		{ 410, STATUS("Expired", 410), ERR_GONE },
 		{ 410, STATUS("Gone", 410), ERR_GONE },
 		{ 422, STATUS("Invalid", 422), ERR_INVALID },
+		{ 422, INVALID("spec.providerID"), ERR_INVALID },
+		{ 422, INVALID("metadata.uid"), ERR_CONFLICT }, /* another object has the name */
 		{ 400, STATUS("BadRequest", 400), ERR_INVALID },
 		{ 429, STATUS("TooManyRequests", 429), ERR_THROTTLED },
 		{ 500, STATUS("InternalError", 500), ERR_UNAVAILABLE },
