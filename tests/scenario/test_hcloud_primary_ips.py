@@ -193,7 +193,8 @@ def test_two_services_at_the_same_time(services, cloud, start):
     assert len(cloud.project.load_balancers) == 1 and cloud.calls("POST", BALANCERS) == 2
     services.delete(winner)
     services.wait_gone(winner)
-    assert services.wait_ips(loser, timeout=30)[0] == address.ip, "the refusal is not remembered"
+    assert services.wait_ips(loser, timeout=30)[0] == address.ip
+    assert not [one.path for one in cloud.writes() if "/actions/" in one.path], "the refusal was remembered"
 
 
 # --- a balancer that exists ---------------------------------------------------------------------------------------------------
