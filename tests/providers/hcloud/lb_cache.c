@@ -105,6 +105,51 @@ one_list_answers_for_all_after_a_start(void **state)
 	assert_false(hz_lb_cache_is_live(story.cache, STR("c")));
 }
 
+/* "b 0/1, a 1/1": in no defined order, so by counting. */
+static void
+check_health(size_t n_services, size_t n_healthy, size_t n_targets)
+{
+	struct hz_service_health *rows;
+	size_t n;
+
+	hz_lb_cache_health(story.cache, &story.arena, &rows, &n);
+	assert_int_equal(n, n_services);
+	for (size_t i = 0; i < n; i++) {
+		assert_true(str_eq_c(rows[i].namespace, "default"));
+		n_healthy -= rows[i].n_healthy;
+		n_targets -= rows[i].n_targets;
+	}
+	assert_int_equal(n_healthy, 0);
+	assert_int_equal(n_targets, 0);
+}
+
+#define SICK(id, uid, status)                                                               \
+	"{\"id\":" #id ",\"labels\":{\"hcloud-ccm/service-uid\":\"" uid "\"},\"targets\":[" \
+	"{\"type\":\"ip\",\"health_status\":[{\"status\":\"" status "\"}]}]}"
+
+static void
+health_is_that_of_each_services_last_reading(void **state)
+{
+	(void)state;
+	check_health(0, 0, 0);
+	lab_answer(story.lab, ALL, 200,
+	           LBS(SICK(1, "a", "healthy") "," SICK(2, "b", "healthy") "," SICK(3, "stranger",
+	                                                                            "healthy"),
+	               "3"));
+	adopt((const char *const[]){ "a", "b" }, 2);
+	check_health(2, 2, 2);
+	pass(100);
+	lab_answer(story.lab, OF("a"), 200, LBS(SICK(1, "a", "unhealthy"), "1"));
+	check_found("a", HZ_FRESH, 1, ALL "\n" OF("a") "\n");
+	check_health(2, 1, 2);
+	lab_answer(story.lab, ALL, 200,
+	           LBS(SICK(1, "a", "healthy") "," SICK(2, "b", "unknown"), "2"));
+	adopt((const char *const[]){ "a", "b" }, 2);
+	check_health(2, 1, 2);
+	hz_lb_cache_untrack(story.cache, STR("a"));
+	check_health(1, 0, 1);
+}
+
 static void
 nothing_is_asked_where_no_service_is(void **state)
 {
@@ -308,6 +353,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(one_list_answers_for_all_after_a_start),
+		TEST(health_is_that_of_each_services_last_reading),
 		TEST(nothing_is_asked_where_no_service_is),
 		TEST(an_absence_is_always_read_again),
 		TEST(an_old_balancer_is_read_again_by_its_id),
