@@ -1,9 +1,11 @@
-/* Answers of Hetzner Cloud about a load balancer, its type, a certificate and an action. Each is
- * refused with a reason, or all texts are there, and no count is larger than its array. */
+/* Answers of Hetzner Cloud about a load balancer, its type, a Primary IP, a certificate and an
+ * action. Each is refused with a reason, or all texts are there, and no count is larger than its
+ * array. */
 #include <assert.h>
 #include <string.h>
 
 #include "providers/hcloud/actions.h"
+#include "providers/hcloud/lb_primary.h"
 #include "providers/hcloud/lb_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,8 +36,17 @@ check_lb(yyjson_val *root, const struct hz_lb *lb)
 		assert(lb->labels[i].key.ptr && lb->labels[i].value.ptr);
 	for (size_t i = 0; i < lb->n_services; i++)
 		check_service(&lb->services[i]);
-	for (size_t i = 0; i < lb->n_targets; i++)
-		assert(lb->targets[i].ip.ptr);
+	for (size_t i = 0; i < lb->n_targets; i++) {
+		assert(lb->targets[i].ip.ptr && lb->targets[i].detail.ptr);
+		assert(lb->targets[i].health == HZ_UNHEALTHY || lb->targets[i].detail.len == 0);
+	}
+}
+
+static void
+check_primary_ip(const struct hz_primary_ip *ip)
+{
+	assert(ip->id > 0 && ip->name.ptr && ip->ip.ptr && ip->type.ptr && ip->location.ptr &&
+	       ip->network_zone.ptr && ip->assignee_type.ptr);
 }
 
 static void
@@ -50,6 +61,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct hz_certificate certificate;
+	struct hz_primary_ip ip;
 	struct hz_action action;
 	struct hz_lb_type type;
 	struct hz_lb lb;
@@ -61,6 +73,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	root = yyjson_doc_get_root(doc);
 	if (hz_lb_read(root, &arena, &lb, &err))
 		check_lb(root, &lb);
+	else
+		check_reason(&err);
+	if (hz_primary_ip_read(root, &arena, &ip, &err))
+		check_primary_ip(&ip);
 	else
 		check_reason(&err);
 	if (!hz_lb_type_read(root, &arena, &type, &err) ||

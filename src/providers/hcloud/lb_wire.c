@@ -194,7 +194,9 @@ hz_wire_read_health(struct arena *arena, yyjson_val *list, struct hz_lb_target *
 static struct hz_lb_target
 hz_wire_read_target(struct arena *arena, yyjson_val *val)
 {
-	struct hz_lb_target target = { .type = HZ_TARGET_SELECTOR, .ip = STR_EMPTY };
+	struct hz_lb_target target = { .type = HZ_TARGET_SELECTOR,
+		                       .ip = STR_EMPTY,
+		                       .detail = STR_EMPTY };
 	struct str type = STR_EMPTY;
 
 	json_str(val, "type", &type);
