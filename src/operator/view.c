@@ -344,6 +344,9 @@ read_stream(struct http_stream *stream, const char *path,
 	return json_split_end(split, &head, err) || err_wrap(err, "GET %s", path);
 }
 
+/* Without a version, the API server answers with the newest state. The state in its cache may be
+ * some time old on a busy server, and a command that reads once would show, for example, a deleted
+ * node in place of the one that was registered under its name since. */
 bool
 view_list(struct view *v, const char *path,
           bool (*each)(void *arg, struct str item, struct error *err), void *arg, struct error *err)
@@ -351,7 +354,7 @@ view_list(struct view *v, const char *path,
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
 	struct http_request request = {
 		.method = HTTP_GET,
-		.target = arena_printf(&v->arena, "%s?resourceVersion=0", path),
+		.target = str_c(path),
 	};
 	struct kube_client *kube;
 

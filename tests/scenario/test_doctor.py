@@ -74,10 +74,13 @@ def test_a_healthy_cluster(api, inventory, kubelet, ccmd, examine):
     assert {"CCMD001", "CCMD010", "CCMD020", "CCMD030", "CCMD045"} <= report.codes("ok")
 
 
-def test_it_changes_nothing(api, cluster, node, proxy, examine):
+def test_it_changes_nothing_and_reads_the_newest_state(api, cluster, node, proxy, examine):
+    """With a resourceVersion, the API server may answer from a cache that has not seen the last changes."""
     node("n1")
     kubeconfig = cluster.kubeconfig("doctor", url=proxy.url)
     examine(kubeconfig=kubeconfig, leader_elect=True)
+    lists = [one for one in proxy.requests() if one.path in (NODES, "/api/v1/services")]
+    assert len(lists) == 2 and all("resourceVersion" not in one.query for one in lists)
     methods = {(one.method, one.path) for one in proxy.requests() if one.method != "GET"}
     assert methods == {("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")}
 
