@@ -1,7 +1,9 @@
 /* tests/simulation/serve_model.c: puts a model on a loopback port, so that a test can compare its
  * answers with those of the real server.
  *
- *     serve_model kube|hetzner PORT [TOKEN]
+ *     serve_model kube|hetzner|former-hetzner PORT [TOKEN]
+ *
+ * former-hetzner deletes balancers without an action, as the API did until October 2026.
  *
  * It speaks as much HTTP/1.1 as the clients of the tests: requests with Content-Length, answers
  * with Content-Length, and streams in chunks. Connections are kept. It prints its port once it
@@ -312,23 +314,42 @@ run_once(struct server *server, int listener)
 	return goes_on;
 }
 
+/* The project is not empty: the API has no request that makes servers or networks here. */
+static struct server *
+make_hetzner(int64_t now_ns, struct str token, bool is_former)
+{
+	static const char *const names[] = { "m1", "m2", "m3" };
+	struct hetzner *h = hetzner_new(now_ns, SEED);
+	struct hetzner_project *p = hetzner_add_project(h, token);
+	struct hetzner_network *net = hetzner_add_network(h, p, STR("net"), STR("10.0.0.0/8"),
+	                                                  STR("10.0.0.0/16"));
+
+	p->rate_limit = 1000000;
+	hetzner_settings(h)->deletes_without_action = is_former;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		hetzner_add_server(h, p,
+		                   &(struct hetzner_new_server){
+					   .name = str_c(names[i]),
+					   .network = i < 2 ? net : NULL, /* m3 has none */
+				   });
+	return hetzner_server(h);
+}
+
 static struct server *
 make_model(const char *kind, struct str token)
 {
 	int64_t now_ns = clock_wall(&clock_real);
 	struct kube_model *kube;
-	struct hetzner *hetzner;
 
 	if (strcmp(kind, "kube") == 0) {
 		kube = kube_model_new(now_ns, SEED);
 		kube_model_add_token(kube, token);
 		return kube_model_server(kube);
 	}
-	if (strcmp(kind, "hetzner") == 0) {
-		hetzner = hetzner_new(now_ns, SEED);
-		hetzner_add_project(hetzner, token);
-		return hetzner_server(hetzner);
-	}
+	if (strcmp(kind, "hetzner") == 0)
+		return make_hetzner(now_ns, token, /*is_former=*/false);
+	if (strcmp(kind, "former-hetzner") == 0)
+		return make_hetzner(now_ns, token, /*is_former=*/true);
 	return NULL;
 }
 
@@ -340,7 +361,7 @@ main(int argc, char **argv)
 
 	server = argc < 3 ? NULL : make_model(argv[1], str_c(argc > 3 ? argv[3] : "token"));
 	if (!server) {
-		fprintf(stderr, "usage: serve_model kube|hetzner PORT [TOKEN]\n");
+		fprintf(stderr, "usage: serve_model kube|hetzner|former-hetzner PORT [TOKEN]\n");
 		return 2;
 	}
 	server->sink = (struct server_sink){ push, end, NULL };
