@@ -10,7 +10,6 @@
 
 #define LEASE_NAMESPACE "kube-system"
 #define LEASE_NAME "cloud-controller-manager"
-#define FINALIZER "service.kubernetes.io/load-balancer-cleanup"
 
 static uint64_t n_writes;
 static char identity[N_REPLICAS][200];   /* of the running incarnations, as their Leases say */
@@ -156,6 +155,20 @@ has_finalizer(const struct kube_model_object *o)
 	                          STR(FINALIZER));
 }
 
+/* Services of another class belong to another controller, which uses the same finalizer. */
+static void
+check_release(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	if (count_balancers(o->uid) > 0)
+		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
+		     STR_ARG(o->name));
+	if (json_at(object_json(&arena, o), "spec.loadBalancerClass"))
+		fail("another controller's finalizer of service %" STR_FMT " is removed",
+		     STR_ARG(o->name));
+}
+
 /* What others write is not a request that net.c has traced. */
 static void
 trace_service(const struct kube_model_change *c)
@@ -176,9 +189,8 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 	if (c->before->kind == KUBE_MODEL_NODE && strcmp(c->method, "DELETE") == 0)
 		check_node_deletion(c->before);
 	if (c->before->kind == KUBE_MODEL_SERVICE && has_finalizer(c->before) &&
-	    !has_finalizer(c->after) && count_balancers(c->before->uid) > 0)
-		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
-		     STR_ARG(c->before->name));
+	    !has_finalizer(c->after))
+		check_release(c->before);
 }
 
 /* ---- the cloud ---- */

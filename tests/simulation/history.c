@@ -69,7 +69,9 @@ struct later {
 	void (*fn)(struct later *);
 	struct replica *replica;
 	enum host host;
+	struct machine *machine;
 	struct kube_model_backup *backup;
+	struct rng random;
 };
 
 static void
@@ -141,6 +143,20 @@ switch_machine(struct rng *r)
 }
 
 static void
+delete_old_node(struct later *later)
+{
+	struct machine *m = later->machine;
+
+	if (!machine_node(m))
+		return;
+	trace("a user deletes node %s", m->name);
+	net_advance(HOST_KUBE);
+	(void)kube_model_delete(world.kube, "user", machine_node(m));
+	net_arm(HOST_KUBE);
+}
+
+/* In half of the cases a person deletes the Node, at about the time when ccmd has its proof. */
+static void
 rebuild_machine(struct rng *r)
 {
 	struct machine *m = any_server(r);
@@ -152,6 +168,9 @@ rebuild_machine(struct rng *r)
 	m->server = server ? server->base.id : 0;
 	m->is_joining = true;
 	trace("machine %s is rebuilt as %lld", m->name, (long long)m->server);
+	if (rng_chance(r, 500))
+		after(rng_between(r, 40, 80) * NS_PER_SEC,
+		      (struct later){ .fn = delete_old_node, .machine = m });
 }
 
 static void
@@ -220,6 +239,7 @@ add_service(struct rng *r)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(4096);
 	unsigned number = (unsigned)rng_below(r, MAX_SERVICES); /* a name may return */
+	bool is_other = rng_chance(r, 100); /* another controller's, with the same finalizer */
 
 	buf_addf(&body,
 	         "{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"s%u\","
@@ -227,8 +247,9 @@ add_service(struct rng *r)
 	         number);
 	if (rng_chance(r, 300))
 		buf_addf(&body, ",\"load-balancer.hetzner.cloud/name\":\"named-%u\"", number);
-	buf_add_c(&body, "}},\"spec\":{\"type\":\"LoadBalancer\",");
-	if (rng_chance(r, 100))
+	buf_addf(&body, "}%s},\"spec\":{\"type\":\"LoadBalancer\",",
+	         is_other ? ",\"finalizers\":[\"" FINALIZER "\"]" : "");
+	if (is_other)
 		buf_add_c(&body, "\"loadBalancerClass\":\"example.com/other\",");
 	add_ports(&body, r);
 	buf_add_c(&body, "}}");
@@ -286,6 +307,8 @@ retype_service(struct rng *r)
 
 	if (!o)
 		return;
+	if (json_at(object_json(&arena, o), "spec.loadBalancerClass"))
+		return; /* see docs/testing.md, "What it has found" */
 	if (str_eq_c(json_text_at(&arena, object_json(&arena, o), "spec.type"), "ClusterIP"))
 		patch_service(o, "{\"spec\":{\"type\":\"LoadBalancer\"}}");
 	else
@@ -414,23 +437,48 @@ keep_dead_targets(struct rng *r)
 		hetzner_drop_dead_targets(world.cloud, world.project);
 }
 
+/* An account that changes in the middle of a run: just after a request about load balancers. */
+static struct {
+	bool is_set;
+	struct hetzner_project *project; /* NULL: the token is refused */
+} next_account;
+
+static void
+change_account(struct hetzner_project *project)
+{
+	next_account.is_set = false;
+	trace("the token is %s", project == world.project ? "right"
+	                         : project                ? "that of another project"
+	                                                  : "refused");
+	world_set_account(project);
+}
+
+static void
+change_account_soon(struct rng *r, struct hetzner_project *project)
+{
+	if (rng_chance(r, 500)) {
+		change_account(project);
+		return;
+	}
+	next_account.is_set = true;
+	next_account.project = project;
+}
+
 static void
 restore_account(struct later *later)
 {
-	(void)later;
-	trace("the token is right again");
-	world_set_account(world.project);
+	change_account_soon(&later->random, world.project);
 }
 
 static void
 spoil_account(struct rng *r)
 {
-	bool is_other = rng_chance(r, 500);
+	int64_t until_ns = rng_between(r, 5 * NS_PER_SEC, 5 * MINUTE_NS);
 
-	trace("the token is %s", is_other ? "that of another project" : "refused");
-	world_set_account(is_other ? world.other : NULL);
-	after(rng_between(r, 5 * NS_PER_SEC, 5 * MINUTE_NS),
-	      (struct later){ .fn = restore_account });
+	change_account_soon(r, rng_chance(r, 700) ? world.other : NULL);
+	if (rng_chance(r, 500))
+		delete_service(r);
+	after(until_ns, (struct later){ .fn = restore_account, .random = *r });
 }
 
 /* ---- the replicas and the network ---- */
@@ -490,6 +538,9 @@ spring_trap(void *arg)
 void
 history_acted(const struct net_request *n)
 {
+	if (next_account.is_set && n->host == HOST_CLOUD && !world.is_settling &&
+	    str_contains(n->request->target, STR("/load_balancers")))
+		change_account(next_account.project);
 	if (!trap.fn || trap.replica || !checks_is_write(n))
 		return;
 	trap.replica = replica_at(n->replica->index);
@@ -659,7 +710,7 @@ static const struct {
 	{ delete_machine, 5, 4 },
 	{ rename_machine, 2, 2 },
 	{ switch_machine, 6, 5 },
-	{ rebuild_machine, 3, 3 },
+	{ rebuild_machine, 3, 5 },
 	{ switch_kubelet, 8, 6 },
 	{ delete_node, 3, 3 },
 	{ label_node, 8, 5 },
@@ -686,7 +737,7 @@ static const struct {
 	{ disturb, 2, 10 },
 	{ restart_server, 1, 3 },
 	{ compact, 1, 2 },
-	{ hold_cache, 1, 3 },
+	{ hold_cache, 1, 5 },
 	{ back_up, 0, 1 },
 };
 

@@ -250,6 +250,16 @@ settle_machine(struct machine *m)
 		hetzner_rename_server(world.cloud, world.project, server, str_c(m->name));
 }
 
+/* The other controller has no balancers. */
+static void
+settle_foreign(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	if (json_at(object_json(&arena, o), "spec.loadBalancerClass"))
+		(void)kube_model_remove_finalizer(world.kube, "other", o, FINALIZER);
+}
+
 /* A change of each Service makes ccmd look at its balancer, which a person may have changed. */
 static void
 settle_services(void)
@@ -258,8 +268,10 @@ settle_services(void)
 		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
 		                                                  i);
 
-		(void)kube_model_remove_finalizer(world.kube, "user", o, "example.com/foreign");
+		(void)kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign");
 	}
+	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0;)
+		settle_foreign(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i));
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)
 		(void)kube_model_change(
 			world.kube, "user", kube_model_at(world.kube, KUBE_MODEL_SERVICE, i),

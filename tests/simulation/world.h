@@ -29,7 +29,7 @@ enum {
 #define MINUTE_NS (60 * NS_PER_SEC)
 #define EXCLUDED "node.kubernetes.io/exclude-from-external-load-balancers"
 #define UID_LABEL "hcloud-ccm/service-uid"
-#define OUR_CLASS "" /* Services with another class are not ours */
+#define FINALIZER "service.kubernetes.io/load-balancer-cleanup"
 
 /** A server of the project, and the kubelet on it. */
 struct machine {
