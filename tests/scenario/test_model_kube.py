@@ -19,8 +19,9 @@ EVENTS = f"/api/v1/namespaces/{SPACE}/events"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases"
 BASES = (NODES, SERVICES, LEASES, EVENTS)
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
-TIMES = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z", "2026-01-02T05:04:05.7+01:00"]
+TIMES = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z", "2026-01-02T05:04:05+01:00"]
 REQUESTS = 2500
+DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 class Sequence:
@@ -71,6 +72,9 @@ class Sequence:
 
         def body(side):
             whole = json.loads(json.dumps(side.last(path)))
+            # the real server counts it as a change when these two are missing
+            newest = side.shown.get(path, [whole])[-1]["metadata"]
+            whole["metadata"].update({key: newest[key] for key in DELETION if key in newest})
             for member, age in (("uid", uid_age), ("resourceVersion", version_age)):
                 whole["metadata"].pop(member, None)
                 if age is not None:

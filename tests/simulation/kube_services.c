@@ -359,7 +359,7 @@ km_check_type(struct km_call *call, yyjson_mut_val *service)
 }
 
 static void
-km_check_policy(struct km_call *call, yyjson_mut_val *service)
+km_check_policy(struct km_call *call, yyjson_mut_val *service, yyjson_mut_val *old)
 {
 	struct str policy = km_text_at(service, "spec.externalTrafficPolicy");
 	bool is_external = km_is_external(service) || km_at(service, "spec.externalIPs");
@@ -371,6 +371,10 @@ km_check_policy(struct km_call *call, yyjson_mut_val *service)
 	if (is_external && !str_eq_c(policy, "Cluster") && !str_eq_c(policy, "Local"))
 		km_problem(call, KM_UNSUPPORTED, STR("spec.externalTrafficPolicy"),
 		           km_quote(call, policy), "supported values: \"Cluster\", \"Local\"");
+	if (old && km_needs_health_port(old) && km_needs_health_port(service) &&
+	    !km_is_same(service, old, "spec.healthCheckNodePort"))
+		km_problem(call, KM_FORBIDDEN, STR("spec.healthCheckNodePort"), STR_EMPTY,
+		           "field is immutable");
 	if (!km_needs_health_port(service) && km_at(service, "spec.healthCheckNodePort"))
 		km_problem(call, KM_INVALID, STR("spec.healthCheckNodePort"),
 		           KM_FIELD(call, "%lld",
@@ -412,7 +416,7 @@ km_check_service(struct km_call *call, yyjson_mut_val *service, yyjson_mut_val *
 		km_problem(call, KM_INVALID, STR("spec.clusterIPs[0]"), STR("[]"),
 		           "may not change once set");
 	km_check_type(call, service);
-	km_check_policy(call, service);
+	km_check_policy(call, service, old);
 }
 
 static void
