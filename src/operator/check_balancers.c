@@ -79,7 +79,7 @@ collect(struct dry_run *run, const struct dry_item *item, const struct dry_chang
 		                                      : "changed");
 }
 
-/* Of several, the first is enough to begin with. */
+/* If there are several, only the first is kept: one is enough to report. */
 static void
 collect_kept(struct dry_run *run, const struct dry_item *item, const struct error *why)
 {

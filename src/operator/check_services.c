@@ -256,7 +256,8 @@ find_forwarding(struct report *r, const struct service *s, const struct lb_liste
 		           "ask the cloud's support why");
 }
 
-/* Some unhealthy targets are usual: with externalTrafficPolicy Local, those without a pod. */
+/* It is normal that some targets are unhealthy: with externalTrafficPolicy Local, nodes without a
+ * pod of the Service are. */
 void
 check_forwarding(struct doctor *d, struct report *r)
 {
@@ -276,7 +277,7 @@ check_forwarding(struct doctor *d, struct report *r)
 	for (size_t j = 0; j < n; j++)
 		has_health |= lbs[j].has_health;
 	if (n > 0 && !has_health)
-		report_skip(r, "this cloud does not tell the health of targets");
+		report_skip(r, "this cloud does not report the health of targets");
 }
 
 /* A Service of the same name may be of another type by now. */

@@ -124,7 +124,7 @@ const struct check doctor_checks[] = {
 	  "ccmd never changes a load balancer of another cluster or Service, so this Service gets none.",
 	  check_refused_balancers, FIX_BY_HAND },
 	{ "CCMD068", SERVICES, "The load balancers can forward traffic",
-	  "Without a healthy target, or at an address that the cloud has blocked, nobody is served.",
+	  "Clients get no answer if no target is healthy, or at an address that the cloud has blocked.",
 	  check_forwarding, FIX_BY_HAND },
 
 	{ "CCMD080", CONFIGURATION, "All flags have an effect",

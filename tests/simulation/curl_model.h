@@ -1,8 +1,8 @@
 /* tests/simulation/curl_model.h: libcurl, as the replicas see it.
  *
- * src/http uses about twenty functions of libcurl. They are defined here, and the dynamic linker
- * prefers them to the library's, so everything above libcurl's interface is the real code: the
- * fence, the gate, deadlines, credentials, the streams.
+ * src/http uses about twenty functions of libcurl. curl_model.c defines them, and the dynamic
+ * linker takes these definitions instead of the library's. So everything above libcurl's interface
+ * is the real code: the fence, the gate, deadlines, credentials and streams.
  *
  * Threads: none.
  */
@@ -16,15 +16,15 @@
 
 struct easy;
 
-/** The replica has ended: its connections are closed by the kernel. */
+/** Closes the connections of a replica that has ended, as the kernel does. */
 void curl_model_drop(const struct replica *);
 
 /* ---- for net.c: what arrives ---- */
 
-/** The head of an answer: a status line and headers, each with its line's end. */
+/** The head of an answer: a status line and headers, each with its line ending. */
 void easy_head(struct easy *, struct str lines);
 void easy_body(struct easy *, struct str bytes);
-/** The transfer ends when what has arrived before was consumed.
+/** Ends the transfer after the replica has read everything that arrived before.
  *
  * @param system_error  an errno, 0: none
  */

@@ -5,18 +5,18 @@
  * what the API refuses, with the API's codes. Any other request is answered with 501 and a text
  * that names it.
  *
- * A change takes the time of an action. What it does is visible when the action ends; until then
- * the action keeps its resources busy, and further changes of them are refused.
+ * A change is an action, which takes time. Its effect is visible when the action ends. Until then
+ * the resources of the action are busy, and further changes of them are refused.
  *
- * Everybody else who changes a project is an actor: a machine that is switched off, a person in the
- * console, another controller with a token of its own. Actors call the functions below. What the
- * API offers to a person is sent with hetzner_request(), which obeys the same rules as ccmd's
- * requests. The functions for servers and networks take effect immediately.
+ * Whatever changes a project apart from ccmd is an actor: a machine that is switched off, a person
+ * in the console, another controller with its own token. The simulation calls the functions below
+ * on behalf of an actor. hetzner_request() sends a request to the API, under the same rules as for
+ * ccmd's requests. The functions for servers and networks take effect immediately.
  *
- * For checks, all state can be read: the structs are public, and only the functions below change
- * them. Arrays and texts are never changed in place but replaced, so a copy of a struct is a
- * snapshot that stays valid. All memory belongs to the model and is released with it; it grows with
- * the number of changes, by at most some kilobytes for each.
+ * Checks can read all state: the structs are public, and only the functions below change them.
+ * Arrays and texts are replaced and never changed in place, so a copy of a struct stays valid. All
+ * memory belongs to the model and is released with it; it grows with the number of changes, by at
+ * most some kilobytes for each.
  *
  * Threads: none. All functions are called from one thread.
  */
@@ -39,7 +39,7 @@ enum hetzner_kind {
 	HETZNER_N_KINDS,
 };
 
-/** What every resource has. It is the first member of each. */
+/** The members that every resource has. The struct of each resource begins with it. */
 struct hetzner_resource {
 	enum hetzner_kind kind;
 	int64_t id;
@@ -161,7 +161,7 @@ struct hetzner_balancer {
 	struct str health; /* of all targets: "healthy", "unhealthy" or "unknown" */
 };
 
-/** A public address that exists on its own, for a balancer. */
+/** A public address that exists independently of the balancer that uses it. */
 struct hetzner_primary_ip {
 	struct hetzner_resource base;
 	bool is_ipv6;
@@ -238,7 +238,7 @@ typedef void hetzner_observe(void *arg, const struct hetzner_change *change);
 
 /* ---- life cycle ---- */
 
-/** All times that the model shows begin with wall_ns. Same calls, same answers.
+/** The clock of the model starts at wall_ns. The same calls give the same answers.
  *
  * @param seed  of the durations of actions
  */
@@ -259,15 +259,15 @@ void hetzner_revoke_token(struct hetzner *, struct str token);
 
 /** May be changed at any time. */
 struct hetzner_settings {
-	/* How long actions take: between the two, by the seed. At first 0: an action has ended when
-	 * the request is answered. */
+	/* How long actions take: the seed chooses a time between the two. The initial value is 0:
+	 * an action has ended when the request is answered. */
 	int64_t action_min_ns, action_max_ns;
 	/* DELETE of a balancer answers 204 and deletes immediately, as until October 2026; else it
 	 * answers 201 and starts an action. */
 	bool deletes_without_action;
 	/* The API knows no Primary IPs of balancers, as until October 2026. */
 	bool refuses_primary_ips;
-	/* Unhealthy targets do not say why, likewise. */
+	/* Unhealthy targets have no reason, as until October 2026. */
 	bool hides_health_details;
 	/* Balancers keep targets whose server was deleted, until hetzner_drop_dead_targets(). */
 	bool targets_outlive_servers;

@@ -4,11 +4,11 @@
  * hetzner_rows.c, and the row's function serves it. A function that serves or checks returns false
  * when it refuses; the error is then in the answer.
  *
- * What a change does is data, struct hm_effect, because it happens when the action ends. An effect
- * looks its resource up again: an actor may have deleted it meanwhile.
+ * A change is stored as a struct hm_effect, because it is made when the action ends. It searches
+ * its resource again then: an actor may have deleted the resource meanwhile.
  *
- * Everything that may be part of a resource is in the arena of the model; what a request needs only
- * while it is served is in the arena of the call.
+ * Memory that may become part of a resource is from the arena of the model. Memory that is needed
+ * only while a request is served is from the arena of the call.
  */
 #ifndef CCMD_TESTS_SIMULATION_HETZNER_INTERNAL_H
 #define CCMD_TESTS_SIMULATION_HETZNER_INTERNAL_H
@@ -29,7 +29,7 @@ struct hm_call;
 
 /* ---- effects and actions ---- */
 
-/** Who causes a change. All empty but the command: an actor's function. */
+/** The cause of a change. If only the command is set, it was a function for actors. */
 struct hm_who {
 	struct str token, user_agent, command;
 };

@@ -7,14 +7,16 @@
  * sends the same requests to both. A request for something else that Kubernetes has is answered
  * with 501 and a text that names it.
  *
- * It has no managedFields. Real servers also write when only these change, as after a PATCH that
- * omits a number which the server had chosen; the model does not.
+ * It has no managedFields. A real server writes a new version of an object even if only its
+ * managedFields change, for example after a PATCH that omits a number which the server had chosen.
+ * The model does not.
  *
  * The model has one counter of versions, like etcd. Reads without a version see the newest state;
- * lists with a version, and watches, see the watch cache, which can be held back.
+ * lists with a version, and watches, see the watch cache, which the simulation can stop updating.
  *
- * Actors are everybody else who writes: kubelets, users, other controllers. They send requests with
- * kube_model_request(), which obey the same rules as ccmd's, or call the functions at the end.
+ * All other writers are actors: kubelets, users, other controllers. For them, the simulation sends
+ * requests with kube_model_request(), under the same rules as for ccmd's requests, or calls the
+ * functions at the end.
  *
  * The JSON of an object never changes: a write replaces the struct kube_model_object. A pointer to
  * it is valid until the object is written the next time, or kube_model_hold() keeps it.
@@ -50,8 +52,8 @@ struct kube_model_object {
 
 /* ---- life cycle ---- */
 
-/** A cluster with the namespaces default, kube-system, kube-public and kube-node-lease. All times
- * begin with wall_ns. Same calls, same answers.
+/** A cluster with the namespaces default, kube-system, kube-public and kube-node-lease. The clock
+ * starts at wall_ns. The same calls give the same answers.
  *
  * @param seed  of the UIDs
  */

@@ -1,13 +1,14 @@
 /* tests/simulation/kube_internal.h: what the files of the model of kube-apiserver share.
  *
- * A request becomes a struct km_call: kube_call.c takes it apart and finds the row of its kind, and
+ * A request becomes a struct km_call: kube_call.c parses it and finds the kind of object, and
  * kube_read.c or kube_write.c serves it. A function that serves or checks returns false when it
  * refuses; the Status object is then in the answer.
  *
  * An object is stored as text and parsed again for each request, because stored objects are shared
  * by the history, backups and watches. While a write is served, the object is a tree of yyjson in
- * the document of the call. km_decode() gives it the form that Go's types would give it: unknown
- * members are dropped, empty ones omitted, times rewritten.
+ * the document of the call. km_decode() gives the object the form that it has after it was decoded
+ * into the Go types of Kubernetes: unknown members are removed, empty ones are omitted, and times
+ * are rewritten.
  */
 #ifndef CCMD_TESTS_SIMULATION_KUBE_INTERNAL_H
 #define CCMD_TESTS_SIMULATION_KUBE_INTERNAL_H

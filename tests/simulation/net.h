@@ -1,9 +1,9 @@
-/* tests/simulation/net.h: what happens between the replicas and the servers.
+/* tests/simulation/net.h: the simulated network between the replicas and the servers.
  *
- * A request travels, the model answers it, and the answer travels back. The seed decides how long
- * each takes and what goes wrong: a connection is refused, closed or silent before or after the
- * server has acted, the server is overloaded, or the answer is cut. A partition holds back
- * everything between one replica and one server.
+ * A request needs some time to the server, the model answers it, and the answer needs some time to
+ * the replica. The seed decides both times and the faults: a connection is refused; it is closed,
+ * or no answer arrives, before or after the server has acted; the server is overloaded; the answer
+ * is incomplete. A partition stops all messages between one replica and one server.
  *
  * Threads: none.
  */
@@ -31,10 +31,10 @@ struct net_faults {
 	unsigned stream_cut; /* a watch breaks within minutes */
 };
 
-/** What a check sees of a request, when the server gets it. */
+/** A request as a check gets it, when it has arrived at the server. */
 struct net_request {
 	const struct replica *replica;
-	unsigned incarnation; /* that sent it */
+	unsigned incarnation; /* of the replica that sent it */
 	enum host host;
 	int64_t sent_ns;
 	const struct server_request *request;

@@ -1,12 +1,12 @@
 /* tests/simulation/replica.h: ccmd as a process of the simulated world.
  *
  * The whole program, main() included, is a shared object. There is one object for each replica, so
- * each has its own copy of every static variable. Their first values are kept when the object has
- * been loaded and put back before each start. A crash drops the fibers, wherever they are; the next
- * start finds nothing of them, not even a lock that one of them held.
+ * each has its own copy of every static variable. Their initial values are saved when the object
+ * has been loaded, and restored before each start. A crash discards the fibers (schedule.h)
+ * wherever they are. The next start finds no state of them, not even a lock that one of them held.
  *
- * What the program would ask the C library for and the simulation decides is in system.c: threads,
- * locks, clocks, random numbers, the end of the process, and its log.
+ * system.c replaces what the program gets from the C library and the simulation has to decide:
+ * threads, locks, clocks, random numbers, the end of the process, and its log.
  *
  * Threads: none.
  */
@@ -32,7 +32,7 @@ struct replica {
 	bool is_running;
 	bool is_paused;
 	int exit_status;       /* of the last incarnation; -1: it crashed */
-	int64_t wall_shift_ns; /* its wall clock is wrong by this */
+	int64_t wall_shift_ns; /* how much its wall clock is wrong */
 	int64_t asleep_ns;     /* how long its machine was suspended */
 	unsigned n_starts, n_exits;
 };
@@ -52,14 +52,14 @@ void replica_signal(struct replica *, int signal);
 /** SIGSTOP and SIGCONT. Each fiber stops when it waits next: a process that is stopped between a
  * decision and the system call that follows it is not simulated. */
 void replica_pause(struct replica *, bool is_paused);
-/** The machine was suspended until now: CLOCK_MONOTONIC stood still, CLOCK_BOOTTIME did not. */
+/** The machine was suspended until now: CLOCK_MONOTONIC did not advance, CLOCK_BOOTTIME did. */
 void replica_was_suspended(struct replica *, int64_t for_ns);
 const char *replica_kubeconfig(const struct replica *);
 /** Environment of the next start: HCLOUD_TOKEN and others. The array must stay valid; NULL at the
  * end. */
 void replica_set_environment(struct replica *, const char *const *variables);
 
-/* ---- for the schedule and for what stands for the C library ---- */
+/* ---- for schedule.c and system.c ---- */
 
 bool replica_is_paused(const struct replica *);
 const char *replica_getenv(const struct replica *, const char *name);

@@ -1,12 +1,13 @@
 /* tests/simulation/schedule.h: threads that run one at a time, simulated time, and the seed.
  *
- * A thread of a replica is a fiber: it has a stack of its own and runs until it waits, or until it
- * yields to another one. The seed decides which runnable fiber is next. When all wait, the time
- * jumps to the next deadline, or to the next thing that was put on the agenda.
+ * A thread of a replica is a fiber: it has its own stack, and runs until it waits or yields to
+ * another fiber. The seed decides which runnable fiber is next. When all fibers wait, the clock
+ * advances to the next deadline, or to the next entry of the agenda: calls of functions, each with
+ * its time.
  *
- * What the world does (servers that answer, machines that fail, people) runs between fibers, never
- * in one. Nothing here reads a clock or a random number of the system, so the same seed gives the
- * same history.
+ * Everything outside of the replicas (answers of servers, failures of machines, actions of people)
+ * runs between fibers, never in one. Nothing here reads a clock or a random number of the system,
+ * so the same seed gives the same history.
  *
  * One process simulates one history, so the state is static.
  *
@@ -36,7 +37,7 @@ uint64_t rng_below(struct rng *, uint64_t n);
 /** From lo to hi, both included. */
 int64_t rng_between(struct rng *, int64_t lo, int64_t hi);
 bool rng_chance(struct rng *, unsigned per_mille);
-/** A sequence of its own for each purpose: what one draws more does not change the others. */
+/** Each purpose has its own sequence: more numbers for one purpose do not change the others. */
 struct rng rng_of(uint64_t seed, const char *purpose, uint64_t number);
 
 /* ---- life cycle ---- */
@@ -58,7 +59,7 @@ void schedule_run_until(int64_t until_ns);
 /** The fiber belongs to a replica and starts soon. When run() returns, fibers that wait for the
  * channel of this fiber (its address) are woken. */
 struct fiber *fiber_new(struct replica *, void *(*run)(void *arg), void *arg);
-/** The fiber that runs; NULL: the world does. */
+/** The fiber that runs; NULL: none does, but a function of the agenda. */
 struct fiber *fiber_self(void);
 struct replica *fiber_replica(const struct fiber *);
 const char *fiber_name(const struct fiber *); /* as pthread_getname_np() */

@@ -1,16 +1,16 @@
 /* tests/simulation/server.h: a model of an HTTP server, as the simulated world sees it.
  *
  * A model is a pure state machine. It gets whole requests and returns whole answers; it has no
- * thread, no socket and no clock of its own, and it draws no random numbers except from the seed
- * that it was made with, so the same calls always give the same answers. What happens between the
- * two (delays, lost answers, torn bodies, closed connections) is decided by the world, not by the
- * model.
+ * thread, no socket and no clock, and its only random numbers are from the seed that it was created
+ * with, so the same calls always give the same answers. The simulation, not the model, decides what
+ * happens between a request and its answer: delays, lost answers, incomplete bodies, closed
+ * connections.
  *
  * A watch is a request whose answer is a stream: the model sets is_stream, keeps the id of the
  * request, and pushes lines through the sink until one side ends the stream.
  *
  * Two programs use a model: the simulation (tests/simulation/), and a small HTTP server on loopback
- * that puts the model beside the real server, to compare their answers.
+ * that is used to compare the model's answers with those of the real server.
  *
  * Threads: none. All functions of a model are called from one thread.
  */

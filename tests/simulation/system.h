@@ -1,7 +1,7 @@
-/* tests/simulation/system.h: what stands for the C library in the replicas.
+/* tests/simulation/system.h: replaces functions of the C library in the replicas.
  *
- * The objects of the replicas are linked with --wrap for each function of system.c, so their calls
- * come here, and nobody else's do.
+ * The shared objects of the replicas are linked with --wrap for each function of system.c. So their
+ * calls reach system.c, and the calls of the simulation itself reach the C library.
  *
  * Threads: none.
  */
@@ -11,7 +11,7 @@
 #include "replica.h"
 
 void system_seed(uint64_t seed);
-/** A new incarnation draws other random numbers. */
+/** Called before a replica starts: each incarnation gets other random numbers. */
 void system_start(const struct replica *);
 
 #endif

@@ -1,11 +1,12 @@
 /* tests/simulation/world.h: a cluster with two replicas of ccmd, a project at Hetzner, machines
  * with their kubelets, and users.
  *
- * Every member of the world acts on the agenda (schedule.h), between the turns of the replicas.
+ * All of these except the replicas act in functions on the agenda (schedule.h), while no fiber of a
+ * replica runs.
  *
- * 	world.c    the beginning, machines, kubelets, the restarts of the replicas, the end of
- * faults history.c  the events that the seed chooses checks.c   what must hold at every step, and
- * at the end
+ * - world.c: the initial cluster, machines, kubelets, restarts of replicas, the end of faults
+ * - history.c: the events that the seed chooses
+ * - checks.c: what must be true at every step, and at the end
  *
  * Threads: none.
  */
@@ -62,7 +63,7 @@ extern struct world world;
 
 /** The cluster of the seed: machines that have just joined, no Service. The replicas start. */
 void world_begin(uint64_t seed);
-/** Ends all faults and puts right what only people can put right. */
+/** Ends all faults and repairs what only people can repair. */
 void world_settle(void);
 
 struct hetzner_server *machine_server(const struct machine *);
@@ -79,8 +80,8 @@ bool list_has_text(yyjson_val *list, struct str text);
 
 /* ---- history.c ---- */
 
-/** Puts the events of the seed on the agenda, but for those that `is_dropped` marks. Returns when
- * the last one is over. */
+/** Puts the events of the seed on the agenda, except those that `is_dropped` marks. Returns the
+ * time of the last one. */
 int64_t history_plan(uint64_t seed, const bool is_dropped[MAX_DROPPED]);
 size_t history_length(void);
 /** A server has acted: some events wait for that. */

@@ -1,8 +1,9 @@
 /* lb_health.c: see lb_health.h.
  *
- * The metric has a series for each Service, which is unusual: names of objects are no labels
- * elsewhere. The number of series is bounded, the Services beyond are summed in one series named
- * "other", and a Service that is gone has no series at the next scrape.
+ * The metrics have a series for each Service. No other metric has names of objects as labels, so
+ * the number of series is bounded: if there are more than LIMIT_METRIC_SERIES Services, the last
+ * series has the labels "other" and the sum of the rest. The series of a deleted Service is absent
+ * from the next scrape.
  */
 #include "providers/hcloud/lb_health.h"
 
@@ -28,7 +29,7 @@ METRIC_FAMILY(
 	"[ALPHA] Targets of a Service's load balancer when it was read last, healthy or not. Services beyond 199 are summed as \"other\".",
 	.labels = { "namespace", "service" });
 
-/* ---- the metric ---- */
+/* ---- the metrics ---- */
 
 static int
 hz_health_compare(const void *a, const void *b)
@@ -39,7 +40,8 @@ hz_health_compare(const void *a, const void *b)
 	return order != 0 ? order : str_cmp(left->service, right->service);
 }
 
-/* On each scrape. The order decides which Services are summed, so it must not change by itself. */
+/* Called for each scrape. The order decides which Services are in the sum, so the Services are
+ * sorted by name: otherwise their series would change without a reason. */
 static void
 hz_health_scrape(void *cache)
 {
@@ -84,7 +86,7 @@ hz_health_close(struct hz_lb_cache *cache)
 	metrics_replace(&all_targets, NULL, 0);
 }
 
-/* ---- for people ---- */
+/* ---- for `ccmd explain` and `ccmd doctor` ---- */
 
 struct map
 hz_health_names(const struct hz_config *config, const struct cloud_host *host, struct arena *arena)

@@ -1,8 +1,8 @@
-/* lb_health.h: which targets of load balancers are healthy, for the metric and for the commands of
- * operators.
+/* lb_health.h: which targets of load balancers are healthy, for two metrics and for `ccmd explain`
+ * and `ccmd doctor`.
  *
- * The metric shows the balancers as they were read last, because a scrape makes no request: after
- * each change of a Service or of its nodes, and once in each --load-balancer-drift-period.
+ * A scrape sends no request: the metrics show each balancer as it was read last, which is after a
+ * change of its Service or of the Service's nodes, and once in each --load-balancer-drift-period.
  *
  * Threads: any.
  */
@@ -15,16 +15,16 @@
 struct hcloud;
 struct lb_listed;
 
-/** Begins and ends the metric. */
+/** Registers the metrics, and removes them. */
 void hz_health_open(struct hz_lb_cache *);
 void hz_health_close(struct hz_lb_cache *);
 
-/** The names of the nodes by the ids of their servers, in the arena. */
+/** Maps the IDs of servers to the names of their nodes, in the arena. */
 struct map hz_health_names(const struct hz_config *, const struct cloud_host *, struct arena *);
 
-/** Sets the members about the health of targets, and about blocked addresses.
+/** Sets the members of *ret about the health of targets and about blocked addresses.
  *
- * @param names  of hz_health_names(); a server without a node has its id */
+ * @param names  the result of hz_health_names(); a server without a node is shown with its ID */
 void hz_health_describe(const struct hz_lb *, const struct map *names, struct arena *,
                         struct lb_listed *ret);
 

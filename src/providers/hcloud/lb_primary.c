@@ -1,11 +1,11 @@
 /* lb_primary.c: see lb_primary.h.
  *
- * Most mistakes are found before the request that creates the balancer, which keeps the API's
- * refusals and its locks out of the way and lets an Event say what is wrong. Only another client
- * that takes the address between the check and the creation is left to the API.
+ * The annotations and the Primary IPs are checked before the request that creates the balancer, so
+ * that an Event can name the mistake, and no request is sent that the API would refuse. The API
+ * itself refuses the creation if another client takes the address after the check.
  *
- * What is free or in use may change at any time without us, so nothing that was read is kept: each
- * attempt reads again, after the growing pauses between failures.
+ * Other clients may assign and release a Primary IP at any time, so nothing that was read is kept:
+ * each attempt reads it again. The pauses between failed attempts grow.
  */
 #include "providers/hcloud/lb_primary.h"
 
@@ -17,10 +17,10 @@
 
 EVENT_KIND(
 	kept_event, HZ_COMPONENT, "LoadBalancerAddressKept", true, "Service",
-	"hcloud: the Service asks for a Primary IP that its load balancer does not have. Addresses of a load balancer never change; the message says what to do.");
+	"hcloud: the Service asks for a Primary IP that its load balancer does not have. The addresses of an existing load balancer cannot be changed; the message says what to do.");
 EVENT_KIND(
 	blocked_event, HZ_COMPONENT, "LoadBalancerAddressBlocked", true, "Service",
-	"hcloud: Hetzner has blocked a public address of the load balancer, so it is not reachable there.");
+	"hcloud: Hetzner has blocked a public address of the load balancer, so clients cannot reach the load balancer at this address.");
 
 /* By enum hz_family. */
 static const struct {
@@ -70,7 +70,9 @@ hz_get_primary_ip(const struct hz_lb_run *run, int64_t id, struct hz_primary_ip 
 		return false;
 	if (ip.id != id)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "asked for Primary IP %" PRId64 ", got %" PRId64, id, ip.id);
+		               "the Hetzner Cloud API returned Primary IP %" PRId64
+		               " for the ID %" PRId64,
+		               ip.id, id);
 	*ret = ip;
 	return true;
 }
@@ -182,8 +184,8 @@ hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
 
 /* ---- a balancer that exists ---- */
 
-/* Sends the Event, unless the same was sent for the Service within the last hour. kind: a constant
- * for the event and the family. */
+/* Sends the Event, unless the same Event was sent for the Service within the last hour. kind: the
+ * same text for each Event of this reason and family. */
 static void
 hz_primary_notify_once(const struct hz_lb_run *run, const struct event_kind *event,
                        const char *kind, const struct error *why)
@@ -200,8 +202,8 @@ hz_primary_notify_once(const struct hz_lb_run *run, const struct event_kind *eve
 	hz_lb_notify(run, event, &b);
 }
 
-/* A balancer whose answer has no ID of the address is left alone: the API is older than Primary IPs
- * of balancers. */
+/* If the answer has no ID of the address, nothing is reported: this API has no Primary IPs of
+ * balancers yet. */
 static void
 hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
                        const struct hz_lb_end *end)
@@ -216,7 +218,7 @@ hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
 	err_set(&why, ERR_INVALID,
 	        "%s asks for Primary IP %" STR_FMT ", but load balancer %" PRId64
 	        " has the %s address %" STR_FMT " (%" PRId64
-	        "), which cannot be changed while it exists. To use the Primary IP, delete the Service "
+	        "), and the addresses of an existing load balancer cannot be changed. To use the Primary IP, delete the Service "
 	        "%" STR_FMT "/%" STR_FMT " and create it again; otherwise remove the annotation",
 	        families[family].key, STR_ARG(str_head(ref->text, 30)), run->lb->id,
 	        families[family].name, STR_ARG(end->ip), end->id, STR_ARG(spec->namespace),
@@ -238,7 +240,7 @@ hz_primary_report_blocked(const struct hz_lb_run *run, enum hz_family family,
 		return;
 	err_set(&why, ERR_INVALID,
 	        "Hetzner has blocked the %s address %" STR_FMT " of load balancer %" PRId64
-	        ": it is not reachable there until Hetzner's support unblocks it",
+	        ": clients cannot reach the load balancer at this address until Hetzner's support unblocks it",
 	        families[family].name, STR_ARG(end->ip), run->lb->id);
 	hz_primary_notify_once(run, &blocked_event, kinds[family], &why);
 }

@@ -167,7 +167,7 @@ hz_wire_read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 
 /* ---- reading: targets ---- */
 
-/* The API tells the health for each port. */
+/* The API reports the health for each port. */
 static void
 hz_wire_read_health(struct arena *arena, yyjson_val *list, struct hz_lb_target *ret)
 {

@@ -76,7 +76,7 @@ enum hz_target_type {
 };
 
 enum hz_health {
-	HZ_HEALTH_UNKNOWN, /* or not told */
+	HZ_HEALTH_UNKNOWN, /* or not in the answer */
 	HZ_HEALTHY,        /* at all ports */
 	HZ_UNHEALTHY,      /* at one port at least */
 };
@@ -89,7 +89,7 @@ struct hz_lb_target {
 	/* of what the cloud has */
 	enum hz_health health; /* of a selector: unknown; its servers are counted in hz_lb */
 	int64_t failing_port;  /* the first one, if it is unhealthy */
-	struct str detail;     /* "layer4_timeout"; empty: not told */
+	struct str detail;     /* "layer4_timeout"; empty: not in the answer */
 	int64_t http_status;   /* 0: none */
 };
 
@@ -97,7 +97,7 @@ struct hz_lb_target {
 #define HZ_NEW_PRIVATE_IP STR("(new private address)")
 
 struct hz_lb_end {          /* of the public interface */
-	int64_t id;         /* of the address, which may be a Primary IP; 0: not told */
+	int64_t id;         /* of the address, which may be a Primary IP; 0: not in the answer */
 	struct str ip;      /* empty: none */
 	struct str dns_ptr; /* empty: none */
 	bool is_blocked;
@@ -119,7 +119,7 @@ struct hz_lb {
 	size_t n_labels;
 	struct str uid; /* the value of HZ_LABEL_UID; empty: none */
 	struct hz_lb_type type;
-	struct str monthly_price; /* at its location, without VAT: "5.3900"; empty: not told */
+	struct str monthly_price; /* at its location, without VAT: "5.3900"; empty: not known */
 	struct str algorithm;
 	bool is_public, is_protected;
 	struct hz_lb_end ipv4, ipv6;

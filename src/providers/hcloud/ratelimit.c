@@ -24,8 +24,8 @@
 #define WAIT_MAX_S 3600.0
 /* the longest pause between two pieces of background work while more than the floor is left */
 #define PACE_MAX_S 600.0
-/* What has to flow in before urgent work goes on after a refusal, and what one run of it takes. A
- * small bucket has to hold a hundredth of its limit. */
+/* How many requests the bucket has to hold before urgent work continues after a refusal, and how
+ * many one run of it takes. For a bucket with a small limit, a hundredth of the limit is enough. */
 #define REST_MAX 20.0
 #define RUN 4.0
 #define SLOW_BELOW 0.5 /* background work slows down below this part of the limit */

@@ -54,11 +54,11 @@ void hz_budget_empty(struct hz_budget *, int64_t now_ns);
 
 /** How long until n requests may be sent; 0: now. At most an hour. */
 int64_t hz_budget_wait_ns(const struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
-/** Urgent work of n requests is refused now: returns how long it waits, at most an hour. All urgent
- * work then rests until the bucket holds enough for several runs, and what was refused comes back
- * piece by piece. A run takes several requests, one after the other: if each began as soon as one
- * request is permitted, the first requests of all runs would use up the refill, and no run would
- * ever end. */
+/** Called when urgent work of n requests is refused. Returns how long that work has to wait, at
+ * most an hour. All urgent work then waits until the bucket holds enough requests for several runs,
+ * and each refused piece of work gets a later time than the one before. Reason: a run sends several
+ * requests, one after the other. If each run began as soon as one request is permitted, the first
+ * requests of all runs would use up the refill, and no run would ever end. */
 int64_t hz_budget_rest(struct hz_budget *, double n, int64_t now_ns);
 /** Takes n requests, which are sent now, from the budget. */
 void hz_budget_take(struct hz_budget *, enum hz_urgency, double n, int64_t now_ns);
