@@ -339,7 +339,8 @@ hz_balancers_set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
 	err->retry_after_ms = hz_balancers_clamp(waited_ns / NS_PER_MS / 4, MIN_PAUSE_MS,
 	                                         waited_ns < LONGEST_WAIT_NS ? MAX_PAUSE_MS
 	                                                                     : MAX_HOLD_MS);
-	if (waited_ns < LONGEST_WAIT_NS || !hz_lb_cache_should_report_hold(cache, run->spec->uid))
+	if (waited_ns < LONGEST_WAIT_NS ||
+	    !hz_lb_cache_should_report(cache, run->spec->uid, HZ_NOTICE_HOLD, 0))
 		return;
 	hz_lb_cache_set_action(cache, run->spec->uid, (struct hz_action){ 0 });
 	err->code = ERR_TIMEOUT;

@@ -117,6 +117,14 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 	return !run->desired.is_named || hz_lb_is_adoption_permitted(run, lb, why);
 }
 
+/* The Service is tried again and again; the same refusal is not reported each time. */
+static bool
+hz_lb_should_report_taken(const struct hz_lb_run *run, const struct error *why)
+{
+	return hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_HOLD,
+	                                 str_hash(str_c(why->msg)));
+}
+
 static bool
 hz_lb_refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struct buf *why,
                       struct error *err)
@@ -125,6 +133,8 @@ hz_lb_refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const
 
 	err_set(err, ERR_EXISTS, "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
 	        STR_ARG(str_head(lb->name, 200)), lb->id, why->ptr);
+	if (!hz_lb_should_report_taken(run, err))
+		return false;
 	buf_add_c(&b, err->msg);
 	hz_lb_notify(run, &taken_event, &b);
 	return false;
@@ -161,6 +171,8 @@ hz_lb_refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *othe
 	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
 	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
 	        STR_ARG(run->spec->service), STR_ARG(other->namespace), STR_ARG(other->service));
+	if (!hz_lb_should_report_taken(run, err))
+		return false;
 	buf_add_c(&b, err->msg);
 	hz_lb_notify(run, &taken_event, &b);
 	host->service_event(host, other, HOST_EVENT_WARNING, taken_event.reason, buf_str(&b));
@@ -361,7 +373,7 @@ hz_lb_report_hold(const struct hz_lb_run *run, const struct error *why)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 
-	if (!hz_lb_cache_should_report_hold(run->tools->cache, run->spec->uid))
+	if (!hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_HOLD, 0))
 		return;
 	buf_add_c(&b, why->msg);
 	hz_lb_notify(run, &held_event, &b);

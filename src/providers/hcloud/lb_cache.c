@@ -34,7 +34,7 @@
 /* At start one list serves all Services; this is how long their first runs may take. */
 #define ADOPTED_NS (60 * NS_PER_SEC)
 /* The event rate limit of one object permits one event in this time. */
-#define REPORT_HOLD_NS (300 * NS_PER_SEC)
+#define REPORT_NS (300 * NS_PER_SEC)
 
 enum reading_scope {
 	SCOPE_ONE, /* the balancer with one id */
@@ -65,8 +65,11 @@ struct entry {
 	int64_t id;       /* of its balancer; 0: not known */
 	uint64_t changed; /* cache.now when we changed its balancer last */
 	struct hz_action action;
-	int64_t wait_began_ns;      /* on the clock of hz_api_uptime_ns(); 0: it does not wait */
-	int64_t report_hold_ns;     /* mono: when to report again that it is held; 0: immediately */
+	int64_t wait_began_ns; /* on the clock of hz_api_uptime_ns(); 0: it does not wait */
+	struct {
+		uint64_t what;
+		int64_t again_ns; /* mono; 0: immediately */
+	} notices[HZ_NOTICES];
 	struct hz_reading *reading; /* the last one for this Service alone; NULL: none */
 };
 
@@ -632,20 +635,22 @@ hz_lb_cache_end_wait(struct hz_lb_cache *c, struct str uid)
 
 	e = map_get(&c->entries, uid);
 	if (e)
-		e->wait_began_ns = e->report_hold_ns = 0;
+		e->wait_began_ns = e->notices[HZ_NOTICE_HOLD].again_ns = 0;
 }
 
 bool
-hz_lb_cache_should_report_hold(struct hz_lb_cache *c, struct str uid)
+hz_lb_cache_should_report(struct hz_lb_cache *c, struct str uid, enum hz_notice notice,
+                          uint64_t what)
 {
 	int64_t now_ns = clock_mono(c->clock);
 	struct entry *e;
 	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, uid);
-	if (now_ns < e->report_hold_ns)
+	if (now_ns < e->notices[notice].again_ns && e->notices[notice].what == what)
 		return false;
-	e->report_hold_ns = now_ns + REPORT_HOLD_NS;
+	e->notices[notice].what = what;
+	e->notices[notice].again_ns = now_ns + REPORT_NS;
 	return true;
 }
 

@@ -105,9 +105,15 @@ struct hz_action hz_lb_cache_action(struct hz_lb_cache *, struct str uid);
  * ends with hz_lb_cache_end_wait(). Outages of the API do not count. */
 int64_t hz_lb_cache_wait_ns(struct hz_lb_cache *, struct str uid);
 void hz_lb_cache_end_wait(struct hz_lb_cache *, struct str uid);
-/** Is it time to report that the Service is held? Yes at the first call since its last wait ended,
- * then every 5 minutes. */
-bool hz_lb_cache_should_report_hold(struct hz_lb_cache *, struct str uid);
+/** What is reported about a Service while it lasts. */
+enum hz_notice {
+	HZ_NOTICE_HOLD,    /* why it has no balancer; hz_lb_cache_end_wait() forgets it */
+	HZ_NOTICE_TARGETS, /* which nodes the type leaves out */
+	HZ_NOTICES
+};
+/** Is it time to report? Yes if `what`, a hash or 0, differs from what was reported last, and every
+ * 5 minutes. */
+bool hz_lb_cache_should_report(struct hz_lb_cache *, struct str uid, enum hz_notice, uint64_t what);
 /** True at the first call for that Service: for events that are sent once. */
 bool hz_lb_cache_is_first_notice(struct hz_lb_cache *, struct str uid);
 

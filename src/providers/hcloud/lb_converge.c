@@ -367,9 +367,11 @@ hz_lb_is_target_error(const char *code, const struct error *err)
 /* Room for further targets or services. The type's limit is not always known; then the API's
  * refusal shows it, and what follows is not sent. */
 struct room {
-	const char *kind; /* of the refusal, for refusals.h */
-	size_t n, max;    /* max 0: not known */
-	bool is_full;     /* the API has refused one more than n */
+	const char *kind;                 /* of the refusal, for refusals.h */
+	size_t n, max;                    /* max 0: not known */
+	bool is_full;                     /* the API has refused one more than n */
+	const struct node_ref **left_out; /* of targets: those for which there was no room */
+	size_t n_left_out;
 };
 
 static uint64_t
@@ -402,6 +404,28 @@ room_note_full(const struct hz_lb_run *run, struct room *room, const struct erro
 	refusals_note(run->tools->refusals, run->spec->uid, room->kind, room_looks(run, room), why);
 }
 
+/* node NULL: an address that stays a target without a node. */
+static void
+room_leave_out(struct room *room, const struct node_ref *node)
+{
+	if (node)
+		room->left_out[room->n_left_out++] = node;
+}
+
+/* Each run leaves out the same nodes while nothing changes, which is reported once. */
+static void
+hz_lb_report_left_out(const struct hz_lb_run *run, const struct room *room)
+{
+	uint64_t names = 0;
+
+	for (size_t i = 0; i < room->n_left_out; i++)
+		names = names * UINT64_C(0x9e3779b97f4a7c15) + str_hash(room->left_out[i]->name);
+	if (!hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_TARGETS, names))
+		return;
+	for (size_t i = 0; i < room->n_left_out; i++)
+		hz_targets_exceeded(&run->tools->targets, run->spec, room->left_out[i]);
+}
+
 static bool
 hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room *room,
                  struct error *err)
@@ -413,7 +437,7 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 	if (step->target->type == HZ_TARGET_IP && run->targets.is_robot_unavailable)
 		return true;
 	if (!room_is_left(room)) {
-		hz_targets_exceeded(config, run->spec, node);
+		room_leave_out(room, node);
 		return true;
 	}
 	if (run->call->dry && hz_dry_refuses_target(run, run->lb, step->target))
@@ -425,7 +449,7 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 	}
 	if (hz_is_code(done.code, "resource_limit_exceeded")) {
 		room_note_full(run, room, err);
-		hz_targets_exceeded(config, run->spec, node);
+		room_leave_out(room, node);
 		return true;
 	}
 	if (!node || !hz_lb_is_target_error(done.code, err)) {
@@ -452,6 +476,7 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 	hz_targets_read(&run->tools->targets, run->call, run->spec, &run->desired, run->lb,
 	                &run->targets);
 	hz_plan_targets(run->targets.targets, run->targets.n, run->lb, run->call->arena, &steps);
+	room.left_out = arena_calloc(run->call->arena, steps.n, sizeof(const void *));
 	for (size_t i = 0; i < steps.n; i++) {
 		const struct hz_step *step = &steps.steps[i];
 
@@ -467,6 +492,7 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 		if (!hz_lb_add_target(run, step, &room, err))
 			return false;
 	}
+	hz_lb_report_left_out(run, &room);
 	return true;
 }
 

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #include "base/event_kind.h"
+#include "base/map.h"
 #include "providers/hcloud/client.h"
 
 EVENT_KIND(
@@ -39,7 +40,8 @@ struct target_search {
 	const struct hz_lb_desired *desired;
 	const struct hz_lb *lb;
 	struct hz_targets *ret;
-	bool is_robot_failing; /* targets by address stay as they are */
+	struct map wanted, present; /* the targets of ret and of lb, by hz_targets_key() */
+	bool is_robot_failing;      /* targets by address stay as they are */
 };
 
 /* ---- events ---- */
@@ -166,16 +168,28 @@ hz_targets_are_same(const struct hz_lb_target *a, const struct hz_lb_target *b)
 	return a->type == HZ_TARGET_SERVER ? a->server == b->server : str_eq(a->ip, b->ip);
 }
 
+/* The same for the same targets. No address looks like that of a server. */
+static struct str
+hz_targets_key(const struct target_search *s, const struct hz_lb_target *target)
+{
+	if (target->type == HZ_TARGET_SERVER)
+		return arena_printf(s->call->arena, "server %" PRId64, target->server);
+	return target->ip;
+}
+
 /* Is it a target of the balancer already, by the same address? */
 static bool
-hz_targets_is_present(const struct hz_lb *lb, const struct hz_lb_target *target)
+hz_targets_is_present(const struct target_search *s, const struct hz_lb_target *target)
 {
-	for (size_t i = 0; lb && i < lb->n_targets; i++) {
-		if (hz_targets_are_same(&lb->targets[i], target) &&
-		    lb->targets[i].uses_private_ip == target->uses_private_ip)
-			return true;
-	}
-	return false;
+	const struct hz_lb_target *found = map_get(&s->present, hz_targets_key(s, target));
+
+	return found && found->uses_private_ip == target->uses_private_ip;
+}
+
+static void
+hz_targets_put(const struct target_search *s, struct map *map, const struct hz_lb_target *target)
+{
+	map_put(map, hz_targets_key(s, target), (void *)(uintptr_t)target);
 }
 
 /* Two nodes with the same provider ID are one machine and so one target. node NULL: the target is
@@ -185,15 +199,14 @@ hz_targets_add(struct target_search *s, const struct node_ref *node, struct hz_l
 {
 	struct hz_targets *t = s->ret;
 
-	for (size_t i = 0; i < t->n; i++) {
-		if (hz_targets_are_same(&t->targets[i], &target))
-			return;
-	}
-	if (node && !hz_targets_is_present(s->lb, &target) &&
+	if (map_get(&s->wanted, hz_targets_key(s, &target)))
+		return;
+	if (node && !hz_targets_is_present(s, &target) &&
 	    hz_targets_is_refused(s->config, node, &target))
 		return;
 	t->nodes[t->n] = node;
-	t->targets[t->n++] = target;
+	t->targets[t->n] = target;
+	hz_targets_put(s, &s->wanted, &t->targets[t->n++]);
 }
 
 static void
@@ -214,7 +227,7 @@ hz_targets_add_cloud_server(struct target_search *s, const struct node_ref *node
 	const char *obstacle = NULL;
 	struct error why;
 
-	if (s->config->servers_known && !hz_targets_is_present(s->lb, &target))
+	if (s->config->servers_known && !hz_targets_is_present(s, &target))
 		obstacle = hz_servers_known_obstacle(s->config->servers_known, number, is_private);
 	if (!obstacle) {
 		hz_targets_add(s, node, target);
@@ -263,7 +276,7 @@ hz_targets_add_robot_server(struct target_search *s, const struct node_ref *node
 		return;
 	}
 	hz_targets_add_address(s, node, private_ip);
-	if (hz_targets_is_present(s->lb,
+	if (hz_targets_is_present(s,
 	                          &(struct hz_lb_target){ .type = HZ_TARGET_IP, .ip = public_ip }))
 		hz_targets_add_address(s, NULL, public_ip);
 }
@@ -355,17 +368,25 @@ hz_targets_read(const struct hz_targets_config *config, struct call *call,
 	*ret = (struct hz_targets){ 0 };
 	ret->targets = arena_calloc(call->arena, max, sizeof(ret->targets[0]));
 	ret->nodes = arena_calloc(call->arena, max, sizeof(ret->nodes[0]));
+	for (size_t i = 0; lb && i < lb->n_targets; i++)
+		hz_targets_put(&s, &s.present, &lb->targets[i]);
 	for (size_t i = 0; i < spec->n_nodes; i++)
 		hz_targets_add_node(&s, &spec->nodes[i]);
 	for (size_t i = 0; s.is_robot_failing && lb && i < lb->n_targets; i++) {
 		if (lb->targets[i].type == HZ_TARGET_IP)
 			hz_targets_add_address(&s, NULL, lb->targets[i].ip);
 	}
+	map_fini(&s.wanted);
+	map_fini(&s.present);
 }
 
 const struct node_ref *
 hz_targets_node(const struct hz_targets *t, const struct hz_lb_target *target)
 {
+	size_t offset = (uintptr_t)target - (uintptr_t)t->targets;
+
+	if (offset < t->n * sizeof(*target)) /* one of t itself, as in each step that adds one */
+		return t->nodes[offset / sizeof(*target)];
 	for (size_t i = 0; i < t->n; i++) {
 		if (hz_targets_are_same(&t->targets[i], target))
 			return t->nodes[i];

@@ -470,8 +470,10 @@ targets_beyond_a_limit_that_is_not_known_cost_one_refusal(void **state)
 	assert_int_equal(n_events("MaxTargetsReached"), NODES - 5);
 	sync_service(&world.services[0]);
 	assert_int_equal(world.n_changes, 7); /* another hour has begun */
-	sync_service(&world.services[0]);
+	for (size_t i = 0; i < 10; i++)
+		sync_service(&world.services[0]);
 	assert_int_equal(world.n_changes, 7);
+	assert_int_equal(n_events("MaxTargetsReached"), 2 * (NODES - 5));
 }
 
 static void

@@ -9,9 +9,11 @@
 #include "base/limits.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/config.h"
+#include "providers/hcloud/lb_targets.h"
 
 enum {
 	NODES = 500,
+	TARGETS = 10000,
 	LABELS = 10000,
 	PORTS = LIMIT_BALANCER_PORTS / 2,
 };
@@ -109,6 +111,37 @@ ports_and_annotations(size_t n)
 	return work;
 }
 
+/* All of them are targets of the balancer already, in the opposite order. */
+static struct work
+nodes_as_targets(size_t n)
+{
+	struct node_ref *nodes = arena_calloc(&arena, n, sizeof(*nodes));
+	struct hz_lb_target *targets = arena_calloc(&arena, n, sizeof(*targets));
+	struct lb_spec spec = { .uid = STR("u"), .nodes = nodes, .n_nodes = n };
+	struct hz_lb lb = { .targets = targets, .n_targets = n };
+	struct hz_config config = { .dialect = &hz_official };
+	struct hz_targets_config targets_config = { .config = &config };
+	struct hz_lb_desired desired = { 0 };
+	struct call call = { .arena = &arena };
+	struct hz_targets found;
+	struct work work = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		nodes[i].provider_id = arena_printf(&arena, "hcloud://%zu", i + 1);
+		targets[n - 1 - i] = (struct hz_lb_target){ .type = HZ_TARGET_SERVER,
+			                                    .server = (int64_t)i + 1 };
+		work.n_bytes += nodes[i].provider_id.len;
+	}
+	work.n_branches = WORK({
+		hz_targets_read(&targets_config, &call, &spec, &desired, &lb, &found);
+		for (size_t i = 0; i < found.n; i++)
+			assert_ptr_equal(hz_targets_node(&found, &found.targets[i]), &nodes[i]);
+	});
+	assert_int_equal(found.n, n);
+	arena_reset(&arena);
+	return work;
+}
+
 static void
 selections(void **state)
 {
@@ -122,6 +155,7 @@ services(void **state)
 {
 	(void)state;
 	work_check("ports and annotations", ports_and_annotations, PORTS, 10);
+	work_check("nodes as targets", nodes_as_targets, TARGETS, 20);
 	arena_fini(&arena);
 }
 
