@@ -41,8 +41,7 @@ struct exchange {
 	unsigned n_entries; /* of the agenda */
 	enum fate fate;
 	bool is_reused;
-	bool is_open; /* the model pushes */
-	bool has_arrived;
+	bool is_open;             /* the model pushes */
 	bool is_broken;           /* nothing more reaches the client */
 	int64_t sent_ns, last_ns; /* last: when the bytes sent last arrive */
 	struct server_request request;
@@ -246,6 +245,7 @@ on_answer(void *arg)
 
 	x->n_entries--;
 	if (!x->easy || is_cut(x)) {
+		x->is_broken = true; /* nothing can follow */
 		release(x);
 		return;
 	}
@@ -258,10 +258,12 @@ on_answer(void *arg)
 		body = str_head(body, body.len / 2);
 	if (body.len > 0)
 		easy_body(x->easy, body);
-	if (x->fate == CUT)
+	if (x->fate == CUT) {
 		end_easy(x, CURLE_PARTIAL_FILE, 0, "the answer was cut");
-	else if (!r->is_stream)
+		close_stream(x);
+	} else if (!r->is_stream) {
 		end_easy(x, CURLE_OK, 0, "");
+	}
 	release(x);
 }
 
@@ -311,7 +313,8 @@ push(struct exchange *x, struct str bytes, bool is_end)
 	p->n = bytes.len;
 	if (bytes.len > 0)
 		memcpy(p->bytes, bytes.ptr, bytes.len);
-	x->last_ns = at_ns > x->last_ns ? at_ns : x->last_ns;
+	/* in order, and after the head of the answer */
+	x->last_ns = at_ns > x->last_ns ? at_ns : x->last_ns + 1;
 	x->n_entries++;
 	schedule_at(x->last_ns, on_pushed, p);
 }
@@ -406,14 +409,17 @@ on_arrived(void *arg)
 {
 	struct exchange *x = arg;
 	const struct net_faults *f = &net.hosts[x->host].faults;
-	int64_t now_ns = schedule_now_ns();
+	int64_t now_ns = schedule_now_ns(), answer_ns;
 
 	x->n_entries--;
 	if (is_cut(x)) {
 		release(x);
 		return;
 	}
-	x->has_arrived = true;
+	answer_ns = now_ns + latency(x);
+	if (x->fate == SLOW)
+		answer_ns += rng_between(&net.random, NS_PER_SEC, 20 * NS_PER_SEC);
+	x->last_ns = answer_ns;
 	if (x->fate == REFUSING)
 		answer_with_error(x);
 	else if (x->fate != SILENT_BEFORE && x->fate != CLOSED_BEFORE)
@@ -421,13 +427,12 @@ on_arrived(void *arg)
 	trace_request(x);
 	if (x->fate == FAILING && !x->response.is_stream)
 		answer_with_error(x);
-	x->last_ns = now_ns + latency(x);
-	if (x->fate == SLOW)
-		x->last_ns += rng_between(&net.random, NS_PER_SEC, 20 * NS_PER_SEC);
 	if (x->fate == CLOSED_BEFORE || x->fate == CLOSED_AFTER)
-		later(x, x->last_ns, on_closed);
-	else if (x->fate != SILENT_BEFORE && x->fate != SILENT_AFTER)
-		later(x, x->last_ns, on_answer);
+		later(x, answer_ns, on_closed);
+	else if (x->fate == SILENT_BEFORE || x->fate == SILENT_AFTER)
+		x->is_broken = true;
+	else
+		later(x, answer_ns, on_answer);
 	if (x->response.is_stream && rng_chance(&net.random, f->stream_cut))
 		later(x, now_ns + rng_between(&net.random, NS_PER_SEC, 300 * NS_PER_SEC),
 		      on_closed);
