@@ -30,9 +30,11 @@ MADE_BY = {
     "test_inventory.py": NO_MACHINE | {"CCMD030"},
     "test_killed.py": NO_MACHINE,
     "test_kube_client.py": {"CCMD010"},
-    "test_lifecycle.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE,
+    "test_lifecycle.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | {"CCMD052"},
+    "test_metrics.py": NO_MACHINE,
     "test_program.py": NO_MACHINE | {"CCMD003"},
     "test_routes.py": NOT_OURS | ALREADY_INITIALISED | {"CCMD044"},
+    "test_services.py": NO_BALANCER,
     "test_systemd.py": NO_MACHINE,
 }
 
