@@ -131,8 +131,10 @@ fit_file(struct cl_allocations *allocations, struct cl_record *draft, struct err
 
 	draft->is_left_out = false;
 	draft->file_size = allocations->has_haproxy ? cl_haproxy_size(draft) : 0;
+	if (draft->file_size == 0)
+		return true;
 	others = size_of_others(allocations, draft->holding.uid);
-	if (draft->file_size == 0 || others + draft->file_size + FILE_HEAD <= LIMIT_HAPROXY_FILE)
+	if (others + draft->file_size + FILE_HEAD <= LIMIT_HAPROXY_FILE)
 		return true;
 	allocations->has_waiting = true;
 	return err_set(err, ERR_INVALID,
@@ -438,6 +440,18 @@ collect_claims(const struct cl_state *state, const struct lb_spec *const specs[]
 	return all;
 }
 
+/* The Services that have an address already, while all are adopted one after the other. */
+struct holder {
+	const struct cl_holding *holding;
+	const struct holder *next; /* shares the address with it */
+};
+
+struct adoption {
+	struct cl_targets *targets; /* of all balancers */
+	struct map holders;         /* by address; the keys are in the holdings */
+	struct arena *arena;
+};
+
 /* Called once for a Service, however many addresses its status has: a user who may write one may
  * write thousands. */
 static void
@@ -507,36 +521,50 @@ report_conflict(struct cl_allocations *allocations, const struct lb_spec *spec, 
 	                                 conflict_event.reason, buf_str(&text));
 }
 
+static struct str
+address_key(const struct ip *ip)
+{
+	return str_n((const char *)ip->bytes, sizeof(ip->bytes));
+}
+
 /* The Service that has the address and does not share it with `self`; NULL: none. */
 static const struct cl_holding *
-holder_of(const struct cl_allocations *allocations, const struct cl_holding *self,
-          const struct ip *ip)
+holder_of(const struct adoption *adoption, const struct cl_holding *self, const struct ip *ip)
 {
-	const struct cl_holding *found = NULL;
-	const struct cl_record **all;
-	size_t n;
+	const struct holder *holder = map_get(&adoption->holders, address_key(ip));
 
-	all = cl_state_all(allocations->state, &n);
-	for (size_t i = 0; i < n && !found; i++) {
-		const struct cl_holding *other = &all[i]->holding;
-
-		if (!str_eq(other->uid, self->uid) && cl_holding_has(other, ip) &&
-		    !cl_may_share(self, other, NULL))
-			found = other;
+	for (; holder; holder = holder->next) {
+		if (!str_eq(holder->holding->uid, self->uid) &&
+		    !cl_may_share(self, holder->holding, NULL))
+			return holder->holding;
 	}
-	free(all);
-	return found;
+	return NULL;
+}
+
+/* The holding is that of a record of the state. */
+static void
+note_holder(struct adoption *adoption, const struct cl_holding *holding)
+{
+	for (size_t i = 0; i < holding->n_addresses; i++) {
+		struct str key = address_key(&holding->addresses[i]);
+		struct holder *holder = ARENA_NEW(adoption->arena, struct holder);
+
+		holder->holding = holding;
+		holder->next = map_get(&adoption->holders, key);
+		map_put(&adoption->holders, key, holder);
+	}
 }
 
 /* Removes the addresses that another Service holds. spec NULL: without an event. */
 static void
-keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, struct cl_holding *h)
+keep_unclaimed(struct cl_allocations *allocations, const struct adoption *adoption,
+               const struct lb_spec *spec, struct cl_holding *h)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < h->n_addresses; i++) {
 		const struct ip ip = h->addresses[i];
-		const struct cl_holding *holder = holder_of(allocations, h, &ip);
+		const struct cl_holding *holder = holder_of(adoption, h, &ip);
 
 		if (!holder)
 			h->addresses[n++] = ip;
@@ -549,42 +577,45 @@ keep_unclaimed(struct cl_allocations *allocations, const struct lb_spec *spec, s
 /* Without room in HAProxy's file the Service keeps its addresses, and is refused when it is worked
  * on. */
 static void
-adopt_draft(struct cl_allocations *allocations, const struct claim *c, struct cl_targets *targets,
+adopt_draft(struct cl_allocations *allocations, struct adoption *adoption, const struct claim *c,
             struct cl_record *draft)
 {
+	struct cl_record *record;
 	struct error ignored;
 
-	draft->targets = targets;
+	draft->targets = adoption->targets;
 	draft->is_left_out = !fit_file(allocations, draft, &ignored);
 	if (draft->is_left_out)
 		draft->file_size = 0;
 	draft->input = cl_record_hash(draft);
 	if (c->saved)
 		draft->hook = c->saved->hook;
-	cl_state_set(allocations->state, cl_record_new(draft));
+	record = cl_record_new(draft);
+	cl_state_set(allocations->state, record);
+	note_holder(adoption, &record->holding);
 }
 
 /* The Service has the addresses of its status, as far as they are trusted and no other Service has
  * them already. */
 static void
 adopt_status(struct cl_allocations *allocations, const struct cl_schema *schema,
-             const struct claim *c, struct cl_targets *targets, struct arena *arena)
+             struct adoption *adoption, const struct claim *c, struct arena *arena)
 {
 	struct lb_spec spec = *c->spec;
 	struct cl_record draft;
 
 	spec.status = trusted_status(allocations, schema, c, arena);
 	cl_request_recall(&spec, arena, &draft);
-	keep_unclaimed(allocations, spec.is_leaving ? NULL : &spec, &draft.holding);
+	keep_unclaimed(allocations, adoption, spec.is_leaving ? NULL : &spec, &draft.holding);
 	if (draft.holding.n_addresses > 0)
-		adopt_draft(allocations, c, targets, &draft);
+		adopt_draft(allocations, adoption, c, &draft);
 }
 
 /* A Service without an address in its status may have one all the same: ccmd may have ended after
  * it had written the state file and before the status was patched. */
 static void
-adopt_unpublished(struct cl_allocations *allocations, const struct claim *c,
-                  struct cl_targets *targets, struct arena *arena)
+adopt_unpublished(struct cl_allocations *allocations, struct adoption *adoption,
+                  const struct claim *c, struct arena *arena)
 {
 	struct cl_record draft;
 
@@ -594,8 +625,8 @@ adopt_unpublished(struct cl_allocations *allocations, const struct claim *c,
 	memcpy(draft.holding.addresses, c->saved->holding.addresses,
 	       sizeof(draft.holding.addresses));
 	draft.holding.n_addresses = c->saved->holding.n_addresses;
-	keep_unclaimed(allocations, /*spec=*/NULL, &draft.holding);
-	adopt_draft(allocations, c, targets, &draft);
+	keep_unclaimed(allocations, adoption, /*spec=*/NULL, &draft.holding);
+	adopt_draft(allocations, adoption, c, &draft);
 }
 
 /* A record whose Service is gone although its finalizer should have kept it. The API server's data
@@ -635,6 +666,7 @@ cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema 
                      struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = all_nodes(allocations, arena);
+	struct adoption adoption = { .targets = targets, .arena = arena };
 	struct cl_record **saved;
 	const struct claim *all;
 	size_t n_saved;
@@ -646,9 +678,10 @@ cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema 
 	all = collect_claims(allocations->state, specs, n, arena);
 	cl_state_clear(allocations->state);
 	for (size_t i = 0; i < n; i++)
-		adopt_status(allocations, schema, &all[i], targets, arena);
+		adopt_status(allocations, schema, &adoption, &all[i], arena);
 	for (size_t i = 0; i < n; i++)
-		adopt_unpublished(allocations, &all[i], targets, arena);
+		adopt_unpublished(allocations, &adoption, &all[i], arena);
+	map_fini(&adoption.holders);
 	for (size_t i = 0; i < n_saved; i++)
 		keep_orphan(allocations, saved[i]);
 	cl_records_free(saved, n_saved);
