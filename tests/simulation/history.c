@@ -288,6 +288,9 @@ static void
 annotate_service(struct rng *r)
 {
 	const struct kube_model_object *o = any_service(r);
+	const char *algorithm = rng_chance(r, 500) ? "least_connections" : "round_robin";
+	int label = (int)
+		rng_below(r, 9); /* not among the arguments: their order differs by compiler */
 	char patch[200];
 
 	if (!o)
@@ -295,7 +298,7 @@ annotate_service(struct rng *r)
 	snprintf(patch, sizeof(patch),
 	         "{\"metadata\":{\"annotations\":{\"load-balancer.hetzner.cloud/"
 	         "algorithm-type\":\"%s\"},\"labels\":{\"x\":\"%d\"}}}",
-	         rng_chance(r, 500) ? "least_connections" : "round_robin", (int)rng_below(r, 9));
+	         algorithm, label);
 	patch_service(o, patch);
 }
 
