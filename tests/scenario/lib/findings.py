@@ -10,31 +10,37 @@ ALREADY_INITIALISED = {"CCMD045", "CCMD046"}
 NO_MACHINE = {"CCMD031", "CCMD044", "CCMD049"}
 # A Service that its cloud refuses or has not finished, or that has no node.
 NO_BALANCER = {"CCMD060", "CCMD061", "CCMD063"}
+# A node whose kubelet is silent because its machine is switched off.
+OFF = {"CCMD052"}
 # A node that is of no cloud, of another one, or of a machine that cannot be found.
 NOT_OURS = {"CCMD040", "CCMD041", "CCMD042", "CCMD043"}
 
 MADE_BY = {
     "test_addresses.py": NOT_OURS | ALREADY_INITIALISED,
     "test_balancers.py": NO_MACHINE | NO_BALANCER,
-    "test_brightbox.py": NOT_OURS | ALREADY_INITIALISED | NO_BALANCER,
+    "test_brightbox.py": NOT_OURS | ALREADY_INITIALISED | NO_BALANCER | OFF | {"CCMD064"},
     "test_dry_run.py": ALREADY_INITIALISED,
-    "test_explain.py": ALREADY_INITIALISED | NO_MACHINE | NO_BALANCER | {"CCMD022", "CCMD030", "CCMD041"},
+    "test_endpoints.py": NO_MACHINE | {"CCMD041"},
+    "test_explain.py": ALREADY_INITIALISED | NO_MACHINE | NO_BALANCER | OFF | {"CCMD022", "CCMD030", "CCMD041", "CCMD068"},
     "test_haproxy.py": NO_BALANCER,
     "test_hcloud_balancers.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | NO_BALANCER |
-    {"CCMD030", "CCMD032", "CCMD066"},
-    "test_hcloud_nodes.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | {"CCMD030", "CCMD032"},
+    {"CCMD030", "CCMD032", "CCMD064", "CCMD066"},
+    "test_hcloud_nodes.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | OFF | {"CCMD030", "CCMD032"},
     "test_hcloud_operating.py": NOT_OURS | ALREADY_INITIALISED | {"CCMD030", "CCMD032"},
+    "test_hcloud_primary_ips.py": ALREADY_INITIALISED | NO_BALANCER | {"CCMD067", "CCMD068"},
     "test_hcloud_routes.py": ALREADY_INITIALISED | {"CCMD047", "CCMD048"},
     "test_hcloud_start.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE,
     "test_initialise.py": NOT_OURS | {"CCMD046"},
-    "test_inventory.py": NO_MACHINE | {"CCMD030"},
+    "test_inventory.py": NO_MACHINE | OFF | {"CCMD030"},
     "test_killed.py": NO_MACHINE,
     "test_kube_client.py": {"CCMD010"},
-    "test_lifecycle.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | {"CCMD052"},
-    "test_metrics.py": NO_MACHINE,
+    "test_lifecycle.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | OFF,
+    "test_metrics.py": NO_MACHINE | {"CCMD041"},
+    "test_plan.py": OFF,
     "test_program.py": NO_MACHINE | {"CCMD003"},
     "test_routes.py": NOT_OURS | ALREADY_INITIALISED | {"CCMD044"},
     "test_services.py": NO_BALANCER,
+    "test_status.py": NO_MACHINE,
     "test_systemd.py": NO_MACHINE,
 }
 
