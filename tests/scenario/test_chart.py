@@ -287,10 +287,10 @@ def test_manifests_in_deploy_are_current(helm):
 
 
 def commands_of_documents():
-    """(document, the options of `helm install` or `helm upgrade` that set values)"""
+    """(document, the options that set values of `helm install` or `helm upgrade`), of our chart, in a clone or a package"""
     for path in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]:
         text = path.read_text().replace("\\\n", " ")
-        for found in re.findall(r"^helm (?:install|upgrade) \S+ \S+(.*)", text, re.M):
+        for found in re.findall(r"^helm (?:install|upgrade) \S+ \S*ccmd\S*(.*)", text, re.M):
             words = shlex.split(found)
             options = [words[n:n + 2] for n, word in enumerate(words) if word.startswith("--set")]
             yield str(path.relative_to(REPOSITORY)), [word for option in options for word in option]
