@@ -250,19 +250,28 @@ hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct 
 	       hz_lb_read(val, arena, ret, err);
 }
 
-bool
-hz_put_lb(struct hz_api *api, struct call *call, int64_t id, struct str body,
-          struct hz_done *ret_done, struct error *err)
+static bool
+hz_lb_client_change_lb(struct hz_api *api, struct call *call, enum http_method method, int64_t id,
+                       struct str body, struct hz_answer *answer, struct hz_done *ret,
+                       struct error *err)
 {
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	char target[ENDPOINT_MAX];
-	struct hz_request request = { .method = HTTP_PUT,
+	struct hz_request request = { .method = method,
 		                      .endpoint = "/load_balancers/-",
 		                      .body = body };
 
 	snprintf(target, sizeof(target), "/load_balancers/%" PRId64, id);
 	request.target = str_c(target);
-	return hz_change(api, call, &request, &answer, ret_done, err);
+	return hz_change(api, call, &request, answer, ret, err);
+}
+
+bool
+hz_put_lb(struct hz_api *api, struct call *call, int64_t id, struct str body,
+          struct hz_done *ret_done, struct error *err)
+{
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+
+	return hz_lb_client_change_lb(api, call, HTTP_PUT, id, body, &answer, ret_done, err);
 }
 
 bool
@@ -270,20 +279,16 @@ hz_delete_lb(struct hz_api *api, struct call *call, int64_t id, struct hz_done *
              struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	char target[ENDPOINT_MAX];
-	struct hz_request request = { .method = HTTP_DELETE, .endpoint = "/load_balancers/-" };
 
-	snprintf(target, sizeof(target), "/load_balancers/%" PRId64, id);
-	request.target = str_c(target);
-	if (!hz_change(api, call, &request, &answer, ret_done, err))
+	if (!hz_lb_client_change_lb(api, call, HTTP_DELETE, id, STR_EMPTY, &answer, ret_done, err))
 		return false;
 	/* Until October 2026 the API deleted immediately and answered without a body. */
 	if (hz_answer_root(&answer) && ret_done->action.id == 0)
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"DELETE %s: the answer has no action, so it is not known whether the "
-			"load balancer is deleted",
-			target);
+		return err_set(err, ERR_UNAVAILABLE,
+		               "DELETE /load_balancers/%" PRId64
+		               ": the answer has no action, so it is not known whether the "
+		               "load balancer is deleted",
+		               id);
 	return true;
 }
 
