@@ -22,12 +22,13 @@ METRIC_FAMILY(
 	held_nodes, METRIC_GAUGE, "ccmd_nodes_held",
 	"[ALPHA] Nodes whose machine is gone, and that are not deleted because the proof is not complete.");
 
+static const double seconds[] = { .001, .002, .004,  .008,  .016,  .032,  .064,  .128,
+	                          .256, .512, 1.024, 2.048, 4.096, 8.192, 16.384 };
+
 METRIC_FAMILY(round_seconds, METRIC_HISTOGRAM,
               "cloud_node_lifecycle_controller_monitor_nodes_duration_seconds",
               "[ALPHA] Duration of a round over the nodes that are not ready.",
-              .buckets = (const double[]){ .001, .002, .004, .008, .016, .032, .064, .128, .256,
-                                           .512, 1.024, 2.048, 4.096, 8.192, 16.384 },
-              .n_buckets = 15);
+              METRIC_BUCKETS(seconds));
 
 enum {
 	ROUND_TIMEOUT_S = 120,
