@@ -344,7 +344,7 @@ hm_list_actions(struct hm_call *call)
 	bool is_asked = false;
 
 	for (size_t i = 0; i < call->n_query; i++) {
-		const struct hm_pair *pair = &call->query[i];
+		const struct target_pair *pair = &call->query[i];
 
 		if (!str_eq_c(pair->name, "id") || pair->value.len == 0)
 			continue;

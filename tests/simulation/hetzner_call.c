@@ -174,50 +174,6 @@ hm_refuse_because(struct hm_call *call, const struct hm_refusal *why)
 
 /* ---- the query ---- */
 
-static struct str
-hm_unescape(struct arena *arena, struct str text)
-{
-	char *copy = arena_alloc(arena, text.len + 1);
-	size_t n = 0;
-
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.ptr[i];
-
-		if (c == '%' && i + 2 < text.len && str_hex_digit(text.ptr[i + 1]) >= 0 &&
-		    str_hex_digit(text.ptr[i + 2]) >= 0) {
-			c = (char)(str_hex_digit(text.ptr[i + 1]) * 16 +
-			           str_hex_digit(text.ptr[i + 2]));
-			i += 2;
-		} else if (c == '+') {
-			c = ' ';
-		}
-		copy[n++] = c;
-	}
-	return str_n(copy, n);
-}
-
-static void
-hm_read_query(struct hm_call *call, struct str query)
-{
-	size_t cap = 1;
-	struct str part;
-
-	for (size_t i = 0; i < query.len; i++)
-		cap += query.ptr[i] == '&';
-	call->query = arena_calloc(&call->arena, cap, sizeof(*call->query));
-	while (str_split(&query, '&', &part)) {
-		struct str name = part, value = STR_EMPTY;
-
-		if (part.len == 0)
-			continue;
-		str_cut(part, '=', &name, &value);
-		call->query[call->n_query++] = (struct hm_pair){
-			hm_unescape(&call->arena, name),
-			hm_unescape(&call->arena, value),
-		};
-	}
-}
-
 struct str
 hm_parameter(const struct hm_call *call, const char *name)
 {
@@ -299,7 +255,7 @@ hm_call_read(struct hm_call *call, const struct server_request *request)
 		return false;
 	call->path = request->target;
 	str_cut(request->target, '?', &call->path, &query);
-	hm_read_query(call, query);
+	call->query = target_read_query(&call->arena, query, &call->n_query);
 	call->row = hm_find_row(request->method, str_skip(call->path, sizeof("/v1") - 1),
 	                        &call->id);
 	if (!call->row)

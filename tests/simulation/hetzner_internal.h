@@ -18,6 +18,7 @@
 #include "base/ip.h"
 #include "base/json.h"
 #include "hetzner.h"
+#include "target.h"
 
 #define NS_PER_SECOND INT64_C(1000000000)
 #define HM_ID_MAX ((INT64_C(1) << 53) - 1)
@@ -149,10 +150,6 @@ hm_find_balancer(const struct hm_project *p, int64_t id)
 
 /* ---- requests: hetzner_call.c ---- */
 
-struct hm_pair {
-	struct str name, value;
-};
-
 struct hm_call {
 	struct hetzner *h;
 	struct hm_project *p;
@@ -160,7 +157,7 @@ struct hm_call {
 	const struct hm_row *row;
 	struct arena arena;
 	struct str path; /* with the base, without the query */
-	struct hm_pair *query;
+	struct target_pair *query;
 	size_t n_query;
 	struct str id; /* of the path; empty: it has none */
 	yyjson_doc *doc;
@@ -242,8 +239,8 @@ struct hm_problems {
 
 void hm_check_value(struct arena *, const struct hm_kind *, yyjson_val *, struct str where,
                     struct hm_problems *);
-void hm_check_parameters(struct arena *, const struct hm_kind *, const struct hm_pair[], size_t n,
-                         struct hm_problems *);
+void hm_check_parameters(struct arena *, const struct hm_kind *, const struct target_pair[],
+                         size_t n, struct hm_problems *);
 
 /* ---- label selectors: hetzner_selector.c ---- */
 

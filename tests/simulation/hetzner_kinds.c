@@ -237,7 +237,7 @@ hm_read_integer(struct str text, int64_t *ret)
 }
 
 static void
-hm_check_parameter(struct arena *arena, const struct hm_kind *kind, const struct hm_pair *pair,
+hm_check_parameter(struct arena *arena, const struct hm_kind *kind, const struct target_pair *pair,
                    struct hm_problems *problems)
 {
 	int64_t number;
@@ -251,8 +251,8 @@ hm_check_parameter(struct arena *arena, const struct hm_kind *kind, const struct
 }
 
 void
-hm_check_parameters(struct arena *arena, const struct hm_kind *kind, const struct hm_pair pairs[],
-                    size_t n, struct hm_problems *problems)
+hm_check_parameters(struct arena *arena, const struct hm_kind *kind,
+                    const struct target_pair pairs[], size_t n, struct hm_problems *problems)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct hm_field *field = hm_find_field(kind, pairs[i].name);

@@ -26,7 +26,7 @@ hm_is_asked(const struct hm_call *call, const struct hm_list *list, const void *
 	bool is_asked = false;
 
 	for (size_t i = 0; i < call->n_query; i++) {
-		const struct hm_pair *pair = &call->query[i];
+		const struct target_pair *pair = &call->query[i];
 
 		if (!str_eq_c(pair->name, field) || pair->value.len == 0)
 			continue;

@@ -334,48 +334,6 @@ km_read_version(struct str text, int64_t *ret)
 	return text.len == 0 || (str_is_digits(text) && str_to_i64(text, 0, INT64_MAX, ret));
 }
 
-static struct str
-km_unescape(struct arena *arena, struct str text)
-{
-	char *copy = arena_alloc(arena, text.len + 1);
-	size_t n = 0;
-
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.ptr[i];
-
-		if (c == '%' && i + 2 < text.len && str_hex_digit(text.ptr[i + 1]) >= 0 &&
-		    str_hex_digit(text.ptr[i + 2]) >= 0) {
-			c = (char)(str_hex_digit(text.ptr[i + 1]) * 16 +
-			           str_hex_digit(text.ptr[i + 2]));
-			i += 2;
-		}
-		copy[n++] = c;
-	}
-	return str_n(copy, n);
-}
-
-static void
-km_read_query(struct km_call *call, struct str query)
-{
-	size_t cap = 1;
-	struct str part;
-
-	for (size_t i = 0; i < query.len; i++)
-		cap += query.ptr[i] == '&';
-	call->query = arena_calloc(&call->arena, cap, sizeof(*call->query));
-	while (str_split(&query, '&', &part)) {
-		struct str name = part, value = STR_EMPTY;
-
-		if (part.len == 0)
-			continue;
-		str_cut(part, '=', &name, &value);
-		call->query[call->n_query++] = (struct km_pair){
-			km_unescape(&call->arena, name),
-			km_unescape(&call->arena, value),
-		};
-	}
-}
-
 struct str
 km_parameter(const struct km_call *call, const char *name)
 {
@@ -420,7 +378,7 @@ km_read_parts(struct km_call *call, const char *prefix, struct str rest)
 	while (str_split(&rest, '/', &part)) {
 		if (n == MAX_PARTS)
 			return false;
-		parts[n++] = km_unescape(&call->arena, part);
+		parts[n++] = target_unescape(&call->arena, part, /*is_query=*/false);
 	}
 	if (n >= 3 && str_eq_c(parts[0], "namespaces") && !str_eq_c(parts[2], "status")) {
 		call->namespace = parts[1];
@@ -569,7 +527,7 @@ km_route(struct km_call *call)
 		return false;
 	if (km_serve_plain(call, path))
 		return true;
-	km_read_query(call, query);
+	call->query = target_read_query(&call->arena, query, &call->n_query);
 	if (!km_read_path(call, path))
 		return km_refuse_unsupported(call, KM_FIELD(call, "%s %" STR_FMT,
 		                                            call->request->method, STR_ARG(path))

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "kube.h"
+#include "target.h"
 
 #define KM_NS_PER_SECOND INT64_C(1000000000)
 
@@ -178,10 +179,6 @@ struct km_problem {
 	struct str field, message;
 };
 
-struct km_pair {
-	struct str name, value;
-};
-
 struct km_call {
 	struct kube_model *m;
 	const struct server_request *request;
@@ -194,7 +191,7 @@ struct km_call {
 	enum kube_model_kind which;
 	struct str namespace, name; /* of the path; empty: not in it */
 	bool is_status;             /* the subresource */
-	struct km_pair *query;
+	struct target_pair *query;
 	size_t n_query;
 
 	struct str mistyped;
