@@ -154,13 +154,13 @@ bb_lb_create(struct bb_run *run, struct error *err)
 	struct bb_state state = { .code = ERR_PENDING,
 		                  .text = STR("the list lacks the load balancer that was created"),
 		                  .first_ms = BB_SOON_MS };
-	struct bb_lb lb;
+	struct bb_lb lb, old;
 
 	if (u && u->created) {
-		if (bb_get_lb(run->client, run->call, str_c(u->created), &lb, err)) {
-			if (bb_lb_has_failed(&lb))
-				return bb_lb_replace(run, &lb, err);
-			if (bb_lb_is_alive(&lb))
+		if (bb_get_lb(run->client, run->call, str_c(u->created), &old, err)) {
+			if (bb_lb_has_failed(&old))
+				return bb_lb_replace(run, &old, err);
+			if (bb_lb_is_alive(&old))
 				return bb_run_stop(run, &state, err);
 		} else if (err->code != ERR_NOT_FOUND) {
 			return false;
@@ -184,11 +184,14 @@ bb_lb_create(struct bb_run *run, struct error *err)
 		return false;
 	if (!change.is_due)
 		return true;
+	lb.id = STR_EMPTY;
 	if (!bb_change_end(run, &change,
 	                   bb_create_lb(run->client, run->call, run->desired.name, change.details,
 	                                &lb, err),
 	                   err))
 		return false;
+	if (lb.id.len == 0) /* refused for its servers, some of which the next pass leaves out */
+		return true;
 	if (!u) {
 		run->new_lb = lb;
 		run->lb = &run->new_lb;

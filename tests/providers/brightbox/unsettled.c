@@ -533,6 +533,33 @@ a_node_without_a_server_keeps_no_service_waiting(void **state)
 	assert_int_equal(count_asked(rig, "GET /servers\n"), 1);
 }
 
+/* The server was deleted with the balancer, after both had been set up. */
+static void
+a_balancer_is_created_again_without_a_server_that_is_gone(void **state)
+{
+	static struct node_ref nodes[] = {
+		{ .name = STR("srv-aaaaa"), .provider_id = STR("brightbox://srv-aaaaa") },
+		{ .name = STR("srv-zzzzz"), .provider_id = STR("brightbox://srv-zzzzz") },
+	};
+	struct rig *rig = *state;
+
+	add_services(rig, 1);
+	rig->services[0].spec.nodes = nodes;
+	run_for(rig, 1);
+	assert_true(rig->services[0].is_done);
+	rig->account.knows_servers = true;
+	rig->account.n_lbs = 0;
+	rig->account.ips[0].lb[0] = '\0';
+	rig->services[0].is_done = false;
+	rig->services[0].spec.is_changed = true;
+	process_forget(&rig->process);
+	run_for(rig, 1);
+	assert_true(rig->services[0].is_done);
+	assert_int_equal(rig->account.n_lbs, 1);
+	assert_int_equal(count_asked(rig, "POST /load_balancers\n"), 2);
+	assert_int_equal(count_asked(rig, "GET /load_balancers/"), 0);
+}
+
 int
 main(void)
 {
@@ -554,6 +581,7 @@ main(void)
 		TEST(a_cloud_ip_that_cannot_be_destroyed),
 		TEST(a_limit_of_the_account_is_met_once_for_all_services),
 		TEST(a_node_without_a_server_keeps_no_service_waiting),
+		TEST(a_balancer_is_created_again_without_a_server_that_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
