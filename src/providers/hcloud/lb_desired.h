@@ -20,32 +20,14 @@
 #include "cloud/balancer.h"
 #include "providers/hcloud/lb_wire.h"
 
-/* ---- values of annotations ---- */
-
-/* Each returns false with ERR_INVALID, and the official controller's text, if the annotation is
- * present and not of that type. If it is absent, *ret keeps its value, which is the default. Texts
- * are views of the spec. */
+/* ---- annotations ---- */
 
 #define HZ_LB_PREFIX "load-balancer.hetzner.cloud/"
 
+/** Reads an annotation. If it is absent, *ret keeps its value, which is the default. On false,
+ * err->code is ERR_INVALID, and the text is the official controller's. */
 NODISCARD bool hz_annotation_bool(const struct lb_spec *, const char *key, bool *ret,
                                   struct error *err);
-NODISCARD bool hz_annotation_tri(const struct lb_spec *, const char *key, enum hz_tri *ret,
-                                 struct error *err);
-NODISCARD bool hz_annotation_int(const struct lb_spec *, const char *key, struct hz_opt_i64 *ret,
-                                 struct error *err);
-/** A duration, cut to whole seconds. A number without unit means seconds, as the documents of the
- * official controller say; the official controller itself refuses it. */
-NODISCARD bool hz_annotation_seconds(const struct lb_spec *, const char *key,
-                                     struct hz_opt_i64 *ret, struct error *err);
-/** "tcp", "http" or "https", whatever its case. */
-NODISCARD bool hz_annotation_protocol(const struct lb_spec *, const char *key,
-                                      struct hz_opt_str *ret, struct error *err);
-/** "round_robin" or "least_connections", whatever its case. */
-NODISCARD bool hz_annotation_algorithm(const struct lb_spec *, const char *key,
-                                       struct hz_opt_str *ret, struct error *err);
-/** Any text is valid. */
-void hz_annotation_text(const struct lb_spec *, const char *key, struct hz_opt_str *ret);
 
 /** What follows HZ_LB_PREFIX in all annotations that are read, here and in balancers.c; NULL at the
  * end. */
@@ -53,10 +35,6 @@ extern const char *const hz_lb_annotations[];
 
 /** Those of them that name domains or certificates; NULL at the end. */
 extern const char *const hz_lb_annotation_lists[];
-
-/** The elements, trimmed, without empty ones; in the arena. False: the annotation is absent. */
-bool hz_annotation_list(const struct lb_spec *, const char *key, struct arena *, struct str **ret,
-                        size_t *ret_n);
 
 /* ---- the desired balancer ---- */
 
