@@ -37,8 +37,8 @@
 #define HEADERS_TIMEOUT_MS (90 * MS_PER_SEC)
 #define LIST_IDLE_NS (30 * NS_PER_SEC)     /* the longest time without a byte during a list */
 #define LIST_TIMEOUT_NS (600 * NS_PER_SEC) /* the longest time for a whole list */
-#define WATCH_GRACE_NS \
-	(30 * NS_PER_SEC) /* the time after a watch's time-out until its connection is closed */
+/* the time after a watch's time-out until its connection is closed */
+#define WATCH_GRACE_NS (30 * NS_PER_SEC)
 #define SHORT_WATCH_NS NS_PER_SEC         /* a shorter watch without event is a failure */
 #define PROVEN_WATCH_NS (10 * NS_PER_SEC) /* a longer one with events resets the back-off */
 #define LONG_WATCH_NS (120 * NS_PER_SEC)  /* a longer one resets it without events, too */
@@ -75,9 +75,8 @@ struct reflector {
 	pthread_t thread;
 
 	/* the thread's own */
-	struct arena arena; /* of one list or one watch */
-	struct buf
-		last_rv; /* the last version seen; before the first list, the oldest acceptable */
+	/* the last version seen; before the first list, the oldest acceptable */
+	struct buf last_rv;
 	int64_t backoff_ns;      /* the next wait, before jitter */
 	int64_t listed_ns;       /* mono: end of the last good list */
 	int64_t probe_ns;        /* mono: when a probe is due, if the watch stays silent */
@@ -134,34 +133,26 @@ METRIC_FAMILY(latency, METRIC_HISTOGRAM, "informer_processing_latency_seconds",
               .labels = { "name", "group", "version", "resource" },
               METRIC_BUCKETS(latency_buckets));
 
-struct resource {
-	struct str group, version, name;
-};
-
-/* "/api/v1/nodes" or "/apis/coordination.k8s.io/v1/leases". */
-static struct resource
-resource_of(const struct kind *kind)
-{
-	struct str parts[5] = { STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY };
-	size_t n = 0;
-
-	for (struct str part, rest = str_c(kind->path);
-	     n < ARRAY_LEN(parts) && str_split(&rest, '/', &part);)
-		parts[n++] = part;
-	if (str_eq_c(parts[1], "api"))
-		return (struct resource){ STR_EMPTY, parts[2], parts[3] };
-	return (struct resource){ parts[2], parts[3], parts[4] };
-}
-
 static struct reflector_metrics
 metrics_of(const struct kind *kind)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct resource r = resource_of(kind);
-	const char *group = arena_str(&arena, r.group).ptr;
-	const char *version = arena_str(&arena, r.version).ptr;
-	const char *name = arena_str(&arena, r.name).ptr;
+	const char *parts[5] = { "", "", "", "", "" };
+	const char *group = "", *version, *name;
+	size_t n = 0;
 
+	/* "/api/v1/nodes" or "/apis/coordination.k8s.io/v1/leases" */
+	for (struct str part, rest = str_c(kind->path);
+	     n < ARRAY_LEN(parts) && str_split(&rest, '/', &part);)
+		parts[n++] = arena_str(&arena, part).ptr;
+	if (strcmp(parts[1], "api") == 0) {
+		version = parts[2];
+		name = parts[3];
+	} else {
+		group = parts[2];
+		version = parts[3];
+		name = parts[4];
+	}
 	return (struct reflector_metrics){
 		.objects = metric_of(&object_counts, kind->name),
 		.last_event = metric_of(&last_event, kind->name),
@@ -186,25 +177,11 @@ count_objects(struct reflector *r)
 	metric_set(r->metrics.objects, (double)store_count(r->store));
 }
 
-/* The API server has shown that it knows the last version: the next probe is due after another
- * silence. */
-static void
-put_off_probe(struct reflector *r)
-{
-	r->probe_ns = clock_deadline(clock_mono(r->clock), SILENCE_NS);
-}
-
 /* Returns true if no answer arrived, because the connection was refused, broke, or timed out. */
 static bool
 is_without_answer(const struct error *err)
 {
 	return (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT) && err->http_status == 0;
-}
-
-static void
-count_arrival(struct reflector *r)
-{
-	metric_set(r->metrics.last_event, (double)clock_wall(r->clock) / (double)NS_PER_SEC);
 }
 
 static void
@@ -218,6 +195,20 @@ set_watch_age(void *reflector)
 }
 
 /* ---- failing and recovering ---- */
+
+static void
+schedule_probe(struct reflector *r, int64_t after_ns)
+{
+	r->probe_ns = clock_deadline(clock_mono(r->clock), after_ns);
+}
+
+/* A list or an event has arrived, so the API server knows the last version. */
+static void
+note_arrival(struct reflector *r)
+{
+	schedule_probe(r, SILENCE_NS);
+	metric_set(r->metrics.last_event, (double)clock_wall(r->clock) / (double)NS_PER_SEC);
+}
 
 /* Waits for the present back-off, or longer if the server asked for that. False when cancelled. */
 static bool
@@ -247,16 +238,6 @@ note_failure(struct reflector *r, const char *doing, const struct error *err)
 		log_warn("cannot follow the API server, trying again",
 		         LOG_CSTR("kind", r->kind->name), LOG_CSTR("doing", doing),
 		         LOG_I64("failures", r->n_failures), LOG_ERR(err));
-}
-
-static void
-note_success(struct reflector *r)
-{
-	if (r->n_failures == 0)
-		return;
-	log_info("following the API server again", LOG_CSTR("kind", r->kind->name),
-	         LOG_I64("failures", r->n_failures));
-	r->n_failures = 0;
 }
 
 /* A list or the start of a watch has succeeded. */
@@ -309,29 +290,54 @@ set_last_rv(struct reflector *r, struct str rv)
 		metric_set(r->metrics.store_version, (double)shown);
 }
 
-static struct call
-call_of(struct reflector *r)
-{
-	arena_reset(&r->arena);
-	return (struct call){
-		.clock = r->clock,
-		.cancel = r->cancel,
-		.deadline_mono_ns = CLOCK_FOREVER,
-		.arena = &r->arena,
-	};
-}
+/* ---- requests ---- */
 
+/* Sends a GET request. The caller gives its target, its time-out, and whether it is endless. */
 static bool
-open_stream(struct reflector *r, struct call *call, const struct http_request *request,
-            struct http_stream **ret, struct error *err)
+open_stream(struct reflector *r, struct http_request request, struct http_stream **ret,
+            struct error *err)
 {
-	struct http_request named = *request;
+	struct call call = { .clock = r->clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER };
 	bool is_open;
 
-	named.user_agent = r->user_agent;
-	is_open = http_stream_open(r->http, call, &named, ret, err);
+	request.method = HTTP_GET;
+	request.user_agent = r->user_agent;
+	is_open = http_stream_open(r->http, &call, &request, ret, err);
 	kube_count_request(r->host, HTTP_GET, is_open ? 200 : err->http_status);
 	return is_open;
+}
+
+#define ANY_VERSION STR("0")
+
+/* Requests the state that rv selects: with ANY_VERSION the one in the server's cache, with a
+ * version that one or a newer one, empty the newest in etcd. A probe requests one object of it. */
+static bool
+request_list(struct reflector *r, struct str rv, bool is_probe, struct http_stream **ret,
+             struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct http_request request = { .timeout_ms = is_probe ? PROBE_TIMEOUT_MS
+		                                               : HEADERS_TIMEOUT_MS };
+
+	buf_add_c(&target, r->kind->path);
+	if (is_probe)
+		url_add_query(&target, "limit", STR("1"));
+	if (rv.len > 0)
+		url_add_query(&target, "resourceVersion", rv);
+	if (rv.len > 0 && !str_eq(rv, ANY_VERSION))
+		url_add_query(&target, "resourceVersionMatch", STR("NotOlderThan"));
+	request.target = buf_str(&target);
+	return open_stream(r, request, ret, err);
+}
+
+/* Does the server not know our version, because it is too old, or because etcd was restored from a
+ * backup that is older? */
+static bool
+is_version_unknown(const struct error *err)
+{
+	return err->code == ERR_GONE || err->http_status == 504;
 }
 
 /* ---- the list ---- */
@@ -345,33 +351,6 @@ put_item(void *arg, struct str item, struct error *err)
 
 	return json_parse(item, &doc, err) &&
 	       put_object(r, yyjson_doc_get_root(doc), &is_skipped, err);
-}
-
-static bool
-read_items(struct reflector *r, struct http_stream *stream, struct json_split *split,
-           struct error *err)
-{
-	int64_t end_ns = clock_deadline(clock_mono(r->clock), LIST_TIMEOUT_NS);
-	size_t total = 0;
-	struct str bytes;
-
-	for (;;) {
-		int64_t deadline_ns = clock_deadline(clock_mono(r->clock), LIST_IDLE_NS);
-
-		if (deadline_ns > end_ns)
-			deadline_ns = end_ns;
-		if (!http_stream_read(stream, deadline_ns, &bytes, err))
-			return false;
-		if (bytes.len == 0)
-			return true;
-		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
-		total += bytes.len;
-		if (total > LIMIT_LIST_BODY)
-			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
-			               LIMIT_LIST_BODY);
-		if (!json_split_feed(split, bytes, put_item, r, err))
-			return false;
-	}
 }
 
 /* Is this a whole list of our kind? Objects that are not in it will be removed, so any other answer
@@ -396,28 +375,54 @@ check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, stru
 	return true;
 }
 
+/* Stores the objects of a list as they arrive. Those that are not in it are removed at its end,
+ * when it is known to be a whole list. */
 static bool
-finish_list(struct reflector *r, struct json_split *split, struct error *err)
+receive_list(struct reflector *r, struct http_stream *stream, struct error *err)
 {
+	CLEANUP(json_split_freep)
+	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str head, rv;
+	int64_t end_ns = clock_deadline(clock_mono(r->clock), LIST_TIMEOUT_NS);
+	struct str bytes, head, rv;
+	size_t total = 0;
 
-	if (!json_split_end(split, &head, err) || !json_parse(head, &doc, err) ||
-	    !check_head(r, yyjson_doc_get_root(doc), &rv, err))
+	for (;;) {
+		int64_t deadline_ns = clock_deadline(clock_mono(r->clock), LIST_IDLE_NS);
+
+		if (deadline_ns > end_ns)
+			deadline_ns = end_ns;
+		if (!http_stream_read(stream, deadline_ns, &bytes, err))
+			return false;
+		if (bytes.len == 0)
+			break;
+		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
+		total += bytes.len;
+		if (total > LIMIT_LIST_BODY)
+			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
+			               LIMIT_LIST_BODY);
+		if (!json_split_feed(split, bytes, put_item, r, err))
+			return false;
+	}
+	if (!json_split_end(split, &head, err) || !json_parse(head, &doc, err))
+		return false;
+	if (!check_head(r, yyjson_doc_get_root(doc), &rv, err))
 		return false;
 	store_end_list(r->store);
 	set_last_rv(r, rv);
 	return true;
 }
 
+/* Lists the state that rv selects. */
 static bool
-receive_list(struct reflector *r, struct http_stream *stream, bool is_newest, struct error *err)
+list_at(struct reflector *r, struct str rv, struct error *err)
 {
-	CLEANUP(json_split_freep)
-	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
+	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
 
-	store_begin_list(r->store, is_newest);
-	if (read_items(r, stream, split, err) && finish_list(r, split, err))
+	if (!request_list(r, rv, /*is_probe=*/false, &stream, err))
+		return false;
+	store_begin_list(r->store, /*is_newest=*/rv.len == 0);
+	if (receive_list(r, stream, err))
 		return true;
 	if (err->code == ERR_INVALID)
 		store_reject_list(r->store);
@@ -426,74 +431,34 @@ receive_list(struct reflector *r, struct http_stream *stream, bool is_newest, st
 	return false;
 }
 
-#define ANY_VERSION STR("0")
-
-/* Lists the state that rv selects: with ANY_VERSION the one in the server's cache, with a version
- * that one or a newer one, empty the newest in etcd. */
-static bool
-list_at(struct reflector *r, struct str rv, struct error *err)
-{
-	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct call call = call_of(r);
-	struct http_request request = { .method = HTTP_GET, .timeout_ms = HEADERS_TIMEOUT_MS };
-
-	buf_add_c(&target, r->kind->path);
-	if (rv.len > 0)
-		url_add_query(&target, "resourceVersion", rv);
-	if (rv.len > 0 && !str_eq(rv, ANY_VERSION))
-		url_add_query(&target, "resourceVersionMatch", STR("NotOlderThan"));
-	request.target = buf_str(&target);
-	return open_stream(r, &call, &request, &stream, err) &&
-	       receive_list(r, stream, /*is_newest=*/rv.len == 0, err);
-}
-
-/* Does the server not know our version, because it is too old, or because etcd was restored from a
- * backup that is older? */
-static bool
-is_version_unknown(const struct error *err)
-{
-	return err->code == ERR_GONE || err->http_status == 504;
-}
-
 /* Lists a state that is at least as new as the last one seen. The first list of a leader is at
  * least as new as its Lease, and so includes the last writes of the previous leader. If Leases are
  * stored in a separate etcd (kube-apiserver --etcd-servers-overrides), their versions are
  * unrelated: a lower one is harmless, and a higher one is answered with 504 after 3 s, which leads
  * to a list of the newest state. */
 static bool
-try_list(struct reflector *r, struct error *err)
-{
-	struct str rv = r->last_rv.len > 0 ? buf_str(&r->last_rv) : ANY_VERSION;
-
-	if (!r->wants_newest && list_at(r, rv, err))
-		return true;
-	if (!r->wants_newest && !is_version_unknown(err))
-		return false;
-	r->wants_newest = true;
-	if (!list_at(r, STR_EMPTY, err))
-		return false;
-	r->wants_newest = false;
-	return true;
-}
-
-static bool
 list(struct reflector *r, struct error *err)
 {
 	int64_t start_ns = clock_mono(r->clock);
 	bool is_first = !store_has_synced(r->store);
-	bool is_ok;
+	bool is_ok = false;
 
 	metric_inc(metric_of(&relists, r->kind->name, r->list_reason));
-	is_ok = try_list(r, err);
 	r->list_reason = "failed";
+	if (!r->wants_newest) {
+		is_ok = list_at(r, r->last_rv.len > 0 ? buf_str(&r->last_rv) : ANY_VERSION, err);
+		r->wants_newest = !is_ok && is_version_unknown(err);
+	}
+	if (r->wants_newest) {
+		is_ok = list_at(r, STR_EMPTY, err);
+		r->wants_newest = !is_ok;
+	}
 	count_result(&lists, r, is_ok, err);
 	count_objects(r);
 	if (!is_ok)
 		return err_wrap(err, "list %s", r->kind->path);
 	r->listed_ns = clock_mono(r->clock);
-	put_off_probe(r);
-	count_arrival(r);
+	note_arrival(r);
 	metric_set(r->metrics.synced, 1);
 	note_synced(r);
 	if (is_first)
@@ -505,139 +470,94 @@ list(struct reflector *r, struct error *err)
 
 /* ---- silent watches ---- */
 
-/* Lists at most one object from a state that is not older than the last version seen. */
-static bool
-list_last_version(struct reflector *r, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
-	struct call call = call_of(r);
-	struct http_request request = { .method = HTTP_GET, .timeout_ms = PROBE_TIMEOUT_MS };
-
-	buf_addf(&target, "%s?limit=1", r->kind->path);
-	url_add_query(&target, "resourceVersion", buf_str(&r->last_rv));
-	url_add_query(&target, "resourceVersionMatch", STR("NotOlderThan"));
-	request.target = buf_str(&target);
-	return open_stream(r, &call, &request, &stream, err);
-}
-
 /* Asks whether the API server knows the last version seen. This costs at most one small request in
  * SILENCE_NS, if it is answered. False with ERR_GONE if the server does not know it: everything
  * must be listed. Other failures say nothing about the version, and the watch continues. */
 static bool
 probe(struct reflector *r, struct error *err)
 {
-	struct error why;
-	bool is_known = list_last_version(r, &why);
-	bool is_unknown = !is_known && is_version_unknown(&why);
+	struct http_stream *stream = NULL;
+	bool is_known = request_list(r, buf_str(&r->last_rv), /*is_probe=*/true, &stream, err);
+	bool is_unknown = !is_known && is_version_unknown(err);
 
-	put_off_probe(r);
-	if (!is_known && is_without_answer(&why))
-		r->probe_ns = clock_deadline(clock_mono(r->clock), PROBE_RETRY_NS);
+	http_stream_close(stream); /* the status is all that matters */
+	schedule_probe(r, !is_known && is_without_answer(err) ? PROBE_RETRY_NS : SILENCE_NS);
 	metric_inc(metric_of(&probes, r->kind->name,
 	                     is_known     ? "known"
 	                     : is_unknown ? "unknown"
 	                                  : "failed"));
+	if (is_known)
+		return true;
 	if (!is_unknown) {
-		if (!is_known)
-			log_debug("a silent watch cannot be probed",
-			          LOG_CSTR("kind", r->kind->name), LOG_ERR(&why));
+		log_debug("a silent watch cannot be probed", LOG_CSTR("kind", r->kind->name),
+		          LOG_ERR(err));
 		return true;
 	}
 	log_warn("the API server does not know the last version seen, listing everything: its "
 	         "data was restored from a backup, or it is far behind",
 	         LOG_CSTR("kind", r->kind->name), LOG_STR("version", buf_str(&r->last_rv)),
-	         LOG_ERR(&why));
+	         LOG_ERR(err));
 	r->wants_newest = true;
-	*err = why;
 	err->code = ERR_GONE;
 	return false;
 }
 
 /* ---- the watch ---- */
 
-/* Applies an event to the store. Its version is stored only if the object could be parsed, so that
- * a watch from that version does not skip it. */
-static bool
-apply_event(struct reflector *r, const struct watch_event *event, struct error *err)
-{
-	CLEANUP(object_unrefp) struct object *last = NULL;
-	bool is_skipped = false;
-
-	switch (event->type) {
-	case WATCH_ADDED:
-	case WATCH_MODIFIED:
-		if (!put_object(r, event->object, &is_skipped, err))
-			return false;
-		break;
-	case WATCH_DELETED:
-		if (!r->kind->parse(r->kind, event->object, &last, err))
-			return err_wrap(err, "a deletion event cannot be parsed");
-		store_remove(r->store, last);
-		break;
-	case WATCH_BOOKMARK:
-		break;
-	case WATCH_ERROR:
-		return watch_status_error(event->object, err);
-	case WATCH_SKIPPED:
-		log_debug("ignoring an event of another kind or without a version",
-		          LOG_CSTR("kind", r->kind->name));
-		return true;
-	}
-	if (!is_skipped)
-		set_last_rv(r, event->resource_version);
-	return true;
-}
-
+/* Applies a line to the store. Its version is stored only if the object could be parsed, so that a
+ * watch from that version does not skip it. */
 static bool
 apply_line(struct reflector *r, struct str line, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct watch_event event;
+	bool is_skipped = false;
 
 	if (!json_parse(line, &doc, err) ||
 	    !watch_read(r->kind, yyjson_doc_get_root(doc), &event, err))
 		return false;
 	metric_inc(metric_of(&events, r->kind->name, watch_type_name(event.type)));
-	if (!apply_event(r, &event, err))
-		return false;
+	switch (event.type) {
+	case WATCH_ADDED:
+	case WATCH_MODIFIED:
+		if (!put_object(r, event.object, &is_skipped, err))
+			return false;
+		break;
+	case WATCH_DELETED: {
+		CLEANUP(object_unrefp) struct object *last = NULL;
+
+		if (!r->kind->parse(r->kind, event.object, &last, err))
+			return err_wrap(err, "a deletion event cannot be parsed");
+		store_remove(r->store, last);
+		break;
+	}
+	case WATCH_BOOKMARK:
+		break;
+	case WATCH_ERROR:
+		return watch_status_error(event.object, err);
+	case WATCH_SKIPPED:
+		log_debug("ignoring an event of another kind or without a version",
+		          LOG_CSTR("kind", r->kind->name));
+		is_skipped = true;
+		break;
+	}
+	if (!is_skipped)
+		set_last_rv(r, event.resource_version);
 	count_objects(r);
 	return true;
 }
 
-static bool
-handle_line(struct reflector *r, struct str line, struct error *err)
-{
-	int64_t start_ns = clock_mono(r->clock);
-	bool is_ok;
-
-	watchdog_promise(clock_deadline(start_ns, WATCHDOG_WORK_NS));
-	put_off_probe(r);
-	count_arrival(r);
-	is_ok = apply_line(r, line, err);
-	metric_observe(r->metrics.latency,
-	               (double)(clock_mono(r->clock) - start_ns) / (double)NS_PER_SEC);
-	return is_ok;
-}
-
-struct watch {
-	int64_t opened_ns;   /* just before the request was sent */
-	int64_t deadline_ns; /* its time-out and WATCH_GRACE_NS have passed */
-	unsigned n_events;
-	bool is_open; /* the server answered with 200 */
-};
-
 /* Waits for the next line, with probes while the watch is silent. */
 static bool
-next_line(struct reflector *r, const struct watch *w, struct http_stream *stream, struct str *ret,
+next_line(struct reflector *r, int64_t deadline_ns, struct http_stream *stream, struct str *ret,
           struct error *err)
 {
 	for (;;) {
-		int64_t until_ns = r->probe_ns < w->deadline_ns ? r->probe_ns : w->deadline_ns;
+		int64_t until_ns = r->probe_ns < deadline_ns ? r->probe_ns : deadline_ns;
 
 		if (http_stream_next(stream, until_ns, LIMIT_WATCH_LINE, ret, err))
 			return true;
-		if (err->code != ERR_TIMEOUT || until_ns == w->deadline_ns ||
+		if (err->code != ERR_TIMEOUT || until_ns == deadline_ns ||
 		    clock_mono(r->clock) < until_ns)
 			return false;
 		if (!probe(r, err))
@@ -645,53 +565,60 @@ next_line(struct reflector *r, const struct watch *w, struct http_stream *stream
 	}
 }
 
-/* Applies events until the watch ends. True if that is its regular end. */
+/* Opens a watch, applies its events until it ends, and counts them. True if that is its regular
+ * end. If the server answered with 200, r->watch_opened_ns is set to the time just before the
+ * request. */
 static bool
-read_events(struct reflector *r, struct watch *w, struct http_stream *stream, struct error *err)
-{
-	struct str line;
-
-	for (;;) {
-		if (!next_line(r, w, stream, &line, err))
-			return false;
-		if (!line.ptr)
-			return true;
-		if (line.len == 0)
-			continue;
-		w->n_events++;
-		if (!handle_line(r, line, err))
-			return false;
-		note_success(r);
-	}
-}
-
-static bool
-run_watch(struct reflector *r, struct watch *w, struct error *err)
+watch(struct reflector *r, unsigned *n_events, struct error *err)
 {
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	int64_t timeout_s = rand_between(r->watch_min_s, 2 * r->watch_min_s + 1);
-	struct call call = call_of(r);
-	struct http_request request = { .method = HTTP_GET,
-		                        .timeout_ms = HEADERS_TIMEOUT_MS,
-		                        .is_endless = true };
+	struct http_request request = { .timeout_ms = HEADERS_TIMEOUT_MS, .is_endless = true };
+	int64_t opened_ns, deadline_ns;
+	struct str line;
 
 	/* If a proxy ends each silent watch before SILENCE_NS has passed, this is the only place
 	 * where a probe becomes due. */
 	if (clock_mono(r->clock) >= r->probe_ns && !probe(r, err))
 		return false;
+
+	/* The server ends the watch after timeout_s; if it does not, the connection is broken. */
 	buf_addf(&target, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%lld",
 	         r->kind->path, (long long)timeout_s);
 	url_add_query(&target, "resourceVersion", buf_str(&r->last_rv));
 	request.target = buf_str(&target);
-	w->opened_ns = clock_mono(r->clock);
-	w->deadline_ns = clock_deadline(w->opened_ns, timeout_s * NS_PER_SEC + WATCH_GRACE_NS);
-	if (!open_stream(r, &call, &request, &stream, err))
+	opened_ns = clock_mono(r->clock);
+	deadline_ns = clock_deadline(opened_ns, timeout_s * NS_PER_SEC + WATCH_GRACE_NS);
+	if (!open_stream(r, request, &stream, err))
 		return false;
-	w->is_open = true;
 	note_synced(r);
-	r->watch_opened_ns = w->opened_ns;
-	return read_events(r, w, stream, err);
+	r->watch_opened_ns = opened_ns;
+
+	for (;;) {
+		int64_t start_ns;
+		bool is_ok;
+
+		if (!next_line(r, deadline_ns, stream, &line, err))
+			return false;
+		if (!line.ptr)
+			return true;
+		if (line.len == 0)
+			continue;
+		(*n_events)++;
+		start_ns = clock_mono(r->clock);
+		watchdog_promise(clock_deadline(start_ns, WATCHDOG_WORK_NS));
+		note_arrival(r);
+		is_ok = apply_line(r, line, err);
+		metric_observe(r->metrics.latency,
+		               (double)(clock_mono(r->clock) - start_ns) / (double)NS_PER_SEC);
+		if (!is_ok)
+			return false;
+		if (r->n_failures > 0)
+			log_info("following the API server again", LOG_CSTR("kind", r->kind->name),
+			         LOG_I64("failures", r->n_failures));
+		r->n_failures = 0;
+	}
 }
 
 enum next {
@@ -701,36 +628,34 @@ enum next {
 	NEXT_LIST_LATER,
 };
 
-static enum next
-after_failure(const struct reflector *r, const struct watch *w, const struct error *err)
-{
-	if (err->code == ERR_GONE)
-		return clock_mono(r->clock) - r->listed_ns < JUST_LISTED_NS ? NEXT_LIST_LATER
-		                                                            : NEXT_LIST;
-	if (err->code == ERR_THROTTLED || (!w->is_open && is_without_answer(err)))
-		return NEXT_WATCH_LATER;
-	return NEXT_LIST_LATER;
-}
-
 /* Runs one watch and decides what comes next; *err says why unless that is NEXT_WATCH. */
 static enum next
 watch_once(struct reflector *r, struct error *err)
 {
-	struct watch w = { 0 };
-	bool is_ok = run_watch(r, &w, err);
-	int64_t lived_ns = clock_mono(r->clock) - w.opened_ns;
+	unsigned n_events = 0;
+	bool is_ok = watch(r, &n_events, err);
+	bool was_open = r->watch_opened_ns > 0;
+	int64_t now_ns = clock_mono(r->clock);
+	int64_t lived_ns = now_ns - r->watch_opened_ns;
 
 	r->watch_opened_ns = 0;
 	count_result(&watches, r, is_ok, err);
-	if (w.is_open &&
-	    (lived_ns >= LONG_WATCH_NS || (lived_ns >= PROVEN_WATCH_NS && w.n_events > 0)))
+	if (was_open &&
+	    (lived_ns >= LONG_WATCH_NS || (lived_ns >= PROVEN_WATCH_NS && n_events > 0)))
 		r->backoff_ns = BACKOFF_FIRST_NS;
-	if (!is_ok && !(w.is_open && is_without_answer(err)))
-		return after_failure(r, &w, err);
+
 	/* the watch ended, or its connection did */
-	if (lived_ns >= SHORT_WATCH_NS || w.n_events > 0)
-		return NEXT_WATCH;
-	(void)err_set(err, ERR_UNAVAILABLE, "the watch ended within a second, without an event");
+	if (is_ok || (was_open && is_without_answer(err))) {
+		if (lived_ns >= SHORT_WATCH_NS || n_events > 0)
+			return NEXT_WATCH;
+		(void)err_set(err, ERR_UNAVAILABLE,
+		              "the watch ended within a second, without an event");
+		return NEXT_LIST_LATER;
+	}
+	if (err->code == ERR_GONE)
+		return now_ns - r->listed_ns < JUST_LISTED_NS ? NEXT_LIST_LATER : NEXT_LIST;
+	if (err->code == ERR_THROTTLED || is_without_answer(err))
+		return NEXT_WATCH_LATER;
 	return NEXT_LIST_LATER;
 }
 
@@ -809,7 +734,6 @@ reflector_free(struct reflector *r)
 		return;
 	thread_join(r->thread);
 	metrics_off_scrape(set_watch_age, r);
-	arena_fini(&r->arena);
 	buf_fini(&r->last_rv);
 	free(r);
 }
