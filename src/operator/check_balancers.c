@@ -6,7 +6,8 @@
  */
 #include "base/limits.h"
 #include "cloud/balancer.h"
-#include "controllers/service/service_internal.h"
+#include "controllers/service/service.h"
+#include "controllers/service/targets.h"
 #include "operator/doctor.h"
 
 /* Any new value of an annotation makes ccmd compare the balancer. */
@@ -128,26 +129,6 @@ try_service(struct doctor *d, struct cloud *cloud, struct targets *targets,
 	trial->changes = arena_str(kept, buf_str(&text));
 }
 
-/* Gives all Services to the provider, as at the start of the controller. It needs them, for
- * example, to find the Service to which a load balancer belongs. */
-static bool
-adopt_all(struct doctor *d, struct cloud *cloud, struct error *err)
-{
-	struct call *call = view_call(d->view);
-	struct doctor_trials *t = &d->trials;
-	struct lb_spec *specs = arena_calloc(call->arena, t->n + 1, sizeof(*specs));
-	const struct lb_spec **list = arena_calloc(call->arena, t->n + 1, sizeof(const void *));
-
-	if (!cloud->balancers->adopt)
-		return true;
-	for (size_t i = 0; i < t->n; i++) {
-		specs[i] = service_spec(t->items[i].service, view_options(d->view)->cluster_name,
-		                        call->arena);
-		list[i] = &specs[i];
-	}
-	return cloud->balancers->adopt(cloud, call, list, t->n, err);
-}
-
 static bool
 run_trials(struct doctor *d, struct cloud *cloud, struct error *err)
 {
@@ -165,9 +146,11 @@ run_trials(struct doctor *d, struct cloud *cloud, struct error *err)
 		if (service_wants_balancer(s) && !s->is_deleting)
 			t->items[t->n++].service = s;
 	}
-	if (!adopt_all(d, cloud, err))
+	/* a provider needs them, for example, to find the Service to which a balancer belongs */
+	if (!service_adopt_all(cloud, view_call(d->view), services->store,
+	                       view_options(d->view)->cluster_name, err))
 		return false;
-	targets = targets_new(view_node_store(d->view));
+	targets = targets_new(nodes->store);
 	for (size_t i = 0; i < t->n; i++)
 		try_service(d, cloud, targets, &t->items[i]);
 	targets_free(targets);

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/words.h"
-#include "controllers/service/service_internal.h"
-#include "cloud/balancer.h"
+#include "controllers/service/service.h"
+#include "controllers/service/targets.h"
 #include "operator/doctor.h"
 
 #define DEFAULT_CLUSTER "kubernetes" /* of --cluster-name */

@@ -5,9 +5,8 @@
  * controllers use.
  */
 #include "controllers/node/addresses.h"
-#include "controllers/service/service_internal.h"
-#include "cloud/balancer.h"
-#include "cloud/route.h"
+#include "controllers/service/service.h"
+#include "controllers/service/targets.h"
 #include "flags/flags.h"
 #include "operator/explain.h"
 

@@ -52,7 +52,6 @@ struct view {
 	struct kube_client *kube;
 	struct view_server server;
 	struct node_kind node_kind;
-	struct store *node_store, *service_store;
 	struct store_list node_list, service_list;
 	struct view_nodes nodes;
 	struct view_services services;
@@ -113,8 +112,8 @@ view_free(struct view *v)
 		v->cloud->ops->close(v->cloud);
 	store_list_free(&v->node_list);
 	store_list_free(&v->service_list);
-	store_free(v->node_store);
-	store_free(v->service_store);
+	store_free(v->nodes.store);
+	store_free(v->services.store);
 	lease_fini(&v->lease.lease);
 	kube_connection_close(v->connection);
 	arena_fini(&v->arena);
@@ -407,7 +406,7 @@ read_nodes(struct view *v, struct error *err)
 	struct list list = { v, NULL, "node" };
 
 	v->node_kind.annotations = cloud_find(str_c(v->options->cloud_provider))->node_annotations;
-	list.store = v->node_store = store_new(&v->node_kind.kind, &clock_real);
+	list.store = nodes->store = store_new(&v->node_kind.kind, &clock_real);
 	if (!read_list(&list, &v->node_list, err))
 		return false;
 	nodes->n = v->node_list.n;
@@ -429,19 +428,13 @@ view_nodes(struct view *v, const struct view_nodes **ret, struct error *err)
 	return true;
 }
 
-struct store *
-view_node_store(struct view *v)
-{
-	return v->node_store;
-}
-
 static bool
 read_services(struct view *v, struct error *err)
 {
 	struct view_services *services = &v->services;
 	struct list list = { v, NULL, "service" };
 
-	list.store = v->service_store = store_new(&service_kind.kind, &clock_real);
+	list.store = services->store = store_new(&service_kind.kind, &clock_real);
 	if (!read_list(&list, &v->service_list, err))
 		return false;
 	services->n = v->service_list.n;

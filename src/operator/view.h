@@ -85,14 +85,14 @@ struct view_nodes {
 	const struct node **items;
 	struct node_ref *refs; /* the same nodes, as a provider sees them */
 	size_t n;
+	struct store *store; /* likewise */
 };
 NODISCARD bool view_nodes(struct view *, const struct view_nodes **ret, struct error *err);
-/** The same nodes; only after view_nodes() has returned true. */
-struct store *view_node_store(struct view *);
 
 struct view_services {
 	const struct service **items; /* sorted by key */
 	size_t n;
+	struct store *store; /* the same Services */
 };
 NODISCARD bool view_services(struct view *, const struct view_services **ret, struct error *err);
 

@@ -14,6 +14,7 @@
 #ifndef CCMD_CONTROLLERS_SERVICE_SERVICE_H
 #define CCMD_CONTROLLERS_SERVICE_SERVICE_H
 
+#include "cloud/balancer.h"
 #include "controllers/env.h"
 #include "kube/queue.h"
 #include "kube/service.h"
@@ -53,6 +54,16 @@ struct service_memory {
 /** False: nothing. The text is in the arena. */
 bool service_controller_remembers(struct service_controller *, struct arena *, struct str key,
                                   struct service_memory *ret);
+
+/* ---- parts of its work, for commands that change nothing (operator/) ---- */
+
+/** The Service as a provider sees it. Views point into the Service or the arena. The nodes of the
+ * spec are not set. */
+struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);
+/** Gives the provider all Services that have a balancer or want one (balancer_ops.adopt), which has
+ * to precede the work on the first of them. */
+NODISCARD bool service_adopt_all(struct cloud *, struct call *, struct store *services,
+                                 const char *cluster_name, struct error *err);
 
 /** Joins the threads; the queue must be shut down and the cancel token must have fired. NULL is
  * fine. */

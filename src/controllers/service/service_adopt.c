@@ -55,37 +55,36 @@ cut_excess(const struct cloud *cloud, struct lb_spec *spec)
 		spec->n_ports = spec->n_source_ranges = 0;
 }
 
-static size_t
-collect_specs(struct service_controller *c, const struct store_list *all, struct arena *arena,
-              const struct lb_spec ***ret)
+bool
+service_adopt_all(struct cloud *cloud, struct call *call, struct store *services,
+                  const char *cluster_name, struct error *err)
 {
-	const struct lb_spec **specs = arena_calloc(arena, all->n, sizeof(*specs));
+	CLEANUP(store_list_free) struct store_list all = store_list(services);
+	const struct lb_spec **specs = arena_calloc(call->arena, all.n, sizeof(*specs));
 	size_t n = 0;
 
-	for (size_t i = 0; i < all->n; i++) {
-		const struct service *s = service_of(all->objects[i]);
+	if (!cloud->balancers->adopt)
+		return true;
+	for (size_t i = 0; i < all.n; i++) {
+		const struct service *s = service_of(all.objects[i]);
 		struct lb_spec *spec;
 
 		if (!is_adoptable(s))
 			continue;
-		spec = ARENA_NEW(arena, struct lb_spec);
-		*spec = service_spec(s, c->config.cluster_name, arena);
-		cut_excess(c->env->cloud, spec);
+		spec = ARENA_NEW(call->arena, struct lb_spec);
+		*spec = service_spec(s, cluster_name, call->arena);
+		cut_excess(cloud, spec);
 		specs[n++] = spec;
 	}
-	*ret = specs;
-	return n;
+	return cloud->balancers->adopt(cloud, call, specs, n, err);
 }
 
 static bool
 adopt_once(struct service_controller *c, struct call *call, struct error *err)
 {
-	CLEANUP(store_list_free) struct store_list all = store_list(c->env->services);
-	const struct lb_spec **specs;
-	size_t n = collect_specs(c, &all, call->arena, &specs);
-
 	call->dry = dry_item_new(c->env, "service", STR_EMPTY, STR_EMPTY, call->arena);
-	return c->ops->adopt(c->env->cloud, call, specs, n, err);
+	return service_adopt_all(c->env->cloud, call, c->env->services, c->config.cluster_name,
+	                         err);
 }
 
 bool

@@ -135,9 +135,6 @@ void service_plan_drift(struct service_controller *c);
 /** What a worker does with each key that the queue hands out. The arena is empty afterwards. */
 void service_work_on(struct service_controller *c, struct arena *arena, struct str key);
 
-/** Views point into the Service or the arena. The nodes of the spec are not set. */
-struct lb_spec service_spec(const struct service *, const char *cluster_name, struct arena *arena);
-
 /* ---- service_events.c ---- */
 
 #define SERVICE_COMPONENT "service-controller"
