@@ -25,7 +25,7 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
-from lib import findings  # noqa: E402
+from lib import findings, traces  # noqa: E402
 from lib.api import EVENTS, LEASES, NODES  # noqa: E402
 from lib.ccmd import Ccmd, Inventory, binary, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
@@ -35,6 +35,7 @@ from lib.process import free_ports  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.services import Services  # noqa: E402
 from lib.serving import Serving  # noqa: E402
+from sim.endpoint import Endpoint  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
 from sim.metadata import Metadata  # noqa: E402
 from sim.robot import Robot  # noqa: E402
@@ -42,6 +43,7 @@ from sim.robot import Robot  # noqa: E402
 VERSIONS = ["1.37"]
 ALL_VERSIONS = ["1.37", "1.36", "1.33", "1.28"]
 SENTINEL = "sentinel"
+Endpoint.note = staticmethod(traces.add)
 
 
 def pytest_addoption(parser):
@@ -87,8 +89,8 @@ def sample(items, everything):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("sample"):
-        chosen = list(sample(items, everything=config.getoption("all")))
+    if config.getoption("sample") or traces.FOLDER:
+        chosen = list(sample(items, everything=config.getoption("all") or traces.FOLDER))
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
     if not config.getoption("all") and "slow" not in config.option.markexpr:
@@ -265,6 +267,13 @@ def settled(api):
         kubelet.delete()
 
     return settle
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    result = yield
+    traces.end(item.nodeid, getattr(item, "failed", False))
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

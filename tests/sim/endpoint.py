@@ -132,6 +132,7 @@ class Fault:
 
 class Endpoint:
     base = ""  # where its paths begin
+    note = None  # a function of an endpoint and a request, called for each that comes in
     ids = re.compile(r"/[0-9]+")  # the elements of paths that tally() shows as {id}
 
     def __init__(self, port=0, address="127.0.0.1", latency_s=0.0):
@@ -254,6 +255,8 @@ class Endpoint:
         self.closing.wait(seconds)
 
     def _record(self, request):
+        if Endpoint.note:
+            Endpoint.note(self, request)
         with self._lock:
             self._requests.append(request)
             request.fault = next((one for one in self._faults if one.take(request)), None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from . import role
+from . import role, traces
 from .process import REPOSITORY, Process
 from .wait import PATIENCE_S, wait_for
 
@@ -235,7 +235,7 @@ class Inventory:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def text(self):
-        return yaml.dump(self.content, Dumper=_Plain, sort_keys=False)
+        return yaml.dump(traces.hooked(self.content), Dumper=_Plain, sort_keys=False)
 
     def write(self, text=None):
         """Replaces the file as a whole, by a rename, as careful editors and configuration management do."""

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from . import role
+from . import role, traces
 from .api import Api
 from .certs import Authority
 from .process import REPOSITORY, Process, free_ports
@@ -44,6 +44,8 @@ rules:
   - level: RequestResponse
     resources: [{group: "", resources: [nodes, nodes/status, events]}]
     verbs: [create, update, patch, delete]
+  - level: Request
+    verbs: [create, update, patch, delete, deletecollection]
   - level: Metadata
 """
 
@@ -74,7 +76,7 @@ class Cluster:
         etcd_port, peer_port, self.port = free_ports(3)
         self._etcd_url = f"http://127.0.0.1:{etcd_port}"
         self._apiserver_flags = list(apiserver_flags)
-        self.audit_log = self.folder / "audit.log" if audit else None
+        self.audit_log = self.folder / "audit.log" if audit or traces.FOLDER else None
         self._make_certificates()
         self._make_kubeconfigs()
         self.etcd = Process("etcd", self._etcd_command(peer_port, quota_bytes), self.folder / "etcd.log")
@@ -83,6 +85,7 @@ class Cluster:
         self._others = []
         self._apis = []
         self.started_in_s = None
+        traces.add_cluster(self)
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -106,6 +109,7 @@ class Cluster:
         for process in [self.scheduler, *self._others, self.apiserver, self.etcd]:
             if process:
                 process.kill()
+        traces.remove_cluster(self)
         if self._own_folder and not self.keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -318,7 +322,8 @@ class Cluster:
         if self.audit_log:
             policy = self.folder / "audit-policy.yaml"
             policy.write_text(AUDIT_POLICY)
-            log_flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}"]
+            self.audit_log.touch()  # it is appended to, also by several API servers, only if it exists
+            log_flags = [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}", "--audit-log-maxsize=10000"]
         argv = [
             self.programs / "kube-apiserver",
             f"--etcd-servers={self._etcd_url}",

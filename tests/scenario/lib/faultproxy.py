@@ -25,6 +25,7 @@ import threading
 import time
 from urllib.parse import parse_qs, urlsplit
 
+from . import traces
 from .api import tls_context
 from .wait import PATIENCE_S, wait_for
 
@@ -273,6 +274,7 @@ class FaultProxy:
 
     def _record(self, request):
         """Records it and returns the rule that takes it."""
+        traces.add(self, request)
         with self._lock:
             self._requests.append(request)
             for rule in self._rules:
