@@ -3,6 +3,7 @@ import contextlib
 import functools
 import hashlib
 import http.server
+import json
 import os
 import shutil
 import signal
@@ -256,6 +257,60 @@ def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
         "docs/unlisted.md: has no entry in mkdocs.yml",
         "src/providers/brightbox/b.c: reads BRIGHTBOX_GONE, which docs/brightbox.md lacks",
     ]
+
+
+# --- recorded requests -------------------------------------------------------------------------------------------------------
+
+
+def patch(node, zone):
+    return {"method": "PATCH", "uri": f"/api/v1/nodes/{node}", "body": {"metadata": {"labels": {"zone": zone}}}}
+
+
+def event(uid, message):
+    return {"method": "POST", "uri": "/api/v1/namespaces/default/events",
+            "body": {"involvedObject": {"kind": "Node", "name": "n1", "uid": uid}, "reason": "Synced", "message": message}}
+
+
+def compare_traces(folder, old, new):
+    """old and new: of each run the requests. Returns the exit code and the output."""
+    for name, runs in (("old", old), ("new", new)):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        for n, requests in enumerate(runs, 1):
+            test = folder / name / str(n) / "test"
+            test.mkdir(parents=True)
+            (test / "test.json").write_text(json.dumps({"test": "test_x.py::test_y", "failed": False}))
+            (test / "cluster-1.jsonl").write_text("".join(json.dumps(one) + "\n" for one in requests))
+    done = subprocess.run([ROOT / "tools" / "traces", "compare", "old", "new"], cwd=folder, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_recordings_differ_in_what_no_run_of_the_old_program_has(tmp_path):
+    a, b, other = patch("n1", "a"), patch("n1", "b"), patch("n2", "a")
+    uids = [f"0f0e0d0c-0000-4000-8000-00000000000{n}" for n in range(3)]
+    old = [[a, other, b, event(uids[0], "took 2 s")], [other, a, b, event(uids[1], "took 31 s")]]
+    said = event(uids[2], "took 5 s")
+    assert compare_traces(tmp_path, old, [[a, b, said, other]])[0] == 0
+    for new, line in [
+        ([a, b, said], "- PATCH /api/v1/nodes/n2"),
+        ([b, a, said, other], '+ PATCH /api/v1/nodes/n1 {"metadata": {"labels": {"zone": "b"}}}'),
+        ([a, b, said, patch("n2", "c")], '+ PATCH /api/v1/nodes/n2 {"metadata": {"labels": {"zone": "c"}}}'),
+        ([a, b, event(uids[2], "failed"), other], "texts of events of Node n1"),
+    ]:
+        code, output = compare_traces(tmp_path, old, [new])
+        assert code == 1 and "DIFFERS: test_x.py::test_y" in output and line in output
+
+
+def test_recordings_are_compared_as_strictly_as_the_old_program_is_steady(tmp_path):
+    a, b = patch("n1", "a"), patch("n1", "b")
+    assert compare_traces(tmp_path, [[a, b], [b, a]], [[b, a]])[0] == 0, "in any order"
+    assert compare_traces(tmp_path, [[a, b], [b, a]], [[b, a, a]])[0] == 1
+    assert compare_traces(tmp_path, [[a, b], [a, a, b]], [[a, a, a, b]])[0] == 0, "repeated"
+    assert compare_traces(tmp_path, [[a, b], [a, a, b]], [[b, a]])[0] == 1
+    code, output = compare_traces(tmp_path, [[a, b], [a]], [[b]])
+    assert code == 0 and "unsteady: test_x.py::test_y" in output
+    code, output = compare_traces(tmp_path, [[a, b], [a]], [[patch("n1", "c")]])
+    assert code == 0 and "unsteady, and with requests that no run of OLD has" in output
+    assert compare_traces(tmp_path, [[a], [a]], [[b], [a]])[0] == 0, "one run of the new program is enough"
 
 
 # --- what the mirror of Debian no longer has -----------------------------------------------------------------------------------
