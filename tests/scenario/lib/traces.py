@@ -106,6 +106,7 @@ def end(test, failed):
     """The test with this node ID has ended: writes what was noted since the one before."""
     if not FOLDER:
         return
+    test = re.sub(r"@[\w-]+$", "", test)  # the group, which xdist appends
     for cluster in list(_logs):
         _read_log(cluster)
     with _lock:
@@ -137,7 +138,7 @@ def _time(request):
 
 def _noted(request):
     if isinstance(request, dict):
-        users = [request["user"]["username"], (request.get("impersonatedUser") or {}).get("username")]
+        users = [request["user"].get("username"), (request.get("impersonatedUser") or {}).get("username")]
         return {"method": METHODS.get(request["verb"], request["verb"].upper()), "uri": request["requestURI"],
                 "user": " as ".join(filter(None, users)), "agent": request["userAgent"],
                 "status": request.get("responseStatus", {}).get("code"), "body": request.get("requestObject")}
