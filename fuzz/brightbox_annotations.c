@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "cloud/change.h"
 #include "providers/brightbox/desired.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -72,9 +73,16 @@ check_settled(const struct bb_desired *desired, const struct str domains[], size
 		.n_domains = n,
 	};
 
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	CLEANUP(buf_fini) struct buf present = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct change change;
+
 	for (size_t i = 0; i < n; i++)
 		lb.domains[i].identifier = domains[n - 1 - i];
-	assert(!bb_desired_difference(desired, domains, n, &lb, arena));
+	bb_desired_body(&body, desired, domains, n, /*is_update=*/true);
+	bb_desired_present(&present, desired, &lb, arena);
+	change = (struct change){ .body = buf_str(&body), .present = buf_str(&present) };
+	assert(!change_is_needed(&change, arena));
 }
 
 static void

@@ -6,7 +6,8 @@
 #include "base/limits.h"
 
 enum {
-	FIELDS_MAX = 64, /* of one change; the providers' bodies have at most half as many members */
+	FIELDS_MAX =
+		64, /* of one change; the providers' bodies have at most half as many members */
 };
 
 struct comparison {
@@ -124,7 +125,16 @@ change_fields(const struct change *change, struct arena *arena, const struct dry
 	return c.n;
 }
 
-/* The parts of "POST /server_groups/{id}/add_servers": "POST", "/server_groups/", "/add_servers". */
+bool
+change_is_needed(const struct change *change, struct arena *arena)
+{
+	const struct dry_field *fields;
+
+	return change->present.len == 0 || change_fields(change, arena, &fields) > 0;
+}
+
+/* The parts of "POST /server_groups/{id}/add_servers": "POST", "/server_groups/", "/add_servers".
+ */
 struct parts {
 	struct str method, before, after; /* without "{id}" `before` is the whole path */
 	bool has_id;
@@ -157,9 +167,9 @@ change_note(const char *root, struct call *call, const struct change *change)
 
 	dry_note(call->dry,
 	         &(struct dry_change){
-			 .verb = str_eq_c(parts.method, "DELETE") ? DRY_DELETE :
-			         parts.has_id                     ? DRY_CHANGE :
-			                                            DRY_CREATE,
+			 .verb = str_eq_c(parts.method, "DELETE") ? DRY_DELETE
+	                         : parts.has_id                   ? DRY_CHANGE
+	                                                          : DRY_CREATE,
 			 .what = change->what,
 			 .name = change->name.len > 0 ? change->name : change->id,
 			 .request = arena_printf(call->arena,

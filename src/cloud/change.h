@@ -32,19 +32,21 @@ struct change {
 	/* "POST /server_groups/{id}/add_servers". A DELETE is a deletion, any other request without
 	 * "{id}" is a creation. */
 	const char *request;
-	struct str id; /* takes the place of "{id}" */
-	struct str name; /* of the thing, in notes; empty: its id */
-	struct str body; /* JSON that is valid; empty: none */
+	struct str id;      /* takes the place of "{id}" */
+	struct str name;    /* of the thing, in notes; empty: its id */
+	struct str body;    /* JSON that is valid; empty: none */
 	struct str present; /* likewise: the object as it is; empty: not known, or not there yet */
 	bool is_removal;    /* of the members of the body */
 	const char *prefix; /* of the names of fields, "service 80 "; NULL: none */
 	const struct dry_field *field; /* in place of the members that differ; NULL: those */
-	const char *new_id; /* of a creation: the id of what a dry run would create */
+	const char *new_id;            /* of a creation: the id of what a dry run would create */
 };
 
 /** The fields in which the body differs from the present object; all of them if that is not known.
  * Returns their number: 0 if the object is as the body wants it. */
 size_t change_fields(const struct change *, struct arena *, const struct dry_field **ret);
+/** Is there no present object, or does it differ? */
+bool change_is_needed(const struct change *, struct arena *);
 
 /** Notes the change; call->dry is set.
  * @param root  what paths begin with in notes: "/1.0" */
@@ -53,7 +55,7 @@ void change_note(const char *root, struct call *, const struct change *);
 /** The API to which changes are sent. */
 struct change_sender {
 	struct rest *rest;
-	const char *root; /* as in change_note() */
+	const char *root;  /* as in change_note() */
 	const char *query; /* behind each path, but not in notes: "?account_id=acc-1"; or "" */
 };
 

@@ -125,6 +125,8 @@ the_members_that_differ_are_fields(void **state)
 		if (!str_eq_c(fields_of(w, &change), rows[i].fields))
 			fail_msg("%s and %s: %s", rows[i].present, rows[i].body,
 			         fields_of(w, &change).ptr);
+		assert_int_equal(change_is_needed(&change, &w->arena),
+		                 change.present.len == 0 || rows[i].fields[0] != '\0');
 	}
 }
 

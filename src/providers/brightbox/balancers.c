@@ -75,22 +75,14 @@ bb_lb_body(struct bb_run *run, bool is_update)
 	return arena_str(run->call->arena, buf_str(&body));
 }
 
-/* The balancer as it is, in the form of the body of an update. */
-static struct str
-bb_lb_present(const struct bb_run *run)
-{
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-
-	bb_desired_present(&body, &run->desired, run->lb, run->call->arena);
-	return arena_str(run->call->arena, buf_str(&body));
-}
-
 static bool
 bb_lb_destroy(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 {
 	struct bb_change change = {
+		.sends = { .what = "load balancer",
+		           .request = "DELETE /load_balancers/{id}",
+		           .id = lb->id },
 		.kind = "destroy load balancer",
-		.details = lb->id,
 		.missing = arena_printf(run->call->arena,
 		                        "Load balancer %" STR_FMT
 		                        " is still there although its deletion was accepted",
@@ -98,10 +90,7 @@ bb_lb_destroy(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 		.done = ERR_NOT_FOUND,
 	};
 
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change, bb_destroy_lb(run->client, run->call, lb->id, err), err);
+	return bb_run_change(run, &change, NULL, err);
 }
 
 /* The balancer has failed at the cloud. If it stays so for a minute, it is deleted: only then can
@@ -146,15 +135,22 @@ bb_lb_create(struct bb_run *run, struct error *err)
 {
 	struct bb_unsettled *u = run->unsettled;
 	size_t n_lbs = bb_count_lbs(run->view);
-	struct bb_change change = { .kind = "create load balancer",
-		                    .details = bb_lb_body(run, /*is_update=*/false),
-		                    .n_of_kind = &n_lbs,
-		                    .names_servers = true,
-		                    .may_repeat = true };
+	struct bb_change change = {
+		.sends = { .what = "load balancer",
+		           .request = "POST /load_balancers",
+		           .name = run->desired.name,
+		           .body = bb_lb_body(run, /*is_update=*/false),
+		           .new_id = "lba-new" },
+		.kind = "create load balancer",
+		.n_of_kind = &n_lbs,
+		.names_servers = true,
+		.may_repeat = true,
+	};
 	struct bb_state state = { .code = ERR_PENDING,
 		                  .text = STR("the list lacks the load balancer that was created"),
 		                  .first_ms = BB_SOON_MS };
-	struct bb_lb lb, old;
+	struct bb_lb old;
+	struct str id;
 
 	if (u && u->created) {
 		if (bb_get_lb(run->client, run->call, str_c(u->created), &old, err)) {
@@ -180,25 +176,19 @@ bb_lb_create(struct bb_run *run, struct error *err)
 		};
 		return bb_run_stop(run, &state, err);
 	}
-	if (!bb_change_begin(run, &change, err))
+	if (!bb_run_change(run, &change, &id, err))
 		return false;
-	if (!change.is_due)
+	if (id.len == 0)
 		return true;
-	lb.id = STR_EMPTY;
-	if (!bb_change_end(run, &change,
-	                   bb_create_lb(run->client, run->call, run->desired.name, change.details,
-	                                &lb, err),
-	                   err))
-		return false;
-	if (lb.id.len == 0) /* refused for its servers, some of which the next pass leaves out */
-		return true;
-	if (!u) {
-		run->new_lb = lb;
+	if (run->call->dry) {
+		run->new_lb = (struct bb_lb){ .id = id,
+			                      .name = run->desired.name,
+			                      .status = STR("active") };
 		run->lb = &run->new_lb;
 		return true;
 	}
-	log_info("load balancer created", LOG_STR("name", lb.name), LOG_STR("id", lb.id));
-	bb_unsettled_note_created(u, lb.id, bb_run_now(run));
+	log_info("load balancer created", LOG_STR("name", run->desired.name), LOG_STR("id", id));
+	bb_unsettled_note_created(u, id, bb_run_now(run));
 	return true;
 }
 
@@ -207,7 +197,11 @@ bb_lb_create(struct bb_run *run, struct error *err)
 static bool
 bb_lb_withdraw(struct bb_run *run, struct error *err)
 {
-	struct str id = arena_str(run->call->arena, str_c(run->unsettled->created));
+	struct change deletion = {
+		.what = "load balancer",
+		.request = "DELETE /load_balancers/{id}",
+		.id = arena_str(run->call->arena, str_c(run->unsettled->created)),
+	};
 	struct error why;
 
 	run->is_due = true;
@@ -215,13 +209,13 @@ bb_lb_withdraw(struct bb_run *run, struct error *err)
 		return true;
 	run->has_acted = true;
 	bb_views_outdate(run->views);
-	if (!bb_destroy_lb(run->client, run->call, id, &why) && why.code != ERR_NOT_FOUND) {
+	if (!bb_send(run->client, run->call, &deletion, NULL, &why) && why.code != ERR_NOT_FOUND) {
 		*err = why;
 		return err_wrap(err, "delete load balancer %" STR_FMT " beside another one",
-		                STR_ARG(id));
+		                STR_ARG(deletion.id));
 	}
 	log_info("load balancer deleted, because another process created one as well",
-	         LOG_STR("id", id));
+	         LOG_STR("id", deletion.id));
 	bb_unsettled_note_withdrawn(run->unsettled);
 	err_set(err, ERR_PENDING,
 	        "another process created a load balancer for this Service as well");
@@ -382,25 +376,30 @@ bb_step_own(struct bb_run *run, struct error *err)
 static bool
 bb_lb_update(struct bb_run *run, struct error *err)
 {
-	const char *member = bb_desired_difference(&run->desired, run->domains, run->n_domains,
-	                                           run->lb, run->call->arena);
-	struct str body;
-	struct bb_change change = { .kind = "update load balancer", .names_servers = true };
+	CLEANUP(buf_fini) struct buf present = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct arena *arena = run->call->arena;
+	struct bb_change change = {
+		.sends = { .what = "load balancer",
+		           .request = "PUT /load_balancers/{id}",
+		           .id = run->lb->id,
+		           .body = bb_lb_body(run, /*is_update=*/true) },
+		.kind = "update load balancer",
+		.names_servers = true,
+	};
+	const struct dry_field *fields;
+	struct str member, rest;
 
-	if (!member)
+	bb_desired_present(&present, &run->desired, run->lb, arena);
+	change.sends.present = buf_str(&present);
+	if (change_fields(&change.sends, arena, &fields) == 0)
 		return true;
-	body = bb_lb_body(run, /*is_update=*/true);
-	change.details = bb_run_join(run, run->lb->id, &body, 1);
-	change.missing = arena_printf(run->call->arena,
-	                              "Load balancer %" STR_FMT
-	                              " still shows other %s than those that were set",
-	                              STR_ARG(run->lb->id), member);
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due || bb_change_end(run, &change,
-	                                       bb_update_lb(run->client, run->call, run->lb->id,
-	                                                    body, bb_lb_present(run), err),
-	                                       err);
+	if (!str_cut(fields[0].name, '.', &member, &rest))
+		member = fields[0].name;
+	change.missing = arena_printf(arena,
+	                              "Load balancer %" STR_FMT " still shows other %" STR_FMT
+	                              " than those that were set",
+	                              STR_ARG(run->lb->id), STR_ARG(member));
+	return bb_run_change(run, &change, NULL, err);
 }
 
 static bool

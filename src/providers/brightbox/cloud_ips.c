@@ -53,30 +53,35 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 static bool
 bb_ip_by_name(struct bb_run *run, struct error *err)
 {
-	struct bb_change change = { .kind = "create cloud IP",
-		                    .missing = STR("The list lacks the cloud IP that was created"),
-		                    .n_of_kind = &run->view->n_cloud_ips };
+	struct str name = run->desired.name, id;
+	struct bb_change change = {
+		.sends = { .what = "cloud IP",
+		           .request = "POST /cloud_ips",
+		           .name = name,
+		           .body = BB_BODY(run, { "name", name }),
+		           .new_id = "cip-new" },
+		.kind = "create cloud IP",
+		.missing = STR("The list lacks the cloud IP that was created"),
+		.n_of_kind = &run->view->n_cloud_ips,
+	};
 
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 
-		if (str_eq(one->name, run->desired.name) ||
-		    (one->lb_id.len > 0 && str_eq(one->lb_name, run->desired.name))) {
+		if (str_eq(one->name, name) || (one->lb_id.len > 0 && str_eq(one->lb_name, name))) {
 			run->ip = one;
 			return true;
 		}
 	}
-	if (!bb_change_begin(run, &change, err))
+	if (!bb_run_change(run, &change, &id, err))
 		return false;
-	if (!change.is_due)
+	if (id.len == 0 || !run->call->dry)
 		return true;
-	if (!bb_change_end(run, &change,
-	                   bb_create_cloud_ip(run->client, run->call, run->desired.name,
-	                                      &run->named_ip, err),
-	                   err))
-		return false;
-	run->has_new_ip = run->call->dry != NULL;
-	run->ip = run->has_new_ip ? &run->named_ip : NULL;
+	run->named_ip = (struct bb_cloud_ip){
+		.id = id, .name = name, .status = STR("unmapped"), .fqdn = LB_NEW_ADDRESS
+	};
+	run->has_new_ip = true;
+	run->ip = &run->named_ip;
 	return true;
 }
 
@@ -94,17 +99,14 @@ bb_step_ip(struct bb_run *run, struct error *err)
 /* ---- mapping ---- */
 
 static bool
-bb_is_mapped_here(const struct bb_run *run)
-{
-	return str_eq(run->ip->lb_id, run->lb->id);
-}
-
-static bool
 bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
 	struct bb_change change = {
+		.sends = { .what = "cloud IP",
+		           .request = "POST /cloud_ips/{id}/unmap",
+		           .id = ip->id },
 		.kind = "unmap cloud IP",
-		.details = bb_run_join(run, ip->id, &ip->lb_id, 1),
+		.of = ip->lb_id,
 		.missing = arena_printf(run->call->arena,
 		                        "Cloud IP %" STR_FMT
 		                        " is still mapped to load balancer %" STR_FMT,
@@ -113,11 +115,7 @@ bb_ip_unmap(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 		.done = ERR_CONFLICT, /* it is being unmapped */
 	};
 
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change, bb_unmap_cloud_ip(run->client, run->call, ip->id, err),
-	                     err);
+	return bb_run_change(run, &change, NULL, err);
 }
 
 static void
@@ -170,28 +168,26 @@ bb_mapping_text(const struct bb_run *run)
 bool
 bb_step_map(struct bb_run *run, struct error *err)
 {
-	struct bb_change change = { .kind = "map cloud IP",
-		                    .details = bb_run_join(run, run->ip->id, &run->lb->id, 1),
-		                    .missing = bb_mapping_text(run),
-		                    .is_slow = true,
-		                    .done = ERR_CONFLICT /* it is being mapped */ };
+	struct bb_change change = {
+		.sends = { .what = "cloud IP",
+		           .request = "POST /cloud_ips/{id}/map",
+		           .id = run->ip->id,
+		           .body = BB_BODY(run, { "destination", run->lb->id }) },
+		.kind = "map cloud IP",
+		.missing = bb_mapping_text(run),
+		.is_slow = true,
+		.done = ERR_CONFLICT, /* it is being mapped */
+	};
 	struct bb_state elsewhere = { .code = ERR_UNAVAILABLE,
 		                      .text = change.missing,
 		                      .hash = str_hash(STR("elsewhere")),
 		                      .first_ms = BB_LATER_MS,
 		                      .event = &elsewhere_event };
 
-	if (bb_is_mapped_here(run))
+	if (str_eq(run->ip->lb_id, run->lb->id))
 		return true;
-	if (!bb_cloud_ip_is_mapped(run->ip)) {
-		if (!bb_change_begin(run, &change, err))
-			return false;
-		return !change.is_due ||
-		       bb_change_end(run, &change,
-		                     bb_map_cloud_ip(run->client, run->call, run->ip->id,
-		                                     run->lb->id, err),
-		                     err);
-	}
+	if (!bb_cloud_ip_is_mapped(run->ip))
+		return bb_run_change(run, &change, NULL, err);
 	switch (bb_ip_holder(run, run->ip)) {
 	case HOLDER_LEAVING:
 		bb_await_unmapped(run, run->ip);
@@ -217,8 +213,8 @@ static bool
 bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
 	struct bb_change change = {
+		.sends = { .what = "cloud IP", .request = "DELETE /cloud_ips/{id}", .id = ip->id },
 		.kind = "destroy cloud IP",
-		.details = ip->id,
 		.missing = arena_printf(run->call->arena,
 		                        "Cloud IP %" STR_FMT
 		                        " is still there although its deletion was accepted",
@@ -226,11 +222,7 @@ bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *er
 		.done = ERR_NOT_FOUND,
 	};
 
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change, bb_destroy_cloud_ip(run->client, run->call, ip->id, err),
-	                     err);
+	return bb_run_change(run, &change, NULL, err);
 }
 
 /* Destroys a cloud IP that has the Service's name and is not the one that the Service uses, as soon

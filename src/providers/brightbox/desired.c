@@ -562,25 +562,7 @@ bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct st
 	json_end_object(b);
 }
 
-/* ---- the comparison ---- */
-
-/* A number that the Service leaves open (0) is not compared. */
-static bool
-bb_numbers_differ(uint32_t desired, uint32_t is)
-{
-	return desired != 0 && desired != is;
-}
-
-static bool
-bb_checks_differ(const struct bb_check *desired, const struct bb_check *is)
-{
-	return !str_eq(desired->type, is->type) || desired->port != is->port ||
-	       !str_eq(desired->request, is->request) ||
-	       bb_numbers_differ(desired->interval_ms, is->interval_ms) ||
-	       bb_numbers_differ(desired->timeout_ms, is->timeout_ms) ||
-	       bb_numbers_differ(desired->threshold_up, is->threshold_up) ||
-	       bb_numbers_differ(desired->threshold_down, is->threshold_down);
-}
+/* ---- the balancer as it is ---- */
 
 static int
 bb_compare_listeners(const void *a, const void *b)
@@ -588,94 +570,43 @@ bb_compare_listeners(const void *a, const void *b)
 	return ((const struct bb_listener *)a)->in - ((const struct bb_listener *)b)->in;
 }
 
-/* A copy, sorted by the incoming port, which identifies a listener of a balancer. */
-static struct bb_listener *
-bb_sorted_listeners(const struct bb_listener listeners[], size_t n, struct arena *arena)
-{
-	struct bb_listener *sorted = arena_calloc(arena, n, sizeof(*sorted));
-
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = listeners[i];
-	if (n > 0)
-		qsort(sorted, n, sizeof(*sorted), bb_compare_listeners);
-	return sorted;
-}
-
-/* Compares them as sets: the API does not document that it keeps the order, and the official
- * controller sends the nodes in a different order. */
-static bool
-bb_nodes_differ(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
-{
-	struct str *ignored;
-
-	return bb_missing(desired->servers, desired->n_servers, lb->nodes, lb->n_nodes, arena,
-	                  &ignored) > 0 ||
-	       bb_missing(lb->nodes, lb->n_nodes, desired->servers, desired->n_servers, arena,
-	                  &ignored) > 0;
-}
-
-/* Compares them as sets, too. */
-static bool
-bb_listeners_differ(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
+/* In the order of the Service's ports; others follow by their incoming port, which identifies a
+ * listener of a balancer. A time-out that the Service leaves open, or that the API does not return,
+ * is no difference. */
+static void
+bb_present_listeners(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena,
+                     struct bb_desired *ret)
 {
 	size_t n = lb->n_listeners;
-	const struct bb_listener *wanted, *is;
+	struct bb_listener *sorted = arena_calloc(arena, n, sizeof(*sorted));
+	bool *is_used = arena_calloc(arena, n, sizeof(*is_used));
+	uint32_t timeout_ms = desired->n_listeners > 0 ? desired->listeners[0].timeout_ms : 0;
 
-	if (desired->n_listeners != n)
-		return true;
-	wanted = bb_sorted_listeners(desired->listeners, n, arena);
-	is = bb_sorted_listeners(lb->listeners, n, arena);
-	for (size_t i = 0; i < n; i++, wanted++, is++) {
-		if (!str_eq(wanted->protocol, is->protocol) || wanted->in != is->in ||
-		    wanted->out != is->out || !str_eq(wanted->proxy_protocol, is->proxy_protocol) ||
-		    (is->timeout_ms != 0 && bb_numbers_differ(wanted->timeout_ms, is->timeout_ms)))
-			return true;
-	}
-	return false;
-}
-
-/* In any order. Neither side repeats a name. */
-static bool
-bb_domains_differ(const struct str domains[], size_t n, const struct bb_lb *lb)
-{
-	if (!lb->has_acme || n != lb->n_domains)
-		return true;
+	ret->listeners = arena_calloc(arena, n, sizeof(*ret->listeners));
 	for (size_t i = 0; i < n; i++) {
-		size_t j = 0;
-
-		while (j < lb->n_domains && !str_eq(domains[i], lb->domains[j].identifier))
-			j++;
-		if (j == lb->n_domains)
-			return true;
+		sorted[i] = lb->listeners[i];
+		if (timeout_ms == 0 || sorted[i].timeout_ms == 0)
+			sorted[i].timeout_ms = timeout_ms;
 	}
-	return false;
+	if (n > 0)
+		qsort(sorted, n, sizeof(*sorted), bb_compare_listeners);
+	for (size_t i = 0; n > 0 && i < desired->n_listeners; i++) {
+		const struct bb_listener *found = bsearch(&desired->listeners[i], sorted, n,
+		                                          sizeof(*sorted), bb_compare_listeners);
+
+		if (found && !is_used[found - sorted]) {
+			is_used[found - sorted] = true;
+			ret->listeners[ret->n_listeners++] = *found;
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!is_used[i])
+			ret->listeners[ret->n_listeners++] = sorted[i];
+	}
 }
 
-const char *
-bb_desired_difference(const struct bb_desired *desired, const struct str domains[],
-                      size_t n_domains, const struct bb_lb *lb, struct arena *arena)
-{
-	if (!str_eq(desired->name, lb->name))
-		return "name";
-	if (desired->policy.len > 0 && !str_eq(desired->policy, lb->policy))
-		return "policy";
-	if (desired->is_https != lb->redirects_to_https)
-		return "https_redirect";
-	if (bb_checks_differ(&desired->check, &lb->check))
-		return "healthcheck";
-	if (bb_nodes_differ(desired, lb, arena))
-		return "nodes";
-	if (bb_listeners_differ(desired, lb, arena))
-		return "listeners";
-	if (desired->is_https && bb_domains_differ(domains, n_domains, lb))
-		return "domains";
-	return NULL;
-}
-
-/* ---- the balancer as it is ---- */
-
-/* Nodes and listeners that do not differ are shown as the Service has them, because their order is
- * no difference. */
+/* Nodes and domains are sorted in the body. The API does not document that it keeps an order, and
+ * the official controller sends the nodes in a different one. */
 void
 bb_desired_present(struct buf *b, const struct bb_desired *desired, const struct bb_lb *lb,
                    struct arena *arena)
@@ -683,25 +614,15 @@ bb_desired_present(struct buf *b, const struct bb_desired *desired, const struct
 	struct str *domains = arena_calloc(arena, lb->n_domains, sizeof(*domains));
 	struct bb_desired is = {
 		.name = lb->name,
-		.policy = desired->policy.len > 0 ? lb->policy : STR_EMPTY,
-		.listeners = desired->listeners,
-		.n_listeners = lb->n_listeners,
+		.policy = lb->policy,
 		.check = lb->check,
 		.is_https = lb->redirects_to_https,
-		.servers = desired->servers,
-		.n_servers = desired->n_servers,
 	};
 
-	if (bb_nodes_differ(desired, lb, arena))
-		is.n_servers = bb_sorted(lb->nodes, lb->n_nodes, arena, &is.servers);
-	if (bb_listeners_differ(desired, lb, arena)) {
-		is.listeners = bb_sorted_listeners(lb->listeners, lb->n_listeners, arena);
-		for (size_t i = 0; i < lb->n_listeners; i++) {
-			if (desired->n_listeners > 0 && desired->listeners[0].timeout_ms == 0)
-				is.listeners[i].timeout_ms = 0;
-		}
-	}
+	is.n_servers = bb_sorted(lb->nodes, lb->n_nodes, arena, &is.servers);
+	bb_present_listeners(desired, lb, arena, &is);
 	for (size_t i = 0; i < lb->n_domains; i++)
 		domains[i] = lb->domains[i].identifier;
-	bb_desired_body(b, &is, domains, lb->n_domains, /*is_update=*/true);
+	bb_desired_body(b, &is, domains, lb->has_acme ? bb_sort(domains, lb->n_domains) : 0,
+	                /*is_update=*/true);
 }

@@ -62,15 +62,9 @@ void bb_desired_body(struct buf *b, const struct bb_desired *, const struct str 
                      size_t n_domains, bool is_update);
 
 /** Appends the balancer as it is, in the form of the body that changes it to what is desired.
- * Time-outs of listeners are left out where the Service leaves them open. */
+ * Nodes, listeners and domains are sets: they are brought into the order of that body. */
 void bb_desired_present(struct buf *b, const struct bb_desired *, const struct bb_lb *,
                         struct arena *);
-
-/** The member of the body in which the balancer differs from what is desired, such as "nodes";
- * NULL: it does not differ. Settings that the Service leaves open are not compared. Nodes,
- * listeners and domains are sets: their order is no difference. */
-const char *bb_desired_difference(const struct bb_desired *, const struct str domains[],
-                                  size_t n_domains, const struct bb_lb *, struct arena *);
 
 /** Those of `items` that are not in `others`, in the arena. Cost: O(n log n). */
 size_t bb_missing(const struct str items[], size_t n, const struct str others[], size_t n_others,

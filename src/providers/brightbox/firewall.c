@@ -6,226 +6,212 @@
 
 /* ---- ensuring ---- */
 
+static struct str
+bb_servers_body(const struct bb_run *run, const struct str servers[], size_t n)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	json_begin_object(&body, NULL);
+	json_begin_array(&body, "servers");
+	for (size_t i = 0; i < n; i++) {
+		json_begin_object(&body, NULL);
+		json_add_text(&body, "server", servers[i]);
+		json_end_object(&body);
+	}
+	json_end_array(&body);
+	json_end_object(&body);
+	return arena_str(run->call->arena, buf_str(&body));
+}
+
 static bool
 bb_group_remove(struct bb_run *run, const struct bb_group *group, const struct str servers[],
                 size_t n, struct error *err)
 {
 	struct bb_change change = {
+		.sends = { .what = "server group",
+		           .request = "POST /server_groups/{id}/remove_servers",
+		           .id = group->id,
+		           .body = bb_servers_body(run, servers, n),
+		           .is_removal = true },
 		.kind = "remove servers",
-		.details = bb_run_join(run, group->id, servers, n),
 		.missing = arena_printf(run->call->arena,
 		                        "Server group %" STR_FMT
 		                        " still has servers that were removed",
 		                        STR_ARG(group->id)),
 	};
 
-	if (n == 0)
-		return true;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change,
-	                     bb_remove_servers(run->client, run->call, group->id, servers, n, err),
-	                     err);
+	return n == 0 || bb_run_change(run, &change, NULL, err);
 }
 
-/* New servers are added before old ones are removed, so that traffic never finds none. */
+/* The server group, with its members. *ret_id is empty if it is still to be made. New servers are
+ * added before old ones are removed, so that traffic never finds none. */
 static bool
-bb_step_members(struct bb_run *run, const struct bb_group *group, struct error *err)
+bb_step_group(struct bb_run *run, struct str *ret_id, struct error *err)
 {
-	struct str *added, *removed;
-	size_t n_added = bb_missing(run->desired.servers, run->desired.n_servers, group->servers,
-	                            group->n_servers, run->call->arena, &added);
-	size_t n_removed = bb_missing(group->servers, group->n_servers, run->desired.servers,
-	                              run->desired.n_servers, run->call->arena, &removed);
-	struct bb_change change = {
+	struct str name = run->desired.name, *added, *removed;
+	struct bb_change creation = {
+		.sends = { .what = "server group",
+		           .request = "POST /server_groups",
+		           .name = name,
+		           .body = BB_BODY(run, { "name", name }),
+		           .new_id = "grp-new" },
+		.kind = "create server group",
+		.missing = STR("The list lacks the server group that was created"),
+		.n_of_kind = &run->view->n_groups,
+	};
+	struct bb_change addition = {
+		.sends = { .what = "server group",
+		           .request = "POST /server_groups/{id}/add_servers" },
 		.kind = "add servers",
-		.details = bb_run_join(run, group->id, added, n_added),
-		.missing = arena_printf(run->call->arena,
-		                        "Server group %" STR_FMT " lacks servers that were added",
-		                        STR_ARG(group->id)),
 		.names_servers = true,
 	};
+	const struct bb_group *found = bb_view_group(run->view, name);
+	struct bb_group group = { .n_servers = 0 };
+	size_t n_added, n_removed;
 
-	if (n_added > 0 && !bb_change_begin(run, &change, err))
+	if (found)
+		group = *found;
+	else if (!bb_run_change(run, &creation, &group.id, err))
 		return false;
-	if (change.is_due &&
-	    !bb_change_end(run, &change,
-	                   bb_add_servers(run->client, run->call, group->id, added, n_added, err),
-	                   err))
-		return false;
-	return bb_group_remove(run, group, removed, n_removed, err);
+	*ret_id = group.id;
+	if (group.id.len == 0)
+		return true;
+	n_added = bb_missing(run->desired.servers, run->desired.n_servers, group.servers,
+	                     group.n_servers, run->call->arena, &added);
+	n_removed = bb_missing(group.servers, group.n_servers, run->desired.servers,
+	                       run->desired.n_servers, run->call->arena, &removed);
+	if (n_added > 0) {
+		addition.sends.id = group.id;
+		addition.sends.body = bb_servers_body(run, added, n_added);
+		addition.missing = arena_printf(run->call->arena,
+		                                "Server group %" STR_FMT
+		                                " lacks servers that were added",
+		                                STR_ARG(group.id));
+		if (!bb_run_change(run, &addition, NULL, err))
+			return false;
+	}
+	return bb_group_remove(run, &group, removed, n_removed, err);
+}
+
+/* The firewall policy, without its rule. ret->id is empty if it is still to be made. */
+static bool
+bb_step_policy(struct bb_run *run, struct str group, struct bb_policy *ret, struct error *err)
+{
+	struct str name = run->desired.name;
+	struct bb_change creation = {
+		.sends = { .what = "firewall policy",
+		           .request = "POST /firewall_policies",
+		           .name = name,
+		           .body = BB_BODY(run, { "name", name }, { "server_group", group }),
+		           .new_id = "fwp-new" },
+		.kind = "create firewall policy",
+		.missing = STR("The list lacks the firewall policy that was created"),
+		.n_of_kind = &run->view->n_policies,
+	};
+	struct bb_change application = {
+		.sends = { .what = "firewall policy",
+		           .request = "POST /firewall_policies/{id}/apply_to",
+		           .body = BB_BODY(run, { "server_group", group }) },
+		.kind = "apply firewall policy",
+	};
+	const struct bb_policy *found = bb_view_policy(run->view, name);
+
+	*ret = found ? *found : (struct bb_policy){ .group = group };
+	if (!found)
+		return bb_run_change(run, &creation, &ret->id, err);
+	if (str_eq(ret->group, group))
+		return true;
+	application.sends.id = ret->id;
+	application.missing = arena_printf(run->call->arena,
+	                                   "Firewall policy %" STR_FMT
+	                                   " is not applied to server group %" STR_FMT,
+	                                   STR_ARG(ret->id), STR_ARG(group));
+	return bb_run_change(run, &application, NULL, err);
+}
+
+static struct str
+bb_rule_body(const struct bb_run *run, struct str policy, const struct bb_rule *rule)
+{
+	return BB_BODY(run, { "firewall_policy", policy }, { "protocol", rule->protocol },
+	               { "source", rule->source }, { "destination_port", rule->destination_port },
+	               { "description", rule->description });
 }
 
 /* Only the first rule is ours; users may have added others. */
 static bool
 bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *err)
 {
-	const struct bb_rule *is = policy->n_rules > 0 ? policy->rules : NULL;
-	struct bb_rule wanted = {
-		.id = is ? is->id : STR_EMPTY,
+	const struct bb_rule wanted = {
 		.protocol = STR("tcp"),
 		.source = STR(FIREWALL_SOURCE),
 		.destination_port = run->desired.firewall_ports,
 		.description = run->desired.name,
 	};
 	struct bb_change change = {
-		.kind = is ? "update firewall rule" : "create firewall rule",
-		.details = arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT " %" STR_FMT,
-		                        STR_ARG(policy->id), STR_ARG(wanted.id),
-		                        STR_ARG(wanted.destination_port)),
+		.sends = { .what = "firewall rule",
+		           .request = "POST /firewall_rules",
+		           .name = wanted.description,
+		           .body = bb_rule_body(run, policy->id, &wanted) },
+		.kind = "create firewall rule",
 		.missing = arena_printf(run->call->arena,
 		                        "The first rule of firewall policy %" STR_FMT
 		                        " is not the one that was set",
 		                        STR_ARG(policy->id)),
 	};
-	bool is_accepted;
 
-	if (is && str_eq(is->protocol, wanted.protocol) && str_eq(is->source, wanted.source) &&
-	    str_eq(is->destination_port, wanted.destination_port) &&
-	    str_eq(is->description, wanted.description))
-		return true;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	if (!change.is_due)
-		return true;
-	is_accepted = is ? bb_update_rule(run->client, run->call, policy->id, &wanted, is, err)
-	                 : bb_create_rule(run->client, run->call, policy->id, &wanted, err);
-	return bb_change_end(run, &change, is_accepted, err);
-}
-
-/* The server group, with its members. *ret is NULL if it is still to be made. */
-static bool
-bb_step_group(struct bb_run *run, struct bb_group *new_group, const struct bb_group **ret,
-              struct error *err)
-{
-	struct bb_change change = {
-		.kind = "create server group",
-		.missing = STR("The list lacks the server group that was created"),
-		.n_of_kind = &run->view->n_groups,
-	};
-
-	*ret = bb_view_group(run->view, run->desired.name);
-	if (!*ret) {
-		if (!bb_change_begin(run, &change, err))
-			return false;
-		if (!change.is_due)
-			return true;
-		if (!bb_change_end(run, &change,
-		                   bb_create_group(run->client, run->call, run->desired.name,
-		                                   new_group, err),
-		                   err))
-			return false;
-		*ret = new_group;
+	if (policy->n_rules > 0) {
+		change.kind = "update firewall rule";
+		change.sends.request = "PUT /firewall_rules/{id}";
+		change.sends.id = change.sends.name = policy->rules[0].id;
+		change.sends.present = bb_rule_body(run, policy->id, &policy->rules[0]);
 	}
-	return bb_step_members(run, *ret, err);
-}
-
-/* The firewall policy, without its rule. */
-static bool
-bb_step_policy(struct bb_run *run, const struct bb_group *group, struct bb_policy *new_policy,
-               const struct bb_policy **ret, struct error *err)
-{
-	struct bb_change creation = {
-		.kind = "create firewall policy",
-		.missing = STR("The list lacks the firewall policy that was created"),
-		.n_of_kind = &run->view->n_policies,
-	};
-	struct bb_change application = { .kind = "apply firewall policy" };
-
-	*ret = bb_view_policy(run->view, run->desired.name);
-	if (!*ret) {
-		if (!bb_change_begin(run, &creation, err))
-			return false;
-		if (!creation.is_due)
-			return true;
-		if (!bb_change_end(run, &creation,
-		                   bb_create_policy(run->client, run->call, run->desired.name,
-		                                    group->id, new_policy, err),
-		                   err))
-			return false;
-		*ret = new_policy;
-	}
-	if (str_eq((*ret)->group, group->id))
-		return true;
-	application.details = bb_run_join(run, (*ret)->id, &group->id, 1);
-	application.missing = arena_printf(run->call->arena,
-	                                   "Firewall policy %" STR_FMT
-	                                   " is not applied to server group %" STR_FMT,
-	                                   STR_ARG((*ret)->id), STR_ARG(group->id));
-	if (!bb_change_begin(run, &application, err))
-		return false;
-	return !application.is_due ||
-	       bb_change_end(run, &application,
-	                     bb_apply_policy(run->client, run->call, (*ret)->id, group->id, err),
-	                     err);
+	return !change_is_needed(&change.sends, run->call->arena) ||
+	       bb_run_change(run, &change, NULL, err);
 }
 
 bool
 bb_step_firewall(struct bb_run *run, struct error *err)
 {
-	const struct bb_group *group;
-	const struct bb_policy *policy;
-	struct bb_group new_group;
-	struct bb_policy new_policy;
+	struct bb_policy policy;
+	struct str group;
 
-	if (!bb_step_group(run, &new_group, &group, err))
+	if (!bb_step_group(run, &group, err))
 		return false;
-	if (!group)
+	if (group.len == 0)
 		return true;
-	if (!bb_step_policy(run, group, &new_policy, &policy, err))
+	if (!bb_step_policy(run, group, &policy, err))
 		return false;
-	return !policy || bb_step_rule(run, policy, err);
+	return policy.id.len == 0 || bb_step_rule(run, &policy, err);
 }
 
 /* ---- removing ---- */
 
-static bool
-bb_group_destroy(struct bb_run *run, struct error *err)
-{
-	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
-	struct bb_change change = {
-		.kind = "destroy server group",
-		.missing =
-			STR("The server group is still there although its deletion was accepted"),
-		.done = ERR_NOT_FOUND,
-	};
-
-	if (!group)
-		return true;
-	if (!bb_group_remove(run, group, group->servers, group->n_servers, err))
-		return false;
-	change.details = group->id;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change, bb_destroy_group(run->client, run->call, group->id, err),
-	                     err);
-}
-
-static bool
-bb_policy_destroy(struct bb_run *run, struct error *err)
-{
-	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
-	struct bb_change change = {
-		.kind = "destroy firewall policy",
-		.missing = STR(
-			"The firewall policy is still there although its deletion was accepted"),
-		.done = ERR_NOT_FOUND,
-	};
-
-	if (!policy)
-		return true;
-	change.details = policy->id;
-	if (!bb_change_begin(run, &change, err))
-		return false;
-	return !change.is_due ||
-	       bb_change_end(run, &change,
-	                     bb_destroy_policy(run->client, run->call, policy->id, err), err);
-}
-
 bool
 bb_step_remove_firewall(struct bb_run *run, struct error *err)
 {
-	return bb_group_destroy(run, err) && bb_policy_destroy(run, err);
+	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
+	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
+	struct bb_change change = { .done = ERR_NOT_FOUND };
+
+	if (group) {
+		if (!bb_group_remove(run, group, group->servers, group->n_servers, err))
+			return false;
+		change.sends = (struct change){ .what = "server group",
+			                        .request = "DELETE /server_groups/{id}",
+			                        .id = group->id };
+		change.kind = "destroy server group";
+		change.missing =
+			STR("The server group is still there although its deletion was accepted");
+		if (!bb_run_change(run, &change, NULL, err))
+			return false;
+	}
+	if (!policy)
+		return true;
+	change.sends = (struct change){ .what = "firewall policy",
+		                        .request = "DELETE /firewall_policies/{id}",
+		                        .id = policy->id };
+	change.kind = "destroy firewall policy";
+	change.missing =
+		STR("The firewall policy is still there although its deletion was accepted");
+	return bb_run_change(run, &change, NULL, err);
 }

@@ -41,17 +41,6 @@ bb_run_quote(const struct bb_run *run, struct str text)
 	return quote_z(run->call->arena, text);
 }
 
-struct str
-bb_run_join(const struct bb_run *run, struct str first, const struct str items[], size_t n)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
-
-	buf_add_str(&text, first);
-	for (size_t i = 0; i < n; i++)
-		buf_addf(&text, " %" STR_FMT, STR_ARG(items[i]));
-	return arena_str(run->call->arena, buf_str(&text));
-}
-
 void
 bb_run_await(struct bb_run *run, const struct bb_state *state)
 {
@@ -84,66 +73,6 @@ bb_refusal_state(const struct bb_run *run, const struct error *refusal)
 	return (struct bb_state){ .code = refusal->code,
 		                  .text = arena_str(run->call->arena, str_c(refusal->msg)),
 		                  .first_ms = BB_LATER_MS };
-}
-
-/* Was it refused within the last hour, and is the Service, or the number of such objects in the
- * account, still the same? */
-static bool
-bb_change_was_refused(const struct bb_run *run, const struct bb_change *change, struct error *ret)
-{
-	return refusals_find(run->refusals, run->desired.name, change->kind,
-	                     change->hash ^ run->service_hash, ret) ||
-	       (change->n_of_kind &&
-	        refusals_find(run->refusals, ACCOUNT, change->kind, *change->n_of_kind, ret));
-}
-
-/* Was it sent already, and is it not time to send it again? Or are so many changes unfinished that
- * no further one may be sent? Then the pass goes on, and the run ends in that state. */
-static bool
-bb_change_is_unfinished(struct bb_run *run, const struct bb_change *change)
-{
-	int64_t now_ns = bb_run_now(run);
-	const struct bb_sent *sent = bb_unsettled_need(run->unsettled, change->hash, now_ns);
-	struct bb_state state = { .code = ERR_PENDING,
-		                  .text = change->missing,
-		                  .advice = "Check it at Brightbox",
-		                  .first_ms = BB_SOON_MS };
-
-	if (!sent && bb_unsettled_has_room(run->unsettled, change->hash))
-		return false;
-	if (sent && sent->refusal) {
-		state.code = ERR_CONFLICT;
-		state.text = arena_str(run->call->arena, str_c(sent->refusal));
-	} else if (sent && !change->is_slow &&
-	           (sent->is_repeated || now_ns - sent->boot_ns >= lag_ns)) {
-		state.code = ERR_UNAVAILABLE;
-	}
-	bb_run_await(run, &state);
-	return true;
-}
-
-/* In a removal, a change that was refused does not end the pass: the other objects are removed. */
-bool
-bb_change_begin(struct bb_run *run, struct bb_change *change, struct error *err)
-{
-	struct bb_state state;
-
-	change->is_due = false;
-	change->hash = str_hash(arena_printf(run->call->arena, "%s/%" STR_FMT, change->kind,
-	                                     STR_ARG(change->details)));
-	if (run->unsettled && bb_change_was_refused(run, change, err)) {
-		state = bb_refusal_state(run, err);
-		if (!run->is_removal)
-			return bb_run_stop(run, &state, err);
-		bb_run_await(run, &state);
-		return true;
-	}
-	if (run->unsettled && !change->may_repeat && bb_change_is_unfinished(run, change))
-		return true;
-	run->is_due = true;
-	run->has_acted |= !run->is_trial;
-	change->is_due = !run->is_trial;
-	return true;
 }
 
 /* The API refuses the whole change if one of its servers does not exist. If some of the desired
@@ -180,43 +109,18 @@ bb_run_leave_out_missing(struct bb_run *run)
 	return true;
 }
 
-static void
-bb_run_leave_out_known(struct bb_run *run)
+/* A request was refused. What is busy is tried again soon; other refusals hold for an hour, or
+ * until the Service, or the number of such objects in the account, is another one. */
+static bool
+bb_run_refused(struct bb_run *run, const struct bb_change *change, uint64_t hash, struct error *err)
 {
-	struct bb_desired *desired = &run->desired;
-	size_t n_kept = 0;
-	struct error ignored;
-
-	if (refusals_count(run->refusals) == 0)
-		return;
-	for (size_t i = 0; i < desired->n_servers; i++) {
-		if (!refusals_find(run->refusals, desired->servers[i], USE_SERVER, 0, &ignored))
-			desired->servers[n_kept++] = desired->servers[i];
-	}
-	desired->n_servers = n_kept;
-}
-
-bool
-bb_change_end(struct bb_run *run, const struct bb_change *change, bool is_accepted,
-              struct error *err)
-{
+	struct bb_unsettled *u = run->unsettled;
 	struct bb_state state;
 
-	if (!run->unsettled)
-		return is_accepted;
-	if (is_accepted)
-		call_note_change(run->call, change->kind);
-	if (is_accepted || err->code == change->done) {
-		if (!change->may_repeat)
-			bb_unsettled_note_sent(run->unsettled, change->hash, bb_run_now(run), NULL);
-		return true;
-	}
 	switch (err->code) {
 	case ERR_CONFLICT:
-		/* the object is busy, which may end soon */
-		if (bb_unsettled_has_room(run->unsettled, change->hash))
-			bb_unsettled_note_sent(run->unsettled, change->hash, bb_run_now(run),
-			                       err->msg);
+		if (bb_unsettled_has_room(u, hash))
+			bb_unsettled_note_sent(u, hash, bb_run_now(run), err->msg);
 		break;
 	case ERR_INVALID:
 	case ERR_FORBIDDEN:
@@ -230,13 +134,93 @@ bb_change_end(struct bb_run *run, const struct bb_change *change, bool is_accept
 			              err);
 		else
 			refusals_note(run->refusals, run->desired.name, change->kind,
-			              change->hash ^ run->service_hash, err);
+			              hash ^ run->service_hash, err);
 		break;
 	default:
 		return false;
 	}
 	state = bb_refusal_state(run, err);
 	return bb_run_stop(run, &state, err);
+}
+
+bool
+bb_run_change(struct bb_run *run, const struct bb_change *change, struct str *ret_id,
+              struct error *err)
+{
+	const struct change *sends = &change->sends;
+	struct bb_unsettled *u = run->unsettled; /* NULL in a dry run */
+	uint64_t hash = str_hash(arena_printf(run->call->arena,
+	                                      "%s/%" STR_FMT "/%" STR_FMT "/%" STR_FMT,
+	                                      change->kind, STR_ARG(sends->id), STR_ARG(change->of),
+	                                      STR_ARG(sends->body)));
+	int64_t now_ns = bb_run_now(run);
+	struct bb_state state;
+	bool is_accepted;
+
+	if (ret_id)
+		*ret_id = STR_EMPTY;
+
+	/* what was refused stays refused for a while; a removal removes the other objects */
+	if (u && (refusals_find(run->refusals, run->desired.name, change->kind,
+	                        hash ^ run->service_hash, err) ||
+	          (change->n_of_kind &&
+	           refusals_find(run->refusals, ACCOUNT, change->kind, *change->n_of_kind, err)))) {
+		state = bb_refusal_state(run, err);
+		if (!run->is_removal)
+			return bb_run_stop(run, &state, err);
+		bb_run_await(run, &state);
+		return true;
+	}
+
+	/* what was sent may still take effect, and only so much is sent without having one */
+	if (u && !change->may_repeat) {
+		const struct bb_sent *sent = bb_unsettled_need(u, hash, now_ns);
+
+		state = (struct bb_state){ .code = ERR_PENDING,
+			                   .text = change->missing,
+			                   .advice = "Check it at Brightbox",
+			                   .first_ms = BB_SOON_MS };
+		if (sent && sent->refusal) {
+			state.code = ERR_CONFLICT;
+			state.text = arena_str(run->call->arena, str_c(sent->refusal));
+		} else if (sent && !change->is_slow &&
+		           (sent->is_repeated || now_ns - sent->boot_ns >= lag_ns)) {
+			state.code = ERR_UNAVAILABLE;
+		}
+		if (sent || !bb_unsettled_has_room(u, hash)) {
+			bb_run_await(run, &state);
+			return true;
+		}
+	}
+
+	run->is_due = true;
+	if (run->is_trial)
+		return true;
+	run->has_acted = true;
+	is_accepted = bb_send(run->client, run->call, sends, ret_id, err);
+	if (!u)
+		return is_accepted;
+	if (is_accepted)
+		call_note_change(run->call, change->kind);
+	else if (err->code != change->done)
+		return bb_run_refused(run, change, hash, err);
+	if (!change->may_repeat)
+		bb_unsettled_note_sent(u, hash, bb_run_now(run), NULL);
+	return true;
+}
+
+struct str
+bb_run_body(const struct bb_run *run, const struct bb_pair pairs[], size_t n)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	json_begin_object(&body, NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (pairs[i].value.len > 0)
+			json_add_text(&body, pairs[i].name, pairs[i].value);
+	}
+	json_end_object(&body);
+	return arena_str(run->call->arena, buf_str(&body));
 }
 
 /* ---- a run ---- */
@@ -260,6 +244,22 @@ bb_run_hash_inputs(struct bb_run *run)
 	for (size_t i = 0; i < spec->n_nodes; i++)
 		buf_addf(&text, "%" STR_FMT "\n", STR_ARG(spec->nodes[i].provider_id));
 	run->inputs_hash = str_hash(buf_str(&text));
+}
+
+static void
+bb_run_leave_out_known(struct bb_run *run)
+{
+	struct bb_desired *desired = &run->desired;
+	size_t n_kept = 0;
+	struct error ignored;
+
+	if (refusals_count(run->refusals) == 0)
+		return;
+	for (size_t i = 0; i < desired->n_servers; i++) {
+		if (!refusals_find(run->refusals, desired->servers[i], USE_SERVER, 0, &ignored))
+			desired->servers[n_kept++] = desired->servers[i];
+	}
+	desired->n_servers = n_kept;
 }
 
 bool

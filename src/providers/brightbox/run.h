@@ -104,8 +104,6 @@ void bb_run_fini(struct bb_run *);
 int64_t bb_run_now(const struct bb_run *);
 void bb_run_warn(const struct bb_run *, const struct event_kind *kind, struct str text);
 const char *bb_run_quote(const struct bb_run *, struct str text);
-/** "grp-aaaaa srv-aaaaa srv-bbbbb" */
-struct str bb_run_join(const struct bb_run *, struct str first, const struct str items[], size_t n);
 
 /** The Service will not be settled by this pass, which goes on. Of several states the first one
  * counts. */
@@ -115,13 +113,14 @@ bool bb_run_stop(struct bb_run *, const struct bb_state *, struct error *err);
 
 /* ---- changes ---- */
 
-/** A change that a step needs: kind and details identify it. */
+/** A change that a step needs. Its kind, id and body identify it, and `of` where these do not. */
 struct bb_change {
+	struct change sends;
 	const char *kind;   /* "map cloud IP"; a literal */
-	struct str details; /* ids, and what is sent */
+	struct str of;      /* empty: nothing */
 	struct str missing; /* what the lists show as long as it has no effect */
-	bool is_slow; /* it may take any time; other changes without effect are failures after 10 s
-	               */
+	/* it may take any time; other changes without effect are failures after 10 s */
+	bool is_slow;
 	/* the error of the request that means that the change is made, or being made, already */
 	enum err_code done;
 	/* for a creation: how many objects of that kind the account has, on which its limit depends
@@ -129,17 +128,27 @@ struct bb_change {
 	const size_t *n_of_kind;
 	bool names_servers; /* it is refused if one of the desired servers does not exist */
 	bool may_repeat;    /* the caller knows whether it took effect */
-	bool is_due;        /* set by bb_change_begin() */
-	uint64_t hash;
 };
 
-/** Every step calls this before it sends a change, and sends the change if change.is_due is set. A
- * change is not due in a trial, while the same change that was sent before may still take effect,
- * or while BB_SENT_MAX changes are unfinished. False: the cloud has refused it before. In a removal
- * the result is true then, and the change is not due. */
-NODISCARD bool bb_change_begin(struct bb_run *, struct bb_change *, struct error *err);
-/** After it was sent: is_accepted is the result of the request, and *err its error. */
-NODISCARD bool bb_change_end(struct bb_run *, const struct bb_change *, bool is_accepted,
+/** Sends the change, unless the pass is a trial, the same change that was sent before may still
+ * take effect, or BB_SENT_MAX changes are unfinished.
+ *
+ * @param ret_id  of what a creation has created; empty: it was not sent, or was refused because of
+ *                servers that the next pass leaves out. NULL: not wanted
+ * @return  false: it failed, or the cloud has refused it before. Such an earlier refusal does not
+ *          end a removal: the result is true then. */
+NODISCARD bool bb_run_change(struct bb_run *, const struct bb_change *, struct str *ret_id,
                              struct error *err);
+
+struct bb_pair {
+	const char *name;
+	struct str value;
+};
+
+/** The body {"name":"value", …} of those pairs whose value is not empty. */
+struct str bb_run_body(const struct bb_run *, const struct bb_pair pairs[], size_t n);
+#define BB_BODY(run, ...)                                         \
+	bb_run_body(run, (const struct bb_pair[]){ __VA_ARGS__ }, \
+	            ARRAY_LEN(((const struct bb_pair[]){ __VA_ARGS__ })))
 
 #endif

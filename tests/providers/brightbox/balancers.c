@@ -28,6 +28,7 @@ struct rig {
 	struct label annotations[4];
 	struct lb_status status;
 	struct error err;
+	struct buf writes; /* of note_write(): requests that change something, with their bodies */
 };
 
 static int
@@ -38,6 +39,7 @@ setup(void **state)
 	process_start(&rig->process, &rig->account);
 	rig->spec = account_service();
 	rig->spec.annotations = rig->annotations;
+	rig->writes = BUF_INIT(KIB(64));
 	*state = rig;
 	return 0;
 }
@@ -50,8 +52,30 @@ teardown(void **state)
 	process_end(&rig->process);
 	account_fini(&rig->account);
 	arena_fini(&rig->arena);
+	buf_fini(&rig->writes);
 	free(rig);
 	return 0;
+}
+
+/* For process.before. */
+static bool
+note_write(struct process *p, const struct http_request *request, struct error *err)
+{
+	struct rig *rig = CONTAINER_OF(p, struct rig, process);
+
+	(void)err;
+	if (request->method != HTTP_GET)
+		buf_addf(&rig->writes, "%s %" STR_FMT " %" STR_FMT "\n",
+		         http_method_name(request->method), STR_ARG(request->target),
+		         STR_ARG(request->body));
+	return true;
+}
+
+static void
+check_writes(struct rig *rig, const char *writes)
+{
+	assert_string_equal(rig->writes.ptr, writes);
+	buf_reset(&rig->writes);
 }
 
 static bool
@@ -126,6 +150,76 @@ a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip(void **state)
 	assert_true(str_eq_c(rig->status.ingress[0].hostname, "cip-00001.reverse.example"));
 	assert_true(str_eq_c(rig->status.ingress[1].hostname, "cip-00001.gb1.example"));
 	assert_int_equal(rig->status.ingress[0].ip.len, 0);
+}
+
+static void
+each_change_is_one_request(void **state)
+{
+	static const struct lb_port port = { STR("a"), STR_EMPTY, STR("TCP"), LB_TCP, 80, 30081 };
+	static const struct node_ref nodes[] = {
+		{ .name = STR("srv-aaaaa"), .provider_id = STR("brightbox://srv-aaaaa") },
+		{ .name = STR("srv-ccccc"), .provider_id = STR("brightbox://srv-ccccc") },
+	};
+	struct rig *rig = *state;
+	bool was_found;
+
+	rig->process.before = note_write;
+	settle(rig);
+	check_writes(
+		rig,
+		"POST /cloud_ips {\"name\":\"web.default.k\"}\n"
+		"POST /server_groups {\"name\":\"web.default.k\"}\n"
+		"POST /server_groups/grp-00002/add_servers "
+		"{\"servers\":[{\"server\":\"srv-aaaaa\"},{\"server\":\"srv-bbbbb\"}]}\n"
+		"POST /firewall_policies "
+		"{\"name\":\"web.default.k\",\"server_group\":\"grp-00002\"}\n"
+		"POST /firewall_rules {\"firewall_policy\":\"fwp-00003\",\"protocol\":\"tcp\","
+		"\"source\":\"10.0.0.0/8\",\"destination_port\":\"30080\","
+		"\"description\":\"web.default.k\"}\n"
+		"POST /load_balancers {\"name\":\"web.default.k\",\"nodes\":[{\"node\":\"srv-aaaaa\"},"
+		"{\"node\":\"srv-bbbbb\"}],\"listeners\":[{\"protocol\":\"http\",\"in\":80,\"out\":30080}],"
+		"\"healthcheck\":{\"type\":\"http\",\"port\":30080,\"request\":\"/healthz\"},"
+		"\"https_redirect\":false}\n"
+		"POST /cloud_ips/cip-00001/map {\"destination\":\"lba-00004\"}\n");
+	snprintf(rig->account.policies[0].group, sizeof(rig->account.policies[0].group), "grp-0");
+	rig->spec.ports = &port;
+	rig->spec.nodes = nodes;
+	rig->spec.is_changed = true;
+	settle(rig);
+	check_writes(
+		rig,
+		"POST /server_groups/grp-00002/add_servers "
+		"{\"servers\":[{\"server\":\"srv-ccccc\"}]}\n"
+		"POST /server_groups/grp-00002/remove_servers "
+		"{\"servers\":[{\"server\":\"srv-bbbbb\"}]}\n"
+		"POST /firewall_policies/fwp-00003/apply_to {\"server_group\":\"grp-00002\"}\n"
+		"PUT /firewall_rules/fwr-fwp-00003 {\"firewall_policy\":\"fwp-00003\","
+		"\"protocol\":\"tcp\",\"source\":\"10.0.0.0/8\",\"destination_port\":\"30081\","
+		"\"description\":\"web.default.k\"}\n"
+		"PUT /load_balancers/lba-00004 {\"name\":\"web.default.k\",\"nodes\":[{\"node\":\"srv-aaaaa\"},"
+		"{\"node\":\"srv-ccccc\"}],\"listeners\":[{\"protocol\":\"http\",\"in\":80,\"out\":30081}],"
+		"\"healthcheck\":{\"type\":\"http\",\"port\":30081,\"request\":\"/healthz\"},"
+		"\"https_redirect\":false}\n");
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	check_writes(rig, "POST /server_groups/grp-00002/remove_servers "
+	                  "{\"servers\":[{\"server\":\"srv-aaaaa\"},{\"server\":\"srv-ccccc\"}]}\n"
+	                  "DELETE /server_groups/grp-00002 \n"
+	                  "DELETE /firewall_policies/fwp-00003 \n"
+	                  "DELETE /load_balancers/lba-00004 \n"
+	                  "DELETE /cloud_ips/cip-00001 \n");
+}
+
+/* An operator chooses the name of the cluster. */
+static void
+names_are_escaped_in_bodies(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->process.before = note_write;
+	rig->spec.cluster = STR("a\"},{\\");
+	(void)ensure(rig); /* the account does not escape names in its lists, so the rest fails */
+	assert_true(str_starts(buf_str(&rig->writes),
+	                       STR("POST /cloud_ips {\"name\":\"web.default.a\\\"},{\\\\\"}\n")));
 }
 
 static void
@@ -809,6 +903,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip),
+		TEST(each_change_is_one_request),
+		TEST(names_are_escaped_in_bodies),
 		TEST(a_cloud_ip_without_a_reverse_name_has_one_name_in_the_status),
 		TEST(a_settled_service_costs_nothing_and_four_lists_with_an_old_view),
 		TEST(nodes_are_added_before_others_are_removed),
