@@ -311,6 +311,9 @@ def test_recordings_are_compared_as_strictly_as_the_old_program_is_steady(tmp_pa
     code, output = compare_traces(tmp_path, [[a, b], [a]], [[patch("n1", "c")]])
     assert code == 0 and "unsteady, and with requests that no run of OLD has" in output
     assert compare_traces(tmp_path, [[a], [a]], [[b], [a]])[0] == 0, "one run of the new program is enough"
+    load = [[patch(f"n{n}", "a") for n in range(count)] for count in (3, 5, 7)]
+    assert compare_traces(tmp_path, load[:2], load[2:])[0] == 0, "as many nodes as there was time for"
+    assert compare_traces(tmp_path, load[:2], [[*load[2], patch("n6", "b")]])[0] == 1
 
 
 # --- what the mirror of Debian no longer has -----------------------------------------------------------------------------------
