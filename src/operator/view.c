@@ -409,6 +409,7 @@ read_nodes(struct view *v, struct error *err)
 	list.store = nodes->store = store_new(&v->node_kind.kind, &clock_real);
 	if (!read_list(&list, &v->node_list, err))
 		return false;
+	nodes->list = &v->node_list;
 	nodes->n = v->node_list.n;
 	nodes->items = arena_calloc(&v->arena, nodes->n + 1, sizeof(nodes->items[0]));
 	nodes->refs = arena_calloc(&v->arena, nodes->n + 1, sizeof(nodes->refs[0]));

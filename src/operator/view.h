@@ -85,7 +85,8 @@ struct view_nodes {
 	const struct node **items;
 	struct node_ref *refs; /* the same nodes, as a provider sees them */
 	size_t n;
-	struct store *store; /* likewise */
+	struct store *store;           /* likewise */
+	const struct store_list *list; /* likewise, index by index */
 };
 NODISCARD bool view_nodes(struct view *, const struct view_nodes **ret, struct error *err);
 

@@ -1,7 +1,8 @@
-/* controllers/lifecycle/internal.h: what the three files of the lifecycle controller share.
+/* controllers/lifecycle/internal.h: what the files of the lifecycle controller share.
  *
  * lifecycle.c  candidates, rounds, the thread
  * look.c       what is asked of the cloud, witnesses, the kubelet's heartbeat
+ * foresee.c    the decision without a history, for commands
  * act.c        taints, deletions, and the events that say why a node is not deleted
  *
  * A *candidate* is the memory of one node that is not Ready: it lives as long as the node stays not
@@ -31,6 +32,22 @@
 struct asked_witnesses {
 	unsigned n_asked;
 	unsigned n_absent; /* of n_asked; whether the others exist is unknown */
+};
+
+/* What one look at nodes found out about the witnesses among them. */
+struct witnesses {
+	struct cloud *cloud;
+	const struct store_list *all; /* the nodes of the cluster */
+	const struct look *look;      /* for its anchors */
+	struct {
+		unsigned n_asked, n_absent, n_present;
+	} realms[CLOUD_REALMS_MAX];
+};
+
+enum witness {
+	WITNESS_MISSING,
+	WITNESS_FOUND,
+	WITNESS_UNKNOWN, /* there may be an anchor, but the cloud could not find that out */
 };
 
 /* What other threads see of a candidate. */
@@ -64,7 +81,8 @@ struct candidate {
 	bool is_deleted;    /* the API server accepted a DELETE; the watch has not shown it yet */
 	bool is_unfinished; /* a write after the last look failed, so the next look comes soon */
 	struct guard_track track;
-	struct asked_witnesses asked;  /* by the last look; for track.lacks_witness */
+	struct asked_witnesses
+		asked; /* by the last look with an absence; for track.lacks_witness */
 	struct shown_candidate *shown; /* mu; as of the last round; NULL: not looked at yet */
 };
 
@@ -122,6 +140,17 @@ int64_t lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts);
 /** Notes why a look or a write failed for this node. In a dry run, that means that it cannot be
  * found out what would be changed. */
 void lifecycle_note_failed(struct round *r, const struct node *node, const struct error *err);
+/** Finds when the kubelet of the node last renewed its Lease, as it says itself; empty: there is no
+ * Lease, or it may not be read, and then only the status of the node counts. Any other failure is
+ * an error, because it is then unknown whether the kubelet is silent. */
+NODISCARD bool lifecycle_read_renewal(struct kube_client *, struct call *, const struct node *,
+                                      struct str *ret, struct error *err);
+/** Counts a node that the look has asked for. */
+void lifecycle_add_witness(struct witnesses *, const struct node *, const struct instance *found);
+/** Is there a witness for the absence of this machine, which was looked for in that realm? The node
+ * is one of those that were counted. */
+enum witness lifecycle_find_witness(const struct witnesses *, const struct node *absent,
+                                    unsigned realm, struct asked_witnesses *ret);
 /** Asks the cloud about the machines of the checks in due[], and notes in the candidates what it
  * answered. Checks whose look failed are postponed: their due_mono_ns is in the future afterwards.
  */

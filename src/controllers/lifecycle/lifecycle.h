@@ -60,6 +60,34 @@ size_t lifecycle_controller_candidates(struct lifecycle_controller *, struct are
 bool lifecycle_controller_candidate(struct lifecycle_controller *, struct arena *, struct str name,
                                     struct lifecycle_candidate *ret);
 
+/* ---- the decision without a history, for commands that change nothing (operator/) ---- */
+
+/** A cluster as a command sees it. */
+struct lifecycle_view {
+	const struct guard_config *guard;
+	struct cloud *cloud;
+	struct kube_client *kube;
+	const struct store_list *nodes; /* all of them */
+	const struct look *look;        /* at all of them, index by index */
+	int64_t now_wall_ns;
+};
+
+/** What is against the deletion of a node that is not Ready and whose machine is absent, in the
+ * best case: an earlier look, as far back as it must be, found the same. */
+struct lifecycle_foresight {
+	size_t node; /* its index */
+	enum guard_outcome outcome;
+	unsigned n_others;     /* nodes whose machine could be a witness */
+	unsigned n_going;      /* nodes that would be deleted together */
+	int64_t renewed_ago_s; /* since its kubelet renewed its Lease; INT64_MAX: it has none */
+};
+
+/** Decides about all such nodes except new ones. The Lease of each is read, up to a bound. False:
+ * there are further ones, and *err says why nothing is known about them. */
+NODISCARD bool lifecycle_foresee(const struct lifecycle_view *, struct call *,
+                                 struct lifecycle_foresight **ret, size_t *ret_n,
+                                 struct error *err);
+
 /** For use after the cancel token has fired: is a round running, so that the API server or the
  * cloud may still execute a request of it? */
 bool lifecycle_controller_is_working(const struct lifecycle_controller *);

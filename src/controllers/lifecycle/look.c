@@ -30,28 +30,22 @@ enum {
 
 /* ---- the heartbeat of the kubelet ---- */
 
-/* *ret is a hash of the last heartbeat in the node's status and of the renewTime of its Lease: it
- * changes when the kubelet reports. Where the Lease does not exist or may not be read, only the
- * status counts. Any other failure is an error, because it is then unknown whether the kubelet is
- * silent. */
-static bool
-lifecycle_read_heartbeat(struct round *r, const struct node *node, uint64_t *ret, struct error *err)
+bool
+lifecycle_read_renewal(struct kube_client *kube, struct call *call, const struct node *node,
+                       struct str *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
-	struct str renewal = STR_EMPTY;
 	struct str body;
 
+	*ret = STR_EMPTY;
 	buf_add_c(&path, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/");
 	url_add_escaped(&path, node_name(node));
-	if (kube_get(r->c->env->kube, r->call, buf_str(&path), &body, err)) {
-		if (!json_parse(body, &doc, err))
-			return err_wrap(err, "lease of node %" STR_FMT, STR_ARG(node_name(node)));
-		json_str(yyjson_doc_get_root(doc), "spec.renewTime", &renewal);
-	} else if (err->code != ERR_NOT_FOUND && err->code != ERR_FORBIDDEN) {
-		return err_wrap(err, "lease of node %" STR_FMT, STR_ARG(node_name(node)));
-	}
-	*ret = node->heartbeat * 31 + str_hash(renewal);
+	if (!kube_get(kube, call, buf_str(&path), &body, err))
+		return err->code == ERR_NOT_FOUND || err->code == ERR_FORBIDDEN;
+	if (!json_parse(body, &doc, err))
+		return err_wrap(err, "GET %" STR_FMT, STR_ARG(buf_str(&path)));
+	*ret = json_text_at(call->arena, yyjson_doc_get_root(doc), "spec.renewTime");
 	return true;
 }
 
@@ -97,9 +91,8 @@ is_checked(const struct check *checks, size_t n, const struct node *node)
 /* Finds the realm in which the cloud can find the node's machine by its provider ID. False: no
  * realm can. */
 static bool
-find_realm(const struct round *r, const struct node *node, unsigned *ret)
+find_realm(struct cloud *cloud, const struct node *node, unsigned *ret)
 {
-	struct cloud *cloud = r->c->env->cloud;
 	struct str id = node_provider_id(node);
 
 	*ret = 0;
@@ -111,11 +104,11 @@ find_realm(const struct round *r, const struct node *node, unsigned *ret)
 
 /* Can the node's machine be a witness for a machine that was looked for in this realm? */
 static bool
-can_witness(const struct round *r, const struct node *node, unsigned realm)
+can_witness(struct cloud *cloud, const struct node *node, unsigned realm)
 {
 	unsigned own;
 
-	return find_realm(r, node, &own) && own == realm;
+	return find_realm(cloud, node, &own) && own == realm;
 }
 
 /* Adds up to max witnesses of one realm: nodes that are Ready, or nodes that are not Ready and not
@@ -130,7 +123,8 @@ add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool
 	for (size_t i = 0; i < r->all.n && n_added < max; i++) {
 		struct node *node = node_of(r->all.objects[(r->c->first_witness + i) % r->all.n]);
 
-		if ((node->ready == NODE_READY_TRUE) == is_ready && can_witness(r, node, realm) &&
+		if ((node->ready == NODE_READY_TRUE) == is_ready &&
+		    can_witness(r->c->env->cloud, node, realm) &&
 		    (is_ready || !is_checked(q->checks, q->n_checks, node))) {
 			q->nodes[q->n_nodes++] = node;
 			n_added++;
@@ -151,7 +145,8 @@ add_witnesses(struct round *r, struct question *q)
 		unsigned realm;
 
 		/* a node without a provider ID is looked for by name, in realm 0 */
-		if (find_realm(r, q->nodes[i], &realm) || node_provider_id(q->nodes[i]).len == 0)
+		if (find_realm(r->c->env->cloud, q->nodes[i], &realm) ||
+		    node_provider_id(q->nodes[i]).len == 0)
 			is_wanted[realm] = true;
 	}
 	for (unsigned realm = 0; realm < CLOUD_REALMS_MAX; realm++) {
@@ -166,53 +161,50 @@ add_witnesses(struct round *r, struct question *q)
 	}
 }
 
-/* Is this the only node that the cloud can find by its provider ID, so that there can be no
- * witness? */
-static bool
-is_only_findable(const struct round *r, const struct node *me)
+void
+lifecycle_add_witness(struct witnesses *w, const struct node *node, const struct instance *found)
 {
 	unsigned realm;
 
-	for (size_t i = 0; i < r->all.n; i++) {
-		const struct node *node = node_of(r->all.objects[i]);
+	if (!find_realm(w->cloud, node, &realm))
+		return;
+	w->realms[realm].n_asked++;
+	w->realms[realm].n_absent += found->presence == PRESENCE_ABSENT;
+	w->realms[realm].n_present += found->presence == PRESENCE_PRESENT && found->realm == realm;
+}
 
-		if (node != me && find_realm(r, node, &realm))
+/* Is this the only node that the cloud can find by its provider ID, so that there can be no
+ * witness? */
+static bool
+is_only_findable(const struct witnesses *w, const struct node *me)
+{
+	unsigned realm;
+
+	for (size_t i = 0; i < w->all->n; i++) {
+		const struct node *node = node_of(w->all->objects[i]);
+
+		if (node != me && find_realm(w->cloud, node, &realm))
 			return false;
 	}
 	return true;
 }
 
-/* Did the look find the machine of another node by its provider ID, in the realm in which the
- * machine of node number `me` was looked for? Where no other node can be a witness, an anchor of
- * the provider is enough: something else of this project that was found by its id. */
-static bool
-find_witness(struct round *r, const struct question *q, const struct look_answer *answer, size_t me)
+/* Where no other node can be a witness, an anchor of the provider is enough: something else of this
+ * project that was found by its id. */
+enum witness
+lifecycle_find_witness(const struct witnesses *w, const struct node *absent, unsigned realm,
+                       struct asked_witnesses *ret)
 {
-	struct asked_witnesses *asked = &q->checks[me].candidate->asked;
-	unsigned realm = look_answer_at(answer, me)->realm;
+	bool is_counted = can_witness(w->cloud, absent, realm);
 
-	*asked = (struct asked_witnesses){ 0 };
-	for (size_t i = 0; i < q->n_nodes; i++) {
-		const struct instance *found = look_answer_at(answer, i);
-
-		if (i == me || !can_witness(r, q->nodes[i], realm))
-			continue;
-		if (found->presence == PRESENCE_PRESENT && found->realm == realm)
-			return true;
-		asked->n_asked++;
-		asked->n_absent += found->presence == PRESENCE_ABSENT;
-	}
-	return answer->look->n_anchors > 0 && realm == 0 && is_only_findable(r, q->nodes[me]);
-}
-
-/* Only an anchor could be a witness for the machine of node number `me`, and the provider could not
- * find out whether there is one. */
-static bool
-lacks_anchors(struct round *r, const struct question *q, const struct look_answer *answer,
-              size_t me)
-{
-	return answer->look->anchors_error.len > 0 && look_answer_at(answer, me)->realm == 0 &&
-	       is_only_findable(r, q->nodes[me]);
+	ret->n_asked = w->realms[realm].n_asked - is_counted;
+	ret->n_absent = w->realms[realm].n_absent - is_counted;
+	if (w->realms[realm].n_present > 0)
+		return WITNESS_FOUND;
+	if (realm != 0 || (w->look->n_anchors == 0 && w->look->anchors_error.len == 0) ||
+	    !is_only_findable(w, absent))
+		return WITNESS_MISSING;
+	return w->look->n_anchors > 0 ? WITNESS_FOUND : WITNESS_UNKNOWN;
 }
 
 /* ---- what was seen ---- */
@@ -252,11 +244,13 @@ lifecycle_observe(struct round *r, const struct check *check, const struct insta
 		.has_witness = has_witness,
 		.started_boot_ns = started_boot_ns,
 	};
+	struct str renewal = STR_EMPTY;
 	struct error err;
 
 	lifecycle_count_look(found->presence);
 	if (seen.presence == PRESENCE_ABSENT &&
-	    !lifecycle_read_heartbeat(r, check->node, &seen.heartbeat, &err)) {
+	    !lifecycle_read_renewal(r->c->env->kube, r->call, check->node, &renewal, &err)) {
+		err_wrap(&err, "lease of node %" STR_FMT, STR_ARG(node_name(check->node)));
 		log_warn("kubelet's heartbeat cannot be read, this look does not count",
 		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
 		lifecycle_note_failed(r, check->node, &err);
@@ -271,6 +265,7 @@ lifecycle_observe(struct round *r, const struct check *check, const struct insta
 		log_warn("cannot find out whether the machine of a node exists",
 		         LOG_STR("node", node_name(check->node)), LOG_STR("err", found->error));
 	check->candidate->presence = seen.presence;
+	seen.heartbeat = check->node->heartbeat * 31 + str_hash(renewal);
 	guard_observe(&check->candidate->track, &r->c->config.guard, &seen);
 }
 
@@ -352,12 +347,12 @@ lifecycle_ask(struct round *r, const struct question *q, struct look_answer *ret
  * neither that the machine is gone nor that a witness is missing. */
 static void
 lifecycle_take_answer(struct round *r, const struct question *q, const struct look_answer *answer,
-                      size_t i, bool is_witnessed)
+                      size_t i, enum witness witness)
 {
 	struct instance found = *look_answer_at(answer, i);
 	const struct check *check = &q->checks[i];
 
-	if (found.presence == PRESENCE_ABSENT && !is_witnessed && lacks_anchors(r, q, answer, i)) {
+	if (witness == WITNESS_UNKNOWN) {
 		found.presence = PRESENCE_UNKNOWN;
 		found.error_code = ERR_UNAVAILABLE;
 		found.error = answer->look->anchors_error;
@@ -366,7 +361,8 @@ lifecycle_take_answer(struct round *r, const struct question *q, const struct lo
 	check->candidate->looked_boot_ns = answer->look->started_boot_ns;
 	check->candidate->n_failures = 0;
 	node_errors_clear(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node));
-	lifecycle_observe(r, check, &found, is_witnessed, answer->look->started_boot_ns);
+	lifecycle_observe(r, check, &found, witness == WITNESS_FOUND,
+	                  answer->look->started_boot_ns);
 	lifecycle_sync_shutdown_taint(r, check, &found);
 }
 
@@ -387,7 +383,7 @@ look_without_witnesses(struct round *r, const struct check *checks, size_t n,
 		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT)
 			ret_absent[n_absent++] = checks[i];
 		else
-			lifecycle_take_answer(r, &q, &answer, i, find_witness(r, &q, &answer, i));
+			lifecycle_take_answer(r, &q, &answer, i, WITNESS_MISSING);
 	}
 	return n_absent;
 }
@@ -398,17 +394,25 @@ look_with_witnesses(struct round *r, const struct check *checks, size_t n)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	struct question q = question_about(r, checks, n);
+	struct witnesses witnesses = { .cloud = r->c->env->cloud, .all = &r->all };
 	bool lacks_witness = false;
 
 	add_witnesses(r, &q);
 	if (!lifecycle_ask(r, &q, &answer))
 		return;
+	witnesses.look = answer.look;
+	for (size_t i = 0; i < q.n_nodes; i++)
+		lifecycle_add_witness(&witnesses, q.nodes[i], look_answer_at(&answer, i));
 	for (size_t i = 0; i < n; i++) {
-		bool is_witnessed = find_witness(r, &q, &answer, i);
+		const struct instance *found = look_answer_at(&answer, i);
+		enum witness witness = WITNESS_MISSING;
 
-		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT && !is_witnessed)
-			lacks_witness = true;
-		lifecycle_take_answer(r, &q, &answer, i, is_witnessed);
+		if (found->presence == PRESENCE_ABSENT) {
+			witness = lifecycle_find_witness(&witnesses, checks[i].node, found->realm,
+			                                 &checks[i].candidate->asked);
+			lacks_witness |= witness != WITNESS_FOUND;
+		}
+		lifecycle_take_answer(r, &q, &answer, i, witness);
 	}
 	/* The machines of those witnesses may be gone as well: the next look takes others. */
 	if (lacks_witness)
