@@ -102,7 +102,7 @@ checks_acted(const struct net_request *n, const struct server_response *r)
 
 /* ---- the cluster ---- */
 
-static int64_t
+int64_t
 server_of_provider_id(struct str id)
 {
 	int64_t number;
@@ -186,8 +186,10 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 		trace_service(c);
 	if (!str_starts(c->token, STR("kube-")) || !c->before)
 		return;
-	if (c->before->kind == KUBE_MODEL_NODE && strcmp(c->method, "DELETE") == 0)
+	if (c->before->kind == KUBE_MODEL_NODE && strcmp(c->method, "DELETE") == 0) {
 		check_node_deletion(c->before);
+		evidence_check(c->token, c->before);
+	}
 	if (c->before->kind == KUBE_MODEL_SERVICE && has_finalizer(c->before) &&
 	    !has_finalizer(c->after))
 		check_release(c->before);
@@ -208,6 +210,8 @@ on_cloud_change(void *arg, const struct hetzner_change *c)
 	const struct hetzner_resource *one = c->after ? c->after : c->before;
 
 	(void)arg;
+	if (one->kind == HETZNER_SERVER && c->project == world.project)
+		evidence_server_changed(c);
 	if (one->kind == HETZNER_BALANCER && c->project == world.project)
 		trace("balancer %lld: %" STR_FMT " by %" STR_FMT, (long long)one->id,
 		      STR_ARG(c->command), STR_ARG(c->token.len > 0 ? c->token : c->user_agent));

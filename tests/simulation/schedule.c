@@ -112,7 +112,7 @@ rng_chance(struct rng *r, unsigned per_mille)
 	return rng_below(r, 1000) < per_mille;
 }
 
-static uint64_t
+uint64_t
 hash_bytes(uint64_t hash, const char *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

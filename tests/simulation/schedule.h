@@ -39,6 +39,8 @@ int64_t rng_between(struct rng *, int64_t lo, int64_t hi);
 bool rng_chance(struct rng *, unsigned per_mille);
 /** Each purpose has its own sequence: more numbers for one purpose do not change the others. */
 struct rng rng_of(uint64_t seed, const char *purpose, uint64_t number);
+/** FNV-1a, goes on from `hash`. */
+uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n);
 
 /* ---- life cycle ---- */
 

@@ -65,7 +65,9 @@ run_history(uint64_t seed)
 		return;
 	schedule_run_until(schedule_now_ns() + CALM_MINUTES * MINUTE_NS);
 	before = checks_n_writes();
+	bounds_quiet_begins();
 	schedule_run_until(schedule_now_ns() + QUIET_MINUTES * MINUTE_NS);
+	bounds_quiet_ends();
 	if (checks_n_writes() > before)
 		fail("%d writes in %d minutes after all was settled",
 		     (int)(checks_n_writes() - before), QUIET_MINUTES);

@@ -7,6 +7,7 @@
 #include "system.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -34,6 +35,7 @@ static const void *signal_channel[N_REPLICAS];
 /* A destructor is code of a replica's object; both objects use the same few keys. */
 static void (*destructors[N_REPLICAS][MAX_KEYS])(void *);
 static unsigned n_keys[N_REPLICAS];
+static int64_t n_bytes[N_REPLICAS], max_bytes[N_REPLICAS];
 
 void
 system_seed(uint64_t seed)
@@ -49,6 +51,7 @@ system_start(const struct replica *r)
 	pending_signal[r->index] = 0;
 	signal_channel[r->index] = NULL;
 	n_keys[r->index] = 1;
+	n_bytes[r->index] = 0;
 }
 
 static struct replica *
@@ -92,6 +95,88 @@ __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 	ret->tv_sec = ns / NS_PER_SEC;
 	ret->tv_nsec = ns % NS_PER_SEC;
 	return 0;
+}
+
+/* ---- memory ---- */
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void *__wrap_reallocarray(void *block, size_t n, size_t size);
+void __wrap_free(void *block);
+
+/* Blocks that the C library or OpenSSL allocated count only when they are freed here: few do. */
+static void
+count_bytes(int64_t change)
+{
+	unsigned i;
+
+	if (!fiber_self())
+		return;
+	i = self()->index;
+	n_bytes[i] += change;
+	if (n_bytes[i] > max_bytes[i])
+		max_bytes[i] = n_bytes[i];
+}
+
+static int64_t
+size_of(void *block)
+{
+	return block ? (int64_t)malloc_usable_size(block) : 0;
+}
+
+void *
+__wrap_malloc(size_t size)
+{
+	void *block = malloc(size);
+
+	count_bytes(size_of(block));
+	return block;
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+	void *block = calloc(n, size);
+
+	count_bytes(size_of(block));
+	return block;
+}
+
+void *
+__wrap_realloc(void *block, size_t size)
+{
+	return __wrap_reallocarray(block, 1, size);
+}
+
+void *
+__wrap_reallocarray(void *block, size_t n, size_t size)
+{
+	int64_t before = size_of(block);
+	void *after = reallocarray(block, n, size);
+
+	if (after)
+		count_bytes(size_of(after) - before);
+	return after;
+}
+
+void
+__wrap_free(void *block)
+{
+	count_bytes(-size_of(block));
+	free(block);
+}
+
+size_t
+system_n_bytes(unsigned replica)
+{
+	return n_bytes[replica] > 0 ? (size_t)n_bytes[replica] : 0;
+}
+
+size_t
+system_max_bytes(unsigned replica)
+{
+	return (size_t)max_bytes[replica];
 }
 
 /* ---- locks ---- */

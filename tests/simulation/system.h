@@ -8,10 +8,16 @@
 #ifndef CCMD_TESTS_SIMULATION_SYSTEM_H
 #define CCMD_TESTS_SIMULATION_SYSTEM_H
 
+#include <stddef.h>
+
 #include "replica.h"
 
 void system_seed(uint64_t seed);
 /** Called before a replica starts: each incarnation gets other random numbers. */
 void system_start(const struct replica *);
+/** What the replica has allocated and not freed since its start, and the most that this has been
+ * since the replica's first start. */
+size_t system_n_bytes(unsigned replica);
+size_t system_max_bytes(unsigned replica);
 
 #endif

@@ -132,19 +132,20 @@ tick_kubelets(void *arg)
 static void
 start_replica(struct replica *r)
 {
+	/* with SSL_CERT_DIR the replicas leave the choice of certificates to OpenSSL: replica.c */
+#define ENVIRONMENT(token)                                                             \
+	"HCLOUD_TOKEN=" token, "HCLOUD_ENDPOINT=http://192.0.2.2/v1",                  \
+		"HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1", \
+		"SSL_CERT_DIR=/nonexistent"
 	static const char *const environments[N_REPLICAS][8] = {
-		{ "HCLOUD_TOKEN=hcloud-a", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
-		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1",
-		  "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true", "HCLOUD_NETWORK=net", NULL },
-		{ "HCLOUD_TOKEN=hcloud-b", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
-		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1",
-		  "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true", "HCLOUD_NETWORK=net", NULL },
+		{ ENVIRONMENT("hcloud-a"), "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true",
+		  "HCLOUD_NETWORK=net", NULL },
+		{ ENVIRONMENT("hcloud-b"), "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true",
+		  "HCLOUD_NETWORK=net", NULL },
 	};
-	static const char *const without_network[N_REPLICAS][5] = {
-		{ "HCLOUD_TOKEN=hcloud-a", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
-		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1", NULL },
-		{ "HCLOUD_TOKEN=hcloud-b", "HCLOUD_ENDPOINT=http://192.0.2.2/v1",
-		  "HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1", NULL },
+	static const char *const without_network[N_REPLICAS][6] = {
+		{ ENVIRONMENT("hcloud-a"), NULL },
+		{ ENVIRONMENT("hcloud-b"), NULL },
 	};
 	char kubeconfig[200];
 	const char *const arguments[] = { "--cloud-provider=hcloud", kubeconfig, "--secure-port=0",
@@ -181,6 +182,7 @@ tick_replicas(void *arg)
 void
 world_set_account(struct hetzner_project *project)
 {
+	world.account = project;
 	for (unsigned i = 0; i < N_REPLICAS; i++) {
 		hetzner_revoke_token(world.cloud, str_c(tokens[i]));
 		if (project)
@@ -194,6 +196,8 @@ static void
 on_acted(const struct net_request *n, const struct server_response *r)
 {
 	checks_acted(n, r);
+	evidence_acted(n, r);
+	bounds_acted(n, r);
 	history_acted(n);
 }
 

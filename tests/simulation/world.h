@@ -7,6 +7,8 @@
  * - world.c: the initial cluster, machines, kubelets, restarts of replicas, the end of faults
  * - history.c: the events that the seed chooses
  * - checks.c: what must be true at every step, and at the end
+ * - evidence.c: what a replica must have seen before it deletes a Node
+ * - bounds.c: how many requests and how much memory a replica may need
  *
  * Threads: none.
  */
@@ -46,6 +48,7 @@ struct world {
 	struct kube_model *kube;
 	struct hetzner *cloud;
 	struct hetzner_project *project, *other; /* the other one is not the cluster's */
+	struct hetzner_project *account;         /* of the replicas' token; NULL: it is refused */
 	struct hetzner_network *network;         /* NULL: the cluster has none */
 	struct machine machines[MAX_MACHINES];
 	size_t n_machines;
@@ -99,5 +102,21 @@ bool checks_is_settled(struct buf *why);
 bool checks_is_write(const struct net_request *);
 /** How many of these the replicas have sent. */
 uint64_t checks_n_writes(void);
+/** 0: it is the ID of no server. */
+int64_t server_of_provider_id(struct str id);
+
+/* ---- evidence.c ---- */
+
+void evidence_acted(const struct net_request *, const struct server_response *);
+void evidence_server_changed(const struct hetzner_change *);
+/** Fails the history if the replica with this token must not delete the Node yet. */
+void evidence_check(struct str token, const struct kube_model_object *node);
+
+/* ---- bounds.c ---- */
+
+void bounds_acted(const struct net_request *, const struct server_response *);
+/** Everything has settled: the replicas must need little from now on. */
+void bounds_quiet_begins(void);
+void bounds_quiet_ends(void);
 
 #endif

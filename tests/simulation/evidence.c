@@ -1,0 +1,128 @@
+/* tests/simulation/evidence.c: what a replica must have seen before it deletes a Node.
+ *
+ * The process that deletes a Node must have asked the cloud about its machine at least twice, with
+ * the right token, when the machine did not exist any more. Between the first and the last of these
+ * requests lie at least 12 seconds, in which the kubelet sent no heartbeat. This is less than what
+ * ccmd demands (src/controllers/lifecycle/guard.h), because the simulation does not know which
+ * answers arrived. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "world.h"
+
+#define LEAST_DISTANCE_NS (12 * NS_PER_SEC)
+
+/* A request for a machine, or for all. */
+struct look {
+	unsigned replica, incarnation;
+	int64_t sent_ns;
+	char target[100];
+};
+
+/* When a server was deleted, or lost its name. */
+struct gone {
+	int64_t id, at_ns;
+	char name[24];
+};
+
+static struct look looks[4096]; /* a ring */
+static size_t n_looks;
+static struct gone gone[1024];
+static size_t n_gone;
+
+void
+evidence_acted(const struct net_request *n, const struct server_response *r)
+{
+	struct look *look = &looks[n_looks % ARRAY_LEN(looks)];
+
+	if (n->host != HOST_CLOUD || !str_starts(n->request->target, STR("/v1/servers")) ||
+	    (r->status != 200 && r->status != 404) || world.account != world.project)
+		return;
+	*look = (struct look){ n->replica->index, n->incarnation, n->sent_ns, "" };
+	snprintf(look->target, sizeof(look->target), "%" STR_FMT, STR_ARG(n->request->target));
+	n_looks++;
+}
+
+void
+evidence_server_changed(const struct hetzner_change *c)
+{
+	struct gone *one = &gone[n_gone % ARRAY_LEN(gone)];
+
+	if (!c->before || (c->after && str_eq(c->before->name, c->after->name)))
+		return;
+	*one = (struct gone){ c->after ? 0 : c->before->id, schedule_now_ns(), "" };
+	snprintf(one->name, sizeof(one->name), "%" STR_FMT, STR_ARG(c->before->name));
+	n_gone++;
+}
+
+/* Since when the machine has not existed: that with the ID, or without an ID that with the name. */
+static int64_t
+gone_since_ns(int64_t id, struct str name)
+{
+	int64_t since_ns = 0;
+
+	for (size_t i = 0; i < n_gone && i < ARRAY_LEN(gone); i++) {
+		bool is_this = id > 0 ? gone[i].id == id : str_eq_c(name, gone[i].name);
+
+		if (is_this && gone[i].at_ns > since_ns)
+			since_ns = gone[i].at_ns;
+	}
+	return since_ns;
+}
+
+static int64_t
+last_heartbeat_ns(struct str name)
+{
+	int64_t last_ns = 0;
+
+	for (size_t i = 0; i < world.n_machines; i++) {
+		if (str_eq_c(name, world.machines[i].name) && world.machines[i].heard_ns > last_ns)
+			last_ns = world.machines[i].heard_ns;
+	}
+	return last_ns;
+}
+
+/* Lists show every machine. */
+static bool
+is_about(const struct look *look, int64_t id, struct str name)
+{
+	char by_id[64], by_name[100];
+
+	snprintf(by_id, sizeof(by_id), "/v1/servers/%lld", (long long)id);
+	snprintf(by_name, sizeof(by_name), "name=%" STR_FMT "&", STR_ARG(name));
+	if (str_starts(str_c(look->target), STR("/v1/servers/")))
+		return id > 0 && strcmp(look->target, by_id) == 0;
+	return !strstr(look->target, "name=") || (id == 0 && strstr(look->target, by_name));
+}
+
+void
+evidence_check(struct str token, const struct kube_model_object *node)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct replica *r = replica_at(str_eq(token, STR("kube-b")) ? 1 : 0);
+	yyjson_val *object = object_json(&arena, node);
+	int64_t id = server_of_provider_id(json_text_at(&arena, object, "spec.providerID"));
+	int64_t first_ns = CLOCK_FOREVER, last_ns = 0, since_ns, heard_ns;
+
+	/* Somebody else has deleted it already, and it waits for a finalizer. */
+	if (json_at(object, "metadata.deletionTimestamp"))
+		return;
+	since_ns = gone_since_ns(id, node->name);
+	heard_ns = last_heartbeat_ns(node->name);
+	for (size_t i = 0; i < n_looks && i < ARRAY_LEN(looks); i++) {
+		const struct look *look = &looks[i];
+
+		if (look->replica != r->index || look->incarnation != r->incarnation ||
+		    look->sent_ns < since_ns || look->sent_ns < heard_ns ||
+		    !is_about(look, id, node->name))
+			continue;
+		first_ns = look->sent_ns < first_ns ? look->sent_ns : first_ns;
+		last_ns = look->sent_ns > last_ns ? look->sent_ns : last_ns;
+	}
+	if (first_ns == CLOCK_FOREVER || last_ns - first_ns < LEAST_DISTANCE_NS)
+		fail("node %" STR_FMT " is deleted without two answers that its server is absent",
+		     STR_ARG(node->name));
+}
