@@ -22,37 +22,29 @@
 
 #define POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/* ---- the server ---- */
+/* ---- the cluster ---- */
 
-/* Appends the URL with the scheme and the host that the text leaves out. kubectl accepts
- * "host:6443" and "https://:6443". */
-static void
-config_complete_url(struct buf *b, struct str text, bool has_scheme, bool has_tls)
-{
-	struct str rest = text;
-
-	if (!has_scheme)
-		buf_add_c(b, has_tls ? "https://" : "http://");
-	/* This loop copies the scheme, including "://". */
-	for (bool in_scheme = has_scheme; in_scheme; rest = str_skip(rest, 1)) {
-		buf_add_str(b, str_head(rest, 1));
-		in_scheme = !str_ends(buf_str(b), STR("://"));
-	}
-	if (rest.len == 0 || rest.ptr[0] == ':')
-		buf_add_c(b, "localhost");
-	buf_add_str(b, rest);
-}
-
-/* Validates a server's address and puts it into one form: scheme, host, port, path. */
+/* Validates a server's address and puts it into one form: scheme, host, port, path. The scheme and
+ * the host may be left out: kubectl accepts "host:6443" and "https://:6443". Without a scheme it is
+ * https if there are settings that have no effect without TLS, as in client-go (rest/url_utils.go,
+ * defaultServerUrlFor). */
 static bool
-config_parse_server(struct str text, bool has_tls, struct arena *arena, struct str *ret,
-                    struct error *err)
+config_set_server(struct kube_config *config, struct str text, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf full = BUF_INIT(LIMIT_HTTP_URL);
-	bool has_scheme = str_contains(text, STR("://"));
+	bool has_tls = config->ca_pem.len || config->cert_pem.len || config->is_insecure;
+	const char *mark = memmem(text.ptr, text.len, "://", 3);
+	size_t scheme_len = mark ? (size_t)(mark - text.ptr) + 3 : 0;
+	struct str rest = str_skip(text, scheme_len);
 	struct url url;
 
-	config_complete_url(&full, text, has_scheme, has_tls);
+	buf_add(&full, text.ptr, scheme_len);
+	if (!mark)
+		buf_add_c(&full, has_tls ? "https://" : "http://");
+	if (rest.len == 0 || rest.ptr[0] == ':')
+		buf_add_c(&full, "localhost");
+	buf_add_str(&full, rest);
+
 	if (!buf_ok(&full))
 		return err_set(err, ERR_INVALID, "longer than %zu bytes", LIMIT_HTTP_URL);
 	if (!url_parse(buf_str(&full), &url, err))
@@ -60,45 +52,25 @@ config_parse_server(struct str text, bool has_tls, struct arena *arena, struct s
 	if (!str_eq_c(url.scheme, "https") && !str_eq_c(url.scheme, "http"))
 		return err_set(err, ERR_INVALID, "must be http or https, not %" STR_FMT,
 		               STR_ARG(url.scheme));
-	if (!has_scheme && url.path.len)
+	if (!mark && url.path.len)
 		return err_set(err, ERR_INVALID, "must be a URL or host:port");
 	if (url.has_userinfo)
 		return err_set(err, ERR_INVALID, "must not hold a user name or password");
-	*ret = arena_printf(arena, "%" STR_FMT "://" URL_HOST_FMT ":%d%" STR_FMT,
-	                    STR_ARG(url.scheme), URL_HOST_ARG(url.host), url.port,
-	                    STR_ARG(url.path));
+	config->server = arena_printf(&config->arena, "%" STR_FMT "://" URL_HOST_FMT ":%d%" STR_FMT,
+	                              STR_ARG(url.scheme), URL_HOST_ARG(url.host), url.port,
+	                              STR_ARG(url.path));
 	return true;
 }
 
-/* A server's address without a scheme gets https if there are settings that have no effect without
- * TLS, as in client-go (rest/url_utils.go, defaultServerUrlFor). */
-static bool
-config_is_tls_wanted(const struct kube_config *config)
-{
-	return config->ca_pem.len || config->cert_pem.len || config->is_insecure;
-}
-
-/* ---- cluster ---- */
-
+/* Reads everything of a cluster but its server. */
 static void
-config_load_proxy(const struct config_entry *e)
-{
-	struct str text = entry_text(e, "proxy-url");
-	struct error err;
-	struct url url;
-
-	if (text.len == 0)
-		return;
-	if (!url_parse(text, &url, &err))
-		entry_problem(e, "proxy-url", ERR_INVALID, "%s", err.msg);
-	e->loader->config->proxy_url = arena_str(&e->loader->config->arena, text);
-}
-
-static void
-config_load_ca(const struct config_entry *e)
+config_load_cluster(const struct config_entry *e)
 {
 	CLEANUP(buf_fini) struct buf pem = BUF_SECRET(LIMIT_CREDENTIAL);
 	struct kube_config *config = e->loader->config;
+	struct error err;
+	struct str proxy;
+	struct url url;
 
 	config->is_insecure = entry_is_true(e, "insecure-skip-tls-verify");
 	if (config->is_insecure &&
@@ -108,23 +80,11 @@ config_load_ca(const struct config_entry *e)
 	if (entry_pem(e, "certificate-authority", "-----BEGIN CERTIFICATE-----", &pem,
 	              &config->ca_file))
 		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
-}
 
-/* Is called after the user was read, because a client certificate decides about the scheme. It is
- * not called with --master, which replaces the server together with its name in the certificate. */
-static void
-config_load_server(const struct config_entry *e)
-{
-	struct kube_config *config = e->loader->config;
-	struct str text = entry_text(e, "server");
-	struct error err;
-
-	if (text.len == 0)
-		entry_problem(e, "server", ERR_INVALID, "not set");
-	else if (!config_parse_server(text, config_is_tls_wanted(config), &config->arena,
-	                              &config->server, &err))
-		entry_problem(e, "server", ERR_INVALID, "%s", err.msg);
-	config->tls_server_name = arena_str(&config->arena, entry_text(e, "tls-server-name"));
+	proxy = entry_text(e, "proxy-url");
+	if (proxy.len > 0 && !url_parse(proxy, &url, &err))
+		entry_problem(e, "proxy-url", ERR_INVALID, "%s", err.msg);
+	config->proxy_url = arena_str(&config->arena, proxy);
 }
 
 /* ---- the documents ---- */
@@ -147,73 +107,37 @@ config_files_fini(struct config_files *files)
 	arena_wipe(&files->arena);
 }
 
-/* Returns the map `key` of an element of a list. A missing map counts as empty. */
-static const struct yaml_node *
-config_entry_map(struct config_loader *l, const char *list, struct str name,
-                 const struct yaml_node *item, const char *key)
-{
-	static const struct yaml_node nothing = { .kind = YAML_NULL };
-	const struct yaml_node *map = yaml_get(item, str_c(key));
-
-	if (map && map->kind == YAML_MAP)
-		return map;
-	if (map && map->kind != YAML_NULL)
-		loader_problem(l, ERR_INVALID, "%s[%" STR_FMT "].%s: must be a map, not a %s", list,
-		               STR_ARG(name), key, yaml_kind_name(map));
-	return &nothing;
-}
-
-/* Finds an entry of clusters, users or contexts of a file by its name. If several entries have the
- * name, the first one counts. Returns false if no entry has it. */
-static bool
-config_find_in_file(struct config_loader *l, const struct config_file *file, const char *list,
-                    const char *key, struct str name, struct config_entry *ret)
-{
-	const struct yaml_node *items = yaml_get(&file->doc, str_c(list));
-
-	l->file = file->path;
-	if (items && items->kind != YAML_LIST && items->kind != YAML_NULL)
-		loader_problem(l, ERR_INVALID, "%s: must be a list, not a %s", list,
-		               yaml_kind_name(items));
-	for (size_t i = 0; items && items->kind == YAML_LIST && i < items->n; i++) {
-		const struct yaml_node *found = yaml_get(&items->items[i], STR("name"));
-
-		if (!found || found->kind != YAML_SCALAR || !str_eq(found->text, name))
-			continue;
-		*ret = (struct config_entry){
-			.loader = l,
-			.file = file->path,
-			.list = list,
-			.name = name,
-			.map = config_entry_map(l, list, name, &items->items[i], key),
-		};
-		return true;
-	}
-	return false;
-}
-
+/* Finds an entry of clusters, users or contexts by its name. If several entries have the name, the
+ * first one counts. Its map is the value of `key`; a missing map counts as empty. Returns false if
+ * no entry has the name. */
 static bool
 config_find_entry(struct config_loader *l, const struct config_files *files, const char *list,
                   const char *key, struct str name, struct config_entry *ret)
 {
+	static const struct yaml_node nothing = { .kind = YAML_NULL };
+
 	for (size_t i = 0; i < files->n; i++) {
-		if (config_find_in_file(l, &files->items[i], list, key, name, ret))
+		const struct config_file *file = &files->items[i];
+		struct config_entry e = { .loader = l, .file = file->path, .map = &file->doc };
+		const struct yaml_node *items = entry_node(&e, list, YAML_LIST);
+
+		l->file = file->path;
+		for (size_t j = 0; items && j < items->n; j++) {
+			const struct yaml_node *found = yaml_get(&items->items[j], STR("name"));
+
+			if (!found || found->kind != YAML_SCALAR || !str_eq(found->text, name))
+				continue;
+			e.list = list;
+			e.name = name;
+			e.map = &items->items[j];
+			e.map = entry_node(&e, key, YAML_MAP);
+			if (!e.map)
+				e.map = &nothing;
+			*ret = e;
 			return true;
+		}
 	}
 	return false;
-}
-
-static void
-config_load_namespace(const struct config_entry *context)
-{
-	struct str namespace = entry_text(context, "namespace");
-
-	if (namespace.len == 0)
-		return;
-	if (!name_is_dns_label(namespace))
-		entry_problem(context, "namespace", ERR_INVALID,
-		              "\"%" STR_FMT "\" is not a name of a namespace", STR_ARG(namespace));
-	context->loader->config->namespace = arena_str(&context->loader->config->arena, namespace);
 }
 
 /* Finds the entry of `list` ("clusters") that the context names as its `key` ("cluster"). */
@@ -237,27 +161,47 @@ static void
 config_load_context(const struct config_entry *context, const struct config_files *files,
                     bool has_master)
 {
+	struct kube_config *config = context->loader->config;
+	struct str namespace = entry_text(context, "namespace"), server;
 	struct config_entry cluster, user;
+	struct error err;
 	bool has_cluster;
 
-	config_load_namespace(context);
-	has_cluster = config_follow_context(context, files, "clusters", "cluster", &cluster);
-	if (has_cluster) {
-		config_load_ca(&cluster);
-		config_load_proxy(&cluster);
+	if (namespace.len > 0) {
+		if (!name_is_dns_label(namespace))
+			entry_problem(context, "namespace", ERR_INVALID,
+			              "\"%" STR_FMT "\" is not a name of a namespace",
+			              STR_ARG(namespace));
+		config->namespace = arena_str(&config->arena, namespace);
 	}
+	has_cluster = config_follow_context(context, files, "clusters", "cluster", &cluster);
+	if (has_cluster)
+		config_load_cluster(&cluster);
 	if (config_follow_context(context, files, "users", "user", &user))
 		config_load_user(&user, has_cluster ? &cluster : NULL);
-	if (has_cluster && !has_master)
-		config_load_server(&cluster);
+
+	/* The server is read last, because a client certificate decides about the scheme. --master
+	 * replaces the server together with its name in the certificate. */
+	if (!has_cluster || has_master)
+		return;
+	server = entry_text(&cluster, "server");
+	if (server.len == 0)
+		entry_problem(&cluster, "server", ERR_INVALID, "not set");
+	else if (!config_set_server(config, server, &err))
+		entry_problem(&cluster, "server", ERR_INVALID, "%s", err.msg);
+	config->tls_server_name = arena_str(&config->arena,
+	                                    entry_text(&cluster, "tls-server-name"));
 }
 
-/* Refuses other kinds of documents, such as --kubeconfig=deployment.yaml, with a clear message. */
-static void
-config_check_kind(struct config_loader *l, const struct yaml_node *doc)
+/* Refuses other kinds of documents, such as --kubeconfig=deployment.yaml, with a clear message.
+ * False: the file has no map, and is not read any further. */
+static bool
+config_check_file(struct config_loader *l, const struct config_file *file)
 {
 	static const char *const expected[][2] = { { "apiVersion", "v1" }, { "kind", "Config" } };
+	const struct yaml_node *doc = &file->doc;
 
+	l->file = file->path;
 	for (size_t i = 0; i < ARRAY_LEN(expected); i++) {
 		const struct yaml_node *node = yaml_get(doc, str_c(expected[i][0]));
 
@@ -266,16 +210,6 @@ config_check_kind(struct config_loader *l, const struct yaml_node *doc)
 			loader_problem(l, ERR_INVALID, "%s: \"%" STR_FMT "\" is not \"%s\"",
 			               expected[i][0], STR_ARG(node->text), expected[i][1]);
 	}
-}
-
-/* False: the file has no map, and is not read any further. */
-static bool
-config_check_file(struct config_loader *l, const struct config_file *file)
-{
-	const struct yaml_node *doc = &file->doc;
-
-	l->file = file->path;
-	config_check_kind(l, doc);
 	if (doc->kind == YAML_MAP || doc->kind == YAML_NULL)
 		return true;
 	loader_problem(l, ERR_INVALID, "is not a kubeconfig: must be a map, not a %s",
@@ -283,59 +217,33 @@ config_check_file(struct config_loader *l, const struct config_file *file)
 	return false;
 }
 
-/* The first file with a current context; NULL: none has one. */
-static const struct config_file *
-config_find_current(const struct config_files *files, struct str *ret_name)
-{
-	for (size_t i = 0; i < files->n; i++) {
-		const struct yaml_node *current = yaml_get(&files->items[i].doc,
-		                                           STR("current-context"));
-
-		if (!current || current->kind != YAML_SCALAR || current->text.len == 0)
-			continue;
-		*ret_name = current->text;
-		return &files->items[i];
-	}
-	return NULL;
-}
-
+/* Reads the context that the first file with a current context names. */
 static void
 config_load_current(struct config_loader *l, const struct config_files *files, bool has_master)
 {
-	const struct config_file *file;
+	const struct yaml_node *current = NULL;
 	struct config_entry context;
-	struct str name;
+	size_t i;
 
-	file = config_find_current(files, &name);
-	if (!file) {
+	for (i = 0; i < files->n; i++) {
+		current = yaml_get(&files->items[i].doc, STR("current-context"));
+		if (current && current->kind == YAML_SCALAR && current->text.len > 0)
+			break;
+	}
+	if (i == files->n) {
 		if (!has_master)
 			loader_problem(
 				l, ERR_INVALID,
 				"current-context: not set, no configuration has been provided");
-	} else if (!config_find_entry(l, files, "contexts", "context", name, &context)) {
-		l->file = file->path;
-		loader_problem(l, ERR_INVALID,
-		               "current-context: \"%" STR_FMT "\" is not in contexts",
-		               STR_ARG(name));
-	} else {
-		config_load_context(&context, files, has_master);
+		return;
 	}
-}
-
-static void
-config_load_documents(struct config_loader *l, const struct config_files *files, const char *master)
-{
-	bool are_maps = true;
-	struct error err;
-
-	for (size_t i = 0; i < files->n; i++)
-		are_maps &= config_check_file(l, &files->items[i]);
-	l->file = files->items[0].path;
-	if (are_maps)
-		config_load_current(l, files, master != NULL);
-	if (master && !config_parse_server(str_c(master), config_is_tls_wanted(l->config),
-	                                   &l->config->arena, &l->config->server, &err))
-		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
+	if (config_find_entry(l, files, "contexts", "context", current->text, &context)) {
+		config_load_context(&context, files, has_master);
+		return;
+	}
+	l->file = files->items[i].path;
+	loader_problem(l, ERR_INVALID, "current-context: \"%" STR_FMT "\" is not in contexts",
+	               STR_ARG(current->text));
 }
 
 /* ---- the files ---- */
@@ -355,45 +263,39 @@ kube_config_next_file(struct str *rest, bool is_list, struct str *ret)
 	return false;
 }
 
-/* Adds the file to those that are read. */
-static void
-config_read_file(struct config_loader *l, struct config_files *files, bool may_be_missing)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
-	struct config_file *file = &files->items[files->n];
-	struct error err;
-	int line = 0;
-
-	file->path = l->file;
-	if (!file_read(l->file, &text, &err)) {
-		/* The path is cut off, because loader_problem() puts it before the message. */
-		const char *why = strstr(err.msg, ": ");
-
-		if (!may_be_missing || err.code != ERR_NOT_FOUND)
-			loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
-	} else if (!yaml_parse(buf_str(&text), &files->arena, &file->doc, &line, &err)) {
-		loader_problem(l, err.code, "line %d: %s", line, err.msg);
-	} else {
-		files->n++;
-	}
-}
-
 /* Of a list, files that do not exist are left out, as by kubectl. */
 static void
 config_read_files(struct config_loader *l, struct config_files *files,
                   const struct kube_config_source *source)
 {
 	struct str path, rest = str_c(source->kubeconfig);
+	struct error err;
 	size_t n = 0;
 
 	while (kube_config_next_file(&rest, source->is_list, &path)) {
+		CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_KUBECONFIG);
+		struct config_file *file;
+		int line = 0;
+
 		l->file = arena_strz(&files->arena, path);
 		if (n++ == LIMIT_KUBECONFIGS) {
 			loader_problem(l, ERR_INVALID, "$KUBECONFIG names more than %d files",
 			               LIMIT_KUBECONFIGS);
 			return;
 		}
-		config_read_file(l, files, source->is_list);
+		file = &files->items[files->n];
+		file->path = l->file;
+		if (!file_read(l->file, &text, &err)) {
+			/* without the path, because loader_problem() puts it before the message */
+			const char *why = strstr(err.msg, ": ");
+
+			if (!source->is_list || err.code != ERR_NOT_FOUND)
+				loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
+		} else if (!yaml_parse(buf_str(&text), &files->arena, &file->doc, &line, &err)) {
+			loader_problem(l, err.code, "line %d: %s", line, err.msg);
+		} else {
+			files->n++;
+		}
 	}
 	if (files->n == 0 && l->n_problems == 0) {
 		l->file = "$KUBECONFIG";
@@ -407,10 +309,19 @@ config_load_files(struct config_loader *l, const struct kube_config_source *sour
                   const char *master)
 {
 	CLEANUP(config_files_fini) struct config_files files = { .arena = ARENA_INIT };
+	bool are_maps = true;
+	struct error err;
 
 	config_read_files(l, &files, source);
-	if (l->n_problems == 0)
-		config_load_documents(l, &files, master);
+	if (l->n_problems > 0)
+		return loader_conclude(l);
+	for (size_t i = 0; i < files.n; i++)
+		are_maps &= config_check_file(l, &files.items[i]);
+	l->file = files.items[0].path;
+	if (are_maps)
+		config_load_current(l, &files, master != NULL);
+	if (master && !config_set_server(l->config, str_c(master), &err))
+		loader_problem(l, ERR_INVALID, "--master: %s", err.msg);
 	return loader_conclude(l);
 }
 
@@ -420,25 +331,6 @@ static struct str
 pod_path(struct kube_config *config, const char *folder, const char *name)
 {
 	return arena_printf(&config->arena, "%s/%s", folder ? folder : POD_FOLDER, name);
-}
-
-static bool
-pod_server(struct kube_config *config, struct error *err)
-{
-	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
-	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
-	struct str url;
-
-	if (host.len == 0 || port.len == 0)
-		return err_set(
-			err, ERR_NOT_FOUND,
-			"no configuration has been provided: neither --kubeconfig nor --master is given, and "
-			"this is not a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
-	url = arena_printf(&config->arena, "https://" URL_HOST_FMT ":%" STR_FMT, URL_HOST_ARG(host),
-	                   STR_ARG(port));
-	if (!config_parse_server(url, /*has_tls=*/true, &config->arena, &config->server, err))
-		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
-	return true;
 }
 
 /* Without a file, or without a certificate in it, the system's authorities are trusted, as in
@@ -468,88 +360,83 @@ pod_ca(struct kube_config *config, const char *folder)
 	}
 }
 
-static void
-pod_namespace(struct kube_config *config, const char *folder)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_NAME);
-	struct str name = str_c(getenv("POD_NAMESPACE"));
-	struct error err;
-
-	if (name.len == 0 && file_read(pod_path(config, folder, "namespace").ptr, &text, &err))
-		name = str_trim(buf_str(&text));
-	if (name.len)
-		config->namespace = arena_str(&config->arena, name);
-}
-
 static bool
 config_load_pod(struct kube_config *config, const char *folder, struct error *err)
 {
-	if (!pod_server(config, err))
-		return false;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_NAME);
+	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
+	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
+	struct str name = str_c(getenv("POD_NAMESPACE"));
+	struct str url;
+	struct error ignored;
+
+	if (host.len == 0 || port.len == 0)
+		return err_set(
+			err, ERR_NOT_FOUND,
+			"no configuration has been provided: neither --kubeconfig nor --master is given, and "
+			"this is not a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
+	url = arena_printf(&config->arena, "https://" URL_HOST_FMT ":%" STR_FMT, URL_HOST_ARG(host),
+	                   STR_ARG(port));
+	if (!config_set_server(config, url, err))
+		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
+
 	config->is_in_cluster = true;
 	config->token_file = pod_path(config, folder, "token");
 	if (!config_check_token_file(config->token_file.ptr, err))
 		return err_wrap(err, "token of the service account");
 	pod_ca(config, folder);
-	pod_namespace(config, folder);
+
+	if (name.len == 0 && file_read(pod_path(config, folder, "namespace").ptr, &text, &ignored))
+		name = str_trim(buf_str(&text));
+	if (name.len > 0)
+		config->namespace = arena_str(&config->arena, name);
 	return true;
 }
 
 /* ---- the configuration ---- */
 
-static struct kube_config *
-config_new(void)
-{
-	struct kube_config *config = xcalloc(1, sizeof(*config));
-	struct str *const texts[] = { &config->server,    &config->tls_server_name,
-		                      &config->proxy_url, &config->ca_pem,
-		                      &config->cert_pem,  &config->token_file,
-		                      &config->username,  &config->ca_file,
-		                      &config->cert_file, &config->key_file };
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		*texts[i] = STR_EMPTY;
-	config->namespace = STR("default");
-	return config;
-}
-
-static const char *
-null_if_empty(const char *text)
-{
-	return text && text[0] ? text : NULL;
-}
-
-/* Adds the error as the only problem, without the name of a file. */
-static bool
-config_add_single_problem(struct buf *problems, struct error *err)
-{
-	if (problems)
-		buf_addf(problems, "%s\n", err->msg);
-	return false;
-}
-
 bool
 kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
                  struct buf *problems, struct error *err)
 {
-	CLEANUP(kube_config_freep) struct kube_config *config = config_new();
-	const char *file = null_if_empty(source->kubeconfig),
-		   *master = null_if_empty(source->master);
-	struct config_loader l = {
-		.config = config, .file = file, .problems = problems, .err = err
+	static const struct kube_config empty = {
+		.server = STR_EMPTY,
+		.tls_server_name = STR_EMPTY,
+		.proxy_url = STR_EMPTY,
+		.ca_pem = STR_EMPTY,
+		.cert_pem = STR_EMPTY,
+		.token_file = STR_EMPTY,
+		.username = STR_EMPTY,
+		.namespace = STR("default"),
+		.ca_file = STR_EMPTY,
+		.cert_file = STR_EMPTY,
+		.key_file = STR_EMPTY,
 	};
+	CLEANUP(kube_config_freep) struct kube_config *config = xcalloc(1, sizeof(*config));
+	const char *master = source->master && source->master[0] ? source->master : NULL;
+	bool is_ok;
 
-	if (file) {
+	*config = empty;
+	if (source->kubeconfig && source->kubeconfig[0]) {
+		struct config_loader l = { .config = config, .problems = problems, .err = err };
+
 		if (!config_load_files(&l, source, master))
 			return false;
-	} else if (master) {
-		if (!config_parse_server(str_c(master), /*has_tls=*/false, &config->arena,
-		                         &config->server, err)) {
+		*ret = TAKE(config);
+		return true;
+	}
+	if (master) {
+		is_ok = config_set_server(config, str_c(master), err);
+		if (!is_ok)
 			err_wrap(err, "--master");
-			return config_add_single_problem(problems, err);
-		}
-	} else if (!config_load_pod(config, source->in_cluster_folder, err)) {
-		return config_add_single_problem(problems, err);
+	} else {
+		is_ok = config_load_pod(config, source->in_cluster_folder, err);
+	}
+	/* the only problem, and it has no file */
+	if (!is_ok) {
+		if (problems)
+			buf_addf(problems, "%s\n", err->msg);
+		return false;
 	}
 	*ret = TAKE(config);
 	return true;

@@ -18,17 +18,6 @@
 
 /* ---- problems ---- */
 
-/* Replaces control characters, because names in the file may have any, and a problem is one line.
- */
-static void
-replace_controls(struct buf *text)
-{
-	for (size_t i = 0; i < text->len; i++) {
-		if ((unsigned char)text->ptr[i] < ' ' || text->ptr[i] == 0x7f)
-			text->ptr[i] = '?';
-	}
-}
-
 void
 loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...)
 {
@@ -39,7 +28,10 @@ loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...
 	va_start(args, fmt);
 	buf_addv(&text, fmt, args);
 	va_end(args);
-	replace_controls(&text);
+	for (size_t i = 0; i < text.len; i++) {
+		if ((unsigned char)text.ptr[i] < ' ' || text.ptr[i] == 0x7f)
+			text.ptr[i] = '?';
+	}
 	if (l->n_problems == 0)
 		err_set(l->err, code, "%s: %s", l->file, memory);
 	if (l->problems && l->n_problems < LIMIT_PROBLEMS)
@@ -59,8 +51,11 @@ entry_problem(const struct config_entry *e, const char *key, enum err_code code,
 	buf_addv(&text, fmt, args);
 	va_end(args);
 	e->loader->file = e->file;
-	loader_problem(e->loader, code, "%s[%" STR_FMT "].%s%s: %s", e->list, STR_ARG(e->name),
-	               e->inside ? e->inside : "", key, memory);
+	if (e->list)
+		loader_problem(e->loader, code, "%s[%" STR_FMT "].%s%s: %s", e->list,
+		               STR_ARG(e->name), e->inside ? e->inside : "", key, memory);
+	else
+		loader_problem(e->loader, code, "%s: %s", key, memory);
 }
 
 bool
@@ -81,19 +76,29 @@ loader_conclude(struct config_loader *l)
 
 /* ---- values of an entry ---- */
 
-struct str
-entry_text(const struct config_entry *e, const char *key)
+const struct yaml_node *
+entry_node(const struct config_entry *e, const char *key, enum yaml_kind kind)
 {
 	const struct yaml_node *node = yaml_get(e->map, str_c(key));
 
 	if (!node || node->kind == YAML_NULL)
-		return STR_EMPTY;
-	if (node->kind != YAML_SCALAR) {
-		entry_problem(e, key, ERR_INVALID, "must be a string, not a %s",
-		              yaml_kind_name(node));
-		return STR_EMPTY;
-	}
-	return node->text;
+		return NULL;
+	if (node->kind == kind)
+		return node;
+	entry_problem(e, key, ERR_INVALID, "must be a %s, not a %s",
+	              kind == YAML_MAP    ? "map"
+	              : kind == YAML_LIST ? "list"
+	                                  : "string",
+	              yaml_kind_name(node));
+	return NULL;
+}
+
+struct str
+entry_text(const struct config_entry *e, const char *key)
+{
+	const struct yaml_node *node = entry_node(e, key, YAML_SCALAR);
+
+	return node ? node->text : STR_EMPTY;
 }
 
 bool
@@ -132,33 +137,6 @@ entry_path(const struct config_entry *e, const char *key)
 	return arena_str(&e->loader->config->arena, buf_str(&path));
 }
 
-/* ---- PEM ---- */
-
-static bool
-read_pem(const struct config_entry *e, const char *key, struct str path, struct buf *pem)
-{
-	struct error err;
-
-	if (file_read(path.ptr, pem, &err))
-		return true;
-	entry_problem(e, key, ERR_INVALID, "%s", err.msg);
-	return false;
-}
-
-static bool
-decode_pem(const struct config_entry *e, const char *key, struct str data, struct buf *pem)
-{
-	bool is_base64 = base64_decode(data, pem);
-
-	if (is_base64 && buf_ok(pem))
-		return true;
-	if (is_base64)
-		entry_problem(e, key, ERR_INVALID, "larger than %zu kB", LIMIT_CREDENTIAL / 1024);
-	else
-		entry_problem(e, key, ERR_INVALID, "not valid base64");
-	return false;
-}
-
 bool
 entry_pem(const struct config_entry *e, const char *key, const char *marker, struct buf *pem,
           struct str *ret_file)
@@ -166,6 +144,7 @@ entry_pem(const struct config_entry *e, const char *key, const char *marker, str
 	struct arena *arena = &e->loader->config->arena;
 	const char *data_key = arena_printf(arena, "%s-data", key).ptr;
 	struct str path = entry_path(e, key), data = entry_text(e, data_key);
+	struct error err;
 
 	if (path.len && data.len) {
 		entry_problem(e, key, ERR_INVALID, "cannot be combined with %s", data_key);
@@ -173,8 +152,19 @@ entry_pem(const struct config_entry *e, const char *key, const char *marker, str
 	}
 	if (!path.len && !data.len)
 		return false;
-	if (path.len ? !read_pem(e, key, path, pem) : !decode_pem(e, data_key, data, pem))
+	if (path.len && !file_read(path.ptr, pem, &err)) {
+		entry_problem(e, key, ERR_INVALID, "%s", err.msg);
 		return false;
+	}
+	if (data.len && !base64_decode(data, pem)) {
+		entry_problem(e, data_key, ERR_INVALID, "not valid base64");
+		return false;
+	}
+	if (!buf_ok(pem)) {
+		entry_problem(e, data_key, ERR_INVALID, "larger than %zu kB",
+		              LIMIT_CREDENTIAL / 1024);
+		return false;
+	}
 	if (!str_contains(buf_str(pem), str_c(marker))) {
 		entry_problem(e, path.len ? key : data_key, ERR_INVALID,
 		              "no PEM block \"%s\" in it", marker);

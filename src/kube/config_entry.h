@@ -22,7 +22,7 @@ struct config_loader {
 struct config_entry {
 	struct config_loader *loader;
 	const char *file; /* that has the entry */
-	const char *list; /* "clusters" */
+	const char *list; /* "clusters"; NULL: map is the whole document */
 	struct str name;
 	const struct yaml_node *map;
 	/* the path to map in the entry, for messages: "exec."; NULL: map is the entry */
@@ -38,6 +38,9 @@ void entry_problem(const struct config_entry *e, const char *key, enum err_code 
  * appended to it. */
 NODISCARD bool loader_conclude(struct config_loader *l);
 
+/** The value `key` of this kind; NULL when absent or of another kind, which is a problem. */
+const struct yaml_node *entry_node(const struct config_entry *e, const char *key,
+                                   enum yaml_kind kind);
 /** Any scalar counts as text, as in Go: `password: 1234` need not be quoted. Empty when absent. */
 struct str entry_text(const struct config_entry *e, const char *key);
 /** False when absent. */

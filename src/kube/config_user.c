@@ -46,16 +46,9 @@ push_text(struct texts *t, const char *text)
 static void
 push_list(const struct config_entry *e, const char *key, struct texts *t)
 {
-	const struct yaml_node *list = yaml_get(e->map, str_c(key));
+	const struct yaml_node *list = entry_node(e, key, YAML_LIST);
 
-	if (!list || list->kind == YAML_NULL)
-		return;
-	if (list->kind != YAML_LIST) {
-		entry_problem(e, key, ERR_INVALID, "must be a list, not a %s",
-		              yaml_kind_name(list));
-		return;
-	}
-	for (size_t i = 0; i < list->n; i++) {
+	for (size_t i = 0; list && i < list->n; i++) {
 		if (list->items[i].kind == YAML_SCALAR)
 			push_text(t, arena_strz(&e->loader->config->arena, list->items[i].text));
 		else
@@ -99,11 +92,13 @@ config_check_token_file(const char *path, struct error *err)
 	return true;
 }
 
+/* A token or a file of it, and a user name with its password. */
 static void
-load_token(const struct config_entry *e)
+load_token_and_password(const struct config_entry *e)
 {
 	struct kube_config *config = e->loader->config;
 	struct str token = str_trim(entry_text(e, "token"));
+	struct str password;
 	struct error err;
 
 	config->token_file = entry_path(e, "tokenFile");
@@ -111,14 +106,8 @@ load_token(const struct config_entry *e)
 		secret_set(&config->token, token);
 	else if (config->token_file.len && !config_check_token_file(config->token_file.ptr, &err))
 		entry_problem(e, "tokenFile", ERR_INVALID, "%s", err.msg);
-}
 
-static void
-load_basic(const struct config_entry *e)
-{
-	struct kube_config *config = e->loader->config;
-	struct str password = entry_text(e, "password");
-
+	password = entry_text(e, "password");
 	config->username = arena_str(&config->arena, entry_text(e, "username"));
 	if (password.len)
 		secret_set(&config->password, password);
@@ -130,73 +119,45 @@ load_basic(const struct config_entry *e)
 
 /* ---- plugins ---- */
 
-static struct str
-plugin_command(const struct config_entry *e)
-{
-	struct str command = entry_text(e, "command");
-
-	if (command.len == 0)
-		entry_problem(e, "command", ERR_INVALID, "not set");
-	if (str_index(command, '/') >= 0)
-		return entry_path(e, "command");
-	return arena_str(&e->loader->config->arena, command);
-}
-
 static const char *const *
 plugin_argv(const struct config_entry *e)
 {
+	struct arena *arena = &e->loader->config->arena;
+	struct str command = entry_text(e, "command");
 	struct texts argv = { 0 };
 
-	push_text(&argv, plugin_command(e).ptr);
+	if (command.len == 0)
+		entry_problem(e, "command", ERR_INVALID, "not set");
+	command = str_index(command, '/') >= 0 ? entry_path(e, "command")
+	                                       : arena_str(arena, command);
+	push_text(&argv, command.ptr);
 	push_list(e, "args", &argv);
-	return keep_texts(&argv, &e->loader->config->arena);
-}
-
-static void
-push_variable(const struct config_entry *e, const struct yaml_node *item, struct texts *t)
-{
-	struct config_entry variable = *e;
-	struct str name, value;
-
-	variable.map = item;
-	variable.inside = "exec.env.";
-	name = entry_text(&variable, "name");
-	value = entry_text(&variable, "value");
-	if (name.len == 0 || str_index(name, '=') >= 0)
-		entry_problem(&variable, "name", ERR_INVALID, "not a name of a variable");
-	else
-		push_text(t, arena_printf(&e->loader->config->arena, "%" STR_FMT "=%" STR_FMT,
-		                          STR_ARG(name), STR_ARG(value))
-		                     .ptr);
+	return keep_texts(&argv, arena);
 }
 
 static const char *const *
 plugin_env(const struct config_entry *e)
 {
-	const struct yaml_node *list = yaml_get(e->map, STR("env"));
+	const struct yaml_node *list = entry_node(e, "env", YAML_LIST);
+	struct arena *arena = &e->loader->config->arena;
+	struct config_entry variable = *e;
 	struct texts env = { 0 };
 
-	if (list && list->kind != YAML_LIST && list->kind != YAML_NULL)
-		entry_problem(e, "env", ERR_INVALID, "must be a list, not a %s",
-		              yaml_kind_name(list));
-	for (size_t i = 0; list && list->kind == YAML_LIST && i < list->n; i++)
-		push_variable(e, &list->items[i], &env);
-	return keep_texts(&env, &e->loader->config->arena);
-}
+	variable.inside = "exec.env.";
+	for (size_t i = 0; list && i < list->n; i++) {
+		struct str name, value;
 
-static struct str
-plugin_version(const struct config_entry *e)
-{
-	struct str version = entry_text(e, "apiVersion");
-
-	if (version.len == 0)
-		entry_problem(e, "apiVersion", ERR_INVALID, "not set");
-	else if (!str_eq_c(version, GROUP_VERSION "v1") &&
-	         !str_eq_c(version, GROUP_VERSION "v1beta1"))
-		entry_problem(e, "apiVersion", ERR_INVALID,
-		              "must be " GROUP_VERSION "v1 or v1beta1, not \"%" STR_FMT "\"",
-		              STR_ARG(version));
-	return arena_str(&e->loader->config->arena, version);
+		variable.map = &list->items[i];
+		name = entry_text(&variable, "name");
+		value = entry_text(&variable, "value");
+		if (name.len == 0 || str_index(name, '=') >= 0)
+			entry_problem(&variable, "name", ERR_INVALID, "not a name of a variable");
+		else
+			push_text(&env, arena_printf(arena, "%" STR_FMT "=%" STR_FMT, STR_ARG(name),
+			                             STR_ARG(value))
+			                        .ptr);
+	}
+	return keep_texts(&env, arena);
 }
 
 /* A daemon has no terminal, so IfAvailable means the same as Never, and Always is refused. In v1
@@ -219,53 +180,39 @@ check_interactive(const struct config_entry *e, struct str version)
 
 /* ---- the information on the cluster that a plugin gets ---- */
 
-static void add_json(struct buf *b, const struct yaml_node *node);
-
 /* A scalar that is a number in JSON becomes a number. Numbers that only YAML has (0x10, .5) become
- * texts. */
+ * texts. The recursion is bounded, because base/yaml.c refuses documents deeper than
+ * LIMIT_YAML_DEPTH. */
 static void
-add_json_scalar(struct buf *b, const struct yaml_node *node)
+add_json(struct buf *b, const struct yaml_node *node)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct error err;
 	bool value;
 
-	if (yaml_to_bool(node, /*allow_yaml11=*/false, &value))
-		buf_add_c(b, value ? "true" : "false");
-	else if (!node->is_quoted && json_parse(node->text, &doc, &err) &&
-	         yyjson_is_num(yyjson_doc_get_root(doc)))
-		buf_add_str(b, node->text);
-	else
-		json_add_str(b, node->text);
-}
-
-static void
-add_json_items(struct buf *b, const struct yaml_node *node)
-{
-	for (size_t i = 0; i < node->n; i++) {
-		if (i > 0)
-			buf_add_char(b, ',');
-		if (node->kind == YAML_MAP)
-			json_add_name(b, node->keys[i].text);
-		add_json(b, &node->items[i]);
-	}
-}
-
-/* The recursion is bounded, because base/yaml.c refuses documents deeper than LIMIT_YAML_DEPTH. */
-static void
-add_json(struct buf *b, const struct yaml_node *node)
-{
 	switch (node->kind) {
 	case YAML_NULL:
 		buf_add_c(b, "null");
 		break;
 	case YAML_SCALAR:
-		add_json_scalar(b, node);
+		if (yaml_to_bool(node, /*allow_yaml11=*/false, &value))
+			buf_add_c(b, value ? "true" : "false");
+		else if (!node->is_quoted && json_parse(node->text, &doc, &err) &&
+		         yyjson_is_num(yyjson_doc_get_root(doc)))
+			buf_add_str(b, node->text);
+		else
+			json_add_str(b, node->text);
 		break;
 	case YAML_LIST:
 	case YAML_MAP:
 		buf_add_char(b, node->kind == YAML_MAP ? '{' : '[');
-		add_json_items(b, node);
+		for (size_t i = 0; i < node->n; i++) {
+			if (i > 0)
+				buf_add_char(b, ',');
+			if (node->kind == YAML_MAP)
+				json_add_name(b, node->keys[i].text);
+			add_json(b, &node->items[i]);
+		}
 		buf_add_char(b, node->kind == YAML_MAP ? '}' : ']');
 		break;
 	}
@@ -294,53 +241,47 @@ plugin_cluster_config(const struct config_entry *cluster)
 	return arena_str(&cluster->loader->config->arena, buf_str(&json));
 }
 
-static void
-read_plugin(const struct config_entry *e, const struct config_entry *cluster)
-{
-	struct kube_config *config = e->loader->config;
-	struct kube_exec *exec = ARENA_NEW(&config->arena, struct kube_exec);
-
-	exec->argv = plugin_argv(e);
-	exec->env = plugin_env(e);
-	exec->api_version = plugin_version(e);
-	check_interactive(e, exec->api_version);
-	exec->install_hint = arena_str(&config->arena, entry_text(e, "installHint"));
-	exec->wants_cluster = entry_is_true(e, "provideClusterInfo");
-	exec->cluster_config = STR_EMPTY;
-	if (cluster && exec->wants_cluster)
-		exec->cluster_config = plugin_cluster_config(cluster);
-	config->exec = exec;
-}
-
-static bool
-has_fixed_credential(const struct config_entry *e)
-{
-	static const char *const keys[] = { "token", "tokenFile", "client-certificate",
-		                            "client-certificate-data", "username" };
-
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		if (entry_has(e, keys[i]))
-			return true;
-	}
-	return false;
-}
-
 /* Reads `exec`. A plugin beside a fixed credential never runs, and is therefore not validated
  * (docs/spec/kube-client.md, "Users in a kubeconfig"). */
 static void
 load_plugin(const struct config_entry *user, const struct config_entry *cluster)
 {
-	struct config_entry exec = *user;
+	static const char *const fixed[] = { "token", "tokenFile", "client-certificate",
+		                             "client-certificate-data", "username" };
+	struct kube_config *config = user->loader->config;
+	struct config_entry e = *user;
+	struct kube_exec *exec;
+	struct str version;
 
-	if (!entry_has(user, "exec") || has_fixed_credential(user))
+	if (!entry_has(user, "exec"))
 		return;
-	exec.map = yaml_get(user->map, STR("exec"));
-	exec.inside = "exec.";
-	if (exec.map->kind == YAML_MAP)
-		read_plugin(&exec, cluster);
-	else
-		entry_problem(user, "exec", ERR_INVALID, "must be a map, not a %s",
-		              yaml_kind_name(exec.map));
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
+		if (entry_has(user, fixed[i]))
+			return;
+	}
+	e.map = entry_node(user, "exec", YAML_MAP);
+	e.inside = "exec.";
+	if (!e.map)
+		return;
+	exec = ARENA_NEW(&config->arena, struct kube_exec);
+	exec->argv = plugin_argv(&e);
+	exec->env = plugin_env(&e);
+	version = entry_text(&e, "apiVersion");
+	if (version.len == 0)
+		entry_problem(&e, "apiVersion", ERR_INVALID, "not set");
+	else if (!str_eq_c(version, GROUP_VERSION "v1") &&
+	         !str_eq_c(version, GROUP_VERSION "v1beta1"))
+		entry_problem(&e, "apiVersion", ERR_INVALID,
+		              "must be " GROUP_VERSION "v1 or v1beta1, not \"%" STR_FMT "\"",
+		              STR_ARG(version));
+	exec->api_version = arena_str(&config->arena, version);
+	check_interactive(&e, version);
+	exec->install_hint = arena_str(&config->arena, entry_text(&e, "installHint"));
+	exec->wants_cluster = entry_is_true(&e, "provideClusterInfo");
+	exec->cluster_config = STR_EMPTY;
+	if (cluster && exec->wants_cluster)
+		exec->cluster_config = plugin_cluster_config(cluster);
+	config->exec = exec;
 }
 
 /* ---- impersonation ---- */
@@ -351,24 +292,17 @@ struct headers {
 	size_t n_bytes;
 };
 
-/* May the text be the value of a header? A line break in it would begin another header, such as one
- * that impersonates another user. */
-static bool
-is_header_value(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++) {
-		if ((unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7f)
-			return false;
-	}
-	return s.len > 0;
-}
-
+/* Adds a header. A line break in its value would begin another header, such as one that
+ * impersonates another user. */
 static void
 push_header(struct headers *h, const char *key, const char *name, struct str value)
 {
+	bool is_ok = value.len > 0;
 	struct str line;
 
-	if (!is_header_value(value)) {
+	for (size_t i = 0; i < value.len; i++)
+		is_ok &= (unsigned char)value.ptr[i] >= ' ' && value.ptr[i] != 0x7f;
+	if (!is_ok) {
 		entry_problem(
 			h->user, key, ERR_INVALID,
 			"the value is empty, or contains characters that are not allowed in a header");
@@ -379,15 +313,17 @@ push_header(struct headers *h, const char *key, const char *name, struct str val
 	push_text(&h->lines, line.ptr);
 }
 
+/* Adds a header for each text of a list of the entry. Problems of a value are those of `key`. */
 static void
-push_groups(struct headers *h)
+push_headers(struct headers *h, const struct config_entry *e, const char *list, const char *key,
+             const char *name)
 {
-	struct texts groups = { 0 };
+	struct texts values = { 0 };
 
-	push_list(h->user, "as-groups", &groups);
-	for (size_t i = 0; i < groups.n; i++)
-		push_header(h, "as-groups", "Impersonate-Group", str_c(groups.items[i]));
-	free(groups.items);
+	push_list(e, list, &values);
+	for (size_t i = 0; i < values.n; i++)
+		push_header(h, key, name, str_c(values.items[i]));
+	free(values.items);
 }
 
 /* Returns the name of the header for this key. Bytes that the name of a header must not have (RFC
@@ -410,72 +346,42 @@ extra_name(struct arena *arena, struct str key)
 	return arena_strz(arena, buf_str(&name));
 }
 
-static void
-push_extra(struct headers *h)
-{
-	const struct yaml_node *map = yaml_get(h->user->map, STR("as-user-extra"));
-	struct config_entry extra = *h->user;
-
-	if (!map || map->kind == YAML_NULL)
-		return;
-	if (map->kind != YAML_MAP) {
-		entry_problem(h->user, "as-user-extra", ERR_INVALID, "must be a map, not a %s",
-		              yaml_kind_name(map));
-		return;
-	}
-	extra.map = map;
-	extra.inside = "as-user-extra.";
-	for (size_t i = 0; i < map->n; i++) {
-		struct arena *arena = &extra.loader->config->arena;
-		const char *name = extra_name(arena, map->keys[i].text);
-		struct texts values = { 0 };
-
-		push_list(&extra, arena_strz(arena, map->keys[i].text), &values);
-		for (size_t j = 0; j < values.n; j++)
-			push_header(h, "as-user-extra", name, str_c(values.items[j]));
-		free(values.items);
-	}
-}
-
-static void
-push_single(struct headers *h, const char *key, const char *header)
-{
-	struct str value = entry_text(h->user, key);
-
-	if (value.len > 0)
-		push_header(h, key, header, value);
-}
-
-/* Does the entry name a user to impersonate? Without `as` the API server refuses the other parts.
- */
-static bool
-check_impersonated_name(const struct config_entry *user)
-{
-	static const char *const others[] = { "as-uid", "as-groups", "as-user-extra" };
-
-	if (entry_has(user, "as"))
-		return true;
-	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
-		if (entry_has(user, others[i]))
-			entry_problem(user, others[i], ERR_INVALID, "needs `as`");
-	}
-	return false;
-}
-
 /* Turns `as`, `as-uid`, `as-groups` and `as-user-extra` into headers (docs/spec/kube-client.md,
- * "Impersonation"). */
+ * "Impersonation"). Without `as` the API server refuses the others. */
 static void
 load_impersonation(const struct config_entry *user)
 {
+	static const char *const others[] = { "as-uid", "as-groups", "as-user-extra" };
+	static const struct {
+		const char *key, *header;
+	} texts[] = { { "as", "Impersonate-User" }, { "as-uid", "Impersonate-Uid" } };
 	struct kube_config *config = user->loader->config;
+	struct config_entry extra = *user;
 	struct headers h = { .user = user };
 
-	if (!check_impersonated_name(user))
+	if (!entry_has(user, "as")) {
+		for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+			if (entry_has(user, others[i]))
+				entry_problem(user, others[i], ERR_INVALID, "needs `as`");
+		}
 		return;
-	push_single(&h, "as", "Impersonate-User");
-	push_single(&h, "as-uid", "Impersonate-Uid");
-	push_groups(&h);
-	push_extra(&h);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		struct str value = entry_text(user, texts[i].key);
+
+		if (value.len > 0)
+			push_header(&h, texts[i].key, texts[i].header, value);
+	}
+	push_headers(&h, user, "as-groups", "as-groups", "Impersonate-Group");
+
+	extra.map = entry_node(user, "as-user-extra", YAML_MAP);
+	extra.inside = "as-user-extra.";
+	for (size_t i = 0; extra.map && i < extra.map->n; i++) {
+		struct str key = extra.map->keys[i].text;
+
+		push_headers(&h, &extra, arena_strz(&config->arena, key), "as-user-extra",
+		             extra_name(&config->arena, key));
+	}
 	if (h.n_bytes > MAX_HEADERS)
 		entry_problem(user, "as", ERR_INVALID, "more than %zu bytes of headers",
 		              MAX_HEADERS);
@@ -488,8 +394,7 @@ void
 config_load_user(const struct config_entry *user, const struct config_entry *cluster)
 {
 	load_certificate(user);
-	load_token(user);
-	load_basic(user);
+	load_token_and_password(user);
 	if (!entry_has(user, "auth-provider"))
 		load_plugin(user, cluster);
 	else if (entry_has(user, "exec"))
