@@ -17,18 +17,22 @@
 #define READ_AGAIN_NS (5 * NS_PER_SEC) /* after a read that failed */
 #define WARN_EVERY_NS (60 * NS_PER_SEC)
 
+struct values {
+	char *token_file; /* "": none */
+	char *username;
+	struct secret password;
+	struct secret token;
+};
+
 struct credentials {
 	struct http_auth auth;
 	struct clock *clock;
 	bool is_plain; /* plain http: credentials are never sent */
 	pthread_mutex_t mu;
-	char *token_file;       /* mu; "": none */
-	char *username;         /* mu */
-	struct secret password; /* mu */
-	struct secret token;    /* mu */
-	uint64_t generation;    /* mu; grows with each change */
-	int64_t next_read_ns;   /* mu; boot */
-	int64_t next_warn_ns;   /* mu; boot */
+	struct values values; /* mu */
+	uint64_t generation;  /* mu; grows with each change */
+	int64_t next_read_ns; /* mu; boot */
+	int64_t next_warn_ns; /* mu; boot */
 };
 
 /* ---- the token file ---- */
@@ -37,7 +41,7 @@ static bool
 read_token(const struct credentials *c, struct secret *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_SECRET(LIMIT_CREDENTIAL);
-	const char *path = c->token_file;
+	const char *path = c->values.token_file;
 	struct str token;
 
 	if (!file_read(path, &text, err))
@@ -69,46 +73,40 @@ refresh_token(struct credentials *c)
 		return false;
 	}
 	c->next_read_ns = now_ns + READ_EVERY_NS;
-	if (secret_eq(&c->token, &token))
+	if (secret_eq(&c->values.token, &token))
 		return false;
-	secret_set(&c->token, secret_expose(&token));
+	secret_set(&c->values.token, secret_expose(&token));
 	c->generation++;
 	return true;
 }
 
 /* ---- struct http_auth ---- */
 
-static void
-add_basic(struct buf *b, const struct credentials *c)
-{
-	CLEANUP(buf_fini) struct buf pair = BUF_SECRET(LIMIT_KUBECONFIG);
-
-	buf_add_c(&pair, c->username);
-	buf_add_char(&pair, ':');
-	buf_add_str(&pair, secret_expose(&c->password));
-	buf_add_c(b, "Basic ");
-	base64_add(b, buf_str(&pair));
-}
-
 static bool
 credentials_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
                       uint64_t *ret_generation, struct error *err)
 {
+	CLEANUP(buf_fini) struct buf pair = BUF_SECRET(LIMIT_KUBECONFIG);
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
+	const struct values *v = &c->values;
 	WITH_LOCK(&c->mu);
 
 	(void)call;
 	(void)err;
-	if (!c->is_plain && c->token_file[0] && clock_boot(c->clock) >= c->next_read_ns)
+	if (!c->is_plain && v->token_file[0] && clock_boot(c->clock) >= c->next_read_ns)
 		(void)refresh_token(c);
 	*ret_generation = c->generation;
 	if (c->is_plain)
 		return true;
-	if (secret_is_set(&c->token)) {
+	if (secret_is_set(&v->token)) {
 		buf_add_c(ret, "Bearer ");
-		buf_add_str(ret, secret_expose(&c->token));
-	} else if (c->username[0] || secret_is_set(&c->password)) {
-		add_basic(ret, c);
+		buf_add_str(ret, secret_expose(&v->token));
+	} else if (v->username[0] || secret_is_set(&v->password)) {
+		buf_add_c(&pair, v->username);
+		buf_add_char(&pair, ':');
+		buf_add_str(&pair, secret_expose(&v->password));
+		buf_add_c(ret, "Basic ");
+		base64_add(ret, buf_str(&pair));
 	}
 	return true;
 }
@@ -121,70 +119,29 @@ credentials_rejected(struct http_auth *auth, uint64_t generation)
 
 	if (c->is_plain)
 		return false;
-	return c->generation > generation || (c->token_file[0] && refresh_token(c));
+	if (c->generation > generation)
+		return true;
+	return c->values.token_file[0] && refresh_token(c);
 }
 
 /* ---- life cycle ---- */
 
-static bool
-first_token(struct credentials *c, struct str fixed, struct error *err)
-{
-	if (c->token_file[0]) {
-		c->next_read_ns = clock_boot(c->clock) + READ_EVERY_NS;
-		return read_token(c, &c->token, err);
-	}
-	if (!str_is_visible(fixed))
-		return err_set(err, ERR_INVALID,
-		               "the token contains characters that are not allowed");
-	if (fixed.len)
-		secret_set(&c->token, fixed);
-	return true;
-}
-
-static void
-copy_fixed(struct credentials *c, const struct kube_config *config)
-{
-	c->token_file = xstrndup(config->token_file.ptr, config->token_file.len);
-	c->username = xstrndup(config->username.ptr, config->username.len);
-	if (secret_is_set(&config->password))
-		secret_set(&c->password, secret_expose(&config->password));
-}
-
-/* Called with mu held. */
-static bool
-is_different(const struct credentials *c, const struct credentials *fresh)
-{
-	return strcmp(c->token_file, fresh->token_file) != 0 ||
-	       strcmp(c->username, fresh->username) != 0 ||
-	       !secret_eq(&c->password, &fresh->password) || !secret_eq(&c->token, &fresh->token);
-}
-
 void
 credentials_adopt(struct credentials *c, struct credentials *fresh)
 {
-	struct credentials old;
+	struct values old;
 	WITH_LOCK(&c->mu);
 
-	if (!is_different(c, fresh))
+	old = c->values;
+	if (strcmp(old.token_file, fresh->values.token_file) == 0 &&
+	    strcmp(old.username, fresh->values.username) == 0 &&
+	    secret_eq(&old.password, &fresh->values.password) &&
+	    secret_eq(&old.token, &fresh->values.token))
 		return;
-	old = *c;
-	c->token_file = fresh->token_file;
-	c->username = fresh->username;
-	c->password = fresh->password;
-	c->token = fresh->token;
+	c->values = fresh->values;
 	c->generation++;
 	c->next_read_ns = fresh->next_read_ns;
-	fresh->token_file = old.token_file;
-	fresh->username = old.username;
-	fresh->password = old.password;
-	fresh->token = old.token;
-}
-
-static bool
-has_credentials(const struct kube_config *config)
-{
-	return config->token_file.len || secret_is_set(&config->token) || config->username.len ||
-	       secret_is_set(&config->password) || config->cert_pem.len || config->exec;
+	fresh->values = old;
 }
 
 bool
@@ -192,19 +149,36 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
                 struct error *err)
 {
 	CLEANUP(credentials_freep) struct credentials *c = xcalloc(1, sizeof(*c));
+	struct str password = secret_expose(&config->password);
+	struct str token = secret_expose(&config->token);
 
 	c->auth = (struct http_auth){ .authorize = credentials_authorize,
 		                      .rejected = credentials_rejected };
 	c->clock = clock;
 	c->generation = 1;
 	mutex_init(&c->mu);
+	c->values.token_file = xstrndup(config->token_file.ptr, config->token_file.len);
+	c->values.username = xstrndup(config->username.ptr, config->username.len);
+	if (password.len > 0)
+		secret_set(&c->values.password, password);
+
 	c->is_plain = !str_starts(config->server, STR("https://"));
-	if (c->is_plain && has_credentials(config))
-		log_warn("the API server is reached over plain http, so no credentials are sent",
-		         LOG_STR("server", config->server));
-	copy_fixed(c, config);
-	if (!c->is_plain && !first_token(c, secret_expose(&config->token), err))
-		return false;
+	if (c->is_plain) {
+		if (config->token_file.len || token.len || config->username.len || password.len ||
+		    config->cert_pem.len || config->exec)
+			log_warn(
+				"the API server is reached over plain http, so no credentials are sent",
+				LOG_STR("server", config->server));
+	} else if (config->token_file.len) {
+		c->next_read_ns = clock_boot(c->clock) + READ_EVERY_NS;
+		if (!read_token(c, &c->values.token, err))
+			return false;
+	} else if (!str_is_visible(token)) {
+		return err_set(err, ERR_INVALID,
+		               "the token contains characters that are not allowed");
+	} else if (token.len) {
+		secret_set(&c->values.token, token);
+	}
 	*ret = TAKE(c);
 	return true;
 }
@@ -214,10 +188,10 @@ credentials_free(struct credentials *c)
 {
 	if (!c)
 		return;
-	secret_fini(&c->token);
-	secret_fini(&c->password);
-	free(c->token_file);
-	free(c->username);
+	secret_fini(&c->values.token);
+	secret_fini(&c->values.password);
+	free(c->values.token_file);
+	free(c->values.username);
 	mutex_destroy(&c->mu);
 	free(c);
 }

@@ -109,9 +109,11 @@ take_secret(yyjson_val *root, const char *path, struct secret *ret, struct error
 }
 
 static bool
-check_head(yyjson_val *root, struct str api_version, struct error *err)
+read_credential(yyjson_val *root, struct str api_version, struct exec_credential *c,
+                struct error *err)
 {
-	struct str kind = STR_EMPTY, version = STR_EMPTY;
+	struct str kind = STR_EMPTY, version = STR_EMPTY, expiry = STR_EMPTY;
+	enum json_found found;
 	yyjson_val *status;
 
 	(void)json_str(root, "kind", &kind);
@@ -123,26 +125,20 @@ check_head(yyjson_val *root, struct str api_version, struct error *err)
 		               STR_ARG(api_version));
 	if (json_object(root, "status", &status) != JSON_FOUND)
 		return err_set(err, ERR_INVALID, "it has no status");
-	return true;
-}
 
-static bool
-read_expiry(yyjson_val *root, int64_t *ret_wall_ns, struct error *err)
-{
-	struct str text = STR_EMPTY;
-	enum json_found found = json_str(root, "status.expirationTimestamp", &text);
-
-	*ret_wall_ns = CLOCK_FOREVER;
+	if (!take_secret(root, "status.token", &c->token, err))
+		return false;
+	if (!take_secret(root, "status.clientCertificateData", &c->cert_pem, err))
+		return false;
+	if (!take_secret(root, "status.clientKeyData", &c->key_pem, err))
+		return false;
+	c->expires_wall_ns = CLOCK_FOREVER;
+	found = json_str(root, "status.expirationTimestamp", &expiry);
 	if (found == JSON_MISTYPED ||
-	    (found == JSON_FOUND && !clock_parse_rfc3339(text, ret_wall_ns)))
+	    (found == JSON_FOUND && !clock_parse_rfc3339(expiry, &c->expires_wall_ns)))
 		return err_set(err, ERR_INVALID,
 		               "status.expirationTimestamp is not a time of RFC 3339");
-	return true;
-}
 
-static bool
-check_credential(const struct exec_credential *c, struct error *err)
-{
 	if (secret_is_set(&c->cert_pem) != secret_is_set(&c->key_pem))
 		return err_set(
 			err, ERR_INVALID,
@@ -155,27 +151,16 @@ check_credential(const struct exec_credential *c, struct error *err)
 	return true;
 }
 
-static bool
-read_credential(yyjson_val *root, struct exec_credential *c, struct error *err)
-{
-	return take_secret(root, "status.token", &c->token, err) &&
-	       take_secret(root, "status.clientCertificateData", &c->cert_pem, err) &&
-	       take_secret(root, "status.clientKeyData", &c->key_pem, err) &&
-	       read_expiry(root, &c->expires_wall_ns, err) && check_credential(c, err);
-}
-
 bool
 exec_credential_parse(struct str json, struct str api_version, struct exec_credential *ret,
                       struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct exec_credential c = { 0 };
-	yyjson_val *root;
 
 	if (!json_parse(json, &doc, err))
 		return err_wrap(err, "its output is not JSON");
-	root = yyjson_doc_get_root(doc);
-	if (!check_head(root, api_version, err) || !read_credential(root, &c, err)) {
+	if (!read_credential(yyjson_doc_get_root(doc), api_version, &c, err)) {
 		exec_credential_fini(&c);
 		return err_wrap(err, "its output cannot be used");
 	}
@@ -185,70 +170,39 @@ exec_credential_parse(struct str json, struct str api_version, struct exec_crede
 
 /* ---- the program's environment ---- */
 
-/* Takes the lock, because exec_plugin_set_ca() may replace the authorities on another thread during
- * a run. */
-static void
-info_add_ca(struct exec_plugin *p, struct buf *b)
-{
-	WITH_LOCK(&p->flight.mu);
-
-	if (p->ca_pem.len == 0)
-		return;
-	json_add_raw(b, "certificate-authority-data", STR("\""));
-	base64_add(b, p->ca_pem);
-	buf_add_char(b, '"');
-}
-
-static void
-info_add_cluster(struct exec_plugin *p, struct buf *b)
-{
-	const struct kube_config *config = p->config;
-
-	json_begin_object(b, "cluster");
-	json_add_text(b, "server", config->server);
-	if (config->tls_server_name.len > 0)
-		json_add_text(b, "tls-server-name", config->tls_server_name);
-	if (config->is_insecure)
-		json_add_flag(b, "insecure-skip-tls-verify", true);
-	info_add_ca(p, b);
-	if (config->proxy_url.len > 0)
-		json_add_text(b, "proxy-url", config->proxy_url);
-	if (config->exec->cluster_config.len > 0)
-		json_add_raw(b, "config", config->exec->cluster_config);
-	json_end_object(b);
-}
-
 static void
 info_add(struct exec_plugin *p, struct buf *b)
 {
-	const struct kube_exec *exec = p->config->exec;
+	const struct kube_config *config = p->config;
 
 	buf_add_c(b, "KUBERNETES_EXEC_INFO={");
 	json_add_text(b, "kind", STR("ExecCredential"));
-	json_add_text(b, "apiVersion", exec->api_version);
+	json_add_text(b, "apiVersion", config->exec->api_version);
 	json_begin_object(b, "spec");
-	if (exec->wants_cluster)
-		info_add_cluster(p, b);
+	if (config->exec->wants_cluster) {
+		/* locked, because exec_plugin_set_ca() may replace the authorities during a run */
+		WITH_LOCK(&p->flight.mu);
+
+		json_begin_object(b, "cluster");
+		json_add_text(b, "server", config->server);
+		if (config->tls_server_name.len > 0)
+			json_add_text(b, "tls-server-name", config->tls_server_name);
+		if (config->is_insecure)
+			json_add_flag(b, "insecure-skip-tls-verify", true);
+		if (p->ca_pem.len > 0) {
+			json_add_raw(b, "certificate-authority-data", STR("\""));
+			base64_add(b, p->ca_pem);
+			buf_add_char(b, '"');
+		}
+		if (config->proxy_url.len > 0)
+			json_add_text(b, "proxy-url", config->proxy_url);
+		if (config->exec->cluster_config.len > 0)
+			json_add_raw(b, "config", config->exec->cluster_config);
+		json_end_object(b);
+	}
 	json_add_flag(b, "interactive", false);
 	json_end_object(b);
 	json_end_object(b);
-}
-
-/* Returns the configured variables and, as the last one, KUBERNETES_EXEC_INFO, which overrides a
- * configured variable of that name. */
-static const char **
-environment_with(const struct kube_exec *exec, const char *info)
-{
-	const char **env;
-	size_t n = 0;
-
-	while (exec->env[n])
-		n++;
-	env = xcalloc(n + 2, sizeof(*env));
-	for (size_t i = 0; i < n; i++)
-		env[i] = exec->env[i];
-	env[n] = info;
-	return env;
 }
 
 /* ---- a run ---- */
@@ -263,82 +217,59 @@ count_run(int exit_code, const char *outcome)
 	metric_inc(metric_of(&calls_total, memory, outcome));
 }
 
-static bool
-may_hint(struct exec_plugin *p)
-{
-	int64_t now_ns = clock_boot(p->clock);
-	WITH_LOCK(&p->flight.mu);
-
-	if (now_ns >= p->hints_end_boot_ns) {
-		p->hints_end_boot_ns = now_ns + HINT_PERIOD_NS;
-		p->n_hints = 0;
-	}
-	return p->n_hints++ < HINTS;
-}
-
-/* Appends the kubeconfig's installHint to the error. Control characters become blanks, so that the
- * error stays one line. */
+/* Appends the kubeconfig's installHint to the error, HINTS times in a period. Control characters
+ * become blanks, so that the error stays one line. */
 static void
 append_hint(struct exec_plugin *p, struct error *err)
 {
 	struct str hint = str_utf8_head(p->config->exec->install_hint, MAX_HINT);
+	int64_t now_ns = clock_boot(p->clock);
 	char memory[MAX_HINT + 1] = "";
 	struct buf clean = BUF_FIXED(memory);
 	struct error plain = *err;
+	WITH_LOCK(&p->flight.mu);
 
-	if (hint.len == 0 || !may_hint(p))
+	if (hint.len == 0)
+		return;
+	if (now_ns >= p->hints_end_boot_ns) {
+		p->hints_end_boot_ns = now_ns + HINT_PERIOD_NS;
+		p->n_hints = 0;
+	}
+	if (p->n_hints++ >= HINTS)
 		return;
 	buf_add_clean(&clean, hint);
 	err_set(err, plain.code, "%s; %s", plain.msg, memory);
 }
 
 static bool
-run_failed(struct exec_plugin *p, struct error *err)
-{
-	bool is_missing = err->code == ERR_NOT_FOUND;
-
-	if (err->code != ERR_CANCELLED)
-		count_run(1, is_missing ? "plugin_not_found_error" : "client_internal_error");
-	if (is_missing)
-		append_hint(p, err);
-	return false;
-}
-
-static bool
-check_exit(const struct child_result *r, struct error *err)
-{
-	if (r->exit_code == 0)
-		return true;
-	count_run(r->exit_code, "plugin_execution_error");
-	if (r->exit_code < 0)
-		return err_set(err, ERR_UNAUTHORIZED, "ended by signal %d", r->signal);
-	return err_set(err, ERR_UNAUTHORIZED, "exit code %d", r->exit_code);
-}
-
-static bool
 run_program(struct exec_plugin *p, struct child_result *r, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf info = BUF_INIT(MAX_INFO);
+	const struct kube_exec *exec = p->config->exec;
 	struct call call = { .clock = &clock_real,
 		             .cancel = p->cancel,
 		             .deadline_mono_ns = CLOCK_FOREVER };
+	struct child_spec spec = { .argv = exec->argv, .timeout_ms = RUN_MS };
 	const char **env;
+	size_t n = 0;
 	bool is_ok;
 
 	info_add(p, &info);
-	if (!buf_ok(&info)) {
-		err_set(err, ERR_INVALID,
-		        "KUBERNETES_EXEC_INFO, which describes the cluster, is longer than %d bytes",
-		        MAX_INFO);
-		return run_failed(p, err);
-	}
-	env = environment_with(p->config->exec, info.ptr);
-	is_ok = child_run(&call,
-	                  &(struct child_spec){
-				  .argv = p->config->exec->argv, .env = env, .timeout_ms = RUN_MS },
-	                  r, err);
+	if (!buf_ok(&info))
+		return err_set(
+			err, ERR_INVALID,
+			"KUBERNETES_EXEC_INFO, which describes the cluster, is longer than %d bytes",
+			MAX_INFO);
+	/* it is the last one, and so overrides a configured variable of that name */
+	while (exec->env[n])
+		n++;
+	env = xcalloc(n + 2, sizeof(*env));
+	memcpy(env, exec->env, n * sizeof(*env));
+	env[n] = info.ptr;
+	spec.env = env;
+	is_ok = child_run(&call, &spec, r, err);
 	free(env);
-	return is_ok || run_failed(p, err);
+	return is_ok;
 }
 
 static bool
@@ -347,10 +278,24 @@ run_and_parse(struct exec_plugin *p, struct exec_credential *ret, struct error *
 	CLEANUP(child_result_fini) struct child_result r = CHILD_RESULT_INIT;
 	const struct kube_exec *exec = p->config->exec;
 
-	if (!run_program(p, &r, err))
+	if (!run_program(p, &r, err)) {
+		bool is_missing = err->code == ERR_NOT_FOUND;
+
+		if (err->code != ERR_CANCELLED)
+			count_run(1,
+			          is_missing ? "plugin_not_found_error" : "client_internal_error");
+		if (is_missing)
+			append_hint(p, err);
 		return err_wrap(err, "exec plugin");
-	if (!check_exit(&r, err))
+	}
+	if (r.exit_code != 0) {
+		count_run(r.exit_code, "plugin_execution_error");
+		if (r.exit_code < 0)
+			err_set(err, ERR_UNAUTHORIZED, "ended by signal %d", r.signal);
+		else
+			err_set(err, ERR_UNAUTHORIZED, "exit code %d", r.exit_code);
 		return err_wrap(err, "exec plugin: %s", exec->argv[0]);
+	}
 	if (!exec_credential_parse(buf_str(&r.out), exec->api_version, ret, err)) {
 		count_run(1, "client_internal_error");
 		return err_wrap(err, "exec plugin: %s", exec->argv[0]);
@@ -361,23 +306,17 @@ run_and_parse(struct exec_plugin *p, struct exec_credential *ret, struct error *
 
 /* Called with mu held. */
 static void
-count_rotation(struct exec_plugin *p)
-{
-	int64_t since_ns;
-
-	if (secret_is_set(&p->credential.cert_pem) &&
-	    http_certificate_begins(secret_expose(&p->credential.cert_pem), &since_ns))
-		metric_observe(metric_of(&rotation_age),
-		               (double)(clock_wall(p->clock) - since_ns) / (double)NS_PER_SEC);
-}
-
-/* Called with mu held. */
-static void
 adopt_credential(struct exec_plugin *p, struct exec_credential *fresh)
 {
-	if (!secret_eq(&p->credential.cert_pem, &fresh->cert_pem) ||
+	const struct secret *cert = &p->credential.cert_pem;
+	int64_t since_ns;
+
+	if (!secret_eq(cert, &fresh->cert_pem) ||
 	    !secret_eq(&p->credential.key_pem, &fresh->key_pem)) {
-		count_rotation(p);
+		if (secret_is_set(cert) && http_certificate_begins(secret_expose(cert), &since_ns))
+			metric_observe(metric_of(&rotation_age),
+			               (double)(clock_wall(p->clock) - since_ns) /
+			                       (double)NS_PER_SEC);
 		p->cert_generation++;
 	}
 	exec_credential_fini(&p->credential);
@@ -439,21 +378,6 @@ may_run(const struct exec_plugin *p)
 	return clock_boot(p->clock) >= p->next_run_boot_ns;
 }
 
-/* Waits until the present run has ended. */
-static bool
-wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
-{
-	uint64_t run = single_flight_running(&p->flight);
-
-	if (single_flight_wait(&p->flight, call, run, "the exec plugin", NULL, err))
-		return true;
-	if (err->code != ERR_TIMEOUT)
-		return false;
-	return err_set(err, ERR_TIMEOUT, "exec plugin: %s has not ended in time%s%s",
-	               p->config->exec->argv[0], p->has_failed ? "; before: " : "",
-	               p->has_failed ? p->failure.msg : "");
-}
-
 /* Returns the result of the last run: its credential, even if that expires soon or has expired, or
  * its failure. After a failure a credential that is still valid is used. */
 static bool
@@ -476,26 +400,21 @@ use_last_result(const struct exec_plugin *p, struct error *err)
 static bool
 ensure_credential(struct exec_plugin *p, const struct call *call, struct error *err)
 {
+	uint64_t run;
+
 	if (is_valid(p, EARLY_NS))
 		return true;
 	if (!single_flight_running(&p->flight) && may_run(p))
 		start_run(p);
-	if (single_flight_running(&p->flight) && !wait_for_run(p, call, err))
-		return false;
+	run = single_flight_running(&p->flight);
+	if (run > 0 && !single_flight_wait(&p->flight, call, run, "the exec plugin", NULL, err)) {
+		if (err->code != ERR_TIMEOUT)
+			return false;
+		return err_set(err, ERR_TIMEOUT, "exec plugin: %s has not ended in time%s%s",
+		               p->config->exec->argv[0], p->has_failed ? "; before: " : "",
+		               p->has_failed ? p->failure.msg : "");
+	}
 	return use_last_result(p, err);
-}
-
-static bool
-get_token(struct exec_plugin *p, const struct call *call, struct buf *ret, uint64_t *ret_generation,
-          struct error *err)
-{
-	WITH_LOCK(&p->flight.mu);
-
-	if (!ensure_credential(p, call, err))
-		return false;
-	buf_add_str(ret, secret_expose(&p->credential.token));
-	*ret_generation = p->generation;
-	return true;
 }
 
 bool
@@ -503,8 +422,13 @@ exec_plugin_token(struct exec_plugin *p, const struct call *call, struct buf *re
                   uint64_t *ret_generation, struct error *err)
 {
 	WITH_HOOK(call->cancel, single_flight_wake, &p->flight);
+	WITH_LOCK(&p->flight.mu);
 
-	return get_token(p, call, ret, ret_generation, err);
+	if (!ensure_credential(p, call, err))
+		return false;
+	buf_add_str(ret, secret_expose(&p->credential.token));
+	*ret_generation = p->generation;
+	return true;
 }
 
 bool

@@ -20,10 +20,9 @@
 
 #define NAMESPACE "kube-system"
 #define LIFE_S 3600
-#define SHORTEST_NS \
-	(600 * NS_PER_SEC)         /* the minimum of the API; a shorter life is treated as this */
-#define AGAIN_NS (10 * NS_PER_SEC) /* until the next attempt after a failed renewal */
-#define REFUSED_NS NS_PER_SEC      /* between two 401 that lead to a new token */
+#define SHORTEST_NS (600 * NS_PER_SEC) /* the API's minimum; a shorter life is treated as this */
+#define AGAIN_NS (10 * NS_PER_SEC)     /* until the next attempt after a failed renewal */
+#define REFUSED_NS NS_PER_SEC          /* between two 401 that lead to a new token */
 
 enum {
 	TRIES = 4,
@@ -45,58 +44,38 @@ struct service_account {
 
 /* ---- requests ---- */
 
+/* Creates an object, unless it exists already. */
 static bool
-make_namespace(struct service_account *a, struct call *call, struct error *err)
+create(struct service_account *a, struct call *call, struct str path, struct str body,
+       struct error *err)
 {
-	struct str body =
-		STR("{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":"
-	            "\"" NAMESPACE "\"}}");
-
-	return kube_post(a->client, call, STR("/api/v1/namespaces"), HTTP_WORK, body,
-	                 /*ret_body=*/NULL, err) ||
-	       err->code == ERR_EXISTS;
+	if (kube_post(a->client, call, path, HTTP_WORK, body, /*ret_body=*/NULL, err))
+		return true;
+	return err->code == ERR_EXISTS;
 }
 
+/* Creates the account, and its namespace first if that is missing. */
 static bool
-post_account(struct service_account *a, struct call *call, struct error *err)
+create_account(struct service_account *a, struct call *call, struct error *err)
 {
-	struct str body = arena_printf(
+	struct str path = STR("/api/v1/namespaces/" NAMESPACE "/serviceaccounts");
+	struct str namespace = STR("{\"apiVersion\":\"v1\",\"kind\":\"Namespace\","
+	                           "\"metadata\":{\"name\":\"" NAMESPACE "\"}}");
+	struct str account = arena_printf(
 		call->arena,
 		"{\"apiVersion\":\"v1\",\"kind\":\"ServiceAccount\",\"metadata\":{\"name\":\"%s\","
 		"\"namespace\":\"" NAMESPACE "\"}}",
 		a->name);
 
-	return kube_post(a->client, call, STR("/api/v1/namespaces/" NAMESPACE "/serviceaccounts"),
-	                 HTTP_WORK, body, /*ret_body=*/NULL, err) ||
-	       err->code == ERR_EXISTS;
-}
-
-/* Creates the account, and its namespace first if that is missing. */
-static bool
-make_account(struct service_account *a, struct call *call, struct error *err)
-{
-	if (post_account(a, call, err))
+	if (create(a, call, path, account, err))
 		return true;
 	if (err->code != ERR_NOT_FOUND)
 		return err_wrap(err, "create the account");
-	if (!make_namespace(a, call, err))
+	if (!create(a, call, STR("/api/v1/namespaces"), namespace, err))
 		return err_wrap(err, "create namespace " NAMESPACE);
-	return post_account(a, call, err) || err_wrap(err, "create the account");
-}
-
-static bool
-post_request(struct service_account *a, struct call *call, struct buf *ret, struct error *err)
-{
-	struct str path = arena_printf(call->arena,
-	                               "/api/v1/namespaces/" NAMESPACE "/serviceaccounts/%s/token",
-	                               a->name);
-	struct str body = arena_printf(
-		call->arena,
-		"{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenRequest\","
-		"\"spec\":{\"expirationSeconds\":%d}}",
-		LIFE_S);
-
-	return kube_post_secret(a->client, call, path, body, ret, err);
+	if (!create(a, call, path, account, err))
+		return err_wrap(err, "create the account");
+	return true;
 }
 
 /* The spec of the answer holds the life that the server granted. The token is overwritten in the
@@ -130,23 +109,24 @@ request_token(struct service_account *a, struct call *call, struct secret *ret,
               int64_t *ret_life_ns, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf answer = BUF_SECRET(LIMIT_CREDENTIAL);
+	struct str path = arena_printf(call->arena,
+	                               "/api/v1/namespaces/" NAMESPACE "/serviceaccounts/%s/token",
+	                               a->name);
+	struct str body = arena_printf(
+		call->arena,
+		"{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"TokenRequest\","
+		"\"spec\":{\"expirationSeconds\":%d}}",
+		LIFE_S);
 
-	if (!post_request(a, call, &answer, err)) {
-		if (err->code != ERR_NOT_FOUND)
+	if (!kube_post_secret(a->client, call, path, body, &answer, err)) {
+		if (err->code != ERR_NOT_FOUND || !create_account(a, call, err))
 			return false;
-		if (!make_account(a, call, err) || !post_request(a, call, &answer, err))
+		if (!kube_post_secret(a->client, call, path, body, &answer, err))
 			return false;
 		log_info("service account created", LOG_CSTR("namespace", NAMESPACE),
 		         LOG_CSTR("name", a->name));
 	}
 	return read_answer(buf_str(&answer), ret, ret_life_ns, err);
-}
-
-/* A missing permission or an invalid request will not be accepted half a second later either. */
-static bool
-is_final(const struct error *err)
-{
-	return err->code == ERR_CANCELLED || err->code == ERR_FORBIDDEN || err->code == ERR_INVALID;
 }
 
 /* Requests a token, up to TRIES times. For the request that needed the token, a failure means that
@@ -159,8 +139,13 @@ request_with_retries(struct service_account *a, struct call *call, struct secret
 	int64_t wait_ns = FIRST_WAIT_MS * NS_PER_MS;
 
 	while (!request_token(a, call, ret, ret_life_ns, err)) {
+		/* A missing permission or an invalid request will not be accepted half a second
+		 * later either. */
+		bool is_final = err->code == ERR_CANCELLED || err->code == ERR_FORBIDDEN ||
+		                err->code == ERR_INVALID;
+
 		attempts_note(&attempts, err);
-		if (attempts.n == TRIES || is_final(err) ||
+		if (attempts.n == TRIES || is_final ||
 		    clock_deadline(clock_mono(call->clock), wait_ns) >= call->deadline_mono_ns) {
 			(void)attempts_end(&attempts, clock_mono(call->clock), err);
 			if (err->code != ERR_CANCELLED && err->code != ERR_TIMEOUT)
@@ -183,19 +168,6 @@ is_usable(const struct service_account *a)
 	return secret_is_set(&a->token) && clock_boot(a->clock) < a->ends_boot_ns;
 }
 
-/* Called with mu held. */
-static void
-adopt_token(struct service_account *a, const struct secret *token, int64_t asked_boot_ns,
-            int64_t life_ns)
-{
-	int64_t counted_ns = life_ns < SHORTEST_NS ? SHORTEST_NS : life_ns;
-
-	secret_set(&a->token, secret_expose(token));
-	a->generation++;
-	a->renew_boot_ns = asked_boot_ns + counted_ns / 5 * 4;
-	a->ends_boot_ns = asked_boot_ns + counted_ns;
-}
-
 /* Called with mu held, which is released during the request. A failure counts only if the old token
  * is not valid any more. */
 static bool
@@ -215,7 +187,12 @@ renew_token(struct service_account *a, const struct call *outer, struct error *e
 	is_ok = request_with_retries(a, &call, &token, &life_ns, err);
 	mutex_lock(&a->flight.mu);
 	if (is_ok) {
-		adopt_token(a, &token, asked_boot_ns, life_ns);
+		if (life_ns < SHORTEST_NS)
+			life_ns = SHORTEST_NS;
+		secret_set(&a->token, secret_expose(&token));
+		a->generation++;
+		a->renew_boot_ns = asked_boot_ns + life_ns / 5 * 4;
+		a->ends_boot_ns = asked_boot_ns + life_ns;
 	} else {
 		a->renew_boot_ns = clock_boot(a->clock) + AGAIN_NS;
 		a->failure = *err;
@@ -227,13 +204,17 @@ renew_token(struct service_account *a, const struct call *outer, struct error *e
 	return true;
 }
 
-/* Called with mu held. Waits until the running request has its answer, which counts for all that
- * wait. */
+/* Called with mu held. The answer of a running request counts for all that wait for it. */
 static bool
-wait_for_other(struct service_account *a, const struct call *call, struct error *err)
+ensure_token(struct service_account *a, const struct call *call, struct error *err)
 {
-	uint64_t run = single_flight_running(&a->flight);
+	uint64_t run = single_flight_running(&a->flight); /* 0: none */
+	bool is_due = clock_boot(a->clock) >= a->renew_boot_ns;
 
+	if (is_usable(a) && (!is_due || run > 0))
+		return true;
+	if (run == 0)
+		return renew_token(a, call, err);
 	if (!single_flight_wait(&a->flight, call, run, "a token", NULL, err))
 		return err_wrap(err, "service account " NAMESPACE "/%s", a->name);
 	if (is_usable(a))
@@ -242,22 +223,11 @@ wait_for_other(struct service_account *a, const struct call *call, struct error 
 	return false;
 }
 
-/* Called with mu held. */
-static bool
-ensure_token(struct service_account *a, const struct call *call, struct error *err)
+bool
+service_account_token(struct service_account *a, const struct call *call, struct buf *ret,
+                      uint64_t *ret_generation, struct error *err)
 {
-	bool is_due = clock_boot(a->clock) >= a->renew_boot_ns;
-	bool is_asking = single_flight_running(&a->flight) > 0;
-
-	if (is_usable(a) && (!is_due || is_asking))
-		return true;
-	return is_asking ? wait_for_other(a, call, err) : renew_token(a, call, err);
-}
-
-static bool
-get_token(struct service_account *a, const struct call *call, struct buf *ret,
-          uint64_t *ret_generation, struct error *err)
-{
+	WITH_HOOK(call->cancel, single_flight_wake, &a->flight);
 	WITH_LOCK(&a->flight.mu);
 
 	if (!ensure_token(a, call, err))
@@ -265,15 +235,6 @@ get_token(struct service_account *a, const struct call *call, struct buf *ret,
 	buf_add_str(ret, secret_expose(&a->token));
 	*ret_generation = a->generation;
 	return true;
-}
-
-bool
-service_account_token(struct service_account *a, const struct call *call, struct buf *ret,
-                      uint64_t *ret_generation, struct error *err)
-{
-	WITH_HOOK(call->cancel, single_flight_wake, &a->flight);
-
-	return get_token(a, call, ret, ret_generation, err);
 }
 
 bool
