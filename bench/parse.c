@@ -14,7 +14,7 @@
 #include "kube/queue.h"
 #include "kube/samples.h"
 #include "kube/store.h"
-#include "kube/watch.h"
+#include "kube/object.h"
 
 enum {
 	N_NODES = 5000,

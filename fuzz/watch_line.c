@@ -1,6 +1,6 @@
 /* A line of a watch, parsed as an event and as an object of a list. An event that can be applied
  * has a version. An object that cannot be parsed has a key or is refused. */
-#include "kube/watch.h"
+#include "kube/object.h"
 
 #include <assert.h>
 

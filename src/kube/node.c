@@ -1,7 +1,7 @@
 /* kube/node.c: from a Node's JSON to one small block.
  *
  * A node is parsed in two steps. The first makes a draft: its arrays are in an arena, and its texts
- * are views of the document. Each text is either shared by all nodes (kube/intern.h) or noted as
+ * are views of the document. Each text is either shared by all nodes (intern()) or noted as
  * one that the node must own. The second step adds up the sizes, allocates the node once, and
  * copies the arrays and the owned texts into it. So a stored node has no slack, and nothing of the
  * document, which is some twenty times as large, is kept.
@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/pool.h"
-#include "kube/intern.h"
 
 static struct pool blocks = POOL_INIT; /* a pool, because nodes grow while they are initialised */
 
@@ -42,7 +41,7 @@ static_assert(sizeof(struct node_taint) == 4 * sizeof(struct str), "a taint is f
 
 struct draft {
 	const struct node_kind *kind;
-	struct arena arena;
+	struct arena *arena;
 	struct node node;
 	struct label *own_labels; /* the labels for which node.labels has NULL, in the same order */
 	size_t n_own_labels;
@@ -53,12 +52,6 @@ struct draft {
 	size_t n_own;
 	size_t own_bytes; /* the size of these texts, with the name counted once */
 };
-
-static void
-draft_fini(struct draft *d)
-{
-	arena_fini(&d->arena);
-}
 
 /* Views of the parts of a node's JSON. */
 struct source {
@@ -145,18 +138,6 @@ draft_share(struct draft *d, struct str *s)
 		draft_own(d, s);
 }
 
-/* Allocates the array `own` for the texts of everything that the document has, although only a part
- * of them will be kept. So the array never has to grow. */
-static void
-draft_make_room(struct draft *d, const struct source *s)
-{
-	size_t n = 8 + 2 * yyjson_obj_size(s->meta.labels) +
-	           2 * yyjson_obj_size(s->meta.annotations) + 2 * yyjson_arr_size(s->addresses) +
-	           4 * yyjson_arr_size(s->taints) + yyjson_arr_size(s->pod_cidrs);
-
-	d->own = arena_calloc(&d->arena, n, sizeof(d->own[0]));
-}
-
 /* ---- the parts ---- */
 
 static bool
@@ -187,19 +168,6 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	       read_time(s->meta.deleted, "deletionTimestamp", &deleted, err);
 }
 
-/* Reads a label or an annotation. A null value is the empty text, as Go decodes it. */
-static bool
-read_pair(yyjson_val *key, const char *path, struct label *ret, struct error *err)
-{
-	yyjson_val *val = yyjson_obj_iter_get_val(key);
-
-	if (!yyjson_is_str(val) && !yyjson_is_null(val))
-		return err_set(err, ERR_INVALID, "%s.%" STR_FMT ": not a string", path,
-		               STR_ARG(json_text(key)));
-	*ret = (struct label){ json_text(key), yyjson_is_str(val) ? json_text(val) : STR_EMPTY };
-	return true;
-}
-
 /* Is this label shared as a whole? A label without a value always is, because it marks a role or a
  * feature that many nodes have. */
 static bool
@@ -220,13 +188,13 @@ read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 	size_t n = yyjson_obj_size(labels);
 	yyjson_val *key;
 
-	node->labels = arena_calloc(&d->arena, n, sizeof(node->labels[0]));
-	d->own_labels = arena_calloc(&d->arena, n, sizeof(d->own_labels[0]));
+	node->labels = arena_calloc(d->arena, n, sizeof(node->labels[0]));
+	d->own_labels = arena_calloc(d->arena, n, sizeof(d->own_labels[0]));
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		const struct label **shared = &node->labels[node->n_labels++];
 		struct label label;
 
-		if (!read_pair(key, "metadata.labels", &label, err))
+		if (!object_read_pair(key, "metadata.labels", &label, err))
 			return false;
 		if (is_shared_label(label) && intern(&label.key) && intern(&label.value))
 			*shared = intern_row((const struct str *)&label, 2);
@@ -242,32 +210,21 @@ read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 }
 
 static bool
-is_kept_annotation(const struct node_kind *kind, struct str key)
-{
-	if (str_eq_c(key, NODE_ANNOTATION_PROVIDED_IP))
-		return true;
-	for (const char *const *k = kind->annotations; k && *k; k++) {
-		if (str_eq_c(key, *k))
-			return true;
-	}
-	return false;
-}
-
-static bool
 read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
 {
 	yyjson_obj_iter iter = yyjson_obj_iter_with(annotations);
 	struct node *node = &d->node;
 	yyjson_val *key;
 
-	node->annotations = arena_calloc(&d->arena, yyjson_obj_size(annotations),
+	node->annotations = arena_calloc(d->arena, yyjson_obj_size(annotations),
 	                                 sizeof(node->annotations[0]));
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		struct label *annotation = &node->annotations[node->n_annotations];
 
-		if (!is_kept_annotation(d->kind, json_text(key)))
+		if (!str_eq_c(json_text(key), NODE_ANNOTATION_PROVIDED_IP) &&
+		    !object_key_is_listed(d->kind->annotations, json_text(key)))
 			continue;
-		if (!read_pair(key, "metadata.annotations", annotation, err))
+		if (!object_read_pair(key, "metadata.annotations", annotation, err))
 			return false;
 		draft_share(d, &annotation->key);
 		draft_own(d, &annotation->value);
@@ -283,7 +240,7 @@ read_addresses(struct draft *d, yyjson_val *addresses, struct error *err)
 	struct node *node = &d->node;
 	yyjson_val *val;
 
-	node->addresses = arena_calloc(&d->arena, yyjson_arr_size(addresses),
+	node->addresses = arena_calloc(d->arena, yyjson_arr_size(addresses),
 	                               sizeof(node->addresses[0]));
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct address *address = &node->addresses[node->n_addresses++];
@@ -305,7 +262,7 @@ read_taint(struct draft *d, yyjson_val *val, struct node_taint *ret, struct erro
 	if (!READ(val, "spec.taints[]", taint_fields, ret, err))
 		return false;
 	json_add_value(&raw, val);
-	ret->raw = arena_str(&d->arena, buf_str(&raw));
+	ret->raw = arena_str(d->arena, buf_str(&raw));
 	return true;
 }
 
@@ -317,8 +274,8 @@ read_taints(struct draft *d, yyjson_val *taints, struct error *err)
 	size_t n = yyjson_arr_size(taints), raw_bytes = 0;
 	yyjson_val *val;
 
-	node->taints = arena_calloc(&d->arena, n, sizeof(node->taints[0]));
-	d->own_taints = arena_calloc(&d->arena, n, sizeof(d->own_taints[0]));
+	node->taints = arena_calloc(d->arena, n, sizeof(node->taints[0]));
+	d->own_taints = arena_calloc(d->arena, n, sizeof(d->own_taints[0]));
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		const struct node_taint **shared = &node->taints[node->n_taints++];
 		struct node_taint taint;
@@ -360,7 +317,7 @@ read_pod_cidrs(struct draft *d, yyjson_val *pod_cidrs, struct error *err)
 		return true;
 	if (yyjson_arr_size(pod_cidrs) > LIMIT_POD_CIDRS)
 		return err_set(err, ERR_INVALID, "spec.podCIDRs: more than %d", LIMIT_POD_CIDRS);
-	node->pod_cidrs = arena_calloc(&d->arena, yyjson_arr_size(pod_cidrs), sizeof(struct str));
+	node->pod_cidrs = arena_calloc(d->arena, yyjson_arr_size(pod_cidrs), sizeof(struct str));
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct str *cidr = &node->pod_cidrs[node->n_pod_cidrs++];
 
@@ -370,24 +327,6 @@ read_pod_cidrs(struct draft *d, yyjson_val *pod_cidrs, struct error *err)
 		draft_own(d, cidr);
 	}
 	return true;
-}
-
-static enum node_ready
-ready_of(struct str status)
-{
-	if (str_eq_c(status, "True"))
-		return NODE_READY_TRUE;
-	return str_eq_c(status, "False") ? NODE_READY_FALSE : NODE_READY_UNKNOWN;
-}
-
-static enum node_network
-network_of(const struct condition *condition)
-{
-	if (str_eq_c(condition->status, "False"))
-		return NODE_NETWORK_ROUTED;
-	if (str_eq_c(condition->status, "True") && str_eq_c(condition->reason, "NoRouteCreated"))
-		return NODE_NETWORK_MISSING;
-	return NODE_NETWORK_OTHER;
 }
 
 static bool
@@ -402,11 +341,19 @@ read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 		if (!READ(val, "status.conditions[]", condition_fields, &condition, err))
 			return false;
 		if (str_eq_c(condition.type, "Ready")) {
-			d->node.ready = ready_of(condition.status);
+			d->node.ready = str_eq_c(condition.status, "True")    ? NODE_READY_TRUE
+			                : str_eq_c(condition.status, "False") ? NODE_READY_FALSE
+			                                                      : NODE_READY_UNKNOWN;
 			d->node.heartbeat = str_hash(condition.heartbeat);
 		} else if (d->kind->keeps_routes &&
 		           str_eq_c(condition.type, "NetworkUnavailable")) {
-			d->node.network = network_of(&condition);
+			if (str_eq_c(condition.status, "False"))
+				d->node.network = NODE_NETWORK_ROUTED;
+			else if (str_eq_c(condition.status, "True") &&
+			         str_eq_c(condition.reason, "NoRouteCreated"))
+				d->node.network = NODE_NETWORK_MISSING;
+			else
+				d->node.network = NODE_NETWORK_OTHER;
 		}
 	}
 	return true;
@@ -443,25 +390,6 @@ pack_texts(struct draft *d, char *at)
 	}
 }
 
-/* `own` are the node's own labels in the block. */
-static void
-link_labels(struct node *block, const struct label *own)
-{
-	for (size_t i = 0; i < block->n_labels; i++) {
-		if (!block->labels[i])
-			block->labels[i] = own++;
-	}
-}
-
-static void
-link_taints(struct node *block, const struct node_taint *own)
-{
-	for (size_t i = 0; i < block->n_taints; i++) {
-		if (!block->taints[i])
-			block->taints[i] = own++;
-	}
-}
-
 /* The texts are packed before the structs are copied, because pack_texts() changes the pointers in
  * the draft. Arrays come before texts, because texts have no alignment. */
 static struct node *
@@ -474,6 +402,8 @@ pack(struct draft *d)
 	                n->n_taints * sizeof(n->taints[0]) +
 	                d->n_own_taints * sizeof(struct node_taint) +
 	                n->n_pod_cidrs * sizeof(struct str);
+	const struct node_taint *own_taint;
+	const struct label *own_label;
 	char *at;
 
 	block = pool_alloc(&blocks, sizeof(*block) + arrays + d->own_bytes);
@@ -481,14 +411,20 @@ pack(struct draft *d)
 	pack_texts(d, at + arrays);
 	*block = *n;
 	block->labels = pack_array(&at, n->labels, n->n_labels, sizeof(n->labels[0]));
-	link_labels(block,
-	            pack_array(&at, d->own_labels, d->n_own_labels, sizeof(d->own_labels[0])));
+	own_label = pack_array(&at, d->own_labels, d->n_own_labels, sizeof(d->own_labels[0]));
+	for (size_t i = 0; i < block->n_labels; i++) {
+		if (!block->labels[i])
+			block->labels[i] = own_label++;
+	}
 	block->annotations = pack_array(&at, n->annotations, n->n_annotations,
 	                                sizeof(n->annotations[0]));
 	block->addresses = pack_array(&at, n->addresses, n->n_addresses, sizeof(n->addresses[0]));
 	block->taints = pack_array(&at, n->taints, n->n_taints, sizeof(n->taints[0]));
-	link_taints(block,
-	            pack_array(&at, d->own_taints, d->n_own_taints, sizeof(d->own_taints[0])));
+	own_taint = pack_array(&at, d->own_taints, d->n_own_taints, sizeof(d->own_taints[0]));
+	for (size_t i = 0; i < block->n_taints; i++) {
+		if (!block->taints[i])
+			block->taints[i] = own_taint++;
+	}
 	block->pod_cidrs = pack_array(&at, n->pod_cidrs, n->n_pod_cidrs, sizeof(n->pod_cidrs[0]));
 	return block;
 }
@@ -496,16 +432,23 @@ pack(struct draft *d)
 static bool
 node_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct error *err)
 {
-	CLEANUP(draft_fini)
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct draft d = {
 		.kind = (const struct node_kind *)kind,
+		.arena = &arena,
 		.node.object = { .kind = kind, .refs = REF_INIT },
 	};
 	struct source s;
+	size_t n_texts;
 
 	if (!read_source(val, &s, err))
 		return false;
-	draft_make_room(&d, &s);
+	/* Room for the texts of everything that the document has, although only a part of them will
+	 * be kept. So the array never has to grow. */
+	n_texts = 8 + 2 * yyjson_obj_size(s.meta.labels) + 2 * yyjson_obj_size(s.meta.annotations) +
+	          2 * yyjson_arr_size(s.addresses) + 4 * yyjson_arr_size(s.taints) +
+	          yyjson_arr_size(s.pod_cidrs);
+	d.own = arena_calloc(&arena, n_texts, sizeof(d.own[0]));
 	if (!read_meta(&d, &s, err) || !read_labels(&d, s.meta.labels, err) ||
 	    !read_annotations(&d, s.meta.annotations, err) ||
 	    !read_addresses(&d, s.addresses, err) || !read_taints(&d, s.taints, err) ||
@@ -575,34 +518,24 @@ are_taints_equal(const struct node *a, const struct node *b)
 bool
 node_pod_cidrs_equal(const struct node *a, const struct node *b)
 {
-	if (a->n_pod_cidrs != b->n_pod_cidrs)
-		return false;
-	for (size_t i = 0; i < a->n_pod_cidrs; i++) {
-		if (!str_eq(a->pod_cidrs[i], b->pod_cidrs[i]))
-			return false;
-	}
-	return true;
-}
-
-/* The heartbeat of a node that is Ready changes every few minutes and carries no information. */
-static bool
-are_conditions_equal(const struct node *a, const struct node *b)
-{
-	return a->ready == b->ready && a->network == b->network &&
-	       (a->ready == NODE_READY_TRUE || a->heartbeat == b->heartbeat);
+	return object_texts_equal(a->pod_cidrs, a->n_pod_cidrs, b->pod_cidrs, b->n_pod_cidrs);
 }
 
 static bool
 node_differs(const struct object *object_a, const struct object *object_b)
 {
 	const struct node *a = (const struct node *)object_a, *b = (const struct node *)object_b;
+	/* The heartbeat of a node that is Ready changes every few minutes and carries no
+	 * information. */
+	bool are_conditions_equal = a->ready == b->ready && a->network == b->network &&
+	                            (a->ready == NODE_READY_TRUE || a->heartbeat == b->heartbeat);
 
 	return !(str_eq(a->object.uid, b->object.uid) &&
 	         str_eq(node_provider_id(a), node_provider_id(b)) &&
 	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
-	         are_conditions_equal(a, b) && node_labels_equal(a, b) &&
-	         are_annotations_equal(a, b) && node_addresses_equal(a, b) &&
-	         node_pod_cidrs_equal(a, b) && are_taints_equal(a, b));
+	         are_conditions_equal && node_labels_equal(a, b) && are_annotations_equal(a, b) &&
+	         node_addresses_equal(a, b) && node_pod_cidrs_equal(a, b) &&
+	         are_taints_equal(a, b));
 }
 
 /* ---- looking up ---- */

@@ -1,10 +1,23 @@
-/* kube/object.c: references, resource versions, and the reading of fields.
+/* kube/object.c: references, resource versions, the reading of fields and of events, shared texts.
  *
  * Fields are read in one pass over an object's members, and each member is looked up in a short
  * table. yyjson keeps objects as lists, so looking up each field by name would walk the list once
  * per field.
+ *
+ * Shared texts are in a map from each text to its copy, and rows of them in one from each row to
+ * its copy. Equal texts have equal pointers after intern(). So two rows of such texts are equal
+ * exactly if the bytes of their structs, pointers and lengths, are equal, and these bytes are the
+ * key of the second map. Nothing is ever freed, so a pointer that was handed out stays valid
+ * without a count of references. LIMIT_INTERN and LIMIT_INTERN_BYTES bound the memory, whatever the
+ * objects contain.
  */
 #include "kube/object.h"
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "kube/client.h"
 
 struct object *
 object_ref(struct object *o)
@@ -43,18 +56,7 @@ object_parse(const struct kind *kind, struct str json, struct object **ret, stru
 	return json_parse(json, &doc, err) && kind->parse(kind, yyjson_doc_get_root(doc), ret, err);
 }
 
-static const char *
-type_name(enum object_want want)
-{
-	static const char *const names[] = {
-		[WANT_STR] = "a string",
-		[WANT_BOOL] = "a boolean",
-		[WANT_OBJECT] = "an object",
-		[WANT_ARRAY] = "an array",
-	};
-
-	return names[want];
-}
+/* ---- fields ---- */
 
 /* False if the value has another type. */
 static bool
@@ -95,6 +97,12 @@ bool
 object_read(yyjson_val *val, const char *path, const struct object_field *fields, size_t n,
             void *into, struct error *err)
 {
+	static const char *const type_names[] = {
+		[WANT_STR] = "a string",
+		[WANT_BOOL] = "a boolean",
+		[WANT_OBJECT] = "an object",
+		[WANT_ARRAY] = "an array",
+	};
 	yyjson_obj_iter iter;
 	yyjson_val *key;
 
@@ -112,7 +120,7 @@ object_read(yyjson_val *val, const char *path, const struct object_field *fields
 			continue;
 		if (!read_value(member, field->want, (char *)into + field->offset))
 			return err_set(err, ERR_INVALID, "%s.%" STR_FMT ": not %s", path,
-			               STR_ARG(field->name), type_name(field->want));
+			               STR_ARG(field->name), type_names[field->want]);
 	}
 	return true;
 }
@@ -160,4 +168,190 @@ object_read_key(yyjson_val *val, struct buf *ret)
 	}
 	buf_add_str(ret, name);
 	return buf_ok(ret);
+}
+
+bool
+object_read_pair(yyjson_val *key, const char *path, struct label *ret, struct error *err)
+{
+	yyjson_val *val = yyjson_obj_iter_get_val(key);
+
+	if (!yyjson_is_str(val) && !yyjson_is_null(val))
+		return err_set(err, ERR_INVALID, "%s.%" STR_FMT ": not a string", path,
+		               STR_ARG(json_text(key)));
+	*ret = (struct label){ json_text(key), yyjson_is_str(val) ? json_text(val) : STR_EMPTY };
+	return true;
+}
+
+bool
+object_key_is_listed(const char *const *keys, struct str key)
+{
+	for (; keys && *keys; keys++) {
+		if (str_eq_c(key, *keys))
+			return true;
+	}
+	return false;
+}
+
+bool
+object_texts_equal(const struct str *a, size_t n_a, const struct str *b, size_t n_b)
+{
+	if (n_a != n_b)
+		return false;
+	for (size_t i = 0; i < n_a; i++) {
+		if (!str_eq(a[i], b[i]))
+			return false;
+	}
+	return true;
+}
+
+/* ---- events of a watch ---- */
+
+/* {"type": …, "object": …}; the object of a bookmark has only a resourceVersion, and that of an
+ * error is a Status. */
+struct line {
+	struct str type;
+	yyjson_val *object;
+};
+
+static const struct object_field line_fields[] = {
+	OBJECT_FIELD(WANT_STR, struct line, type, "type"),
+	OBJECT_FIELD(WANT_OBJECT, struct line, object, "object"),
+};
+
+static const struct {
+	struct str text;
+	const char *name;
+} types[] = {
+	[WATCH_ADDED] = { STR("ADDED"), "added" },
+	[WATCH_MODIFIED] = { STR("MODIFIED"), "modified" },
+	[WATCH_DELETED] = { STR("DELETED"), "deleted" },
+	[WATCH_BOOKMARK] = { STR("BOOKMARK"), "bookmark" },
+	[WATCH_ERROR] = { STR("ERROR"), "error" },
+	[WATCH_SKIPPED] = { STR(""), "skipped" },
+};
+
+bool
+watch_read(const struct kind *kind, yyjson_val *val, struct watch_event *ret, struct error *err)
+{
+	struct line line = { STR_EMPTY, NULL };
+	struct watch_event event = { .type = WATCH_ADDED, .resource_version = STR_EMPTY };
+	struct str name, version;
+
+	if (!object_read(val, "event", line_fields, ARRAY_LEN(line_fields), &line, err))
+		return false;
+	while (event.type <= WATCH_ERROR && !str_eq(line.type, types[event.type].text))
+		event.type++;
+	if (event.type > WATCH_ERROR)
+		return err_set(err, ERR_INVALID, "unknown type \"%" STR_FMT "\" of event",
+		               STR_ARG(str_head(line.type, LIMIT_NAME)));
+	event.object = line.object;
+	/* An event of another kind or without a version cannot be applied, and the watch could not
+	 * be reopened after it. */
+	if (event.type != WATCH_ERROR) {
+		if (json_str(event.object, "kind", &name) == JSON_FOUND &&
+		    str_eq_c(name, kind->name) &&
+		    json_str(event.object, "metadata.resourceVersion", &version) == JSON_FOUND &&
+		    version.len > 0 && version.len <= LIMIT_NAME)
+			event.resource_version = version;
+		else
+			event.type = WATCH_SKIPPED;
+	}
+	*ret = event;
+	return true;
+}
+
+bool
+watch_status_error(yyjson_val *status, struct error *err)
+{
+	struct str message = STR_EMPTY;
+	int64_t code = 0, retry_after_s = 0;
+
+	(void)json_str(status, "message", &message);
+	(void)json_i64(status, "code", &code);
+	(void)json_i64(status, "details.retryAfterSeconds", &retry_after_s);
+	if (retry_after_s > LIMIT_RETRY_AFTER_S)
+		retry_after_s = LIMIT_RETRY_AFTER_S;
+	(void)err_set(err, kube_status_code(status), "the server ended the watch: %" STR_FMT,
+	              STR_ARG(str_head(message, ERR_MSG_SIZE)));
+	/* the code comes from the server and may be anything */
+	if (code >= 100 && code <= 599)
+		err->http_status = (int)code;
+	if (retry_after_s > 0)
+		err->retry_after_ms = retry_after_s * MS_PER_SEC;
+	return false;
+}
+
+const char *
+watch_type_name(enum watch_type type)
+{
+	return types[type].name;
+}
+
+/* ---- shared texts ---- */
+
+enum {
+	/* texts are packed into chunks, because an allocation for each text would take twice the
+	 * memory */
+	CHUNK_SIZE = 4096,
+};
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static struct map texts;  /* mu; from a text to the first byte of its copy */
+static struct map rows;   /* mu; from the bytes of a struct str[] to its copy */
+static char *chunk;       /* mu; the free part of the newest chunk */
+static size_t chunk_left; /* mu */
+
+static char *
+copy_to_chunk(struct str s)
+{
+	char *place;
+
+	if (s.len > chunk_left) {
+		chunk = xmalloc(CHUNK_SIZE);
+		chunk_left = CHUNK_SIZE;
+	}
+	place = chunk;
+	memcpy(place, s.ptr, s.len);
+	chunk += s.len;
+	chunk_left -= s.len;
+	return place;
+}
+
+bool
+intern(struct str *s)
+{
+	char *shared;
+
+	WITH_LOCK(&mu);
+	if (s->len == 0) {
+		*s = STR_EMPTY;
+		return true;
+	}
+	if (s->len > LIMIT_INTERN_BYTES)
+		return false;
+	shared = map_get(&texts, *s);
+	if (!shared) {
+		if (texts.count == LIMIT_INTERN)
+			return false;
+		shared = copy_to_chunk(*s);
+		(void)map_put(&texts, str_n(shared, s->len), shared);
+	}
+	s->ptr = shared;
+	return true;
+}
+
+const void *
+intern_row(const struct str *row, size_t n)
+{
+	struct str key = str_n((const char *)row, n * sizeof(*row));
+	struct str *shared;
+
+	WITH_LOCK(&mu);
+	shared = map_get(&rows, key);
+	if (!shared && rows.count < LIMIT_INTERN) {
+		shared = xcalloc(n, sizeof(*shared));
+		memcpy(shared, row, key.len);
+		(void)map_put(&rows, str_n((const char *)shared, key.len), shared);
+	}
+	return shared;
 }

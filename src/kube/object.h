@@ -13,6 +13,7 @@
 #define CCMD_KUBE_OBJECT_H
 
 #include "base/json.h"
+#include "base/label.h"
 #include "base/ref.h"
 
 struct object {
@@ -93,5 +94,56 @@ NODISCARD bool object_read_meta(yyjson_val *val, struct object_meta *ret, struct
 
 /** Appends the object's key in the store; false when val has no name. */
 NODISCARD bool object_read_key(yyjson_val *val, struct buf *ret);
+
+/** Reads a label or an annotation, whose key is given. A null value is the empty text, as Go
+ * decodes it. ERR_INVALID, which names path and key, for any other value. */
+NODISCARD bool object_read_pair(yyjson_val *key, const char *path, struct label *ret,
+                                struct error *err);
+/** keys: NULL at the end, or NULL: none. */
+bool object_key_is_listed(const char *const *keys, struct str key);
+bool object_texts_equal(const struct str *a, size_t n_a, const struct str *b, size_t n_b);
+
+/* ---- texts that many objects have in common ---- */
+
+/* Thousands of nodes repeat the same few dozen label keys, zones, instance types and taints. The
+ * shared copies are never freed, so their number (LIMIT_INTERN of each sort) and length are
+ * bounded; an object has its own copy of a text that does not fit. */
+
+/** Makes *s a view of the shared copy, which lives as long as the process. False, with *s
+ * unchanged, when a limit is reached. Equal texts give equal pointers. */
+NODISCARD bool intern(struct str *s);
+
+/** The shared copy of n texts in a row, such as a struct label; NULL when a limit is reached.
+ * Each text must be a result of intern(). Equal rows give equal pointers. */
+const void *intern_row(const struct str *row, size_t n);
+
+/* ---- lines of a watch (docs/spec/kube-client.md, "Watch events") ---- */
+
+enum watch_type {
+	WATCH_ADDED,
+	WATCH_MODIFIED,
+	WATCH_DELETED,
+	WATCH_BOOKMARK,
+	WATCH_ERROR,   /* the watch is over; the object is a Status */
+	WATCH_SKIPPED, /* an object of another kind, or without a version: to be ignored */
+};
+
+struct watch_event {
+	enum watch_type type;
+	yyjson_val *object;          /* NULL when it is missing */
+	struct str resource_version; /* not set for ERROR and SKIPPED */
+};
+
+/** Reads the JSON of a line; views live as long as the document. ERR_INVALID when it is not an
+ * event, or has an unknown type. */
+NODISCARD bool watch_read(const struct kind *kind, yyjson_val *line, struct watch_event *ret,
+                          struct error *err);
+
+/** Turns the Status of an ERROR event into an error; ERR_GONE when the version is too old. Returns
+ * false. */
+bool watch_status_error(yyjson_val *status, struct error *err);
+
+/** "added", "modified" and so on, for a metric's label. */
+const char *watch_type_name(enum watch_type type);
 
 #endif

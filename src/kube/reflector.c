@@ -28,7 +28,7 @@
 #include "base/split.h"
 #include "base/thread.h"
 #include "kube/client.h"
-#include "kube/watch.h"
+#include "kube/object.h"
 #include "http/url.h"
 
 #define BACKOFF_FIRST_NS (800 * NS_PER_MS)

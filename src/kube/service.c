@@ -17,15 +17,9 @@
 
 struct draft {
 	const struct service_kind *kind;
-	struct arena arena;
+	struct arena *arena;
 	struct service service;
 };
-
-static void
-draft_fini(struct draft *d)
-{
-	arena_fini(&d->arena);
-}
 
 /* Views of the parts of a Service's JSON. */
 struct source {
@@ -88,10 +82,12 @@ static const struct object_field ingress_fields[] = {
 static bool
 read_source(yyjson_val *val, struct source *s, struct error *err)
 {
-	return READ(val, "service", root_fields, s, err) && object_read_meta(val, &s->meta, err) &&
-	       READ(s->metadata, "metadata", metadata_fields, s, err) &&
-	       READ(s->spec, "spec", spec_source_fields, s, err) &&
-	       READ(s->status, "status", status_fields, s, err) &&
+	if (!READ(val, "service", root_fields, s, err) || !object_read_meta(val, &s->meta, err))
+		return false;
+	if (!READ(s->metadata, "metadata", metadata_fields, s, err) ||
+	    !READ(s->spec, "spec", spec_source_fields, s, err))
+		return false;
+	return READ(s->status, "status", status_fields, s, err) &&
 	       READ(s->load_balancer, "status.loadBalancer", balancer_fields, s, err);
 }
 
@@ -130,7 +126,7 @@ read_texts(struct draft *d, yyjson_val *array, const char *path, struct str **re
 	yyjson_arr_iter iter = yyjson_arr_iter_with(array);
 	yyjson_val *val;
 
-	*ret = arena_calloc(&d->arena, yyjson_arr_size(array), sizeof(**ret));
+	*ret = arena_calloc(d->arena, yyjson_arr_size(array), sizeof(**ret));
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		if (!yyjson_is_str(val))
 			return err_set(err, ERR_INVALID, "%s[]: not a string", path);
@@ -144,7 +140,7 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 {
 	struct service *service = &d->service;
 
-	service->object.key = arena_printf(&d->arena, "%" STR_FMT "/%" STR_FMT,
+	service->object.key = arena_printf(d->arena, "%" STR_FMT "/%" STR_FMT,
 	                                   STR_ARG(s->meta.namespace), STR_ARG(s->meta.name));
 	service->object.uid = s->meta.uid;
 	service->object.resource_version = s->meta.resource_version;
@@ -160,22 +156,12 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	return true;
 }
 
-static bool
-is_listed(const char *const *keys, struct str key)
-{
-	for (; keys && *keys; keys++) {
-		if (str_eq_c(key, *keys))
-			return true;
-	}
-	return false;
-}
-
 /* *n_prefixed counts the annotations that are kept for their prefix. */
 static bool
-is_kept_annotation(const struct service_kind *kind, struct str key, size_t *n_prefixed)
+keep_annotation(const struct service_kind *kind, struct str key, size_t *n_prefixed)
 {
-	if (!kind->annotations || is_listed(kind->annotations, key) ||
-	    is_listed(kind->cloud_annotations, key))
+	if (!kind->annotations || object_key_is_listed(kind->annotations, key) ||
+	    object_key_is_listed(kind->cloud_annotations, key))
 		return true;
 	if (!kind->annotation_prefix || !str_starts(key, str_c(kind->annotation_prefix)) ||
 	    *n_prefixed > LIMIT_BALANCER_ANNOTATIONS)
@@ -203,21 +189,17 @@ read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
 	yyjson_obj_iter iter = yyjson_obj_iter_with(annotations);
 	struct service *service = &d->service;
 	size_t n_prefixed = 0;
-	yyjson_val *key, *val;
+	yyjson_val *key;
 
-	service->annotations = arena_calloc(&d->arena, yyjson_obj_size(annotations),
+	service->annotations = arena_calloc(d->arena, yyjson_obj_size(annotations),
 	                                    sizeof(struct label));
 	while ((key = yyjson_obj_iter_next(&iter))) {
-		struct label one = { json_text(key), STR_EMPTY };
+		struct label one;
 
-		val = yyjson_obj_iter_get_val(key);
-		if (!yyjson_is_str(val) && !yyjson_is_null(val))
-			return err_set(err, ERR_INVALID,
-			               "metadata.annotations.%" STR_FMT ": not a string",
-			               STR_ARG(one.key));
-		one.value = yyjson_is_str(val) ? json_text(val) : STR_EMPTY;
+		if (!object_read_pair(key, "metadata.annotations", &one, err))
+			return false;
 		service->annotations_hash += annotation_hash(&one);
-		if (is_kept_annotation(d->kind, one.key, &n_prefixed))
+		if (keep_annotation(d->kind, one.key, &n_prefixed))
 			service->annotations[service->n_annotations++] = one;
 	}
 	return true;
@@ -230,7 +212,7 @@ read_ports(struct draft *d, yyjson_val *ports, struct error *err)
 	struct service *service = &d->service;
 	yyjson_val *val;
 
-	service->ports = arena_calloc(&d->arena, yyjson_arr_size(ports),
+	service->ports = arena_calloc(d->arena, yyjson_arr_size(ports),
 	                              sizeof(struct service_port));
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct service_port *port = &service->ports[service->n_ports++];
@@ -243,7 +225,7 @@ read_ports(struct draft *d, yyjson_val *ports, struct error *err)
 		if (port->protocol.len == 0)
 			port->protocol = STR("TCP");
 		port->has_app_protocol = yyjson_is_str(json_at(val, "appProtocol"));
-		port->target_port = copy_json(&d->arena, json_at(val, "targetPort"));
+		port->target_port = copy_json(d->arena, json_at(val, "targetPort"));
 	}
 	return true;
 }
@@ -255,14 +237,14 @@ read_ingress(struct draft *d, yyjson_val *ingress, struct error *err)
 	struct service *service = &d->service;
 	yyjson_val *val;
 
-	service->ingress = arena_calloc(&d->arena, yyjson_arr_size(ingress),
+	service->ingress = arena_calloc(d->arena, yyjson_arr_size(ingress),
 	                                sizeof(struct service_ingress));
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct service_ingress *one = &service->ingress[service->n_ingress++];
 
 		if (!READ(val, "status.loadBalancer.ingress[]", ingress_fields, one, err))
 			return false;
-		one->ports = copy_json(&d->arena, json_at(val, "ports"));
+		one->ports = copy_json(d->arena, json_at(val, "ports"));
 	}
 	return true;
 }
@@ -272,7 +254,7 @@ read_spec(struct draft *d, const struct source *s, struct error *err)
 {
 	struct service *service = &d->service;
 
-	service->affinity_config = copy_json(&d->arena, s->affinity_config);
+	service->affinity_config = copy_json(d->arena, s->affinity_config);
 	return READ(s->spec, "spec", spec_fields, service, err) &&
 	       read_number(s->spec, "healthCheckNodePort", 65535, &service->health_check_node_port,
 	                   err) &&
@@ -332,40 +314,6 @@ pack_list(struct packer *p, struct str **list, size_t n)
 }
 
 static void
-pack_pairs(struct packer *p, struct service *s)
-{
-	PACK_ARRAY(p, s->annotations, s->n_annotations);
-	for (uint32_t i = 0; i < s->n_annotations; i++) {
-		pack_text(p, &s->annotations[i].key);
-		pack_text(p, &s->annotations[i].value);
-	}
-}
-
-static void
-pack_ports(struct packer *p, struct service *s)
-{
-	PACK_ARRAY(p, s->ports, s->n_ports);
-	for (uint32_t i = 0; i < s->n_ports; i++) {
-		pack_text(p, &s->ports[i].name);
-		pack_text(p, &s->ports[i].protocol);
-		pack_text(p, &s->ports[i].app_protocol);
-		pack_text(p, &s->ports[i].target_port);
-	}
-}
-
-static void
-pack_ingress(struct packer *p, struct service *s)
-{
-	PACK_ARRAY(p, s->ingress, s->n_ingress);
-	for (uint32_t i = 0; i < s->n_ingress; i++) {
-		pack_text(p, &s->ingress[i].ip);
-		pack_text(p, &s->ingress[i].hostname);
-		pack_text(p, &s->ingress[i].ip_mode);
-		pack_text(p, &s->ingress[i].ports);
-	}
-}
-
-static void
 pack_all(struct packer *p, struct service *s)
 {
 	pack_text(p, &s->object.key);
@@ -380,9 +328,25 @@ pack_all(struct packer *p, struct service *s)
 	pack_list(p, &s->source_ranges, s->n_source_ranges);
 	pack_list(p, &s->external_ips, s->n_external_ips);
 	pack_list(p, &s->families, s->n_families);
-	pack_pairs(p, s);
-	pack_ports(p, s);
-	pack_ingress(p, s);
+	PACK_ARRAY(p, s->annotations, s->n_annotations);
+	for (uint32_t i = 0; i < s->n_annotations; i++) {
+		pack_text(p, &s->annotations[i].key);
+		pack_text(p, &s->annotations[i].value);
+	}
+	PACK_ARRAY(p, s->ports, s->n_ports);
+	for (uint32_t i = 0; i < s->n_ports; i++) {
+		pack_text(p, &s->ports[i].name);
+		pack_text(p, &s->ports[i].protocol);
+		pack_text(p, &s->ports[i].app_protocol);
+		pack_text(p, &s->ports[i].target_port);
+	}
+	PACK_ARRAY(p, s->ingress, s->n_ingress);
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		pack_text(p, &s->ingress[i].ip);
+		pack_text(p, &s->ingress[i].hostname);
+		pack_text(p, &s->ingress[i].ip_mode);
+		pack_text(p, &s->ingress[i].ports);
+	}
 }
 
 static struct service *
@@ -404,8 +368,9 @@ pack(struct draft *d)
 static bool
 service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct error *err)
 {
-	CLEANUP(draft_fini)
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct draft d = { .kind = (const struct service_kind *)kind,
+		           .arena = &arena,
 		           .service.object = { .kind = kind, .refs = REF_INIT } };
 	struct source s = { .type = STR_EMPTY };
 	bool is_ok;
@@ -433,33 +398,18 @@ service_free(struct object *o)
 /* ---- comparing ---- */
 
 static bool
-are_texts_equal(const struct str *a, size_t n_a, const struct str *b, size_t n_b)
-{
-	if (n_a != n_b)
-		return false;
-	for (size_t i = 0; i < n_a; i++) {
-		if (!str_eq(a[i], b[i]))
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_port_equal(const struct service_port *a, const struct service_port *b)
-{
-	return str_eq(a->name, b->name) && str_eq(a->protocol, b->protocol) && a->port == b->port &&
-	       a->node_port == b->node_port && str_eq(a->target_port, b->target_port) &&
-	       a->has_app_protocol == b->has_app_protocol &&
-	       str_eq(a->app_protocol, b->app_protocol);
-}
-
-static bool
 are_ports_equal(const struct service *a, const struct service *b)
 {
 	if (a->n_ports != b->n_ports)
 		return false;
 	for (uint32_t i = 0; i < a->n_ports; i++) {
-		if (!is_port_equal(&a->ports[i], &b->ports[i]))
+		const struct service_port *one = &a->ports[i], *other = &b->ports[i];
+
+		if (!str_eq(one->name, other->name) || !str_eq(one->protocol, other->protocol) ||
+		    one->port != other->port || one->node_port != other->node_port ||
+		    !str_eq(one->target_port, other->target_port) ||
+		    one->has_app_protocol != other->has_app_protocol ||
+		    !str_eq(one->app_protocol, other->app_protocol))
 			return false;
 	}
 	return true;
@@ -486,13 +436,13 @@ are_statuses_equal(const struct service *a, const struct service *b)
 static bool
 is_balancer_spec_equal(const struct service *a, const struct service *b)
 {
-	return are_texts_equal(a->source_ranges, a->n_source_ranges, b->source_ranges,
-	                       b->n_source_ranges) &&
+	return object_texts_equal(a->source_ranges, a->n_source_ranges, b->source_ranges,
+	                          b->n_source_ranges) &&
 	       are_ports_equal(a, b) && str_eq(a->session_affinity, b->session_affinity) &&
 	       str_eq(a->affinity_config, b->affinity_config) &&
 	       str_eq(a->load_balancer_ip, b->load_balancer_ip) &&
-	       are_texts_equal(a->external_ips, a->n_external_ips, b->external_ips,
-	                       b->n_external_ips) &&
+	       object_texts_equal(a->external_ips, a->n_external_ips, b->external_ips,
+	                          b->n_external_ips) &&
 	       a->annotations_hash == b->annotations_hash &&
 	       str_eq(a->traffic_policy, b->traffic_policy) &&
 	       a->health_check_node_port == b->health_check_node_port &&
@@ -508,8 +458,9 @@ service_differs(const struct object *object_a, const struct object *object_b)
 	return !(str_eq(a->object.uid, b->object.uid) &&
 	         a->is_load_balancer == b->is_load_balancer && a->has_class == b->has_class &&
 	         a->is_deleting == b->is_deleting &&
-	         are_texts_equal(a->finalizers, a->n_finalizers, b->finalizers, b->n_finalizers) &&
-	         are_texts_equal(a->families, a->n_families, b->families, b->n_families) &&
+	         object_texts_equal(a->finalizers, a->n_finalizers, b->finalizers,
+	                            b->n_finalizers) &&
+	         object_texts_equal(a->families, a->n_families, b->families, b->n_families) &&
 	         str_eq(a->family_policy, b->family_policy) && is_balancer_spec_equal(a, b) &&
 	         are_statuses_equal(a, b));
 }

@@ -1,4 +1,4 @@
-#include "kube/watch.h"
+#include "kube/object.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
