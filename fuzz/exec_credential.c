@@ -1,6 +1,6 @@
 /* Any output of a plugin gives a credential that can be sent, or an error that says what is wrong.
  */
-#include "kube/exec_plugin.h"
+#include "kube/credentials.h"
 
 #include <assert.h>
 

@@ -44,7 +44,7 @@ static void
 add_connection(struct needs *needs, const struct kube_connection *connection)
 {
 	struct str files[KUBE_CONNECTION_FILES];
-	size_t n = kube_connection_files(connection, files);
+	size_t n = kube_connection_files(connection, /*only_secret=*/false, files);
 
 	for (size_t i = 0; i < n; i++)
 		add_file(needs, files[i]);

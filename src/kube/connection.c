@@ -23,9 +23,7 @@
 #include "base/thread.h"
 #include "base/version.h"
 #include "kube/credentials.h"
-#include "kube/exec_plugin.h"
 #include "kube/tls_files.h"
-#include "kube/service_account.h"
 #include "http/url.h"
 
 #define FOLLOW_NS (60 * NS_PER_SEC) /* between two reads of the files */
@@ -101,8 +99,9 @@ resolved(void *connection, struct str name, int64_t took_ns)
 
 /* ---- warnings of the API server ---- */
 
+/* Remembers the text. False if it was logged before, or MAX_WARNINGS others were. */
 static bool
-is_new_warning(struct kube_connection *c, struct str text)
+remember_warning(struct kube_connection *c, struct str text)
 {
 	uint64_t hash = str_hash(text);
 	WITH_LOCK(&c->warn_mu);
@@ -127,7 +126,7 @@ warned(void *connection, struct str value)
 		return;
 	if (text.len >= 2 && str_starts(text, STR("\"")) && str_ends(text, STR("\"")))
 		text = str_n(text.ptr + 1, text.len - 2);
-	if (is_new_warning(connection, text))
+	if (remember_warning(connection, text))
 		log_info("warning of the API server", LOG_STR("text", text));
 }
 
@@ -149,28 +148,28 @@ warn_at_limited_rate(struct kube_connection *c, const char *what, const struct e
 static void
 apply_changes(struct kube_connection *c, unsigned changes)
 {
-	bool is_ours = changes & TLS_FILES_CERT;
+	bool has_new_ca = changes & TLS_FILES_CA, has_new_cert = changes & TLS_FILES_CERT;
 	struct error err;
 
-	if (is_ours)
+	if (has_new_cert)
 		c->generation++;
 	for (struct client *client = c->clients; client; client = client->next) {
-		struct tls_config tls = tls_files_config(&c->tls_files,
-		                                         /*with_cert=*/!client->account);
-		bool ends_streams = is_ours && !client->account;
+		bool is_ours = !client->account;
+		struct tls_config tls = tls_files_config(&c->tls_files, /*with_cert=*/is_ours);
 
-		if (client->account && !(changes & TLS_FILES_CA))
+		if (!is_ours && !has_new_ca)
 			continue;
-		if (!http_client_set_tls(client->kube.http, &tls, ends_streams, &err))
+		if (!http_client_set_tls(client->kube.http, &tls,
+		                         /*ends_streams=*/is_ours && has_new_cert, &err))
 			warn_at_limited_rate(c,
 			                     "certificates cannot be used, keeping the last ones",
 			                     &err);
 	}
-	if (changes & TLS_FILES_CA && c->plugin)
+	if (has_new_ca && c->plugin)
 		exec_plugin_set_ca(c->plugin, secret_expose(&c->tls_files.ca_pem));
-	if (changes & TLS_FILES_CA)
+	if (has_new_ca)
 		log_info("certificate authorities of the API server read again");
-	if (is_ours)
+	if (has_new_cert)
 		log_info("client certificate replaced");
 }
 
@@ -214,38 +213,33 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 	return NULL;
 }
 
-/* Applies the whole new configuration or nothing of it, because its credentials may not be valid
- * for the present server, nor a new token together with old certificates. All steps that can fail
- * come before the first change; tls_files_update() changes nothing if it fails. */
+/* Reads the configuration, and applies the whole of it or nothing, because its credentials may not
+ * be valid for the present server, nor a new token together with old certificates. All steps that
+ * can fail come before the first change; tls_files_update() changes nothing if it fails. */
 static bool
-adopt_config(struct kube_connection *c, const struct kube_config *config, unsigned *ret_changes,
-             struct error *err)
+reload_config(struct kube_connection *c, unsigned *ret_changes, struct error *err)
 {
+	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	CLEANUP(credentials_freep) struct credentials *fresh = NULL;
-	const char *key = fixed_difference(c->config, config);
+	struct kube_config_source source = { .kubeconfig = c->kubeconfig,
+		                             .is_list = c->is_list,
+		                             .master = c->master };
+	const char *key;
 
+	if (!kube_config_load(&source, &config, /*problems=*/NULL, err))
+		return false;
+	key = fixed_difference(c->config, config);
 	if (key)
 		return err_set(err, ERR_UNSUPPORTED,
 		               "%s: `%s` has changed, which needs a restart of ccmd", c->kubeconfig,
 		               key);
-	if (!credentials_new(config, c->clock, &fresh, err) ||
-	    !tls_files_update(&c->tls_files, config, ret_changes, err))
+	if (!credentials_new(config, c->clock, &fresh, err))
+		return false;
+	if (!tls_files_update(&c->tls_files, config, ret_changes, err))
 		return false;
 	credentials_adopt(c->credentials, fresh);
 	c->plugin_certificate = 0; /* the plugin's certificate must be set again */
 	return true;
-}
-
-static bool
-read_config(struct kube_connection *c, unsigned *ret_changes, struct error *err)
-{
-	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
-	struct kube_config_source source = { .kubeconfig = c->kubeconfig,
-		                             .is_list = c->is_list,
-		                             .master = c->master };
-
-	return kube_config_load(&source, &config, /*problems=*/NULL, err) &&
-	       adopt_config(c, config, ret_changes, err);
 }
 
 static bool
@@ -275,16 +269,19 @@ follow_config(struct kube_connection *c)
 	unsigned changes = TLS_FILES_SAME;
 	uint64_t hash = c->config_hash;
 	struct error err;
+	bool is_ok;
 
 	if (!c->kubeconfig[0])
 		return TLS_FILES_SAME;
-	if (hash_config(c, &hash, &err) &&
-	    (hash == c->config_hash || read_config(c, &changes, &err))) {
+	is_ok = hash_config(c, &hash, &err);
+	if (is_ok && hash != c->config_hash)
+		is_ok = reload_config(c, &changes, &err);
+	if (is_ok)
 		c->config_hash = hash;
-		return changes;
-	}
-	warn_at_limited_rate(c, "the kubeconfig cannot be read again, keeping the last one", &err);
-	return TLS_FILES_SAME;
+	else
+		warn_at_limited_rate(c, "the kubeconfig cannot be read again, keeping the last one",
+		                     &err);
+	return changes;
 }
 
 /* Reads all files again if that is due; takes mu. */
@@ -320,30 +317,14 @@ combine_generations(struct kube_connection *c, uint64_t token_generation)
 	return (uint64_t)c->generation << 32 | (uint32_t)token_generation;
 }
 
-/* Uses the client certificate that came with the plugin's last credential. */
-static void
-adopt_plugin_certificate(struct kube_connection *c)
-{
-	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
-	struct error err;
-	WITH_LOCK(&c->mu);
-
-	if (!exec_plugin_certificate(c->plugin, &c->plugin_certificate, &cert, &key))
-		return;
-	if (tls_files_set_cert(&c->tls_files, &cert, &key, &err))
-		apply_changes(c, TLS_FILES_CERT);
-	else
-		warn_at_limited_rate(
-			c,
-			"the exec plugin's client certificate cannot be used, keeping the last one",
-			&err);
-}
-
+/* Adds the plugin's token, and uses the client certificate that came with it. */
 static bool
 authorize_by_plugin(struct kube_connection *c, const struct call *call, struct buf *ret,
                     uint64_t *ret_generation, struct error *err)
 {
+	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
 	size_t before = ret->len, start;
+	struct error problem;
 
 	buf_add_c(ret, "Bearer ");
 	start = ret->len;
@@ -351,7 +332,17 @@ authorize_by_plugin(struct kube_connection *c, const struct call *call, struct b
 		return false;
 	if (ret->len == start)
 		buf_truncate(ret, before);
-	adopt_plugin_certificate(c);
+
+	WITH_LOCK(&c->mu);
+	if (!exec_plugin_certificate(c->plugin, &c->plugin_certificate, &cert, &key))
+		return true;
+	if (tls_files_set_cert(&c->tls_files, &cert, &key, &problem))
+		apply_changes(c, TLS_FILES_CERT);
+	else
+		warn_at_limited_rate(
+			c,
+			"the exec plugin's client certificate cannot be used, keeping the last one",
+			&problem);
 	return true;
 }
 
@@ -369,9 +360,12 @@ client_authorize(struct http_auth *auth, const struct call *call, struct buf *re
 		buf_add_c(ret, "Bearer ");
 		return service_account_token(client->account, call, ret, ret_generation, err);
 	}
-	if (c->plugin ? !authorize_by_plugin(c, call, ret, &generation, err)
-	              : !own->authorize(own, call, ret, &generation, err))
+	if (c->plugin) {
+		if (!authorize_by_plugin(c, call, ret, &generation, err))
+			return false;
+	} else if (!own->authorize(own, call, ret, &generation, err)) {
 		return false;
+	}
 	*ret_generation = combine_generations(c, generation);
 	return true;
 }
@@ -382,15 +376,15 @@ client_rejected(struct http_auth *auth, uint64_t generation)
 	struct client *client = CONTAINER_OF(auth, struct client, auth);
 	struct kube_connection *c = client->connection;
 	struct http_auth *own = credentials_auth(c->credentials);
-	bool has_newer_cert;
+	bool has_newer_cert, has_newer_token;
 
 	if (client->account)
 		return service_account_rejected(client->account, generation);
 	follow_files(c, /*is_urgent=*/true);
 	has_newer_cert = combine_generations(c, 0) >> 32 > generation >> 32;
-	if (c->plugin)
-		return exec_plugin_rejected(c->plugin, (uint32_t)generation) || has_newer_cert;
-	return own->rejected(own, (uint32_t)generation) || has_newer_cert;
+	has_newer_token = c->plugin ? exec_plugin_rejected(c->plugin, (uint32_t)generation)
+	                            : own->rejected(own, (uint32_t)generation);
+	return has_newer_cert || has_newer_token;
 }
 
 static void
@@ -407,18 +401,26 @@ is_https(const struct kube_config *config)
 	return str_starts(config->server, STR("https://"));
 }
 
-static bool
-connection_load(struct kube_connection *c, const struct kube_config_source *source,
-                struct error *err)
+bool
+kube_connection_open(const struct kube_config_source *source, struct clock *clock,
+                     struct kube_connection **ret, struct error *err)
 {
+	CLEANUP(kube_connection_closep) struct kube_connection *c = xcalloc(1, sizeof(*c));
 	struct error ignored;
 	struct url url;
 
+	c->clock = clock;
+	c->kubeconfig = xstrdup(source->kubeconfig ? source->kubeconfig : "");
+	c->is_list = source->is_list;
+	c->master = xstrdup(source->master ? source->master : "");
+	c->host = "";
+	mutex_init(&c->mu);
+	mutex_init(&c->tokens_mu);
+	mutex_init(&c->warn_mu);
 	if (c->kubeconfig[0] && !hash_config(c, &c->config_hash, err))
 		return false;
 	if (!kube_config_load(source, &c->config, /*problems=*/NULL, err))
 		return false;
-	c->host = "";
 	if (url_parse(c->config->server, &url, &ignored))
 		c->host = arena_printf(&c->config->arena, "%" STR_FMT ":%d", STR_ARG(url.host),
 		                       url.port)
@@ -427,23 +429,7 @@ connection_load(struct kube_connection *c, const struct kube_config_source *sour
 	c->next_follow_ns = clock_boot(c->clock) + FOLLOW_NS;
 	if (kube_connection_uses_plugin(c))
 		c->plugin = exec_plugin_new(c->config, c->clock);
-	return credentials_new(c->config, c->clock, &c->credentials, err);
-}
-
-bool
-kube_connection_open(const struct kube_config_source *source, struct clock *clock,
-                     struct kube_connection **ret, struct error *err)
-{
-	CLEANUP(kube_connection_closep) struct kube_connection *c = xcalloc(1, sizeof(*c));
-
-	c->clock = clock;
-	c->kubeconfig = xstrdup(source->kubeconfig ? source->kubeconfig : "");
-	c->is_list = source->is_list;
-	c->master = xstrdup(source->master ? source->master : "");
-	mutex_init(&c->mu);
-	mutex_init(&c->tokens_mu);
-	mutex_init(&c->warn_mu);
-	if (!connection_load(c, source, err))
+	if (!credentials_new(c->config, c->clock, &c->credentials, err))
 		return false;
 	*ret = TAKE(c);
 	return true;
@@ -458,11 +444,15 @@ client_free(struct client *client)
 	free(client);
 }
 
-/* The newest clients are freed first, because they may use the older one that requests their
- * tokens. */
-static void
-free_clients(struct kube_connection *c)
+DEFINE_CLEANUP(struct client, client_free)
+
+void
+kube_connection_close(struct kube_connection *c)
 {
+	if (!c)
+		return;
+	/* The newest clients are freed first, because they may use the older one that requests
+	 * their tokens. */
 	while (c->clients) {
 		struct client *next = c->clients->next;
 
@@ -470,14 +460,6 @@ free_clients(struct kube_connection *c)
 		client_free(c->clients);
 		c->clients = next;
 	}
-}
-
-void
-kube_connection_close(struct kube_connection *c)
-{
-	if (!c)
-		return;
-	free_clients(c);
 	exec_plugin_free(c->plugin);
 	credentials_free(c->credentials);
 	tls_files_fini(&c->tls_files);
@@ -490,47 +472,30 @@ kube_connection_close(struct kube_connection *c)
 	free(c);
 }
 
-/* Copies those that are named. */
-static size_t
-copy_files(const struct str files[], size_t n_files, struct str ret[KUBE_CONNECTION_FILES])
+size_t
+kube_connection_files(const struct kube_connection *c, bool only_secret,
+                      struct str ret[KUBE_CONNECTION_FILES])
 {
+	const struct {
+		struct str path;
+		bool is_secret;
+	} files[KUBE_CONNECTION_FILES] = { { c->config->token_file, true },
+		                           { c->config->ca_file, false },
+		                           { c->config->cert_file, false },
+		                           { c->config->key_file, true } };
 	size_t n = 0;
 
-	for (size_t i = 0; i < n_files; i++) {
-		if (files[i].len > 0)
-			ret[n++] = files[i];
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		if (files[i].path.len > 0 && (files[i].is_secret || !only_secret))
+			ret[n++] = files[i].path;
 	}
 	return n;
-}
-
-size_t
-kube_connection_files(const struct kube_connection *c, struct str ret[KUBE_CONNECTION_FILES])
-{
-	const struct kube_config *config = c->config;
-	const struct str files[] = { config->token_file, config->ca_file, config->cert_file,
-		                     config->key_file };
-
-	return copy_files(files, ARRAY_LEN(files), ret);
-}
-
-size_t
-kube_connection_secret_files(const struct kube_connection *c, struct str ret[KUBE_CONNECTION_FILES])
-{
-	const struct str files[] = { c->config->token_file, c->config->key_file };
-
-	return copy_files(files, ARRAY_LEN(files), ret);
 }
 
 struct str
 kube_connection_server(const struct kube_connection *c)
 {
 	return c->config->server;
-}
-
-struct str
-kube_connection_namespace(const struct kube_connection *c)
-{
-	return c->config->namespace;
 }
 
 bool
@@ -554,75 +519,6 @@ add_user_agent(struct buf *b, const char *prefix, const char *agent)
 		buf_addf(b, "/%s%s", prefix, agent);
 }
 
-static struct http_config
-http_config_of(struct kube_connection *c, struct client *client,
-               const struct kube_client_options *options)
-{
-	const struct kube_config *config = c->config;
-
-	return (struct http_config){
-		.name = options->name,
-		.base_url = config->server,
-		.proxy_url = config->proxy_url,
-		.auth = &client->auth,
-		.headers = client->account ? NULL : config->headers,
-		.warned = warned,
-		.resolved = resolved,
-		.callback_arg = c,
-		.clock = c->clock,
-		.fence = options->fence,
-		.qps = options->qps,
-		.burst = options->burst,
-	};
-}
-
-/* Creates the HTTP client and adds the client to the list, both under mu, so that certificates that
- * change in between are not missed. */
-static bool
-client_start(struct kube_connection *c, struct client *client, struct http_config *config,
-             struct error *err)
-{
-	WITH_LOCK(&c->mu);
-
-	config->tls = tls_files_config(&c->tls_files, /*with_cert=*/!client->account);
-	config->tls.server_name = c->config->tls_server_name;
-	if (!http_client_new(config, &client->kube.http, err))
-		return false;
-	client->next = c->clients;
-	c->clients = client;
-	metric_inc(metric_of(&transports_total, "miss"));
-	metric_add(metric_of(&transports), 1);
-	return true;
-}
-
-static struct client *
-client_new(struct kube_connection *c)
-{
-	struct client *client = xcalloc(1, sizeof(*client));
-
-	client->auth = (struct http_auth){ .authorize = client_authorize,
-		                           .rejected = client_rejected,
-		                           .tls_failed = client_tls_failed };
-	client->connection = c;
-	client->kube = (struct kube_client){ .clock = c->clock,
-		                             .host = c->host,
-		                             .is_plain = !is_https(c->config) };
-	return client;
-}
-
-/* Credentials are never sent over plain http, so a token of a service account would have no use. */
-static bool
-has_account(const struct kube_connection *c, const struct kube_client_options *options)
-{
-	if (!options->service_account || is_https(c->config))
-		return options->service_account != NULL;
-	log_warn("the API server is reached over plain http, so no token of the service account is "
-	         "requested or sent",
-	         LOG_CSTR("account", options->service_account),
-	         LOG_STR("server", c->config->server));
-	return false;
-}
-
 /* The client that requests tokens is created together with the first client that needs one. It has
  * no fence, because a token changes nothing that another leader could be working on. */
 static bool
@@ -638,36 +534,64 @@ set_account(struct kube_connection *c, struct client *client, const char *name, 
 	return true;
 }
 
-static bool
-client_init(struct kube_connection *c, struct client *client,
-            const struct kube_client_options *options, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf agent = BUF_INIT(KIB(1));
-	struct http_config config;
-
-	if (has_account(c, options) && !set_account(c, client, options->service_account, err))
-		return false;
-	if (client->account)
-		add_user_agent(&agent,
-		               "system:serviceaccount:kube-system:", options->service_account);
-	else
-		add_user_agent(&agent, "", options->agent);
-	config = http_config_of(c, client, options);
-	config.user_agent = buf_str(&agent);
-	return client_start(c, client, &config, err);
-}
-
 bool
 kube_connection_client(struct kube_connection *c, const struct kube_client_options *options,
                        struct kube_client **ret, struct error *err)
 {
-	struct client *client = client_new(c);
+	CLEANUP(buf_fini) struct buf agent = BUF_INIT(KIB(1));
+	CLEANUP(client_freep) struct client *client = xcalloc(1, sizeof(*client));
+	const struct kube_config *config = c->config;
+	const char *account = options->service_account;
+	struct http_config http;
 
-	if (!client_init(c, client, options, err)) {
-		client_free(client);
-		return false;
+	client->auth = (struct http_auth){ .authorize = client_authorize,
+		                           .rejected = client_rejected,
+		                           .tls_failed = client_tls_failed };
+	client->connection = c;
+	client->kube = (struct kube_client){ .clock = c->clock,
+		                             .host = c->host,
+		                             .is_plain = !is_https(config) };
+	/* Credentials are never sent over plain http, so a token would have no use. */
+	if (account && !is_https(config)) {
+		log_warn("the API server is reached over plain http, so no token of the service "
+		         "account is requested or sent",
+		         LOG_CSTR("account", account), LOG_STR("server", config->server));
+		account = NULL;
 	}
-	*ret = &client->kube;
+	if (account && !set_account(c, client, account, err))
+		return false;
+	if (account)
+		add_user_agent(&agent, "system:serviceaccount:kube-system:", account);
+	else
+		add_user_agent(&agent, "", options->agent);
+	http = (struct http_config){
+		.name = options->name,
+		.base_url = config->server,
+		.user_agent = buf_str(&agent),
+		.proxy_url = config->proxy_url,
+		.auth = &client->auth,
+		.headers = account ? NULL : config->headers,
+		.warned = warned,
+		.resolved = resolved,
+		.callback_arg = c,
+		.clock = c->clock,
+		.fence = options->fence,
+		.qps = options->qps,
+		.burst = options->burst,
+	};
+
+	/* The HTTP client is created and the client added to the list under mu, so that
+	 * certificates that change in between are not missed. */
+	WITH_LOCK(&c->mu);
+	http.tls = tls_files_config(&c->tls_files, /*with_cert=*/!account);
+	http.tls.server_name = config->tls_server_name;
+	if (!http_client_new(&http, &client->kube.http, err))
+		return false;
+	client->next = c->clients;
+	c->clients = client;
+	metric_inc(metric_of(&transports_total, "miss"));
+	metric_add(metric_of(&transports), 1);
+	*ret = &TAKE(client)->kube; /* the connection owns it */
 	return true;
 }
 

@@ -29,7 +29,7 @@ struct kube_client_options {
 	struct fence *fence; /* NULL: none */
 	double qps, burst;   /* 0: automatic */
 	/* For --use-service-account-credentials: act as kube-system/NAME with tokens from
-	 * TokenRequest (kube/service_account.h). NULL: use the credentials of the configuration. */
+	 * TokenRequest (kube/service_account.c). NULL: use the credentials of the configuration. */
 	const char *service_account;
 };
 
@@ -51,14 +51,11 @@ NODISCARD bool kube_connection_client(struct kube_connection *,
 struct kube_client kube_connection_named(struct kube_connection *, const struct kube_client *,
                                          const char *agent);
 
-/** The files that are read again, without the kubeconfig itself, for the sandbox. Valid until the
- * first client is created. Returns their number. */
-size_t kube_connection_files(const struct kube_connection *, struct str ret[KUBE_CONNECTION_FILES]);
-/** The same, but only those whose content is secret: the token and the key. */
-size_t kube_connection_secret_files(const struct kube_connection *,
-                                    struct str ret[KUBE_CONNECTION_FILES]);
-struct str kube_connection_server(const struct kube_connection *);    /* for messages */
-struct str kube_connection_namespace(const struct kube_connection *); /* our own namespace */
+/** The files that are read again, without the kubeconfig itself, for the sandbox. only_secret: the
+ * token and the key. Valid until the first client is created. Returns their number. */
+size_t kube_connection_files(const struct kube_connection *, bool only_secret,
+                             struct str ret[KUBE_CONNECTION_FILES]);
+struct str kube_connection_server(const struct kube_connection *); /* for messages */
 /** Does the configuration have an exec plugin? The program then cannot run in a sandbox. */
 bool kube_connection_uses_plugin(const struct kube_connection *);
 

@@ -1,4 +1,4 @@
-/* kube/credentials.c: see credentials.h.
+/* kube/credentials.c: the credentials of the configuration; see credentials.h.
  * Ages are measured on the boot clock, because a token may expire while the machine is suspended.
  * The kubelet renews a projected token at 80 % of its life, at least 2 min before its end, so
  * reading it every 50 s is always in time.

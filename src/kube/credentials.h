@@ -1,14 +1,20 @@
-/* kube/credentials.h: the Authorization header of our requests, kept up to date.
+/* kube/credentials.h: the credentials of our requests, kept up to date, from three sources: those
+ * of the configuration (kube/credentials.c), a program (kube/exec_plugin.c), and the API server
+ * itself, which issues tokens of service accounts (kube/service_account.c).
  *
- * A token file is read again when the last read is 50 s old, and immediately after a 401. If a read
- * fails or the file is empty, the last good token stays in use, and a warning is logged at a
- * limited rate. Implements struct http_auth. Threads: any.
+ * Threads: any.
  */
 #ifndef CCMD_KUBE_CREDENTIALS_H
 #define CCMD_KUBE_CREDENTIALS_H
 
+#include "kube/client.h"
 #include "kube/config.h"
-#include "http/http.h"
+
+/* ---- of the configuration: the Authorization header ----
+ *
+ * A token file is read again when the last read is 50 s old, and immediately after a 401. If a read
+ * fails or the file is empty, the last good token stays in use, and a warning is logged at a
+ * limited rate. */
 
 struct credentials;
 
@@ -22,6 +28,81 @@ void credentials_adopt(struct credentials *, struct credentials *fresh);
 void credentials_free(struct credentials *);
 DEFINE_CLEANUP(struct credentials, credentials_free)
 
+/** An implementation of struct http_auth; it belongs to the credentials. */
 struct http_auth *credentials_auth(struct credentials *);
+
+/* ---- from a program (docs/spec/kube-client.md, "Exec plugins") ----
+ *
+ * The program is started when a request needs a credential and the last one expires within ten
+ * seconds or was refused by the server. It runs on a thread of its own, one run at a time, for at
+ * most a minute. All requests that need a credential in the meantime wait for that run, each until
+ * its own deadline. Runs start at least a second apart, even if the server refuses every
+ * credential. */
+
+struct exec_plugin;
+
+/** config->exec must not be NULL; config must outlive it. */
+struct exec_plugin *exec_plugin_new(const struct kube_config *config, struct clock *clock);
+/** Kills the program if it runs, and frees the plugin. NULL is allowed. */
+void exec_plugin_free(struct exec_plugin *);
+DEFINE_CLEANUP(struct exec_plugin, exec_plugin_free)
+
+/** Waits for a credential and appends its token to ret, or nothing if the credential is only a
+ * certificate. *ret_generation changes with the credential. ERR_UNAUTHORIZED, with the reason, when
+ * no credential was obtained; ERR_TIMEOUT; ERR_CANCELLED. */
+NODISCARD bool exec_plugin_token(struct exec_plugin *, const struct call *call, struct buf *ret,
+                                 uint64_t *ret_generation, struct error *err);
+
+/** Reports that the server refused that generation. True if a request with another credential may
+ * succeed. */
+bool exec_plugin_rejected(struct exec_plugin *, uint64_t generation);
+
+/** Copies the client certificate and key if they are newer than *generation, which is 0 at first,
+ * and returns true. A credential without certificate empties them. */
+bool exec_plugin_certificate(struct exec_plugin *, uint64_t *generation, struct secret *cert_pem,
+                             struct secret *key_pem);
+
+/** Sets the CA that the program gets with provideClusterInfo. */
+void exec_plugin_set_ca(struct exec_plugin *, struct str ca_pem);
+
+/* ---- the program's output; public for tests and fuzzing ---- */
+
+struct exec_credential {
+	struct secret token;    /* may be unset; holds only characters that a header may hold */
+	struct secret cert_pem; /* set if and only if key_pem is */
+	struct secret key_pem;
+	int64_t expires_wall_ns; /* CLOCK_FOREVER: no expiry given */
+};
+
+void exec_credential_fini(struct exec_credential *);
+/** Reads an ExecCredential of that version. ERR_INVALID says what is wrong, without repeating any
+ * of the content. */
+NODISCARD bool exec_credential_parse(struct str json, struct str api_version,
+                                     struct exec_credential *ret, struct error *err);
+
+/* ---- tokens of a service account of kube-system (docs/spec/framework.md, "Service accounts") ----
+ *
+ * Tokens are requested with TokenRequest, for an hour, with the credentials of the given client.
+ * The account and its namespace are created if they are missing. When a fifth of a token's life is
+ * left, the first request that needs it renews it, while other requests continue with the old one.
+ */
+
+struct service_account;
+
+/** name and client must outlive it. */
+struct service_account *service_account_new(const char *name, struct kube_client *client,
+                                            struct clock *clock);
+/** NULL is allowed. */
+void service_account_free(struct service_account *);
+DEFINE_CLEANUP(struct service_account, service_account_free)
+
+/** Appends a valid token. *ret_generation changes with it. ERR_UNAUTHORIZED, with the reason, after
+ * four failed attempts to get one; ERR_TIMEOUT; ERR_CANCELLED. */
+NODISCARD bool service_account_token(struct service_account *, const struct call *call,
+                                     struct buf *ret, uint64_t *ret_generation, struct error *err);
+
+/** Reports that the server refused that generation. True if a new token should be requested, which
+ * is the case at most once a second. */
+bool service_account_rejected(struct service_account *, uint64_t generation);
 
 #endif

@@ -1,4 +1,4 @@
-/* kube/exec_plugin.c: see exec_plugin.h.
+/* kube/exec_plugin.c: credentials from a program; see credentials.h.
  *
  * Each run has a thread of its own. If a caller's thread ran the program, the end of this caller's
  * deadline would kill a program for which other callers are waiting.
@@ -17,7 +17,7 @@
  * The expiry of a credential is compared with the wall clock, because the program gives it as a
  * date. The distance between runs is measured on the boot clock.
  */
-#include "kube/exec_plugin.h"
+#include "kube/credentials.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +31,6 @@
 #include "base/metrics.h"
 #include "base/single_flight.h"
 #include "base/thread.h"
-#include "http/http.h"
 
 #define EARLY_NS (10 * NS_PER_SEC)
 #define RUN_DISTANCE_NS NS_PER_SEC

@@ -1,4 +1,4 @@
-/* kube/service_account.c: see service_account.h.
+/* kube/service_account.c: tokens of a service account; see credentials.h.
  * A token's life is the one we asked for or the one the server granted, whichever is shorter. It is
  * counted from before the request, on the boot clock, so neither the server's clock nor a
  * suspension of the machine matters.
@@ -7,7 +7,7 @@
  * token missing or due for renewal requests a new one, without the lock. The others use the old
  * token while it is valid, and otherwise wait for that request and share its result.
  */
-#include "kube/service_account.h"
+#include "kube/credentials.h"
 
 #include <stdlib.h>
 

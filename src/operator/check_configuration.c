@@ -69,7 +69,7 @@ check_files(struct doctor *d, struct report *r)
 	}
 	if (view_connection(d->view, &connection, &err)) {
 		struct str files[KUBE_CONNECTION_FILES];
-		size_t n = kube_connection_secret_files(connection, files);
+		size_t n = kube_connection_files(connection, /*only_secret=*/true, files);
 
 		for (size_t i = 0; i < n; i++)
 			check_file(d, r, files[i]);

@@ -256,7 +256,6 @@ each_client_has_its_name(void **state)
 	open_client(w, &(struct kube_client_options){ .name = "http" });
 	must_get(w, ") kubernetes/unknown\\r\\n");
 	assert_true(str_starts(kube_connection_server(w->connection), STR("https://127.0.0.1:")));
-	assert_true(str_eq(kube_connection_namespace(w->connection), STR("default")));
 	assert_false(kube_connection_uses_plugin(w->connection));
 }
 

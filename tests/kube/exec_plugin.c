@@ -1,4 +1,4 @@
-#include "kube/exec_plugin.h"
+#include "kube/credentials.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
