@@ -167,13 +167,9 @@ config_load_context(const struct config_entry *context, const struct config_file
 	struct error err;
 	bool has_cluster;
 
-	if (namespace.len > 0) {
-		if (!name_is_dns_label(namespace))
-			entry_problem(context, "namespace", ERR_INVALID,
-			              "\"%" STR_FMT "\" is not a name of a namespace",
-			              STR_ARG(namespace));
-		config->namespace = arena_str(&config->arena, namespace);
-	}
+	if (namespace.len > 0 && !name_is_dns_label(namespace))
+		entry_problem(context, "namespace", ERR_INVALID,
+		              "\"%" STR_FMT "\" is not a name of a namespace", STR_ARG(namespace));
 	has_cluster = config_follow_context(context, files, "clusters", "cluster", &cluster);
 	if (has_cluster)
 		config_load_cluster(&cluster);
@@ -363,12 +359,9 @@ pod_ca(struct kube_config *config, const char *folder)
 static bool
 config_load_pod(struct kube_config *config, const char *folder, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_NAME);
 	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
 	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
-	struct str name = str_c(getenv("POD_NAMESPACE"));
 	struct str url;
-	struct error ignored;
 
 	if (host.len == 0 || port.len == 0)
 		return err_set(
@@ -385,11 +378,6 @@ config_load_pod(struct kube_config *config, const char *folder, struct error *er
 	if (!config_check_token_file(config->token_file.ptr, err))
 		return err_wrap(err, "token of the service account");
 	pod_ca(config, folder);
-
-	if (name.len == 0 && file_read(pod_path(config, folder, "namespace").ptr, &text, &ignored))
-		name = str_trim(buf_str(&text));
-	if (name.len > 0)
-		config->namespace = arena_str(&config->arena, name);
 	return true;
 }
 
@@ -407,7 +395,6 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 		.cert_pem = STR_EMPTY,
 		.token_file = STR_EMPTY,
 		.username = STR_EMPTY,
-		.namespace = STR("default"),
 		.ca_file = STR_EMPTY,
 		.cert_file = STR_EMPTY,
 		.key_file = STR_EMPTY,

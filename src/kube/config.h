@@ -41,7 +41,6 @@ struct kube_config {
 	const struct kube_exec *exec; /* NULL: none */
 	/* sent with every request, for impersonation; NULL at the end, or NULL: none */
 	const char *const *headers;
-	struct str namespace; /* the namespace of the context, or that of the pod; else "default" */
 	/* the files of the PEM texts, to read them again; empty: inline */
 	struct str ca_file, cert_file, key_file;
 	bool is_in_cluster;

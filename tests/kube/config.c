@@ -160,7 +160,6 @@ reads_inline_data(void **state)
 	assert_str(config->cert_pem, CERT_PEM);
 	assert_str(secret_expose(&config->key_pem), KEY_PEM);
 	assert_str(secret_expose(&config->token), "t0ken");
-	assert_str(config->namespace, "default");
 	assert_str(config->ca_file, "");
 	assert_false(config->is_insecure);
 	assert_false(config->is_in_cluster);
@@ -367,7 +366,7 @@ a_socks_proxy_is_fine(void **state)
 }
 
 static void
-reads_json_and_the_namespace(void **state)
+reads_json(void **state)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
 	struct error err = { .msg = "" };
@@ -380,7 +379,7 @@ reads_json_and_the_namespace(void **state)
 	            "\"clusters\": [{\"name\": \"k\", \"cluster\": {\"server\": \"https://h\"}}],\n"
 	            "\"users\": [{\"name\": \"u\"}]}"));
 	assert_true(load(NULL, &config, NULL, &err));
-	assert_str(config->namespace, "ccm");
+	assert_str(config->server, "https://h:443");
 }
 
 /* ---- --master ---- */
@@ -657,26 +656,10 @@ reads_what_a_pod_is_given(void **state)
 	assert_str(v4->server, "https://10.96.0.1:443");
 	assert_str(v4->ca_pem, CERT_PEM);
 	assert_str(v4->token_file, in_folder("token"));
-	assert_str(v4->namespace, "default");
 	assert_true(v4->is_in_cluster);
 
-	write_file("namespace", STR("kube-system\n"));
 	assert_true(load_pod("fd00::1", "6443", &v6, &err));
 	assert_str(v6->server, "https://[fd00::1]:6443");
-	assert_str(v6->namespace, "kube-system");
-}
-
-static void
-the_environment_names_the_namespace(void **state)
-{
-	CLEANUP(kube_config_freep) struct kube_config *config = NULL;
-	struct error err = { .msg = "" };
-
-	(void)state;
-	setenv("POD_NAMESPACE", "mine", 1);
-	assert_true(load_pod("10.96.0.1", "443", &config, &err));
-	assert_str(config->namespace, "mine");
-	unsetenv("POD_NAMESPACE");
 }
 
 static void
@@ -870,7 +853,7 @@ main(void)
 		cmocka_unit_test(a_bare_command_is_for_the_path),
 		cmocka_unit_test(impersonation_becomes_headers),
 		cmocka_unit_test(a_socks_proxy_is_fine),
-		cmocka_unit_test(reads_json_and_the_namespace),
+		cmocka_unit_test(reads_json),
 		cmocka_unit_test(master_replaces_the_server),
 		cmocka_unit_test(master_alone_is_enough),
 		cmocka_unit_test(master_with_an_empty_file),
@@ -881,7 +864,6 @@ main(void)
 		cmocka_unit_test(a_missing_file_is_not_found),
 		cmocka_unit_test(refuses_large_credentials),
 		cmocka_unit_test(reads_what_a_pod_is_given),
-		cmocka_unit_test(the_environment_names_the_namespace),
 		cmocka_unit_test(a_pod_without_ca_trusts_the_system),
 		cmocka_unit_test(a_pod_needs_a_token),
 		cmocka_unit_test(no_configuration_at_all),
