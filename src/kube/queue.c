@@ -56,7 +56,6 @@ enum {
 #define RELEASE_SPREAD_NS (2 * NS_PER_SEC)
 
 struct queue_metrics {
-	/* NULL: not counted */
 	struct metric *depth, *adds, *retries, *waited, *worked, *unfinished, *longest, *oldest;
 };
 
@@ -111,38 +110,6 @@ METRIC_FAMILY(oldest, METRIC_GAUGE, "ccmd_workqueue_oldest_due_seconds",
               "[ALPHA] How long the key that is next in the queue has waited.",
               .labels = { "name" });
 
-/* Without a name nothing is counted, and all pointers are NULL. */
-static struct queue_metrics
-metrics_of(const char *name)
-{
-	if (!name)
-		return (struct queue_metrics){ 0 };
-	return (struct queue_metrics){
-		.depth = metric_of(&depth, name),
-		.adds = metric_of(&adds, name),
-		.retries = metric_of(&retries, name),
-		.waited = metric_of(&waited, name),
-		.worked = metric_of(&worked, name),
-		.unfinished = metric_of(&unfinished, name),
-		.longest = metric_of(&longest, name),
-		.oldest = metric_of(&oldest, name),
-	};
-}
-
-static void
-count_one(struct metric *m)
-{
-	if (m)
-		metric_inc(m);
-}
-
-static void
-observe_seconds(struct metric *m, int64_t duration_ns)
-{
-	if (m)
-		metric_observe(m, (double)duration_ns / (double)NS_PER_SEC);
-}
-
 /* ---- records; all under mu ---- */
 
 static struct str
@@ -179,28 +146,17 @@ item_drop_idle(struct queue *q, struct item *item)
 /* ---- the line ---- */
 
 static void
-line_changed(struct queue *q, size_t n)
+set_line_length(struct queue *q, size_t n)
 {
 	q->n_line = n;
-	if (q->metrics.depth)
-		metric_set(q->metrics.depth, (double)n);
+	metric_set(q->metrics.depth, (double)n);
 }
 
 static void
 line_append(struct queue *q, struct item *item)
 {
 	STAILQ_INSERT_TAIL(&q->line, item, link);
-	line_changed(q, q->n_line + 1);
-}
-
-static struct item *
-line_pop(struct queue *q)
-{
-	struct item *item = STAILQ_FIRST(&q->line);
-
-	STAILQ_REMOVE_HEAD(&q->line, link);
-	line_changed(q, q->n_line - 1);
-	return item;
+	set_line_length(q, q->n_line + 1);
 }
 
 /* Adds the key for now. While it is being worked on, the mark is enough: queue_done() sees it.
@@ -212,7 +168,7 @@ mark_dirty(struct queue *q, struct item *item)
 		return;
 	item->is_dirty = true;
 	item->added_ns = clock_mono(q->clock);
-	count_one(q->metrics.adds);
+	metric_inc(q->metrics.adds);
 	if (!item->is_processing)
 		line_append(q, item);
 }
@@ -321,14 +277,14 @@ move_due(struct queue *q, int64_t now_ns)
 /* ---- metrics that are computed at a scrape ---- */
 
 static double
-seconds_since(const struct queue *q, int64_t ns)
+in_seconds(int64_t ns)
 {
-	return (double)(clock_mono(q->clock) - ns) / (double)NS_PER_SEC;
+	return (double)ns / (double)NS_PER_SEC;
 }
 
 /* The list of keys being worked on begins with the latest, so the last one is the oldest. */
 static void
-set_ages(void *queue)
+update_age_metrics(void *queue)
 {
 	struct queue *q = queue;
 	const struct item *item;
@@ -336,13 +292,13 @@ set_ages(void *queue)
 	WITH_LOCK(&q->mu);
 
 	STAILQ_FOREACH(item, &q->processing, link) {
-		first = seconds_since(q, item->started_ns);
+		first = in_seconds(clock_mono(q->clock) - item->started_ns);
 		sum += first;
 	}
 	metric_set(q->metrics.unfinished, sum);
 	metric_set(q->metrics.longest, first);
 	item = STAILQ_FIRST(&q->line);
-	metric_set(q->metrics.oldest, item ? seconds_since(q, item->added_ns) : 0);
+	metric_set(q->metrics.oldest, item ? in_seconds(clock_mono(q->clock) - item->added_ns) : 0);
 }
 
 /* ---- life cycle ---- */
@@ -355,15 +311,23 @@ queue_new(const struct queue_config *config)
 	q->base_delay_ns = config->base_delay_ns;
 	q->max_delay_ns = config->max_delay_ns;
 	q->clock = config->clock;
-	q->metrics = metrics_of(config->name);
+	q->metrics = (struct queue_metrics){
+		.depth = metric_of(&depth, config->name),
+		.adds = metric_of(&adds, config->name),
+		.retries = metric_of(&retries, config->name),
+		.waited = metric_of(&waited, config->name),
+		.worked = metric_of(&worked, config->name),
+		.unfinished = metric_of(&unfinished, config->name),
+		.longest = metric_of(&longest, config->name),
+		.oldest = metric_of(&oldest, config->name),
+	};
 	STAILQ_INIT(&q->line);
 	STAILQ_INIT(&q->processing);
 	ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, NULL); /* parents of place n are at n / 2 */
 	mutex_init(&q->mu);
 	cond_init(&q->work);
 	cond_init(&q->idle);
-	if (config->name)
-		metrics_on_scrape(set_ages, q);
+	metrics_on_scrape(update_age_metrics, q);
 	return q;
 }
 
@@ -376,7 +340,7 @@ queue_free(struct queue *q)
 	if (!q)
 		return;
 	assert(q->n_processing == 0);
-	metrics_off_scrape(set_ages, q);
+	metrics_off_scrape(update_age_metrics, q);
 	for (size_t pos = 0; map_next(&q->items, &pos, &key, &item);)
 		pool_free(&items, item);
 	map_fini(&q->items);
@@ -400,7 +364,7 @@ queue_add(struct queue *q, struct str key)
 static void
 add_delayed(struct queue *q, struct item *item, int64_t delay_ns)
 {
-	count_one(q->metrics.retries);
+	metric_inc(q->metrics.retries);
 	if (delay_ns <= 0)
 		add_now(q, item);
 	else
@@ -493,26 +457,12 @@ queue_failures(struct queue *q, struct str key)
 	return item ? item->n_failures : 0;
 }
 
-static size_t
-place_in_line(const struct queue *q, const struct item *wanted)
-{
-	const struct item *item;
-	size_t n = 0;
-
-	STAILQ_FOREACH(item, &q->line, link) {
-		if (item == wanted)
-			break;
-		n++;
-	}
-	return n;
-}
-
 struct queue_peek
 queue_peek(struct queue *q, struct str key)
 {
 	int64_t now_ns = clock_mono(q->clock);
 	struct queue_peek peek = { .state = QUEUE_IDLE };
-	const struct item *item;
+	const struct item *item, *other;
 
 	WITH_LOCK(&q->mu);
 	item = map_get(&q->items, key);
@@ -525,7 +475,11 @@ queue_peek(struct queue *q, struct str key)
 	} else if (item->is_dirty) {
 		peek.state = QUEUE_WAITING;
 		peek.for_ns = now_ns - item->added_ns;
-		peek.n_before = place_in_line(q, item);
+		STAILQ_FOREACH(other, &q->line, link) {
+			if (other == item)
+				break;
+			peek.n_before++;
+		}
 	} else if (item->heap_place > 0) {
 		peek.state = QUEUE_DELAYED;
 		peek.is_parked = item->is_parked;
@@ -539,10 +493,12 @@ queue_peek(struct queue *q, struct str key)
 /* Gives the first key of the line to the calling worker, which has to return it before the watchdog
  * considers its thread stuck. */
 static struct str
-hand_out(struct queue *q, int64_t now_ns)
+take_first(struct queue *q, int64_t now_ns)
 {
-	struct item *item = line_pop(q);
+	struct item *item = STAILQ_FIRST(&q->line);
 
+	STAILQ_REMOVE_HEAD(&q->line, link);
+	set_line_length(q, q->n_line - 1);
 	item->is_dirty = false;
 	item->is_processing = true;
 	item->n_releases = q->n_releases;
@@ -550,25 +506,8 @@ hand_out(struct queue *q, int64_t now_ns)
 	STAILQ_INSERT_HEAD(&q->processing, item, link);
 	q->n_processing++;
 	watchdog_promise(clock_deadline(now_ns, WATCHDOG_WORK_NS));
-	observe_seconds(q->metrics.waited, now_ns - item->added_ns);
+	metric_observe(q->metrics.waited, in_seconds(now_ns - item->added_ns));
 	return item_key(item);
-}
-
-/* The timer sleeps until the heap's first key is due; the others sleep until they are woken. */
-static void
-sleep_until(struct queue *q, int64_t deadline_ns)
-{
-	const struct item *top = heap_top(q);
-	bool is_timer = top && !q->has_timer;
-
-	if (is_timer)
-		q->has_timer = true;
-	if (is_timer && top->due_ns < deadline_ns)
-		deadline_ns = top->due_ns;
-	watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
-	(void)clock_wait(q->clock, &q->work, &q->mu, deadline_ns);
-	if (is_timer)
-		q->has_timer = false;
 }
 
 /* Called by a worker that does not sleep again. */
@@ -584,13 +523,15 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 {
 	WITH_LOCK(&q->mu);
 	for (;;) {
-		int64_t now_ns = clock_mono(q->clock);
+		int64_t now_ns = clock_mono(q->clock), until_ns = deadline_ns;
+		const struct item *top;
+		bool is_timer;
 
 		if (q->is_shut_down)
 			return err_set(err, ERR_CANCELLED, "the queue was shut down");
 		move_due(q, now_ns);
 		if (!STAILQ_EMPTY(&q->line)) {
-			*ret = hand_out(q, now_ns);
+			*ret = take_first(q, now_ns);
 			wake_timer(q);
 			return true;
 		}
@@ -598,12 +539,24 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 			wake_timer(q);
 			return err_set(err, ERR_TIMEOUT, "no key in time");
 		}
-		sleep_until(q, deadline_ns);
+
+		/* The timer sleeps until the heap's first key is due; the others sleep until they
+		 * are woken. */
+		top = heap_top(q);
+		is_timer = top && !q->has_timer;
+		if (is_timer)
+			q->has_timer = true;
+		if (is_timer && top->due_ns < until_ns)
+			until_ns = top->due_ns;
+		watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
+		(void)clock_wait(q->clock, &q->work, &q->mu, until_ns);
+		if (is_timer)
+			q->has_timer = false;
 	}
 }
 
 bool
-queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret)
+queue_get_trimming(struct queue *q, unsigned *n_busy, struct str *ret)
 {
 	struct error err;
 	int64_t deadline_ns = *n_busy < BURST ? QUEUE_FOREVER
@@ -627,9 +580,9 @@ queue_done(struct queue *q, struct str key)
 	WITH_LOCK(&q->mu);
 	item = map_get(&q->items, key);
 	assert(item && item->is_processing);
-	observe_seconds(q->metrics.worked, clock_mono(q->clock) - item->started_ns);
-	STAILQ_REMOVE(&q->processing, item, item,
-	              link); /* the list has one element for each busy worker */
+	metric_observe(q->metrics.worked, in_seconds(clock_mono(q->clock) - item->started_ns));
+	/* the list has one element for each busy worker */
+	STAILQ_REMOVE(&q->processing, item, item, link);
 	item->is_processing = false;
 	if (--q->n_processing == 0)
 		cond_broadcast(&q->idle);
@@ -666,11 +619,4 @@ queue_wait_idle(struct queue *q, int64_t deadline_ns)
 			return is_idle(q);
 	}
 	return true;
-}
-
-size_t
-queue_length(struct queue *q)
-{
-	WITH_LOCK(&q->mu);
-	return q->n_line;
 }

@@ -17,7 +17,7 @@ struct queue; /* opaque */
 #define QUEUE_FOREVER CLOCK_FOREVER
 
 struct queue_config {
-	const char *name;      /* label of the workqueue_* metrics; NULL: none */
+	const char *name;      /* label of the workqueue_* metrics */
 	int64_t base_delay_ns; /* of the first failure */
 	int64_t max_delay_ns;
 	struct clock *clock;
@@ -84,7 +84,7 @@ NODISCARD bool queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, 
 /** For the loop of a worker: waits without a deadline. A thread that becomes idle after a burst
  * returns free memory to the system. *n_busy must be 0 at first and belongs to this function. False
  * when the queue was shut down. */
-NODISCARD bool queue_get_or_rest(struct queue *q, unsigned *n_busy, struct str *ret);
+NODISCARD bool queue_get_trimming(struct queue *q, unsigned *n_busy, struct str *ret);
 /** Returns the key to the queue; it is handed out again if it was added in the meantime. */
 void queue_done(struct queue *q, struct str key);
 
@@ -94,7 +94,5 @@ void queue_shut_down(struct queue *q);
  * deadline (mono) passed first. Keys that are due later do not count, nor do any after
  * queue_shut_down(). */
 bool queue_wait_idle(struct queue *q, int64_t deadline_ns);
-/** Keys that wait to be handed out now. */
-size_t queue_length(struct queue *q);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -25,7 +26,8 @@ set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->clock = fake_clock_new(NS_PER_SEC);
-	f->q = queue_new(&(struct queue_config){ .base_delay_ns = BASE_NS,
+	f->q = queue_new(&(struct queue_config){ .name = "test",
+	                                         .base_delay_ns = BASE_NS,
 	                                         .max_delay_ns = MAX_NS,
 	                                         .clock = fake_clock_clock(f->clock) });
 	*state = f;
@@ -41,6 +43,20 @@ tear_down(void **state)
 	fake_clock_free(f->clock);
 	free(f);
 	return 0;
+}
+
+/* The keys that wait to be handed out now. */
+static unsigned long
+count_waiting(void)
+{
+	static const char name[] = "workqueue_depth{name=\"test\"} ";
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
+	const char *at;
+
+	metrics_write(&b);
+	at = strstr(b.ptr, name);
+	assert_non_null(at);
+	return strtoul(at + strlen(name), NULL, 10);
 }
 
 /* A key that is there now. */
@@ -82,7 +98,7 @@ keeps_the_order(void **state)
 	queue_add(f->q, STR("b"));
 	queue_add(f->q, STR("a"));
 	queue_add(f->q, STR("c"));
-	assert_int_equal(queue_length(f->q), 3);
+	assert_int_equal(count_waiting(), 3);
 	check_get(f, "b");
 	check_get(f, "a");
 	check_get(f, "c");
@@ -96,7 +112,7 @@ hands_a_waiting_key_out_once(void **state)
 
 	queue_add(f->q, STR("a"));
 	queue_add(f->q, STR("a"));
-	assert_int_equal(queue_length(f->q), 1);
+	assert_int_equal(count_waiting(), 1);
 	check_get(f, "a");
 	check_empty(f);
 }
@@ -112,7 +128,7 @@ hands_a_re_added_key_out_after_it_is_done(void **state)
 	queue_add(f->q, STR("a"));
 	queue_add(f->q, STR("a"));
 	check_empty(f);
-	assert_int_equal(queue_length(f->q), 0);
+	assert_int_equal(count_waiting(), 0);
 	queue_done(f->q, key);
 	check_get(f, "a");
 	check_empty(f);
@@ -140,7 +156,7 @@ hands_out_later(void **state)
 	queue_add_after(f->q, STR("a"), 10 * NS_PER_SEC);
 	queue_add_after(f->q, STR("b"), 20 * NS_PER_SEC);
 	queue_add_after(f->q, STR("now"), 0);
-	assert_int_equal(queue_length(f->q), 1);
+	assert_int_equal(count_waiting(), 1);
 	check_get(f, "now");
 	check_empty(f);
 	fake_clock_advance(f->clock, 10 * NS_PER_SEC - 1);
@@ -433,7 +449,7 @@ get_all(void *arg)
 	unsigned n_busy = 0;
 	struct str key;
 
-	while (queue_get_or_rest(f->q, &n_busy, &key))
+	while (queue_get_trimming(f->q, &n_busy, &key))
 		queue_done(f->q, key);
 	return NULL;
 }
@@ -453,13 +469,13 @@ rests_after_a_burst(void **state)
 	}
 	thread_start(&thread, "worker", get_all, f);
 	fake_clock_settle(f->clock, 1);
-	assert_int_equal(queue_length(f->q), 0);
+	assert_int_equal(count_waiting(), 0);
 	fake_clock_advance(f->clock, 10 * NS_PER_SEC);
 	fake_clock_settle(f->clock, 1);
 	fake_clock_advance(f->clock, 10 * NS_PER_SEC);
 	queue_add(f->q, STR("a"));
 	fake_clock_settle(f->clock, 1);
-	assert_int_equal(queue_length(f->q), 0);
+	assert_int_equal(count_waiting(), 0);
 	queue_shut_down(f->q);
 	thread_join(thread);
 }
@@ -491,7 +507,7 @@ shuts_down(void **state)
 	queue_add(f->q, STR("a"));
 	queue_add_after(f->q, STR("a"), NS_PER_SEC);
 	(void)queue_add_failed(f->q, STR("a"), 0);
-	assert_int_equal(queue_length(f->q), 0);
+	assert_int_equal(count_waiting(), 0);
 	assert_false(queue_get(f->q, QUEUE_FOREVER, &key, &err));
 	assert_int_equal(err.code, ERR_CANCELLED);
 }
@@ -591,8 +607,7 @@ never_works_on_a_key_twice_at_the_same_time(void **state)
 		(void)snprintf(text, sizeof(text), "%u", i * 31 % N_KEYS);
 		queue_add(c.q, str_c(text));
 	}
-	while (queue_length(c.q) > 0)
-		sched_yield();
+	assert_true(queue_wait_idle(c.q, CLOCK_FOREVER));
 	queue_shut_down(c.q);
 	assert_true(queue_wait_idle(c.q, CLOCK_FOREVER));
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
@@ -631,7 +646,9 @@ static void
 idle_workers_sleep_through_keys_of_others(void **state)
 {
 	struct clock clock = { counting_now, counting_now, counting_now, counting_wait };
-	struct queue_config config = { .base_delay_ns = 1, .max_delay_ns = 1, .clock = &clock };
+	struct queue_config config = {
+		.name = "sleepers", .base_delay_ns = 1, .max_delay_ns = 1, .clock = &clock
+	};
 	struct crowd c = { .q = queue_new(&config) };
 	pthread_t threads[10];
 

@@ -523,7 +523,7 @@ node_worker(void *arg)
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
-	while (queue_get_or_rest(c->queue, &n_busy, &name))
+	while (queue_get_trimming(c->queue, &n_busy, &name))
 		node_work_on(c, &arena, name);
 	return NULL;
 }

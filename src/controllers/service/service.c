@@ -550,7 +550,7 @@ service_worker(void *arg)
 		return NULL;
 	service_begin(c, &call);
 	arena_reset(&arena);
-	while (queue_get_or_rest(c->queue, &n_busy, &key))
+	while (queue_get_trimming(c->queue, &n_busy, &key))
 		service_work_on(c, &arena, key);
 	return NULL;
 }
