@@ -39,7 +39,7 @@ EVENT_KIND(election_event, COMPONENT, "LeaderElection", false, "Lease",
 
 enum {
 	RELEASED_DURATION_S = 1, /* a released Lease has no holder to wait for; the API refuses 0 */
-	MAX_IDENTITY = 512,
+	MAX_IDENTITY = 512,      /* of a holder, in logs */
 };
 
 enum outcome {
@@ -62,7 +62,6 @@ struct elector {
 
 	pthread_mutex_t mu;
 	pthread_cond_t ended;     /* mu: is_done */
-	struct buf holder;        /* mu; the holder as last seen */
 	struct buf version;       /* mu; of the Lease when we became the leader */
 	bool is_leader;           /* mu; only the thread writes it, and may read it without mu */
 	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
@@ -134,32 +133,30 @@ is_held_by_other(const struct elector *e)
 	       now_boot(e) < seen_until_ns(e);
 }
 
-/* Makes the holder visible to elector_holder(), and logs a change. */
-static void
-publish_holder(struct elector *e)
+/* The holder as last seen, for logs. */
+static struct str
+holder(const struct elector *e)
 {
-	WITH_LOCK(&e->mu);
-
-	if (str_eq(buf_str(&e->holder), e->seen.holder))
-		return;
-	e->wait_logged = NULL;
-	buf_reset(&e->holder);
-	buf_add_str(&e->holder, str_utf8_head(e->seen.holder, e->holder.max));
-	if (e->seen.holder.len > 0 && !is_ours(e))
-		log_info("another replica leads", LOG_CSTR("lease", e->config.name),
-		         LOG_STR("holder", buf_str(&e->holder)));
+	return str_utf8_head(e->seen.holder, MAX_IDENTITY);
 }
 
 /* Moves fresh into the place of the Lease last seen, and leaves fresh empty. */
 static void
 keep_seen(struct elector *e, struct lease *fresh)
 {
+	bool is_new_holder = !str_eq(e->seen.holder, fresh->holder);
+
 	if (lease_spec_differs(&e->seen, fresh))
 		e->seen_boot_ns = now_boot(e);
 	lease_fini(&e->seen);
 	e->seen = *fresh;
 	*fresh = LEASE_INIT;
-	publish_holder(e);
+	if (!is_new_holder)
+		return;
+	e->wait_logged = NULL;
+	if (e->seen.holder.len > 0 && !is_ours(e))
+		log_info("another replica leads", LOG_CSTR("lease", e->config.name),
+		         LOG_STR("holder", holder(e)));
 }
 
 /* Parses the server's answer to our write and makes it the Lease last seen. */
@@ -276,20 +273,6 @@ put_lease(struct elector *e, struct call *call, enum lease_change change,
 	       keep_answer(e, body, err);
 }
 
-static bool
-post_lease(struct elector *e, struct call *call, const struct lease_claim *claim, struct error *err)
-{
-	CLEANUP(buf_fini)
-	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct str body = STR_EMPTY;
-
-	lease_add_path(&path, str_c(e->config.namespace), STR_EMPTY);
-	lease_add_new(&lease, str_c(e->config.namespace), str_c(e->config.name), claim);
-	return kube_post(e->config.kube, call, buf_str(&path), HTTP_WORK, buf_str(&lease), &body,
-	                 err) &&
-	       keep_answer(e, body, err);
-}
-
 /* ---- an attempt ---- */
 
 static struct lease_claim
@@ -367,7 +350,7 @@ wait_for_holder(struct elector *e, const char *why)
 	clock_format_rfc3339(&until, clock_deadline(clock_wall(e->config.clock), left_ns),
 	                     /*micros=*/false);
 	log_info("waiting until the lease of another replica has ended",
-	         LOG_CSTR("lease", e->config.name), LOG_STR("holder", buf_str(&e->holder)),
+	         LOG_CSTR("lease", e->config.name), LOG_STR("holder", holder(e)),
 	         LOG_STR("until", buf_str(&until)), LOG_CSTR("why", why));
 	return HELD;
 }
@@ -377,15 +360,22 @@ wait_for_holder(struct elector *e, const char *why)
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
 {
+	CLEANUP(buf_fini)
+	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
 	int64_t start_ns = now_boot(e);
 	struct lease_claim claim = our_claim(e);
+	struct str namespace = str_c(e->config.namespace), body = STR_EMPTY;
 	struct call call;
 
 	if (is_held_by_other(e))
 		return wait_for_holder(e, "the Lease was deleted, which its holder may not know");
 	note_former_holder(e);
 	call = begin_call(e);
-	if (!post_lease(e, &call, &claim, err))
+	lease_add_path(&path, namespace, STR_EMPTY);
+	lease_add_new(&lease, namespace, str_c(e->config.name), &claim);
+	if (!kube_post(e->config.kube, &call, buf_str(&path), HTTP_WORK, buf_str(&lease), &body,
+	               err) ||
+	    !keep_answer(e, body, err))
 		return outcome_of_refusal(err);
 	if (is_ours(e))
 		return accept_claim(e, start_ns);
@@ -402,18 +392,6 @@ lose(struct elector *e, const char *why)
 	memcpy(e->why_lost, text.ptr, text.len);
 	e->why_lost[text.len] = '\0';
 	return LOST;
-}
-
-static enum outcome
-lose_late(struct elector *e)
-{
-	struct error err = e->attempts.why;
-
-	if (e->attempts.n == 0)
-		return lose(e, "not renewed in time");
-	(void)attempts_end(&e->attempts, clock_mono(e->config.clock), &err);
-	err_wrap(&err, "not renewed in time");
-	return lose(e, err.msg);
 }
 
 /* The Lease was just read, and is in e->seen. The rules are in docs/spec/kube-client.md, "Claiming
@@ -493,28 +471,22 @@ try_once(struct elector *e, struct error *err)
 }
 
 /* An outage is logged when it begins and when it is over. */
-static void
-log_outcome(struct elector *e, enum outcome outcome, const struct error *err)
-{
-	if (outcome != FAILED) {
-		if (e->n_failures > 1)
-			log_info("the Lease can be used again", LOG_CSTR("lease", e->config.name));
-		e->n_failures = 0;
-	} else if (!cancel_is_fired(e->cancel) && e->n_failures++ == 0) {
-		log_warn("cannot get or renew the lease, trying again",
-		         LOG_CSTR("lease", e->config.name), LOG_ERR(err));
-	}
-}
-
 static enum outcome
 attempt_claim(struct elector *e)
 {
 	struct error err = { .code = ERR_TIMEOUT, .msg = "the answer came too late" };
 	enum outcome outcome = try_once(e, &err);
 
-	if (outcome == FAILED)
+	if (outcome == FAILED) {
 		attempts_note(&e->attempts, &err);
-	log_outcome(e, outcome, &err);
+		if (!cancel_is_fired(e->cancel) && e->n_failures++ == 0)
+			log_warn("cannot get or renew the lease, trying again",
+			         LOG_CSTR("lease", e->config.name), LOG_ERR(&err));
+		return outcome;
+	}
+	if (e->n_failures > 1)
+		log_info("the Lease can be used again", LOG_CSTR("lease", e->config.name));
+	e->n_failures = 0;
 	return outcome;
 }
 
@@ -529,25 +501,22 @@ wait_for(struct elector *e, int64_t duration_ns)
 	return cancel_sleep(e->cancel, e->config.clock, duration_ns, &err);
 }
 
-/* A random time from the retry period to 2.2 times as long. It is shorter if the other holder's
- * lease ends sooner: reading the Lease then shows whether it was renewed, and of several replicas
- * that claim it at the same time the server accepts one. */
-static int64_t
-acquire_pause_ns(const struct elector *e)
-{
-	int64_t period_ns = e->config.retry_period_ns;
-	int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
-	int64_t left_ns = seen_until_ns(e) - now_boot(e);
-
-	return is_held_by_other(e) && left_ns < pause_ns ? left_ns : pause_ns;
-}
-
-/* False when the elector was stopped. */
+/* Tries at random times, a retry period to 2.2 times as much apart, but immediately after the other
+ * holder's lease has ended: reading the Lease then shows whether it was renewed, and of several
+ * replicas that claim it at the same time the server accepts one. False when the elector was
+ * stopped. */
 static bool
 acquire(struct elector *e)
 {
+	int64_t period_ns = e->config.retry_period_ns;
+
 	while (attempt_claim(e) != WON) {
-		if (!wait_for(e, acquire_pause_ns(e)))
+		int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
+		int64_t left_ns = seen_until_ns(e) - now_boot(e);
+
+		if (is_held_by_other(e) && left_ns < pause_ns)
+			pause_ns = left_ns;
+		if (!wait_for(e, pause_ns))
 			return false;
 	}
 	return true;
@@ -578,47 +547,36 @@ set_leader(struct elector *e, bool is_leader)
 	metric_set(e->leads, is_leader ? 1 : 0);
 }
 
-static int64_t
-fence_deadline_ns(const struct elector *e)
+/* Renews the Lease before the renew deadline, counted from now, and before the fence closes.
+ * Returns WON, LOST, or HELD if the elector was stopped. */
+static enum outcome
+renew(struct elector *e)
 {
-	return e->renewed_boot_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
-}
-
-/* A renewal must succeed before the renew deadline, counted from now, and before the fence closes.
- */
-static void
-set_deadline(struct elector *e)
-{
-	int64_t fence_ns = fence_deadline_ns(e);
+	int64_t fence_ns = e->renewed_boot_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
+	struct error err;
 
 	e->deadline_boot_ns = clock_deadline(now_boot(e), e->config.renew_deadline_ns);
 	if (fence_ns < e->deadline_boot_ns)
 		e->deadline_boot_ns = fence_ns;
-}
-
-static int64_t
-renew_pause_ns(const struct elector *e)
-{
-	int64_t left_ns = e->deadline_boot_ns - now_boot(e);
-
-	return left_ns < e->config.retry_period_ns ? left_ns : e->config.retry_period_ns;
-}
-
-/* Tries until the deadline. Returns WON, LOST, or HELD if the elector was stopped. */
-static enum outcome
-renew(struct elector *e)
-{
-	set_deadline(e);
 	e->attempts = (struct attempts){ .begun_ns = clock_mono(e->config.clock) };
 	while (now_boot(e) < e->deadline_boot_ns) {
 		enum outcome outcome = attempt_claim(e);
+		int64_t pause_ns = e->deadline_boot_ns - now_boot(e);
 
 		if (outcome == WON || outcome == LOST)
 			return outcome;
-		if (!wait_for(e, renew_pause_ns(e)))
+		if (pause_ns > e->config.retry_period_ns)
+			pause_ns = e->config.retry_period_ns;
+		if (!wait_for(e, pause_ns))
 			return HELD;
 	}
-	return lose_late(e);
+
+	if (e->attempts.n == 0)
+		return lose(e, "not renewed in time");
+	err = e->attempts.why;
+	(void)attempts_end(&e->attempts, clock_mono(e->config.clock), &err);
+	err_wrap(&err, "not renewed in time");
+	return lose(e, err.msg);
 }
 
 /* Reports the loss, unless a stop was requested before: the process is then shutting down already.
@@ -671,15 +629,6 @@ lead(struct elector *e)
 
 /* ---- release ---- */
 
-static bool
-is_release_wanted(struct elector *e, int64_t *ret_until_ns)
-{
-	WITH_LOCK(&e->mu);
-
-	*ret_until_ns = e->release_until_ns;
-	return e->is_leader && e->wants_release;
-}
-
 /* True when the Lease has no holder or is not ours. It is read first, because a PUT of ours whose
  * answer was lost may have changed its version. */
 static bool
@@ -691,7 +640,9 @@ release_once(struct elector *e, struct call *call, struct error *err)
 	if (!get_lease(e, call, &fresh, err))
 		return err->code == ERR_NOT_FOUND;
 	keep_seen(e, &fresh);
-	return !is_ours(e) || put_lease(e, call, LEASE_RELEASE, &claim, err);
+	if (!is_ours(e))
+		return true;
+	return put_lease(e, call, LEASE_RELEASE, &claim, err);
 }
 
 /* See docs/spec/kube-client.md, "Releasing a Lease". The elector's token has been fired by now, so
@@ -725,11 +676,16 @@ static void *
 elector_run(void *arg)
 {
 	struct elector *e = arg;
+	bool must_release;
 	int64_t until_ns;
 
 	if (acquire(e))
 		lead(e);
-	if (is_release_wanted(e, &until_ns))
+	mutex_lock(&e->mu);
+	must_release = e->is_leader && e->wants_release;
+	until_ns = e->release_until_ns;
+	mutex_unlock(&e->mu);
+	if (must_release)
 		release(e, until_ns);
 	mutex_lock(&e->mu);
 	e->is_done = true;
@@ -797,7 +753,6 @@ elector_new(const struct elector_config *config)
 	e->cancel = cancel_new();
 	mutex_init(&e->mu);
 	cond_init(&e->ended);
-	e->holder = BUF_INIT(MAX_IDENTITY);
 	e->version = BUF_INIT(LIMIT_NAME);
 	e->arena = ARENA_INIT;
 	e->seen = LEASE_INIT;
@@ -835,7 +790,6 @@ elector_free(struct elector *e)
 	thread_join(e->thread);
 	lease_fini(&e->seen);
 	arena_fini(&e->arena);
-	buf_fini(&e->holder);
 	buf_fini(&e->version);
 	cond_destroy(&e->ended);
 	mutex_destroy(&e->mu);
@@ -850,14 +804,6 @@ elector_is_leader(const struct elector *e)
 	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
 
 	return e->is_leader;
-}
-
-void
-elector_holder(const struct elector *e, struct buf *b)
-{
-	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
-
-	buf_add_str(b, buf_str(&e->holder));
 }
 
 void

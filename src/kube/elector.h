@@ -81,9 +81,6 @@ void elector_stop(struct elector *, bool release, int64_t timeout_ms);
 void elector_free(struct elector *);
 
 bool elector_is_leader(const struct elector *);
-/** Appends the holder as last seen; nothing if it is unknown. */
-void elector_holder(const struct elector *, struct buf *b);
-
 /** Appends the resourceVersion that the Lease had when we became the leader; nothing before that.
  * All writes of the previous leader to the same etcd have a lower version. */
 void elector_version(const struct elector *, struct buf *b);
