@@ -221,25 +221,6 @@ kube_status_error(struct error *err, const struct http_request *request, int sta
 	return http_status_error(err, request, status, retry_after_ms, body);
 }
 
-/* The API server may answer 2xx with a Status object that reports a failure. Parsing every answer
- * for that would cost too much, so only answers that contain both words are parsed. */
-static bool
-check_success(const struct http_request *request, const struct http_response *response,
-              struct error *err)
-{
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str body = buf_str(&response->body), outcome = STR_EMPTY;
-	yyjson_val *status;
-
-	if (!str_contains(body, STR("\"Status\"")) || !str_contains(body, STR("\"Failure\"")))
-		return true;
-	status = parse_status(body, &doc);
-	(void)json_str(status, "status", &outcome);
-	if (!status || !str_eq_c(outcome, "Failure"))
-		return true;
-	return status_error(err, request, response->status, response->retry_after_ms, status);
-}
-
 /* ---- one request ---- */
 
 /* Sends a request once. False when no answer arrives. */
@@ -293,20 +274,32 @@ client_exchange(struct kube_client *c, struct call *call, const struct http_requ
 	return attempts_end(&attempts, clock_mono(c->clock), err);
 }
 
-/* Sends a request. False when no answer arrives or the answer is a failure. */
+/* Sends a request. False when no answer arrives or the answer is a failure. The API server may
+ * answer 2xx with a Status object that reports a failure. Parsing every answer for that would cost
+ * too much, so only answers that contain both words are parsed. */
 static bool
 client_call(struct kube_client *c, struct call *call, const struct http_request *request,
             struct http_response *response, struct error *err)
 {
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	int64_t start_ns = clock_mono(c->clock);
 	bool is_answered = client_exchange(c, call, request, response, err);
+	struct str body = buf_str(&response->body), outcome = STR_EMPTY;
+	yyjson_val *status;
+
 	observe(&duration_seconds, c, request, in_seconds(clock_mono(c->clock) - start_ns));
 	if (!is_answered)
 		return false;
 	if (response->status < 200 || response->status > 206)
 		return kube_status_error(err, request, response->status, response->retry_after_ms,
-		                         buf_str(&response->body));
-	return check_success(request, response, err);
+		                         body);
+	if (!str_contains(body, STR("\"Status\"")) || !str_contains(body, STR("\"Failure\"")))
+		return true;
+	status = parse_status(body, &doc);
+	(void)json_str(status, "status", &outcome);
+	if (!status || !str_eq_c(outcome, "Failure"))
+		return true;
+	return status_error(err, request, response->status, response->retry_after_ms, status);
 }
 
 static bool
@@ -487,8 +480,9 @@ client_check_health(struct kube_client *c, struct call *call, bool *ret_is_final
 		*ret_is_final = response.is_untrusted;
 		return false;
 	}
-	return response.status == 200 ||
-	       kube_status_error(err, &request, response.status, response.retry_after_ms,
+	if (response.status == 200)
+		return true;
+	return kube_status_error(err, &request, response.status, response.retry_after_ms,
 	                         buf_str(&response.body));
 }
 

@@ -90,12 +90,15 @@ cache_expire(struct cache *c, int64_t now_ns)
 	return oldest ? clock_deadline(oldest->used_ns, c->keep_ns + 1) : CLOCK_FOREVER;
 }
 
-/* Returns the record with that id and makes it the newest. A new one is created with used_ns now;
- * of an old one used_ns is still the last use. */
+/* Returns the record with that key and makes it the newest. A new one is created with used_ns now;
+ * of an old one used_ns is still the last use. The two halves of a record's id are hashes of the
+ * key with and without its first byte. FNV is in a different state after that byte, so two keys
+ * collide only if both halves do. */
 static struct record *
-cache_use(struct cache *c, const uint64_t id[2], int64_t now_ns)
+cache_use(struct cache *c, const struct buf *key, int64_t now_ns)
 {
-	struct record *record = map_get(&c->map, str_n((const char *)id, sizeof(record->id)));
+	const uint64_t id[2] = { str_hash(buf_str(key)), str_hash(str_skip(buf_str(key), 1)) };
+	struct record *record = map_get(&c->map, str_n((const char *)id, sizeof(id)));
 
 	if (record) {
 		TAILQ_REMOVE(&c->line, record, link);
@@ -130,7 +133,7 @@ add_part(struct buf *key, struct str part)
 	buf_add_char(key, '\0');
 }
 
-/* Adds the source and object of an event. The first byte is the same in all keys, for hash_key().
+/* Adds the source and object of an event. The first byte is the same in all keys, for cache_use().
  */
 static void
 add_source(struct buf *key, const struct event *e)
@@ -145,40 +148,21 @@ add_source(struct buf *key, const struct event *e)
 	buf_add_char(key, e->type == EVENT_WARNING ? 'W' : 'N');
 }
 
-/* The two halves are hashes of the key with and without its first byte. FNV is in a different state
- * after that byte, so two keys collide only if both halves do. */
-static void
-hash_key(const struct buf *key, uint64_t ret[2])
-{
-	ret[0] = str_hash(buf_str(key));
-	ret[1] = str_hash(str_skip(buf_str(key), 1));
-}
-
 /* ---- correlation ---- */
-
-static bool
-group_has(const struct group *group, uint32_t message)
-{
-	for (size_t i = 0; i < group->n_messages; i++) {
-		if (group->messages[i] == message)
-			return true;
-	}
-	return false;
-}
 
 /* True if there are so many different messages for one reason that this one goes into their common
  * event. */
 static bool
 aggregate(struct correlator *c, const struct buf *key, struct str message, int64_t now_ns)
 {
-	struct group *group;
+	struct group *group = (struct group *)cache_use(&c->groups, key, now_ns);
 	uint32_t hash = (uint32_t)str_hash(message);
-	uint64_t id[2];
+	bool is_known = false;
 
-	hash_key(key, id);
-	group = (struct group *)cache_use(&c->groups, id, now_ns);
 	group->record.used_ns = now_ns;
-	if (!group_has(group, hash))
+	for (size_t i = 0; i < group->n_messages; i++)
+		is_known |= group->messages[i] == hash;
+	if (!is_known)
 		group->messages[group->n_messages++] = hash;
 	if (group->n_messages < COMBINE_AT)
 		return false;
@@ -192,11 +176,8 @@ aggregate(struct correlator *c, const struct buf *key, struct str message, int64
 static void
 count_in_series(struct correlator *c, const struct buf *key, int64_t now_ns, struct sighting *s)
 {
-	struct series *series;
-	uint64_t id[2];
+	struct series *series = (struct series *)cache_use(&c->series, key, now_ns);
 
-	hash_key(key, id);
-	series = (struct series *)cache_use(&c->series, id, now_ns);
 	series->record.used_ns = now_ns;
 	if (series->count++ == 0)
 		series->first_ns = s->event->wall_ns;
@@ -210,11 +191,9 @@ may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(MAX_KEY);
 	struct bucket *bucket;
-	uint64_t id[2];
 
 	add_source(&key, e);
-	hash_key(&key, id);
-	bucket = (struct bucket *)cache_use(&c->buckets, id, now_ns);
+	bucket = (struct bucket *)cache_use(&c->buckets, &key, now_ns);
 	bucket->spent -= (double)(now_ns - bucket->record.used_ns) / (double)REFILL_NS;
 	bucket->record.used_ns = now_ns;
 	if (bucket->spent < 0)
@@ -225,27 +204,19 @@ may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
 	return true;
 }
 
-static int64_t
-earlier(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 int64_t
 correlator_forget(struct correlator *c, int64_t now_ns)
 {
-	int64_t next_ns = cache_expire(&c->groups, now_ns);
+	struct cache *const caches[] = { &c->groups, &c->series, &c->buckets };
+	int64_t next_ns = CLOCK_FOREVER;
 
-	next_ns = earlier(next_ns, cache_expire(&c->series, now_ns));
-	return earlier(next_ns, cache_expire(&c->buckets, now_ns));
-}
+	for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
+		int64_t one_ns = cache_expire(caches[i], now_ns);
 
-static struct str
-combined_message(struct arena *arena, struct str message)
-{
-	struct str text = arena_printf(arena, COMBINED "%" STR_FMT, STR_ARG(message));
-
-	return str_utf8_head(text, LIMIT_EVENT_MESSAGE);
+		if (one_ns < next_ns)
+			next_ns = one_ns;
+	}
+	return next_ns;
 }
 
 bool
@@ -260,7 +231,9 @@ correlator_take(struct correlator *c, const struct event *e, int64_t now_ns, str
 	add_part(&key, str_c(e->reason));
 	if (aggregate(c, &key, e->message, now_ns)) {
 		ret->is_combined = true;
-		ret->message = combined_message(arena, e->message);
+		ret->message = str_utf8_head(arena_printf(arena, COMBINED "%" STR_FMT,
+		                                          STR_ARG(e->message)),
+		                             LIMIT_EVENT_MESSAGE);
 	} else {
 		add_part(&key, e->message);
 	}

@@ -42,25 +42,11 @@ read_count(yyjson_val *root, const char *path, int64_t *ret, struct error *err)
 }
 
 static bool
-read_spec(yyjson_val *root, struct lease *l, struct error *err)
-{
-	yyjson_val *spec = NULL;
-
-	if (json_object(root, "spec", &spec) == JSON_MISTYPED)
-		return err_set(err, ERR_INVALID, "spec is not an object");
-	if (spec)
-		json_add_value(&l->spec, spec);
-	return read_str(root, "spec.holderIdentity", &l->holder, err) &&
-	       read_str(root, "spec.acquireTime", &l->acquired, err) &&
-	       read_count(root, "spec.leaseDurationSeconds", &l->duration_s, err) &&
-	       read_count(root, "spec.leaseTransitions", &l->transitions, err);
-}
-
-static bool
 read_lease(yyjson_val *root, struct lease *l, struct error *err)
 {
 	struct object_meta meta;
 	struct str kind = STR_EMPTY;
+	yyjson_val *spec = NULL;
 
 	if (!read_str(root, "kind", &kind, err))
 		return false;
@@ -70,7 +56,14 @@ read_lease(yyjson_val *root, struct lease *l, struct error *err)
 		return false;
 	l->uid = meta.uid;
 	l->version = meta.resource_version;
-	return read_spec(root, l, err);
+	if (json_object(root, "spec", &spec) == JSON_MISTYPED)
+		return err_set(err, ERR_INVALID, "spec is not an object");
+	if (spec)
+		json_add_value(&l->spec, spec);
+	return read_str(root, "spec.holderIdentity", &l->holder, err) &&
+	       read_str(root, "spec.acquireTime", &l->acquired, err) &&
+	       read_count(root, "spec.leaseDurationSeconds", &l->duration_s, err) &&
+	       read_count(root, "spec.leaseTransitions", &l->transitions, err);
 }
 
 bool
@@ -102,7 +95,7 @@ lease_add_time(struct buf *b, const char *name, int64_t wall_ns)
 	buf_add_char(b, '"');
 }
 
-/* Is this a member of the spec that lease_add_claim() writes? */
+/* Is this a member of the spec that a leader sets? */
 static bool
 is_ours(struct str name)
 {
@@ -116,28 +109,13 @@ is_ours(struct str name)
 	return false;
 }
 
-/* Adds our fields to the open object. A renewal keeps the time at which the Lease was acquired. */
-static void
-lease_add_claim(struct buf *b, const struct lease *old, enum lease_change change,
-                const struct lease_claim *claim)
-{
-	json_add_text(b, "holderIdentity", claim->holder);
-	json_add_number(b, "leaseDurationSeconds", claim->duration_s);
-	if (change == LEASE_RENEW && old->acquired.len > 0)
-		json_add_text(b, "acquireTime", old->acquired);
-	else
-		lease_add_time(b, "acquireTime", claim->wall_ns);
-	lease_add_time(b, "renewTime", claim->wall_ns);
-	/* The number is an int32 in the API, so it does not grow beyond INT32_MAX. */
-	json_add_number(b, "leaseTransitions",
-	                old->transitions + (change == LEASE_TAKE && old->transitions < INT32_MAX));
-}
-
+/* A renewal keeps the time at which the Lease was acquired. */
 static void
 lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
                const struct lease_claim *claim)
 {
 	yyjson_val *spec = json_at(yyjson_doc_get_root(old->doc), "spec"), *key;
+	bool has_new_holder = change == LEASE_TAKE && old->transitions < INT32_MAX;
 	yyjson_obj_iter it;
 
 	json_begin_object(b, "spec");
@@ -149,7 +127,15 @@ lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
 			json_add_value(b, yyjson_obj_iter_get_val(key));
 		}
 	}
-	lease_add_claim(b, old, change, claim);
+	json_add_text(b, "holderIdentity", claim->holder);
+	json_add_number(b, "leaseDurationSeconds", claim->duration_s);
+	if (change == LEASE_RENEW && old->acquired.len > 0)
+		json_add_text(b, "acquireTime", old->acquired);
+	else
+		lease_add_time(b, "acquireTime", claim->wall_ns);
+	lease_add_time(b, "renewTime", claim->wall_ns);
+	/* The number is an int32 in the API, so it does not grow beyond INT32_MAX. */
+	json_add_number(b, "leaseTransitions", old->transitions + has_new_holder);
 	json_end_object(b);
 }
 

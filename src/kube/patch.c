@@ -7,17 +7,6 @@
 
 /* ---- nodes ---- */
 
-static void
-node_add_labels(struct buf *b, const struct node_patch *p)
-{
-	json_begin_object(b, "labels");
-	for (size_t i = 0; i < p->n_labels; i++) {
-		json_add_name(b, p->labels[i].key);
-		json_add_text(b, NULL, p->labels[i].value);
-	}
-	json_end_object(b);
-}
-
 /* Begins the patch with the state that it was computed from. The object "metadata" is left open. */
 static void
 node_begin(struct buf *b, const struct node_patch *p)
@@ -29,42 +18,34 @@ node_begin(struct buf *b, const struct node_patch *p)
 		json_add_text(b, "resourceVersion", p->resource_version);
 }
 
-static void
-node_add_taints(struct buf *b, const struct node_patch *p)
-{
-	if (p->n_taints == 0) {
-		json_add_raw(b, "taints", STR("null"));
-		return;
-	}
-	json_begin_array(b, "taints");
-	for (size_t i = 0; i < p->n_taints; i++)
-		json_add_raw(b, NULL, p->taints[i]);
-	json_end_array(b);
-}
-
-static void
-node_add_spec(struct buf *b, const struct node_patch *p)
-{
-	bool has_id = p->provider_id.len > 0;
-
-	if (!has_id && !p->has_taints)
-		return;
-	json_begin_object(b, "spec");
-	if (has_id)
-		json_add_text(b, "providerID", p->provider_id);
-	if (p->has_taints)
-		node_add_taints(b, p);
-	json_end_object(b);
-}
-
 void
 patch_node(struct buf *b, const struct node_patch *p)
 {
 	node_begin(b, p);
-	if (p->n_labels > 0)
-		node_add_labels(b, p);
+	if (p->n_labels > 0) {
+		json_begin_object(b, "labels");
+		for (size_t i = 0; i < p->n_labels; i++) {
+			json_add_name(b, p->labels[i].key);
+			json_add_text(b, NULL, p->labels[i].value);
+		}
+		json_end_object(b);
+	}
 	json_end_object(b);
-	node_add_spec(b, p);
+
+	if (p->provider_id.len > 0 || p->has_taints)
+		json_begin_object(b, "spec");
+	if (p->provider_id.len > 0)
+		json_add_text(b, "providerID", p->provider_id);
+	if (p->has_taints && p->n_taints == 0) {
+		json_add_raw(b, "taints", STR("null"));
+	} else if (p->has_taints) {
+		json_begin_array(b, "taints");
+		for (size_t i = 0; i < p->n_taints; i++)
+			json_add_raw(b, NULL, p->taints[i]);
+		json_end_array(b);
+	}
+	if (p->provider_id.len > 0 || p->has_taints)
+		json_end_object(b);
 	json_end_object(b);
 }
 

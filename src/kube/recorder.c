@@ -117,20 +117,6 @@ add_time(struct buf *b, const char *name, int64_t wall_ns)
 	buf_add_char(b, '"');
 }
 
-static void
-add_involved(struct buf *b, const struct event *e)
-{
-	json_begin_object(b, "involvedObject");
-	json_add_text(b, "kind", e->kind);
-	if (e->namespace.len)
-		json_add_text(b, "namespace", e->namespace);
-	json_add_text(b, "name", e->name);
-	if (e->uid.len)
-		json_add_text(b, "uid", e->uid);
-	json_add_text(b, "apiVersion", e->api_version);
-	json_end_object(b);
-}
-
 /* docs/spec/kube-client.md, "Event objects". The reporting fields are not copied to a combined
  * event, as in client-go. */
 static void
@@ -142,7 +128,15 @@ add_event(struct buf *b, const struct sighting *s, struct str name)
 	json_add_text(b, "name", name);
 	json_add_text(b, "namespace", event_namespace(e));
 	json_end_object(b);
-	add_involved(b, e);
+	json_begin_object(b, "involvedObject");
+	json_add_text(b, "kind", e->kind);
+	if (e->namespace.len)
+		json_add_text(b, "namespace", e->namespace);
+	json_add_text(b, "name", e->name);
+	if (e->uid.len)
+		json_add_text(b, "uid", e->uid);
+	json_add_text(b, "apiVersion", e->api_version);
+	json_end_object(b);
 	json_add_text(b, "reason", str_c(e->reason));
 	json_add_text(b, "message", s->message);
 	json_begin_object(b, "source");
@@ -158,54 +152,41 @@ add_event(struct buf *b, const struct sighting *s, struct str name)
 	json_end_object(b);
 }
 
-/* The path of an event, or with an empty name that of the collection. */
-static void
-add_path(struct buf *b, const struct event *e, struct str name)
-{
-	buf_add_c(b, "/api/v1/namespaces/");
-	url_add_escaped(b, event_namespace(e));
-	buf_add_c(b, "/events");
-	if (name.len == 0)
-		return;
-	buf_add_char(b, '/');
-	url_add_escaped(b, name);
-}
-
 /* ---- writing ---- */
 
+/* Creates the event, or writes its new count and time into the one that exists. */
 static bool
-create_event(struct recorder *r, struct call *call, const struct sighting *s, struct str name,
-             struct error *err)
+send_event(struct recorder *r, const struct sighting *s, bool is_new, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
+	struct call call = { .clock = r->clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &r->arena };
+	struct str name = event_name(r, s);
 
-	add_path(&path, s->event, STR_EMPTY);
-	add_event(&body, s, name);
+	buf_add_c(&path, "/api/v1/namespaces/");
+	url_add_escaped(&path, event_namespace(s->event));
+	buf_add_c(&path, "/events");
+	if (is_new) {
+		add_event(&body, s, name);
+	} else {
+		buf_add_char(&path, '/');
+		url_add_escaped(&path, name);
+		json_begin_object(&body, NULL);
+		json_add_number(&body, "count", s->count);
+		add_time(&body, "lastTimestamp", s->event->wall_ns);
+		json_add_text(&body, "message", s->message);
+		json_end_object(&body);
+	}
 	if (!buf_ok(&path) || !buf_ok(&body))
 		return err_set(err, ERR_INVALID,
 		               "an event of %" STR_FMT " is too large to be written",
 		               STR_ARG(s->event->name));
-	return kube_post(r->client, call, buf_str(&path), HTTP_BACKGROUND, buf_str(&body),
-	                 /*ret_body=*/NULL, err);
-}
-
-static bool
-raise_count(struct recorder *r, struct call *call, const struct sighting *s, struct str name,
-            struct error *err)
-{
-	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
-
-	add_path(&path, s->event, name);
-	json_begin_object(&body, NULL);
-	json_add_number(&body, "count", s->count);
-	add_time(&body, "lastTimestamp", s->event->wall_ns);
-	json_add_text(&body, "message", s->message);
-	json_end_object(&body);
-	if (!buf_ok(&path) || !buf_ok(&body))
-		return err_set(err, ERR_INVALID,
-		               "an event of %" STR_FMT " is too large to be written",
-		               STR_ARG(s->event->name));
-	return kube_patch_background(r->client, call, buf_str(&path), buf_str(&body), err);
+	if (is_new)
+		return kube_post(r->client, &call, buf_str(&path), HTTP_BACKGROUND, buf_str(&body),
+		                 /*ret_body=*/NULL, err);
+	return kube_patch_background(r->client, &call, buf_str(&path), buf_str(&body), err);
 }
 
 /* An event that exists already was written by an attempt whose answer was lost. One that the API
@@ -213,19 +194,15 @@ raise_count(struct recorder *r, struct call *call, const struct sighting *s, str
 static bool
 write_once(struct recorder *r, const struct sighting *s, struct error *err)
 {
-	struct call call = { .clock = r->clock,
-		             .cancel = r->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &r->arena };
-	struct str name = event_name(r, s);
-
 	if (s->count > 1) {
-		if (raise_count(r, &call, s, name, err))
+		if (send_event(r, s, /*is_new=*/false, err))
 			return true;
 		if (err->code != ERR_NOT_FOUND)
 			return false;
 	}
-	return create_event(r, &call, s, name, err) || err->code == ERR_EXISTS;
+	if (send_event(r, s, /*is_new=*/true, err))
+		return true;
+	return err->code == ERR_EXISTS;
 }
 
 /* Waits, unless the recorder is being closed. */
@@ -244,46 +221,39 @@ pause_before_retry(struct recorder *r, int64_t duration_ns)
 	return false;
 }
 
-/* Without an answer, a later attempt may succeed. What the server has answered is final. */
-static bool
-is_worth_retrying(const struct error *err)
-{
-	return err->http_status == 0 && (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
-	                                 err->code == ERR_UNAUTHORIZED);
-}
-
-static void
-drop_event(const struct sighting *s, const char *reason, const struct error *err)
-{
-	count_dropped(reason);
-	log_debug("event not written", LOG_STR("object", s->event->name),
-	          LOG_CSTR("reason", s->event->reason), LOG_ERR(err));
-}
-
 static void
 write_event(struct recorder *r, const struct sighting *s)
 {
+	const char *dropped = NULL;
 	struct error err;
 
-	for (int n_tries = 1; !write_once(r, s, &err); n_tries++) {
+	for (int n_tries = 1; !dropped && !write_once(r, s, &err); n_tries++) {
+		/* Without an answer, a later attempt may succeed. What the server has answered is
+		 * final. */
+		bool has_answer = err.http_status != 0 ||
+		                  (err.code != ERR_UNAVAILABLE && err.code != ERR_TIMEOUT &&
+		                   err.code != ERR_UNAUTHORIZED);
+
 		if (err.code == ERR_CANCELLED) {
-			drop_event(s, "shutdown", &err);
-			return;
-		}
-		if (n_tries == MAX_TRIES || !is_worth_retrying(&err)) {
+			dropped = "shutdown";
+		} else if (n_tries == MAX_TRIES || has_answer) {
 			if (err.code == ERR_FORBIDDEN && !r->has_warned) {
 				log_warn(
 					"the API server refuses events, further refusals are not logged",
 					LOG_ERR(&err));
 				r->has_warned = true;
 			}
-			drop_event(s, "failed", &err);
-			return;
+			dropped = "failed";
+		} else if (!pause_before_retry(r, n_tries == 1 ? rand_between(0, RETRY_NS)
+		                                               : RETRY_NS)) {
+			dropped = "shutdown";
 		}
-		if (!pause_before_retry(r, n_tries == 1 ? rand_between(0, RETRY_NS) : RETRY_NS)) {
-			drop_event(s, "shutdown", &err);
-			return;
-		}
+	}
+	if (dropped) {
+		count_dropped(dropped);
+		log_debug("event not written", LOG_STR("object", s->event->name),
+		          LOG_CSTR("reason", s->event->reason), LOG_ERR(&err));
+		return;
 	}
 	r->has_warned = false;
 	metric_inc(metric_of(&written_total));
@@ -314,19 +284,6 @@ take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 	return true;
 }
 
-static void
-handle_event(struct recorder *r, const struct event *e)
-{
-	struct sighting s;
-
-	watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
-	if (correlator_take(&r->correlator, e, clock_boot(r->clock), &r->arena, &s))
-		write_event(r, &s);
-	else
-		count_dropped("spam");
-	arena_reset(&r->arena);
-}
-
 /* Frees the correlator's old records. Returns the time (mono) when the next record is due to be
  * freed. */
 static int64_t
@@ -342,11 +299,18 @@ static void *
 recorder_run(void *arg)
 {
 	struct recorder *r = arg;
+	struct sighting s;
 	struct event *e;
 
 	while (take_event(r, next_cleaning_ns(r), &e)) {
-		if (e)
-			handle_event(r, e);
+		if (!e)
+			continue;
+		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
+		if (correlator_take(&r->correlator, e, clock_boot(r->clock), &r->arena, &s))
+			write_event(r, &s);
+		else
+			count_dropped("spam");
+		arena_reset(&r->arena);
 		pool_free(&events, e);
 	}
 	mutex_lock(&r->mu);
@@ -379,42 +343,26 @@ event_new(const char *component, const struct event_object *o, enum event_type t
 	return e;
 }
 
-/* The wall clock, but never the same value twice, because it becomes part of the event's name.
- * Called with mu held. */
-static int64_t
-distinct_wall_ns(struct recorder *r)
-{
-	int64_t now_ns = clock_wall(r->clock);
-
-	if (now_ns <= r->last_wall_ns && r->last_wall_ns - now_ns < NS_PER_MS)
-		now_ns = r->last_wall_ns + 1;
-	r->last_wall_ns = now_ns;
-	return now_ns;
-}
-
-/* Called with mu held. */
-static void
-warn_full(struct recorder *r)
-{
-	int64_t now_ns = clock_mono(r->clock);
-
-	if (now_ns < r->next_warn_ns)
-		return;
-	r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
-	log_warn("too many events are waiting to be written, dropping some");
-}
-
 /* NULL when the event was queued, otherwise the reason for dropping it. Called with mu held. */
 static const char *
 enqueue(struct recorder *r, struct event *e, bool goes_first)
 {
+	int64_t now_ns = clock_mono(r->clock), wall_ns = clock_wall(r->clock);
+
 	if (r->is_closing)
 		return "shutdown";
 	if (r->n_queued >= LIMIT_EVENT_QUEUE && !goes_first) {
-		warn_full(r);
+		if (now_ns >= r->next_warn_ns) {
+			r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
+			log_warn("too many events are waiting to be written, dropping some");
+		}
 		return "queue_full";
 	}
-	e->wall_ns = distinct_wall_ns(r);
+	/* never the same time twice, because it becomes part of the event's name */
+	if (wall_ns <= r->last_wall_ns && r->last_wall_ns - wall_ns < NS_PER_MS)
+		wall_ns = r->last_wall_ns + 1;
+	r->last_wall_ns = wall_ns;
+	e->wall_ns = wall_ns;
 	STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
 	count_queued(r, r->n_queued + 1);
 	cond_signal(&r->changed);
@@ -478,14 +426,17 @@ recorder_new(struct kube_client *client, struct clock *clock)
 	return r;
 }
 
-/* Gives the thread flush_ms to empty the queue. Then its requests are cancelled, so the remaining
- * events fail immediately. */
-static void
-end_thread(struct recorder *r, int64_t flush_ms)
+void
+recorder_free(struct recorder *r, int64_t flush_ms)
 {
-	int64_t deadline_ns = clock_deadline(clock_mono(r->clock), flush_ms * NS_PER_MS);
+	int64_t deadline_ns;
 	bool is_late = false;
 
+	if (!r)
+		return;
+	/* The thread has flush_ms to empty the queue. Then its requests are cancelled, so the
+	 * remaining events fail immediately. */
+	deadline_ns = clock_deadline(clock_mono(r->clock), flush_ms * NS_PER_MS);
 	mutex_lock(&r->mu);
 	r->is_closing = true;
 	cond_signal(&r->changed);
@@ -494,14 +445,6 @@ end_thread(struct recorder *r, int64_t flush_ms)
 	mutex_unlock(&r->mu);
 	cancel_fire(r->cancel);
 	thread_join(r->thread);
-}
-
-void
-recorder_free(struct recorder *r, int64_t flush_ms)
-{
-	if (!r)
-		return;
-	end_thread(r, flush_ms);
 	correlator_fini(&r->correlator);
 	arena_fini(&r->arena);
 	cond_destroy(&r->changed);

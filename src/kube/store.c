@@ -151,28 +151,24 @@ wake_waiters(void *arg)
 	cond_broadcast(&s->synced);
 }
 
-static bool
-wait_for_list(struct store *s, struct call *call, struct error *err)
-{
-	WITH_LOCK(&s->mu);
-	while (!s->has_synced) {
-		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED,
-			               "cancelled while waiting for the first list");
-		if (!clock_wait(s->clock, &s->synced, &s->mu, call->deadline_mono_ns) &&
-		    !s->has_synced)
-			return err_set(err, ERR_TIMEOUT, "no complete list in time");
-	}
-	return true;
-}
-
 bool
 store_wait_synced(struct store *s, struct call *call, struct error *err)
 {
 	/* before the lock: the hook takes it, and may be called immediately */
 	WITH_HOOK(call->cancel, wake_waiters, s);
+	WITH_LOCK(&s->mu);
 
-	return wait_for_list(s, call, err) || err_wrap(err, "list %s", s->kind->path);
+	while (!s->has_synced) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED,
+			               "list %s: cancelled while waiting for the first list",
+			               s->kind->path);
+		if (!clock_wait(s->clock, &s->synced, &s->mu, call->deadline_mono_ns) &&
+		    !s->has_synced)
+			return err_set(err, ERR_TIMEOUT, "list %s: no complete list in time",
+			               s->kind->path);
+	}
+	return true;
 }
 
 /* ---- changing; all under mu ---- */
@@ -208,32 +204,6 @@ index_unlink(struct store *s, struct object *o)
 	}
 }
 
-/* Is object an older state than the stored one? Another object with the same name is not, because
- * its UID differs. During a list of the newest state versions are not compared, because they are
- * lower if etcd was restored from a backup. */
-static bool
-is_late(const struct store *s, const struct object *old, const struct object *object)
-{
-	return str_eq(old->uid, object->uid) && !s->is_newest_list &&
-	       object_version_is_older(object->resource_version, old->resource_version);
-}
-
-/* Puts object in the place of old, which may be NULL. The reference to old then belongs to the
- * caller. An object with the UID of the old one is the same API object, so it was seen when the old
- * one was. */
-static void
-replace(struct store *s, struct object *old, struct object *object)
-{
-	bool is_same = old && str_eq(old->uid, object->uid);
-
-	object->seen_boot_ns = is_same ? old->seen_boot_ns : clock_boot(s->clock);
-	object->epoch = s->epoch;
-	if (old)
-		index_unlink(s, old);
-	(void)map_put(&s->objects, object->key, object);
-	index_link(s, object);
-}
-
 static void
 call_handlers(struct store *s, const struct object *old, const struct object *object)
 {
@@ -241,53 +211,45 @@ call_handlers(struct store *s, const struct object *old, const struct object *ob
 		s->handlers[i].changed(s->handlers[i].arg, old, object);
 }
 
-enum put {
-	PUT_DONE,
-	PUT_LATE,
-	PUT_FULL,
-};
-
-/* On PUT_DONE the store has taken over the reference to object, and *ret_old belongs to the caller.
- */
-static enum put
-try_put(struct store *s, struct object *object, struct object **ret_old)
-{
-	struct object *old;
-
-	WITH_LOCK(&s->mu);
-	old = map_get(&s->objects, object->key);
-	if (!old && s->objects.count >= LIMIT_OBJECTS)
-		return PUT_FULL;
-	if (old && is_late(s, old, object)) {
-		/* the list has this object, although not its newest state */
-		old->epoch = s->epoch;
-		return PUT_LATE;
-	}
-	replace(s, old, object);
-	*ret_old = old;
-	return PUT_DONE;
-}
-
 bool
 store_put(struct store *s, struct object *object, struct error *err)
 {
-	CLEANUP(object_unrefp) struct object *old = NULL;
-	CLEANUP(object_unrefp) struct object *mine = object;
+	CLEANUP(object_unrefp) struct object *unused = object; /* what the store does not keep */
+	struct object *old;
+	bool is_same, is_late, is_full;
 
-	switch (try_put(s, object, &old)) {
-	case PUT_FULL:
+	mutex_lock(&s->mu);
+	old = map_get(&s->objects, object->key);
+	/* Another object with the same name has another UID. */
+	is_same = old && str_eq(old->uid, object->uid);
+	/* Versions are lower in a list of the newest state if etcd was restored from a backup. */
+	is_late = is_same && !s->is_newest_list &&
+	          object_version_is_older(object->resource_version, old->resource_version);
+	is_full = !old && s->objects.count >= LIMIT_OBJECTS;
+	if (is_late) {
+		/* the list has this object, although not its newest state */
+		old->epoch = s->epoch;
+	} else if (!is_full) {
+		object->seen_boot_ns = is_same ? old->seen_boot_ns : clock_boot(s->clock);
+		object->epoch = s->epoch;
+		if (old)
+			index_unlink(s, old);
+		(void)map_put(&s->objects, object->key, object);
+		index_link(s, object);
+		unused = old;
+	}
+	mutex_unlock(&s->mu);
+
+	if (is_full)
 		return err_set(err, ERR_INVALID, "more than %d objects of kind %s", LIMIT_OBJECTS,
 		               s->kind->name);
-	case PUT_LATE:
+	if (is_late) {
 		log_debug("an older state came late, ignoring", LOG_CSTR("kind", s->kind->name),
 		          LOG_STR("key", object->key));
 		return true;
-	case PUT_DONE:
-		break;
 	}
-	/* the store owns the reference now; object stays valid, because only this thread removes */
-	mine = NULL;
-	if (!old || !str_eq(old->uid, object->uid) || s->kind->differs(old, object))
+	/* object stays valid, because only this thread removes */
+	if (!is_same || s->kind->differs(old, object))
 		call_handlers(s, old, object);
 	return true;
 }
@@ -311,25 +273,18 @@ take_out(struct store *s, struct object *o)
 	(void)map_remove(&s->objects, o->key);
 }
 
-/* Removes the object unless it was replaced by another one with the same name. */
-static struct object *
-take_same(struct store *s, const struct object *last)
-{
-	struct object *o;
-
-	WITH_LOCK(&s->mu);
-	o = map_get(&s->objects, last->key);
-	if (!o || !str_eq(o->uid, last->uid))
-		return NULL;
-	take_out(s, o);
-	return o;
-}
-
 void
 store_remove(struct store *s, const struct object *last)
 {
-	CLEANUP(object_unrefp) struct object *old = take_same(s, last);
+	CLEANUP(object_unrefp) struct object *old = NULL;
 
+	mutex_lock(&s->mu);
+	old = map_get(&s->objects, last->key);
+	if (old && str_eq(old->uid, last->uid))
+		take_out(s, old);
+	else
+		old = NULL; /* it was replaced by another one with the same name */
+	mutex_unlock(&s->mu);
 	if (old)
 		call_handlers(s, old, /*object=*/NULL);
 }
@@ -344,21 +299,10 @@ store_begin_list(struct store *s, bool is_newest)
 	s->list_boot_ns = clock_boot(s->clock);
 }
 
-static bool
-is_unlisted(const struct store *s, const struct object *o)
-{
-	return o->epoch != s->epoch;
-}
-
-static bool
-is_added(const struct store *s, const struct object *o)
-{
-	return o->epoch == s->epoch && o->seen_boot_ns >= s->list_boot_ns;
-}
-
-/* Removes all objects that match. Their references then belong to the caller. */
+/* Removes the objects that the present list has added, or else those that it does not have. Their
+ * references then belong to the caller. */
 static struct store_list
-take_matching(struct store *s, bool (*matches)(const struct store *s, const struct object *o))
+take_by_list(struct store *s, bool was_added)
 {
 	struct store_list taken = { 0 };
 	size_t cap = 0;
@@ -368,8 +312,9 @@ take_matching(struct store *s, bool (*matches)(const struct store *s, const stru
 	WITH_LOCK(&s->mu);
 	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &value);) {
 		struct object *o = value;
+		bool is_listed = o->epoch == s->epoch;
 
-		if (matches(s, o))
+		if (was_added ? is_listed && o->seen_boot_ns >= s->list_boot_ns : !is_listed)
 			ARRAY_PUSH(taken.objects, taken.n, cap, o);
 	}
 	for (size_t i = 0; i < taken.n; i++)
@@ -380,7 +325,7 @@ take_matching(struct store *s, bool (*matches)(const struct store *s, const stru
 void
 store_end_list(struct store *s)
 {
-	CLEANUP(store_list_free) struct store_list gone = take_matching(s, is_unlisted);
+	CLEANUP(store_list_free) struct store_list gone = take_by_list(s, /*was_added=*/false);
 
 	s->is_newest_list = false;
 	for (size_t i = 0; i < gone.n; i++)
@@ -400,7 +345,7 @@ store_abort_list(struct store *s)
 void
 store_reject_list(struct store *s)
 {
-	CLEANUP(store_list_free) struct store_list added = take_matching(s, is_added);
+	CLEANUP(store_list_free) struct store_list added = take_by_list(s, /*was_added=*/true);
 
 	store_abort_list(s);
 	for (size_t i = 0; i < added.n; i++)

@@ -49,26 +49,11 @@ count_look(const char *result, const char *reason)
 	metric_inc(metric_of(&reloads_total, result, reason));
 }
 
-static bool
-check_ca(struct str pem, const char *file, struct error *err)
-{
-	const struct tls_config tls = { .ca_pem = pem };
-
-	if (pem.len == 0) {
-		count_look("failure", "empty");
-		return err_set(err, ERR_INVALID, "%s: the file is empty", file);
-	}
-	if (!http_tls_check(&tls, err)) {
-		count_look("failure", "ca_parse_error");
-		return err_wrap(err, "%s", file);
-	}
-	return true;
-}
-
 static unsigned
 follow_ca(struct tls_files *m, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+	struct tls_config tls = { 0 };
 
 	if (!m->ca_file[0])
 		return TLS_FILES_SAME;
@@ -80,8 +65,17 @@ follow_ca(struct tls_files *m, struct error *err)
 		count_look("success", "unchanged");
 		return TLS_FILES_SAME;
 	}
-	if (!check_ca(buf_str(&pem), m->ca_file, err))
+	if (pem.len == 0) {
+		count_look("failure", "empty");
+		err_set(err, ERR_INVALID, "%s: the file is empty", m->ca_file);
 		return TLS_FILES_SAME;
+	}
+	tls.ca_pem = buf_str(&pem);
+	if (!http_tls_check(&tls, err)) {
+		count_look("failure", "ca_parse_error");
+		err_wrap(err, "%s", m->ca_file);
+		return TLS_FILES_SAME;
+	}
 	count_look("success", "updated");
 	set_or_clear(&m->ca_pem, buf_str(&pem));
 	m->trusts_nothing = false;
@@ -90,23 +84,17 @@ follow_ca(struct tls_files *m, struct error *err)
 
 /* ---- the client certificate ---- */
 
-/* Checks whether certificate and key belong together. The check needs no authority, because it is
- * not about the server. */
-static bool
-check_pair(const struct secret *cert, const struct secret *key, struct error *err)
-{
-	const struct tls_config tls = { .trusts_nothing = true,
-		                        .cert_pem = secret_expose(cert),
-		                        .key_pem = key };
-
-	return http_tls_check(&tls, err);
-}
-
 bool
 tls_files_set_cert(struct tls_files *m, const struct secret *cert, const struct secret *key,
                    struct error *err)
 {
-	if (!check_pair(cert, key, err))
+	/* Certificate and key must belong together. The check needs no authority, because it is not
+	 * about the server. */
+	const struct tls_config tls = { .trusts_nothing = true,
+		                        .cert_pem = secret_expose(cert),
+		                        .key_pem = key };
+
+	if (!http_tls_check(&tls, err))
 		return false;
 	set_or_clear(&m->cert_pem, secret_expose(cert));
 	set_or_clear(&m->key_pem, secret_expose(key));
@@ -132,7 +120,6 @@ static unsigned
 follow_cert(struct tls_files *m, struct error *err)
 {
 	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
-	bool is_ok;
 
 	if (!m->cert_file[0] && !m->key_file[0])
 		return TLS_FILES_SAME;
@@ -141,11 +128,15 @@ follow_cert(struct tls_files *m, struct error *err)
 		return TLS_FILES_SAME;
 	if (secret_eq(&cert, &m->cert_pem) && secret_eq(&key, &m->key_pem))
 		return TLS_FILES_SAME;
-	is_ok = secret_is_set(&cert) ? tls_files_set_cert(m, &cert, &key, err)
-	                             : err_set(err, ERR_INVALID, "the file is empty");
-	if (!is_ok)
+	if (!secret_is_set(&cert)) {
+		err_set(err, ERR_INVALID, "%s: the file is empty", m->cert_file);
+		return TLS_FILES_SAME;
+	}
+	if (!tls_files_set_cert(m, &cert, &key, err)) {
 		err_wrap(err, "%s", m->cert_file);
-	return is_ok ? TLS_FILES_CERT : TLS_FILES_SAME;
+		return TLS_FILES_SAME;
+	}
+	return TLS_FILES_CERT;
 }
 
 unsigned
@@ -183,17 +174,6 @@ tls_files_fini(struct tls_files *m)
 	secret_fini(&m->key_pem);
 }
 
-static unsigned
-tls_files_difference(const struct tls_files *a, const struct tls_files *b)
-{
-	bool has_same_ca = secret_eq(&a->ca_pem, &b->ca_pem) &&
-	                   a->trusts_nothing == b->trusts_nothing;
-	bool has_same_cert = secret_eq(&a->cert_pem, &b->cert_pem) &&
-	                     secret_eq(&a->key_pem, &b->key_pem);
-
-	return (has_same_ca ? 0u : TLS_FILES_CA) | (has_same_cert ? 0u : TLS_FILES_CERT);
-}
-
 bool
 tls_files_update(struct tls_files *m, const struct kube_config *config, unsigned *ret_changes,
                  struct error *err)
@@ -201,14 +181,18 @@ tls_files_update(struct tls_files *m, const struct kube_config *config, unsigned
 	CLEANUP(tls_files_fini) struct tls_files fresh;
 	struct tls_files old = *m;
 	struct tls_config tls;
+	unsigned changes = TLS_FILES_SAME;
 
 	tls_files_init(&fresh, config);
 	tls = tls_files_config(&fresh, /*with_cert=*/true);
 	if (!http_tls_check(&tls, err))
 		return false;
-	/* The old texts are moved to `fresh`, which frees them at the end. */
-	*ret_changes = tls_files_difference(m, &fresh);
+	if (!secret_eq(&old.ca_pem, &fresh.ca_pem) || old.trusts_nothing != fresh.trusts_nothing)
+		changes |= TLS_FILES_CA;
+	if (!secret_eq(&old.cert_pem, &fresh.cert_pem) || !secret_eq(&old.key_pem, &fresh.key_pem))
+		changes |= TLS_FILES_CERT;
+	*ret_changes = changes;
 	*m = fresh;
-	fresh = old;
+	fresh = old; /* freed at the end */
 	return true;
 }
