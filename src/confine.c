@@ -104,10 +104,7 @@ enter_sandbox(const struct needs *needs)
 		                               .n_write_paths = needs->n_writes };
 	unsigned result = sandbox_enter(&config, &notes);
 
-	for (struct str line, rest = buf_str(&notes); str_split(&rest, '\n', &line);) {
-		if (line.len > 0)
-			log_info("the sandbox is weaker than it could be", LOG_STR("why", line));
-	}
+	log_lines(LOG_INFO, "the sandbox is weaker than it could be", "why", buf_str(&notes));
 	log_info("sandbox", LOG_CSTR("by", sandbox_result_name(result)));
 }
 

@@ -246,3 +246,12 @@ log_write(enum log_level level, const char *message, const struct log_field *fie
 	emit(buf_str(&line.text));
 	errno = saved_errno;
 }
+
+void
+log_lines(enum log_level level, const char *message, const char *key, struct str text)
+{
+	for (struct str line; str_split(&text, '\n', &line);) {
+		if (line.len > 0)
+			LOG_AT(level, message, LOG_STR(key, line));
+	}
+}

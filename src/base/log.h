@@ -58,6 +58,10 @@ void log_set_fd(int fd);
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields, size_t n);
 
+/** Writes one line of the log for each line of text that is not empty, with it in the field `key`.
+ */
+void log_lines(enum log_level level, const char *message, const char *key, struct str text);
+
 #define LOG_AT(level, message, ...)                                                       \
 	log_write(level, message, (const struct log_field[]){ { 0 }, ##__VA_ARGS__ } + 1, \
 	          ARRAY_LEN(((const struct log_field[]){ { 0 }, ##__VA_ARGS__ })) - 1)

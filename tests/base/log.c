@@ -259,6 +259,20 @@ fields_that_do_not_fit_are_left_out(void **state)
 }
 
 static void
+each_line_of_a_text_is_logged(void **state)
+{
+	(void)state;
+	log_setup(LOG_LOGFMT, 0);
+	log_lines(LOG_WARN, "m", "why", STR("a\n\nb c"));
+	log_lines(LOG_WARN, "m", "why", STR_EMPTY);
+	lines();
+	assert_non_null(strstr(seen, " warn  m why=a\n"));
+	assert_non_null(strstr(seen, " warn  m why=\"b c\"\n"));
+	assert_int_equal(strlen(seen),
+	                 2 * TIME_LEN + strlen("warn  m why=a\nwarn  m why=\"b c\"\n"));
+}
+
+static void
 errno_survives(void **state)
 {
 	(void)state;
@@ -302,11 +316,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LOG_TEST(lines_have_levels_and_fields),        LOG_TEST(lines_have_the_time),
-		LOG_TEST(debug_is_silent_unless_wanted),       LOG_TEST(values_cannot_forge_a_line),
-		LOG_TEST(what_is_no_utf8_is_replaced),         LOG_TEST(json_is_one_object_a_line),
-		LOG_TEST(long_lines_are_cut_well_formed),      LOG_TEST(long_messages_are_cut),
-		LOG_TEST(fields_that_do_not_fit_are_left_out), LOG_TEST(errno_survives),
+		LOG_TEST(lines_have_levels_and_fields),
+		LOG_TEST(lines_have_the_time),
+		LOG_TEST(debug_is_silent_unless_wanted),
+		LOG_TEST(values_cannot_forge_a_line),
+		LOG_TEST(what_is_no_utf8_is_replaced),
+		LOG_TEST(json_is_one_object_a_line),
+		LOG_TEST(long_lines_are_cut_well_formed),
+		LOG_TEST(long_messages_are_cut),
+		LOG_TEST(fields_that_do_not_fit_are_left_out),
+		LOG_TEST(errno_survives),
+		LOG_TEST(each_line_of_a_text_is_logged),
 		LOG_TEST(lines_of_threads_do_not_mix),
 	};
 
