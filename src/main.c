@@ -65,9 +65,6 @@ struct program {
 	/* the client of the connection; the next line: the same one under other user agents */
 	struct kube_client *kube;
 	struct kube_client root, informers, of_controllers[N_CONTROLLERS];
-	/* with --use-service-account-credentials: the last account for which a client was opened */
-	const char *account;
-	struct kube_client *account_client; /* and that client */
 	struct recorder *recorder;
 	struct node_kind node_kind; /* of the nodes, with what the cloud and the controllers need */
 	struct store *nodes;
@@ -81,209 +78,25 @@ struct program {
 	struct serving *serving;
 };
 
-/* One malloc arena is enough, because threads wait far more than they allocate, and each further
- * one costs memory. Large buffers are returned to the kernel when they are freed. musl behaves like
- * this by itself. */
-static void
-tune_malloc(void)
-{
-#ifdef __GLIBC__
-	mallopt(M_ARENA_MAX, 1);
-	mallopt(M_MMAP_THRESHOLD, (int)KIB(128));
-	mallopt(M_TRIM_THRESHOLD, (int)KIB(256));
-#endif
-}
-
-/* ---- connections and the cloud ---- */
-
-static bool
-load_cloud(struct program *p, struct error *err)
-{
-	const struct cloud_ops *ops = cloud_find(str_c(p->options.cloud_provider));
-	struct cloud_config config = options_cloud_config(&p->options, &clock_real);
-
-	config.is_read_only = p->options.is_dry_run;
-	if (!ops->load(&config, &p->cloud, err))
-		return err_wrap(err, CLOUD_FAILED);
-	return true;
-}
-
-/* Reads all configuration, which determines the rights that the program will need, then gives up
- * all others. No other thread may run yet, because it would keep them. */
-static bool
-configure(struct program *p, struct error *err)
-{
-	struct kube_config_source source = { .kubeconfig = p->options.kubeconfig,
-		                             .master = p->options.master };
-
-	if (!kube_connection_open(&source, &clock_real, &p->connection, err))
-		return source.kubeconfig[0] && !source.master[0] ? err_wrap(err, "--kubeconfig")
-		                                                 : false;
-	if (!load_cloud(p, err))
-		return false;
-	review_connections_load(&p->reviews, &p->options, p->connection);
-	confine(&p->options, p->connection, &p->reviews, &p->cloud->needs);
-	return true;
-}
-
-static bool
-connect_api_server(struct program *p, struct error *err)
-{
-	struct kube_client_options options = {
-		.name = "http",
-		.fence = &p->fence,
-		.qps = p->options.kube_api_qps,
-		.burst = p->options.kube_api_burst,
-	};
-
-	if (!kube_connection_client(p->connection, &options, &p->kube, err))
-		return false;
-	p->root = kube_connection_named(p->connection, p->kube, "cloud-controller-manager");
-	p->informers = kube_connection_named(p->connection, p->kube, "shared-informers");
-	return true;
-}
-
-static bool
-start_cloud(struct program *p, struct error *err)
-{
-	const struct cloud_ops *ops = p->cloud->ops;
-
-	p->node_kind = node_kind;
-	p->node_kind.annotations = ops->node_annotations;
-	p->recorder = recorder_new(p->dry ? NULL : &p->root, &clock_real);
-	p->nodes = store_new(&p->node_kind.kind, &clock_real);
-	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
-	                                          ops->event_component });
-	p->cloud->host = host_cloud_host(p->host);
-	if (!ops->start(p->cloud, p->cloud->host, err))
-		return err_wrap(err, CLOUD_FAILED);
-	return true;
-}
-
-/* ---- the controllers ---- */
-
-/* The shared client, with the user agent of the controller. */
-static struct kube_client *
-name_client(struct program *p, enum controller which)
-{
-	struct kube_client *named = &p->of_controllers[which];
-
-	*named = kube_connection_named(p->connection, p->kube, controllers_names[which].account);
-	return named;
-}
-
-/* Opens the client of a controller. With --use-service-account-credentials there is one client per
- * account; controllers with the same account are neighbours in the enum, and share it. */
-static bool
-open_account(struct program *p, enum controller which, struct kube_client **ret, struct error *err)
-{
-	const char *account = controllers_names[which].account;
-	struct kube_client_options options = {
-		.name = account,
-		.agent = account,
-		.fence = &p->fence,
-		.qps = p->options.kube_api_qps,
-		.burst = p->options.kube_api_burst,
-		.service_account = account,
-	};
-
-	/* to request the token of an account would change the cluster */
-	if (!p->options.use_service_account_credentials || p->dry) {
-		*ret = name_client(p, which);
-		return true;
-	}
-	if (p->account_client && strcmp(p->account, account) == 0) {
-		*ret = p->account_client;
-		return true;
-	}
-	if (!kube_connection_client(p->connection, &options, ret, err))
-		return false;
-	p->account = account;
-	p->account_client = *ret;
-	return true;
-}
-
-/* Opens a client for each controller that runs; the others stay NULL. */
-static bool
-choose_controllers(struct program *p, struct kube_client *ret_clients[N_CONTROLLERS],
-                   struct error *err)
-{
-	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		const char *reason = controllers_why_not(&p->options, p->cloud, which);
-
-		if (reason)
-			log_warn(reason, LOG_CSTR("controller", controllers_names[which].name));
-		else if (!open_account(p, which, &ret_clients[which], err))
-			return err_wrap(err, "%s", controllers_names[which].name);
-	}
-	return true;
-}
-
-static bool
-make_manager(struct program *p, struct error *err)
-{
-	struct kube_client *clients[N_CONTROLLERS] = { NULL };
-	struct manager_config config = controllers_config(&p->options);
-
-	if (!choose_controllers(p, clients, err) ||
-	    !controllers_check_cluster_cidr(&p->options, p->cloud, err))
-		return false;
-	config.clock = &clock_real;
-	config.shared = &p->informers;
-	config.recorder = p->recorder;
-	config.nodes = p->nodes;
-	config.host = p->host;
-	config.cloud = p->cloud;
-	config.dry = p->dry ? dry_log_run(p->dry) : NULL;
-	config.node_client = clients[CONTROLLER_NODE];
-	config.lifecycle_client = clients[CONTROLLER_LIFECYCLE];
-	config.service_client = clients[CONTROLLER_SERVICE];
-	config.route_client = clients[CONTROLLER_ROUTE];
-	p->node_kind.keeps_routes = clients[CONTROLLER_ROUTE] != NULL;
-	p->manager = manager_new(&config);
-	return true;
-}
-
-static bool
-wait_for_api_server(struct program *p, struct error *err)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { .clock = &clock_real,
-		             .cancel = p->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &arena };
-
-	if (!kube_wait_healthy(&p->root, &call, API_SERVER_WAIT_MS, err))
-		return err_wrap(err, "the API server at %" STR_FMT " cannot be used",
-		                STR_ARG(kube_connection_server(p->connection)));
-	return true;
-}
-
 /* ---- running: called by the loop ---- */
-
-static void
-reload_all(struct program *p)
-{
-	notify_reloading();
-	log_info("reloading, on SIGHUP");
-	if (p->cloud->ops->reload)
-		p->cloud->ops->reload(p->cloud);
-	serving_reload(p->serving);
-	notify_send("READY=1");
-}
 
 static void
 main_on_signal(void *program, int signal)
 {
 	struct program *p = program;
 
-	if (signal == SIGHUP) {
-		reload_all(p);
+	if (signal != SIGHUP) {
+		log_info("stopping", LOG_CSTR("signal", signals_name(signal)));
+		notify_send("STOPPING=1");
+		loop_end(p->loop);
 		return;
 	}
-	log_info("stopping", LOG_CSTR("signal", signals_name(signal)));
-	notify_send("STOPPING=1");
-	loop_end(p->loop);
+	notify_reloading();
+	log_info("reloading, on SIGHUP");
+	if (p->cloud->ops->reload)
+		p->cloud->ops->reload(p->cloud);
+	serving_reload(p->serving);
+	notify_send("READY=1");
 }
 
 /* This process may act now: with election, because it has the lease; without, from the start. */
@@ -397,89 +210,188 @@ start_election(struct program *p, struct error *err)
 
 /* ---- start ---- */
 
-static void
-add_health_checks(struct program *p)
-{
-	p->health = health_new();
-	health_add(p->health, "progress", HEALTH_HEALTHZ | HEALTH_LIVEZ, watchdog_health,
-	           &clock_real);
-	health_add(p->health, "informers", HEALTH_READYZ, manager_has_synced, p->manager);
-}
-
+/* Reads all configuration, which determines the rights that the program will need, then gives up
+ * all others. No other thread may run yet, because it would keep them. */
 static bool
-start_serving(struct program *p, struct error *err)
+configure(struct program *p, struct error *err)
 {
-	struct serving_config config = {
-		.options = &p->options,
-		.loop = p->loop,
-		.health = p->health,
-		.cancel = p->cancel,
-		.reviews = &p->reviews,
-		.manager = p->manager,
-		.cloud = p->cloud,
-	};
+	const struct options *o = &p->options;
+	struct kube_config_source source = { .kubeconfig = o->kubeconfig, .master = o->master };
+	struct cloud_config config = options_cloud_config(o, &clock_real);
 
-	return serving_start(&config, &p->serving, err);
-}
-
-static void
-start_timers(struct program *p)
-{
-	loop_every(p->loop, SERVING_RELOAD_NS, check_serving, p);
-	if (notify_watchdog_ns() > 0)
-		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
-}
-
-/* The election comes last: a process that cannot serve, because its port is in use or it may not
- * read the authorities that it has to trust, would otherwise take the Lease away from a healthy
- * replica each time it is started. */
-static bool
-start_parts(struct program *p, struct error *err)
-{
-	p->loop = loop_new(&(struct loop_handlers){ .signalled = main_on_signal,
-	                                            .woken = main_on_woken,
-	                                            .expired = main_on_expired,
-	                                            .arg = p });
-	add_health_checks(p);
-	if (!wait_for_api_server(p, err) || !start_serving(p, err))
+	if (!kube_connection_open(&source, &clock_real, &p->connection, err)) {
+		if (o->kubeconfig[0] && !o->master[0])
+			return err_wrap(err, "--kubeconfig");
 		return false;
-	return !p->options.election.is_enabled || start_election(p, err);
+	}
+	config.is_read_only = o->is_dry_run;
+	if (!cloud_find(str_c(o->cloud_provider))->load(&config, &p->cloud, err))
+		return err_wrap(err, CLOUD_FAILED);
+	review_connections_load(&p->reviews, o, p->connection);
+	confine(o, p->connection, &p->reviews, &p->cloud->needs);
+	return true;
+}
+
+/* The cloud, and what it is given: a recorder of events, and the nodes. */
+static bool
+start_cloud(struct program *p, struct error *err)
+{
+	const struct cloud_ops *ops = p->cloud->ops;
+
+	p->node_kind = node_kind;
+	p->node_kind.annotations = ops->node_annotations;
+	p->recorder = recorder_new(p->dry ? NULL : &p->root, &clock_real);
+	p->nodes = store_new(&p->node_kind.kind, &clock_real);
+	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
+	                                          ops->event_component });
+	p->cloud->host = host_cloud_host(p->host);
+	if (!ops->start(p->cloud, p->cloud->host, err))
+		return err_wrap(err, CLOUD_FAILED);
+	return true;
+}
+
+/* Sets the client of each controller that runs; the others stay NULL. A controller has the shared
+ * client, under its own user agent, or, with --use-service-account-credentials, one for its
+ * account. Controllers with the same account are neighbours in the enum, and share the client. */
+static bool
+choose_clients(struct program *p, struct kube_client *ret[N_CONTROLLERS], struct error *err)
+{
+	/* to request the token of an account would change the cluster */
+	bool uses_accounts = p->options.use_service_account_credentials && !p->dry;
+	struct kube_client_options options = {
+		.fence = &p->fence,
+		.qps = p->options.kube_api_qps,
+		.burst = p->options.kube_api_burst,
+	};
+	struct kube_client *client = NULL; /* of options.service_account */
+
+	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
+		const struct controller_names *names = &controllers_names[which];
+		const char *reason = controllers_why_not(&p->options, p->cloud, which);
+
+		if (reason) {
+			log_warn(reason, LOG_CSTR("controller", names->name));
+			continue;
+		}
+		if (!uses_accounts) {
+			p->of_controllers[which] = kube_connection_named(p->connection, p->kube,
+			                                                 names->account);
+			ret[which] = &p->of_controllers[which];
+			continue;
+		}
+		if (!client || strcmp(options.service_account, names->account) != 0) {
+			options.name = names->account;
+			options.agent = names->account;
+			options.service_account = names->account;
+			if (!kube_connection_client(p->connection, &options, &client, err))
+				return err_wrap(err, "%s", names->name);
+		}
+		ret[which] = client;
+	}
+	return true;
+}
+
+static bool
+make_manager(struct program *p, struct error *err)
+{
+	struct kube_client *clients[N_CONTROLLERS] = { NULL };
+	struct manager_config config = controllers_config(&p->options);
+
+	if (!choose_clients(p, clients, err) ||
+	    !controllers_check_cluster_cidr(&p->options, p->cloud, err))
+		return false;
+	config.clock = &clock_real;
+	config.shared = &p->informers;
+	config.recorder = p->recorder;
+	config.nodes = p->nodes;
+	config.host = p->host;
+	config.cloud = p->cloud;
+	config.dry = p->dry ? dry_log_run(p->dry) : NULL;
+	config.node_client = clients[CONTROLLER_NODE];
+	config.lifecycle_client = clients[CONTROLLER_LIFECYCLE];
+	config.service_client = clients[CONTROLLER_SERVICE];
+	config.route_client = clients[CONTROLLER_ROUTE];
+	p->node_kind.keeps_routes = clients[CONTROLLER_ROUTE] != NULL;
+	p->manager = manager_new(&config);
+	return true;
 }
 
 static bool
 start_program(struct program *p, struct error *err)
 {
-	if (!configure(p, err) || !connect_api_server(p, err))
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { .clock = &clock_real,
+		             .cancel = p->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &arena };
+	struct kube_client_options shared = {
+		.name = "http",
+		.fence = &p->fence,
+		.qps = p->options.kube_api_qps,
+		.burst = p->options.kube_api_burst,
+	};
+
+	if (!configure(p, err))
 		return false;
+
+	/* the client, which does not connect yet */
+	if (!kube_connection_client(p->connection, &shared, &p->kube, err))
+		return false;
+	p->root = kube_connection_named(p->connection, p->kube, "cloud-controller-manager");
+	p->informers = kube_connection_named(p->connection, p->kube, "shared-informers");
+
+	/* what follows may block */
 	p->stopper = stopper_new(p->cancel);
-	if (!start_cloud(p, err) || !make_manager(p, err) || !start_parts(p, err))
+	if (!start_cloud(p, err) || !make_manager(p, err))
 		return false;
-	start_timers(p);
+
+	/* the loop, and what others see of this process */
+	p->loop = loop_new(&(struct loop_handlers){ .signalled = main_on_signal,
+	                                            .woken = main_on_woken,
+	                                            .expired = main_on_expired,
+	                                            .arg = p });
+	p->health = health_new();
+	health_add(p->health, "progress", HEALTH_HEALTHZ | HEALTH_LIVEZ, watchdog_health,
+	           &clock_real);
+	health_add(p->health, "informers", HEALTH_READYZ, manager_has_synced, p->manager);
+	if (!kube_wait_healthy(&p->root, &call, API_SERVER_WAIT_MS, err))
+		return err_wrap(err, "the API server at %" STR_FMT " cannot be used",
+		                STR_ARG(kube_connection_server(p->connection)));
+	if (!serving_start(&(struct serving_config){ .options = &p->options,
+	                                             .loop = p->loop,
+	                                             .health = p->health,
+	                                             .cancel = p->cancel,
+	                                             .reviews = &p->reviews,
+	                                             .manager = p->manager,
+	                                             .cloud = p->cloud },
+	                   &p->serving, err))
+		return false;
+
+	/* The election comes last: a process that cannot serve, because its port is in use or it
+	 * may not read the authorities that it has to trust, would otherwise take the Lease away
+	 * from a healthy replica each time it is started. */
+	if (p->options.election.is_enabled && !start_election(p, err))
+		return false;
+
+	loop_every(p->loop, SERVING_RELOAD_NS, check_serving, p);
+	if (notify_watchdog_ns() > 0)
+		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
 	notify_send(p->elector ? "READY=1\nSTATUS=standing by" : "READY=1");
 	if (!p->elector)
-		loop_wake(p->loop);
+		loop_wake(p->loop); /* it acts immediately */
 	return true;
 }
 
 /* ---- end ---- */
 
-/* Returns true if no work goes on: only then may another replica begin before the lease has
- * expired. */
-static bool
-stop_work(struct program *p)
+static void
+stop_program(struct program *p)
 {
+	/* only if no work goes on may another replica begin before the lease has expired */
 	bool is_done = !p->manager || manager_stop(p->manager, p->options.grace_period_ns);
 
 	if (p->cloud)
 		p->cloud->ops->close(p->cloud);
-	return is_done;
-}
-
-static void
-stop_program(struct program *p)
-{
-	bool is_done = stop_work(p);
-
 	if (p->elector)
 		elector_stop(p->elector, is_done, RELEASE_MS);
 	elector_free(p->elector);
@@ -494,6 +406,34 @@ stop_program(struct program *p)
 	kube_connection_close(p->connection);
 	cancel_free(p->cancel);
 	loop_free(p->loop);
+}
+
+/* ---- the process ---- */
+
+/* Repairs what the parent process may have left behind, and tunes the allocator. */
+static void
+prepare_process(void)
+{
+	/* If standard descriptors are closed, the log would go into the first file that we open;
+	 * the lowest free number is always that of the closed one. A closed standard output stays
+	 * one that cannot be written, so that commands can report it. */
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+	}
+
+	/* if SIGCHLD is ignored, no child process can be waited for */
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+
+	/* One malloc arena is enough, because threads wait far more than they allocate, and each
+	 * further one costs memory. Large buffers are returned to the kernel when they are freed.
+	 * musl behaves like this by itself. */
+#ifdef __GLIBC__
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, (int)KIB(128));
+	mallopt(M_TRIM_THRESHOLD, (int)KIB(256));
+#endif
 }
 
 /* With --dry-run. The process does not lead, so the fence stays closed. All controllers run as if
@@ -514,80 +454,16 @@ begin_dry_run(struct program *p)
 	log_info("dry run: changes are logged and not made");
 }
 
-/* Replicas that lead with different Leases are told apart by the name of the Lease. */
-static void
-show_fence(struct program *p)
-{
-	CLEANUP(buf_fini) struct buf lease = BUF_INIT(LIMIT_NAME);
-	const struct election_options *o = &p->options.election;
-
-	if (o->is_enabled)
-		buf_addf(&lease, "%s/%s", o->resource_namespace, o->resource_name);
-	else
-		buf_add_c(&lease, "none");
-	fence_show(&p->fence, &clock_real, lease.ptr);
-}
-
-/* Flags without effect are logged at the start, so that users do not rely on them. */
-static void
-log_notes(struct str notes, struct str warnings)
-{
-	for (struct str line, rest = notes; str_split(&rest, '\n', &line);) {
-		if (line.len > 0)
-			log_info("flag is accepted and has no effect", LOG_STR("flag", line));
-	}
-	for (struct str line, rest = warnings; str_split(&rest, '\n', &line);) {
-		if (line.len > 0)
-			log_warn("flags", LOG_STR("warning", line));
-	}
-}
-
 /* A configuration may have several problems: each is a line of the message. Whether a wrong
  * --cluster-cidr ends the program depends on the cloud. If the start has failed before the cloud
  * was known, it is reported as well, so that one start shows all problems. */
 static void
 log_why_not_started(const struct options *o, const struct error *err)
 {
-	for (struct str line, rest = str_c(err->msg); str_split(&rest, '\n', &line);) {
-		if (line.len > 0)
-			log_error("cannot start", LOG_STR("err", line));
-	}
+	log_lines(LOG_ERROR, "cannot start", "err", str_c(err->msg));
 	if (options_want_routes(o) && o->routes.cidr_problem[0] &&
 	    !strstr(err->msg, o->routes.cidr_problem))
 		log_warn("--cluster-cidr is invalid", LOG_CSTR("problem", o->routes.cidr_problem));
-}
-
-static int
-run_program(struct program *p)
-{
-	struct error err;
-	bool is_started, is_stopped;
-
-	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
-	         LOG_CSTR("cloud", p->options.cloud_provider));
-	is_started = start_program(p, &err);
-	is_stopped = stopper_free(p->stopper);
-	if (is_started && !is_stopped)
-		loop_run(p->loop);
-	if (!is_started && !is_stopped)
-		log_why_not_started(&p->options, &err);
-	stop_program(p);
-	return is_started || is_stopped ? 0 : EXIT_BAD;
-}
-
-/* Repairs what the parent process may have left behind. If standard descriptors are closed, the log
- * would go into the first file that we open; the lowest free number is always that of the closed
- * one. A closed standard output stays one that cannot be written, so that commands can report it.
- * If SIGCHLD is ignored, no child process can be waited for. */
-static void
-repair_environment(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		if (fcntl(fd, F_GETFD) < 0)
-			(void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
-	}
-	signal(SIGCHLD, SIG_DFL);
-	signal(SIGPIPE, SIG_IGN);
 }
 
 int
@@ -597,16 +473,19 @@ main(int argc, char *argv[])
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf warnings = BUF_INIT(KIB(64));
-	struct program p = { 0 };
-	int status;
+	CLEANUP(buf_fini) struct buf lease = BUF_INIT(LIMIT_NAME);
+	struct program p = { .fence = FENCE_OPEN };
+	const struct options *o = &p.options;
+	bool is_started, is_stopped;
+	struct error err;
 
-	repair_environment();
-	tune_malloc();
+	prepare_process();
 	if (command_is_given(argc, argv))
 		return command_main(argc, argv); /* signals end a command by themselves */
 	/* As early as possible, so that the exit code is 0 whenever a signal arrives. The signal
 	 * stays pending until the thread "stopper" reads it, which starts after the sandbox. */
 	signals_block();
+
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
 	case FLAGS_DONE:
 		return fd_print(buf_str(&out)) ? 0 : EXIT_WRONG_LINE;
@@ -618,21 +497,40 @@ main(int argc, char *argv[])
 	case FLAGS_RUN:
 		break;
 	}
-	version_set(p.options.version);
+	version_set(o->version);
 	controllers_choose_numbers(&p.options);
-	confine_secrets(&p.options);
-	log_setup(p.options.log_format, (int)p.options.verbosity);
-	log_notes(buf_str(&notes), buf_str(&warnings));
-	flags_log(&p.options);
+	confine_secrets(o);
+
+	/* the log; flags without effect come first, so that users do not rely on them */
+	log_setup(o->log_format, (int)o->verbosity);
+	log_lines(LOG_INFO, "flag is accepted and has no effect", "flag", buf_str(&notes));
+	log_lines(LOG_WARN, "flags", "warning", buf_str(&warnings));
+	flags_log(o);
 	notify_setup();
 	build_info_setup();
 	metrics_process_setup();
-	p.fence = p.options.election.is_enabled ? FENCE_CLOSED : FENCE_OPEN;
-	if (p.options.is_dry_run)
+
+	/* Who may change anything. In metrics, replicas that lead with different Leases are told
+	 * apart by the name of the Lease. */
+	if (o->is_dry_run)
 		begin_dry_run(&p);
-	show_fence(&p);
+	if (o->election.is_enabled) {
+		p.fence = FENCE_CLOSED;
+		buf_addf(&lease, "%s/%s", o->election.resource_namespace,
+		         o->election.resource_name);
+	}
+	fence_show(&p.fence, &clock_real, lease.len > 0 ? lease.ptr : "none");
+
 	p.cancel = cancel_new();
-	status = run_program(&p);
+	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
+	         LOG_CSTR("cloud", o->cloud_provider));
+	is_started = start_program(&p, &err);
+	is_stopped = stopper_free(p.stopper);
+	if (is_started && !is_stopped)
+		loop_run(p.loop);
+	else if (!is_stopped)
+		log_why_not_started(o, &err);
+	stop_program(&p);
 	options_fini(&p.options);
-	return status;
+	return is_started || is_stopped ? 0 : EXIT_BAD;
 }
