@@ -122,94 +122,9 @@ on_send(void *arg, char *primary_ip, char *local_ip, int primary_port, int local
 }
 
 static bool
-is_header(struct str line, struct str name)
+is_success_status(int status)
 {
-	return line.len > name.len && line.ptr[name.len] == ':' &&
-	       str_eq_nocase(str_head(line, name.len), name);
-}
-
-static bool
-header_i64(struct str line, struct str name, int64_t *ret)
-{
-	if (!is_header(line, name))
-		return false;
-	return str_to_i64(str_trim(str_skip(line, name.len + 1)), 0, INT64_MAX, ret);
-}
-
-/* The value is foreign text that is shown in messages: only visible characters are accepted. */
-static void
-read_correlation(struct http_response *response, struct str line)
-{
-	struct str name = STR("X-Correlation-Id");
-	struct str value;
-
-	if (!is_header(line, name))
-		return;
-	value = str_trim(str_skip(line, name.len + 1));
-	if (value.len < HTTP_CORRELATION_MAX && str_is_visible(value))
-		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
-		         STR_ARG(value));
-}
-
-/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
-static void
-read_date(struct http_response *response, struct str line)
-{
-	struct str name = STR("Date");
-	char text[DATE_MAX] = "";
-	struct buf date = BUF_FIXED(text);
-	time_t seconds;
-
-	buf_add_str(&date, str_trim(str_skip(line, name.len + 1)));
-	seconds = curl_getdate(text, NULL);
-	if (buf_ok(&date) && seconds > 0)
-		response->date_s = seconds;
-}
-
-static void
-read_header(struct http_response *response, struct str line)
-{
-	int64_t seconds;
-
-	if (header_i64(line, STR("Retry-After"), &seconds))
-		response->retry_after_ms = (seconds < LIMIT_RETRY_AFTER_S ? seconds
-		                                                          : LIMIT_RETRY_AFTER_S) *
-		                           MS_PER_SEC;
-	else if (header_i64(line, STR("RateLimit-Limit"), &seconds))
-		response->ratelimit_limit = seconds;
-	else if (header_i64(line, STR("RateLimit-Remaining"), &seconds))
-		response->ratelimit_remaining = seconds;
-	else if (header_i64(line, STR("RateLimit-Reset"), &seconds))
-		response->ratelimit_reset = seconds;
-	else if (is_header(line, STR("Date")))
-		read_date(response, line);
-	else
-		read_correlation(response, line);
-}
-
-/* "Warning: 299 - \"text\"": a message of the API server to users, e.g. about a deprecated API. */
-static void
-read_warning(const struct curl_client *client, struct str line)
-{
-	struct str name = STR("Warning");
-	struct str value;
-
-	if (!client->warned || !is_header(line, name))
-		return;
-	value = str_trim(str_skip(line, name.len + 1));
-	if (str_starts(value, STR("299 ")))
-		client->warned(client->callback_arg, value);
-}
-
-/* "HTTP/1.1 200 OK"; an interim 100 may come before it. */
-static void
-read_status(struct http_response *response, struct str line)
-{
-	struct str version, rest;
-	int64_t status;
-
-	if (str_cut(line, ' ', &version, &rest) && str_to_i64(str_head(rest, 3), 100, 999, &status))
-		response->status = (int)status;
+	return status >= 200 && status < 300;
 }
 
 /* Reserves memory once instead of growing step by step. The server may announce any length, so no
@@ -227,44 +142,92 @@ expect_body(struct job *job, int64_t length)
 	return true;
 }
 
-static bool
-is_success_status(int status)
+/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
+static void
+read_date(struct http_response *response, struct str value)
 {
-	return status >= 200 && status < 300;
+	char text[DATE_MAX] = "";
+	struct buf date = BUF_FIXED(text);
+	time_t seconds;
+
+	buf_add_str(&date, value);
+	seconds = curl_getdate(text, NULL);
+	if (buf_ok(&date) && seconds > 0)
+		response->date_s = seconds;
 }
 
+/* Returns false when the answer is refused. A number that cannot be read counts as absent. */
 static bool
-take_header(struct job *job, struct str line)
+read_header(struct job *job, struct str name, struct str value)
 {
-	int64_t length;
+	const struct curl_client *client = job->client;
+	struct http_response *response = job->response;
+	int64_t length = -1, retry_after_s = -1;
+	const struct {
+		struct str name;
+		int64_t *ret;
+	} numbers[] = {
+		{ STR("Content-Length"), &length },
+		{ STR("Retry-After"), &retry_after_s },
+		{ STR("RateLimit-Limit"), &response->ratelimit_limit },
+		{ STR("RateLimit-Remaining"), &response->ratelimit_remaining },
+		{ STR("RateLimit-Reset"), &response->ratelimit_reset },
+	};
 
-	job->n_header_bytes += line.len;
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		if (str_eq_nocase(name, numbers[i].name))
+			(void)!str_to_i64(value, 0, INT64_MAX, numbers[i].ret);
+	}
+	if (length >= 0)
+		return expect_body(job, length);
+	if (retry_after_s >= 0)
+		response->retry_after_ms = MS_PER_SEC * (retry_after_s < LIMIT_RETRY_AFTER_S
+		                                                 ? retry_after_s
+		                                                 : LIMIT_RETRY_AFTER_S);
+
+	if (str_eq_nocase(name, STR("Date")))
+		read_date(response, value);
+
+	/* foreign text that is shown in messages: only visible characters are accepted */
+	if (str_eq_nocase(name, STR("X-Correlation-Id")) && value.len < HTTP_CORRELATION_MAX &&
+	    str_is_visible(value))
+		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
+		         STR_ARG(value));
+
+	/* "299 - \"text\"": a message of the API server to users, e.g. about a deprecated API */
+	if (client->warned && str_eq_nocase(name, STR("Warning")) && str_starts(value, STR("299 ")))
+		client->warned(client->callback_arg, value);
+	return true;
+}
+
+/* Called for the status line, for each header, and for the empty line after them. */
+static size_t
+on_header(char *bytes, size_t size, size_t n, void *arg)
+{
+	struct job *job = ((struct transfer *)arg)->job;
+	struct str line = str_trim(str_n(bytes, size * n));
+	struct str name, value;
+	int64_t status;
+
+	job->n_header_bytes += size * n;
 	if (job->n_header_bytes > LIMIT_HTTP_HEADERS) {
 		job->refused = "the headers of the answer are larger than allowed";
-		return false;
+		return 0;
 	}
-	line = str_trim(line);
 	if (str_starts(line, STR("HTTP/"))) {
-		read_status(job->response, line);
-	} else if (header_i64(line, STR("Content-Length"), &length)) {
-		return expect_body(job, length);
-	} else if (line.len > 0) {
-		read_header(job->response, line);
-		read_warning(job->client, line);
-	} else if (job->stream && is_success_status(job->response->status)) {
+		/* "HTTP/1.1 200 OK"; an interim 100 may come before it */
+		if (str_cut(line, ' ', &name, &value) &&
+		    str_to_i64(str_head(value, 3), 100, 999, &status))
+			job->response->status = (int)status;
+	} else if (str_cut(line, ':', &name, &value)) {
+		if (!read_header(job, name, str_trim(value)))
+			return 0;
+	} else if (line.len == 0 && job->stream && is_success_status(job->response->status)) {
 		job->deadline_ns = CLOCK_FOREVER;
 		job_wipe(job);
 		stream_opened(job->stream);
 	}
-	return true;
-}
-
-static size_t
-on_header(char *bytes, size_t size, size_t n, void *arg)
-{
-	struct transfer *transfer = arg;
-
-	return take_header(transfer->job, str_n(bytes, size * n)) ? size * n : 0;
+	return size * n;
 }
 
 /* Bytes of a stream go to its buffer; if that is full, libcurl keeps them and calls again with the
@@ -294,9 +257,17 @@ on_body(char *bytes, size_t size, size_t n, void *arg)
 
 /* ---- settings ---- */
 
-static void
-transfer_set_transport(CURL *easy, const struct curl_client *client)
+struct transfer *
+transfer_new(struct curl_client *client)
 {
+	struct transfer *transfer = xcalloc(1, sizeof(*transfer));
+	CURL *easy = curl_easy_init();
+
+	if (!easy)
+		alloc_fail(1, sizeof(easy));
+	transfer->easy = easy;
+
+	/* transport */
 	SET(easy, CURLOPT_NOSIGNAL, 1L);
 	/* without this option, a name server that does not answer blocks the whole loop for seconds
 	 */
@@ -311,42 +282,29 @@ transfer_set_transport(CURL *easy, const struct curl_client *client)
 	SET(easy, CURLOPT_USERAGENT, client->user_agent);
 	SET(easy, CURLOPT_CONNECT_TO, client->connect_to);
 	SET(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
-}
+	SET(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
 
-/* The proxy was chosen by the rules of http/url.c. An empty text prevents libcurl from reading the
- * environment itself, by other rules. */
-static void
-transfer_set_proxy(CURL *easy, const struct curl_client *client)
-{
+	/* The proxy was chosen by the rules of http/url.c. An empty text prevents libcurl from
+	 * reading the environment itself, by other rules. */
 	SET(easy, CURLOPT_PROXY, client->proxy);
 	SET(easy, CURLOPT_NOPROXY, "");
 	SET(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-}
 
-static void
-transfer_set_tls(CURL *easy, struct curl_client *client)
-{
+	/* TLS. The trust anchors are in tls.store, so libcurl must not read its default bundle. It
+	 * must not keep a store for later connections either, because the trust anchors may be
+	 * replaced. A resumed session keeps the identities of its first handshake, on both sides,
+	 * so replaced certificates would have no effect. */
 	SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	SET(easy, CURLOPT_SSL_VERIFYPEER, client->is_insecure ? 0L : 1L);
 	SET(easy, CURLOPT_SSL_VERIFYHOST, client->is_insecure ? 0L : 2L);
-	/* The trust anchors are in tls.store, so libcurl must not read its default bundle. It must
-	 * not keep a store for later connections either, because the trust anchors may be replaced.
-	 */
 	SET(easy, CURLOPT_CAINFO, NULL);
 	SET(easy, CURLOPT_CAPATH, NULL);
 	SET(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
-	/* A resumed session keeps the identities of its first handshake, on both sides, so replaced
-	 * certificates would have no effect. */
 	SET(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	SET(easy, CURLOPT_SSL_CTX_FUNCTION, on_ssl_ctx);
 	SET(easy, CURLOPT_SSL_CTX_DATA, client);
-}
 
-static void
-transfer_set_callbacks(struct transfer *transfer)
-{
-	CURL *easy = transfer->easy;
-
+	/* callbacks */
 	SET(easy, CURLOPT_PRIVATE, transfer);
 	SET(easy, CURLOPT_ERRORBUFFER, transfer->error);
 	SET(easy, CURLOPT_WRITEFUNCTION, on_body);
@@ -355,22 +313,6 @@ transfer_set_callbacks(struct transfer *transfer)
 	SET(easy, CURLOPT_HEADERDATA, transfer);
 	SET(easy, CURLOPT_PREREQFUNCTION, on_send);
 	SET(easy, CURLOPT_PREREQDATA, transfer);
-}
-
-struct transfer *
-transfer_new(struct curl_client *client)
-{
-	struct transfer *transfer = xcalloc(1, sizeof(*transfer));
-	CURL *easy = curl_easy_init();
-
-	if (!easy)
-		alloc_fail(1, sizeof(easy));
-	transfer->easy = easy;
-	transfer_set_transport(easy, client);
-	transfer_set_proxy(easy, client);
-	transfer_set_tls(easy, client);
-	transfer_set_callbacks(transfer);
-	SET(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
 	return transfer;
 }
 
@@ -379,21 +321,6 @@ transfer_free(struct transfer *transfer)
 {
 	curl_easy_cleanup(transfer->easy);
 	free(transfer);
-}
-
-/* libcurl does not copy the body, which lives with the caller. */
-static void
-transfer_set_body(CURL *easy, const struct job *job)
-{
-	bool has_body = job->has_body || job->method == HTTP_POST || job->method == HTTP_PUT ||
-	                job->method == HTTP_PATCH;
-
-	if (!has_body) {
-		SET(easy, CURLOPT_HTTPGET, 1L);
-		return;
-	}
-	SET(easy, CURLOPT_POSTFIELDS, job->body.len > 0 ? job->body.ptr : "");
-	SET(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)job->body.len);
 }
 
 void
@@ -407,7 +334,14 @@ transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
 	job->transfer = transfer;
 	job->n_header_bytes = 0;
 	job->n_body_bytes = 0;
-	transfer_set_body(easy, job);
+	/* libcurl does not copy the body, which lives with the caller */
+	if (job->has_body || job->method == HTTP_POST || job->method == HTTP_PUT ||
+	    job->method == HTTP_PATCH) {
+		SET(easy, CURLOPT_POSTFIELDS, job->body.len > 0 ? job->body.ptr : "");
+		SET(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)job->body.len);
+	} else {
+		SET(easy, CURLOPT_HTTPGET, 1L);
+	}
 	SET(easy, CURLOPT_CUSTOMREQUEST, http_method_name(job->method));
 	SET(easy, CURLOPT_REQUEST_TARGET, job->path.ptr);
 	SET(easy, CURLOPT_HTTPHEADER, &job->headers[0]);
@@ -495,7 +429,8 @@ static const char *
 transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t size)
 {
 	struct buf text = { .ptr = memory, .cap = size, .max = size - 1 };
-	const char *system = err_errno_text((int)transfer_info(transfer, CURLINFO_OS_ERRNO));
+	int number = (int)transfer_info(transfer, CURLINFO_OS_ERRNO);
+	const char *system = err_errno_text(number);
 
 	if (transfer->job->refused)
 		return transfer->job->refused;
@@ -503,12 +438,12 @@ transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t s
 		return "the server closed the connection without an answer";
 	if (code == CURLE_PARTIAL_FILE)
 		return "the connection ended in the middle of the answer";
-	if (code != CURLE_COULDNT_CONNECT || !system ||
-	    transfer_info(transfer, CURLINFO_OS_ERRNO) == 0)
-		return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
-	buf_add_c(&text, system);
-	text.ptr[0] = (char)tolower((unsigned char)text.ptr[0]);
-	return text.ptr;
+	if (code == CURLE_COULDNT_CONNECT && number != 0 && system) {
+		buf_add_c(&text, system);
+		text.ptr[0] = (char)tolower((unsigned char)text.ptr[0]);
+		return text.ptr;
+	}
+	return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
 }
 
 /* With TLS 1.3 the server checks our certificate after the handshake is complete on our side, so
