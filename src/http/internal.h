@@ -19,7 +19,6 @@
 #define CCMD_HTTP_INTERNAL_H
 
 #include <curl/curl.h>
-#include <openssl/ssl.h>
 #include <sys/queue.h>
 
 #include "base/limits.h"
@@ -27,25 +26,10 @@
 #include "base/thread.h"
 #include "http/gate.h"
 #include "http/http.h"
+#include "http/tls.h"
 
 struct job;
 struct transfer;
-
-/* ---- tls.c ---- */
-
-struct tls {
-	X509_STORE *store; /* trust anchors */
-	X509 *cert;        /* NULL: none */
-	STACK_OF(X509) * chain;
-	EVP_PKEY *key;
-};
-
-/** Parses the certificates and keys of config. On ERR_INVALID, *tls is empty. */
-NODISCARD bool tls_init(struct tls *tls, const struct tls_config *config, struct error *err);
-void tls_fini(struct tls *tls);
-/** Puts trust anchors, certificate and key into the context of a new connection. False when OpenSSL
- * refuses. */
-NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
 
 /* ---- the client ---- */
 

@@ -1,18 +1,106 @@
-/* http/tls.c: certificates and keys, parsed once per client.
+/* http/tls.c: certificates and keys, parsed once per client; see tls.h.
  *
  * libcurl would parse PEM again for every connection, and its default trust store is a bundle of
  * 140 certificates, which takes a megabyte per connection. OpenSSL's objects are reference-counted,
  * so the contexts of all connections refer to the same ones.
  */
+#include "http/tls.h"
+
 #include <dirent.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/ip.h"
-#include "http/internal.h"
-#include "http/pem.h"
+#include "base/limits.h"
+#include "http/http.h"
+
+/* ---- PEM ---- */
+
+const char *
+openssl_reason(void)
+{
+	const char *text = ERR_reason_error_string(ERR_peek_last_error());
+
+	ERR_clear_error();
+	return text ? text : "unknown reason";
+}
+
+/* The caller frees *ret. */
+static bool
+pem_open(struct str pem, const char *what, BIO **ret, struct error *err)
+{
+	if (pem.len > LIMIT_CREDENTIAL)
+		return err_set(err, ERR_INVALID, "%s is larger than %zu bytes", what,
+		               LIMIT_CREDENTIAL);
+	ERR_clear_error();
+	*ret = BIO_new_mem_buf(pem.ptr, (int)pem.len);
+	if (!*ret)
+		alloc_fail(1, pem.len);
+	return true;
+}
+
+/* Without this callback OpenSSL would ask for a pass phrase on the terminal. */
+static int
+no_passphrase(char *buf, int size, int is_writing, void *arg)
+{
+	(void)buf;
+	(void)size;
+	(void)is_writing;
+	(void)arg;
+	return -1;
+}
+
+bool
+pem_certificates(struct str pem, const char *what, STACK_OF(X509) * *ret, struct error *err)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *stack = sk_X509_new_null();
+	unsigned long code;
+	BIO *bio = NULL;
+
+	if (!stack)
+		alloc_fail(1, sizeof(X509 *));
+	if (!pem_open(pem, what, &bio, err))
+		return false;
+	for (X509 *cert; (cert = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL));) {
+		if (!sk_X509_push(stack, cert))
+			alloc_fail(1, sizeof(cert));
+	}
+	BIO_free(bio);
+
+	/* OpenSSL skips text between the blocks, and ends with PEM_R_NO_START_LINE when no further
+	 * block begins; any other error means a block that cannot be read */
+	code = ERR_peek_last_error();
+	if (ERR_GET_LIB(code) != ERR_LIB_PEM || ERR_GET_REASON(code) != PEM_R_NO_START_LINE)
+		return err_set(err, ERR_INVALID, "certificate %d of %s: %s", sk_X509_num(stack) + 1,
+		               what, openssl_reason());
+	ERR_clear_error();
+	if (sk_X509_num(stack) == 0)
+		return err_set(err, ERR_INVALID, "no certificate found in %s", what);
+	*ret = TAKE(stack);
+	return true;
+}
+
+bool
+pem_key(struct str pem, const char *what, EVP_PKEY **ret, struct error *err)
+{
+	EVP_PKEY *key;
+	BIO *bio = NULL;
+
+	if (!pem_open(pem, what, &bio, err))
+		return false;
+	key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
+	BIO_free(bio);
+	if (!key)
+		return err_set(err, ERR_INVALID, "no private key in %s: %s", what,
+		               openssl_reason());
+	*ret = key;
+	return true;
+}
+
+/* ---- trust anchors ---- */
 
 /* Where distributions keep all certificates in one file: the list of Go, crypto/x509/root_linux.go.
  */
@@ -65,11 +153,22 @@ tls_add_system_anchors(X509_STORE *store)
 }
 
 static bool
-tls_add_anchors(struct tls *tls, struct str pem, struct error *err)
+tls_load_anchors(struct tls *tls, const struct tls_config *config, struct error *err)
 {
 	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
 
-	if (!pem_certificates(pem, "the CA data", &anchors, err))
+	tls->store = X509_STORE_new();
+	if (!tls->store)
+		alloc_fail(1, sizeof(tls->store));
+	/* as in Go, every given certificate is an anchor, even if it is not self-signed */
+	X509_STORE_set_flags(tls->store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
+	if (config->is_insecure || config->trusts_nothing)
+		return true;
+	if (config->ca_pem.len == 0) {
+		tls_add_system_anchors(tls->store);
+		return true;
+	}
+	if (!pem_certificates(config->ca_pem, "the CA data", &anchors, err))
 		return false;
 	for (int i = 0; i < sk_X509_num(anchors); i++) {
 		if (X509_STORE_add_cert(tls->store, sk_X509_value(anchors, i)) != 1)
@@ -79,21 +178,7 @@ tls_add_anchors(struct tls *tls, struct str pem, struct error *err)
 	return true;
 }
 
-static bool
-tls_load_anchors(struct tls *tls, const struct tls_config *config, struct error *err)
-{
-	tls->store = X509_STORE_new();
-	if (!tls->store)
-		alloc_fail(1, sizeof(tls->store));
-	/* as in Go, every given certificate is an anchor, even if it is not self-signed */
-	X509_STORE_set_flags(tls->store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
-	if (config->is_insecure || config->trusts_nothing)
-		return true;
-	if (config->ca_pem.len > 0)
-		return tls_add_anchors(tls, config->ca_pem, err);
-	tls_add_system_anchors(tls->store);
-	return true;
-}
+/* ---- of a client ---- */
 
 /* Loads our own certificate, which comes first, the chain to its issuer, and the key. */
 static bool

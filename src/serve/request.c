@@ -5,7 +5,7 @@
  */
 #include "base/alloc.h"
 #include "http/http.h"
-#include "http/pem.h"
+#include "http/tls.h"
 #include "serve/internal.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/ip.h"
 #include "base/limits.h"
-#include "http/pem.h"
+#include "http/tls.h"
 
 enum {
 	HOUR_S = 3600,

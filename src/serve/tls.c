@@ -23,7 +23,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "http/pem.h"
+#include "http/tls.h"
 #include "serve/self_signed.h"
 
 /* The suites of Go for TLS 1.2: only forward secrecy and authenticated encryption

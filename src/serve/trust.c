@@ -10,7 +10,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/alloc.h"
-#include "http/pem.h"
+#include "http/tls.h"
 #include "serve/internal.h"
 
 enum {

@@ -1,16 +1,18 @@
-/* http/pem.h: reads certificates and keys from PEM text, with error messages for the author of the
+/* http/tls.h: certificates and keys, read from PEM text with error messages for the author of the
  * file.
  *
  * The text may be foreign, and is bounded by LIMIT_CREDENTIAL. Messages never repeat any of it.
  * OpenSSL's error queue is empty when a function returns.
  */
-#ifndef CCMD_HTTP_PEM_H
-#define CCMD_HTTP_PEM_H
+#ifndef CCMD_HTTP_TLS_H
+#define CCMD_HTTP_TLS_H
 
-#include <openssl/x509.h>
+#include <openssl/ssl.h>
 
 #include "base/error.h"
 #include "base/str.h"
+
+struct tls_config;
 
 static inline void
 x509_stackp(STACK_OF(X509) * *stack)
@@ -40,5 +42,21 @@ NODISCARD bool pem_key(struct str pem, const char *what, EVP_PKEY **ret, struct 
 /** OpenSSL's text for this thread's last error, and empties its error queue. The text is a constant
  * and holds nothing of the input. */
 const char *openssl_reason(void);
+
+/* ---- of a client ---- */
+
+struct tls {
+	X509_STORE *store; /* trust anchors */
+	X509 *cert;        /* NULL: none */
+	STACK_OF(X509) * chain;
+	EVP_PKEY *key;
+};
+
+/** Parses the certificates and keys of config. On ERR_INVALID, *tls is empty. */
+NODISCARD bool tls_init(struct tls *tls, const struct tls_config *config, struct error *err);
+void tls_fini(struct tls *tls);
+/** Puts trust anchors, certificate and key into the context of a new connection. False when OpenSSL
+ * refuses. */
+NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
 
 #endif
