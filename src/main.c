@@ -29,7 +29,6 @@
 #include "controllers/manager.h"
 #include "flags/controllers.h"
 #include "flags/flags.h"
-#include "http/read_only.h"
 #include "kube/connection.h"
 #include "kube/elector.h"
 #include "kube/node.h"

@@ -5,9 +5,9 @@
  * or to a cloud, and finds call->dry set, notes the change here and continues as if the write had
  * succeeded. If it needs the answer (the ID of something new), it makes one up from the request.
  *
- * This is not what prevents writes: http/read_only.h refuses them in the HTTP client, and a closed
- * read-only fence (base/fence.h) stops hooks and file writes. Code that forgets to check call->dry
- * fails there, and `ccmd plan` then ends with an error that names the change.
+ * This is not what prevents writes: http_set_read_only() makes every HTTP client refuse them, and a
+ * closed read-only fence (base/fence.h) stops hooks and file writes. Code that forgets to check
+ * call->dry fails there, and `ccmd plan` then ends with an error that names the change.
  *
  * Threads: any.
  */

@@ -38,7 +38,7 @@ NODISCARD bool fence_check(struct fence *, struct clock *, struct error *err);
 
 /** Notes that this process, which must not change anything, was about to make the change `what`. */
 void fence_note_refused(struct str what);
-/** Was anything noted, by fence_check() of a FENCE_READ_ONLY or by http/read_only.h? *ret is then
+/** Was anything noted, by fence_check() of a FENCE_READ_ONLY or by the HTTP client? *ret is then
  * ERR_INTERNAL and names the first change. */
 bool fence_find_refused(struct error *ret);
 

@@ -15,7 +15,6 @@
 
 #include "base/alloc.h"
 #include "base/ip.h"
-#include "http/read_only.h"
 #include "http/url.h"
 
 enum {
@@ -25,6 +24,7 @@ enum {
 
 static const struct http_ops curl_ops;
 
+/* Must not be called for the scripted clients of tests. */
 struct curl_client *
 curl_client(struct http_client *client)
 {
@@ -44,6 +44,16 @@ url_text(const struct url *url, struct str host, struct str path)
 	return buf_take(&b);
 }
 
+static void
+add_line(struct curl_slist **list, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(*list, line);
+
+	if (!longer)
+		alloc_fail(1, strlen(line));
+	*list = longer;
+}
+
 /* Frees what may hold a password. */
 static void
 free_text(char *text)
@@ -53,47 +63,30 @@ free_text(char *text)
 	free(text);
 }
 
-/* "name:port:host:port": libcurl connects to the host when the URL has the name. */
-static struct curl_slist *
-connect_to(const struct url *url, struct str name)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_URL);
-	struct curl_slist *list;
-
-	buf_addf(&b, URL_HOST_FMT ":%d:" URL_HOST_FMT ":%d", URL_HOST_ARG(name), url->port,
-	         URL_HOST_ARG(url->host), url->port);
-	list = curl_slist_append(NULL, b.ptr);
-	if (!list)
-		alloc_fail(1, b.len);
-	return list;
-}
-
-static char *
-host_header(const struct url *url)
-{
-	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
-
-	buf_addf(&b, URL_HOST_FMT, URL_HOST_ARG(url->host));
-	if (url->port != 443)
-		buf_addf(&b, ":%d", url->port);
-	return buf_take(&b);
-}
-
 /* The URL gets the name that the server's certificate must have, while connections go to the
  * configured host, and the Host header keeps that host. */
 static bool
 set_server_name(struct curl_client *c, const struct url *url, struct str name, struct error *err)
 {
-	char *text = url_text(url, name, STR_EMPTY);
+	CLEANUP(buf_fini) struct buf connect_to = BUF_INIT(LIMIT_HTTP_URL);
+	struct buf header = BUF_INIT(LIMIT_HTTP_URL);
 	struct url checked;
 
 	free(c->origin);
-	c->origin = text;
-	if (!url_parse(str_c(text), &checked, err))
+	c->origin = url_text(url, name, STR_EMPTY);
+	if (!url_parse(str_c(c->origin), &checked, err))
 		return err_set(err, ERR_INVALID,
 		               "the TLS server name is not a DNS name or an address");
-	c->connect_to = connect_to(url, name);
-	c->host_header = host_header(url);
+
+	/* "name:port:host:port": libcurl connects to the host when the URL has the name */
+	buf_addf(&connect_to, URL_HOST_FMT ":%d:" URL_HOST_FMT ":%d", URL_HOST_ARG(name), url->port,
+	         URL_HOST_ARG(url->host), url->port);
+	add_line(&c->connect_to, connect_to.ptr);
+
+	buf_addf(&header, URL_HOST_FMT, URL_HOST_ARG(url->host));
+	if (url->port != 443)
+		buf_addf(&header, ":%d", url->port);
+	c->host_header = buf_take(&header);
 	return true;
 }
 
@@ -125,62 +118,39 @@ set_url(struct curl_client *c, const struct http_config *config, struct url *ret
 	return true;
 }
 
-/* With the scheme "socks5" libcurl resolves the server's name itself. Go leaves that to the proxy,
- * which may be the only one that can resolve it; libcurl calls this "socks5h". */
-static void
-resolve_behind(char **proxy)
-{
-	struct str url = str_c(*proxy), scheme = STR("socks5://");
-	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
-
-	if (url.len < scheme.len || !str_eq_nocase(str_head(url, scheme.len), scheme))
-		return;
-	buf_add_c(&b, "socks5h://");
-	buf_add_str(&b, str_skip(url, scheme.len));
-	free_text(*proxy);
-	*proxy = buf_take(&b);
-}
-
 static bool
-set_proxy(struct curl_client *c, const struct http_config *config, const struct url *url,
+set_proxy(struct curl_client *c, const struct http_config *config, const struct url *server,
           struct error *err)
 {
-	struct url ignored;
-
-	if (config->proxy_url.len == 0)
-		c->proxy = xstrdup(str_c(proxy_from_environment(url)).ptr);
-	else if (str_eq(config->proxy_url, STR("-")))
-		c->proxy = xstrdup("");
-	else if (!url_parse(config->proxy_url, &ignored, err))
-		return err_wrap(err, "proxy");
-	else
-		c->proxy = xstrndup(config->proxy_url.ptr, config->proxy_url.len);
-	resolve_behind(&c->proxy);
-	return true;
-}
-
-/* With a proxy, its name is looked up and not the server's. */
-static void
-set_looked_up(struct curl_client *c, const struct url *server)
-{
-	struct str name = server->host;
+	struct str text = config->proxy_url, socks = STR("socks5://"), looked_up = server->host;
+	struct buf renamed = BUF_INIT(LIMIT_HTTP_URL);
 	struct error ignored;
 	struct url proxy;
 	struct ip ip;
 
-	if (c->proxy[0])
-		name = url_parse(str_c(c->proxy), &proxy, &ignored) ? proxy.host : STR_EMPTY;
-	if (name.len > 0 && !ip_parse(name, &ip))
-		c->looked_up = xstrndup(name.ptr, name.len);
-}
+	if (text.len == 0)
+		text = str_c(proxy_from_environment(server));
+	else if (str_eq(text, STR("-")))
+		text = STR_EMPTY;
+	else if (!url_parse(text, &proxy, err))
+		return err_wrap(err, "proxy");
 
-/* An HTTP proxy needs the whole URL in the request line of a plain http request (RFC 9112,
- * section 3.2.2). For https and SOCKS it only forwards bytes. */
-static bool
-needs_absolute_target(const struct curl_client *c)
-{
-	return c->proxy[0] && str_eq_c(STR("http"), c->scheme) &&
-	       !str_starts(str_c(c->proxy), STR("socks"));
+	/* With the scheme "socks5" libcurl resolves the server's name itself. Go leaves that to the
+	 * proxy, which may be the only one that can resolve it; libcurl calls this "socks5h". */
+	if (str_eq_nocase(str_head(text, socks.len), socks)) {
+		buf_add_c(&renamed, "socks5h://");
+		buf_add_str(&renamed, str_skip(text, socks.len));
+		c->proxy = buf_take(&renamed);
+	} else {
+		c->proxy = xstrndup(text.ptr, text.len);
+	}
+
+	/* the name of the proxy is looked up, if there is one, and not the server's */
+	if (c->proxy[0])
+		looked_up = url_parse(str_c(c->proxy), &proxy, &ignored) ? proxy.host : STR_EMPTY;
+	if (looked_up.len > 0 && !ip_parse(looked_up, &ip))
+		c->looked_up = xstrndup(looked_up.ptr, looked_up.len);
+	return true;
 }
 
 static bool
@@ -197,21 +167,21 @@ client_configure(struct curl_client *c, const struct http_config *config, struct
 	c->callback_arg = config->callback_arg;
 	c->user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
 	                         config->user_agent.len);
-	for (const char *const *h = config->headers; h && *h; h++) {
-		struct curl_slist *longer = curl_slist_append(c->headers, *h);
-
-		if (!longer)
-			alloc_fail(1, strlen(*h));
-		c->headers = longer;
-	}
+	for (const char *const *h = config->headers; h && *h; h++)
+		add_line(&c->headers, *h);
 	c->is_insecure = config->tls.is_insecure;
 	c->connect_timeout_ms = config->connect_timeout_ms > 0 ? config->connect_timeout_ms
 	                                                       : DEFAULT_CONNECT_MS;
 	if (!set_url(c, config, &url, err) || !set_proxy(c, config, &url, err))
 		return false;
-	set_looked_up(c, &url);
-	c->prefix = needs_absolute_target(c) ? xstrdup(c->shown_url)
-	                                     : xstrndup(url.path.ptr, url.path.len);
+
+	/* An HTTP proxy needs the whole URL in the request line of a plain http request (RFC 9112,
+	 * section 3.2.2). For https and SOCKS it only forwards bytes. */
+	if (c->proxy[0] && str_eq_c(STR("http"), c->scheme) &&
+	    !str_starts(str_c(c->proxy), STR("socks")))
+		c->prefix = xstrdup(c->shown_url);
+	else
+		c->prefix = xstrndup(url.path.ptr, url.path.len);
 	return tls_init(&c->tls, &config->tls, err);
 }
 
@@ -327,11 +297,41 @@ http_client_free(struct http_client *client)
 		client->ops->free(client);
 }
 
+/* ---- requests ---- */
+
+static const char *const *permitted_posts; /* of a process that changes nothing; else NULL */
+
+void
+http_set_read_only(const char *const posts[])
+{
+	permitted_posts = posts;
+}
+
+/* May this request be sent? ERR_FORBIDDEN names the request. */
+static bool
+check_read_only(const struct http_request *request, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf what = BUF_INIT(LIMIT_HTTP_URL);
+
+	if (!permitted_posts || request->method == HTTP_GET)
+		return true;
+	for (const char *const *post = permitted_posts; request->method == HTTP_POST && *post;
+	     post++) {
+		if (str_eq_c(request->target, *post))
+			return true;
+	}
+	buf_addf(&what, "%s %" STR_FMT, http_method_name(request->method),
+	         STR_ARG(str_head(request->target, 200)));
+	fence_note_refused(buf_str(&what));
+	return err_set(err, ERR_FORBIDDEN, "%s: not sent, because this process changes nothing",
+	               what.ptr);
+}
+
 bool
 http_do(struct http_client *client, struct call *call, const struct http_request *request,
         struct http_response *response, struct error *err)
 {
-	return http_check_read_only(request, err) &&
+	return check_read_only(request, err) &&
 	       client->ops->do_request(client, call, request, response, err);
 }
 
@@ -339,7 +339,7 @@ bool
 http_stream_open(struct http_client *client, struct call *call, const struct http_request *request,
                  struct http_stream **ret, struct error *err)
 {
-	return http_check_read_only(request, err) &&
+	return check_read_only(request, err) &&
 	       client->ops->stream_open(client, call, request, ret, err);
 }
 

@@ -170,6 +170,18 @@ struct http_client {
 	const struct http_ops *ops;
 };
 
+/** From now on this process changes nothing: requests of all clients that are neither a GET nor one
+ * of the permitted POSTs, which only ask something (an access review, or the request for a token),
+ * fail with ERR_FORBIDDEN. The commands for operators (operator/command.h) and --dry-run look at a
+ * cluster and its cloud, and must never change them, whatever code they share with the controllers;
+ * so the rule is enforced where every request of every client passes.
+ *
+ * @param posts  targets, compared byte by byte, NULL at the end; must live as long as the process.
+ *               NULL: no restriction, as at the start of the process
+ *
+ * Threads: called before the first client is made. */
+void http_set_read_only(const char *const posts[]);
+
 /** Makes a client and starts its I/O thread. config is copied. ERR_INVALID when the URL, a
  * certificate or a key cannot be used. */
 NODISCARD bool http_client_new(const struct http_config *config, struct http_client **ret,

@@ -11,7 +11,6 @@
 #include "cloud/host.h"
 #include "controllers/node_ref.h"
 #include "flags/flags.h"
-#include "http/read_only.h"
 #include "operator/progress.h"
 
 #define LIST_IDLE_NS (30 * NS_PER_SEC) /* a list is given up after this time without a byte */

@@ -1,8 +1,8 @@
 /* operator/view.h: what a command sees of the cluster and of its cloud.
  *
  * A command gets the flags of the controller and reads with the same credentials, but changes
- * nothing: all HTTP clients are restricted (http/read_only.h), and the cloud gets a closed fence,
- * which also stops hooks and file writes. Its Events are dropped.
+ * nothing: all HTTP clients are restricted (http_set_read_only()), and the cloud gets a closed
+ * fence, which also stops hooks and file writes. Its Events are dropped.
  *
  * Each part (nodes, Services, the Lease, the cloud …) is read when it is first needed, and at most
  * once. If that failed, later calls fail with the same error: a server that does not answer is not
