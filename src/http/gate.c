@@ -31,28 +31,21 @@ gate_init(struct gate *g, double qps, double burst, int64_t now_ns)
 	};
 }
 
-static void
-refill(struct gate *g, int64_t now_ns)
-{
-	double passed_s = (double)(now_ns - g->tokens_ns) / (double)NS_PER_SEC;
-
-	if (passed_s <= 0)
-		return;
-	g->tokens += passed_s * g->qps;
-	if (g->tokens > g->burst)
-		g->tokens = g->burst;
-	g->tokens_ns = now_ns;
-}
-
 /* The time when a token is available: now, or later. */
 static int64_t
 token_at(struct gate *g, int64_t now_ns)
 {
+	double passed_s = (double)(now_ns - g->tokens_ns) / (double)NS_PER_SEC;
 	double missing_ns;
 
 	if (g->qps <= 0)
 		return now_ns;
-	refill(g, now_ns);
+	if (passed_s > 0) {
+		g->tokens += passed_s * g->qps;
+		if (g->tokens > g->burst)
+			g->tokens = g->burst;
+		g->tokens_ns = now_ns;
+	}
 	if (g->tokens >= 1)
 		return now_ns;
 	missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
@@ -83,44 +76,25 @@ gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns)
 	return true;
 }
 
-static void
-succeed(struct gate *g)
-{
-	if (++g->n_successes < GATE_STEP)
-		return;
-	g->n_successes = 0;
-	if (g->limit < g->max)
-		g->limit++;
-}
-
-static void
-halve(struct gate *g, int64_t now_ns)
-{
-	g->n_successes = 0;
-	if (now_ns - g->halved_ns < NS_PER_SEC)
-		return;
-	g->halved_ns = now_ns;
-	g->limit = g->limit > 1 ? g->limit / 2 : 1;
-}
-
-static void
-close_for(struct gate *g, int64_t duration_ns, int64_t now_ns)
-{
-	int64_t most_ns = LIMIT_RETRY_AFTER_S * NS_PER_SEC;
-	int64_t until_ns = now_ns + (duration_ns < most_ns ? duration_ns : most_ns);
-
-	if (until_ns > g->closed_until_ns)
-		g->closed_until_ns = until_ns;
-}
-
 void
 gate_leave(struct gate *g, enum gate_outcome outcome, int64_t retry_after_ns, int64_t now_ns)
 {
+	int64_t most_ns = LIMIT_RETRY_AFTER_S * NS_PER_SEC;
+	int64_t until_ns = now_ns + (retry_after_ns < most_ns ? retry_after_ns : most_ns);
+
 	g->n_running--;
-	if (outcome == GATE_SUCCESS)
-		succeed(g);
-	if (outcome == GATE_THROTTLED)
-		halve(g, now_ns);
-	if (retry_after_ns > 0)
-		close_for(g, retry_after_ns, now_ns);
+	if (outcome == GATE_SUCCESS && ++g->n_successes >= GATE_STEP) {
+		g->n_successes = 0;
+		if (g->limit < g->max)
+			g->limit++;
+	}
+	if (outcome == GATE_THROTTLED) {
+		g->n_successes = 0;
+		if (now_ns - g->halved_ns >= NS_PER_SEC) {
+			g->halved_ns = now_ns;
+			g->limit = g->limit > 1 ? g->limit / 2 : 1;
+		}
+	}
+	if (retry_after_ns > 0 && until_ns > g->closed_until_ns)
+		g->closed_until_ns = until_ns;
 }

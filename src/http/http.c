@@ -25,7 +25,7 @@ enum {
 static const struct http_ops curl_ops;
 
 /* Must not be called for the scripted clients of tests. */
-struct curl_client *
+static struct curl_client *
 curl_client(struct http_client *client)
 {
 	assert(client->ops == &curl_ops);

@@ -85,7 +85,6 @@ struct curl_client {
 	struct job_list work;       /* HTTP_WORK that waits at the gate */
 	struct job_list background; /* HTTP_BACKGROUND that waits */
 	struct job_list running;
-	unsigned n_running_work;
 	bool is_background_running;
 	struct transfer *spare; /* unused handles, kept for later requests */
 	CURL *sweeper;          /* closes idle connections; NULL: not running */
@@ -154,12 +153,6 @@ struct job {
 	struct error *err; /* filled before is_done when !is_ok */
 };
 
-/* ---- http.c ---- */
-
-/** Returns the client that embeds the base; must not be called for the scripted clients of tests.
- */
-struct curl_client *curl_client(struct http_client *client);
-
 /* ---- job.c ---- */
 
 /** The earlier of the request's time-out and the call's deadline, on the clock of the I/O
@@ -168,6 +161,8 @@ int64_t job_deadline(const struct call *call, const struct http_request *request
 void job_init(struct job *job, struct curl_client *client, const struct http_request *request,
               int64_t deadline_ns);
 void job_fini(struct job *job);
+/** Sets *err to "METHOD URL: why". Returns false. */
+bool job_error(const struct job *job, struct error *err, enum err_code code, const char *why);
 /** Builds the path and the headers. cancel ends waiting for a credential. ERR_INVALID, or the error
  * of the credential's source. */
 NODISCARD bool job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
@@ -181,8 +176,9 @@ void job_wipe(struct job *job);
 void job_report_tls_failure(const struct job *job);
 /** Replaces the body of a failed request if it repeats the credential that was sent. */
 void job_hide_credential(const struct job *job, struct http_response *response);
-/** Was the request refused because of a credential that has been replaced in the meantime? */
-bool job_is_replaced(struct curl_client *client, int status, uint64_t generation);
+/** Reports a 401 to the credential's source. Returns true if a newer credential is available, with
+ * which the request may be sent once more. */
+bool job_report_rejected(struct curl_client *client, int status, uint64_t generation);
 /** Empties *response for a new answer, of at most max_body bytes. */
 void response_init(struct http_response *response, size_t max_body);
 

@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #include "base/log.h"
+#include "http/url.h"
 
 enum {
 	DEFAULT_TIMEOUT_MS = 30000,
@@ -69,35 +70,6 @@ job_wipe(struct job *job)
 {
 	explicit_bzero(job->header_lines.ptr + job->secret_at,
 	               job->header_lines.len - job->secret_at);
-}
-
-/* The target goes into the request line as it is: white space or a line break in it would let
- * foreign text add headers or a second request. */
-static bool
-job_is_target(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++) {
-		if ((unsigned char)s.ptr[i] <= ' ' || s.ptr[i] == 0x7f)
-			return false;
-	}
-	return s.len == 0 || s.ptr[0] == '/';
-}
-
-static bool
-job_build_path(struct job *job, struct str target, struct error *err)
-{
-	size_t prefix_len = strlen(job->client->prefix);
-
-	if (!job_is_target(target))
-		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not the path of a URL",
-		               STR_ARG(str_head(target, 200)));
-	buf_add(&job->path, job->client->prefix, prefix_len);
-	buf_add_str(&job->path, target);
-	if (!buf_ok(&job->path))
-		return err_set(err, ERR_INVALID, "the URL of a request is longer than %zu bytes",
-		               LIMIT_HTTP_URL);
-	job->target = str_skip(buf_str(&job->path), prefix_len);
-	return true;
 }
 
 static void
@@ -164,17 +136,37 @@ job_link_headers(struct job *job)
 	job->headers[n - 1].next = job->client->headers; /* shared by all requests of the client */
 }
 
-static bool
-job_build_headers(struct job *job, struct cancel *cancel, const struct http_request *request,
-                  uint64_t *ret_generation, struct error *err)
+bool
+job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
+          uint64_t *ret_generation, struct error *err)
 {
+	size_t prefix_len = strlen(job->client->prefix);
+
+	if (request->body.len > LIMIT_HTTP_REQUEST)
+		return err_set(err, ERR_INVALID,
+		               "the body of a request has %zu bytes, more than the allowed %zu",
+		               request->body.len, LIMIT_HTTP_REQUEST);
+
+	/* The target goes into the request line as it is: white space or a line break in it would
+	 * let foreign text add headers or a second request. */
+	if (url_has_space_or_control(request->target) ||
+	    (request->target.len > 0 && request->target.ptr[0] != '/'))
+		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not the path of a URL",
+		               STR_ARG(str_head(request->target, 200)));
+	buf_add(&job->path, job->client->prefix, prefix_len);
+	buf_add_str(&job->path, request->target);
+	if (!buf_ok(&job->path))
+		return err_set(err, ERR_INVALID, "the URL of a request is longer than %zu bytes",
+		               LIMIT_HTTP_URL);
+	job->target = str_skip(buf_str(&job->path), prefix_len);
+
+	/* A header without a value is left out by libcurl. Otherwise it would send its defaults:
+	 * the content type of an HTML form, and "Expect: 100-continue", which costs a round trip
+	 * before a large body. */
 	if (!buf_reserve(&job->header_lines, HEADER_ROOM))
 		return err_set(err, ERR_INTERNAL,
 		               "cannot reserve memory for the headers of a request");
 	job_add_header(job, "Accept: ", request->accept ? request->accept : "application/json");
-	/* A header without a value is left out by libcurl. Otherwise it would send its defaults:
-	 * the content type of an HTML form, and "Expect: 100-continue", which costs a round trip
-	 * before a large body. */
 	job_add_header(job, "Content-Type: ", request->content_type ? request->content_type : "");
 	job_add_header(job, "Expect: ", "");
 	if (request->user_agent)
@@ -189,18 +181,6 @@ job_build_headers(struct job *job, struct cancel *cancel, const struct http_requ
 		               LIMIT_HTTP_HEADERS);
 	job_link_headers(job);
 	return true;
-}
-
-bool
-job_build(struct job *job, struct cancel *cancel, const struct http_request *request,
-          uint64_t *ret_generation, struct error *err)
-{
-	if (request->body.len > LIMIT_HTTP_REQUEST)
-		return err_set(err, ERR_INVALID,
-		               "the body of a request has %zu bytes, more than the allowed %zu",
-		               request->body.len, LIMIT_HTTP_REQUEST);
-	return job_build_path(job, request->target, err) &&
-	       job_build_headers(job, cancel, request, ret_generation, err);
 }
 
 void
@@ -235,7 +215,7 @@ job_report_tls_failure(const struct job *job)
 }
 
 bool
-job_is_replaced(struct curl_client *c, int status, uint64_t generation)
+job_report_rejected(struct curl_client *c, int status, uint64_t generation)
 {
 	return status == 401 && c->auth && c->auth->rejected &&
 	       c->auth->rejected(c->auth, generation);
@@ -256,6 +236,13 @@ job_hide_credential(const struct job *job, struct http_response *response)
 		return;
 	buf_wipe(&response->body);
 	buf_add_c(&response->body, "the answer repeats the credentials of the request");
+}
+
+bool
+job_error(const struct job *job, struct error *err, enum err_code code, const char *why)
+{
+	return err_set(err, code, "%s %s%" STR_FMT ": %s", http_method_name(job->method),
+	               job->client->shown_url, STR_ARG(job->target), why);
 }
 
 /* ---- requests ---- */
@@ -292,22 +279,11 @@ job_send(struct job *job, struct call *call, const struct http_request *request,
 	return job->is_ok;
 }
 
-/* The part of an answer that arrived before the failure is dropped. */
-static void
-job_drop_answer(const struct job *job, struct http_response *response)
-{
-	bool is_untrusted = response->is_untrusted;
-
-	response_init(response, 0);
-	response->is_untrusted = is_untrusted;
-	job_report_tls_failure(job);
-}
-
 bool
 request_do(struct http_client *client, struct call *call, const struct http_request *request,
            struct http_response *response, struct error *err)
 {
-	struct curl_client *c = curl_client(client);
+	struct curl_client *c = CONTAINER_OF(client, struct curl_client, base);
 	int64_t started_ns = clock_mono(&clock_real), deadline_ns = job_deadline(call, request);
 	uint64_t generation = 0;
 
@@ -318,17 +294,22 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 
 		job_init(&job, c, request, deadline_ns);
 		is_ok = job_send(&job, call, request, response, &generation, err);
-		if (is_ok)
+		if (is_ok) {
 			job_hide_credential(&job, response);
-		if (is_ok)
 			log_debug("http", LOG_CSTR("method", http_method_name(job.method)),
 			          LOG_STR("target", job.target),
 			          LOG_I64("status", response->status),
 			          LOG_DURATION("took", clock_mono(&clock_real) - started_ns));
-		else
-			job_drop_answer(&job, response);
+		} else {
+			/* the part of an answer that arrived before the failure is dropped */
+			bool is_untrusted = response->is_untrusted;
+
+			response_init(response, 0);
+			response->is_untrusted = is_untrusted;
+			job_report_tls_failure(&job);
+		}
 		job_fini(&job);
-		if (!is_ok || !job_is_replaced(c, response->status, generation) || !is_first)
+		if (!is_ok || !job_report_rejected(c, response->status, generation) || !is_first)
 			return is_ok;
 	}
 }

@@ -78,34 +78,6 @@ list_remove(struct job_list *list, struct job *job)
 
 /* ---- handles ---- */
 
-/* Handles of requests are kept for later requests. A stream always has one of its own, since it may
- * keep it for hours. */
-static struct transfer *
-take_transfer(struct curl_client *c, const struct job *job)
-{
-	struct transfer *transfer = c->spare;
-
-	if (job->stream || !transfer)
-		return transfer_new(c);
-	c->spare = transfer->next;
-	return transfer;
-}
-
-/* At most as many handles are kept as requests ever ran together, which the gate bounds. */
-static void
-give_back_transfer(struct curl_client *c, struct job *job)
-{
-	struct transfer *transfer = TAKE(job->transfer);
-
-	transfer->job = NULL;
-	if (job->stream) {
-		transfer_free(transfer);
-		return;
-	}
-	transfer->next = c->spare;
-	c->spare = transfer;
-}
-
 static void
 free_spare(struct curl_client *c)
 {
@@ -115,6 +87,15 @@ free_spare(struct curl_client *c)
 		transfer_free(c->spare);
 		c->spare = next;
 	}
+}
+
+static void
+free_sweeper(struct curl_client *c)
+{
+	if (!c->sweeper)
+		return;
+	curl_multi_remove_handle(c->multi, c->sweeper);
+	curl_easy_cleanup(TAKE(c->sweeper));
 }
 
 /* ---- the fence ---- */
@@ -144,49 +125,53 @@ hand_back(struct job *job, bool is_ok)
 	mutex_unlock(&job->mu);
 }
 
-static enum gate_outcome
-outcome_of(const struct job *job, bool is_ok)
-{
-	if (!is_ok)
-		return job->err->code == ERR_TIMEOUT ? GATE_THROTTLED : GATE_FAILURE;
-	if (job->response->status == 429 || job->response->status == 503)
-		return GATE_THROTTLED;
-	return job->response->status < 500 ? GATE_SUCCESS : GATE_FAILURE;
-}
-
-/* A Retry-After closes the gate for all requests, but only if it came with 429 or 5xx: elsewhere it
- * does not mean that the server is overloaded. */
 static void
-leave_gate(struct curl_client *c, struct job *job, bool is_ok, int64_t now_ns)
+leave_gate(struct curl_client *c, const struct job *job, bool is_ok, int64_t now_ns)
 {
+	int status = job->response->status;
+	enum gate_outcome outcome = GATE_SUCCESS;
 	int64_t closed_ns = 0;
 
 	if (job->class == HTTP_BACKGROUND) {
 		c->is_background_running = false;
 		return;
 	}
-	if (is_ok && (job->response->status == 429 || job->response->status >= 500))
+	if (!is_ok)
+		outcome = job->err->code == ERR_TIMEOUT ? GATE_THROTTLED : GATE_FAILURE;
+	else if (status == 429 || status == 503)
+		outcome = GATE_THROTTLED;
+	else if (status >= 500)
+		outcome = GATE_FAILURE;
+	/* A Retry-After closes the gate for all requests, but only if it came with 429 or 5xx:
+	 * elsewhere it does not mean that the server is overloaded. */
+	if (is_ok && (status == 429 || status >= 500))
 		closed_ns = job->response->retry_after_ms * NS_PER_MS;
-	gate_leave(&c->gate, outcome_of(job, is_ok), closed_ns, now_ns);
-	c->n_running_work--;
+	gate_leave(&c->gate, outcome, closed_ns, now_ns);
 }
 
 /* Ends a job that has a transfer. What it leaves behind, a handle and perhaps an idle connection,
- * is freed later if no other request needs it. */
+ * is freed later if no other request needs it. At most as many handles are kept as requests ever
+ * ran together, which the gate bounds. */
 static void
 end_running(struct curl_client *c, struct job *job, bool is_ok)
 {
+	struct transfer *transfer = TAKE(job->transfer);
 	int64_t now_ns = clock_mono(&clock_real);
 
-	curl_multi_remove_handle(c->multi, job->transfer->easy);
+	curl_multi_remove_handle(c->multi, transfer->easy);
 	list_remove(&c->running, job);
-	if (!job->stream)
-		leave_gate(c, job, is_ok, now_ns);
 	if (!job->is_endless) {
 		c->trim_ns = now_ns + TRIM_NS;
 		c->sweep_ns = now_ns + SWEEP_NS;
 	}
-	give_back_transfer(c, job);
+	if (job->stream) {
+		transfer_free(transfer);
+	} else {
+		leave_gate(c, job, is_ok, now_ns);
+		transfer->job = NULL;
+		transfer->next = c->spare;
+		c->spare = transfer;
+	}
 	hand_back(job, is_ok);
 }
 
@@ -200,36 +185,28 @@ run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
 		alloc_fail(1, sizeof(*job->transfer)); /* other failures are bugs in this program */
 }
 
+/* Handles of requests are kept for later requests. A stream always has one of its own, since it may
+ * keep it for hours. */
 static void
 start_job(struct curl_client *c, struct job *job)
 {
-	job->transfer = take_transfer(c, job);
+	if (job->stream || !c->spare) {
+		job->transfer = transfer_new(c);
+	} else {
+		job->transfer = c->spare;
+		c->spare = c->spare->next;
+	}
 	list_add(&c->running, job);
 	run_transfer(c, job, /*wants_fresh=*/false);
 }
 
-/* Lets the job start if the gate permits it. If not, *ret_again_ns is when to try again.
- *
- * Background requests (events) bypass the gate's limit and do not count as outcomes: a server that
- * is slow with events, or rejects them, does not slow down other requests. They do respect a
- * Retry-After. */
-static bool
-enter_gate(struct curl_client *c, const struct job *job, int64_t *ret_again_ns)
+static void
+start_waiting_job(struct curl_client *c, struct job_list *list, int64_t now_ns)
 {
-	int64_t now_ns = clock_mono(&clock_real);
+	struct job *job = list_remove(list, TAILQ_FIRST(&list->jobs));
 
-	if (job->class == HTTP_WORK) {
-		if (!gate_enter(&c->gate, now_ns, ret_again_ns))
-			return false;
-		c->n_running_work++;
-		return true;
-	}
-	if (c->gate.closed_until_ns > now_ns) {
-		*ret_again_ns = c->gate.closed_until_ns;
-		return false;
-	}
-	c->is_background_running = true;
-	return true;
+	job->response->waited_ns = now_ns - job->submitted_ns;
+	start_job(c, job);
 }
 
 /* Returns the time until which background requests wait for streams that are being opened; 0: no
@@ -250,40 +227,34 @@ opening_until_ns(const struct curl_client *c)
 	return until_ns;
 }
 
-/* The list whose first job is next, or NULL. A background job may start only while no HTTP_WORK job
- * waits or runs; one runs at a time. If it has to wait for streams that are being opened,
- * *ret_again_ns is when to look again. */
-static struct job_list *
-next_in_turn(struct curl_client *c, int64_t *ret_again_ns)
-{
-	int64_t opening_ns;
-
-	if (!TAILQ_EMPTY(&c->work.jobs))
-		return &c->work;
-	if (TAILQ_EMPTY(&c->background.jobs) || c->n_running_work > 0 || c->is_background_running)
-		return NULL;
-	opening_ns = opening_until_ns(c);
-	if (opening_ns > clock_mono(&clock_real)) {
-		*ret_again_ns = opening_ns;
-		return NULL;
-	}
-	return &c->background;
-}
-
+/* Starts the jobs whose turn it is. c->gate_ns becomes the time to try again. */
 static void
 start_waiting(struct curl_client *c)
 {
-	struct job_list *list;
+	int64_t now_ns = clock_mono(&clock_real), at_ns;
 
 	c->gate_ns = CLOCK_FOREVER;
-	while ((list = next_in_turn(c, &c->gate_ns))) {
-		struct job *job = TAILQ_FIRST(&list->jobs);
-
-		if (!enter_gate(c, job, &c->gate_ns))
+	while (!TAILQ_EMPTY(&c->work.jobs)) {
+		if (!gate_enter(&c->gate, now_ns, &c->gate_ns))
 			return;
-		job->response->waited_ns = clock_mono(&clock_real) - job->submitted_ns;
-		start_job(c, list_remove(list, job));
+		start_waiting_job(c, &c->work, now_ns);
 	}
+
+	/* A background request may start only while no HTTP_WORK job waits or runs, and one runs at
+	 * a time. They bypass the gate's limit and do not count as outcomes: a server that is slow
+	 * with events, or rejects them, does not slow down other requests. They do respect a
+	 * Retry-After. */
+	if (TAILQ_EMPTY(&c->background.jobs) || c->gate.n_running > 0 || c->is_background_running)
+		return;
+	at_ns = opening_until_ns(c);
+	if (at_ns <= now_ns)
+		at_ns = c->gate.closed_until_ns;
+	if (at_ns > now_ns) {
+		c->gate_ns = at_ns;
+		return;
+	}
+	c->is_background_running = true;
+	start_waiting_job(c, &c->background, now_ns);
 }
 
 /* ---- the end of a transfer ---- */
@@ -311,21 +282,6 @@ end_transfer(struct curl_client *c, struct transfer *transfer, CURLcode code)
 
 /* ---- requests from other threads ---- */
 
-/* Our certificates were replaced: no connection made with the old ones is used for a new request.
- */
-static void
-retire_connections(struct curl_client *c, bool ends_streams)
-{
-	struct job *job;
-
-	TAILQ_FOREACH(job, &c->running.jobs, link) {
-		job->is_retired = job->stream && ends_streams;
-		transfer_forbid_reuse(job->transfer);
-	}
-	c->is_retiring = true;
-	c->retire_ns = clock_mono(&clock_real) + RETIRE_NS;
-}
-
 /* Reads the flags and the jobs that other threads have set since the last turn. False when the
  * thread is to end. */
 static bool
@@ -333,6 +289,7 @@ take_inbox(struct curl_client *c)
 {
 	TAILQ_HEAD(, job) inbox = TAILQ_HEAD_INITIALIZER(inbox);
 	bool is_stopping, wants_retire, ends_streams;
+	struct job *job;
 
 	mutex_lock(&c->mu);
 	TAILQ_CONCAT(&inbox, &c->inbox.jobs, link);
@@ -347,9 +304,20 @@ take_inbox(struct curl_client *c)
 	ends_streams = c->ends_streams;
 	c->wants_retire = c->ends_streams = false;
 	mutex_unlock(&c->mu);
-	if (wants_retire)
-		retire_connections(c, ends_streams);
-	for (struct job *job; (job = TAILQ_FIRST(&inbox));) {
+
+	/* our certificates were replaced: no connection made with the old ones is used for a new
+	 * request */
+	if (wants_retire) {
+		TAILQ_FOREACH(job, &c->running.jobs, link) {
+			job->is_retired = job->stream && ends_streams;
+			transfer_forbid_reuse(job->transfer);
+		}
+		c->is_retiring = true;
+		c->retire_ns = clock_mono(&clock_real) + RETIRE_NS;
+	}
+
+	while (!TAILQ_EMPTY(&inbox)) {
+		job = TAILQ_FIRST(&inbox);
 		TAILQ_REMOVE(&inbox, job, link);
 		if (job->stream)
 			start_job(c, job);
@@ -361,30 +329,23 @@ take_inbox(struct curl_client *c)
 
 /* ---- cancellation, deadlines, paused streams ---- */
 
-static bool
-job_failed(const struct job *job, const char *why, enum err_code code)
-{
-	return err_set(job->err, code, "%s %s%" STR_FMT ": %s", http_method_name(job->method),
-	               job->client->shown_url, STR_ARG(job->target), why);
-}
-
 /* Returns false, with the reason in *job->err, if the job must end. */
 static bool
-may_continue(const struct job *job, int64_t now_ns)
+check_job(const struct job *job, int64_t now_ns)
 {
 	if (job->wants_close || job->is_cancelled)
-		return job_failed(job, "cancelled", ERR_CANCELLED);
+		return job_error(job, job->err, ERR_CANCELLED, "cancelled");
 	if (job->is_retired)
-		return job_failed(job, "ended because our certificates were replaced",
-		                  ERR_UNAVAILABLE);
+		return job_error(job, job->err, ERR_UNAVAILABLE,
+		                 "ended because our certificates were replaced");
 	if (fence_left_ns(job) == 0)
-		return job_failed(job, "this process is no longer the leader", ERR_CANCELLED);
+		return job_error(job, job->err, ERR_CANCELLED,
+		                 "this process is no longer the leader");
 	if (now_ns < job->deadline_ns)
 		return true;
-	return job_failed(job,
-	                  job->transfer ? "no answer in time"
-	                                : "timed out while waiting for its turn",
-	                  ERR_TIMEOUT);
+	return job_error(job, job->err, ERR_TIMEOUT,
+	                 job->transfer ? "no answer in time"
+	                               : "timed out while waiting for its turn");
 }
 
 static void
@@ -392,7 +353,7 @@ end_late_waiting(struct job_list *list, int64_t now_ns)
 {
 	for (struct job *job = TAILQ_FIRST(&list->jobs), *next; job; job = next) {
 		next = TAILQ_NEXT(job, link); /* a job that was handed back may have been freed */
-		if (!may_continue(job, now_ns))
+		if (!check_job(job, now_ns))
 			hand_back(list_remove(list, job), false);
 	}
 }
@@ -409,7 +370,7 @@ check_jobs(struct curl_client *c)
 		CURLcode code = CURLE_OK;
 
 		next = TAILQ_NEXT(job, link);
-		if (!may_continue(job, now_ns)) {
+		if (!check_job(job, now_ns)) {
 			end_running(c, job, false);
 			continue;
 		}
@@ -423,34 +384,11 @@ check_jobs(struct curl_client *c)
 
 /* ---- progress of the transfers ---- */
 
-static void
-free_sweeper(struct curl_client *c)
-{
-	if (!c->sweeper)
-		return;
-	curl_multi_remove_handle(c->multi, c->sweeper);
-	curl_easy_cleanup(TAKE(c->sweeper));
-}
-
-/* libcurl reports that a handle is done: a transfer, or the sweeper. */
-static void
-take_result(struct curl_client *c, CURL *easy, CURLcode code)
-{
-	struct transfer *transfer = NULL;
-
-	if (easy == c->sweeper) {
-		free_sweeper(c);
-		c->is_retiring = c->retire_ns != CLOCK_FOREVER;
-		return;
-	}
-	curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
-	end_transfer(c, transfer, code);
-}
-
 /* Repeats while transfers end, because each end may allow a waiting job to start. */
 static void
 perform(struct curl_client *c)
 {
+	struct transfer *transfer = NULL;
 	CURLMsg *msg;
 	int n_left;
 	bool has_ended;
@@ -460,115 +398,71 @@ perform(struct curl_client *c)
 		start_waiting(c);
 		events_run_timer(c);
 		while ((msg = curl_multi_info_read(c->multi, &n_left))) {
-			take_result(c, msg->easy_handle, msg->data.result);
 			has_ended = true;
+			if (msg->easy_handle == c->sweeper) {
+				free_sweeper(c);
+				c->is_retiring = c->retire_ns != CLOCK_FOREVER;
+				continue;
+			}
+			curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &transfer);
+			end_transfer(c, transfer, msg->data.result);
 		}
 	} while (has_ended && (!TAILQ_EMPTY(&c->work.jobs) || !TAILQ_EMPTY(&c->background.jobs)));
 }
 
-/* Frees memory after a burst of requests. The first of two steps frees spare handles, which are
- * cheap to allocate again and have buffers of 32 kB each. */
+/* Frees memory after a burst of requests: first spare handles, which are cheap to allocate again
+ * and have buffers of 32 kB each, later idle connections with their TLS state. */
 static void
-trim_handles(struct curl_client *c)
-{
-	if (clock_mono(&clock_real) < c->trim_ns)
-		return;
-	c->trim_ns = CLOCK_FOREVER;
-	free_spare(c);
-	alloc_trim();
-}
-
-/* The second step closes idle connections and frees their TLS state. */
-static void
-sweep_connections(struct curl_client *c)
+free_unused(struct curl_client *c)
 {
 	int64_t now_ns = clock_mono(&clock_real);
+	bool must_sweep = now_ns >= c->sweep_ns || now_ns >= c->retire_ns;
 
-	if (now_ns < c->sweep_ns && now_ns < c->retire_ns)
+	if (now_ns < c->trim_ns && !must_sweep)
 		return;
-	if (now_ns >= c->retire_ns)
-		c->retire_ns = CLOCK_FOREVER;
-	c->sweep_ns = CLOCK_FOREVER;
+	if (now_ns >= c->trim_ns)
+		c->trim_ns = CLOCK_FOREVER;
 	free_spare(c);
-	free_sweeper(c);
-	c->sweeper = sweeper_new();
-	curl_multi_add_handle(c->multi, c->sweeper);
+	if (must_sweep) {
+		if (now_ns >= c->retire_ns)
+			c->retire_ns = CLOCK_FOREVER;
+		c->sweep_ns = CLOCK_FOREVER;
+		free_sweeper(c);
+		c->sweeper = sweeper_new();
+		curl_multi_add_handle(c->multi, c->sweeper);
+	}
 	alloc_trim();
 }
 
 /* ---- waiting ---- */
 
-/* The earliest of at_ns, the jobs' deadlines and the moments when the fence stops them. */
-static int64_t
-earliest_deadline(const struct job_list *list, int64_t now_ns, int64_t at_ns)
-{
-	const struct job *job;
-
-	TAILQ_FOREACH(job, &list->jobs, link) {
-		int64_t fence_ns = clock_deadline(now_ns, fence_left_ns(job));
-
-		if (job->deadline_ns < at_ns)
-			at_ns = job->deadline_ns;
-		if (fence_ns < at_ns)
-			at_ns = fence_ns;
-	}
-	return at_ns;
-}
-
+/* Until a timer, the deadline of a job, or the moment when the fence stops one. */
 static int
 wait_ms(const struct curl_client *c)
 {
+	const int64_t timers[] = { c->trim_ns, c->sweep_ns, c->retire_ns, c->timer_ns, c->gate_ns };
+	const struct job_list *lists[] = { &c->work, &c->background, &c->running };
 	int64_t now_ns = clock_mono(&clock_real), at_ns = now_ns + HTTP_LONGEST_WAIT_NS;
+	const struct job *job;
 
-	if (c->trim_ns < at_ns)
-		at_ns = c->trim_ns;
-	if (c->sweep_ns < at_ns)
-		at_ns = c->sweep_ns;
-	if (c->retire_ns < at_ns)
-		at_ns = c->retire_ns;
-	if (c->timer_ns < at_ns)
-		at_ns = c->timer_ns;
-	if (c->gate_ns < at_ns)
-		at_ns = c->gate_ns;
-	at_ns = earliest_deadline(&c->work, now_ns, at_ns);
-	at_ns = earliest_deadline(&c->background, now_ns, at_ns);
-	at_ns = earliest_deadline(&c->running, now_ns, at_ns);
+	for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
+		if (timers[i] < at_ns)
+			at_ns = timers[i];
+	}
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		TAILQ_FOREACH(job, &lists[i]->jobs, link) {
+			int64_t fence_ns = clock_deadline(now_ns, fence_left_ns(job));
+
+			if (job->deadline_ns < at_ns)
+				at_ns = job->deadline_ns;
+			if (fence_ns < at_ns)
+				at_ns = fence_ns;
+		}
+	}
 	return at_ns <= now_ns ? 0 : (int)((at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* Sleeps until a socket, a timer or another thread needs the loop. If something was submitted since
- * take_inbox(), it only polls. */
-static void
-wait_for_work(struct curl_client *c)
-{
-	bool may_sleep;
-
-	mutex_lock(&c->mu);
-	may_sleep = c->is_polling = !c->is_poked;
-	mutex_unlock(&c->mu);
-	events_wait(c, may_sleep ? wait_ms(c) : 0);
-}
-
-/* ---- metrics and the watchdog ---- */
-
-static void
-publish(unsigned _Atomic *at, unsigned n)
-{
-	atomic_store_explicit(at, n, memory_order_relaxed);
-}
-
-static void
-publish_state(struct curl_client *c)
-{
-	int64_t now_ns = clock_mono(c->clock);
-
-	atomic_store(&c->last_turn_ns, now_ns);
-	watchdog_promise(clock_deadline(now_ns, HTTP_LONGEST_WAIT_NS));
-	publish(&c->shown.limit, c->gate.limit);
-	publish(&c->shown.n_running, c->gate.n_running);
-	publish(&c->shown.n_work, c->work.n);
-	publish(&c->shown.n_background, c->background.n);
-}
+/* ---- the loop ---- */
 
 static void
 set_metrics(void *client)
@@ -581,35 +475,38 @@ set_metrics(void *client)
 	metric_set(c->n_background, c->shown.n_background);
 }
 
-/* ---- the loop ---- */
-
-static void
-init_metrics(struct curl_client *c, const char *name)
-{
-	c->limit = metric_of(&limits, name);
-	c->n_requests = metric_of(&running, name);
-	c->n_work = metric_of(&waiting, name, "work");
-	c->n_background = metric_of(&waiting, name, "background");
-	metrics_on_scrape(set_metrics, c);
-}
-
 static void *
 loop_run(void *arg)
 {
 	struct curl_client *c = arg;
 	struct job *job;
+	int64_t now_ns;
+	bool may_sleep;
 
 	while (take_inbox(c)) {
-		publish_state(c);
+		now_ns = clock_mono(c->clock);
+		atomic_store(&c->last_turn_ns, now_ns);
+		watchdog_promise(clock_deadline(now_ns, HTTP_LONGEST_WAIT_NS));
+		c->shown.limit = c->gate.limit;
+		c->shown.n_running = c->gate.n_running;
+		c->shown.n_work = c->work.n;
+		c->shown.n_background = c->background.n;
+
 		check_jobs(c);
-		trim_handles(c);
-		sweep_connections(c);
+		free_unused(c);
 		perform(c);
 		TAILQ_FOREACH(job, &c->running.jobs, link) {
 			if (job->stream)
 				stream_wake_reader(job->stream);
 		}
-		wait_for_work(c);
+
+		/* Sleep until a socket, a timer or another thread needs the loop. If something was
+		 * submitted since take_inbox(), it only polls. */
+		mutex_lock(&c->mu);
+		may_sleep = !c->is_poked;
+		c->is_polling = may_sleep;
+		mutex_unlock(&c->mu);
+		events_wait(c, may_sleep ? wait_ms(c) : 0);
 	}
 	return NULL;
 }
@@ -631,7 +528,11 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	c->sweep_ns = CLOCK_FOREVER;
 	c->retire_ns = CLOCK_FOREVER;
 	c->last_turn_ns = clock_mono(c->clock);
-	init_metrics(c, name);
+	c->limit = metric_of(&limits, name);
+	c->n_requests = metric_of(&running, name);
+	c->n_work = metric_of(&waiting, name, "work");
+	c->n_background = metric_of(&waiting, name, "background");
+	metrics_on_scrape(set_metrics, c);
 	events_start(c);
 	thread_start(&c->thread, name, loop_run, c);
 }

@@ -113,50 +113,30 @@ stream_wait(struct curl_stream *s, int64_t deadline_ns)
 	return true;
 }
 
-/* Called with job.mu. True when the transfer was paused and must be resumed. */
-static bool
-stream_swap_buffers(struct curl_stream *s)
-{
-	struct buf filled = s->fill;
-	bool was_paused = s->is_paused;
-
-	buf_reset(&s->lent);
-	s->fill = s->lent;
-	s->lent = filled;
-	s->is_paused = false;
-	return was_paused;
-}
-
-static bool
-stream_read_failed(const struct curl_stream *s, enum err_code code, const char *why,
-                   struct error *err)
-{
-	const struct job *job = &s->job;
-
-	return err_set(err, code, "%s %s%" STR_FMT ": %s", http_method_name(job->method),
-	               job->client->shown_url, STR_ARG(job->target), why);
-}
-
 /* Called with job.mu. Bytes that arrived before a connection broke are handed out before the error
  * is. */
 static bool
-stream_take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret,
-                  bool *ret_must_resume, struct error *err)
+stream_take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret, struct error *err)
 {
+	struct buf filled;
+
 	if (!stream_wait(s, deadline_ns))
-		return stream_read_failed(s, ERR_TIMEOUT, "no data arrived in time", err);
+		return job_error(&s->job, err, ERR_TIMEOUT, "no data arrived in time");
 	if (s->job.is_cancelled)
-		return stream_read_failed(s, ERR_CANCELLED, "cancelled", err);
-	if (s->fill.len == 0 && !s->job.is_ok) {
+		return job_error(&s->job, err, ERR_CANCELLED, "cancelled");
+	if (s->fill.len > 0) {
+		filled = s->fill;
+		buf_reset(&s->lent);
+		s->fill = s->lent;
+		s->lent = filled;
+		*ret = buf_str(&s->lent);
+		return true;
+	}
+	if (!s->job.is_ok) {
 		*err = s->err;
 		return false;
 	}
-	if (s->fill.len == 0) { /* the regular end */
-		*ret = STR_EMPTY;
-		return true;
-	}
-	*ret_must_resume = stream_swap_buffers(s);
-	*ret = buf_str(&s->lent);
+	*ret = STR_EMPTY; /* the regular end */
 	return true;
 }
 
@@ -164,11 +144,14 @@ static bool
 stream_read(struct http_stream *stream, int64_t deadline_ns, struct str *ret, struct error *err)
 {
 	struct curl_stream *s = curl_stream(stream);
-	bool must_resume = false, is_ok;
+	bool is_ok, must_resume;
 
 	mutex_lock(&s->job.mu);
 	watchdog_extend(deadline_ns);
-	is_ok = stream_take_bytes(s, deadline_ns, ret, &must_resume, err);
+	is_ok = stream_take_bytes(s, deadline_ns, ret, err);
+	must_resume = is_ok && s->is_paused;
+	if (is_ok)
+		s->is_paused = false;
 	mutex_unlock(&s->job.mu);
 	if (must_resume) {
 		atomic_store(&s->job.wants_resume, true);
@@ -222,17 +205,6 @@ stream_new(struct curl_client *c, struct call *call, const struct http_request *
 	return s;
 }
 
-/* True when the stream is open; otherwise the job is done. */
-static bool
-stream_wait_until_open(struct curl_stream *s)
-{
-	WITH_LOCK(&s->job.mu);
-
-	while (!s->job.is_done && !s->has_headers)
-		(void)clock_wait(&clock_real, &s->job.cond, &s->job.mu, CLOCK_FOREVER);
-	return s->has_headers;
-}
-
 /* The text of the error is the field "message" of a JSON answer, which Kubernetes' Status has, else
  * the answer itself. */
 static bool
@@ -248,18 +220,25 @@ stream_refused(const struct http_request *request, const struct http_response *r
 	return http_status_error(err, request, response->status, response->retry_after_ms, text);
 }
 
-/* Tries to open the stream once. If the answer's status means failure, *ret_status is that status;
- * 0 when there is no answer. */
+/* Tries to open the stream once. After a failure the job is done. If the answer's status means
+ * failure, *ret_status is that status; 0 when there is no answer. */
 static bool
 stream_open_once(struct curl_stream *s, const struct http_request *request,
                  uint64_t *ret_generation, int *ret_status, struct error *err)
 {
+	bool is_open;
+
 	*ret_status = 0;
 	if (!job_build(&s->job, s->cancel, request, ret_generation, err))
 		return false;
 	cancel_hook(s->cancel, job_cancel, &s->job);
 	loop_submit(&s->job);
-	if (stream_wait_until_open(s))
+	mutex_lock(&s->job.mu);
+	while (!s->job.is_done && !s->has_headers)
+		(void)clock_wait(&clock_real, &s->job.cond, &s->job.mu, CLOCK_FOREVER);
+	is_open = s->has_headers;
+	mutex_unlock(&s->job.mu);
+	if (is_open)
 		return true;
 	cancel_unhook(s->cancel, job_cancel, &s->job);
 	if (!s->job.is_ok) {
@@ -276,7 +255,7 @@ bool
 stream_open(struct http_client *client, struct call *call, const struct http_request *request,
             struct http_stream **ret, struct error *err)
 {
-	struct curl_client *c = curl_client(client);
+	struct curl_client *c = CONTAINER_OF(client, struct curl_client, base);
 	int64_t deadline_ns = job_deadline(call, request);
 	uint64_t generation = 0;
 	int status;
@@ -290,29 +269,12 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 			return true;
 		}
 		stream_free(s);
-		if (!job_is_replaced(c, status, generation) || !is_first)
+		if (!job_report_rejected(c, status, generation) || !is_first)
 			return false;
 	}
 }
 
 /* ---- lines ---- */
-
-/* Drops the line that was lent before. A scripted transport of a test may have zeroed the struct,
- * for which the empty buffer is set up here. */
-static void
-stream_prepare_line(struct http_stream *s, size_t max_line)
-{
-	s->line.max = max_line;
-	if (s->line.cap == 0)
-		s->line.ptr = buf_empty;
-	if (!s->is_line_lent)
-		return;
-	s->is_line_lent = false;
-	if (s->line.cap > LINE_KEPT)
-		buf_fini(&s->line);
-	else
-		buf_reset(&s->line);
-}
 
 /* Moves the first n pending bytes to the end of the line. */
 static bool
@@ -326,35 +288,29 @@ stream_keep_piece(struct http_stream *s, size_t n, size_t max_line, struct error
 	return true;
 }
 
-/* Lends a line whose last n bytes, and its end, are at the start of the pending bytes. Usually the
- * whole line is there, and nothing is copied. */
-static bool
-stream_lend_line(struct http_stream *s, size_t n, size_t max_line, struct str *ret,
-                 struct error *err)
-{
-	if (s->line.len == 0 && n <= max_line) {
-		*ret = str_head(s->pending, n);
-	} else {
-		if (!stream_keep_piece(s, n, max_line, err))
-			return false;
-		s->is_line_lent = true;
-		*ret = buf_str(&s->line);
-		n = 0;
-	}
-	s->pending = str_skip(s->pending, n + 1);
-	return true;
-}
-
 bool
 http_stream_next(struct http_stream *s, int64_t deadline_mono_ns, size_t max_line, struct str *ret,
                  struct error *err)
 {
-	stream_prepare_line(s, max_line);
-	for (;;) {
-		ptrdiff_t end = s->pending.len > 0 ? str_index(s->pending, '\n') : -1;
+	ptrdiff_t end;
+	size_t n;
 
+	/* Drop the line that was lent before. A scripted transport of a test may have zeroed the
+	 * struct, for which the empty buffer is set up here. */
+	s->line.max = max_line;
+	if (s->line.cap == 0)
+		s->line.ptr = buf_empty;
+	if (s->is_line_lent && s->line.cap > LINE_KEPT)
+		buf_fini(&s->line);
+	else if (s->is_line_lent)
+		buf_reset(&s->line);
+	s->is_line_lent = false;
+
+	/* keep pieces of the line until its end is among the pending bytes */
+	for (;;) {
+		end = s->pending.len > 0 ? str_index(s->pending, '\n') : -1;
 		if (end >= 0)
-			return stream_lend_line(s, (size_t)end, max_line, ret, err);
+			break;
 		if (s->pending.len > 0 && !stream_keep_piece(s, s->pending.len, max_line, err))
 			return false;
 		s->pending = STR_EMPTY;
@@ -365,6 +321,20 @@ http_stream_next(struct http_stream *s, int64_t deadline_mono_ns, size_t max_lin
 			return true;
 		}
 	}
+
+	/* usually the whole line is there, and nothing is copied */
+	n = (size_t)end;
+	if (s->line.len == 0 && n <= max_line) {
+		*ret = str_head(s->pending, n);
+		s->pending = str_skip(s->pending, n + 1);
+		return true;
+	}
+	if (!stream_keep_piece(s, n, max_line, err))
+		return false;
+	s->pending = str_skip(s->pending, 1);
+	s->is_line_lent = true;
+	*ret = buf_str(&s->line);
+	return true;
 }
 
 bool

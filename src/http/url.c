@@ -20,33 +20,14 @@ static const struct {
 	{ { "socks5", 6 }, 1080 },
 };
 
-/* Such bytes could end a request line, a header or a line of the log. */
-static bool
-has_space_or_control(struct str s)
+bool
+url_has_space_or_control(struct str s)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		unsigned char c = (unsigned char)s.ptr[i];
 
 		if (c <= ' ' || c == 0x7f)
 			return true;
-	}
-	return false;
-}
-
-/* Takes "https://" off *rest. url->scheme is a view of the table above, so it is in lower case. */
-static bool
-take_scheme(struct str *rest, struct url *url)
-{
-	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
-		struct str name = schemes[i].name;
-
-		if (str_eq_nocase(str_head(*rest, name.len), name) &&
-		    str_starts(str_skip(*rest, name.len), STR("://"))) {
-			url->scheme = name;
-			url->port = schemes[i].port;
-			*rest = str_skip(*rest, name.len + 3);
-			return true;
-		}
 	}
 	return false;
 }
@@ -95,63 +76,58 @@ take_host(struct str *rest, struct str *ret)
 	return str_index(*ret, ':') >= 0 && ip_parse(*ret, &ip);
 }
 
-static bool
-take_port(struct str text, int *port)
-{
-	int64_t value;
-
-	if (text.len == 0 || str_eq(text, STR(":")))
-		return true; /* "host:" means the scheme's own port, as in Go and curl */
-	if (!str_starts(text, STR(":")) || !str_to_i64(str_skip(text, 1), 1, 65535, &value))
-		return false;
-	*port = (int)value;
-	return true;
-}
-
-/* The last '@' ends the user name and password, because a password may contain '@' unescaped. */
-static struct str
-skip_userinfo(struct str authority, bool *ret_found)
-{
-	*ret_found = false;
-	for (size_t i = authority.len; i > 0; i--) {
-		if (authority.ptr[i - 1] == '@') {
-			*ret_found = true;
-			return str_skip(authority, i);
-		}
-	}
-	return authority;
-}
-
-static struct str
-path_of(struct str rest)
-{
-	struct str path = str_head(rest, length_before(rest, "?#"));
-
-	while (str_ends(path, STR("/")))
-		path = str_head(path, path.len - 1);
-	return path;
-}
-
 /* The text may hold a password, so no message repeats it. */
 bool
 url_parse(struct str text, struct url *ret, struct error *err)
 {
 	struct str rest = text, authority;
 	struct url url = { 0 };
+	int64_t port;
 
-	if (has_space_or_control(text))
+	if (url_has_space_or_control(text))
 		return err_set(err, ERR_INVALID,
 		               "a URL must not contain spaces or control characters");
-	if (!take_scheme(&rest, &url))
+
+	/* "https://": url.scheme is a view of the table above, so it is in lower case */
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		struct str name = schemes[i].name;
+
+		if (str_eq_nocase(str_head(text, name.len), name) &&
+		    str_starts(str_skip(text, name.len), STR("://"))) {
+			url.scheme = name;
+			url.port = schemes[i].port;
+			rest = str_skip(text, name.len + 3);
+		}
+	}
+	if (url.port == 0)
 		return err_set(err, ERR_INVALID,
 		               "the URL does not start with https://, http:// or socks5://");
+
 	authority = str_head(rest, length_before(rest, "/?#"));
-	url.path = path_of(str_skip(rest, authority.len));
-	authority = skip_userinfo(authority, &url.has_userinfo);
+	rest = str_skip(rest, authority.len);
+	url.path = str_head(rest, length_before(rest, "?#"));
+	while (str_ends(url.path, STR("/")))
+		url.path = str_head(url.path, url.path.len - 1);
+
+	/* the last '@' ends the user name and password, because a password may contain '@'
+	 * unescaped */
+	for (size_t i = authority.len; i > 0 && !url.has_userinfo; i--) {
+		if (authority.ptr[i - 1] == '@') {
+			url.has_userinfo = true;
+			authority = str_skip(authority, i);
+		}
+	}
 	if (!take_host(&authority, &url.host))
 		return err_set(err, ERR_INVALID, "the URL's host is not a name or an address");
-	if (!take_port(authority, &url.port))
-		return err_set(err, ERR_INVALID, "the URL's port is not a number from 1 to 65535");
+
+	/* "host:" means the scheme's own port, as in Go and curl */
+	if (authority.len > 0 && !str_eq(authority, STR(":"))) {
+		if (!str_starts(authority, STR(":")) ||
+		    !str_to_i64(str_skip(authority, 1), 1, 65535, &port))
+			return err_set(err, ERR_INVALID,
+			               "the URL's port is not a number from 1 to 65535");
+		url.port = (int)port;
+	}
 	*ret = url;
 	return true;
 }

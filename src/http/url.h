@@ -17,6 +17,9 @@ struct url {
 	bool has_userinfo; /* the URL has a user name or password, which is skipped */
 };
 
+/** Such bytes could end a request line, a header or a line of the log. */
+bool url_has_space_or_control(struct str s);
+
 /** Reads an absolute URL; the views point into text. Query and fragment are dropped. ERR_INVALID
  * for anything but http, https, socks5 with a host, for white space and control characters, and
  * for a bad port. */
