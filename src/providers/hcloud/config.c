@@ -55,16 +55,6 @@ enum {
 	HTTP_PORT = 80, /* what Go listens on for an empty text */
 };
 
-static bool
-hz_config_is_one_of(struct str text, const char *const words[], size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq_c(text, words[i]))
-			return true;
-	}
-	return false;
-}
-
 bool
 hz_parse_bool(struct str text, bool *ret, struct buf *why)
 {
@@ -76,56 +66,15 @@ hz_parse_bool(struct str text, bool *ret, struct buf *why)
 	return false;
 }
 
-/* ---- values: durations ---- */
-
-static bool
-hz_config_is_digit(struct str s)
-{
-	return s.len > 0 && s.ptr[0] >= '0' && s.ptr[0] <= '9';
-}
-
-static bool
+static size_t
 hz_config_skip_digits(struct str *s)
 {
-	bool has_any = hz_config_is_digit(*s);
+	size_t n = 0;
 
-	while (hz_config_is_digit(*s))
-		*s = str_skip(*s, 1);
-	return has_any;
-}
-
-/* "1", "1.5", ".5", "1."; not "." */
-static bool
-hz_config_skip_number(struct str *s)
-{
-	bool has_digits = hz_config_skip_digits(s);
-
-	if (s->len > 0 && s->ptr[0] == '.') {
-		*s = str_skip(*s, 1);
-		has_digits |= hz_config_skip_digits(s);
-	}
-	return has_digits;
-}
-
-static struct str
-hz_config_take_unit(struct str *s)
-{
-	struct str unit = *s;
-
-	unit.len = 0;
-	while (s->len > 0 && s->ptr[0] != '.' && !hz_config_is_digit(*s)) {
-		unit.len++;
-		*s = str_skip(*s, 1);
-	}
-	return unit;
-}
-
-static bool
-hz_config_is_unit(struct str unit)
-{
-	static const char *const units[] = { "ns", "us", "µs", "μs", "ms", "s", "m", "h" };
-
-	return hz_config_is_one_of(unit, units, ARRAY_LEN(units));
+	while (n < s->len && s->ptr[n] >= '0' && s->ptr[n] <= '9')
+		n++;
+	*s = str_skip(*s, n);
+	return n;
 }
 
 /* Appends the first mistake of a text that is not a duration, in Go's words up to its quotation of
@@ -133,24 +82,43 @@ hz_config_is_unit(struct str unit)
 static void
 hz_config_explain_duration(struct str text, struct buf *why)
 {
-	struct str rest = text, unit;
+	static const char *const units[] = { "ns", "us", "µs", "μs", "ms", "s", "m", "h" };
+	struct str rest = text;
 
-	if (rest.len > 0 && (rest.ptr[0] == '-' || rest.ptr[0] == '+'))
+	if (rest.len > 0 && char_is_in(rest.ptr[0], "-+"))
 		rest = str_skip(rest, 1);
-	while (rest.len > 0 && hz_config_skip_number(&rest)) {
-		unit = hz_config_take_unit(&rest);
+	for (;;) {
+		size_t n_digits = hz_config_skip_digits(&rest);
+		bool is_known = false;
+		struct str unit;
+
+		/* A number is "1", "1.5", ".5" or "1.", but not ".". */
+		if (rest.len > 0 && rest.ptr[0] == '.') {
+			rest = str_skip(rest, 1);
+			n_digits += hz_config_skip_digits(&rest);
+		}
+		if (n_digits == 0) {
+			buf_add_c(why, "time: invalid duration ");
+			return;
+		}
+		/* The unit ends where the next number begins. */
+		unit = str_n(rest.ptr, 0);
+		while (unit.len < rest.len && !char_is_in(rest.ptr[unit.len], ".0123456789"))
+			unit.len++;
+		rest = str_skip(rest, unit.len);
 		if (unit.len == 0) {
 			buf_add_c(why, "time: missing unit in duration ");
 			return;
 		}
-		if (!hz_config_is_unit(unit)) {
+		for (size_t i = 0; i < ARRAY_LEN(units); i++)
+			is_known |= str_eq_c(unit, units[i]);
+		if (!is_known) {
 			buf_add_c(why, "time: unknown unit ");
 			quote_add(why, unit);
 			buf_add_c(why, " in duration ");
 			return;
 		}
 	}
-	buf_add_c(why, "time: invalid duration ");
 }
 
 bool
@@ -162,8 +130,6 @@ hz_parse_duration(struct str text, int64_t *ret_ns, struct buf *why)
 	quote_add(why, text);
 	return false;
 }
-
-/* ---- values: numbers and listeners ---- */
 
 bool
 hz_parse_int(struct str text, int64_t *ret, struct buf *why)
@@ -178,48 +144,31 @@ hz_parse_int(struct str text, int64_t *ret, struct buf *why)
 		digits = str_skip(digits, 1);
 	buf_add_c(why, "strconv.Atoi: parsing ");
 	quote_add(why, text);
-	buf_add_c(why, hz_config_skip_digits(&digits) && digits.len == 0 ? ": value out of range"
-	                                                                 : ": invalid syntax");
+	buf_add_c(why, str_is_digits(digits) ? ": value out of range" : ": invalid syntax");
 	return false;
 }
 
-static ptrdiff_t
-hz_config_last_colon(struct str text)
-{
-	ptrdiff_t at = -1;
-
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] == ':')
-			at = (ptrdiff_t)i;
-	}
-	return at;
-}
-
+/* A listener as Go names it: ":8233", "127.0.0.1:8233", "[::1]:8233", "localhost:8233". *ret_host
+ * empty: all addresses. */
 static bool
-hz_config_parse_host(struct str host, struct str *ret)
+hz_config_parse_listener(struct str text, struct str *ret_host, int *ret_port)
 {
+	size_t colon = text.len;
+	int64_t port = HTTP_PORT;
+	struct str host;
 	struct ip ip;
 
+	while (colon > 0 && text.ptr[colon - 1] != ':')
+		colon--;
+	if (text.len > 0 && (colon == 0 || !str_to_i64(str_skip(text, colon), 1, 65535, &port)))
+		return false;
+	host = str_head(text, colon > 0 ? colon - 1 : 0);
 	if (str_starts(host, STR("[")) && str_ends(host, STR("]")))
 		host = str_n(host.ptr + 1, host.len - 2);
 	/* A text with a colon can only be an address. Names are resolved by the listener. */
 	if (str_index(host, ':') >= 0 && !ip_parse(host, &ip))
 		return false;
-	*ret = host;
-	return true;
-}
-
-bool
-hz_parse_listener(struct str text, struct str *ret_host, int *ret_port)
-{
-	ptrdiff_t colon = hz_config_last_colon(text);
-	int64_t port = HTTP_PORT;
-
-	if (text.len > 0 &&
-	    (colon < 0 || !str_to_i64(str_skip(text, (size_t)colon + 1), 1, 65535, &port)))
-		return false;
-	if (!hz_config_parse_host(str_head(text, colon < 0 ? 0 : (size_t)colon), ret_host))
-		return false;
+	*ret_host = host;
 	*ret_port = (int)port;
 	return true;
 }
@@ -247,17 +196,11 @@ enum variable_type {
 	COUNT_OR_DEFAULT,
 };
 
-/* Values that hz_config_check_all() translates. */
+/* Values that hz_config_check() translates. */
 struct raw {
 	bool has_lbs, are_routes_wanted;
 	struct str families, cache_mode, metrics_address, adoption;
 	int64_t reserve;
-};
-
-struct reader {
-	struct hz_config *config;
-	struct raw raw;
-	struct buf *problems;
 };
 
 #define CONFIG(field) false, offsetof(struct hz_config, field)
@@ -317,88 +260,52 @@ static const char *const tutorial_variables[] = {
 
 /* ---- reading ---- */
 
-static bool
-hz_config_read_tri(struct str text, enum hz_tri *ret, struct buf *why)
+static void
+hz_config_read_variable(struct hz_config *config, struct raw *raw, const struct variable *v,
+                        struct buf *problems)
 {
-	bool is_yes;
-
-	if (!hz_parse_bool(text, &is_yes, why))
-		return false;
-	*ret = is_yes ? HZ_YES : HZ_NO;
-	return true;
-}
-
-static bool
-hz_config_read_duration_or_default(struct str text, int64_t *ret, struct buf *why)
-{
+	void *to = (v->is_raw ? (char *)raw : (char *)config) + v->offset;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
+	const char *env = getenv(v->name);
+	struct str text = str_c(env);
+	bool ok = true, is_yes = false;
 	int64_t value = 0;
 
-	if (text.len > 0 && !hz_parse_duration(text, &value, why))
-		return false;
-	if (value != 0)
-		*ret = value;
-	return true;
-}
-
-static bool
-hz_config_read_count_or_default(struct str text, int64_t *ret, struct buf *why)
-{
-	int64_t value = 0;
-
-	if (text.len > 0 && !hz_parse_int(text, &value, why))
-		return false;
-	if (value != 0)
-		*ret = value;
-	return true;
-}
-
-static bool
-hz_config_read_value(struct reader *r, const struct variable *v, struct str text, struct buf *why)
-{
-	void *to = (v->is_raw ? (char *)&r->raw : (char *)r->config) + v->offset;
-
+	if (!env)
+		return;
 	switch (v->type) {
 	case TEXT:
-		*(struct str *)to = arena_str(&r->config->arena, text);
-		return true;
+		*(struct str *)to = arena_str(&config->arena, text);
+		break;
 	case BOOL:
-		return hz_parse_bool(text, to, why);
+		ok = hz_parse_bool(text, to, &why);
+		break;
 	case TRI:
-		return hz_config_read_tri(text, to, why);
+		ok = hz_parse_bool(text, &is_yes, &why);
+		if (ok)
+			*(enum hz_tri *)to = is_yes ? HZ_YES : HZ_NO;
+		break;
 	case DURATION:
-		return hz_parse_duration(text, to, why);
+		ok = hz_parse_duration(text, to, &why);
+		break;
 	case DURATION_OR_DEFAULT:
-		return hz_config_read_duration_or_default(text, to, why);
+		ok = text.len == 0 || hz_parse_duration(text, &value, &why);
+		break;
 	case COUNT:
-		return hz_parse_int(text, to, why);
+		ok = hz_parse_int(text, to, &why);
+		break;
 	case COUNT_OR_DEFAULT:
-		return hz_config_read_count_or_default(text, to, why);
+		ok = text.len == 0 || hz_parse_int(text, &value, &why);
+		break;
 	}
-	return false;
-}
-
-static void
-hz_config_read_variable(struct reader *r, const struct variable *v)
-{
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
-	const char *text = getenv(v->name);
-
-	if (!text || hz_config_read_value(r, v, str_c(text), &why))
+	if (value != 0)
+		*(int64_t *)to = value;
+	if (ok)
 		return;
 	if (v->type == DURATION)
-		buf_addf(r->problems, "invalid value for \"%s\": %s\n", v->name, why.ptr);
+		buf_addf(problems, "invalid value for \"%s\": %s\n", v->name, why.ptr);
 	else
-		buf_addf(r->problems, "failed to parse %s: %s\n", v->name, why.ptr);
-}
-
-static bool
-hz_config_is_read(const struct hz_dialect *dialect, const char *name)
-{
-	for (size_t i = 0; dialect->is_tutorial && i < ARRAY_LEN(tutorial_variables); i++) {
-		if (strcmp(name, tutorial_variables[i]) == 0)
-			return true;
-	}
-	return !dialect->is_tutorial;
+		buf_addf(problems, "failed to parse %s: %s\n", v->name, why.ptr);
 }
 
 enum {
@@ -433,22 +340,6 @@ hz_config_load_secret(struct login_secret *s, const char *variable, struct buf *
 		buf_addf(problems, "%s\n", err.msg);
 }
 
-static void
-hz_config_read_all(struct reader *r)
-{
-	const struct hz_dialect *dialect = r->config->dialect;
-
-	hz_config_load_secret(&r->config->token, "HCLOUD_TOKEN", r->problems);
-	if (!dialect->is_tutorial) {
-		hz_config_load_secret(&r->config->robot_user, "ROBOT_USER", r->problems);
-		hz_config_load_secret(&r->config->robot_password, "ROBOT_PASSWORD", r->problems);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
-		if (hz_config_is_read(dialect, variables[i].name))
-			hz_config_read_variable(r, &variables[i]);
-	}
-}
-
 /* ---- checking ---- */
 
 static void
@@ -460,91 +351,89 @@ hz_config_trim_endpoint(struct str *endpoint, const char *otherwise)
 		endpoint->len--;
 }
 
-static bool
-hz_config_resolve_families(struct str text, enum hz_families *ret)
+/* Returns the index of the text in the list of words: "all,one,off". */
+static unsigned
+hz_config_choose(const char *variable, struct str text, const char *words, struct buf *problems)
 {
-	if (text.len == 0 || str_eq_c(text, "ipv4"))
-		*ret = HZ_IPV4;
-	else if (str_eq_c(text, "ipv6"))
-		*ret = HZ_IPV6;
-	else if (str_eq_c(text, "dualstack"))
-		*ret = HZ_DUALSTACK;
-	else
-		return false;
-	return true;
-}
+	unsigned i = 0;
 
-static bool
-hz_config_resolve_cache_mode(struct str text, enum hz_cache_mode *ret)
-{
-	if (str_eq_c(text, "all"))
-		*ret = HZ_CACHE_ALL;
-	else if (str_eq_c(text, "one"))
-		*ret = HZ_CACHE_ONE;
-	else if (str_eq_c(text, "off"))
-		*ret = HZ_CACHE_OFF;
-	else
-		return false;
-	return true;
+	for (struct str word, rest = str_c(words); str_split(&rest, ',', &word); i++) {
+		if (str_eq(text, word))
+			return i;
+	}
+	buf_addf(problems, "invalid value for \"%s\", expect one of: %s\n", variable, words);
+	return 0;
 }
 
 static void
-hz_config_resolve_instances(struct reader *r)
+hz_config_check(struct hz_config *c, const struct raw *raw, struct buf *problems)
 {
-	if (!hz_config_resolve_families(r->raw.families, &r->config->families))
-		buf_add_c(r->problems, "invalid value for \"HCLOUD_INSTANCES_ADDRESS_FAMILY\", "
-		                       "expect one of: ipv4,ipv6,dualstack\n");
-	if (!hz_config_resolve_cache_mode(r->raw.cache_mode, &r->config->cache_mode))
-		buf_add_c(r->problems, "invalid value for \"HCLOUD_SERVER_CACHE_MODE\", "
-		                       "expect one of: all,one,off\n");
-}
-
-static bool
-hz_config_is_algorithm(struct str text)
-{
-	text = str_trim(text);
-	return text.len == 0 || str_eq_nocase(text, STR("round_robin")) ||
-	       str_eq_nocase(text, STR("least_connections"));
-}
-
-static bool
-hz_config_resolve_adoption(struct str text, enum hz_adoption *ret)
-{
-	if (str_eq_c(text, "by-name"))
-		*ret = HZ_ADOPT_BY_NAME;
-	else if (str_eq_c(text, "labelled"))
-		*ret = HZ_ADOPT_LABELLED;
-	else if (str_eq_c(text, "never"))
-		*ret = HZ_ADOPT_NEVER;
-	else
-		return false;
-	return true;
-}
-
-static void
-hz_config_check_balancers(struct reader *r)
-{
-	const struct hz_lb_config *lb = &r->config->lb;
+	static const enum hz_families families[] = { HZ_IPV4, HZ_IPV6, HZ_DUALSTACK };
+	static const enum hz_cache_mode modes[] = { HZ_CACHE_ALL, HZ_CACHE_ONE, HZ_CACHE_OFF };
+	static const enum hz_adoption adoptions[] = { HZ_ADOPT_BY_NAME, HZ_ADOPT_LABELLED,
+		                                      HZ_ADOPT_NEVER };
+	struct str algorithm = str_trim(c->lb.algorithm);
+	bool has_user = secret_expose(&c->robot_user.value).len > 0;
+	bool has_password = secret_expose(&c->robot_password.value).len > 0;
 	struct ip_net net;
+	int64_t id;
 
-	r->config->lb.is_disabled = !r->raw.has_lbs;
-	if (!hz_config_resolve_adoption(r->raw.adoption, &r->config->lb.adoption))
-		buf_add_c(r->problems, "invalid value for \"HCLOUD_LOAD_BALANCERS_ADOPTION\", "
-		                       "expect one of: by-name,labelled,never\n");
-	if (lb->location.len > 0 && lb->network_zone.len > 0)
-		buf_add_c(r->problems,
+	hz_config_trim_endpoint(&c->endpoint, DEFAULT_ENDPOINT);
+	hz_config_trim_endpoint(&c->robot_endpoint, DEFAULT_ROBOT_ENDPOINT);
+	hz_config_trim_endpoint(&c->metadata_endpoint, DEFAULT_METADATA_ENDPOINT);
+	c->network = str_trim(c->network); /* secrets often end with a new line */
+	c->has_routes = c->network.len > 0 && raw->are_routes_wanted;
+	if (!secret_is_set(&c->token.value) || secret_expose(&c->token.value).len == 0)
+		buf_add_c(problems, "environment variable \"HCLOUD_TOKEN\" is required\n");
+	if (raw->reserve < 0 || raw->reserve > RESERVE_MAX)
+		buf_add_c(problems, "invalid value for \"HCLOUD_RATE_LIMIT_RESERVE\", "
+		                    "expect a percentage from 0 to 50\n");
+	c->reserve_percent = (unsigned)raw->reserve;
+
+	/* instances */
+	c->families = families[hz_config_choose("HCLOUD_INSTANCES_ADDRESS_FAMILY",
+	                                        raw->families.len > 0 ? raw->families : STR("ipv4"),
+	                                        "ipv4,ipv6,dualstack", problems)];
+	c->cache_mode = modes[hz_config_choose("HCLOUD_SERVER_CACHE_MODE", raw->cache_mode,
+	                                       "all,one,off", problems)];
+
+	/* load balancers */
+	c->lb.is_disabled = !raw->has_lbs;
+	c->lb.adoption = adoptions[hz_config_choose("HCLOUD_LOAD_BALANCERS_ADOPTION", raw->adoption,
+	                                            "by-name,labelled,never", problems)];
+	if (c->lb.location.len > 0 && c->lb.network_zone.len > 0)
+		buf_add_c(problems,
 		          "invalid value for \"HCLOUD_LOAD_BALANCERS_LOCATION\"/"
 		          "\"HCLOUD_LOAD_BALANCERS_NETWORK_ZONE\", only one of them can be set\n");
-	if (lb->private_subnet.len > 0 && !ip_net_parse(lb->private_subnet, &net))
-		buf_addf(r->problems,
+	if (c->lb.private_subnet.len > 0 && !ip_net_parse(c->lb.private_subnet, &net))
+		buf_addf(problems,
 		         "invalid value for \"HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE\": "
 		         "must be a valid CIDR: invalid CIDR address: %" STR_FMT "\n",
-		         STR_ARG(lb->private_subnet));
-	if (!hz_config_is_algorithm(lb->algorithm))
-		buf_addf(r->problems,
+		         STR_ARG(c->lb.private_subnet));
+	if (algorithm.len > 0 && !str_eq_nocase(algorithm, STR("round_robin")) &&
+	    !str_eq_nocase(algorithm, STR("least_connections")))
+		buf_addf(problems,
 		         "invalid value for \"HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE\": "
 		         "unsupported value \"%" STR_FMT "\"\n",
-		         STR_ARG(arena_lower(&r->config->arena, str_trim(lb->algorithm))));
+		         STR_ARG(arena_lower(&c->arena, algorithm)));
+
+	/* Robot */
+	if (c->has_robot && has_user != has_password)
+		buf_add_c(problems, "both \"ROBOT_USER\" and \"ROBOT_PASSWORD\" must be "
+		                    "provided, or neither\n");
+	if (c->has_robot && c->has_routes)
+		buf_add_c(problems, "using Routes with Robot is not supported\n");
+
+	if (c->has_metrics &&
+	    !hz_config_parse_listener(raw->metrics_address, &c->metrics_host, &c->metrics_port)) {
+		log_warn(
+			"HCLOUD_METRICS_ADDRESS is not an address and a port, so no metrics listener is started",
+			LOG_STR("address", raw->metrics_address));
+		c->has_metrics = false;
+	}
+	if (c->dialect->is_tutorial && !str_to_i64(c->network, 1, INT64_MAX, &id))
+		buf_add_c(problems,
+		          "environment variable \"HCLOUD_NETWORK\" must be the ID of a network\n");
 }
 
 bool
@@ -555,87 +444,19 @@ hz_config_has_robot_login(const struct hz_config *c)
 }
 
 static void
-hz_config_check_robot(struct reader *r)
-{
-	const struct hz_config *c = r->config;
-	bool has_user = secret_expose(&c->robot_user.value).len > 0;
-	bool has_password = secret_expose(&c->robot_password.value).len > 0;
-
-	if (!c->has_robot)
-		return;
-	if (has_user != has_password)
-		buf_add_c(r->problems, "both \"ROBOT_USER\" and \"ROBOT_PASSWORD\" must be "
-		                       "provided, or neither\n");
-	if (c->has_routes)
-		buf_add_c(r->problems, "using Routes with Robot is not supported\n");
-}
-
-static void
-hz_config_check_metrics(struct reader *r)
-{
-	struct hz_config *c = r->config;
-
-	if (c->has_metrics &&
-	    !hz_parse_listener(r->raw.metrics_address, &c->metrics_host, &c->metrics_port)) {
-		log_warn(
-			"HCLOUD_METRICS_ADDRESS is not an address and a port, so no metrics listener is started",
-			LOG_STR("address", r->raw.metrics_address));
-		c->has_metrics = false;
-	}
-}
-
-static void
-hz_config_check_tutorial(struct reader *r)
-{
-	int64_t id;
-
-	if (r->config->dialect->is_tutorial && !str_to_i64(r->config->network, 1, INT64_MAX, &id))
-		buf_add_c(r->problems,
-		          "environment variable \"HCLOUD_NETWORK\" must be the ID of a network\n");
-}
-
-static void
-hz_config_check_all(struct reader *r)
-{
-	struct hz_config *c = r->config;
-
-	hz_config_trim_endpoint(&c->endpoint, DEFAULT_ENDPOINT);
-	hz_config_trim_endpoint(&c->robot_endpoint, DEFAULT_ROBOT_ENDPOINT);
-	hz_config_trim_endpoint(&c->metadata_endpoint, DEFAULT_METADATA_ENDPOINT);
-	c->network = str_trim(c->network); /* secrets often end with a new line */
-	c->has_routes = c->network.len > 0 && r->raw.are_routes_wanted;
-	if (!secret_is_set(&c->token.value) || secret_expose(&c->token.value).len == 0)
-		buf_add_c(r->problems, "environment variable \"HCLOUD_TOKEN\" is required\n");
-	if (r->raw.reserve < 0 || r->raw.reserve > RESERVE_MAX)
-		buf_add_c(r->problems, "invalid value for \"HCLOUD_RATE_LIMIT_RESERVE\", "
-		                       "expect a percentage from 0 to 50\n");
-	c->reserve_percent = (unsigned)r->raw.reserve;
-	hz_config_resolve_instances(r);
-	hz_config_check_balancers(r);
-	hz_config_check_robot(r);
-	hz_config_check_metrics(r);
-	hz_config_check_tutorial(r);
-}
-
-static void
-hz_config_warn_token(size_t len)
-{
-	char text[100] = "";
-	struct buf b = BUF_FIXED(text);
-
-	buf_addf(&b,
-	         "unrecognized token format, expected 64 characters, got %zu, proceeding anyway",
-	         len);
-	log_warn(text);
-}
-
-static void
 hz_config_log_oddities(const struct hz_config *c)
 {
 	size_t len = secret_expose(&c->token.value).len;
+	char text[100] = "";
+	struct buf b = BUF_FIXED(text);
 
-	if (len != TOKEN_LEN)
-		hz_config_warn_token(len);
+	if (len != TOKEN_LEN) {
+		buf_addf(
+			&b,
+			"unrecognized token format, expected 64 characters, got %zu, proceeding anyway",
+			len);
+		log_warn(text);
+	}
 	if (getenv("HCLOUD_SERVER_CACHE_MODE"))
 		log_warn("HCLOUD_SERVER_CACHE_MODE is experimental");
 	if (getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
@@ -649,9 +470,8 @@ hz_config_log_oddities(const struct hz_config *c)
 /* ---- loading ---- */
 
 static void
-hz_config_set_defaults(struct reader *r, unsigned reserve_percent)
+hz_config_set_defaults(struct hz_config *c, struct raw *raw, unsigned reserve_percent)
 {
-	struct hz_config *c = r->config;
 	bool is_official = !c->dialect->is_tutorial;
 
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
@@ -665,7 +485,7 @@ hz_config_set_defaults(struct reader *r, unsigned reserve_percent)
 	c->forwards_internal_ips = true;
 	c->skips_attached_check = !is_official;
 	c->is_debug = !is_official && str_c(getenv("HCLOUD_DEBUG")).len > 0;
-	r->raw = (struct raw){
+	*raw = (struct raw){
 		.has_lbs = true,
 		.are_routes_wanted = true,
 		.families = c->dialect->has_all_families ? STR("dualstack") : STR("ipv4"),
@@ -695,14 +515,26 @@ hz_config_load(const struct hz_dialect *dialect, unsigned reserve_percent, struc
 {
 	CLEANUP(hz_config_freep) struct hz_config *config = xcalloc(1, sizeof(*config));
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(ERR_MSG_SIZE * ARRAY_LEN(variables));
-	struct reader r = { .config = config, .problems = &problems };
+	struct raw raw;
 
 	config->dialect = dialect;
-	hz_config_set_defaults(&r, reserve_percent);
-	hz_config_read_all(&r);
+	hz_config_set_defaults(config, &raw, reserve_percent);
+	hz_config_load_secret(&config->token, "HCLOUD_TOKEN", &problems);
+	if (!dialect->is_tutorial) {
+		hz_config_load_secret(&config->robot_user, "ROBOT_USER", &problems);
+		hz_config_load_secret(&config->robot_password, "ROBOT_PASSWORD", &problems);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+		bool is_read = !dialect->is_tutorial;
+
+		for (size_t k = 0; !is_read && k < ARRAY_LEN(tutorial_variables); k++)
+			is_read = strcmp(variables[i].name, tutorial_variables[k]) == 0;
+		if (is_read)
+			hz_config_read_variable(config, &raw, &variables[i], &problems);
+	}
 	if (problems.len > 0)
 		return hz_config_fail(&problems, err);
-	hz_config_check_all(&r);
+	hz_config_check(config, &raw, &problems);
 	if (problems.len > 0)
 		return hz_config_fail(&problems, err);
 	hz_config_log_oddities(config);

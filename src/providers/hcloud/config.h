@@ -126,8 +126,5 @@ NODISCARD bool hz_parse_bool(struct str text, bool *ret, struct buf *why);
 /** "1h30m", "250ms", "0". The empty text is not valid. */
 NODISCARD bool hz_parse_duration(struct str text, int64_t *ret_ns, struct buf *why);
 NODISCARD bool hz_parse_int(struct str text, int64_t *ret, struct buf *why);
-/** A listener as Go names it: ":8233", "127.0.0.1:8233", "[::1]:8233", "localhost:8233"; *ret_host
- * empty: all addresses. */
-NODISCARD bool hz_parse_listener(struct str text, struct str *ret_host, int *ret_port);
 
 #endif
