@@ -14,10 +14,10 @@
  */
 #include "providers/hcloud/actions.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/queue.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -34,7 +34,7 @@ enum {
 #define LONGEST_WAIT_NS (300 * NS_PER_SEC)
 
 struct waiter {
-	struct waiter *next;
+	LIST_ENTRY(waiter) entry;
 	int64_t id;       /* of the action */
 	int64_t begun_ns; /* mono */
 	int64_t due_ns;   /* mono; when the state is to be read */
@@ -49,8 +49,8 @@ struct hz_actions {
 	struct clock *clock;
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
-	struct waiter *waiters; /* mu */
-	bool is_asking;         /* mu; a waiting thread is sending a request */
+	LIST_HEAD(, waiter) waiters; /* mu */
+	bool is_asking;              /* mu; a waiting thread is sending a request */
 };
 
 /* ---- reading ---- */
@@ -146,57 +146,35 @@ hz_actions_make_query(const struct hz_actions *a)
 {
 	int64_t now_ns = clock_mono(a->clock);
 	struct action_query query = { .n = 0 };
+	const struct waiter *w;
 
-	for (const struct waiter *w = a->waiters; w; w = w->next) {
+	LIST_FOREACH(w, &a->waiters, entry)
+	{
 		if (!w->is_over && w->due_ns <= now_ns)
 			action_query_add(&query, w->id);
 	}
-	for (const struct waiter *w = a->waiters; w; w = w->next) {
+	LIST_FOREACH(w, &a->waiters, entry)
+	{
 		if (!w->is_over)
 			action_query_add(&query, w->id);
 	}
 	return query;
 }
 
-static bool
-hz_actions_fetch(struct hz_actions *a, struct call *call, const struct action_query *query,
-                 struct hz_answer *ret, yyjson_val **ret_list, struct error *err)
+static void
+waiter_take_answer(struct waiter *w, yyjson_val *list)
 {
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/actions", .is_urgent = true };
-
-	buf_add_c(&target, "/actions?");
-	for (size_t i = 0; i < query->n; i++)
-		buf_addf(&target, "id=%" PRId64 "&", query->ids[i]);
-	buf_add_c(&target, "page=1&sort=status&sort=id");
-	return hz_api_get(a->api, call, &target, how, ret, err) &&
-	       hz_answer_list(ret, "actions", ret_list, err);
-}
-
-/* ---- its result; with mu held ---- */
-
-static yyjson_val *
-hz_actions_find_in(yyjson_val *list, int64_t wanted)
-{
-	yyjson_val *one;
+	yyjson_val *one, *found = NULL;
+	struct hz_action action;
 	size_t i, n;
 
 	yyjson_arr_foreach(list, i, n, one)
 	{
 		int64_t id;
 
-		if (json_i64(one, "id", &id) == JSON_FOUND && id == wanted)
-			return one;
+		if (!found && json_i64(one, "id", &id) == JSON_FOUND && id == w->id)
+			found = one;
 	}
-	return NULL;
-}
-
-static void
-waiter_take_answer(struct waiter *w, yyjson_val *list)
-{
-	yyjson_val *found = hz_actions_find_in(list, w->id);
-	struct hz_action action;
-
 	w->err = (struct error){ .code = ERR_NONE };
 	if (!found)
 		err_set(&w->err, ERR_UNAVAILABLE, "actions not found: [%" PRId64 "]", w->id);
@@ -217,92 +195,56 @@ waiter_take_failure(struct waiter *w, const struct error *err)
 	w->is_over = !is_passing;
 }
 
-static void
-waiter_set_due(struct waiter *w, int64_t now_ns)
-{
-	int64_t pause_ns = now_ns - w->begun_ns;
-
-	if (pause_ns < FIRST_PAUSE_NS)
-		pause_ns = FIRST_PAUSE_NS;
-	w->due_ns = now_ns + (pause_ns < LAST_PAUSE_NS ? pause_ns : LAST_PAUSE_NS);
-	if (w->err.is_outage)
-		w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
-}
-
-/* list NULL: the request failed with err. */
-static void
-hz_actions_notify_waiters(struct hz_actions *a, const struct action_query *query, yyjson_val *list,
-                          const struct error *err)
-{
-	for (struct waiter *w = a->waiters; w; w = w->next) {
-		if (w->is_over || !action_query_has(query, w->id))
-			continue;
-		if (list)
-			waiter_take_answer(w, list);
-		else
-			waiter_take_failure(w, err);
-		waiter_set_due(w, clock_mono(a->clock));
-	}
-}
-
-/* Reads the states for all waiters; the lock is released during the request. If the call of this
- * thread was cancelled, only its own wait ends, and another thread repeats the request. */
+/* Reads the states for all waiters; called with mu held, which is released during the request. If
+ * the call of this thread was cancelled, only its own wait ends, and another thread repeats the
+ * request. */
 static void
 hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *own)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = "/actions", .is_urgent = true };
 	struct action_query query = hz_actions_make_query(a);
 	yyjson_val *list = NULL;
+	struct waiter *w;
 	struct error err;
+	bool ok, is_cancelled;
+
+	buf_add_c(&target, "/actions?");
+	for (size_t i = 0; i < query.n; i++)
+		buf_addf(&target, "id=%" PRId64 "&", query.ids[i]);
+	buf_add_c(&target, "page=1&sort=status&sort=id");
 
 	a->is_asking = true;
 	mutex_unlock(&a->mu);
-	if (!hz_actions_fetch(a, call, &query, &answer, &list, &err))
-		list = NULL;
+	ok = hz_api_get(a->api, call, &target, how, &answer, &err) &&
+	     hz_answer_list(&answer, "actions", &list, &err);
 	mutex_lock(&a->mu);
 	a->is_asking = false;
-	if (!list && err.code == ERR_CANCELLED)
+
+	is_cancelled = !ok && err.code == ERR_CANCELLED;
+	if (is_cancelled)
 		waiter_take_failure(own, &err);
-	else
-		hz_actions_notify_waiters(a, &query, list, &err);
-	cond_broadcast(&a->changed);
-}
+	LIST_FOREACH(w, &a->waiters, entry)
+	{
+		int64_t now_ns = clock_mono(a->clock), pause_ns = now_ns - w->begun_ns;
 
-/* ---- waiting; with mu held ---- */
-
-/* The other threads are woken because the new waiter may be due before all of them. */
-static void
-hz_actions_link(struct hz_actions *a, struct waiter *w)
-{
-	w->next = a->waiters;
-	a->waiters = w;
-	cond_broadcast(&a->changed);
-}
-
-static void
-hz_actions_unlink(struct hz_actions *a, const struct waiter *w)
-{
-	struct waiter **link = &a->waiters;
-
-	while (*link != w) {
-		assert(*link);
-		link = &(*link)->next;
+		if (is_cancelled || w->is_over || !action_query_has(&query, w->id))
+			continue;
+		if (ok)
+			waiter_take_answer(w, list);
+		else
+			waiter_take_failure(w, &err);
+		if (pause_ns < FIRST_PAUSE_NS)
+			pause_ns = FIRST_PAUSE_NS;
+		w->due_ns = now_ns + (pause_ns < LAST_PAUSE_NS ? pause_ns : LAST_PAUSE_NS);
+		if (w->err.is_outage)
+			w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
 	}
-	*link = w->next;
 	cond_broadcast(&a->changed);
 }
 
-static int64_t
-hz_actions_next_due(const struct hz_actions *a)
-{
-	int64_t due_ns = CLOCK_FOREVER;
-
-	for (const struct waiter *w = a->waiters; w; w = w->next) {
-		if (!w->is_over && w->due_ns < due_ns)
-			due_ns = w->due_ns;
-	}
-	return due_ns;
-}
+/* ---- waiting ---- */
 
 static bool
 waiter_set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
@@ -320,13 +262,20 @@ waiter_set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
 	return false;
 }
 
+/* Called with mu held, which is released while it waits. */
 static bool
 hz_actions_wait_over(struct hz_actions *a, struct call *call, struct waiter *w, struct error *err)
 {
 	while (!w->is_over) {
-		int64_t now_ns = clock_mono(a->clock), due_ns = hz_actions_next_due(a);
+		int64_t now_ns = clock_mono(a->clock), due_ns = CLOCK_FOREVER;
 		bool is_next_too_late = !a->is_asking && w->due_ns >= w->end_ns;
+		const struct waiter *other;
 
+		LIST_FOREACH(other, &a->waiters, entry)
+		{
+			if (!other->is_over && other->due_ns < due_ns)
+				due_ns = other->due_ns;
+		}
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for action %" PRId64, w->id);
@@ -369,9 +318,11 @@ hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action
 		return true;
 	watchdog_extend(w.end_ns);
 	mutex_lock(&a->mu);
-	hz_actions_link(a, &w);
+	LIST_INSERT_HEAD(&a->waiters, &w, entry);
+	cond_broadcast(&a->changed); /* the new waiter may be due before all others */
 	ok = hz_actions_wait_over(a, call, &w, err);
-	hz_actions_unlink(a, &w);
+	LIST_REMOVE(&w, entry);
+	cond_broadcast(&a->changed);
 	mutex_unlock(&a->mu);
 	return ok;
 }
