@@ -6,9 +6,9 @@
  * 	2. hz_api_pay(): a change, or an urgent GET, is paid from the budget
  * 	3. hz_api_attempt(): the request itself, with metrics and the debug dump; each answer
  * 	   updates the budget
- * 	4. hz_api_follow_rights(): reports a token that may only read, as an Event
- * 	5. hz_api_follow_outage(): reports a refused token, or a minute without answers, as an Event
- * 	6. hz_api_may_retry(): a POST is repeated only if the API says that it was not executed
+ * 	4. hz_api_follow(): an Event reports a token that is refused or may only read, and a minute
+ * 	   without answers
+ * 	5. hz_api_may_retry(): a POST is repeated only if the API says that it was not executed
  *
  * Requests of the start skip 1, because nothing else works until they succeed. For background GETs
  * the caller has paid before with hz_api_admit(), for all of them together.
@@ -77,15 +77,6 @@ hz_dump_skip_space(struct str s)
 	return s;
 }
 
-/* s starts behind an opening quote. The result starts with the closing quote, or is empty. */
-static struct str
-hz_dump_skip_string(struct str s)
-{
-	while (s.len > 0 && s.ptr[0] != '"')
-		s = str_skip(s, s.ptr[0] == '\\' ? 2 : 1);
-	return s;
-}
-
 /* If s starts with a member whose value is a secret: the length of all that precedes the value,
  * with its opening quote; else 0. */
 static size_t
@@ -111,14 +102,17 @@ hz_dump_body(struct buf *b, struct str body)
 	while (body.len > 0) {
 		size_t head = body.ptr[0] == '"' ? hz_dump_secret_head(body) : 0;
 
-		if (head > 0) {
-			buf_add_str(b, str_head(body, head));
-			buf_add_c(b, "REDACTED");
-			body = hz_dump_skip_string(str_skip(body, head));
-		} else {
+		if (head == 0) {
 			buf_add_char(b, body.ptr[0]);
 			body = str_skip(body, 1);
+			continue;
 		}
+		buf_add_str(b, str_head(body, head));
+		buf_add_c(b, "REDACTED");
+		/* The closing quote is shown. */
+		body = str_skip(body, head);
+		while (body.len > 0 && body.ptr[0] != '"')
+			body = str_skip(body, body.ptr[0] == '\\' ? 2 : 1);
 	}
 }
 
@@ -140,32 +134,6 @@ hz_dump_number(struct buf *b, const char *name, int64_t value)
 {
 	if (value >= 0)
 		buf_addf(b, "%s: %" PRId64 "\n", name, value);
-}
-
-void
-hz_dump_response(struct buf *b, const struct http_response *response)
-{
-	buf_addf(b, "--- Response:\nHTTP/1.1 %d\n", response->status);
-	hz_dump_number(b, "RateLimit-Limit", response->ratelimit_limit);
-	hz_dump_number(b, "RateLimit-Remaining", response->ratelimit_remaining);
-	hz_dump_number(b, "RateLimit-Reset", response->ratelimit_reset);
-	buf_add_char(b, '\n');
-	hz_dump_body(b, buf_str(&response->body));
-	buf_add_c(b, "\n\n\n");
-}
-
-void
-hz_dump_write(const struct buf *b)
-{
-	struct str rest = buf_str(b);
-
-	while (rest.len > 0) {
-		ssize_t n = write(STDERR_FILENO, rest.ptr, rest.len);
-
-		if (n <= 0)
-			return;
-		rest = str_skip(rest, (size_t)n);
-	}
 }
 
 /* ---- events and metrics ---- */
@@ -217,7 +185,8 @@ struct hz_api {
 	struct hz_budget budget; /* mu */
 	bool is_throttled;       /* mu; an Event has reported it */
 	struct hz_outage outage; /* mu */
-	struct hz_outage rights; /* mu; of changes: refused while the token may only read */
+	struct hz_outage
+		rights; /* mu; of changes: they are refused while the token may only read */
 	struct endpoint *endpoint;
 };
 
@@ -316,76 +285,34 @@ hz_api_code_of_status(int status)
 	}
 }
 
-static void
-hz_api_add_messages(struct buf *b, yyjson_val *field)
-{
-	yyjson_val *messages, *one;
-	size_t i, n;
-
-	if (json_array(field, "messages", &messages) != JSON_FOUND)
-		return;
-	buf_add_c(b, " (");
-	yyjson_arr_foreach(messages, i, n, one)
-	{
-		struct str message = STR_EMPTY;
-
-		json_str(one, "", &message);
-		buf_addf(b, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(str_utf8_head(message, 200)));
-	}
-	buf_add_char(b, ')');
-}
-
 /* An error invalid_input names the fields that are wrong, with messages for each. */
 static void
 hz_api_add_fields(struct buf *b, yyjson_val *root)
 {
-	yyjson_val *fields, *one;
-	size_t i, n;
+	yyjson_val *fields, *field, *messages, *message;
+	size_t i, n, k, n_messages;
 
 	if (json_array(root, "error.details.fields", &fields) != JSON_FOUND)
 		return;
-	yyjson_arr_foreach(fields, i, n, one)
+	yyjson_arr_foreach(fields, i, n, field)
 	{
-		struct str name = STR_EMPTY;
+		struct str text = STR_EMPTY;
 
-		json_str(one, "name", &name);
+		json_str(field, "name", &text);
 		buf_addf(b, "%s%" STR_FMT,
-		         i > 0 ? ", " : ": invalid fields: ", STR_ARG(str_utf8_head(name, 100)));
-		hz_api_add_messages(b, one);
+		         i > 0 ? ", " : ": invalid fields: ", STR_ARG(str_utf8_head(text, 100)));
+		if (json_array(field, "messages", &messages) != JSON_FOUND)
+			continue;
+		buf_add_c(b, " (");
+		yyjson_arr_foreach(messages, k, n_messages, message)
+		{
+			text = STR_EMPTY;
+			json_str(message, "", &text);
+			buf_addf(b, "%s%" STR_FMT, k > 0 ? ", " : "",
+			         STR_ARG(str_utf8_head(text, 200)));
+		}
+		buf_add_char(b, ')');
 	}
-}
-
-/* The message begins with the text of the official client, so that alerts that match
- * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
-static bool
-hz_api_set_failed(const struct http_request *request, const struct http_response *response,
-                  enum err_code code, struct str text, struct error *err)
-{
-	err_set(err, code, "%" STR_FMT " [%s %" STR_FMT ", status %d]", STR_ARG(text),
-	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
-	        response->status);
-	err->http_status = response->status;
-	err->retry_after_ms = response->retry_after_ms;
-	return false;
-}
-
-/* "message (code)", as other Hetzner tools show it. The text is foreign, so it is cut and
- * cleaned. */
-static bool
-hz_api_set_described(const struct http_request *request, const struct http_response *response,
-                     yyjson_val *root, struct str code, struct str message, struct error *err)
-{
-	char text[600] = "", clean[600] = "";
-	struct buf b = BUF_FIXED(text), cleaned = BUF_FIXED(clean);
-	const char *id = response->correlation_id;
-
-	buf_addf(&b, "%" STR_FMT " (%" STR_FMT "%s%s)", STR_ARG(str_utf8_head(message, 300)),
-	         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), id[0] ? ", " : "", id);
-	if (str_eq_c(code, "invalid_input"))
-		hz_api_add_fields(&b, root);
-	buf_add_clean(&cleaned, str_trim(buf_str(&b)));
-	return hz_api_set_failed(request, response, hz_code_of(code, response->status),
-	                         buf_str(&cleaned), err);
 }
 
 static bool
@@ -394,17 +321,37 @@ hz_api_fail(const struct http_request *request, const struct http_response *resp
 {
 	struct str code = STR_EMPTY, message = STR_EMPTY;
 	yyjson_val *root = hz_answer_root(answer);
-	char text[100] = "";
-	struct buf b = BUF_FIXED(text);
+	char foreign[600] = "", text[600] = "";
+	struct buf b = BUF_FIXED(foreign), cleaned = BUF_FIXED(text);
+	const char *id = response->correlation_id;
+	enum err_code err_code;
 
 	json_str(root, "error.code", &code);
 	json_str(root, "error.message", &message);
 	snprintf(answer->code, sizeof(answer->code), "%" STR_FMT, STR_ARG(code));
-	if (code.len > 0)
-		return hz_api_set_described(request, response, root, code, message, err);
-	buf_addf(&b, "hcloud: server responded with status code %d", response->status);
-	return hz_api_set_failed(request, response, hz_api_code_of_status(response->status),
-	                         buf_str(&b), err);
+	if (code.len > 0) {
+		/* "message (code)", as other Hetzner tools show it. The text is foreign, so it is
+		 * cut and cleaned. */
+		err_code = hz_code_of(code, response->status);
+		buf_addf(&b, "%" STR_FMT " (%" STR_FMT "%s%s)",
+		         STR_ARG(str_utf8_head(message, 300)),
+		         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), id[0] ? ", " : "", id);
+		if (str_eq_c(code, "invalid_input"))
+			hz_api_add_fields(&b, root);
+		buf_add_clean(&cleaned, str_trim(buf_str(&b)));
+	} else {
+		err_code = hz_api_code_of_status(response->status);
+		buf_addf(&cleaned, "hcloud: server responded with status code %d",
+		         response->status);
+	}
+	/* The message begins with the text of the official client, so that alerts that match
+	 * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
+	err_set(err, err_code, "%s [%s %" STR_FMT ", status %d]", text,
+	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
+	        response->status);
+	err->http_status = response->status;
+	err->retry_after_ms = response->retry_after_ms;
+	return false;
 }
 
 static bool
@@ -420,25 +367,12 @@ hz_api_read_answer(const struct http_request *request, const struct http_respons
 		               "%s %" STR_FMT ": the answer cannot be read: %s",
 		               http_method_name(request->method),
 		               STR_ARG(str_head(request->target, 200)), why.msg);
-	return is_good || hz_api_fail(request, response, answer, err);
+	if (!is_good)
+		return hz_api_fail(request, response, answer, err);
+	return true;
 }
 
 /* ---- the budget ---- */
-
-static void
-hz_api_note_budget(struct hz_api *a, const struct http_response *response)
-{
-	struct clock *clock = a->config.host->clock;
-	WITH_LOCK(&a->mu);
-
-	hz_budget_note(&a->budget, response->ratelimit_limit, response->ratelimit_remaining,
-	               response->ratelimit_reset, clock_wall(clock) / NS_PER_SEC,
-	               clock_boot(clock));
-	if (response->status == 429)
-		hz_budget_empty(&a->budget, clock_boot(clock));
-	if (a->budget.is_known)
-		metric_set(metric_of(&left), a->budget.left);
-}
 
 bool
 hz_api_get_budget(struct hz_api *a, struct cloud_budget *ret)
@@ -471,29 +405,6 @@ hz_api_check_throttling(struct hz_api *a, enum hz_urgency urgency, size_t n, int
 	return wait_ns;
 }
 
-/* How long n requests have to wait; if they need not wait, they are taken from the budget. */
-static int64_t
-hz_api_take_budget(struct hz_api *a, enum hz_urgency urgency, size_t n, bool *ret_has_begun)
-{
-	int64_t now_ns = clock_boot(a->config.host->clock);
-	int64_t wait_ns;
-	WITH_LOCK(&a->mu);
-
-	wait_ns = hz_api_check_throttling(a, urgency, n, now_ns, ret_has_begun);
-	if (wait_ns == 0 && a->budget.is_known)
-		hz_budget_take(&a->budget, urgency, (double)n, now_ns);
-	if (wait_ns > 0 && urgency == HZ_URGENT)
-		wait_ns = hz_budget_rest(&a->budget, (double)n, now_ns);
-	return wait_ns;
-}
-
-static void
-hz_api_send_event(struct hz_api *a, enum host_event type, const struct event_kind *kind,
-                  struct str text)
-{
-	a->config.host->event(a->config.host, /*ref=*/NULL, type, kind->reason, text);
-}
-
 static void
 hz_api_notify_throttled(struct hz_api *a, int64_t wait_ns)
 {
@@ -507,31 +418,50 @@ hz_api_notify_throttled(struct hz_api *a, int64_t wait_ns)
 		"sent in ");
 	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
 	log_warn(text);
-	hz_api_send_event(a, HOST_EVENT_WARNING, &throttled_event, buf_str(&b));
+	a->config.host->event(a->config.host, /*ref=*/NULL, HOST_EVENT_WARNING,
+	                      throttled_event.reason, buf_str(&b));
 }
 
-/* After a refusal (429) background requests may have to wait for long. It is reported now, because
- * the next background request may be sent only much later. */
+/* Takes in the figures of an answer. */
 static void
-hz_api_follow_refusal(struct hz_api *a)
+hz_api_note_budget(struct hz_api *a, const struct http_response *response)
 {
-	int64_t wait_ns;
-	bool has_begun;
+	struct clock *clock = a->config.host->clock;
+	bool has_begun = false;
+	int64_t wait_ns = 0;
 
 	mutex_lock(&a->mu);
-	wait_ns = hz_api_check_throttling(a, HZ_BACKGROUND, 1, clock_boot(a->config.host->clock),
-	                                  &has_begun);
+	hz_budget_note(&a->budget, response->ratelimit_limit, response->ratelimit_remaining,
+	               response->ratelimit_reset, clock_wall(clock) / NS_PER_SEC,
+	               clock_boot(clock));
+	if (response->status == 429) {
+		hz_budget_empty(&a->budget, clock_boot(clock));
+		/* Background requests may have to wait for long. It is reported now, because the
+		 * next of them may be sent only much later. */
+		wait_ns = hz_api_check_throttling(a, HZ_BACKGROUND, 1, clock_boot(clock),
+		                                  &has_begun);
+	}
+	if (a->budget.is_known)
+		metric_set(metric_of(&left), a->budget.left);
 	mutex_unlock(&a->mu);
 	if (has_begun)
 		hz_api_notify_throttled(a, wait_ns);
 }
 
+/* Takes n requests from the budget; ERR_THROTTLED if they have to wait. */
 static bool
 hz_api_pay(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *err)
 {
+	int64_t now_ns = clock_boot(a->config.host->clock), wait_ns;
 	bool has_begun;
-	int64_t wait_ns = hz_api_take_budget(a, urgency, n, &has_begun);
 
+	mutex_lock(&a->mu);
+	wait_ns = hz_api_check_throttling(a, urgency, n, now_ns, &has_begun);
+	if (wait_ns == 0 && a->budget.is_known)
+		hz_budget_take(&a->budget, urgency, (double)n, now_ns);
+	if (wait_ns > 0 && urgency == HZ_URGENT)
+		wait_ns = hz_budget_rest(&a->budget, (double)n, now_ns);
+	mutex_unlock(&a->mu);
 	if (wait_ns == 0)
 		return true;
 	if (has_begun)
@@ -551,8 +481,9 @@ hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *
 
 	if (!endpoint_check(a->endpoint, &is_down, err))
 		return false;
-	/* However many requests are planned, only one probe is sent, which needs no budget. */
-	return is_down || hz_api_pay(a, urgency, n, err);
+	if (is_down)
+		return true; /* only one probe is sent, which needs no budget */
+	return hz_api_pay(a, urgency, n, err);
 }
 
 /* Not every answer 429 has a Retry-After. Without it the time of the next attempt follows from the
@@ -572,103 +503,58 @@ hz_api_add_retry_after(struct hz_api *a, struct error *err)
 
 /* ---- reports of a refused token, and of outages ---- */
 
+/* The texts of warnings are followed by the error. */
+struct report {
+	const struct event_kind *event;
+	const char *log, *text;
+};
+
+static const struct report reports_of_api[] = {
+	[HZ_ANSWERED] = { &back_event, "the Hetzner Cloud API answers again",
+	                  "The Hetzner Cloud API answers again" },
+	[HZ_REFUSED] = { &refused_event, "the Hetzner Cloud API refuses the token",
+	                 "The Hetzner Cloud API refuses the token, so nodes and load balancers "
+	                 "stay as they are. Put a valid one into HCLOUD_TOKEN, or into the file "
+	                 "HCLOUD_TOKEN_FILE, which is read without a restart. The API's answer: " },
+	[HZ_UNANSWERED] = { &away_event, "the Hetzner Cloud API does not answer",
+	                    "The Hetzner Cloud API has not answered for a minute, so nodes and "
+	                    "load balancers stay as they are. Requests are repeated until it "
+	                    "answers. The last failure: " },
+};
+
+static const struct report reports_of_changes[] = {
+	[HZ_ANSWERED] = { &back_event, "the Hetzner Cloud API accepts changes again",
+	                  "The Hetzner Cloud API accepts changes again" },
+	[HZ_REFUSED] = { &refused_event, "the token of the Hetzner Cloud API may only read",
+	                 "The token may only read, so load balancers and routes stay as they are. "
+	                 "Create one with the permission Read & Write and put it into "
+	                 "HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read without "
+	                 "a restart. The Hetzner Cloud API's answer: " },
+};
+
+/* Sends the report about `reception`, if it is due. */
 static void
-hz_api_notify_refused(struct hz_api *a, const struct error *why)
+hz_api_report(struct hz_api *a, struct hz_outage *outage, const struct report reports[],
+              enum hz_reception reception, const struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
+	const struct report *report = &reports[reception];
+	bool is_due, is_warning = report->event->is_warning;
 
-	buf_addf(
-		&b,
-		"The Hetzner Cloud API refuses the token, so nodes and load balancers stay as they are. "
-		"Put a valid one into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read "
-		"without a restart. The API's answer: %s",
-		why->msg);
-	log_error("the Hetzner Cloud API refuses the token", LOG_ERR(why));
-	hz_api_send_event(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
-}
-
-static void
-hz_api_notify_unanswered(struct hz_api *a, const struct error *why)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
-
-	buf_addf(
-		&b,
-		"The Hetzner Cloud API has not answered for a minute, so nodes and load balancers stay as they "
-		"are. Requests are repeated until it answers. The last failure: %s",
-		why->msg);
-	log_error("the Hetzner Cloud API does not answer", LOG_ERR(why));
-	hz_api_send_event(a, HOST_EVENT_WARNING, &away_event, buf_str(&b));
-}
-
-static void
-hz_api_notify_answered(struct hz_api *a)
-{
-	log_info("the Hetzner Cloud API answers again");
-	hz_api_send_event(a, HOST_EVENT_NORMAL, &back_event,
-	                  STR("The Hetzner Cloud API answers again"));
-}
-
-/* ---- a token that may only read ---- */
-
-/* The code is `forbidden`; before 2026 it was `token_readonly`. */
-static bool
-hz_api_may_only_read(const struct hz_request *request, const struct hz_answer *answer)
-{
-	return request->method != HTTP_GET && (hz_is_code(answer->code, "forbidden") ||
-	                                       hz_is_code(answer->code, "token_readonly"));
-}
-
-static bool
-hz_api_note_rights(struct hz_api *a, enum hz_reception reception)
-{
-	WITH_LOCK(&a->mu);
-
-	return hz_outage_note(&a->rights, reception, clock_boot(a->config.host->clock));
-}
-
-static void
-hz_api_notify_read_only(struct hz_api *a, const struct error *why)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
-
-	buf_addf(
-		&b,
-		"The token may only read, so load balancers and routes stay as they are. Create one with the "
-		"permission Read & Write and put it into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which "
-		"is read without a restart. The Hetzner Cloud API's answer: %s",
-		why->msg);
-	log_error("the token of the Hetzner Cloud API may only read", LOG_ERR(why));
-	hz_api_send_event(a, HOST_EVENT_WARNING, &refused_event, buf_str(&b));
-}
-
-static void
-hz_api_notify_accepted(struct hz_api *a)
-{
-	log_info("the Hetzner Cloud API accepts changes again");
-	hz_api_send_event(a, HOST_EVENT_NORMAL, &back_event,
-	                  STR("The Hetzner Cloud API accepts changes again"));
-}
-
-/* Reads succeed with such a token, so only a change that succeeds shows that it was replaced. */
-static void
-hz_api_follow_rights(struct hz_api *a, const struct hz_request *request, bool ok,
-                     const struct hz_answer *answer, const struct error *err)
-{
-	bool is_refused = !ok && hz_api_may_only_read(request, answer);
-
-	if (request->method == HTTP_GET || (!ok && !is_refused))
+	mutex_lock(&a->mu);
+	is_due = hz_outage_note(outage, reception, clock_boot(a->config.host->clock));
+	mutex_unlock(&a->mu);
+	if (!is_due)
 		return;
-	login_set_read_only(is_refused);
-	if (!hz_api_note_rights(a, is_refused ? HZ_REFUSED : HZ_ANSWERED))
-		return;
-	if (is_refused)
-		hz_api_notify_read_only(a, err);
+	buf_addf(&b, "%s%s", report->text, is_warning ? err->msg : "");
+	if (is_warning)
+		log_error(report->log, LOG_ERR(err));
 	else
-		hz_api_notify_accepted(a);
+		log_info(report->log);
+	a->config.host->event(a->config.host, /*ref=*/NULL,
+	                      is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL,
+	                      report->event->reason, buf_str(&b));
 }
-
-/* ---- outages ---- */
 
 /* An error that the API described is an answer, unless it is about the token or about the API
  * itself. */
@@ -683,14 +569,6 @@ hz_api_reception_of(const struct hz_answer *answer, const struct error *err)
 	if (err->code == ERR_THROTTLED || (is_described && err->code != ERR_UNAVAILABLE))
 		return HZ_ANSWERED;
 	return HZ_UNANSWERED;
-}
-
-static bool
-hz_api_note_reception(struct hz_api *a, enum hz_reception reception)
-{
-	WITH_LOCK(&a->mu);
-
-	return hz_outage_note(&a->outage, reception, clock_boot(a->config.host->clock));
 }
 
 /* What the result of a request says about the API as a whole. A 403 of the API itself may concern
@@ -712,27 +590,30 @@ hz_api_outcome_of(const struct call *call, bool ok, const struct hz_answer *answ
 	return ENDPOINT_ANSWERED;
 }
 
+/* Notes what the result of a request says about the token and about the API. */
 static void
-hz_api_follow_outage(struct hz_api *a, const struct hz_request *request, bool ok,
-                     const struct hz_answer *answer, const struct error *err)
+hz_api_follow(struct hz_api *a, const struct hz_request *request, bool ok,
+              const struct hz_answer *answer, const struct error *err)
 {
-	enum hz_reception reception = ok || hz_api_may_only_read(request, answer)
-	                                      ? HZ_ANSWERED
-	                                      : hz_api_reception_of(answer, err);
+	bool is_change = request->method != HTTP_GET;
+	/* The code is `forbidden`; before 2026 it was `token_readonly`. */
+	bool is_read_only = !ok && is_change &&
+	                    (hz_is_code(answer->code, "forbidden") ||
+	                     hz_is_code(answer->code, "token_readonly"));
+	enum hz_reception reception = HZ_ANSWERED;
 
-	if ((!ok && err->code == ERR_CANCELLED) || !hz_api_note_reception(a, reception))
-		return;
-	switch (reception) {
-	case HZ_ANSWERED:
-		hz_api_notify_answered(a);
-		break;
-	case HZ_REFUSED:
-		hz_api_notify_refused(a, err);
-		break;
-	case HZ_UNANSWERED:
-		hz_api_notify_unanswered(a, err);
-		break;
+	/* Reads succeed with such a token, so only a change that succeeds shows that it was
+	 * replaced. */
+	if (is_change && (ok || is_read_only)) {
+		login_set_read_only(is_read_only);
+		hz_api_report(a, &a->rights, reports_of_changes,
+		              is_read_only ? HZ_REFUSED : HZ_ANSWERED, err);
 	}
+	if (!ok && err->code == ERR_CANCELLED)
+		return;
+	if (!ok && !is_read_only)
+		reception = hz_api_reception_of(answer, err);
+	hz_api_report(a, &a->outage, reports_of_api, reception, err);
 }
 
 /* ---- one attempt ---- */
@@ -749,32 +630,34 @@ hz_api_lower_method(enum http_method method)
 }
 
 static void
-hz_api_count(const struct hz_request *request, int status, int64_t took_ns)
-{
-	char code[16];
-
-	snprintf(code, sizeof(code), "%d", status);
-	recent_count(RECENT_CLOUD, status);
-	metric_add(metric_of(&in_flight), -1);
-	metric_inc(metric_of(&requests, code, hz_api_lower_method(request->method),
-	                     request->endpoint));
-	metric_observe(metric_of(&durations, hz_api_lower_method(request->method)),
-	               (double)took_ns / (double)NS_PER_SEC);
-}
-
-static void
 hz_api_dump(struct hz_api *a, const struct http_request *request,
             const struct http_response *response)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_BODY);
+	struct str rest;
 
 	if (!a->config.is_dumping)
 		return;
-	if (response)
-		hz_dump_response(&b, response);
-	else
+	if (response) {
+		buf_addf(&b, "--- Response:\nHTTP/1.1 %d\n", response->status);
+		hz_dump_number(&b, "RateLimit-Limit", response->ratelimit_limit);
+		hz_dump_number(&b, "RateLimit-Remaining", response->ratelimit_remaining);
+		hz_dump_number(&b, "RateLimit-Reset", response->ratelimit_reset);
+		buf_add_char(&b, '\n');
+		hz_dump_body(&b, buf_str(&response->body));
+		buf_add_c(&b, "\n\n\n");
+	} else {
 		hz_dump_request(&b, str_c(a->base_url), request);
-	hz_dump_write(&b);
+	}
+	/* A block is written with one write(), unless that is interrupted. */
+	rest = buf_str(&b);
+	while (rest.len > 0) {
+		ssize_t n = write(STDERR_FILENO, rest.ptr, rest.len);
+
+		if (n <= 0)
+			return;
+		rest = str_skip(rest, (size_t)n);
+	}
 }
 
 static bool
@@ -782,7 +665,8 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
                struct hz_answer *answer, struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
-	int64_t begun_ns = clock_mono(call->clock);
+	int64_t begun_ns = clock_mono(call->clock), took_ns;
+	const char *method = hz_api_lower_method(request->method);
 	struct http_request http = {
 		.method = request->method,
 		.target = request->target,
@@ -790,19 +674,25 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 		.body = request->body,
 		.timeout_ms = ATTEMPT_MS,
 	};
+	char code[16];
+	int status;
 	bool ok;
 
 	hz_api_dump(a, &http, NULL);
 	metric_add(metric_of(&in_flight), 1);
 	ok = http_do(a->config.http, call, &http, &response, err);
-	hz_api_count(request, ok ? response.status : 0, clock_mono(call->clock) - begun_ns);
+	status = ok ? response.status : 0;
+	took_ns = clock_mono(call->clock) - begun_ns;
+	snprintf(code, sizeof(code), "%d", status);
+	recent_count(RECENT_CLOUD, status);
+	metric_add(metric_of(&in_flight), -1);
+	metric_inc(metric_of(&requests, code, method, request->endpoint));
+	metric_observe(metric_of(&durations, method), (double)took_ns / (double)NS_PER_SEC);
 	if (!ok)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(http.method),
 		                STR_ARG(str_head(http.target, 200)));
 	hz_api_dump(a, &http, &response);
 	hz_api_note_budget(a, &response);
-	if (response.status == 429)
-		hz_api_follow_refusal(a);
 	if (hz_api_read_answer(&http, &response, answer, err))
 		return true;
 	hz_api_add_retry_after(a, err);
@@ -864,8 +754,7 @@ hz_api_send_attempts(struct hz_api *a, struct call *call, const struct hz_reques
 		if (asks_budget && !hz_api_pay(a, HZ_URGENT, 1, err))
 			return false;
 		ok = hz_api_attempt(a, call, request, ret, err);
-		hz_api_follow_rights(a, request, ok, ret, err);
-		hz_api_follow_outage(a, request, ok, ret, err);
+		hz_api_follow(a, request, ok, ret, err);
 		*ret_outcome = hz_api_outcome_of(call, ok, ret, err);
 		if (ok)
 			return true;

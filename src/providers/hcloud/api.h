@@ -115,15 +115,11 @@ void hz_count_lookup(const char *subsystem, enum hz_cache_mode mode, const char 
 /* ---- HCLOUD_DEBUG: every request and answer on standard error, without secrets ---- */
 
 /* Authorization is shown as REDACTED, and so are the values of JSON members that hold keys and
- * passwords. A block is written with one write(). */
+ * passwords. */
 
 /** Appends "--- Request:" and the request; base_url precedes its target. */
 void hz_dump_request(struct buf *b, struct str base_url, const struct http_request *request);
-/** Appends "--- Response:" and the response. */
-void hz_dump_response(struct buf *b, const struct http_response *response);
 /** Appends a JSON text with its secrets replaced; other texts as they are. */
 void hz_dump_body(struct buf *b, struct str body);
-/** To standard error. */
-void hz_dump_write(const struct buf *b);
 
 #endif
