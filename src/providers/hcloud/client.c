@@ -34,60 +34,43 @@ hz_id_skip_prefix(struct str *text, const char *prefix)
 	return text->len < before.len;
 }
 
-static bool
-hz_id_skip_alias(const struct hz_dialect *dialect, struct str *text)
+bool
+hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret, struct error *err)
 {
-	for (const char *const *alias = dialect->id_aliases; *alias; alias++) {
-		if (hz_id_skip_prefix(text, *alias))
-			return true;
-	}
-	return false;
-}
+	bool is_robot = false, is_cloud = false;
+	struct str rest = text;
+	int64_t number;
 
-/* ROBOT_OLD_PREFIX is tested before the prefix of the cloud, because it starts with that prefix. */
-static bool
-hz_id_skip_any_prefix(const struct hz_dialect *dialect, struct str *text, enum hz_kind *ret)
-{
-	*ret = HZ_ROBOT;
-	if (!dialect->is_tutorial &&
-	    (hz_id_skip_prefix(text, ROBOT_PREFIX) || hz_id_skip_prefix(text, ROBOT_OLD_PREFIX)))
-		return true;
-	*ret = HZ_CLOUD;
-	return hz_id_skip_prefix(text, dialect->id_prefix) || hz_id_skip_alias(dialect, text);
-}
+	/* ROBOT_OLD_PREFIX is tested before the prefix of the cloud, because it starts with it. */
+	if (!dialect->is_tutorial)
+		is_robot = hz_id_skip_prefix(&rest, ROBOT_PREFIX);
+	if (!dialect->is_tutorial && !is_robot)
+		is_robot = hz_id_skip_prefix(&rest, ROBOT_OLD_PREFIX);
+	if (!is_robot)
+		is_cloud = hz_id_skip_prefix(&rest, dialect->id_prefix);
+	for (size_t i = 0; !is_robot && !is_cloud && dialect->id_aliases[i]; i++)
+		is_cloud = hz_id_skip_prefix(&rest, dialect->id_aliases[i]);
 
-static bool
-hz_id_set_unexpected(const struct hz_dialect *dialect, struct str text, struct error *err)
-{
-	if (dialect->is_tutorial)
+	if (!is_robot && !is_cloud && dialect->is_tutorial)
 		return err_set(err, ERR_UNSUPPORTED,
 		               "Provider ID does not have the expected prefix %s: %" STR_FMT,
 		               dialect->id_prefix, STR_ARG(text));
 	/* This is the text of the official controller, including its mistake "the the", because
 	 * users search for it. */
-	return err_set(err, ERR_UNSUPPORTED,
-	               "Provider ID does not have one of the the expected prefixes "
-	               "(hcloud://, hrobot://, hcloud://bm-): %" STR_FMT,
-	               STR_ARG(text));
-}
-
-bool
-hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret, struct error *err)
-{
-	struct str rest = text;
-	struct hz_id id;
-
-	if (!hz_id_skip_any_prefix(dialect, &rest, &id.kind))
-		return hz_id_set_unexpected(dialect, text, err);
+	if (!is_robot && !is_cloud)
+		return err_set(err, ERR_UNSUPPORTED,
+		               "Provider ID does not have one of the the expected prefixes "
+		               "(hcloud://, hrobot://, hcloud://bm-): %" STR_FMT,
+		               STR_ARG(text));
 	if (rest.len == 0)
 		return err_set(err, ERR_INVALID, "providerID is missing a serverID: %" STR_FMT,
 		               STR_ARG(text));
 	if (rest.len > 1 && rest.ptr[0] == '+' && rest.ptr[1] != '-')
 		rest = str_skip(rest, 1); /* Go's strconv.ParseInt accepts a sign */
-	if (!str_to_i64(rest, 1, INT64_MAX, &id.number))
+	if (!str_to_i64(rest, 1, INT64_MAX, &number))
 		return err_set(err, ERR_INVALID, "unable to parse server id: %" STR_FMT,
 		               STR_ARG(text));
-	*ret = id;
+	*ret = (struct hz_id){ is_robot ? HZ_ROBOT : HZ_CLOUD, number };
 	return true;
 }
 
@@ -157,40 +140,13 @@ hz_client_read_server(struct arena *arena, yyjson_val *val, struct hz_server *re
 	return true;
 }
 
-/* ---- requests ---- */
-
-static bool
-hz_client_get(struct hz_api *api, struct call *call, const struct buf *target, const char *endpoint,
-              bool is_patient, struct hz_answer *ret, struct error *err)
-{
-	struct hz_request how = { .endpoint = endpoint, .is_patient = is_patient };
-
-	return hz_api_get(api, call, target, how, ret, err);
-}
-
-/* Returns NULL if no object has that name. */
-static yyjson_val *
-hz_client_find_by_name(yyjson_val *list, struct str name)
-{
-	yyjson_val *one;
-	size_t i, n;
-
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		struct str its_name = STR_EMPTY;
-
-		if (json_str(one, "name", &its_name) == JSON_FOUND && str_eq(its_name, name))
-			return one;
-	}
-	return NULL;
-}
-
 bool
 hz_find_named(struct hz_api *api, struct call *call, const char *path, struct str name,
               struct hz_request how, struct hz_answer *answer, yyjson_val **ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	yyjson_val *list;
+	yyjson_val *list, *one;
+	size_t i, n;
 
 	how.endpoint = path;
 	buf_add_c(&target, path);
@@ -198,9 +154,17 @@ hz_find_named(struct hz_api *api, struct call *call, const char *path, struct st
 	if (!hz_api_get(api, call, &target, how, answer, err) ||
 	    !hz_answer_list(answer, path + 1, &list, err))
 		return false;
-	*ret = hz_client_find_by_name(list, name);
-	return *ret || err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"",
-	                       path + 1, STR_ARG(str_utf8_head(name, NAME_SHOWN)));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		struct str its_name = STR_EMPTY;
+
+		if (json_str(one, "name", &its_name) == JSON_FOUND && str_eq(its_name, name)) {
+			*ret = one;
+			return true;
+		}
+	}
+	return err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"", path + 1,
+	               STR_ARG(str_utf8_head(name, NAME_SHOWN)));
 }
 
 /* ---- servers ---- */
@@ -211,11 +175,12 @@ hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = "/servers/-" };
 	struct hz_server server;
 	yyjson_val *val;
 
 	buf_addf(&target, "/servers/%" PRId64, id);
-	if (!hz_client_get(api, call, &target, "/servers/-", false, &answer, err) ||
+	if (!hz_api_get(api, call, &target, how, &answer, err) ||
 	    !hz_answer_object(&answer, "server", &val, err) ||
 	    !hz_client_read_server(arena, val, &server, err))
 		return false;
@@ -238,107 +203,40 @@ hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struc
 	       hz_client_read_server(arena, val, ret, err);
 }
 
-static bool
-hz_client_read_servers(struct arena *arena, yyjson_val *list, struct hz_page *ret,
-                       struct error *err)
-{
-	yyjson_val *one;
-	size_t i, n;
-
-	ret->servers = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->servers));
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		if (!hz_client_read_server(arena, one, &ret->servers[ret->n++], err))
-			return false;
-	}
-	return true;
-}
-
-bool
-hz_list_servers(struct hz_api *api, struct call *call, struct arena *arena, int64_t page,
-                struct hz_page *ret, struct error *err)
-{
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_page read = { .total = -1 };
-	yyjson_val *list, *root;
-
-	buf_addf(&target, "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc", page, HZ_PAGE);
-	if (!hz_client_get(api, call, &target, "/servers", false, &answer, err) ||
-	    !hz_answer_list(&answer, "servers", &list, err) ||
-	    !hz_client_read_servers(arena, list, &read, err))
-		return err_wrap(err, "page %" PRId64 " of the servers", page);
-	root = hz_answer_root(&answer);
-	json_i64(root, "meta.pagination.total_entries", &read.total);
-	json_i64(root, "meta.pagination.next_page", &read.next);
-	*ret = read;
-	return true;
-}
-
 /* ---- networks ---- */
-
-static void
-hz_client_read_routes(struct arena *arena, yyjson_val *val, struct hz_network *ret)
-{
-	yyjson_val *list, *one;
-	size_t i, n;
-
-	if (json_array(val, "routes", &list) != JSON_FOUND)
-		return;
-	ret->routes = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->routes));
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		ret->routes[ret->n_routes++] = (struct hz_route){
-			.destination = json_text_at(arena, one, "destination"),
-			.gateway = json_text_at(arena, one, "gateway"),
-		};
-	}
-}
-
-static void
-hz_client_read_members(struct arena *arena, yyjson_val *val, struct hz_network *ret)
-{
-	yyjson_val *list, *one;
-	size_t i, n;
-
-	if (json_array(val, "servers", &list) != JSON_FOUND)
-		return;
-	ret->servers = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->servers));
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		if (json_i64(one, "", &ret->servers[ret->n_servers]) == JSON_FOUND)
-			ret->n_servers++;
-	}
-}
-
-static void
-hz_client_read_subnets(struct arena *arena, yyjson_val *val, struct hz_network *ret)
-{
-	yyjson_val *list, *one;
-	size_t i, n;
-
-	if (json_array(val, "subnets", &list) != JSON_FOUND)
-		return;
-	ret->subnets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->subnets));
-	yyjson_arr_foreach(list, i, n, one)
-		ret->subnets[ret->n_subnets++] = json_text_at(arena, one, "ip_range");
-}
 
 static bool
 hz_client_read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret,
                        struct error *err)
 {
+	yyjson_val *routes = NULL, *servers = NULL, *subnets = NULL, *one;
 	struct hz_network network = {
 		.name = json_text_at(arena, val, "name"),
 		.range = json_text_at(arena, val, "ip_range"),
 	};
+	size_t i, n;
 
 	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API returned a network without id");
-	hz_client_read_routes(arena, val, &network);
-	hz_client_read_members(arena, val, &network);
-	hz_client_read_subnets(arena, val, &network);
+	json_array(val, "routes", &routes);
+	network.routes = arena_calloc(arena, yyjson_arr_size(routes), sizeof(*network.routes));
+	yyjson_arr_foreach(routes, i, n, one)
+		network.routes[network.n_routes++] = (struct hz_route){
+		.destination = json_text_at(arena, one, "destination"),
+		.gateway = json_text_at(arena, one, "gateway"),
+	};
+	json_array(val, "servers", &servers);
+	network.servers = arena_calloc(arena, yyjson_arr_size(servers), sizeof(*network.servers));
+	yyjson_arr_foreach(servers, i, n, one)
+	{
+		if (json_i64(one, "", &network.servers[network.n_servers]) == JSON_FOUND)
+			network.n_servers++;
+	}
+	json_array(val, "subnets", &subnets);
+	network.subnets = arena_calloc(arena, yyjson_arr_size(subnets), sizeof(*network.subnets));
+	yyjson_arr_foreach(subnets, i, n, one)
+		network.subnets[network.n_subnets++] = json_text_at(arena, one, "ip_range");
 	*ret = network;
 	return true;
 }
@@ -349,10 +247,11 @@ hz_get_network(struct hz_api *api, struct call *call, struct arena *arena, int64
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = "/networks/-", .is_patient = is_patient };
 	yyjson_val *val;
 
 	buf_addf(&target, "/networks/%" PRId64, id);
-	return hz_client_get(api, call, &target, "/networks/-", is_patient, &answer, err) &&
+	return hz_api_get(api, call, &target, how, &answer, err) &&
 	       hz_answer_object(&answer, "network", &val, err) &&
 	       hz_client_read_network(arena, val, ret, err);
 }
@@ -440,10 +339,11 @@ hz_probe(struct hz_api *api, struct call *call, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = "/locations", .is_patient = true };
 	yyjson_val *list;
 
 	buf_add_c(&target, "/locations");
-	return hz_client_get(api, call, &target, "/locations", true, &answer, err) &&
+	return hz_api_get(api, call, &target, how, &answer, err) &&
 	       hz_answer_list(&answer, "locations", &list, err);
 }
 
@@ -473,45 +373,49 @@ hz_servers_by_name(const struct hz_servers *s, struct str name)
 	return map_get(&s->by_name, name);
 }
 
-/* A server that moved to another page between two requests may be in both pages, and counts once.
- */
-static void
-hz_servers_add_page(struct hz_servers *s, const struct hz_page *page)
-{
-	for (size_t i = 0; i < page->n; i++) {
-		struct hz_server *server = &page->servers[i];
-
-		if (hz_servers_by_id(s, server->id))
-			continue;
-		map_put(&s->by_id, map_key_i64(&server->id), server);
-		map_put(&s->by_name, server->name, server);
-	}
-}
-
-/* The next page must be the one behind the page just read: a cloud that names an earlier page, or
- * always one more, would make this function read forever. PAGES_MAX bounds the memory. */
-static bool
-hz_servers_check_next(int64_t number, int64_t next, struct error *err)
-{
-	if (next == 0 || (next == number + 1 && next <= PAGES_MAX))
-		return true;
-	return err_set(err, ERR_UNAVAILABLE, "the Hetzner Cloud API's list of servers has no end");
-}
-
 bool
 hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s, struct error *err)
 {
-	int64_t number = s->next;
-	struct hz_page page;
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = "/servers" };
+	int64_t number = s->next, total = -1, next = 0;
+	yyjson_val *list, *one;
+	struct hz_server *servers;
+	size_t i, n;
 
-	if (!hz_list_servers(api, call, &s->arena, number, &page, err) ||
-	    !hz_servers_check_next(number, page.next, err))
-		return false;
-	s->is_shaky |= page.total < 0 || (number > 1 && page.total != s->total);
-	s->total = page.total;
-	s->next = page.next;
-	hz_servers_add_page(s, &page);
-	s->is_complete = s->next == 0 && !s->is_shaky && (int64_t)s->by_id.count == s->total;
+	buf_addf(&target, "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc", number, HZ_PAGE);
+	if (!hz_api_get(api, call, &target, how, &answer, err) ||
+	    !hz_answer_list(&answer, "servers", &list, err))
+		return err_wrap(err, "page %" PRId64 " of the servers", number);
+	servers = arena_calloc(&s->arena, yyjson_arr_size(list), sizeof(*servers));
+	yyjson_arr_foreach(list, i, n, one)
+	{
+		if (!hz_client_read_server(&s->arena, one, &servers[i], err))
+			return err_wrap(err, "page %" PRId64 " of the servers", number);
+	}
+
+	/* The next page must be the one behind the page just read: a cloud that names an earlier
+	 * page, or always one more, would make this function read forever. PAGES_MAX bounds the
+	 * memory. */
+	json_i64(hz_answer_root(&answer), "meta.pagination.total_entries", &total);
+	json_i64(hz_answer_root(&answer), "meta.pagination.next_page", &next);
+	if (next != 0 && (next != number + 1 || next > PAGES_MAX))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API's list of servers has no end");
+	s->totals_differ |= total < 0 || (number > 1 && total != s->total);
+	s->total = total;
+	s->next = next;
+
+	/* A server that moved to another page between two requests may be in both, and counts once.
+	 */
+	for (i = 0; i < n; i++) {
+		if (hz_servers_by_id(s, servers[i].id))
+			continue;
+		map_put(&s->by_id, map_key_i64(&servers[i].id), &servers[i]);
+		map_put(&s->by_name, servers[i].name, &servers[i]);
+	}
+	s->is_complete = next == 0 && !s->totals_differ && (int64_t)s->by_id.count == total;
 	return true;
 }
 
@@ -529,26 +433,18 @@ enum {
 	METADATA_TIMEOUT_MS = 5000,
 };
 
-/* Does the line have the form "  network_id: 1234", with or without the "- " that starts an item of
- * a YAML list? */
-static bool
-hz_metadata_is_id_line(struct str line, int64_t network)
-{
-	struct str key, value;
-	int64_t id;
-
-	line = str_trim(line);
-	if (str_starts(line, STR("- ")))
-		line = str_trim(str_skip(line, 2));
-	return str_cut(line, ':', &key, &value) && str_eq_c(key, "network_id") &&
-	       str_to_i64(str_trim(value), 0, INT64_MAX, &id) && id == network;
-}
-
 bool
 hz_metadata_names_network(struct str text, int64_t network)
 {
-	for (struct str line; str_split(&text, '\n', &line);) {
-		if (hz_metadata_is_id_line(line, network))
+	for (struct str line, key, value; str_split(&text, '\n', &line);) {
+		int64_t id;
+
+		/* "  network_id: 1234", with or without the "- " that starts an item of a list */
+		line = str_trim(line);
+		if (str_starts(line, STR("- ")))
+			line = str_trim(str_skip(line, 2));
+		if (str_cut(line, ':', &key, &value) && str_eq_c(key, "network_id") &&
+		    str_to_i64(str_trim(value), 0, INT64_MAX, &id) && id == network)
 			return true;
 	}
 	return false;

@@ -66,14 +66,6 @@ struct hz_server {
 	struct hz_private_nets private_nets;
 };
 
-/** One page of a list. */
-struct hz_page {
-	struct hz_server *servers;
-	size_t n;
-	int64_t total; /* of all pages; -1: the API does not say */
-	int64_t next;  /* 0: this is the last */
-};
-
 struct hz_route {
 	struct str destination, gateway;
 };
@@ -107,11 +99,6 @@ NODISCARD bool hz_get_server(struct hz_api *, struct call *, struct arena *, int
 /** By its exact name. ERR_NOT_FOUND. */
 NODISCARD bool hz_find_server(struct hz_api *, struct call *, struct arena *, struct str name,
                               struct hz_server *ret, struct error *err);
-/** Pages count from 1. They are sorted by id, so that a server that is created meanwhile comes last
- * and moves no other. */
-NODISCARD bool hz_list_servers(struct hz_api *, struct call *, struct arena *, int64_t page,
-                               struct hz_page *ret, struct error *err);
-
 /** By id, or by its exact name. ERR_NOT_FOUND. is_patient: as in struct hz_request. */
 NODISCARD bool hz_get_network(struct hz_api *, struct call *, struct arena *, int64_t id,
                               bool is_patient, struct hz_network *ret, struct error *err);
@@ -150,16 +137,17 @@ struct hz_servers {
 	struct map by_id;   /* the bytes of the id -> struct hz_server */
 	struct map by_name; /* names are unique in a project */
 	bool is_complete;
-	int64_t total; /* of the last page; -1: the API does not say */
-	int64_t next;  /* the page to read; 0: all were read */
-	bool is_shaky; /* totals differed, or were missing */
+	int64_t total;      /* of the last page; -1: the API does not say */
+	int64_t next;       /* the page to read; 0: all were read */
+	bool totals_differ; /* or one was missing */
 };
 
 #define HZ_SERVERS_INIT ((struct hz_servers){ .total = -1, .next = 1 })
 /** For CLEANUP(hz_servers_fini). */
 void hz_servers_fini(struct hz_servers *);
 
-/** Reads the next page. s->next is 0 after the last one, and is_complete is set then.
+/** Reads the next page. Pages are sorted by id, so that a server that is created meanwhile comes
+ * last and moves no other. s->next is 0 after the last one, and is_complete is set then.
  *
  * @param s  HZ_SERVERS_INIT before the first; to be freed on failure as well */
 NODISCARD bool hz_servers_read_page(struct hz_api *, struct call *, struct hz_servers *s,

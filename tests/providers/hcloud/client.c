@@ -53,9 +53,9 @@ static void
 refuses_a_page_that_is_too_long(void **state)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(KIB(64));
+	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
 	struct lab *lab = *state;
 	struct call call = lab_call(lab, &lab->arena);
-	struct hz_page page;
 	struct error err;
 
 	buf_add_c(&body, "{\"servers\":[0");
@@ -63,7 +63,7 @@ refuses_a_page_that_is_too_long(void **state)
 		buf_add_c(&body, ",0");
 	buf_add_c(&body, "]}");
 	lab_answer(lab, LAB_PAGE_1, 200, body.ptr);
-	assert_false(hz_list_servers(lab->api, &call, &lab->arena, 1, &page, &err));
+	assert_false(hz_servers_read_page(lab->api, &call, &servers, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_true(str_ends(str_c(err.msg), STR("more than 1000 servers on one page")));
 }
