@@ -57,48 +57,6 @@ struct hz_robot {
 
 /* ---- pauses; with mu held ---- */
 
-static void
-hz_robot_close_until(struct hz_robot *r, int64_t pause_ns)
-{
-	r->closed_boot_ns = clock_boot(r->config.host->clock) + pause_ns;
-}
-
-static int64_t
-hz_robot_pause_of(const struct hz_robot *r)
-{
-	return r->config.pause_ns > LEAST_PAUSE_NS ? r->config.pause_ns : LEAST_PAUSE_NS;
-}
-
-static void
-hz_robot_hit_limit(struct hz_robot *r)
-{
-	char text[200] = "";
-	struct buf b = BUF_FIXED(text);
-
-	hz_robot_close_until(r, hz_robot_pause_of(r));
-	buf_add_c(
-		&b,
-		"the Robot web service's rate limit is exceeded, no requests about dedicated servers are sent for ");
-	clock_format_duration(&b, hz_robot_pause_of(r));
-	log_warn(text);
-	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, limit_event.reason,
-	                      buf_str(&b));
-}
-
-static void
-hz_robot_refuse_login(struct hz_robot *r)
-{
-	static const char text[] =
-		"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. No requests about dedicated servers are sent, "
-		"and their nodes stay as they are, for 10 minutes or until the files named by ROBOT_USER_FILE and "
-		"ROBOT_PASSWORD_FILE hold others: repeated refusals block this address";
-
-	hz_robot_close_until(r, LOGIN_PAUSE_NS);
-	log_error("the Robot web service refuses user name or password");
-	r->config.host->event(r->config.host, /*ref=*/NULL, HOST_EVENT_WARNING, login_event.reason,
-	                      str_c(text));
-}
-
 /* When the credentials have changed, the list and the pause are dropped, because they belong to the
  * old ones. */
 static void
@@ -113,18 +71,6 @@ hz_robot_follow_login(struct hz_robot *r)
 	r->closed_boot_ns = 0;
 }
 
-/* No request is sent until `time`. The caller is nevertheless asked to try again in LOGIN_RETRY_MS,
- * because new credentials end the pause. */
-static bool
-hz_robot_set_login_refused(struct error *err, const char *time)
-{
-	err_set(err, ERR_UNAUTHORIZED, "Robot refused user name or password, next try at \"%s\"",
-	        time);
-	err->is_outage = true;
-	err->retry_after_ms = LOGIN_RETRY_MS;
-	return false;
-}
-
 /* The error has the text of the official controller, with the time as RFC 3339. */
 static bool
 hz_robot_check_open(struct hz_robot *r, struct error *err)
@@ -136,8 +82,14 @@ hz_robot_check_open(struct hz_robot *r, struct error *err)
 	if (left_ns <= 0)
 		return true;
 	clock_format_rfc3339(&b, clock_wall(r->config.host->clock) + left_ns, false);
-	if (r->is_login_bad)
-		return hz_robot_set_login_refused(err, time);
+	if (r->is_login_bad) {
+		err_set(err, ERR_UNAUTHORIZED,
+		        "Robot refused user name or password, next try at \"%s\"", time);
+		err->is_outage = true;
+		/* earlier than that, because new credentials end the pause */
+		err->retry_after_ms = LOGIN_RETRY_MS;
+		return false;
+	}
 	err_set(err, ERR_THROTTLED, "rate limit exceeded, next try at \"%s\"", time);
 	err->retry_after_ms = left_ns / NS_PER_MS + 1;
 	return false;
@@ -145,34 +97,36 @@ hz_robot_check_open(struct hz_robot *r, struct error *err)
 
 /* ---- requests: with mu held, so that one runs at a time ---- */
 
-/* A 403 without a code of the web service counts as the rate limit, too: the service blocks clients
- * that send too many requests, and a pause is the safe reaction. */
-static bool
-hz_robot_is_limit(int status, struct str code)
-{
-	return status == 429 || str_eq_c(code, "RATE_LIMIT_EXCEEDED") ||
-	       (status == 403 && code.len == 0);
-}
-
 static enum err_code
 hz_robot_code_of(int status, struct str code)
 {
 	if (status == 401)
 		return ERR_UNAUTHORIZED;
-	if (hz_robot_is_limit(status, code))
+	/* A 403 without a code of the web service counts as the rate limit, too: the service blocks
+	 * clients that send too many requests, and a pause is the safe reaction. */
+	if (status == 429 || str_eq_c(code, "RATE_LIMIT_EXCEEDED") ||
+	    (status == 403 && code.len == 0))
 		return ERR_THROTTLED;
 	if (status == 404 && (str_eq_c(code, "SERVER_NOT_FOUND") || str_eq_c(code, "NOT_FOUND")))
 		return ERR_NOT_FOUND;
 	return status == 403 ? ERR_FORBIDDEN : status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
 }
 
+/* Sets the error of an answer, and closes the service if it is about the rate limit or the login.
+ */
 static bool
 hz_robot_fail(struct hz_robot *r, const struct http_request *request,
               const struct http_response *response, yyjson_val *root, struct error *err)
 {
+	static const char refused_login[] =
+		"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. No requests about dedicated servers are sent, "
+		"and their nodes stay as they are, for 10 minutes or until the files named by ROBOT_USER_FILE and "
+		"ROBOT_PASSWORD_FILE hold others: repeated refusals block this address";
+	const struct cloud_host *host = r->config.host;
 	struct str code = STR_EMPTY, message = STR_EMPTY;
-	char text[300] = "";
-	struct buf b = BUF_FIXED(text);
+	int64_t now_ns = clock_boot(host->clock), pause_ns = LEAST_PAUSE_NS;
+	char text[300] = "", limit[200] = "";
+	struct buf b = BUF_FIXED(text), reached = BUF_FIXED(limit);
 
 	json_str(root, "error.code", &code);
 	json_str(root, "error.message", &message);
@@ -184,10 +138,24 @@ hz_robot_fail(struct hz_robot *r, const struct http_request *request,
 	http_status_error(err, request, response->status, response->retry_after_ms, buf_str(&b));
 	err->code = hz_robot_code_of(response->status, code);
 	r->is_login_bad = err->code == ERR_UNAUTHORIZED;
-	if (err->code == ERR_THROTTLED)
-		hz_robot_hit_limit(r);
-	else if (r->is_login_bad)
-		hz_robot_refuse_login(r);
+
+	if (err->code == ERR_THROTTLED) {
+		if (pause_ns < r->config.pause_ns)
+			pause_ns = r->config.pause_ns;
+		r->closed_boot_ns = now_ns + pause_ns;
+		buf_add_c(
+			&reached,
+			"the Robot web service's rate limit is exceeded, no requests about dedicated servers are sent for ");
+		clock_format_duration(&reached, pause_ns);
+		log_warn(limit);
+		host->event(host, /*ref=*/NULL, HOST_EVENT_WARNING, limit_event.reason,
+		            buf_str(&reached));
+	} else if (r->is_login_bad) {
+		r->closed_boot_ns = now_ns + LOGIN_PAUSE_NS;
+		log_error("the Robot web service refuses user name or password");
+		host->event(host, /*ref=*/NULL, HOST_EVENT_WARNING, login_event.reason,
+		            str_c(refused_login));
+	}
 	return false;
 }
 
@@ -361,31 +329,21 @@ hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_
 	return err_set(err, ERR_NOT_FOUND, "Robot server %" PRId64 " is not in the list", number);
 }
 
-static const struct hz_robot_server *
-hz_robot_find_by_name(const struct hz_robot *r, struct str name)
-{
-	for (size_t i = r->n; i-- > 0;) {
-		if (str_eq(r->servers[i].name, name))
-			return &r->servers[i];
-	}
-	return NULL;
-}
-
 bool
 hz_robot_find_name(struct hz_robot *r, struct call *call, struct arena *arena, struct str name,
                    bool may_be_old, struct hz_robot_server *ret, struct error *err)
 {
-	const struct hz_robot_server *found;
 	bool is_fresh;
 	WITH_LOCK(&r->mu);
 
 	is_fresh = hz_robot_refresh(r, call, err);
 	if (!is_fresh && r->listed_boot_ns < 0)
 		return false;
-	found = hz_robot_find_by_name(r, name);
-	if (found) {
-		*ret = hz_robot_copy(arena, found);
-		return true;
+	for (size_t i = r->n; i-- > 0;) {
+		if (str_eq(r->servers[i].name, name)) {
+			*ret = hz_robot_copy(arena, &r->servers[i]);
+			return true;
+		}
 	}
 	if (!is_fresh && !may_be_old)
 		return false;
