@@ -3,7 +3,7 @@
  * One reader of lists (struct listing) serves balancers, types and certificates. It reads page
  * after page, and hands each object to a function of the kind. Objects may be created or deleted
  * between the requests of two pages, which moves others to a neighbouring page. So an object is
- * taken once by its ID, and a list of balancers is read up to three times until the number of IDs
+ * added once by its ID, and a list of balancers is read up to three times until the number of IDs
  * equals the total that the last page names: the caller would create a second balancer for a
  * Service whose balancer is missing from the list.
  */
@@ -27,16 +27,6 @@ enum {
 
 static const struct hz_request urgent = { .is_urgent = true };
 
-static bool
-hz_lb_client_get(struct hz_api *api, struct call *call, const struct buf *target,
-                 const char *endpoint, struct hz_answer *ret, struct error *err)
-{
-	struct hz_request how = urgent;
-
-	how.endpoint = endpoint;
-	return hz_api_get(api, call, target, how, ret, err);
-}
-
 /* ---- lists: all pages ---- */
 
 /* The state of reading one list. */
@@ -44,9 +34,9 @@ struct listing {
 	const char *path, *name; /* "/load_balancers", "load_balancers" */
 	struct str selector;     /* of labels; empty: the list has all objects */
 	bool is_unsorted;        /* the API has no sort parameter for this list */
-	bool (*take)(struct listing *, yyjson_val *, struct error *);
+	bool (*add)(struct listing *, yyjson_val *, struct error *);
 	struct arena *arena;
-	struct map seen; /* the IDs that were taken; a key has the bytes of an ID */
+	struct map seen; /* the IDs that were added; a key has the bytes of an ID */
 	int64_t total;   /* as the last page names it; -1: the page does not name a total */
 	int64_t next;    /* the page to read next; 0: all pages were read */
 	void *items;     /* on the heap while they grow; at the end they are copied to the arena */
@@ -60,38 +50,43 @@ listing_fini(struct listing *list)
 	free(list->items);
 }
 
+/* Reads the page list->next, and hands over each object that no page had before. */
 static bool
-hz_lb_client_take_once(struct listing *list, yyjson_val *one, struct error *err)
+listing_read_page(struct listing *list, struct hz_api *api, struct call *call, struct error *err)
 {
-	int64_t *id = ARENA_NEW(list->arena, int64_t);
-
-	if (json_i64(one, "id", id) == JSON_FOUND && map_put(&list->seen, map_key_i64(id), list))
-		return true;
-	return list->take(list, one, err);
-}
-
-static bool
-hz_lb_client_take_page(struct listing *list, const struct hz_answer *answer, struct error *err)
-{
-	yyjson_val *root = hz_answer_root(answer), *page, *one;
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = list->path, .is_urgent = true };
 	int64_t number = list->next;
+	yyjson_val *page, *one;
 	size_t i, n;
 
-	if (!hz_answer_list(answer, list->name, &page, err))
+	buf_add_c(&target, list->path);
+	if (list->selector.len > 0)
+		url_add_query(&target, "label_selector", list->selector);
+	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d%s", list->selector.len > 0 ? '&' : '?',
+	         number, HZ_PAGE, list->is_unsorted ? "" : "&sort=id%3Aasc");
+	if (!hz_api_get(api, call, &target, how, &answer, err) ||
+	    !hz_answer_list(&answer, list->name, &page, err))
 		return false;
 	yyjson_arr_foreach(page, i, n, one)
 	{
-		if (!hz_lb_client_take_once(list, one, err))
+		int64_t *id = ARENA_NEW(list->arena, int64_t);
+
+		if (json_i64(one, "id", id) == JSON_FOUND &&
+		    map_put(&list->seen, map_key_i64(id), list))
+			continue;
+		if (!list->add(list, one, err))
 			return false;
 	}
-	list->total = -1;
-	list->next = 0;
-	json_i64(root, "meta.pagination.total_entries", &list->total);
 	if (list->seen.count > LIMIT_CLOUD_BALANCERS)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API's list of %s has more than %d elements",
 		               list->name, LIMIT_CLOUD_BALANCERS);
-	json_i64(root, "meta.pagination.next_page", &list->next);
+	list->total = -1;
+	list->next = 0;
+	json_i64(hz_answer_root(&answer), "meta.pagination.total_entries", &list->total);
+	json_i64(hz_answer_root(&answer), "meta.pagination.next_page", &list->next);
 	if (list->next != 0 && (list->next != number + 1 || list->next > PAGES_MAX))
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API's list of %s has no end", list->name);
@@ -99,48 +94,19 @@ hz_lb_client_take_page(struct listing *list, const struct hz_answer *answer, str
 }
 
 static bool
-hz_lb_client_read_page(struct hz_api *api, struct call *call, struct listing *list,
-                       struct error *err)
-{
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-
-	buf_add_c(&target, list->path);
-	if (list->selector.len > 0)
-		url_add_query(&target, "label_selector", list->selector);
-	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d%s", list->selector.len > 0 ? '&' : '?',
-	         list->next, HZ_PAGE, list->is_unsorted ? "" : "&sort=id%3Aasc");
-	return hz_lb_client_get(api, call, &target, list->path, &answer, err) &&
-	       hz_lb_client_take_page(list, &answer, err);
-}
-
-static bool
-hz_lb_client_read_pages(struct hz_api *api, struct call *call, struct listing *list,
-                        struct error *err)
+listing_read(struct listing *list, struct hz_api *api, struct call *call, struct error *err)
 {
 	for (list->next = 1; list->next > 0;) {
 		int64_t number = list->next;
 
-		if (!hz_lb_client_read_page(api, call, list, err))
+		if (!listing_read_page(list, api, call, err))
 			return err_wrap(err, "page %" PRId64 " of %s", number, list->name);
 	}
 	return true;
 }
 
-static bool
-hz_lb_client_check_whole(const struct listing *list, struct error *err)
-{
-	if (list->total < 0)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API's list of %s has no "
-		               "meta.pagination.total_entries",
-		               list->name);
-	return list->total == (int64_t)list->seen.count ||
-	       err_set(err, ERR_CONFLICT, "the list of load balancers changed while it was read");
-}
-
 static void *
-hz_lb_client_take_items(struct listing *list, size_t size)
+listing_copy_items(const struct listing *list, size_t size)
 {
 	void *items = arena_calloc(list->arena, list->n, size);
 
@@ -152,7 +118,7 @@ hz_lb_client_take_items(struct listing *list, size_t size)
 /* ---- balancers ---- */
 
 static bool
-hz_lb_client_take_lb(struct listing *list, yyjson_val *one, struct error *err)
+listing_add_lb(struct listing *list, yyjson_val *one, struct error *err)
 {
 	struct hz_lb lb, *lbs = list->items;
 
@@ -160,25 +126,6 @@ hz_lb_client_take_lb(struct listing *list, yyjson_val *one, struct error *err)
 		return false;
 	ARRAY_PUSH(lbs, list->n, list->cap, lb);
 	list->items = lbs;
-	return true;
-}
-
-static bool
-hz_lb_client_list_lbs_once(struct hz_api *api, struct call *call, struct arena *arena,
-                           struct str selector, struct hz_lb_list *ret, struct error *err)
-{
-	CLEANUP(listing_fini)
-	struct listing list = { .path = "/load_balancers",
-		                .name = "load_balancers",
-		                .selector = selector,
-		                .take = hz_lb_client_take_lb,
-		                .arena = arena };
-
-	if (!hz_lb_client_read_pages(api, call, &list, err) ||
-	    !hz_lb_client_check_whole(&list, err))
-		return false;
-	*ret = (struct hz_lb_list){ .lbs = hz_lb_client_take_items(&list, sizeof(*ret->lbs)),
-		                    .n = list.n };
 	return true;
 }
 
@@ -192,12 +139,34 @@ hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct s
 	                              ? arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid))
 	                              : STR(HZ_LABEL_UID);
 
-	for (int n = 1;; n++) {
-		if (hz_lb_client_list_lbs_once(api, call, arena, selector, ret, err))
-			return true;
-		if (err->code != ERR_CONFLICT || n == LIST_ATTEMPTS)
+	for (int n = 0; n < LIST_ATTEMPTS; n++) {
+		CLEANUP(listing_fini)
+		struct listing list = { .path = "/load_balancers",
+			                .name = "load_balancers",
+			                .selector = selector,
+			                .add = listing_add_lb,
+			                .arena = arena };
+
+		if (!listing_read(&list, api, call, err)) {
+			if (err->code == ERR_CONFLICT)
+				continue;
 			return false;
+		}
+		if (list.total < 0)
+			return err_set(err, ERR_UNAVAILABLE,
+			               "the Hetzner Cloud API's list of %s has no "
+			               "meta.pagination.total_entries",
+			               list.name);
+		if (list.total == (int64_t)list.seen.count) {
+			*ret = (struct hz_lb_list){
+				.lbs = listing_copy_items(&list, sizeof(*ret->lbs)),
+				.n = list.n,
+			};
+			return true;
+		}
+		err_set(err, ERR_CONFLICT, "the list of load balancers changed while it was read");
 	}
+	return false;
 }
 
 bool
@@ -206,11 +175,12 @@ hz_get_lb(struct hz_api *api, struct call *call, struct arena *arena, int64_t id
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .endpoint = "/load_balancers/-", .is_urgent = true };
 	struct hz_lb lb;
 	yyjson_val *val;
 
 	buf_addf(&target, "/load_balancers/%" PRId64, id);
-	if (!hz_lb_client_get(api, call, &target, "/load_balancers/-", &answer, err) ||
+	if (!hz_api_get(api, call, &target, how, &answer, err) ||
 	    !hz_answer_object(&answer, "load_balancer", &val, err) ||
 	    !hz_lb_read(val, arena, &lb, err))
 		return false;
@@ -309,7 +279,7 @@ hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb
 /* ---- types ---- */
 
 static bool
-hz_lb_client_take_type(struct listing *list, yyjson_val *one, struct error *err)
+listing_add_type(struct listing *list, yyjson_val *one, struct error *err)
 {
 	struct hz_lb_type type, *types = list->items;
 
@@ -329,12 +299,12 @@ hz_list_lb_types(struct hz_api *api, struct call *call, struct arena *arena,
 		                .name = "load_balancer_types",
 		                .selector = STR_EMPTY,
 		                .is_unsorted = true,
-		                .take = hz_lb_client_take_type,
+		                .add = listing_add_type,
 		                .arena = arena };
 
-	if (!hz_lb_client_read_pages(api, call, &list, err))
+	if (!listing_read(&list, api, call, err))
 		return false;
-	*ret = hz_lb_client_take_items(&list, sizeof(**ret));
+	*ret = listing_copy_items(&list, sizeof(**ret));
 	*ret_n = list.n;
 	return true;
 }
@@ -353,7 +323,7 @@ hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, 
 }
 
 static bool
-hz_lb_client_take_certificate(struct listing *list, yyjson_val *one, struct error *err)
+listing_add_certificate(struct listing *list, yyjson_val *one, struct error *err)
 {
 	struct hz_certificate certificate, *certificates = list->items;
 
@@ -371,11 +341,11 @@ hz_find_certificate_of(struct hz_api *api, struct call *call, struct arena *aren
 	CLEANUP(listing_fini)
 	struct listing list = { .path = "/certificates",
 		                .name = "certificates",
-		                .take = hz_lb_client_take_certificate,
+		                .add = listing_add_certificate,
 		                .arena = arena };
 
 	list.selector = arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid));
-	if (!hz_lb_client_read_pages(api, call, &list, err))
+	if (!listing_read(&list, api, call, err))
 		return false;
 	if (list.n == 0)
 		return err_set(err, ERR_NOT_FOUND, "not found");

@@ -6,7 +6,7 @@
  * first two matters in a request, because the API does not change what the body lacks.
  *
  * The body that creates a balancer may have services and targets, which saves the requests that add
- * them. It cannot have everything: see hz_wire_names_network().
+ * them. It cannot have everything: see hz_body_create().
  */
 #include "providers/hcloud/lb_wire.h"
 
@@ -77,14 +77,17 @@ hz_wire_label_at(struct arena *arena, yyjson_val *val, struct str key)
 /* ---- reading: services ---- */
 
 static void
-hz_wire_read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_http *ret)
+hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
 {
-	yyjson_val *one;
+	yyjson_val *list = hz_wire_list_at(val, "certificates"), *one;
 	size_t i, n;
 
-	if (!list)
-		return;
-	ret->has_certificates = true;
+	ret->cookie_name = hz_wire_text_at(arena, val, "cookie_name");
+	ret->cookie_lifetime_s = hz_wire_number_at(val, "cookie_lifetime");
+	ret->timeout_idle_s = hz_wire_number_at(val, "timeout_idle");
+	ret->redirects = hz_wire_tri_at(val, "redirect_http");
+	ret->is_sticky = hz_wire_tri_at(val, "sticky_sessions");
+	ret->has_certificates = list != NULL;
 	ret->certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t));
 	yyjson_arr_foreach(list, i, n, one)
 	{
@@ -94,35 +97,11 @@ hz_wire_read_certificates(struct arena *arena, yyjson_val *list, struct hz_lb_ht
 }
 
 static void
-hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
-{
-	ret->cookie_name = hz_wire_text_at(arena, val, "cookie_name");
-	ret->cookie_lifetime_s = hz_wire_number_at(val, "cookie_lifetime");
-	ret->timeout_idle_s = hz_wire_number_at(val, "timeout_idle");
-	ret->redirects = hz_wire_tri_at(val, "redirect_http");
-	ret->is_sticky = hz_wire_tri_at(val, "sticky_sessions");
-	hz_wire_read_certificates(arena, hz_wire_list_at(val, "certificates"), ret);
-}
-
-static void
-hz_wire_read_status_codes(struct arena *arena, yyjson_val *list, struct hz_lb_check *ret)
-{
-	yyjson_val *one;
-	size_t i, n;
-
-	if (!list)
-		return;
-	ret->has_status_codes = true;
-	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		ret->status_codes[ret->n_status_codes++] = json_text_at(arena, one, "");
-	}
-}
-
-static void
 hz_wire_read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret)
 {
+	yyjson_val *list = hz_wire_list_at(val, "http.status_codes"), *one;
+	size_t i, n;
+
 	ret->protocol = json_text_at(arena, val, "protocol");
 	json_i64(val, "port", &ret->port);
 	ret->interval_s = hz_wire_number_at(val, "interval");
@@ -131,65 +110,37 @@ hz_wire_read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret
 	ret->domain = hz_wire_text_at(arena, val, "http.domain");
 	ret->path = hz_wire_text_at(arena, val, "http.path");
 	ret->is_tls = hz_wire_tri_at(val, "http.tls");
-	hz_wire_read_status_codes(arena, hz_wire_list_at(val, "http.status_codes"), ret);
-}
-
-static bool
-hz_wire_read_service(struct arena *arena, yyjson_val *val, struct hz_lb_service *ret)
-{
-	yyjson_val *http;
-
-	if (json_i64(val, "listen_port", &ret->listen_port) != JSON_FOUND)
-		return false;
-	json_i64(val, "destination_port", &ret->destination_port);
-	ret->protocol = json_text_at(arena, val, "protocol");
-	ret->proxy_protocol = hz_wire_tri_at(val, "proxyprotocol");
-	ret->has_http = json_object(val, "http", &http) == JSON_FOUND;
-	if (ret->has_http)
-		hz_wire_read_http(arena, http, &ret->http);
-	hz_wire_read_check(arena, json_at(val, "health_check"), &ret->check);
-	return true;
+	ret->has_status_codes = list != NULL;
+	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
+	yyjson_arr_foreach(list, i, n, one)
+		ret->status_codes[ret->n_status_codes++] = json_text_at(arena, one, "");
 }
 
 static void
 hz_wire_read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 {
-	yyjson_val *one;
+	yyjson_val *one, *http;
 	size_t i, n;
 
 	ret->services = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->services));
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		ret->n_services += hz_wire_read_service(arena, one,
-		                                        &ret->services[ret->n_services]);
+		struct hz_lb_service *s = &ret->services[ret->n_services];
+
+		if (json_i64(one, "listen_port", &s->listen_port) != JSON_FOUND)
+			continue;
+		json_i64(one, "destination_port", &s->destination_port);
+		s->protocol = json_text_at(arena, one, "protocol");
+		s->proxy_protocol = hz_wire_tri_at(one, "proxyprotocol");
+		s->has_http = json_object(one, "http", &http) == JSON_FOUND;
+		if (s->has_http)
+			hz_wire_read_http(arena, http, &s->http);
+		hz_wire_read_check(arena, json_at(one, "health_check"), &s->check);
+		ret->n_services++;
 	}
 }
 
 /* ---- reading: targets ---- */
-
-/* The API reports the health for each port. */
-static void
-hz_wire_read_health(struct arena *arena, yyjson_val *list, struct hz_lb_target *ret)
-{
-	size_t i, n, n_healthy = 0;
-	yyjson_val *one;
-
-	yyjson_arr_foreach(list, i, n, one)
-	{
-		struct str status = STR_EMPTY;
-
-		json_str(one, "status", &status);
-		n_healthy += str_eq_c(status, "healthy");
-		if (!str_eq_c(status, "unhealthy") || ret->health == HZ_UNHEALTHY)
-			continue;
-		ret->health = HZ_UNHEALTHY;
-		json_i64(one, "listen_port", &ret->failing_port);
-		ret->detail = json_text_at(arena, one, "detail");
-		json_i64(one, "http_status_code", &ret->http_status);
-	}
-	if (n_healthy > 0 && n_healthy == yyjson_arr_size(list))
-		ret->health = HZ_HEALTHY;
-}
 
 static struct hz_lb_target
 hz_wire_read_target(struct arena *arena, yyjson_val *val)
@@ -197,7 +148,9 @@ hz_wire_read_target(struct arena *arena, yyjson_val *val)
 	struct hz_lb_target target = { .type = HZ_TARGET_SELECTOR,
 		                       .ip = STR_EMPTY,
 		                       .detail = STR_EMPTY };
+	yyjson_val *health = hz_wire_list_at(val, "health_status"), *one;
 	struct str type = STR_EMPTY;
+	size_t i, n, n_healthy = 0;
 
 	json_str(val, "type", &type);
 	if (str_eq_c(type, "server") && json_i64(val, "server.id", &target.server) == JSON_FOUND)
@@ -207,7 +160,23 @@ hz_wire_read_target(struct arena *arena, yyjson_val *val)
 		target.type = HZ_TARGET_IP;
 	}
 	json_bool(val, "use_private_ip", &target.uses_private_ip);
-	hz_wire_read_health(arena, hz_wire_list_at(val, "health_status"), &target);
+
+	/* The API reports the health for each port. */
+	yyjson_arr_foreach(health, i, n, one)
+	{
+		struct str status = STR_EMPTY;
+
+		json_str(one, "status", &status);
+		n_healthy += str_eq_c(status, "healthy");
+		if (!str_eq_c(status, "unhealthy") || target.health == HZ_UNHEALTHY)
+			continue;
+		target.health = HZ_UNHEALTHY;
+		json_i64(one, "listen_port", &target.failing_port);
+		target.detail = json_text_at(arena, one, "detail");
+		json_i64(one, "http_status_code", &target.http_status);
+	}
+	if (n_healthy > 0 && n_healthy == n)
+		target.health = HZ_HEALTHY;
 	return target;
 }
 
@@ -236,29 +205,24 @@ hz_wire_read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 
 /* ---- reading: a type ---- */
 
-/* Returns INT64_MAX, which means that no end is known, if the date is missing or cannot be read. */
-static int64_t
-hz_wire_read_end_of_sale(yyjson_val *deprecation)
-{
-	struct str text = STR_EMPTY;
-	int64_t wall_ns;
-
-	json_str(deprecation, "unavailable_after", &text);
-	return clock_parse_rfc3339(text, &wall_ns) ? wall_ns / NS_PER_SEC : INT64_MAX;
-}
-
 static struct hz_lb_type
 hz_wire_read_type(struct arena *arena, yyjson_val *val)
 {
 	struct hz_lb_type type = { .name = json_text_at(arena, val, "name") };
+	struct str end = STR_EMPTY;
 	yyjson_val *deprecation;
+	int64_t wall_ns;
 
 	json_i64(val, "id", &type.id);
 	json_i64(val, "max_targets", &type.max_targets);
 	json_i64(val, "max_services", &type.max_services);
 	type.is_deprecated = json_object(val, "deprecation", &deprecation) == JSON_FOUND;
-	if (type.is_deprecated)
-		type.unavailable_wall_s = hz_wire_read_end_of_sale(deprecation);
+	if (type.is_deprecated) {
+		json_str(deprecation, "unavailable_after", &end);
+		type.unavailable_wall_s = INT64_MAX; /* no end is known */
+		if (clock_parse_rfc3339(end, &wall_ns))
+			type.unavailable_wall_s = wall_ns / NS_PER_SEC;
+	}
 	return type;
 }
 
@@ -293,18 +257,6 @@ hz_wire_read_end(struct arena *arena, yyjson_val *val)
 	return end;
 }
 
-static void
-hz_wire_read_parts(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
-{
-	ret->is_public = hz_wire_tri_at(val, "public_net.enabled") != HZ_NO;
-	ret->ipv4 = hz_wire_read_end(arena, json_at(val, "public_net.ipv4"));
-	ret->ipv6 = hz_wire_read_end(arena, json_at(val, "public_net.ipv6"));
-	hz_wire_read_labels(arena, val, ret);
-	hz_private_nets_read(arena, val, &ret->nets);
-	hz_wire_read_services(arena, hz_wire_list_at(val, "services"), ret);
-	hz_wire_read_targets(arena, hz_wire_list_at(val, "targets"), ret);
-}
-
 /* A type has a price for each location. */
 static struct str
 hz_wire_read_price(struct arena *arena, yyjson_val *val)
@@ -335,7 +287,13 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	lb.uid = hz_wire_label_at(arena, val, STR(HZ_LABEL_UID));
 	lb.algorithm = json_text_at(arena, val, "algorithm.type");
 	lb.is_protected = hz_wire_tri_at(val, "protection.delete") == HZ_YES;
-	hz_wire_read_parts(arena, val, &lb);
+	lb.is_public = hz_wire_tri_at(val, "public_net.enabled") != HZ_NO;
+	lb.ipv4 = hz_wire_read_end(arena, json_at(val, "public_net.ipv4"));
+	lb.ipv6 = hz_wire_read_end(arena, json_at(val, "public_net.ipv6"));
+	hz_wire_read_labels(arena, val, &lb);
+	hz_private_nets_read(arena, val, &lb.nets);
+	hz_wire_read_services(arena, hz_wire_list_at(val, "services"), &lb);
+	hz_wire_read_targets(arena, hz_wire_list_at(val, "targets"), &lb);
 	*ret = lb;
 	return true;
 }
@@ -418,15 +376,6 @@ hz_body_add_tri(struct buf *b, const char *key, enum hz_tri is_so)
 		json_add_flag(b, key, is_so == HZ_YES);
 }
 
-static void
-hz_body_add_numbers(struct buf *b, const char *key, const int64_t numbers[], size_t n)
-{
-	json_begin_array(b, key);
-	for (size_t i = 0; i < n; i++)
-		json_add_number(b, NULL, numbers[i]);
-	json_end_array(b);
-}
-
 /* ---- writing: services ---- */
 
 static void
@@ -435,23 +384,15 @@ hz_body_add_http(struct buf *b, const struct hz_lb_http *http)
 	json_begin_object(b, "http");
 	hz_body_add_opt_text(b, "cookie_name", &http->cookie_name);
 	hz_body_add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
-	if (http->has_certificates)
-		hz_body_add_numbers(b, "certificates", http->certificates, http->n_certificates);
+	if (http->has_certificates) {
+		json_begin_array(b, "certificates");
+		for (size_t i = 0; i < http->n_certificates; i++)
+			json_add_number(b, NULL, http->certificates[i]);
+		json_end_array(b);
+	}
 	hz_body_add_tri(b, "redirect_http", http->redirects);
 	hz_body_add_tri(b, "sticky_sessions", http->is_sticky);
 	hz_body_add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
-	json_end_object(b);
-}
-
-static void
-hz_body_add_http_check(struct buf *b, const struct hz_lb_check *check)
-{
-	json_begin_object(b, "http");
-	hz_body_add_opt_text(b, "domain", &check->domain);
-	hz_body_add_opt_text(b, "path", &check->path);
-	if (check->has_status_codes)
-		json_add_texts(b, "status_codes", check->status_codes, check->n_status_codes);
-	hz_body_add_tri(b, "tls", check->is_tls);
 	json_end_object(b);
 }
 
@@ -464,8 +405,16 @@ hz_body_add_check(struct buf *b, const struct hz_lb_check *check)
 	hz_body_add_opt_number(b, "interval", &check->interval_s);
 	hz_body_add_opt_number(b, "timeout", &check->timeout_s);
 	hz_body_add_opt_number(b, "retries", &check->retries);
-	if (!str_eq_c(check->protocol, "tcp"))
-		hz_body_add_http_check(b, check);
+	if (!str_eq_c(check->protocol, "tcp")) {
+		json_begin_object(b, "http");
+		hz_body_add_opt_text(b, "domain", &check->domain);
+		hz_body_add_opt_text(b, "path", &check->path);
+		if (check->has_status_codes)
+			json_add_texts(b, "status_codes", check->status_codes,
+			               check->n_status_codes);
+		hz_body_add_tri(b, "tls", check->is_tls);
+		json_end_object(b);
+	}
 	json_end_object(b);
 }
 
@@ -481,15 +430,6 @@ hz_body_service(struct buf *b, const struct hz_lb_service *s)
 		hz_body_add_http(b, &s->http);
 	hz_body_add_check(b, &s->check);
 	json_end_object(b);
-}
-
-static void
-hz_body_add_services(struct buf *b, const struct hz_lb_desired *desired)
-{
-	json_begin_array(b, "services");
-	for (size_t i = 0; i < desired->n_services; i++)
-		hz_body_service(b, &desired->services[i]);
-	json_end_array(b);
 }
 
 /* ---- writing: targets ---- */
@@ -526,15 +466,6 @@ hz_body_target(struct buf *b, const struct hz_lb_target *target)
 	json_end_object(b);
 }
 
-static void
-hz_body_add_targets(struct buf *b, const struct hz_lb_target targets[], size_t n)
-{
-	json_begin_array(b, "targets");
-	for (size_t i = 0; i < n; i++)
-		hz_body_target(b, &targets[i]);
-	json_end_array(b);
-}
-
 /* ---- writing: a new balancer ---- */
 
 static void
@@ -545,20 +476,19 @@ hz_body_add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
 		json_add_text(b, HZ_LABEL_CLUSTER, desired->cluster);
 }
 
-static void
-hz_body_add_primary_ips(struct buf *b, const struct hz_primary_ref ips[HZ_N_FAMILIES])
+void
+hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
+               const struct hz_lb_target targets[], size_t n_targets, bool without_parts)
 {
-	json_begin_object(b, "public_net");
-	if (ips[HZ_FAMILY_V4].is_set)
-		json_add_number(b, "ipv4", ips[HZ_FAMILY_V4].id);
-	if (ips[HZ_FAMILY_V6].is_set)
-		json_add_number(b, "ipv6", ips[HZ_FAMILY_V6].id);
-	json_end_object(b);
-}
+	const struct hz_primary_ref *ipv4 = &desired->primary_ips[HZ_FAMILY_V4];
+	const struct hz_primary_ref *ipv6 = &desired->primary_ips[HZ_FAMILY_V6];
+	/* The API accepts an address or a subnet in the network only in the action
+	 * attach_to_network, so a balancer for which one of them is asked is attached after it was
+	 * created. */
+	bool has_network = desired->network != 0 && !desired->private_ip.is_set &&
+	                   !desired->subnet.is_set;
 
-static void
-hz_body_add_head(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type)
-{
+	json_begin_object(b, NULL);
 	json_add_text(b, "name", desired->name);
 	json_add_number(b, "load_balancer_type", type->id);
 	if (desired->algorithm.len > 0) {
@@ -574,56 +504,36 @@ hz_body_add_head(struct buf *b, const struct hz_lb_desired *desired, const struc
 	hz_body_add_own_labels(b, desired);
 	json_end_object(b);
 	hz_body_add_tri(b, "public_interface", desired->is_public);
-	if (desired->primary_ips[HZ_FAMILY_V4].is_set || desired->primary_ips[HZ_FAMILY_V6].is_set)
-		hz_body_add_primary_ips(b, desired->primary_ips);
-}
+	if (ipv4->is_set || ipv6->is_set) {
+		json_begin_object(b, "public_net");
+		if (ipv4->is_set)
+			json_add_number(b, "ipv4", ipv4->id);
+		if (ipv6->is_set)
+			json_add_number(b, "ipv6", ipv6->id);
+		json_end_object(b);
+	}
 
-/* May the request that creates the balancer name the network? The API accepts an address or a
- * subnet in the network only in the action attach_to_network, so a balancer for which one of them
- * is asked is attached after it was created. */
-static bool
-hz_wire_names_network(const struct hz_lb_desired *desired)
-{
-	return desired->network != 0 && !desired->private_ip.is_set && !desired->subnet.is_set;
-}
-
-/* Returns how many of the n targets the request that creates the balancer has. The API refuses more
- * targets than the type permits, and targets that the new balancer cannot reach: by their private
- * address without the network, or by their public one without the public interface. */
-static size_t
-hz_wire_count_first_targets(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
-                            size_t n)
-{
-	size_t max = type->max_targets > 0 ? (size_t)type->max_targets : n;
-	bool is_reachable = desired->uses_private_ip ? hz_wire_names_network(desired)
-	                                             : desired->is_public != HZ_NO;
-
-	if (!is_reachable)
-		return 0;
-	return n < max ? n : max;
-}
-
-static void
-hz_body_add_parts(struct buf *b, const struct hz_lb_desired *desired,
-                  const struct hz_lb_target targets[], size_t n_targets)
-{
-	if (hz_wire_names_network(desired))
+	/* The API refuses more targets than the type permits, and targets that the new balancer
+	 * cannot reach: by their private address without the network, or by their public one
+	 * without the public interface. */
+	if (type->max_targets > 0 && n_targets > (size_t)type->max_targets)
+		n_targets = (size_t)type->max_targets;
+	if (desired->uses_private_ip ? !has_network : desired->is_public == HZ_NO)
+		n_targets = 0;
+	if (!without_parts && has_network)
 		json_add_number(b, "network", desired->network);
-	if (desired->n_services > 0)
-		hz_body_add_services(b, desired);
-	if (n_targets > 0)
-		hz_body_add_targets(b, targets, n_targets);
-}
-
-void
-hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
-               const struct hz_lb_target targets[], size_t n_targets, bool without_parts)
-{
-	json_begin_object(b, NULL);
-	hz_body_add_head(b, desired, type);
-	if (!without_parts)
-		hz_body_add_parts(b, desired, targets,
-		                  hz_wire_count_first_targets(desired, type, n_targets));
+	if (!without_parts && desired->n_services > 0) {
+		json_begin_array(b, "services");
+		for (size_t i = 0; i < desired->n_services; i++)
+			hz_body_service(b, &desired->services[i]);
+		json_end_array(b);
+	}
+	if (!without_parts && n_targets > 0) {
+		json_begin_array(b, "targets");
+		for (size_t i = 0; i < n_targets; i++)
+			hz_body_target(b, &targets[i]);
+		json_end_array(b);
+	}
 	json_end_object(b);
 }
 
@@ -654,27 +564,6 @@ hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr)
 	json_end_object(b);
 }
 
-static bool
-hz_wire_is_own_label(struct str key)
-{
-	return str_eq_c(key, HZ_LABEL_UID) || str_eq_c(key, HZ_LABEL_CLUSTER);
-}
-
-/* A PUT replaces all labels, so the body has those of other tools, too. */
-static void
-hz_body_add_all_labels(struct buf *b, const struct hz_lb *lb, const struct hz_lb_desired *desired)
-{
-	json_begin_object(b, "labels");
-	for (size_t i = 0; i < lb->n_labels; i++) {
-		if (hz_wire_is_own_label(lb->labels[i].key))
-			continue;
-		json_add_name(b, lb->labels[i].key);
-		json_add_text(b, NULL, lb->labels[i].value);
-	}
-	hz_body_add_own_labels(b, desired);
-	json_end_object(b);
-}
-
 void
 hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_relabelled,
             const struct hz_lb_desired *desired)
@@ -682,8 +571,21 @@ hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_rela
 	json_begin_object(b, NULL);
 	if (name.len > 0)
 		json_add_text(b, "name", name);
-	if (is_relabelled)
-		hz_body_add_all_labels(b, lb, desired);
+	if (is_relabelled) {
+		/* A PUT replaces all labels, so the body has those of other tools, too. */
+		json_begin_object(b, "labels");
+		for (size_t i = 0; i < lb->n_labels; i++) {
+			const struct label *label = &lb->labels[i];
+
+			if (str_eq_c(label->key, HZ_LABEL_UID) ||
+			    str_eq_c(label->key, HZ_LABEL_CLUSTER))
+				continue;
+			json_add_name(b, label->key);
+			json_add_text(b, NULL, label->value);
+		}
+		hz_body_add_own_labels(b, desired);
+		json_end_object(b);
+	}
 	json_end_object(b);
 }
 
