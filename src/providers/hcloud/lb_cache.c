@@ -79,8 +79,8 @@ struct hz_lb_cache {
 	struct single_flight flight; /* one reading at a time; its mu protects all that follows */
 	uint64_t now;                /* mu; counts calls, readings and changes */
 	struct map entries;          /* mu; by UID */
-	struct map
-		by_key; /* mu; by namespace and name: the entry of the Service that has them now */
+	/* mu; by namespace and name: the entry of the Service that has them now */
+	struct map by_key;
 	struct hz_reading *pending; /* mu; a reference */
 	struct hz_reading *all;     /* mu; the last list of all; NULL: none */
 };
@@ -101,15 +101,6 @@ reading_unref(struct hz_reading *r)
 		return;
 	arena_fini(&r->arena);
 	free(r);
-}
-
-static void
-reading_replace(struct hz_reading **place, struct hz_reading *r)
-{
-	struct hz_reading *old = *place;
-
-	*place = reading_ref(r);
-	reading_unref(old);
 }
 
 /* ---- entries: with the lock held ---- */
@@ -136,16 +127,6 @@ entry_free(struct entry *e)
 	free(e);
 }
 
-/* Names of Services are unique, so another Service that had this key no longer exists. */
-static void
-entry_claim_key(struct hz_lb_cache *c, struct entry *e)
-{
-	struct entry *former = map_put(&c->by_key, str_c(e->key), e);
-
-	if (former && former != e)
-		former->is_live = false;
-}
-
 /* ---- which reading answers a call; with the lock held ---- */
 
 static size_t
@@ -158,16 +139,6 @@ reading_count(const struct hz_reading *r, struct str uid)
 	return n;
 }
 
-/* Returns true if the reading shows all balancers of that Service. A reading by id does only if the
- * balancer has the label: otherwise the label may be on another balancer by now. */
-static bool
-reading_covers(const struct hz_reading *r, struct str uid)
-{
-	if (r->scope == SCOPE_ALL)
-		return true;
-	return str_eq(r->uid, uid) && (r->scope == SCOPE_UID || reading_count(r, uid) > 0);
-}
-
 /* Returns true if the reading may answer the call. The absence of a balancer must have been read
  * after the call began, because the caller then creates one. */
 static bool
@@ -177,7 +148,11 @@ reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const s
 	uint64_t changed = e ? e->changed : 0;
 	int64_t most_ns = r && r->is_adoption ? ADOPTED_NS : RECENT_NS;
 
-	if (!r || r->began < changed || !reading_covers(r, uid))
+	if (!r || r->began < changed || (r->scope != SCOPE_ALL && !str_eq(r->uid, uid)))
+		return false;
+	/* A reading by id shows all balancers of that Service only if this one still has the label:
+	 * otherwise the label may be on another balancer by now. */
+	if (r->scope == SCOPE_ONE && reading_count(r, uid) == 0)
 		return false;
 	if (r->began > asked)
 		return true;
@@ -210,53 +185,33 @@ hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age
 
 /* ---- requests ---- */
 
-static bool
-hz_lb_cache_read_one(struct hz_lb_cache *c, struct call *call, struct hz_reading *r,
-                     struct error *err)
-{
-	r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
-	if (hz_get_lb(c->api, call, &r->arena, r->id, &r->list.lbs[0], err))
-		r->list.n = 1;
-	else if (err->code != ERR_NOT_FOUND)
-		return false;
-	return true;
-}
-
-/* Runs on the thread of one caller, without the lock: no other thread touches a running reading. */
-static void
-reading_run(struct hz_lb_cache *c, struct call *call, struct hz_reading *r)
-{
-	struct str uid = r->scope == SCOPE_ALL ? STR_EMPTY : r->uid;
-
-	r->is_good = r->scope == SCOPE_ONE
-	                     ? hz_lb_cache_read_one(c, call, r, &r->error)
-	                     : hz_list_lbs(c->api, call, &r->arena, uid, &r->list, &r->error);
-}
-
-static void
-reading_file(struct hz_lb_cache *c, struct hz_reading *r)
-{
-	if (!r->is_good)
-		return;
-	if (r->scope == SCOPE_ALL)
-		reading_replace(&c->all, r);
-	else
-		reading_replace(&entry_make(c, r->uid)->reading, r);
-}
-
-/* Runs the pending reading. Called with the lock held, while no reading is running. */
+/* Runs the pending reading. Called with the lock held, while no reading is running; the lock is
+ * released during the requests, because no other thread touches a running reading. */
 static void
 hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 {
-	struct hz_reading *r = TAKE(c->pending);
+	struct hz_reading *r = TAKE(c->pending), **place, *old;
 
 	single_flight_begin(&c->flight);
 	r->began = ++c->now;
 	r->began_ns = clock_mono(c->clock);
 	mutex_unlock(&c->flight.mu);
-	reading_run(c, call, r);
+	if (r->scope == SCOPE_ONE) {
+		r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
+		r->list.n = hz_get_lb(c->api, call, &r->arena, r->id, &r->list.lbs[0], &r->error);
+		r->is_good = r->list.n == 1 || r->error.code == ERR_NOT_FOUND;
+	} else {
+		r->is_good = hz_list_lbs(c->api, call, &r->arena,
+		                         r->scope == SCOPE_ALL ? STR_EMPTY : r->uid, &r->list,
+		                         &r->error);
+	}
 	mutex_lock(&c->flight.mu);
-	reading_file(c, r);
+	if (r->is_good) {
+		place = r->scope == SCOPE_ALL ? &c->all : &entry_make(c, r->uid)->reading;
+		old = *place;
+		*place = reading_ref(r);
+		reading_unref(old);
+	}
 	single_flight_end(&c->flight);
 	assert(r->n_refs > 1); /* the caller on whose thread this runs has one */
 	reading_unref(r);
@@ -301,32 +256,29 @@ reading_wait(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, str
 
 /* ---- lookups ---- */
 
-static void
-hz_found_fill(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_found *ret)
+bool
+hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
+                 struct hz_found *ret, struct error *err)
 {
-	ret->reading = reading_ref(r);
-	ret->lbs = arena_calloc(arena, reading_count(r, uid), sizeof(const struct hz_lb *));
-	ret->n = 0;
-	for (size_t i = 0; i < r->list.n; i++) {
-		if (str_eq(r->list.lbs[i].uid, uid))
-			ret->lbs[ret->n++] = &r->list.lbs[i];
-	}
-}
-
-/* A balancer whose id is known is first read by its id. If that does not show a balancer with the
- * label, the balancers are then read by the label. */
-static bool
-hz_lb_cache_find_locked(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
-                        struct hz_reading **ret, struct error *err)
-{
-	uint64_t asked = ++c->now;
-	const struct entry *e = map_get(&c->entries, uid);
-	int64_t id = e && age == HZ_RECENT ? e->id : 0;
 	struct hz_reading *r;
+	struct entry *e;
+	uint64_t asked;
+	int64_t id;
+	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
+	WITH_LOCK(&c->flight.mu);
 
-	while (!(r = hz_lb_cache_find_answer(c, uid, age, asked))) {
+	hz_count_operations("hcops/LoadBalancerOps.GetByK8SServiceUID", 1);
+	asked = ++c->now;
+	e = map_get(&c->entries, uid);
+	/* A balancer whose id is known is first read by its id. If that does not show a balancer
+	 * with the label, the balancers are then read by the label. */
+	id = e && age == HZ_RECENT ? e->id : 0;
+	for (;;) {
 		bool is_read;
 
+		r = hz_lb_cache_find_answer(c, uid, age, asked);
+		if (r)
+			break;
 		r = hz_lb_cache_join(c, uid, id);
 		id = 0;
 		is_read = reading_wait(c, call, r, err);
@@ -334,37 +286,35 @@ hz_lb_cache_find_locked(struct hz_lb_cache *c, struct call *call, struct str uid
 		if (!is_read)
 			return false;
 	}
-	*ret = r;
-	return true;
-}
 
-bool
-hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
-                 struct hz_found *ret, struct error *err)
-{
-	struct hz_reading *r;
-	struct entry *e;
-	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
-	WITH_LOCK(&c->flight.mu);
-
-	hz_count_operations("hcops/LoadBalancerOps.GetByK8SServiceUID", 1);
-	if (!hz_lb_cache_find_locked(c, call, uid, age, &r, err))
-		return false;
-	hz_found_fill(r, uid, call->arena, ret);
 	ret->cache = c;
+	ret->reading = reading_ref(r);
+	ret->lbs = arena_calloc(call->arena, reading_count(r, uid), sizeof(const struct hz_lb *));
+	ret->n = 0;
+	for (size_t i = 0; i < r->list.n; i++) {
+		if (str_eq(r->list.lbs[i].uid, uid))
+			ret->lbs[ret->n++] = &r->list.lbs[i];
+	}
 	e = map_get(&c->entries, uid);
 	if (e)
 		e->id = ret->n > 0 ? ret->lbs[0]->id : 0;
 	return true;
 }
 
+/* Without the lock. */
+static void
+reading_release(struct hz_lb_cache *c, struct hz_reading *r)
+{
+	WITH_LOCK(&c->flight.mu);
+
+	reading_unref(r);
+}
+
 void
 hz_found_fini(struct hz_found *found)
 {
-	if (!found->reading)
-		return;
-	WITH_LOCK(&found->cache->flight.mu);
-	reading_unref(TAKE(found->reading));
+	if (found->reading)
+		reading_release(found->cache, TAKE(found->reading));
 }
 
 /* Reads all balancers, in a request that begins now. *ret is a reference. */
@@ -405,13 +355,6 @@ hz_lb_cache_count_ours(struct hz_lb_cache *c, struct call *call, unsigned *ret, 
 	return true;
 }
 
-static bool
-hz_lb_is_serving(const struct hz_lb *lb, const struct cloud_host *host)
-{
-	return lb->is_public && (host->is_service_address(host, lb->ipv4.ip) ||
-	                         host->is_service_address(host, lb->ipv6.ip));
-}
-
 bool
 hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct cloud_host *host,
                           unsigned *ret, struct error *err)
@@ -421,11 +364,14 @@ hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct
 
 	if (!hz_lb_cache_read_all(c, call, false, &r, err))
 		return false;
-	for (size_t i = 0; i < r->list.n; i++)
-		n += hz_lb_is_serving(&r->list.lbs[i], host);
+	for (size_t i = 0; i < r->list.n; i++) {
+		const struct hz_lb *lb = &r->list.lbs[i];
+
+		n += lb->is_public && (host->is_service_address(host, lb->ipv4.ip) ||
+		                       host->is_service_address(host, lb->ipv6.ip));
+	}
 	*ret = n;
-	WITH_LOCK(&c->flight.mu);
-	reading_unref(r);
+	reading_release(c, r);
 	return true;
 }
 
@@ -486,8 +432,7 @@ hz_lb_cache_adopt(struct hz_lb_cache *c, struct call *call, const struct lb_spec
 		return true;
 	if (!hz_lb_cache_read_all(c, call, true, &r, err))
 		return false;
-	WITH_LOCK(&c->flight.mu);
-	reading_unref(r);
+	reading_release(c, r);
 	return true;
 }
 
@@ -495,7 +440,7 @@ void
 hz_lb_cache_track(struct hz_lb_cache *c, const struct lb_spec *spec)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(LIMIT_NAME * 2 + 2);
-	struct entry *e;
+	struct entry *e, *former;
 	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, spec->uid);
@@ -503,7 +448,10 @@ hz_lb_cache_track(struct hz_lb_cache *c, const struct lb_spec *spec)
 	buf_addf(&key, "%" STR_FMT "/%" STR_FMT, STR_ARG(spec->namespace), STR_ARG(spec->service));
 	if (!e->key)
 		e->key = buf_take(&key);
-	entry_claim_key(c, e);
+	/* Names of Services are unique, so another Service that had this key no longer exists. */
+	former = map_put(&c->by_key, str_c(e->key), e);
+	if (former && former != e)
+		former->is_live = false;
 }
 
 void
