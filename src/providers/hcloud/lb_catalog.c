@@ -39,8 +39,8 @@ METRIC_FAMILY(type_lookups, METRIC_COUNTER,
 struct hz_types {
 	struct hz_api *api;
 	struct clock *clock;
-	pthread_mutex_t
-		listing;    /* held during a request, so that one runs at a time; taken before mu */
+	/* held during a request, so that one runs at a time; taken before mu */
+	pthread_mutex_t listing;
 	pthread_mutex_t mu; /* not held during a request, so that other threads find known types */
 	struct arena arena; /* mu; owns the texts and types of the list */
 	struct hz_lb_type *types; /* mu; NULL: no list was read yet */
@@ -48,39 +48,27 @@ struct hz_types {
 	int64_t listed_ns;        /* mu; when the request of the list began */
 };
 
-static const struct hz_lb_type *
-hz_types_get(const struct hz_types *t, struct str name)
-{
-	for (size_t i = 0; i < t->n; i++) {
-		if (str_eq(t->types[i].name, name))
-			return &t->types[i];
-	}
-	return NULL;
-}
-
-static bool
-hz_types_set_missing(struct error *err, struct str name)
-{
-	return err_set(err, ERR_INVALID,
-	               "error getting load balancer type: load balancer type not found: %" STR_FMT,
-	               STR_ARG(name));
-}
-
 /* Looks the name up in the last list. *ret_is_known is false if the list is too old for the answer,
  * and has to be read again. */
 static bool
 hz_types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
                 struct hz_lb_type *ret, struct error *err)
 {
-	const struct hz_lb_type *type;
+	const struct hz_lb_type *type = NULL;
 	int64_t age_ns;
 	WITH_LOCK(&t->mu);
 
-	type = hz_types_get(t, name);
+	for (size_t i = 0; !type && i < t->n; i++) {
+		if (str_eq(t->types[i].name, name))
+			type = &t->types[i];
+	}
 	age_ns = clock_mono(t->clock) - t->listed_ns;
 	*ret_is_known = t->types && age_ns < (type ? TYPES_AGE_NS : TYPES_MISS_AGE_NS);
 	if (!*ret_is_known || !type)
-		return hz_types_set_missing(err, name);
+		return err_set(
+			err, ERR_INVALID,
+			"error getting load balancer type: load balancer type not found: %" STR_FMT,
+			STR_ARG(name));
 	*ret = *type;
 	ret->name = arena_str(arena, type->name);
 	return true;
@@ -150,6 +138,8 @@ hz_types_free(struct hz_types *t)
 	free(t);
 }
 
+/* ---- certificates: what is known ---- */
+
 #define CERTIFICATE_AGE_NS (600 * NS_PER_SEC)
 #define CREATE "hcops/CertificateOps.CreateManagedCertificate"
 
@@ -168,8 +158,6 @@ struct hz_certificates {
 	pthread_mutex_t mu;
 	struct map known; /* mu; by key */
 };
-
-/* ---- certificates: what is known ---- */
 
 static bool
 hz_certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
@@ -229,48 +217,35 @@ hz_certificates_forget(struct hz_certificates *c, struct str uid)
 	hz_certificates_drop(c, uid);
 }
 
-/* ---- certificates: uploaded ones ---- */
+/* ---- certificates: ids ---- */
 
 static bool
-hz_certificates_find_uploaded(struct hz_certificates *c, struct call *call, struct str name,
-                              int64_t *ret, struct error *err)
-{
-	struct hz_action none = { 0 };
-	struct hz_certificate found;
-
-	if (hz_certificates_recall(c, name, ret, &none))
-		return true;
-	hz_count_operations("hcops/CertificateOps.GetCertificateByNameOrID", 1);
-	if (!hz_find_certificate(c->api, call, call->arena, name, &found, err)) {
-		/* The annotation has a wrong name. ERR_INVALID says that it has to be changed. */
-		if (err->code == ERR_NOT_FOUND)
-			err_set(err, ERR_INVALID, "certificate \"%" STR_FMT "\": not found",
-			        STR_ARG(name));
-		return false;
-	}
-	hz_certificates_store(c, name, found.id, none);
-	*ret = found.id;
-	return true;
-}
-
-static bool
-hz_certificates_resolve_uploaded(struct hz_certificates *c, struct call *call,
-                                 const struct hz_lb_desired *desired, int64_t ids[],
-                                 struct error *err)
+hz_certificates_find_uploaded(struct hz_certificates *c, struct call *call,
+                              const struct hz_lb_desired *desired, int64_t ids[], struct error *err)
 {
 	hz_count_operations("hcops/hclbServiceOptsBuilder.resolveCertsByNameOrID", 1);
 	for (size_t i = 0; i < desired->n_certificates; i++) {
 		const struct hz_certificate_ref *one = &desired->certificates[i];
+		struct hz_action none = { 0 };
+		struct hz_certificate found;
 
 		ids[i] = one->id;
-		if (one->id == 0 &&
-		    !hz_certificates_find_uploaded(c, call, one->name, &ids[i], err))
+		if (one->id != 0 || hz_certificates_recall(c, one->name, &ids[i], &none))
+			continue;
+		hz_count_operations("hcops/CertificateOps.GetCertificateByNameOrID", 1);
+		if (!hz_find_certificate(c->api, call, call->arena, one->name, &found, err)) {
+			/* The annotation has a wrong name. ERR_INVALID says that it has to be
+			 * changed. */
+			if (err->code == ERR_NOT_FOUND)
+				err_set(err, ERR_INVALID, "certificate \"%" STR_FMT "\": not found",
+				        STR_ARG(one->name));
 			return false;
+		}
+		hz_certificates_store(c, one->name, found.id, none);
+		ids[i] = found.id;
 	}
 	return true;
 }
-
-/* ---- certificates: managed ones ---- */
 
 /* The API refuses an order whose name another certificate has. A retry does not help then: the
  * annotation has to be changed, so the error becomes ERR_INVALID. */
@@ -302,30 +277,22 @@ hz_certificates_order_managed(struct hz_certificates *c, struct call *call,
 }
 
 static bool
-hz_certificates_find_or_order_managed(struct hz_certificates *c, struct call *call,
-                                      const struct hz_lb_desired *desired,
-                                      struct hz_certificate *ret, struct hz_action *ret_action,
-                                      struct error *err)
-{
-	hz_count_operations("hcops/CertificateOps.GetCertificateByLabel", 1);
-	if (hz_find_certificate_of(c->api, call, call->arena, desired->uid, ret, err))
-		return true;
-	return err->code == ERR_NOT_FOUND &&
-	       hz_certificates_order_managed(c, call, desired, ret, ret_action, err);
-}
-
-static bool
-hz_certificates_resolve_managed(struct hz_certificates *c, struct call *call,
-                                const struct hz_lb_desired *desired, int64_t *ret,
-                                struct hz_action *ret_action, struct error *err)
+hz_certificates_find_managed(struct hz_certificates *c, struct call *call,
+                             const struct hz_lb_desired *desired, int64_t *ret,
+                             struct hz_action *ret_action, struct error *err)
 {
 	struct hz_certificate found;
 
 	hz_count_operations("hcops/LoadBalancerOps.reconcileManagedCertificate", 1);
 	if (hz_certificates_recall(c, desired->uid, ret, ret_action))
 		return true;
-	if (!hz_certificates_find_or_order_managed(c, call, desired, &found, ret_action, err))
-		return false;
+	hz_count_operations("hcops/CertificateOps.GetCertificateByLabel", 1);
+	if (!hz_find_certificate_of(c->api, call, call->arena, desired->uid, &found, err)) {
+		if (err->code != ERR_NOT_FOUND)
+			return false;
+		if (!hz_certificates_order_managed(c, call, desired, &found, ret_action, err))
+			return false;
+	}
 	*ret = found.id;
 	if (found.is_failed)
 		return err_set(err, ERR_INVALID,
@@ -337,32 +304,26 @@ hz_certificates_resolve_managed(struct hz_certificates *c, struct call *call,
 	return true;
 }
 
-/* ---- certificates: ids in the services ---- */
-
-static void
-hz_certificates_set_ids(struct hz_lb_desired *desired, int64_t ids[], size_t n)
-{
-	for (size_t i = 0; i < desired->n_services; i++) {
-		desired->services[i].http.certificates = ids;
-		desired->services[i].http.n_certificates = n;
-	}
-}
-
 bool
 hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_lb_desired *desired,
                         struct hz_action *ret_action, struct error *err)
 {
 	size_t n = desired->is_managed ? 1 : desired->n_certificates;
 	int64_t *ids = arena_calloc(call->arena, n, sizeof(*ids));
+	bool ok;
 
 	*ret_action = (struct hz_action){ 0 };
 	if (n == 0)
 		return true;
-	if (desired->is_managed
-	            ? !hz_certificates_resolve_managed(c, call, desired, ids, ret_action, err)
-	            : !hz_certificates_resolve_uploaded(c, call, desired, ids, err))
+	ok = desired->is_managed
+	             ? hz_certificates_find_managed(c, call, desired, ids, ret_action, err)
+	             : hz_certificates_find_uploaded(c, call, desired, ids, err);
+	if (!ok)
 		return err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices");
-	hz_certificates_set_ids(desired, ids, n);
+	for (size_t i = 0; i < desired->n_services; i++) {
+		desired->services[i].http.certificates = ids;
+		desired->services[i].http.n_certificates = n;
+	}
 	return true;
 }
 

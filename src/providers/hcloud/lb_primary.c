@@ -103,24 +103,6 @@ hz_primary_check_annotations(const struct hz_lb_desired *desired, struct error *
 	return true;
 }
 
-static bool
-hz_primary_set_taken(const struct hz_primary_ip *ip, const char *key, struct str owner,
-                     struct error *err)
-{
-	bool is_lb = str_eq_c(ip->assignee_type, "load_balancer");
-
-	if (owner.len > 0)
-		return err_set(err, ERR_INVALID,
-		               "%s: Primary IP %" PRId64 " (%" STR_FMT
-		               ") is in use by the load balancer of the Service %" STR_FMT,
-		               key, ip->id, STR_ARG(ip->ip), STR_ARG(owner));
-	return err_set(err, is_lb ? ERR_EXISTS : ERR_INVALID,
-	               "%s: Primary IP %" PRId64 " (%" STR_FMT ") is in use by %" STR_FMT
-	               " %" PRId64,
-	               key, ip->id, STR_ARG(ip->ip),
-	               STR_ARG(is_lb ? STR("load balancer") : ip->assignee_type), ip->assignee);
-}
-
 bool
 hz_primary_check_ip(const struct hz_primary_ip *ip, enum hz_family family,
                     const struct hz_lb_desired *desired, struct str owner, struct error *err)
@@ -128,6 +110,7 @@ hz_primary_check_ip(const struct hz_primary_ip *ip, enum hz_family family,
 	bool has_location = desired->location.len > 0;
 	struct str wanted = has_location ? desired->location : desired->network_zone;
 	struct str place = has_location ? ip->location : ip->network_zone;
+	bool is_lb = str_eq_c(ip->assignee_type, "load_balancer");
 	const char *key = families[family].key;
 
 	if (!str_eq_c(ip->type, families[family].type))
@@ -140,7 +123,18 @@ hz_primary_check_ip(const struct hz_primary_ip *ip, enum hz_family family,
 		               ", but the load balancer is to be created in %" STR_FMT,
 		               key, ip->id, STR_ARG(ip->ip), STR_ARG(ip->location),
 		               STR_ARG(wanted));
-	return ip->assignee == 0 || hz_primary_set_taken(ip, key, owner, err);
+	if (ip->assignee == 0)
+		return true;
+	if (owner.len > 0)
+		return err_set(err, ERR_INVALID,
+		               "%s: Primary IP %" PRId64 " (%" STR_FMT
+		               ") is in use by the load balancer of the Service %" STR_FMT,
+		               key, ip->id, STR_ARG(ip->ip), STR_ARG(owner));
+	return err_set(err, is_lb ? ERR_EXISTS : ERR_INVALID,
+	               "%s: Primary IP %" PRId64 " (%" STR_FMT ") is in use by %" STR_FMT
+	               " %" PRId64,
+	               key, ip->id, STR_ARG(ip->ip),
+	               STR_ARG(is_lb ? STR("load balancer") : ip->assignee_type), ip->assignee);
 }
 
 bool
