@@ -91,105 +91,59 @@ hz_route_removed(struct hz_network_view *v, const struct hz_route *route)
 
 /* ---- reading ---- */
 
-static void
-hz_view_add_member(struct hz_network_view *v, const struct hz_server *server, struct str ip)
-{
-	struct hz_member *member = &v->members[v->n_members++];
-
-	*member = (struct hz_member){ server->id, arena_str(&v->arena, server->name),
-		                      arena_str(&v->arena, ip) };
-	map_put(&v->by_ip, member->ip, member);
-}
-
-static void
-hz_view_take_members(struct hz_network_view *v, const struct hz_servers *servers, int64_t network)
-{
-	size_t pos = 0;
-	struct str key;
-	void *value;
-
-	v->members = arena_calloc(&v->arena, servers->by_id.count, sizeof(*v->members));
-	while (map_next(&servers->by_id, &pos, &key, &value)) {
-		const struct hz_server *server = value;
-		struct str ip = hz_address_in(&server->private_nets, network);
-
-		if (ip.len > 0)
-			hz_view_add_member(v, server, ip);
-	}
-}
-
-/* A network without any member counts as not sure: it is more likely that the list of servers is
- * that of another project than that a cluster has no server in its network. */
-static bool
-hz_view_is_sure(const struct hz_network_view *v, const struct hz_servers *servers,
-                const struct hz_network *network)
-{
-	for (size_t i = 0; i < network->n_servers; i++) {
-		const struct hz_server *server = hz_servers_by_id(servers, network->servers[i]);
-
-		if (!server || hz_address_in(&server->private_nets, network->id).len == 0)
-			return false;
-	}
-	return servers->is_complete && v->n_members > 0;
-}
-
-static bool
-hz_view_read_network(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
-                     struct hz_network *ret, struct error *err)
-{
-	hz_count_operations("hcloud/reloadNetwork", 1);
-	if (hz_get_network(api, call, arena, id, /*is_patient=*/false, ret, err))
-		return true;
-	return err->code == ERR_NOT_FOUND ? err_wrap(err, "network not found: %" PRId64, id)
-	                                  : false;
-}
-
-static bool
-hz_view_read_servers(struct hz_api *api, struct call *call, struct hz_servers *ret,
-                     size_t *ret_n_pages, struct error *err)
-{
-	for (*ret_n_pages = 0; ret->next > 0; ++*ret_n_pages) {
-		if (!hz_servers_read_page(api, call, ret, err))
-			return err_wrap(err, "failed to list hcloud servers");
-	}
-	return true;
-}
-
+/* Reads the network, then all pages of servers, into an empty view. */
 static bool
 hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
                   struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
 	struct hz_network network;
+	size_t pos = 0;
+	struct str key;
+	void *value;
 
 	v->read_boot_ns = clock_boot(call->clock);
-	if (!hz_view_read_network(api, call, &servers.arena, id, &network, err) ||
-	    !hz_view_read_servers(api, call, &servers, &v->n_pages, err))
+	hz_count_operations("hcloud/reloadNetwork", 1);
+	if (!hz_get_network(api, call, &servers.arena, id, /*is_patient=*/false, &network, err)) {
+		if (err->code == ERR_NOT_FOUND)
+			err_wrap(err, "network not found: %" PRId64, id);
 		return false;
+	}
+	for (v->n_pages = 0; servers.next > 0; v->n_pages++) {
+		if (!hz_servers_read_page(api, call, &servers, err))
+			return err_wrap(err, "failed to list hcloud servers");
+	}
+
 	for (size_t i = 0; i < network.n_routes; i++)
 		hz_route_added(v, &network.routes[i]);
-	hz_view_take_members(v, &servers, id);
+	v->members = arena_calloc(&v->arena, servers.by_id.count, sizeof(*v->members));
+	while (map_next(&servers.by_id, &pos, &key, &value)) {
+		const struct hz_server *server = value;
+		struct str ip = hz_address_in(&server->private_nets, id);
+		struct hz_member *member = &v->members[v->n_members];
+
+		if (ip.len == 0)
+			continue;
+		*member = (struct hz_member){ server->id, arena_str(&v->arena, server->name),
+			                      arena_str(&v->arena, ip) };
+		map_put(&v->by_ip, member->ip, member);
+		v->n_members++;
+	}
 	v->range = arena_str(&v->arena, network.range);
 	v->n_subnets = network.n_subnets;
 	v->subnets = arena_calloc(&v->arena, network.n_subnets, sizeof(*v->subnets));
 	for (size_t i = 0; i < network.n_subnets; i++)
 		v->subnets[i] = arena_str(&v->arena, network.subnets[i]);
-	v->is_sure = hz_view_is_sure(v, &servers, &network);
-	return true;
-}
 
-static bool
-hz_view_replace(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t network,
-                struct error *err)
-{
-	CLEANUP(hz_network_view_fini) struct hz_network_view fresh = HZ_NETWORK_VIEW_INIT;
-	struct hz_network_view old = *v;
+	/* A network without any member counts as not sure: it is more likely that the list of
+	 * servers is that of another project than that a cluster has no server in its network. */
+	v->is_sure = servers.is_complete && v->n_members > 0;
+	for (size_t i = 0; i < network.n_servers; i++) {
+		const struct hz_server *server = hz_servers_by_id(&servers, network.servers[i]);
 
-	if (!hz_api_admit(api, HZ_URGENT, 1 + v->n_pages, err) ||
-	    !hz_view_read_once(&fresh, api, call, network, err))
-		return false;
-	*v = fresh;
-	fresh = old;
+		if (!server || hz_address_in(&server->private_nets, network.id).len == 0)
+			v->is_sure = false;
+	}
 	return true;
 }
 
@@ -198,8 +152,14 @@ hz_network_view_read(struct hz_network_view *v, struct hz_api *api, struct call 
                      int64_t network, struct error *err)
 {
 	for (int n = 0; n < ATTEMPTS; n++) {
-		if (!hz_view_replace(v, api, call, network, err))
+		CLEANUP(hz_network_view_fini) struct hz_network_view fresh = HZ_NETWORK_VIEW_INIT;
+		struct hz_network_view old = *v;
+
+		if (!hz_api_admit(api, HZ_URGENT, 1 + v->n_pages, err) ||
+		    !hz_view_read_once(&fresh, api, call, network, err))
 			return false;
+		*v = fresh;
+		fresh = old;
 		if (v->is_sure)
 			break;
 	}

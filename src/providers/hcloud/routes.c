@@ -63,20 +63,6 @@ nodes_fini(struct nodes *nodes)
 }
 
 static void
-hz_routes_add_node(const struct hz_routes *r, struct nodes *nodes, struct arena *arena,
-                   struct node_ref *node)
-{
-	struct hz_id *id = ARENA_NEW(arena, struct hz_id);
-	struct error ignored;
-
-	if (node->provider_id.len == 0)
-		map_put(&nodes->by_name, node->name, node);
-	else if (hz_id_parse(r->config.config->dialect, node->provider_id, id, &ignored) &&
-	         id->kind == HZ_CLOUD)
-		map_put(&nodes->by_id, map_key_i64(&id->number), node);
-}
-
-static void
 hz_routes_read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
 {
 	const struct cloud_host *host = r->config.host;
@@ -84,8 +70,17 @@ hz_routes_read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena 
 	size_t n;
 
 	host->nodes(host, arena, &refs, &n);
-	for (size_t i = 0; i < n; i++)
-		hz_routes_add_node(r, ret, arena, &refs[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct hz_id *id = ARENA_NEW(arena, struct hz_id);
+		struct error ignored;
+
+		if (refs[i].provider_id.len == 0)
+			map_put(&ret->by_name, refs[i].name, &refs[i]);
+		else if (hz_id_parse(r->config.config->dialect, refs[i].provider_id, id,
+		                     &ignored) &&
+		         id->kind == HZ_CLOUD)
+			map_put(&ret->by_id, map_key_i64(&id->number), &refs[i]);
+	}
 }
 
 /* Returns the node that runs on a member of the network, or NULL if the member is not a node. */
@@ -97,105 +92,55 @@ hz_routes_node_of(const struct nodes *nodes, const struct hz_member *member)
 	return node ? node : map_get(&nodes->by_name, member->name);
 }
 
-/* The name of a route starts with the gateway in the official controller, and with the destination
- * in the tutorial's. */
-static struct str
-hz_routes_name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *arena)
-{
-	bool is_tutorial = r->config.config->dialect->is_tutorial;
-	struct str first = is_tutorial ? route->destination : route->gateway;
-	struct str second = is_tutorial ? route->gateway : route->destination;
-
-	return arena_printf(arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(first), STR_ARG(second));
-}
-
-/* A route whose gateway is not a member is a blackhole, which the route controller deletes. If the
- * view is not sure, the gateway may belong to a server that the view lacks: the route is then
- * fixed, and the route controller does not remove it. */
-static struct route
-hz_routes_describe(const struct hz_routes *r, const struct nodes *nodes,
-                   const struct hz_route *route, struct arena *arena)
-{
-	const struct hz_member *member = hz_member_by_ip(&r->view, route->gateway);
-	const struct node_ref *node = member ? hz_routes_node_of(nodes, member) : NULL;
-
-	return (struct route){
-		.name = hz_routes_name_of(r, route, arena),
-		.target_node = node ? node->name : STR_EMPTY,
-		.destination_cidr = arena_str(arena, route->destination),
-		.is_blackhole = !member && r->view.is_sure,
-		.is_fixed = !member && !r->view.is_sure,
-	};
-}
-
-static void
-hz_routes_describe_network(const struct hz_routes *r, struct arena *arena, struct route_list *list)
-{
-	struct str *subnets = arena_calloc(arena, r->view.n_subnets, sizeof(*subnets));
-
-	for (size_t i = 0; i < r->view.n_subnets; i++)
-		subnets[i] = arena_str(arena, r->view.subnets[i]);
-	list->range = arena_str(arena, r->view.range);
-	list->subnets = subnets;
-	list->n_subnets = r->view.n_subnets;
-}
-
 static bool
 hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
 	struct hz_routes *r = hcloud_of(cloud)->routes;
 	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
+	bool is_tutorial = r->config.config->dialect->is_tutorial;
+	struct arena *arena = call->arena;
 	struct route_list list = { .n = 0 };
+	struct str *subnets;
 	WITH_LOCK(&r->mu);
 
 	hz_count_operations("hcloud/ListRoutes", 1);
 	if (!hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
 		return err_wrap(err, "hcloud/ListRoutes");
 	r->is_full = false;
-	hz_routes_read_nodes(r, &nodes, call->arena);
-	list.routes = arena_calloc(call->arena, r->view.n_routes, sizeof(list.routes[0]));
-	while (list.n < r->view.n_routes) {
-		list.routes[list.n] = hz_routes_describe(r, &nodes, &r->view.routes[list.n],
-		                                         call->arena);
-		list.n++;
+	hz_routes_read_nodes(r, &nodes, arena);
+	list.routes = arena_calloc(arena, r->view.n_routes, sizeof(list.routes[0]));
+	for (; list.n < r->view.n_routes; list.n++) {
+		const struct hz_route *route = &r->view.routes[list.n];
+		const struct hz_member *member = hz_member_by_ip(&r->view, route->gateway);
+		const struct node_ref *node = member ? hz_routes_node_of(&nodes, member) : NULL;
+		/* The name starts with the gateway in the official controller, and with the
+		 * destination in the tutorial's. */
+		struct str first = is_tutorial ? route->destination : route->gateway;
+		struct str second = is_tutorial ? route->gateway : route->destination;
+
+		/* A route whose gateway is not a member is a blackhole, which the route controller
+		 * deletes. If the view is not sure, the gateway may belong to a server that the
+		 * view lacks: the route is then fixed, and the route controller does not remove it.
+		 */
+		list.routes[list.n] = (struct route){
+			.name = arena_printf(arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(first),
+			                     STR_ARG(second)),
+			.target_node = node ? node->name : STR_EMPTY,
+			.destination_cidr = arena_str(arena, route->destination),
+			.is_blackhole = !member && r->view.is_sure,
+			.is_fixed = !member && !r->view.is_sure,
+		};
 	}
-	hz_routes_describe_network(r, call->arena, &list);
+	list.range = arena_str(arena, r->view.range);
+	list.n_subnets = r->view.n_subnets;
+	list.subnets = subnets = arena_calloc(arena, list.n_subnets, sizeof(*subnets));
+	for (size_t i = 0; i < list.n_subnets; i++)
+		subnets[i] = arena_str(arena, r->view.subnets[i]);
 	*ret = list;
 	return true;
 }
 
 /* ---- changing the network; with mu held ---- */
-
-static bool
-hz_routes_check_idle(const struct hz_routes *r, struct error *err)
-{
-	int64_t left_ns = r->busy_boot_ns - clock_boot(r->config.host->clock);
-
-	if (left_ns <= 0)
-		return true;
-	err_set(err, ERR_PENDING, "network %" PRId64 " is busy with another change",
-	        r->config.network);
-	err->retry_after_ms = left_ns / NS_PER_MS + 1;
-	return false;
-}
-
-/* The pauses grow, because the change that makes the network busy may never end. */
-static void
-hz_routes_note_busy(struct hz_routes *r, struct error *err)
-{
-	int64_t pause_ns = backoff_ns(busy_pause_ns, r->n_busy++, busy_max_ns);
-
-	r->busy_boot_ns = clock_boot(r->config.host->clock) + pause_ns;
-	err->code = ERR_PENDING;
-	err->retry_after_ms = pause_ns / NS_PER_MS;
-}
-
-/* What the refusal of a change depends on, beside the destination. */
-static uint64_t
-hz_routes_looks(const struct hz_routes *r, const struct hz_route *route)
-{
-	return str_hash(route->gateway) + r->view.n_routes;
-}
 
 /* Sends one change and waits until it has ended, unless the API has refused the same change of the
  * same table within the last hour. ERR_PENDING means that the network is busy with this change or
@@ -204,29 +149,44 @@ static bool
 hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
                  const struct hz_route *route, struct hz_done *done, struct error *err)
 {
+	struct clock *clock = r->config.host->clock;
+	int64_t busy_ns = r->busy_boot_ns - clock_boot(clock), pause_ns;
+	/* what a refusal depends on, beside the destination */
+	uint64_t looks = str_hash(route->gateway) + r->view.n_routes;
+
 	*done = (struct hz_done){ .action = { .is_over = true } };
-	if (!hz_routes_check_idle(r, err) ||
-	    refusals_find(r->refusals, route->destination, verb, hz_routes_looks(r, route), err))
+	if (busy_ns > 0) {
+		err_set(err, ERR_PENDING, "network %" PRId64 " is busy with another change",
+		        r->config.network);
+		err->retry_after_ms = busy_ns / NS_PER_MS + 1;
+		return false;
+	}
+	if (refusals_find(r->refusals, route->destination, verb, looks, err))
 		return false;
 	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
 	    hz_actions_wait_at_most(r->config.actions, call, done->action, in_place_ns, err)) {
 		r->n_busy = 0;
 		return true;
 	}
-	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING)
-		hz_routes_note_busy(r, err);
-	else if ((err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED) &&
-	         !hz_is_code(done->code, "resource_limit_exceeded"))
-		refusals_note(r->refusals, route->destination, verb, hz_routes_looks(r, route),
-		              err);
+	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING) {
+		/* The pauses grow, because the change that makes the network busy may never end. */
+		pause_ns = backoff_ns(busy_pause_ns, r->n_busy++, busy_max_ns);
+		r->busy_boot_ns = clock_boot(clock) + pause_ns;
+		err->code = ERR_PENDING;
+		err->retry_after_ms = pause_ns / NS_PER_MS;
+	} else if ((err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED) &&
+	           !hz_is_code(done->code, "resource_limit_exceeded")) {
+		refusals_note(r->refusals, route->destination, verb, looks, err);
+	}
 	return false;
 }
 
-/* Did another client add or remove the route since the last reading? In that case the API refuses
- * our change with invalid_input, and the change is no longer needed. */
+/* Reads the network again after the API has refused a change with invalid_input. Returns true if
+ * another client has added or removed the route since the last reading, so that the change is no
+ * longer needed. */
 static bool
-hz_routes_has_become(struct hz_routes *r, struct call *call, const struct hz_route *route,
-                     bool is_there)
+hz_routes_recheck(struct hz_routes *r, struct call *call, const struct hz_route *route,
+                  bool is_there)
 {
 	const struct hz_route *found;
 	struct error ignored;
@@ -252,7 +212,7 @@ hz_routes_add(struct hz_routes *r, struct call *call, const struct hz_route *rou
 		return true;
 	}
 	if (hz_is_code(done.code, "invalid_input") &&
-	    hz_routes_has_become(r, call, route, /*is_there=*/true))
+	    hz_routes_recheck(r, call, route, /*is_there=*/true))
 		return true;
 	err_wrap(err, "error adding route");
 	r->is_full = hz_is_code(done.code, "resource_limit_exceeded");
@@ -265,11 +225,13 @@ hz_routes_delete(struct hz_routes *r, struct call *call, const struct hz_route *
                  struct error *err)
 {
 	struct hz_done done;
+	bool is_gone;
 
-	if (!hz_routes_change(r, call, "delete_route", route, &done, err) &&
-	    err->code != ERR_NOT_FOUND &&
-	    !(hz_is_code(done.code, "invalid_input") &&
-	      hz_routes_has_become(r, call, route, /*is_there=*/false)))
+	is_gone = hz_routes_change(r, call, "delete_route", route, &done, err) ||
+	          err->code == ERR_NOT_FOUND;
+	if (!is_gone && hz_is_code(done.code, "invalid_input"))
+		is_gone = hz_routes_recheck(r, call, route, /*is_there=*/false);
+	if (!is_gone)
 		return err_wrap(err, "error deleting route");
 	hz_route_removed(&r->view, route);
 	r->is_full = false;
@@ -298,42 +260,36 @@ hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, in
 }
 
 /* The server was not in the network at the last reading. Reads the server by itself, because it may
- * have been attached since, and because the error should say what is wrong with it. */
+ * have been attached since, and because the error should say what is wrong with it; but at most
+ * once in an hour while the node looks the same: if the server is attached to the network later,
+ * the next listing shows it. */
 static bool
 hz_routes_ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *node,
                          int64_t number, struct str *ret, struct error *err)
 {
+	uint64_t looks = str_hash(node->provider_id) + node->n_addresses;
 	struct hz_api *api = r->config.api;
 	struct hz_server server;
-
-	if (!hz_api_admit(api, HZ_URGENT, 1, err))
-		return false;
-	if (!(number > 0 ? hz_get_server(api, call, call->arena, number, &server, err)
-	                 : hz_find_server(api, call, call->arena, node->name, &server, err)))
-		return err->code != ERR_NOT_FOUND
-		               ? false
-		               : err_set(err, ERR_NOT_FOUND,
-		                         "hcloud server for node %" STR_FMT " not found",
-		                         STR_ARG(node->name));
-	*ret = hz_address_in(&server.private_nets, r->config.network);
-	return ret->len > 0 || err_set(err, ERR_INVALID,
-	                               "server %" STR_FMT " (%" PRId64 "): network with id %" PRId64
-	                               " not attached to this server",
-	                               STR_ARG(server.name), server.id, r->config.network);
-}
-
-/* As hz_routes_ask_for_server(), but at most once in an hour while the node looks the same: if the
- * server is attached to the network later, the next listing shows it. */
-static bool
-hz_routes_ask_once(struct hz_routes *r, struct call *call, const struct node_ref *node,
-                   int64_t number, struct str *ret, struct error *err)
-{
-	uint64_t looks = str_hash(node->provider_id) + node->n_addresses;
+	bool is_found;
 
 	if (r->view.is_sure && refusals_find(r->refusals, node->name, "gateway", looks, err))
 		return false;
-	if (hz_routes_ask_for_server(r, call, node, number, ret, err))
-		return true;
+	if (!hz_api_admit(api, HZ_URGENT, 1, err))
+		return false;
+	is_found = number > 0 ? hz_get_server(api, call, call->arena, number, &server, err)
+	                      : hz_find_server(api, call, call->arena, node->name, &server, err);
+	if (is_found) {
+		*ret = hz_address_in(&server.private_nets, r->config.network);
+		if (ret->len > 0)
+			return true;
+		err_set(err, ERR_INVALID,
+		        "server %" STR_FMT " (%" PRId64 "): network with id %" PRId64
+		        " not attached to this server",
+		        STR_ARG(server.name), server.id, r->config.network);
+	} else if (err->code == ERR_NOT_FOUND) {
+		err_set(err, ERR_NOT_FOUND, "hcloud server for node %" STR_FMT " not found",
+		        STR_ARG(node->name));
+	}
 	if (err->code == ERR_NOT_FOUND || err->code == ERR_INVALID)
 		refusals_note(r->refusals, node->name, "gateway", looks, err);
 	return false;
@@ -352,7 +308,7 @@ hz_routes_find_gateway(struct hz_routes *r, struct call *call, const struct node
 	                    : hz_member_by_name(&r->view, node->name);
 	hz_count_lookup("routes", r->config.config->cache_mode, member ? "hit" : "miss");
 	if (!member)
-		return hz_routes_ask_once(r, call, node, number, ret, err);
+		return hz_routes_ask_for_server(r, call, node, number, ret, err);
 	*ret = arena_str(call->arena, member->ip);
 	return true;
 }
@@ -376,26 +332,11 @@ hz_routes_check_address(const struct node_ref *node, struct str gateway, struct 
 	               "IP %" STR_FMT " not part of routes target addresses", STR_ARG(gateway));
 }
 
-/* The route controller asks only for destinations within --cluster-cidr. This check makes sure that
- * no other route of the network is ever changed. */
-static bool
-hz_routes_check_is_inside(const struct hz_routes *r, struct str destination,
-                          const struct ip_net *net, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf cluster = BUF_INIT(KIB(1));
-
-	if (ip_net_is_within(net, &r->config.cluster_cidr))
-		return true;
-	ip_net_format(&cluster, &r->config.cluster_cidr);
-	return err_set(err, ERR_INVALID,
-	               "route CIDR %" STR_FMT " is not contained within cluster CIDR %s",
-	               STR_ARG(destination), cluster.ptr);
-}
-
 static bool
 hz_routes_check_destination(const struct hz_routes *r, const struct node_ref *node,
                             struct str destination, struct error *err)
 {
+	CLEANUP(buf_fini) struct buf cluster = BUF_INIT(KIB(1));
 	struct ip_net net;
 
 	if (!ip_net_parse(destination, &net) || ip_net_has_host_bits(&net))
@@ -406,26 +347,25 @@ hz_routes_check_destination(const struct hz_routes *r, const struct node_ref *no
 		               "can't create route \"%" STR_FMT "\" via node \"%" STR_FMT
 		               "\": private networks do not support IPv6",
 		               STR_ARG(destination), STR_ARG(node->name));
-	return hz_routes_check_is_inside(r, destination, &net, err);
+	/* The route controller asks only for destinations within --cluster-cidr. This check makes
+	 * sure that no other route of the network is ever changed. */
+	if (ip_net_is_within(&net, &r->config.cluster_cidr))
+		return true;
+	ip_net_format(&cluster, &r->config.cluster_cidr);
+	return err_set(err, ERR_INVALID,
+	               "route CIDR %" STR_FMT " is not contained within cluster CIDR %s",
+	               STR_ARG(destination), cluster.ptr);
 }
 
+/* Reads the network, unless the view is new enough. */
 static bool
 hz_routes_need_view(struct hz_routes *r, struct call *call, struct error *err)
 {
 	int64_t age_ns = clock_boot(call->clock) - r->view.read_boot_ns;
 
-	return (r->view.read_boot_ns >= 0 && age_ns < view_max_age_ns) ||
-	       hz_network_view_read(&r->view, r->config.api, call, r->config.network, err);
-}
-
-static bool
-hz_routes_has_pod_cidr(const struct node_ref *node, struct str cidr)
-{
-	for (size_t i = 0; i < node->n_pod_cidrs; i++) {
-		if (str_eq(node->pod_cidrs[i], cidr))
-			return true;
-	}
-	return false;
+	if (r->view.read_boot_ns >= 0 && age_ns < view_max_age_ns)
+		return true;
+	return hz_network_view_read(&r->view, r->config.api, call, r->config.network, err);
 }
 
 /* A route to an existing node that has this pod CIDR is not replaced. The route controller does not
@@ -437,6 +377,7 @@ hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
 	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
 	const struct hz_member *member = hz_member_by_ip(&r->view, known->gateway);
 	const struct node_ref *node;
+	bool has_cidr = false;
 
 	if (!member && !r->view.is_sure)
 		return err_set(err, ERR_PENDING,
@@ -447,7 +388,9 @@ hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
 		return true;
 	hz_routes_read_nodes(r, &nodes, call->arena);
 	node = hz_routes_node_of(&nodes, member);
-	if (!node || !hz_routes_has_pod_cidr(node, known->destination))
+	for (size_t i = 0; node && i < node->n_pod_cidrs; i++)
+		has_cidr |= str_eq(node->pod_cidrs[i], known->destination);
+	if (!has_cidr)
 		return true;
 	return err_set(err, ERR_EXISTS,
 	               "it leads to node %" STR_FMT " via \"%" STR_FMT
@@ -485,9 +428,10 @@ hz_routes_create_locked(struct hz_routes *r, struct call *call, const struct nod
 	    !hz_routes_find_gateway(r, call, node, &route.gateway, err) ||
 	    !hz_routes_check_address(node, route.gateway, err))
 		return false;
-	return hz_routes_upsert(r, call, &route, err) ||
-	       err_wrap(err, "error upserting route \"%" STR_FMT "\" via \"%" STR_FMT "\"",
-	                STR_ARG(destination), STR_ARG(route.gateway));
+	if (!hz_routes_upsert(r, call, &route, err))
+		return err_wrap(err, "error upserting route \"%" STR_FMT "\" via \"%" STR_FMT "\"",
+		                STR_ARG(destination), STR_ARG(route.gateway));
+	return true;
 }
 
 /* Without a request for the server: if the list of servers is complete, the network has no other.
@@ -525,42 +469,39 @@ hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 
 	(void)hint;
 	hz_count_operations("hcloud/CreateRoute", 1);
-	return hz_routes_create_locked(r, call, node, destination, err) ||
-	       err_wrap(err, "hcloud/CreateRoute");
+	if (!hz_routes_create_locked(r, call, node, destination, err))
+		return err_wrap(err, "hcloud/CreateRoute");
+	return true;
 }
 
 /* ---- removing ---- */
 
-/* The gateway may be before or behind the '-', see hz_routes_name_of(). Only the destination has a
- * '/', which decides. */
-static bool
-hz_routes_parse_name(struct str name, struct hz_route *ret, struct error *err)
-{
-	struct str first, second;
-	bool is_gateway_first;
-
-	if (!str_cut(name, '-', &first, &second))
-		return err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not a valid route name",
-		               STR_ARG(name));
-	is_gateway_first = str_index(second, '/') >= 0;
-	ret->gateway = is_gateway_first ? first : second;
-	ret->destination = is_gateway_first ? second : first;
-	return true;
-}
-
+/* The name has the gateway before or behind the '-', as in hz_routes_list(). Only the destination
+ * has a '/', which decides. */
 static bool
 hz_routes_remove(struct cloud *cloud, struct call *call, const struct route *route,
                  struct error *err)
 {
 	struct hz_routes *r = hcloud_of(cloud)->routes;
+	struct str first, second;
 	struct hz_route named;
+	bool ok;
 	WITH_LOCK(&r->mu);
 
 	hz_count_operations("hcloud/DeleteRoute", 1);
-	if (hz_routes_parse_name(route->name, &named, err) &&
-	    hz_routes_delete(r, call, &named, err))
-		return true;
-	return err_wrap(err, "hcloud/DeleteRoute");
+	if (str_cut(route->name, '-', &first, &second)) {
+		bool is_gateway_first = str_index(second, '/') >= 0;
+
+		named.gateway = is_gateway_first ? first : second;
+		named.destination = is_gateway_first ? second : first;
+		ok = hz_routes_delete(r, call, &named, err);
+	} else {
+		ok = err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not a valid route name",
+		             STR_ARG(route->name));
+	}
+	if (!ok)
+		return err_wrap(err, "hcloud/DeleteRoute");
+	return true;
 }
 
 /* ---- life cycle ---- */
