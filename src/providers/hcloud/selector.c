@@ -13,6 +13,7 @@
 #include "providers/hcloud/selector.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/limits.h"
 #include "base/names.h"
@@ -75,44 +76,12 @@ struct parser {
 
 /* ---- tokens ---- */
 
-static bool
-hz_selector_is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static bool
-hz_selector_is_special(char c)
-{
-	return c == '=' || c == '!' || c == '(' || c == ')' || c == ',' || c == '<' || c == '>';
-}
-
-static size_t
-hz_selector_word_len(struct str text)
-{
-	size_t n = 0;
-
-	while (n < text.len && text.ptr[n] != '\0' && !hz_selector_is_blank(text.ptr[n]) &&
-	       !hz_selector_is_special(text.ptr[n]))
-		n++;
-	return n;
-}
+#define BLANKS " \t\r\n"
 
 static struct token
-hz_selector_token_of_word(struct str word)
+hz_selector_lex(struct str *rest)
 {
-	if (str_eq_c(word, "in"))
-		return (struct token){ TOKEN_IN, word };
-	if (str_eq_c(word, "notin"))
-		return (struct token){ TOKEN_NOT_IN, word };
-	return (struct token){ TOKEN_WORD, word };
-}
-
-/* Returns the longest symbol that the text starts with. The table has "==" and "!=" first, because
- * the first match is taken. */
-static struct token
-hz_selector_token_of_symbol(struct str text)
-{
+	/* The first match is taken, so "==" and "!=" come first. */
 	static const struct {
 		const char *text;
 		enum token_kind kind;
@@ -121,30 +90,30 @@ hz_selector_token_of_symbol(struct str text)
 		{ "!", TOKEN_NOT },     { "(", TOKEN_OPEN },        { ")", TOKEN_CLOSE },
 		{ ",", TOKEN_COMMA },   { "<", TOKEN_LESS },        { ">", TOKEN_GREATER },
 	};
+	struct token token = { .kind = TOKEN_WORD };
+	size_t len = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
-		struct str symbol = str_c(symbols[i].text);
-
-		if (str_starts(text, symbol))
-			return (struct token){ symbols[i].kind, str_head(text, symbol.len) };
-	}
-	return (struct token){ TOKEN_END, STR_EMPTY };
-}
-
-static struct token
-hz_selector_lex(struct str *rest)
-{
-	struct token token = { .kind = TOKEN_END };
-
-	while (rest->len > 0 && hz_selector_is_blank(rest->ptr[0]))
+	while (rest->len > 0 && char_is_in(rest->ptr[0], BLANKS))
 		*rest = str_skip(*rest, 1);
-	token.text = str_head(*rest, 0);
-	if (rest->len == 0 || rest->ptr[0] == '\0')
+	while (len < rest->len && rest->ptr[len] != '\0' &&
+	       !char_is_in(rest->ptr[len], BLANKS "=!(),<>"))
+		len++;
+	for (size_t i = 0; len == 0 && i < ARRAY_LEN(symbols); i++) {
+		if (str_starts(*rest, str_c(symbols[i].text))) {
+			token.kind = symbols[i].kind;
+			len = strlen(symbols[i].text);
+		}
+	}
+	token.text = str_head(*rest, len);
+	if (len == 0) {
+		token.kind = TOKEN_END;
 		return token;
-	token = hz_selector_is_special(rest->ptr[0])
-	                ? hz_selector_token_of_symbol(*rest)
-	                : hz_selector_token_of_word(str_head(*rest, hz_selector_word_len(*rest)));
-	*rest = str_skip(*rest, token.text.len);
+	}
+	if (str_eq_c(token.text, "in"))
+		token.kind = TOKEN_IN;
+	if (str_eq_c(token.text, "notin"))
+		token.kind = TOKEN_NOT_IN;
+	*rest = str_skip(*rest, len);
 	if (rest->len > 0 && rest->ptr[0] == '\0') /* a NUL ends the token and is skipped with it */
 		*rest = str_skip(*rest, 1);
 	return token;
@@ -193,27 +162,7 @@ hz_selector_fail_at(struct parser *p, struct str at, const char *problem)
 	               (size_t)(at.ptr - p->text.ptr) + 1, problem);
 }
 
-/* ---- keys and values ---- */
-
-static bool
-hz_selector_check_key(struct parser *p, struct str key)
-{
-	return name_is_label_key(key) ||
-	       hz_selector_fail_at(
-		       p, key,
-		       "not the key of a label, such as pool or example.com/pool: at most 63 letters, "
-		       "digits, '-', '_' and '.', the first and the last a letter or digit");
-}
-
-static bool
-hz_selector_check_value(struct parser *p, struct str value)
-{
-	return name_is_label_value(value) ||
-	       hz_selector_fail_at(
-		       p, value,
-		       "not the value of a label: at most 63 letters, digits, '-', '_' and '.', the "
-		       "first and the last a letter or digit");
-}
+/* ---- requirements ---- */
 
 static int
 hz_selector_compare_values(const void *a, const void *b)
@@ -222,30 +171,6 @@ hz_selector_compare_values(const void *a, const void *b)
 
 	return str_cmp(*x, *y);
 }
-
-/* Sorts them, because hz_selector_has_value() searches them for each node. */
-static bool
-hz_selector_check_values(struct parser *p, struct requirement *r)
-{
-	for (size_t i = 0; i < r->n_values; i++) {
-		if (!hz_selector_check_value(p, r->values[i]))
-			return false;
-	}
-	qsort(r->values, r->n_values, sizeof(r->values[0]), hz_selector_compare_values);
-	return true;
-}
-
-static bool
-hz_selector_check_number(struct parser *p, struct requirement *r)
-{
-	struct str value = r->values[0];
-
-	return str_to_i64(value, INT64_MIN, INT64_MAX, &r->number)
-	               ? hz_selector_check_value(p, value)
-	               : hz_selector_fail_at(p, value, "< and > compare with an integer");
-}
-
-/* ---- requirements ---- */
 
 static void
 hz_selector_add_value(struct parser *p, struct requirement *r, struct str value)
@@ -288,8 +213,9 @@ hz_selector_parse_value(struct parser *p, struct requirement *r)
 	return true;
 }
 
+/* Reads the operator behind a key, and its values. */
 static bool
-hz_selector_infer_operator(struct parser *p, struct requirement *r)
+hz_selector_parse_operator(struct parser *p, struct requirement *r)
 {
 	struct token token = hz_selector_take_operator(p);
 
@@ -312,8 +238,9 @@ hz_selector_infer_operator(struct parser *p, struct requirement *r)
 		return hz_selector_fail_at(p, token.text, "expected =, ==, !=, in, notin, < or >");
 	}
 	r->values = p->values + p->n_values;
-	return token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN ? hz_selector_parse_list(p, r)
-	                                                            : hz_selector_parse_value(p, r);
+	if (token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN)
+		return hz_selector_parse_list(p, r);
+	return hz_selector_parse_value(p, r);
 }
 
 /* A requirement with '!' has no operator. If one follows nevertheless, the caller refuses it,
@@ -331,14 +258,28 @@ hz_selector_parse_requirement(struct parser *p, struct requirement *r)
 		return hz_selector_fail_at(p, token.text, "expected a key");
 	r->key = token.text;
 	r->op = is_negated ? OP_MISSING : OP_EXISTS;
-	if (!hz_selector_check_key(p, r->key))
-		return false;
+	if (!name_is_label_key(r->key))
+		return hz_selector_fail_at(
+			p, r->key,
+			"not the key of a label, such as pool or example.com/pool: at most 63 letters, "
+			"digits, '-', '_' and '.', the first and the last a letter or digit");
 	if (is_negated || p->next.kind == TOKEN_END || p->next.kind == TOKEN_COMMA)
 		return true;
-	if (!hz_selector_infer_operator(p, r))
+	if (!hz_selector_parse_operator(p, r))
 		return false;
-	return r->op == OP_GREATER || r->op == OP_LESS ? hz_selector_check_number(p, r)
-	                                               : hz_selector_check_values(p, r);
+	if ((r->op == OP_GREATER || r->op == OP_LESS) &&
+	    !str_to_i64(r->values[0], INT64_MIN, INT64_MAX, &r->number))
+		return hz_selector_fail_at(p, r->values[0], "< and > compare with an integer");
+	for (size_t i = 0; i < r->n_values; i++) {
+		if (!name_is_label_value(r->values[i]))
+			return hz_selector_fail_at(
+				p, r->values[i],
+				"not the value of a label: at most 63 letters, digits, '-', '_' and '.', "
+				"the first and the last a letter or digit");
+	}
+	/* hz_selector_holds() searches them for each node. */
+	qsort(r->values, r->n_values, sizeof(r->values[0]), hz_selector_compare_values);
+	return true;
 }
 
 static bool
@@ -347,45 +288,28 @@ hz_selector_starts_requirement(const struct parser *p)
 	return hz_selector_kind_of_next(p) == TOKEN_WORD || p->next.kind == TOKEN_NOT;
 }
 
-/* A requirement must be followed by the end, or by a comma and the start of another requirement. */
-static bool
-hz_selector_next_requirement(struct parser *p)
-{
-	struct token token = hz_selector_take(p);
-
-	if (token.kind == TOKEN_END)
-		return true;
-	if (token.kind != TOKEN_COMMA)
-		return hz_selector_fail_at(p, token.text, "expected ',' or the end");
-	return hz_selector_starts_requirement(p) ||
-	       hz_selector_fail_at(p, p->next.text, "expected a key after ','");
-}
-
 static bool
 hz_selector_parse_all(struct parser *p, struct hz_selector *selector)
 {
 	if (p->next.kind != TOKEN_END && !hz_selector_starts_requirement(p))
 		return hz_selector_fail_at(p, p->next.text, "expected a key");
 	while (p->next.kind != TOKEN_END) {
+		struct token token;
+
 		if (selector->n == LIMIT_SELECTOR_REQUIREMENTS)
 			return err_set(p->err, ERR_INVALID,
 			               "a selector of more than %d requirements",
 			               LIMIT_SELECTOR_REQUIREMENTS);
-		if (!hz_selector_parse_requirement(p, &selector->requirements[selector->n++]) ||
-		    !hz_selector_next_requirement(p))
+		if (!hz_selector_parse_requirement(p, &selector->requirements[selector->n++]))
 			return false;
+		/* The end follows, or a comma and another requirement. */
+		token = hz_selector_take(p);
+		if (token.kind != TOKEN_END && token.kind != TOKEN_COMMA)
+			return hz_selector_fail_at(p, token.text, "expected ',' or the end");
+		if (token.kind == TOKEN_COMMA && !hz_selector_starts_requirement(p))
+			return hz_selector_fail_at(p, p->next.text, "expected a key after ','");
 	}
 	return true;
-}
-
-static size_t
-hz_selector_count_commas(struct str text)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < text.len; i++)
-		n += text.ptr[i] == ',';
-	return n;
 }
 
 /* A comma separates two requirements, or two values of a list. So there are at most as many of each
@@ -396,13 +320,14 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 {
 	struct parser p = { .err = err };
 	struct hz_selector *selector;
-	size_t n;
+	size_t n = 1;
 
 	if (text.len > LIMIT_SELECTOR)
 		return err_set(err, ERR_INVALID, "a selector of more than %zu bytes",
 		               LIMIT_SELECTOR);
 	selector = ARENA_NEW(arena, struct hz_selector);
-	n = hz_selector_count_commas(text) + 1;
+	for (size_t i = 0; i < text.len; i++)
+		n += text.ptr[i] == ',';
 	selector->requirements = arena_calloc(arena, n, sizeof(*selector->requirements));
 	p.values = arena_calloc(arena, n, sizeof(*p.values));
 	p.text = arena_str(arena, text);
@@ -416,38 +341,25 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 
 /* ---- matching ---- */
 
-static const struct str *
-hz_selector_find(const struct label *const labels[], size_t n, struct str key)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq(labels[i]->key, key))
-			return &labels[i]->value;
-	}
-	return NULL;
-}
-
-static bool
-hz_selector_has_value(const struct requirement *r, const struct str *value)
-{
-	return value && bsearch(value, r->values, r->n_values, sizeof(r->values[0]),
-	                        hz_selector_compare_values);
-}
-
 /* `value` is NULL if the node does not have the label. Such a node satisfies "!=" and "notin". */
 static bool
 hz_selector_holds(const struct requirement *r, const struct str *value)
 {
+	bool has_value = false;
 	int64_t number;
 
+	if (value && (r->op == OP_IN || r->op == OP_NOT_IN))
+		has_value = bsearch(value, r->values, r->n_values, sizeof(r->values[0]),
+		                    hz_selector_compare_values) != NULL;
 	switch (r->op) {
 	case OP_EXISTS:
 		return value;
 	case OP_MISSING:
 		return !value;
 	case OP_IN:
-		return hz_selector_has_value(r, value);
+		return has_value;
 	case OP_NOT_IN:
-		return !hz_selector_has_value(r, value);
+		return !has_value;
 	case OP_GREATER:
 		return value && str_to_i64(*value, INT64_MIN, INT64_MAX, &number) &&
 		       number > r->number;
@@ -464,8 +376,13 @@ hz_selector_matches(const struct hz_selector *selector, const struct label *cons
 {
 	for (size_t i = 0; i < selector->n; i++) {
 		const struct requirement *r = &selector->requirements[i];
+		const struct str *value = NULL;
 
-		if (!hz_selector_holds(r, hz_selector_find(labels, n, r->key)))
+		for (size_t k = 0; !value && k < n; k++) {
+			if (str_eq(labels[k]->key, r->key))
+				value = &labels[k]->value;
+		}
+		if (!hz_selector_holds(r, value))
 			return false;
 	}
 	return true;
