@@ -60,17 +60,6 @@ hz_describe_set_label(const struct hz_describer *d, struct arena *arena, struct 
 
 /* ---- servers of the cloud ---- */
 
-static enum power
-hz_describe_power_of(const struct hz_dialect *dialect, struct str status)
-{
-	bool is_off = dialect->is_off_unless_running ? !str_eq_c(status, "running")
-	                                             : str_eq_c(status, "off");
-
-	if (status.len == 0)
-		return POWER_UNKNOWN;
-	return is_off ? POWER_OFF : POWER_ON;
-}
-
 /* Returns the data centre of a location, which nodes of existing clusters have in the label of
  * their zone. The API no longer names data centres, hence the table (docs/spec/hcloud.md, "Machine
  * type and place"). */
@@ -91,67 +80,17 @@ hz_describe_zone_of(struct str location)
 	return location;
 }
 
-static void
-hz_describe_set_place(const struct hz_describer *d, struct arena *arena,
-                      const struct hz_server *server, struct instance *ret)
-{
-	struct str region = server->location, zone = hz_describe_zone_of(server->location);
-
-	if (d->config->dialect->has_wide_regions) {
-		region = server->network_zone;
-		zone = server->location;
-	}
-	ret->region = arena_str(arena, region);
-	ret->zone = d->config->has_zone_label ? arena_str(arena, zone) : STR_EMPTY;
-}
-
-static void
-hz_describe_add_ipv4(const struct hz_describer *d, struct addresses *a,
-                     const struct hz_server *server)
-{
-	struct ip ip;
-
-	if (!(d->config->families & HZ_IPV4) || !ip_parse(server->ipv4, &ip) ||
-	    ip_is_unspecified(&ip))
-		return;
-	hz_describe_add_address(a, STR("ExternalIP"), server->ipv4);
-}
-
-static const struct str *
-hz_describe_annotation(const struct node_ref *ref, const char *key)
-{
-	for (size_t i = 0; i < ref->n_annotations; i++) {
-		if (str_eq_c(ref->annotations[i].key, key))
-			return &ref->annotations[i].value;
-	}
-	return NULL;
-}
-
-/* The API names the server's IPv6 network. The server has its first host address; the tutorial's
- * controller uses the base address. Returns false if the server has no IPv6 network. */
-static bool
-hz_describe_derive_ipv6(const struct hz_describer *d, const struct hz_server *server,
-                        struct ip *ret)
-{
-	struct ip_net net;
-
-	if (!ip_net_parse(server->ipv6, &net) || ip_is_unspecified(&net.ip))
-		return false;
-	*ret = net.ip;
-	if (!d->config->dialect->has_all_families)
-		ret->bytes[15] |= 1;
-	return true;
-}
-
 /* An annotation of the node replaces the IPv6 address (docs/spec/hcloud.md, "Machine addresses").
  * Returns false if the node has no such annotation, or its value is not a usable address. */
 static bool
 hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
 {
-	const struct str *text = hz_describe_annotation(ref, HZ_ANNOTATION_IPV6);
-
-	return text && !d->config->dialect->is_tutorial && ip_parse(*text, ret) &&
-	       ip_family(ret) == IP_V6 && !ip_is_unspecified(ret);
+	for (size_t i = 0; !d->config->dialect->is_tutorial && i < ref->n_annotations; i++) {
+		if (str_eq_c(ref->annotations[i].key, HZ_ANNOTATION_IPV6))
+			return ip_parse(ref->annotations[i].value, ret) &&
+			       ip_family(ret) == IP_V6 && !ip_is_unspecified(ret);
+	}
+	return false;
 }
 
 static void
@@ -164,60 +103,59 @@ hz_describe_add_external_ipv6(struct addresses *a, const struct ip *ip)
 	hz_describe_add_address(a, STR("ExternalIP"), buf_str(&b));
 }
 
-static void
-hz_describe_add_ipv6(const struct hz_describer *d, struct addresses *a, const struct node_ref *ref,
-                     const struct hz_server *server)
-{
-	struct ip ip;
-
-	if (!(d->config->families & HZ_IPV6))
-		return;
-	if (hz_describe_annotated_ipv6(d, ref, &ip) || hz_describe_derive_ipv6(d, server, &ip))
-		hz_describe_add_external_ipv6(a, &ip);
-}
-
-static void
-hz_describe_add_private(const struct hz_describer *d, struct addresses *a,
-                        const struct hz_server *server)
-{
-	hz_describe_add_address(a, STR("InternalIP"),
-	                        hz_address_in(&server->private_nets, d->network));
-}
-
 void
 hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struct node_ref *ref,
                   const struct hz_server *server, struct instance *ret)
 {
+	const struct hz_dialect *dialect = d->config->dialect;
+	struct str region = server->location, zone = hz_describe_zone_of(server->location);
 	struct addresses a = { .arena = arena };
+	bool has_ipv6 = (d->config->families & HZ_IPV6) != 0;
+	struct ip_net net;
+	struct ip ip;
+	bool is_off = dialect->is_off_unless_running ? !str_eq_c(server->status, "running")
+	                                             : str_eq_c(server->status, "off");
 
+	if (dialect->has_wide_regions) {
+		region = server->network_zone;
+		zone = server->location;
+	}
 	*ret = (struct instance){
 		.presence = PRESENCE_PRESENT,
-		.power = hz_describe_power_of(d->config->dialect, server->status),
+		.power = server->status.len == 0 ? POWER_UNKNOWN
+		         : is_off                ? POWER_OFF
+		                                 : POWER_ON,
 		.realm = HZ_REALM_CLOUD,
 		.error = STR_EMPTY,
 		.provider_id = hz_describe_id_text(d, arena,
 		                                   (struct hz_id){ HZ_CLOUD, server->id }),
 		.type = arena_str(arena, server->type),
+		.region = arena_str(arena, region),
+		.zone = d->config->has_zone_label ? arena_str(arena, zone) : STR_EMPTY,
 	};
-	hz_describe_set_place(d, arena, server, ret);
 	hz_describe_set_label(d, arena, STR("cloud"), ret);
+
 	a.items = arena_calloc(arena, ADDRESSES_MAX, sizeof(*a.items));
 	hz_describe_add_address(&a, STR("Hostname"), server->name);
-	hz_describe_add_ipv4(d, &a, server);
-	hz_describe_add_ipv6(d, &a, ref, server);
-	hz_describe_add_private(d, &a, server);
+	if ((d->config->families & HZ_IPV4) && ip_parse(server->ipv4, &ip) &&
+	    !ip_is_unspecified(&ip))
+		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);
+	if (has_ipv6 && hz_describe_annotated_ipv6(d, ref, &ip)) {
+		hz_describe_add_external_ipv6(&a, &ip);
+	} else if (has_ipv6 && ip_net_parse(server->ipv6, &net) && !ip_is_unspecified(&net.ip)) {
+		/* The API names the server's network. The server has its first host address; the
+		 * tutorial's controller uses the base address. */
+		if (!dialect->has_all_families)
+			net.ip.bytes[15] |= 1;
+		hz_describe_add_external_ipv6(&a, &net.ip);
+	}
+	hz_describe_add_address(&a, STR("InternalIP"),
+	                        hz_address_in(&server->private_nets, d->network));
 	ret->addresses = a.items;
 	ret->n_addresses = a.n;
 }
 
 /* ---- dedicated servers ---- */
-
-static bool
-hz_describe_is_label_char(char c)
-{
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '.' || c == '-';
-}
 
 /* Returns the product as the value of a label, which permits no blanks and few other characters:
  * "Robot Server™ 1" becomes "Robot-Server-1". */
@@ -228,90 +166,48 @@ hz_describe_type_of(struct arena *arena, struct str product)
 	size_t n = 0;
 
 	for (size_t i = 0; i < product.len; i++) {
-		if (product.ptr[i] == ' ')
-			copy[n++] = '-';
-		else if (hz_describe_is_label_char(product.ptr[i]))
-			copy[n++] = product.ptr[i];
+		char c = product.ptr[i] == ' ' ? '-' : product.ptr[i];
+
+		if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+		    char_is_in(c, "_.-"))
+			copy[n++] = c;
 	}
 	return str_n(copy, n);
 }
 
-static void
-hz_describe_refuse(const struct hz_describer *d, const struct node_ref *ref, const char *why,
-                   struct str ip)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	buf_addf(&b,
-	         "Configured InternalIP %s. As a result, %" STR_FMT
-	         " is not added as an InternalIP",
-	         why, STR_ARG(ip));
-	d->host->event(d->host, ref, HOST_EVENT_WARNING, internal_ip_event.reason, buf_str(&b));
-}
-
-static bool
-hz_describe_has_address(const struct addresses *a, struct str address)
-{
-	for (size_t i = 0; i < a->n; i++) {
-		if (str_eq(a->items[i].address, address))
-			return true;
-	}
-	return false;
-}
-
-/* Returns why an InternalIP that the kubelet reports is left out, or NULL if it is kept. */
-static const char *
-hz_describe_problem_with(const struct hz_describer *d, const struct addresses *a, struct str text)
-{
-	struct ip ip;
-	bool is_v4 = ip_parse(text, &ip) && ip_family(&ip) == IP_V4;
-
-	if (is_v4 && d->config->families == HZ_IPV6)
-		return "is IPv4 even though IPv6 only is configured";
-	if (!is_v4 && d->config->families == HZ_IPV4)
-		return "is IPv6 even though IPv4 only is configured";
-	if (hz_describe_has_address(a, text))
-		return "already exists as an ExternalIP";
-	return NULL;
-}
-
+/* Adds the InternalIPs that the kubelet reports. An Event says why one is left out. */
 static void
 hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
                              const struct node_ref *ref)
 {
 	for (size_t i = 0; i < ref->n_addresses; i++) {
-		const struct address *one = &ref->addresses[i];
-		const char *problem;
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+		struct str text = ref->addresses[i].address;
+		const char *problem = NULL;
+		struct ip ip;
+		bool is_v4 = ip_parse(text, &ip) && ip_family(&ip) == IP_V4;
 
-		if (!str_eq_c(one->type, "InternalIP"))
+		if (!str_eq_c(ref->addresses[i].type, "InternalIP"))
 			continue;
-		problem = hz_describe_problem_with(d, a, one->address);
-		if (problem)
-			hz_describe_refuse(d, ref, problem, one->address);
-		else
-			hz_describe_add_address(a, STR("InternalIP"), one->address);
+		for (size_t k = 0; k < a->n; k++) {
+			if (str_eq(a->items[k].address, text))
+				problem = "already exists as an ExternalIP";
+		}
+		if (!is_v4 && d->config->families == HZ_IPV4)
+			problem = "is IPv6 even though IPv4 only is configured";
+		if (is_v4 && d->config->families == HZ_IPV6)
+			problem = "is IPv4 even though IPv6 only is configured";
+		if (!problem) {
+			hz_describe_add_address(a, STR("InternalIP"), text);
+			continue;
+		}
+		buf_addf(&b,
+		         "Configured InternalIP %s. As a result, %" STR_FMT
+		         " is not added as an InternalIP",
+		         problem, STR_ARG(text));
+		d->host->event(d->host, ref, HOST_EVENT_WARNING, internal_ip_event.reason,
+		               buf_str(&b));
 	}
-}
-
-/* Robot names the server's IPv6 network as "2a01:4f8:111:4221::". The server has the first host
- * address of it, which is this text with the digit 1 behind it, unless the node's annotation names
- * another. */
-static void
-hz_describe_add_robot_ipv6(const struct hz_describer *d, struct addresses *a,
-                           const struct node_ref *ref, struct str net)
-{
-	char memory[80] = "";
-	struct buf b = BUF_FIXED(memory);
-	struct ip ip;
-
-	if (hz_describe_annotated_ipv6(d, ref, &ip)) {
-		hz_describe_add_external_ipv6(a, &ip);
-		return;
-	}
-	if (net.len == 0)
-		return;
-	buf_addf(&b, "%" STR_FMT "1", STR_ARG(net));
-	hz_describe_add_address(a, STR("ExternalIP"), buf_str(&b));
 }
 
 void
@@ -319,7 +215,11 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
                   const struct hz_robot_server *server, struct instance *ret)
 {
 	struct addresses a = { .arena = arena };
+	char memory[80] = "";
+	struct buf b = BUF_FIXED(memory);
+	bool has_ipv6 = (d->config->families & HZ_IPV6) != 0;
 	struct str rest;
+	struct ip ip;
 
 	*ret = (struct instance){
 		.presence = PRESENCE_PRESENT,
@@ -335,8 +235,14 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 	hz_describe_set_label(d, arena, STR("robot"), ret);
 	a.items = arena_calloc(arena, 3 + ref->n_addresses, sizeof(*a.items));
 	hz_describe_add_address(&a, STR("Hostname"), server->name);
-	if (d->config->families & HZ_IPV6)
-		hz_describe_add_robot_ipv6(d, &a, ref, server->ipv6_net);
+	if (has_ipv6 && hz_describe_annotated_ipv6(d, ref, &ip)) {
+		hz_describe_add_external_ipv6(&a, &ip);
+	} else if (has_ipv6 && server->ipv6_net.len > 0) {
+		/* Robot names the network, "2a01:4f8:111:4221::". The server has the first host
+		 * address of it, which is this text with the digit 1 behind it. */
+		buf_addf(&b, "%" STR_FMT "1", STR_ARG(server->ipv6_net));
+		hz_describe_add_address(&a, STR("ExternalIP"), buf_str(&b));
+	}
 	if (d->config->families & HZ_IPV4)
 		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);
 	if (d->config->forwards_internal_ips)
