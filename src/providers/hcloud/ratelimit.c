@@ -2,14 +2,13 @@
  *
  * The budget has three figures, which follow the answers of the API:
  *
- * 	left  requests in the bucket at seen_ns; the refill after that is extrapolated
- * 	rate  what flows into the bucket, in requests a second, computed from RateLimit-Reset
- * 	flow  the part of the rate that is left to us: the rate less what other tools took
+ * 	left      requests in the bucket at seen_ns; the refill after that is extrapolated
+ * 	rate      what flows into the bucket, in requests a second, computed from RateLimit-Reset
+ * 	own_rate  the part of the rate that is left to us: the rate less what other tools took
  *
- * Urgent work is planned with the rate, background work with the flow. The flow is measured over at
- * least LEARNT_AFTER_S, by comparing the bucket with what it would hold if only this process had
- * taken requests. The present measurement began at noted_ns with `noted` requests in the bucket;
- * since then this process has taken `taken` of them.
+ * Urgent work is planned with the rate, background work with the own rate. That is measured over a
+ * sample of at least MIN_SAMPLE_S, by comparing the bucket with what it would hold if only this
+ * process had taken requests.
  */
 #include "providers/hcloud/ratelimit.h"
 
@@ -29,11 +28,11 @@
 #define REST_MAX 20.0
 #define RUN 4.0
 #define SLOW_BELOW 0.5 /* background work slows down below this part of the limit */
-#define LEARNT_AFTER_S 10.0
+#define MIN_SAMPLE_S 10.0
 /* Background work plans with at least a fifth of the refill, even if other tools use all of it:
  * only answers show how full the bucket is, so without requests it would never be noticed that the
  * other tools have stopped. */
-#define LEAST_SHARE 5
+#define MIN_SHARE_DIVISOR 5
 
 static double
 hz_budget_clamp(double v, double lo, double hi)
@@ -53,60 +52,49 @@ hz_budget_wait_of(double s)
 	return (int64_t)(hz_budget_clamp(s, 0, WAIT_MAX_S) * (double)NS_PER_SEC);
 }
 
-/* Returns the refill in requests a second: what the bucket lacks, divided by the time until it is
- * full. A full bucket does not show the refill, so the usual one is assumed. The result is bounded
- * to a tenth and ten times the usual one, because both figures come from the cloud, and the clocks
- * may differ. */
-static double
-hz_budget_rate_of(double limit, double left, int64_t seconds_to_full)
-{
-	double usual = limit / WINDOW_S;
-
-	if (seconds_to_full <= 0 || left >= limit)
-		return usual;
-	return hz_budget_clamp((limit - left) / (double)seconds_to_full, usual / 10, usual * 10);
-}
-
-/* If the bucket holds less than expected, other tools have taken the difference. The API counts in
- * whole requests and seconds, so a measurement over less than LEARNT_AFTER_S is too inexact. */
 static void
-hz_budget_learn_flow(struct hz_budget *b, double left, int64_t now_ns)
+hz_budget_begin_sample(struct hz_budget *b, int64_t now_ns)
 {
-	double passed_s = hz_budget_seconds(now_ns - b->noted_ns);
-	double expected = b->noted - b->taken + b->rate * passed_s;
-
-	if (passed_s < LEARNT_AFTER_S)
-		return;
-	expected = hz_budget_clamp(expected, 0, b->limit);
-	b->flow = hz_budget_clamp(b->rate - (expected - left) / passed_s, b->rate / LEAST_SHARE,
-	                          b->rate);
-}
-
-static void
-hz_budget_note_left(struct hz_budget *b, int64_t now_ns)
-{
-	b->noted = b->left;
-	b->noted_ns = now_ns;
-	b->taken = 0;
+	b->left_at_sample = b->left;
+	b->sampled_ns = now_ns;
+	b->spent_since_sample = 0;
 }
 
 void
 hz_budget_note(struct hz_budget *b, int64_t limit, int64_t remaining, int64_t reset_s,
                int64_t wall_s, int64_t now_ns)
 {
+	double sampled_s = hz_budget_seconds(now_ns - b->sampled_ns), usual, expected;
+
 	if (limit <= 0 || remaining < 0)
 		return;
 	b->limit = hz_budget_clamp((double)limit, 1, LIMIT_MAX);
 	b->left = hz_budget_clamp((double)remaining, 0, b->limit);
-	b->rate = hz_budget_rate_of(b->limit, b->left, reset_s > wall_s ? reset_s - wall_s : 0);
 	b->seen_ns = now_ns;
-	if (b->is_known)
-		hz_budget_learn_flow(b, b->left, now_ns);
-	else
-		b->flow = b->rate;
-	b->flow = hz_budget_clamp(b->flow, b->rate / LEAST_SHARE, b->rate);
-	if (!b->is_known || hz_budget_seconds(now_ns - b->noted_ns) >= LEARNT_AFTER_S)
-		hz_budget_note_left(b, now_ns);
+
+	/* The refill is what the bucket lacks, divided by the time until it is full. A full bucket
+	 * does not show the refill, so the usual one is assumed. It is bounded to a tenth and ten
+	 * times the usual one, because both figures come from the cloud, and the clocks may differ.
+	 */
+	usual = b->limit / WINDOW_S;
+	b->rate = usual;
+	if (reset_s > wall_s && b->left < b->limit)
+		b->rate = hz_budget_clamp((b->limit - b->left) / (double)(reset_s - wall_s),
+		                          usual / 10, usual * 10);
+
+	/* If the bucket holds less than expected, other tools have taken the difference. The API
+	 * counts in whole requests and seconds, so a shorter sample is too inexact. */
+	if (!b->is_known) {
+		b->own_rate = b->rate;
+	} else if (sampled_s >= MIN_SAMPLE_S) {
+		expected = hz_budget_clamp(b->left_at_sample - b->spent_since_sample +
+		                                   b->rate * sampled_s,
+		                           0, b->limit);
+		b->own_rate = b->rate - (expected - b->left) / sampled_s;
+	}
+	b->own_rate = hz_budget_clamp(b->own_rate, b->rate / MIN_SHARE_DIVISOR, b->rate);
+	if (!b->is_known || sampled_s >= MIN_SAMPLE_S)
+		hz_budget_begin_sample(b, now_ns);
 	b->is_known = true;
 }
 
@@ -115,8 +103,8 @@ hz_budget_empty(struct hz_budget *b, int64_t now_ns)
 {
 	if (!b->is_known) {
 		b->limit = DEFAULT_LIMIT;
-		b->rate = b->flow = b->limit / WINDOW_S;
-		hz_budget_note_left(b, now_ns);
+		b->rate = b->own_rate = b->limit / WINDOW_S;
+		hz_budget_begin_sample(b, now_ns);
 	}
 	b->is_known = true;
 	b->left = 0;
@@ -124,9 +112,9 @@ hz_budget_empty(struct hz_budget *b, int64_t now_ns)
 }
 
 static double
-hz_budget_left_at(const struct hz_budget *b, double flow, int64_t now_ns)
+hz_budget_left_at(const struct hz_budget *b, double rate, int64_t now_ns)
 {
-	return hz_budget_clamp(b->left + flow * hz_budget_seconds(now_ns - b->seen_ns), 0,
+	return hz_budget_clamp(b->left + rate * hz_budget_seconds(now_ns - b->seen_ns), 0,
 	                       b->limit);
 }
 
@@ -139,16 +127,7 @@ hz_budget_left(const struct hz_budget *b, int64_t now_ns)
 bool
 hz_budget_is_eased(const struct hz_budget *b, int64_t now_ns)
 {
-	return hz_budget_left_at(b, b->flow, now_ns) > SLOW_BELOW * b->limit;
-}
-
-/* Returns the seconds until `wanted` requests are left. Work that needs more requests than the
- * bucket can hold starts when the bucket is full; the cloud then refuses the requests that exceed
- * it. */
-static double
-hz_budget_refill_s(const struct hz_budget *b, double left, double wanted, double flow)
-{
-	return (hz_budget_clamp(wanted, 0, b->limit) - left) / flow;
+	return hz_budget_left_at(b, b->own_rate, now_ns) > SLOW_BELOW * b->limit;
 }
 
 /* Returns the seconds between two pieces of background work of n requests: 0 while the bucket is at
@@ -162,7 +141,7 @@ hz_budget_pace_s(const struct hz_budget *b, double left, double floor, double n)
 
 	if (span <= 0 || room >= 1)
 		return 0;
-	return hz_budget_clamp(n / b->flow * (1 / hz_budget_clamp(room, 0.01, 1) - 1), 0,
+	return hz_budget_clamp(n / b->own_rate * (1 / hz_budget_clamp(room, 0.01, 1) - 1), 0,
 	                       PACE_MAX_S);
 }
 
@@ -188,16 +167,19 @@ hz_budget_rest_of(const struct hz_budget *b)
 int64_t
 hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, int64_t now_ns)
 {
-	double flow = urgency == HZ_URGENT ? b->rate : b->flow,
-	       left = hz_budget_left_at(b, flow, now_ns);
+	double rate = urgency == HZ_URGENT ? b->rate : b->own_rate;
+	double left = hz_budget_left_at(b, rate, now_ns), wanted;
 	double floor = urgency == HZ_URGENT ? hz_budget_reserve(b) : hz_budget_background_floor(b);
 
 	if (!b->is_known)
 		return 0;
 	if (urgency == HZ_URGENT && b->is_resting && n < hz_budget_rest_of(b))
 		n = hz_budget_rest_of(b);
-	if (left < hz_budget_clamp(floor + n, 0, b->limit))
-		return hz_budget_wait_of(hz_budget_refill_s(b, left, floor + n, flow));
+	/* Work that needs more requests than the bucket can hold starts when the bucket is full;
+	 * the cloud then refuses the requests that exceed it. */
+	wanted = hz_budget_clamp(floor + n, 0, b->limit);
+	if (left < wanted)
+		return hz_budget_wait_of((wanted - left) / rate);
 	if (urgency == HZ_URGENT)
 		return 0;
 	return hz_budget_wait_of(hz_budget_pace_s(b, left, floor, n) -
@@ -220,7 +202,7 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 {
 	b->left = hz_budget_clamp(hz_budget_left(b, now_ns) - n, 0, b->limit);
 	b->seen_ns = now_ns;
-	b->taken += n;
+	b->spent_since_sample += n;
 	if (urgency == HZ_BACKGROUND) {
 		b->background_ns = now_ns;
 	} else {
@@ -234,28 +216,22 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 #define REPORT_AFTER_NS (60 * NS_PER_SEC)
 #define REPORT_AGAIN_NS (1800 * NS_PER_SEC)
 
-/* A refused token is reported immediately, because it does not recover by itself. Missing answers
- * are reported after REPORT_AFTER_NS, because short outages are frequent. */
-static bool
-hz_outage_is_report_due(const struct hz_outage *o, int64_t now_ns)
-{
-	if (o->last == HZ_ANSWERED)
-		return false;
-	if (o->is_reported)
-		return now_ns - o->reported_ns >= REPORT_AGAIN_NS;
-	return o->last == HZ_REFUSED || now_ns - o->since_ns >= REPORT_AFTER_NS;
-}
-
 bool
 hz_outage_note(struct hz_outage *o, enum hz_reception reception, int64_t now_ns)
 {
-	bool was_reported = o->is_reported;
+	bool was_reported = o->is_reported, is_due;
 
 	if (reception != o->last)
 		*o = (struct hz_outage){ .last = reception, .since_ns = now_ns };
 	if (reception == HZ_ANSWERED)
 		return was_reported;
-	if (!hz_outage_is_report_due(o, now_ns))
+	/* A refused token is reported immediately, because it does not recover by itself. Missing
+	 * answers are reported after REPORT_AFTER_NS, because short outages are frequent. */
+	if (o->is_reported)
+		is_due = now_ns - o->reported_ns >= REPORT_AGAIN_NS;
+	else
+		is_due = reception == HZ_REFUSED || now_ns - o->since_ns >= REPORT_AFTER_NS;
+	if (!is_due)
 		return false;
 	o->is_reported = true;
 	o->reported_ns = now_ns;

@@ -36,9 +36,10 @@ struct hz_budget {
 	double rate;   /* of the refill, in requests a second */
 	double left;   /* requests, at seen_ns */
 	int64_t seen_ns;
-	double flow;         /* the part of `rate` that other tools leave to us */
-	double noted, taken; /* `left` when `flow` was measured last, and what we took since */
-	int64_t noted_ns;
+	double own_rate; /* the part of `rate` that other tools leave to us */
+	/* `left` when own_rate was measured last, and what we took since */
+	double left_at_sample, spent_since_sample;
+	int64_t sampled_ns;
 	int64_t background_ns; /* when background requests were sent last */
 	bool is_resting;       /* urgent work was refused, and waits for some refill */
 	unsigned n_refused;    /* pieces of urgent work, since it rests */
