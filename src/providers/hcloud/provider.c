@@ -18,11 +18,12 @@
 #include "providers/hcloud/client.h"
 #include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/instances.h"
+#include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/routes.h"
-#include "providers/hcloud/settings.h"
 
 enum {
 	AGENT_MAX = 200,
+	MAX_SETTINGS = 4,
 };
 
 /* ---- life cycle ---- */
@@ -53,7 +54,7 @@ hz_provider_close(struct cloud *cloud)
 
 DEFINE_CLEANUP(struct cloud, hz_provider_close)
 
-/* ---- clients ---- */
+/* ---- start: clients and the network ---- */
 
 static bool
 hz_provider_open_http(struct hcloud *hz, const char *name, struct str url, struct login *login,
@@ -76,47 +77,6 @@ hz_provider_open_http(struct hcloud *hz, const char *name, struct str url, struc
 	config.user_agent = buf_str(&agent);
 	return http_client_new(&config, ret, err);
 }
-
-static bool
-hz_provider_open_api(struct hcloud *hz, struct error *err)
-{
-	hz->login = login_new(&(struct login_config){ .secret = &hz->config->token });
-	if (!hz_provider_open_http(hz, "hcloud", hz->config->endpoint, hz->login, &hz->http, err))
-		return err_wrap(err, "HCLOUD_ENDPOINT");
-	hz->api = hz_api_new(&(struct hz_api_config){
-		.http = hz->http,
-		.base_url = hz->config->endpoint,
-		.host = hz->host,
-		.reserve_percent = hz->config->reserve_percent,
-		.is_dumping = hz->config->is_debug,
-	});
-	hz->actions = hz_actions_new(hz->api, hz->host->clock);
-	return true;
-}
-
-static bool
-hz_provider_open_robot(struct hcloud *hz, struct error *err)
-{
-	const struct hz_config *config = hz->config;
-
-	if (!config->has_robot || !hz_config_has_robot_login(config))
-		return true;
-	hz->robot_login = login_new(&(struct login_config){ .secret = &config->robot_password,
-	                                                    .user = &config->robot_user });
-	if (!hz_provider_open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login,
-	                           &hz->robot_http, err))
-		return err_wrap(err, "ROBOT_ENDPOINT");
-	hz->robot = hz_robot_new(&(struct hz_robot_config){
-		.http = hz->robot_http,
-		.login = hz->robot_login,
-		.host = hz->host,
-		.cache_ns = config->robot_cache_ns,
-		.pause_ns = config->robot_pause_ns,
-	});
-	return true;
-}
-
-/* ---- the network ---- */
 
 /* A number is an id, or, if no network has that id, a name. */
 static bool
@@ -143,74 +103,87 @@ hz_provider_resolve_network(struct hcloud *hz, struct call *call, struct error *
 	return true;
 }
 
-static bool
-hz_provider_ask_metadata(struct hcloud *hz, struct call *call, bool *ret, struct error *err)
-{
-	CLEANUP(http_client_freep) struct http_client *http = NULL;
-
-	hz_count_operations("serverIsAttachedToNetwork", 1);
-	if (!hz_provider_open_http(hz, "metadata", hz->config->metadata_endpoint, NULL, &http,
-	                           err) ||
-	    !hz_metadata_is_attached(http, call, hz->network, ret, err))
-		return err_wrap(err, "checking if server is in Network not possible: "
-		                     "serverIsAttachedToNetwork");
-	return true;
-}
-
+/* Asks the metadata service whether this machine is attached to the network. */
 static bool
 hz_provider_check_attached(struct hcloud *hz, struct call *call, struct error *err)
 {
-	bool is_attached;
+	CLEANUP(http_client_freep) struct http_client *http = NULL;
 
 	if (hz->config->skips_attached_check)
 		return true;
-	if (!hz_provider_ask_metadata(hz, call, &is_attached, err))
-		return false;
-	if (!is_attached)
+	hz_count_operations("serverIsAttachedToNetwork", 1);
+	if (!hz_provider_open_http(hz, "metadata", hz->config->metadata_endpoint, NULL, &http,
+	                           err) ||
+	    !hz_metadata_is_attached(http, call, hz->network, &hz->is_network_ours, err))
+		return err_wrap(err, "checking if server is in Network not possible: "
+		                     "serverIsAttachedToNetwork");
+	if (!hz->is_network_ours)
 		return err_set(err, ERR_INVALID, "This node is not attached to Network %" STR_FMT,
 		               STR_ARG(hz->config->network));
-	hz->is_network_ours = true;
 	return true;
 }
-
-/* ---- load and start ---- */
 
 static bool
 hz_provider_connect(struct hcloud *hz, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct hz_config *config = hz->config;
 	struct call call = { .clock = hz->host->clock,
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &arena };
 
-	if (!hz_provider_open_api(hz, err) || !hz_provider_open_robot(hz, err))
-		return false;
-	if (hz->config->network.len > 0 && (!hz_provider_resolve_network(hz, &call, err) ||
-	                                    !hz_provider_check_attached(hz, &call, err)))
+	hz->login = login_new(&(struct login_config){ .secret = &config->token });
+	if (!hz_provider_open_http(hz, "hcloud", config->endpoint, hz->login, &hz->http, err))
+		return err_wrap(err, "HCLOUD_ENDPOINT");
+	hz->api = hz_api_new(&(struct hz_api_config){
+		.http = hz->http,
+		.base_url = config->endpoint,
+		.host = hz->host,
+		.reserve_percent = config->reserve_percent,
+		.is_dumping = config->is_debug,
+	});
+	hz->actions = hz_actions_new(hz->api, hz->host->clock);
+
+	if (config->has_robot && hz_config_has_robot_login(config)) {
+		hz->robot_login = login_new(&(struct login_config){
+			.secret = &config->robot_password,
+			.user = &config->robot_user,
+		});
+		if (!hz_provider_open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login,
+		                           &hz->robot_http, err))
+			return err_wrap(err, "ROBOT_ENDPOINT");
+		hz->robot = hz_robot_new(&(struct hz_robot_config){
+			.http = hz->robot_http,
+			.login = hz->robot_login,
+			.host = hz->host,
+			.cache_ns = config->robot_cache_ns,
+			.pause_ns = config->robot_pause_ns,
+		});
+	}
+
+	if (config->network.len > 0 && (!hz_provider_resolve_network(hz, &call, err) ||
+	                                !hz_provider_check_attached(hz, &call, err)))
 		return false;
 	return hz_probe(hz->api, &call, err);
 }
 
-/* Networks of the cloud have IPv4 only. NULL: --cluster-cidr has no IPv4 network. */
-static const struct ip_net *
-hz_provider_routable_cidr(const struct cloud_config *config)
-{
-	for (size_t i = 0; i < config->n_cluster_cidrs; i++) {
-		if (ip_family(&config->cluster_cidrs[i].ip) == IP_V4)
-			return &config->cluster_cidrs[i];
-	}
-	return NULL;
-}
+/* ---- load and start ---- */
 
 static bool
 hz_provider_open_routes(struct hcloud *hz, struct error *err)
 {
-	const struct ip_net *cidr = hz_provider_routable_cidr(&hz->cloud_config);
+	const struct cloud_config *config = &hz->cloud_config;
+	const struct ip_net *cidr = NULL;
 
 	if (!hz->config->has_routes)
 		return true;
-	if (hz->cloud_config.cluster_cidr_problem)
-		return err_set(err, ERR_INVALID, "%s", hz->cloud_config.cluster_cidr_problem);
+	if (config->cluster_cidr_problem)
+		return err_set(err, ERR_INVALID, "%s", config->cluster_cidr_problem);
+	/* Networks of the cloud have IPv4 only. */
+	for (size_t i = 0; !cidr && i < config->n_cluster_cidrs; i++) {
+		if (ip_family(&config->cluster_cidrs[i].ip) == IP_V4)
+			cidr = &config->cluster_cidrs[i];
+	}
 	if (!cidr) {
 		log_info("routes are not created, because --cluster-cidr has no IPv4 network");
 		return true;
@@ -224,37 +197,6 @@ hz_provider_open_routes(struct hcloud *hz, struct error *err)
 		.cluster_cidr = *cidr,
 	});
 	return true;
-}
-
-static void
-hz_provider_open_parts(struct hcloud *hz)
-{
-	if (!hz->config->lb.is_disabled) {
-		hz->cache = hz_lb_cache_new(hz->api, hz->host->clock);
-		hz->servers_known = hz_servers_known_new();
-	}
-	hz->instances = hz_instances_new(&(struct hz_instances_config){
-		.config = hz->config,
-		.host = hz->host,
-		.api = hz->api,
-		.robot = hz->robot,
-		.cache = hz->cache,
-		.servers_known = hz->servers_known,
-		.network = hz->network,
-		.is_network_ours = hz->is_network_ours,
-	});
-	if (hz->cache)
-		hz->balancers = hz_balancers_new(&(struct hz_balancers_config){
-			.config = hz->config,
-			.host = hz->host,
-			.api = hz->api,
-			.actions = hz->actions,
-			.cache = hz->cache,
-			.servers_known = hz->servers_known,
-			.robot = hz->robot,
-			.network = hz->network,
-			.is_network_ours = hz->is_network_ours,
-		});
 }
 
 /* Files with secrets are read again while the program runs, so the sandbox has to permit it. */
@@ -296,7 +238,32 @@ hz_provider_start(struct cloud *cloud, const struct cloud_host *host, struct err
 	hz->host = host;
 	if (!hz_provider_connect(hz, err))
 		return err_wrap(err, "hcloud/newCloud");
-	hz_provider_open_parts(hz);
+	if (!hz->config->lb.is_disabled) {
+		hz->cache = hz_lb_cache_new(hz->api, hz->host->clock);
+		hz->servers_known = hz_servers_known_new();
+	}
+	hz->instances = hz_instances_new(&(struct hz_instances_config){
+		.config = hz->config,
+		.host = hz->host,
+		.api = hz->api,
+		.robot = hz->robot,
+		.cache = hz->cache,
+		.servers_known = hz->servers_known,
+		.network = hz->network,
+		.is_network_ours = hz->is_network_ours,
+	});
+	if (hz->cache)
+		hz->balancers = hz_balancers_new(&(struct hz_balancers_config){
+			.config = hz->config,
+			.host = hz->host,
+			.api = hz->api,
+			.actions = hz->actions,
+			.cache = hz->cache,
+			.servers_known = hz->servers_known,
+			.robot = hz->robot,
+			.network = hz->network,
+			.is_network_ours = hz->is_network_ours,
+		});
 	if (!hz_provider_open_routes(hz, err))
 		return false;
 	cloud->balancers = hz->balancers ? &hz_balancer_ops : NULL;
@@ -309,6 +276,69 @@ static bool
 hz_provider_get_budget(struct cloud *cloud, struct cloud_budget *ret)
 {
 	return hz_api_get_budget(hcloud_of(cloud)->api, ret);
+}
+
+/* ---- for `ccmd doctor` ---- */
+
+/* The variables that name something of the cloud. */
+static bool
+hz_provider_list_settings(struct cloud *cloud, struct call *call, struct cloud_setting **ret,
+                          size_t *ret_n, struct error *err)
+{
+	struct hcloud *hz = hcloud_of(cloud);
+	const struct hz_lb_config *lb = &hz->config->lb;
+	bool is_tutorial = hz->config->dialect->is_tutorial;
+	struct cloud_setting *settings = arena_calloc(call->arena, MAX_SETTINGS, sizeof(*settings));
+	struct hz_names found;
+	size_t n = 0;
+
+	/* start() has found the network, unless it failed. */
+	if (hz->config->network.len > 0 && hz->network <= 0) {
+		if (!hz_list_names(hz->api, call, call->arena, "/networks", &found, err))
+			return false;
+		settings[n++] = (struct cloud_setting){
+			.variable = "HCLOUD_NETWORK",
+			.value = hz->config->network,
+			.what = "network",
+			/* the tutorial's controller accepts no name */
+			.names = is_tutorial ? found.ids : found.names,
+			.ids = found.ids,
+		};
+	}
+	/* The tutorial's controller has neither variables nor annotations for load balancers. */
+	if (!lb->is_disabled && !is_tutorial) {
+		if (!hz_list_names(hz->api, call, call->arena, "/locations", &found, err))
+			return false;
+		settings[n++] = (struct cloud_setting){
+			.variable = "HCLOUD_LOAD_BALANCERS_LOCATION",
+			.value = lb->location,
+			.what = "location",
+			.annotation = HZ_LB_PREFIX "location",
+			.names = found.names,
+			.ids = found.ids,
+		};
+		settings[n++] = (struct cloud_setting){
+			.variable = "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE",
+			.value = lb->network_zone,
+			.what = "network zone",
+			.annotation = HZ_LB_PREFIX "network-zone",
+			.names = found.zones,
+		};
+	}
+	/* The type in an annotation is checked when the Service is compared with its balancer. */
+	if (!lb->is_disabled && !is_tutorial && lb->type.len > 0) {
+		if (!hz_list_names(hz->api, call, call->arena, "/load_balancer_types", &found, err))
+			return false;
+		settings[n++] = (struct cloud_setting){
+			.variable = "HCLOUD_LOAD_BALANCERS_TYPE",
+			.value = lb->type,
+			.what = "load balancer type",
+			.names = found.names,
+		};
+	}
+	*ret = settings;
+	*ret_n = n;
+	return true;
 }
 
 /* ---- the tables ---- */
@@ -349,7 +379,7 @@ const struct cloud_ops hcloud_cloud = {
 	.start = hz_provider_start,
 	.close = hz_provider_close,
 	.get_budget = hz_provider_get_budget,
-	.list_settings = hz_settings_list,
+	.list_settings = hz_provider_list_settings,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -362,7 +392,7 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.start = hz_provider_start,
 	.close = hz_provider_close,
 	.get_budget = hz_provider_get_budget,
-	.list_settings = hz_settings_list,
+	.list_settings = hz_provider_list_settings,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };
@@ -375,7 +405,7 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.start = hz_provider_start,
 	.close = hz_provider_close,
 	.get_budget = hz_provider_get_budget,
-	.list_settings = hz_settings_list,
+	.list_settings = hz_provider_list_settings,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
 };

@@ -1,5 +1,3 @@
-#include "providers/hcloud/settings.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -8,6 +6,8 @@
 #include <cmocka.h>
 
 #include "providers/hcloud/lab.h"
+
+extern const struct cloud_ops hcloud_cloud;
 
 #define LOCATIONS                                                                                  \
 	"{\"locations\":[{\"id\":1,\"name\":\"fsn1\",\"network_zone\":\"eu-central\"},"            \
@@ -27,7 +27,7 @@ check(struct lab *lab, const char *text)
 
 	lab->hcloud.config = lab->config;
 	lab->hcloud.api = lab->api;
-	if (!hz_settings_list(&lab->hcloud.cloud, &call, &settings, &n, &err))
+	if (!hcloud_cloud.list_settings(&lab->hcloud.cloud, &call, &settings, &n, &err))
 		fail_msg("%s", err.msg);
 	for (size_t i = 0; i < n; i++) {
 		const struct cloud_setting *s = &settings[i];
@@ -107,7 +107,7 @@ odd_answers(void **state)
 	lab_answer(lab, "/locations?per_page=50", 200, body.ptr);
 	lab->hcloud.config = lab->config;
 	lab->hcloud.api = lab->api;
-	assert_true(hz_settings_list(&lab->hcloud.cloud, &call, &settings, &n, &err));
+	assert_true(hcloud_cloud.list_settings(&lab->hcloud.cloud, &call, &settings, &n, &err));
 	assert_string_equal(settings[0].names[0], "x0");
 	assert_string_equal(settings[0].names[45], "x45");
 	assert_null(settings[0].names[46]);
@@ -115,7 +115,7 @@ odd_answers(void **state)
 	assert_null(settings[1].names[46]);
 	lab->script.n_answers = 0;
 	lab_answer(lab, "/locations?per_page=50", 200, "{}");
-	assert_false(hz_settings_list(&lab->hcloud.cloud, &call, &settings, &n, &err));
+	assert_false(hcloud_cloud.list_settings(&lab->hcloud.cloud, &call, &settings, &n, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 }
 
