@@ -27,7 +27,6 @@
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/lb_dry.h"
-#include "providers/hcloud/lb_health.h"
 #include "providers/hcloud/lb_primary.h"
 #include "providers/hcloud/lb_wire.h"
 

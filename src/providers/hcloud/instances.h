@@ -13,7 +13,7 @@
 
 #include "providers/hcloud/describe.h"
 #include "providers/hcloud/lb_cache.h"
-#include "providers/hcloud/servers_known.h"
+#include "providers/hcloud/lb_targets.h"
 
 struct hz_instances;
 

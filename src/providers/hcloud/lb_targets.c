@@ -5,14 +5,23 @@
  * of the node. If Robot does not answer, the addresses of dedicated servers are unknown: then all
  * targets by address stay as they are, because a failure of Robot must not take servers out of
  * service.
+ *
+ * The metrics of health have a series for each Service. No other metric has names of objects as
+ * labels, so the number of series is bounded: if there are more than LIMIT_METRIC_SERIES Services,
+ * the last series has the labels "other" and the sum of the rest. The series of a deleted Service
+ * is absent from the next scrape.
  */
 #include "providers/hcloud/lb_targets.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/event_kind.h"
-#include "base/map.h"
-#include "providers/hcloud/client.h"
+#include "base/limits.h"
+#include "base/metrics.h"
+#include "base/thread.h"
+#include "providers/hcloud/lb_cache.h"
 
 EVENT_KIND(
 	prefix_event, HZ_COMPONENT, "UnknownProviderIDPrefix", true, "Node",
@@ -32,7 +41,100 @@ EVENT_KIND(
 	refused_event, HZ_COMPONENT, "LoadBalancerTargetRefused", true, "Node",
 	"hcloud: the API does not accept the node as a target; the message says why. Other nodes are not affected.");
 
-/* One pass over the nodes of a Service. */
+enum {
+	MAX_DESCRIBED = 5, /* unhealthy targets of one balancer */
+};
+
+METRIC_FAMILY(
+	healthy_targets, METRIC_GAUGE, "hcloud_load_balancer_healthy_targets",
+	"[ALPHA] Targets of a Service's load balancer that were healthy when it was read last. Services beyond 199 are summed as \"other\".",
+	.labels = { "namespace", "service" });
+METRIC_FAMILY(
+	all_targets, METRIC_GAUGE, "hcloud_load_balancer_targets",
+	"[ALPHA] Targets of a Service's load balancer when it was read last, healthy or not. Services beyond 199 are summed as \"other\".",
+	.labels = { "namespace", "service" });
+
+/* ---- servers as they were read last ---- */
+
+struct hz_servers_known {
+	pthread_mutex_t mu;
+	struct map by_id; /* mu; struct server_known by its key */
+};
+
+struct server_known {
+	struct str key; /* the bytes of the id */
+	int64_t id;
+	bool has_public_ipv4;
+	bool is_in_network; /* true if the cluster has none: then the balancer's error says so */
+};
+
+struct hz_servers_known *
+hz_servers_known_new(void)
+{
+	struct hz_servers_known *k = xcalloc(1, sizeof(*k));
+
+	k->by_id = MAP_OF(struct server_known, key);
+	mutex_init(&k->mu);
+	return k;
+}
+
+static void
+hz_servers_known_forget_all(struct hz_servers_known *k)
+{
+	struct str key;
+	void *server;
+
+	for (size_t pos = 0; map_next(&k->by_id, &pos, &key, &server);)
+		free(server);
+	map_fini(&k->by_id);
+	k->by_id = MAP_OF(struct server_known, key);
+}
+
+void
+hz_servers_known_free(struct hz_servers_known *k)
+{
+	if (!k)
+		return;
+	hz_servers_known_forget_all(k);
+	map_fini(&k->by_id);
+	mutex_destroy(&k->mu);
+	free(k);
+}
+
+void
+hz_servers_known_note(struct hz_servers_known *k, const struct hz_server *server, int64_t network)
+{
+	struct server_known *known;
+	WITH_LOCK(&k->mu);
+
+	known = map_get(&k->by_id, map_key_i64(&server->id));
+	if (!known) {
+		if (k->by_id.count >= LIMIT_MACHINES)
+			hz_servers_known_forget_all(k);
+		known = xcalloc(1, sizeof(*known));
+		known->id = server->id;
+		known->key = map_key_i64(&known->id);
+		map_put(&k->by_id, known->key, known);
+	}
+	known->has_public_ipv4 = server->ipv4.len > 0;
+	known->is_in_network = network == 0 ||
+	                       hz_address_in(&server->private_nets, network).len > 0;
+}
+
+const char *
+hz_servers_known_obstacle(struct hz_servers_known *k, int64_t id, bool is_private)
+{
+	const struct server_known *known;
+	WITH_LOCK(&k->mu);
+
+	known = map_get(&k->by_id, map_key_i64(&id));
+	if (!known || (is_private ? known->is_in_network : known->has_public_ipv4))
+		return NULL;
+	return is_private ? "is not attached to the network" : "has no public IPv4 address";
+}
+
+/* ---- a pass over the nodes of a Service ---- */
+
 struct target_search {
 	const struct hz_targets_config *config;
 	struct call *call;
@@ -157,16 +259,6 @@ hz_targets_refused(struct hz_targets *t, const struct hz_targets_config *config,
 }
 
 /* ---- targets ---- */
-
-/* Unlike target_cmp() of lb_plan.c, this compares addresses as texts, and a server is the same
- * target whichever of its addresses is used. */
-static bool
-hz_targets_are_same(const struct hz_lb_target *a, const struct hz_lb_target *b)
-{
-	if (a->type != b->type)
-		return false;
-	return a->type == HZ_TARGET_SERVER ? a->server == b->server : str_eq(a->ip, b->ip);
-}
 
 /* The same for the same targets. No address looks like that of a server. */
 static struct str
@@ -387,9 +479,141 @@ hz_targets_node(const struct hz_targets *t, const struct hz_lb_target *target)
 
 	if (offset < t->n * sizeof(*target)) /* one of t itself, as in each step that adds one */
 		return t->nodes[offset / sizeof(*target)];
+	/* Unlike target_cmp() of lb_plan.c, this compares addresses as texts, and a server is the
+	 * same target whichever of its addresses is used. */
 	for (size_t i = 0; i < t->n; i++) {
-		if (hz_targets_are_same(&t->targets[i], target))
+		const struct hz_lb_target *one = &t->targets[i];
+
+		if (one->type == target->type &&
+		    (one->type == HZ_TARGET_SERVER ? one->server == target->server
+		                                   : str_eq(one->ip, target->ip)))
 			return t->nodes[i];
 	}
 	return NULL;
+}
+
+/* ---- health: the metrics ---- */
+
+static int
+hz_health_compare(const void *a, const void *b)
+{
+	const struct hz_service_health *left = a, *right = b;
+	int order = str_cmp(left->namespace, right->namespace);
+
+	return order != 0 ? order : str_cmp(left->service, right->service);
+}
+
+/* Called for each scrape. The order decides which Services are in the sum, so the Services are
+ * sorted by name: otherwise their series would change without a reason. */
+static void
+hz_health_scrape(void *cache)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct metric_row healthy[LIMIT_METRIC_SERIES] = { 0 }, all[LIMIT_METRIC_SERIES] = { 0 };
+	struct hz_service_health *services;
+	size_t n_read, n = 0, n_rows;
+
+	hz_lb_cache_health(cache, &arena, &services, &n_read);
+	qsort(services, n_read, sizeof(*services), hz_health_compare);
+	for (size_t i = 0; i < n_read; i++) {
+		if (n == 0 || hz_health_compare(&services[n - 1], &services[i]) != 0)
+			services[n++] = services[i];
+	}
+	n_rows = n < LIMIT_METRIC_SERIES ? n : LIMIT_METRIC_SERIES;
+	for (size_t i = 0; i < n; i++) {
+		bool is_other = n > LIMIT_METRIC_SERIES && i >= LIMIT_METRIC_SERIES - 1;
+		size_t row = is_other ? LIMIT_METRIC_SERIES - 1 : i;
+
+		healthy[row].labels[0] = is_other ? "other" : services[i].namespace.ptr;
+		healthy[row].labels[1] = is_other ? "other" : services[i].service.ptr;
+		healthy[row].value += (double)services[i].n_healthy;
+		all[row].labels[0] = healthy[row].labels[0];
+		all[row].labels[1] = healthy[row].labels[1];
+		all[row].value += (double)services[i].n_targets;
+	}
+	metrics_replace(&healthy_targets, healthy, n_rows);
+	metrics_replace(&all_targets, all, n_rows);
+}
+
+void
+hz_health_open(struct hz_lb_cache *cache)
+{
+	metrics_on_scrape(hz_health_scrape, cache);
+}
+
+void
+hz_health_close(struct hz_lb_cache *cache)
+{
+	metrics_off_scrape(hz_health_scrape, cache);
+	metrics_replace(&healthy_targets, NULL, 0);
+	metrics_replace(&all_targets, NULL, 0);
+}
+
+/* ---- health: for `ccmd explain` and `ccmd doctor` ---- */
+
+struct map
+hz_health_names(const struct hz_config *config, const struct cloud_host *host, struct arena *arena)
+{
+	struct map names = MAP_INIT;
+	struct node_ref *nodes;
+	size_t n;
+
+	host->nodes(host, arena, &nodes, &n);
+	for (size_t i = 0; i < n; i++) {
+		int64_t *server = ARENA_NEW(arena, int64_t);
+		struct error ignored;
+		struct hz_id id;
+
+		if (!hz_id_parse(config->dialect, nodes[i].provider_id, &id, &ignored) ||
+		    id.kind != HZ_CLOUD)
+			continue;
+		*server = id.number;
+		map_put(&names, map_key_i64(server), &nodes[i].name);
+	}
+	return names;
+}
+
+static void
+hz_health_add_blocked(struct buf *b, const struct hz_lb_end *end)
+{
+	if (end->is_blocked)
+		buf_addf(b, "%s%" STR_FMT, b->len > 0 ? ", " : "", STR_ARG(end->ip));
+}
+
+void
+hz_health_describe(const struct hz_lb *lb, const struct map *names, struct arena *arena,
+                   struct lb_listed *ret)
+{
+	CLEANUP(buf_fini) struct buf unhealthy = BUF_INIT(KIB(4)), blocked = BUF_INIT(KIB(1));
+	size_t n_described = 0;
+
+	for (size_t i = 0; i < lb->n_targets && n_described < MAX_DESCRIBED; i++) {
+		const struct hz_lb_target *target = &lb->targets[i];
+		const struct str *node = map_get(names, map_key_i64(&target->server));
+
+		if (target->health != HZ_UNHEALTHY)
+			continue;
+		if (n_described++ > 0)
+			buf_add_c(&unhealthy, "; ");
+		if (target->type == HZ_TARGET_IP)
+			buf_add_str(&unhealthy, target->ip);
+		else if (node)
+			buf_addf(&unhealthy, "node %" STR_FMT, STR_ARG(*node));
+		else
+			buf_addf(&unhealthy, "server %" PRId64, target->server);
+		buf_addf(&unhealthy, " at port %" PRId64, target->failing_port);
+		if (target->detail.len > 0)
+			buf_addf(&unhealthy, ": %" STR_FMT, STR_ARG(str_head(target->detail, 100)));
+		if (target->http_status != 0)
+			buf_addf(&unhealthy, " (HTTP %" PRId64 ")", target->http_status);
+	}
+	if (n_described > 0 && lb->n_of_health[HZ_UNHEALTHY] > n_described)
+		buf_addf(&unhealthy, "; and %zu more", lb->n_of_health[HZ_UNHEALTHY] - n_described);
+	hz_health_add_blocked(&blocked, &lb->ipv4);
+	hz_health_add_blocked(&blocked, &lb->ipv6);
+	ret->has_health = true;
+	ret->n_healthy = lb->n_of_health[HZ_HEALTHY];
+	ret->n_unhealthy = lb->n_of_health[HZ_UNHEALTHY];
+	ret->unhealthy = arena_str(arena, buf_str(&unhealthy));
+	ret->blocked = arena_str(arena, buf_str(&blocked));
 }

@@ -6,16 +6,40 @@
  * Service tries it again until its addresses change, or an hour has passed. A server that is a
  * target already stays one.
  *
+ * Which targets are healthy is in two metrics, and shown by `ccmd explain` and `ccmd doctor`.
+ *
  * Threads: any.
  */
 #ifndef CCMD_HCLOUD_LB_TARGETS_H
 #define CCMD_HCLOUD_LB_TARGETS_H
 
+#include "base/map.h"
 #include "cloud/host.h"
 #include "cloud/refusals.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/robot.h"
-#include "providers/hcloud/servers_known.h"
+
+struct hz_lb_cache;
+struct lb_listed;
+
+/* ---- servers as they were read last ---- */
+
+/* The controllers of nodes read each server every few minutes. How it can be reached is noted here,
+ * so that a server without the needed address is not tried as a target of each load balancer: the
+ * API would refuse it. When LIMIT_MACHINES servers are known, all of them are forgotten. */
+
+struct hz_servers_known;
+
+struct hz_servers_known *hz_servers_known_new(void);
+void hz_servers_known_free(struct hz_servers_known *); /* NULL is fine */
+
+/** network: the one of the cluster; 0: none. */
+void hz_servers_known_note(struct hz_servers_known *, const struct hz_server *, int64_t network);
+/** The reason for which the server cannot be a target: "has no public IPv4 address"; private: "is
+ * not attached to the network". NULL: no reason is known. */
+const char *hz_servers_known_obstacle(struct hz_servers_known *, int64_t id, bool is_private);
+
+/* ---- the targets of a Service ---- */
 
 struct hz_targets_config {
 	const struct hz_config *config;
@@ -52,5 +76,24 @@ void hz_targets_refused(struct hz_targets *, const struct hz_targets_config *,
 /** The balancer has as many targets already as its type permits: an Event on the node. */
 void hz_targets_exceeded(const struct hz_targets_config *, const struct lb_spec *,
                          const struct node_ref *node);
+
+/* ---- health ---- */
+
+/* A scrape sends no request: the metrics show each balancer as it was read last, which is after a
+ * change of its Service or of the Service's nodes, and once in each --load-balancer-drift-period.
+ */
+
+/** Registers the metrics, and removes them. */
+void hz_health_open(struct hz_lb_cache *);
+void hz_health_close(struct hz_lb_cache *);
+
+/** Maps the IDs of servers to the names of their nodes, in the arena. */
+struct map hz_health_names(const struct hz_config *, const struct cloud_host *, struct arena *);
+
+/** Sets the members of *ret about the health of targets and about blocked addresses.
+ *
+ * @param names  the result of hz_health_names(); a server without a node is shown with its ID */
+void hz_health_describe(const struct hz_lb *, const struct map *names, struct arena *,
+                        struct lb_listed *ret);
 
 #endif

@@ -1,4 +1,4 @@
-#include "providers/hcloud/lb_health.h"
+#include "providers/hcloud/lb_targets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
