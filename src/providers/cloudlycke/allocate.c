@@ -79,26 +79,6 @@ increment(struct ip *ip)
 
 /* ---- the pool of a Service ---- */
 
-static const struct cl_pool *
-pool_named(const struct cl_schema *schema, struct str name)
-{
-	for (size_t i = 0; i < schema->n_pools; i++) {
-		if (str_eq(schema->pools[i].name, name))
-			return &schema->pools[i];
-	}
-	return NULL;
-}
-
-static const struct cl_pool *
-default_pool(const struct cl_schema *schema)
-{
-	for (size_t i = 0; i < schema->n_pools; i++) {
-		if (schema->pools[i].is_default)
-			return &schema->pools[i];
-	}
-	return schema->n_pools == 1 ? &schema->pools[0] : NULL;
-}
-
 static bool
 is_open_to(const struct cl_pool *pool, struct str namespace)
 {
@@ -114,9 +94,16 @@ cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec, stru
                 const struct cl_pool **ret, struct error *err)
 {
 	const struct str *name = lb_annotation(spec, CL_ANNOTATION("pool"));
-	const struct cl_pool *pool = name ? pool_named(schema, str_trim(*name))
-	                                  : default_pool(schema);
+	const struct cl_pool *pool = NULL;
 
+	for (size_t i = 0; i < schema->n_pools && !pool; i++) {
+		const struct cl_pool *one = &schema->pools[i];
+
+		if (name ? str_eq(one->name, str_trim(*name)) : one->is_default)
+			pool = one;
+	}
+	if (!name && !pool && schema->n_pools == 1)
+		pool = &schema->pools[0];
 	if (!pool && !name)
 		return err_set(err, ERR_INVALID,
 		               "no address pool: set one as default or use annotation \"%s\"",
@@ -147,25 +134,22 @@ cl_request_could_have(const struct cl_schema *schema, struct str namespace, cons
 /* ---- wanted addresses ---- */
 
 static bool
-add_wanted(struct cl_desired *desired, struct str text, struct arena *arena, struct error *err)
+add_wanted(struct cl_addresses *wanted, struct str text, struct arena *arena, struct error *err)
 {
 	struct ip ip;
 
 	if (!ip_parse(text, &ip))
 		return err_set(err, ERR_INVALID, "%s is not an IP address", quote_z(arena, text));
-	for (size_t i = 0; i < desired->n_wanted; i++) {
-		if (ip_family(&desired->wanted[i]) == ip_family(&ip))
-			return err_set(
-				err, ERR_INVALID,
-				"more than one %s address is wanted; one of each family can be",
-				ip_family(&ip) == IP_V4 ? "IPv4" : "IPv6");
-	}
-	desired->wanted[desired->n_wanted++] = ip;
+	if (cl_addresses_of(wanted, ip_family(&ip)))
+		return err_set(err, ERR_INVALID,
+		               "more than one %s address is wanted; one of each family can be",
+		               ip_family(&ip) == IP_V4 ? "IPv4" : "IPv6");
+	wanted->items[wanted->n++] = ip;
 	return true;
 }
 
 static bool
-read_wanted(const struct lb_spec *spec, struct cl_desired *desired, struct arena *arena,
+read_wanted(const struct lb_spec *spec, struct arena *arena, struct cl_addresses *wanted,
             struct error *err)
 {
 	const struct str *list = lb_annotation(spec, CL_ANNOTATION("addresses"));
@@ -175,11 +159,11 @@ read_wanted(const struct lb_spec *spec, struct cl_desired *desired, struct arena
 		               "annotation \"%s\" and spec.loadBalancerIP are both set: keep one",
 		               CL_ANNOTATION("addresses"));
 	if (spec->wanted_ip.len > 0)
-		return add_wanted(desired, spec->wanted_ip, arena, err);
+		return add_wanted(wanted, spec->wanted_ip, arena, err);
 	if (!list || str_trim(*list).len == 0)
 		return true;
 	for (struct str part, rest = *list; str_split(&rest, ',', &part);) {
-		if (!add_wanted(desired, str_trim(part), arena, err))
+		if (!add_wanted(wanted, str_trim(part), arena, err))
 			return false;
 	}
 	return true;
@@ -221,7 +205,7 @@ drop_duplicates(struct str *texts, size_t n, struct arena *arena)
 /* Each must be a network; duplicates count once (docs/spec/framework.md, "Source ranges"). Returns
  * the first that is not a network, or NULL. */
 static const struct str *
-read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *draft)
+read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record_values *values)
 {
 	struct str *ranges = arena_calloc(arena, spec->n_source_ranges + 1, sizeof(*ranges));
 	const struct str *bad = NULL;
@@ -241,8 +225,8 @@ read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record *d
 		ip_net_format(&text, &net);
 		ranges[n++] = arena_str(arena, buf_str(&text));
 	}
-	draft->source_ranges = ranges;
-	draft->n_source_ranges = drop_duplicates(ranges, n, arena);
+	values->source_ranges = ranges;
+	values->n_source_ranges = drop_duplicates(ranges, n, arena);
 	return bad;
 }
 
@@ -303,19 +287,19 @@ read_proxy(const struct lb_spec *spec, struct arena *arena, enum cl_proxy *ret, 
 
 /* ---- a whole request ---- */
 
-/* A draft with what needs no check. */
-static struct cl_record
-begin_draft(const struct lb_spec *spec)
+/* What needs no check. */
+static struct cl_record_values
+begin_values(const struct lb_spec *spec)
 {
 	const struct str *share_key = lb_annotation(spec, CL_ANNOTATION("share"));
 
-	return (struct cl_record){
-		.holding = { .namespace = spec->namespace,
-		             .service = spec->service,
-		             .uid = spec->uid,
-		             .share_key = share_key ? str_trim(*share_key) : STR_EMPTY,
-		             .ports = spec->ports,
-		             .n_ports = spec->n_ports },
+	return (struct cl_record_values){
+		.allocation = { .namespace = spec->namespace,
+		                .service = spec->service,
+		                .uid = spec->uid,
+		                .share_key = share_key ? str_trim(*share_key) : STR_EMPTY,
+		                .ports = spec->ports,
+		                .n_ports = spec->n_ports },
 		.cluster = spec->cluster,
 		.name = spec->name,
 		.pool = STR_EMPTY,
@@ -332,52 +316,46 @@ bool
 cl_request_read(const struct cl_schema *schema, const struct lb_spec *spec, struct arena *arena,
                 struct cl_request *ret, struct error *err)
 {
-	struct cl_request r = { .draft = begin_draft(spec) };
+	struct cl_request r = { .families = spec->families,
+		                .n_families = spec->n_families,
+		                .may_lack = spec->family_policy == LB_PREFER_DUAL_STACK,
+		                .values = begin_values(spec) };
 	const struct str *bad;
 
-	r.desired = (struct cl_desired){ .families = spec->families,
-		                         .n_families = spec->n_families,
-		                         .may_lack = spec->family_policy == LB_PREFER_DUAL_STACK };
-	if (!cl_request_pool(schema, spec, arena, &r.desired.pool, err) ||
-	    !read_wanted(spec, &r.desired, arena, err) ||
-	    !read_hostname(r.desired.pool, spec, arena, &r.draft.hostname, err) ||
-	    !read_proxy(spec, arena, &r.draft.proxy, err))
+	if (!cl_request_pool(schema, spec, arena, &r.pool, err) ||
+	    !read_wanted(spec, arena, &r.wanted, err) ||
+	    !read_hostname(r.pool, spec, arena, &r.values.hostname, err) ||
+	    !read_proxy(spec, arena, &r.values.proxy, err))
 		return false;
-	bad = read_ranges(spec, arena, &r.draft);
+	bad = read_ranges(spec, arena, &r.values);
 	if (bad)
 		return err_set(err, ERR_INVALID, "source range %s is not a CIDR",
 		               quote_z(arena, *bad));
-	r.draft.pool = r.desired.pool->name;
-	r.draft.ip_mode = r.desired.pool->ip_mode;
+	r.values.pool = r.pool->name;
+	r.values.ip_mode = r.pool->ip_mode;
 	*ret = r;
 	return true;
 }
 
-static void
-recall_addresses(const struct lb_status *status, struct cl_holding *h)
-{
-	struct ip ip;
-
-	for (size_t i = 0; i < status->n_ingress && h->n_addresses < CL_FAMILIES; i++) {
-		if (ip_parse(status->ingress[i].ip, &ip) &&
-		    (h->n_addresses == 0 || ip_family(&ip) != ip_family(&h->addresses[0])))
-			h->addresses[h->n_addresses++] = ip;
-	}
-}
-
 void
-cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_record *ret_draft)
+cl_values_from_status(const struct lb_spec *spec, struct arena *arena, struct cl_record_values *ret)
 {
 	static const struct str no_client = { "0.0.0.0/32", 10 };
+	struct cl_addresses *addresses = &ret->allocation.addresses;
 	struct error ignored;
+	struct ip ip;
 
-	*ret_draft = begin_draft(spec);
-	recall_addresses(&spec->status, &ret_draft->holding);
-	(void)!read_proxy(spec, arena, &ret_draft->proxy, &ignored);
-	if (read_ranges(spec, arena, ret_draft) && ret_draft->n_source_ranges == 0) {
+	*ret = begin_values(spec);
+	for (size_t i = 0; i < spec->status.n_ingress && addresses->n < CL_FAMILIES; i++) {
+		if (ip_parse(spec->status.ingress[i].ip, &ip) &&
+		    !cl_addresses_of(addresses, ip_family(&ip)))
+			addresses->items[addresses->n++] = ip;
+	}
+	(void)!read_proxy(spec, arena, &ret->proxy, &ignored);
+	if (read_ranges(spec, arena, ret) && ret->n_source_ranges == 0) {
 		/* a mistake in the ranges must not open the port to all clients */
-		ret_draft->source_ranges = &no_client;
-		ret_draft->n_source_ranges = 1;
+		ret->source_ranges = &no_client;
+		ret->n_source_ranges = 1;
 	}
 }
 
@@ -385,20 +363,19 @@ cl_request_recall(const struct lb_spec *spec, struct arena *arena, struct cl_rec
 
 /* The search for an address of one family. */
 struct search {
-	const struct cl_desired *desired;
-	const struct cl_holding *const *others;
+	const struct cl_request *request;
+	const struct cl_addresses *present;
+	const struct cl_allocation *const *others;
 	size_t n;
 	struct arena *arena;
 	enum ip_family family;
-	struct ip *taken; /* by others, sorted; NULL: not collected yet */
-	size_t n_taken;
 };
 
 /* A port and protocol that both Services want. TCP 53 and UDP 53 can share an address. The ports of
  * one are collected in a set first: this runs for many pairs of Services, with the lock held.
  */
 static const struct lb_port *
-common_port(const struct cl_holding *a, const struct cl_holding *b)
+common_port(const struct cl_allocation *a, const struct cl_allocation *b)
 {
 	uint64_t set[LB_SCTP + 1][(UINT16_MAX + 1) / 64] = { 0 };
 
@@ -417,7 +394,7 @@ common_port(const struct cl_holding *a, const struct cl_holding *b)
 }
 
 bool
-cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
+cl_may_share(const struct cl_allocation *a, const struct cl_allocation *b,
              const struct lb_port **ret_port)
 {
 	const struct lb_port *port = NULL;
@@ -431,64 +408,57 @@ cl_may_share(const struct cl_holding *a, const struct cl_holding *b,
 	return has_same_key && !port;
 }
 
+static bool
+is_self(const struct search *s, const struct cl_allocation *other)
+{
+	return str_eq(other->uid, s->request->values.allocation.uid);
+}
+
 /* The first other Service that has the address and does not share it; NULL: none. The ports and the
  * sharing key of an orphan are not known: a Service that has had the address together with it keeps
  * the address, and no other Service gets it. */
-static const struct cl_holding *
-rival_for(const struct search *s, const struct ip *ip, const struct lb_port **ret_port)
+static const struct cl_allocation *
+find_other_holder(const struct search *s, const struct ip *ip, const struct lb_port **ret_port)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		const struct cl_holding *other = s->others[i];
+		const struct cl_allocation *other = s->others[i];
 
-		if (str_eq(other->uid, s->desired->self.uid) || !cl_holding_has(other, ip))
+		if (is_self(s, other) || !cl_addresses_have(&other->addresses, ip))
 			continue;
-		if (other->is_orphan ? !cl_holding_has(&s->desired->self, ip)
-		                     : !cl_may_share(&s->desired->self, other, ret_port))
+		if (other->is_orphan
+		            ? !cl_addresses_have(s->present, ip)
+		            : !cl_may_share(&s->request->values.allocation, other, ret_port))
 			return other;
 	}
 	return NULL;
 }
 
+/* ---- an address of one family ---- */
+
 static bool
-is_free(const struct search *s, const struct ip *ip)
+check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, struct error *err)
 {
-	return !rival_for(s, ip, NULL);
-}
+	const char *text = cl_ip_text(ip, s->arena);
+	const struct lb_port *port = NULL;
+	const struct cl_allocation *other;
+	bool is_avoided;
 
-static int
-by_value(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
-/* Sorted, so that find_free() looks each address up instead of comparing it with every Service,
- * which would take long where a large pool is nearly full. */
-static void
-collect_taken(struct search *s)
-{
-	s->taken = arena_calloc(s->arena, s->n * CL_FAMILIES + 1, sizeof(s->taken[0]));
-	for (size_t i = 0; i < s->n; i++) {
-		const struct cl_holding *other = s->others[i];
-
-		for (size_t k = 0; k < other->n_addresses; k++) {
-			if (!str_eq(other->uid, s->desired->self.uid) &&
-			    ip_family(&other->addresses[k]) == s->family)
-				s->taken[s->n_taken++] = other->addresses[k];
-		}
-	}
-	qsort(s->taken, s->n_taken, sizeof(s->taken[0]), by_value);
-}
-
-/* ---- an address it has ---- */
-
-static const struct ip *
-wanted_of(const struct search *s)
-{
-	for (size_t i = 0; i < s->desired->n_wanted; i++) {
-		if (ip_family(&s->desired->wanted[i]) == s->family)
-			return &s->desired->wanted[i];
-	}
-	return NULL;
+	if (!cl_pool_has(s->request->pool, ip, &is_avoided))
+		return err_set(err, ERR_INVALID, "address \"%s\" is %s pool %s", text,
+		               is_avoided ? "reserved in" : "not in",
+		               quote_z(s->arena, s->request->pool->name));
+	other = find_other_holder(s, ip, &port);
+	*ret_is_full = other != NULL;
+	if (!other)
+		return true;
+	if (port)
+		return err_set(err, ERR_INVALID,
+		               "address \"%s\" cannot be shared: port %d/%" STR_FMT
+		               " is used by %" STR_FMT "/%" STR_FMT,
+		               text, (int)port->port, STR_ARG(port->protocol_text),
+		               STR_ARG(other->namespace), STR_ARG(other->service));
+	return err_set(err, ERR_INVALID, "address \"%s\" is already used by %" STR_FMT "/%" STR_FMT,
+	               text, STR_ARG(other->namespace), STR_ARG(other->service));
 }
 
 /* The address that the Service has already. It is given up when its pool no longer has it, or when
@@ -496,55 +466,17 @@ wanted_of(const struct search *s)
 static bool
 find_kept(const struct search *s, struct ip *ret)
 {
-	const struct cl_holding *self = &s->desired->self;
+	for (size_t i = 0; i < s->present->n; i++) {
+		const struct ip *ip = &s->present->items[i];
 
-	for (size_t i = 0; i < self->n_addresses; i++) {
-		const struct ip *ip = &self->addresses[i];
-
-		if (ip_family(ip) == s->family && is_usable(s->desired->pool, ip) &&
-		    is_free(s, ip)) {
+		if (ip_family(ip) == s->family && is_usable(s->request->pool, ip) &&
+		    !find_other_holder(s, ip, NULL)) {
 			*ret = *ip;
 			return true;
 		}
 	}
 	return false;
 }
-
-/* ---- a wanted address ---- */
-
-static bool
-refuse_rival(const struct search *s, const struct ip *ip, const struct cl_holding *rival,
-             const struct lb_port *port, struct error *err)
-{
-	if (port)
-		return err_set(err, ERR_INVALID,
-		               "address \"%s\" cannot be shared: port %d/%" STR_FMT
-		               " is used by %" STR_FMT "/%" STR_FMT,
-		               cl_ip_text(ip, s->arena), (int)port->port,
-		               STR_ARG(port->protocol_text), STR_ARG(rival->namespace),
-		               STR_ARG(rival->service));
-	return err_set(err, ERR_INVALID, "address \"%s\" is already used by %" STR_FMT "/%" STR_FMT,
-	               cl_ip_text(ip, s->arena), STR_ARG(rival->namespace),
-	               STR_ARG(rival->service));
-}
-
-static bool
-check_wanted(const struct search *s, const struct ip *ip, bool *ret_is_full, struct error *err)
-{
-	const struct lb_port *port = NULL;
-	const struct cl_holding *rival;
-	bool is_avoided;
-
-	if (!cl_pool_has(s->desired->pool, ip, &is_avoided))
-		return err_set(err, ERR_INVALID, "address \"%s\" is %s pool %s",
-		               cl_ip_text(ip, s->arena), is_avoided ? "reserved in" : "not in",
-		               quote_z(s->arena, s->desired->pool->name));
-	rival = rival_for(s, ip, &port);
-	*ret_is_full = rival != NULL;
-	return !rival || refuse_rival(s, ip, rival, port, err);
-}
-
-/* ---- a new address ---- */
 
 /* The lowest address of a Service with the same sharing key. */
 static bool
@@ -553,37 +485,39 @@ find_shared(const struct search *s, struct ip *ret)
 	bool is_found = false;
 
 	for (size_t i = 0; i < s->n; i++) {
-		const struct cl_holding *other = s->others[i];
+		const struct cl_allocation *other = s->others[i];
+		const struct ip *ip = cl_addresses_of(&other->addresses, s->family);
 
-		if (str_eq(other->uid, s->desired->self.uid) ||
-		    !cl_may_share(&s->desired->self, other, NULL))
+		if (!ip || is_self(s, other) || (is_found && ip_cmp(ip, ret) >= 0) ||
+		    !cl_may_share(&s->request->values.allocation, other, NULL) ||
+		    !is_usable(s->request->pool, ip) || find_other_holder(s, ip, NULL))
 			continue;
-		for (size_t k = 0; k < other->n_addresses; k++) {
-			const struct ip *ip = &other->addresses[k];
-
-			if (ip_family(ip) != s->family || (is_found && ip_cmp(ip, ret) >= 0) ||
-			    !is_usable(s->desired->pool, ip) || !is_free(s, ip))
-				continue;
-			*ret = *ip;
-			is_found = true;
-		}
+		*ret = *ip;
+		is_found = true;
 	}
 	return is_found;
 }
 
+static int
+by_value(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
 /* Skips whole avoided blocks: a pool may hold 2^64 addresses. */
 static bool
-find_free_in(const struct search *s, const struct cl_block *block, struct ip *ret)
+find_free_in(const struct cl_pool *pool, const struct cl_block *block, const struct ip taken[],
+             size_t n_taken, struct ip *ret)
 {
 	struct ip ip = block->first;
 
 	while (ip_cmp(&ip, &block->last) <= 0) {
-		const struct cl_block *avoid = avoided_by(s->desired->pool, &ip);
+		const struct cl_block *avoid = avoided_by(pool, &ip);
 
 		if (avoid) {
 			ip = avoid->last;
-		} else if (!is_edge(s->desired->pool, block, &ip) &&
-		           !bsearch(&ip, s->taken, s->n_taken, sizeof(s->taken[0]), by_value)) {
+		} else if (!is_edge(pool, block, &ip) &&
+		           !bsearch(&ip, taken, n_taken, sizeof(taken[0]), by_value)) {
 			*ret = ip;
 			return true;
 		}
@@ -594,109 +528,93 @@ find_free_in(const struct search *s, const struct cl_block *block, struct ip *re
 }
 
 static bool
-find_free(struct search *s, struct ip *ret)
+find_free(const struct search *s, struct ip *ret, struct error *err)
 {
-	const struct cl_blocks *blocks = &s->desired->pool->addresses;
+	struct ip *taken = arena_calloc(s->arena, s->n * CL_FAMILIES + 1, sizeof(*taken));
+	const struct cl_pool *pool = s->request->pool;
+	size_t n_taken = 0, n_used = 0;
 
-	collect_taken(s);
-	for (size_t i = 0; i < blocks->n; i++) {
-		if (ip_family(&blocks->items[i].first) == s->family &&
-		    find_free_in(s, &blocks->items[i], ret))
+	/* Sorted, so that each address is looked up instead of compared with those of every
+	 * Service, which would take long where a large pool is nearly full. */
+	for (size_t i = 0; i < s->n; i++) {
+		const struct cl_addresses *others = &s->others[i]->addresses;
+
+		for (size_t k = 0; k < others->n && !is_self(s, s->others[i]); k++) {
+			if (ip_family(&others->items[k]) == s->family)
+				taken[n_taken++] = others->items[k];
+		}
+	}
+	qsort(taken, n_taken, sizeof(taken[0]), by_value);
+	for (size_t i = 0; i < pool->addresses.n; i++) {
+		const struct cl_block *block = &pool->addresses.items[i];
+
+		if (ip_family(&block->first) == s->family &&
+		    find_free_in(pool, block, taken, n_taken, ret))
 			return true;
 	}
-	return false;
-}
-
-/* Counts the usable addresses of the pool that are in use. Called when none is free, so it is also
- * their total. */
-static size_t
-count_used(const struct search *s)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n_taken; i++) {
-		if ((i == 0 || !ip_eq(&s->taken[i], &s->taken[i - 1])) &&
-		    is_usable(s->desired->pool, &s->taken[i]))
-			n++;
+	/* None is free, so the usable addresses in use are all that the pool has. */
+	for (size_t i = 0; i < n_taken; i++) {
+		if ((i == 0 || !ip_eq(&taken[i], &taken[i - 1])) && is_usable(pool, &taken[i]))
+			n_used++;
 	}
-	return n;
+	return err_set(err, ERR_INVALID,
+	               "address pool %s has no free %s address (%zu of %zu in use)",
+	               quote_z(s->arena, pool->name), s->family == IP_V4 ? "IPv4" : "IPv6", n_used,
+	               n_used);
 }
 
 /* ---- all families ---- */
 
 static bool
-allocate_family(struct search *s, struct ip *ret, bool *ret_is_full, struct error *err)
+has_family(const struct cl_request *request, enum ip_family family)
 {
-	const struct ip *wanted = wanted_of(s);
-	size_t n_used;
-
-	if (wanted) {
-		*ret = *wanted;
-		return check_wanted(s, wanted, ret_is_full, err);
-	}
-	if (find_kept(s, ret) || (s->desired->self.share_key.len > 0 && find_shared(s, ret)) ||
-	    find_free(s, ret))
-		return true;
-	*ret_is_full = true;
-	n_used = count_used(s);
-	return err_set(err, ERR_INVALID,
-	               "address pool %s has no free %s address (%zu of %zu in use)",
-	               quote_z(s->arena, s->desired->pool->name),
-	               s->family == IP_V4 ? "IPv4" : "IPv6", n_used, n_used);
-}
-
-static bool
-has_family(const struct cl_desired *desired, enum ip_family family)
-{
-	for (size_t i = 0; i < desired->n_families; i++) {
-		if (desired->families[i] == family)
+	for (size_t i = 0; i < request->n_families; i++) {
+		if (request->families[i] == family)
 			return true;
 	}
 	return false;
 }
 
-static bool
-check_families(const struct cl_desired *desired, struct arena *arena, struct error *err)
+bool
+cl_allocate(const struct cl_request *request, const struct cl_addresses *present,
+            const struct cl_allocation *const others[], size_t n, struct arena *arena,
+            struct cl_addresses *ret, bool *ret_is_full, struct error *err)
 {
-	for (size_t i = 0; i < desired->n_wanted; i++) {
-		if (!has_family(desired, ip_family(&desired->wanted[i])))
+	struct search s = {
+		.request = request, .present = present, .others = others, .n = n, .arena = arena
+	};
+	struct cl_addresses found = { .n = 0 };
+
+	*ret_is_full = false;
+	for (size_t i = 0; i < request->wanted.n; i++) {
+		const struct ip *wanted = &request->wanted.items[i];
+
+		if (!has_family(request, ip_family(wanted)))
 			return err_set(err, ERR_INVALID,
 			               "address \"%s\" is of none of the Service's IP families",
-			               cl_ip_text(&desired->wanted[i], arena));
+			               cl_ip_text(wanted, arena));
 	}
+	for (size_t i = 0; i < request->n_families && i < CL_FAMILIES; i++) {
+		struct ip *ip = &found.items[found.n];
+		const struct ip *wanted;
+
+		s.family = request->families[i];
+		wanted = cl_addresses_of(&request->wanted, s.family);
+		if (wanted) {
+			if (!check_wanted(&s, wanted, ret_is_full, err))
+				return false;
+			*ip = *wanted;
+		} else if (!find_kept(&s, ip) && !find_shared(&s, ip) && !find_free(&s, ip, err)) {
+			*ret_is_full = true;
+			/* PreferDualStack: the other family is enough */
+			if (!request->may_lack)
+				return false;
+			continue;
+		}
+		found.n++;
+	}
+	if (found.n == 0)
+		return false; /* with the error of the last family */
+	*ret = found;
 	return true;
-}
-
-/* With PreferDualStack a family without a free address is left out, unless an address of it is
- * wanted. */
-static bool
-allocate_all(const struct cl_desired *desired, struct search *s, struct cl_grant *grant,
-             bool *ret_is_full, struct error *err)
-{
-	for (size_t i = 0; i < desired->n_families && i < CL_FAMILIES; i++) {
-		s->family = desired->families[i];
-		s->n_taken = 0;
-		if (allocate_family(s, &grant->addresses[grant->n_addresses], ret_is_full, err))
-			grant->n_addresses++;
-		else if (!desired->may_lack || wanted_of(s))
-			return false;
-	}
-	return grant->n_addresses > 0;
-}
-
-bool
-cl_allocate(const struct cl_desired *desired, const struct cl_holding *const others[], size_t n,
-            struct arena *arena, struct cl_grant *ret, bool *ret_is_full, struct error *err)
-{
-	struct search s = { .desired = desired, .others = others, .n = n, .arena = arena };
-	struct cl_grant grant = { .n_addresses = 0 };
-	bool is_full = false, is_done;
-
-	is_done = check_families(desired, arena, err) &&
-	          allocate_all(desired, &s, &grant, &is_full, err);
-	if (ret_is_full)
-		*ret_is_full = is_full;
-	if (is_done)
-		*ret = grant;
-	return is_done;
 }

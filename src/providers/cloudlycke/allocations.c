@@ -1,15 +1,14 @@
-/* allocations.c: see allocations.h.
+/* allocations.c: the balancers of state.h.
  *
- * An allocation holds one lock, that of the state, while it looks at all records (also those that
- * are being written), chooses addresses, and begins its change. The lock is released only while the
- * file is written. So two Services never choose the same free address, and after a failed write the
- * address is free again.
+ * An allocation holds the state's lock while it looks at all records (also those that are being
+ * written), chooses addresses, and begins its change. The lock is released only while the file is
+ * written. So two Services never choose the same free address, and after a failed write the address
+ * is free again.
  */
-#include "providers/cloudlycke/allocations.h"
+#include "providers/cloudlycke/state.h"
 
 #include <stdlib.h>
 
-#include "base/alloc.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -29,353 +28,250 @@ enum {
 	FILE_HEAD = 16384, /* for what HAProxy's file has besides the Services */
 };
 
-struct cl_allocations {
-	const struct cloud_host *host;
-	struct cl_state *state; /* its lock is the lock of all that follows */
-	bool has_hook, has_haproxy;
-	bool has_waiting;      /* a Service was refused because of what others have */
-	uint64_t n_freed_seen; /* the state's n_freed when waiting Services were last requeued */
-};
+/* ---- with the lock held ---- */
 
-/* ---- life cycle ---- */
-
-struct cl_allocations *
-cl_allocations_new(struct cl_state *state, bool has_hook, bool has_haproxy,
-                   const struct cloud_host *host)
-{
-	struct cl_allocations *allocations = xcalloc(1, sizeof(*allocations));
-
-	allocations->host = host;
-	allocations->state = state;
-	allocations->has_hook = has_hook;
-	allocations->has_haproxy = has_haproxy;
-	return allocations;
-}
-
-void
-cl_allocations_free(struct cl_allocations *allocations)
-{
-	free(allocations);
-}
-
-/* ---- with the lock held: changes ---- */
-
-/* Services that were refused an address may have it now. */
-static void
-requeue_waiting(struct cl_allocations *allocations)
-{
-	bool is_freed = allocations->state->n_freed != allocations->n_freed_seen;
-
-	allocations->n_freed_seen = allocations->state->n_freed;
-	if (!allocations->has_waiting || !is_freed)
-		return;
-	allocations->has_waiting = false;
-	allocations->host->requeue(allocations->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
-}
-
-static bool
-change_record(struct cl_allocations *allocations, struct str uid, struct cl_record *record,
-              struct error *err)
-{
-	bool is_done = cl_state_change(allocations->state, uid, record, err);
-
-	requeue_waiting(allocations);
-	return is_done;
-}
-
-/* Balancers with the same nodes share one list of them in memory. */
+/* Balancers with the same nodes share one list of them in memory. Takes the reference. */
 static struct cl_targets *
-share_targets(struct cl_allocations *allocations, struct cl_targets *targets)
+share_targets(const struct cl_state *s, struct cl_targets *targets)
 {
-	const struct cl_record **all;
-	size_t n;
+	struct str key;
+	void *value;
 
-	all = cl_state_all(allocations->state, &n);
-	for (size_t i = 0; i < n; i++) {
-		if (cl_targets_eq(all[i]->targets, targets)) {
+	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &value);) {
+		const struct cl_entry *e = value;
+		struct cl_targets *shared = e->written ? e->written->values.targets : NULL;
+
+		if (shared && cl_targets_eq(shared, targets)) {
 			cl_targets_unref(targets);
-			targets = cl_targets_ref(all[i]->targets);
-			break;
+			return cl_targets_ref(shared);
 		}
 	}
-	free(all);
 	return targets;
-}
-
-/* The bytes of HAProxy's file that other Services may take. One whose change is being written has
- * two records, which follow each other: the larger one counts. */
-static size_t
-size_of_others(const struct cl_allocations *allocations, struct str uid)
-{
-	const struct cl_record **all, *last = NULL;
-	size_t n, size = 0;
-
-	all = cl_state_all(allocations->state, &n);
-	for (size_t i = 0; i < n; last = all[i++]) {
-		bool is_next = last && str_eq(last->holding.uid, all[i]->holding.uid);
-		size_t counted = is_next ? last->file_size : 0;
-
-		if (!str_eq(all[i]->holding.uid, uid) && all[i]->file_size > counted)
-			size += all[i]->file_size - counted;
-	}
-	free(all);
-	return size;
 }
 
 /* A Service that has its place in HAProxy's file keeps it: what does not fit is refused, be it a
  * new Service or a change. */
 static bool
-fit_file(struct cl_allocations *allocations, struct cl_record *draft, struct error *err)
+fit_file(struct cl_state *s, struct cl_record_values *values, struct error *err)
 {
-	size_t others;
+	const struct cl_record *before = cl_state_find(s, values->allocation.uid);
+	size_t others = s->file_size - (before ? before->values.file_size : 0);
 
-	draft->is_left_out = false;
-	draft->file_size = allocations->has_haproxy ? cl_haproxy_size(draft) : 0;
-	if (draft->file_size == 0)
+	values->is_left_out = false;
+	values->file_size = s->has_haproxy ? cl_haproxy_size(values) : 0;
+	if (values->file_size == 0 || others + values->file_size + FILE_HEAD <= LIMIT_HAPROXY_FILE)
 		return true;
-	others = size_of_others(allocations, draft->holding.uid);
-	if (others + draft->file_size + FILE_HEAD <= LIMIT_HAPROXY_FILE)
-		return true;
-	allocations->has_waiting = true;
+	s->has_waiting = true;
 	return err_set(err, ERR_INVALID,
 	               "HAProxy's configuration has no room for this Service: it would take up to "
 	               "%zu bytes, other Services take %zu, and all together may take %zu; use "
 	               "fewer ports, source ranges or nodes, the load balancer stays as it is "
 	               "until then",
-	               draft->file_size, others, LIMIT_HAPROXY_FILE - FILE_HEAD);
+	               values->file_size, others, LIMIT_HAPROXY_FILE - FILE_HEAD);
 }
 
-/* Makes the draft the record of its Service, unless it equals the record before. Where there is a
+/* Makes these the values of the Service's record, unless they equal those before. Where there is a
  * hook, and its input is another than the last, a new generation begins: it is written before the
  * hook is run, so that a hook which a crash interrupts is run again. */
 static bool
-commit_draft(struct cl_allocations *allocations, struct cl_record *draft, struct cl_record *before,
-             struct cl_record **ret, struct error *err)
+commit_values(struct cl_state *s, struct cl_record_values *values, struct cl_record *before,
+              struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
-	draft->input = cl_record_hash(draft);
-	draft->hook = before ? before->hook : (struct cl_progress){ .error = STR_EMPTY };
-	if (allocations->has_hook && draft->hook.input != draft->input) {
-		draft->hook.input = draft->input;
-		draft->hook.generation++;
-	} else if (before && before->input == draft->input) {
+	values->input = cl_record_hash(values);
+	values->hook = before ? before->values.hook : (struct cl_progress){ .error = STR_EMPTY };
+	if (s->has_hook && values->hook.input != values->input) {
+		values->hook.input = values->input;
+		values->hook.generation++;
+	} else if (before && before->values.input == values->input) {
 		*ret = cl_record_ref(before);
 		return true;
 	}
-	record = cl_record_new(draft);
-	if (!change_record(allocations, record->holding.uid, cl_record_ref(record), err))
+	record = cl_record_new(values);
+	if (!cl_state_change(s, values->allocation.uid, cl_record_ref(record), err))
 		return false;
 	*ret = TAKE(record);
 	return true;
 }
 
-/* ---- ensuring ---- */
-
-static const struct cl_holding **
-all_holdings(struct cl_allocations *allocations, struct arena *arena, size_t *ret_n)
+/* present: the addresses that the Service has now. */
+static bool
+allocate_addresses(struct cl_state *s, const struct cl_request *request,
+                   const struct cl_addresses *present, struct arena *arena,
+                   struct cl_addresses *ret, struct error *err)
 {
-	const struct cl_record **all = cl_state_all(allocations->state, ret_n);
-	const struct cl_holding **held = arena_calloc(arena, *ret_n + 1, sizeof(*held));
+	const struct cl_allocation **all = arena_calloc(arena, 2 * s->entries.count + 1,
+	                                                sizeof(struct cl_allocation *));
+	bool is_full;
+	struct str key;
+	void *value;
+	size_t n = 0;
 
-	for (size_t i = 0; i < *ret_n; i++)
-		held[i] = &all[i]->holding;
-	free(all);
-	return held;
+	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &value);) {
+		const struct cl_entry *e = value;
+
+		if (e->written)
+			all[n++] = &e->written->values.allocation;
+		if (e->next)
+			all[n++] = &e->next->values.allocation;
+	}
+	if (cl_allocate(request, present, all, n, arena, ret, &is_full, err))
+		return true;
+	s->has_waiting |= is_full;
+	return false;
 }
 
+/* ---- allocating ---- */
+
 static void
-report_left(struct cl_allocations *allocations, const struct cl_record *before, const struct ip *ip,
+report_left(struct cl_state *s, const struct cl_record_values *before, const struct ip *ip,
             struct str pool, bool is_listed, struct arena *arena)
 {
-	char memory[64] = "";
-	struct buf text = BUF_FIXED(memory);
 	CLEANUP(buf_fini) struct buf line = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	const struct lb_spec about = { .namespace = before->holding.namespace,
-		                       .service = before->holding.service,
-		                       .uid = before->holding.uid };
+	const struct lb_spec about = { .namespace = before->allocation.namespace,
+		                       .service = before->allocation.service,
+		                       .uid = before->allocation.uid };
 
-	ip_format(&text, ip);
 	buf_add_c(&line, "load balancer ");
 	quote_add(&line, before->name);
-	buf_addf(&line, ": address %s %s pool %s; reallocating", text.ptr,
+	buf_addf(&line, ": address %s %s pool %s; reallocating", cl_ip_text(ip, arena),
 	         is_listed ? "is reserved in" : "left", quote_z(arena, pool));
-	log_info(line.ptr, LOG_STR("service", before->holding.service),
-	         LOG_STR("namespace", before->holding.namespace));
-	allocations->host->service_event(allocations->host, &about, HOST_EVENT_WARNING,
-	                                 no_pool_event.reason, buf_str(&line));
-}
-
-static void
-report_moves(struct cl_allocations *allocations, const struct cl_record *before,
-             const struct cl_record *after, const struct cl_pool *pool, struct arena *arena)
-{
-	for (size_t i = 0; i < before->holding.n_addresses; i++) {
-		const struct ip *ip = &before->holding.addresses[i];
-		bool is_avoided;
-
-		if (!cl_holding_has(&after->holding, ip) && !cl_pool_has(pool, ip, &is_avoided))
-			report_left(allocations, before, ip,
-			            before->pool.len > 0 ? before->pool : pool->name, is_avoided,
-			            arena);
-	}
-}
-
-static bool
-allocate_addresses(struct cl_allocations *allocations, const struct cl_request *request,
-                   const struct cl_record *before, struct arena *arena, struct cl_record *draft,
-                   struct error *err)
-{
-	struct cl_desired desired = request->desired;
-	const struct cl_holding **others;
-	struct cl_grant grant;
-	bool is_full;
-	size_t n;
-
-	desired.self = request->draft.holding;
-	if (before) {
-		memcpy(desired.self.addresses, before->holding.addresses,
-		       sizeof(desired.self.addresses));
-		desired.self.n_addresses = before->holding.n_addresses;
-	}
-	others = all_holdings(allocations, arena, &n);
-	if (!cl_allocate(&desired, others, n, arena, &grant, &is_full, err)) {
-		allocations->has_waiting = allocations->has_waiting || is_full;
-		return false;
-	}
-	memcpy(draft->holding.addresses, grant.addresses, sizeof(grant.addresses));
-	draft->holding.n_addresses = grant.n_addresses;
-	return true;
+	log_info(line.ptr, LOG_STR("service", about.service),
+	         LOG_STR("namespace", about.namespace));
+	s->host->service_event(s->host, &about, HOST_EVENT_WARNING, no_pool_event.reason,
+	                       buf_str(&line));
 }
 
 bool
-cl_allocations_ensure(struct cl_allocations *allocations, const struct cl_request *request,
-                      const struct node_ref nodes[], size_t n_nodes, struct arena *arena,
-                      struct cl_record **ret, struct error *err)
+cl_state_allocate(struct cl_state *s, const struct cl_request *request,
+                  const struct node_ref nodes[], size_t n_nodes, struct arena *arena,
+                  struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	CLEANUP(cl_record_unrefp) struct cl_record *before = NULL;
-	struct cl_record draft = request->draft;
-	WITH_LOCK(&allocations->state->mu);
+	struct cl_record_values values = request->values;
+	struct cl_addresses present = { .n = 0 };
+	WITH_LOCK(&s->mu);
 
-	before = cl_state_get(allocations->state, draft.holding.uid);
-	before = before ? cl_record_ref(before)
-	                : NULL; /* kept: it is compared with its replacement */
-	if (!allocate_addresses(allocations, request, before, arena, &draft, err))
+	before = cl_state_find(s, values.allocation.uid);
+	if (before) {
+		cl_record_ref(before); /* it is compared with its replacement */
+		present = before->values.allocation.addresses;
+	}
+	if (!allocate_addresses(s, request, &present, arena, &values.allocation.addresses, err))
 		return false;
-	targets = share_targets(allocations, targets);
-	draft.targets = targets;
-	if (!fit_file(allocations, &draft, err) ||
-	    !commit_draft(allocations, &draft, before, ret, err))
+	targets = share_targets(s, targets);
+	values.targets = targets;
+	if (!fit_file(s, &values, err) || !commit_values(s, &values, before, ret, err))
 		return false;
-	if (before)
-		report_moves(allocations, before, *ret, request->desired.pool, arena);
+	for (size_t i = 0; i < present.n; i++) {
+		const struct ip *ip = &present.items[i];
+		const struct cl_pool *pool = request->pool;
+		struct str former = before->values.pool.len > 0 ? before->values.pool : pool->name;
+		bool is_avoided;
+
+		if (!cl_addresses_have(&(*ret)->values.allocation.addresses, ip) &&
+		    !cl_pool_has(pool, ip, &is_avoided))
+			report_left(s, &before->values, ip, former, is_avoided, arena);
+	}
 	return true;
 }
 
 bool
-cl_allocations_foresee(struct cl_allocations *allocations, const struct cl_request *request,
-                       const struct lb_spec *spec, struct arena *arena, struct cl_grant *ret_before,
-                       struct cl_record **ret, struct error *err)
+cl_state_foresee(struct cl_state *s, const struct cl_request *request, const struct lb_spec *spec,
+                 struct arena *arena, struct cl_addresses *ret_before, struct cl_record **ret,
+                 struct error *err)
 {
 	CLEANUP(cl_targets_unrefp)
 	struct cl_targets *targets = cl_targets_new(spec->nodes, spec->n_nodes);
-	struct cl_record draft = request->draft, before, known;
+	struct cl_record_values values = request->values, before;
+	struct cl_addresses present;
 	const struct cl_record *written;
-	WITH_LOCK(&allocations->state->mu);
+	WITH_LOCK(&s->mu);
 
-	written = cl_state_get(allocations->state, spec->uid);
-	known = written ? cl_record_draft(written) : request->draft;
-	cl_request_recall(spec, arena, &before);
-	if (before.holding.n_addresses == 0)
-		before.holding = known.holding;
-	if (!allocate_addresses(allocations, request, &before, arena, &draft, err))
+	written = cl_state_find(s, spec->uid);
+	cl_values_from_status(spec, arena, &before);
+	present = before.allocation.addresses;
+	if (present.n == 0 && written)
+		present = written->values.allocation.addresses;
+	if (!allocate_addresses(s, request, &present, arena, &values.allocation.addresses, err))
 		return false;
-	draft.targets = targets;
-	if (!fit_file(allocations, &draft, err))
+	values.targets = targets;
+	if (!fit_file(s, &values, err))
 		return false;
-	draft.input = cl_record_hash(&draft);
-	draft.hook = known.hook;
-	if (draft.hook.input != draft.input) {
-		draft.hook.input = draft.input;
-		draft.hook.generation++;
+	values.input = cl_record_hash(&values);
+	if (written)
+		values.hook = written->values.hook;
+	if (values.hook.input != values.input) {
+		values.hook.input = values.input;
+		values.hook.generation++;
 	}
-	ret_before->n_addresses = before.holding.n_addresses;
-	memcpy(ret_before->addresses, before.holding.addresses, sizeof(ret_before->addresses));
-	*ret = cl_record_new(&draft);
+	*ret_before = present;
+	*ret = cl_record_new(&values);
 	return true;
 }
 
-struct cl_record *
-cl_allocations_get(struct cl_allocations *allocations, struct str uid)
-{
-	struct cl_record *record;
-	WITH_LOCK(&allocations->state->mu);
-
-	record = cl_state_get(allocations->state, uid);
-	return record ? cl_record_ref(record) : NULL;
-}
-
 bool
-cl_allocations_retarget(struct cl_allocations *allocations, struct str uid,
-                        const struct node_ref nodes[], size_t n_nodes, struct cl_record **ret,
-                        struct error *err)
+cl_state_set_nodes(struct cl_state *s, struct str uid, const struct node_ref nodes[],
+                   size_t n_nodes, struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
-	struct cl_record draft, *before;
-	WITH_LOCK(&allocations->state->mu);
+	struct cl_record_values values;
+	struct cl_record *before;
+	WITH_LOCK(&s->mu);
 
-	before = cl_state_get(allocations->state, uid);
-	if (!before || before->is_deleting || before->holding.is_orphan)
+	before = cl_state_find(s, uid);
+	if (!before || before->values.is_deleting || before->values.allocation.is_orphan)
 		return err_set(err, ERR_NOT_FOUND, "there is no load balancer yet");
-	targets = share_targets(allocations, targets);
-	draft = cl_record_draft(before);
-	draft.targets = targets;
-	return fit_file(allocations, &draft, err) &&
-	       commit_draft(allocations, &draft, before, ret, err);
+	targets = share_targets(s, targets);
+	values = before->values;
+	values.targets = targets;
+	if (!fit_file(s, &values, err))
+		return false;
+	return commit_values(s, &values, before, ret, err);
 }
 
 /* ---- deleting ---- */
 
 bool
-cl_allocations_mark_deleting(struct cl_allocations *allocations, struct str uid,
-                             struct cl_record **ret, struct error *err)
+cl_state_mark_deleting(struct cl_state *s, struct str uid, struct cl_record **ret,
+                       struct error *err)
 {
-	struct cl_record draft, *before;
-	WITH_LOCK(&allocations->state->mu);
+	struct cl_record_values values;
+	struct cl_record *before;
+	WITH_LOCK(&s->mu);
 
-	before = cl_state_get(allocations->state, uid);
+	before = cl_state_find(s, uid);
 	if (!before) {
 		*ret = NULL;
 		return true;
 	}
-	draft = cl_record_draft(before);
-	draft.is_deleting = true;
-	draft.file_size = 0;
-	return commit_draft(allocations, &draft, before, ret, err);
+	values = before->values;
+	values.is_deleting = true;
+	values.file_size = 0;
+	return commit_values(s, &values, before, ret, err);
 }
 
 bool
-cl_allocations_remove(struct cl_allocations *allocations, struct str uid, struct error *err)
+cl_state_remove(struct cl_state *s, struct str uid, struct error *err)
 {
-	WITH_LOCK(&allocations->state->mu);
+	WITH_LOCK(&s->mu);
 
-	if (!cl_state_get(allocations->state, uid))
-		return true;
-	return change_record(allocations, uid, NULL, err);
+	return !cl_state_find(s, uid) || cl_state_change(s, uid, NULL, err);
 }
 
 /* The record cannot have changed meanwhile: for one Service, calls are made one after the other. */
 bool
-cl_allocations_set_hook_result(struct cl_allocations *allocations, const struct cl_record *record,
-                               struct str error, struct error *err)
+cl_state_set_hook_result(struct cl_state *s, const struct cl_record *record, struct str error,
+                         struct error *err)
 {
-	struct cl_record draft = cl_record_draft(record);
-	WITH_LOCK(&allocations->state->mu);
+	struct cl_record_values values = record->values;
+	WITH_LOCK(&s->mu);
 
-	draft.hook.done = record->hook.generation;
-	draft.hook.error = error;
-	return change_record(allocations, record->holding.uid, cl_record_new(&draft), err);
+	values.hook.done = record->values.hook.generation;
+	values.hook.error = error;
+	return cl_state_change(s, values.allocation.uid, cl_record_new(&values), err);
 }
 
 /* ---- after a start ---- */
@@ -398,21 +294,7 @@ struct claim {
 static bool
 is_saved(const struct claim *c, const struct ip *ip)
 {
-	return c->saved && cl_holding_has(&c->saved->holding, ip);
-}
-
-static enum claim_rank
-rank_of(const struct claim *c)
-{
-	struct ip ip;
-
-	if (c->spec->is_leaving)
-		return CLAIM_LEAVING;
-	for (size_t i = 0; i < c->spec->status.n_ingress; i++) {
-		if (ip_parse(c->spec->status.ingress[i].ip, &ip) && is_saved(c, &ip))
-			return CLAIM_SAVED;
-	}
-	return CLAIM_STATUS;
+	return c->saved && cl_addresses_have(&c->saved->values.allocation.addresses, ip);
 }
 
 static int
@@ -432,33 +314,44 @@ collect_claims(const struct cl_state *state, const struct lb_spec *const specs[]
 	struct claim *all = arena_calloc(arena, n + 1, sizeof(*all));
 
 	for (size_t i = 0; i < n; i++) {
-		all[i].spec = specs[i];
-		all[i].saved = cl_state_get(state, specs[i]->uid);
-		all[i].rank = rank_of(&all[i]);
+		struct claim *c = &all[i];
+		const struct lb_status *status = &specs[i]->status;
+		struct ip ip;
+
+		c->spec = specs[i];
+		c->saved = cl_state_find(state, specs[i]->uid);
+		c->rank = specs[i]->is_leaving ? CLAIM_LEAVING : CLAIM_STATUS;
+		for (size_t k = 0; c->rank == CLAIM_STATUS && k < status->n_ingress; k++) {
+			if (ip_parse(status->ingress[k].ip, &ip) && is_saved(c, &ip))
+				c->rank = CLAIM_SAVED;
+		}
 	}
 	qsort(all, n, sizeof(all[0]), by_rank);
 	return all;
 }
 
-/* The Services that have an address already, while all are adopted one after the other. */
-struct holder {
-	const struct cl_holding *holding;
-	const struct holder *next; /* shares the address with it */
+/* All Services are adopted, one after the other. */
+struct adoption {
+	struct cl_state *state;
+	const struct cl_schema *schema;
+	struct cl_targets *targets; /* of all balancers */
+	struct map holders; /* by address: the Services that have it already, as struct holder; the
+	                       keys are in the allocations */
+	struct arena *arena;
 };
 
-struct adoption {
-	struct cl_targets *targets; /* of all balancers */
-	struct map holders;         /* by address; the keys are in the holdings */
-	struct arena *arena;
+struct holder {
+	const struct cl_allocation *allocation;
+	const struct holder *next; /* shares the address with it */
 };
 
 /* Called once for a Service, however many addresses its status has: a user who may write one may
  * write thousands. */
 static void
-report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schema,
-               const struct lb_spec *spec, const struct ip *ip, struct arena *arena)
+report_no_pool(const struct adoption *adoption, const struct lb_spec *spec, const struct ip *ip)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct cloud_host *host = adoption->state->host;
 	const struct cl_pool *pool;
 	struct error err;
 
@@ -466,37 +359,37 @@ report_no_pool(struct cl_allocations *allocations, const struct cl_schema *schem
 	ip_format(&text, ip);
 	buf_add_c(&text, " in the status is in no pool that this Service may use: it is not "
 	                 "served, and stays there until an address ");
-	if (cl_request_pool(schema, spec, arena, &pool, &err))
-		buf_addf(&text, "of pool %s is allocated", quote_z(arena, pool->name));
+	if (cl_request_pool(adoption->schema, spec, adoption->arena, &pool, &err))
+		buf_addf(&text, "of pool %s is allocated", quote_z(adoption->arena, pool->name));
 	else
 		buf_addf(&text, "is allocated: %s", err.msg);
 	log_warn("an address in the status of a service is in no pool",
 	         LOG_STR("service", spec->service), LOG_STR("namespace", spec->namespace),
 	         LOG_STR("why", buf_str(&text)));
-	allocations->host->service_event(allocations->host, spec, HOST_EVENT_WARNING,
-	                                 no_pool_event.reason, buf_str(&text));
+	host->service_event(host, spec, HOST_EVENT_WARNING, no_pool_event.reason, buf_str(&text));
 }
 
 /* A user who may patch a status could otherwise have any address served, even the host's own one.
  * So only addresses are taken over that a pool could have given to the Service, or that the state
  * file has for it, because these may have left their pool while ccmd was stopped. */
 static struct lb_status
-trusted_status(struct cl_allocations *allocations, const struct cl_schema *schema,
-               const struct claim *c, struct arena *arena)
+trusted_status(const struct adoption *adoption, const struct claim *c)
 {
 	const struct lb_status *status = &c->spec->status;
 	struct lb_status trusted = { .n_ingress = 0 };
 	bool is_reported = c->spec->is_leaving; /* no event, because it gets no other address */
 	struct ip ip;
 
-	trusted.ingress = arena_calloc(arena, status->n_ingress, sizeof(trusted.ingress[0]));
+	trusted.ingress = arena_calloc(adoption->arena, status->n_ingress,
+	                               sizeof(trusted.ingress[0]));
 	for (size_t i = 0; i < status->n_ingress; i++) {
 		if (!ip_parse(status->ingress[i].ip, &ip))
 			continue;
-		if (cl_request_could_have(schema, c->spec->namespace, &ip) || is_saved(c, &ip)) {
+		if (cl_request_could_have(adoption->schema, c->spec->namespace, &ip) ||
+		    is_saved(c, &ip)) {
 			trusted.ingress[trusted.n_ingress++] = status->ingress[i];
 		} else if (!is_reported) {
-			report_no_pool(allocations, schema, c->spec, &ip, arena);
+			report_no_pool(adoption, c->spec, &ip);
 			is_reported = true;
 		}
 	}
@@ -504,10 +397,11 @@ trusted_status(struct cl_allocations *allocations, const struct cl_schema *schem
 }
 
 static void
-report_conflict(struct cl_allocations *allocations, const struct lb_spec *spec, const struct ip *ip,
-                const struct cl_holding *holder)
+report_conflict(const struct adoption *adoption, const struct lb_spec *spec, const struct ip *ip,
+                const struct cl_allocation *holder)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct cloud_host *host = adoption->state->host;
 
 	buf_add_c(&text, "address ");
 	ip_format(&text, ip);
@@ -517,8 +411,7 @@ report_conflict(struct cl_allocations *allocations, const struct lb_spec *spec, 
 	         STR_ARG(holder->namespace), STR_ARG(holder->service));
 	log_warn("two services have one address", LOG_STR("service", spec->service),
 	         LOG_STR("namespace", spec->namespace), LOG_STR("why", buf_str(&text)));
-	allocations->host->service_event(allocations->host, spec, HOST_EVENT_WARNING,
-	                                 conflict_event.reason, buf_str(&text));
+	host->service_event(host, spec, HOST_EVENT_WARNING, conflict_event.reason, buf_str(&text));
 }
 
 static struct str
@@ -527,184 +420,168 @@ address_key(const struct ip *ip)
 	return str_n((const char *)ip->bytes, sizeof(ip->bytes));
 }
 
-/* The Service that has the address and does not share it with `self`; NULL: none. */
-static const struct cl_holding *
-holder_of(const struct adoption *adoption, const struct cl_holding *self, const struct ip *ip)
-{
-	const struct holder *holder = map_get(&adoption->holders, address_key(ip));
-
-	for (; holder; holder = holder->next) {
-		if (!str_eq(holder->holding->uid, self->uid) &&
-		    !cl_may_share(self, holder->holding, NULL))
-			return holder->holding;
-	}
-	return NULL;
-}
-
-/* The holding is that of a record of the state. */
+/* Removes the addresses that another Service has and does not share. spec NULL: without an event.
+ */
 static void
-note_holder(struct adoption *adoption, const struct cl_holding *holding)
+keep_unclaimed(const struct adoption *adoption, const struct lb_spec *spec,
+               struct cl_allocation *self)
 {
-	for (size_t i = 0; i < holding->n_addresses; i++) {
-		struct str key = address_key(&holding->addresses[i]);
-		struct holder *holder = ARENA_NEW(adoption->arena, struct holder);
-
-		holder->holding = holding;
-		holder->next = map_get(&adoption->holders, key);
-		map_put(&adoption->holders, key, holder);
-	}
-}
-
-/* Removes the addresses that another Service holds. spec NULL: without an event. */
-static void
-keep_unclaimed(struct cl_allocations *allocations, const struct adoption *adoption,
-               const struct lb_spec *spec, struct cl_holding *h)
-{
+	struct cl_addresses *addresses = &self->addresses;
 	size_t n = 0;
 
-	for (size_t i = 0; i < h->n_addresses; i++) {
-		const struct ip ip = h->addresses[i];
-		const struct cl_holding *holder = holder_of(adoption, h, &ip);
+	for (size_t i = 0; i < addresses->n; i++) {
+		const struct ip ip = addresses->items[i];
+		const struct holder *holder = map_get(&adoption->holders, address_key(&ip));
 
+		while (holder && (str_eq(holder->allocation->uid, self->uid) ||
+		                  cl_may_share(self, holder->allocation, NULL)))
+			holder = holder->next;
 		if (!holder)
-			h->addresses[n++] = ip;
+			addresses->items[n++] = ip;
 		else if (spec)
-			report_conflict(allocations, spec, &ip, holder);
+			report_conflict(adoption, spec, &ip, holder->allocation);
 	}
-	h->n_addresses = n;
+	addresses->n = n;
 }
 
 /* Without room in HAProxy's file the Service keeps its addresses, and is refused when it is worked
  * on. */
 static void
-adopt_draft(struct cl_allocations *allocations, struct adoption *adoption, const struct claim *c,
-            struct cl_record *draft)
+adopt_values(struct adoption *adoption, const struct claim *c, struct cl_record_values *values)
 {
+	const struct cl_allocation *allocation;
 	struct cl_record *record;
 	struct error ignored;
 
-	draft->targets = adoption->targets;
-	draft->is_left_out = !fit_file(allocations, draft, &ignored);
-	if (draft->is_left_out)
-		draft->file_size = 0;
-	draft->input = cl_record_hash(draft);
+	values->targets = adoption->targets;
+	values->is_left_out = !fit_file(adoption->state, values, &ignored);
+	if (values->is_left_out)
+		values->file_size = 0;
+	values->input = cl_record_hash(values);
 	if (c->saved)
-		draft->hook = c->saved->hook;
-	record = cl_record_new(draft);
-	cl_state_set(allocations->state, record);
-	note_holder(adoption, &record->holding);
+		values->hook = c->saved->values.hook;
+	record = cl_record_new(values);
+	allocation = &record->values.allocation;
+	cl_state_set(adoption->state, record);
+	for (size_t i = 0; i < allocation->addresses.n; i++) {
+		struct str key = address_key(&allocation->addresses.items[i]);
+		struct holder *holder = ARENA_NEW(adoption->arena, struct holder);
+
+		holder->allocation = allocation;
+		holder->next = map_get(&adoption->holders, key);
+		map_put(&adoption->holders, key, holder);
+	}
 }
 
 /* The Service has the addresses of its status, as far as they are trusted and no other Service has
  * them already. */
 static void
-adopt_status(struct cl_allocations *allocations, const struct cl_schema *schema,
-             struct adoption *adoption, const struct claim *c, struct arena *arena)
+adopt_status(struct adoption *adoption, const struct claim *c)
 {
 	struct lb_spec spec = *c->spec;
-	struct cl_record draft;
+	struct cl_record_values values;
 
-	spec.status = trusted_status(allocations, schema, c, arena);
-	cl_request_recall(&spec, arena, &draft);
-	keep_unclaimed(allocations, adoption, spec.is_leaving ? NULL : &spec, &draft.holding);
-	if (draft.holding.n_addresses > 0)
-		adopt_draft(allocations, adoption, c, &draft);
+	spec.status = trusted_status(adoption, c);
+	cl_values_from_status(&spec, adoption->arena, &values);
+	keep_unclaimed(adoption, spec.is_leaving ? NULL : &spec, &values.allocation);
+	if (values.allocation.addresses.n > 0)
+		adopt_values(adoption, c, &values);
 }
 
 /* A Service without an address in its status may have one all the same: ccmd may have ended after
  * it had written the state file and before the status was patched. */
 static void
-adopt_unpublished(struct cl_allocations *allocations, struct adoption *adoption,
-                  const struct claim *c, struct arena *arena)
+adopt_unpublished(struct adoption *adoption, const struct claim *c)
 {
-	struct cl_record draft;
+	struct cl_record_values values;
 
-	if (!c->saved || cl_state_get(allocations->state, c->spec->uid))
+	if (!c->saved || cl_state_find(adoption->state, c->spec->uid))
 		return;
-	cl_request_recall(c->spec, arena, &draft);
-	memcpy(draft.holding.addresses, c->saved->holding.addresses,
-	       sizeof(draft.holding.addresses));
-	draft.holding.n_addresses = c->saved->holding.n_addresses;
-	keep_unclaimed(allocations, adoption, /*spec=*/NULL, &draft.holding);
-	adopt_draft(allocations, adoption, c, &draft);
+	cl_values_from_status(c->spec, adoption->arena, &values);
+	values.allocation.addresses = c->saved->values.allocation.addresses;
+	keep_unclaimed(adoption, /*spec=*/NULL, &values.allocation);
+	adopt_values(adoption, c, &values);
 }
 
 /* A record whose Service is gone although its finalizer should have kept it. The API server's data
  * may have been lost, so what the hook has set up is left alone, and the addresses stay reserved,
  * those that it shared with other Services, too. */
 static void
-keep_orphan(struct cl_allocations *allocations, const struct cl_record *saved)
+keep_orphan(struct cl_state *state, const struct cl_record *saved)
 {
-	struct cl_record draft = cl_record_draft(saved);
+	struct cl_record_values values = saved->values;
 
-	if (cl_state_get(allocations->state, saved->holding.uid))
+	if (cl_state_find(state, values.allocation.uid))
 		return;
-	draft.holding.is_orphan = true;
-	cl_state_set(allocations->state, cl_record_new(&draft));
+	values.allocation.is_orphan = true;
+	cl_state_set(state, cl_record_new(&values));
 	log_warn("a load balancer in the state file belongs to no service: leaving it alone; to "
 	         "free its addresses, remove it from the file while ccmd is stopped",
-	         LOG_STR("load_balancer", saved->name),
-	         LOG_STR("namespace", saved->holding.namespace),
-	         LOG_STR("service", saved->holding.service));
-}
-
-/* The nodes of all balancers until each Service is worked on: which of them a Service wants is not
- * known here, and HAProxy's health checks find those that do not answer. */
-static struct cl_targets *
-all_nodes(struct cl_allocations *allocations, struct arena *arena)
-{
-	struct node_ref *nodes = NULL;
-	size_t n = 0;
-
-	allocations->host->nodes(allocations->host, arena, &nodes, &n);
-	return cl_targets_new(nodes, n);
+	         LOG_STR("load_balancer", values.name),
+	         LOG_STR("namespace", values.allocation.namespace),
+	         LOG_STR("service", values.allocation.service));
 }
 
 bool
-cl_allocations_adopt(struct cl_allocations *allocations, const struct cl_schema *schema,
-                     const struct lb_spec *const specs[], size_t n, struct arena *arena,
-                     struct error *err)
+cl_state_adopt(struct cl_state *state, const struct cl_schema *schema,
+               const struct lb_spec *const specs[], size_t n, struct arena *arena,
+               struct error *err)
 {
-	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = all_nodes(allocations, arena);
-	struct adoption adoption = { .targets = targets, .arena = arena };
+	struct adoption adoption = { .state = state, .schema = schema, .arena = arena };
+	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = NULL;
+	struct node_ref *nodes = NULL;
 	struct cl_record **saved;
 	const struct claim *all;
-	size_t n_saved;
+	size_t n_nodes = 0, n_saved;
 
-	if (!cl_state_take(allocations->state, err))
+	/* The nodes of all balancers until each Service is worked on: which of them a Service wants
+	 * is not known here, and HAProxy's health checks find those that do not answer. */
+	state->host->nodes(state->host, arena, &nodes, &n_nodes);
+	adoption.targets = targets = cl_targets_new(nodes, n_nodes);
+	if (!cl_state_take(state, err))
 		return false;
-	WITH_LOCK(&allocations->state->mu);
-	saved = cl_state_list(allocations->state, &n_saved);
-	all = collect_claims(allocations->state, specs, n, arena);
-	cl_state_clear(allocations->state);
+	WITH_LOCK(&state->mu);
+	saved = cl_state_sorted(state, &n_saved);
+	all = collect_claims(state, specs, n, arena);
+	cl_state_clear(state);
 	for (size_t i = 0; i < n; i++)
-		adopt_status(allocations, schema, &adoption, &all[i], arena);
+		adopt_status(&adoption, &all[i]);
 	for (size_t i = 0; i < n; i++)
-		adopt_unpublished(allocations, &adoption, &all[i], arena);
+		adopt_unpublished(&adoption, &all[i]);
 	map_fini(&adoption.holders);
 	for (size_t i = 0; i < n_saved; i++)
-		keep_orphan(allocations, saved[i]);
+		keep_orphan(state, saved[i]);
 	cl_records_free(saved, n_saved);
-	return cl_state_save(allocations->state, err);
+	return cl_state_save(state, err);
 }
 
-/* ---- listing ---- */
+/* ---- for readers ---- */
 
-struct cl_record **
-cl_allocations_list(struct cl_allocations *allocations, size_t *ret_n, uint64_t *ret_version)
+struct cl_record *
+cl_state_get(struct cl_state *s, struct str uid)
 {
-	WITH_LOCK(&allocations->state->mu);
+	struct cl_record *record;
+	WITH_LOCK(&s->mu);
 
-	/* Read together: HAProxy's file is then known to have all changes up to the version. */
-	*ret_version = allocations->state->version;
-	return cl_state_list(allocations->state, ret_n);
+	record = cl_state_find(s, uid);
+	return record ? cl_record_ref(record) : NULL;
+}
+
+/* Read together: HAProxy's file is then known to have all changes up to the version. */
+struct cl_record **
+cl_state_list(struct cl_state *s, size_t *ret_n, uint64_t *ret_version)
+{
+	WITH_LOCK(&s->mu);
+
+	*ret_version = s->version;
+	return cl_state_sorted(s, ret_n);
 }
 
 uint64_t
-cl_allocations_version(struct cl_allocations *allocations, bool *ret_is_busy)
+cl_state_version(struct cl_state *s, bool *ret_is_busy)
 {
-	WITH_LOCK(&allocations->state->mu);
+	WITH_LOCK(&s->mu);
 
-	*ret_is_busy = cl_state_is_busy(allocations->state);
-	return allocations->state->version;
+	*ret_is_busy = s->n_changing > 0;
+	return s->version;
 }

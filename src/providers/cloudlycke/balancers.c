@@ -19,42 +19,12 @@
 
 struct cl_balancers_run {
 	struct cl_loader *loader;
-	struct cl_allocations *allocations;
+	struct cl_state *state;
 	struct cl_hook *hook;       /* NULL: none */
 	struct cl_haproxy *haproxy; /* NULL: none */
 };
 
 /* ---- life cycle ---- */
-
-/* HAProxy runs on the same host as ccmd, so another leader would serve the addresses on another
- * host. */
-static bool
-check_place(const struct cl_balancers *config, const struct cloud_config *cloud, struct error *err)
-{
-	if (!config->haproxy.is_present || config->is_local_only || !cloud->has_election)
-		return true;
-	return err_set(
-		err, ERR_UNSUPPORTED,
-		"cloudlycke: loadBalancers.haproxy acts on the host that ccmd runs on: run one replica "
-		"with --leader-elect=false there, or set loadBalancers.localOnly: true");
-}
-
-static bool
-open_run(const struct cl_balancers *config, const struct cloud_config *cloud,
-         const struct cloud_host *host, struct cl_state *state, struct cl_balancers_run *run,
-         struct error *err)
-{
-	if (!check_place(config, cloud, err))
-		return false;
-	run->allocations = cl_allocations_new(state, config->hook.len > 0,
-	                                      config->haproxy.is_present, host);
-	if (config->hook.len > 0)
-		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, "load balancer",
-		                        host);
-	if (config->haproxy.is_present)
-		run->haproxy = cl_haproxy_new(config, run->allocations, host);
-	return true;
-}
 
 bool
 cl_balancers_open(const struct cloud_config *config, const struct cloud_host *host,
@@ -62,19 +32,30 @@ cl_balancers_open(const struct cloud_config *config, const struct cloud_host *ho
                   struct error *err)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	const struct cl_balancers *balancers;
 	struct cl_balancers_run *run;
 	bool is_current;
 
 	inventory = cl_loader_inventory(loader, &is_current);
+	balancers = &inventory->schema.balancers;
 	*ret = NULL;
-	if (!inventory->schema.balancers.is_present)
+	if (!balancers->is_present)
 		return true;
+	/* HAProxy runs on the same host as ccmd, so another leader would serve the addresses on
+	 * another host. */
+	if (balancers->haproxy.is_present && !balancers->is_local_only && config->has_election)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"cloudlycke: loadBalancers.haproxy acts on the host that ccmd runs on: run one replica "
+			"with --leader-elect=false there, or set loadBalancers.localOnly: true");
 	run = xcalloc(1, sizeof(*run));
 	run->loader = loader;
-	if (!open_run(&inventory->schema.balancers, config, host, state, run, err)) {
-		cl_balancers_close(run);
-		return false;
-	}
+	run->state = state;
+	if (balancers->hook.len > 0)
+		run->hook = cl_hook_new(balancers->hook, balancers->hook_timeout_ns,
+		                        "load balancer", host);
+	if (balancers->haproxy.is_present)
+		run->haproxy = cl_haproxy_new(balancers, state, host);
 	*ret = run;
 	return true;
 }
@@ -86,55 +67,61 @@ cl_balancers_close(struct cl_balancers_run *run)
 		return;
 	cl_haproxy_free(run->haproxy);
 	cl_hook_free(run->hook);
-	cl_allocations_free(run->allocations);
 	free(run);
 }
 
 /* ---- hook and HAProxy ---- */
 
-/* The hook counts as run for a generation only after it succeeded; a failure is recorded for the
- * next attempt. */
 static bool
-run_hook(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
-         struct error *err)
+run_hook(struct cl_balancers_run *run, struct call *call, const char *action,
+         const struct cl_record *record, struct error *err)
 {
-	struct error ignored;
-	bool is_done;
+	CLEANUP(buf_fini) struct buf input = BUF_INIT(LIMIT_STATE_FILE);
 
-	if (!run->hook || !cl_record_needs_hook(record))
-		return true;
-	is_done = cl_hook_run(run->hook, call, "ensure", record, err);
-	if (is_done)
-		return cl_allocations_set_hook_result(run->allocations, record, STR_EMPTY, err);
-	if (err->code != ERR_CANCELLED &&
-	    !cl_allocations_set_hook_result(run->allocations, record, str_c(err->msg), &ignored))
-		log_debug("the hook's failure cannot be written to the state file, ignoring",
-		          LOG_ERR(&ignored));
-	return false;
+	cl_record_hook_input(&input, record, action);
+	if (!buf_ok(&input))
+		return err_set(err, ERR_INTERNAL, "load balancer hook failed: too many nodes");
+	return cl_hook_run(run->hook, call, action, buf_str(&input), err);
 }
 
+/* The hook counts as run for a generation only after it succeeded; a failure is recorded for the
+ * next attempt. */
 static bool
 apply_record(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
              struct error *err)
 {
-	return run_hook(run, call, record, err) &&
-	       (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err));
+	struct error ignored;
+
+	if (run->hook && cl_record_needs_hook(record)) {
+		if (!run_hook(run, call, "ensure", record, err)) {
+			if (err->code != ERR_CANCELLED &&
+			    !cl_state_set_hook_result(run->state, record, str_c(err->msg),
+			                              &ignored))
+				log_debug(
+					"the hook's failure cannot be written to the state file, ignoring",
+					LOG_ERR(&ignored));
+			return false;
+		}
+		if (!cl_state_set_hook_result(run->state, record, STR_EMPTY, err))
+			return false;
+	}
+	return !run->haproxy || cl_haproxy_apply(run->haproxy, call, err);
 }
 
 static void
 status_of(const struct cl_record *record, struct arena *arena, struct lb_status *ret)
 {
-	size_t n = record->holding.n_addresses;
-	struct lb_ingress *ingress = arena_calloc(arena, n, sizeof(*ingress));
+	const struct cl_addresses *addresses = &record->values.allocation.addresses;
+	struct lb_ingress *ingress = arena_calloc(arena, addresses->n, sizeof(*ingress));
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < addresses->n; i++)
 		ingress[i] = (struct lb_ingress){
-			.ip = str_c(cl_ip_text(&record->holding.addresses[i], arena)),
-			.hostname = arena_str(arena, record->hostname),
-			.ip_mode = record->ip_mode == CL_IP_MODE_PROXY ? LB_IP_MODE_PROXY
-			                                               : LB_IP_MODE_VIP,
+			.ip = str_c(cl_ip_text(&addresses->items[i], arena)),
+			.hostname = arena_str(arena, record->values.hostname),
+			.ip_mode = record->values.ip_mode == CL_IP_MODE_PROXY ? LB_IP_MODE_PROXY
+			                                                      : LB_IP_MODE_VIP,
 		};
-	*ret = (struct lb_status){ ingress, n };
+	*ret = (struct lb_status){ ingress, addresses->n };
 }
 
 /* ---- a dry run ---- */
@@ -147,15 +134,14 @@ note_ensure(struct cl_balancers_run *run, const struct cl_schema *schema, struct
 {
 	const struct cl_balancers *config = &schema->balancers;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
-	struct cl_grant before;
+	struct cl_addresses before;
 	bool is_noted;
 
-	if (!cl_allocations_foresee(run->allocations, request, spec, call->arena, &before, &record,
-	                            err))
+	if (!cl_state_foresee(run->state, request, spec, call->arena, &before, &record, err))
 		return false;
-	cl_dry_note_addresses(call, before.addresses, before.n_addresses, record);
+	cl_dry_note_addresses(call, &before, record);
 	if (run->hook && cl_record_needs_hook(record))
-		cl_dry_note_hook(call, record->hook.generation > 1 ? DRY_CHANGE : DRY_CREATE,
+		cl_dry_note_hook(call, record->values.hook.generation > 1 ? DRY_CHANGE : DRY_CREATE,
 		                 config->hook, "ensure", record);
 	status_of(record, call->arena, ret_status);
 	return !run->haproxy ||
@@ -173,13 +159,13 @@ note_removal(struct cl_balancers_run *run, const struct cl_schema *schema, struc
 	if (run->haproxy &&
 	    !cl_dry_note_haproxy(call, &config->haproxy, spec->name, NULL, ret_found, err))
 		return false;
-	record = cl_allocations_get(run->allocations, spec->uid);
+	record = cl_state_get(run->state, spec->uid);
 	if (!record)
 		return true;
 	*ret_found = true;
 	if (run->hook)
 		cl_dry_note_hook(call, DRY_DELETE, config->hook, "delete", record);
-	cl_dry_note_addresses(call, record->holding.addresses, record->holding.n_addresses, NULL);
+	cl_dry_note_addresses(call, &record->values.allocation.addresses, NULL);
 	return true;
 }
 
@@ -194,8 +180,7 @@ cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec 
 	bool is_current;
 
 	inventory = cl_loader_inventory(run->loader, &is_current);
-	return cl_allocations_adopt(run->allocations, &inventory->schema, specs, n, call->arena,
-	                            err);
+	return cl_state_adopt(run->state, &inventory->schema, specs, n, call->arena, err);
 }
 
 static bool
@@ -210,14 +195,14 @@ cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 
 	inventory = cl_loader_inventory(run->loader, &is_current);
 	if (!cl_request_read(&inventory->schema, spec, call->arena, &request, err) ||
-	    (run->haproxy && !cl_haproxy_accepts(&request.draft, err)))
+	    (run->haproxy && !cl_haproxy_accepts(&request.values.allocation, err)))
 		return false;
 	if (call->dry) {
 		*ret = LB_DONE;
 		return note_ensure(run, &inventory->schema, call, spec, &request, ret_status, err);
 	}
-	if (!cl_allocations_ensure(run->allocations, &request, spec->nodes, spec->n_nodes,
-	                           call->arena, &record, err) ||
+	if (!cl_state_allocate(run->state, &request, spec->nodes, spec->n_nodes, call->arena,
+	                       &record, err) ||
 	    !apply_record(run, call, record, err))
 		return false;
 	status_of(record, call->arena, ret_status);
@@ -236,7 +221,7 @@ cl_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
 
 	inventory = cl_loader_inventory(run->loader, &is_current);
 	return cl_request_read(&inventory->schema, spec, call->arena, &request, err) &&
-	       (!run->haproxy || cl_haproxy_accepts(&request.draft, err));
+	       (!run->haproxy || cl_haproxy_accepts(&request.values.allocation, err));
 }
 
 static bool
@@ -250,12 +235,12 @@ cl_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 
 	if (call->dry)
 		return cl_balancers_ensure(cloud, call, spec, &outcome, &ignored, err);
-	if (!cl_allocations_retarget(run->allocations, spec->uid, spec->nodes, spec->n_nodes,
-	                             &record, err))
-		return err->code == ERR_NOT_FOUND
-		               ? err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
-		                          STR_ARG(spec->name))
-		               : false;
+	if (!cl_state_set_nodes(run->state, spec->uid, spec->nodes, spec->n_nodes, &record, err)) {
+		if (err->code == ERR_NOT_FOUND)
+			(void)err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
+			               STR_ARG(spec->name));
+		return false;
+	}
 	return apply_record(run, call, record, err);
 }
 
@@ -272,14 +257,16 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	inventory = cl_loader_inventory(run->loader, &is_current);
 	if (call->dry)
 		return note_removal(run, &inventory->schema, call, spec, ret_found, err);
-	if (!cl_allocations_mark_deleting(run->allocations, spec->uid, &record, err))
+	if (!cl_state_mark_deleting(run->state, spec->uid, &record, err))
 		return false;
 	*ret_found = record != NULL;
 	if (!record)
 		return true;
-	return (!run->haproxy || cl_haproxy_apply(run->haproxy, call, err)) &&
-	       (!run->hook || cl_hook_run(run->hook, call, "delete", record, err)) &&
-	       cl_allocations_remove(run->allocations, spec->uid, err);
+	if (run->haproxy && !cl_haproxy_apply(run->haproxy, call, err))
+		return false;
+	if (run->hook && !run_hook(run, call, "delete", record, err))
+		return false;
+	return cl_state_remove(run->state, spec->uid, err);
 }
 
 /* ---- for commands that change nothing ---- */
@@ -299,30 +286,29 @@ list_haproxy(const struct cl_haproxy_config *config, struct call *call, struct l
 
 /* The nodes of a balancer are not in the state file. */
 static void
-list_records(struct cl_allocations *allocations, struct call *call, struct lb_listed **ret,
-             size_t *ret_n)
+list_records(struct cl_state *state, struct call *call, struct lb_listed **ret, size_t *ret_n)
 {
 	struct cl_record **records;
 	uint64_t ignored;
 
-	records = cl_allocations_list(allocations, ret_n, &ignored);
+	records = cl_state_list(state, ret_n, &ignored);
 	*ret = arena_calloc(call->arena, *ret_n + 1, sizeof((*ret)[0]));
 	for (size_t i = 0; i < *ret_n; i++) {
-		const struct cl_holding *h = &records[i]->holding;
+		const struct cl_allocation *a = &records[i]->values.allocation;
 		struct str *addresses = arena_calloc(call->arena, CL_FAMILIES, sizeof(*addresses));
 
-		for (size_t k = 0; k < h->n_addresses; k++)
-			addresses[k] = str_c(cl_ip_text(&h->addresses[k], call->arena));
+		for (size_t k = 0; k < a->addresses.n; k++)
+			addresses[k] = str_c(cl_ip_text(&a->addresses.items[k], call->arena));
 		(*ret)[i] = (struct lb_listed){
 			.what = "load balancer",
 			.is_balancer = true,
-			.id = arena_str(call->arena, records[i]->name),
-			.uid = arena_str(call->arena, h->uid),
+			.id = arena_str(call->arena, records[i]->values.name),
+			.uid = arena_str(call->arena, a->uid),
 			.service = STR_EMPTY,
 			.cluster = STR_EMPTY,
 			.cost = STR_EMPTY,
 			.addresses = addresses,
-			.n_addresses = h->n_addresses,
+			.n_addresses = a->addresses.n,
 		};
 	}
 	cl_records_free(records, *ret_n);
@@ -346,7 +332,7 @@ cl_balancers_list_local(struct cloud *cloud, struct call *call, struct lb_listed
 			"without state.file, only the leader's memory has the load balancers");
 	if (!cl_state_take(cl->state, err))
 		return false;
-	list_records(cl->balancers->allocations, call, ret, ret_n);
+	list_records(cl->state, call, ret, ret_n);
 	return true;
 }
 

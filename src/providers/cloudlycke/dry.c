@@ -24,31 +24,27 @@ cl_dry_note(struct call *call, enum dry_verb verb, const char *what, struct str 
 			    });
 }
 
-static struct str
-ip_text(struct call *call, const struct ip *ip)
-{
-	return str_c(cl_ip_text(ip, call->arena));
-}
-
 void
-cl_dry_note_addresses(struct call *call, const struct ip before[], size_t n_before,
+cl_dry_note_addresses(struct call *call, const struct cl_addresses *before,
                       const struct cl_record *record)
 {
-	for (size_t i = 0; i < n_before; i++) {
-		if (!record || !cl_holding_has(&record->holding, &before[i]))
-			cl_dry_note(call, DRY_DELETE, "address", ip_text(call, &before[i]),
+	static const struct cl_addresses none = { .n = 0 };
+	const struct cl_addresses *after = record ? &record->values.allocation.addresses : &none;
+
+	for (size_t i = 0; i < before->n; i++) {
+		const struct ip *ip = &before->items[i];
+
+		if (!cl_addresses_have(after, ip))
+			cl_dry_note(call, DRY_DELETE, "address", str_c(cl_ip_text(ip, call->arena)),
 			            STR_EMPTY, NULL, 0);
 	}
-	for (size_t i = 0; record && i < record->holding.n_addresses; i++) {
-		const struct ip *ip = &record->holding.addresses[i];
-		const struct dry_field pool = { STR("pool"), STR_EMPTY, record->pool };
-		size_t k = 0;
+	for (size_t i = 0; i < after->n; i++) {
+		const struct ip *ip = &after->items[i];
+		const struct dry_field pool = { STR("pool"), STR_EMPTY, record->values.pool };
 
-		while (k < n_before && !ip_eq(ip, &before[k]))
-			k++;
-		if (k == n_before)
-			cl_dry_note(call, DRY_CREATE, "address", ip_text(call, ip), STR_EMPTY,
-			            &pool, 1);
+		if (!cl_addresses_have(before, ip))
+			cl_dry_note(call, DRY_CREATE, "address", str_c(cl_ip_text(ip, call->arena)),
+			            STR_EMPTY, &pool, 1);
 	}
 }
 
@@ -60,22 +56,23 @@ cl_dry_note_hook(struct call *call, enum dry_verb verb, struct str path, const c
 	CLEANUP(buf_fini) struct buf addresses = BUF_INIT(KIB(1));
 	CLEANUP(buf_fini) struct buf ports = BUF_INIT(LIMIT_HTTP_REQUEST);
 	CLEANUP(buf_fini) struct buf targets = BUF_INIT(LIMIT_HTTP_REQUEST);
-	const struct cl_holding *h = &record->holding;
+	const struct cl_record_values *r = &record->values;
+	const struct cl_allocation *a = &r->allocation;
 	struct dry_field fields[3];
 
-	for (size_t i = 0; i < h->n_addresses; i++)
+	for (size_t i = 0; i < a->addresses.n; i++)
 		buf_addf(&addresses, "%s%s", i > 0 ? ", " : "",
-		         cl_ip_text(&h->addresses[i], call->arena));
-	for (size_t i = 0; i < h->n_ports; i++)
-		buf_addf(&ports, "%s%d to %d", i > 0 ? ", " : "", (int)h->ports[i].port,
-		         (int)h->ports[i].node_port);
-	for (size_t i = 0; i < record->targets->n; i++)
+		         cl_ip_text(&a->addresses.items[i], call->arena));
+	for (size_t i = 0; i < a->n_ports; i++)
+		buf_addf(&ports, "%s%d to %d", i > 0 ? ", " : "", (int)a->ports[i].port,
+		         (int)a->ports[i].node_port);
+	for (size_t i = 0; i < r->targets->n; i++)
 		buf_addf(&targets, "%s%" STR_FMT, i > 0 ? ", " : "",
-		         STR_ARG(record->targets->items[i].name));
+		         STR_ARG(r->targets->items[i].name));
 	fields[0] = (struct dry_field){ STR("addresses"), STR_EMPTY, buf_str(&addresses) };
 	fields[1] = (struct dry_field){ STR("ports"), STR_EMPTY, buf_str(&ports) };
 	fields[2] = (struct dry_field){ STR("targets"), STR_EMPTY, buf_str(&targets) };
-	cl_dry_note(call, verb, "load balancer hook", record->name,
+	cl_dry_note(call, verb, "load balancer hook", r->name,
 	            arena_printf(call->arena, "%" STR_FMT " %s", STR_ARG(path), action), fields,
 	            verb == DRY_DELETE ? 0 : ARRAY_LEN(fields));
 }

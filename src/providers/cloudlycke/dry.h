@@ -13,7 +13,7 @@
 #include "providers/cloudlycke/record.h"
 
 /** record NULL: the Service would lose all addresses in `before`. */
-void cl_dry_note_addresses(struct call *, const struct ip before[], size_t n_before,
+void cl_dry_note_addresses(struct call *, const struct cl_addresses *before,
                            const struct cl_record *record);
 /** The hook at that path would be run. verb: of what it sets up. */
 void cl_dry_note_hook(struct call *, enum dry_verb verb, struct str path, const char *action,

@@ -38,8 +38,8 @@ enum {
 
 struct cl_haproxy {
 	const struct cloud_host *host;
-	struct cl_allocations *allocations;
-	char *file, *draft;      /* the one in use; the one to be checked */
+	struct cl_state *state;
+	char *file, *unchecked;  /* the one in use; the one to be checked */
 	struct str stats_socket; /* empty: none */
 	const char **check, **reload;
 	int64_t timeout_ms;
@@ -75,20 +75,20 @@ free_words(const char **words)
 }
 
 struct cl_haproxy *
-cl_haproxy_new(const struct cl_balancers *config, struct cl_allocations *allocations,
+cl_haproxy_new(const struct cl_balancers *config, struct cl_state *state,
                const struct cloud_host *host)
 {
-	CLEANUP(buf_fini) struct buf draft = BUF_INIT(KIB(8));
+	CLEANUP(buf_fini) struct buf unchecked = BUF_INIT(KIB(8));
 	struct cl_haproxy *h = xcalloc(1, sizeof(*h));
 	const struct cl_haproxy_config *c = &config->haproxy;
 
 	h->host = host;
-	h->allocations = allocations;
+	h->state = state;
 	h->file = xstrndup(c->file.ptr, c->file.len);
-	buf_addf(&draft, "%s.unchecked", h->file);
-	h->draft = buf_take(&draft);
+	buf_addf(&unchecked, "%s.unchecked", h->file);
+	h->unchecked = buf_take(&unchecked);
 	h->stats_socket = str_c(xstrndup(c->stats_socket.ptr, c->stats_socket.len));
-	h->check = copy_words(&c->check, h->draft);
+	h->check = copy_words(&c->check, h->unchecked);
 	h->reload = copy_words(&c->reload, NULL);
 	h->timeout_ms = config->hook_timeout_ns / NS_PER_MS;
 	mutex_init(&h->mu);
@@ -104,7 +104,7 @@ cl_haproxy_free(struct cl_haproxy *h)
 	free_words(h->check);
 	free_words(h->reload);
 	free((void *)(uintptr_t)h->stats_socket.ptr);
-	free(h->draft);
+	free(h->unchecked);
 	free(h->file);
 	free(h);
 }
@@ -112,10 +112,10 @@ cl_haproxy_free(struct cl_haproxy *h)
 /* ---- what it can do ---- */
 
 bool
-cl_haproxy_accepts(const struct cl_record *draft, struct error *err)
+cl_haproxy_accepts(const struct cl_allocation *allocation, struct error *err)
 {
-	for (size_t i = 0; i < draft->holding.n_ports; i++) {
-		const struct lb_port *port = &draft->holding.ports[i];
+	for (size_t i = 0; i < allocation->n_ports; i++) {
+		const struct lb_port *port = &allocation->ports[i];
 
 		if (port->protocol != LB_TCP)
 			return err_set(err, ERR_INVALID,
@@ -255,7 +255,7 @@ save_server_state(struct str socket, struct clock *clock)
 
 /* A frontend and its backend. */
 struct part {
-	const struct cl_record *record;
+	const struct cl_record_values *record;
 	const struct lb_port *port;
 	const struct ip *ip;
 	bool has_peers;
@@ -381,7 +381,7 @@ add_address(struct buf *b, const struct ip *ip, int32_t port)
 static void
 add_ranges(struct buf *b, const struct part *p)
 {
-	const struct cl_record *r = p->record;
+	const struct cl_record_values *r = p->record;
 	bool has_any = false;
 	struct ip_net net;
 
@@ -401,9 +401,9 @@ static void
 add_service_name(struct buf *b, const struct part *p)
 {
 	buf_add_c(b, "\n# ");
-	add_remark(b, p->record->holding.namespace);
+	add_remark(b, p->record->allocation.namespace);
 	buf_add_char(b, '/');
-	add_remark(b, p->record->holding.service);
+	add_remark(b, p->record->allocation.service);
 }
 
 static void
@@ -443,7 +443,7 @@ is_served(const struct lb_port *port)
 static void
 add_common_frontend(struct buf *b, const struct part *p)
 {
-	const struct cl_holding *h = &p->record->holding;
+	const struct cl_allocation *h = &p->record->allocation;
 	const char *family = ip_family(p->ip) == IP_V4 ? "v4" : "v6";
 
 	add_service_name(b, p);
@@ -465,7 +465,7 @@ add_common_frontend(struct buf *b, const struct part *p)
 /* ---- the file: its backend ---- */
 
 static bool
-has_health_port(const struct cl_record *r)
+has_health_port(const struct cl_record_values *r)
 {
 	return r->traffic == LB_TRAFFIC_LOCAL && r->health_check_node_port > 0;
 }
@@ -475,7 +475,7 @@ has_health_port(const struct cl_record *r)
 static void
 add_affinity(struct buf *b, const struct part *p)
 {
-	const struct cl_record *r = p->record;
+	const struct cl_record_values *r = p->record;
 
 	if (!r->has_client_ip_affinity) {
 		buf_add_c(b, "\tbalance roundrobin\n");
@@ -487,21 +487,11 @@ add_affinity(struct buf *b, const struct part *p)
 	         p->has_peers ? " peers ccmd" : "");
 }
 
-static const struct ip *
-address_of(const struct cl_target *target, enum ip_family family)
-{
-	for (size_t i = 0; i < target->n_addresses; i++) {
-		if (ip_family(&target->addresses[i]) == family)
-			return &target->addresses[i];
-	}
-	return NULL;
-}
-
 static void
 add_server(struct buf *b, const struct part *p, const struct cl_target *target)
 {
 	static const char *const proxies[] = { "", " send-proxy", " send-proxy-v2" };
-	const struct ip *ip = address_of(target, ip_family(p->ip));
+	const struct ip *ip = cl_addresses_of(&target->addresses, ip_family(p->ip));
 
 	if (!ip)
 		return;
@@ -530,29 +520,29 @@ add_backend(struct buf *b, const struct part *p)
 /* ---- the file: all records ---- */
 
 static size_t
-add_record(struct buf *b, const struct cl_record *r, bool has_peers)
+add_record(struct buf *b, const struct cl_record_values *r, bool has_peers)
 {
-	const struct cl_holding *h = &r->holding;
+	const struct cl_allocation *h = &r->allocation;
 	size_t n_served = 0;
 	bool has_common;
 
 	for (size_t i = 0; i < h->n_ports; i++)
 		n_served += is_served(&h->ports[i]);
 	has_common = n_served > 1 && r->n_source_ranges > 0;
-	for (size_t k = 0; has_common && k < h->n_addresses; k++)
-		add_common_frontend(b, &(struct part){ .record = r, .ip = &h->addresses[k] });
+	for (size_t k = 0; has_common && k < h->addresses.n; k++)
+		add_common_frontend(b, &(struct part){ .record = r, .ip = &h->addresses.items[k] });
 	for (size_t i = 0; i < h->n_ports; i++) {
 		if (!is_served(&h->ports[i]))
 			continue;
-		for (size_t k = 0; k < h->n_addresses; k++) {
-			struct part part = { r, &h->ports[i], &h->addresses[k], has_peers };
+		for (size_t k = 0; k < h->addresses.n; k++) {
+			struct part part = { r, &h->ports[i], &h->addresses.items[k], has_peers };
 
 			if (!has_common)
 				add_frontend(b, &part);
 			add_backend(b, &part);
 		}
 	}
-	return n_served * h->n_addresses;
+	return n_served * h->addresses.n;
 }
 
 void
@@ -565,8 +555,8 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 	if (has_peers)
 		add_peers(b, stats_socket);
 	for (size_t i = 0; i < n; i++) {
-		if (!records[i]->is_deleting && !records[i]->is_left_out)
-			n_frontends += add_record(b, records[i], has_peers);
+		if (!records[i]->values.is_deleting && !records[i]->values.is_left_out)
+			n_frontends += add_record(b, &records[i]->values, has_peers);
 	}
 	if (n_frontends == 0)
 		add_idle(b, stats_socket);
@@ -596,7 +586,7 @@ name_size(struct str name)
 
 /* Of the lines of all nodes for one port. */
 static size_t
-servers_size(const struct cl_record *r, enum ip_family family)
+servers_size(const struct cl_record_values *r, enum ip_family family)
 {
 	size_t text = SERVER_TEXT, size = 0;
 
@@ -604,16 +594,16 @@ servers_size(const struct cl_record *r, enum ip_family family)
 	text += has_health_port(r) ? HEALTH_TEXT : 0;
 	text += r->proxy == CL_PROXY_NONE ? 0 : PROXY_TEXT;
 	for (size_t i = 0; i < r->targets->n; i++) {
-		if (address_of(&r->targets->items[i], family))
+		if (cl_addresses_of(&r->targets->items[i].addresses, family))
 			size += name_size(r->targets->items[i].name) + text;
 	}
 	return size;
 }
 
 size_t
-cl_haproxy_size(const struct cl_record *r)
+cl_haproxy_size(const struct cl_record_values *r)
 {
-	const struct cl_holding *h = &r->holding;
+	const struct cl_allocation *h = &r->allocation;
 	size_t names = h->namespace.len + h->service.len + NAMES_OF_PART * name_size(r->name);
 	size_t n_served = 0, parts = 0, ranges = 0, size = 0;
 
@@ -625,9 +615,9 @@ cl_haproxy_size(const struct cl_record *r)
 	}
 	for (size_t i = 0; i < r->n_source_ranges; i++)
 		ranges += RANGE_TEXT + r->source_ranges[i].len;
-	for (size_t k = 0; n_served > 0 && k < h->n_addresses; k++)
+	for (size_t k = 0; n_served > 0 && k < h->addresses.n; k++)
 		size += parts + PART_TEXT + names + ranges +
-		        n_served * servers_size(r, ip_family(&h->addresses[k]));
+		        n_served * servers_size(r, ip_family(&h->addresses.items[k]));
 	return size;
 }
 
@@ -748,12 +738,12 @@ wait_for_quiet(struct cl_haproxy *h, struct call *call, struct error *err)
 	uint64_t seen, version;
 	bool is_busy;
 
-	version = cl_allocations_version(h->allocations, &is_busy);
+	version = cl_state_version(h->state, &is_busy);
 	do {
 		seen = version;
 		if (!cancel_sleep(call->cancel, call->clock, QUIET_MS * NS_PER_MS, err))
 			return false;
-		version = cl_allocations_version(h->allocations, &is_busy);
+		version = cl_state_version(h->state, &is_busy);
 	} while ((is_busy || version != seen) && clock_mono(call->clock) < end_ns);
 	return true;
 }
@@ -763,11 +753,11 @@ check_file(struct cl_haproxy *h, struct call *call, struct str text, struct erro
 {
 	bool is_good;
 
-	if (!file_replace(h->draft, text, 0644, err))
+	if (!file_replace(h->unchecked, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
 	is_good = run_program(h, call, h->check, err) ||
 	          err_wrap(err, "HAProxy's configuration was not accepted, the former stays");
-	(void)unlink(h->draft);
+	(void)unlink(h->unchecked);
 	return is_good;
 }
 
@@ -799,7 +789,7 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
 
 	if (!wait_for_quiet(h, call, err))
 		return false;
-	records = cl_allocations_list(h->allocations, &n, ret_version);
+	records = cl_state_list(h->state, &n, ret_version);
 	cl_haproxy_file(&text, records, n, h->stats_socket);
 	cl_records_free(records, n);
 	if (!buf_ok(&text))
@@ -877,7 +867,7 @@ cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 	bool is_ours, is_done, is_busy, is_loaded = false;
 	uint64_t version = 0;
 
-	if (!begin_update(h, call, cl_allocations_version(h->allocations, &is_busy), &is_ours, err))
+	if (!begin_update(h, call, cl_state_version(h->state, &is_busy), &is_ours, err))
 		return false;
 	if (!is_ours)
 		return true;

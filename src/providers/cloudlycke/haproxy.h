@@ -10,19 +10,18 @@
 #ifndef CCMD_CLOUDLYCKE_HAPROXY_H
 #define CCMD_CLOUDLYCKE_HAPROXY_H
 
-#include "providers/cloudlycke/allocations.h"
+#include "providers/cloudlycke/state.h"
 
 struct cl_haproxy;
 
-/** The configuration is copied; allocations and host outlive it. */
-struct cl_haproxy *cl_haproxy_new(const struct cl_balancers *config,
-                                  struct cl_allocations *allocations,
+/** The configuration is copied; the state and host outlive it. */
+struct cl_haproxy *cl_haproxy_new(const struct cl_balancers *config, struct cl_state *state,
                                   const struct cloud_host *host);
 void cl_haproxy_free(struct cl_haproxy *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
 
 /** ERR_INVALID: the Service asks for something that HAProxy cannot do. */
-NODISCARD bool cl_haproxy_accepts(const struct cl_record *draft, struct error *err);
+NODISCARD bool cl_haproxy_accepts(const struct cl_allocation *, struct error *err);
 
 /** Returns true when HAProxy has loaded all allocations made before the call. ERR_PENDING with
  * retry_after_ms: another caller is updating it, or the last reload is too recent. After any other
@@ -40,7 +39,7 @@ void cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n,
                      struct str stats_socket);
 
 /** The bytes that the record can take in the file, at most. Cost: as many steps as it has nodes. */
-size_t cl_haproxy_size(const struct cl_record *);
+size_t cl_haproxy_size(const struct cl_record_values *);
 
 /** The balancers in the text of such a file, by namespace and name of their Services. */
 void cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n);

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/child.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -95,18 +94,6 @@ end_run(struct cl_hook *hook)
 
 /* ---- one run ---- */
 
-static void
-write_input(struct buf *b, const char *action, const struct cl_record *record)
-{
-	buf_add_char(b, '{');
-	json_add_text(b, "action", str_c(action));
-	json_add_text(b, "loadBalancer", record->name);
-	cl_record_json(b, record);
-	json_add_name(b, STR("nodes"));
-	cl_targets_json(b, record->targets);
-	buf_add_c(b, "}\n");
-}
-
 /* The last line that a program prints is usually the reason of its failure. The event has no room
  * for all lines. */
 static struct str
@@ -119,45 +106,6 @@ last_line(const struct buf *text)
 			last = str_trim(line);
 	}
 	return str_utf8_head(last, LAST_LINE_MAX);
-}
-
-static void
-describe_end(const struct child_result *result, struct buf *b)
-{
-	struct str line = last_line(&result->err);
-
-	if (line.len > 0)
-		buf_add_str(b, line);
-	else if (result->signal > 0)
-		buf_addf(b, "signal %d", result->signal);
-	else
-		buf_addf(b, "exit %d", result->exit_code);
-}
-
-static bool
-check_result(const struct cl_hook *hook, const struct child_result *result, struct error *err)
-{
-	char memory[LAST_LINE_MAX + 100] = "";
-	struct buf text = BUF_FIXED(memory);
-
-	if (result->out.len > 0)
-		log_debug("output of a hook", LOG_CSTR("of", hook->what),
-		          LOG_STR("output", buf_str(&result->out)));
-	if (result->exit_code == 0)
-		return true;
-	describe_end(result, &text);
-	return err_set(err, ERR_UNAVAILABLE, "%s hook failed: %s", hook->what, text.ptr);
-}
-
-static bool
-wrap_failure(const struct cl_hook *hook, struct error *err)
-{
-	if (err->code == ERR_CANCELLED)
-		return false;
-	if (err->code == ERR_TIMEOUT)
-		return err_set(err, ERR_UNAVAILABLE, "%s hook failed: timed out", hook->what);
-	err->code = ERR_UNAVAILABLE;
-	return err_wrap(err, "%s hook failed", hook->what);
 }
 
 static bool
@@ -174,16 +122,38 @@ run_program(struct cl_hook *hook, struct call *call, const char *action, struct 
 		                   .timeout_ms = hook->timeout_ns / NS_PER_MS,
 		                   .grace_ms = GRACE_MS,
 		                   .take_stderr = true };
+	struct str line;
 
 	if (!fence_check(hook->host->fence, hook->host->clock, err))
 		return false;
-	return child_run(call, &spec, &result, err) ? check_result(hook, &result, err)
-	                                            : wrap_failure(hook, err);
+	if (!child_run(call, &spec, &result, err)) {
+		if (err->code == ERR_CANCELLED)
+			return false;
+		if (err->code == ERR_TIMEOUT)
+			return err_set(err, ERR_UNAVAILABLE, "%s hook failed: timed out",
+			               hook->what);
+		err->code = ERR_UNAVAILABLE;
+		return err_wrap(err, "%s hook failed", hook->what);
+	}
+	if (result.out.len > 0)
+		log_debug("output of a hook", LOG_CSTR("of", hook->what),
+		          LOG_STR("output", buf_str(&result.out)));
+	if (result.exit_code == 0)
+		return true;
+	line = last_line(&result.err);
+	if (line.len > 0)
+		return err_set(err, ERR_UNAVAILABLE, "%s hook failed: %" STR_FMT, hook->what,
+		               STR_ARG(line));
+	if (result.signal > 0)
+		return err_set(err, ERR_UNAVAILABLE, "%s hook failed: signal %d", hook->what,
+		               result.signal);
+	return err_set(err, ERR_UNAVAILABLE, "%s hook failed: exit %d", hook->what,
+	               result.exit_code);
 }
 
 bool
-cl_hook_run_with(struct cl_hook *hook, struct call *call, const char *action, struct str input,
-                 struct error *err)
+cl_hook_run(struct cl_hook *hook, struct call *call, const char *action, struct str input,
+            struct error *err)
 {
 	bool is_done;
 
@@ -192,16 +162,4 @@ cl_hook_run_with(struct cl_hook *hook, struct call *call, const char *action, st
 	is_done = run_program(hook, call, action, input, err);
 	end_run(hook);
 	return is_done;
-}
-
-bool
-cl_hook_run(struct cl_hook *hook, struct call *call, const char *action,
-            const struct cl_record *record, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf input = BUF_INIT(LIMIT_STATE_FILE);
-
-	write_input(&input, action, record);
-	if (!buf_ok(&input))
-		return err_set(err, ERR_INTERNAL, "load balancer hook failed: too many nodes");
-	return cl_hook_run_with(hook, call, action, buf_str(&input), err);
 }

@@ -9,8 +9,8 @@
 #ifndef CCMD_CLOUDLYCKE_HOOK_H
 #define CCMD_CLOUDLYCKE_HOOK_H
 
+#include "base/call.h"
 #include "cloud/host.h"
-#include "providers/cloudlycke/record.h"
 
 struct cl_hook;
 
@@ -21,12 +21,9 @@ struct cl_hook *cl_hook_new(struct str path, int64_t timeout_ns, const char *wha
 void cl_hook_free(struct cl_hook *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_hook, cl_hook_free)
 
-/** action: "ensure" or "delete". Checks the fence. ERR_UNAVAILABLE: `WHAT hook failed: …`, with its
- * last line on standard error, `exit N` or `timed out`; ERR_CANCELLED. */
+/** input: JSON that has the action, too. Checks the fence. ERR_UNAVAILABLE: `WHAT hook failed: …`,
+ * with its last line on standard error, `exit N` or `timed out`; ERR_CANCELLED. */
 NODISCARD bool cl_hook_run(struct cl_hook *, struct call *call, const char *action,
-                           const struct cl_record *record, struct error *err);
-/** The same with any JSON as input. */
-NODISCARD bool cl_hook_run_with(struct cl_hook *, struct call *call, const char *action,
-                                struct str input, struct error *err);
+                           struct str input, struct error *err);
 
 #endif

@@ -320,7 +320,7 @@ open_parts(struct cloudlycke *cl, const struct cl_schema *schema, const struct c
 
 	if (!schema->balancers.is_present && !schema->routes.is_present)
 		return true;
-	if (!cl_state_open(schema->state.file, use, host, &cl->state, err) ||
+	if (!cl_state_open(schema, use, host, &cl->state, err) ||
 	    !cl_balancers_open(&cl->config, host, cl->loader, cl->state, &cl->balancers, err))
 		return false;
 	cl->routes = cl_routes_open(&cl->config, host, cl->loader, cl->state);

@@ -1,6 +1,6 @@
 /* record.c: see record.h.
  *
- * A record lives in one piece of memory of exactly its size: there may be many, and most are small.
+ * A record is one piece of memory of exactly its size: there may be many, and most are small.
  */
 #include "providers/cloudlycke/record.h"
 
@@ -11,25 +11,35 @@
 #include "base/limits.h"
 #include "providers/cloudlycke/inventory.h"
 
-/* ---- holdings ---- */
+/* ---- addresses ---- */
 
 bool
-cl_holding_has(const struct cl_holding *h, const struct ip *ip)
+cl_addresses_have(const struct cl_addresses *addresses, const struct ip *ip)
 {
-	for (size_t i = 0; i < h->n_addresses; i++) {
-		if (ip_eq(&h->addresses[i], ip))
+	for (size_t i = 0; i < addresses->n; i++) {
+		if (ip_eq(&addresses->items[i], ip))
 			return true;
 	}
 	return false;
 }
 
-bool
-cl_holding_addresses_eq(const struct cl_holding *a, const struct cl_holding *b)
+const struct ip *
+cl_addresses_of(const struct cl_addresses *addresses, enum ip_family family)
 {
-	bool is_eq = a->n_addresses == b->n_addresses;
+	for (size_t i = 0; i < addresses->n; i++) {
+		if (ip_family(&addresses->items[i]) == family)
+			return &addresses->items[i];
+	}
+	return NULL;
+}
 
-	for (size_t i = 0; is_eq && i < a->n_addresses; i++)
-		is_eq = ip_eq(&a->addresses[i], &b->addresses[i]);
+bool
+cl_addresses_eq(const struct cl_addresses *a, const struct cl_addresses *b)
+{
+	bool is_eq = a->n == b->n;
+
+	for (size_t i = 0; is_eq && i < a->n; i++)
+		is_eq = ip_eq(&a->items[i], &b->items[i]);
 	return is_eq;
 }
 
@@ -41,53 +51,35 @@ hash_text(uint64_t *hash, struct str text)
 	*hash = (*hash ^ str_hash(text)) * UINT64_C(0x100000001b3);
 }
 
-static void
-add_target(struct cl_targets *t, const struct cl_target *from)
-{
-	struct cl_target *to = &t->items[t->n++];
-	struct ip *copy = arena_calloc(&t->arena, from->n_addresses, sizeof(*copy));
-
-	*to = (struct cl_target){ arena_str(&t->arena, from->name), arena_str(&t->arena, from->id),
-		                  copy, from->n_addresses };
-	for (size_t i = 0; i < from->n_addresses; i++)
-		copy[i] = from->addresses[i];
-	hash_text(&t->hash, to->name);
-	hash_text(&t->hash, to->id);
-	hash_text(&t->hash, str_n((const char *)copy, from->n_addresses * sizeof(*copy)));
-}
-
-/* The first InternalIP of each family: node ports are reached there. */
-static size_t
-internal_ips(const struct node_ref *node, struct ip ret[CL_FAMILIES])
-{
-	size_t n = 0;
-	struct ip ip;
-
-	for (size_t i = 0; i < node->n_addresses && n < CL_FAMILIES; i++) {
-		if (str_eq(node->addresses[i].type, STR("InternalIP")) &&
-		    ip_parse(node->addresses[i].address, &ip) &&
-		    (n == 0 || ip_family(&ip) != ip_family(&ret[0])))
-			ret[n++] = ip;
-	}
-	return n;
-}
-
 struct cl_targets *
 cl_targets_new(const struct node_ref nodes[], size_t n)
 {
 	struct cl_targets *t = xcalloc(1, sizeof(*t));
-	struct ip ips[CL_FAMILIES];
 
 	ref_init(&t->refs);
 	t->items = arena_calloc(&t->arena, n + 1, sizeof(t->items[0]));
 	for (size_t i = 0; i < n; i++) {
-		struct cl_target target = { nodes[i].name, cl_machine_id(nodes[i].provider_id), ips,
-			                    0 };
+		struct cl_target *target = &t->items[t->n];
+		struct cl_addresses *ips = &target->addresses;
+		const struct node_ref *node = &nodes[i];
 
-		if (nodes[i].provider_id.len == 0)
+		if (node->provider_id.len == 0)
 			continue;
-		target.n_addresses = internal_ips(&nodes[i], ips);
-		add_target(t, &target);
+		t->n++;
+		target->name = arena_str(&t->arena, node->name);
+		target->id = arena_str(&t->arena, cl_machine_id(node->provider_id));
+		for (size_t k = 0; k < node->n_addresses && ips->n < CL_FAMILIES; k++) {
+			struct ip *ip = &ips->items[ips->n];
+
+			if (str_eq(node->addresses[k].type, STR("InternalIP")) &&
+			    ip_parse(node->addresses[k].address, ip) &&
+			    !cl_addresses_of(ips, ip_family(ip)))
+				ips->n++;
+		}
+		hash_text(&t->hash, target->name);
+		hash_text(&t->hash, target->id);
+		hash_text(&t->hash,
+		          str_n((const char *)ips->items, ips->n * sizeof(ips->items[0])));
 	}
 	return t;
 }
@@ -108,103 +100,71 @@ cl_targets_unref(struct cl_targets *t)
 	free(t);
 }
 
-static bool
-target_eq(const struct cl_target *a, const struct cl_target *b)
-{
-	return str_eq(a->name, b->name) && str_eq(a->id, b->id) &&
-	       a->n_addresses == b->n_addresses &&
-	       (a->n_addresses == 0 ||
-	        memcmp(a->addresses, b->addresses, a->n_addresses * sizeof(a->addresses[0])) == 0);
-}
-
 bool
 cl_targets_eq(const struct cl_targets *a, const struct cl_targets *b)
 {
 	bool is_eq = a->n == b->n && a->hash == b->hash;
 
 	for (size_t i = 0; a != b && is_eq && i < a->n; i++)
-		is_eq = target_eq(&a->items[i], &b->items[i]);
+		is_eq = str_eq(a->items[i].name, b->items[i].name) &&
+		        str_eq(a->items[i].id, b->items[i].id) &&
+		        cl_addresses_eq(&a->items[i].addresses, &b->items[i].addresses);
 	return is_eq;
 }
 
 /* ---- memory of a record ---- */
 
-/* The i-th text of the record, NULL after the last: for the size of its memory, and for copying. */
-static struct str *
-each_text(struct cl_record *r, size_t i)
-{
-	struct str *const all[] = { &r->holding.namespace,
-		                    &r->holding.service,
-		                    &r->holding.uid,
-		                    &r->holding.share_key,
-		                    &r->cluster,
-		                    &r->name,
-		                    &r->pool,
-		                    &r->hostname,
-		                    &r->hook.error };
-
-	return i < ARRAY_LEN(all) ? all[i] : NULL;
-}
-
-static size_t
-texts_size(struct cl_record *r)
-{
-	struct str *text;
-	size_t size = 0;
-
-	for (size_t i = 0; (text = each_text(r, i)); i++)
-		size += text->len;
-	for (size_t i = 0; i < r->holding.n_ports; i++)
-		size += r->holding.ports[i].name.len + r->holding.ports[i].protocol_text.len;
-	for (size_t i = 0; i < r->n_source_ranges; i++)
-		size += r->source_ranges[i].len;
-	return size;
-}
-
-static const struct lb_port *
-put_ports(struct lb_port *to, char **at, const struct lb_port *from, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		to[i] = (struct lb_port){
-			.name = str_pack(at, from[i].name),
-			.app_protocol = STR_EMPTY,
-			.protocol_text = str_pack(at, from[i].protocol_text),
-			.protocol = from[i].protocol,
-			.port = from[i].port,
-			.node_port = from[i].node_port,
-		};
-	return to;
-}
-
-static const struct str *
-put_texts(struct str *to, char **at, const struct str *from, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		to[i] = str_pack(at, from[i]);
-	return to;
-}
-
 struct cl_record *
-cl_record_new(const struct cl_record *draft)
+cl_record_new(const struct cl_record_values *from)
 {
-	struct cl_record *r = xcalloc(1, sizeof(*r));
-	size_t n_ports = draft->holding.n_ports, n_ranges = draft->n_source_ranges;
+	static const size_t texts[] = {
+		offsetof(struct cl_record_values, allocation.namespace),
+		offsetof(struct cl_record_values, allocation.service),
+		offsetof(struct cl_record_values, allocation.uid),
+		offsetof(struct cl_record_values, allocation.share_key),
+		offsetof(struct cl_record_values, cluster),
+		offsetof(struct cl_record_values, name),
+		offsetof(struct cl_record_values, pool),
+		offsetof(struct cl_record_values, hostname),
+		offsetof(struct cl_record_values, hook.error),
+	};
+	size_t n_ports = from->allocation.n_ports, n_ranges = from->n_source_ranges;
+	size_t size = n_ports * sizeof(struct lb_port) + n_ranges * sizeof(struct str);
+	struct cl_record *r;
 	struct lb_port *ports;
-	struct str *ranges, *text;
+	struct str *ranges;
 	char *at;
 
-	*r = *draft;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		size += ((const struct str *)((const char *)from + texts[i]))->len;
+	for (size_t i = 0; i < n_ports; i++)
+		size += from->allocation.ports[i].name.len +
+		        from->allocation.ports[i].protocol_text.len;
+	for (size_t i = 0; i < n_ranges; i++)
+		size += from->source_ranges[i].len;
+
+	r = xcalloc(1, sizeof(*r) + size);
 	ref_init(&r->refs);
-	r->memory = xmalloc(n_ports * sizeof(*ports) + n_ranges * sizeof(*ranges) + texts_size(r) +
-	                    1);
-	ports = r->memory;
+	r->values = *from;
+	cl_targets_ref(r->values.targets);
+	ports = (void *)r->memory;
 	ranges = (void *)(ports + n_ports);
 	at = (void *)(ranges + n_ranges);
-	for (size_t i = 0; (text = each_text(r, i)); i++)
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		struct str *text = (void *)((char *)&r->values + texts[i]);
+
 		*text = str_pack(&at, *text);
-	r->holding.ports = put_ports(ports, &at, draft->holding.ports, n_ports);
-	r->source_ranges = put_texts(ranges, &at, draft->source_ranges, n_ranges);
-	cl_targets_ref(r->targets);
+	}
+	for (size_t i = 0; i < n_ports; i++) {
+		ports[i] = from->allocation.ports[i];
+		ports[i].name = str_pack(&at, ports[i].name);
+		ports[i].app_protocol = STR_EMPTY;
+		ports[i].protocol_text = str_pack(&at, ports[i].protocol_text);
+	}
+	for (size_t i = 0; i < n_ranges; i++)
+		ranges[i] = str_pack(&at, from->source_ranges[i]);
+	r->values.allocation.ports = ports;
+	r->values.source_ranges = ranges;
 	return r;
 }
 
@@ -220,8 +180,7 @@ cl_record_unref(struct cl_record *r)
 {
 	if (!r || !ref_drop(&r->refs))
 		return;
-	cl_targets_unref(r->targets);
-	free(r->memory);
+	cl_targets_unref(r->values.targets);
 	free(r);
 }
 
@@ -233,80 +192,44 @@ cl_records_free(struct cl_record **records, size_t n)
 	free(records);
 }
 
-static int
-by_name(const void *a, const void *b)
-{
-	const struct cl_record *const *x = a, *const *y = b;
-
-	return str_cmp((*x)->name, (*y)->name);
-}
-
-void
-cl_records_sort(struct cl_record **records, size_t n)
-{
-	if (n > 0)
-		qsort(records, n, sizeof(struct cl_record *), by_name);
-}
-
-/* Copies all but the reference count, which other threads may be changing. */
-struct cl_record
-cl_record_draft(const struct cl_record *r)
-{
-	size_t from = offsetof(struct cl_record, holding);
-	struct cl_record draft = { .memory = NULL };
-
-	memcpy((char *)&draft + from, (const char *)r + from, sizeof(draft) - from);
-	return draft;
-}
-
 /* ---- JSON, and its hash ---- */
 
 void
-cl_addresses_json(struct buf *b, const struct ip *ips, size_t n)
+cl_addresses_json(struct buf *b, const struct cl_addresses *addresses)
 {
-	buf_add_c(b, ",\"addresses\":[");
-	for (size_t i = 0; i < n; i++) {
+	json_begin_array(b, "addresses");
+	for (size_t i = 0; i < addresses->n; i++) {
 		buf_add_c(b, i > 0 ? ",\"" : "\"");
-		ip_format(b, &ips[i]);
+		ip_format(b, &addresses->items[i]);
 		buf_add_char(b, '"');
 	}
-	buf_add_char(b, ']');
-}
-
-static void
-add_ports(struct buf *b, const struct cl_holding *h)
-{
-	json_begin_array(b, "ports");
-	for (size_t i = 0; i < h->n_ports; i++) {
-		json_begin_object(b, NULL);
-		json_add_text(b, "name", h->ports[i].name);
-		json_add_text(b, "protocol", h->ports[i].protocol_text);
-		json_add_number(b, "port", h->ports[i].port);
-		json_add_number(b, "nodePort", h->ports[i].node_port);
-		json_end_object(b);
-	}
-	json_end_array(b);
-}
-
-void
-cl_targets_json(struct buf *b, const struct cl_targets *t)
-{
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < t->n; i++) {
-		json_begin_object(b, NULL);
-		json_add_text(b, "name", t->items[i].name);
-		json_add_text(b, "id", t->items[i].id);
-		cl_addresses_json(b, t->items[i].addresses, t->items[i].n_addresses);
-		json_end_object(b);
-	}
 	json_end_array(b);
 }
 
 static void
-add_policies(struct buf *b, const struct cl_record *r)
+add_content(struct buf *b, const struct cl_record_values *r)
 {
 	static const char *const proxies[] = { "", "v1", "v2" };
+	const struct cl_allocation *a = &r->allocation;
 
+	json_add_text(b, "cluster", r->cluster);
+	json_add_text(b, "namespace", a->namespace);
+	json_add_text(b, "name", a->service);
+	json_add_text(b, "uid", a->uid);
+	json_add_text(b, "pool", r->pool);
+	cl_addresses_json(b, &a->addresses);
+	json_add_text(b, "hostname", r->hostname);
+	json_add_text(b, "shareKey", a->share_key);
+	json_begin_array(b, "ports");
+	for (size_t i = 0; i < a->n_ports; i++) {
+		json_begin_object(b, NULL);
+		json_add_text(b, "name", a->ports[i].name);
+		json_add_text(b, "protocol", a->ports[i].protocol_text);
+		json_add_number(b, "port", a->ports[i].port);
+		json_add_number(b, "nodePort", a->ports[i].node_port);
+		json_end_object(b);
+	}
+	json_end_array(b);
 	json_add_text(b, "externalTrafficPolicy",
 	              r->traffic == LB_TRAFFIC_LOCAL ? STR("Local") : STR("Cluster"));
 	json_add_number(b, "healthCheckNodePort", r->health_check_node_port);
@@ -315,21 +238,6 @@ add_policies(struct buf *b, const struct cl_record *r)
 	json_add_number(b, "sessionAffinityTimeoutSeconds", r->affinity_timeout_s);
 	json_add_text(b, "ipMode", r->ip_mode == CL_IP_MODE_PROXY ? STR("Proxy") : STR("VIP"));
 	json_add_text(b, "proxyProtocol", str_c(proxies[r->proxy]));
-}
-
-static void
-add_content(struct buf *b, const struct cl_record *r)
-{
-	json_add_text(b, "cluster", r->cluster);
-	json_add_text(b, "namespace", r->holding.namespace);
-	json_add_text(b, "name", r->holding.service);
-	json_add_text(b, "uid", r->holding.uid);
-	json_add_text(b, "pool", r->pool);
-	cl_addresses_json(b, r->holding.addresses, r->holding.n_addresses);
-	json_add_text(b, "hostname", r->hostname);
-	json_add_text(b, "shareKey", r->holding.share_key);
-	add_ports(b, &r->holding);
-	add_policies(b, r);
 	json_add_texts(b, "sourceRanges", r->source_ranges, r->n_source_ranges);
 	json_add_flag(b, "deleting", r->is_deleting);
 }
@@ -337,7 +245,7 @@ add_content(struct buf *b, const struct cl_record *r)
 /* 53 bits: a program that edits the state file and reads all numbers as doubles does not change
  * them. */
 int64_t
-cl_record_hash(const struct cl_record *r)
+cl_record_hash(const struct cl_record_values *r)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
 	uint64_t hash = r->targets->hash;
@@ -353,16 +261,36 @@ cl_record_hash(const struct cl_record *r)
 bool
 cl_record_needs_hook(const struct cl_record *r)
 {
-	return r->hook.done != r->hook.generation || r->hook.error.len > 0;
+	const struct cl_progress *hook = &r->values.hook;
+
+	return hook->done != hook->generation || hook->error.len > 0;
 }
 
 void
-cl_record_json(struct buf *b, const struct cl_record *r)
+cl_record_hook_input(struct buf *b, const struct cl_record *record, const char *action)
 {
+	const struct cl_record_values *r = &record->values;
+
+	json_begin_object(b, NULL);
+	json_add_text(b, "action", str_c(action));
+	json_add_text(b, "loadBalancer", r->name);
 	add_content(b, r);
 	json_add_number(b, "generation", r->hook.generation);
 	json_begin_object(b, "hook");
 	json_add_number(b, "generation", r->hook.done);
 	json_add_text(b, "error", r->hook.error);
 	json_end_object(b);
+	json_begin_array(b, "nodes");
+	for (size_t i = 0; i < r->targets->n; i++) {
+		const struct cl_target *target = &r->targets->items[i];
+
+		json_begin_object(b, NULL);
+		json_add_text(b, "name", target->name);
+		json_add_text(b, "id", target->id);
+		cl_addresses_json(b, &target->addresses);
+		json_end_object(b);
+	}
+	json_end_array(b);
+	json_end_object(b);
+	buf_add_char(b, '\n');
 }

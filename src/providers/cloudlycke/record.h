@@ -16,30 +16,37 @@
 #include "providers/cloudlycke/inventory.h"
 
 enum {
-	CL_FAMILIES = 2, /* at most one address of each */
+	CL_FAMILIES = 2,
 };
 
-/** What one Service holds. All views are borrowed. */
-struct cl_holding {
+/** At most one of each family. */
+struct cl_addresses {
+	struct ip items[CL_FAMILIES];
+	size_t n;
+};
+
+bool cl_addresses_have(const struct cl_addresses *, const struct ip *ip);
+/** The address of that family, or NULL. */
+const struct ip *cl_addresses_of(const struct cl_addresses *, enum ip_family family);
+/** The same ones in the same order? */
+bool cl_addresses_eq(const struct cl_addresses *a, const struct cl_addresses *b);
+
+/** What one Service has. All views are borrowed. */
+struct cl_allocation {
 	struct str namespace, service, uid;
 	struct str share_key; /* empty: the addresses are not shared */
 	const struct lb_port *ports;
 	size_t n_ports;
-	struct ip addresses[CL_FAMILIES];
-	size_t n_addresses;
+	struct cl_addresses addresses;
 	/* Its Service is gone, and only its name and addresses are known: those of the state
 	 * file. */
 	bool is_orphan;
 };
 
-bool cl_holding_has(const struct cl_holding *h, const struct ip *ip);
-/** The same addresses in the same order? */
-bool cl_holding_addresses_eq(const struct cl_holding *a, const struct cl_holding *b);
-
 struct cl_target {
 	struct str name, id; /* id: the machine's */
-	const struct ip *addresses;
-	size_t n_addresses;
+	/* the first InternalIP of each family: node ports are reached there */
+	struct cl_addresses addresses;
 };
 
 /** Sorted by name. */
@@ -73,15 +80,13 @@ struct cl_progress {
 	struct str error;   /* of that run; empty: it succeeded */
 };
 
-struct cl_record {
-	struct ref refs;
-	void *memory; /* of all texts and lists */
-
-	struct cl_holding holding; /* a draft's fields begin here: see cl_record_draft() */
+/** The views are borrowed, except in a record. */
+struct cl_record_values {
+	struct cl_allocation allocation;
 	struct str cluster;
 	struct str name; /* made from the UID; the key in the state file */
 	struct str pool, hostname;
-	struct cl_targets *targets; /* never NULL */
+	struct cl_targets *targets; /* never NULL in a record */
 	enum lb_traffic traffic;
 	int32_t health_check_node_port;
 	bool has_client_ip_affinity;
@@ -98,32 +103,30 @@ struct cl_record {
 	size_t file_size; /* cl_haproxy_size(); 0 if it is not in the file */
 };
 
-/** Copies a draft, which is a record on the stack with borrowed views; takes a reference of its
- * targets. One reference. */
-struct cl_record *cl_record_new(const struct cl_record *draft);
+struct cl_record {
+	struct ref refs;
+	struct cl_record_values values;
+	_Alignas(max_align_t) char memory[]; /* of the texts and lists in `values` */
+};
+
+/** Copies the values; takes a reference of their targets. One reference. */
+struct cl_record *cl_record_new(const struct cl_record_values *values);
 struct cl_record *cl_record_ref(struct cl_record *);
 void cl_record_unref(struct cl_record *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_record, cl_record_unref)
 
 /** Unrefs each record and frees the array. */
 void cl_records_free(struct cl_record **records, size_t n);
-/** By name. */
-void cl_records_sort(struct cl_record **records, size_t n);
-
-/** A draft with the record's fields; its views are borrowed. */
-struct cl_record cl_record_draft(const struct cl_record *);
 
 /** The value for `input`. */
-int64_t cl_record_hash(const struct cl_record *);
+int64_t cl_record_hash(const struct cl_record_values *);
 
 /** Does the hook have to run for it? */
 bool cl_record_needs_hook(const struct cl_record *);
+/** Appends what the hook is given: a JSON object in a line. action: "ensure" or "delete". */
+void cl_record_hook_input(struct buf *b, const struct cl_record *, const char *action);
 
-/** Appends the members of its JSON object, without braces. */
-void cl_record_json(struct buf *b, const struct cl_record *);
 /** Appends ,"addresses":["10.0.0.1", …]. */
-void cl_addresses_json(struct buf *b, const struct ip *ips, size_t n);
-/** Appends a list of nodes: [{"name":…}, …]. */
-void cl_targets_json(struct buf *b, const struct cl_targets *);
+void cl_addresses_json(struct buf *b, const struct cl_addresses *);
 
 #endif

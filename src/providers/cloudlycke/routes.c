@@ -390,7 +390,7 @@ static bool
 run_hook(struct cl_routes_run *run, struct call *call, const char *action, struct str input,
          struct error *err)
 {
-	return !run->hook || cl_hook_run_with(run->hook, call, action, input, err);
+	return !run->hook || cl_hook_run(run->hook, call, action, input, err);
 }
 
 /* ---- creating ---- */

@@ -39,51 +39,22 @@ enum {
 	VERSION = 1,
 };
 
-/* One Service. */
-struct entry {
-	char *uid;
-	struct cl_record *written; /* NULL: not in the file */
-	struct cl_record *next;    /* while is_changing: its replacement; NULL: removed */
-	bool is_changing;
-};
-
-/* A change, whose caller waits until it is over. By then it is in no list. */
-struct cl_change {
-	SLIST_ENTRY(cl_change) link;
-	struct entry *entry; /* NULL: no balancer's */
-	bool has_routes;     /* next_routes, too */
-	bool is_over, is_done;
-	struct error err; /* when is_over and not is_done */
-};
-
 /* ---- records ---- */
 
 struct cl_record *
-cl_state_get(const struct cl_state *s, struct str uid)
+cl_state_find(const struct cl_state *s, struct str uid)
 {
-	const struct entry *e = map_get(&s->entries, uid);
+	const struct cl_entry *e = map_get(&s->entries, uid);
 
 	return e ? e->written : NULL;
 }
 
-const struct cl_record **
-cl_state_all(const struct cl_state *s, size_t *ret_n)
+static int
+by_name(const void *a, const void *b)
 {
-	const struct cl_record **all = xcalloc(2 * s->entries.count + 1, sizeof(*all));
-	struct str key;
-	void *value;
-	size_t n = 0;
+	const struct cl_record *const *x = a, *const *y = b;
 
-	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &value);) {
-		const struct entry *e = value;
-
-		if (e->written)
-			all[n++] = e->written;
-		if (e->is_changing && e->next)
-			all[n++] = e->next;
-	}
-	*ret_n = n;
-	return all;
+	return str_cmp((*x)->values.name, (*y)->values.name);
 }
 
 /* is_next: the records as they are after the changes that are in progress. */
@@ -96,33 +67,27 @@ list_records(const struct cl_state *s, bool is_next, size_t *ret_n)
 	size_t n = 0;
 
 	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &value);) {
-		const struct entry *e = value;
+		const struct cl_entry *e = value;
 		struct cl_record *record = is_next && e->is_changing ? e->next : e->written;
 
 		if (record)
 			all[n++] = cl_record_ref(record);
 	}
-	cl_records_sort(all, n);
+	qsort(all, n, sizeof(struct cl_record *), by_name);
 	*ret_n = n;
 	return all;
 }
 
 struct cl_record **
-cl_state_list(const struct cl_state *s, size_t *ret_n)
+cl_state_sorted(const struct cl_state *s, size_t *ret_n)
 {
 	return list_records(s, /*is_next=*/false, ret_n);
 }
 
-bool
-cl_state_is_busy(const struct cl_state *s)
-{
-	return s->is_writing || !SLIST_EMPTY(&s->waiting);
-}
-
-static struct entry *
+static struct cl_entry *
 make_entry(struct cl_state *s, struct str uid)
 {
-	struct entry *e = map_get(&s->entries, uid);
+	struct cl_entry *e = map_get(&s->entries, uid);
 
 	if (!e) {
 		e = xcalloc(1, sizeof(*e));
@@ -133,20 +98,42 @@ make_entry(struct cl_state *s, struct str uid)
 }
 
 static void
-free_entry(struct entry *e)
+free_entry(struct cl_entry *e)
 {
 	cl_record_unref(e->written);
 	free(e->uid);
 	free(e);
 }
 
+/* While there are two records, the larger one counts: either may be in the file in the end. */
+static size_t
+entry_size(const struct cl_entry *e)
+{
+	size_t size = e->written ? e->written->values.file_size : 0;
+	size_t next = e->next ? e->next->values.file_size : 0;
+
+	return size > next ? size : next;
+}
+
+/* `next` is the replacement of `written` while is_changing. */
+static void
+set_entry(struct cl_state *s, struct cl_entry *e, struct cl_record *written, struct cl_record *next,
+          bool is_changing)
+{
+	s->file_size -= entry_size(e);
+	e->written = written;
+	e->next = next;
+	e->is_changing = is_changing;
+	s->file_size += entry_size(e);
+}
+
 void
 cl_state_set(struct cl_state *s, struct cl_record *record)
 {
-	struct entry *e = make_entry(s, record->holding.uid);
+	struct cl_entry *e = make_entry(s, record->values.allocation.uid);
+	CLEANUP(cl_record_unrefp) struct cl_record *before = e->written;
 
-	cl_record_unref(e->written);
-	e->written = record;
+	set_entry(s, e, record, NULL, /*is_changing=*/false);
 	s->version++;
 }
 
@@ -160,88 +147,58 @@ cl_state_clear(struct cl_state *s)
 		free_entry(entry);
 	map_fini(&s->entries);
 	s->entries = MAP_INIT;
+	s->file_size = 0;
 	s->version++;
 }
 
 /* ---- reading the file ---- */
 
-static bool
-read_text(yyjson_val *obj, const char *field, struct str *ret, const char **ret_damaged)
+/* Returns the name of a field that is damaged, or NULL. Files of older versions of ccmd have more
+ * fields, which are ignored, and no "hook.input": the hook is run once more, because no input has
+ * the hash 0. */
+static const char *
+read_entry(struct cl_state *s, struct str name, yyjson_val *obj)
 {
-	*ret = STR_EMPTY;
-	if (json_str(obj, field, ret) != JSON_MISTYPED)
-		return true;
-	*ret_damaged = field;
-	return false;
-}
-
-static bool
-read_number(yyjson_val *obj, const char *field, int64_t *ret, const char **ret_damaged)
-{
-	*ret = 0;
-	if (json_i64(obj, field, ret) != JSON_MISTYPED && *ret >= 0)
-		return true;
-	*ret_damaged = field;
-	return false;
-}
-
-static bool
-read_addresses(yyjson_val *obj, struct cl_holding *h, const char **ret_damaged)
-{
+	struct cl_record_values values = { .name = name, .targets = s->no_targets };
+	struct cl_addresses *addresses = &values.allocation.addresses;
+	const struct {
+		const char *name;
+		struct str *text; /* NULL: a number */
+		int64_t *number;
+	} fields[] = {
+		{ "uid", &values.allocation.uid, NULL },
+		{ "namespace", &values.allocation.namespace, NULL },
+		{ "name", &values.allocation.service, NULL },
+		{ "generation", NULL, &values.hook.generation },
+		{ "hook.generation", NULL, &values.hook.done },
+		{ "hook.input", NULL, &values.hook.input },
+		{ "hook.error", &values.hook.error, NULL },
+	};
 	yyjson_val *list = NULL, *item;
 	yyjson_arr_iter iter;
-	bool is_good = json_array(obj, "addresses", &list) != JSON_MISTYPED;
 
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+		enum json_found found;
+
+		if (fields[i].text)
+			found = json_str(obj, fields[i].name, fields[i].text);
+		else
+			found = json_i64(obj, fields[i].name, fields[i].number);
+		if (found == JSON_MISTYPED || (fields[i].number && *fields[i].number < 0))
+			return fields[i].name;
+	}
+	if (values.allocation.uid.len == 0)
+		return "uid";
+	if (json_array(obj, "addresses", &list) == JSON_MISTYPED)
+		return "addresses";
 	iter = yyjson_arr_iter_with(list);
-	while (is_good && (item = yyjson_arr_iter_next(&iter)))
-		is_good = h->n_addresses < CL_FAMILIES && yyjson_is_str(item) &&
-		          ip_parse(json_text(item), &h->addresses[h->n_addresses++]);
-	if (!is_good)
-		*ret_damaged = "addresses";
-	return is_good;
-}
-
-/* Files of older versions of ccmd have more fields, which are ignored, and no "hook.input": the
- * hook is run once more, because no input has the hash 0. */
-static bool
-read_entry(struct cl_state *s, struct str name, yyjson_val *obj, const char **ret_damaged)
-{
-	struct cl_record draft = { .name = name, .targets = s->no_targets };
-	struct cl_holding *h = &draft.holding;
-	struct cl_progress *hook = &draft.hook;
-
-	if (!read_text(obj, "uid", &h->uid, ret_damaged) ||
-	    !read_text(obj, "namespace", &h->namespace, ret_damaged) ||
-	    !read_text(obj, "name", &h->service, ret_damaged) ||
-	    !read_addresses(obj, h, ret_damaged) ||
-	    !read_number(obj, "generation", &hook->generation, ret_damaged) ||
-	    !read_number(obj, "hook.generation", &hook->done, ret_damaged) ||
-	    !read_number(obj, "hook.input", &hook->input, ret_damaged) ||
-	    !read_text(obj, "hook.error", &hook->error, ret_damaged))
-		return false;
-	if (h->uid.len == 0) {
-		*ret_damaged = "uid";
-		return false;
+	while ((item = yyjson_arr_iter_next(&iter))) {
+		if (addresses->n == CL_FAMILIES || !yyjson_is_str(item) ||
+		    !ip_parse(json_text(item), &addresses->items[addresses->n++]))
+			return "addresses";
 	}
-	cl_state_set(s, cl_record_new(&draft));
-	return true;
-}
-
-static bool
-read_entries(struct cl_state *s, yyjson_val *root, const char **ret_damaged)
-{
-	yyjson_val *all = NULL, *key;
-	yyjson_obj_iter iter;
-
-	*ret_damaged = "loadBalancers";
-	if (json_object(root, "loadBalancers", &all) == JSON_MISTYPED)
-		return false;
-	iter = yyjson_obj_iter_with(all);
-	while ((key = yyjson_obj_iter_next(&iter))) {
-		if (!read_entry(s, json_text(key), yyjson_obj_iter_get_val(key), ret_damaged))
-			return false;
-	}
-	return true;
+	cl_state_set(s, cl_record_new(&values));
+	return NULL;
 }
 
 static bool
@@ -253,41 +210,42 @@ fail_damaged(const struct cl_state *s, const char *why, struct error *err)
 	               quote_z(&scratch, str_c(s->path)), why);
 }
 
-static void
-report_newer(struct cl_state *s, int64_t version)
-{
-	char memory[600] = "";
-	struct buf text = BUF_FIXED(memory);
-
-	s->is_newer = true;
-	buf_add_c(&text, "state file ");
-	quote_add(&text, str_c(s->path));
-	buf_addf(
-		&text,
-		" is of version %lld, newer than this program: it is left as it is, and addresses are "
-		"taken from the Services",
-		(long long)version);
-	log_warn(text.ptr);
-	s->host->event(s->host, /*ref=*/NULL, HOST_EVENT_WARNING, newer_event.reason,
-	               buf_str(&text));
-}
-
 static bool
 read_document(struct cl_state *s, yyjson_val *root, struct error *err)
 {
-	yyjson_val *routes = NULL;
-	const char *damaged;
+	yyjson_val *all = NULL, *routes = NULL, *key;
+	yyjson_obj_iter iter;
 	int64_t version = 0;
 
 	if (!yyjson_is_obj(root) || json_i64(root, "version", &version) != JSON_FOUND ||
 	    version < VERSION)
 		return fail_damaged(s, "unknown version", err);
 	if (version > VERSION) {
-		report_newer(s, version);
+		char memory[600] = "";
+		struct buf text = BUF_FIXED(memory);
+
+		s->is_newer = true;
+		buf_add_c(&text, "state file ");
+		quote_add(&text, str_c(s->path));
+		buf_addf(
+			&text,
+			" is of version %lld, newer than this program: it is left as it is, and addresses are "
+			"taken from the Services",
+			(long long)version);
+		log_warn(text.ptr);
+		s->host->event(s->host, /*ref=*/NULL, HOST_EVENT_WARNING, newer_event.reason,
+		               buf_str(&text));
 		return true;
 	}
-	if (!read_entries(s, root, &damaged))
-		return fail_damaged(s, damaged, err);
+	if (json_object(root, "loadBalancers", &all) == JSON_MISTYPED)
+		return fail_damaged(s, "loadBalancers", err);
+	iter = yyjson_obj_iter_with(all);
+	while ((key = yyjson_obj_iter_next(&iter))) {
+		const char *damaged = read_entry(s, json_text(key), yyjson_obj_iter_get_val(key));
+
+		if (damaged)
+			return fail_damaged(s, damaged, err);
+	}
 	if (json_object(root, "routes", &routes) == JSON_FOUND)
 		json_add_value(&s->routes, routes);
 	return true;
@@ -307,8 +265,11 @@ read_file(struct cl_state *s, struct error *err)
 	buf_reset(&s->routes);
 	if (!s->path)
 		return true;
-	if (!file_read(s->path, &text, &problem))
-		return problem.code == ERR_NOT_FOUND || fail_damaged(s, problem.msg, err);
+	if (!file_read(s->path, &text, &problem)) {
+		if (problem.code == ERR_NOT_FOUND)
+			return true;
+		return fail_damaged(s, problem.msg, err);
+	}
 	if (!json_parse(buf_str(&text), &doc, &problem))
 		return fail_damaged(s, problem.msg, err);
 	s->has_file = true;
@@ -348,37 +309,27 @@ cl_state_take(struct cl_state *s, struct error *err)
 {
 	WITH_LOCK(&s->mu);
 
-	s->is_taken = s->is_taken || (lock_file(s, err) && read_file(s, err));
-	return s->is_taken;
-}
-
-/* A standby only checks whether the file is valid, because only the leader may use it. */
-static bool
-check_file(struct cl_state *s, struct error *err)
-{
-	WITH_LOCK(&s->mu);
-
-	return read_file(s, err);
-}
-
-static char *
-with_suffix(struct str path, const char *suffix)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(8));
-
-	buf_add_str(&b, path);
-	buf_add_c(&b, suffix);
-	return buf_take(&b);
+	if (s->is_taken)
+		return true;
+	if (!lock_file(s, err) || !read_file(s, err))
+		return false;
+	s->is_taken = true;
+	return true;
 }
 
 bool
-cl_state_open(struct str path, enum cl_state_use use, const struct cloud_host *host,
+cl_state_open(const struct cl_schema *schema, enum cl_state_use use, const struct cloud_host *host,
               struct cl_state **ret, struct error *err)
 {
 	CLEANUP(cl_state_freep) struct cl_state *s = xcalloc(1, sizeof(*s));
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	struct str path = schema->state.file;
+	bool is_good;
 
 	s->host = host;
 	s->is_read_only = use == CL_STATE_READ_ONLY;
+	s->has_hook = schema->balancers.hook.len > 0;
+	s->has_haproxy = schema->balancers.haproxy.is_present;
 	s->no_targets = cl_targets_new(NULL, 0);
 	s->lock_fd = -1;
 	s->routes = BUF_INIT(LIMIT_STATE_FILE);
@@ -386,14 +337,21 @@ cl_state_open(struct str path, enum cl_state_use use, const struct cloud_host *h
 	cond_init(&s->written);
 	if (path.len > 0) {
 		s->path = xstrndup(path.ptr, path.len);
-		s->backup = with_suffix(path, ".bak");
-		s->lock_path = with_suffix(path, ".lock");
+		s->backup = xstrdup(arena_printf(&scratch, "%s.bak", s->path).ptr);
+		s->lock_path = xstrdup(arena_printf(&scratch, "%s.lock", s->path).ptr);
 	} else {
 		log_warn(
 			"cloudlycke: no state.file is configured: routes, and what hooks were run for, "
 			"are forgotten at a restart");
 	}
-	if (use == CL_STATE_NOW ? !cl_state_take(s, err) : !check_file(s, err))
+	if (use == CL_STATE_NOW) {
+		is_good = cl_state_take(s, err);
+	} else {
+		/* only the leader may use it: a standby checks whether it is valid */
+		WITH_LOCK(&s->mu);
+		is_good = read_file(s, err);
+	}
+	if (!is_good)
 		return err_wrap(err, "cloudlycke");
 	*ret = TAKE(s);
 	return true;
@@ -419,26 +377,6 @@ cl_state_free(struct cl_state *s)
 
 /* ---- writing the file ---- */
 
-static void
-add_entry(struct buf *b, const struct cl_record *r)
-{
-	json_add_str(b, r->name);
-	buf_add_c(b, ":{");
-	json_add_text(b, "namespace", r->holding.namespace);
-	json_add_text(b, "name", r->holding.service);
-	json_add_text(b, "uid", r->holding.uid);
-	cl_addresses_json(b, r->holding.addresses, r->holding.n_addresses);
-	if (r->hook.generation > 0) {
-		json_add_number(b, "generation", r->hook.generation);
-		json_begin_object(b, "hook");
-		json_add_number(b, "generation", r->hook.done);
-		json_add_number(b, "input", r->hook.input);
-		json_add_text(b, "error", r->hook.error);
-		json_end_object(b);
-	}
-	json_end_object(b);
-}
-
 /* All records and routes as they are after the changes that are in progress. */
 static void
 add_document(struct buf *b, const struct cl_state *s)
@@ -450,8 +388,24 @@ add_document(struct buf *b, const struct cl_state *s)
 	all = list_records(s, /*is_next=*/true, &n);
 	buf_addf(b, "{\"version\":%d,\"loadBalancers\":{", VERSION);
 	for (size_t i = 0; i < n; i++) {
+		const struct cl_record_values *r = &all[i]->values;
+
 		buf_add_c(b, i > 0 ? ",\n" : "\n");
-		add_entry(b, all[i]);
+		json_add_str(b, r->name);
+		buf_add_c(b, ":{");
+		json_add_text(b, "namespace", r->allocation.namespace);
+		json_add_text(b, "name", r->allocation.service);
+		json_add_text(b, "uid", r->allocation.uid);
+		cl_addresses_json(b, &r->allocation.addresses);
+		if (r->hook.generation > 0) {
+			json_add_number(b, "generation", r->hook.generation);
+			json_begin_object(b, "hook");
+			json_add_number(b, "generation", r->hook.done);
+			json_add_number(b, "input", r->hook.input);
+			json_add_text(b, "error", r->hook.error);
+			json_end_object(b);
+		}
+		json_end_object(b);
 	}
 	buf_add_c(b, "},\n\"routes\":");
 	buf_add_str(b, routes.len > 0 ? routes : STR("{}"));
@@ -466,8 +420,6 @@ keep_backup(const struct cl_state *s)
 {
 	CLEANUP(buf_fini) struct buf other = BUF_INIT(KIB(8));
 
-	if (!s->has_file)
-		return;
 	buf_addf(&other, "%s.new", s->backup);
 	(void)unlink(other.ptr);
 	if (link(s->path, other.ptr) != 0 || rename(other.ptr, s->backup) != 0) {
@@ -486,7 +438,8 @@ replace_file(struct cl_state *s, const struct buf *text, struct error *err)
 	 * lease. */
 	if (!fence_check(s->host->fence, s->host->clock, err))
 		return false;
-	keep_backup(s);
+	if (s->has_file)
+		keep_backup(s);
 	is_done = buf_ok(text)
 	                  ? file_replace(s->path, buf_str(text), 0600, err)
 	                  : err_set(err, ERR_INTERNAL, "more than %zu bytes", LIMIT_STATE_FILE);
@@ -497,144 +450,111 @@ replace_file(struct cl_state *s, const struct buf *text, struct error *err)
 	return true;
 }
 
-/* Writes what memory will have after the changes that are in progress. Called with the lock held.
- * The document is made under the lock, and the lock is released while it is written: an fsync may
- * take long, and readers need not wait for it. */
+/* Writes all changes in progress. The document is made under the lock, and the lock is released
+ * while it is written: an fsync may take long, and readers need not wait for it. */
 static bool
 write_file(struct cl_state *s, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_STATE_FILE);
-	bool is_done;
+	uint64_t n_begun = s->n_begun;
+	bool is_done = true;
 
-	if (!s->path || s->is_newer)
-		return true;
-	add_document(&text, s);
-	s->is_writing = true;
-	mutex_unlock(&s->mu);
-	is_done = replace_file(s, &text, err);
-	mutex_lock(&s->mu);
-	s->is_writing = false;
+	if (s->path && !s->is_newer) {
+		add_document(&text, s);
+		s->is_writing = true;
+		mutex_unlock(&s->mu);
+		is_done = replace_file(s, &text, err);
+		mutex_lock(&s->mu);
+		s->is_writing = false;
+		cond_broadcast(&s->written);
+	}
+	if (is_done)
+		s->n_written = n_begun;
 	return is_done;
 }
 
 /* ---- changes ---- */
 
+/* Returns when the file has the caller's change, which is in memory as one in progress. The first
+ * caller writes. Callers that arrive meanwhile wait, and then one of them writes the changes of
+ * all. If a write fails, that is the writer's failure: it undoes its change before it releases the
+ * lock, and the others try again without it. */
 static bool
-frees_address(const struct cl_record *goes, const struct cl_record *stays)
+commit_change(struct cl_state *s, struct error *err)
 {
-	for (size_t i = 0; goes && i < goes->holding.n_addresses; i++) {
-		if (!stays || !cl_holding_has(&stays->holding, &goes->holding.addresses[i]))
-			return true;
-	}
-	return false;
-}
+	uint64_t number = ++s->n_begun;
+	bool is_done = true;
 
-/* The new record stays if it was written, else the old one. */
-static void
-end_change(struct cl_state *s, struct entry *e, bool is_done)
-{
-	struct cl_record *stays = is_done ? e->next : e->written,
-			 *goes = is_done ? e->written : e->next;
-
-	s->n_freed += frees_address(goes, stays);
-	s->version += is_done && (!stays || !goes || stays->input != goes->input);
-	e->written = stays;
-	e->next = NULL;
-	e->is_changing = false;
-	cl_record_unref(goes);
-	if (!stays) {
-		map_remove(&s->entries, str_c(e->uid));
-		free_entry(e);
-	}
-}
-
-static void
-end_routes(struct cl_state *s, bool is_done)
-{
-	if (is_done) {
-		buf_reset(&s->routes);
-		buf_add_str(&s->routes, s->next_routes);
-	}
-	s->next_routes.ptr = NULL;
-}
-
-/* Writes all changes that wait now, and wakes their callers. The changes are valid until the lock
- * is released: their callers need it to return. */
-static void
-write_waiting(struct cl_state *s)
-{
-	struct cl_change *c = SLIST_FIRST(&s->waiting);
-	struct error err;
-	bool is_done;
-
-	SLIST_INIT(&s->waiting);
-	is_done = write_file(s, &err);
-	for (; c; c = SLIST_NEXT(c, link)) {
-		if (c->entry)
-			end_change(s, c->entry, is_done);
-		if (c->has_routes)
-			end_routes(s, is_done);
-		if (!is_done)
-			c->err = err;
-		c->is_done = is_done;
-		c->is_over = true;
-	}
-	cond_broadcast(&s->written);
-}
-
-/* The first caller writes. Callers that arrive meanwhile wait, and then one of them writes the
- * changes of all. entry may be NULL. */
-static bool
-commit_change(struct cl_state *s, struct entry *entry, bool has_routes, struct error *err)
-{
-	/* On the heap, because gcc 14 takes the list's pointer to a local variable for a dangling
-	 * one: it does not see that write_waiting() empties the list. */
-	struct cl_change *c = xcalloc(1, sizeof(*c));
-	bool is_done;
-
-	c->entry = entry;
-	c->has_routes = has_routes;
-	SLIST_INSERT_HEAD(&s->waiting, c, link);
-	while (!c->is_over) {
+	s->n_changing++;
+	while (is_done && s->n_written < number) {
 		if (s->is_writing)
 			clock_wait(s->host->clock, &s->written, &s->mu, CLOCK_FOREVER);
 		else
-			write_waiting(s);
+			is_done = write_file(s, err);
 	}
-	is_done = c->is_done;
-	if (!is_done)
-		*err = c->err;
-	free(c);
+	s->n_changing--;
 	return is_done;
 }
 
 /* Does the file say the same of both? */
 static bool
-is_written_alike(const struct cl_record *a, const struct cl_record *b)
+is_written_alike(const struct cl_record_values *a, const struct cl_record_values *b)
 {
-	return a && b && cl_holding_addresses_eq(&a->holding, &b->holding) &&
+	return cl_addresses_eq(&a->allocation.addresses, &b->allocation.addresses) &&
 	       a->hook.generation == b->hook.generation && a->hook.done == b->hook.done &&
 	       a->hook.input == b->hook.input && str_eq(a->hook.error, b->hook.error);
+}
+
+/* stays NULL: none of the addresses stays. */
+static bool
+frees_address(const struct cl_record *goes, const struct cl_record *stays)
+{
+	const struct cl_addresses *before = &goes->values.allocation.addresses;
+
+	for (size_t i = 0; i < before->n; i++) {
+		if (!stays ||
+		    !cl_addresses_have(&stays->values.allocation.addresses, &before->items[i]))
+			return true;
+	}
+	return false;
 }
 
 bool
 cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, struct error *err)
 {
-	struct entry *e = make_entry(s, uid);
+	struct cl_entry *e = make_entry(s, uid);
+	CLEANUP(cl_record_unrefp) struct cl_record *goes = NULL;
+	struct cl_record *stays;
+	bool is_done = true;
 
 	assert(!e->is_changing);
-	e->next = record;
-	e->is_changing = true;
-	if (!is_written_alike(e->written, record))
-		return commit_change(s, e, /*has_routes=*/false, err);
-	end_change(s, e, /*is_done=*/true);
-	return true;
+	set_entry(s, e, e->written, record, /*is_changing=*/true);
+	if (!e->written || !record || !is_written_alike(&e->written->values, &record->values))
+		is_done = commit_change(s, err);
+
+	/* The new record stays if it was written, else the old one. */
+	stays = is_done ? record : e->written;
+	goes = is_done ? e->written : record;
+	set_entry(s, e, stays, NULL, /*is_changing=*/false);
+	if (is_done && (!stays || !goes || stays->values.input != goes->values.input))
+		s->version++;
+
+	/* Services that were refused an address may have it now. */
+	if (s->has_waiting && goes && frees_address(goes, stays)) {
+		s->has_waiting = false;
+		s->host->requeue(s->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
+	}
+	if (!stays) {
+		map_remove(&s->entries, str_c(e->uid));
+		free_entry(e);
+	}
+	return is_done;
 }
 
 bool
 cl_state_save(struct cl_state *s, struct error *err)
 {
-	return s->is_read_only || commit_change(s, /*entry=*/NULL, /*has_routes=*/false, err);
+	return s->is_read_only || commit_change(s, err);
 }
 
 /* ---- routes ---- */
@@ -650,9 +570,16 @@ cl_state_routes(struct cl_state *s, struct buf *b)
 bool
 cl_state_write_routes(struct cl_state *s, struct str routes, struct error *err)
 {
+	bool is_done;
 	WITH_LOCK(&s->mu);
 
 	assert(!s->next_routes.ptr);
 	s->next_routes = routes;
-	return commit_change(s, /*entry=*/NULL, /*has_routes=*/true, err);
+	is_done = commit_change(s, err);
+	if (is_done) {
+		buf_reset(&s->routes);
+		buf_add_str(&s->routes, routes);
+	}
+	s->next_routes.ptr = NULL;
+	return is_done;
 }

@@ -15,7 +15,7 @@
 #include "providers/cloudlycke/lab.h"
 
 struct world {
-	struct cl_record draft;
+	struct cl_record_values values;
 	struct lb_port ports[2];
 	struct str ranges[4];
 	struct buf text;
@@ -25,7 +25,7 @@ struct world {
 static void
 world_fini(struct world *w)
 {
-	cl_targets_unref(w->draft.targets);
+	cl_targets_unref(w->values.targets);
 	buf_fini(&w->text);
 }
 
@@ -61,24 +61,24 @@ world_init(struct world *w)
 	w->ports[1] = (struct lb_port){
 		.name = STR_EMPTY, .protocol_text = STR("TCP"), .port = 443, .node_port = 31001
 	};
-	w->draft = (struct cl_record){
-		.holding = { .namespace = STR("default"),
-		             .service = STR("web"),
-		             .uid = STR("u"),
-		             .n_ports = 1,
-		             .n_addresses = 1 },
+	w->values = (struct cl_record_values){
+		.allocation = { .namespace = STR("default"),
+		                .service = STR("web"),
+		                .uid = STR("u"),
+		                .n_ports = 1,
+		                .addresses.n = 1 },
 		.name = STR("a1"),
 		.targets = cl_targets_new(nodes, ARRAY_LEN(nodes)),
 	};
-	w->draft.holding.ports = w->ports;
-	w->draft.holding.addresses[0] = ip("192.0.2.1");
-	w->draft.source_ranges = w->ranges;
+	w->values.allocation.ports = w->ports;
+	w->values.allocation.addresses.items[0] = ip("192.0.2.1");
+	w->values.source_ranges = w->ranges;
 }
 
 static const char *
 render(struct world *w)
 {
-	struct cl_record *records[] = { cl_record_new(&w->draft) };
+	struct cl_record *records[] = { cl_record_new(&w->values) };
 
 	buf_reset(&w->text);
 	cl_haproxy_file(&w->text, records, 1, w->socket);
@@ -137,16 +137,16 @@ the_balancers_of_a_file_are_listed(void **state)
 	(void)state;
 	world_init(&w);
 	w.socket = STR("/run/ccmd.sock");
-	w.draft.holding.n_ports = 2;
-	w.draft.holding.n_addresses = 2;
-	w.draft.holding.addresses[1] = ip("2001:db8::1");
-	records[0] = cl_record_new(&w.draft);
-	w.draft.name = STR("a-2-v4");
-	w.draft.holding.service = STR("other");
-	w.draft.holding.n_addresses = 1;
-	cl_targets_unref(w.draft.targets);
-	w.draft.targets = cl_targets_new(NULL, 0);
-	records[1] = cl_record_new(&w.draft);
+	w.values.allocation.n_ports = 2;
+	w.values.allocation.addresses.n = 2;
+	w.values.allocation.addresses.items[1] = ip("2001:db8::1");
+	records[0] = cl_record_new(&w.values);
+	w.values.name = STR("a-2-v4");
+	w.values.allocation.service = STR("other");
+	w.values.allocation.addresses.n = 1;
+	cl_targets_unref(w.values.targets);
+	w.values.targets = cl_targets_new(NULL, 0);
+	records[1] = cl_record_new(&w.values);
 	cl_haproxy_file(&w.text, records, ARRAY_LEN(records), w.socket);
 	cl_haproxy_list(buf_str(&w.text), &arena, &list, &n);
 	assert_int_equal(n, 2);
@@ -210,7 +210,7 @@ a_port_has_a_frontend_and_its_nodes(void **state)
 	               "\tserver n2 ipv4@10.0.0.2:31000\n");
 	assert_has_not(&w, "ccmd-idle");
 	assert_valid(&w);
-	w.draft.holding.n_ports = 2;
+	w.values.allocation.n_ports = 2;
 	assert_has(&w, "frontend a1-443-v4\n");
 	assert_valid(&w);
 }
@@ -222,8 +222,8 @@ ipv6_is_kept_apart(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.draft.holding.addresses[1] = ip("2001:db8::1");
-	w.draft.holding.n_addresses = 2;
+	w.values.allocation.addresses.items[1] = ip("2001:db8::1");
+	w.values.allocation.addresses.n = 2;
 	assert_has(&w, "\tbind ipv6@[2001:db8::1]:80 v6only transparent\n");
 	assert_has(&w, "backend a1-80-v6\n\tbalance roundrobin\n"
 	               "\tserver n1 ipv6@[fd00::1]:31000\n");
@@ -238,20 +238,20 @@ ranges_are_of_the_frontends_family(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.draft.holding.addresses[1] = ip("2001:db8::1");
-	w.draft.holding.n_addresses = 2;
+	w.values.allocation.addresses.items[1] = ip("2001:db8::1");
+	w.values.allocation.addresses.n = 2;
 	w.ranges[0] = STR("10.0.0.0/8");
 	w.ranges[1] = STR("::/0");
-	w.draft.n_source_ranges = 2;
+	w.values.n_source_ranges = 2;
 	assert_has(&w, "192.0.2.1:80 transparent\n\tacl is_allowed src 10.0.0.0/8\n"
 	               "\ttcp-request connection reject unless is_allowed\n");
 	assert_has(&w, "v6only transparent\n\tacl is_allowed src ::/0\n"
 	               "\ttcp-request connection reject unless is_allowed\n");
 	assert_valid(&w);
-	w.draft.n_source_ranges = 1;
+	w.values.n_source_ranges = 1;
 	assert_has(&w, "v6only transparent\n\ttcp-request connection reject\n");
 	assert_valid(&w);
-	w.draft.n_source_ranges = 0;
+	w.values.n_source_ranges = 0;
 	assert_has_not(&w, "reject");
 }
 
@@ -273,13 +273,13 @@ several_ports_share_their_ranges(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.draft.holding.n_ports = 2;
-	w.draft.holding.addresses[1] = ip("2001:db8::1");
-	w.draft.holding.n_addresses = 2;
+	w.values.allocation.n_ports = 2;
+	w.values.allocation.addresses.items[1] = ip("2001:db8::1");
+	w.values.allocation.addresses.n = 2;
 	assert_int_equal(count_in_file(&w, "\nfrontend "), 4);
 	w.ranges[0] = STR("10.0.0.0/8");
 	w.ranges[1] = STR("::/0");
-	w.draft.n_source_ranges = 2;
+	w.values.n_source_ranges = 2;
 	assert_int_equal(count_in_file(&w, "src 10.0.0.0/8"), 1);
 	assert_int_equal(count_in_file(&w, "src ::/0"), 1);
 	assert_int_equal(count_in_file(&w, "\nfrontend "), 2);
@@ -306,17 +306,17 @@ the_file_has_all_that_a_service_asks_for(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.draft.has_client_ip_affinity = true;
-	w.draft.affinity_timeout_s = 60;
+	w.values.has_client_ip_affinity = true;
+	w.values.affinity_timeout_s = 60;
 	assert_has(&w, "\tbalance source\n\thash-type consistent\n"
 	               "\tstick-table type ipv6 size 100k expire 60s\n\tstick on src\n");
-	w.draft.proxy = CL_PROXY_V1;
+	w.values.proxy = CL_PROXY_V1;
 	assert_has(&w, ":31000 send-proxy\n");
-	w.draft.proxy = CL_PROXY_V2;
+	w.values.proxy = CL_PROXY_V2;
 	assert_has(&w, ":31000 send-proxy-v2\n");
-	w.draft.health_check_node_port = 32000;
+	w.values.health_check_node_port = 32000;
 	assert_has_not(&w, "healthz");
-	w.draft.traffic = LB_TRAFFIC_LOCAL;
+	w.values.traffic = LB_TRAFFIC_LOCAL;
 	assert_has(&w, "\toption httpchk GET /healthz\n\thttp-check expect status 200\n");
 	assert_has(&w, "server n1 ipv4@10.0.0.1:31000 port 32000 send-proxy-v2\n");
 	w.socket = STR("/tmp/ccmd-test.sock");
@@ -333,7 +333,7 @@ no_services_make_a_valid_file(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.draft.is_deleting = true;
+	w.values.is_deleting = true;
 	assert_has_not(&w, "a1-80");
 	assert_has(&w, "frontend ccmd-idle\n\tbind abns@ccmd-idle\n");
 	assert_valid(&w);
@@ -353,24 +353,24 @@ the_size_of_a_part_is_known_before(void **state)
 
 	(void)state;
 	world_init(&w);
-	w.draft.is_deleting = true;
+	w.values.is_deleting = true;
 	n_head = strlen(render(&w));
-	w.draft.is_deleting = false;
-	w.draft.holding.n_ports = 2;
-	w.draft.holding.n_addresses = 2;
-	w.draft.holding.addresses[1] = ip("2001:db8::1");
+	w.values.is_deleting = false;
+	w.values.allocation.n_ports = 2;
+	w.values.allocation.addresses.n = 2;
+	w.values.allocation.addresses.items[1] = ip("2001:db8::1");
 	w.ranges[0] = STR("198.51.100.0/24");
-	w.draft.n_source_ranges = 1;
-	w.draft.has_client_ip_affinity = true;
-	w.draft.affinity_timeout_s = 86400;
-	w.draft.proxy = CL_PROXY_V2;
-	w.draft.traffic = LB_TRAFFIC_LOCAL;
-	w.draft.health_check_node_port = 32000;
-	assert_in_range(cl_haproxy_size(&w.draft), strlen(render(&w)) - n_head, 6000);
-	w.draft.n_source_ranges = 0;
-	assert_in_range(cl_haproxy_size(&w.draft), strlen(render(&w)) - n_head, 6000);
-	w.draft.name = STR("no plain name");
-	assert_in_range(cl_haproxy_size(&w.draft), strlen(render(&w)) - n_head, 6000);
+	w.values.n_source_ranges = 1;
+	w.values.has_client_ip_affinity = true;
+	w.values.affinity_timeout_s = 86400;
+	w.values.proxy = CL_PROXY_V2;
+	w.values.traffic = LB_TRAFFIC_LOCAL;
+	w.values.health_check_node_port = 32000;
+	assert_in_range(cl_haproxy_size(&w.values), strlen(render(&w)) - n_head, 6000);
+	w.values.n_source_ranges = 0;
+	assert_in_range(cl_haproxy_size(&w.values), strlen(render(&w)) - n_head, 6000);
+	w.values.name = STR("no plain name");
+	assert_in_range(cl_haproxy_size(&w.values), strlen(render(&w)) - n_head, 6000);
 }
 
 enum {
@@ -383,7 +383,6 @@ struct room {
 	struct cloud_host host;
 	struct arena arena;
 	struct cl_state *state;
-	struct cl_allocations *allocations;
 	struct cl_block block;
 	struct cl_pool pool;
 	struct cl_schema schema;
@@ -396,7 +395,6 @@ struct room {
 static void
 room_fini(struct room *r)
 {
-	cl_allocations_free(r->allocations);
 	cl_state_free(r->state);
 	arena_fini(&r->arena);
 }
@@ -431,8 +429,8 @@ room_init(struct room *r)
 			                         .provider_id = STR("cloudlycke://m"),
 			                         .addresses = &r->address,
 			                         .n_addresses = 1 };
-	assert_true(cl_state_open(STR_EMPTY, CL_STATE_NOW, &r->host, &r->state, &err));
-	r->allocations = cl_allocations_new(r->state, false, true, &r->host);
+	r->schema.balancers.haproxy.is_present = true;
+	assert_true(cl_state_open(&r->schema, CL_STATE_NOW, &r->host, &r->state, &err));
 }
 
 static struct lb_spec
@@ -461,8 +459,7 @@ ensure(struct room *r, const char *uid, size_t n_ports, size_t n_nodes)
 	struct error err;
 
 	assert_true(cl_request_read(&r->schema, &spec, &r->arena, &request, &err));
-	if (cl_allocations_ensure(r->allocations, &request, r->nodes, n_nodes, &r->arena, &record,
-	                          &err))
+	if (cl_state_allocate(r->state, &request, r->nodes, n_nodes, &r->arena, &record, &err))
 		return ERR_NONE;
 	(void)snprintf(r->error, sizeof(r->error), "%s", err.msg);
 	return err.code;
@@ -479,7 +476,7 @@ served(struct room *r, size_t *ret_n_nodes)
 	uint64_t version;
 	size_t n;
 
-	records = cl_allocations_list(r->allocations, &n, &version);
+	records = cl_state_list(r->state, &n, &version);
 	cl_haproxy_file(&text, records, n, STR_EMPTY);
 	cl_records_free(records, n);
 	assert_true(buf_ok(&text));
@@ -506,13 +503,12 @@ a_service_without_room_is_refused_alone(void **state)
 	assert_int_equal(ensure(&r, "x", BIG_PORTS, 10), ERR_NONE);
 	assert_string_equal(served(&r, &n), "m x");
 	/* more nodes do not fit: those that it has stay */
-	assert_false(cl_allocations_retarget(r.allocations, STR("x"), r.nodes, BIG_NODES, &record,
-	                                     &err));
+	assert_false(cl_state_set_nodes(r.state, STR("x"), r.nodes, BIG_NODES, &record, &err));
 	assert_int_equal(err.code, ERR_INVALID);
 	assert_string_equal(served(&r, &n), "m x");
 	assert_int_equal(n, 10);
 	/* the removal of another one makes room */
-	assert_true(cl_allocations_mark_deleting(r.allocations, STR("m"), &record, &err));
+	assert_true(cl_state_mark_deleting(r.state, STR("m"), &record, &err));
 	assert_int_equal(ensure(&r, "a", BIG_PORTS, BIG_NODES), ERR_NONE);
 	assert_string_equal(served(&r, &n), "a x");
 }
@@ -534,7 +530,7 @@ a_service_without_room_keeps_its_address_after_a_start(void **state)
 	b = service(&r, "b", BIG_PORTS);
 	a.status = (struct lb_status){ &ingress[0], 1 };
 	b.status = (struct lb_status){ &ingress[1], 1 };
-	assert_true(cl_allocations_adopt(r.allocations, &r.schema, specs, 2, &r.arena, &err));
+	assert_true(cl_state_adopt(r.state, &r.schema, specs, 2, &r.arena, &err));
 	assert_string_equal(served(&r, &n), "a");
 	assert_int_equal(ensure(&r, "b", BIG_PORTS, BIG_NODES), ERR_INVALID);
 	assert_int_equal(ensure(&r, "b", BIG_PORTS, 10), ERR_NONE);
@@ -555,16 +551,16 @@ foreign_text_stays_in_its_place(void **state)
 
 	(void)state;
 	world_init(&w);
-	cl_targets_unref(w.draft.targets);
-	w.draft.targets = cl_targets_new(&node, 1);
-	w.draft.name = STR("a b\n");
-	w.draft.holding.namespace = STR("x\nglobal");
-	w.draft.holding.service = STR("\"${HOME}\"");
+	cl_targets_unref(w.values.targets);
+	w.values.targets = cl_targets_new(&node, 1);
+	w.values.name = STR("a b\n");
+	w.values.allocation.namespace = STR("x\nglobal");
+	w.values.allocation.service = STR("\"${HOME}\"");
 	w.ports[0].name = STR("\\\nlisten y");
 	assert_has(&w, "# x?global/???HOME??, port ??listen?y\nfrontend x");
 	assert_has_not(&w, "bind :1");
 	assert_valid(&w);
-	w.draft.name = STR("");
+	w.values.name = STR("");
 	assert_valid(&w);
 }
 

@@ -36,6 +36,7 @@ struct world {
 	struct clock clock; /* first: see held_boot() */
 	struct fence fence;
 	char *path;
+	struct lab *lab;
 	struct cl_state *state;
 	struct cl_targets *targets;
 	struct changer changers[CHANGERS_MAX];
@@ -101,9 +102,10 @@ wait_writes(struct world *w, unsigned n)
 static void
 open_state(struct world *w, const struct cloud_host *host)
 {
+	const struct cl_schema schema = { .state.file = str_c(w->path) };
 	struct error err;
 
-	if (!cl_state_open(str_c(w->path), CL_STATE_NOW, host, &w->state, &err))
+	if (!cl_state_open(&schema, CL_STATE_NOW, host, &w->state, &err))
 		fail_msg("%s", err.msg);
 }
 
@@ -114,6 +116,7 @@ world_init(struct world *w, void **state)
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(200);
 
 	*w = (struct world){ .clock = { real_mono, held_boot, NULL, real_wait } };
+	w->lab = lab;
 	mutex_init(&w->mu);
 	cond_init(&w->changed);
 	w->fence.deadline_boot_ns = CLOCK_FOREVER - 1;
@@ -150,14 +153,15 @@ world_fini(struct world *w)
 static struct cl_record *
 record_of(const struct changer *c)
 {
-	struct cl_record draft = { .name = str_c(c->uid), .targets = c->world->targets };
+	struct cl_record_values values = { .name = str_c(c->uid), .targets = c->world->targets };
+	struct cl_addresses *addresses = &values.allocation.addresses;
 
 	if (!c->address[0])
 		return NULL;
-	draft.holding.uid = str_c(c->uid);
-	if (!ip_parse(str_c(c->address), &draft.holding.addresses[draft.holding.n_addresses++]))
+	values.allocation.uid = str_c(c->uid);
+	if (!ip_parse(str_c(c->address), &addresses->items[addresses->n++]))
 		abort();
-	return cl_record_new(&draft);
+	return cl_record_new(&values);
 }
 
 static void *
@@ -173,12 +177,19 @@ run_change(void *arg)
 static size_t
 count_waiting(struct world *w)
 {
-	const struct cl_record **all;
-	size_t n;
+	struct str key;
+	void *value;
+	size_t n = 0;
 	WITH_LOCK(&w->state->mu);
 
-	all = cl_state_all(w->state, &n);
-	free(all);
+	for (size_t pos = 0; map_next(&w->state->entries, &pos, &key, &value);) {
+		const struct cl_entry *e = value;
+
+		if (e->written)
+			n++;
+		if (e->next)
+			n++;
+	}
 	return n;
 }
 
@@ -192,6 +203,15 @@ start(struct world *w, const char *uid, const char *address)
 	(void)snprintf(c->address, sizeof(c->address), "%s", address);
 	thread_start(&c->thread, "changer", run_change, c);
 	return c;
+}
+
+/* From now on a Service waits for an address. */
+static void
+await_address(struct world *w)
+{
+	WITH_LOCK(&w->state->mu);
+
+	w->state->has_waiting = true;
 }
 
 /* One more that waits for the write after the one that is held. */
@@ -218,22 +238,18 @@ written(struct world *w)
 {
 	struct buf b = BUF_FIXED(w->text);
 	struct cl_record **all;
+	uint64_t version;
 	size_t n;
-	WITH_LOCK(&w->state->mu);
 
 	w->text[0] = '\0';
-	all = cl_state_list(w->state, &n);
-	for (int uid = 'a'; uid <= 'z'; uid++) {
-		for (size_t i = 0; i < n; i++) {
-			if (all[i]->name.ptr[0] != uid)
-				continue;
-			buf_addf(&b, "%s%c=", b.len > 0 ? " " : "", uid);
-			ip_format(&b, &all[i]->holding.addresses[0]);
-		}
+	all = cl_state_list(w->state, &n, &version);
+	for (size_t i = 0; i < n; i++) {
+		const struct cl_record_values *values = &all[i]->values;
+
+		buf_addf(&b, "%s%" STR_FMT "=", i > 0 ? " " : "", STR_ARG(values->name));
+		ip_format(&b, &values->allocation.addresses.items[0]);
 	}
-	for (size_t i = 0; i < n; i++)
-		cl_record_unref(all[i]);
-	free(all);
+	cl_records_free(all, n);
 	return w->text;
 }
 
@@ -243,6 +259,7 @@ static void
 changes_during_a_write_share_the_next(void **state)
 {
 	CLEANUP(world_fini) struct world w;
+	bool is_busy;
 
 	world_init(&w, state);
 	hold(&w, true);
@@ -260,7 +277,8 @@ changes_during_a_write_share_the_next(void **state)
 	assert_int_equal(w.state->version, 5);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(w.changers[i].is_done);
-	assert_false(cl_state_is_busy(w.state));
+	(void)cl_state_version(w.state, &is_busy);
+	assert_false(is_busy);
 }
 
 static void
@@ -275,16 +293,18 @@ both_addresses_are_taken_until_it_is_written(void **state)
 	start_waiting(&w, "a", "10.0.0.2");
 	assert_int_equal(count_waiting(&w), 2);
 	assert_string_equal(written(&w), "a=10.0.0.1");
-	assert_int_equal(w.state->n_freed, 0);
+	await_address(&w);
+	assert_int_equal(lab_count_wakes(w.lab), 0);
 	hold(&w, false);
 	join(&w);
 	assert_int_equal(count_waiting(&w), 1);
 	assert_string_equal(written(&w), "a=10.0.0.2");
-	assert_int_equal(w.state->n_freed, 1);
+	assert_int_equal(lab_count_wakes(w.lab), 1);
+	await_address(&w);
 	start(&w, "a", "");
 	join(&w);
 	assert_string_equal(written(&w), "");
-	assert_int_equal(w.state->n_freed, 2);
+	assert_int_equal(lab_count_wakes(w.lab), 2);
 }
 
 static void
@@ -300,12 +320,13 @@ a_write_that_fails_is_undone_for_all_changes_in_it(void **state)
 	wait_writes(&w, 2);
 	start_waiting(&w, "a", "10.0.0.3");
 	start_waiting(&w, "c", "10.0.0.4");
+	await_address(&w);
 	w.is_refused = true;
 	hold(&w, false);
 	join(&w);
 	assert_string_equal(written(&w), "a=10.0.0.1");
-	assert_int_equal(w.n_writes, 3);
-	assert_int_equal(w.state->n_freed, 3); /* what was not to be is free for others */
+	assert_int_equal(w.n_writes, 4);             /* each of the three has tried */
+	assert_int_equal(lab_count_wakes(w.lab), 1); /* what was not to be is free for others */
 	for (size_t i = 0; i < 3; i++) {
 		assert_false(w.changers[i].is_done);
 		assert_int_equal(w.changers[i].err.code, ERR_CANCELLED);
@@ -375,14 +396,14 @@ a_change_that_the_file_does_not_have_is_not_written(void **state)
 	start(&w, "a", "10.0.0.1");
 	join(&w);
 	for (unsigned i = 0; i < 2; i++) {
-		struct cl_record draft = cl_record_draft(cl_state_get(w.state, STR("a")));
+		struct cl_record_values values = cl_state_find(w.state, STR("a"))->values;
 		WITH_LOCK(&w.state->mu);
 
-		draft.input = 7;
-		draft.hook.generation += i;
-		record = cl_record_new(&draft);
+		values.input = 7;
+		values.hook.generation += i;
+		record = cl_record_new(&values);
 		assert_true(cl_state_change(w.state, STR("a"), record, &err));
-		assert_ptr_equal(cl_state_get(w.state, STR("a")), record);
+		assert_ptr_equal(cl_state_find(w.state, STR("a")), record);
 		assert_int_equal(w.n_writes, 1 + i);
 		assert_int_equal(w.state->version, 3); /* HAProxy has nothing to do for a hook's
 		                                          generation */
