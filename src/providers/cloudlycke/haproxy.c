@@ -26,26 +26,27 @@
 #include "base/thread.h"
 
 enum {
-	BUSY_MS = 100, /* the earliest retry while another caller is working */
 	QUIET_MS = 20,
 	LINE_MAX_BYTES = 500,
 	ANSWER_S = 2, /* of HAProxy at its socket */
 	READ_SIZE = 16384,
 };
 
+#define BUSY_NS (100 * NS_PER_MS) /* the earliest retry while another caller is working */
 #define PAUSE_NS NS_PER_SEC
 #define QUIET_WAIT_NS (500 * NS_PER_MS)
 
 struct cl_haproxy {
 	const struct cloud_host *host;
 	struct cl_state *state;
-	char *file, *unchecked;  /* the one in use; the one to be checked */
-	struct str stats_socket; /* empty: none */
+	struct arena arena;           /* of the following */
+	const char *file, *unchecked; /* the one in use; the one to be checked */
+	struct str stats_socket;      /* empty: none */
 	const char **check, **reload;
 	int64_t timeout_ms;
 	pthread_mutex_t mu;
 	bool is_busy;         /* mu: a caller is updating HAProxy */
-	uint64_t version;     /* mu: of the allocations that HAProxy has loaded */
+	uint64_t version;     /* mu: of the state that HAProxy has loaded */
 	int64_t next_mono_ns; /* mu: the earliest time of the next reload */
 	int64_t begun_ns;     /* mu: mono; when the present or last update began */
 	int64_t took_ns;      /* mu: by the last update that ended */
@@ -55,41 +56,32 @@ struct cl_haproxy {
 
 /* ---- life cycle ---- */
 
+/* last NULL: only the words. */
 static const char **
-copy_words(const struct str_list *words, const char *last)
+copy_words(struct arena *arena, const struct str_list *words, const char *last)
 {
-	const char **copy = xcalloc(words->n + 2, sizeof(*copy));
+	const char **copy = arena_calloc(arena, words->n + 2, sizeof(*copy));
 
 	for (size_t i = 0; i < words->n; i++)
-		copy[i] = xstrndup(words->items[i].ptr, words->items[i].len);
-	copy[words->n] = last ? xstrdup(last) : NULL;
+		copy[i] = arena_strz(arena, words->items[i]);
+	copy[words->n] = last;
 	return copy;
-}
-
-static void
-free_words(const char **words)
-{
-	for (size_t i = 0; words && words[i]; i++)
-		free((void *)(uintptr_t)words[i]);
-	free(words);
 }
 
 struct cl_haproxy *
 cl_haproxy_new(const struct cl_balancers *config, struct cl_state *state,
                const struct cloud_host *host)
 {
-	CLEANUP(buf_fini) struct buf unchecked = BUF_INIT(KIB(8));
 	struct cl_haproxy *h = xcalloc(1, sizeof(*h));
 	const struct cl_haproxy_config *c = &config->haproxy;
 
 	h->host = host;
 	h->state = state;
-	h->file = xstrndup(c->file.ptr, c->file.len);
-	buf_addf(&unchecked, "%s.unchecked", h->file);
-	h->unchecked = buf_take(&unchecked);
-	h->stats_socket = str_c(xstrndup(c->stats_socket.ptr, c->stats_socket.len));
-	h->check = copy_words(&c->check, h->unchecked);
-	h->reload = copy_words(&c->reload, NULL);
+	h->file = arena_strz(&h->arena, c->file);
+	h->unchecked = arena_printf(&h->arena, "%s.unchecked", h->file).ptr;
+	h->stats_socket = arena_str(&h->arena, c->stats_socket);
+	h->check = copy_words(&h->arena, &c->check, h->unchecked);
+	h->reload = copy_words(&h->arena, &c->reload, NULL);
 	h->timeout_ms = config->hook_timeout_ns / NS_PER_MS;
 	mutex_init(&h->mu);
 	return h;
@@ -101,11 +93,7 @@ cl_haproxy_free(struct cl_haproxy *h)
 	if (!h)
 		return;
 	mutex_destroy(&h->mu);
-	free_words(h->check);
-	free_words(h->reload);
-	free((void *)(uintptr_t)h->stats_socket.ptr);
-	free(h->unchecked);
-	free(h->file);
+	arena_fini(&h->arena);
 	free(h);
 }
 
@@ -198,15 +186,19 @@ connect_to(struct str path)
 
 /* Reads until HAProxy closes the connection, at most for ANSWER_S. */
 static bool
-read_answer(int fd, struct clock *clock, struct buf *answer)
+ask_server_states(struct str path, struct clock *clock, struct buf *answer)
 {
+	const struct str question = STR("show servers state\n");
+	CLEANUP(fd_close) int fd = connect_to(path);
 	int64_t deadline_ns = clock_mono(clock) + ANSWER_S * NS_PER_SEC;
 
+	if (fd < 0 || write(fd, question.ptr, question.len) != (ssize_t)question.len)
+		return false;
 	while (buf_reserve(answer, READ_SIZE) && clock_mono(clock) < deadline_ns) {
 		ssize_t n = read(fd, answer->ptr + answer->len, READ_SIZE);
 
 		if (n == 0)
-			return true;
+			return str_starts(buf_str(answer), STR("1\n"));
 		if (n < 0 && errno != EINTR)
 			return false;
 		buf_grown(answer, n > 0 ? (size_t)n : 0);
@@ -214,19 +206,9 @@ read_answer(int fd, struct clock *clock, struct buf *answer)
 	return false;
 }
 
-static bool
-ask_server_states(struct str path, struct clock *clock, struct buf *answer)
-{
-	static const char question[] = "show servers state\n";
-	CLEANUP(fd_close) int fd = connect_to(path);
-
-	return fd >= 0 && write(fd, question, strlen(question)) == (ssize_t)strlen(question) &&
-	       read_answer(fd, clock, answer) && str_starts(buf_str(answer), STR("1\n"));
-}
-
 /* Requests the state of all servers at the socket and writes it to SOCKET.state, so that a server
  * that is down does not count as up after a reload. Without an answer within ANSWER_S nothing is
- * written, and health checks find the state again. Does nothing when socket is empty. */
+ * written, and health checks find the state again. */
 static void
 save_server_state(struct str socket, struct clock *clock)
 {
@@ -234,10 +216,7 @@ save_server_state(struct str socket, struct clock *clock)
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
 	struct error err;
 
-	if (socket.len == 0)
-		return;
-	buf_add_str(&path, socket);
-	buf_add_c(&path, ".state");
+	buf_addf(&path, "%" STR_FMT ".state", STR_ARG(socket));
 	if (!ask_server_states(socket, clock, &answer))
 		log_debug("HAProxy did not report the state of its servers, ignoring",
 		          LOG_STR("socket", socket));
@@ -252,16 +231,6 @@ save_server_state(struct str socket, struct clock *clock)
  * Servers are the nodes' InternalIP of that family, with the node port. `transparent` lets HAProxy
  * bind an address that the host does not have yet: that of a keepalived standby, or one that a hook
  * adds. */
-
-/* A frontend and its backend. */
-struct part {
-	const struct cl_record_values *record;
-	const struct lb_port *port;
-	const struct ip *ip;
-	bool has_peers;
-};
-
-/* ---- the file: foreign text ---- */
 
 static bool
 is_plain_char(char c)
@@ -297,24 +266,171 @@ add_remark(struct buf *b, struct str text)
 		buf_add_char(b, is_plain_char(text.ptr[i]) ? text.ptr[i] : '?');
 }
 
-/* ---- the file: its head ---- */
-
-/* Clients and servers may be idle for long (`timeout client`, `timeout server`), so TCP keep-alives
- * find dead ones. A connection that a node refuses is retried, at another node if need be
- * (`redispatch`): on a new node, kube-proxy may not know the Service yet. */
 static void
-add_head(struct buf *b, struct str stats_socket)
+add_address(struct buf *b, const struct ip *ip, int32_t port)
 {
+	bool is_v6 = ip_family(ip) == IP_V6;
+
+	buf_add_c(b, is_v6 ? "ipv6@[" : "ipv4@");
+	ip_format(b, ip);
+	buf_addf(b, is_v6 ? "]:%d" : ":%d", (int)port);
+}
+
+static const char *
+family_name(const struct ip *ip)
+{
+	return ip_family(ip) == IP_V4 ? "v4" : "v6";
+}
+
+static bool
+is_served(const struct lb_port *port)
+{
+	return port->protocol == LB_TCP && port->node_port != 0;
+}
+
+static bool
+has_health_port(const struct cl_record_values *r)
+{
+	return r->traffic == LB_TRAFFIC_LOCAL && r->health_check_node_port > 0;
+}
+
+/* is_common: the frontend of all ports, so that the file has the ranges once and not for each port.
+ * The id of a socket is its port, by which the backend is found. */
+static void
+add_frontend(struct buf *b, const struct cl_record_values *r, const struct ip *ip,
+             const struct lb_port ports[], size_t n_ports, bool is_common)
+{
+	const char *family = family_name(ip);
+	bool has_any = false;
+	struct ip_net net;
+
+	buf_add_c(b, "\n# ");
+	add_remark(b, r->allocation.namespace);
+	buf_add_char(b, '/');
+	add_remark(b, r->allocation.service);
+	if (!is_common && ports[0].name.len > 0) {
+		buf_add_c(b, ", port ");
+		add_remark(b, ports[0].name);
+	}
+	buf_add_c(b, "\nfrontend ");
+	cl_haproxy_add_name(b, r->name);
+	if (is_common)
+		buf_addf(b, "-all-%s\n", family);
+	else
+		buf_addf(b, "-%d-%s\n", (int)ports[0].port, family);
+	for (size_t i = 0; i < n_ports; i++) {
+		if (!is_served(&ports[i]))
+			continue;
+		buf_add_c(b, "\tbind ");
+		add_address(b, ip, ports[i].port);
+		buf_add_c(b, ip_family(ip) == IP_V6 ? " v6only transparent" : " transparent");
+		if (is_common)
+			buf_addf(b, " id %d", (int)ports[i].port);
+		buf_add_char(b, '\n');
+	}
+	/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One
+	 * line for each, since HAProxy limits the words of a line. */
+	for (size_t i = 0; i < r->n_source_ranges; i++) {
+		if (!ip_net_parse(r->source_ranges[i], &net) ||
+		    ip_family(&net.ip) != ip_family(ip))
+			continue;
+		buf_addf(b, "\tacl is_allowed src %" STR_FMT "\n", STR_ARG(r->source_ranges[i]));
+		has_any = true;
+	}
+	if (r->n_source_ranges > 0)
+		buf_addf(b, "\ttcp-request connection reject%s\n",
+		         has_any ? " unless is_allowed" : "");
+	buf_add_c(b, is_common ? "\tuse_backend " : "\tdefault_backend ");
+	cl_haproxy_add_name(b, r->name);
+	if (is_common)
+		buf_addf(b, "-%%[so_id]-%s\n", family);
+	else
+		buf_addf(b, "-%d-%s\n", (int)ports[0].port, family);
+}
+
+static void
+add_backend(struct buf *b, const struct cl_record_values *r, const struct ip *ip,
+            const struct lb_port *port, bool has_peers)
+{
+	static const char *const proxies[] = { "", " send-proxy", " send-proxy-v2" };
+
+	buf_add_c(b, "\nbackend ");
+	cl_haproxy_add_name(b, r->name);
+	buf_addf(b, "-%d-%s\n", (int)port->port, family_name(ip));
+	/* Without a peer the table is lost at a reload; the hash then selects the same server as
+	 * long as the servers are the same. */
+	if (r->has_client_ip_affinity)
+		buf_addf(b,
+		         "\tbalance source\n"
+		         "\thash-type consistent\n"
+		         "\tstick-table type ipv6 size 100k expire %ds%s\n"
+		         "\tstick on src\n",
+		         (int)(r->affinity_timeout_s > 0 ? r->affinity_timeout_s : 10800),
+		         has_peers ? " peers ccmd" : "");
+	else
+		buf_add_c(b, "\tbalance roundrobin\n");
+	if (has_health_port(r))
+		buf_add_c(b, "\toption httpchk GET /healthz\n\thttp-check expect status 200\n");
+	for (size_t i = 0; i < r->targets->n; i++) {
+		const struct cl_target *target = &r->targets->items[i];
+		const struct ip *node = cl_addresses_of(&target->addresses, ip_family(ip));
+
+		if (!node)
+			continue;
+		buf_add_c(b, "\tserver ");
+		cl_haproxy_add_name(b, target->name);
+		buf_add_char(b, ' ');
+		add_address(b, node, port->node_port);
+		if (has_health_port(r))
+			buf_addf(b, " port %d", (int)r->health_check_node_port);
+		buf_addf(b, "%s\n", proxies[r->proxy]);
+	}
+}
+
+/* Returns how many parts it has: a part is a port and an address. */
+static size_t
+add_record(struct buf *b, const struct cl_record_values *r, bool has_peers)
+{
+	const struct cl_addresses *ips = &r->allocation.addresses;
+	const struct lb_port *ports = r->allocation.ports;
+	size_t n_ports = r->allocation.n_ports, n_served = 0;
+	bool has_common;
+
+	for (size_t i = 0; i < n_ports; i++)
+		n_served += is_served(&ports[i]);
+	has_common = n_served > 1 && r->n_source_ranges > 0;
+	for (size_t k = 0; has_common && k < ips->n; k++)
+		add_frontend(b, r, &ips->items[k], ports, n_ports, /*is_common=*/true);
+	for (size_t i = 0; i < n_ports; i++) {
+		for (size_t k = 0; k < ips->n && is_served(&ports[i]); k++) {
+			if (!has_common)
+				add_frontend(b, r, &ips->items[k], &ports[i], 1,
+				             /*is_common=*/false);
+			add_backend(b, r, &ips->items[k], &ports[i], has_peers);
+		}
+	}
+	return n_served * ips->n;
+}
+
+void
+cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, struct str stats_socket)
+{
+	bool has_socket = stats_socket.len > 0;
+	size_t n_parts = 0;
+
 	buf_add_c(
 		b,
 		"# Written by ccmd from the cluster's Services, and replaced at the next change.\n"
 		"global\n");
-	if (stats_socket.len > 0)
+	if (has_socket)
 		buf_addf(b,
 		         "\tstats socket %" STR_FMT " mode 600 level admin expose-fd listeners\n"
 		         "\tserver-state-file %" STR_FMT ".state\n"
 		         "\tlocalpeer ccmd\n",
 		         STR_ARG(stats_socket), STR_ARG(stats_socket));
+	/* Clients and servers may be idle for long (`timeout client`, `timeout server`), so TCP
+	 * keep-alives find dead ones. A connection that a node refuses is retried, at another node
+	 * if need be (`redispatch`): on a new node, kube-proxy may not know the Service yet. */
 	buf_add_c(b,
 	          "\ndefaults\n"
 	          "\tmode tcp\n"
@@ -328,238 +444,31 @@ add_head(struct buf *b, struct str stats_socket)
 	          "\ttimeout client 1h\n"
 	          "\ttimeout server 1h\n"
 	          "\tdefault-server check inter 2s fastinter 500ms downinter 2s fall 2 rise 1\n");
-	if (stats_socket.len > 0)
-		buf_add_c(b, "\tload-server-state-from-file global\n");
-}
+	/* At a reload the old worker sends the table of client affinity to the new one: HAProxy is
+	 * its own peer. */
+	if (has_socket)
+		buf_addf(b,
+		         "\tload-server-state-from-file global\n"
+		         "\npeers ccmd\n"
+		         "\tbind unix@%" STR_FMT ".peers mode 600\n"
+		         "\tserver ccmd\n",
+		         STR_ARG(stats_socket));
+	for (size_t i = 0; i < n; i++) {
+		const struct cl_record_values *r = &records[i]->values;
 
-/* At a reload the old worker sends the table of client affinity to the new one: HAProxy is its own
- * peer. */
-static void
-add_peers(struct buf *b, struct str stats_socket)
-{
-	buf_addf(b,
-	         "\npeers ccmd\n"
-	         "\tbind unix@%" STR_FMT ".peers mode 600\n"
-	         "\tserver ccmd\n",
-	         STR_ARG(stats_socket));
-}
-
-/* HAProxy does not start without a listener. An abstract socket name is valid for the whole host,
- * so a second idle HAProxy without a stats socket could not bind it. */
-static void
-add_idle(struct buf *b, struct str stats_socket)
-{
+		if (!r->is_deleting && !r->is_left_out)
+			n_parts += add_record(b, r, /*has_peers=*/has_socket);
+	}
+	if (n_parts > 0)
+		return;
+	/* HAProxy does not start without a listener. An abstract socket name is valid for the whole
+	 * host, so a second idle HAProxy without a stats socket could not bind it. */
 	buf_add_c(b, "\nfrontend ccmd-idle\n");
-	if (stats_socket.len > 0)
+	if (has_socket)
 		buf_addf(b, "\tbind unix@%" STR_FMT ".idle mode 600\n", STR_ARG(stats_socket));
 	else
 		buf_add_c(b, "\tbind abns@ccmd-idle\n");
 	buf_add_c(b, "\ttcp-request connection reject\n");
-}
-
-/* ---- the file: a frontend ---- */
-
-static void
-add_part_name(struct buf *b, const struct part *p)
-{
-	cl_haproxy_add_name(b, p->record->name);
-	buf_addf(b, "-%d-%s", (int)p->port->port, ip_family(p->ip) == IP_V4 ? "v4" : "v6");
-}
-
-static void
-add_address(struct buf *b, const struct ip *ip, int32_t port)
-{
-	bool is_v6 = ip_family(ip) == IP_V6;
-
-	buf_add_c(b, is_v6 ? "ipv6@[" : "ipv4@");
-	ip_format(b, ip);
-	buf_addf(b, is_v6 ? "]:%d" : ":%d", (int)port);
-}
-
-/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One line for
- * each, since HAProxy limits the words of a line. */
-static void
-add_ranges(struct buf *b, const struct part *p)
-{
-	const struct cl_record_values *r = p->record;
-	bool has_any = false;
-	struct ip_net net;
-
-	for (size_t i = 0; i < r->n_source_ranges; i++) {
-		if (!ip_net_parse(r->source_ranges[i], &net) ||
-		    ip_family(&net.ip) != ip_family(p->ip))
-			continue;
-		buf_addf(b, "\tacl is_allowed src %" STR_FMT "\n", STR_ARG(r->source_ranges[i]));
-		has_any = true;
-	}
-	if (r->n_source_ranges > 0)
-		buf_addf(b, "\ttcp-request connection reject%s\n",
-		         has_any ? " unless is_allowed" : "");
-}
-
-static void
-add_service_name(struct buf *b, const struct part *p)
-{
-	buf_add_c(b, "\n# ");
-	add_remark(b, p->record->allocation.namespace);
-	buf_add_char(b, '/');
-	add_remark(b, p->record->allocation.service);
-}
-
-static void
-add_bind(struct buf *b, const struct ip *ip, const struct lb_port *port)
-{
-	buf_add_c(b, "\tbind ");
-	add_address(b, ip, port->port);
-	buf_add_c(b, ip_family(ip) == IP_V6 ? " v6only transparent" : " transparent");
-}
-
-static void
-add_frontend(struct buf *b, const struct part *p)
-{
-	add_service_name(b, p);
-	if (p->port->name.len > 0)
-		buf_add_c(b, ", port ");
-	add_remark(b, p->port->name);
-	buf_add_c(b, "\nfrontend ");
-	add_part_name(b, p);
-	buf_add_char(b, '\n');
-	add_bind(b, p->ip, p->port);
-	buf_add_char(b, '\n');
-	add_ranges(b, p);
-	buf_add_c(b, "\tdefault_backend ");
-	add_part_name(b, p);
-	buf_add_char(b, '\n');
-}
-
-static bool
-is_served(const struct lb_port *port)
-{
-	return port->protocol == LB_TCP && port->node_port != 0;
-}
-
-/* One frontend for all ports, so that the file has the ranges once and not for each port. The id of
- * a socket is its port, by which the backend is found. */
-static void
-add_common_frontend(struct buf *b, const struct part *p)
-{
-	const struct cl_allocation *h = &p->record->allocation;
-	const char *family = ip_family(p->ip) == IP_V4 ? "v4" : "v6";
-
-	add_service_name(b, p);
-	buf_add_c(b, "\nfrontend ");
-	cl_haproxy_add_name(b, p->record->name);
-	buf_addf(b, "-all-%s\n", family);
-	for (size_t i = 0; i < h->n_ports; i++) {
-		if (!is_served(&h->ports[i]))
-			continue;
-		add_bind(b, p->ip, &h->ports[i]);
-		buf_addf(b, " id %d\n", (int)h->ports[i].port);
-	}
-	add_ranges(b, p);
-	buf_add_c(b, "\tuse_backend ");
-	cl_haproxy_add_name(b, p->record->name);
-	buf_addf(b, "-%%[so_id]-%s\n", family);
-}
-
-/* ---- the file: its backend ---- */
-
-static bool
-has_health_port(const struct cl_record_values *r)
-{
-	return r->traffic == LB_TRAFFIC_LOCAL && r->health_check_node_port > 0;
-}
-
-/* Without a peer the table is lost at a reload; the hash then selects the same server as long as
- * the servers are the same. */
-static void
-add_affinity(struct buf *b, const struct part *p)
-{
-	const struct cl_record_values *r = p->record;
-
-	if (!r->has_client_ip_affinity) {
-		buf_add_c(b, "\tbalance roundrobin\n");
-		return;
-	}
-	buf_add_c(b, "\tbalance source\n\thash-type consistent\n");
-	buf_addf(b, "\tstick-table type ipv6 size 100k expire %ds%s\n\tstick on src\n",
-	         (int)(r->affinity_timeout_s > 0 ? r->affinity_timeout_s : 10800),
-	         p->has_peers ? " peers ccmd" : "");
-}
-
-static void
-add_server(struct buf *b, const struct part *p, const struct cl_target *target)
-{
-	static const char *const proxies[] = { "", " send-proxy", " send-proxy-v2" };
-	const struct ip *ip = cl_addresses_of(&target->addresses, ip_family(p->ip));
-
-	if (!ip)
-		return;
-	buf_add_c(b, "\tserver ");
-	cl_haproxy_add_name(b, target->name);
-	buf_add_char(b, ' ');
-	add_address(b, ip, p->port->node_port);
-	if (has_health_port(p->record))
-		buf_addf(b, " port %d", (int)p->record->health_check_node_port);
-	buf_addf(b, "%s\n", proxies[p->record->proxy]);
-}
-
-static void
-add_backend(struct buf *b, const struct part *p)
-{
-	buf_add_c(b, "\nbackend ");
-	add_part_name(b, p);
-	buf_add_char(b, '\n');
-	add_affinity(b, p);
-	if (has_health_port(p->record))
-		buf_add_c(b, "\toption httpchk GET /healthz\n\thttp-check expect status 200\n");
-	for (size_t i = 0; i < p->record->targets->n; i++)
-		add_server(b, p, &p->record->targets->items[i]);
-}
-
-/* ---- the file: all records ---- */
-
-static size_t
-add_record(struct buf *b, const struct cl_record_values *r, bool has_peers)
-{
-	const struct cl_allocation *h = &r->allocation;
-	size_t n_served = 0;
-	bool has_common;
-
-	for (size_t i = 0; i < h->n_ports; i++)
-		n_served += is_served(&h->ports[i]);
-	has_common = n_served > 1 && r->n_source_ranges > 0;
-	for (size_t k = 0; has_common && k < h->addresses.n; k++)
-		add_common_frontend(b, &(struct part){ .record = r, .ip = &h->addresses.items[k] });
-	for (size_t i = 0; i < h->n_ports; i++) {
-		if (!is_served(&h->ports[i]))
-			continue;
-		for (size_t k = 0; k < h->addresses.n; k++) {
-			struct part part = { r, &h->ports[i], &h->addresses.items[k], has_peers };
-
-			if (!has_common)
-				add_frontend(b, &part);
-			add_backend(b, &part);
-		}
-	}
-	return n_served * h->addresses.n;
-}
-
-void
-cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, struct str stats_socket)
-{
-	bool has_peers = stats_socket.len > 0;
-	size_t n_frontends = 0;
-
-	add_head(b, stats_socket);
-	if (has_peers)
-		add_peers(b, stats_socket);
-	for (size_t i = 0; i < n; i++) {
-		if (!records[i]->values.is_deleting && !records[i]->values.is_left_out)
-			n_frontends += add_record(b, &records[i]->values, has_peers);
-	}
-	if (n_frontends == 0)
-		add_idle(b, stats_socket);
 }
 
 /* ---- its size ----
@@ -584,40 +493,36 @@ name_size(struct str name)
 	return is_plain(name) ? name.len : sizeof("x0123456789abcdef");
 }
 
-/* Of the lines of all nodes for one port. */
-static size_t
-servers_size(const struct cl_record_values *r, enum ip_family family)
-{
-	size_t text = SERVER_TEXT, size = 0;
-
-	text += family == IP_V4 ? V4_TEXT : V6_TEXT;
-	text += has_health_port(r) ? HEALTH_TEXT : 0;
-	text += r->proxy == CL_PROXY_NONE ? 0 : PROXY_TEXT;
-	for (size_t i = 0; i < r->targets->n; i++) {
-		if (cl_addresses_of(&r->targets->items[i].addresses, family))
-			size += name_size(r->targets->items[i].name) + text;
-	}
-	return size;
-}
-
 size_t
 cl_haproxy_size(const struct cl_record_values *r)
 {
-	const struct cl_allocation *h = &r->allocation;
-	size_t names = h->namespace.len + h->service.len + NAMES_OF_PART * name_size(r->name);
+	const struct cl_allocation *a = &r->allocation;
+	size_t names = a->namespace.len + a->service.len + NAMES_OF_PART * name_size(r->name);
 	size_t n_served = 0, parts = 0, ranges = 0, size = 0;
 
-	for (size_t i = 0; i < h->n_ports; i++) {
-		if (!is_served(&h->ports[i]))
+	for (size_t i = 0; i < a->n_ports; i++) {
+		if (!is_served(&a->ports[i]))
 			continue;
 		n_served++;
-		parts += PART_TEXT + names + h->ports[i].name.len;
+		parts += PART_TEXT + names + a->ports[i].name.len;
 	}
 	for (size_t i = 0; i < r->n_source_ranges; i++)
 		ranges += RANGE_TEXT + r->source_ranges[i].len;
-	for (size_t k = 0; n_served > 0 && k < h->addresses.n; k++)
-		size += parts + PART_TEXT + names + ranges +
-		        n_served * servers_size(r, ip_family(&h->addresses.items[k]));
+	for (size_t k = 0; n_served > 0 && k < a->addresses.n; k++) {
+		enum ip_family family = ip_family(&a->addresses.items[k]);
+		size_t text = SERVER_TEXT, servers = 0;
+
+		text += family == IP_V4 ? V4_TEXT : V6_TEXT;
+		text += has_health_port(r) ? HEALTH_TEXT : 0;
+		text += r->proxy == CL_PROXY_NONE ? 0 : PROXY_TEXT;
+		for (size_t i = 0; i < r->targets->n; i++) {
+			const struct cl_target *target = &r->targets->items[i];
+
+			if (cl_addresses_of(&target->addresses, family))
+				servers += name_size(target->name) + text;
+		}
+		size += parts + PART_TEXT + names + ranges + n_served * servers;
+	}
 	return size;
 }
 
@@ -674,57 +579,51 @@ list_address(struct lb_listed *one, struct str address, struct arena *arena)
 		addresses[one->n_addresses++] = arena_str(arena, address);
 }
 
-/* The frontends of a balancer follow each other, so a frontend belongs to the last one of the list,
- * or begins the next. */
-static struct lb_listed *
-list_frontend(struct lb_listed *list, size_t *n, struct str service, struct str name,
-              struct arena *arena)
-{
-	struct lb_listed *last = *n > 0 ? &list[*n - 1] : NULL;
-
-	if (last && str_eq(last->service, service))
-		return last;
-	list[*n] = (struct lb_listed){
-		.what = "load balancer",
-		.is_balancer = true,
-		.id = arena_str(arena, name),
-		.uid = STR_EMPTY,
-		.service = arena_str(arena, service),
-		.cluster = STR_EMPTY,
-		.cost = STR_EMPTY,
-		.addresses = arena_calloc(arena, CL_FAMILIES, sizeof(struct str)),
-		.has_targets = true,
-	};
-	return &list[(*n)++];
-}
-
 void
 cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n)
 {
 	const struct str frontend = STR("frontend "), bind = STR("\tbind ");
 	struct str service = STR_EMPTY; /* of the remark in the line before */
 	struct lb_listed *one = NULL;
-	size_t n_frontends = 0, n_servers = 0;
+	size_t n_frontends = 0, n_servers = 0, n = 0;
 
 	for (struct str line, rest = text; str_split(&rest, '\n', &line);)
 		n_frontends += str_starts(line, frontend);
 	*ret = arena_calloc(arena, n_frontends + 1, sizeof((*ret)[0]));
-	*ret_n = 0;
 	for (struct str line, rest = text; str_split(&rest, '\n', &line);) {
-		if (str_starts(line, frontend))
-			one = service.len == 0
-			              ? NULL
-			              : list_frontend(*ret, ret_n, service,
-			                              balancer_name(str_skip(line, frontend.len)),
-			                              arena);
-		else if (str_starts(line, STR("backend ")))
+		if (str_starts(line, frontend) && service.len == 0) {
+			one = NULL;
+		} else if (str_starts(line, frontend)) {
+			/* The frontends of a balancer follow each other, so a frontend belongs to
+			 * the last one of the list, or begins the next. */
+			if (n == 0 || !str_eq((*ret)[n - 1].service, service)) {
+				struct str name = balancer_name(str_skip(line, frontend.len));
+
+				(*ret)[n++] = (struct lb_listed){
+					.what = "load balancer",
+					.is_balancer = true,
+					.id = arena_str(arena, name),
+					.uid = STR_EMPTY,
+					.service = arena_str(arena, service),
+					.cluster = STR_EMPTY,
+					.cost = STR_EMPTY,
+					.addresses = arena_calloc(arena, CL_FAMILIES,
+					                          sizeof(struct str)),
+					.has_targets = true,
+				};
+			}
+			one = &(*ret)[n - 1];
+		} else if (str_starts(line, STR("backend "))) {
 			n_servers = 0;
-		else if (one && str_starts(line, bind))
+		} else if (one && str_starts(line, bind)) {
 			list_address(one, bound_address(str_skip(line, bind.len)), arena);
-		else if (one && str_starts(line, STR("\tserver ")) && ++n_servers > one->n_targets)
+		} else if (one && str_starts(line, STR("\tserver ")) &&
+		           ++n_servers > one->n_targets) {
 			one->n_targets = n_servers;
+		}
 		service = str_starts(line, STR("# ")) ? remarked_service(line) : STR_EMPTY;
 	}
+	*ret_n = n;
 }
 
 /* ---- one update ---- */
@@ -748,30 +647,30 @@ wait_for_quiet(struct cl_haproxy *h, struct call *call, struct error *err)
 	return true;
 }
 
-static bool
-check_file(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
-{
-	bool is_good;
-
-	if (!file_replace(h->unchecked, text, 0644, err))
-		return err_wrap(err, "HAProxy's configuration");
-	is_good = run_program(h, call, h->check, err) ||
-	          err_wrap(err, "HAProxy's configuration was not accepted, the former stays");
-	(void)unlink(h->unchecked);
-	return is_good;
-}
-
 /* `loaded` is unknown from the rename until the reload has succeeded: if the reload fails, the next
  * update loads the file again, even when it has not changed. */
 static bool
 install_file(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
 {
-	if (!check_file(h, call, text, err) || !fence_check(h->host->fence, h->host->clock, err))
+	bool is_good;
+
+	if (!fence_check(h->host->fence, h->host->clock, err))
+		return false;
+	if (!file_replace(h->unchecked, text, 0644, err))
+		return err_wrap(err, "HAProxy's configuration");
+	is_good = run_program(h, call, h->check, err);
+	(void)unlink(h->unchecked);
+	if (!is_good)
+		return err_wrap(err, "HAProxy's configuration was not accepted, the former stays");
+
+	/* The check takes a while. */
+	if (!fence_check(h->host->fence, h->host->clock, err))
 		return false;
 	h->loaded = 0;
 	if (!file_replace(h->file, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
-	save_server_state(h->stats_socket, h->host->clock);
+	if (h->stats_socket.len > 0)
+		save_server_state(h->stats_socket, h->host->clock);
 	if (!run_program(h, call, h->reload, err))
 		return err_wrap(err, "HAProxy was not reloaded");
 	return true;
@@ -800,8 +699,7 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
 	*ret_is_loaded = hash != h->loaded;
 	if (!*ret_is_loaded)
 		return true;
-	if (!fence_check(h->host->fence, h->host->clock, err) ||
-	    !install_file(h, call, buf_str(&text), err))
+	if (!install_file(h, call, buf_str(&text), err))
 		return false;
 	h->loaded = hash;
 	log_info("HAProxy reloaded", LOG_I64("bytes", (int64_t)text.len));
@@ -810,35 +708,26 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
 
 /* ---- one caller at a time ---- */
 
-/* Called with the lock held: how long a caller has to wait before it retries. HAProxy needs seconds
- * to check a file with tens of thousands of servers; frequent retries would only slow it down. */
-static int64_t
-wait_ms(const struct cl_haproxy *h, int64_t now_ns)
-{
-	int64_t wait_ns = h->next_mono_ns - now_ns;
-
-	if (h->is_busy)
-		wait_ns = h->begun_ns + h->took_ns - now_ns;
-	if (h->is_busy && wait_ns < BUSY_MS * NS_PER_MS)
-		return BUSY_MS;
-	return wait_ns > 0 ? wait_ns / NS_PER_MS + 1 : 0;
-}
-
-/* *ret_is_ours: no other caller is working, and the pause is over. */
+/* *ret_is_ours: the caller has to update HAProxy, because no other caller is working, and the pause
+ * is over. */
 static bool
 begin_update(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
              struct error *err)
 {
-	int64_t now_ns = clock_mono(call->clock), after_ms;
+	int64_t now_ns = clock_mono(call->clock), wait_ns;
 	WITH_LOCK(&h->mu);
 
 	*ret_is_ours = false;
 	if (h->version >= wanted)
 		return true;
-	after_ms = wait_ms(h, now_ns);
-	if (after_ms > 0) {
+	/* HAProxy needs seconds to check a file with tens of thousands of servers; frequent retries
+	 * would only slow it down. */
+	wait_ns = (h->is_busy ? h->begun_ns + h->took_ns : h->next_mono_ns) - now_ns;
+	if (h->is_busy && wait_ns < BUSY_NS)
+		wait_ns = BUSY_NS;
+	if (wait_ns > 0) {
 		err_set(err, ERR_PENDING, "waiting for HAProxy's next reload");
-		err->retry_after_ms = after_ms;
+		err->retry_after_ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;
 		return false;
 	}
 	h->is_busy = true;
@@ -847,31 +736,25 @@ begin_update(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret
 	return true;
 }
 
-static void
-end_update(struct cl_haproxy *h, struct call *call, bool is_done, bool is_loaded, uint64_t version)
-{
-	int64_t now_ns = clock_mono(call->clock);
-	WITH_LOCK(&h->mu);
-
-	h->is_busy = false;
-	h->took_ns = now_ns - h->begun_ns;
-	if (is_done)
-		h->version = version;
-	if (is_loaded)
-		h->next_mono_ns = now_ns + PAUSE_NS;
-}
-
 bool
 cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 {
 	bool is_ours, is_done, is_busy, is_loaded = false;
 	uint64_t version = 0;
+	int64_t now_ns;
 
 	if (!begin_update(h, call, cl_state_version(h->state, &is_busy), &is_ours, err))
 		return false;
 	if (!is_ours)
 		return true;
 	is_done = update_haproxy(h, call, &version, &is_loaded, err);
-	end_update(h, call, is_done, is_loaded, version);
+	now_ns = clock_mono(call->clock);
+	WITH_LOCK(&h->mu);
+	h->is_busy = false;
+	h->took_ns = now_ns - h->begun_ns;
+	if (is_done)
+		h->version = version;
+	if (is_loaded)
+		h->next_mono_ns = now_ns + PAUSE_NS;
 	return is_done;
 }
