@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "providers/cloudlycke/guard.h"
+#include "providers/cloudlycke/loader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -22,7 +22,6 @@
 #include "base/metrics.h"
 #include "base/quote.h"
 #include "base/thread.h"
-#include "providers/cloudlycke/guard.h"
 
 EVENT_KIND(
 	rejected_event, "cloud-controller-manager", "InventoryReloadRejected", true,
@@ -100,30 +99,24 @@ cl_stamp_eq(const struct cl_stamp *a, const struct cl_stamp *b)
 }
 
 /* Only regular files: a FIFO would block, a device might never end. O_NONBLOCK keeps open() itself
- * from waiting for a FIFO's writer. */
+ * from waiting for a FIFO's writer. False with errno. *ret_is_busy: the file was written or
+ * replaced while it was read. */
 static bool
-open_regular(const char *path, int *ret, struct stat *ret_st)
+read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *ret_is_busy)
 {
 	CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd < 0 || fstat(fd, ret_st) != 0)
-		return false;
-	if (!S_ISREG(ret_st->st_mode)) {
-		errno = S_ISDIR(ret_st->st_mode) ? EISDIR : EINVAL;
-		return false;
-	}
-	*ret = fd;
-	fd = -1;
-	return true;
-}
-
-/* At most TEXT_MAX bytes, the bound of the buffer. */
-static bool
-read_all(int fd, struct buf *text)
-{
+	struct cl_stamp after;
+	struct stat st;
 	ssize_t n = 1;
 
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return false;
+	if (!S_ISREG(st.st_mode)) {
+		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+		return false;
+	}
 	while (n != 0) {
+		/* at most TEXT_MAX bytes, the bound of the buffer */
 		if (!buf_reserve(text, READ_STEP)) {
 			errno = EFBIG;
 			return false;
@@ -134,19 +127,6 @@ read_all(int fd, struct buf *text)
 		else if (n < 0 && errno != EINTR)
 			return false;
 	}
-	return true;
-}
-
-/* *ret_is_busy: the file was written or replaced while it was read. */
-static bool
-read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *ret_is_busy)
-{
-	CLEANUP(fd_close) int fd = -1;
-	struct cl_stamp after;
-	struct stat st;
-
-	if (!open_regular(path, &fd, &st) || !read_all(fd, text))
-		return false;
 	*ret_stamp = stamp_from(&st);
 	after = cl_stamp_of(path);
 	*ret_is_busy = !cl_stamp_eq(ret_stamp, &after);
@@ -256,32 +236,26 @@ publish_load(struct cl_loader *l, struct cl_inventory *inventory, const struct c
 
 /* ---- the first load ---- */
 
-/* The log gets all problems: the error has room for one. */
-static bool
-fail_with_problems(const struct cl_problems *problems, struct error *err)
-{
-	char memory[ERR_MSG_SIZE] = "";
-	struct buf text = BUF_FIXED(memory);
-
-	for (size_t i = 0; problems->n > 1 && i < problems->n_kept; i++)
-		log_error("problem in the inventory", LOG_CSTR("problem", problems->kept[i].text));
-	cl_problems_text(problems, 1, &text);
-	return err_set(err, ERR_INVALID, "cloudlycke: %s", text.ptr);
-}
-
 bool
 cl_loader_open(struct cl_loader *l, struct clock *clock, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
+	CLEANUP(buf_fini) struct buf first = BUF_INIT(ERR_MSG_SIZE);
 	struct cl_inventory *inventory;
 	struct cl_stamp stamp;
 
 	if (!read_quiet_file(l->path, clock, &text, &stamp, err))
 		return false;
 	inventory = cl_inventory_parse(buf_str(&text), &problems);
-	if (!inventory)
-		return fail_with_problems(&problems, err);
+	if (!inventory) {
+		/* The log gets all problems: the error has room for one. */
+		for (size_t i = 0; problems.n > 1 && i < problems.n_kept; i++)
+			log_error("problem in the inventory",
+			          LOG_CSTR("problem", problems.kept[i].text));
+		cl_problems_text(&problems, 1, &first);
+		return err_set(err, ERR_INVALID, "cloudlycke: %s", first.ptr);
+	}
 	l->digest = str_hash(buf_str(&text));
 	l->text_outcome = CL_ACCEPTED;
 	publish_load(l, inventory, &stamp, CL_ACCEPTED);
@@ -294,42 +268,171 @@ cl_loader_set_host(struct cl_loader *l, const struct cloud_host *host)
 	l->host = host;
 }
 
+/* ---- what a changed file changes ----
+ *
+ * Machines are compared by id: one that is renamed has changed, one with another id is another
+ * machine. A terminated machine counts as one that is not listed. */
+
+static bool
+strings_eq(const struct str_list *a, const struct str_list *b)
+{
+	bool is_eq = a->n == b->n;
+
+	for (size_t i = 0; is_eq && i < a->n; i++)
+		is_eq = str_eq(a->items[i], b->items[i]);
+	return is_eq;
+}
+
+static bool
+machine_eq(const struct cl_machine *a, const struct cl_machine *b)
+{
+	if (!str_eq(a->name, b->name) || !str_eq(a->type, b->type) || !str_eq(a->zone, b->zone) ||
+	    !str_eq(a->region, b->region) || !str_eq(a->fault, b->fault) || a->power != b->power ||
+	    a->n_addresses != b->n_addresses || a->n_labels != b->n_labels ||
+	    !strings_eq(&a->aliases, &b->aliases))
+		return false;
+	for (size_t i = 0; i < a->n_addresses; i++) {
+		if (!str_eq(a->addresses[i].type, b->addresses[i].type) ||
+		    !str_eq(a->addresses[i].address, b->addresses[i].address))
+			return false;
+	}
+	for (size_t i = 0; i < a->n_labels; i++) {
+		if (!str_eq(a->labels[i].key, b->labels[i].key) ||
+		    !str_eq(a->labels[i].value, b->labels[i].value))
+			return false;
+	}
+	return true;
+}
+
+void
+cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
+           struct cl_changes *ret)
+{
+	*ret = (struct cl_changes){ 0 };
+	for (size_t i = 0; i < before->schema.n_machines; i++) {
+		const struct cl_machine *old = &before->schema.machines[i];
+		const struct cl_machine *new = cl_inventory_by_id(after, old->id);
+
+		ret->n_before += cl_machine_is_there(old);
+		if (cl_machine_is_there(old) && !cl_machine_is_there(new))
+			ret->n_removed++;
+		else if (cl_machine_is_there(old) && !machine_eq(old, new))
+			ret->n_changed++;
+	}
+	for (size_t i = 0; i < after->schema.n_machines; i++) {
+		const struct cl_machine *new = &after->schema.machines[i];
+
+		ret->n_added += cl_machine_is_there(new) &&
+		                !cl_machine_is_there(cl_inventory_by_id(before, new->id));
+	}
+}
+
+bool
+cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
+         const struct cl_changes *changes, struct buf *why)
+{
+	int64_t limit = after->schema.reload.max_removal_percent;
+	bool has_lost_end = (before->ends_with_line && !after->ends_with_line) ||
+	                    (before->ends_with_mark && !after->ends_with_mark);
+
+	if (changes->n_removed >= 2 && changes->n_removed * 100 > (size_t)limit * changes->n_before)
+		buf_addf(
+			why,
+			"would remove %zu of %zu machines (limit %d%%); set reload.maxRemoval to allow",
+			changes->n_removed, changes->n_before, (int)limit);
+	else if (changes->n_removed > 0 && has_lost_end)
+		buf_addf(
+			why,
+			"would remove %zu of %zu machines, and the file seems cut short: it does not end with %s any more",
+			changes->n_removed, changes->n_before,
+			after->ends_with_line || !before->ends_with_line ? "\"...\""
+									 : "a line break");
+	else
+		return true;
+	return false;
+}
+
+static bool
+blocks_eq(const struct cl_blocks *a, const struct cl_blocks *b)
+{
+	bool is_eq = a->n == b->n;
+
+	for (size_t i = 0; is_eq && i < a->n; i++)
+		is_eq = ip_eq(&a->items[i].first, &b->items[i].first) &&
+		        ip_eq(&a->items[i].last, &b->items[i].last) &&
+		        a->items[i].has_edges == b->items[i].has_edges;
+	return is_eq;
+}
+
+static bool
+pools_eq(const struct cl_schema *a, const struct cl_schema *b)
+{
+	if (a->n_pools != b->n_pools)
+		return false;
+	for (size_t i = 0; i < a->n_pools; i++) {
+		const struct cl_pool *x = &a->pools[i], *y = &b->pools[i];
+
+		if (!str_eq(x->name, y->name) || !blocks_eq(&x->addresses, &y->addresses) ||
+		    !blocks_eq(&x->avoid, &y->avoid) || x->avoids_edges != y->avoids_edges ||
+		    x->is_default != y->is_default || !strings_eq(&x->namespaces, &y->namespaces) ||
+		    !str_eq(x->hostname_template, y->hostname_template) || x->ip_mode != y->ip_mode)
+			return false;
+	}
+	return true;
+}
+
+static void
+add_if(struct buf *b, bool differs, const char *field)
+{
+	if (differs)
+		buf_addf(b, "%s%s", b->len > 0 ? "," : "", field);
+}
+
+static bool
+haproxy_eq(const struct cl_haproxy_config *a, const struct cl_haproxy_config *b)
+{
+	return a->is_present == b->is_present && str_eq(a->file, b->file) &&
+	       str_eq(a->stats_socket, b->stats_socket) && strings_eq(&a->check, &b->check) &&
+	       strings_eq(&a->reload, &b->reload);
+}
+
+void
+cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *after, struct buf *b)
+{
+	const struct cl_reload *reload = &before->reload;
+	const struct cl_balancers *balancers = &before->balancers;
+	const struct cl_routes *routes = &before->routes;
+
+	add_if(b, !str_eq(before->state.file, after->state.file), "state.file");
+	add_if(b, reload->is_enabled != after->reload.is_enabled, "reload.enabled");
+	add_if(b, reload->debounce_ns != after->reload.debounce_ns, "reload.debounce");
+	add_if(b, reload->poll_ns != after->reload.poll_ns, "reload.poll");
+	add_if(b, balancers->is_present != after->balancers.is_present, "loadBalancers");
+	add_if(b, !str_eq(balancers->hook, after->balancers.hook), "loadBalancers.hook");
+	add_if(b, balancers->hook_timeout_ns != after->balancers.hook_timeout_ns,
+	       "loadBalancers.hookTimeout");
+	add_if(b, balancers->is_local_only != after->balancers.is_local_only,
+	       "loadBalancers.localOnly");
+	add_if(b, !haproxy_eq(&balancers->haproxy, &after->balancers.haproxy),
+	       "loadBalancers.haproxy");
+	add_if(b, routes->is_present != after->routes.is_present, "routes");
+	add_if(b, !str_eq(routes->hook, after->routes.hook), "routes.hook");
+	add_if(b, routes->hook_timeout_ns != after->routes.hook_timeout_ns, "routes.hookTimeout");
+}
+
 /* ---- later loads ---- */
 
 static void
-send_warning(struct cl_loader *l, const char *reason, const struct buf *message)
-{
-	l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, reason, buf_str(message));
-}
-
-static void
-log_rejected(struct cl_loader *l, const struct cl_problems *problems)
-{
-	CLEANUP(buf_fini) struct buf message = BUF_INIT(MESSAGE_MAX);
-
-	metric_inc(metric_of(&reloads, "rejected"));
-	buf_add_c(&message, "inventory reload rejected: ");
-	cl_problems_text(problems, LIMIT_PROBLEMS, &message);
-	log_error(message.ptr);
-	send_warning(l, rejected_event.reason, &message);
-}
-
-static void
-log_refused(struct cl_loader *l, const struct buf *why)
-{
-	CLEANUP(buf_fini) struct buf message = BUF_INIT(MESSAGE_MAX);
-
-	metric_inc(metric_of(&reloads, "refused"));
-	buf_addf(&message, "inventory reload refused: %s", why->ptr);
-	log_warn(message.ptr);
-	send_warning(l, refused_event.reason, &message);
-}
-
-static void
-log_restart_needed(const struct cl_inventory *before, const struct cl_inventory *after)
+report_accepted(const struct cl_inventory *before, const struct cl_inventory *after,
+                const struct cl_changes *changes)
 {
 	CLEANUP(buf_fini) struct buf fields = BUF_INIT(KIB(1)), message = BUF_INIT(KIB(1));
 
+	metric_inc(metric_of(&reloads, "ok"));
+	log_info("inventory reloaded", LOG_I64("machines", (int64_t)after->schema.n_machines),
+	         LOG_I64("added", (int64_t)changes->n_added),
+	         LOG_I64("removed", (int64_t)changes->n_removed),
+	         LOG_I64("changed", (int64_t)changes->n_changed));
 	cl_changes_at_restart(&before->schema, &after->schema, &fields);
 	for (struct str field, rest = buf_str(&fields);
 	     rest.len > 0 && str_split(&rest, ',', &field);) {
@@ -340,99 +443,76 @@ log_restart_needed(const struct cl_inventory *before, const struct cl_inventory 
 	}
 }
 
-static void
-log_accepted(const struct cl_inventory *before, const struct cl_inventory *after,
-             const struct cl_changes *changes)
-{
-	metric_inc(metric_of(&reloads, "ok"));
-	log_info("inventory reloaded", LOG_I64("machines", (int64_t)after->schema.n_machines),
-	         LOG_I64("added", (int64_t)changes->n_added),
-	         LOG_I64("removed", (int64_t)changes->n_removed),
-	         LOG_I64("changed", (int64_t)changes->n_changed));
-	log_restart_needed(before, after);
-}
-
-/* Only the loading thread replaces the inventory, so the present one needs no lock here. */
-static enum cl_outcome
-check_text(struct cl_loader *l, struct str text, struct cl_inventory **ret,
-           struct cl_changes *ret_changes)
-{
-	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(1));
-
-	inventory = cl_inventory_parse(text, &problems);
-	if (!inventory) {
-		log_rejected(l, &problems);
-		return CL_REJECTED;
-	}
-	cl_compare(l->inventory, inventory, ret_changes);
-	if (!cl_guard(l->inventory, inventory, ret_changes, &why)) {
-		log_refused(l, &why);
-		return CL_REFUSED;
-	}
-	*ret = TAKE(inventory);
-	return CL_ACCEPTED;
-}
-
-/* The inventory is replaced before anything is logged or requeued, so that the work that follows
- * finds the new one. */
-static void
-accept_inventory(struct cl_loader *l, struct cl_inventory *inventory, const struct cl_stamp *stamp,
-                 const struct cl_changes *changes)
-{
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *before = cl_inventory_ref(l->inventory);
-
-	publish_load(l, inventory, stamp, CL_ACCEPTED);
-	log_accepted(before, inventory, changes);
-	l->host->requeue(l->host, HOST_REQUEUE_NODES, STR_EMPTY);
-	if (inventory->schema.routes.is_present)
-		l->host->requeue(l->host, HOST_REQUEUE_ROUTES, STR_EMPTY);
-	if (!cl_pools_eq(&before->schema, &inventory->schema))
-		l->host->requeue(l->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
-}
-
 static enum cl_outcome
 load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
 {
-	struct cl_inventory *inventory = NULL;
+	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
+	CLEANUP(buf_fini) struct buf rejected = BUF_INIT(MESSAGE_MAX), refused = BUF_INIT(KIB(1));
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *after = NULL, *before = NULL;
+	const struct cl_schema *schema;
 	struct cl_changes changes;
 
+	/* Only the loading thread replaces the inventory, so the present one needs no lock here. */
+	before = cl_inventory_ref(l->inventory);
+	after = cl_inventory_parse(text, &problems);
 	l->digest = str_hash(text);
-	l->text_outcome = check_text(l, text, &inventory, &changes);
-	if (l->text_outcome == CL_ACCEPTED)
-		accept_inventory(l, inventory, stamp, &changes);
-	else
-		publish_load(l, NULL, stamp, l->text_outcome);
-	return l->text_outcome;
-}
+	if (!after) {
+		buf_add_c(&rejected, "inventory reload rejected: ");
+		cl_problems_text(&problems, LIMIT_PROBLEMS, &rejected);
+		metric_inc(metric_of(&reloads, "rejected"));
+		log_error(rejected.ptr);
+		l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, rejected_event.reason,
+		               buf_str(&rejected));
+		l->text_outcome = CL_REJECTED;
+		publish_load(l, NULL, stamp, CL_REJECTED);
+		return CL_REJECTED;
+	}
+	cl_compare(before, after, &changes);
+	buf_add_c(&refused, "inventory reload refused: ");
+	if (!cl_guard(before, after, &changes, &refused)) {
+		metric_inc(metric_of(&reloads, "refused"));
+		log_warn(refused.ptr);
+		l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, refused_event.reason,
+		               buf_str(&refused));
+		l->text_outcome = CL_REFUSED;
+		publish_load(l, NULL, stamp, CL_REFUSED);
+		return CL_REFUSED;
+	}
 
-/* Logged once, and at every forced reload. */
-static enum cl_outcome
-keep_unreadable(struct cl_loader *l, bool is_forced, int errnum)
-{
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-	struct cl_stamp stamp = cl_stamp_of(l->path);
-	struct error err;
-
-	err_errno(&err, errnum, "cannot read inventory %s", quote_z(&scratch, str_c(l->path)));
-	if (is_forced || !l->was_unreadable)
-		log_error("the inventory cannot be read, keeping the one loaded before",
-		          LOG_ERR(&err));
-	l->was_unreadable = true;
-	publish_load(l, NULL, &stamp, CL_UNREADABLE);
-	return CL_UNREADABLE;
+	/* The inventory is replaced before anything is logged or requeued, so that the work that
+	 * follows finds the new one. */
+	l->text_outcome = CL_ACCEPTED;
+	publish_load(l, cl_inventory_ref(after), stamp, CL_ACCEPTED);
+	report_accepted(before, after, &changes);
+	schema = &after->schema;
+	l->host->requeue(l->host, HOST_REQUEUE_NODES, STR_EMPTY);
+	if (schema->routes.is_present)
+		l->host->requeue(l->host, HOST_REQUEUE_ROUTES, STR_EMPTY);
+	if (!pools_eq(&before->schema, schema))
+		l->host->requeue(l->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
+	return CL_ACCEPTED;
 }
 
 static enum cl_outcome
 reload_file(struct cl_loader *l, bool is_forced)
 {
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct cl_stamp stamp;
+	struct error err;
 	bool is_busy;
 
-	if (!read_file(l->path, &text, &stamp, &is_busy))
-		return keep_unreadable(l, is_forced, errno);
+	if (!read_file(l->path, &text, &stamp, &is_busy)) {
+		err_errno(&err, errno, "cannot read inventory %s",
+		          quote_z(&scratch, str_c(l->path)));
+		if (is_forced || !l->was_unreadable)
+			log_error("the inventory cannot be read, keeping the one loaded before",
+			          LOG_ERR(&err));
+		l->was_unreadable = true;
+		stamp = cl_stamp_of(l->path);
+		publish_load(l, NULL, &stamp, CL_UNREADABLE);
+		return CL_UNREADABLE;
+	}
 	if (is_busy)
 		return CL_BUSY;
 	if (l->was_unreadable)

@@ -1,7 +1,7 @@
 /* loader.h: reads the inventory file, and holds the inventory in effect.
  *
  * The file is read again on request. Its inventory replaces the one in effect only when the file
- * has no problems and the guard (guard.h) admits it. The loader knows whether the inventory in
+ * has no problems and cl_guard() admits it. The loader knows whether the inventory in
  * effect is still what the file has: only then does "not listed" prove that a machine is gone.
  *
  * Threads: cl_loader_open() and cl_loader_reload() from one thread at a time; all others from any.
@@ -64,5 +64,30 @@ bool cl_loader_has_changed(struct cl_loader *);
 bool cl_loader_wait(struct cl_loader *, struct call *call, int64_t deadline_mono_ns);
 
 const char *cl_loader_path(const struct cl_loader *);
+
+/* ---- may a changed file take effect? ----
+ *
+ * A file that can delete nodes is edited by people and written by programs that crash. A change
+ * that removes many machines together, or that removes machines and the end of the file, counts as
+ * an accident. */
+
+struct cl_changes {
+	size_t n_before; /* machines that were there and not terminated */
+	size_t n_added;
+	size_t n_removed; /* not listed any more, or terminated */
+	size_t n_changed;
+};
+
+void cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
+                struct cl_changes *ret);
+
+/** False with the reason, "would remove …". The limit is that of the new file, so that one edit can
+ * both raise it and use it. */
+NODISCARD bool cl_guard(const struct cl_inventory *before, const struct cl_inventory *after,
+                        const struct cl_changes *changes, struct buf *why);
+
+/** Appends the names, "a,b", of fields that differ and that are fixed at start. */
+void cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *after,
+                           struct buf *b);
 
 #endif

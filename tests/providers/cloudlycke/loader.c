@@ -1,4 +1,4 @@
-#include "providers/cloudlycke/guard.h"
+#include "providers/cloudlycke/loader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
