@@ -3,7 +3,7 @@
  * load() reads the inventory, start() begins to watch the file, and look() answers for nodes. An
  * answer must not be older than its question. So if the file has changed since it was loaded, a
  * lookup first waits until it has been read again. If that takes too long, or if the changed file
- * is not admitted (guard.h), a machine that is not listed is unknown, not absent.
+ * is not admitted (cl_guard()), a machine that is not listed is unknown, not absent.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -34,70 +34,51 @@ answer_error(struct query *query, size_t i, enum err_code code, struct str text)
 	look_set_error(query->look, i, PRESENCE_UNKNOWN, code, text);
 }
 
-/* `machine "x": power state unknown` and the like. */
+/* machine NULL: none has that id or name. It is absent only if the file, as it is now, does not
+ * list it. */
 static void
-answer_about(struct query *query, size_t i, enum err_code code, const char *before, struct str what,
-             const char *after)
+answer(struct query *query, size_t i, const struct cl_machine *machine, struct str id_or_name)
 {
-	answer_error(query, i, code,
-	             arena_printf(&query->scratch, "%s %s%s", before,
-	                          quote_z(&query->scratch, what), after));
-}
+	struct str what = machine ? machine->id : id_or_name;
+	struct instance *instance = &query->look->instances[i];
 
-/* A machine is absent only if the file, as it is now, does not list it. */
-static void
-answer_absent(struct query *query, size_t i, struct str what)
-{
-	if (!query->is_current) {
-		answer_about(
-			query, i, ERR_UNAVAILABLE, "machine", what,
-			" is not in the inventory as loaded, but the file has changed since and is not accepted yet");
-		return;
-	}
-	query->look->instances[i].presence = PRESENCE_ABSENT;
-	query->look->instances[i].error_code = ERR_NONE;
-	query->look->instances[i].error = STR_EMPTY;
-}
-
-static void
-answer_not_listed(struct query *query, size_t i, struct str what)
-{
-	if (query->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR)
-		answer_about(query, i, ERR_INVALID, "machine", what, " is not in the inventory");
-	else
-		answer_absent(query, i, what);
-}
-
-static void
-answer_present(struct query *query, size_t i, const struct cl_machine *machine)
-{
-	query->look->instances[i] = (struct instance){
-		.presence = PRESENCE_PRESENT,
-		.power = machine->power == CL_POWER_ON ? POWER_ON : POWER_OFF,
-		.error = STR_EMPTY,
-		.provider_id = cl_machine_provider_id(machine),
-		.type = machine->type,
-		.zone = machine->zone,
-		.region = machine->region,
-		.addresses = machine->addresses,
-		.n_addresses = machine->n_addresses,
-		.labels = machine->labels,
-		.n_labels = machine->n_labels,
-	};
-}
-
-static void
-answer(struct query *query, size_t i, const struct cl_machine *machine)
-{
-	if (machine->fault.len > 0)
+	if (machine && machine->fault.len > 0) {
 		answer_error(query, i, ERR_UNAVAILABLE, machine->fault);
-	else if (machine->power == CL_POWER_UNKNOWN)
-		answer_about(query, i, ERR_UNAVAILABLE, "machine", machine->id,
-		             ": power state unknown");
-	else if (machine->power == CL_POWER_TERMINATED)
-		answer_absent(query, i, machine->id);
-	else
-		answer_present(query, i, machine);
+	} else if (machine && machine->power == CL_POWER_UNKNOWN) {
+		answer_error(query, i, ERR_UNAVAILABLE,
+		             arena_printf(&query->scratch, "machine %s: power state unknown",
+		                          quote_z(&query->scratch, what)));
+	} else if (cl_machine_is_there(machine)) {
+		*instance = (struct instance){
+			.presence = PRESENCE_PRESENT,
+			.power = machine->power == CL_POWER_ON ? POWER_ON : POWER_OFF,
+			.error = STR_EMPTY,
+			.provider_id = cl_machine_provider_id(machine),
+			.type = machine->type,
+			.zone = machine->zone,
+			.region = machine->region,
+			.addresses = machine->addresses,
+			.n_addresses = machine->n_addresses,
+			.labels = machine->labels,
+			.n_labels = machine->n_labels,
+		};
+	} else if (!machine &&
+	           query->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR) {
+		answer_error(query, i, ERR_INVALID,
+		             arena_printf(&query->scratch, "machine %s is not in the inventory",
+		                          quote_z(&query->scratch, what)));
+	} else if (!query->is_current) {
+		answer_error(
+			query, i, ERR_UNAVAILABLE,
+			arena_printf(
+				&query->scratch,
+				"machine %s is not in the inventory as loaded, but the file has changed since and is not accepted yet",
+				quote_z(&query->scratch, what)));
+	} else {
+		instance->presence = PRESENCE_ABSENT;
+		instance->error_code = ERR_NONE;
+		instance->error = STR_EMPTY;
+	}
 }
 
 /* A kubelet may have been given a bare id, without "cloudlycke://". False: the id belongs to
@@ -125,26 +106,19 @@ can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 static void
 look_by_id(struct query *query, size_t i, struct str provider_id)
 {
-	const struct cl_machine *machine;
 	struct str id;
 
-	if (!parse_provider_id(provider_id, &id)) {
+	if (!parse_provider_id(provider_id, &id))
 		look_set_error(query->look, i, PRESENCE_FOREIGN, ERR_INVALID,
 		               arena_printf(&query->scratch,
 		                            "providerID %s is not a cloudlycke:// id",
 		                            quote_z(&query->scratch, provider_id)));
-		return;
-	}
-	if (id.len == 0) {
-		answer_about(query, i, ERR_INVALID, "providerID", provider_id,
-		             " has no machine id");
-		return;
-	}
-	machine = cl_inventory_by_id(query->inventory, id);
-	if (machine)
-		answer(query, i, machine);
+	else if (id.len == 0)
+		answer_error(query, i, ERR_INVALID,
+		             arena_printf(&query->scratch, "providerID %s has no machine id",
+		                          quote_z(&query->scratch, provider_id)));
 	else
-		answer_not_listed(query, i, id);
+		answer(query, i, cl_inventory_by_id(query->inventory, id), id);
 }
 
 static void
@@ -153,14 +127,12 @@ look_by_name(struct query *query, size_t i, struct str name)
 	CLEANUP(buf_fini) struct buf ids = BUF_INIT(ERR_MSG_SIZE);
 	const struct cl_machine *machine;
 
-	if (!cl_inventory_by_name(query->inventory, name, &machine, &ids))
+	if (cl_inventory_by_name(query->inventory, name, &machine, &ids))
+		answer(query, i, machine, name);
+	else
 		answer_error(query, i, ERR_INVALID,
 		             arena_printf(&query->scratch, "node %s matches several machines: %s",
 		                          quote_z(&query->scratch, name), ids.ptr));
-	else if (machine)
-		answer(query, i, machine);
-	else
-		answer_not_listed(query, i, name);
 }
 
 /* ---- a look ---- */
@@ -187,18 +159,6 @@ release_inventory(void *inventory)
 	cl_inventory_unref(inventory);
 }
 
-/* The look holds a reference to the inventory, so its instances can point into it instead of
- * copying. */
-static struct look *
-look_new_at(struct cl_inventory *inventory, size_t n, int64_t started_boot_ns)
-{
-	struct look *look = look_new(n, started_boot_ns);
-
-	look->owner = inventory;
-	look->release = release_inventory;
-	return look;
-}
-
 static bool
 look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
      int64_t not_before_boot_ns, struct look **ret, struct error *err)
@@ -211,11 +171,15 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 	struct query query = {
 		.inventory = inventory,
 		.is_current = is_read && is_current,
-		.look = look_new_at(inventory, n, started_boot_ns),
+		.look = look_new(n, started_boot_ns),
 	};
 
 	(void)not_before_boot_ns;
 	(void)err;
+	/* The look holds the reference to the inventory, so its instances can point into it instead
+	 * of copying. */
+	query.look->owner = inventory;
+	query.look->release = release_inventory;
 	for (size_t i = 0; i < n; i++) {
 		if (refs[i].provider_id.len > 0)
 			look_by_id(&query, i, refs[i].provider_id);
@@ -254,42 +218,16 @@ close_cloud(struct cloud *cloud)
 
 DEFINE_CLEANUP(struct cloud, close_cloud)
 
-static void
-add_read(struct cloudlycke *cl, struct str file)
-{
-	struct cloud_needs *needs = &cl->cloud.needs;
-
-	if (file.len > 0)
-		needs->reads[needs->n_reads++] = arena_str(&cl->arena, file);
-}
-
-static void
-set_needs(struct cloudlycke *cl)
-{
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	struct cloud_needs *needs = &cl->cloud.needs;
-	const struct cl_schema *schema;
-	bool is_current;
-
-	inventory = cl_loader_inventory(cl->loader, &is_current);
-	schema = &inventory->schema;
-	if (cl->config.is_read_only) {
-		add_read(cl, schema->state.file);
-		add_read(cl, schema->balancers.haproxy.file);
-		return;
-	}
-	needs->runs_programs = schema->balancers.hook.len > 0 ||
-	                       schema->balancers.haproxy.is_present || schema->routes.hook.len > 0;
-	if (schema->state.file.len > 0)
-		needs->writes[needs->n_writes++] = arena_str(&cl->arena, schema->state.file);
-}
-
 /* The folder is watched before the file is read, so that no change between the two is missed. */
 static bool
 load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
 	CLEANUP(close_cloudp) struct cloud *cloud = NULL;
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	struct str state_file, haproxy_file;
+	struct cloud_needs *needs;
 	struct cloudlycke *cl;
+	bool is_current;
 
 	if (!config->path || !config->path[0])
 		return err_set(
@@ -303,29 +241,24 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 	cl->watcher = cl_watcher_new(cl->loader);
 	if (!cl_loader_open(cl->loader, config->clock, err))
 		return false;
-	set_needs(cl);
+
+	inventory = cl_loader_inventory(cl->loader, &is_current);
+	needs = &cloud->needs;
+	state_file = arena_str(&cl->arena, inventory->schema.state.file);
+	haproxy_file = arena_str(&cl->arena, inventory->schema.balancers.haproxy.file);
+	if (config->is_read_only) {
+		if (state_file.len > 0)
+			needs->reads[needs->n_reads++] = state_file;
+		if (haproxy_file.len > 0)
+			needs->reads[needs->n_reads++] = haproxy_file;
+	} else {
+		needs->runs_programs = inventory->schema.balancers.hook.len > 0 ||
+		                       inventory->schema.balancers.haproxy.is_present ||
+		                       inventory->schema.routes.hook.len > 0;
+		if (state_file.len > 0)
+			needs->writes[needs->n_writes++] = state_file;
+	}
 	*ret = TAKE(cloud);
-	return true;
-}
-
-/* With an election only the leader may use the state file, so it is taken later, with the first
- * Services or routes. */
-static bool
-open_parts(struct cloudlycke *cl, const struct cl_schema *schema, const struct cloud_host *host,
-           struct error *err)
-{
-	enum cl_state_use use = cl->config.is_read_only   ? CL_STATE_READ_ONLY
-	                        : cl->config.has_election ? CL_STATE_LATER
-	                                                  : CL_STATE_NOW;
-
-	if (!schema->balancers.is_present && !schema->routes.is_present)
-		return true;
-	if (!cl_state_open(schema, use, host, &cl->state, err) ||
-	    !cl_balancers_open(&cl->config, host, cl->loader, cl->state, &cl->balancers, err))
-		return false;
-	cl->routes = cl_routes_open(&cl->config, host, cl->loader, cl->state);
-	cl->cloud.balancers = cl->balancers ? &cl_balancer_ops : NULL;
-	cl->cloud.routes = cl->routes ? &cl_route_ops : NULL;
 	return true;
 }
 
@@ -334,14 +267,29 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 {
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct cloudlycke *cl = cloudlycke_of(cloud);
+	enum cl_state_use use = CL_STATE_NOW;
+	const struct cl_schema *schema;
 	bool is_current;
 
 	cl_loader_set_host(cl->loader, host);
 	inventory = cl_loader_inventory(cl->loader, &is_current);
-	if (!open_parts(cl, &inventory->schema, host, err))
+	schema = &inventory->schema;
+	/* With an election only the leader may use the state file, so it is taken later, with the
+	 * first Services or routes. */
+	if (cl->config.is_read_only)
+		use = CL_STATE_READ_ONLY;
+	else if (cl->config.has_election)
+		use = CL_STATE_LATER;
+	if ((schema->balancers.is_present || schema->routes.is_present) &&
+	    !cl_state_open(schema, use, host, &cl->state, err))
 		return false;
-	cl->is_watched = inventory->schema.reload.is_enabled;
-	cl_watcher_start(cl->watcher, &inventory->schema.reload);
+	if (!cl_balancers_open(&cl->config, host, cl->loader, cl->state, &cl->balancers, err))
+		return false;
+	cl->routes = cl_routes_open(&cl->config, host, cl->loader, cl->state);
+	cloud->balancers = cl->balancers ? &cl_balancer_ops : NULL;
+	cloud->routes = cl->routes ? &cl_route_ops : NULL;
+	cl->is_watched = schema->reload.is_enabled;
+	cl_watcher_start(cl->watcher, &schema->reload);
 	/* Returns the memory that parsing took. Not in load(), because it starts a thread. */
 	alloc_trim();
 	return true;

@@ -61,23 +61,9 @@ watch_folder(struct cl_watcher *w)
 		                                     IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
 }
 
-/* Does the event concern our file? Events of other names in the folder do not count, even where our
- * file is a link through them, as in a ConfigMap: such a change is found by the file's stamp, which
- * is compared after every event. */
-static bool
-take_event(struct cl_watcher *w, const struct inotify_event *event)
-{
-	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF) && event->wd == w->watch) {
-		/* The folder was removed or renamed: a folder of that name is watched from the next
-		 * round on. */
-		(void)inotify_rm_watch(w->inotify_fd, w->watch);
-		w->watch = -1;
-		return true;
-	}
-	return event->mask & IN_Q_OVERFLOW || (event->len > 0 && str_eq_c(w->name, event->name));
-}
-
-/* Reads all events; true when one concerns our file. */
+/* Reads all events; true when one concerns our file. Events of other names in the folder do not
+ * count, even where our file is a link through them, as in a ConfigMap: such a change is found by
+ * the file's stamp, which is compared after every event. */
 static bool
 read_events(struct cl_watcher *w)
 {
@@ -89,8 +75,18 @@ read_events(struct cl_watcher *w)
 		for (const char *at = events; at < events + n;) {
 			const struct inotify_event *event = (const void *)at;
 
-			is_touched = take_event(w, event) || is_touched;
 			at += sizeof(*event) + event->len;
+			if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF) &&
+			    event->wd == w->watch) {
+				/* The folder was removed or renamed: a folder of that name is
+				 * watched from the next round on. */
+				(void)inotify_rm_watch(w->inotify_fd, w->watch);
+				w->watch = -1;
+				is_touched = true;
+			} else if (event->mask & IN_Q_OVERFLOW ||
+			           (event->len > 0 && str_eq_c(w->name, event->name))) {
+				is_touched = true;
+			}
 		}
 	}
 	return is_touched;
@@ -104,18 +100,6 @@ set_due(struct cl_watcher *w, int64_t delay_ns)
 	w->due_ns = clock_deadline(clock_mono(&clock_real), delay_ns);
 }
 
-/* Every change restarts the wait for quiet. */
-static void
-compare_stamp(struct cl_watcher *w)
-{
-	struct cl_stamp now = cl_stamp_of(w->path);
-
-	if (cl_stamp_eq(&now, &w->seen))
-		return;
-	w->seen = now;
-	set_due(w, w->debounce_ns);
-}
-
 static void
 load_file(struct cl_watcher *w, bool is_forced)
 {
@@ -125,22 +109,16 @@ load_file(struct cl_watcher *w, bool is_forced)
 		set_due(w, w->debounce_ns > BUSY_PAUSE_NS ? w->debounce_ns : BUSY_PAUSE_NS);
 }
 
-static int64_t
-poll_interval(const struct cl_watcher *w)
-{
-	if (!w->is_enabled)
-		return CLOCK_FOREVER;
-	if (w->poll_ns > 0)
-		return w->poll_ns;
-	return w->watch >= 0 ? CLOCK_FOREVER : FALLBACK_POLL_NS;
-}
-
 /* Milliseconds for poll(), rounded up. */
 static int
 time_to_wait(const struct cl_watcher *w)
 {
-	int64_t wait_ns = poll_interval(w);
+	int64_t wait_ns = CLOCK_FOREVER;
 
+	if (w->is_enabled && w->poll_ns > 0)
+		wait_ns = w->poll_ns;
+	else if (w->is_enabled && w->watch < 0)
+		wait_ns = FALLBACK_POLL_NS;
 	if (w->due_ns != CLOCK_FOREVER) {
 		int64_t due_in_ns = w->due_ns - clock_mono(&clock_real);
 
@@ -176,11 +154,18 @@ watcher_run(void *arg)
 	unsigned requests = 0;
 
 	while (!(requests & REQUEST_STOP)) {
+		struct cl_stamp now;
+
 		if (requests & REQUEST_RELOAD)
 			load_file(w, /*is_forced=*/true);
 		if (w->is_enabled) {
 			watch_folder(w);
-			compare_stamp(w);
+			now = cl_stamp_of(w->path);
+			/* every change restarts the wait for quiet */
+			if (!cl_stamp_eq(&now, &w->seen)) {
+				w->seen = now;
+				set_due(w, w->debounce_ns);
+			}
 		}
 		if (w->due_ns != CLOCK_FOREVER && clock_mono(&clock_real) >= w->due_ns)
 			load_file(w, /*is_forced=*/false);
