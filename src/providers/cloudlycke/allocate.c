@@ -2,8 +2,7 @@
  *
  * Three parts, in the order in which they are used: what a Service asks for (its pool, wanted
  * addresses, source ranges, host name), who else has an address, and the search for one of each
- * family. A pool may hold 2^64 addresses, and a million IPv4 addresses may be taken: the search
- * skips whole blocks that are avoided, and looks up taken addresses in a sorted array.
+ * family. A million IPv4 addresses may be taken, so the search looks them up in a sorted array.
  */
 #include "providers/cloudlycke/allocate.h"
 
@@ -11,52 +10,11 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/names.h"
 #include "base/quote.h"
-#include "providers/cloudlycke/check.h"
+#include "providers/cloudlycke/pools.h"
 
-/* ---- addresses of a pool ---- */
-
-static bool
-block_has(const struct cl_block *block, const struct ip *ip)
-{
-	return ip_cmp(ip, &block->first) >= 0 && ip_cmp(ip, &block->last) <= 0;
-}
-
-static bool
-is_edge(const struct cl_pool *pool, const struct cl_block *block, const struct ip *ip)
-{
-	return pool->avoids_edges && block->has_edges &&
-	       (ip_eq(ip, &block->first) || ip_eq(ip, &block->last));
-}
-
-/* The block of `avoid` that holds it, or NULL. */
-static const struct cl_block *
-avoided_by(const struct cl_pool *pool, const struct ip *ip)
-{
-	for (size_t i = 0; i < pool->avoid.n; i++) {
-		if (block_has(&pool->avoid.items[i], ip))
-			return &pool->avoid.items[i];
-	}
-	return NULL;
-}
-
-/* An address can be the edge of one block and in the middle of another. */
-bool
-cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided)
-{
-	bool is_listed = false, is_usable = false;
-
-	for (size_t i = 0; i < pool->addresses.n; i++) {
-		const struct cl_block *block = &pool->addresses.items[i];
-
-		if (!block_has(block, ip))
-			continue;
-		is_listed = true;
-		is_usable = is_usable || !is_edge(pool, block, ip);
-	}
-	*ret_is_avoided = is_listed && (!is_usable || avoided_by(pool, ip));
-	return is_listed && !*ret_is_avoided;
-}
+/* ---- the pool of a Service ---- */
 
 static bool
 is_usable(const struct cl_pool *pool, const struct ip *ip)
@@ -65,19 +23,6 @@ is_usable(const struct cl_pool *pool, const struct ip *ip)
 
 	return cl_pool_has(pool, ip, &is_avoided);
 }
-
-/* False after the last of all addresses. */
-static bool
-increment(struct ip *ip)
-{
-	for (size_t i = sizeof(ip->bytes); i-- > 0;) {
-		if (++ip->bytes[i] != 0)
-			return true;
-	}
-	return false;
-}
-
-/* ---- the pool of a Service ---- */
 
 static bool
 is_open_to(const struct cl_pool *pool, struct str namespace)
@@ -122,10 +67,7 @@ bool
 cl_request_could_have(const struct cl_schema *schema, struct str namespace, const struct ip *ip)
 {
 	for (size_t i = 0; i < schema->n_pools; i++) {
-		bool is_avoided;
-
-		if (is_open_to(&schema->pools[i], namespace) &&
-		    cl_pool_has(&schema->pools[i], ip, &is_avoided))
+		if (is_open_to(&schema->pools[i], namespace) && is_usable(&schema->pools[i], ip))
 			return true;
 	}
 	return false;
@@ -232,36 +174,20 @@ read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record_va
 
 /* ---- names and protocols ---- */
 
-static struct str
-fill_template(const struct cl_pool *pool, const struct lb_spec *spec, struct arena *arena)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
-	struct str rest = pool->hostname_template, name = STR("{name}"), ns = STR("{namespace}");
-
-	while (rest.len > 0) {
-		size_t skip = 1;
-
-		if (str_starts(rest, name))
-			buf_add_str(&b, spec->service), skip = name.len;
-		else if (str_starts(rest, ns))
-			buf_add_str(&b, spec->namespace), skip = ns.len;
-		else
-			buf_add_char(&b, rest.ptr[0]);
-		rest = str_skip(rest, skip);
-	}
-	return arena_str(arena, buf_str(&b));
-}
-
 /* Refuses a name that the API server would not accept in a status. */
 static bool
 read_hostname(const struct cl_pool *pool, const struct lb_spec *spec, struct arena *arena,
               struct str *ret, struct error *err)
 {
+	CLEANUP(buf_fini) struct buf filled = BUF_INIT(KIB(4));
 	const struct str *given = lb_annotation(spec, CL_ANNOTATION("hostname"));
-	struct str hostname = given ? str_trim(*given) : fill_template(pool, spec, arena);
+	struct str hostname;
 	struct ip ip;
 
-	if (hostname.len > 0 && (!cl_rule_node_name.is_valid(hostname) || ip_parse(hostname, &ip)))
+	if (!given)
+		cl_fill_template(&filled, pool->hostname_template, spec->service, spec->namespace);
+	hostname = given ? str_trim(*given) : arena_str(arena, buf_str(&filled));
+	if (hostname.len > 0 && (!name_is_dns_subdomain(hostname) || ip_parse(hostname, &ip)))
 		return err_set(err, ERR_INVALID, "hostname %s is not a DNS name",
 		               quote_z(arena, hostname));
 	*ret = hostname;
@@ -498,35 +424,6 @@ find_shared(const struct search *s, struct ip *ret)
 	return is_found;
 }
 
-static int
-by_value(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
-/* Skips whole avoided blocks: a pool may hold 2^64 addresses. */
-static bool
-find_free_in(const struct cl_pool *pool, const struct cl_block *block, const struct ip taken[],
-             size_t n_taken, struct ip *ret)
-{
-	struct ip ip = block->first;
-
-	while (ip_cmp(&ip, &block->last) <= 0) {
-		const struct cl_block *avoid = avoided_by(pool, &ip);
-
-		if (avoid) {
-			ip = avoid->last;
-		} else if (!is_edge(pool, block, &ip) &&
-		           !bsearch(&ip, taken, n_taken, sizeof(taken[0]), by_value)) {
-			*ret = ip;
-			return true;
-		}
-		if (!increment(&ip))
-			return false;
-	}
-	return false;
-}
-
 static bool
 find_free(const struct search *s, struct ip *ret, struct error *err)
 {
@@ -544,14 +441,9 @@ find_free(const struct search *s, struct ip *ret, struct error *err)
 				taken[n_taken++] = others->items[k];
 		}
 	}
-	qsort(taken, n_taken, sizeof(taken[0]), by_value);
-	for (size_t i = 0; i < pool->addresses.n; i++) {
-		const struct cl_block *block = &pool->addresses.items[i];
-
-		if (ip_family(&block->first) == s->family &&
-		    find_free_in(pool, block, taken, n_taken, ret))
-			return true;
-	}
+	qsort(taken, n_taken, sizeof(taken[0]), cl_ip_order);
+	if (cl_pool_find(pool, s->family, taken, n_taken, ret))
+		return true;
 	/* None is free, so the usable addresses in use are all that the pool has. */
 	for (size_t i = 0; i < n_taken; i++) {
 		if ((i == 0 || !ip_eq(&taken[i], &taken[i - 1])) && is_usable(pool, &taken[i]))

@@ -40,9 +40,6 @@ bool cl_request_could_have(const struct cl_schema *schema, struct str namespace,
 void cl_values_from_status(const struct lb_spec *spec, struct arena *arena,
                            struct cl_record_values *ret);
 
-/** Is the address in the pool and usable? *ret_is_avoided: it is in the pool, but excluded (avoid,
- * avoidEdges). */
-bool cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided);
 /** May both have the same address? *ret_port (may be NULL): the port that both want. */
 bool cl_may_share(const struct cl_allocation *a, const struct cl_allocation *b,
                   const struct lb_port **ret_port);

@@ -15,6 +15,7 @@
 #include "base/quote.h"
 #include "base/thread.h"
 #include "providers/cloudlycke/haproxy.h"
+#include "providers/cloudlycke/pools.h"
 
 EVENT_KIND(
 	conflict_event, "cloud-controller-manager", "AddressConflict", true, "Service",

@@ -331,8 +331,7 @@ add_frontend(struct buf *b, const struct cl_record_values *r, const struct ip *i
 	/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One
 	 * line for each, since HAProxy limits the words of a line. */
 	for (size_t i = 0; i < r->n_source_ranges; i++) {
-		if (!ip_net_parse(r->source_ranges[i], &net) ||
-		    ip_family(&net.ip) != ip_family(ip))
+		if (!ip_net_parse(r->source_ranges[i], &net) || ip_family(&net.ip) != ip_family(ip))
 			continue;
 		buf_addf(b, "\tacl is_allowed src %" STR_FMT "\n", STR_ARG(r->source_ranges[i]));
 		has_any = true;

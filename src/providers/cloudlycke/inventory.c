@@ -1,19 +1,36 @@
 /* inventory.c: see inventory.h.
  *
+ * The rules are Kubernetes' own where a value ends up there: a name or label that the API server
+ * would refuse must not get past this file.
+ *
  * To add a field: a member in inventory.h, a line in a table here, a line in docs/cloudlycke.md, a
  * test.
  */
 #include "providers/cloudlycke/inventory.h"
 
 #include "base/alloc.h"
+#include "base/names.h"
 #include "base/quote.h"
-#include "providers/cloudlycke/check.h"
+#include "base/words.h"
+#include "providers/cloudlycke/pools.h"
 
 enum {
 	ADDRESSES_MAX = 64, /* of a machine */
+	LABELS_MAX = 64,    /* of a machine */
 	TYPES_MAX = 1000,
 	POOLS_MAX = 1000,
+	BLOCKS_MAX = 1000, /* of a pool */
 	ROUTES_MAX = 10000,
+	STRINGS_MAX = 256, /* aliases of a machine, namespaces of a pool */
+	PATH_LENGTH_MAX = 1024,
+};
+
+/* Lists whose items have unique names. */
+enum {
+	UNIQUE_TYPES,
+	UNIQUE_POOLS,
+	UNIQUE_ROUTES,
+	N_UNIQUE,
 };
 
 /* The file while it is read, with what the check of one section needs of others. */
@@ -21,23 +38,26 @@ struct file_reader {
 	struct cl_reader r;
 	struct cl_schema *schema;
 	struct cl_names *names;
-	struct map types;    /* declared instance types */
-	struct map pools;    /* by name */
-	struct map routes;   /* static ones by name */
-	struct map networks; /* static routes by destination */
+	struct map unique[N_UNIQUE]; /* items by name */
+	struct map networks;         /* static routes by destination */
 	bool has_default_pool;
 };
-
-/* For tables: `IN(cl_machine, id)` is where a field's value goes. */
-#define IN(type, member) .offset = offsetof(struct type, member)
-/* The fields of the map, or of each map of the list. */
-#define FIELDS(table) .fields = (table), .n_fields = ARRAY_LEN(table)
 
 static inline struct file_reader *
 file_of(struct cl_reader *r)
 {
 	return CONTAINER_OF(r, struct file_reader, r);
 }
+
+/* For tables: `IN(cl_machine, id)` is where a field's value goes. */
+#define IN(type, member) .offset = offsetof(struct type, member)
+/* The fields of the map, or of each map of the list. */
+#define FIELDS(table) .fields = (table), .n_fields = ARRAY_LEN(table)
+/* Where the items of a list and their number go, how many there may be, and how each is read. */
+#define LIST(type, list, count, max, each)                                               \
+	.offset = offsetof(struct type, list), .n_offset = offsetof(struct type, count), \
+	.item_size = sizeof(((struct type *)NULL)->list[0]), .most = (max), .read_item = (each)
+#define STRINGS(type, member) LIST(type, member.items, member.n, STRINGS_MAX, cl_read_string)
 
 const char *
 cl_ip_text(const struct ip *ip, struct arena *arena)
@@ -57,25 +77,175 @@ cl_names_find(const struct cl_names *names, struct str name_or_alias)
 	return machine ? machine : map_get(&names->by_alias, name_or_alias);
 }
 
-/* Adds a problem and returns true if the item `before` (NULL: none) has the name already. The list
- * is an array of items of `size` bytes that starts at `first`; `list` is its name in the file. */
+/* ---- rules ---- */
+
+static bool
+is_dns_name(struct str s)
+{
+	if (s.len > LIMIT_NAME)
+		return false;
+	for (struct str part, rest = s; str_split(&rest, '.', &part);) {
+		if (!name_is_word(part, char_is_alnum, "-_", 63))
+			return false;
+	}
+	return true;
+}
+
+static bool
+has_only(struct str s, const char *others)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (!char_is_alnum(s.ptr[i]) && !char_is_in(s.ptr[i], others))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_machine_id(struct str s)
+{
+	return s.len > 0 && s.len <= LIMIT_NAME && char_is_alnum(s.ptr[0]) && has_only(s, "._/-");
+}
+
+/* Fit for the files of other programs. */
+static bool
+is_plain_path(struct str s)
+{
+	return str_starts(s, STR("/")) && !str_ends(s, STR("/")) && s.len <= PATH_LENGTH_MAX &&
+	       has_only(s, "._-/");
+}
+
+static bool
+is_address_type(struct str s)
+{
+	static const char *const types[] = {
+		"Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", NULL,
+	};
+
+	return words_have(types, s);
+}
+
+/* With "x" for each value, the shortest that it can become. */
+static bool
+is_hostname_template(struct str text)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_NAME);
+
+	cl_fill_template(&b, text, STR("x"), STR("x"));
+	return buf_ok(&b) && name_is_dns_subdomain(buf_str(&b));
+}
+
+static const char *const powers[] = { "on", "off", "suspended", "terminated", "unknown", NULL };
+static const char *const unknown_machines[] = { "absent", "error", NULL };
+static const char *const ip_modes[] = { "VIP", "Proxy", NULL };
+
+static const struct cl_rule rule_node_name = { .is_valid = name_is_dns_subdomain,
+	                                       .complaint = "is not a valid node name" };
+static const struct cl_rule rule_machine_id = { .is_valid = is_machine_id,
+	                                        .complaint = "is not a valid machine id" };
+static const struct cl_rule rule_label_value = { .is_valid = name_is_label_value,
+	                                         .complaint = "is not a valid label value" };
+static const struct cl_rule rule_pool_name = { .is_valid = name_is_dns_label,
+	                                       .complaint = "is not a valid pool name" };
+static const struct cl_rule rule_namespace = { .is_valid = name_is_dns_label,
+	                                       .complaint = "is not a valid namespace" };
+static const struct cl_rule rule_address_type = {
+	.is_valid = is_address_type,
+	.complaint = "is not one of Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS",
+};
+static const struct cl_rule rule_hostname_template = {
+	.is_valid = is_hostname_template,
+	.complaint = "is not a valid hostname template",
+};
+static const struct cl_rule rule_plain_path = {
+	.is_valid = is_plain_path,
+	.complaint = "is not an absolute path of letters, digits and ._-/",
+};
+
+static const struct cl_rule rule_power = {
+	.choices = powers,
+	.complaint = "is not one of on, off, suspended, terminated, unknown",
+};
+static const struct cl_rule rule_unknown_machines = {
+	.choices = unknown_machines,
+	.complaint = "is not one of absent, error",
+};
+static const struct cl_rule rule_ip_mode = {
+	.choices = ip_modes,
+	.complaint = "is not one of VIP, Proxy",
+};
+
+static const struct cl_rule rule_debounce = {
+	.min = 0,
+	.max = 60 * NS_PER_SEC,
+	.complaint = "is not within 0s and 1m",
+};
+static const struct cl_rule rule_poll = {
+	.min = 0,
+	.max = 24 * 60 * 60 * NS_PER_SEC,
+	.complaint = "is not within 0s and 24h",
+};
+static const struct cl_rule rule_hook_timeout = {
+	.min = NS_PER_MS,
+	.max = 60 * 60 * NS_PER_SEC,
+	.complaint = "is not within 1ms and 1h",
+};
+
+/* ---- values of several sections ---- */
+
+/* Adds a problem and returns true if the item `before` (NULL: none) has the name already. Items are
+ * those of the list that is being read; `list` is its name in the file. */
 static bool
 is_name_taken(struct cl_reader *r, const struct yaml_node *node, struct str name,
-              const void *before, const char *list, const void *first, size_t size)
+              const void *before, const char *list)
 {
 	if (before)
-		cl_complain(r, node, "%s already used by %s[%zu]", quote_z(&r->scratch, name), list,
-		            (size_t)((const char *)before - (const char *)first) / size);
+		cl_add_problem(r, node, "%s already used by %s[%zu]", quote_z(&r->scratch, name),
+		               list, (size_t)((const char *)before - r->items) / r->item_size);
 	return before != NULL;
 }
 
-/* Adds a name that must be unique in its list, or a problem. */
+/* The name of an item, which must be unique in its list. */
 static void
-claim_name(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
-           void *item, const char *list, const void *first, size_t size)
+read_unique_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                 void *into, int list, const char *list_name)
 {
-	if (!is_name_taken(r, node, name, map_get(names, name), list, first, size))
-		map_put(names, name, item);
+	struct map *names = &file_of(r)->unique[list];
+	const struct str *name = into;
+
+	cl_read_string(r, field, node, into);
+	if (name->len > 0 && !is_name_taken(r, node, *name, map_get(names, *name), list_name))
+		map_put(names, *name, into);
+}
+
+_Static_assert(offsetof(struct cl_haproxy_config, is_present) == 0 &&
+                       offsetof(struct cl_balancers, is_present) == 0 &&
+                       offsetof(struct cl_routes, is_present) == 0,
+               "read_section() writes it");
+
+/* A map whose struct begins with `bool is_present`. */
+static void
+read_section(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+             void *into)
+{
+	*(bool *)into = true;
+	cl_read_struct(r, field, node, into);
+}
+
+static void
+read_hook(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+          void *into)
+{
+	struct str text;
+
+	(void)field;
+	if (!cl_expect_string(r, node, &text))
+		return;
+	if (!str_starts(text, STR("/")))
+		cl_add_problem(r, node, "hook %s is not an absolute path",
+		               quote_z(&r->scratch, text));
+	else
+		*(struct str *)into = cl_keep(r, text);
 }
 
 /* ---- apiVersion, kind ---- */
@@ -90,26 +260,26 @@ read_exactly(struct cl_reader *r, const struct cl_field *field, const struct yam
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!str_eq_c(text, field->rule->complaint))
-		cl_complain(r, node, "unsupported %s %s (want \"%s\")", field->name,
-		            quote_z(&r->scratch, text), field->rule->complaint);
+		cl_add_problem(r, node, "unsupported %s %s (want \"%s\")", field->name,
+		               quote_z(&r->scratch, text), field->rule->complaint);
 }
 
 /* ---- cloud, reload, state ---- */
 
 static const struct cl_field cloud_fields[] = {
-	{ "region", cl_read_string, IN(cl_cloud, region), .rule = &cl_rule_label_value },
-	{ "zone", cl_read_string, IN(cl_cloud, zone), .rule = &cl_rule_label_value },
+	{ "region", cl_read_string, IN(cl_cloud, region), .rule = &rule_label_value },
+	{ "zone", cl_read_string, IN(cl_cloud, zone), .rule = &rule_label_value },
 	{ "self", cl_read_string, IN(cl_cloud, self) },
 	{ "clusterID", cl_read_string, IN(cl_cloud, cluster_id) },
 	{ "requireClusterID", cl_read_bool, IN(cl_cloud, requires_cluster_id) },
 	{ "unknownMachines", cl_read_choice, IN(cl_cloud, unknown_machines),
-	  .rule = &cl_rule_unknown_machines },
+	  .rule = &rule_unknown_machines },
 };
 
 static const struct cl_field reload_fields[] = {
 	{ "enabled", cl_read_bool, IN(cl_reload, is_enabled) },
-	{ "debounce", cl_read_duration, IN(cl_reload, debounce_ns), .rule = &cl_rule_debounce },
-	{ "poll", cl_read_duration, IN(cl_reload, poll_ns), .rule = &cl_rule_poll },
+	{ "debounce", cl_read_duration, IN(cl_reload, debounce_ns), .rule = &rule_debounce },
+	{ "poll", cl_read_duration, IN(cl_reload, poll_ns), .rule = &rule_poll },
 	{ "maxRemoval", cl_read_percent, IN(cl_reload, max_removal_percent) },
 };
 
@@ -123,17 +293,11 @@ static void
 read_type_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                void *into)
 {
-	struct cl_schema *schema = file_of(r)->schema;
-	struct str *name = into;
-
-	cl_read_string(r, field, node, name);
-	if (name->len > 0)
-		claim_name(r, node, &file_of(r)->types, *name, into, "instanceTypes", schema->types,
-		           sizeof(schema->types[0]));
+	read_unique_name(r, field, node, into, UNIQUE_TYPES, "instanceTypes");
 }
 
 static const struct cl_field type_fields[] = {
-	{ "name", read_type_name, IN(cl_instance_type, name), .rule = &cl_rule_label_value,
+	{ "name", read_type_name, IN(cl_instance_type, name), .rule = &rule_label_value,
 	  .is_required = true },
 	{ "cpus", .read = cl_read_count },
 	{ "memory", .read = cl_read_quantity },
@@ -143,13 +307,8 @@ static void
 read_types(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *into)
 {
-	struct cl_schema *schema = file_of(r)->schema;
-
-	(void)into;
-	schema->has_types = true;
-	schema->types = cl_new_list(r, node, TYPES_MAX, sizeof(schema->types[0]), &schema->n_types);
-	cl_read_items(r, field, node, schema->n_types, schema->types, sizeof(schema->types[0]),
-	              cl_read_struct);
+	file_of(r)->schema->has_types = true;
+	cl_read_list(r, field, node, into);
 }
 
 /* ---- machines ---- */
@@ -160,10 +319,9 @@ static void
 claim_machine(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
               struct cl_machine *machine)
 {
-	struct file_reader *f = file_of(r);
+	const struct cl_machine *before = cl_names_find(file_of(r)->names, name);
 
-	if (name.len > 0 && !is_name_taken(r, node, name, cl_names_find(f->names, name), "machines",
-	                                   f->schema->machines, sizeof(*machine)))
+	if (name.len > 0 && !is_name_taken(r, node, name, before, "machines"))
 		map_put(names, name, machine);
 }
 
@@ -191,7 +349,7 @@ read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct 
 	if (!cl_expect_string(r, node, &id))
 		return;
 	if (!field->rule->is_valid(id)) {
-		cl_complain_of(r, node, id, field->rule->complaint);
+		cl_add_value_problem(r, node, id, field->rule->complaint);
 		return;
 	}
 	machine->id = str_skip(arena_printf(r->keep, CL_PROVIDER_ID_PREFIX "%" STR_FMT,
@@ -199,8 +357,8 @@ read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct 
 	                       sizeof(CL_PROVIDER_ID_PREFIX) - 1);
 	before = map_get(&f->names->by_id, id);
 	if (before)
-		cl_complain(r, node, "id %s already used by machines[%zu]",
-		            quote_z(&r->scratch, id), (size_t)(before - f->schema->machines));
+		cl_add_problem(r, node, "id %s already used by machines[%zu]",
+		               quote_z(&r->scratch, id), (size_t)(before - f->schema->machines));
 	else
 		map_put(&f->names->by_id, machine->id, machine);
 }
@@ -209,10 +367,10 @@ static void
 read_aliases(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *into)
 {
-	struct cl_machine *machine = CONTAINER_OF((struct str_list *)into, struct cl_machine,
-	                                          aliases);
+	struct cl_machine *machine = CONTAINER_OF((struct str **)into, struct cl_machine,
+	                                          aliases.items);
 
-	cl_read_strings(r, field, node, into);
+	cl_read_list(r, field, node, into);
 	for (size_t i = 0; i < machine->aliases.n; i++) {
 		size_t len = cl_enter_item(r, i);
 
@@ -230,63 +388,163 @@ read_machine_type(struct cl_reader *r, const struct cl_field *field, const struc
 	struct str *type = into;
 
 	cl_read_string(r, field, node, type);
-	if (f->schema->has_types && type->len > 0 && !map_get(&f->types, *type))
-		cl_complain(r, node, "instance type %s is not declared",
-		            quote_z(&r->scratch, *type));
+	if (f->schema->has_types && type->len > 0 && !map_get(&f->unique[UNIQUE_TYPES], *type))
+		cl_add_problem(r, node, "instance type %s is not declared",
+		               quote_z(&r->scratch, *type));
+}
+
+static void
+read_address(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+             void *into)
+{
+	struct address *address = CONTAINER_OF((struct str *)into, struct address, address);
+	char memory[64] = "";
+	struct buf canonical = BUF_FIXED(memory);
+	struct str text;
+	struct ip ip;
+
+	(void)field;
+	if (!cl_expect_string(r, node, &text) || address->type.len == 0)
+		return;
+	if (!str_ends(address->type, STR("IP"))) {
+		if (is_dns_name(text))
+			address->address = cl_keep(r, text);
+		else
+			cl_add_value_problem(r, node, text, "is not a DNS name");
+	} else if (ip_parse(text, &ip)) {
+		ip_format(&canonical, &ip);
+		address->address = cl_keep(r, buf_str(&canonical));
+	} else {
+		cl_add_value_problem(r, node, text, "is not an IP address");
+	}
 }
 
 static const struct cl_field address_fields[] = {
-	{ "type", cl_read_string, IN(address, type), .rule = &cl_rule_address_type,
+	{ "type", cl_read_string, IN(address, type), .rule = &rule_address_type,
 	  .is_required = true },
-	{ "address", cl_read_address, IN(address, address), .is_required = true },
+	{ "address", read_address, IN(address, address), .is_required = true },
 };
 
-static bool
-is_repeated(const struct address *addresses, size_t i)
+static void
+read_addresses(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+               void *into)
 {
-	for (size_t k = 0; k < i; k++) {
-		if (str_eq(addresses[k].type, addresses[i].type) &&
-		    str_eq(addresses[k].address, addresses[i].address))
+	const struct cl_machine *machine = CONTAINER_OF((struct address **)into, struct cl_machine,
+	                                                addresses);
+
+	cl_read_list(r, field, node, into);
+	for (size_t i = 0; i < machine->n_addresses; i++) {
+		const struct address *address = &machine->addresses[i];
+		size_t len = cl_enter_item(r, i), k = 0;
+
+		while (k < i && (!str_eq(machine->addresses[k].type, address->type) ||
+		                 !str_eq(machine->addresses[k].address, address->address)))
+			k++;
+		if (address->address.len > 0 && k < i)
+			cl_add_problem(r, &node->items[i], "duplicate %" STR_FMT " %s",
+			               STR_ARG(address->type),
+			               quote_z(&r->scratch, address->address));
+		cl_leave(r, len);
+	}
+}
+
+static bool
+is_in_domain(struct str s, struct str domain)
+{
+	struct str parent;
+
+	if (str_eq(s, domain))
+		return true;
+	parent = str_skip(s, s.len > domain.len ? s.len - domain.len - 1 : s.len);
+	return parent.len > 0 && parent.ptr[0] == '.' && str_eq(str_skip(parent, 1), domain);
+}
+
+static bool
+is_reserved_label(struct str key)
+{
+	struct str domain, name;
+
+	if (!str_cut(key, '/', &domain, &name))
+		return false;
+	if (str_eq(domain, STR("node.kubernetes.io")))
+		return str_eq(name, STR("instance-type")) || str_eq(name, STR("windows-build"));
+	return is_in_domain(domain, STR("kubernetes.io")) || is_in_domain(domain, STR("k8s.io"));
+}
+
+static bool
+has_label(const struct cl_machine *machine, struct str key)
+{
+	for (size_t i = 0; i < machine->n_labels; i++) {
+		if (str_eq(machine->labels[i].key, key))
 			return true;
 	}
 	return false;
 }
 
 static void
-read_addresses(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-               void *into)
+read_labels(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+            void *into)
 {
-	struct cl_machine *machine = CONTAINER_OF((struct address **)into, struct cl_machine,
-	                                          addresses);
-	size_t n;
+	static const struct cl_field value = { .rule = &rule_label_value };
+	struct cl_machine *machine = CONTAINER_OF((struct label **)into, struct cl_machine, labels);
 
-	machine->addresses = cl_new_list(r, node, ADDRESSES_MAX, sizeof(machine->addresses[0]), &n);
-	machine->n_addresses = (uint32_t)n;
-	cl_read_items(r, field, node, machine->n_addresses, machine->addresses,
-	              sizeof(machine->addresses[0]), cl_read_struct);
-	for (size_t i = 0; i < machine->n_addresses; i++) {
-		const struct address *address = &machine->addresses[i];
-		size_t len = cl_enter_item(r, i);
+	(void)field;
+	if (!cl_expect(r, node, "map"))
+		return;
+	if (node->n > LABELS_MAX) {
+		cl_add_problem(r, node, "has more than %d elements", LABELS_MAX);
+		return;
+	}
+	machine->labels = arena_calloc(r->keep, node->n, sizeof(machine->labels[0]));
+	for (size_t i = 0; i < node->n; i++) {
+		const struct yaml_node at = { .line = node->keys[i].line };
+		struct str key = node->keys[i].text;
+		struct label *label;
+		size_t len;
 
-		if (address->address.len > 0 && is_repeated(machine->addresses, i))
-			cl_complain(r, &node->items[i], "duplicate %" STR_FMT " %s",
-			            STR_ARG(address->type), quote_z(&r->scratch, address->address));
-		cl_leave(r, len);
+		if (!name_is_label_key(key)) {
+			cl_add_value_problem(r, &at, key, "is not a valid label key");
+		} else if (is_reserved_label(key)) {
+			cl_add_problem(r, &at, "label %s is reserved", quote_z(&r->scratch, key));
+		} else if (has_label(machine, key)) {
+			cl_add_problem(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
+		} else {
+			label = &machine->labels[machine->n_labels++];
+			*label = (struct label){ cl_keep(r, key), STR_EMPTY };
+			len = cl_enter(r, label->key.ptr);
+			cl_read_string(r, &value, &node->items[i], &label->value);
+			cl_leave(r, len);
+		}
 	}
 }
 
+/* A file that went through a YAML 1.1 program has true for on and false for off. */
+static void
+read_power(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+           void *into)
+{
+	bool is_on;
+
+	if (yaml_to_bool(node, /*allow_yaml11=*/true, &is_on))
+		*(int *)into = is_on ? CL_POWER_ON : CL_POWER_OFF;
+	else
+		cl_read_choice(r, field, node, into);
+}
+
 static const struct cl_field machine_fields[] = {
-	{ "name", read_machine_name, IN(cl_machine, name), .rule = &cl_rule_node_name,
+	{ "name", read_machine_name, IN(cl_machine, name), .rule = &rule_node_name,
 	  .is_required = true },
-	{ "id", read_machine_id, IN(cl_machine, id), .rule = &cl_rule_machine_id,
+	{ "id", read_machine_id, IN(cl_machine, id), .rule = &rule_machine_id,
 	  .is_required = true },
-	{ "aliases", read_aliases, IN(cl_machine, aliases), .rule = &cl_rule_node_name },
-	{ "type", read_machine_type, IN(cl_machine, type), .rule = &cl_rule_label_value },
-	{ "zone", cl_read_string, IN(cl_machine, zone), .rule = &cl_rule_label_value },
-	{ "region", cl_read_string, IN(cl_machine, region), .rule = &cl_rule_label_value },
-	{ "power", cl_read_power, IN(cl_machine, power), .rule = &cl_rule_power },
-	{ "addresses", read_addresses, IN(cl_machine, addresses), FIELDS(address_fields) },
-	{ "labels", cl_read_labels, IN(cl_machine, labels) },
+	{ "aliases", read_aliases, STRINGS(cl_machine, aliases), .rule = &rule_node_name },
+	{ "type", read_machine_type, IN(cl_machine, type), .rule = &rule_label_value },
+	{ "zone", cl_read_string, IN(cl_machine, zone), .rule = &rule_label_value },
+	{ "region", cl_read_string, IN(cl_machine, region), .rule = &rule_label_value },
+	{ "power", read_power, IN(cl_machine, power), .rule = &rule_power },
+	{ "addresses", read_addresses,
+	  LIST(cl_machine, addresses, n_addresses, ADDRESSES_MAX, cl_read_struct),
+	  FIELDS(address_fields) },
+	{ "labels", read_labels, IN(cl_machine, labels) },
 	{ "fault", cl_read_string, IN(cl_machine, fault) },
 };
 
@@ -300,32 +558,13 @@ read_machine(struct cl_reader *r, const struct cl_field *field, const struct yam
 	cl_read_struct(r, field, node, machine);
 }
 
-static void
-read_machines(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-              void *into)
-{
-	struct cl_schema *schema = file_of(r)->schema;
-
-	(void)into;
-	schema->machines = cl_new_list(r, node, LIMIT_MACHINES, sizeof(schema->machines[0]),
-	                               &schema->n_machines);
-	cl_read_items(r, field, node, schema->n_machines, schema->machines,
-	              sizeof(schema->machines[0]), read_machine);
-}
-
 /* ---- addressPools ---- */
 
 static void
 read_pool_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                void *into)
 {
-	struct cl_schema *schema = file_of(r)->schema;
-	struct cl_pool *pool = CONTAINER_OF((struct str *)into, struct cl_pool, name);
-
-	cl_read_string(r, field, node, into);
-	if (pool->name.len > 0)
-		claim_name(r, node, &file_of(r)->pools, pool->name, pool, "addressPools",
-		           schema->pools, sizeof(*pool));
+	read_unique_name(r, field, node, into, UNIQUE_POOLS, "addressPools");
 }
 
 static void
@@ -337,22 +576,23 @@ read_pool_default(struct cl_reader *r, const struct cl_field *field, const struc
 
 	cl_read_bool(r, field, node, into);
 	if (pool->is_default && f->has_default_pool)
-		cl_complain(r, node, "pool %s: another pool is already the default",
-		            quote_z(&r->scratch, pool->name));
+		cl_add_problem(r, node, "pool %s: another pool is already the default",
+		               quote_z(&r->scratch, pool->name));
 	f->has_default_pool = f->has_default_pool || pool->is_default;
 }
 
 static const struct cl_field pool_fields[] = {
-	{ "name", read_pool_name, IN(cl_pool, name), .rule = &cl_rule_pool_name,
-	  .is_required = true },
-	{ "addresses", cl_read_blocks, IN(cl_pool, addresses), .is_required = true },
-	{ "avoid", cl_read_blocks, IN(cl_pool, avoid) },
+	{ "name", read_pool_name, IN(cl_pool, name), .rule = &rule_pool_name, .is_required = true },
+	{ "addresses", cl_read_list,
+	  LIST(cl_pool, addresses.items, addresses.n, BLOCKS_MAX, cl_read_block),
+	  .is_required = true, .is_not_empty = true },
+	{ "avoid", cl_read_list, LIST(cl_pool, avoid.items, avoid.n, BLOCKS_MAX, cl_read_block) },
 	{ "avoidEdges", cl_read_bool, IN(cl_pool, avoids_edges) },
 	{ "default", read_pool_default, IN(cl_pool, is_default) },
-	{ "namespaces", cl_read_strings, IN(cl_pool, namespaces), .rule = &cl_rule_namespace },
+	{ "namespaces", cl_read_list, STRINGS(cl_pool, namespaces), .rule = &rule_namespace },
 	{ "hostnameTemplate", cl_read_string, IN(cl_pool, hostname_template),
-	  .rule = &cl_rule_hostname_template },
-	{ "ipMode", cl_read_choice, IN(cl_pool, ip_mode), .rule = &cl_rule_ip_mode },
+	  .rule = &rule_hostname_template },
+	{ "ipMode", cl_read_choice, IN(cl_pool, ip_mode), .rule = &rule_ip_mode },
 };
 
 static void
@@ -369,66 +609,36 @@ static void
 read_pools(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *into)
 {
-	struct cl_schema *schema = file_of(r)->schema;
-
-	(void)into;
-	schema->pools = cl_new_list(r, node, POOLS_MAX, sizeof(schema->pools[0]), &schema->n_pools);
-	cl_read_items(r, field, node, schema->n_pools, schema->pools, sizeof(schema->pools[0]),
-	              read_pool);
-	cl_check_pools(r, node, schema);
+	cl_read_list(r, field, node, into);
+	cl_check_pools(r, node, file_of(r)->schema);
 }
 
 /* ---- loadBalancers, routes ---- */
 
 static const struct cl_field haproxy_fields[] = {
-	{ "file", cl_read_plain_path, IN(cl_haproxy_config, file), .is_required = true },
-	{ "statsSocket", cl_read_plain_path, IN(cl_haproxy_config, stats_socket) },
-	{ "check", cl_read_command, IN(cl_haproxy_config, check) },
-	{ "reload", cl_read_command, IN(cl_haproxy_config, reload), .is_required = true },
+	{ "file", cl_read_string, IN(cl_haproxy_config, file), .rule = &rule_plain_path,
+	  .is_required = true },
+	{ "statsSocket", cl_read_string, IN(cl_haproxy_config, stats_socket),
+	  .rule = &rule_plain_path },
+	{ "check", cl_read_list, STRINGS(cl_haproxy_config, check), .is_not_empty = true },
+	{ "reload", cl_read_list, STRINGS(cl_haproxy_config, reload), .is_required = true,
+	  .is_not_empty = true },
 };
-
-static void
-read_haproxy(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-             void *into)
-{
-	static struct str check[] = { { "haproxy", 7 }, { "-c", 2 }, { "-f", 2 } };
-	struct cl_haproxy_config *haproxy = into;
-
-	haproxy->is_present = true;
-	haproxy->check = (struct str_list){ check, ARRAY_LEN(check) };
-	cl_read_struct(r, field, node, haproxy);
-}
 
 static const struct cl_field balancer_fields[] = {
-	{ "hook", cl_read_hook, IN(cl_balancers, hook) },
+	{ "hook", read_hook, IN(cl_balancers, hook) },
 	{ "hookTimeout", cl_read_duration, IN(cl_balancers, hook_timeout_ns),
-	  .rule = &cl_rule_hook_timeout },
+	  .rule = &rule_hook_timeout },
 	{ "class", cl_read_string, IN(cl_balancers, class_name) },
 	{ "localOnly", cl_read_bool, IN(cl_balancers, is_local_only) },
-	{ "haproxy", read_haproxy, IN(cl_balancers, haproxy), FIELDS(haproxy_fields) },
+	{ "haproxy", read_section, IN(cl_balancers, haproxy), FIELDS(haproxy_fields) },
 };
-
-static void
-read_balancers(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-               void *into)
-{
-	struct cl_balancers *balancers = into;
-
-	balancers->is_present = true;
-	cl_read_struct(r, field, node, balancers);
-}
 
 static void
 read_route_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                 void *into)
 {
-	struct cl_routes *routes = &file_of(r)->schema->routes;
-	struct cl_route *route = CONTAINER_OF((struct str *)into, struct cl_route, name);
-
-	cl_read_string(r, field, node, into);
-	if (route->name.len > 0)
-		claim_name(r, node, &file_of(r)->routes, route->name, route, "routes.static",
-		           routes->fixed, sizeof(*route));
+	read_unique_name(r, field, node, into, UNIQUE_ROUTES, "routes.static");
 }
 
 static void
@@ -441,34 +651,22 @@ read_target(struct cl_reader *r, const struct cl_field *field, const struct yaml
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!cl_names_find(file_of(r)->names, text))
-		cl_complain(r, node, "target node %s is not a machine", quote_z(&r->scratch, text));
+		cl_add_problem(r, node, "target node %s is not a machine",
+		               quote_z(&r->scratch, text));
 	else
 		*(struct str *)into = cl_keep(r, text);
 }
 
 /* Two routes to one network would contradict each other, in whatever form it is written. */
 static void
-claim_network(struct cl_reader *r, const struct yaml_node *node, struct str text,
-              struct cl_route *route)
-{
-	char spelling[80] = "";
-	struct buf b = BUF_FIXED(spelling);
-	struct cl_route *before;
-
-	ip_net_format(&b, &route->destination);
-	before = map_get(&file_of(r)->networks, buf_str(&b));
-	if (before)
-		cl_complain(r, node, "destination %s is already routed to %s",
-		            quote_z(&r->scratch, text), quote_z(&r->scratch, before->target_node));
-	else
-		map_put(&file_of(r)->networks, arena_str(&r->scratch, buf_str(&b)), route);
-}
-
-static void
 read_destination(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                  void *into)
 {
 	struct cl_route *route = CONTAINER_OF((struct ip_net *)into, struct cl_route, destination);
+	struct map *networks = &file_of(r)->networks;
+	char spelling[80] = "";
+	struct buf b = BUF_FIXED(spelling);
+	const struct cl_route *before;
 	struct ip_net net;
 	struct str text;
 
@@ -476,14 +674,23 @@ read_destination(struct cl_reader *r, const struct cl_field *field, const struct
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (!ip_net_parse(text, &net)) {
-		cl_complain_of(r, node, text, "is not a CIDR");
-	} else if (ip_net_has_host_bits(&net)) {
-		cl_complain(r, node, "destination %s has host bits set",
-		            quote_z(&r->scratch, text));
-	} else {
-		route->destination = net;
-		claim_network(r, node, text, route);
+		cl_add_value_problem(r, node, text, "is not a CIDR");
+		return;
 	}
+	if (ip_net_has_host_bits(&net)) {
+		cl_add_problem(r, node, "destination %s has host bits set",
+		               quote_z(&r->scratch, text));
+		return;
+	}
+	route->destination = net;
+	ip_net_format(&b, &net);
+	before = map_get(networks, buf_str(&b));
+	if (before)
+		cl_add_problem(r, node, "destination %s is already routed to %s",
+		               quote_z(&r->scratch, text),
+		               quote_z(&r->scratch, before->target_node));
+	else
+		map_put(networks, arena_str(&r->scratch, buf_str(&b)), route);
 }
 
 static const struct cl_field route_fields[] = {
@@ -492,34 +699,13 @@ static const struct cl_field route_fields[] = {
 	{ "destinationCIDR", read_destination, IN(cl_route, destination), .is_required = true },
 };
 
-static void
-read_static_routes(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                   void *into)
-{
-	struct cl_routes *routes = CONTAINER_OF((struct cl_route **)into, struct cl_routes, fixed);
-
-	routes->fixed = cl_new_list(r, node, ROUTES_MAX, sizeof(routes->fixed[0]),
-	                            &routes->n_fixed);
-	cl_read_items(r, field, node, routes->n_fixed, routes->fixed, sizeof(routes->fixed[0]),
-	              cl_read_struct);
-}
-
 static const struct cl_field routes_fields[] = {
-	{ "static", read_static_routes, IN(cl_routes, fixed), FIELDS(route_fields) },
-	{ "hook", cl_read_hook, IN(cl_routes, hook) },
+	{ "static", cl_read_list, LIST(cl_routes, fixed, n_fixed, ROUTES_MAX, cl_read_struct),
+	  FIELDS(route_fields) },
+	{ "hook", read_hook, IN(cl_routes, hook) },
 	{ "hookTimeout", cl_read_duration, IN(cl_routes, hook_timeout_ns),
-	  .rule = &cl_rule_hook_timeout },
+	  .rule = &rule_hook_timeout },
 };
-
-static void
-read_routes(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-            void *into)
-{
-	struct cl_routes *routes = into;
-
-	routes->is_present = true;
-	cl_read_struct(r, field, node, routes);
-}
 
 /* ---- the whole file ---- */
 
@@ -533,13 +719,18 @@ static const struct cl_field file_fields[] = {
 	{ "cloud", cl_read_struct, IN(cl_schema, cloud), FIELDS(cloud_fields) },
 	{ "reload", cl_read_struct, IN(cl_schema, reload), FIELDS(reload_fields) },
 	{ "state", cl_read_struct, IN(cl_schema, state), FIELDS(state_fields) },
-	{ "instanceTypes", read_types, IN(cl_schema, types), FIELDS(type_fields) },
-	{ "machines", read_machines, IN(cl_schema, machines), FIELDS(machine_fields),
-	  .is_required = true },
-	{ "addressPools", read_pools, IN(cl_schema, pools), FIELDS(pool_fields) },
-	{ "loadBalancers", read_balancers, IN(cl_schema, balancers), FIELDS(balancer_fields) },
-	{ "routes", read_routes, IN(cl_schema, routes), FIELDS(routes_fields) },
+	{ "instanceTypes", read_types, LIST(cl_schema, types, n_types, TYPES_MAX, cl_read_struct),
+	  FIELDS(type_fields) },
+	{ "machines", cl_read_list,
+	  LIST(cl_schema, machines, n_machines, LIMIT_MACHINES, read_machine),
+	  FIELDS(machine_fields), .is_required = true },
+	{ "addressPools", read_pools, LIST(cl_schema, pools, n_pools, POOLS_MAX, read_pool),
+	  FIELDS(pool_fields) },
+	{ "loadBalancers", read_section, IN(cl_schema, balancers), FIELDS(balancer_fields) },
+	{ "routes", read_section, IN(cl_schema, routes), FIELDS(routes_fields) },
 };
+
+static struct str haproxy_check[] = { { "haproxy", 7 }, { "-c", 2 }, { "-f", 2 } };
 
 static const struct cl_schema defaults = {
 	.cloud = {
@@ -552,44 +743,18 @@ static const struct cl_schema defaults = {
 		.poll_ns = 5 * NS_PER_SEC,
 		.max_removal_percent = 50,
 	},
-	.balancers = { .hook_timeout_ns = 30 * NS_PER_SEC },
+	.balancers = {
+		.hook_timeout_ns = 30 * NS_PER_SEC,
+		.haproxy.check = { haproxy_check, ARRAY_LEN(haproxy_check) },
+	},
 	.routes = { .hook_timeout_ns = 30 * NS_PER_SEC },
 };
-
-/* Machines without a zone or region of their own have those of `cloud`. */
-static void
-apply_zone(struct cl_schema *schema)
-{
-	for (size_t i = 0; i < schema->n_machines; i++) {
-		struct cl_machine *machine = &schema->machines[i];
-
-		if (machine->zone.len == 0)
-			machine->zone = schema->cloud.zone;
-		if (machine->region.len == 0)
-			machine->region = schema->cloud.region;
-	}
-}
-
-static void
-check_self(struct file_reader *f, const struct yaml_node *root)
-{
-	struct str self = f->schema->cloud.self;
-	size_t len;
-
-	if (self.len == 0 || cl_names_find(f->names, self))
-		return;
-	len = cl_enter(&f->r, "cloud.self");
-	cl_complain(&f->r, yaml_get(yaml_get(root, STR("cloud")), STR("self")),
-	            "self %s is not a machine", quote_z(&f->r.scratch, self));
-	cl_leave(&f->r, len);
-}
 
 static void
 file_fini(struct file_reader *f)
 {
-	map_fini(&f->types);
-	map_fini(&f->pools);
-	map_fini(&f->routes);
+	for (size_t i = 0; i < N_UNIQUE; i++)
+		map_fini(&f->unique[i]);
 	map_fini(&f->networks);
 	map_fini(&f->r.interned);
 	buf_fini(&f->r.path);
@@ -606,6 +771,7 @@ read_schema(struct str text, struct arena *keep, struct cl_problems *problems,
 		.schema = ret,
 		.names = names,
 	};
+	struct str self;
 	struct yaml_node root;
 	struct error err;
 	int line = 0;
@@ -618,23 +784,28 @@ read_schema(struct str text, struct arena *keep, struct cl_problems *problems,
 		return;
 	}
 	cl_read_map(&f.r, &root, file_fields, ARRAY_LEN(file_fields), ret);
-	apply_zone(ret);
-	check_self(&f, &root);
+
+	/* Machines without a zone or region of their own have those of `cloud`. */
+	for (size_t i = 0; i < ret->n_machines; i++) {
+		struct cl_machine *machine = &ret->machines[i];
+
+		if (machine->zone.len == 0)
+			machine->zone = ret->cloud.zone;
+		if (machine->region.len == 0)
+			machine->region = ret->cloud.region;
+	}
+	self = ret->cloud.self;
+	if (self.len > 0 && !cl_names_find(names, self)) {
+		cl_enter(&f.r, "cloud.self");
+		cl_add_problem(&f.r, yaml_get(yaml_get(&root, STR("cloud")), STR("self")),
+		               "self %s is not a machine", quote_z(&f.r.scratch, self));
+	}
 }
 
 /* ---- the index ---- */
 
 /* In by_host for a Hostname that several machines have. */
-static const struct cl_machine several;
-
-static void
-index_host(struct cl_inventory *inventory, struct cl_machine *machine, struct str host)
-{
-	if (cl_names_find(&inventory->names, host))
-		return;
-	if (map_put(&inventory->by_host, host, machine))
-		map_put(&inventory->by_host, host, (void *)(uintptr_t)&several);
-}
+static const struct cl_machine ambiguous_host;
 
 static bool
 is_host(const struct address *address)
@@ -650,8 +821,14 @@ index_hosts(struct cl_inventory *inventory)
 		struct cl_machine *machine = &inventory->schema.machines[i];
 
 		for (size_t k = 0; k < machine->n_addresses; k++) {
-			if (is_host(&machine->addresses[k]))
-				index_host(inventory, machine, machine->addresses[k].address);
+			struct str host = machine->addresses[k].address;
+
+			if (!is_host(&machine->addresses[k]) ||
+			    cl_names_find(&inventory->names, host))
+				continue;
+			if (map_put(&inventory->by_host, host, machine))
+				map_put(&inventory->by_host, host,
+				        (void *)(uintptr_t)&ambiguous_host);
 		}
 	}
 }
@@ -698,28 +875,6 @@ cl_inventory_by_id(const struct cl_inventory *inventory, struct str id)
 	return map_get(&inventory->names.by_id, id);
 }
 
-static bool
-has_host(const struct cl_machine *machine, struct str host)
-{
-	for (size_t i = 0; i < machine->n_addresses; i++) {
-		if (is_host(&machine->addresses[i]) && str_eq(machine->addresses[i].address, host))
-			return true;
-	}
-	return false;
-}
-
-static void
-list_ids(const struct cl_inventory *inventory, struct str host, struct buf *ids)
-{
-	for (size_t i = 0; i < inventory->schema.n_machines; i++) {
-		const struct cl_machine *machine = &inventory->schema.machines[i];
-
-		if (has_host(machine, host))
-			buf_addf(ids, "%s%" STR_FMT, ids->len > 0 ? ", " : "",
-			         STR_ARG(machine->id));
-	}
-}
-
 bool
 cl_inventory_by_name(const struct cl_inventory *inventory, struct str name,
                      const struct cl_machine **ret, struct buf *ids)
@@ -728,10 +883,18 @@ cl_inventory_by_name(const struct cl_inventory *inventory, struct str name,
 
 	if (!machine)
 		machine = map_get(&inventory->by_host, name);
-	if (machine == &several) {
-		list_ids(inventory, name, ids);
-		return false;
+	if (machine != &ambiguous_host) {
+		*ret = machine;
+		return true;
 	}
-	*ret = machine;
-	return true;
+	for (size_t i = 0; i < inventory->schema.n_machines; i++) {
+		machine = &inventory->schema.machines[i];
+		for (size_t k = 0; k < machine->n_addresses; k++) {
+			if (is_host(&machine->addresses[k]) &&
+			    str_eq(machine->addresses[k].address, name))
+				buf_addf(ids, "%s%" STR_FMT, ids->len > 0 ? ", " : "",
+				         STR_ARG(machine->id));
+		}
+	}
+	return false;
 }

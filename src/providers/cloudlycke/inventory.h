@@ -16,7 +16,7 @@
 
 /* ---- the file ---- */
 
-/* In the order of powers[] in check.c. */
+/* In the order of powers[] in inventory.c. */
 enum cl_power {
 	CL_POWER_ON,
 	CL_POWER_OFF,
@@ -34,7 +34,7 @@ struct cl_machine {
 	struct str_list aliases;
 	struct address *addresses; /* IP addresses in their canonical spelling */
 	struct label *labels;
-	uint32_t n_addresses, n_labels;
+	size_t n_addresses, n_labels;
 	int power; /* enum cl_power */
 };
 

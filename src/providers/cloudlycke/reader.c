@@ -15,7 +15,6 @@
 
 enum {
 	PROBLEM_MAX = 900, /* bytes of one problem: it fits a struct error */
-	STRINGS_MAX = 256, /* aliases of a machine, namespaces of a pool */
 };
 
 /* ---- problems ---- */
@@ -28,56 +27,34 @@ cl_problems_fini(struct cl_problems *p)
 	*p = CL_PROBLEMS_INIT(p->file);
 }
 
-/* The index for a problem of that line: problems are sorted by line, then in the order in which
- * they were found. */
-static size_t
-index_for_line(const struct cl_problems *p, int line)
-{
-	size_t i = p->n_kept;
-
-	while (i > 0 && p->kept[i - 1].line > line)
-		i--;
-	return i;
-}
-
-static void
-insert_problem(struct cl_problems *p, size_t at, struct cl_problem problem)
-{
-	if (p->n_kept == ARRAY_LEN(p->kept))
-		free(p->kept[--p->n_kept].text);
-	memmove(&p->kept[at + 1], &p->kept[at], (p->n_kept - at) * sizeof(p->kept[0]));
-	p->kept[at] = problem;
-	p->n_kept++;
-}
-
-/* Quoted texts have no control characters, but the messages of the YAML parser may have. */
-static void
-drop_controls(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
-	}
-}
-
 void
 cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *fmt, va_list args)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(PROBLEM_MAX);
-	size_t at;
+	size_t at = p->n_kept;
 
 	if (line < 1)
 		line = 1;
 	p->n++;
-	at = index_for_line(p, line);
+	/* sorted by line, then in the order in which they were found */
+	while (at > 0 && p->kept[at - 1].line > line)
+		at--;
 	if (at == ARRAY_LEN(p->kept))
 		return;
 	buf_addf(&b, "%s:%d: ", p->file, line);
 	if (path.len > 0)
 		buf_addf(&b, "%" STR_FMT ": ", STR_ARG(path));
 	buf_addv(&b, fmt, args);
-	drop_controls(b.ptr);
-	insert_problem(p, at, (struct cl_problem){ line, buf_take(&b) });
+	/* Quoted texts have no control characters, but the messages of the YAML parser may have. */
+	for (char *c = b.ptr; *c; c++) {
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	}
+	if (p->n_kept == ARRAY_LEN(p->kept))
+		free(p->kept[--p->n_kept].text);
+	memmove(&p->kept[at + 1], &p->kept[at], (p->n_kept - at) * sizeof(p->kept[0]));
+	p->kept[at] = (struct cl_problem){ line, buf_take(&b) };
+	p->n_kept++;
 }
 
 void
@@ -104,7 +81,7 @@ cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b)
 /* ---- problems at the present path ---- */
 
 void
-cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
+cl_add_problem(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
 {
 	va_list args;
 
@@ -114,10 +91,10 @@ cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ..
 }
 
 void
-cl_complain_of(struct cl_reader *r, const struct yaml_node *at, struct str text,
-               const char *complaint)
+cl_add_value_problem(struct cl_reader *r, const struct yaml_node *at, struct str text,
+                     const char *complaint)
 {
-	cl_complain(r, at, "%s %s", quote_z(&r->scratch, text), complaint);
+	cl_add_problem(r, at, "%s %s", quote_z(&r->scratch, text), complaint);
 }
 
 size_t
@@ -151,7 +128,7 @@ cl_expect(struct cl_reader *r, const struct yaml_node *node, const char *kind)
 
 	if (strcmp(got, kind) == 0)
 		return true;
-	cl_complain(r, node, "expected %s, got %s", kind, got);
+	cl_add_problem(r, node, "expected %s, got %s", kind, got);
 	return false;
 }
 
@@ -185,22 +162,11 @@ cl_keep(struct cl_reader *r, struct str text)
 	return known->text;
 }
 
-/* ---- maps ---- */
-
-/* The index of the field, or n. */
-static size_t
-find_field(const struct cl_field *fields, size_t n, struct str key)
-{
-	size_t i = 0;
-
-	while (i < n && !str_eq_c(key, fields[i].name))
-		i++;
-	return i;
-}
+/* ---- maps and lists ---- */
 
 static void
-complain_of_unknown(struct cl_reader *r, const struct yaml_node *at, struct str key,
-                    const struct cl_field *fields, size_t n)
+add_unknown(struct cl_reader *r, const struct yaml_node *at, struct str key,
+            const struct cl_field *fields, size_t n)
 {
 	struct nearest nearest = nearest_to(key);
 	const char *quoted = quote_z(&r->scratch, key);
@@ -208,60 +174,55 @@ complain_of_unknown(struct cl_reader *r, const struct yaml_node *at, struct str 
 	for (size_t i = 0; i < n; i++)
 		nearest_compare(&nearest, fields[i].name);
 	if (nearest.found)
-		cl_complain(r, at, "unknown field %s; did you mean \"%s\"?", quoted, nearest.found);
+		cl_add_problem(r, at, "unknown field %s; did you mean \"%s\"?", quoted,
+		               nearest.found);
 	else
-		cl_complain(r, at, "unknown field %s", quoted);
+		cl_add_problem(r, at, "unknown field %s", quoted);
 }
 
-static void
-check_keys(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *fields,
-           size_t n)
+void
+cl_read_map(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *fields,
+            size_t n, void *into)
 {
 	uint64_t seen = 0;
 
+	if (r->path.len == 0 && map->kind == YAML_NULL) {
+		cl_add_problem(r, map,
+		               "is empty; an inventory has apiVersion: cloudlycke.io/v1alpha1, "
+		               "kind: Inventory and a list of machines");
+		return;
+	}
+	if (!cl_expect(r, map, "map"))
+		return;
+
+	/* Unknown and duplicate keys. */
 	assert(n < 64);
 	for (size_t i = 0; i < map->n; i++) {
 		const struct yaml_node at = { .line = map->keys[i].line };
 		struct str key = map->keys[i].text;
-		size_t found = find_field(fields, n, key);
+		size_t found = 0;
 
+		while (found < n && !str_eq_c(key, fields[found].name))
+			found++;
 		if (found == n)
-			complain_of_unknown(r, &at, key, fields, n);
+			add_unknown(r, &at, key, fields, n);
 		else if (seen >> found & 1)
-			cl_complain(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
+			cl_add_problem(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
 		seen |= UINT64_C(1) << found;
 	}
-}
 
-static void
-read_field(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *field,
-           void *into)
-{
-	const struct yaml_node *node = yaml_get(map, str_c(field->name));
-	size_t len = cl_enter(r, field->name);
+	/* The values, in the order of the table. */
+	for (size_t i = 0; i < n; i++) {
+		const struct cl_field *field = &fields[i];
+		const struct yaml_node *node = yaml_get(map, str_c(field->name));
+		size_t len = cl_enter(r, field->name);
 
-	if (node && node->kind != YAML_NULL)
-		field->read(r, field, node, (char *)into + field->offset);
-	else if (field->is_required)
-		cl_complain(r, node ? node : map, "required");
-	cl_leave(r, len);
-}
-
-void
-cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
-            size_t n, void *into)
-{
-	if (r->path.len == 0 && node->kind == YAML_NULL) {
-		cl_complain(r, node,
-		            "is empty; an inventory has apiVersion: cloudlycke.io/v1alpha1, kind: "
-		            "Inventory and a list of machines");
-		return;
+		if (node && node->kind != YAML_NULL)
+			field->read(r, field, node, (char *)into + field->offset);
+		else if (field->is_required)
+			cl_add_problem(r, node ? node : map, "required");
+		cl_leave(r, len);
 	}
-	if (!cl_expect(r, node, "map"))
-		return;
-	check_keys(r, node, fields, n);
-	for (size_t i = 0; i < n; i++)
-		read_field(r, node, &fields[i], into);
 }
 
 void
@@ -271,46 +232,34 @@ cl_read_struct(struct cl_reader *r, const struct cl_field *field, const struct y
 	cl_read_map(r, node, field->fields, field->n_fields, into);
 }
 
-/* ---- lists ---- */
-
-void *
-cl_new_list(struct cl_reader *r, const struct yaml_node *node, size_t most, size_t size,
-            size_t *ret_n)
-{
-	*ret_n = 0;
-	if (!cl_expect(r, node, "list"))
-		return NULL;
-	if (node->n > most) {
-		cl_complain(r, node, "has more than %zu elements", most);
-		return NULL;
-	}
-	*ret_n = node->n;
-	return arena_calloc(r->keep, node->n, size);
-}
-
 void
-cl_read_items(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-              size_t n, void *items, size_t size,
-              void (*each)(struct cl_reader *, const struct cl_field *, const struct yaml_node *,
-                           void *))
+cl_read_list(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+             void *into)
 {
-	for (size_t i = 0; i < n; i++) {
+	char *outer = r->items, *items;
+	size_t outer_size = r->item_size;
+
+	if (!cl_expect(r, node, "list"))
+		return;
+	if (node->n > field->most) {
+		cl_add_problem(r, node, "has more than %zu elements", field->most);
+		return;
+	}
+	if (field->is_not_empty && node->n == 0)
+		cl_add_problem(r, node, "required");
+	items = arena_calloc(r->keep, node->n, field->item_size);
+	memcpy(into, &items, sizeof(items));
+	memcpy((char *)into - field->offset + field->n_offset, &node->n, sizeof(node->n));
+	r->items = items;
+	r->item_size = field->item_size;
+	for (size_t i = 0; i < node->n; i++) {
 		size_t len = cl_enter_item(r, i);
 
-		each(r, field, &node->items[i], (char *)items + i * size);
+		field->read_item(r, field, &node->items[i], items + i * field->item_size);
 		cl_leave(r, len);
 	}
-}
-
-void
-cl_read_strings(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                void *into)
-{
-	struct str_list *strings = into;
-
-	strings->items = cl_new_list(r, node, STRINGS_MAX, sizeof(struct str), &strings->n);
-	cl_read_items(r, field, node, strings->n, strings->items, sizeof(struct str),
-	              cl_read_string);
+	r->items = outer;
+	r->item_size = outer_size;
 }
 
 /* ---- single values ---- */
@@ -325,7 +274,7 @@ cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct y
 	if (!cl_expect_string(r, node, &text))
 		return;
 	if (rule && !rule->is_valid(text))
-		cl_complain_of(r, node, text, rule->complaint);
+		cl_add_value_problem(r, node, text, rule->complaint);
 	else
 		*(struct str *)into = cl_keep(r, text);
 }
@@ -334,13 +283,9 @@ void
 cl_read_bool(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *into)
 {
-	bool value;
-
 	(void)field;
-	if (!cl_expect(r, node, "boolean"))
-		return;
-	if (yaml_to_bool(node, /*allow_yaml11=*/false, &value))
-		*(bool *)into = value;
+	if (cl_expect(r, node, "boolean"))
+		(void)!yaml_to_bool(node, /*allow_yaml11=*/false, into);
 }
 
 void
@@ -358,7 +303,7 @@ cl_read_choice(struct cl_reader *r, const struct cl_field *field, const struct y
 			return;
 		}
 	}
-	cl_complain_of(r, node, text, rule->complaint);
+	cl_add_value_problem(r, node, text, rule->complaint);
 }
 
 /* "poll: 0" is a number in YAML, and a duration without unit as Go reads it. */
@@ -372,9 +317,65 @@ cl_read_duration(struct cl_reader *r, const struct cl_field *field, const struct
 	if (strcmp(yaml_kind_name(node), "number") != 0 && !cl_expect(r, node, "string"))
 		return;
 	if (!str_to_duration_ns(node->text, &value))
-		cl_complain_of(r, node, node->text, "is not a duration");
+		cl_add_value_problem(r, node, node->text, "is not a duration");
 	else if (value < rule->min || value > rule->max)
-		cl_complain_of(r, node, node->text, rule->complaint);
+		cl_add_value_problem(r, node, node->text, rule->complaint);
 	else
 		*(int64_t *)into = value;
+}
+
+void
+cl_read_percent(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                void *into)
+{
+	struct str text;
+
+	(void)field;
+	if (!cl_expect_string(r, node, &text))
+		return;
+	if (!str_ends(text, STR("%")) || !str_to_i64(str_head(text, text.len - 1), 0, 100, into))
+		cl_add_value_problem(r, node, text, "is not a percentage from 0% to 100%");
+}
+
+void
+cl_read_count(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+              void *into)
+{
+	int64_t count;
+
+	(void)field;
+	(void)into;
+	if (cl_expect(r, node, "number") && !str_to_i64(node->text, 1, INT32_MAX, &count))
+		cl_add_value_problem(r, node, node->text, "is not a whole number of at least 1");
+}
+
+static bool
+is_quantity(struct str s)
+{
+	static const char *const suffixes[] = {
+		"", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", NULL,
+	};
+	struct str suffix = s, whole, fraction;
+	int64_t value;
+
+	while (suffix.len > 0 &&
+	       ((suffix.ptr[0] >= '0' && suffix.ptr[0] <= '9') || suffix.ptr[0] == '.'))
+		suffix = str_skip(suffix, 1);
+	s = str_head(s, s.len - suffix.len);
+	whole = s;
+	if (str_cut(s, '.', &whole, &fraction) && !str_to_i64(fraction, 0, INT64_MAX, &value))
+		return false;
+	return words_have(suffixes, suffix) && str_to_i64(whole, 0, INT64_MAX, &value);
+}
+
+void
+cl_read_quantity(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
+                 void *into)
+{
+	(void)field;
+	(void)into;
+	if (strcmp(yaml_kind_name(node), "number") != 0 && !cl_expect(r, node, "string"))
+		return;
+	if (!is_quantity(node->text))
+		cl_add_value_problem(r, node, node->text, "is not a quantity");
 }

@@ -2,8 +2,8 @@
  *
  * A table names the fields of a map, how each is read, where its value goes and what a value must
  * look like. Every mistake becomes a problem with line and path, and reading goes on: unknown,
- * duplicate and missing fields and wrong types are found here, the rules for single values in
- * check.h, and what concerns several parts of the file in inventory.c. Fields are read in the order
+ * duplicate and missing fields and wrong types are found here, the rules for values and what
+ * concerns several parts of the file in inventory.c. Fields are read in the order
  * of the table, whatever their order in the file, so a field may rely on those before it.
  *
  * A field that is null counts as left out.
@@ -58,6 +58,9 @@ struct cl_reader {
 	struct arena scratch; /* the tree and the quoted texts: freed when the file has been read */
 	struct map interned;  /* texts that many machines share, to their one copy */
 	struct buf path;      /* "machines[0].id" */
+	/* the list whose items are being read */
+	char *items;
+	size_t item_size;
 };
 
 /** What a text must look like. */
@@ -68,24 +71,34 @@ struct cl_rule {
 	int64_t min, max;           /* cl_read_duration() */
 };
 
+struct cl_field;
+
+/** Puts a value at `into`, or adds a problem and leaves it. */
+typedef void cl_read_fn(struct cl_reader *, const struct cl_field *, const struct yaml_node *,
+                        void *into);
+
 struct cl_field {
 	const char *name;
-	/* puts the value at `into` (see offset), or adds a problem and leaves it */
-	void (*read)(struct cl_reader *, const struct cl_field *, const struct yaml_node *,
-	             void *into);
+	cl_read_fn *read;
 	size_t offset; /* of the value in the struct that the map is read into */
 	const struct cl_rule *rule;
 	bool is_required;
-	const struct cl_field *fields; /* cl_read_struct(): of the map */
+	/* cl_read_struct(): the fields of the map */
+	const struct cl_field *fields;
 	size_t n_fields;
+	/* cl_read_list() */
+	size_t n_offset; /* of the number of items, in the same struct as their array */
+	size_t item_size, most;
+	cl_read_fn *read_item;
+	bool is_not_empty;
 };
 
 /** A problem at the present path. */
-void cl_complain(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
+void cl_add_problem(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /** `"text" complaint`. */
-void cl_complain_of(struct cl_reader *r, const struct yaml_node *at, struct str text,
-                    const char *complaint);
+void cl_add_value_problem(struct cl_reader *r, const struct yaml_node *at, struct str text,
+                          const char *complaint);
 /** Lengthens the path by ".name" or "[i]". Returns its former length, for cl_leave(). */
 size_t cl_enter(struct cl_reader *r, const char *name);
 size_t cl_enter_item(struct cl_reader *r, size_t i);
@@ -102,29 +115,21 @@ struct str cl_keep(struct cl_reader *r, struct str text);
 void cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
                  size_t n, void *into);
 
-/** A zeroed array, which lives as long as the inventory, for a list of at most `most` items of
- * `size` bytes; NULL and *ret_n = 0, with a problem, when the node is not a list or is too long. */
-void *cl_new_list(struct cl_reader *r, const struct yaml_node *node, size_t most, size_t size,
-                  size_t *ret_n);
-/** Reads its n items: each(r, field, node, item). */
-void cl_read_items(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                   size_t n, void *items, size_t size,
-                   void (*each)(struct cl_reader *, const struct cl_field *,
-                                const struct yaml_node *, void *));
+/* ---- for cl_field.read ---- */
 
-/* For cl_field.read. */
 /** A map by the field's own table, into the struct at `into`. */
-void cl_read_struct(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                    void *into);
-void cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                    void *into);
-void cl_read_strings(struct cl_reader *r, const struct cl_field *field,
-                     const struct yaml_node *node, void *into);
-void cl_read_bool(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                  void *into);
-void cl_read_choice(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                    void *into);
-void cl_read_duration(struct cl_reader *r, const struct cl_field *field,
-                      const struct yaml_node *node, void *into);
+cl_read_fn cl_read_struct;
+/** A list of at most `most` items, into a zeroed array that lives as long as the inventory. When
+ * the node is not a list or is too long, there are no items. */
+cl_read_fn cl_read_list;
+
+cl_read_fn cl_read_string;
+cl_read_fn cl_read_bool;
+cl_read_fn cl_read_choice;   /* into int: the index of the word */
+cl_read_fn cl_read_duration; /* into int64_t, in nanoseconds */
+cl_read_fn cl_read_percent;  /* into int64_t */
+/* Informative values, which are checked and not kept. */
+cl_read_fn cl_read_count;
+cl_read_fn cl_read_quantity;
 
 #endif

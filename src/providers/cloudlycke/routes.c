@@ -240,7 +240,7 @@ is_up_to_date(const struct saved_route *r, const struct cl_machine *machine)
 		return true;
 	if (!str_eq(r->machine, machine->id))
 		return false;
-	for (uint32_t i = 0; i < machine->n_addresses; i++) {
+	for (size_t i = 0; i < machine->n_addresses; i++) {
 		if (!is_internal(&machine->addresses[i]))
 			continue;
 		if (n == r->n_addresses || !str_eq(r->addresses[n], machine->addresses[i].address))
@@ -353,7 +353,7 @@ route_new(const struct cl_routes_run *run, const struct node_ref *node,
 	r->destination = arena_str(&r->arena, destination);
 	r->is_pending = run->hook != NULL;
 	r->addresses = arena_calloc(&r->arena, machine->n_addresses, sizeof(*r->addresses));
-	for (uint32_t i = 0; i < machine->n_addresses; i++) {
+	for (size_t i = 0; i < machine->n_addresses; i++) {
 		const struct address *address = &machine->addresses[i];
 
 		if (is_internal(address))

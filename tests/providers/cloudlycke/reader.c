@@ -1,5 +1,5 @@
 /* Every message of docs/cloudlycke.md, with its line and path. */
-#include "providers/cloudlycke/check.h"
+#include "providers/cloudlycke/reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
