@@ -542,7 +542,7 @@ cl_state_adopt(struct cl_state *state, const struct cl_schema *schema,
 	if (!cl_state_take(state, err))
 		return false;
 	WITH_LOCK(&state->mu);
-	saved = cl_state_sorted(state, &n_saved);
+	saved = cl_state_sorted(state, /*is_next=*/false, &n_saved);
 	all = collect_claims(state, specs, n, arena);
 	cl_state_clear(state);
 	for (size_t i = 0; i < n; i++)
@@ -575,7 +575,7 @@ cl_state_list(struct cl_state *s, size_t *ret_n, uint64_t *ret_version)
 	WITH_LOCK(&s->mu);
 
 	*ret_version = s->version;
-	return cl_state_sorted(s, ret_n);
+	return cl_state_sorted(s, /*is_next=*/false, ret_n);
 }
 
 uint64_t
@@ -583,6 +583,7 @@ cl_state_version(struct cl_state *s, bool *ret_is_busy)
 {
 	WITH_LOCK(&s->mu);
 
-	*ret_is_busy = s->n_changing > 0;
+	if (ret_is_busy)
+		*ret_is_busy = s->n_changing > 0;
 	return s->version;
 }

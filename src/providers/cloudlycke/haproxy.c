@@ -527,16 +527,6 @@ cl_haproxy_size(const struct cl_record_values *r)
 
 /* ---- reading the file ---- */
 
-/* "default/web" of the remark "# default/web, port http". */
-static struct str
-remarked_service(struct str line)
-{
-	struct str service = str_skip(line, 2), rest;
-
-	(void)str_cut(service, ',', &service, &rest);
-	return service;
-}
-
 /* "a1" of "a1-80-v4" and of "a1-all-v4". */
 static struct str
 balancer_name(struct str section)
@@ -582,7 +572,7 @@ void
 cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n)
 {
 	const struct str frontend = STR("frontend "), bind = STR("\tbind ");
-	struct str service = STR_EMPTY; /* of the remark in the line before */
+	struct str service = STR_EMPTY, after; /* of the remark in the line before */
 	struct lb_listed *one = NULL;
 	size_t n_frontends = 0, n_servers = 0, n = 0;
 
@@ -616,11 +606,14 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 			n_servers = 0;
 		} else if (one && str_starts(line, bind)) {
 			list_address(one, bound_address(str_skip(line, bind.len)), arena);
-		} else if (one && str_starts(line, STR("\tserver ")) &&
-		           ++n_servers > one->n_targets) {
-			one->n_targets = n_servers;
+		} else if (one && str_starts(line, STR("\tserver "))) {
+			n_servers++;
+			if (n_servers > one->n_targets)
+				one->n_targets = n_servers;
 		}
-		service = str_starts(line, STR("# ")) ? remarked_service(line) : STR_EMPTY;
+		/* "default/web" of the remark "# default/web, port http" */
+		service = str_starts(line, STR("# ")) ? str_skip(line, 2) : STR_EMPTY;
+		(void)str_cut(service, ',', &service, &after);
 	}
 	*ret_n = n;
 }
@@ -738,11 +731,11 @@ begin_update(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret
 bool
 cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 {
-	bool is_ours, is_done, is_busy, is_loaded = false;
+	bool is_ours, is_done, is_loaded = false;
 	uint64_t version = 0;
 	int64_t now_ns;
 
-	if (!begin_update(h, call, cl_state_version(h->state, &is_busy), &is_ours, err))
+	if (!begin_update(h, call, cl_state_version(h->state, NULL), &is_ours, err))
 		return false;
 	if (!is_ours)
 		return true;

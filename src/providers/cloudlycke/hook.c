@@ -83,30 +83,7 @@ begin_run(struct cl_hook *hook, struct call *call, struct error *err)
 	return true;
 }
 
-static void
-end_run(struct cl_hook *hook)
-{
-	WITH_LOCK(&hook->mu);
-
-	hook->n_running--;
-	cond_signal(&hook->ended);
-}
-
 /* ---- one run ---- */
-
-/* The last line that a program prints is usually the reason of its failure. The event has no room
- * for all lines. */
-static struct str
-last_line(const struct buf *text)
-{
-	struct str last = STR_EMPTY;
-
-	for (struct str line, rest = buf_str(text); str_split(&rest, '\n', &line);) {
-		if (str_trim(line).len > 0)
-			last = str_trim(line);
-	}
-	return str_utf8_head(last, LAST_LINE_MAX);
-}
 
 static bool
 run_program(struct cl_hook *hook, struct call *call, const char *action, struct str input,
@@ -122,7 +99,7 @@ run_program(struct cl_hook *hook, struct call *call, const char *action, struct 
 		                   .timeout_ms = hook->timeout_ns / NS_PER_MS,
 		                   .grace_ms = GRACE_MS,
 		                   .take_stderr = true };
-	struct str line;
+	struct str line = STR_EMPTY;
 
 	if (!fence_check(hook->host->fence, hook->host->clock, err))
 		return false;
@@ -140,7 +117,12 @@ run_program(struct cl_hook *hook, struct call *call, const char *action, struct 
 		          LOG_STR("output", buf_str(&result.out)));
 	if (result.exit_code == 0)
 		return true;
-	line = last_line(&result.err);
+	/* The last line that a program prints is usually the reason of its failure. The event has
+	 * no room for all lines. */
+	for (struct str one, rest = buf_str(&result.err); str_split(&rest, '\n', &one);) {
+		if (str_trim(one).len > 0)
+			line = str_utf8_head(str_trim(one), LAST_LINE_MAX);
+	}
 	if (line.len > 0)
 		return err_set(err, ERR_UNAVAILABLE, "%s hook failed: %" STR_FMT, hook->what,
 		               STR_ARG(line));
@@ -160,6 +142,8 @@ cl_hook_run(struct cl_hook *hook, struct call *call, const char *action, struct 
 	if (!begin_run(hook, call, err))
 		return false;
 	is_done = run_program(hook, call, action, input, err);
-	end_run(hook);
+	WITH_LOCK(&hook->mu);
+	hook->n_running--;
+	cond_signal(&hook->ended);
 	return is_done;
 }

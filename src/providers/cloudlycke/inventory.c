@@ -33,6 +33,9 @@ enum {
 	N_UNIQUE,
 };
 
+static const char *const unique_lists[N_UNIQUE] = { "instanceTypes", "addressPools",
+	                                            "routes.static" };
+
 /* The file while it is read, with what the check of one section needs of others. */
 struct file_reader {
 	struct cl_reader r;
@@ -208,13 +211,14 @@ is_name_taken(struct cl_reader *r, const struct yaml_node *node, struct str name
 /* The name of an item, which must be unique in its list. */
 static void
 read_unique_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                 void *into, int list, const char *list_name)
+                 void *into)
 {
-	struct map *names = &file_of(r)->unique[list];
+	struct map *names = &file_of(r)->unique[field->unique_in];
 	const struct str *name = into;
 
 	cl_read_string(r, field, node, into);
-	if (name->len > 0 && !is_name_taken(r, node, *name, map_get(names, *name), list_name))
+	if (name->len > 0 &&
+	    !is_name_taken(r, node, *name, map_get(names, *name), unique_lists[field->unique_in]))
 		map_put(names, *name, into);
 }
 
@@ -289,16 +293,9 @@ static const struct cl_field state_fields[] = {
 
 /* ---- instanceTypes ---- */
 
-static void
-read_type_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-               void *into)
-{
-	read_unique_name(r, field, node, into, UNIQUE_TYPES, "instanceTypes");
-}
-
 static const struct cl_field type_fields[] = {
-	{ "name", read_type_name, IN(cl_instance_type, name), .rule = &rule_label_value,
-	  .is_required = true },
+	{ "name", read_unique_name, IN(cl_instance_type, name), .rule = &rule_label_value,
+	  .unique_in = UNIQUE_TYPES, .is_required = true },
 	{ "cpus", .read = cl_read_count },
 	{ "memory", .read = cl_read_quantity },
 };
@@ -471,16 +468,6 @@ is_reserved_label(struct str key)
 	return is_in_domain(domain, STR("kubernetes.io")) || is_in_domain(domain, STR("k8s.io"));
 }
 
-static bool
-has_label(const struct cl_machine *machine, struct str key)
-{
-	for (size_t i = 0; i < machine->n_labels; i++) {
-		if (str_eq(machine->labels[i].key, key))
-			return true;
-	}
-	return false;
-}
-
 static void
 read_labels(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
             void *into)
@@ -500,13 +487,15 @@ read_labels(struct cl_reader *r, const struct cl_field *field, const struct yaml
 		const struct yaml_node at = { .line = node->keys[i].line };
 		struct str key = node->keys[i].text;
 		struct label *label;
-		size_t len;
+		size_t len, k = 0;
 
+		while (k < machine->n_labels && !str_eq(machine->labels[k].key, key))
+			k++;
 		if (!name_is_label_key(key)) {
 			cl_add_value_problem(r, &at, key, "is not a valid label key");
 		} else if (is_reserved_label(key)) {
 			cl_add_problem(r, &at, "label %s is reserved", quote_z(&r->scratch, key));
-		} else if (has_label(machine, key)) {
+		} else if (k < machine->n_labels) {
 			cl_add_problem(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
 		} else {
 			label = &machine->labels[machine->n_labels++];
@@ -561,13 +550,6 @@ read_machine(struct cl_reader *r, const struct cl_field *field, const struct yam
 /* ---- addressPools ---- */
 
 static void
-read_pool_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-               void *into)
-{
-	read_unique_name(r, field, node, into, UNIQUE_POOLS, "addressPools");
-}
-
-static void
 read_pool_default(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                   void *into)
 {
@@ -582,7 +564,8 @@ read_pool_default(struct cl_reader *r, const struct cl_field *field, const struc
 }
 
 static const struct cl_field pool_fields[] = {
-	{ "name", read_pool_name, IN(cl_pool, name), .rule = &rule_pool_name, .is_required = true },
+	{ "name", read_unique_name, IN(cl_pool, name), .rule = &rule_pool_name,
+	  .unique_in = UNIQUE_POOLS, .is_required = true },
 	{ "addresses", cl_read_list,
 	  LIST(cl_pool, addresses.items, addresses.n, BLOCKS_MAX, cl_read_block),
 	  .is_required = true, .is_not_empty = true },
@@ -633,13 +616,6 @@ static const struct cl_field balancer_fields[] = {
 	{ "localOnly", cl_read_bool, IN(cl_balancers, is_local_only) },
 	{ "haproxy", read_section, IN(cl_balancers, haproxy), FIELDS(haproxy_fields) },
 };
-
-static void
-read_route_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-                void *into)
-{
-	read_unique_name(r, field, node, into, UNIQUE_ROUTES, "routes.static");
-}
 
 static void
 read_target(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
@@ -694,7 +670,8 @@ read_destination(struct cl_reader *r, const struct cl_field *field, const struct
 }
 
 static const struct cl_field route_fields[] = {
-	{ "name", read_route_name, IN(cl_route, name), .is_required = true },
+	{ "name", read_unique_name, IN(cl_route, name), .unique_in = UNIQUE_ROUTES,
+	  .is_required = true },
 	{ "targetNode", read_target, IN(cl_route, target_node), .is_required = true },
 	{ "destinationCIDR", read_destination, IN(cl_route, destination), .is_required = true },
 };

@@ -388,19 +388,12 @@ add_if(struct buf *b, bool differs, const char *field)
 		buf_addf(b, "%s%s", b->len > 0 ? "," : "", field);
 }
 
-static bool
-haproxy_eq(const struct cl_haproxy_config *a, const struct cl_haproxy_config *b)
-{
-	return a->is_present == b->is_present && str_eq(a->file, b->file) &&
-	       str_eq(a->stats_socket, b->stats_socket) && strings_eq(&a->check, &b->check) &&
-	       strings_eq(&a->reload, &b->reload);
-}
-
 void
 cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *after, struct buf *b)
 {
 	const struct cl_reload *reload = &before->reload;
 	const struct cl_balancers *balancers = &before->balancers;
+	const struct cl_haproxy_config *old = &balancers->haproxy, *new = &after->balancers.haproxy;
 	const struct cl_routes *routes = &before->routes;
 
 	add_if(b, !str_eq(before->state.file, after->state.file), "state.file");
@@ -413,7 +406,11 @@ cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *af
 	       "loadBalancers.hookTimeout");
 	add_if(b, balancers->is_local_only != after->balancers.is_local_only,
 	       "loadBalancers.localOnly");
-	add_if(b, !haproxy_eq(&balancers->haproxy, &after->balancers.haproxy),
+	add_if(b,
+	       old->is_present != new->is_present || !str_eq(old->file, new->file) ||
+	               !str_eq(old->stats_socket, new->stats_socket) ||
+	               !strings_eq(&old->check, &new->check) ||
+	               !strings_eq(&old->reload, &new->reload),
 	       "loadBalancers.haproxy");
 	add_if(b, routes->is_present != after->routes.is_present, "routes");
 	add_if(b, !str_eq(routes->hook, after->routes.hook), "routes.hook");
@@ -540,7 +537,8 @@ struct cl_inventory *
 cl_loader_inventory(struct cl_loader *l, bool *ret_is_current)
 {
 	WITH_LOCK(&l->mu);
-	*ret_is_current = l->outcome == CL_ACCEPTED;
+	if (ret_is_current)
+		*ret_is_current = l->outcome == CL_ACCEPTED;
 	return cl_inventory_ref(l->inventory);
 }
 

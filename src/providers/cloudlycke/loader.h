@@ -52,8 +52,8 @@ void cl_loader_set_host(struct cl_loader *, const struct cloud_host *host);
  * is_forced: also when the text is the same as last time. */
 enum cl_outcome cl_loader_reload(struct cl_loader *, bool is_forced);
 
-/** The inventory in effect; unref it. *ret_is_current: it is what the file had when it was read
- * last. */
+/** The inventory in effect; unref it. *ret_is_current (may be NULL): it is what the file had when
+ * it was read last. */
 struct cl_inventory *cl_loader_inventory(struct cl_loader *, bool *ret_is_current);
 
 /** Does the stamp of the file differ from that of the last read? Costs a stat(). */

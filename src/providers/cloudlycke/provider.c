@@ -227,7 +227,6 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 	struct str state_file, haproxy_file;
 	struct cloud_needs *needs;
 	struct cloudlycke *cl;
-	bool is_current;
 
 	if (!config->path || !config->path[0])
 		return err_set(
@@ -242,7 +241,7 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 	if (!cl_loader_open(cl->loader, config->clock, err))
 		return false;
 
-	inventory = cl_loader_inventory(cl->loader, &is_current);
+	inventory = cl_loader_inventory(cl->loader, NULL);
 	needs = &cloud->needs;
 	state_file = arena_str(&cl->arena, inventory->schema.state.file);
 	haproxy_file = arena_str(&cl->arena, inventory->schema.balancers.haproxy.file);
@@ -269,10 +268,9 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 	struct cloudlycke *cl = cloudlycke_of(cloud);
 	enum cl_state_use use = CL_STATE_NOW;
 	const struct cl_schema *schema;
-	bool is_current;
 
 	cl_loader_set_host(cl->loader, host);
-	inventory = cl_loader_inventory(cl->loader, &is_current);
+	inventory = cl_loader_inventory(cl->loader, NULL);
 	schema = &inventory->schema;
 	/* With an election only the leader may use the state file, so it is taken later, with the
 	 * first Services or routes. */

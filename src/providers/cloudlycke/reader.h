@@ -91,6 +91,7 @@ struct cl_field {
 	size_t item_size, most;
 	cl_read_fn *read_item;
 	bool is_not_empty;
+	int unique_in; /* for read functions of inventory.c */
 };
 
 /** A problem at the present path. */

@@ -83,12 +83,6 @@ find_route(const struct cl_routes_run *run, struct str destination)
 }
 
 static void
-link_route(struct cl_routes_run *run, struct saved_route *r)
-{
-	ARRAY_PUSH(run->all, run->n, run->cap, r);
-}
-
-static void
 unlink_route(struct cl_routes_run *run, const struct saved_route *r)
 {
 	size_t i = 0;
@@ -182,7 +176,7 @@ read_route(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
 	(void)json_bool(obj, "pending", &r->is_pending);
 	r->is_made = !r->is_pending;
 	if (r->target_node.len > 0 && r->destination.len > 0)
-		link_route(run, TAKE(r));
+		ARRAY_PUSH(run->all, run->n, run->cap, TAKE(r));
 }
 
 /* The state file is read at the first call, because only the leader is called. */
@@ -279,12 +273,11 @@ cl_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct route_list list = { .n = 0 };
-	bool is_current;
 	WITH_LOCK(&run->mu);
 
 	if (!load_state_once(run, err))
 		return false;
-	inventory = cl_loader_inventory(run->loader, &is_current);
+	inventory = cl_loader_inventory(run->loader, NULL);
 	sort_routes(run);
 	list.routes = arena_calloc(call->arena, inventory->schema.routes.n_fixed + run->n,
 	                           sizeof(list.routes[0]));
@@ -435,14 +428,14 @@ save_wanted(struct cl_routes_run *run, struct arena *arena, struct saved_route *
 		wanted->is_made = former->is_made;
 		unlink_route(run, former);
 	}
-	link_route(run, wanted);
+	ARRAY_PUSH(run->all, run->n, run->cap, wanted);
 	if (save_routes(run, err)) {
 		unused = former; /* `wanted` belongs to the list now */
 		return true;
 	}
 	unlink_route(run, wanted);
 	if (former)
-		link_route(run, former);
+		ARRAY_PUSH(run->all, run->n, run->cap, former);
 	return false;
 }
 
@@ -479,11 +472,11 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 	struct route_list fixed = { .n = 0 };
 	const struct cl_machine *machine;
 	struct saved_route *wanted;
-	bool is_current, is_done = false;
+	bool is_done = false;
 	struct error ignored;
 	struct str input;
 
-	inventory = cl_loader_inventory(run->loader, &is_current);
+	inventory = cl_loader_inventory(run->loader, NULL);
 	machine = node->provider_id.len > 0
 	                  ? cl_inventory_by_id(inventory, cl_machine_id(node->provider_id))
 	                  : machine_by_name(inventory, node->name);
@@ -555,7 +548,7 @@ cl_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
 		return true;
 	unlink_route(run, r);
 	if (!save_routes(run, err)) {
-		link_route(run, r);
+		ARRAY_PUSH(run->all, run->n, run->cap, r);
 		return false;
 	}
 	gone = r;
@@ -572,9 +565,8 @@ cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
 	const struct cl_routes *routes;
 	struct cl_routes_run *run;
 	struct ip_net *cidrs;
-	bool is_current;
 
-	inventory = cl_loader_inventory(loader, &is_current);
+	inventory = cl_loader_inventory(loader, NULL);
 	routes = &inventory->schema.routes;
 	if (!routes->is_present)
 		return NULL;

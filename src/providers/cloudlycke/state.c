@@ -57,9 +57,8 @@ by_name(const void *a, const void *b)
 	return str_cmp((*x)->values.name, (*y)->values.name);
 }
 
-/* is_next: the records as they are after the changes that are in progress. */
-static struct cl_record **
-list_records(const struct cl_state *s, bool is_next, size_t *ret_n)
+struct cl_record **
+cl_state_sorted(const struct cl_state *s, bool is_next, size_t *ret_n)
 {
 	struct cl_record **all = xcalloc(s->entries.count + 1, sizeof(*all));
 	struct str key;
@@ -76,12 +75,6 @@ list_records(const struct cl_state *s, bool is_next, size_t *ret_n)
 	qsort(all, n, sizeof(struct cl_record *), by_name);
 	*ret_n = n;
 	return all;
-}
-
-struct cl_record **
-cl_state_sorted(const struct cl_state *s, size_t *ret_n)
-{
-	return list_records(s, /*is_next=*/false, ret_n);
 }
 
 static struct cl_entry *
@@ -385,7 +378,7 @@ add_document(struct buf *b, const struct cl_state *s)
 	struct cl_record **all;
 	size_t n;
 
-	all = list_records(s, /*is_next=*/true, &n);
+	all = cl_state_sorted(s, /*is_next=*/true, &n);
 	buf_addf(b, "{\"version\":%d,\"loadBalancers\":{", VERSION);
 	for (size_t i = 0; i < n; i++) {
 		const struct cl_record_values *r = &all[i]->values;

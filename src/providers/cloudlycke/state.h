@@ -118,7 +118,7 @@ struct cl_record *cl_state_get(struct cl_state *, struct str uid);
 /** All records, sorted by name: cl_records_free(). *ret_version changes with every change of what
  * balancers do. */
 struct cl_record **cl_state_list(struct cl_state *, size_t *ret_n, uint64_t *ret_version);
-/** The version of all changes made so far. *ret_is_busy: more are being written. */
+/** The version of all changes made so far. *ret_is_busy (may be NULL): more are being written. */
 uint64_t cl_state_version(struct cl_state *, bool *ret_is_busy);
 
 /* ---- routes ---- */
@@ -140,8 +140,9 @@ struct cl_entry {
 
 /** The written record of that UID, or NULL. Borrowed until it is changed. */
 struct cl_record *cl_state_find(const struct cl_state *, struct str uid);
-/** The written records, sorted by name, one reference each: cl_records_free(). */
-struct cl_record **cl_state_sorted(const struct cl_state *, size_t *ret_n);
+/** The written records, or (is_next) those after the changes in progress; sorted by name, one
+ * reference each: cl_records_free(). */
+struct cl_record **cl_state_sorted(const struct cl_state *, bool is_next, size_t *ret_n);
 
 /** Replaces the record of that UID (NULL: removes it), in memory and in the file, or in neither.
  * Takes the reference. Writes nothing when the file would say the same. Checks the fence. Releases
