@@ -8,12 +8,14 @@
  */
 #include "providers/cloudlycke/balancers.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "providers/cloudlycke/cloudlycke.h"
-#include "providers/cloudlycke/dry.h"
 #include "providers/cloudlycke/haproxy.h"
 #include "providers/cloudlycke/hook.h"
 
@@ -34,9 +36,8 @@ cl_balancers_open(const struct cloud_config *config, const struct cloud_host *ho
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	const struct cl_balancers *balancers;
 	struct cl_balancers_run *run;
-	bool is_current;
 
-	inventory = cl_loader_inventory(loader, &is_current);
+	inventory = cl_loader_inventory(loader, NULL);
 	balancers = &inventory->schema.balancers;
 	*ret = NULL;
 	if (!balancers->is_present)
@@ -124,7 +125,241 @@ status_of(const struct cl_record *record, struct arena *arena, struct lb_status 
 	*ret = (struct lb_status){ ingress, addresses->n };
 }
 
-/* ---- a dry run ---- */
+/* ---- what a dry run notes ----
+ *
+ * The addresses that a Service would get or lose are compared with those that it has. HAProxy's
+ * frontends are compared with its configuration file as it is now, so a dry run beside a running
+ * controller sees what that one has done. A frontend stands for its backend, too. */
+
+static void
+note_change(struct call *call, enum dry_verb verb, const char *what, struct str name,
+            struct str request, const struct dry_field fields[], size_t n)
+{
+	dry_note(call->dry, &(struct dry_change){
+				    .verb = verb,
+				    .what = what,
+				    .name = name,
+				    .request = request,
+				    .is_cloud = true,
+				    .fields = fields,
+				    .n_fields = n,
+			    });
+}
+
+/* record NULL: the Service would lose all addresses in `before`. */
+static void
+note_addresses(struct call *call, const struct cl_addresses *before, const struct cl_record *record)
+{
+	static const struct cl_addresses none = { .n = 0 };
+	const struct cl_addresses *after = record ? &record->values.allocation.addresses : &none;
+
+	for (size_t i = 0; i < before->n; i++) {
+		const struct ip *ip = &before->items[i];
+
+		if (!cl_addresses_have(after, ip))
+			note_change(call, DRY_DELETE, "address", str_c(cl_ip_text(ip, call->arena)),
+			            STR_EMPTY, NULL, 0);
+	}
+	for (size_t i = 0; i < after->n; i++) {
+		const struct ip *ip = &after->items[i];
+		const struct dry_field pool = { STR("pool"), STR_EMPTY, record->values.pool };
+
+		if (!cl_addresses_have(before, ip))
+			note_change(call, DRY_CREATE, "address", str_c(cl_ip_text(ip, call->arena)),
+			            STR_EMPTY, &pool, 1);
+	}
+}
+
+/* What the hook was given the last time is only known as a hash, so fields have no old values. */
+static void
+note_hook(struct call *call, enum dry_verb verb, struct str path, const char *action,
+          const struct cl_record *record)
+{
+	CLEANUP(buf_fini) struct buf addresses = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf ports = BUF_INIT(LIMIT_HTTP_REQUEST);
+	CLEANUP(buf_fini) struct buf targets = BUF_INIT(LIMIT_HTTP_REQUEST);
+	const struct cl_record_values *r = &record->values;
+	const struct cl_allocation *a = &r->allocation;
+	struct dry_field fields[3];
+
+	for (size_t i = 0; i < a->addresses.n; i++)
+		buf_addf(&addresses, "%s%s", i > 0 ? ", " : "",
+		         cl_ip_text(&a->addresses.items[i], call->arena));
+	for (size_t i = 0; i < a->n_ports; i++)
+		buf_addf(&ports, "%s%d to %d", i > 0 ? ", " : "", (int)a->ports[i].port,
+		         (int)a->ports[i].node_port);
+	for (size_t i = 0; i < r->targets->n; i++)
+		buf_addf(&targets, "%s%" STR_FMT, i > 0 ? ", " : "",
+		         STR_ARG(r->targets->items[i].name));
+	fields[0] = (struct dry_field){ STR("addresses"), STR_EMPTY, buf_str(&addresses) };
+	fields[1] = (struct dry_field){ STR("ports"), STR_EMPTY, buf_str(&ports) };
+	fields[2] = (struct dry_field){ STR("targets"), STR_EMPTY, buf_str(&targets) };
+	note_change(call, verb, "load balancer hook", r->name,
+	            arena_printf(call->arena, "%" STR_FMT " %s", STR_ARG(path), action), fields,
+	            verb == DRY_DELETE ? 0 : ARRAY_LEN(fields));
+}
+
+/* All lines of a frontend and its backend that begin with the same word: "server", for example. */
+struct setting {
+	struct str frontend, word;
+	struct buf value; /* the rest of these lines, with commas */
+};
+
+struct settings {
+	struct setting *items;
+	size_t n, cap;
+};
+
+static void
+free_settings(struct settings *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		buf_fini(&s->items[i].value);
+	free(s->items);
+}
+
+/* Searches from the end, because the lines of a frontend follow each other, and there may be
+ * thousands of them. */
+static struct setting *
+find_setting(const struct settings *s, struct str frontend, struct str word)
+{
+	for (size_t i = s->n; i-- > 0;) {
+		if (str_eq(s->items[i].frontend, frontend) && str_eq(s->items[i].word, word))
+			return &s->items[i];
+	}
+	return NULL;
+}
+
+/* Those of sections whose names begin with the prefix. A line of a section begins with a tab, the
+ * head of a section does not: "frontend NAME". */
+static void
+read_settings(struct settings *s, struct str text, struct str prefix)
+{
+	struct str frontend = STR_EMPTY; /* empty: the section belongs to another balancer */
+
+	for (struct str line, rest = text; str_split(&rest, '\n', &line);) {
+		bool is_head = !str_starts(line, STR("\t"));
+		struct str value = is_head ? line : str_skip(line, 1), word = STR_EMPTY;
+		struct setting *there;
+
+		(void)str_split(&value, ' ', &word);
+		if (is_head && line.len > 0) {
+			frontend = STR_EMPTY;
+			if ((str_eq_c(word, "frontend") || str_eq_c(word, "backend")) &&
+			    str_starts(value, prefix))
+				frontend = value;
+		}
+		if (is_head || frontend.len == 0)
+			continue;
+		there = find_setting(s, frontend, word);
+		if (there) {
+			buf_add_c(&there->value, ", ");
+		} else {
+			ARRAY_PUSH(s->items, s->n, s->cap,
+			           (struct setting){ frontend, word,
+			                             BUF_INIT(LIMIT_HAPROXY_FILE) });
+			there = &s->items[s->n - 1];
+		}
+		buf_add_str(&there->value, value);
+	}
+}
+
+/* The two words that everybody reads have plain names. */
+static struct str
+setting_name(struct str word)
+{
+	if (str_eq_c(word, "bind"))
+		return STR("address");
+	return str_eq_c(word, "server") ? STR("targets") : word;
+}
+
+/* The number of its settings; 0: it does not exist. */
+static size_t
+count_settings(const struct settings *s, struct str frontend)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		n += str_eq(s->items[i].frontend, frontend);
+	return n;
+}
+
+/* True if it was noted. */
+static bool
+note_frontend(struct call *call, const struct settings *old, const struct settings *new,
+              struct str frontend)
+{
+	size_t n_old = count_settings(old, frontend), n_new = count_settings(new, frontend), n = 0;
+	struct dry_field *fields = arena_calloc(call->arena, n_old + n_new, sizeof(*fields));
+	bool is_there = n_old > 0, is_wanted = n_new > 0;
+
+	for (size_t i = 0; is_wanted && i < old->n; i++) {
+		const struct setting *one = &old->items[i];
+
+		if (str_eq(one->frontend, frontend) && !find_setting(new, frontend, one->word))
+			fields[n++] = (struct dry_field){ setting_name(one->word),
+				                          buf_str(&one->value), STR_EMPTY };
+	}
+	for (size_t i = 0; i < new->n; i++) {
+		const struct setting *one = &new->items[i], *before;
+		struct str was = STR_EMPTY, is = buf_str(&one->value);
+
+		if (!str_eq(one->frontend, frontend))
+			continue;
+		before = find_setting(old, frontend, one->word);
+		if (before)
+			was = buf_str(&before->value);
+		if (!str_eq(was, is))
+			fields[n++] = (struct dry_field){ setting_name(one->word), was, is };
+	}
+	if (is_there && is_wanted && n == 0)
+		return false;
+	note_change(call,
+	            !is_there    ? DRY_CREATE
+	            : !is_wanted ? DRY_DELETE
+	                         : DRY_CHANGE,
+	            "HAProxy frontend", frontend, STR_EMPTY, fields, n);
+	return true;
+}
+
+/* Notes the frontends of the balancer with that name that would change. record NULL: it is removed.
+ * *ret_is_noted: there are some. False: the file cannot be read. */
+static bool
+note_haproxy(struct call *call, const struct cl_haproxy_config *config, struct str name,
+             struct cl_record *record, bool *ret_is_noted, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf file = BUF_INIT(LIMIT_HAPROXY_FILE);
+	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(LIMIT_HAPROXY_FILE);
+	CLEANUP(buf_fini) struct buf prefix = BUF_INIT(KIB(1));
+	struct settings old = { .n = 0 }, new = { .n = 0 };
+
+	if (!file_read(arena_strz(call->arena, config->file), &file, err) &&
+	    err->code != ERR_NOT_FOUND)
+		return err_wrap(err, "HAProxy's configuration");
+	cl_haproxy_add_name(&prefix, name);
+	buf_add_c(&prefix, "-");
+	if (record)
+		cl_haproxy_file(&wanted, &record, 1, config->stats_socket);
+	read_settings(&old, buf_str(&file), buf_str(&prefix));
+	read_settings(&new, buf_str(&wanted), buf_str(&prefix));
+	*ret_is_noted = false;
+	/* Each frontend once: those that are wanted, then those that would go. */
+	for (size_t i = 0; i < new.n + old.n; i++) {
+		bool is_wanted = i < new.n;
+		const struct settings *of = is_wanted ? &new : &old;
+		size_t at = is_wanted ? i : i - new.n;
+		struct str frontend = of->items[at].frontend;
+		bool is_first = true;
+
+		for (size_t k = 0; k < at; k++)
+			is_first &= !str_eq(of->items[k].frontend, frontend);
+		if (is_first && (is_wanted || count_settings(&new, frontend) == 0))
+			*ret_is_noted |= note_frontend(call, &old, &new, frontend);
+	}
+	free_settings(&old);
+	free_settings(&new);
+	return true;
+}
 
 /* The same steps as those of ensure, with notes in place of changes. */
 static bool
@@ -139,13 +374,13 @@ note_ensure(struct cl_balancers_run *run, const struct cl_schema *schema, struct
 
 	if (!cl_state_foresee(run->state, request, spec, call->arena, &before, &record, err))
 		return false;
-	cl_dry_note_addresses(call, &before, record);
+	note_addresses(call, &before, record);
 	if (run->hook && cl_record_needs_hook(record))
-		cl_dry_note_hook(call, record->values.hook.generation > 1 ? DRY_CHANGE : DRY_CREATE,
-		                 config->hook, "ensure", record);
+		note_hook(call, record->values.hook.generation > 1 ? DRY_CHANGE : DRY_CREATE,
+		          config->hook, "ensure", record);
 	status_of(record, call->arena, ret_status);
 	return !run->haproxy ||
-	       cl_dry_note_haproxy(call, &config->haproxy, spec->name, record, &is_noted, err);
+	       note_haproxy(call, &config->haproxy, spec->name, record, &is_noted, err);
 }
 
 static bool
@@ -156,16 +391,15 @@ note_removal(struct cl_balancers_run *run, const struct cl_schema *schema, struc
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
 	*ret_found = false;
-	if (run->haproxy &&
-	    !cl_dry_note_haproxy(call, &config->haproxy, spec->name, NULL, ret_found, err))
+	if (run->haproxy && !note_haproxy(call, &config->haproxy, spec->name, NULL, ret_found, err))
 		return false;
 	record = cl_state_get(run->state, spec->uid);
 	if (!record)
 		return true;
 	*ret_found = true;
 	if (run->hook)
-		cl_dry_note_hook(call, DRY_DELETE, config->hook, "delete", record);
-	cl_dry_note_addresses(call, &record->values.allocation.addresses, NULL);
+		note_hook(call, DRY_DELETE, config->hook, "delete", record);
+	note_addresses(call, &record->values.allocation.addresses, NULL);
 	return true;
 }
 
@@ -177,9 +411,8 @@ cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec 
 {
 	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	bool is_current;
 
-	inventory = cl_loader_inventory(run->loader, &is_current);
+	inventory = cl_loader_inventory(run->loader, NULL);
 	return cl_state_adopt(run->state, &inventory->schema, specs, n, call->arena, err);
 }
 
@@ -191,9 +424,8 @@ cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 	struct cl_request request;
-	bool is_current;
 
-	inventory = cl_loader_inventory(run->loader, &is_current);
+	inventory = cl_loader_inventory(run->loader, NULL);
 	if (!cl_request_read(&inventory->schema, spec, call->arena, &request, err) ||
 	    (run->haproxy && !cl_haproxy_accepts(&request.values.allocation, err)))
 		return false;
@@ -217,9 +449,8 @@ cl_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
 	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct cl_request request;
-	bool is_current;
 
-	inventory = cl_loader_inventory(run->loader, &is_current);
+	inventory = cl_loader_inventory(run->loader, NULL);
 	return cl_request_read(&inventory->schema, spec, call->arena, &request, err) &&
 	       (!run->haproxy || cl_haproxy_accepts(&request.values.allocation, err));
 }
@@ -252,9 +483,8 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
-	bool is_current;
 
-	inventory = cl_loader_inventory(run->loader, &is_current);
+	inventory = cl_loader_inventory(run->loader, NULL);
 	if (call->dry)
 		return note_removal(run, &inventory->schema, call, spec, ret_found, err);
 	if (!cl_state_mark_deleting(run->state, spec->uid, &record, err))
@@ -321,9 +551,8 @@ cl_balancers_list_local(struct cloud *cloud, struct call *call, struct lb_listed
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	bool is_current;
 
-	inventory = cl_loader_inventory(cl->loader, &is_current);
+	inventory = cl_loader_inventory(cl->loader, NULL);
 	if (cl->balancers->haproxy)
 		return list_haproxy(&inventory->schema.balancers.haproxy, call, ret, ret_n, err);
 	if (inventory->schema.state.file.len == 0)
