@@ -166,7 +166,7 @@ bench_list(struct bench *b)
 	print_memory("list: heap at its highest", b->peak_bytes - before, N_NODES);
 	print_memory("list: heap kept", heap_bytes() - before, N_NODES);
 	print_memory("list: resident, as it is", anonymous_bytes() - resident, N_NODES);
-	alloc_trim();
+	thread_trim();
 	print_memory("list: resident, trimmed", anonymous_bytes() - resident, N_NODES);
 	buf_fini(&text);
 }

@@ -30,9 +30,4 @@ NODISCARD char *xstrdup(const char *text);
 /** Logs and aborts: for callers that compute a size themselves and detect an overflow. */
 __attribute__((noreturn)) void alloc_fail(size_t n, size_t size);
 
-/** Returns free memory to the system, including the blocks that the C library caches for the
- * calling thread. It is meant for a thread that has finished a large piece of work and becomes
- * idle: the call takes about a millisecond. */
-void alloc_trim(void);
-
 #endif

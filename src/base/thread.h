@@ -22,6 +22,11 @@ void thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *
 NODISCARD bool thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
 void thread_join(pthread_t thread);
 
+/** Returns free memory to the system, including the blocks that the C library caches for the
+ * calling thread. It is meant for a thread that has finished a large piece of work and becomes
+ * idle: the call takes about a millisecond. */
+void thread_trim(void);
+
 static inline void
 mutex_init(pthread_mutex_t *m)
 {

@@ -431,7 +431,7 @@ free_unused(struct curl_client *c)
 		c->sweeper = sweeper_new();
 		curl_multi_add_handle(c->multi, c->sweeper);
 	}
-	alloc_trim();
+	thread_trim();
 }
 
 /* ---- waiting ---- */

@@ -567,7 +567,7 @@ queue_get_trimming(struct queue *q, unsigned *n_busy, struct str *ret)
 		return true;
 	if (err.code != ERR_TIMEOUT)
 		return false;
-	alloc_trim(); /* not after each key: this takes longer than the work on a key */
+	thread_trim(); /* not after each key: this takes longer than the work on a key */
 	*n_busy = 1;
 	return queue_get(q, QUEUE_FOREVER, ret, &err);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "serve/internal.h"
 
 enum {
@@ -433,7 +434,7 @@ connection_free(struct connection *c)
 	 * then does not */
 	if (s->n_peak >= MANY_CONNECTIONS && s->n_connections <= MANY_CONNECTIONS / 4) {
 		s->n_peak = s->n_connections;
-		alloc_trim();
+		thread_trim();
 	}
 }
 

@@ -1,6 +1,5 @@
 #include "base/alloc.h"
 
-#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,39 +31,7 @@ free_is_enough(void **state)
 	free(numbers);
 	free(copy);
 	free(whole);
-	alloc_trim();
 }
-
-#if defined(__GLIBC__) && !HAS_SANITIZER
-static size_t
-bytes_in_use(void)
-{
-	return mallinfo2().uordblks;
-}
-
-/* What a thread has freed is kept for it, and counts as in use, until it trims. */
-static void
-trimming_gives_back_what_the_thread_has_kept(void **state)
-{
-	(void)state;
-	void *kept[7 * 10], *last;
-	size_t before, n = 0;
-
-	alloc_trim();
-	before = bytes_in_use();
-	for (size_t size = 100; size <= 1000; size += 100) {
-		for (int i = 0; i < 7; i++)
-			kept[n++] = xmalloc(size);
-	}
-	last = xmalloc(1); /* so that they are not next to what was never used */
-	while (n > 0)
-		free(kept[--n]);
-	assert_true(bytes_in_use() > before + 30000);
-	alloc_trim();
-	assert_true(bytes_in_use() < before + 1000);
-	free(last);
-}
-#endif
 
 static void
 nothing_is_something(void **state)
@@ -164,9 +131,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(free_is_enough),
-#if defined(__GLIBC__) && !HAS_SANITIZER
-		cmocka_unit_test(trimming_gives_back_what_the_thread_has_kept),
-#endif
 		cmocka_unit_test(nothing_is_something),
 		cmocka_unit_test(no_memory_is_the_end),
 		cmocka_unit_test(arrays_grow),

@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -148,11 +149,42 @@ a_thread_that_cannot_be_started_is_reported(void **state)
 		setrlimit(RLIMIT_AS, &(struct rlimit){ 0, 0 });
 		while (n < 1000 && thread_try_start(&thread, "stays", stay, NULL))
 			n++;
-		alloc_trim(); /* does without */
+		thread_trim(); /* does without */
 		_exit(n == 1000);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
+}
+#endif
+
+#if defined(__GLIBC__) && !HAS_SANITIZER
+static size_t
+bytes_in_use(void)
+{
+	return mallinfo2().uordblks;
+}
+
+/* What a thread has freed is kept for it, and counts as in use, until it trims. */
+static void
+trimming_gives_back_what_the_thread_has_kept(void **state)
+{
+	(void)state;
+	void *kept[7 * 10], *last;
+	size_t before, n = 0;
+
+	thread_trim();
+	before = bytes_in_use();
+	for (size_t size = 100; size <= 1000; size += 100) {
+		for (int i = 0; i < 7; i++)
+			kept[n++] = xmalloc(size);
+	}
+	last = xmalloc(1); /* so that they are not next to what was never used */
+	while (n > 0)
+		free(kept[--n]);
+	assert_true(bytes_in_use() > before + 30000);
+	thread_trim();
+	assert_true(bytes_in_use() < before + 1000);
+	free(last);
 }
 #endif
 
@@ -192,6 +224,9 @@ main(void)
 		cmocka_unit_test(conditions_use_the_monotonic_clock),
 #if !HAS_SANITIZER
 		cmocka_unit_test(a_thread_that_cannot_be_started_is_reported),
+#endif
+#if defined(__GLIBC__) && !HAS_SANITIZER
+		cmocka_unit_test(trimming_gives_back_what_the_thread_has_kept),
 #endif
 		cmocka_unit_test(misuse_aborts),
 	};

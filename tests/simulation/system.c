@@ -477,7 +477,7 @@ void __wrap__exit(int status);
 void __wrap_abort(void);
 void __wrap___assert_fail(const char *text, const char *file, unsigned line, const char *function);
 int __wrap_mallopt(int name, int value);
-void __wrap_alloc_trim(void);
+void __wrap_thread_trim(void);
 void *__wrap_signal(int number, void *handler);
 
 /* Also called by code of the models: base/map.c seeds its hashes. */
@@ -559,7 +559,7 @@ __wrap_mallopt(int name, int value)
 }
 
 void
-__wrap_alloc_trim(void)
+__wrap_thread_trim(void)
 {
 }
 

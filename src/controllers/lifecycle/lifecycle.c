@@ -327,7 +327,7 @@ lifecycle_wait(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_du
 			is_quiet = true;
 			mutex_unlock(&c->mu);
 			lookup_forget(c->env->lookup);
-			alloc_trim();
+			thread_trim();
 			mutex_lock(&c->mu);
 		}
 	}

@@ -527,7 +527,7 @@ cl_loader_reload(struct cl_loader *l, bool is_forced)
 	enum cl_outcome outcome = reload_file(l, is_forced);
 
 	if (outcome != CL_UNCHANGED)
-		alloc_trim();
+		thread_trim();
 	return outcome;
 }
 

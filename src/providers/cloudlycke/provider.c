@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/quote.h"
+#include "base/thread.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/balancers.h"
 #include "providers/cloudlycke/cloudlycke.h"
@@ -289,7 +290,7 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 	cl->is_watched = schema->reload.is_enabled;
 	cl_watcher_start(cl->watcher, &schema->reload);
 	/* Returns the memory that parsing took. Not in load(), because it starts a thread. */
-	alloc_trim();
+	thread_trim();
 	return true;
 }
 
