@@ -48,20 +48,6 @@ buf_reset(struct buf *b)
 	buf_truncate(b, 0);
 }
 
-/* Secrets are copied by hand, because realloc() could leave a copy in the old memory. */
-static void
-move_secret(struct buf *b, size_t cap)
-{
-	char *memory = xmalloc(cap);
-
-	memcpy(memory, b->ptr, b->len);
-	if (b->cap > 0) {
-		explicit_bzero(b->ptr, b->cap);
-		free(b->ptr);
-	}
-	b->ptr = memory;
-}
-
 /* Allocates room for len bytes (len <= max) and the terminator. */
 static void
 grow(struct buf *b, size_t len)
@@ -74,10 +60,19 @@ grow(struct buf *b, size_t len)
 		cap *= 2;
 	if (cap > b->max)
 		cap = b->max + 1;
-	if (b->is_secret)
-		move_secret(b, cap);
-	else
+	if (b->is_secret) {
+		/* copied by hand, because realloc() could leave a copy in the old memory */
+		char *memory = xmalloc(cap);
+
+		memcpy(memory, b->ptr, b->len);
+		if (b->cap > 0) {
+			explicit_bzero(b->ptr, b->cap);
+			free(b->ptr);
+		}
+		b->ptr = memory;
+	} else {
 		b->ptr = xreallocarray(b->cap ? b->ptr : NULL, cap, 1);
+	}
 	b->cap = cap;
 	b->ptr[b->len] = '\0';
 }
@@ -235,4 +230,46 @@ buf_wipe(struct buf *b)
 	b->is_secret = true;
 	buf_fini(b);
 	b->is_secret = is_secret;
+}
+
+/* ---- Base64 ---- */
+
+static const char base64_digits[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void
+base64_add(struct buf *b, struct str bytes)
+{
+	for (; bytes.len; bytes = str_skip(bytes, 3)) {
+		size_t n = bytes.len < 3 ? bytes.len : 3;
+		unsigned bits = 0;
+
+		for (size_t i = 0; i < 3; i++)
+			bits = bits << 8 | (i < n ? (unsigned char)bytes.ptr[i] : 0);
+		for (size_t i = 0; i < 4; i++)
+			buf_add_char(b, i <= n ? base64_digits[bits >> (18 - 6 * i) & 63] : '=');
+	}
+}
+
+bool
+base64_decode(struct str text, struct buf *b)
+{
+	unsigned bits = 0, n_digits = 0, n_padding = 0;
+
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.ptr[i];
+
+		if (char_is_in(c, " \t\n\r"))
+			continue;
+		if (c == '=') {
+			n_padding++;
+			continue;
+		}
+		if (!char_is_in(c, base64_digits) || n_padding)
+			return false;
+		bits = bits << 6 | (unsigned)(strchr(base64_digits, c) - base64_digits);
+		if (n_digits++ % 4)
+			buf_add_char(b, (char)(bits >> (6 - 2 * ((n_digits - 1) % 4))));
+	}
+	return n_padding <= 2 && (n_digits + n_padding) % 4 == 0;
 }

@@ -75,4 +75,11 @@ char *buf_take(struct buf *b);
  * BUF_SECRET(). */
 void buf_wipe(struct buf *b);
 
+/** Appends bytes as Base64 (RFC 4648, the standard alphabet with padding). */
+void base64_add(struct buf *b, struct str bytes);
+/** Appends the decoded bytes. White space is allowed anywhere, because long values are often
+ * folded. Surplus bits before the padding are ignored, as in Go. Returns false when the text is
+ * not Base64; b then holds the bytes that were decoded before the error. */
+NODISCARD bool base64_decode(struct str text, struct buf *b);
+
 #endif

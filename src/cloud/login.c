@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
+#include "base/buf.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"

@@ -12,7 +12,6 @@
 
 #include <stdarg.h>
 
-#include "base/base64.h"
 #include "base/file.h"
 #include "base/limits.h"
 

@@ -6,7 +6,7 @@
 #include "kube/credentials.h"
 
 #include "base/alloc.h"
-#include "base/base64.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/limits.h"

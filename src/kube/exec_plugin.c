@@ -23,7 +23,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
+#include "base/buf.h"
 #include "base/child.h"
 #include "base/json.h"
 #include "base/limits.h"

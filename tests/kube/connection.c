@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
 #include "base/child.h"
 #include "base/file.h"
 #include "base/limits.h"

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#include "base/base64.h"
-
 #define BOOKMARK_EVERY_NS (60 * KM_NS_PER_SECOND)
 #define BOOKMARK_BEFORE_END_NS (2 * KM_NS_PER_SECOND)
 #define WATCH_DEFAULT_S 1800

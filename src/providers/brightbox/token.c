@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/base64.h"
+#include "base/buf.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
