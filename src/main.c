@@ -18,7 +18,7 @@
 #include "base/limits.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/metrics_process.h"
+#include "base/metrics.h"
 #include "base/notify.h"
 #include "base/watchdog.h"
 #include "base/thread.h"

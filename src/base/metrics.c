@@ -42,11 +42,11 @@ static size_t n_hooks, cap_hooks;                            /* hooks_mu */
 extern struct metric_family *__start_metric_families[] __attribute__((weak));
 extern struct metric_family *__stop_metric_families[] __attribute__((weak));
 
-/* The Prometheus libraries write labels in the order of their names. METRIC_FAMILY() lists them in
- * the order that reads best in calls of metric_of(). */
 static void
-sort_labels(struct metric_family *family)
+append_family(struct metric_family *family)
 {
+	/* The Prometheus libraries write labels in the order of their names. METRIC_FAMILY() lists
+	 * them in the order that reads best in calls of metric_of(). */
 	for (size_t i = 0; family->labels[i]; i++) {
 		size_t at = i;
 
@@ -56,12 +56,6 @@ sort_labels(struct metric_family *family)
 			family->order[at] = family->order[at - 1];
 		family->order[at] = (unsigned char)i;
 	}
-}
-
-static void
-append_family(struct metric_family *family)
-{
-	sort_labels(family);
 	*families_tail = family;
 	families_tail = &family->next;
 }
@@ -281,35 +275,31 @@ add_u64(struct buf *b, uint64_t v)
 	buf_add(b, digits + at, sizeof(digits) - at);
 }
 
-/* Appends the shortest text that reads back as the same number. */
+/* Appends integers without printf() and without an exponent: most values are integers, and printf()
+ * would dominate the cost of a scrape. Of other numbers, the shortest text that reads back as the
+ * same number. */
 static void
-add_fraction(struct buf *b, double v)
+add_number(struct buf *b, double v)
 {
 	char text[40];
 	double back;
 
+	if (isnan(v) || isinf(v)) {
+		buf_add_c(b, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+		return;
+	}
+	if (fabs(v) < 1e15 && v == floor(v)) {
+		if (v < 0)
+			buf_add_char(b, '-');
+		add_u64(b, (uint64_t)fabs(v));
+		return;
+	}
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (sscanf(text, "%lf", &back) == 1 && back == v)
 			break;
 	}
 	buf_add_c(b, text);
-}
-
-/* Appends integers without printf() and without an exponent: most values are integers, and printf()
- * would dominate the cost of a scrape. */
-static void
-add_number(struct buf *b, double v)
-{
-	if (isnan(v) || isinf(v)) {
-		buf_add_c(b, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
-	} else if (fabs(v) < 1e15 && v == floor(v)) {
-		if (v < 0)
-			buf_add_char(b, '-');
-		add_u64(b, (uint64_t)fabs(v));
-	} else {
-		add_fraction(b, v);
-	}
 }
 
 static void
@@ -372,15 +362,6 @@ add_bucket(struct buf *b, const struct metric *m, const char *le, uint64_t count
 	buf_add_char(b, '\n');
 }
 
-/* OpenMetrics requires "1.0" where the older format has "1". */
-static void
-add_bound(struct buf *b, double bound, enum metric_format format)
-{
-	add_number(b, bound);
-	if (format == METRICS_OPENMETRICS && bound == floor(bound) && fabs(bound) < 1e15)
-		buf_add_c(b, ".0");
-}
-
 static void
 add_histogram(struct buf *b, const struct metric *m, enum metric_format format)
 {
@@ -389,10 +370,14 @@ add_histogram(struct buf *b, const struct metric *m, enum metric_format format)
 
 	for (size_t i = 0; i < m->family->n_buckets; i++) {
 		struct buf le = BUF_FIXED(text);
+		double bound = m->family->buckets[i];
 
 		text[0] = '\0';
 		cumulated += m->buckets[i];
-		add_bound(&le, m->family->buckets[i], format);
+		add_number(&le, bound);
+		/* OpenMetrics requires "1.0" where the older format has "1" */
+		if (format == METRICS_OPENMETRICS && bound == floor(bound) && fabs(bound) < 1e15)
+			buf_add_c(&le, ".0");
 		add_bucket(b, m, le.ptr, cumulated);
 	}
 	add_bucket(b, m, "+Inf", m->count);
@@ -400,71 +385,42 @@ add_histogram(struct buf *b, const struct metric *m, enum metric_format format)
 	add_line(b, m, "_count", (double)m->count);
 }
 
-/* In OpenMetrics, samples named x_total belong to a family named x. */
-static struct str
-family_name(const struct metric_family *family, enum metric_format format)
-{
-	const struct str total = STR("_total");
-	struct str name = str_c(family->name);
-
-	if (format == METRICS_OPENMETRICS && family->type == METRIC_COUNTER &&
-	    str_ends(name, total))
-		name.len -= total.len;
-	return name;
-}
-
 static void
 add_head(struct buf *b, const struct metric_family *family, enum metric_format format)
 {
 	static const char *const types[] = { "counter", "gauge", "histogram" };
-	struct str name = family_name(family, format);
+	struct str name = str_c(family->name), total = STR("_total");
 
+	/* in OpenMetrics, samples named x_total belong to a family named x */
+	if (format == METRICS_OPENMETRICS && family->type == METRIC_COUNTER &&
+	    str_ends(name, total))
+		name.len -= total.len;
 	buf_addf(b, "# HELP %" STR_FMT " ", STR_ARG(name));
 	add_escaped(b, family->help, /*is_label=*/format == METRICS_OPENMETRICS);
 	buf_addf(b, "\n# TYPE %" STR_FMT " %s\n", STR_ARG(name), types[family->type]);
 }
 
-/* Returns the first series at or after *at that is not hidden, and moves *at behind it; NULL at the
- * end. Called with the family's mu held. */
-static const struct metric *
-next_shown(const struct metric_family *family, size_t *at)
-{
-	while (*at < family->n_series) {
-		const struct metric *m = family->series[(*at)++];
-
-		if (!m->is_hidden)
-			return m;
-	}
-	return NULL;
-}
-
 static void
 add_family(struct buf *b, struct metric_family *family, enum metric_format format)
 {
-	const struct metric *m;
-	size_t at = 0;
+	bool has_head = false;
 
 	WITH_LOCK(&family->mu);
 	if (!family->labels[0] && family->n_series == 0)
 		series_new(family, NULL);
-	m = next_shown(family, &at);
-	if (m)
-		add_head(b, family, format);
-	for (; m; m = next_shown(family, &at)) {
+	for (size_t i = 0; i < family->n_series; i++) {
+		const struct metric *m = family->series[i];
+
+		if (m->is_hidden)
+			continue;
+		if (!has_head)
+			add_head(b, family, format);
+		has_head = true;
 		if (family->type == METRIC_HISTOGRAM)
 			add_histogram(b, m, format);
 		else
 			add_line(b, m, "", m->value);
 	}
-}
-
-static void
-run_hooks(void)
-{
-	WITH_LOCK(&hooks_mu);
-
-	for (size_t i = 0; i < n_hooks; i++)
-		hooks[i].fn(hooks[i].arg);
 }
 
 void
@@ -488,7 +444,10 @@ metrics_off_scrape(void (*fn)(void *arg), void *arg)
 void
 metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format)
 {
-	run_hooks();
+	mutex_lock(&hooks_mu);
+	for (size_t i = 0; i < n_hooks; i++)
+		hooks[i].fn(hooks[i].arg);
+	mutex_unlock(&hooks_mu);
 	for (struct metric_family *family = lock_families(); family; family = family->next) {
 		if (family->page == page)
 			add_family(b, family, format);

@@ -128,4 +128,9 @@ void metrics_reset(enum metric_page page);
  * is followed by NULL. */
 const struct metric_family *metrics_next(const struct metric_family *);
 
+/** Adds the process_* metrics to every scrape (base/metrics_process.c). The main thread calls it
+ * once, before the sandbox is entered: it opens the files of /proc that each scrape reads. A metric
+ * whose file cannot be opened is shown as 0. */
+void metrics_process_setup(void);
+
 #endif

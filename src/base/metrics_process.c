@@ -1,7 +1,7 @@
-/* base/metrics_process.c: see metrics_process.h. Names and meanings are the common ones of all
- * Prometheus clients.
+/* base/metrics_process.c: the process_* metrics, which the kernel counts for this process. Names
+ * and meanings are the common ones of all Prometheus clients.
  */
-#include "base/metrics_process.h"
+#include "base/metrics.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/metrics.h"
 
 METRIC_FAMILY(cpu_seconds, METRIC_COUNTER, "process_cpu_seconds_total",
               "CPU time used, user and system.");
@@ -32,39 +31,6 @@ enum {
 
 static int statm_fd = -1;
 static DIR *fd_folder;
-
-static double
-in_seconds(int64_t ns)
-{
-	return (double)ns / (double)NS_PER_SEC;
-}
-
-static void
-set_cpu(void)
-{
-	struct timespec used;
-
-	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0)
-		metric_set(metric_of(&cpu_seconds),
-		           (double)used.tv_sec + (double)used.tv_nsec / 1e9);
-}
-
-/* The entries "." and ".." are not descriptors. */
-static void
-set_fds(void)
-{
-	struct rlimit limit;
-	int n = -2;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-		metric_set(metric_of(&max_fds), (double)limit.rlim_cur);
-	if (!fd_folder)
-		return;
-	rewinddir(fd_folder);
-	while (readdir(fd_folder))
-		n++;
-	metric_set(metric_of(&open_fds), n);
-}
 
 static struct str
 read_text(int fd, char *memory, size_t size)
@@ -89,23 +55,30 @@ word_number(struct str line, size_t n)
 }
 
 static void
-set_memory(void)
-{
-	char memory[256];
-	struct str line = read_text(statm_fd, memory, sizeof(memory));
-	double page = (double)sysconf(_SC_PAGESIZE);
-
-	metric_set(metric_of(&virtual_bytes), (double)word_number(line, 0) * page);
-	metric_set(metric_of(&resident_bytes), (double)word_number(line, 1) * page);
-}
-
-static void
 set_all(void *arg)
 {
+	double page = (double)sysconf(_SC_PAGESIZE);
+	char memory[256];
+	struct timespec used;
+	struct rlimit limit;
+	struct str line;
+	int n_fds = -2; /* the entries "." and ".." are not descriptors */
+
 	(void)arg;
-	set_cpu();
-	set_fds();
-	set_memory();
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0)
+		metric_set(metric_of(&cpu_seconds),
+		           (double)used.tv_sec + (double)used.tv_nsec / 1e9);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		metric_set(metric_of(&max_fds), (double)limit.rlim_cur);
+	if (fd_folder) {
+		rewinddir(fd_folder);
+		while (readdir(fd_folder))
+			n_fds++;
+		metric_set(metric_of(&open_fds), n_fds);
+	}
+	line = read_text(statm_fd, memory, sizeof(memory));
+	metric_set(metric_of(&virtual_bytes), (double)word_number(line, 0) * page);
+	metric_set(metric_of(&resident_bytes), (double)word_number(line, 1) * page);
 }
 
 /* The kernel counts the start time from the boot of the machine. The name of the process, in
@@ -131,6 +104,7 @@ metrics_process_setup(void)
 {
 	statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	fd_folder = opendir("/proc/self/fd");
-	metric_set(metric_of(&start_seconds), in_seconds(clock_wall(&clock_real) - age_ns()));
+	metric_set(metric_of(&start_seconds),
+	           (double)(clock_wall(&clock_real) - age_ns()) / (double)NS_PER_SEC);
 	metrics_on_scrape(set_all, NULL);
 }

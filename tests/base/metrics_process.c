@@ -1,5 +1,3 @@
-#include "base/metrics_process.h"
-
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
