@@ -145,73 +145,44 @@ environment(const char *const *more)
 
 /* ---- starting ---- */
 
-/* The program gets no other descriptor. Those of ccmd are closed on exec anyway; this is for those
- * that ccmd inherited. musl has no such action, so they are marked as close-on-exec instead, which
- * only kernels before 5.11 refuse. */
-static void
-close_the_rest(posix_spawn_file_actions_t *actions)
-{
-#ifdef __GLIBC__
-	MUST(posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1));
-#else
-	(void)actions;
-	(void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-#endif
-}
-
-static void
-plan_descriptors(const struct child *c, posix_spawn_file_actions_t *actions)
-{
-	MUST(posix_spawn_file_actions_init(actions));
-	MUST(posix_spawn_file_actions_adddup2(actions, c->in, STDIN_FILENO));
-	MUST(posix_spawn_file_actions_adddup2(actions, c->out[1], STDOUT_FILENO));
-	if (c->err[1] >= 0)
-		MUST(posix_spawn_file_actions_adddup2(actions, c->err[1], STDERR_FILENO));
-	close_the_rest(actions);
-}
-
-/* Restores the defaults that programs expect: the threads of this process block all signals, and
- * the process ignores some. */
-static void
-plan_signals(posix_spawnattr_t *attr)
-{
-	sigset_t none, all;
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	MUST(posix_spawnattr_init(attr));
-	MUST(posix_spawnattr_setsigmask(attr, &none));
-	MUST(posix_spawnattr_setsigdefault(attr, &all));
-	MUST(posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-	                                            POSIX_SPAWN_SETSIGDEF));
-}
-
 static int
 spawn(struct child *c)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
+	sigset_t none, all;
 	int result;
 
-	plan_descriptors(c, &actions);
-	plan_signals(&attr);
+	/* The program gets no other descriptor. Those of ccmd are closed on exec anyway; this is
+	 * for those that ccmd inherited. musl has no such action, so they are marked as
+	 * close-on-exec instead, which only kernels before 5.11 refuse. */
+	MUST(posix_spawn_file_actions_init(&actions));
+	MUST(posix_spawn_file_actions_adddup2(&actions, c->in, STDIN_FILENO));
+	MUST(posix_spawn_file_actions_adddup2(&actions, c->out[1], STDOUT_FILENO));
+	if (c->err[1] >= 0)
+		MUST(posix_spawn_file_actions_adddup2(&actions, c->err[1], STDERR_FILENO));
+#ifdef __GLIBC__
+	MUST(posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1));
+#else
+	(void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+#endif
+
+	/* the defaults that programs expect: the threads of this process block all signals, and the
+	 * process ignores some */
+	sigemptyset(&none);
+	sigfillset(&all);
+	MUST(posix_spawnattr_init(&attr));
+	MUST(posix_spawnattr_setsigmask(&attr, &none));
+	MUST(posix_spawnattr_setsigdefault(&attr, &all));
+	MUST(posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+	                                             POSIX_SPAWN_SETSIGDEF));
+
 	result = posix_spawnp(&c->pid, c->spec->argv[0], &actions, &attr,
 	                      (char *const *)(uintptr_t)c->spec->argv,
 	                      (char *const *)(uintptr_t)c->env);
 	MUST(posix_spawnattr_destroy(&attr));
 	MUST(posix_spawn_file_actions_destroy(&actions));
 	return result;
-}
-
-static bool
-cannot_start(int errnum, struct error *err)
-{
-	err_errno(err, errnum, "cannot be started");
-	if (errnum == ENOTDIR)
-		err->code = ERR_NOT_FOUND;
-	else if (errnum == ENOEXEC || errnum == EISDIR)
-		err->code = ERR_FORBIDDEN;
-	return false;
 }
 
 /* ---- killing and reaping ---- */
@@ -287,8 +258,14 @@ start(struct child *c, struct error *err)
 {
 	int result = spawn(c);
 
-	if (result != 0)
-		return cannot_start(result, err);
+	if (result != 0) {
+		err_errno(err, result, "cannot be started");
+		if (result == ENOTDIR)
+			err->code = ERR_NOT_FOUND;
+		else if (result == ENOEXEC || result == EISDIR)
+			err->code = ERR_FORBIDDEN;
+		return false;
+	}
 	fd_close(&c->out[1]);
 	fd_close(&c->err[1]);
 	c->exited = (int)syscall(SYS_pidfd_open, c->pid, 0);
@@ -412,21 +389,6 @@ wait_for_end(struct child *c, struct error *err)
 	}
 }
 
-/* Sends SIGTERM if a grace period is set, and waits for that long. Output during the grace period
- * is still collected. */
-static void
-ask_to_end(struct child *c)
-{
-	struct error ignored;
-
-	if (c->spec->grace_ms <= 0)
-		return;
-	kill_group(c, SIGTERM);
-	c->deadline_ns = clock_deadline(clock_mono(&clock_real), c->spec->grace_ms * NS_PER_MS);
-	if (wait_for_end(c, &ignored))
-		take_rest(c);
-}
-
 static bool
 attend(struct child *c, struct call *call, struct error *err)
 {
@@ -435,8 +397,14 @@ attend(struct child *c, struct call *call, struct error *err)
 
 	cancel_hook(call->cancel, cancel, &c->cancelled);
 	is_ok = wait_for_end(c, err);
-	if (!is_ok && err->code == ERR_TIMEOUT)
-		ask_to_end(c);
+	/* output during the grace period is still collected */
+	if (!is_ok && err->code == ERR_TIMEOUT && c->spec->grace_ms > 0) {
+		kill_group(c, SIGTERM);
+		c->deadline_ns = clock_deadline(clock_mono(&clock_real),
+		                                c->spec->grace_ms * NS_PER_MS);
+		if (wait_for_end(c, &ignored))
+			take_rest(c);
+	}
 	cancel_unhook(call->cancel, cancel, &c->cancelled);
 	if (is_ok)
 		take_rest(c);
@@ -452,26 +420,6 @@ attend(struct child *c, struct call *call, struct error *err)
 /* ---- the complete run ---- */
 
 static void
-init(struct child *c, const struct child_spec *spec, const struct call *call)
-{
-	int64_t timeout_ms = spec->timeout_ms > 0 ? spec->timeout_ms : DEFAULT_TIMEOUT_MS;
-
-	*c = (struct child){
-		.spec = spec,
-		.env = environment(spec->env),
-		.in = -1,
-		.out = { -1, -1 },
-		.err = { -1, -1 },
-		.cancelled = -1,
-		.exited = -1,
-		.deadline_ns = call_deadline_real(call, timeout_ms * NS_PER_MS),
-	};
-	/* The output usually contains credentials. */
-	c->result.out = BUF_SECRET(spec->max_output ? spec->max_output : LIMIT_CHILD_OUTPUT);
-	buf_init(&c->result.err, LIMIT_CHILD_STDERR);
-}
-
-static void
 fini(struct child *c)
 {
 	fd_close(&c->in);
@@ -485,32 +433,34 @@ fini(struct child *c)
 	child_result_fini(&c->result);
 }
 
-static void
-hand_over(struct child *c, struct child_result *ret)
-{
-	child_result_fini(ret);
-	*ret = c->result;
-	c->result = CHILD_RESULT_INIT;
-}
-
-static bool
-run(struct child *c, struct call *call, struct error *err)
-{
-	if (cancel_is_fired(call->cancel))
-		return err_set(err, ERR_CANCELLED, "cancelled");
-	reap_lingering();
-	return open_all(c, err) && start(c, err) && attend(c, call, err);
-}
-
 bool
 child_run(struct call *call, const struct child_spec *spec, struct child_result *ret,
           struct error *err)
 {
-	CLEANUP(fini) struct child c;
+	int64_t timeout_ms = spec->timeout_ms > 0 ? spec->timeout_ms : DEFAULT_TIMEOUT_MS;
+	CLEANUP(fini) struct child c = {
+		.spec = spec,
+		.env = environment(spec->env),
+		.in = -1,
+		.out = { -1, -1 },
+		.err = { -1, -1 },
+		.cancelled = -1,
+		.exited = -1,
+		.deadline_ns = call_deadline_real(call, timeout_ms * NS_PER_MS),
+		.result = {
+			/* the output usually contains credentials */
+			.out = BUF_SECRET(spec->max_output ? spec->max_output : LIMIT_CHILD_OUTPUT),
+			.err = BUF_INIT(LIMIT_CHILD_STDERR),
+		},
+	};
 
-	init(&c, spec, call);
-	if (!run(&c, call, err))
+	if (cancel_is_fired(call->cancel))
+		return err_set(err, ERR_CANCELLED, "%s: cancelled", spec->argv[0]);
+	reap_lingering();
+	if (!open_all(&c, err) || !start(&c, err) || !attend(&c, call, err))
 		return err_wrap(err, "%s", spec->argv[0]);
-	hand_over(&c, ret);
+	child_result_fini(ret);
+	*ret = c.result;
+	c.result = CHILD_RESULT_INIT;
 	return true;
 }

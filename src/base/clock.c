@@ -138,29 +138,6 @@ days_in_month(int year, int month)
 	return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
 }
 
-static bool
-take_date(struct str *s, struct tm *tm)
-{
-	int year, month, day;
-
-	if (!take_digits(s, 4, 0, 9999, &year) || !take_char(s, '-') ||
-	    !take_digits(s, 2, 1, 12, &month) || !take_char(s, '-') ||
-	    !take_digits(s, 2, 1, days_in_month(year, month), &day))
-		return false;
-	tm->tm_year = year - 1900;
-	tm->tm_mon = month - 1;
-	tm->tm_mday = day;
-	return true;
-}
-
-static bool
-take_time(struct str *s, struct tm *tm)
-{
-	return take_digits(s, 2, 0, 23, &tm->tm_hour) && take_char(s, ':') &&
-	       take_digits(s, 2, 0, 59, &tm->tm_min) && take_char(s, ':') &&
-	       take_digits(s, 2, 0, 59, &tm->tm_sec);
-}
-
 /* Parses an optional fraction: a point and one to nine digits. */
 static bool
 take_fraction(struct str *s, int *ret_ns)
@@ -203,13 +180,35 @@ take_offset(struct str *s, int64_t *ret_seconds)
 bool
 clock_parse_rfc3339(struct str text, int64_t *ret_wall_ns)
 {
-	struct tm tm = { 0 };
+	static const struct {
+		size_t n_digits;
+		int min, max;
+		char end; /* the character that follows; '\0': any */
+	} fields[] = {
+		{ 4, 0, 9999, '-' }, { 2, 1, 12, '-' }, { 2, 1, 31, 'T' },
+		{ 2, 0, 23, ':' },   { 2, 0, 59, ':' }, { 2, 0, 59, '\0' },
+	};
+	int values[ARRAY_LEN(fields)], fraction;
 	int64_t offset, wall;
-	int fraction;
+	struct tm tm;
 
-	if (!take_date(&text, &tm) || !take_char(&text, 'T') || !take_time(&text, &tm) ||
-	    !take_fraction(&text, &fraction) || !take_offset(&text, &offset) || text.len > 0)
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+		if (!take_digits(&text, fields[i].n_digits, fields[i].min, fields[i].max,
+		                 &values[i]))
+			return false;
+		if (fields[i].end && !take_char(&text, fields[i].end))
+			return false;
+	}
+	if (values[2] > days_in_month(values[0], values[1]))
 		return false;
+	if (!take_fraction(&text, &fraction) || !take_offset(&text, &offset) || text.len > 0)
+		return false;
+	tm = (struct tm){ .tm_year = values[0] - 1900,
+		          .tm_mon = values[1] - 1,
+		          .tm_mday = values[2],
+		          .tm_hour = values[3],
+		          .tm_min = values[4],
+		          .tm_sec = values[5] };
 	if (__builtin_mul_overflow(timegm(&tm) - offset, NS_PER_SEC, &wall) ||
 	    __builtin_add_overflow(wall, fraction, &wall))
 		return false;
@@ -234,40 +233,30 @@ add_fraction(struct buf *b, uint64_t ns, uint64_t unit)
 	}
 }
 
-static void
-add_below_second(struct buf *b, uint64_t ns)
-{
-	if (ns < 1000) {
-		buf_addf(b, "%uns", (unsigned)ns);
-	} else if (ns < NS_PER_MS) {
-		add_fraction(b, ns, 1000);
-		buf_add_c(b, "\xc2\xb5s");
-	} else {
-		add_fraction(b, ns, NS_PER_MS);
-		buf_add_c(b, "ms");
-	}
-}
-
 void
 clock_format_duration(struct buf *b, int64_t ns)
 {
 	uint64_t left = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
 	uint64_t minutes = left / (60 * NS_PER_SEC);
 
-	if (ns == 0) {
-		buf_add_c(b, "0s");
-		return;
-	}
 	if (ns < 0)
 		buf_add_char(b, '-');
-	if (left < NS_PER_SEC) {
-		add_below_second(b, left);
-		return;
+	if (ns == 0) {
+		buf_add_c(b, "0s");
+	} else if (left < 1000) {
+		buf_addf(b, "%uns", (unsigned)left);
+	} else if (left < NS_PER_MS) {
+		add_fraction(b, left, 1000);
+		buf_add_c(b, "\xc2\xb5s");
+	} else if (left < NS_PER_SEC) {
+		add_fraction(b, left, NS_PER_MS);
+		buf_add_c(b, "ms");
+	} else {
+		if (minutes >= 60)
+			buf_addf(b, "%lluh", (unsigned long long)(minutes / 60));
+		if (minutes > 0)
+			buf_addf(b, "%um", (unsigned)(minutes % 60));
+		add_fraction(b, left % (60 * NS_PER_SEC), NS_PER_SEC);
+		buf_add_char(b, 's');
 	}
-	if (minutes >= 60)
-		buf_addf(b, "%lluh", (unsigned long long)(minutes / 60));
-	if (minutes > 0)
-		buf_addf(b, "%um", (unsigned)(minutes % 60));
-	add_fraction(b, left % (60 * NS_PER_SEC), NS_PER_SEC);
-	buf_add_char(b, 's');
 }

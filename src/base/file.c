@@ -47,55 +47,33 @@ fd_print(struct str text)
 	return false;
 }
 
-/* Returns false when the deadline has passed, with errno unchanged. */
-static bool
-wait_readable(int fd, int64_t deadline_ns)
-{
-	int64_t left_ns = deadline_ns - clock_mono(&clock_real);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int n = left_ns > 0 ? poll(&p, 1, (int)(left_ns / NS_PER_MS) + 1) : 0;
-
-	return n > 0 || (n < 0 && errno == EINTR);
-}
-
 /* A regular file is read without waiting. A pipe or terminal (/dev/stdin, /dev/fd/63 of a shell's
  * <(command)) is read until its writers have closed it, for a limited time: a FIFO in the place of
  * a credential file must not block the reading thread without limit. A FIFO without a writer counts
- * as empty. */
+ * as empty. After the deadline, errno is EAGAIN. */
 static ssize_t
 read_retrying(int fd, void *bytes, size_t len, int64_t deadline_ns)
 {
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int64_t left_ns;
 	ssize_t n;
 
-	do
+	for (;;) {
 		n = read(fd, bytes, len);
-	while (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_readable(fd, deadline_ns))));
-	return n;
+		if (n >= 0 || (errno != EINTR && errno != EAGAIN))
+			return n;
+		if (errno == EINTR)
+			continue;
+		left_ns = deadline_ns - clock_mono(&clock_real);
+		if (left_ns <= 0 || poll(&p, 1, (int)(left_ns / NS_PER_MS) + 1) == 0)
+			return n;
+	}
 }
 
 static bool
 too_large(const struct buf *b, struct error *err)
 {
 	return err_set(err, ERR_INVALID, "larger than %zu bytes", b->max);
-}
-
-/* The size from fstat() is only a hint: it is 0 for pipes and for files of /proc. It allows most
- * files to be read without moving the buffer, and large files to be refused before they are read.
- */
-static bool
-read_start(int fd, struct buf *b, struct error *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return err_errno(err, errno, "stat");
-	if (S_ISDIR(st.st_mode))
-		return err_set(err, ERR_INVALID, "is a directory");
-	if (S_ISREG(st.st_mode) && st.st_size > 0) {
-		if ((uint64_t)st.st_size > b->max - b->len || !buf_reserve(b, (size_t)st.st_size))
-			return too_large(b, err);
-	}
-	return true;
 }
 
 static bool
@@ -116,14 +94,26 @@ read_chunks(int fd, char *bytes, size_t size, struct buf *b, struct error *err)
 	return n == 0 || err_errno(err, errno, "read");
 }
 
-/* Many files are configuration that contains secrets, so the chunk on the stack is overwritten. */
 static bool
 read_all(int fd, struct buf *b, struct error *err)
 {
 	char bytes[4096];
-	bool is_ok = read_start(fd, b, err) && read_chunks(fd, bytes, sizeof(bytes), b, err);
+	struct stat st;
+	bool is_ok;
 
-	explicit_bzero(bytes, sizeof(bytes));
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, errno, "stat");
+	if (S_ISDIR(st.st_mode))
+		return err_set(err, ERR_INVALID, "is a directory");
+	/* The size is only a hint: it is 0 for pipes and for files of /proc. It allows most files
+	 * to be read without moving the buffer, and large files to be refused before they are
+	 * read. */
+	if (S_ISREG(st.st_mode) && st.st_size > 0) {
+		if ((uint64_t)st.st_size > b->max - b->len || !buf_reserve(b, (size_t)st.st_size))
+			return too_large(b, err);
+	}
+	is_ok = read_chunks(fd, bytes, sizeof(bytes), b, err);
+	explicit_bzero(bytes, sizeof(bytes)); /* many files contain secrets */
 	return is_ok;
 }
 

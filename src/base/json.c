@@ -240,31 +240,6 @@ json_add_value(struct buf *b, yyjson_val *val)
 	free(text);
 }
 
-static void
-add_escape(struct buf *b, char c)
-{
-	switch (c) {
-	case '"':
-		buf_add_c(b, "\\\"");
-		break;
-	case '\\':
-		buf_add_c(b, "\\\\");
-		break;
-	case '\n':
-		buf_add_c(b, "\\n");
-		break;
-	case '\r':
-		buf_add_c(b, "\\r");
-		break;
-	case '\t':
-		buf_add_c(b, "\\t");
-		break;
-	default:
-		buf_addf(b, "\\u%04x", (unsigned)(unsigned char)c);
-		break;
-	}
-}
-
 /* Returns the number of leading bytes of s that need no escape in a JSON string. */
 static size_t
 plain_len(struct str s)
@@ -287,6 +262,8 @@ plain_len(struct str s)
 void
 json_add_str(struct buf *b, struct str s)
 {
+	static const char escaped[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
+
 	buf_add_char(b, '"');
 	for (size_t n; s.len; s = str_skip(s, 1)) {
 		n = plain_len(s);
@@ -294,10 +271,12 @@ json_add_str(struct buf *b, struct str s)
 		s = str_skip(s, n);
 		if (s.len == 0)
 			break;
-		if ((unsigned char)s.ptr[0] < 0x80)
-			add_escape(b, s.ptr[0]);
+		if ((unsigned char)s.ptr[0] >= 0x80)
+			buf_add_c(b, "\xef\xbf\xbd"); /* U+FFFD */
+		else if (char_is_in(s.ptr[0], escaped))
+			buf_addf(b, "\\%c", letters[strchr(escaped, s.ptr[0]) - escaped]);
 		else
-			buf_add_c(b, "\xef\xbf\xbd");
+			buf_addf(b, "\\u%04x", (unsigned)s.ptr[0]);
 	}
 	buf_add_char(b, '"');
 }

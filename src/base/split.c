@@ -87,14 +87,6 @@ find_class(const char *p, const char *end, unsigned class)
 	return p;
 }
 
-static const char *
-skip_space(const char *p, const char *end)
-{
-	while (p < end && is_class(*p, CLASS_SPACE))
-		p++;
-	return p;
-}
-
 struct json_split *
 json_split_new(struct str items, size_t max_item_bytes)
 {
@@ -295,46 +287,29 @@ step_array(struct json_split *s, struct feed *f, struct error *err)
 	return true;
 }
 
-static bool
-enter_items(struct json_split *s, struct feed *f, struct error *err)
-{
-	if (s->seen_items)
-		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " occurs twice",
-		               STR_ARG(s->items));
-	s->seen_items = true;
-	if (*f->p == 'n') { /* null is how Go encodes a nil list */
-		begin_value(s, 'n');
-		s->state = IN_VALUE;
-		return true;
-	}
-	if (*f->p != '[')
-		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " is not an array",
-		               STR_ARG(s->items));
-	f->p++;
-	s->state = AT_FIRST_ITEM;
-	return add_head(s, "[", 1, err);
-}
-
-/* step_head_value() processes the first byte of the value. */
+/* step_head_value() or step_item() processes the first byte of what begins here. */
 static bool
 enter_value(struct json_split *s, struct feed *f, struct error *err)
 {
-	if (s->is_items)
-		return enter_items(s, f, err);
+	/* null is how Go encodes a nil list */
+	bool is_list = s->is_items && *f->p != 'n';
+
+	if (s->is_items && s->seen_items)
+		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " occurs twice",
+		               STR_ARG(s->items));
+	s->seen_items |= s->is_items;
+	if (is_list && *f->p != '[')
+		return err_set(err, ERR_INVALID, "invalid list: %" STR_FMT " is not an array",
+		               STR_ARG(s->items));
+	if (is_list) {
+		f->p++;
+		s->state = AT_FIRST_ITEM;
+		return add_head(s, "[", 1, err);
+	}
 	if (is_class(*f->p, CLASS_DELIMITER))
 		return unexpected(f, err);
 	begin_value(s, *f->p);
 	s->state = IN_VALUE;
-	return true;
-}
-
-static bool
-enter_key(struct json_split *s)
-{
-	s->key_pos = s->head.len - 1;
-	s->in_string = true;
-	s->is_escaped = false;
-	s->state = IN_KEY;
 	return true;
 }
 
@@ -359,7 +334,12 @@ step_object(struct json_split *s, struct feed *f, struct error *err)
 		s->state = rules[i].next;
 		if (!add_head(s, f->p++, 1, err))
 			return false;
-		return s->state == IN_KEY ? enter_key(s) : true;
+		if (s->state == IN_KEY) {
+			s->key_pos = s->head.len - 1;
+			s->in_string = true;
+			s->is_escaped = false;
+		}
+		return true;
 	}
 	return unexpected(f, err);
 }
@@ -379,7 +359,8 @@ step(struct json_split *s, struct feed *f, struct error *err)
 	default:
 		break;
 	}
-	f->p = skip_space(f->p, f->end);
+	while (f->p < f->end && is_class(*f->p, CLASS_SPACE))
+		f->p++;
 	if (f->p == f->end)
 		return true;
 	switch (s->state) {

@@ -205,72 +205,38 @@ static const struct {
 	{ STR("h"), 3600 * NS_PER_SEC },
 };
 
+/* Parses one number with its unit, such as "1.5h", and adds it to *sum. */
 static bool
-take_unit(struct str *s, uint64_t *ret_ns)
+take_term(struct str *s, uint64_t *sum)
 {
-	for (size_t i = 0; i < ARRAY_LEN(duration_units); i++) {
-		if (str_starts(*s, duration_units[i].name)) {
-			*s = str_skip(*s, duration_units[i].name.len);
-			*ret_ns = duration_units[i].ns;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool
-take_whole(struct str *s, uint64_t *ret)
-{
+	size_t n_digits = 0, unit = 0;
+	double fraction = 0, scale = 1;
 	uint64_t value = 0;
 
-	for (; is_digit(*s); *s = str_skip(*s, 1)) {
+	for (; is_digit(*s); *s = str_skip(*s, 1), n_digits++) {
 		if (value > DURATION_MAX / 10)
 			return false;
 		value = value * 10 + (uint64_t)(s->ptr[0] - '0');
 		if (value > DURATION_MAX)
 			return false;
 	}
-	*ret = value;
-	return true;
-}
-
-/* Digits after the 18th are accepted and ignored. */
-static double
-take_fraction(struct str *s)
-{
-	double value = 0;
-	double scale = 1;
-
-	for (int n = 0; is_digit(*s); *s = str_skip(*s, 1), n++) {
-		if (n >= 18)
-			continue;
-		value = value * 10 + (s->ptr[0] - '0');
-		scale *= 10;
-	}
-	return value / scale;
-}
-
-/* Parses one number with its unit, such as "1.5h", and adds it to *sum. */
-static bool
-take_term(struct str *s, uint64_t *sum)
-{
-	struct str start = *s;
-	size_t n_digits;
-	double fraction = 0;
-	uint64_t value;
-	uint64_t unit;
-
-	if (!take_whole(s, &value))
-		return false;
-	n_digits = start.len - s->len;
 	if (str_starts(*s, STR("."))) {
 		*s = str_skip(*s, 1);
-		fraction = take_fraction(s);
-		n_digits = start.len - s->len - 1;
+		for (int n = 0; is_digit(*s); *s = str_skip(*s, 1), n_digits++) {
+			if (n++ >= 18)
+				continue; /* more digits are accepted and ignored */
+			fraction = fraction * 10 + (s->ptr[0] - '0');
+			scale *= 10;
+		}
 	}
-	if (n_digits == 0 || !take_unit(s, &unit) || value > DURATION_MAX / unit)
+	while (unit < ARRAY_LEN(duration_units) && !str_starts(*s, duration_units[unit].name))
+		unit++;
+	if (n_digits == 0 || unit == ARRAY_LEN(duration_units) ||
+	    value > DURATION_MAX / duration_units[unit].ns)
 		return false;
-	value = value * unit + (uint64_t)(fraction * (double)unit);
+	*s = str_skip(*s, duration_units[unit].name.len);
+	value = value * duration_units[unit].ns +
+	        (uint64_t)(fraction / scale * (double)duration_units[unit].ns);
 	*sum += value;
 	return value <= DURATION_MAX && *sum <= DURATION_MAX;
 }
@@ -371,33 +337,26 @@ is_continuation(char c)
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Returns the length that the first byte announces, and the valid range of the second byte (RFC
- * 3629, section 4), which excludes overlong forms and surrogates. */
-static size_t
-utf8_promise(unsigned char first, unsigned char *ret_low, unsigned char *ret_high)
-{
-	*ret_low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-	*ret_high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-	if (first < 0x80)
-		return 1;
-	if (first < 0xc2 || first > 0xf4)
-		return 0;
-	return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
-
 size_t
 str_utf8_len(struct str s)
 {
-	unsigned char low, high, second;
+	unsigned char first, second, low, high;
 	size_t len;
 
 	if (s.len == 0)
 		return 0;
-	len = utf8_promise((unsigned char)s.ptr[0], &low, &high);
+	first = (unsigned char)s.ptr[0];
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2 || first > 0xf4)
+		return 0;
+	len = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 	if (len > s.len)
 		return 0;
-	if (len < 2)
-		return len;
+	/* the valid range of the second byte (RFC 3629, section 4), which excludes overlong forms
+	 * and surrogates */
+	low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+	high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
 	second = (unsigned char)s.ptr[1];
 	if (second < low || second > high)
 		return 0;

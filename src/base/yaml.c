@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/limits.h"
+#include "base/words.h"
 
 struct reader {
 	yaml_parser_t parser;
@@ -26,37 +27,24 @@ line_of(yaml_mark_t mark)
 	return (int)mark.line + 1;
 }
 
-/* The reader of libyaml, which refuses invalid bytes, reports an offset in the text instead of a
- * line. */
-static int
-line_at(struct str text, size_t pos)
-{
-	int line = 1;
-
-	for (size_t i = 0; i < pos && i < text.len; i++)
-		line += text.ptr[i] == '\n';
-	return line;
-}
-
-static bool
-libyaml_problem(struct reader *r)
-{
-	yaml_parser_t *p = &r->parser;
-
-	if (p->error == YAML_READER_ERROR)
-		r->line = line_at(r->text, p->problem_offset);
-	else
-		r->line = line_of(p->problem_mark);
-	return err_set(r->err, ERR_INVALID, "%s", p->problem ? p->problem : "not YAML");
-}
-
 static bool
 next_event(struct reader *r, yaml_event_t *ret)
 {
-	if (!yaml_parser_parse(&r->parser, ret))
-		return libyaml_problem(r);
-	r->line = line_of(ret->start_mark);
-	return true;
+	yaml_parser_t *p = &r->parser;
+
+	if (yaml_parser_parse(p, ret)) {
+		r->line = line_of(ret->start_mark);
+		return true;
+	}
+	r->line = line_of(p->problem_mark);
+	/* The reader of libyaml, which refuses invalid bytes, reports an offset in the text instead
+	 * of a line. */
+	if (p->error == YAML_READER_ERROR) {
+		r->line = 1;
+		for (size_t i = 0; i < p->problem_offset && i < r->text.len; i++)
+			r->line += r->text.ptr[i] == '\n';
+	}
+	return err_set(r->err, ERR_INVALID, "%s", p->problem ? p->problem : "not YAML");
 }
 
 /* A kubeconfig contains secrets in scalars, so the final text of each scalar is overwritten.
@@ -90,80 +78,42 @@ skip_event(struct reader *r)
 	return true;
 }
 
-static const char *
-event_anchor(const yaml_event_t *event)
+/* The properties that begin a scalar, a list and a map; NULL: it has none. */
+static void
+event_properties(const yaml_event_t *event, const char **ret_anchor, const char **ret_tag)
 {
-	switch (event->type) {
-	case YAML_SCALAR_EVENT:
-		return (const char *)event->data.scalar.anchor;
-	case YAML_SEQUENCE_START_EVENT:
-		return (const char *)event->data.sequence_start.anchor;
-	case YAML_MAPPING_START_EVENT:
-		return (const char *)event->data.mapping_start.anchor;
-	default:
-		return NULL;
-	}
-}
+	const yaml_char_t *anchor = NULL, *tag = NULL;
 
-static const char *
-event_tag(const yaml_event_t *event)
-{
-	switch (event->type) {
-	case YAML_SCALAR_EVENT:
-		return (const char *)event->data.scalar.tag;
-	case YAML_SEQUENCE_START_EVENT:
-		return (const char *)event->data.sequence_start.tag;
-	case YAML_MAPPING_START_EVENT:
-		return (const char *)event->data.mapping_start.tag;
-	default:
-		return NULL;
+	if (event->type == YAML_SCALAR_EVENT) {
+		anchor = event->data.scalar.anchor;
+		tag = event->data.scalar.tag;
+	} else if (event->type == YAML_SEQUENCE_START_EVENT) {
+		anchor = event->data.sequence_start.anchor;
+		tag = event->data.sequence_start.tag;
+	} else if (event->type == YAML_MAPPING_START_EVENT) {
+		anchor = event->data.mapping_start.anchor;
+		tag = event->data.mapping_start.tag;
 	}
-}
-
-static bool
-is_scalar_tag(const char *tag)
-{
-	static const char *const tags[] = {
-		"!", YAML_STR_TAG, YAML_NULL_TAG, YAML_BOOL_TAG, YAML_INT_TAG, YAML_FLOAT_TAG,
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
-		if (strcmp(tag, tags[i]) == 0)
-			return true;
-	}
-	return false;
+	*ret_anchor = (const char *)anchor;
+	*ret_tag = (const char *)tag;
 }
 
 static bool
 check_event(struct reader *r, const yaml_event_t *event)
 {
-	const char *tag = event_tag(event);
+	static const char *const scalar_tags[] = {
+		"!", YAML_STR_TAG, YAML_NULL_TAG, YAML_BOOL_TAG, YAML_INT_TAG, YAML_FLOAT_TAG, NULL,
+	};
+	const char *anchor, *tag;
 
-	if (event->type == YAML_ALIAS_EVENT || event_anchor(event))
+	event_properties(event, &anchor, &tag);
+	if (event->type == YAML_ALIAS_EVENT || anchor)
 		return err_set(r->err, ERR_INVALID, "anchors and aliases are not supported");
-	if (tag && (event->type != YAML_SCALAR_EVENT || !is_scalar_tag(tag)))
+	if (tag && (event->type != YAML_SCALAR_EVENT || !words_have(scalar_tags, str_c(tag))))
 		return err_set(r->err, ERR_INVALID, "tag %s is not supported", tag);
 	if (++r->n_nodes > LIMIT_YAML_NODES)
 		return err_set(r->err, ERR_INVALID, "more than %d values", LIMIT_YAML_NODES);
 	return true;
-}
-
-/* A tag decides how a scalar may be read, as quotes do. */
-static bool
-is_text(const yaml_event_t *event)
-{
-	const char *tag = event_tag(event);
-
-	if (!tag)
-		return event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-	return strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
-}
-
-static bool
-is_null(struct str text)
-{
-	return text.len == 0 || str_eq(text, STR("~")) || str_eq(text, STR("null")) ||
-	       str_eq(text, STR("Null")) || str_eq(text, STR("NULL"));
 }
 
 static struct str
@@ -176,9 +126,17 @@ scalar_text(struct reader *r, const yaml_event_t *event)
 static void
 read_scalar(struct reader *r, const yaml_event_t *event, struct yaml_node *ret)
 {
+	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
+	const char *anchor, *tag;
+
+	event_properties(event, &anchor, &tag);
 	ret->text = scalar_text(r, event);
-	ret->is_quoted = is_text(event);
-	ret->kind = !ret->is_quoted && is_null(ret->text) ? YAML_NULL : YAML_SCALAR;
+	/* a tag decides how a scalar may be read, as quotes do */
+	if (tag)
+		ret->is_quoted = strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
+	else
+		ret->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	ret->kind = !ret->is_quoted && words_have(nulls, ret->text) ? YAML_NULL : YAML_SCALAR;
 }
 
 /* The list or map that is being collected. */
@@ -209,18 +167,6 @@ keep(struct arena *arena, const void *from, size_t n, size_t size)
 static bool read_node(struct reader *r, const yaml_event_t *event, unsigned depth,
                       struct yaml_node *ret);
 
-static bool
-read_key(struct reader *r, const yaml_event_t *event, struct parts *parts)
-{
-	if (event->type != YAML_SCALAR_EVENT && event->type != YAML_ALIAS_EVENT)
-		return err_set(r->err, ERR_INVALID, "a key is not a plain text");
-	if (!check_event(r, event))
-		return false;
-	ARRAY_PUSH(parts->keys, parts->n_keys, parts->cap_keys,
-	           (struct yaml_key){ .text = scalar_text(r, event), .line = r->line });
-	return true;
-}
-
 /* Processes one event of a list or map: a key, a value, or its end (*ret_is_end). */
 static bool
 read_part(struct reader *r, bool is_map, unsigned depth, struct parts *parts, bool *ret_is_end)
@@ -233,8 +179,15 @@ read_part(struct reader *r, bool is_map, unsigned depth, struct parts *parts, bo
 	*ret_is_end = event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT;
 	if (*ret_is_end)
 		return true;
-	if (is_map && parts->n_keys == parts->n_items)
-		return read_key(r, &event, parts);
+	if (is_map && parts->n_keys == parts->n_items) {
+		if (event.type != YAML_SCALAR_EVENT && event.type != YAML_ALIAS_EVENT)
+			return err_set(r->err, ERR_INVALID, "a key is not a plain text");
+		if (!check_event(r, &event))
+			return false;
+		ARRAY_PUSH(parts->keys, parts->n_keys, parts->cap_keys,
+		           (struct yaml_key){ .text = scalar_text(r, &event), .line = r->line });
+		return true;
+	}
 	if (!read_node(r, &event, depth, &node))
 		return false;
 	ARRAY_PUSH(parts->items, parts->n_items, parts->cap_items, node);
@@ -274,37 +227,26 @@ read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct ya
 	return read_parts(r, depth + 1, ret);
 }
 
-/* Parses DOCUMENT-START node DOCUMENT-END STREAM-END; the caller has read the first of these
- * events. */
+/* Reads STREAM-START DOCUMENT-START node DOCUMENT-END STREAM-END; an empty stream has no document.
+ */
 static bool
-read_document(struct reader *r, const yaml_event_t *start, struct yaml_node *ret)
+read_stream(struct reader *r, struct yaml_node *ret)
 {
-	CLEANUP(event_fini) yaml_event_t root = { 0 }, end = { 0 };
+	CLEANUP(event_fini) yaml_event_t start = { 0 }, root = { 0 }, end = { 0 };
 
-	if (start->type == YAML_STREAM_END_EVENT) {
+	if (!skip_event(r) || !next_event(r, &start))
+		return false;
+	if (start.type == YAML_STREAM_END_EVENT) {
 		*ret = (struct yaml_node){ .kind = YAML_NULL, .line = r->line, .text = STR_EMPTY };
 		return true;
 	}
-	if (!next_event(r, &root) || !read_node(r, &root, 0, ret) || !skip_event(r) ||
-	    !next_event(r, &end))
+	if (!next_event(r, &root) || !read_node(r, &root, 0, ret))
+		return false;
+	if (!skip_event(r) || !next_event(r, &end))
 		return false;
 	if (end.type != YAML_STREAM_END_EVENT)
 		return err_set(r->err, ERR_INVALID, "more than one document");
 	return true;
-}
-
-static bool
-read_stream(struct reader *r, struct yaml_node *ret)
-{
-	CLEANUP(event_fini) yaml_event_t start = { 0 };
-
-	return skip_event(r) && next_event(r, &start) && read_document(r, &start, ret);
-}
-
-static bool
-is_utf16(struct str text)
-{
-	return str_starts(text, STR("\xff\xfe")) || str_starts(text, STR("\xfe\xff"));
 }
 
 bool
@@ -315,7 +257,7 @@ yaml_parse(struct str text, struct arena *arena, struct yaml_node *ret, int *ret
 	struct yaml_node root = { 0 };
 	bool ok;
 
-	if (is_utf16(text)) {
+	if (str_starts(text, STR("\xff\xfe")) || str_starts(text, STR("\xfe\xff"))) {
 		ok = err_set(err, ERR_INVALID, "the file is UTF-16, not UTF-8");
 	} else if (!yaml_parser_initialize(&r.parser)) {
 		r.line = 0;
@@ -419,28 +361,24 @@ yaml_kind_name(const struct yaml_node *node)
 	return is_number(node->text) ? "number" : "string";
 }
 
-static bool
-is_any_case(struct str text, struct str a, struct str b, struct str c)
-{
-	return str_eq_nocase(text, a) || str_eq_nocase(text, b) || str_eq_nocase(text, c);
-}
-
 bool
 yaml_to_bool(const struct yaml_node *node, bool allow_yaml11, bool *ret)
 {
-	struct str t = node->text;
+	static const char *const yes[] = { "true", "True", "TRUE", NULL };
+	static const char *const no[] = { "false", "False", "FALSE", NULL };
+	static const char *const yes_in_yaml11[] = { "true", "on", "yes" };
+	static const char *const no_in_yaml11[] = { "false", "off", "no" };
+	bool is_yes, is_no;
 
 	if (node->kind != YAML_SCALAR || node->is_quoted)
 		return false;
-	if (str_eq(t, STR("true")) || str_eq(t, STR("True")) || str_eq(t, STR("TRUE")))
-		*ret = true;
-	else if (str_eq(t, STR("false")) || str_eq(t, STR("False")) || str_eq(t, STR("FALSE")))
-		*ret = false;
-	else if (allow_yaml11 && is_any_case(t, STR("true"), STR("on"), STR("yes")))
-		*ret = true;
-	else if (allow_yaml11 && is_any_case(t, STR("false"), STR("off"), STR("no")))
-		*ret = false;
-	else
-		return false;
-	return true;
+	is_yes = words_have(yes, node->text);
+	is_no = words_have(no, node->text);
+	for (size_t i = 0; allow_yaml11 && i < ARRAY_LEN(yes_in_yaml11); i++) {
+		is_yes |= str_eq_nocase(node->text, str_c(yes_in_yaml11[i]));
+		is_no |= str_eq_nocase(node->text, str_c(no_in_yaml11[i]));
+	}
+	if (is_yes || is_no)
+		*ret = is_yes;
+	return is_yes || is_no;
 }
