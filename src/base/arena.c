@@ -44,18 +44,11 @@ arena_wipe(struct arena *a)
 	arena_fini(a);
 }
 
-static bool
-is_kept(const struct arena_block *block)
-{
-	if (!block || HAS_ASAN) /* ASan then reports uses after the reset */
-		return !block;
-	return !block->older && block->cap == BLOCK_FIRST;
-}
-
 void
 arena_reset(struct arena *a)
 {
-	while (!is_kept(a->block)) {
+	/* ASan reports uses after the reset if no block is kept */
+	while (a->block && (HAS_ASAN || a->block->older || a->block->cap != BLOCK_FIRST)) {
 		struct arena_block *older = a->block->older;
 
 		free(a->block);
@@ -73,24 +66,6 @@ aligned(size_t size)
 	return (size + mask) & ~mask;
 }
 
-static void
-add_block(struct arena *a, size_t size)
-{
-	size_t cap = a->block ? a->block->cap * 2 : BLOCK_FIRST;
-	struct arena_block *block;
-
-	if (cap > BLOCK_MAX)
-		cap = BLOCK_MAX;
-	if (cap < size)
-		cap = size;
-	cap = aligned(cap);
-	block = xmalloc(sizeof(*block) + cap);
-	block->older = a->block;
-	block->cap = cap;
-	a->block = block;
-	a->used = 0;
-}
-
 /* The memory is not zeroed. The size must not be 0. */
 static void *
 take(struct arena *a, size_t size)
@@ -99,8 +74,21 @@ take(struct arena *a, size_t size)
 
 	if (size > PTRDIFF_MAX - sizeof(struct arena_block) - alignof(max_align_t))
 		alloc_fail(1, size);
-	if (!a->block || size > a->block->cap - a->used)
-		add_block(a, size);
+	if (!a->block || size > a->block->cap - a->used) {
+		size_t cap = a->block ? a->block->cap * 2 : BLOCK_FIRST;
+		struct arena_block *block;
+
+		if (cap > BLOCK_MAX)
+			cap = BLOCK_MAX;
+		if (cap < size)
+			cap = size;
+		cap = aligned(cap);
+		block = xmalloc(sizeof(*block) + cap);
+		block->older = a->block;
+		block->cap = cap;
+		a->block = block;
+		a->used = 0;
+	}
 	memory = a->block->bytes + a->used;
 	a->used += size;
 	a->total += size;

@@ -64,43 +64,34 @@ cancel_is_fired(const struct cancel *c)
 	return c && atomic_load(&c->is_fired);
 }
 
-/* Returns false when the token has fired already: its hooks have run and will not run again. */
-static bool
-add_hook(struct cancel *c, struct hook hook)
-{
-	WITH_LOCK(&c->mu);
-
-	if (cancel_is_fired(c))
-		return false;
-	ARRAY_PUSH(c->hooks, c->n_hooks, c->hooks_cap, hook);
-	return true;
-}
-
 void
 cancel_hook(struct cancel *c, void (*fn)(void *), void *arg)
 {
-	if (c && !add_hook(c, (struct hook){ fn, arg }))
+	bool has_fired;
+
+	if (!c)
+		return;
+	mutex_lock(&c->mu);
+	has_fired = cancel_is_fired(c);
+	if (!has_fired)
+		ARRAY_PUSH(c->hooks, c->n_hooks, c->hooks_cap, ((struct hook){ fn, arg }));
+	mutex_unlock(&c->mu);
+	if (has_fired)
 		fn(arg);
 }
 
-static void
-remove_hook(struct cancel *c, void (*fn)(void *), void *arg)
+void
+cancel_unhook(struct cancel *c, void (*fn)(void *), void *arg)
 {
+	if (!c)
+		return;
 	WITH_LOCK(&c->mu);
-
 	for (size_t i = 0; i < c->n_hooks; i++) {
 		if (c->hooks[i].fn == fn && c->hooks[i].arg == arg) {
 			c->hooks[i] = c->hooks[--c->n_hooks];
 			return;
 		}
 	}
-}
-
-void
-cancel_unhook(struct cancel *c, void (*fn)(void *), void *arg)
-{
-	if (c)
-		remove_hook(c, fn, arg);
 }
 
 /* ---- sleeping ---- */
@@ -121,15 +112,6 @@ wake(void *arg)
 	cond_signal(&s->woken);
 }
 
-static void
-sleep_until(struct sleeper *s, struct cancel *c, struct clock *clock, int64_t deadline_ns)
-{
-	WITH_LOCK(&s->mu);
-
-	while (!cancel_is_fired(c) && clock_wait(clock, &s->woken, &s->mu, deadline_ns))
-		;
-}
-
 bool
 cancel_sleep(struct cancel *c, struct clock *clock, int64_t duration_ns, struct error *err)
 {
@@ -139,7 +121,10 @@ cancel_sleep(struct cancel *c, struct clock *clock, int64_t duration_ns, struct 
 	watchdog_extend(deadline_ns);
 	cond_init(&s.woken);
 	cancel_hook(c, wake, &s);
-	sleep_until(&s, c, clock, deadline_ns);
+	mutex_lock(&s.mu);
+	while (!cancel_is_fired(c) && clock_wait(clock, &s.woken, &s.mu, deadline_ns))
+		;
+	mutex_unlock(&s.mu);
 	cancel_unhook(c, wake, &s);
 	cond_destroy(&s.woken);
 	mutex_destroy(&s.mu);

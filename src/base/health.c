@@ -75,11 +75,30 @@ health_kind_name(enum health_kind kind)
 	return kind == HEALTH_HEALTHZ ? "healthz" : kind == HEALTH_LIVEZ ? "livez" : "readyz";
 }
 
+/* The checks of a kind, in their order. Returns their number, at least 1. */
 static size_t
-n_checks(struct health *h)
+checks_of(struct health *h, enum health_kind kind, struct check *ret[LIMIT_HEALTH_CHECKS])
 {
+	size_t n = 0;
 	WITH_LOCK(&h->mu);
-	return h->n;
+
+	for (size_t i = 0; i < h->n; i++) {
+		if (h->checks[i].kinds & (unsigned)kind)
+			ret[n++] = &h->checks[i];
+	}
+	if (n == 0)
+		ret[n++] = &ping;
+	return n;
+}
+
+static struct check *
+find_check(struct check *const checks[], size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq_c(name, checks[i]->name))
+			return checks[i];
+	}
+	return NULL;
 }
 
 /* Logs a changed result only, because probes run every few seconds. */
@@ -112,20 +131,6 @@ run_check(struct health *h, struct check *c, enum health_kind kind, struct buf *
 	return is_well;
 }
 
-/* Returns the first check of a kind at or after *at and moves *at past it. Returns the ping check
- * when the kind has no checks. */
-static struct check *
-next_check(struct health *h, size_t n, enum health_kind kind, size_t *at, bool is_first)
-{
-	while (*at < n) {
-		struct check *c = &h->checks[(*at)++];
-
-		if (c->kinds & (unsigned)kind)
-			return c;
-	}
-	return is_first ? &ping : NULL;
-}
-
 static bool
 is_listed(const char *name, const struct str list[], size_t n)
 {
@@ -136,28 +141,31 @@ is_listed(const char *name, const struct str list[], size_t n)
 	return false;
 }
 
-static bool
-has_check(struct health *h, size_t n, enum health_kind kind, struct str name)
+bool
+health_run(struct health *h, enum health_kind kind, const struct str exclude[], size_t n_exclude,
+           bool is_verbose, struct buf *text)
 {
-	size_t at = 0;
+	struct check *checks[LIMIT_HEALTH_CHECKS];
+	size_t before = text->len, n = checks_of(h, kind, checks), n_unmatched = 0;
+	bool is_well = true;
 
-	for (struct check *c = next_check(h, n, kind, &at, true); c;
-	     c = next_check(h, n, kind, &at, false)) {
-		if (str_eq_c(name, c->name))
-			return true;
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(buf_fini) struct buf reason = BUF_INIT(MAX_REASON);
+		struct check *c = checks[i];
+
+		if (is_listed(c->name, exclude, n_exclude)) {
+			buf_addf(text, "[+]%s excluded: ok\n", c->name);
+		} else if (run_check(h, c, kind, &reason)) {
+			buf_addf(text, "[+]%s ok\n", c->name);
+		} else {
+			buf_addf(text, "[-]%s failed: reason withheld\n", c->name);
+			is_well = false;
+		}
 	}
-	return false;
-}
 
-/* Appends a warning about excluded names that no check has. */
-static void
-warn_unmatched(struct health *h, size_t n, enum health_kind kind, const struct str exclude[],
-               size_t n_exclude, struct buf *text)
-{
-	size_t n_unmatched = 0;
-
+	/* a warning about excluded names that no check has */
 	for (size_t i = 0; i < n_exclude; i++) {
-		if (has_check(h, n, kind, exclude[i]))
+		if (find_check(checks, n, exclude[i]))
 			continue;
 		buf_add_c(text,
 		          n_unmatched++
@@ -167,46 +175,6 @@ warn_unmatched(struct health *h, size_t n, enum health_kind kind, const struct s
 	}
 	if (n_unmatched)
 		buf_add_char(text, '\n');
-}
-
-static bool
-add_result(struct health *h, struct check *c, enum health_kind kind, struct buf *text)
-{
-	CLEANUP(buf_fini) struct buf reason = BUF_INIT(MAX_REASON);
-	bool is_well = run_check(h, c, kind, &reason);
-
-	if (is_well)
-		buf_addf(text, "[+]%s ok\n", c->name);
-	else
-		buf_addf(text, "[-]%s failed: reason withheld\n", c->name);
-	return is_well;
-}
-
-/* Appends one line per check. */
-static bool
-run_all(struct health *h, enum health_kind kind, const struct str exclude[], size_t n_exclude,
-        struct buf *text)
-{
-	bool is_well = true;
-	size_t n = n_checks(h), at = 0;
-
-	for (struct check *c = next_check(h, n, kind, &at, true); c;
-	     c = next_check(h, n, kind, &at, false)) {
-		if (is_listed(c->name, exclude, n_exclude))
-			buf_addf(text, "[+]%s excluded: ok\n", c->name);
-		else
-			is_well = add_result(h, c, kind, text) && is_well;
-	}
-	warn_unmatched(h, n, kind, exclude, n_exclude, text);
-	return is_well;
-}
-
-bool
-health_run(struct health *h, enum health_kind kind, const struct str exclude[], size_t n_exclude,
-           bool is_verbose, struct buf *text)
-{
-	size_t before = text->len;
-	bool is_well = run_all(h, kind, exclude, n_exclude, text);
 
 	if (is_well && !is_verbose) {
 		buf_truncate(text, before);
@@ -221,12 +189,10 @@ health_run(struct health *h, enum health_kind kind, const struct str exclude[], 
 enum health_found
 health_run_one(struct health *h, enum health_kind kind, struct str name, struct buf *reason)
 {
-	size_t n = n_checks(h), at = 0;
+	struct check *checks[LIMIT_HEALTH_CHECKS];
+	struct check *c = find_check(checks, checks_of(h, kind, checks), name);
 
-	for (struct check *c = next_check(h, n, kind, &at, true); c;
-	     c = next_check(h, n, kind, &at, false)) {
-		if (str_eq_c(name, c->name))
-			return run_check(h, c, kind, reason) ? HEALTH_WELL : HEALTH_FAILED;
-	}
-	return HEALTH_UNKNOWN;
+	if (!c)
+		return HEALTH_UNKNOWN;
+	return run_check(h, c, kind, reason) ? HEALTH_WELL : HEALTH_FAILED;
 }

@@ -146,55 +146,32 @@ add_value(struct line *line, struct str s)
 		add_text(line, s, /*is_quoted=*/false);
 }
 
-static void
-add_number(struct line *line, int64_t number)
-{
-	char memory[24] = "";
-	struct buf text = BUF_FIXED(memory);
-
-	buf_addf(&text, "%lld", (long long)number);
-	add(line, buf_str(&text));
-}
-
-static void
-add_duration(struct line *line, int64_t ns)
-{
-	char memory[DURATION_SIZE] = "";
-	struct buf text = BUF_FIXED(memory);
-
-	clock_format_duration(&text, ns);
-	add_value(line, buf_str(&text));
-}
-
 /* Adds the key only if the shortest value fits after it: a key alone would make the JSON invalid.
  */
 static void
-add_key(struct line *line, const char *key)
+add_field(struct line *line, const struct log_field *field)
 {
 	char memory[80] = "";
 	struct buf text = BUF_FIXED(memory);
 
-	buf_addf(&text, line->is_json ? ",\"%s\":" : " %s=", key);
+	buf_addf(&text, line->is_json ? ",\"%s\":" : " %s=", field->key);
 	if (line->text.len + text.len + sizeof("\"\"") > LINE_SIZE - LINE_RESERVE)
 		line->is_cut = true;
 	add(line, buf_str(&text));
-}
-
-static void
-add_field(struct line *line, const struct log_field *field)
-{
-	add_key(line, field->key);
 	if (line->is_cut)
 		return;
+	buf_reset(&text);
 	switch (field->kind) {
 	case LOG_FIELD_STR:
 		add_value(line, field->text);
 		break;
 	case LOG_FIELD_I64:
-		add_number(line, field->number);
+		buf_addf(&text, "%lld", (long long)field->number);
+		add(line, buf_str(&text));
 		break;
 	case LOG_FIELD_DURATION:
-		add_duration(line, field->number);
+		clock_format_duration(&text, field->number);
+		add_value(line, buf_str(&text));
 		break;
 	}
 }
@@ -216,17 +193,6 @@ add_head(struct line *line, enum log_level level, const char *message)
 	add_quoted(line, str_c(message));
 }
 
-/* A line that cannot be written is lost: no other place exists to report the failure. */
-static void
-emit(struct str line)
-{
-	ssize_t n;
-
-	do {
-		n = write(atomic_load(&fd), line.ptr, line.len);
-	} while (n < 0 && errno == EINTR);
-}
-
 void
 log_write(enum log_level level, const char *message, const struct log_field *fields, size_t n)
 {
@@ -234,6 +200,7 @@ log_write(enum log_level level, const char *message, const struct log_field *fie
 	struct line line = { .text = BUF_FIXED(memory),
 		             .is_json = atomic_load(&format) == LOG_JSON };
 	int saved_errno = errno;
+	ssize_t written;
 
 	if (level == LOG_DEBUG && !log_is_debug())
 		return;
@@ -243,7 +210,10 @@ log_write(enum log_level level, const char *message, const struct log_field *fie
 	if (line.is_json)
 		close_with(&line, '}');
 	close_with(&line, '\n');
-	emit(buf_str(&line.text));
+	/* a line that cannot be written is lost: no other place exists to report the failure */
+	do
+		written = write(atomic_load(&fd), line.text.ptr, line.text.len);
+	while (written < 0 && errno == EINTR);
 	errno = saved_errno;
 }
 

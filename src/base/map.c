@@ -49,12 +49,6 @@ set(struct map *m, size_t i, struct str key, void *value)
 		m->entries[i] = (struct map_entry){ key, value };
 }
 
-static void *
-new_entries(const struct map *m, size_t cap)
-{
-	return xcalloc(cap, m->key_at > 0 ? sizeof(m->values[0]) : sizeof(m->entries[0]));
-}
-
 /* ---- finding an entry ---- */
 
 /* Users choose many of the keys (names of objects, annotations). With a fixed hash function an
@@ -181,7 +175,7 @@ resize(struct map *m, size_t cap)
 {
 	struct map old = *m;
 
-	m->entries = new_entries(m, cap);
+	m->entries = xcalloc(cap, m->key_at > 0 ? sizeof(m->values[0]) : sizeof(m->entries[0]));
 	m->cap = cap;
 	for (size_t i = 0; i < old.cap; i++) {
 		if (value_at(&old, i)) {
@@ -211,21 +205,15 @@ map_put(struct map *m, struct str key, void *value)
 	return before;
 }
 
-/* Returns true when the entry at i may fill the gap: its home position must not lie between the
- * two, or a look-up would not find the entry any more. */
-static bool
-fits_gap(const struct map *m, size_t gap, size_t i)
-{
-	size_t mask = m->cap - 1;
-
-	return ((i - home(m, key_at(m, i))) & mask) >= ((i - gap) & mask);
-}
-
+/* Moves entries back to where look-ups find them. An entry may fill the gap if its home position
+ * does not lie between the two. */
 static void
 close_gap(struct map *m, size_t gap)
 {
+	size_t mask = m->cap - 1;
+
 	for (size_t i = after(m, gap); value_at(m, i); i = after(m, i)) {
-		if (fits_gap(m, gap, i)) {
+		if (((i - home(m, key_at(m, i))) & mask) >= ((i - gap) & mask)) {
 			set(m, gap, key_at(m, i), value_at(m, i));
 			gap = i;
 		}

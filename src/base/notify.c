@@ -51,19 +51,6 @@ reconnect(void)
 	       0;
 }
 
-static void
-open_socket(void)
-{
-	const struct timeval patience = { .tv_usec = BACKLOG_WAIT_US };
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return;
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	notify.fd = fd;
-	(void)reconnect(); /* when this fails, notify_send() tries again */
-}
-
 /* WATCHDOG_PID differs from the own process id when the variables were meant for the parent
  * process; the watchdog stays off then. */
 static int64_t
@@ -81,17 +68,21 @@ read_watchdog_ns(const char *usec, const char *pid)
 void
 notify_setup(void)
 {
+	const struct timeval patience = { .tv_usec = BACKLOG_WAIT_US };
 	const char *path = getenv("NOTIFY_SOCKET");
 
 	if (notify.fd >= 0)
 		close(notify.fd);
 	notify.fd = -1;
-	if (path && read_address(str_c(path)))
-		open_socket();
 	notify.watchdog_ns = 0;
-	if (notify.fd >= 0)
+	if (path && read_address(str_c(path)))
+		notify.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (notify.fd >= 0) {
+		(void)setsockopt(notify.fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+		(void)reconnect(); /* when this fails, notify_send() tries again */
 		notify.watchdog_ns = read_watchdog_ns(getenv("WATCHDOG_USEC"),
 		                                      getenv("WATCHDOG_PID"));
+	}
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");
 	unsetenv("WATCHDOG_PID");

@@ -42,40 +42,10 @@ size_of(unsigned class)
 
 /* ---- chunks ---- */
 
-static struct pool_chunk *
-chunk_new(unsigned class)
-{
-	struct pool_chunk *chunk = xmalloc(CHUNK_SIZE);
-
-	*chunk = (struct pool_chunk){ .class = class };
-	return chunk;
-}
-
 static bool
 is_full(const struct pool_chunk *chunk)
 {
 	return chunk->n_used == (CHUNK_SIZE - sizeof(*chunk)) / size_of(chunk->class);
-}
-
-static struct block *
-cut(struct pool_chunk *chunk)
-{
-	return (struct block *)((char *)(chunk + 1) + chunk->n_cut++ * size_of(chunk->class));
-}
-
-/* Takes a block from a chunk, which must not be full. */
-static struct block *
-take_from(struct pool_chunk *chunk)
-{
-	struct block *block = chunk->free;
-
-	if (block)
-		chunk->free = block->next;
-	else
-		block = cut(chunk);
-	chunk->n_used++;
-	block->chunk = chunk;
-	return block;
 }
 
 static struct block *
@@ -87,10 +57,17 @@ take(struct pool *p, unsigned class)
 
 	chunk = LIST_FIRST(&p->open[class]);
 	if (!chunk) {
-		chunk = chunk_new(class);
+		chunk = xmalloc(CHUNK_SIZE);
+		*chunk = (struct pool_chunk){ .class = class };
 		LIST_INSERT_HEAD(&p->open[class], chunk, link);
 	}
-	block = take_from(chunk);
+	block = chunk->free;
+	if (block)
+		chunk->free = block->next;
+	else
+		block = (struct block *)((char *)(chunk + 1) + chunk->n_cut++ * size_of(class));
+	chunk->n_used++;
+	block->chunk = chunk;
 	if (is_full(chunk))
 		LIST_REMOVE(chunk, link);
 	return block;

@@ -105,30 +105,8 @@ lookup_wait(struct lookup *l, int64_t timeout_ms, struct cancel *cancel, struct 
 	if (!l->is_done)
 		return err_set(err, ERR_TIMEOUT, "%s: the name was not resolved within %lld ms",
 		               l->name, (long long)timeout_ms);
-	return l->result == 0 ||
-	       err_set(err, ERR_INVALID, "%s: %s", l->name, gai_strerror(l->result));
-}
-
-static bool
-lookup_start(struct lookup *l, struct error *err)
-{
-	pthread_t thread;
-
-	if (atomic_fetch_add(&n_threads, 1) >= LIMIT_LOOKUPS) {
-		atomic_fetch_sub(&n_threads, 1);
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"%s: %d names are being resolved already; the name servers do not answer",
-			l->name, LIMIT_LOOKUPS);
-	}
-	l->n_refs = 2;
-	if (!thread_try_start(&thread, "resolver", lookup_run, l)) {
-		l->n_refs = 1;
-		atomic_fetch_sub(&n_threads, 1);
-		return err_set(err, ERR_UNAVAILABLE, "%s: cannot start a thread to resolve it",
-		               l->name);
-	}
-	MUST(pthread_detach(thread));
+	if (l->result != 0)
+		return err_set(err, ERR_INVALID, "%s: %s", l->name, gai_strerror(l->result));
 	return true;
 }
 
@@ -137,17 +115,33 @@ resolve_host(struct str name, int64_t timeout_ms, struct cancel *cancel, struct 
              size_t *ret_n, struct error *err)
 {
 	CLEANUP(lookup_unrefp) struct lookup *l = NULL;
+	pthread_t thread;
 
 	if (ip_parse(name, ret)) {
 		*ret_n = 1;
 		return true;
 	}
+	if (atomic_fetch_add(&n_threads, 1) >= LIMIT_LOOKUPS) {
+		atomic_fetch_sub(&n_threads, 1);
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"%" STR_FMT
+			": %d names are being resolved already; the name servers do not answer",
+			STR_ARG(name), LIMIT_LOOKUPS);
+	}
 	l = xcalloc(1, sizeof(*l) + name.len + 1);
 	mutex_init(&l->mu);
 	cond_init(&l->changed);
 	memcpy(l->name, name.ptr, name.len);
-	l->n_refs = 1;
-	if (!lookup_start(l, err) || !lookup_wait(l, timeout_ms, cancel, err))
+	l->n_refs = 2;
+	if (!thread_try_start(&thread, "resolver", lookup_run, l)) {
+		l->n_refs = 1;
+		atomic_fetch_sub(&n_threads, 1);
+		return err_set(err, ERR_UNAVAILABLE, "%s: cannot start a thread to resolve it",
+		               l->name);
+	}
+	MUST(pthread_detach(thread));
+	if (!lookup_wait(l, timeout_ms, cancel, err))
 		return false;
 	memcpy(ret, l->ips, sizeof(l->ips));
 	*ret_n = l->n_ips;

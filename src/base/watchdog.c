@@ -108,48 +108,36 @@ watchdog_extend(int64_t deadline_mono_ns)
 
 /* ---- checking ---- */
 
-/* A thread is stuck when the same promise is overdue at two checks. */
-static void
-check(struct watchdog *p, int64_t now_ns)
-{
-	int64_t deadline_ns = atomic_load_explicit(&p->deadline_ns, memory_order_relaxed);
-	bool is_overdue = now_ns > clock_deadline(deadline_ns, WATCHDOG_TOLERANCE_NS);
-
-	p->is_stuck = is_overdue && p->overdue_ns == deadline_ns;
-	p->overdue_ns = is_overdue ? deadline_ns : CLOCK_FOREVER;
-}
-
-static void
-check_all(struct clock *clock)
-{
-	int64_t now_ns = clock_mono(clock);
-
-	if (checked_by == clock && now_ns - checked_ns < CHECK_EVERY_NS)
-		return;
-	checked_by = clock;
-	checked_ns = now_ns;
-	for (struct watchdog *p = watchdogs; p; p = p->next)
-		check(p, now_ns);
-}
-
-static void
-add_name(struct buf *names, const struct watchdog *p, size_t n_before)
-{
-	buf_addf(names, "%s%s (late by ", n_before ? ", " : "", p->name);
-	clock_format_duration(names, (checked_ns - p->overdue_ns) / NS_PER_SEC * NS_PER_SEC);
-	buf_add_char(names, ')');
-}
-
 bool
 watchdog_late(struct clock *clock, struct buf *names)
 {
+	int64_t now_ns;
 	size_t n = 0;
 	WITH_LOCK(&mu);
 
-	check_all(clock);
+	now_ns = clock_mono(clock);
+	/* a thread is stuck when the same promise is overdue at two checks */
+	if (checked_by != clock || now_ns - checked_ns >= CHECK_EVERY_NS) {
+		checked_by = clock;
+		checked_ns = now_ns;
+		for (struct watchdog *p = watchdogs; p; p = p->next) {
+			int64_t deadline_ns = atomic_load_explicit(&p->deadline_ns,
+			                                           memory_order_relaxed);
+			bool is_overdue = now_ns >
+			                  clock_deadline(deadline_ns, WATCHDOG_TOLERANCE_NS);
+
+			p->is_stuck = is_overdue && p->overdue_ns == deadline_ns;
+			p->overdue_ns = is_overdue ? deadline_ns : CLOCK_FOREVER;
+		}
+	}
+
 	for (struct watchdog *p = watchdogs; p; p = p->next) {
-		if (p->is_stuck)
-			add_name(names, p, n++);
+		if (!p->is_stuck)
+			continue;
+		buf_addf(names, "%s%s (late by ", n++ ? ", " : "", p->name);
+		clock_format_duration(names,
+		                      (checked_ns - p->overdue_ns) / NS_PER_SEC * NS_PER_SEC);
+		buf_add_char(names, ')');
 	}
 	metric_set(metric_of(&stuck), (double)n);
 	return n > 0;
