@@ -259,7 +259,9 @@ cl_state_remove(struct cl_state *s, struct str uid, struct error *err)
 {
 	WITH_LOCK(&s->mu);
 
-	return !cl_state_find(s, uid) || cl_state_change(s, uid, NULL, err);
+	if (!cl_state_find(s, uid))
+		return true;
+	return cl_state_change(s, uid, NULL, err);
 }
 
 /* The record cannot have changed meanwhile: for one Service, calls are made one after the other. */

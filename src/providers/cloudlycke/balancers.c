@@ -1,4 +1,5 @@
-/* balancers.c: see balancers.h.
+/* balancers.c: load balancers of an inventory: addresses from a pool, which a hook, HAProxy, both
+ * or neither serve.
  *
  * ensure: addresses are allocated and written to the state file, with a new generation where the
  * hook has to run; the hook runs; its result is written; HAProxy's file is written and loaded.
@@ -6,7 +7,7 @@
  * which frees the addresses. Each step may be run twice, so a process that ends between two of them
  * does no harm: the next attempt, or the next start, begins with the first.
  */
-#include "providers/cloudlycke/balancers.h"
+#include "providers/cloudlycke/cloudlycke.h"
 
 #include <stdlib.h>
 
@@ -15,66 +16,11 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "providers/cloudlycke/cloudlycke.h"
-#include "providers/cloudlycke/haproxy.h"
-#include "providers/cloudlycke/hook.h"
-
-struct cl_balancers_run {
-	struct cl_loader *loader;
-	struct cl_state *state;
-	struct cl_hook *hook;       /* NULL: none */
-	struct cl_haproxy *haproxy; /* NULL: none */
-};
-
-/* ---- life cycle ---- */
-
-bool
-cl_balancers_open(const struct cloud_config *config, const struct cloud_host *host,
-                  struct cl_loader *loader, struct cl_state *state, struct cl_balancers_run **ret,
-                  struct error *err)
-{
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	const struct cl_balancers *balancers;
-	struct cl_balancers_run *run;
-
-	inventory = cl_loader_inventory(loader, NULL);
-	balancers = &inventory->schema.balancers;
-	*ret = NULL;
-	if (!balancers->is_present)
-		return true;
-	/* HAProxy runs on the same host as ccmd, so another leader would serve the addresses on
-	 * another host. */
-	if (balancers->haproxy.is_present && !balancers->is_local_only && config->has_election)
-		return err_set(
-			err, ERR_UNSUPPORTED,
-			"cloudlycke: loadBalancers.haproxy acts on the host that ccmd runs on: run one replica "
-			"with --leader-elect=false there, or set loadBalancers.localOnly: true");
-	run = xcalloc(1, sizeof(*run));
-	run->loader = loader;
-	run->state = state;
-	if (balancers->hook.len > 0)
-		run->hook = cl_hook_new(balancers->hook, balancers->hook_timeout_ns,
-		                        "load balancer", host);
-	if (balancers->haproxy.is_present)
-		run->haproxy = cl_haproxy_new(balancers, state, host);
-	*ret = run;
-	return true;
-}
-
-void
-cl_balancers_close(struct cl_balancers_run *run)
-{
-	if (!run)
-		return;
-	cl_haproxy_free(run->haproxy);
-	cl_hook_free(run->hook);
-	free(run);
-}
 
 /* ---- hook and HAProxy ---- */
 
 static bool
-run_hook(struct cl_balancers_run *run, struct call *call, const char *action,
+run_hook(struct cloudlycke *cl, struct call *call, const char *action,
          const struct cl_record *record, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf input = BUF_INIT(LIMIT_STATE_FILE);
@@ -82,31 +28,32 @@ run_hook(struct cl_balancers_run *run, struct call *call, const char *action,
 	cl_record_hook_input(&input, record, action);
 	if (!buf_ok(&input))
 		return err_set(err, ERR_INTERNAL, "load balancer hook failed: too many nodes");
-	return cl_hook_run(run->hook, call, action, buf_str(&input), err);
+	return cl_hook_run(cl->balancer_hook, call, action, buf_str(&input), err);
 }
 
 /* The hook counts as run for a generation only after it succeeded; a failure is recorded for the
  * next attempt. */
 static bool
-apply_record(struct cl_balancers_run *run, struct call *call, const struct cl_record *record,
+apply_record(struct cloudlycke *cl, struct call *call, const struct cl_record *record,
              struct error *err)
 {
 	struct error ignored;
 
-	if (run->hook && cl_record_needs_hook(record)) {
-		if (!run_hook(run, call, "ensure", record, err)) {
+	if (cl->balancer_hook && cl_record_needs_hook(record)) {
+		if (!run_hook(cl, call, "ensure", record, err)) {
 			if (err->code != ERR_CANCELLED &&
-			    !cl_state_set_hook_result(run->state, record, str_c(err->msg),
-			                              &ignored))
+			    !cl_state_set_hook_result(cl->state, record, str_c(err->msg), &ignored))
 				log_debug(
 					"the hook's failure cannot be written to the state file, ignoring",
 					LOG_ERR(&ignored));
 			return false;
 		}
-		if (!cl_state_set_hook_result(run->state, record, STR_EMPTY, err))
+		if (!cl_state_set_hook_result(cl->state, record, STR_EMPTY, err))
 			return false;
 	}
-	return !run->haproxy || cl_haproxy_apply(run->haproxy, call, err);
+	if (cl->haproxy)
+		return cl_haproxy_apply(cl->haproxy, call, err);
+	return true;
 }
 
 static void
@@ -363,7 +310,7 @@ note_haproxy(struct call *call, const struct cl_haproxy_config *config, struct s
 
 /* The same steps as those of ensure, with notes in place of changes. */
 static bool
-note_ensure(struct cl_balancers_run *run, const struct cl_schema *schema, struct call *call,
+note_ensure(struct cloudlycke *cl, const struct cl_schema *schema, struct call *call,
             const struct lb_spec *spec, const struct cl_request *request,
             struct lb_status *ret_status, struct error *err)
 {
@@ -372,32 +319,33 @@ note_ensure(struct cl_balancers_run *run, const struct cl_schema *schema, struct
 	struct cl_addresses before;
 	bool is_noted;
 
-	if (!cl_state_foresee(run->state, request, spec, call->arena, &before, &record, err))
+	if (!cl_state_foresee(cl->state, request, spec, call->arena, &before, &record, err))
 		return false;
 	note_addresses(call, &before, record);
-	if (run->hook && cl_record_needs_hook(record))
+	if (cl->balancer_hook && cl_record_needs_hook(record))
 		note_hook(call, record->values.hook.generation > 1 ? DRY_CHANGE : DRY_CREATE,
 		          config->hook, "ensure", record);
 	status_of(record, call->arena, ret_status);
-	return !run->haproxy ||
-	       note_haproxy(call, &config->haproxy, spec->name, record, &is_noted, err);
+	if (cl->haproxy)
+		return note_haproxy(call, &config->haproxy, spec->name, record, &is_noted, err);
+	return true;
 }
 
 static bool
-note_removal(struct cl_balancers_run *run, const struct cl_schema *schema, struct call *call,
+note_removal(struct cloudlycke *cl, const struct cl_schema *schema, struct call *call,
              const struct lb_spec *spec, bool *ret_found, struct error *err)
 {
 	const struct cl_balancers *config = &schema->balancers;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
 	*ret_found = false;
-	if (run->haproxy && !note_haproxy(call, &config->haproxy, spec->name, NULL, ret_found, err))
+	if (cl->haproxy && !note_haproxy(call, &config->haproxy, spec->name, NULL, ret_found, err))
 		return false;
-	record = cl_state_get(run->state, spec->uid);
+	record = cl_state_get(cl->state, spec->uid);
 	if (!record)
 		return true;
 	*ret_found = true;
-	if (run->hook)
+	if (cl->balancer_hook)
 		note_hook(call, DRY_DELETE, config->hook, "delete", record);
 	note_addresses(call, &record->values.allocation.addresses, NULL);
 	return true;
@@ -409,33 +357,33 @@ static bool
 cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec *const specs[],
                    size_t n, struct error *err)
 {
-	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	struct cloudlycke *cl = cloudlycke_of(cloud);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 
-	inventory = cl_loader_inventory(run->loader, NULL);
-	return cl_state_adopt(run->state, &inventory->schema, specs, n, call->arena, err);
+	inventory = cl_loader_inventory(cl->loader, NULL);
+	return cl_state_adopt(cl->state, &inventory->schema, specs, n, call->arena, err);
 }
 
 static bool
 cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {
-	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	struct cloudlycke *cl = cloudlycke_of(cloud);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 	struct cl_request request;
 
-	inventory = cl_loader_inventory(run->loader, NULL);
+	inventory = cl_loader_inventory(cl->loader, NULL);
 	if (!cl_request_read(&inventory->schema, spec, call->arena, &request, err) ||
-	    (run->haproxy && !cl_haproxy_accepts(&request.values.allocation, err)))
+	    (cl->haproxy && !cl_haproxy_accepts(&request.values.allocation, err)))
 		return false;
 	if (call->dry) {
 		*ret = LB_DONE;
-		return note_ensure(run, &inventory->schema, call, spec, &request, ret_status, err);
+		return note_ensure(cl, &inventory->schema, call, spec, &request, ret_status, err);
 	}
-	if (!cl_state_allocate(run->state, &request, spec->nodes, spec->n_nodes, call->arena,
+	if (!cl_state_allocate(cl->state, &request, spec->nodes, spec->n_nodes, call->arena,
 	                       &record, err) ||
-	    !apply_record(run, call, record, err))
+	    !apply_record(cl, call, record, err))
 		return false;
 	status_of(record, call->arena, ret_status);
 	*ret = LB_DONE;
@@ -446,33 +394,33 @@ static bool
 cl_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                    struct error *err)
 {
-	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	struct cloudlycke *cl = cloudlycke_of(cloud);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct cl_request request;
 
-	inventory = cl_loader_inventory(run->loader, NULL);
+	inventory = cl_loader_inventory(cl->loader, NULL);
 	return cl_request_read(&inventory->schema, spec, call->arena, &request, err) &&
-	       (!run->haproxy || cl_haproxy_accepts(&request.values.allocation, err));
+	       (!cl->haproxy || cl_haproxy_accepts(&request.values.allocation, err));
 }
 
 static bool
 cl_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     struct error *err)
 {
-	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	struct cloudlycke *cl = cloudlycke_of(cloud);
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 	struct lb_status ignored;
 	enum lb_outcome outcome;
 
 	if (call->dry)
 		return cl_balancers_ensure(cloud, call, spec, &outcome, &ignored, err);
-	if (!cl_state_set_nodes(run->state, spec->uid, spec->nodes, spec->n_nodes, &record, err)) {
+	if (!cl_state_set_nodes(cl->state, spec->uid, spec->nodes, spec->n_nodes, &record, err)) {
 		if (err->code == ERR_NOT_FOUND)
 			(void)err_wrap(err, "load balancer \"%" STR_FMT "\" not found",
 			               STR_ARG(spec->name));
 		return false;
 	}
-	return apply_record(run, call, record, err);
+	return apply_record(cl, call, record, err);
 }
 
 /* The addresses are freed only when HAProxy and the hook no longer use them. */
@@ -480,23 +428,23 @@ static bool
 cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     bool *ret_found, struct error *err)
 {
-	struct cl_balancers_run *run = cloudlycke_of(cloud)->balancers;
+	struct cloudlycke *cl = cloudlycke_of(cloud);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
-	inventory = cl_loader_inventory(run->loader, NULL);
+	inventory = cl_loader_inventory(cl->loader, NULL);
 	if (call->dry)
-		return note_removal(run, &inventory->schema, call, spec, ret_found, err);
-	if (!cl_state_mark_deleting(run->state, spec->uid, &record, err))
+		return note_removal(cl, &inventory->schema, call, spec, ret_found, err);
+	if (!cl_state_mark_deleting(cl->state, spec->uid, &record, err))
 		return false;
 	*ret_found = record != NULL;
 	if (!record)
 		return true;
-	if (run->haproxy && !cl_haproxy_apply(run->haproxy, call, err))
+	if (cl->haproxy && !cl_haproxy_apply(cl->haproxy, call, err))
 		return false;
-	if (run->hook && !run_hook(run, call, "delete", record, err))
+	if (cl->balancer_hook && !run_hook(cl, call, "delete", record, err))
 		return false;
-	return cl_state_remove(run->state, spec->uid, err);
+	return cl_state_remove(cl->state, spec->uid, err);
 }
 
 /* ---- for commands that change nothing ---- */
@@ -553,7 +501,7 @@ cl_balancers_list_local(struct cloud *cloud, struct call *call, struct lb_listed
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 
 	inventory = cl_loader_inventory(cl->loader, NULL);
-	if (cl->balancers->haproxy)
+	if (cl->haproxy)
 		return list_haproxy(&inventory->schema.balancers.haproxy, call, ret, ret_n, err);
 	if (inventory->schema.state.file.len == 0)
 		return err_set(
@@ -570,7 +518,7 @@ cl_balancers_list_local(struct cloud *cloud, struct call *call, struct lb_listed
 static const char *const cl_annotations[] = { "pool",           "addresses", "hostname",
 	                                      "proxy-protocol", "share",     NULL };
 
-const struct balancer_ops cl_balancer_ops = {
+static const struct balancer_ops balancer_ops = {
 	/* What can be done depends on the inventory: a hook gets everything, and
 	 * cl_haproxy_accepts() refuses ports with a text that recommends a hook. */
 	.features = {
@@ -586,3 +534,27 @@ const struct balancer_ops cl_balancer_ops = {
 	.check = cl_balancers_check,
 	.list_local = cl_balancers_list_local,
 };
+
+/* ---- start ---- */
+
+bool
+cl_balancers_open(struct cloudlycke *cl, const struct cl_balancers *config,
+                  const struct cloud_host *host, struct error *err)
+{
+	if (!config->is_present)
+		return true;
+	/* HAProxy runs on the same host as ccmd, so another leader would serve the addresses on
+	 * another host. */
+	if (config->haproxy.is_present && !config->is_local_only && cl->config.has_election)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"cloudlycke: loadBalancers.haproxy acts on the host that ccmd runs on: run one replica "
+			"with --leader-elect=false there, or set loadBalancers.localOnly: true");
+	if (config->hook.len > 0)
+		cl->balancer_hook = cl_hook_new(config->hook, config->hook_timeout_ns,
+		                                "load balancer", host);
+	if (config->haproxy.is_present)
+		cl->haproxy = cl_haproxy_new(config, cl->state, host);
+	cl->cloud.balancers = &balancer_ops;
+	return true;
+}

@@ -10,10 +10,7 @@
 #include "base/quote.h"
 #include "base/thread.h"
 #include "cloud/host.h"
-#include "providers/cloudlycke/balancers.h"
 #include "providers/cloudlycke/cloudlycke.h"
-#include "providers/cloudlycke/routes.h"
-#include "providers/cloudlycke/watcher.h"
 
 #define RELOAD_WAIT_NS (2 * NS_PER_SEC) /* the longest wait of a lookup for a changed file */
 
@@ -209,7 +206,8 @@ close_cloud(struct cloud *cloud)
 		return;
 	cl = cloudlycke_of(cloud);
 	cl_watcher_free(cl->watcher);
-	cl_balancers_close(cl->balancers);
+	cl_haproxy_free(cl->haproxy);
+	cl_hook_free(cl->balancer_hook);
 	cl_routes_close(cl->routes);
 	cl_state_free(cl->state);
 	cl_loader_free(cl->loader);
@@ -282,11 +280,9 @@ start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 	if ((schema->balancers.is_present || schema->routes.is_present) &&
 	    !cl_state_open(schema, use, host, &cl->state, err))
 		return false;
-	if (!cl_balancers_open(&cl->config, host, cl->loader, cl->state, &cl->balancers, err))
+	if (!cl_balancers_open(cl, &schema->balancers, host, err))
 		return false;
-	cl->routes = cl_routes_open(&cl->config, host, cl->loader, cl->state);
-	cloud->balancers = cl->balancers ? &cl_balancer_ops : NULL;
-	cloud->routes = cl->routes ? &cl_route_ops : NULL;
+	cl_routes_open(cl, &schema->routes, host);
 	cl->is_watched = schema->reload.is_enabled;
 	cl_watcher_start(cl->watcher, &schema->reload);
 	/* Returns the memory that parsing took. Not in load(), because it starts a thread. */

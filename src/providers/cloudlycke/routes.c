@@ -1,6 +1,9 @@
-/* routes.c: see routes.h.
+/* routes.c: routes to the pods of machines: the inventory's static ones, and those that the
+ * controller asked for.
  *
- * A route that the controller asked for is in one of these states:
+ * A route that the controller asks for is written to the state file and then passed to a hook.
+ * Without a hook, the routes are only for other programs that read the state file. A route is in
+ * one of these states:
  *
  *   pending, not made    written before the hook runs the first time
  *   made                 the hook has succeeded
@@ -14,7 +17,7 @@
  * the machine's former addresses may be unknown by then. It is one JSON object by cluster; the
  * routes of other clusters are kept.
  */
-#include "providers/cloudlycke/routes.h"
+#include "providers/cloudlycke/cloudlycke.h"
 
 #include <stdlib.h>
 
@@ -24,8 +27,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/thread.h"
-#include "providers/cloudlycke/cloudlycke.h"
-#include "providers/cloudlycke/hook.h"
+#include "cloud/route.h"
 
 /* A route that the controller asked for. Only is_pending and is_made change, under the lock. */
 struct saved_route {
@@ -39,13 +41,9 @@ struct saved_route {
 };
 
 struct cl_routes_run {
+	struct cloudlycke *cl;
 	struct str cluster;
-	struct arena arena;
-	struct cl_loader *loader;
-	struct cl_state *state;
-	struct cl_hook *hook;               /* NULL: none */
-	const struct ip_net *cluster_cidrs; /* in the arena */
-	size_t n_cluster_cidrs;
+	struct cl_hook *hook; /* NULL: none */
 
 	pthread_mutex_t mu;
 	struct saved_route **all; /* mu; sorted by name, then destination, when listed */
@@ -58,12 +56,9 @@ struct cl_routes_run {
 static void
 route_free(struct saved_route *r)
 {
-	struct arena arena;
-
 	if (!r)
 		return;
-	arena = r->arena;
-	arena_fini(&arena);
+	arena_fini(&r->arena);
 	free(r);
 }
 
@@ -150,7 +145,7 @@ save_routes(struct cl_routes_run *run, struct error *err)
 	json_end_object(&b);
 	if (!buf_ok(&b))
 		return err_set(err, ERR_INTERNAL, "too many routes for the state file");
-	return cl_state_write_routes(run->state, buf_str(&b), err);
+	return cl_state_write_routes(run->cl->state, buf_str(&b), err);
 }
 
 /* A route without target or destination is ignored; the controller asks for it again. */
@@ -190,9 +185,9 @@ load_state_once(struct cl_routes_run *run, struct error *err)
 
 	if (run->is_read)
 		return true;
-	if (!cl_state_take(run->state, err))
+	if (!cl_state_take(run->cl->state, err))
 		return false;
-	cl_state_routes(run->state, &text);
+	cl_state_routes(run->cl->state, &text);
 	if (text.len > 0 && !json_parse(buf_str(&text), &doc, err))
 		return err_wrap(err, "routes of the state file");
 	iter = yyjson_obj_iter_with(yyjson_doc_get_root(doc));
@@ -277,7 +272,7 @@ cl_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 
 	if (!load_state_once(run, err))
 		return false;
-	inventory = cl_loader_inventory(run->loader, NULL);
+	inventory = cl_loader_inventory(run->cl->loader, NULL);
 	sort_routes(run);
 	list.routes = arena_calloc(call->arena, inventory->schema.routes.n_fixed + run->n,
 	                           sizeof(list.routes[0]));
@@ -321,13 +316,6 @@ hook_input(struct arena *arena, const char *action, const struct saved_route *r)
 	json_end_object(&b);
 	buf_add_char(&b, '\n');
 	return arena_str(arena, buf_str(&b));
-}
-
-static bool
-run_hook(struct cl_routes_run *run, struct call *call, const char *action, struct str input,
-         struct error *err)
-{
-	return !run->hook || cl_hook_run(run->hook, call, action, input, err);
 }
 
 /* ---- creating ---- */
@@ -376,7 +364,8 @@ check_destination(const struct cl_routes_run *run, struct arena *arena, struct s
 	if (ip_net_has_host_bits(&net))
 		return err_set(err, ERR_INVALID, "destination %s has host bits set",
 		               quote_z(arena, destination));
-	if (!ip_net_is_within_any(&net, run->cluster_cidrs, run->n_cluster_cidrs))
+	if (!ip_net_is_within_any(&net, run->cl->config.cluster_cidrs,
+	                          run->cl->config.n_cluster_cidrs))
 		return err_set(err, ERR_INVALID,
 		               "destination %s is not contained within the cluster CIDR",
 		               quote_z(arena, destination));
@@ -463,6 +452,8 @@ set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good,
 	return false;
 }
 
+/* ERR_INVALID: the node is not a machine of the inventory, or the destination is not within
+ * --cluster-cidr. ERR_EXISTS: another node has a route to an overlapping destination. */
 static bool
 cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *node,
                  struct str hint, struct str destination, struct error *err)
@@ -476,7 +467,7 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 	struct error ignored;
 	struct str input;
 
-	inventory = cl_loader_inventory(run->loader, NULL);
+	inventory = cl_loader_inventory(run->cl->loader, NULL);
 	machine = node->provider_id.len > 0
 	                  ? cl_inventory_by_id(inventory, cl_machine_id(node->provider_id))
 	                  : machine_by_name(inventory, node->name);
@@ -507,7 +498,7 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 	if (is_done || !run->hook)
 		return true;
 
-	if (run_hook(run, call, "route-ensure", input, err))
+	if (cl_hook_run(run->hook, call, "route-ensure", input, err))
 		return set_hook_result(run, destination, /*is_good=*/true, err);
 	if (err->code != ERR_CANCELLED &&
 	    !set_hook_result(run, destination, /*is_good=*/false, &ignored))
@@ -539,7 +530,7 @@ cl_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
 	mutex_unlock(&run->mu);
 	if (!r)
 		return true;
-	if (!run_hook(run, call, "route-delete", input, err))
+	if (run->hook && !cl_hook_run(run->hook, call, "route-delete", input, err))
 		return false;
 
 	WITH_LOCK(&run->mu);
@@ -555,34 +546,39 @@ cl_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
 	return true;
 }
 
+/* ---- the table ---- */
+
+static unsigned
+cl_routes_families(struct cloud *cloud)
+{
+	(void)cloud;
+	return 3;
+}
+
+static const struct route_ops route_ops = {
+	.families = cl_routes_families,
+	.list = cl_routes_list,
+	.create = cl_routes_create,
+	.remove = cl_routes_remove,
+};
+
 /* ---- life cycle ---- */
 
-struct cl_routes_run *
-cl_routes_open(const struct cloud_config *config, const struct cloud_host *host,
-               struct cl_loader *loader, struct cl_state *state)
+void
+cl_routes_open(struct cloudlycke *cl, const struct cl_routes *config, const struct cloud_host *host)
 {
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	const struct cl_routes *routes;
 	struct cl_routes_run *run;
-	struct ip_net *cidrs;
 
-	inventory = cl_loader_inventory(loader, NULL);
-	routes = &inventory->schema.routes;
-	if (!routes->is_present)
-		return NULL;
+	if (!config->is_present)
+		return;
 	run = xcalloc(1, sizeof(*run));
-	run->cluster = arena_str(&run->arena, str_c(config->cluster_name));
-	run->n_cluster_cidrs = config->n_cluster_cidrs;
-	cidrs = arena_calloc(&run->arena, run->n_cluster_cidrs + 1, sizeof(*cidrs));
-	for (size_t i = 0; i < run->n_cluster_cidrs; i++)
-		cidrs[i] = config->cluster_cidrs[i];
-	run->cluster_cidrs = cidrs;
-	run->loader = loader;
-	run->state = state;
-	if (routes->hook.len > 0)
-		run->hook = cl_hook_new(routes->hook, routes->hook_timeout_ns, "route", host);
+	run->cl = cl;
+	run->cluster = str_c(cl->config.cluster_name);
+	if (config->hook.len > 0)
+		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, "route", host);
 	mutex_init(&run->mu);
-	return run;
+	cl->routes = run;
+	cl->cloud.routes = &route_ops;
 }
 
 void
@@ -594,23 +590,6 @@ cl_routes_close(struct cl_routes_run *run)
 	for (size_t i = 0; i < run->n; i++)
 		route_free(run->all[i]);
 	free(run->all);
-	arena_fini(&run->arena);
 	mutex_destroy(&run->mu);
 	free(run);
 }
-
-/* ---- the table ---- */
-
-static unsigned
-cl_routes_families(struct cloud *cloud)
-{
-	(void)cloud;
-	return 3;
-}
-
-const struct route_ops cl_route_ops = {
-	.families = cl_routes_families,
-	.list = cl_routes_list,
-	.create = cl_routes_create,
-	.remove = cl_routes_remove,
-};

@@ -547,7 +547,9 @@ cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, st
 bool
 cl_state_save(struct cl_state *s, struct error *err)
 {
-	return s->is_read_only || commit_change(s, err);
+	if (s->is_read_only)
+		return true;
+	return commit_change(s, err);
 }
 
 /* ---- routes ---- */
