@@ -43,23 +43,6 @@ refuse_command(const char *name, struct buf *problems)
 
 /* ---- help ---- */
 
-static void
-add_list(struct buf *out)
-{
-	buf_add_c(out, "ccmd --cloud-provider=NAME [FLAG...]   runs the controller\n");
-	for (size_t i = 0; i < n_commands; i++)
-		buf_addf(out, "ccmd %-34s%s\n", commands[i].name, commands[i].summary);
-	buf_add_c(
-		out,
-		"\n"
-		"Commands take the flags, the environment and the configuration of the controller, and change\n"
-		"nothing. Exit codes: 0 nothing to do, 1 something to do, 2 it could not find out, or the command\n"
-		"line is wrong.\n"
-		"\n"
-		"ccmd COMMAND --help   shows the flags of a command\n"
-		"ccmd --help           shows the flags of the controller\n");
-}
-
 /* "  -o, --output json     print JSON": the text begins in a column of its own, on the next line if
  * the flag is too long. */
 static void
@@ -82,27 +65,20 @@ add_flag(const struct command_flag *flag, struct buf *out)
 	}
 }
 
-/* "(node NAME|route CIDR)", or with brackets if the command can do without. */
+/* "ccmd explain (node NAME|route CIDR) [FLAG...]"; the operands have brackets if the command can do
+ * without. */
 static void
-add_operands(const struct command *command, struct buf *out)
+add_usage(const struct command *command, struct buf *out)
 {
-	for (const struct command_operand *o = command->operands; o->word; o++)
+	buf_addf(out, "ccmd %s ", command->name);
+	for (const struct command_operand *o = command->operands; o && o->word; o++)
 		buf_addf(out, "%c%s%s%s",
 		         o != command->operands   ? '|'
 		         : command->needs_operand ? '('
 		                                  : '[',
 		         o->word, o->value ? " " : "", o->value ? o->value : "");
-	buf_add_char(out, command->needs_operand ? ')' : ']');
-}
-
-static void
-add_usage(const struct command *command, struct buf *out)
-{
-	buf_addf(out, "ccmd %s ", command->name);
-	if (command->operands) {
-		add_operands(command, out);
-		buf_add_char(out, ' ');
-	}
+	if (command->operands)
+		buf_add_c(out, command->needs_operand ? ") " : "] ");
 	buf_add_c(out, "[FLAG...]");
 }
 
@@ -114,12 +90,27 @@ command_help(struct str topic, struct buf *out)
 		                                  .help = "Show this text." };
 	const struct command *command = find_command(topic);
 
-	if (topic.len == 0 || (command && !command->run)) {
-		add_list(out);
+	if (!command && topic.len > 0)
+		return false;
+
+	/* the list of all */
+	if (!command || !command->run) {
+		buf_add_c(out, "ccmd --cloud-provider=NAME [FLAG...]   runs the controller\n");
+		for (size_t i = 0; i < n_commands; i++)
+			buf_addf(out, "ccmd %-34s%s\n", commands[i].name, commands[i].summary);
+		buf_add_c(
+			out,
+			"\n"
+			"Commands take the flags, the environment and the configuration of the controller, and change\n"
+			"nothing. Exit codes: 0 nothing to do, 1 something to do, 2 it could not find out, or the command\n"
+			"line is wrong.\n"
+			"\n"
+			"ccmd COMMAND --help   shows the flags of a command\n"
+			"ccmd --help           shows the flags of the controller\n");
 		return true;
 	}
-	if (!command)
-		return false;
+
+	/* one command */
 	buf_addf(out, "ccmd %s: %s\n\nUsage: ", command->name, command->summary);
 	add_usage(command, out);
 	buf_addf(out, "\n\n%s\n\n", command->details);
@@ -146,17 +137,7 @@ run_help(const struct command_line *line)
 	return EXIT_NOT_KNOWN;
 }
 
-/* ---- the command line ---- */
-
-static bool
-is_plugin(const char *program)
-{
-	const char *slash = strrchr(program, '/');
-
-	return strcmp(slash ? slash + 1 : program, PLUGIN) == 0;
-}
-
-/* ---- cutting it ---- */
+/* ---- flags ---- */
 
 /* A flag of a command, as it is typed: "--output=json", "-o=json", "-ojson". */
 struct typed_flag {
@@ -187,94 +168,6 @@ find_flag(const struct command *command, struct str name)
 	return NULL;
 }
 
-/* Is the argument after this one its value? command: NULL if it is not known yet; the flags that
- * commands share under one name are alike. */
-static bool
-takes_next(const struct command *command, const char *arg)
-{
-	struct typed_flag typed = cut_flag(arg);
-	const struct command_flag *flag = command ? find_flag(command, typed.name) : NULL;
-
-	for (size_t i = 0; !command && !flag && i < n_commands; i++)
-		flag = find_flag(&commands[i], typed.name);
-	return flag ? flag->value && !typed.value : flags_take_next(arg);
-}
-
-/* The index of the first word, which is neither a flag nor its value. argc: there is none. */
-static int
-find_word(int argc, char *const argv[])
-{
-	int at = 1;
-
-	while (at < argc && argv[at][0] == '-')
-		at += takes_next(/*command=*/NULL, argv[at]) ? 2 : 1;
-	return at < argc ? at : argc;
-}
-
-bool
-command_is_given(int argc, char *const argv[])
-{
-	int at = find_word(argc, argv);
-
-	if (argc > 0 && is_plugin(argv[0]))
-		return true;
-	return at < argc && (at == 1 || find_command(str_c(argv[at])));
-}
-
-static bool
-is_choice(const struct command_flag *flag, const char *value)
-{
-	size_t i = 0;
-
-	while (flag->choices[i] && strcmp(flag->choices[i], value) != 0)
-		i++;
-	return flag->choices[i] != NULL;
-}
-
-static void
-add_expected(const struct command_flag *flag, struct buf *out)
-{
-	if (!flag->choices)
-		buf_add_c(out, flag->value);
-	for (size_t i = 0; flag->choices && flag->choices[i]; i++)
-		buf_addf(out, "%s%s", i > 0 ? " or " : "", flag->choices[i]);
-}
-
-static void
-set_value(struct command_line *line, const struct command_flag *flag, const char *value,
-          struct buf *problems)
-{
-	bool is_valid = flag->choices    ? is_choice(flag, value)
-	                : flag->is_valid ? flag->is_valid(value)
-	                                 : true;
-
-	*(const char **)((char *)line + flag->offset) = value;
-	if (is_valid)
-		return;
-	buf_addf(problems, "ccmd %s: %s is \"%s\" instead of ", line->command->name, flag->name,
-	         value);
-	add_expected(flag, problems);
-	buf_add_char(problems, '\n');
-}
-
-static bool
-is_help(const char *arg)
-{
-	return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
-}
-
-static void
-set_bool(struct command_line *line, const struct command_flag *flag, const char *value,
-         struct buf *problems)
-{
-	bool is_true = !value || strcmp(value, "true") == 0;
-
-	*(bool *)((char *)line + flag->offset) = is_true;
-	if (!is_true && strcmp(value, "false") != 0)
-		buf_addf(problems, "ccmd %s: %s is \"%s\" instead of true or false\n",
-		         line->command->name, flag->name, value);
-}
-
 /* The command's own flag that was probably meant by one that neither the command nor the controller
  * has. NULL: there is none. */
 static const struct command_flag *
@@ -292,10 +185,39 @@ find_meant(const struct command *command, struct str name)
 	return meant;
 }
 
+/* Stores the value, or a problem. value: NULL: none was given. */
+static void
+set_flag(struct command_line *line, const struct command_flag *flag, const char *value,
+         struct buf *problems)
+{
+	void *field = (char *)line + flag->offset;
+	bool is_valid = true;
+
+	if (!flag->value) {
+		*(bool *)field = !value || strcmp(value, "true") == 0;
+		if (value && strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
+			buf_addf(problems, "ccmd %s: %s is \"%s\" instead of true or false\n",
+			         line->command->name, flag->name, value);
+		return;
+	}
+	*(const char **)field = value;
+	if (flag->choices)
+		is_valid = words_have(flag->choices, str_c(value));
+	else if (flag->is_valid)
+		is_valid = flag->is_valid(value);
+	if (is_valid)
+		return;
+	buf_addf(problems, "ccmd %s: %s is \"%s\" instead of %s", line->command->name, flag->name,
+	         value, flag->choices ? "" : flag->value);
+	for (size_t i = 0; flag->choices && flag->choices[i]; i++)
+		buf_addf(problems, "%s%s", i > 0 ? " or " : "", flag->choices[i]);
+	buf_add_char(problems, '\n');
+}
+
 /* Takes the argument at *at, and its value, if it is one of the command's own flags, or is meant to
  * be one. */
 static bool
-take_own(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
+take_flag(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
 {
 	struct typed_flag typed = cut_flag(argv[*at]);
 	const struct command_flag *flag = find_flag(line->command, typed.name);
@@ -309,33 +231,50 @@ take_own(struct command_line *line, int argc, char *const argv[], int *at, struc
 	}
 	if (!flag)
 		return false;
-	if (!flag->value) {
-		set_bool(line, flag, typed.value, problems);
-		return true;
-	}
-	if (!typed.value)
+	if (flag->value && !typed.value)
 		typed.value = *at + 1 < argc ? argv[++*at] : "";
-	set_value(line, flag, typed.value, problems);
+	set_flag(line, flag, typed.value, problems);
 	return true;
 }
 
-/* ---- what the command is about ---- */
+/* ---- words ---- */
 
 static bool
-has_word(const struct command_operand *o, struct str word)
+is_plugin(const char *program)
 {
-	return str_eq_c(word, o->word) || words_have(o->others, word);
+	const char *slash = strrchr(program, '/');
+
+	return strcmp(slash ? slash + 1 : program, PLUGIN) == 0;
 }
 
-/* NULL: the command is not about such things. */
-static const struct command_operand *
-find_operand(const struct command *command, struct str word)
+/* The index of the first word, which is neither a flag nor its value. argc: there is none. The
+ * command is not known yet; flags that several commands have under one name are alike. */
+static int
+find_word(int argc, char *const argv[])
 {
-	for (const struct command_operand *o = command->operands; o->word; o++) {
-		if (has_word(o, word))
-			return o;
+	int at = 1;
+
+	while (at < argc && argv[at][0] == '-') {
+		struct typed_flag typed = cut_flag(argv[at]);
+		const struct command_flag *flag = NULL;
+		bool takes_next;
+
+		for (size_t i = 0; !flag && i < n_commands; i++)
+			flag = find_flag(&commands[i], typed.name);
+		takes_next = flag ? flag->value && !typed.value : flags_take_next(argv[at]);
+		at += takes_next ? 2 : 1;
 	}
-	return NULL;
+	return at < argc ? at : argc;
+}
+
+bool
+command_is_given(int argc, char *const argv[])
+{
+	int at = find_word(argc, argv);
+
+	if (argc > 0 && is_plugin(argv[0]))
+		return true;
+	return at < argc && (at == 1 || find_command(str_c(argv[at])));
 }
 
 static void
@@ -365,8 +304,8 @@ static void
 take_operand(struct command_line *line, const char *const words[], size_t n, struct buf *problems)
 {
 	const struct command *command = line->command;
-	struct str word = n > 0 ? str_c(words[0]) : STR_EMPTY, value = STR_EMPTY;
-	const struct command_operand *operand;
+	const struct command_operand *operand = command->operands;
+	struct str word, value = STR_EMPTY;
 	size_t n_used = 1;
 
 	if (n == 0) {
@@ -376,11 +315,14 @@ take_operand(struct command_line *line, const char *const words[], size_t n, str
 		}
 		return;
 	}
+	word = str_c(words[0]);
 	if (!str_cut(str_c(words[0]), '/', &word, &value) && n > 1)
 		value = str_c(words[n_used++]);
-	operand = find_operand(command, word);
-	if (!operand || (!operand->value && value.len > 0)) {
-		refuse_word(line, operand ? value : word, problems);
+	while (operand->word && !str_eq_c(word, operand->word) &&
+	       !words_have(operand->others, word))
+		operand++;
+	if (!operand->word || (!operand->value && value.len > 0)) {
+		refuse_word(line, operand->word ? value : word, problems);
 	} else if (n > n_used) {
 		refuse_word(line, str_c(words[n_used]), problems);
 	} else if (operand->value && value.len == 0) {
@@ -449,47 +391,36 @@ command_use_running(struct command_line *line, const struct running *running)
 	running_import(running, line->arena);
 }
 
-/* Takes the arguments except for the one at index `command`, which is the command. Returns the
- * number of words. */
-static size_t
-take_arguments(struct command_line *line, int argc, char *const argv[], int command,
-               const char **ret_words, struct buf *problems)
+/* Cuts what is beside the command: its own flags, those of the controller, and words. at: of the
+ * command. */
+static void
+parse_rest(struct command_line *line, int argc, char *const argv[], int at, struct buf *problems)
 {
+	const char **words = arena_calloc(line->arena, (size_t)argc + 1, sizeof(words[0]));
 	size_t n = 0;
 
+	for (int i = 1; i < argc; i++)
+		line->wants_help |= i != at &&
+		                    (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
+	if (line->wants_help)
+		return;
 	for (int i = 1; i < argc; i++) {
-		if (i == command)
+		if (i == at)
 			continue;
 		if (argv[i][0] != '-') {
-			ret_words[n++] = argv[i];
-		} else if (!take_own(line, argc, argv, &i, problems)) {
+			words[n++] = argv[i];
+		} else if (!take_flag(line, argc, argv, &i, problems)) {
 			line->argv[line->argc++] = argv[i];
 			if (flags_take_next(argv[i]) && i + 1 < argc)
 				line->argv[line->argc++] = argv[++i];
 		}
 	}
-	return n;
-}
-
-static void
-parse_rest(struct command_line *line, int argc, char *const argv[], int command,
-           struct buf *problems)
-{
-	const char **words = arena_calloc(line->arena, (size_t)argc + 1, sizeof(words[0]));
-	size_t n;
-
-	for (int k = 1; k < argc; k++)
-		line->wants_help |= k != command && is_help(argv[k]);
-	if (line->wants_help)
-		return;
-	n = take_arguments(line, argc, argv, command, words, problems);
-	if (line->command->operands) {
+	if (line->command->operands)
 		take_operand(line, words, n, problems);
-	} else if (!line->command->run && n > 0) {
+	else if (!line->command->run && n > 0)
 		line->topic = str_c(words[0]);
-	} else if (n > 0) {
+	else if (n > 0)
 		refuse_word(line, str_c(words[0]), problems);
-	}
 	if (line->is_plugin)
 		add_kubeconfig(line);
 	line->has_cloud = names_cloud(line->argc, line->argv);
