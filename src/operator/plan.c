@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/thread.h"
-#include "operator/plan_internal.h"
+#include "operator/plan.h"
 
 enum {
 	LONGEST_TEXT = 4096,
@@ -26,7 +26,8 @@ clean_copy(struct plan *p, struct str text)
 	return arena_str(&p->arena, buf_str(&clean));
 }
 
-/* Finds the object, or adds it. NULL: LIMIT_PLAN is reached. */
+/* Finds the object, or adds it. NULL: LIMIT_PLAN is reached, and what was to be noted is only
+ * counted. */
 static struct plan_object *
 plan_object_make(struct plan *p, const char *kind, struct str name)
 {
@@ -35,8 +36,12 @@ plan_object_make(struct plan *p, const char *kind, struct str name)
 
 	buf_addf(&key, "%s %" STR_FMT, kind, STR_ARG(name));
 	object = map_get(&p->by_key, buf_str(&key));
-	if (object || p->arena.total >= LIMIT_PLAN)
+	if (object)
 		return object;
+	if (p->arena.total >= LIMIT_PLAN) {
+		p->n_left_out++;
+		return NULL;
+	}
 	object = ARENA_NEW(&p->arena, struct plan_object);
 	object->key = arena_str(&p->arena, buf_str(&key));
 	object->kind = kind;
@@ -123,13 +128,13 @@ plan_note_change(struct dry_run *run, const struct dry_item *item, const struct 
 	WITH_LOCK(&p->mu);
 
 	object = plan_object_make(p, item->kind, item->name);
-	if (object && p->arena.total < LIMIT_PLAN) {
+	if (object && p->arena.total >= LIMIT_PLAN) {
+		p->n_left_out++;
+	} else if (object) {
 		new = copy_change(p, item, change);
 		if (merge_change(object, new))
 			return;
 		STAILQ_INSERT_TAIL(&object->changes, new, next);
-	} else {
-		p->n_left_out++;
 	}
 	if (change->is_cloud)
 		p->n_cloud++;
@@ -158,9 +163,7 @@ plan_note_failed(struct dry_run *run, const struct dry_item *item, const struct 
 	}
 	mutex_lock(&p->mu);
 	object = plan_object_make(p, item->kind, item->name);
-	if (!object)
-		p->n_left_out++;
-	else if (object->n_stays++ == 0)
+	if (object && object->n_stays++ == 0)
 		object->stays = clean_copy(p, str_c(err->msg));
 	mutex_unlock(&p->mu);
 }
@@ -174,8 +177,6 @@ plan_note_failure(struct plan *p, const char *kind, struct str name, const struc
 	object = plan_object_make(p, kind, name);
 	if (object)
 		object->error = clean_copy(p, str_c(err->msg));
-	else
-		p->n_left_out++;
 }
 
 void
@@ -185,10 +186,8 @@ plan_note_step(struct plan *p, const char *kind, struct str name, const struct p
 	WITH_LOCK(&p->mu);
 
 	object = plan_object_make(p, kind, name);
-	if (!object) {
-		p->n_left_out++;
+	if (!object)
 		return;
-	}
 	object->has_step = true;
 	object->step = *step;
 	object->step.condition = clean_copy(p, step->condition);

@@ -18,9 +18,14 @@
 #ifndef CCMD_OPERATOR_PLAN_H
 #define CCMD_OPERATOR_PLAN_H
 
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/dry_run.h"
 #include "base/error.h"
+#include "base/map.h"
 
 struct plan;
 struct view;
@@ -72,5 +77,53 @@ NODISCARD bool plan_parse_scope(struct str text, unsigned *ret);
 /** Runs the controllers of these objects until they have handled all of them once, and collects
  * what they would change. What could not be computed is noted. scope: of enum plan_scope. */
 void plan_run(struct plan *, struct view *, unsigned scope);
+
+/* ---- what a plan consists of, for plan.c and plan_print.c ---- */
+
+/* A request. */
+struct plan_change {
+	STAILQ_ENTRY(plan_change) next;
+	enum dry_verb verb;
+	bool is_cloud;
+	const char *what;
+	struct str name, request, version;
+	struct dry_field *fields;
+	size_t n_fields;
+};
+STAILQ_HEAD(plan_changes, plan_change);
+
+/* A cluster object, and all that is known about it. */
+struct plan_object {
+	struct str key; /* "node n1" */
+	const char *kind;
+	struct str name;
+	struct plan_changes changes;
+	struct str error; /* empty: none */
+	/* why it, or a part of it, stays as it is: the first reason, and the number of reasons */
+	struct str stays;
+	size_t n_stays;
+	bool has_step;
+	struct plan_step step;
+};
+
+enum {
+	PLAN_MAX_SKIPPED = 4, /* one for each controller */
+};
+
+struct plan {
+	struct dry_run dry;
+	pthread_mutex_t mu;
+	/* everything below: mu */
+	struct arena arena;
+	struct map by_key;
+	struct plan_object **objects;
+	size_t n, cap;
+	size_t n_cloud, n_server; /* requests */
+	size_t n_left_out;        /* requests beyond LIMIT_PLAN, which are counted as well */
+	struct {
+		const char *what, *reason;
+	} skipped[PLAN_MAX_SKIPPED];
+	size_t n_skipped;
+};
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "operator/plan_internal.h"
+#include "operator/plan.h"
 
 enum {
 	RFC3339_DATE = sizeof("2026-01-02T") - 1,
@@ -161,20 +161,15 @@ print_verb(const struct printer *to, const char *indent, enum dry_verb verb)
 	print_mark(to, indent, verbs[verb].colour, verbs[verb].mark);
 }
 
-static enum dry_verb
-verb_of_field(const struct dry_field *field, enum dry_verb of_change)
-{
-	if (field->old.len > 0)
-		return field->new.len > 0 ? DRY_CHANGE : DRY_DELETE;
-	return field->new.len > 0 ? DRY_CREATE : of_change;
-}
-
+/* "+ label x: y", "~ algorithm: a -> b"; a member without values has the verb of its change. */
 static void
 print_field(const struct printer *to, const char *indent, const struct dry_field *field,
-            enum dry_verb of_change)
+            enum dry_verb verb)
 {
-	enum dry_verb verb = verb_of_field(field, of_change);
-
+	if (field->old.len > 0)
+		verb = field->new.len > 0 ? DRY_CHANGE : DRY_DELETE;
+	else if (field->new.len > 0)
+		verb = DRY_CREATE;
 	print_verb(to, indent, verb);
 	buf_add_str(to->out, field->name);
 	if (field->old.len + field->new.len > 0)
@@ -197,32 +192,14 @@ print_fields(const struct printer *to, const char *indent, const struct plan_obj
 	}
 }
 
-static void
-print_name(const struct printer *to, const char *what, struct str name)
-{
-	buf_addf(to->out, "%s%s%" STR_FMT, what, name.len > 0 ? " " : "", STR_ARG(name));
-}
-
 /* Without a name it is all objects of the kind. */
 static void
 print_object_name(const struct printer *to, const struct plan_object *object)
 {
 	if (object->name.len > 0)
-		print_name(to, object->kind, object->name);
+		buf_addf(to->out, "%s %" STR_FMT, object->kind, STR_ARG(object->name));
 	else
 		buf_addf(to->out, "all %ss", object->kind);
-}
-
-static const struct plan_change *
-find_own(const struct plan_object *object)
-{
-	const struct plan_change *c;
-
-	STAILQ_FOREACH(c, &object->changes, next) {
-		if (is_own(object, c))
-			return c;
-	}
-	return NULL;
 }
 
 /* The object, then what belongs to it. An object that is only the reason for changes of other
@@ -230,10 +207,10 @@ find_own(const struct plan_object *object)
 static void
 print_changes(const struct printer *to, const struct plan_object *object)
 {
-	const struct plan_change *own = find_own(object), *c;
+	const struct plan_change *own = STAILQ_FIRST(&object->changes), *c;
 
-	if (STAILQ_EMPTY(&object->changes))
-		return;
+	while (own && !is_own(object, own))
+		own = STAILQ_NEXT(own, next);
 	if (own)
 		print_verb(to, "", verb_of_thing(object, own));
 	else
@@ -246,65 +223,61 @@ print_changes(const struct printer *to, const struct plan_object *object)
 		if (is_own(object, c) || !is_first_of_thing(object, c))
 			continue;
 		print_verb(to, "    ", verb_of_thing(object, c));
-		print_name(to, c->what, c->name);
-		buf_add_char(to->out, '\n');
+		buf_addf(to->out, "%s%s%" STR_FMT "\n", c->what, c->name.len > 0 ? " " : "",
+		         STR_ARG(c->name));
 		print_fields(to, "        ", object, c);
 	}
 }
 
-/* "not before 16:40:10 UTC (in 30s)" */
+/* "- node n: not before 16:40:10 UTC (in 30s), if … (unconfirmed)" */
 static void
-print_time(const struct printer *to, int64_t wall_ns)
+print_step(const struct printer *to, const struct plan_object *object)
 {
 	CLEANUP(buf_fini) struct buf time = BUF_INIT(KIB(1));
-	int64_t left_ns = wall_ns - to->now_wall_ns;
+	const struct plan_step *step = &object->step;
+	int64_t at_ns = step->not_before_wall_ns, left_ns = at_ns - to->now_wall_ns;
 
-	clock_format_rfc3339(&time, wall_ns, /*micros=*/false);
-	buf_addf(to->out, "not before %" STR_FMT " UTC",
-	         STR_ARG(str_head(str_skip(buf_str(&time), RFC3339_DATE), RFC3339_TIME)));
-	if (left_ns > 0) {
+	print_verb(to, "", step->verb);
+	print_object_name(to, object);
+	if (at_ns > 0) {
+		clock_format_rfc3339(&time, at_ns, /*micros=*/false);
+		buf_addf(to->out, ": not before %" STR_FMT " UTC",
+		         STR_ARG(str_head(str_skip(buf_str(&time), RFC3339_DATE), RFC3339_TIME)));
+	}
+	if (at_ns > 0 && left_ns > 0) {
 		buf_add_c(to->out, " (in ");
 		clock_format_duration(to->out,
 		                      (left_ns + NS_PER_SEC - 1) / NS_PER_SEC * NS_PER_SEC);
 		buf_add_char(to->out, ')');
 	}
+	buf_addf(to->out, "%s%" STR_FMT " (%s)\n",
+	         at_ns > 0 ? ", if " : ": held: ", STR_ARG(step->condition), step->verdict);
 }
 
 static void
-print_step(const struct printer *to, const struct plan_object *object)
+print_object(const struct printer *to, const struct plan_object *object)
 {
-	const struct plan_step *step = &object->step;
+	bool has_changes = !STAILQ_EMPTY(&object->changes);
 
-	print_verb(to, "", step->verb);
-	print_object_name(to, object);
-	buf_add_c(to->out, ": ");
-	if (step->not_before_wall_ns > 0) {
-		print_time(to, step->not_before_wall_ns);
-		buf_add_c(to->out, ", if ");
-	} else {
-		buf_add_c(to->out, "held: ");
+	if (has_changes)
+		print_changes(to, object);
+	if (object->has_step)
+		print_step(to, object);
+	if (object->stays.len > 0) {
+		print_mark(to, "", COLOUR_OF_ERRORS, "!");
+		print_object_name(to, object);
+		buf_addf(to->out, ": %s as it is: %" STR_FMT,
+		         has_changes ? "partly stays" : "stays", STR_ARG(object->stays));
+		if (object->n_stays > 1)
+			buf_addf(to->out, " (and %zu more)", object->n_stays - 1);
+		buf_add_char(to->out, '\n');
 	}
-	buf_addf(to->out, "%" STR_FMT " (%s)\n", STR_ARG(step->condition), step->verdict);
-}
-
-static void
-print_staying(const struct printer *to, const struct plan_object *object)
-{
-	print_mark(to, "", COLOUR_OF_ERRORS, "!");
-	print_object_name(to, object);
-	buf_addf(to->out, ": %s as it is: %" STR_FMT,
-	         STAILQ_EMPTY(&object->changes) ? "stays" : "partly stays", STR_ARG(object->stays));
-	if (object->n_stays > 1)
-		buf_addf(to->out, " (and %zu more)", object->n_stays - 1);
-	buf_add_char(to->out, '\n');
-}
-
-static void
-print_failure(const struct printer *to, const struct plan_object *object)
-{
-	print_mark(to, "", COLOUR_OF_ERRORS, "!");
-	print_object_name(to, object);
-	buf_addf(to->out, ": could not be computed: %" STR_FMT "\n", STR_ARG(object->error));
+	if (object->error.len > 0) {
+		print_mark(to, "", COLOUR_OF_ERRORS, "!");
+		print_object_name(to, object);
+		buf_addf(to->out, ": could not be computed: %" STR_FMT "\n",
+		         STR_ARG(object->error));
+	}
 }
 
 static const char *
@@ -346,15 +319,8 @@ plan_print(const struct plan *p, bool has_colours, int64_t now_wall_ns, struct b
 	struct printer to = { out, has_colours, now_wall_ns };
 	struct plan_object **objects = sorted_objects(p);
 
-	for (size_t i = 0; i < p->n; i++) {
-		print_changes(&to, objects[i]);
-		if (objects[i]->has_step)
-			print_step(&to, objects[i]);
-		if (objects[i]->stays.len > 0)
-			print_staying(&to, objects[i]);
-		if (objects[i]->error.len > 0)
-			print_failure(&to, objects[i]);
-	}
+	for (size_t i = 0; i < p->n; i++)
+		print_object(&to, objects[i]);
 	for (size_t i = 0; i < p->n_skipped; i++)
 		buf_addf(out, "  %s are left out: %s\n", p->skipped[i].what, p->skipped[i].reason);
 	if (p->n + p->n_skipped > 0)
@@ -389,23 +355,10 @@ add_change_json(const struct plan_change *change, struct buf *out)
 }
 
 static void
-add_step_json(const struct plan_step *step, struct buf *out)
-{
-	CLEANUP(buf_fini) struct buf time = BUF_INIT(KIB(1));
-
-	if (step->not_before_wall_ns > 0)
-		clock_format_rfc3339(&time, step->not_before_wall_ns, /*micros=*/false);
-	json_begin_object(out, "later");
-	json_add_text(out, "action", str_c(verbs[step->verb].name));
-	json_add_text(out, "notBefore", buf_str(&time));
-	json_add_text(out, "verdict", str_c(step->verdict));
-	json_add_text(out, "condition", step->condition);
-	json_end_object(out);
-}
-
-static void
 add_object_json(const struct plan_object *object, struct buf *out)
 {
+	CLEANUP(buf_fini) struct buf time = BUF_INIT(KIB(1));
+	const struct plan_step *step = &object->step;
 	const struct plan_change *c;
 
 	json_begin_object(out, NULL);
@@ -415,8 +368,16 @@ add_object_json(const struct plan_object *object, struct buf *out)
 	STAILQ_FOREACH(c, &object->changes, next)
 		add_change_json(c, out);
 	json_end_array(out);
-	if (object->has_step)
-		add_step_json(&object->step, out);
+	if (object->has_step) {
+		if (step->not_before_wall_ns > 0)
+			clock_format_rfc3339(&time, step->not_before_wall_ns, /*micros=*/false);
+		json_begin_object(out, "later");
+		json_add_text(out, "action", str_c(verbs[step->verb].name));
+		json_add_text(out, "notBefore", buf_str(&time));
+		json_add_text(out, "verdict", str_c(step->verdict));
+		json_add_text(out, "condition", step->condition);
+		json_end_object(out);
+	}
 	json_add_text(out, "staysBecause", object->stays);
 	json_add_text(out, "error", object->error);
 	json_end_object(out);

@@ -11,11 +11,13 @@
  */
 #include "operator/plan.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "controllers/host.h"
 #include "flags/controllers.h"
-#include "operator/plan_nodes.h"
 #include "operator/progress.h"
 #include "operator/view.h"
 
@@ -213,19 +215,137 @@ note_candidates(struct runner *r)
 		note_candidate(r, &candidates[i]);
 }
 
-/* ---- the run ---- */
+/* ---- nodes as they will be ---- */
 
+static void
+add_condition(struct buf *b, const char *type, const char *status, const char *reason)
+{
+	json_begin_object(b, NULL);
+	json_add_text(b, "type", str_c(type));
+	json_add_text(b, "status", str_c(status));
+	json_add_text(b, "reason", str_c(reason));
+	json_end_object(b);
+}
+
+/* The node as JSON, as far as a store has it: the members that the controllers act on. */
+static void
+add_node(struct buf *b, const struct node *node)
+{
+	static const char *const ready[] = { [NODE_READY_UNKNOWN] = "Unknown",
+		                             [NODE_READY_FALSE] = "False",
+		                             [NODE_READY_TRUE] = "True" };
+	bool is_routed = node->network == NODE_NETWORK_ROUTED;
+
+	json_begin_object(b, NULL);
+
+	json_begin_object(b, "metadata");
+	json_add_text(b, "name", node_name(node));
+	json_add_text(b, "uid", node->object.uid);
+	json_add_text(b, "resourceVersion", node->object.resource_version);
+	json_add_name(b, STR("creationTimestamp"));
+	buf_add_char(b, '"');
+	clock_format_rfc3339(b, node->created_wall_ns, /*micros=*/false);
+	buf_add_char(b, '"');
+	if (node->is_deleting)
+		json_add_text(b, "deletionTimestamp", STR("2000-01-01T00:00:00Z")); /* any time */
+	json_begin_object(b, "labels");
+	for (uint32_t i = 0; i < node->n_labels; i++) {
+		json_add_name(b, node->labels[i]->key);
+		json_add_str(b, node->labels[i]->value);
+	}
+	json_end_object(b);
+	json_begin_object(b, "annotations");
+	for (uint32_t i = 0; i < node->n_annotations; i++) {
+		json_add_name(b, node->annotations[i].key);
+		json_add_str(b, node->annotations[i].value);
+	}
+	json_end_object(b);
+	json_end_object(b);
+
+	json_begin_object(b, "spec");
+	if (node_provider_id(node).len > 0)
+		json_add_text(b, "providerID", node_provider_id(node));
+	json_begin_array(b, "taints");
+	for (uint32_t i = 0; i < node->n_taints; i++)
+		json_add_raw(b, NULL, node->taints[i]->raw);
+	json_end_array(b);
+	json_add_texts(b, "podCIDRs", node->pod_cidrs, node->n_pod_cidrs);
+	json_end_object(b);
+
+	json_begin_object(b, "status");
+	json_begin_array(b, "addresses");
+	for (uint32_t i = 0; i < node->n_addresses; i++) {
+		json_begin_object(b, NULL);
+		json_add_text(b, "type", node->addresses[i].type);
+		json_add_text(b, "address", node->addresses[i].address);
+		json_end_object(b);
+	}
+	json_end_array(b);
+	json_begin_array(b, "conditions");
+	add_condition(b, "Ready", ready[node->ready], "");
+	if (node->network != NODE_NETWORK_OTHER)
+		add_condition(b, "NetworkUnavailable", is_routed ? "False" : "True",
+		              is_routed ? "RouteCreated" : "NoRouteCreated");
+	json_end_array(b);
+	json_end_object(b);
+
+	json_end_object(b);
+}
+
+/* The node after a merge patch, parsed as if the API server had sent it. False: it cannot be read,
+ * which a valid patch does not cause. */
+static bool
+patch_node(const struct kind *kind, const struct node *node, struct str body, struct object **ret)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_JSON_ITEM);
+	CLEANUP(buf_fini) struct buf patched = BUF_INIT(LIMIT_JSON_ITEM);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *old = NULL;
+	CLEANUP(yyjson_doc_freep) yyjson_doc *patch = NULL;
+	yyjson_mut_doc *merged;
+	struct error ignored;
+	char *json;
+	size_t len = 0;
+
+	add_node(&text, node);
+	if (!json_parse(buf_str(&text), &old, &ignored) || !json_parse(body, &patch, &ignored))
+		return false;
+	merged = yyjson_mut_doc_new(NULL);
+	yyjson_mut_doc_set_root(merged, yyjson_merge_patch(merged, yyjson_doc_get_root(old),
+	                                                   yyjson_doc_get_root(patch)));
+	json = yyjson_mut_write(merged, 0, &len);
+	buf_add(&patched, json, len);
+	free(json);
+	yyjson_mut_doc_free(merged);
+	if (!object_parse(kind, buf_str(&patched), ret, &ignored))
+		return false;
+	node_of(*ret)->heartbeat = node->heartbeat;
+	return true;
+}
+
+/* What the controllers of Services and routes do depends on the nodes: a node that was initialised
+ * becomes a target, and one that was deleted loses its route. So the changes of nodes are applied
+ * to the store, where these controllers, which run afterwards, find them. A change of which the
+ * body is not known has no effect. */
 static void
 note_node_change(struct dry_run *run, const struct dry_item *item, const struct dry_change *change)
 {
 	struct runner *r = CONTAINER_OF(run, struct runner, dry);
 	struct dry_run *plan = plan_dry_run(r->plan);
+	CLEANUP(object_unrefp) struct object *now = NULL;
+	struct object *patched;
+	struct error ignored;
+	WITH_LOCK(&r->mu);
 
 	plan->note(plan, item, change);
-	mutex_lock(&r->mu);
-	plan_nodes_apply(r->nodes, item->name, change);
-	mutex_unlock(&r->mu);
+	now = store_get(r->nodes, item->name);
+	if (now && change->verb == DRY_DELETE)
+		store_remove(r->nodes, now);
+	else if (now && change->body.len > 0 &&
+	         patch_node(&r->node_kind.kind, node_of(now), change->body, &patched))
+		(void)!store_put(r->nodes, patched, &ignored);
 }
+
+/* ---- the run ---- */
 
 static void
 note_node_failure(struct dry_run *run, const struct dry_item *item, const struct error *err)
