@@ -1,53 +1,57 @@
-/* operator/check_configuration.c: flags and files. */
+/* operator/check_configuration.c: flags, files, and names in settings and in annotations of
+ * Services that have to exist in the cloud: locations, networks. The cloud itself rejects other
+ * names only when they are used, which may be much later.
+ */
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/words.h"
 #include "operator/doctor.h"
 
-/* Most warnings begin with the name of the flag: "--name is deprecated …". */
-static void
-find_warning(struct report *r, struct str line)
-{
-	struct str flag, rest;
-	struct finding *finding;
+enum {
+	MAX_NAMES = 10,  /* of what exists, in one message */
+	MAX_VALUE = 100, /* bytes of a value that are shown */
+};
 
-	if (str_starts(line, STR("--")) && str_cut(line, ' ', &flag, &rest))
-		finding = report_note(r, "flag", flag, "%" STR_FMT, STR_ARG(rest));
-	else
-		finding = report_note(r, "", STR_EMPTY, "%" STR_FMT, STR_ARG(line));
-	report_fix(r, finding, "remove or change it; see docs/reference/flags.md");
-}
+/* ---- flags ---- */
 
-/* All of them are notes: the manifests of the program that ccmd replaces have such flags, and they
- * do no harm. */
+/* All findings are notes: the manifests of the program that ccmd replaces have such flags, and they
+ * do no harm. Most warnings begin with the name of the flag: "--name is deprecated …". */
 void
 check_flags(struct doctor *d, struct report *r)
 {
 	for (struct str line, rest = d->flag_notes; str_split(&rest, '\n', &line);) {
-		if (line.len > 0)
-			report_fix(r, report_note(r, "flag", line, "is accepted and has no effect"),
-			           "remove it; docs/reference/flags.md says why it has none");
+		if (line.len == 0)
+			continue;
+		report_note(r, "flag", line, "is accepted and has no effect");
+		report_fix(r, "remove it; docs/reference/flags.md says why it has none");
 	}
-	for (struct str line, rest = d->flag_warnings; str_split(&rest, '\n', &line);) {
-		if (line.len > 0)
-			find_warning(r, line);
+	for (struct str line, flag, text, rest = d->flag_warnings; str_split(&rest, '\n', &line);) {
+		if (line.len == 0)
+			continue;
+		if (str_starts(line, STR("--")) && str_cut(line, ' ', &flag, &text))
+			report_note(r, "flag", flag, "%" STR_FMT, STR_ARG(text));
+		else
+			report_note(r, "", STR_EMPTY, "%" STR_FMT, STR_ARG(line));
+		report_fix(r, "remove or change it; see docs/reference/flags.md");
 	}
 }
+
+/* ---- files ---- */
 
 static void
 check_file(struct doctor *d, struct report *r, struct str path)
 {
-	struct finding *finding;
+	const char *name = arena_strz(&d->view->arena, path);
 	struct stat status;
-	const char *name = arena_strz(view_call(d->view)->arena, path);
 
 	if (path.len == 0 || stat(name, &status) != 0 || !(status.st_mode & S_IROTH))
 		return;
-	finding = report_find(r, "file", path, "every user of this machine can read it");
+	report_find(r, "file", path, "every user of this machine can read it");
 	if (report_is_plain(path))
-		report_command(r, finding, "chmod o-r %" STR_FMT, STR_ARG(path));
+		report_command(r, "chmod o-r %" STR_FMT, STR_ARG(path));
 	else
-		report_fix(r, finding, "make it unreadable for others, by chmod o-r");
+		report_fix(r, "make it unreadable for others, by chmod o-r");
 }
 
 /* Files of a pod can be read by that pod only, so they are not checked. Certificates and
@@ -56,38 +60,124 @@ check_file(struct doctor *d, struct report *r, struct str path)
 void
 check_files(struct doctor *d, struct report *r)
 {
-	const struct options *o = view_options(d->view);
-	const struct server_tls *tls = &o->serving.secure.tls;
-	struct str kubeconfig, rest = str_c(o->kubeconfig);
-	struct kube_connection *connection;
-	struct cloud *cloud;
-	struct error err;
+	struct view *v = d->view;
+	const struct server_tls *tls = &v->options->serving.secure.tls;
+	struct str kubeconfig, rest = str_c(v->options->kubeconfig);
+	struct error ignored;
 
 	if (getenv("KUBERNETES_SERVICE_HOST")) {
 		report_skip(r, "only this pod can read its files");
 		return;
 	}
-	if (view_connection(d->view, &connection, &err)) {
+	if (view_need(v, VIEW_CONNECTION, &ignored)) {
 		struct str files[KUBE_CONNECTION_FILES];
-		size_t n = kube_connection_files(connection, /*only_secret=*/true, files);
+		size_t n = kube_connection_files(v->connection, /*only_secret=*/true, files);
 
 		for (size_t i = 0; i < n; i++)
 			check_file(d, r, files[i]);
 	}
-	while (kube_config_next_file(&rest, o->kubeconfig_is_list, &kubeconfig))
+	while (kube_config_next_file(&rest, v->options->kubeconfig_is_list, &kubeconfig))
 		check_file(d, r, kubeconfig);
 	check_file(d, r, tls->main.key_file);
 	for (size_t i = 0; i < tls->n_sni; i++)
 		check_file(d, r, tls->sni[i].key_file);
 	if (tls->cert_folder.len > 0)
 		check_file(d, r,
-		           arena_printf(view_call(d->view)->arena,
-		                        "%" STR_FMT "/cloud-controller-manager.key",
+		           arena_printf(&v->arena, "%" STR_FMT "/cloud-controller-manager.key",
 		                        STR_ARG(tls->cert_folder)));
-	if (!view_cloud(d->view, &cloud, &err))
+	if (!view_need(v, VIEW_CLOUD, &ignored))
 		return;
-	for (size_t i = 0; i < cloud->needs.n_reads; i++) {
-		if (!cloud->needs.reads_are_public[i])
-			check_file(d, r, cloud->needs.reads[i]);
+	for (size_t i = 0; i < v->cloud->needs.n_reads; i++) {
+		if (!v->cloud->needs.reads_are_public[i])
+			check_file(d, r, v->cloud->needs.reads[i]);
+	}
+}
+
+/* ---- names in the cloud ---- */
+
+static bool
+has_name(const struct cloud_setting *s, struct str value)
+{
+	return words_have(s->names, value) || (s->ids && words_have(s->ids, value));
+}
+
+/* "the cloud has no location "x", only a, b and 3 more" */
+static void
+explain_absence(const struct cloud_setting *s, struct str value, struct buf *b)
+{
+	size_t n = 0;
+
+	buf_addf(b, "the cloud has no %s \"%" STR_FMT "\"", s->what,
+	         STR_ARG(str_utf8_head(value, MAX_VALUE)));
+	for (; s->names[n]; n++) {
+		if (n < MAX_NAMES)
+			buf_addf(b, "%s%s", n > 0 ? ", " : ", only ", s->names[n]);
+	}
+	if (n > MAX_NAMES)
+		buf_addf(b, " and %zu more", n - MAX_NAMES);
+}
+
+void
+check_settings(struct doctor *d, struct report *r)
+{
+	if (!doctor_needs(d, r, VIEW_SETTINGS))
+		return;
+	if (d->view->n_settings == 0)
+		report_skip(r, "no setting of this cloud names anything in it");
+	for (size_t i = 0; i < d->view->n_settings; i++) {
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(16));
+		const struct cloud_setting *s = &d->view->settings[i];
+		const char *nearest = words_nearest(s->names, s->value);
+
+		if (s->value.len == 0 || has_name(s, s->value))
+			continue;
+		explain_absence(s, s->value, &text);
+		report_find(r, "variable", str_c(s->variable), "%s", text.ptr);
+		if (nearest)
+			report_fix(r, "set %s=%s", s->variable, nearest);
+		else
+			report_fix(r, "set %s to the name of a %s that exists", s->variable,
+			           s->what);
+	}
+}
+
+static void
+find_unknown_name(struct report *r, const struct service *service, const struct cloud_setting *s)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(16));
+	const struct str *value = s->annotation ? service_annotation(service, str_c(s->annotation))
+	                                        : NULL;
+	const char *nearest;
+
+	if (!value || value->len == 0 || has_name(s, *value))
+		return;
+	explain_absence(s, *value, &text);
+	report_find(r, "service", service->object.key, "%s: %s", s->annotation, text.ptr);
+	nearest = words_nearest(s->names, *value);
+	if (nearest && report_is_plain(str_c(nearest)))
+		report_command(r,
+		               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
+		               " --overwrite %s=%s",
+		               STR_ARG(service->namespace), STR_ARG(service->name), s->annotation,
+		               nearest);
+	else
+		report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
+		           STR_ARG(service->namespace), STR_ARG(service->name));
+}
+
+void
+doctor_find_unknown_names(struct doctor *d, struct report *r)
+{
+	const struct view *v = d->view;
+
+	if (!doctor_needs(d, r, VIEW_SERVICES | VIEW_SETTINGS))
+		return;
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *service = v->services.items[i];
+
+		if (!service_wants_balancer(service) || service->is_deleting)
+			continue;
+		for (size_t j = 0; j < v->n_settings; j++)
+			find_unknown_name(r, service, &v->settings[j]);
 	}
 }

@@ -1,5 +1,10 @@
-/* operator/check_lease.c: the leader, and writes of other cloud controller managers. */
-#include "kube/elector.h"
+/* operator/check_lease.c: the leader, and other cloud controller managers, which are found by what
+ * they have written, by their Deployments and DaemonSets, and by their Leases.
+ *
+ * The controller's account may not list the latter objects, nor may most users, so a refused list
+ * only skips the check; the report says so.
+ */
+#include "base/json.h"
 #include "operator/doctor.h"
 
 enum {
@@ -10,69 +15,17 @@ enum {
 	RECENT_S = 600,
 };
 
-#define ELECTION_IS_OFF "--leader-elect=false, so there is no Lease"
+/* ---- the Lease of ccmd ---- */
 
-/* True with *ret, unless the check is skipped or could not run. */
-static bool
-get_lease(struct doctor *d, struct report *r, const struct view_lease **ret)
+/* The Lease, unless the check is skipped or could not run (NULL). */
+static const struct view_lease *
+get_lease(struct doctor *d, struct report *r)
 {
-	struct error err;
-
-	if (!view_options(d->view)->election.is_enabled) {
-		report_skip(r, ELECTION_IS_OFF);
-		return false;
+	if (!d->view->options->election.is_enabled) {
+		report_skip(r, "--leader-elect=false, so there is no Lease");
+		return NULL;
 	}
-	if (!view_lease(d->view, ret, &err)) {
-		report_unknown(r, &err);
-		return false;
-	}
-	return true;
-}
-
-static bool
-has_holder(const struct view_lease *l)
-{
-	return l->exists && l->lease.holder.len > 0;
-}
-
-static struct str
-lease_name(struct doctor *d)
-{
-	const struct election_options *o = &view_options(d->view)->election;
-
-	return arena_printf(view_call(d->view)->arena, "%s/%s", o->resource_namespace,
-	                    o->resource_name);
-}
-
-void
-check_leader(struct doctor *d, struct report *r)
-{
-	const struct view_lease *l;
-	struct finding *finding;
-
-	if (!get_lease(d, r, &l) || has_holder(l))
-		return;
-	finding = report_find(r, "lease", lease_name(d), "%s",
-	                      l->exists ? "it has no holder" : "it does not exist");
-	report_fix(
-		r, finding,
-		"start ccmd, or read its log: kubectl -n kube-system logs deploy/ccmd; journalctl -u ccmd");
-}
-
-/* How long a replica of ccmd waits for the holder, from its last renewal on. */
-static int64_t
-wait_s(struct doctor *d, const struct view_lease *l)
-{
-	int64_t own_ns = view_options(d->view)->election.lease_duration_ns;
-
-	return elector_wait_ns(own_ns, l->lease.duration_s) / NS_PER_SEC;
-}
-
-/* For how long the Lease could have been taken; negative: its holder renews it. */
-static int64_t
-late_by_s(struct doctor *d, const struct view_lease *l)
-{
-	return view_now_s(d->view) - l->renewed_s - wait_s(d, l);
+	return doctor_needs(d, r, VIEW_LEASE) ? &d->view->lease : NULL;
 }
 
 static bool
@@ -82,96 +35,255 @@ is_of_other_program(const struct view_lease *l)
 }
 
 void
+check_leader(struct doctor *d, struct report *r)
+{
+	const struct view_lease *l = get_lease(d, r);
+
+	if (!l || l->has_holder)
+		return;
+	report_find(r, "lease", l->name, "%s",
+	            l->exists ? "it has no holder" : "it does not exist");
+	report_fix(
+		r,
+		"start ccmd, or read its log: kubectl -n kube-system logs deploy/ccmd; journalctl -u ccmd");
+}
+
+void
 check_renewal(struct doctor *d, struct report *r)
 {
-	const struct view_lease *l;
-	struct finding *finding;
+	const struct view_lease *l = get_lease(d, r);
+	bool is_other;
 
-	if (!get_lease(d, r, &l))
+	if (!l)
 		return;
-	if (!has_holder(l)) {
+	if (!l->has_holder)
 		report_skip(r, "no replica leads");
+	if (!l->has_holder || l->late_s <= 0)
 		return;
-	}
-	if (late_by_s(d, l) <= 0)
-		return;
-	finding = report_find(r, "lease", lease_name(d),
-	                      "%" STR_FMT "%s%" STR_FMT
-	                      " holds it and should have renewed it %lld s ago",
-	                      STR_ARG(l->lease.holder), is_of_other_program(l) ? " of " : "",
-	                      STR_ARG(is_of_other_program(l) ? l->manager : STR_EMPTY),
-	                      (long long)late_by_s(d, l));
-	if (is_of_other_program(l))
+	is_other = is_of_other_program(l);
+	report_find(r, "lease", l->name,
+	            "%" STR_FMT "%s%" STR_FMT " holds it and should have renewed it %lld s ago",
+	            STR_ARG(l->lease.holder), is_other ? " of " : "",
+	            STR_ARG(is_other ? l->manager : STR_EMPTY), (long long)l->late_s);
+	if (is_other)
 		report_fix(
-			r, finding,
+			r,
 			"start ccmd, if no replica runs: that program has ended without releasing the Lease, and ccmd takes it within %lld s of its start",
-			(long long)wait_s(d, l));
+			(long long)l->wait_s);
 	else
 		report_fix(
-			r, finding,
+			r,
 			"read the log of that replica, or start another replica, which then takes over");
 }
 
 void
 check_lease_owner(struct doctor *d, struct report *r)
 {
-	const struct view_lease *l;
+	const struct view_lease *l = get_lease(d, r);
 
-	if (!get_lease(d, r, &l))
+	if (!l)
 		return;
-	if (!has_holder(l))
+	if (!l->has_holder) {
 		report_skip(r, "no replica leads");
-	else if (late_by_s(d, l) > 0)
+	} else if (l->late_s > 0) {
 		report_skip(r, "the holder of the Lease does not renew it");
-	else if (is_of_other_program(l))
+	} else if (is_of_other_program(l)) {
+		report_find(r, "lease", l->name,
+		            "it was last written by %" STR_FMT " (holder %" STR_FMT ")",
+		            STR_ARG(l->manager), STR_ARG(l->lease.holder));
 		report_fix(
 			r,
-			report_find(r, "lease", lease_name(d),
-		                    "it was last written by %" STR_FMT " (holder %" STR_FMT ")",
-		                    STR_ARG(l->manager), STR_ARG(l->lease.holder)),
 			"to let ccmd lead, scale that controller to 0 replicas; ccmd then takes over the Lease");
+	}
 }
 
-/* Finds the time from which on writes count: older ones may be from before a migration to ccmd. */
-static bool
-find_first_time(struct doctor *d, int64_t *ret_s, struct error *err)
-{
-	const struct view_lease *l;
-	int64_t acquired_ns;
-
-	*ret_s = view_now_s(d->view) - RECENT_S;
-	if (!view_options(d->view)->election.is_enabled)
-		return true;
-	if (!view_lease(d->view, &l, err))
-		return false;
-	if (has_holder(l) && str_eq_c(l->manager, "ccmd") &&
-	    clock_parse_rfc3339(l->lease.acquired, &acquired_ns))
-		*ret_s = acquired_ns / NS_PER_SEC + HANDOVER_S;
-	return true;
-}
+/* ---- writes of others ---- */
 
 void
 check_other_controllers(struct doctor *d, struct report *r)
 {
-	const struct view_writer *writers;
-	int64_t first_s;
-	size_t n;
-	struct error err;
+	struct view *v = d->view;
+	bool is_elected = v->options->election.is_enabled;
+	int64_t first_s, acquired_ns;
 
-	if (!view_writers(d->view, &writers, &n, &err) || !find_first_time(d, &first_s, &err)) {
-		report_unknown(r, &err);
+	if (!doctor_needs(d, r,
+	                  VIEW_NODES | VIEW_SERVICES | (is_elected ? (unsigned)VIEW_LEASE : 0)))
 		return;
-	}
-	for (size_t i = 0; i < n; i++) {
-		const struct view_writer *w = &writers[i];
+	/* older writes may be from before a migration to ccmd */
+	first_s = view_now_s(v) - RECENT_S;
+	if (is_elected && v->lease.has_holder && str_eq_c(v->lease.manager, "ccmd") &&
+	    clock_parse_rfc3339(v->lease.lease.acquired, &acquired_ns))
+		first_s = acquired_ns / NS_PER_SEC + HANDOVER_S;
+	for (size_t i = 0; i < v->n_writers; i++) {
+		const struct view_writer *w = &v->writers[i];
 
 		if (str_eq_c(w->manager, "ccmd") || w->time_s < first_s)
 			continue;
+		report_find(r, w->kind, w->name, "%" STR_FMT " wrote to it %lld s ago",
+		            STR_ARG(w->manager), (long long)(view_now_s(v) - w->time_s));
 		report_fix(
 			r,
-			report_find(r, w->kind, w->name, "%" STR_FMT " wrote to it %lld s ago",
-		                    STR_ARG(w->manager),
-		                    (long long)(view_now_s(d->view) - w->time_s)),
 			"kubectl -A get deploy,daemonset | grep cloud-controller-manager; then scale it to 0 replicas or delete it");
 	}
+}
+
+/* ---- Deployments, DaemonSets and Leases of others ---- */
+
+/* A list of objects, among which the check finds those of other controllers. */
+struct search {
+	struct doctor *d;
+	struct report *r;
+	const char *path, *what;
+	/* Reports the object, unless it is harmless. */
+	void (*each)(const struct search *, yyjson_val *object, struct str name);
+	/* of Deployments and DaemonSets */
+	const char *kind;   /* "deployment" */
+	const char *n_pods; /* the member with the number of pods */
+	int64_t pods_if_absent;
+};
+
+static bool
+search_item(void *arg, struct str item, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	const struct search *s = arg;
+	struct str name = STR_EMPTY;
+
+	if (!json_parse(item, &doc, err))
+		return false;
+	(void)json_str(yyjson_doc_get_root(doc), "metadata.name", &name);
+	s->each(s, yyjson_doc_get_root(doc), name);
+	return true;
+}
+
+/* False: the check is skipped or could not run. */
+static bool
+search(struct search *s)
+{
+	struct error err;
+
+	if (view_list(s->d->view, s->path, search_item, s, &err))
+		return true;
+	if (err.code == ERR_FORBIDDEN)
+		report_skip_refused(s->r, s->what);
+	else
+		report_unknown(s->r, &err);
+	return false;
+}
+
+/* "cloud-controller-manager" of "registry.k8s.io/x/cloud-controller-manager:v1.30@sha256:…". */
+static struct str
+image_name(struct str image)
+{
+	struct str name = image, folder, rest;
+
+	if (str_cut(name, '@', &rest, &folder))
+		name = rest;
+	while (str_cut(name, '/', &folder, &rest))
+		name = rest;
+	if (str_cut(name, ':', &rest, &folder))
+		name = rest;
+	return name;
+}
+
+/* Is it a cloud controller manager, but not ccmd? The image decides, because ccmd may run under the
+ * name of the controller that it replaced. */
+static bool
+is_other_workload(yyjson_val *object, struct str name)
+{
+	bool is_controller = view_is_controller(name);
+	yyjson_val *containers = NULL, *container;
+	size_t i, n;
+
+	(void)json_array(object, "spec.template.spec.containers", &containers);
+	yyjson_arr_foreach(containers, i, n, container)
+	{
+		struct str image = STR_EMPTY;
+
+		(void)json_str(container, "image", &image);
+		if (str_eq_c(image_name(image), "ccmd"))
+			return false;
+		is_controller |= view_is_controller(image_name(image));
+	}
+	return is_controller;
+}
+
+/* A Deployment that is scaled to 0, and a DaemonSet without pods, do nothing. */
+static void
+find_workload(const struct search *s, yyjson_val *object, struct str name)
+{
+	struct str namespace = STR_EMPTY;
+	int64_t n_pods = s->pods_if_absent;
+
+	(void)json_str(object, "metadata.namespace", &namespace);
+	(void)json_i64(object, s->n_pods, &n_pods);
+	if (n_pods == 0 || !is_other_workload(object, name))
+		return;
+	report_find(s->r, s->kind,
+	            arena_printf(&s->d->view->arena, "%" STR_FMT "/%" STR_FMT, STR_ARG(namespace),
+	                         STR_ARG(name)),
+	            "it runs another cloud controller manager (pods: %lld)", (long long)n_pods);
+	report_fix(s->r, "if ccmd replaces it: kubectl -n %" STR_FMT " delete %s %" STR_FMT,
+	           STR_ARG(namespace), s->kind, STR_ARG(name));
+}
+
+void
+check_other_workloads(struct doctor *d, struct report *r)
+{
+	struct search deployments = { .d = d,
+		                      .r = r,
+		                      .path = "/apis/apps/v1/deployments",
+		                      .what = "deployments",
+		                      .each = find_workload,
+		                      .kind = "deployment",
+		                      .n_pods = "spec.replicas",
+		                      .pods_if_absent = 1 };
+	struct search daemonsets = { .d = d,
+		                     .r = r,
+		                     .path = "/apis/apps/v1/daemonsets",
+		                     .what = "daemonsets",
+		                     .each = find_workload,
+		                     .kind = "daemonset",
+		                     .n_pods = "status.desiredNumberScheduled" };
+
+	if (search(&deployments))
+		(void)search(&daemonsets);
+}
+
+/* A Lease counts if its holder has renewed it, and may still rely on it. The Lease of ccmd itself
+ * is left to the checks above. */
+static void
+find_lease(const struct search *s, yyjson_val *lease, struct str name)
+{
+	const struct election_options *own = &s->d->view->options->election;
+	struct str holder = STR_EMPTY, renewed = STR_EMPTY;
+	int64_t duration_s = 0, renewed_ns, ago_s;
+
+	(void)json_str(lease, "spec.holderIdentity", &holder);
+	(void)json_str(lease, "spec.renewTime", &renewed);
+	(void)json_i64(lease, "spec.leaseDurationSeconds", &duration_s);
+	if ((own->is_enabled && str_eq_c(name, own->resource_name)) || !view_is_controller(name) ||
+	    holder.len == 0 || !clock_parse_rfc3339(renewed, &renewed_ns))
+		return;
+	ago_s = view_now_s(s->d->view) - renewed_ns / NS_PER_SEC;
+	if (ago_s > duration_s)
+		return;
+	report_find(s->r, "lease",
+	            arena_printf(&s->d->view->arena, "%s/%" STR_FMT, own->resource_namespace,
+	                         STR_ARG(name)),
+	            "%" STR_FMT " renewed it %lld s ago", STR_ARG(holder), (long long)ago_s);
+	report_fix(
+		s->r,
+		"stop that controller: scale it to 0 replicas, or disable the one of the distribution (k3s: --disable-cloud-controller)");
+}
+
+void
+check_other_leases(struct doctor *d, struct report *r)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(2));
+	struct search leases = { .d = d, .r = r, .what = "Leases", .each = find_lease };
+
+	lease_add_path(&path, str_c(d->view->options->election.resource_namespace), STR_EMPTY);
+	leases.path = path.ptr;
+	(void)search(&leases);
 }

@@ -1,181 +1,139 @@
 /* operator/check_nodes.c: the nodes, compared with their machines. */
 #include "base/map.h"
 #include "base/names.h"
-#include "controllers/node/addresses.h"
+#include "controllers/lifecycle/lifecycle.h"
+#include "flags/flags.h"
 #include "operator/doctor.h"
+#include "operator/facts.h"
 
 enum {
 	NEW_S = 60, /* an uninitialised node is reported when it is older */
 };
 
-/* The nodes, and the look for their machines. */
-struct machines {
-	const struct view_nodes *nodes;
-	const struct look *look;
-	struct cloud *cloud;
-};
-
 bool
-doctor_get_nodes(struct doctor *d, struct report *r, const struct view_nodes **ret)
+doctor_is_unanswered(struct report *r, const struct node *node, const struct instance *machine)
 {
 	struct error err;
 
-	if (view_nodes(d->view, ret, &err))
-		return true;
-	report_unknown(r, &err);
-	return false;
-}
-
-bool
-doctor_is_unanswered(struct report *r, const struct node *node, const struct instance *instance)
-{
-	struct error err;
-
-	if (instance->presence != PRESENCE_UNKNOWN || instance->error_code == ERR_INVALID)
+	if (machine->presence != PRESENCE_UNKNOWN || machine->error_code == ERR_INVALID)
 		return false;
-	if (instance->error_code == ERR_EXISTS)
+	if (machine->error_code == ERR_EXISTS)
 		return true; /* reported by check_duplicate_ids() */
-	err_set(&err, instance->error_code, "%" STR_FMT, STR_ARG(instance->error));
+	err_set(&err, machine->error_code, "%" STR_FMT, STR_ARG(machine->error));
 	report_unknown_about(r, "node", node_name(node), &err);
 	return true;
 }
 
-static bool
-get_machines(struct doctor *d, struct report *r, struct machines *ret)
-{
-	struct error err;
-
-	if (view_nodes(d->view, &ret->nodes, &err) && view_cloud(d->view, &ret->cloud, &err) &&
-	    view_look(d->view, &ret->look, &err))
-		return true;
-	report_unknown(r, &err);
-	return false;
-}
-
-/* The machine of an initialised node; NULL: its machine was not found, or the node is not
- * initialised. check_new_nodes() and check_kubelets() report such nodes, and their initialisation
- * sets what is missing. */
+/* The machine of an initialised node, if it was answered that it is present or absent; else NULL.
+ * check_new_nodes() and check_kubelets() report nodes that are not initialised, and their
+ * initialisation sets what is missing. */
 static const struct instance *
-instance_of(const struct machines *m, struct report *r, size_t i)
+get_machine(const struct view *v, struct report *r, size_t i, enum presence presence)
 {
-	const struct instance *instance = &m->look->instances[i];
-	const struct node *node = m->nodes->items[i];
+	const struct instance *machine = &v->look->instances[i];
+	const struct node *node = v->nodes.items[i];
 
 	if (node_is_new(node) || node_provider_id(node).len == 0 ||
-	    doctor_is_unanswered(r, node, instance) || instance->presence != PRESENCE_PRESENT)
+	    doctor_is_unanswered(r, node, machine) || machine->presence != presence)
 		return NULL;
-	return instance;
+	return machine;
 }
 
-static int64_t
-age_s(struct doctor *d, const struct node *node)
-{
-	return view_now_s(d->view) - node->created_wall_ns / NS_PER_SEC;
-}
-
-static void
-find_wrong_node_ip(struct report *r, const struct node *node, const struct error *err)
-{
-	report_fix(r, report_find(r, "node", node_name(node), "%s", err->msg),
-	           "start its kubelet with a --node-ip that the machine has in the cloud");
-}
-
-/* ---- kubelets ---- */
+/* ---- kubelets and new nodes ---- */
 
 void
 check_kubelets(struct doctor *d, struct report *r)
 {
-	const struct view_nodes *nodes;
+	const struct view_nodes *nodes = &d->view->nodes;
 
-	if (!doctor_get_nodes(d, r, &nodes))
+	if (!doctor_needs(d, r, VIEW_NODES))
 		return;
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct node *node = nodes->items[i];
 
 		if (node_provider_id(node).len > 0 || node_is_new(node))
 			continue;
+		report_find(r, "node", node_name(node),
+		            "it has neither a provider ID nor the taint of new nodes");
 		report_fix(
 			r,
-			report_find(r, "node", node_name(node),
-		                    "it has neither a provider ID nor the taint of new nodes"),
 			"start its kubelet with --cloud-provider=external, then: kubectl taint node %" STR_FMT
 			" " NODE_TAINT_UNINITIALIZED "=true:NoSchedule",
 			STR_ARG(node_name(node)));
 	}
 }
 
-/* ---- new nodes ---- */
-
-static void
-find_new_node(struct doctor *d, struct report *r, const struct node *node,
-              const struct instance *instance)
+/* Does the node ask for an address that its machine does not have? That is reported then. */
+static bool
+report_wrong_node_ip(struct report *r, const struct node_facts *f)
 {
-	struct call *call = view_call(d->view);
-	struct address_list addresses;
-	struct finding *finding;
-	struct error err;
-
-	switch (instance->presence) {
-	case PRESENCE_ABSENT:
-		finding = report_find(r, "node", node_name(node),
-		                      "the cloud has no machine for it");
-		report_fix(
-			r, finding,
-			"give the machine the name of the node, or start the kubelet with --hostname-override or --provider-id");
-		return;
-	case PRESENCE_FOREIGN:
-	case PRESENCE_UNKNOWN:
-		report_find(r, "node", node_name(node), "%" STR_FMT, STR_ARG(instance->error));
-		return;
-	case PRESENCE_PRESENT:
-		break;
-	}
-	if (!addresses_plan(node, instance, call->arena, &addresses, &err)) {
-		find_wrong_node_ip(r, node, &err);
-	} else if (age_s(d, node) > NEW_S) {
-		finding = report_find(
-			r, "node", node_name(node),
-			"its machine is found, but nothing has initialised it for %lld s",
-			(long long)age_s(d, node));
-		report_fix(r, finding, "see the checks of the leader election and of the rights");
-	}
+	if (f->addresses_err.code == ERR_NONE)
+		return false;
+	report_find(r, "node", node_name(f->node), "%s", f->addresses_err.msg);
+	report_fix(r, "start its kubelet with a --node-ip that the machine has in the cloud");
+	return true;
 }
 
 void
 check_new_nodes(struct doctor *d, struct report *r)
 {
-	struct machines m;
+	struct view *v = d->view;
 
-	if (!get_machines(d, r, &m))
+	if (!doctor_needs(d, r, VIEW_LOOK))
 		return;
-	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct node *node = m.nodes->items[i];
-		const struct instance *instance = &m.look->instances[i];
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		const struct node *node = v->nodes.items[i];
+		const struct instance *machine = &v->look->instances[i];
+		int64_t age_s = view_now_s(v) - node->created_wall_ns / NS_PER_SEC;
+		struct node_facts facts;
 
-		if (node_is_new(node) && !doctor_is_unanswered(r, node, instance))
-			find_new_node(d, r, node, instance);
+		if (!node_is_new(node) || doctor_is_unanswered(r, node, machine))
+			continue;
+		switch (machine->presence) {
+		case PRESENCE_ABSENT:
+			report_find(r, "node", node_name(node), "the cloud has no machine for it");
+			report_fix(
+				r,
+				"give the machine the name of the node, or start the kubelet with --hostname-override or --provider-id");
+			break;
+		case PRESENCE_FOREIGN:
+		case PRESENCE_UNKNOWN:
+			report_find(r, "node", node_name(node), "%" STR_FMT,
+			            STR_ARG(machine->error));
+			break;
+		case PRESENCE_PRESENT:
+			facts = facts_of_node(node, machine, &v->arena);
+			if (report_wrong_node_ip(r, &facts) || age_s <= NEW_S)
+				break;
+			report_find(
+				r, "node", node_name(node),
+				"its machine is found, but nothing has initialised it for %lld s",
+				(long long)age_s);
+			report_fix(r, "see the checks of the leader election and of the rights");
+			break;
+		}
 	}
 }
 
-/* ---- provider IDs ---- */
+/* ---- provider IDs and machines ---- */
 
 void
 check_foreign_ids(struct doctor *d, struct report *r)
 {
-	struct machines m;
+	const struct view *v = d->view;
 
-	if (!get_machines(d, r, &m))
+	if (!doctor_needs(d, r, VIEW_LOOK))
 		return;
-	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct node *node = m.nodes->items[i];
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		const struct node *node = v->nodes.items[i];
 
-		if (node_is_new(node) || m.look->instances[i].presence != PRESENCE_FOREIGN)
+		if (node_is_new(node) || v->look->instances[i].presence != PRESENCE_FOREIGN)
 			continue;
+		report_find(r, "node", node_name(node),
+		            "its provider ID %" STR_FMT " belongs to another cloud",
+		            STR_ARG(node_provider_id(node)));
 		report_fix(
 			r,
-			report_find(r, "node", node_name(node),
-		                    "its provider ID %" STR_FMT " belongs to another cloud",
-		                    STR_ARG(node_provider_id(node))),
 			"if that is not intended, delete the node, correct --provider-id, and start its kubelet again");
 	}
 }
@@ -184,9 +142,9 @@ void
 check_duplicate_ids(struct doctor *d, struct report *r)
 {
 	CLEANUP(map_fini) struct map first = MAP_INIT;
-	const struct view_nodes *nodes;
+	const struct view_nodes *nodes = &d->view->nodes;
 
-	if (!doctor_get_nodes(d, r, &nodes))
+	if (!doctor_needs(d, r, VIEW_NODES))
 		return;
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct node *node = nodes->items[i], *other;
@@ -198,11 +156,11 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 			map_put(&first, node_provider_id(node), (void *)(uintptr_t)node);
 			continue;
 		}
+		report_find(r, "node", node_name(node),
+		            "it has the provider ID %" STR_FMT " of node %" STR_FMT,
+		            STR_ARG(node_provider_id(node)), STR_ARG(node_name(other)));
 		report_fix(
 			r,
-			report_find(r, "node", node_name(node),
-		                    "it has the provider ID %" STR_FMT " of node %" STR_FMT,
-		                    STR_ARG(node_provider_id(node)), STR_ARG(node_name(other))),
 			"if one of the two nodes is not Ready, delete it: kubectl delete node NAME; "
 			"if both are, one of their kubelets has the wrong --provider-id: correct it, "
 			"delete its node, and start it again");
@@ -212,34 +170,31 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 void
 check_absent_machines(struct doctor *d, struct report *r)
 {
-	struct finding *finding;
-	struct machines m;
+	const struct view *v = d->view;
 	bool has_any;
 
-	if (!get_machines(d, r, &m))
+	if (!doctor_needs(d, r, VIEW_LOOK))
 		return;
-	has_any = m.look->n_anchors > 0;
-	for (size_t i = 0; i < m.look->n; i++)
-		has_any |= m.look->instances[i].presence == PRESENCE_PRESENT;
-	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct node *node = m.nodes->items[i];
+	has_any = v->look->n_anchors > 0;
+	for (size_t i = 0; i < v->look->n; i++)
+		has_any |= v->look->instances[i].presence == PRESENCE_PRESENT;
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		const struct node *node = v->nodes.items[i];
 
-		if (node_is_new(node) || node_provider_id(node).len == 0 ||
-		    doctor_is_unanswered(r, node, &m.look->instances[i]) ||
-		    m.look->instances[i].presence != PRESENCE_ABSENT)
+		if (!get_machine(v, r, i, PRESENCE_ABSENT))
 			continue;
-		finding = report_find(r, "node", node_name(node), "its machine is gone%s",
-		                      node->ready == NODE_READY_TRUE
-		                              ? ", but its kubelet reports it as Ready"
-		                              : "; ccmd deletes the node when that is proven");
+		report_find(r, "node", node_name(node), "its machine is gone%s",
+		            node->ready == NODE_READY_TRUE
+		                    ? ", but its kubelet reports it as Ready"
+		                    : "; ccmd deletes the node when that is proven");
 		if (has_any)
 			report_fix(
-				r, finding,
+				r,
 				"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
 				STR_ARG(node_name(node)));
 		else
 			report_fix(
-				r, finding,
+				r,
 				"delete no node before it is certain that these credentials are those of the cluster's project: they find no machine of any node (CCMD031)");
 	}
 }
@@ -247,20 +202,20 @@ check_absent_machines(struct doctor *d, struct report *r)
 void
 check_stopped_machines(struct doctor *d, struct report *r)
 {
-	struct machines m;
+	const struct view *v = d->view;
 
-	if (!get_machines(d, r, &m))
+	if (!doctor_needs(d, r, VIEW_LOOK))
 		return;
-	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct instance *instance = instance_of(&m, r, i);
-		const struct node *node = m.nodes->items[i];
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
+		const struct node *node = v->nodes.items[i];
 
-		if (!instance || instance->power != POWER_OFF || node->ready == NODE_READY_TRUE)
+		if (!machine || machine->power != POWER_OFF || node->ready == NODE_READY_TRUE)
 			continue;
+		report_find(r, "node", node_name(node),
+		            "it is not Ready, and its machine is switched off");
 		report_fix(
 			r,
-			report_find(r, "node", node_name(node),
-		                    "it is not Ready, and its machine is switched off"),
 			"start the machine, or delete it if it is not needed any more: ccmd then deletes the node");
 	}
 }
@@ -277,90 +232,185 @@ add_addresses(struct buf *b, const struct address *addresses, size_t n)
 		buf_add_c(b, "none");
 }
 
-static void
-compare_addresses(struct doctor *d, struct report *r, const struct node *node,
-                  const struct instance *instance)
-{
-	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
-	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
-	struct address_list list;
-	struct error err;
-
-	if (!addresses_plan(node, instance, view_call(d->view)->arena, &list, &err)) {
-		find_wrong_node_ip(r, node, &err);
-		return;
-	}
-	if (list.n == 0 || addresses_equal(list.items, list.n, node->addresses, node->n_addresses))
-		return;
-	add_addresses(&has, node->addresses, node->n_addresses);
-	add_addresses(&wanted, list.items, list.n);
-	report_fix(
-		r,
-		report_find(r, "node", node_name(node), "it has %s; the cloud says %s", has.ptr,
-	                    wanted.ptr),
-		"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
-}
-
 void
 check_addresses(struct doctor *d, struct report *r)
 {
-	struct machines m;
+	struct view *v = d->view;
 
-	if (!get_machines(d, r, &m))
+	if (!doctor_needs(d, r, VIEW_LOOK))
 		return;
-	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct instance *instance = instance_of(&m, r, i);
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
+		CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
+		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
+		struct node_facts f;
 
-		if (instance)
-			compare_addresses(d, r, m.nodes->items[i], instance);
+		if (!machine)
+			continue;
+		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
+		if (report_wrong_node_ip(r, &f) || !f.has_other_addresses)
+			continue;
+		add_addresses(&has, f.node->addresses, f.node->n_addresses);
+		add_addresses(&wanted, f.wanted.items, f.wanted.n);
+		report_find(r, "node", node_name(f.node), "it has %s; the cloud says %s", has.ptr,
+		            wanted.ptr);
+		report_fix(
+			r,
+			"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
 	}
 }
 
 /* ccmd sets a label to the value of its beta name, if the node has that one, so both are set. */
 static void
-compare_label(struct report *r, const struct node *node, const char *beta, const char *key,
-              struct str wanted)
+find_label(struct report *r, const struct node *node, const struct label_facts *l)
 {
-	const struct str *has = node_label(node, str_c(key));
-	struct finding *finding;
-
-	if (wanted.len == 0 || (has && str_eq(*has, wanted)))
-		return;
-	finding = report_find(r, "node", node_name(node),
-	                      "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", key,
-	                      STR_ARG(has ? *has : STR_EMPTY), STR_ARG(wanted));
-	if (!name_is_label_value(wanted))
-		report_fix(r, finding, "no label can have this value: change it in the cloud");
-	else if (node_label(node, str_c(beta)))
-		report_command(r, finding,
+	report_find(r, "node", node_name(node),
+	            "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", l->key,
+	            STR_ARG(l->has), STR_ARG(l->wanted));
+	if (!name_is_label_value(l->wanted))
+		report_fix(r, "no label can have this value: change it in the cloud");
+	else if (node_label(node, str_c(l->beta)))
+		report_command(r,
 		               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT
 		               " %s=%" STR_FMT,
-		               STR_ARG(node_name(node)), beta, STR_ARG(wanted), key,
-		               STR_ARG(wanted));
+		               STR_ARG(node_name(node)), l->beta, STR_ARG(l->wanted), l->key,
+		               STR_ARG(l->wanted));
 	else
-		report_command(r, finding,
-		               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT,
-		               STR_ARG(node_name(node)), key, STR_ARG(wanted));
+		report_command(r, "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT,
+		               STR_ARG(node_name(node)), l->key, STR_ARG(l->wanted));
 }
 
 void
 check_labels(struct doctor *d, struct report *r)
 {
-	struct machines m;
+	struct view *v = d->view;
 
-	if (!get_machines(d, r, &m))
+	if (!doctor_needs(d, r, VIEW_LOOK))
 		return;
-	for (size_t i = 0; i < m.nodes->n; i++) {
-		const struct instance *instance = instance_of(&m, r, i);
-		const struct node *node = m.nodes->items[i];
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
+		struct node_facts f;
 
-		if (!instance)
+		if (!machine)
 			continue;
-		compare_label(r, node, "beta.kubernetes.io/instance-type",
-		              "node.kubernetes.io/instance-type", instance->type);
-		compare_label(r, node, "failure-domain.beta.kubernetes.io/zone",
-		              "topology.kubernetes.io/zone", instance->zone);
-		compare_label(r, node, "failure-domain.beta.kubernetes.io/region",
-		              "topology.kubernetes.io/region", instance->region);
+		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
+		for (size_t j = 0; j < FACTS_LABELS; j++) {
+			if (f.labels[j].differs)
+				find_label(r, f.node, &f.labels[j]);
+		}
+	}
+}
+
+/* ---- deletions ---- */
+
+/* Is the node not Ready, and was this the answer about its machine? New nodes are reported by
+ * check_new_nodes(). */
+static bool
+is_down(const struct view *v, size_t i, enum presence presence)
+{
+	const struct node *node = v->nodes.items[i];
+
+	return node->ready != NODE_READY_TRUE && !node_is_new(node) &&
+	       v->look->instances[i].presence == presence;
+}
+
+/* Reports what is missing for the deletion of one node. */
+static void
+find_missing_proof(const struct view *v, struct report *r, const struct lifecycle_foresight *f)
+{
+	const struct guard_config *guard = &v->options->guard;
+	struct str name = node_name(v->nodes.items[f->node]);
+
+	switch (f->outcome) {
+	case GUARD_NO_WITNESS:
+		if (f->n_others == 0)
+			report_find(
+				r, "node", name,
+				"a witness is missing: no other node has a provider ID by which the cloud could find its machine");
+		else
+			report_find(
+				r, "node", name,
+				"a witness is missing: the cloud has none of the machines of the %u other nodes either",
+				f->n_others);
+		report_fix(
+			r,
+			"check that the credentials are those of the cluster's project; if the machine is really gone: kubectl delete node %" STR_FMT,
+			STR_ARG(name));
+		return;
+	case GUARD_KUBELET_ALIVE:
+		report_find(
+			r, "node", name,
+			"its kubelet renewed its Lease %lld s ago, so a machine runs that the cloud does not know",
+			(long long)f->renewed_ago_s);
+		break;
+	case GUARD_NAMELESS:
+		report_find(r, "node", name,
+		            "it has no provider ID, so its machine must be absent for %lld s",
+		            (long long)(guard->nameless_ns / NS_PER_SEC));
+		break;
+	case GUARD_BREAKER:
+		report_find(
+			r, "node", name,
+			"%u of %zu nodes would be deleted together: all of them wait until their machines have been absent for %lld s",
+			f->n_going, v->nodes.n, (long long)(guard->breaker_agree_ns / NS_PER_SEC));
+		break;
+	default: /* nothing is missing, or the node is still too young */
+		return;
+	}
+	report_fix(r, "if its machine is really gone: kubectl delete node %" STR_FMT,
+	           STR_ARG(name));
+}
+
+/* The leader decides by a history of looks. Here each node has the best one, so what is missing is
+ * not there now (controllers/lifecycle/lifecycle.h). */
+static void
+check_proofs(struct view *v, struct report *r)
+{
+	struct lifecycle_view seen = { .guard = &v->options->guard,
+		                       .cloud = v->cloud,
+		                       .kube = v->kube,
+		                       .nodes = &v->nodes.list,
+		                       .look = v->look,
+		                       .now_wall_ns = view_now_s(v) * NS_PER_SEC };
+	struct lifecycle_foresight *found;
+	struct error err;
+	size_t n;
+
+	if (!lifecycle_foresee(&seen, &v->call, &found, &n, &err))
+		report_unknown(r, &err);
+	for (size_t i = 0; i < n; i++)
+		find_missing_proof(v, r, &found[i]);
+}
+
+/* A node whose machine is not known to be gone is never deleted, and no event says so. If the cloud
+ * cannot be used at all, the look has failed, and check_cloud() reports that once. */
+void
+check_held_deletions(struct doctor *d, struct report *r)
+{
+	struct view *v = d->view;
+	bool deletes = controllers_enabled(v->options, "cloud-node-lifecycle-controller");
+
+	if (!doctor_needs(d, r, VIEW_LOOK))
+		return;
+	if (deletes)
+		check_proofs(v, r);
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		struct str name = node_name(v->nodes.items[i]);
+
+		if (deletes && is_down(v, i, PRESENCE_UNKNOWN)) {
+			report_find(r, "node", name,
+			            "the cloud does not say whether its machine exists: %" STR_FMT,
+			            STR_ARG(v->look->instances[i].error));
+			report_fix(
+				r,
+				"correct what the message names; if its machine is really gone: kubectl delete node %" STR_FMT,
+				STR_ARG(name));
+		}
+		if (!deletes && is_down(v, i, PRESENCE_ABSENT)) {
+			report_find(
+				r, "node", name,
+				"ccmd deletes no node, because --controllers switches that off");
+			report_command(r, "kubectl delete node %" STR_FMT, STR_ARG(name));
+		}
 	}
 }

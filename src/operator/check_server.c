@@ -15,18 +15,20 @@ enum {
 void
 check_server(struct doctor *d, struct report *r)
 {
-	const struct view_server *server;
 	struct error err;
 
-	if (view_server(d->view, &server, &err))
+	if (view_need(d->view, VIEW_SERVER, &err))
 		return;
-	report_fix(
-		r, report_find(r, "", STR_EMPTY, "%s", err.msg),
-		err.code == ERR_UNAUTHORIZED
-			? "replace the credentials in the kubeconfig or the pod's ServiceAccount"
-		: err.code == ERR_FORBIDDEN && err.http_status == 0
-			? "let the user of the controller read the file"
-			: "check --kubeconfig and --master, and that this machine reaches the API server");
+	report_find(r, "", STR_EMPTY, "%s", err.msg);
+	if (err.code == ERR_UNAUTHORIZED)
+		report_fix(r,
+		           "replace the credentials in the kubeconfig or the pod's ServiceAccount");
+	else if (err.code == ERR_FORBIDDEN && err.http_status == 0)
+		report_fix(r, "let the user of the controller read the file");
+	else
+		report_fix(
+			r,
+			"check --kubeconfig and --master, and that this machine reaches the API server");
 }
 
 void
@@ -34,36 +36,32 @@ check_version(struct doctor *d, struct report *r)
 {
 	static const struct error unnamed = { .code = ERR_INVALID,
 		                              .msg = "GET /version: the answer names no version" };
-	const struct view_server *server;
-	struct error err;
+	const struct view_server *server = &d->view->server;
 
-	if (!view_server(d->view, &server, &err))
-		report_unknown(r, &err);
-	else if (server->version.len == 0)
+	if (!doctor_needs(d, r, VIEW_SERVER))
+		return;
+	if (server->version.len == 0) {
 		report_unknown(r, &unnamed);
-	else if (server->minor > 0 && server->minor < OLDEST_MINOR)
-		report_fix(r,
-		           report_find(r, "", STR_EMPTY, "the API server is Kubernetes %" STR_FMT,
-		                       STR_ARG(server->version)),
-		           "upgrade the cluster to Kubernetes 1.%d or newer", OLDEST_MINOR);
+	} else if (server->minor > 0 && server->minor < OLDEST_MINOR) {
+		report_find(r, "", STR_EMPTY, "the API server is Kubernetes %" STR_FMT,
+		            STR_ARG(server->version));
+		report_fix(r, "upgrade the cluster to Kubernetes 1.%d or newer", OLDEST_MINOR);
+	}
 }
 
 void
 check_clock(struct doctor *d, struct report *r)
 {
-	const struct view_server *server;
-	struct error err;
+	int64_t skew_s;
 
-	if (!view_server(d->view, &server, &err))
-		report_unknown(r, &err);
-	else if (server->skew_s > MAX_SKEW_S || server->skew_s < -MAX_SKEW_S)
-		report_fix(
-			r,
-			report_find(r, "", STR_EMPTY,
-		                    "the API server's clock is %lld s %s this machine's",
-		                    llabs(server->skew_s),
-		                    server->skew_s > 0 ? "ahead of" : "behind"),
-			"on both machines: timedatectl; then start a time service such as chrony");
+	if (!doctor_needs(d, r, VIEW_SERVER))
+		return;
+	skew_s = d->view->server.skew_s;
+	if (skew_s >= -MAX_SKEW_S && skew_s <= MAX_SKEW_S)
+		return;
+	report_find(r, "", STR_EMPTY, "the API server's clock is %lld s %s this machine's",
+	            llabs(skew_s), skew_s > 0 ? "ahead of" : "behind");
+	report_fix(r, "on both machines: timedatectl; then start a time service such as chrony");
 }
 
 /* ---- rights ---- */
@@ -89,8 +87,8 @@ struct right {
 #define DEFAULT_ACCOUNT "cloud-controller-manager" /* of deploy/rbac.yaml, in kube-system */
 #define DEFAULT_LEASE "cloud-controller-manager"   /* the same */
 
-/* The rules of deploy/rbac.yaml. right_of() fills in the namespace of the rights with
- * NEED_ELECTION, and replaces the name "lease". */
+/* The rules of deploy/rbac.yaml. check_rights() fills in the namespace of the rights
+ * with NEED_ELECTION, and replaces the name "lease". */
 static const struct right rights[] = {
 	{ NEED_ALWAYS, "list", "", "nodes", "", "", "", NULL },
 	{ NEED_ALWAYS, "watch", "", "nodes", "", "", "", NULL },
@@ -147,52 +145,42 @@ is_needed(const struct options *o, enum need need)
 	return true;
 }
 
-/* The right of a row of the table, with the namespace and the name of the Lease filled in. */
-static struct right
-right_of(const struct options *o, const struct right *row)
-{
-	struct right right = *row;
-
-	if (row->need == NEED_ELECTION)
-		right.namespace = o->election.resource_namespace;
-	if (str_eq_c(str_c(row->name), "lease"))
-		right.name = o->election.resource_name;
-	return right;
-}
-
 /* The ServiceAccount that an access review is about. */
 struct subject {
 	struct str namespace, name;
 };
 
-/* The user and the groups of a ServiceAccount (k8s.io/apiserver, pkg/authentication/serviceaccount,
+/* Asks the API server whether the subject, or these credentials (NULL), have a right. The user and
+ * the groups are those of a ServiceAccount (k8s.io/apiserver, pkg/authentication/serviceaccount,
  * MakeUsername and MakeGroupNames). */
-static void
-add_subject(struct buf *b, const struct subject *subject, struct arena *arena)
+static bool
+ask(struct view *v, const struct right *right, const struct subject *subject, bool *ret_is_allowed,
+    struct error *err)
 {
-	json_add_text(b, "user",
-	              arena_printf(arena, "system:serviceaccount:%" STR_FMT ":%" STR_FMT,
-	                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
-	json_begin_array(b, "groups");
-	json_add_text(b, NULL, STR("system:serviceaccounts"));
-	json_add_text(b, NULL,
-	              arena_printf(arena, "system:serviceaccounts:%" STR_FMT,
-	                           STR_ARG(subject->namespace)));
-	json_add_text(b, NULL, STR("system:authenticated"));
-	json_end_array(b);
-}
+	CLEANUP(buf_fini) struct buf review = BUF_INIT(KIB(4));
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct buf *b = &review;
+	struct str answer;
 
-static void
-add_review(struct buf *b, const struct right *right, const struct subject *subject,
-           struct arena *arena)
-{
 	json_begin_object(b, NULL);
 	json_add_text(b, "apiVersion", STR("authorization.k8s.io/v1"));
 	json_add_text(b, "kind",
 	              subject ? STR("SubjectAccessReview") : STR("SelfSubjectAccessReview"));
 	json_begin_object(b, "spec");
-	if (subject)
-		add_subject(b, subject, arena);
+	if (subject) {
+		struct str groups[] = {
+			STR("system:serviceaccounts"),
+			arena_printf(&v->arena, "system:serviceaccounts:%" STR_FMT,
+			             STR_ARG(subject->namespace)),
+			STR("system:authenticated"),
+		};
+
+		json_add_text(b, "user",
+		              arena_printf(&v->arena,
+		                           "system:serviceaccount:%" STR_FMT ":%" STR_FMT,
+		                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
+		json_add_texts(b, "groups", groups, ARRAY_LEN(groups));
+	}
 	json_begin_object(b, "resourceAttributes");
 	json_add_text(b, "verb", str_c(right->verb));
 	json_add_text(b, "group", str_c(right->group));
@@ -203,23 +191,10 @@ add_review(struct buf *b, const struct right *right, const struct subject *subje
 	json_end_object(b);
 	json_end_object(b);
 	json_end_object(b);
-}
-
-/* Asks the API server whether the subject, or these credentials (NULL), have a right. */
-static bool
-ask(struct doctor *d, const struct right *right, const struct subject *subject,
-    bool *ret_is_allowed, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf review = BUF_INIT(KIB(4));
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct call *call = view_call(d->view);
-	struct kube_client *kube;
-	struct str answer;
-
-	add_review(&review, right, subject, call->arena);
-	if (!view_client(d->view, &kube, err) ||
-	    !kube_post(kube, call, subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS),
-	               HTTP_WORK, buf_str(&review), &answer, err))
+	if (!view_need(v, VIEW_SERVER, err) ||
+	    !kube_post(v->kube, &v->call,
+	               subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS), HTTP_WORK,
+	               buf_str(b), &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "the answer to an access review");
@@ -231,55 +206,44 @@ ask(struct doctor *d, const struct right *right, const struct subject *subject,
 
 /* ---- whose rights ---- */
 
-/* Does the ServiceAccount of deploy/rbac.yaml exist? Another controller may have created it under
- * the same name, with similar rights. */
-static bool
-has_default_account(struct doctor *d, bool *ret, struct error *err)
-{
-	struct kube_client *kube;
-	struct str body;
-
-	if (!view_client(d->view, &kube, err))
-		return false;
-	*ret = kube_get(kube, view_call(d->view),
-	                STR("/api/v1/namespaces/" SYSTEM "/serviceaccounts/" DEFAULT_ACCOUNT),
-	                &body, err);
-	return *ret || err->code == ERR_NOT_FOUND;
-}
-
 /* Finds the account to ask about: that of --as-service-account, or else these credentials, or, if
  * they are an administrator's, the ServiceAccount of deploy/rbac.yaml. An administrator has every
- * right, so a review of these credentials would show nothing about the controller.
+ * right, so a review of these credentials would show nothing about the controller. If the
+ * ServiceAccount exists, another controller may have created it under the same name, with similar
+ * rights.
  *
  * False: the check is skipped or could not run. True with *ret, whose name is empty for these
  * credentials. */
 static bool
 find_subject(struct doctor *d, struct report *r, struct subject *ret)
 {
-	bool is_allowed, exists;
+	struct view *v = d->view;
+	bool is_allowed;
 	struct error err;
+	struct str body;
 
 	*ret = (struct subject){ STR_EMPTY, STR_EMPTY };
 	if (d->service_account)
 		return str_cut(str_c(d->service_account), '/', &ret->namespace, &ret->name);
-	if (!ask(d, &everything, NULL, &is_allowed, &err)) {
+	if (!ask(v, &everything, NULL, &is_allowed, &err)) {
 		report_unknown(r, &err);
 		return false;
 	}
 	if (!is_allowed)
 		return true;
-	if (!has_default_account(d, &exists, &err)) {
-		report_unknown(r, &err);
-		return false;
+	if (kube_get(v->kube, &v->call,
+	             STR("/api/v1/namespaces/" SYSTEM "/serviceaccounts/" DEFAULT_ACCOUNT), &body,
+	             &err)) {
+		*ret = (struct subject){ STR(SYSTEM), STR(DEFAULT_ACCOUNT) };
+		return true;
 	}
-	if (!exists) {
+	if (err.code == ERR_NOT_FOUND)
 		report_skip(
 			r,
 			"these credentials have every right, so they are not the controller's; give its account by --as-service-account=NAMESPACE/NAME");
-		return false;
-	}
-	*ret = (struct subject){ STR(SYSTEM), STR(DEFAULT_ACCOUNT) };
-	return true;
+	else
+		report_unknown(r, &err);
+	return false;
 }
 
 /* Does deploy/rbac.yaml, as it is, grant the right to the subject? Its Role names the default
@@ -297,34 +261,26 @@ is_published(const struct right *right, const struct subject *subject)
 }
 
 static void
-find_missing(struct doctor *d, struct report *r, const struct right *right,
-             const struct subject *subject)
+find_missing(struct report *r, const struct right *right, const struct subject *subject)
 {
-	struct arena *arena = view_call(d->view)->arena;
-	struct str who = subject ? arena_printf(arena,
-	                                        "the ServiceAccount %" STR_FMT "/%" STR_FMT " ",
-	                                        STR_ARG(subject->namespace), STR_ARG(subject->name))
-	                         : STR_EMPTY;
-	struct str what = arena_printf(arena, "%" STR_FMT "may not %s %s%s%s%s%s%s%s", STR_ARG(who),
-	                               right->verb, right->resource,
-	                               right->subresource[0] ? "/" : "", right->subresource,
-	                               right->name[0] ? " " : "", right->name,
-	                               right->namespace[0] ? " in the namespace " : "",
-	                               right->namespace);
-	struct finding *finding;
+	struct str kind = str_c(right->resource);
+	CLEANUP(buf_fini) struct buf what = BUF_INIT(KIB(4));
 
+	if (subject)
+		buf_addf(&what, "the ServiceAccount %" STR_FMT "/%" STR_FMT " ",
+		         STR_ARG(subject->namespace), STR_ARG(subject->name));
+	buf_addf(&what, "may not %s %s%s%s%s%s%s%s", right->verb, right->resource,
+	         right->subresource[0] ? "/" : "", right->subresource, right->name[0] ? " " : "",
+	         right->name, right->namespace[0] ? " in the namespace " : "", right->namespace);
 	if (right->without)
-		finding = report_note(r, "right", str_c(right->resource),
-		                      "%" STR_FMT "; without it, %s", STR_ARG(what),
-		                      right->without);
+		report_note(r, "right", kind, "%s; without it, %s", what.ptr, right->without);
 	else
-		finding = report_find(r, "right", str_c(right->resource), "%" STR_FMT,
-		                      STR_ARG(what));
+		report_find(r, "right", kind, "%s", what.ptr);
 	if (is_published(right, subject))
-		report_command(r, finding, "kubectl apply -f deploy/rbac.yaml");
+		report_command(r, "kubectl apply -f deploy/rbac.yaml");
 	else
 		report_fix(
-			r, finding,
+			r,
 			"give the controller's account this right; deploy/rbac.yaml has it for the "
 			"ServiceAccount " SYSTEM "/" DEFAULT_ACCOUNT);
 }
@@ -332,7 +288,7 @@ find_missing(struct doctor *d, struct report *r, const struct right *right,
 void
 check_rights(struct doctor *d, struct report *r)
 {
-	const struct options *o = view_options(d->view);
+	const struct options *o = d->view->options;
 	const struct subject *subject = NULL;
 	struct subject account;
 	bool is_allowed;
@@ -343,11 +299,15 @@ check_rights(struct doctor *d, struct report *r)
 	if (account.name.len > 0)
 		subject = &account;
 	for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
-		struct right right = right_of(o, &rights[i]);
+		struct right right = rights[i];
 
 		if (!is_needed(o, right.need))
 			continue;
-		if (!ask(d, &right, subject, &is_allowed, &err)) {
+		if (right.need == NEED_ELECTION)
+			right.namespace = o->election.resource_namespace;
+		if (str_eq_c(str_c(right.name), "lease"))
+			right.name = o->election.resource_name;
+		if (!ask(d->view, &right, subject, &is_allowed, &err)) {
 			if (subject && err.code == ERR_FORBIDDEN)
 				report_skip(
 					r, "these credentials may not create subjectaccessreviews");
@@ -356,6 +316,6 @@ check_rights(struct doctor *d, struct report *r)
 			return;
 		}
 		if (!is_allowed)
-			find_missing(d, r, &right, subject);
+			find_missing(r, &right, subject);
 	}
 }

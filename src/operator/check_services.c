@@ -3,209 +3,274 @@
 
 #include "base/words.h"
 #include "controllers/service/service.h"
-#include "controllers/service/targets.h"
 #include "operator/doctor.h"
+#include "operator/facts.h"
 
 #define DEFAULT_CLUSTER "kubernetes" /* of --cluster-name */
+/* Any new value of an annotation makes ccmd compare the balancer. */
+#define REPAIR "ccmd.io/repair=$(date +%%s)"
 
-/* True with *ret, unless the check is skipped or could not run. */
+/* Reads the Services, and starts the cloud. False: the check is skipped or could not run. */
 static bool
-get_services(struct doctor *d, struct report *r, const struct view_services **ret,
-             const struct balancer_ops **ret_ops)
+get_services(struct doctor *d, struct report *r)
 {
-	struct cloud *cloud;
-	struct error err;
+	if (!doctor_needs(d, r, VIEW_SERVICES | VIEW_CLOUD))
+		return false;
+	if (!d->view->cloud->balancers)
+		report_skip(r, "the cloud, as it is configured, has no load balancers");
+	return d->view->cloud->balancers != NULL;
+}
 
-	if (!view_services(d->view, ret, &err) || !view_cloud(d->view, &cloud, &err)) {
-		report_unknown(r, &err);
+/* Reads one of the parts that need a list of the balancers. False: likewise. */
+static bool
+get_listed(struct doctor *d, struct report *r, enum view_part part)
+{
+	if (!get_services(d, r))
+		return false;
+	if (!d->view->cloud->balancers->list) {
+		report_skip(r, "the load balancers of this cloud cannot be listed");
 		return false;
 	}
-	if (!cloud->balancers)
-		report_skip(r, "the cloud, as it is configured, has no load balancers");
-	*ret_ops = cloud->balancers;
-	return cloud->balancers != NULL;
+	return doctor_needs(d, r, part);
 }
+
+/* Does ccmd handle the Service now? */
+static bool
+is_wanted(const struct service *s)
+{
+	return service_wants_balancer(s) && !s->is_deleting;
+}
+
+/* ---- what needs no balancer in the cloud ---- */
 
 void
 check_pending_services(struct doctor *d, struct report *r)
 {
-	const struct view_services *services;
-	const struct balancer_ops *ops;
-
-	if (!get_services(d, r, &services, &ops))
+	if (!get_services(d, r))
 		return;
-	for (size_t i = 0; i < services->n; i++) {
-		const struct service *s = services->items[i];
+	for (size_t i = 0; i < d->view->services.n; i++) {
+		const struct service *s = d->view->services.items[i];
 
-		if (!service_wants_balancer(s) || s->is_deleting || s->n_ingress > 0)
+		if (!is_wanted(s) || s->n_ingress > 0)
 			continue;
-		report_fix(r,
-		           report_find(
-				   r, "service", s->object.key, "%s",
-				   s->has_finalizer
-					   ? "its load balancer is not ready"
-					   : "no controller has begun to create its load balancer"),
-		           "read its events: kubectl -n %" STR_FMT " describe service %" STR_FMT,
+		report_find(r, "service", s->object.key, "%s",
+		            s->has_finalizer
+		                    ? "its load balancer is not ready"
+		                    : "no controller has begun to create its load balancer");
+		report_fix(r, "read its events: kubectl -n %" STR_FMT " describe service %" STR_FMT,
 		           STR_ARG(s->namespace), STR_ARG(s->name));
 	}
-}
-
-/* May any node of this cluster be the target of a load balancer? */
-static bool
-has_targets(struct doctor *d, bool *ret, struct error *err)
-{
-	const struct view_nodes *nodes;
-
-	*ret = false;
-	if (!view_nodes(d->view, &nodes, err))
-		return false;
-	for (size_t i = 0; i < nodes->n; i++)
-		*ret |= target_is_eligible(nodes->items[i]) && !node_is_new(nodes->items[i]);
-	return true;
 }
 
 void
 check_targets(struct doctor *d, struct report *r)
 {
-	const struct view_services *services;
-	const struct balancer_ops *ops;
-	bool is_any_eligible;
-	struct error err;
-
-	if (!get_services(d, r, &services, &ops))
+	if (!get_services(d, r) || !doctor_needs(d, r, VIEW_NODES))
 		return;
-	if (!has_targets(d, &is_any_eligible, &err)) {
-		report_unknown(r, &err);
-		return;
-	}
-	for (size_t i = 0; i < services->n && !is_any_eligible; i++) {
-		const struct service *s = services->items[i];
+	for (size_t i = 0; i < d->view->services.n; i++) {
+		const struct service *s = d->view->services.items[i];
 
-		if (service_wants_balancer(s) && !s->is_deleting)
-			report_fix(
-				r,
-				report_find(r, "service", s->object.key,
-			                    "no node may be its target"),
-				"initialise the nodes, and remove the label node.kubernetes.io/exclude-from-external-load-balancers from those that should serve");
+		if (!is_wanted(s) || facts_count_targets(d->view, s) > 0)
+			continue;
+		report_find(r, "service", s->object.key, "no node may be its target");
+		report_fix(
+			r,
+			"initialise the nodes, and remove the label node.kubernetes.io/exclude-from-external-load-balancers from those that should serve");
 	}
 }
 
-/* ---- annotations ---- */
-
 static void
-check_annotation(struct report *r, struct arena *arena, const struct balancer_ops *ops,
-                 const struct service *s, const struct label *annotation)
+check_annotation(struct view *v, struct report *r, const struct service *s,
+                 const struct label *annotation)
 {
+	const struct balancer_ops *ops = v->cloud->balancers;
 	struct str key = annotation->key, value = annotation->value, meant;
 	struct str prefix = str_c(ops->annotation_prefix), rest = str_skip(key, prefix.len);
-	struct finding *finding;
 	const char *nearest;
 
 	if (!str_starts(key, prefix) || words_have(ops->annotations, rest))
 		return;
+	report_find(r, "service", s->object.key, "no annotation of this cloud is called %" STR_FMT,
+	            STR_ARG(key));
 	nearest = words_nearest(ops->annotations, rest);
-	meant = nearest ? arena_printf(arena, "%s%s", ops->annotation_prefix, nearest) : STR_EMPTY;
-	finding = report_find(r, "service", s->object.key,
-	                      "no annotation of this cloud is called %" STR_FMT, STR_ARG(key));
+	meant = nearest ? arena_printf(&v->arena, "%s%s", ops->annotation_prefix, nearest)
+	                : STR_EMPTY;
 	if (!nearest || service_annotation(s, meant))
-		report_command(r, finding,
+		report_command(r,
 		               "kubectl -n %" STR_FMT " annotate service %" STR_FMT " %" STR_FMT
 		               "-",
 		               STR_ARG(s->namespace), STR_ARG(s->name), STR_ARG(key));
 	else if (report_is_plain(value))
-		report_command(r, finding,
+		report_command(r,
 		               "kubectl -n %" STR_FMT " annotate service %" STR_FMT " %" STR_FMT
 		               "=%" STR_FMT " %" STR_FMT "-",
 		               STR_ARG(s->namespace), STR_ARG(s->name), STR_ARG(meant),
 		               STR_ARG(value), STR_ARG(key));
 	else
-		report_fix(r, finding, "write %" STR_FMT " instead", STR_ARG(meant));
+		report_fix(r, "write %" STR_FMT " instead", STR_ARG(meant));
 }
 
 void
 check_annotation_names(struct doctor *d, struct report *r)
 {
-	const struct view_services *services;
-	const struct balancer_ops *ops;
+	struct view *v = d->view;
 
-	if (!get_services(d, r, &services, &ops))
+	if (!get_services(d, r))
 		return;
-	if (!ops->annotation_prefix) {
+	if (!v->cloud->balancers->annotation_prefix) {
 		report_skip(r, "this cloud does not declare the names of its annotations");
 		return;
 	}
-	for (size_t i = 0; i < services->n; i++) {
-		const struct service *s = services->items[i];
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
 
 		for (uint32_t j = 0; service_wants_balancer(s) && j < s->n_annotations; j++)
-			check_annotation(r, view_call(d->view)->arena, ops, s, &s->annotations[j]);
+			check_annotation(v, r, s, &s->annotations[j]);
+	}
+}
+
+/* ---- trials ---- */
+
+/* Does the cloud refuse this Service? Other errors are failures of a request. ERR_EXISTS: the load
+ * balancer belongs to another owner. */
+static bool
+is_refusal(enum err_code code)
+{
+	return code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_EXISTS ||
+	       code == ERR_NOT_FOUND;
+}
+
+/* Did the trial end before it could compare everything? The check is UNKNOWN for the Service then.
+ * A trial that ends in ERR_PENDING has compared everything that can be compared now. */
+static bool
+is_incomplete(struct report *r, const struct service_trial *trial)
+{
+	struct error err;
+
+	if (trial->code == ERR_NONE || trial->code == ERR_PENDING || is_refusal(trial->code))
+		return false;
+	err_set(&err, trial->code, "%" STR_FMT, STR_ARG(trial->error));
+	report_unknown_about(r, "service", trial->service->object.key, &err);
+	return true;
+}
+
+/* Services that balancer_check() permits, but that the cloud refuses. A load balancer that belongs
+ * to another owner is left to check_refused_balancers(). */
+static void
+find_refused_services(struct doctor *d, struct report *r)
+{
+	struct view *v = d->view;
+
+	if (!v->cloud->balancers->list || !doctor_needs(d, r, VIEW_TRIALS))
+		return;
+	for (size_t i = 0; i < v->n_trials; i++) {
+		const struct service_trial *trial = &v->trials[i];
+		const struct service *s = trial->service;
+		struct lb_spec spec = service_spec(s, v->options->cluster_name, &v->arena);
+		struct error ignored;
+
+		if (trial->kept.len > 0) {
+			report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->kept));
+			report_fix(r, "choose one of the two");
+		}
+		if (is_incomplete(r, trial) || trial->code == ERR_EXISTS ||
+		    !is_refusal(trial->code) ||
+		    !balancer_check(v->cloud, &v->call, &spec, &ignored))
+			continue;
+		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->error));
+		report_fix(
+			r,
+			"correct the Service, or the configuration of the cloud: kubectl -n %" STR_FMT
+			" describe service %" STR_FMT,
+			STR_ARG(s->namespace), STR_ARG(s->name));
 	}
 }
 
 void
 check_service_specs(struct doctor *d, struct report *r)
 {
-	const struct options *o = view_options(d->view);
-	const struct view_services *services;
-	const struct balancer_ops *ops;
-	struct cloud *cloud;
-	struct error err;
+	struct view *v = d->view;
 
-	if (!get_services(d, r, &services, &ops) || !view_cloud(d->view, &cloud, &err))
+	if (!get_services(d, r))
 		return;
-	for (size_t i = 0; i < services->n; i++) {
-		const struct service *s = services->items[i];
-		struct call *call = view_call(d->view);
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
 		struct lb_spec spec;
+		struct error err;
 
-		if (!service_wants_balancer(s) || s->is_deleting)
+		if (!is_wanted(s))
 			continue;
-		spec = service_spec(s, o->cluster_name, call->arena);
-		if (!balancer_check(cloud, call, &spec, &err))
-			report_fix(r, report_find(r, "service", s->object.key, "%s", err.msg),
-			           "kubectl -n %" STR_FMT " edit service %" STR_FMT,
-			           STR_ARG(s->namespace), STR_ARG(s->name));
+		spec = service_spec(s, v->options->cluster_name, &v->arena);
+		if (balancer_check(v->cloud, &v->call, &spec, &err))
+			continue;
+		report_find(r, "service", s->object.key, "%s", err.msg);
+		report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
+		           STR_ARG(s->namespace), STR_ARG(s->name));
 	}
-	doctor_find_refused_services(d, r);
+	find_refused_services(d, r);
 	doctor_find_unknown_names(d, r);
+}
+
+/* Balancers that do not exist yet are reported by check_pending_services() and check_balancers().
+ */
+void
+check_changed_balancers(struct doctor *d, struct report *r)
+{
+	if (!get_listed(d, r, VIEW_TRIALS))
+		return;
+	for (size_t i = 0; i < d->view->n_trials; i++) {
+		const struct service_trial *trial = &d->view->trials[i];
+		const struct service *s = trial->service;
+
+		if (is_incomplete(r, trial) || trial->changes.len == 0 || trial->is_new ||
+		    s->n_ingress == 0)
+			continue;
+		report_find(r, "service", s->object.key, "its load balancer differs: %" STR_FMT,
+		            STR_ARG(trial->changes));
+		if (trial->has_values)
+			report_fix(
+				r,
+				"to keep it, set it by an annotation of the Service; to undo it: kubectl -n %" STR_FMT
+				" annotate service %" STR_FMT " --overwrite " REPAIR,
+				STR_ARG(s->namespace), STR_ARG(s->name));
+		else
+			report_command(r,
+			               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
+			               " --overwrite " REPAIR,
+			               STR_ARG(s->namespace), STR_ARG(s->name));
+	}
+}
+
+/* Other refusals are reported by find_refused_services(). */
+void
+check_refused_balancers(struct doctor *d, struct report *r)
+{
+	if (!get_listed(d, r, VIEW_TRIALS))
+		return;
+	for (size_t i = 0; i < d->view->n_trials; i++) {
+		const struct service_trial *trial = &d->view->trials[i];
+		const struct service *s = trial->service;
+
+		if (is_incomplete(r, trial) || trial->code != ERR_EXISTS)
+			continue;
+		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->error));
+		report_fix(r,
+		           "correct the Service, or the load balancer: kubectl -n %" STR_FMT
+		           " describe service %" STR_FMT,
+		           STR_ARG(s->namespace), STR_ARG(s->name));
+	}
 }
 
 /* ---- the balancers in the cloud ---- */
 
-/* True with the list, unless the check is skipped or could not run. */
 static bool
-get_balancers(struct doctor *d, struct report *r, const struct view_services **ret_services,
-              const struct lb_listed **ret, size_t *ret_n)
+has_balancer(const struct view *v, const struct service *s)
 {
-	const struct balancer_ops *ops;
-	struct error err;
+	for (size_t i = 0; i < v->n_balancers; i++) {
+		const struct lb_listed *lb = &v->balancers[i];
 
-	if (!get_services(d, r, ret_services, &ops))
-		return false;
-	if (!ops->list) {
-		report_skip(r, "the load balancers of this cloud cannot be listed");
-		return false;
-	}
-	if (!view_balancers(d->view, ret, ret_n, &err)) {
-		report_unknown(r, &err);
-		return false;
-	}
-	return true;
-}
-
-static bool
-is_of_service(const struct lb_listed *one, const struct service *s)
-{
-	return one->uid.len > 0 ? str_eq(one->uid, s->object.uid)
-	                        : str_eq(one->service, s->object.key);
-}
-
-static bool
-has_balancer(const struct service *s, struct str cluster, const struct lb_listed lbs[], size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (lbs[i].is_balancer && is_of_service(&lbs[i], s) &&
-		    (lbs[i].uid.len > 0 || str_eq(lbs[i].cluster, cluster)))
+		if (lb->is_balancer && facts_is_of_service(lb, s) &&
+		    (lb->uid.len > 0 || str_eq_c(lb->cluster, v->options->cluster_name)))
 			return true;
 	}
 	return false;
@@ -215,23 +280,17 @@ has_balancer(const struct service *s, struct str cluster, const struct lb_listed
 void
 check_balancers(struct doctor *d, struct report *r)
 {
-	struct str cluster = str_c(view_options(d->view)->cluster_name);
-	const struct view_services *services;
-	const struct lb_listed *lbs;
-	size_t n;
-
-	if (!get_balancers(d, r, &services, &lbs, &n))
+	if (!get_listed(d, r, VIEW_BALANCERS))
 		return;
-	for (size_t i = 0; i < services->n; i++) {
-		const struct service *s = services->items[i];
+	for (size_t i = 0; i < d->view->services.n; i++) {
+		const struct service *s = d->view->services.items[i];
 
-		if (!service_wants_balancer(s) || s->is_deleting || s->n_ingress == 0 ||
-		    has_balancer(s, cluster, lbs, n))
+		if (!is_wanted(s) || s->n_ingress == 0 || has_balancer(d->view, s))
 			continue;
+		report_find(r, "service", s->object.key,
+		            "it has an address, but the cloud has no load balancer for it");
 		report_fix(
 			r,
-			report_find(r, "service", s->object.key,
-		                    "it has an address, but the cloud has no load balancer for it"),
 			"check that the credentials are those of the cluster's project; if the load balancer was deleted: kubectl -n %" STR_FMT
 			" annotate service %" STR_FMT " " LB_ANNOTATION_GONE "=true",
 			STR_ARG(s->namespace), STR_ARG(s->name));
@@ -241,19 +300,19 @@ check_balancers(struct doctor *d, struct report *r)
 static void
 find_forwarding(struct report *r, const struct service *s, const struct lb_listed *lb)
 {
-	if (lb->n_unhealthy > 0 && lb->n_healthy == 0)
+	if (lb->n_unhealthy > 0 && lb->n_healthy == 0) {
+		report_find(r, "service", s->object.key,
+		            "no target of its load balancer is healthy: %" STR_FMT,
+		            STR_ARG(lb->unhealthy));
 		report_fix(
 			r,
-			report_find(r, "service", s->object.key,
-		                    "no target of its load balancer is healthy: %" STR_FMT,
-		                    STR_ARG(lb->unhealthy)),
 			"check that its pods are ready, and that the load balancer can reach the nodes at these ports");
-	if (lb->blocked.len > 0)
-		report_fix(r,
-		           report_find(r, "service", s->object.key,
-		                       "the cloud has blocked its address %" STR_FMT,
-		                       STR_ARG(lb->blocked)),
-		           "ask the cloud's support why");
+	}
+	if (lb->blocked.len > 0) {
+		report_find(r, "service", s->object.key,
+		            "the cloud has blocked its address %" STR_FMT, STR_ARG(lb->blocked));
+		report_fix(r, "ask the cloud's support why");
+	}
 }
 
 /* It is normal that some targets are unhealthy: with externalTrafficPolicy Local, nodes without a
@@ -261,22 +320,21 @@ find_forwarding(struct report *r, const struct service *s, const struct lb_liste
 void
 check_forwarding(struct doctor *d, struct report *r)
 {
-	const struct view_services *services;
-	const struct lb_listed *lbs;
+	const struct view *v = d->view;
 	bool has_health = false;
-	size_t n;
 
-	if (!get_balancers(d, r, &services, &lbs, &n))
+	if (!get_listed(d, r, VIEW_BALANCERS))
 		return;
-	for (size_t i = 0; i < services->n; i++) {
-		for (size_t j = 0; j < n; j++) {
-			if (lbs[j].is_balancer && is_of_service(&lbs[j], services->items[i]))
-				find_forwarding(r, services->items[i], &lbs[j]);
+	for (size_t i = 0; i < v->services.n; i++) {
+		for (size_t j = 0; j < v->n_balancers; j++) {
+			if (v->balancers[j].is_balancer &&
+			    facts_is_of_service(&v->balancers[j], v->services.items[i]))
+				find_forwarding(r, v->services.items[i], &v->balancers[j]);
 		}
 	}
-	for (size_t j = 0; j < n; j++)
-		has_health |= lbs[j].has_health;
-	if (n > 0 && !has_health)
+	for (size_t j = 0; j < v->n_balancers; j++)
+		has_health |= v->balancers[j].has_health;
+	if (v->n_balancers > 0 && !has_health)
 		report_skip(r, "this cloud does not report the health of targets");
 }
 
@@ -287,31 +345,11 @@ has_service(const struct view_services *services, const struct lb_listed *one)
 	for (size_t i = 0; i < services->n; i++) {
 		const struct service *s = services->items[i];
 
-		if (is_of_service(one, s) &&
+		if (facts_is_of_service(one, s) &&
 		    (one->uid.len > 0 || service_wants_balancer(s) || s->has_finalizer))
 			return true;
 	}
 	return false;
-}
-
-static void
-find_orphan(struct report *r, const struct lb_listed *one)
-{
-	struct finding *finding;
-
-	if (one->uid.len > 0)
-		finding = report_find(r, one->what, one->id,
-		                      "no Service of this cluster has its UID %" STR_FMT
-		                      "%s%" STR_FMT,
-		                      STR_ARG(one->uid), one->cost.len > 0 ? "; it costs " : "",
-		                      STR_ARG(one->cost));
-	else
-		finding = report_find(r, one->what, one->id,
-		                      "no Service %" STR_FMT
-		                      " of this cluster asks for it%s%" STR_FMT,
-		                      STR_ARG(one->service), one->cost.len > 0 ? "; it costs " : "",
-		                      STR_ARG(one->cost));
-	report_fix(r, finding, "delete it in the cloud, if nothing else uses it");
 }
 
 /* A balancer without the name of a cluster, or with the default name, may belong to any cluster of
@@ -319,21 +357,33 @@ find_orphan(struct report *r, const struct lb_listed *one)
 void
 check_orphans(struct doctor *d, struct report *r)
 {
-	const char *cluster = view_options(d->view)->cluster_name;
-	const struct view_services *services;
-	const struct lb_listed *lbs;
-	size_t n;
+	const struct view *v = d->view;
 
-	if (!get_balancers(d, r, &services, &lbs, &n))
+	if (!get_listed(d, r, VIEW_BALANCERS))
 		return;
-	if (strcmp(cluster, DEFAULT_CLUSTER) == 0) {
+	if (strcmp(v->options->cluster_name, DEFAULT_CLUSTER) == 0) {
 		report_skip(
 			r,
 			"--cluster-name has its default, which other clusters of the project may have as well");
 		return;
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq_c(lbs[i].cluster, cluster) && !has_service(services, &lbs[i]))
-			find_orphan(r, &lbs[i]);
+	for (size_t i = 0; i < v->n_balancers; i++) {
+		const struct lb_listed *one = &v->balancers[i];
+		const char *costs = one->cost.len > 0 ? "; it costs " : "";
+
+		if (!str_eq_c(one->cluster, v->options->cluster_name) ||
+		    has_service(&v->services, one))
+			continue;
+		if (one->uid.len > 0)
+			report_find(r, one->what, one->id,
+			            "no Service of this cluster has its UID %" STR_FMT
+			            "%s%" STR_FMT,
+			            STR_ARG(one->uid), costs, STR_ARG(one->cost));
+		else
+			report_find(r, one->what, one->id,
+			            "no Service %" STR_FMT
+			            " of this cluster asks for it%s%" STR_FMT,
+			            STR_ARG(one->service), costs, STR_ARG(one->cost));
+		report_fix(r, "delete it in the cloud, if nothing else uses it");
 	}
 }

@@ -134,6 +134,17 @@ const struct check doctor_checks[] = {
 };
 const size_t doctor_n_checks = ARRAY_LEN(doctor_checks);
 
+bool
+doctor_needs(struct doctor *d, struct report *r, unsigned parts)
+{
+	struct error err;
+
+	if (view_need(d->view, parts, &err))
+		return true;
+	report_unknown(r, &err);
+	return false;
+}
+
 void
 doctor_run(struct doctor *d, struct report *ret)
 {

@@ -14,21 +14,12 @@
 #include "operator/report.h"
 #include "operator/view.h"
 
-/** What a dry run of the controller found for each Service; filled in by check_balancers.c. */
-struct doctor_trials {
-	bool are_done, has_failed;
-	struct error err; /* if has_failed */
-	struct doctor_trial *items;
-	size_t n;
-};
-
 struct doctor {
 	struct view *view;
 	/* as flags_parse() returns them, one in each line */
 	struct str flag_notes, flag_warnings;
 	/* --as-service-account: "namespace/name"; NULL: not given */
 	const char *service_account;
-	struct doctor_trials trials;
 };
 
 extern const struct check doctor_checks[];
@@ -37,16 +28,12 @@ extern const size_t doctor_n_checks;
 /** Runs all checks. */
 void doctor_run(struct doctor *, struct report *ret);
 
-/** Reads the nodes, for the checks. False: they cannot be read, and the check is now UNKNOWN. */
-bool doctor_get_nodes(struct doctor *, struct report *, const struct view_nodes **ret);
+/** view_need() for a check. False: a part cannot be read, and the check is now UNKNOWN. */
+bool doctor_needs(struct doctor *, struct report *, unsigned parts);
 /** Did a request about the machine of this node fail? The check is UNKNOWN for the node then. An
  * answer that cannot be used until a user corrects something is not such a failure. Also true,
  * without UNKNOWN, if another node has the provider ID: one check reports that. */
 bool doctor_is_unanswered(struct report *, const struct node *, const struct instance *);
-/** Adds findings of check_service_specs(): Services that balancer_check() permits, but that the
- * cloud refuses. A load balancer that belongs to another owner is left to
- * check_refused_balancers(). */
-void doctor_find_refused_services(struct doctor *, struct report *);
 /** For check_service_specs(): the annotations that name something that the cloud does not have. */
 void doctor_find_unknown_names(struct doctor *, struct report *);
 

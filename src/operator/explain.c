@@ -1,4 +1,4 @@
-/* operator/explain.c: see explain.h. */
+/* operator/explain.c: what an explanation reads for all kinds of objects; see explain.h. */
 #include "operator/explain.h"
 
 #include <stdlib.h>
@@ -13,15 +13,14 @@ enum {
 	MAX_EVENTS = 500, /* that are read; the API server forgets them after an hour */
 };
 
-/* ---- notes ---- */
+/* ---- for explain_objects.c ---- */
 
 void
 explain_note_gap(struct explanation *e, const char *what, const struct error *err)
 {
 	if (e->n_gaps < EXPLAIN_MAX_GAPS)
-		e->gaps[e->n_gaps++] = (struct explain_gap){
-			what, arena_str(view_call(e->view)->arena, str_c(err->msg))
-		};
+		e->gaps[e->n_gaps++] = (struct explain_gap){ what, arena_str(&e->view->arena,
+			                                                     str_c(err->msg)) };
 }
 
 void
@@ -32,40 +31,33 @@ explain_add_row(struct explanation *e, const char *name, struct str cluster, str
 		e->rows[e->n_rows++] = (struct explain_row){ name, cluster, cloud, differs };
 }
 
-/* ---- times ---- */
-
 struct str
 explain_since(struct explanation *e, struct str rfc3339)
 {
 	CLEANUP(buf_fini) struct buf ago = BUF_INIT(LIMIT_NAME);
 	int64_t wall_ns;
 
-	if (rfc3339.len == 0 || !clock_parse_rfc3339(rfc3339, &wall_ns))
-		return rfc3339;
-	if (wall_ns / NS_PER_SEC > e->now_s)
+	if (!clock_parse_rfc3339(rfc3339, &wall_ns) || wall_ns / NS_PER_SEC > e->now_s)
 		return rfc3339;
 	clock_format_duration(&ago, (e->now_s - wall_ns / NS_PER_SEC) * NS_PER_SEC);
-	return arena_printf(view_call(e->view)->arena, "%" STR_FMT " (%s ago)", STR_ARG(rfc3339),
-	                    ago.ptr);
+	return arena_printf(&e->view->arena, "%" STR_FMT " (%s ago)", STR_ARG(rfc3339), ago.ptr);
 }
-
-/* ---- the object, as the API server has it ---- */
 
 /* Not a GET of the object: the controller's own account may list Services, but not get one. */
 yyjson_val *
-explain_raw(struct explanation *e, const char *list_path, struct str name, struct error *err)
+explain_raw(struct explanation *e, const char *list_path, struct str name)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
-	struct call *call = view_call(e->view);
+	struct view *v = e->view;
 	yyjson_val *items = NULL;
-	struct kube_client *kube;
+	struct error ignored;
 	struct str body;
 
 	buf_addf(&path, "%s?fieldSelector=metadata.name%%3D", list_path);
 	url_add_escaped(&path, name);
-	*err = (struct error){ 0 };
-	if (!view_client(e->view, &kube, err) ||
-	    !kube_get(kube, call, buf_str(&path), &body, err) || !json_parse(body, &e->raw, err))
+	if (!view_need(v, VIEW_SERVER, &ignored) ||
+	    !kube_get(v->kube, &v->call, buf_str(&path), &body, &ignored) ||
+	    !json_parse(body, &e->raw, &ignored))
 		return NULL;
 	(void)json_array(yyjson_doc_get_root(e->raw), "items", &items);
 	return yyjson_arr_get_first(items);
@@ -73,8 +65,9 @@ explain_raw(struct explanation *e, const char *list_path, struct str name, struc
 
 /* ---- the leader ---- */
 
-static struct str
-target_of(struct explanation *e)
+/* The path of the object at the leader. */
+static const char *
+path_at_leader(struct explanation *e)
 {
 	static const char *const kinds[] = { [DESCRIBED_NODE] = "nodes",
 		                             [DESCRIBED_SERVICE] = "services",
@@ -86,7 +79,7 @@ target_of(struct explanation *e)
 		buf_add_char(&target, '/');
 		url_add_escaped(&target, part);
 	}
-	return arena_str(view_call(e->view)->arena, buf_str(&target));
+	return arena_strz(&e->view->arena, buf_str(&target));
 }
 
 /* Asks the process on this machine. If no ccmd answers there at all, that is the error, whatever
@@ -98,6 +91,10 @@ ask_here(struct explanation *e, const char *target, struct str *ret, struct erro
 	struct str text;
 	int status;
 
+	if (e->view->options->serving.secure.port == 0)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"--secure-port=0 switches the server off; --url=https://HOST:PORT names another one");
 	if (local_get(e->view, target, ret, err))
 		return true;
 	if (!local_get_open(e->view, "/livez", &status, &text, &silence) &&
@@ -112,23 +109,24 @@ ask_here(struct explanation *e, const char *target, struct str *ret, struct erro
 static bool
 ask_leader(struct explanation *e, const struct explain_source *source, struct error *err)
 {
-	const char *target = arena_strz(view_call(e->view)->arena, target_of(e));
+	const char *target = path_at_leader(e);
+	bool is_answered, is_leading;
 	struct str text;
-	bool is_leading;
 
-	if (!source->url && view_options(e->view)->serving.secure.port == 0)
-		return err_set(
-			err, ERR_UNSUPPORTED,
-			"--secure-port=0 switches the server off; --url=https://HOST:PORT names another one");
-	if (!(source->url ? local_get_at(e->view, source->url, source->ca_file, target, &text, err)
-	                  : ask_here(e, target, &text, err)) ||
-	    !json_parse(text, &e->leader, err))
+	if (source->url)
+		is_answered = local_get_at(e->view, source->url, source->ca_file, target, &text,
+		                           err);
+	else
+		is_answered = ask_here(e, target, &text, err);
+	if (!is_answered || !json_parse(text, &e->leader, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(e->leader), "isLeading", &is_leading) != JSON_FOUND)
 		return err_set(err, ERR_INVALID, "the server that answered is not ccmd");
-	return is_leading ||
-	       err_set(err, ERR_UNAVAILABLE,
-	               "the process that was asked is a standby replica; ccmd status names the leader");
+	if (!is_leading)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"the process that was asked is a standby replica; ccmd status names the leader");
+	return true;
 }
 
 yyjson_val *
@@ -139,39 +137,6 @@ explain_leader(const struct explanation *e)
 
 	(void)json_bool(root, "isLeading", &is_leading);
 	return is_leading ? root : NULL;
-}
-
-struct str
-explain_queue(struct explanation *e, const char *work)
-{
-	yyjson_val *queue = json_at(explain_leader(e), "queue");
-	int64_t failures = 0, seconds = 0, before = 0;
-	bool waits_for_outage = false;
-	struct arena *arena = view_call(e->view)->arena;
-	struct str state = STR_EMPTY;
-
-	(void)json_str(queue, "state", &state);
-	(void)json_i64(queue, "failures", &failures);
-	(void)json_i64(queue, "dueInSeconds", &seconds);
-	(void)json_i64(queue, "keysBefore", &before);
-	(void)json_bool(queue, "waitsForOutage", &waits_for_outage);
-	if (str_eq_c(state, "working"))
-		return STR("a worker handles it now");
-	if (str_eq_c(state, "waiting"))
-		return arena_printf(arena, "a worker handles it after %lld others",
-		                    (long long)before);
-	if (!str_eq_c(state, "delayed"))
-		return STR_EMPTY;
-	if (waits_for_outage)
-		return arena_printf(
-			arena,
-			"the next attempt to %s is in %lld s, or when the cloud is available again",
-			work, (long long)seconds);
-	if (failures > 0)
-		return arena_printf(arena,
-		                    "the next attempt to %s is in %lld s, after %lld that failed",
-		                    work, (long long)seconds, (long long)failures);
-	return arena_printf(arena, "the next attempt to %s is in %lld s", work, (long long)seconds);
 }
 
 /* ---- events ---- */
@@ -220,24 +185,6 @@ event_of(yyjson_val *event, struct arena *arena)
 	return ret;
 }
 
-/* Events about a node are in the namespace default. */
-static struct str
-events_path(struct explanation *e)
-{
-	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
-	struct str namespace = STR("default"), name = e->what.key;
-
-	if (e->what.kind == DESCRIBED_SERVICE)
-		(void)str_cut(e->what.key, '/', &namespace, &name);
-	buf_add_c(&path, "/api/v1/namespaces/");
-	url_add_escaped(&path, namespace);
-	buf_addf(&path, "/events?limit=%d&fieldSelector=involvedObject.kind%%3D%s%%2C", MAX_EVENTS,
-	         e->what.kind == DESCRIBED_SERVICE ? "Service" : "Node");
-	buf_add_c(&path, "involvedObject.name%3D");
-	url_add_escaped(&path, name);
-	return arena_str(view_call(e->view)->arena, buf_str(&path));
-}
-
 /* Is the event about this object, rather than an earlier one of the same name? The kubelet and
  * other controllers write a node's name as its UID; then the time decides. */
 static bool
@@ -252,28 +199,38 @@ is_about_this(const struct explanation *e, yyjson_val *event)
 	       event_time_s(event) >= e->created_s;
 }
 
+/* Events about a node are in the namespace default. */
 static void
 read_events(struct explanation *e)
 {
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct call *call = view_call(e->view);
+	struct str namespace = STR("default"), name = e->what.key, body;
+	struct view *v = e->view;
 	yyjson_val *items = NULL, *item;
-	struct kube_client *kube;
 	struct error err;
-	struct str body;
 	size_t i, n;
 
-	if (!view_client(e->view, &kube, &err) ||
-	    !kube_get(kube, call, events_path(e), &body, &err) || !json_parse(body, &doc, &err)) {
+	if (e->what.kind == DESCRIBED_SERVICE)
+		(void)str_cut(e->what.key, '/', &namespace, &name);
+	buf_add_c(&path, "/api/v1/namespaces/");
+	url_add_escaped(&path, namespace);
+	buf_addf(&path, "/events?limit=%d&fieldSelector=involvedObject.kind%%3D%s%%2C", MAX_EVENTS,
+	         e->what.kind == DESCRIBED_SERVICE ? "Service" : "Node");
+	buf_add_c(&path, "involvedObject.name%3D");
+	url_add_escaped(&path, name);
+	if (!view_need(v, VIEW_SERVER, &err) ||
+	    !kube_get(v->kube, &v->call, buf_str(&path), &body, &err) ||
+	    !json_parse(body, &doc, &err)) {
 		explain_note_gap(e, "events", &err);
 		return;
 	}
 	(void)json_array(yyjson_doc_get_root(doc), "items", &items);
-	e->events = arena_calloc(call->arena, yyjson_arr_size(items) + 1, sizeof(e->events[0]));
+	e->events = arena_calloc(&v->arena, yyjson_arr_size(items) + 1, sizeof(e->events[0]));
 	yyjson_arr_foreach(items, i, n, item)
 	{
 		if (is_about_this(e, item))
-			e->events[e->n_events++] = event_of(item, call->arena);
+			e->events[e->n_events++] = event_of(item, &v->arena);
 	}
 	qsort(e->events, e->n_events, sizeof(e->events[0]), compare_events);
 }
@@ -295,16 +252,15 @@ is_about(const struct explanation *e, const struct check *check)
 	return false;
 }
 
+/* Runs the doctor's checks, of which only findings about this object are kept. (For a route,
+ * explain_route() has said which one it is.) */
 static void
 run_checks(struct explanation *e)
 {
 	struct doctor d = { .view = e->view, .flag_notes = STR_EMPTY, .flag_warnings = STR_EMPTY };
 
-	if (e->what.kind == DESCRIBED_NODE) {
-		e->problems.only_kind = "node";
-		e->problems.only_name = e->what.key;
-	} else if (e->what.kind == DESCRIBED_SERVICE) {
-		e->problems.only_kind = "service";
+	if (e->what.kind != DESCRIBED_ROUTE) {
+		e->problems.only_kind = e->what.kind == DESCRIBED_NODE ? "node" : "service";
 		e->problems.only_name = e->what.key;
 	}
 	for (size_t i = 0; i < doctor_n_checks; i++) {
@@ -326,12 +282,11 @@ explain_read(struct view *v, const struct described *what, const struct explain_
 		[DESCRIBED_SERVICE] = explain_service,
 		[DESCRIBED_ROUTE] = explain_route,
 	};
-	const struct view_server *server;
 	struct error err;
 	bool has_leader;
 
 	*ret = (struct explanation){ .view = v, .what = *what };
-	if (!view_server(v, &server, &err)) {
+	if (!view_need(v, VIEW_SERVER, &err)) {
 		explain_note_gap(ret, "the cluster", &err);
 		ret->is_unknown = true;
 		return;

@@ -92,18 +92,13 @@ void explain_note_gap(struct explanation *, const char *what, const struct error
 /** Adds a row of the comparison, unless neither side has anything. */
 void explain_add_row(struct explanation *, const char *name, struct str cluster, struct str cloud,
                      bool differs);
-/** "2026-01-02T03:04:05Z (5m ago)"; the time alone if it cannot be read; empty for an empty text.
- */
+/** "2026-01-02T03:04:05Z (5m ago)"; the text alone if it is no time, or in the future. */
 struct str explain_since(struct explanation *, struct str rfc3339);
 /** The root of the leader's answer; NULL: there is none, or the process does not lead. */
 yyjson_val *explain_leader(const struct explanation *);
-/** What the queue does with the object next; empty: nothing, or not known. work is what a worker
- * does with it: "initialise it". */
-struct str explain_queue(struct explanation *, const char *work);
 /** Reads the object as the API server has it, for members that the projections leave out; at most
- * once. NULL: it does not exist, or *err has a code and says why it could not be read. */
-yyjson_val *explain_raw(struct explanation *, const char *list_path, struct str name,
-                        struct error *err);
+ * once. NULL: it does not exist, or could not be read. */
+yyjson_val *explain_raw(struct explanation *, const char *list_path, struct str name);
 
 /** Each fills identity, state, waits_for, next and rows. The leader was asked before. */
 void explain_node(struct explanation *);

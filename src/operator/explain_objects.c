@@ -4,17 +4,10 @@
  * knows the history. Otherwise it follows from the present state, with the functions that the
  * controllers use.
  */
-#include "controllers/node/addresses.h"
 #include "controllers/service/service.h"
-#include "controllers/service/targets.h"
 #include "flags/flags.h"
 #include "operator/explain.h"
-
-static struct arena *
-arena_of(struct explanation *e)
-{
-	return view_call(e->view)->arena;
-}
+#include "operator/facts.h"
 
 static void
 note_unknown(struct explanation *e, const char *what, const struct error *err)
@@ -23,25 +16,75 @@ note_unknown(struct explanation *e, const char *what, const struct error *err)
 	e->is_unknown = true;
 }
 
-/* "a, and b"; either may be empty. */
 static struct str
-join(struct explanation *e, struct str a, struct str b)
+keep(struct explanation *e, const struct buf *text)
 {
-	if (a.len == 0 || b.len == 0)
-		return a.len > 0 ? a : b;
-	return arena_printf(arena_of(e), "%" STR_FMT "; %" STR_FMT, STR_ARG(a), STR_ARG(b));
+	return arena_str(&e->view->arena, buf_str(text));
+}
+
+/* Begins another part of a sentence. */
+static struct buf *
+add_part(struct buf *text)
+{
+	buf_add_c(text, text->len > 0 ? "; " : "");
+	return text;
 }
 
 /* A failure that the leader remembers. */
 static struct str
-a_retry(struct explanation *e, struct str failure)
+retry_text(struct explanation *e, struct str failure)
 {
-	return arena_printf(arena_of(e), "a retry, because: %" STR_FMT, STR_ARG(failure));
+	return arena_printf(&e->view->arena, "a retry, because: %" STR_FMT, STR_ARG(failure));
+}
+
+/* What the leader's queue does with the object next; nothing, if that is not known. work is what a
+ * worker does with it: "initialise it". */
+static void
+add_queue(struct explanation *e, const char *work, struct buf *text)
+{
+	yyjson_val *queue = json_at(explain_leader(e), "queue");
+	int64_t failures = 0, seconds = 0, before = 0;
+	bool waits_for_outage = false;
+	struct str state = STR_EMPTY;
+
+	(void)json_str(queue, "state", &state);
+	(void)json_i64(queue, "failures", &failures);
+	(void)json_i64(queue, "dueInSeconds", &seconds);
+	(void)json_i64(queue, "keysBefore", &before);
+	(void)json_bool(queue, "waitsForOutage", &waits_for_outage);
+	if (str_eq_c(state, "working"))
+		buf_add_c(text, "a worker handles it now");
+	else if (str_eq_c(state, "waiting"))
+		buf_addf(text, "a worker handles it after %lld others", (long long)before);
+	if (!str_eq_c(state, "delayed"))
+		return;
+	buf_addf(text, "the next attempt to %s is in %lld s", work, (long long)seconds);
+	if (waits_for_outage)
+		buf_add_c(text, ", or when the cloud is available again");
+	else if (failures > 0)
+		buf_addf(text, ", after %lld that failed", (long long)failures);
+}
+
+/* When the object of explain_raw() was created. */
+static struct str
+creation_time(struct explanation *e, yyjson_val *raw)
+{
+	struct str created = STR_EMPTY;
+
+	(void)json_str(raw, "metadata.creationTimestamp", &created);
+	return explain_since(e, created);
 }
 
 /* ---- nodes ---- */
 
-/* Work on the node whose last attempt failed, as the leader remembers it. */
+/* A node, and its machine; NULL: the cloud was not reached. */
+struct subject {
+	const struct node *node;
+	const struct instance *machine;
+	struct node_facts facts; /* if there is a machine */
+};
+
+/* Why the leader's last attempt to do this work on the node failed; NULL: it did not. */
 static yyjson_val *
 find_failure(struct explanation *e, const char *work)
 {
@@ -67,47 +110,7 @@ retry_or(struct explanation *e, yyjson_val *failure, struct str other)
 	struct str error = STR_EMPTY;
 
 	(void)json_str(failure, "error", &error);
-	return error.len > 0 ? a_retry(e, error) : other;
-}
-
-/* A node, and its machine; NULL: the cloud was not reached. */
-struct subject {
-	const struct node *node;
-	const struct instance *machine;
-};
-
-/* The time of the last change of the node's condition Ready. */
-static struct str
-ready_since(struct explanation *e, const struct node *node)
-{
-	yyjson_val *conditions = NULL, *condition, *raw;
-	struct error err;
-	size_t i, n;
-
-	raw = explain_raw(e, "/api/v1/nodes", node_name(node), &err);
-	(void)json_array(raw, "status.conditions", &conditions);
-	yyjson_arr_foreach(conditions, i, n, condition)
-	{
-		struct str type = STR_EMPTY, since = STR_EMPTY;
-
-		(void)json_str(condition, "type", &type);
-		(void)json_str(condition, "lastTransitionTime", &since);
-		if (str_eq_c(type, "Ready"))
-			return explain_since(e, since);
-	}
-	return STR_EMPTY;
-}
-
-static struct str
-creation_time(struct explanation *e)
-{
-	yyjson_val *items = NULL;
-	struct str created = STR_EMPTY;
-
-	if (e->raw)
-		(void)json_array(yyjson_doc_get_root(e->raw), "items", &items);
-	(void)json_str(yyjson_arr_get_first(items), "metadata.creationTimestamp", &created);
-	return explain_since(e, created);
+	return error.len > 0 ? retry_text(e, error) : other;
 }
 
 static struct str
@@ -124,30 +127,41 @@ node_identity(const struct subject *s)
 }
 
 static struct str
-node_state(struct explanation *e, const struct subject *s)
+node_state(struct explanation *e, const struct node *node)
 {
 	static const char *const names[] = { [NODE_READY_UNKNOWN] = "not Ready (silent)",
 		                             [NODE_READY_FALSE] = "not Ready",
 		                             [NODE_READY_TRUE] = "Ready" };
-	struct str since = ready_since(e, s->node), created = creation_time(e);
-	struct str ready = arena_printf(arena_of(e), "%s%s%" STR_FMT, names[s->node->ready],
-	                                since.len > 0 ? " since " : "", STR_ARG(since));
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	yyjson_val *raw = explain_raw(e, "/api/v1/nodes", node_name(node));
+	yyjson_val *conditions = NULL, *condition;
+	size_t i, n;
 
-	if (node_is_new(s->node))
-		ready = join(e, ready,
-		             arena_printf(arena_of(e), "tainted since its creation, %" STR_FMT,
-		                          STR_ARG(created)));
-	if (node_taint(s->node, STR(NODE_TAINT_SHUTDOWN)))
-		ready = join(e, ready, STR("its machine is shut down"));
-	return s->node->is_deleting ? join(e, ready, STR("being deleted")) : ready;
+	buf_add_c(&text, names[node->ready]);
+	(void)json_array(raw, "status.conditions", &conditions);
+	yyjson_arr_foreach(conditions, i, n, condition)
+	{
+		struct str type = STR_EMPTY, since = STR_EMPTY;
+
+		(void)json_str(condition, "type", &type);
+		(void)json_str(condition, "lastTransitionTime", &since);
+		if (str_eq_c(type, "Ready") && since.len > 0)
+			buf_addf(&text, " since %" STR_FMT, STR_ARG(explain_since(e, since)));
+	}
+	if (node_is_new(node))
+		buf_addf(add_part(&text), "tainted since its creation, %" STR_FMT,
+		         STR_ARG(creation_time(e, raw)));
+	if (node_taint(node, STR(NODE_TAINT_SHUTDOWN)))
+		buf_add_c(add_part(&text), "its machine is shut down");
+	if (node->is_deleting)
+		buf_add_c(add_part(&text), "being deleted");
+	return keep(e, &text);
 }
 
 static struct str
 new_node_waits_for(struct explanation *e, const struct subject *s)
 {
 	yyjson_val *failure = find_failure(e, "sync");
-	struct address_list addresses;
-	struct error err;
 
 	if (!s->machine)
 		return retry_or(e, failure, STR_EMPTY);
@@ -156,22 +170,23 @@ new_node_waits_for(struct explanation *e, const struct subject *s)
 		return STR("a machine of this name in the cloud");
 	case PRESENCE_UNKNOWN:
 	case PRESENCE_FOREIGN:
-		return arena_str(arena_of(e), s->machine->error);
+		return arena_str(&e->view->arena, s->machine->error);
 	case PRESENCE_PRESENT:
 		break;
 	}
-	if (!addresses_plan(s->node, s->machine, arena_of(e), &addresses, &err))
-		return arena_str(arena_of(e), str_c(err.msg));
+	if (s->facts.addresses_err.code != ERR_NONE)
+		return arena_str(&e->view->arena, str_c(s->facts.addresses_err.msg));
 	return retry_or(e, failure, STR("the leader: its machine is found"));
 }
 
-/* By the guard's verdict. */
 static struct str
-guarded_node_waits_for(yyjson_val *guard)
+node_waits_for(struct explanation *e, const struct subject *s)
 {
+	static const char *const works[] = { "lifecycle", "sync", "addresses" };
+	/* by the verdict of the leader's deletion guard, unless it says why the node is held */
 	static const struct {
 		const char *verdict, *text;
-	} texts[] = {
+	} verdicts[] = {
 		{ "keep", "its kubelet: the cloud has its machine" },
 		{ "unconfirmed", "a second look that does not find its machine" },
 		{ "kubelet_alive", "its kubelet to be silent" },
@@ -179,24 +194,8 @@ guarded_node_waits_for(yyjson_val *guard)
 		{ "foreign", "nothing: ccmd leaves nodes of other clouds alone" },
 		{ "delete", "the end of its deletion" },
 	};
-	struct str verdict = STR_EMPTY, held = STR_EMPTY;
-
-	(void)json_str(guard, "verdict", &verdict);
-	(void)json_str(guard, "heldBecause", &held);
-	if (held.len > 0)
-		return held;
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		if (str_eq_c(verdict, texts[i].verdict))
-			return str_c(texts[i].text);
-	}
-	return STR_EMPTY;
-}
-
-static struct str
-node_waits_for(struct explanation *e, const struct subject *s)
-{
-	static const char *const works[] = { "lifecycle", "sync", "addresses" };
 	yyjson_val *guard = json_at(explain_leader(e), "guard"), *failure = NULL;
+	struct str verdict = STR_EMPTY, held = STR_EMPTY;
 
 	if (node_is_new(s->node))
 		return new_node_waits_for(e, s);
@@ -207,53 +206,48 @@ node_waits_for(struct explanation *e, const struct subject *s)
 	if (s->machine && s->machine->presence == PRESENCE_PRESENT &&
 	    s->machine->power == POWER_OFF)
 		return STR("its machine, which is switched off");
-	if (guard)
-		return guarded_node_waits_for(guard);
-	if (s->machine && s->machine->presence == PRESENCE_ABSENT)
+	if (!guard && s->machine && s->machine->presence == PRESENCE_ABSENT)
 		return STR("the proof that its machine is gone (docs/deletion.md)");
-	return STR("its kubelet");
+	if (!guard)
+		return STR("its kubelet");
+	(void)json_str(guard, "verdict", &verdict);
+	(void)json_str(guard, "heldBecause", &held);
+	for (size_t i = 0; i < ARRAY_LEN(verdicts) && held.len == 0; i++) {
+		if (str_eq_c(verdict, verdicts[i].verdict))
+			return str_c(verdicts[i].text);
+	}
+	return held;
 }
 
-/* What the deletion guard does next. */
+/* What the leader does next: its queue, its deletion guard, and work that is in neither. */
 static struct str
-guard_next(struct explanation *e)
+node_next(struct explanation *e, const struct node *node)
 {
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	yyjson_val *guard = json_at(explain_leader(e), "guard");
-	int64_t look_s = 0, delete_s = 0, failed = 0;
-	struct str text;
+	int64_t seconds, failed = 0;
 
-	if (json_i64(guard, "nextLookInSeconds", &look_s) != JSON_FOUND)
-		return STR_EMPTY;
-	(void)json_i64(guard, "failedLooks", &failed);
-	text = arena_printf(arena_of(e), "the next look for its machine is in %lld s",
-	                    (long long)look_s);
-	if (failed > 0)
-		text = arena_printf(arena_of(e), "%" STR_FMT ", after %lld that failed",
-		                    STR_ARG(text), (long long)failed);
-	if (json_i64(guard, "deletableInSeconds", &delete_s) != JSON_FOUND)
-		return text;
-	return arena_printf(
-		arena_of(e),
-		"%" STR_FMT
-		"; the node is deleted in %lld s at the earliest, if no look finds it until then",
-		STR_ARG(text), (long long)delete_s);
-}
-
-/* The work on a node that is neither in the queue nor a matter of the deletion guard. */
-static struct str
-node_retry_next(struct explanation *e)
-{
-	struct str text = STR_EMPTY;
-	int64_t seconds;
-
+	add_queue(e, node_is_new(node) ? "initialise it" : "update its labels and addresses",
+	          &text);
+	if (json_i64(guard, "nextLookInSeconds", &seconds) == JSON_FOUND) {
+		buf_addf(add_part(&text), "the next look for its machine is in %lld s",
+		         (long long)seconds);
+		(void)json_i64(guard, "failedLooks", &failed);
+		if (failed > 0)
+			buf_addf(&text, ", after %lld that failed", (long long)failed);
+		if (json_i64(guard, "deletableInSeconds", &seconds) == JSON_FOUND)
+			buf_addf(
+				add_part(&text),
+				"the node is deleted in %lld s at the earliest, if no look finds it until then",
+				(long long)seconds);
+	}
 	if (json_i64(find_failure(e, "lifecycle"), "nextInSeconds", &seconds) == JSON_FOUND)
-		text = arena_printf(arena_of(e), "its shutdown taint is removed in %lld s",
-		                    (long long)seconds);
+		buf_addf(add_part(&text), "its shutdown taint is removed in %lld s",
+		         (long long)seconds);
 	if (json_i64(find_failure(e, "addresses"), "nextInSeconds", &seconds) == JSON_FOUND)
-		text = join(e, text,
-		            arena_printf(arena_of(e), "its addresses are compared again in %lld s",
-		                         (long long)seconds));
-	return text;
+		buf_addf(add_part(&text), "its addresses are compared again in %lld s",
+		         (long long)seconds);
+	return keep(e, &text);
 }
 
 static struct str
@@ -264,18 +258,7 @@ list_addresses(struct explanation *e, const struct address *addresses, size_t n)
 	for (size_t i = 0; i < n; i++)
 		buf_addf(&text, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
 		         STR_ARG(addresses[i].type), STR_ARG(addresses[i].address));
-	return arena_str(arena_of(e), buf_str(&text));
-}
-
-static void
-add_label_row(struct explanation *e, const struct subject *s, const char *name, const char *key,
-              struct str in_cloud)
-{
-	const struct str *has = node_label(s->node, str_c(key));
-
-	explain_add_row(e, name, has ? *has : STR_EMPTY, in_cloud,
-	                in_cloud.len > 0 && !node_is_new(s->node) &&
-	                        !(has && str_eq(*has, in_cloud)));
+	return keep(e, &text);
 }
 
 static struct str
@@ -286,7 +269,7 @@ machine_state(struct explanation *e, const struct instance *machine)
 		return STR("no such machine");
 	case PRESENCE_FOREIGN:
 	case PRESENCE_UNKNOWN:
-		return arena_printf(arena_of(e), "unknown: %" STR_FMT, STR_ARG(machine->error));
+		return arena_printf(&e->view->arena, "unknown: %" STR_FMT, STR_ARG(machine->error));
 	case PRESENCE_PRESENT:
 		break;
 	}
@@ -295,97 +278,68 @@ machine_state(struct explanation *e, const struct instance *machine)
 	                                    : STR("exists");
 }
 
+/* A new node is expected to differ: its initialisation sets what is missing. */
 static void
 compare_node(struct explanation *e, const struct subject *s)
 {
 	static const struct instance nothing = { .presence = PRESENCE_UNKNOWN };
 	const struct instance *m = s->machine ? s->machine : &nothing;
 	const struct node *node = s->node;
-	bool is_there = m->presence == PRESENCE_PRESENT;
-	struct address_list wanted = { 0 };
-	struct error ignored;
+	bool is_new = node_is_new(node);
 
 	explain_add_row(e, "state",
 	                node->ready == NODE_READY_TRUE ? STR("Ready") : STR("not Ready"),
 	                s->machine ? machine_state(e, m) : STR_EMPTY,
-	                s->machine && m->presence == PRESENCE_ABSENT);
+	                m->presence == PRESENCE_ABSENT);
 	explain_add_row(e, "provider ID", node_provider_id(node), m->provider_id,
-	                is_there && !node_is_new(node) &&
+	                !is_new && m->presence == PRESENCE_PRESENT &&
 	                        !str_eq(node_provider_id(node), m->provider_id));
 	explain_add_row(e, "addresses", list_addresses(e, node->addresses, node->n_addresses),
 	                list_addresses(e, m->addresses, m->n_addresses),
-	                is_there && !node_is_new(node) &&
-	                        addresses_plan(node, m, arena_of(e), &wanted, &ignored) &&
-	                        wanted.n > 0 &&
-	                        !addresses_equal(wanted.items, wanted.n, node->addresses,
-	                                         node->n_addresses));
-	add_label_row(e, s, "type", "node.kubernetes.io/instance-type", m->type);
-	add_label_row(e, s, "zone", "topology.kubernetes.io/zone", m->zone);
-	add_label_row(e, s, "region", "topology.kubernetes.io/region", m->region);
-}
+	                !is_new && s->facts.has_other_addresses);
+	for (size_t i = 0; i < FACTS_LABELS; i++) {
+		const struct label_facts *label = &s->facts.labels[i];
 
-static bool
-find_node(struct explanation *e, struct subject *ret, struct error *err)
-{
-	const struct view_nodes *nodes;
-	const struct look *look;
-	struct error look_err;
-	bool has_looked;
-
-	*ret = (struct subject){ 0 };
-	if (!view_nodes(e->view, &nodes, err))
-		return false;
-	for (size_t i = 0; i < nodes->n && !ret->node; i++) {
-		if (!str_eq(node_name(nodes->items[i]), e->what.key))
-			continue;
-		ret->node = nodes->items[i];
-		has_looked = view_look(e->view, &look, &look_err);
-		if (has_looked)
-			ret->machine = &look->instances[i];
-		else
-			note_unknown(e, "its machine in the cloud", &look_err);
+		explain_add_row(e, label->name, label->has, label->wanted,
+		                !is_new && label->differs);
 	}
-	return true;
 }
 
 void
 explain_node(struct explanation *e)
 {
-	struct subject s;
+	struct view *v = e->view;
+	struct subject s = { 0 };
 	struct error err;
+	size_t i = 0;
 
-	if (!find_node(e, &s, &err)) {
+	if (!view_need(v, VIEW_NODES, &err)) {
 		note_unknown(e, "the node", &err);
 		return;
 	}
-	e->exists = s.node != NULL;
-	if (!e->exists) {
+	while (i < v->nodes.n && !str_eq(node_name(v->nodes.items[i]), e->what.key))
+		i++;
+	if (i == v->nodes.n) {
 		e->identity = STR("the cluster has no node of this name");
 		return;
 	}
+	e->exists = true;
+	s.node = v->nodes.items[i];
+	if (view_need(v, VIEW_LOOK, &err))
+		s.machine = &v->look->instances[i];
+	else
+		note_unknown(e, "its machine in the cloud", &err);
+	s.facts = facts_of_node(s.node, s.machine, &v->arena);
 	e->uid = s.node->object.uid;
 	e->created_s = s.node->created_wall_ns / NS_PER_SEC;
-	e->state = node_state(e, &s);
+	e->state = node_state(e, s.node);
 	e->identity = node_identity(&s);
 	e->waits_for = node_waits_for(e, &s);
-	e->next = join(e,
-	               explain_queue(e, node_is_new(s.node) ? "initialise it"
-	                                                    : "update its labels and addresses"),
-	               join(e, guard_next(e), node_retry_next(e)));
+	e->next = node_next(e, s.node);
 	compare_node(e, &s);
 }
 
 /* ---- Services ---- */
-
-static const struct service *
-find_service(const struct view_services *services, struct str key)
-{
-	for (size_t i = 0; i < services->n; i++) {
-		if (str_eq(services->items[i]->object.key, key))
-			return services->items[i];
-	}
-	return NULL;
-}
 
 static struct str
 list_ingress(struct explanation *e, const struct service *s)
@@ -397,7 +351,7 @@ list_ingress(struct explanation *e, const struct service *s)
 		buf_add_str(&text,
 		            s->ingress[i].ip.len > 0 ? s->ingress[i].ip : s->ingress[i].hostname);
 	}
-	return arena_str(arena_of(e), buf_str(&text));
+	return keep(e, &text);
 }
 
 static struct str
@@ -416,185 +370,147 @@ service_identity(const struct service *s)
 static struct str
 service_state(struct explanation *e, const struct service *s)
 {
-	struct str created;
-	struct error err;
+	struct arena *arena = &e->view->arena;
+	struct str path = arena_printf(arena, "/api/v1/namespaces/%" STR_FMT "/services",
+	                               STR_ARG(s->namespace));
+	struct str created = creation_time(e, explain_raw(e, path.ptr, s->name));
 
-	(void)explain_raw(e,
-	                  arena_strz(arena_of(e),
-	                             arena_printf(arena_of(e),
-	                                          "/api/v1/namespaces/%" STR_FMT "/services",
-	                                          STR_ARG(s->namespace))),
-	                  s->name, &err);
-	created = creation_time(e);
 	if (s->is_deleting)
 		return STR("being deleted");
 	if (!service_wants_balancer(s))
-		return arena_printf(arena_of(e), "created %" STR_FMT, STR_ARG(created));
+		return arena_printf(arena, "created %" STR_FMT, STR_ARG(created));
 	if (s->n_ingress > 0)
-		return arena_printf(arena_of(e), "served at %" STR_FMT,
-		                    STR_ARG(list_ingress(e, s)));
-	return arena_printf(arena_of(e), "pending since its creation, %" STR_FMT, STR_ARG(created));
-}
-
-/* The nodes that may be targets of any load balancer. */
-static bool
-count_targets(struct explanation *e, size_t *ret, struct error *err)
-{
-	const struct view_nodes *nodes;
-
-	*ret = 0;
-	if (!view_nodes(e->view, &nodes, err))
-		return false;
-	for (size_t i = 0; i < nodes->n; i++)
-		*ret += target_is_eligible(nodes->items[i]) && !node_is_new(nodes->items[i]);
-	return true;
+		return arena_printf(arena, "served at %" STR_FMT, STR_ARG(list_ingress(e, s)));
+	return arena_printf(arena, "pending since its creation, %" STR_FMT, STR_ARG(created));
 }
 
 static struct str
-service_waits_for(struct explanation *e, const struct service *s, struct cloud *cloud)
+service_waits_for(struct explanation *e, const struct service *s)
 {
+	struct view *v = e->view;
 	struct str failure = STR_EMPTY;
 	struct lb_spec spec;
 	struct error err;
-	size_t n;
 
 	if (!service_wants_balancer(s) && !service_needs_cleanup(s))
 		return STR("nothing");
-	if (!cloud->balancers)
+	if (!v->cloud->balancers)
 		return STR("nothing: the cloud, as it is configured, has no load balancers");
 	(void)json_str(explain_leader(e), "memory.error", &failure);
 	if (failure.len > 0)
-		return a_retry(e, failure);
-	spec = service_spec(s, view_options(e->view)->cluster_name, arena_of(e));
-	if (!s->is_deleting && !balancer_check(cloud, view_call(e->view), &spec, &err))
-		return arena_printf(arena_of(e), "a change of the Service: %s", err.msg);
-	if (!s->is_deleting && count_targets(e, &n, &err) && n == 0)
-		return STR("a node that may be its target");
+		return retry_text(e, failure);
 	if (s->is_deleting)
 		return STR("the removal of its load balancer");
+	spec = service_spec(s, v->options->cluster_name, &v->arena);
+	if (!balancer_check(v->cloud, &v->call, &spec, &err))
+		return arena_printf(&v->arena, "a change of the Service: %s", err.msg);
+	if (view_need(v, VIEW_NODES, &err) && facts_count_targets(v, s) == 0)
+		return STR("a node that may be its target");
 	return s->n_ingress > 0 ? STR("nothing") : STR("its load balancer");
 }
 
-static struct str
-list_texts(struct explanation *e, const struct str *texts, size_t n)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(8));
-
-	for (size_t i = 0; i < n; i++)
-		buf_addf(&text, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(texts[i]));
-	return arena_str(arena_of(e), buf_str(&text));
-}
-
-static struct str
-number_of(struct explanation *e, size_t n)
-{
-	return arena_printf(arena_of(e), "%zu", n);
-}
-
-/* True with the balancer, or with NULL if there is none. False: which ones there are cannot be
- * seen. */
+/* Finds its balancer; NULL: there is none. False: which ones there are cannot be seen. */
 static bool
-find_balancer(struct explanation *e, const struct service *s, struct cloud *cloud,
-              const struct lb_listed **ret)
+find_balancer(struct explanation *e, const struct service *s, const struct lb_listed **ret)
 {
-	const struct balancer_ops *ops = cloud->balancers;
-	const struct lb_listed *all;
+	struct view *v = e->view;
+	const struct balancer_ops *ops = v->cloud->balancers;
 	struct error err;
-	size_t n;
 
 	*ret = NULL;
 	if (!ops || (!ops->list && !ops->list_local))
 		return false;
-	if (!view_balancers(e->view, &all, &n, &err)) {
+	if (!view_need(v, VIEW_BALANCERS, &err)) {
 		explain_note_gap(e, "its load balancer in the cloud", &err);
 		e->is_unknown |= err.code != ERR_UNSUPPORTED;
 		return false;
 	}
-	for (size_t i = 0; i < n && !*ret; i++) {
-		if (all[i].is_balancer &&
-		    (str_eq(all[i].uid, s->object.uid) || str_eq(all[i].service, s->object.key)))
-			*ret = &all[i];
+	for (size_t i = 0; i < v->n_balancers && !*ret; i++) {
+		if (v->balancers[i].is_balancer && facts_is_of_service(&v->balancers[i], s))
+			*ret = &v->balancers[i];
 	}
 	return true;
 }
 
-static struct str
-health_of(struct explanation *e, const struct lb_listed *lb)
-{
-	return arena_printf(arena_of(e), "healthy: %zu, unhealthy: %zu%s%" STR_FMT, lb->n_healthy,
-	                    lb->n_unhealthy, lb->unhealthy.len > 0 ? "; " : "",
-	                    STR_ARG(lb->unhealthy));
-}
-
 static void
-compare_service(struct explanation *e, const struct service *s, struct cloud *cloud)
+compare_service(struct explanation *e, const struct service *s)
 {
+	CLEANUP(buf_fini) struct buf addresses = BUF_INIT(KIB(8));
+	struct view *v = e->view;
+	struct arena *arena = &v->arena;
 	struct error ignored;
-	size_t n_nodes;
-	bool has_nodes = count_targets(e, &n_nodes, &ignored); /* first: the cloud names them */
+	/* the nodes first: the cloud names them */
+	bool has_targets = v->cloud->balancers && view_need(v, VIEW_NODES, &ignored);
 	const struct lb_listed *lb;
-	bool can_list = find_balancer(e, s, cloud, &lb);
-	bool is_local = can_list && !cloud->balancers->list;
+	bool can_list = find_balancer(e, s, &lb);
+	bool is_local = can_list && !v->cloud->balancers->list;
 	struct str missing = is_local   ? STR("none on this machine")
 	                     : can_list ? STR("none")
 	                                : STR_EMPTY;
+	struct str n_targets = missing;
 
 	explain_add_row(e, "load balancer",
 	                s->has_finalizer ? STR("claimed by the finalizer") : STR("not claimed"),
 	                lb ? lb->id : missing, can_list && !is_local && !lb && s->n_ingress > 0);
-	explain_add_row(e, "addresses", list_ingress(e, s),
-	                lb ? list_texts(e, lb->addresses, lb->n_addresses) : missing, false);
-	if (has_nodes)
+	for (size_t i = 0; lb && i < lb->n_addresses; i++)
+		buf_addf(&addresses, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(lb->addresses[i]));
+	explain_add_row(e, "addresses", list_ingress(e, s), lb ? keep(e, &addresses) : missing,
+	                false);
+	if (lb)
+		n_targets = lb->has_targets ? arena_printf(arena, "%zu", lb->n_targets) : STR_EMPTY;
+	if (has_targets)
 		explain_add_row(e, "targets",
-		                arena_printf(arena_of(e), "eligible nodes: %zu", n_nodes),
-		                !lb               ? missing
-		                : lb->has_targets ? number_of(e, lb->n_targets)
-		                                  : STR_EMPTY,
-		                lb && lb->has_targets && lb->n_targets == 0);
+		                arena_printf(arena, "eligible nodes: %zu",
+		                             facts_count_targets(v, s)),
+		                n_targets, lb && lb->has_targets && lb->n_targets == 0);
 	if (lb && lb->has_health)
-		explain_add_row(e, "health", STR_EMPTY, health_of(e, lb),
+		explain_add_row(e, "health", STR_EMPTY,
+		                arena_printf(arena, "healthy: %zu, unhealthy: %zu%s%" STR_FMT,
+		                             lb->n_healthy, lb->n_unhealthy,
+		                             lb->unhealthy.len > 0 ? "; " : "",
+		                             STR_ARG(lb->unhealthy)),
 		                lb->n_unhealthy > 0 && lb->n_healthy == 0);
 	if (lb)
 		explain_add_row(e, "blocked addresses", STR_EMPTY, lb->blocked, true);
 }
 
-static const char *
-service_work(const struct service *s)
-{
-	if (service_needs_cleanup(s))
-		return "remove its load balancer";
-	return s->n_ingress > 0 ? "update its load balancer" : "set up its load balancer";
-}
-
 void
 explain_service(struct explanation *e)
 {
-	const struct view_services *services;
+	CLEANUP(buf_fini) struct buf next = BUF_INIT(KIB(4));
+	const struct view_services *services = &e->view->services;
 	const struct service *s;
-	struct cloud *cloud;
 	struct error err;
+	size_t i = 0;
 
-	if (!view_services(e->view, &services, &err)) {
+	if (!view_need(e->view, VIEW_SERVICES, &err)) {
 		note_unknown(e, "the Service", &err);
 		return;
 	}
-	s = find_service(services, e->what.key);
-	e->exists = s != NULL;
-	if (!s) {
+	while (i < services->n && !str_eq(services->items[i]->object.key, e->what.key))
+		i++;
+	if (i == services->n) {
 		e->identity = STR("the cluster has no Service of this name");
 		return;
 	}
+	s = services->items[i];
+	e->exists = true;
 	e->uid = s->object.uid;
 	e->identity = service_identity(s);
 	e->state = service_state(e, s);
-	e->next = explain_queue(e, service_work(s));
-	if (!view_cloud(e->view, &cloud, &err)) {
+	add_queue(e,
+	          service_needs_cleanup(s) ? "remove its load balancer"
+	          : s->n_ingress > 0       ? "update its load balancer"
+	                                   : "set up its load balancer",
+	          &next);
+	e->next = keep(e, &next);
+	if (!view_need(e->view, VIEW_CLOUD, &err)) {
 		note_unknown(e, "its load balancer in the cloud", &err);
 		return;
 	}
-	e->waits_for = service_waits_for(e, s, cloud);
+	e->waits_for = service_waits_for(e, s);
 	if (service_wants_balancer(s) || service_needs_cleanup(s))
-		compare_service(e, s, cloud);
+		compare_service(e, s);
 }
 
 /* ---- routes ---- */
@@ -617,32 +533,23 @@ find_owner(const struct view_nodes *nodes, struct str cidr)
 	return owner;
 }
 
-static const struct route *
-find_route(const struct route_list *list, struct str cidr)
-{
-	for (size_t i = 0; i < list->n; i++) {
-		if (str_eq(list->routes[i].destination_cidr, cidr))
-			return &list->routes[i];
-	}
-	return NULL;
-}
-
 static struct str
-route_state(const struct node *owner, const struct route *route)
+route_state(const struct node *owner, const struct route *route, bool *ret_is_routed)
 {
+	*ret_is_routed = false;
 	if (!route)
 		return STR("the cloud has no route to it");
 	if (route->is_blackhole || route->target_node.len == 0)
 		return STR("the route leads to no node");
 	if (route->is_unfinished)
 		return STR("the route was begun and not finished");
-	return owner && str_eq(route->target_node, node_name(owner))
-	               ? STR("routed")
-	               : STR("the route leads to another node");
+	*ret_is_routed = owner && str_eq(route->target_node, node_name(owner));
+	return *ret_is_routed ? STR("routed") : STR("the route leads to another node");
 }
 
+/* What is waited for if the state is not as it should be. */
 static struct str
-route_waits_for(struct explanation *e, const struct node *owner, const struct route *route)
+route_waits_for(struct explanation *e, bool has_owner, bool has_route)
 {
 	yyjson_val *last = json_at(explain_leader(e), "lastRun");
 	struct str failure = STR_EMPTY;
@@ -652,79 +559,70 @@ route_waits_for(struct explanation *e, const struct node *owner, const struct ro
 	(void)json_str(last, "error", &failure);
 	(void)json_i64(last, "heldRemovals", &n_held);
 	(void)json_bool(last, "isHeldForNodes", &is_held_for_nodes);
-	if (owner && str_eq_c(route_state(owner, route), "routed"))
-		return STR("nothing");
 	if (failure.len > 0)
-		return a_retry(e, failure);
-	if (owner)
+		return retry_text(e, failure);
+	if (has_owner)
 		return STR("the next run of the route controller");
 	if (n_held > 0 && is_held_for_nodes)
 		return STR("a node: while the cluster shows none, no route is removed");
 	if (n_held > 0)
-		return arena_printf(arena_of(e),
+		return arena_printf(&e->view->arena,
 		                    "5 minutes of agreement: %lld routes would be removed together",
 		                    (long long)n_held);
-	return route ? STR("its removal") : STR("nothing");
-}
-
-static struct str
-route_next(struct explanation *e)
-{
-	int64_t seconds;
-
-	if (json_i64(explain_leader(e), "lastRun.nextInSeconds", &seconds) != JSON_FOUND)
-		return STR_EMPTY;
-	return arena_printf(
-		arena_of(e),
-		"the table of routes is compared again in %lld s, or when a node changes",
-		(long long)seconds);
-}
-
-static void
-explain_found_route(struct explanation *e, const struct node *owner,
-                    const struct route_list *routes)
-{
-	const struct route *route = find_route(routes, e->what.key);
-
-	e->exists = owner || route;
-	e->problems.only_kind = owner ? "node" : "route";
-	e->problems.only_name = owner ? node_name(owner) : e->what.key;
-	e->identity = owner ? arena_printf(arena_of(e), "the pod CIDR of the node %" STR_FMT,
-	                                   STR_ARG(node_name(owner)))
-	                    : STR("no pod CIDR of a node");
-	e->state = route_state(owner, route);
-	e->waits_for = route_waits_for(e, owner, route);
-	e->next = route_next(e);
-	explain_add_row(e, "destination", owner ? e->what.key : STR_EMPTY,
-	                route ? route->destination_cidr : STR("none"), owner && !route);
-	explain_add_row(e, "node", owner ? node_name(owner) : STR_EMPTY,
-	                route ? route->target_node : STR("none"),
-	                owner && route && !str_eq(route->target_node, node_name(owner)));
+	return has_route ? STR("its removal") : STR("nothing");
 }
 
 void
 explain_route(struct explanation *e)
 {
-	struct route_list routes = { 0 };
-	const struct view_nodes *nodes;
-	struct cloud *cloud;
+	struct view *v = e->view;
+	const struct node *owner;
+	const struct route *route = NULL;
+	struct str node = STR_EMPTY;
+	bool is_routed;
 	struct error err;
+	int64_t seconds;
 
-	if (!view_nodes(e->view, &nodes, &err)) {
+	if (!view_need(v, VIEW_NODES, &err)) {
 		note_unknown(e, "the nodes", &err);
 		return;
 	}
-	if (!view_cloud(e->view, &cloud, &err)) {
+	if (!view_need(v, VIEW_CLOUD, &err)) {
 		note_unknown(e, "the routes of the cloud", &err);
 		return;
 	}
-	if (!options_want_routes(view_options(e->view)) || !cloud->routes) {
-		e->exists = find_owner(nodes, e->what.key) != NULL;
+	owner = find_owner(&v->nodes, e->what.key);
+	if (!options_want_routes(v->options) || !v->cloud->routes) {
+		e->exists = owner != NULL;
 		e->identity = STR("nothing of ccmd: the route controller does not run");
 		return;
 	}
-	if (cloud->routes->list(cloud, view_call(e->view), &routes, &err))
-		explain_found_route(e, find_owner(nodes, e->what.key), &routes);
-	else
+	if (!view_need(v, VIEW_ROUTES, &err)) {
 		note_unknown(e, "the routes of the cloud", &err);
+		return;
+	}
+	for (size_t i = 0; i < v->routes.n && !route; i++) {
+		if (str_eq(v->routes.routes[i].destination_cidr, e->what.key))
+			route = &v->routes.routes[i];
+	}
+	if (owner)
+		node = node_name(owner);
+	e->exists = owner || route;
+	e->problems.only_kind = owner ? "node" : "route";
+	e->problems.only_name = owner ? node : e->what.key;
+	e->identity = owner ? arena_printf(&v->arena, "the pod CIDR of the node %" STR_FMT,
+	                                   STR_ARG(node))
+	                    : STR("no pod CIDR of a node");
+	e->state = route_state(owner, route, &is_routed);
+	e->waits_for = is_routed ? STR("nothing")
+	                         : route_waits_for(e, owner != NULL, route != NULL);
+	if (json_i64(explain_leader(e), "lastRun.nextInSeconds", &seconds) == JSON_FOUND)
+		e->next = arena_printf(
+			&v->arena,
+			"the table of routes is compared again in %lld s, or when a node changes",
+			(long long)seconds);
+	explain_add_row(e, "destination", owner ? e->what.key : STR_EMPTY,
+	                route ? route->destination_cidr : STR("none"), owner && !route);
+	explain_add_row(e, "node", node, route ? route->target_node : STR("none"),
+	                owner && route && !str_eq(route->target_node, node));
 }

@@ -4,11 +4,16 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "http/url.h"
 #include "kube/credentials.h"
 
 #define REQUEST_MS 5000
+
+enum {
+	NUMBER_MAX = 40, /* bytes of a sample's value */
+};
 
 /* ---- requests ---- */
 
@@ -20,20 +25,12 @@ url_of(struct view *v, const char *scheme, struct str address, int port)
 	bool is_any = address.len == 0 || (ip_parse(address, &ip) && ip_is_unspecified(&ip));
 	struct str host = is_any ? STR("127.0.0.1") : address;
 
-	return arena_printf(view_call(v)->arena, "%s://" URL_HOST_FMT ":%d", scheme,
-	                    URL_HOST_ARG(host), port);
-}
-
-static struct str
-secure_url(struct view *v)
-{
-	const struct server_config *server = &view_options(v)->serving.secure;
-
-	return url_of(v, "https", server->address, server->port);
+	return arena_printf(&v->arena, "%s://" URL_HOST_FMT ":%d", scheme, URL_HOST_ARG(host),
+	                    port);
 }
 
 static struct http_config
-local_config(struct str url)
+config_for(struct str url)
 {
 	return (struct http_config){
 		.name = "local",
@@ -44,6 +41,15 @@ local_config(struct str url)
 	};
 }
 
+static struct http_config
+config_for_secure_port(struct view *v)
+{
+	const struct server_config *server = &v->options->serving.secure;
+
+	return config_for(url_of(v, "https", server->address, server->port));
+}
+
+/* ret_status: NULL: any status but 200 is an error. */
 static bool
 fetch(struct view *v, const struct http_config *config, const char *target, int *ret_status,
       struct str *ret, struct error *err)
@@ -59,26 +65,14 @@ fetch(struct view *v, const struct http_config *config, const char *target, int 
 	};
 
 	if (!http_client_new(config, &http, err) ||
-	    !http_do(http, view_call(v), &request, &response, err))
+	    !http_do(http, &v->call, &request, &response, err))
 		return false;
-	*ret_status = response.status;
-	*ret = arena_str(view_call(v)->arena, buf_str(&response.body));
-	return true;
-}
-
-static bool
-fetch_ok(struct view *v, const struct http_config *config, const char *target, struct str *ret,
-         struct error *err)
-{
-	struct str text;
-	int status;
-
-	if (!fetch(v, config, target, &status, &text, err))
-		return false;
-	if (status != 200)
+	if (ret_status)
+		*ret_status = response.status;
+	else if (response.status != 200)
 		return http_status_error(err, &(struct http_request){ .target = str_c(target) },
-		                         status, 0, STR_EMPTY);
-	*ret = text;
+		                         response.status, 0, STR_EMPTY);
+	*ret = arena_str(&v->arena, buf_str(&response.body));
 	return true;
 }
 
@@ -86,55 +80,26 @@ bool
 local_get_open(struct view *v, const char *target, int *ret_status, struct str *ret,
                struct error *err)
 {
-	struct http_config config = local_config(secure_url(v));
+	struct http_config config = config_for_secure_port(v);
 
 	config.tls.is_insecure = true;
 	return fetch(v, &config, target, ret_status, ret, err);
 }
 
-/* ---- the listener without TLS ---- */
-
-bool
-local_find_plain_listener(struct view *v, struct str *ret_url)
-{
-	const struct server_config *own = &view_options(v)->serving.metrics;
-	const struct cloud_listener *of_cloud;
-	struct error ignored;
-
-	if (own->port != 0) {
-		*ret_url = url_of(v, "http", own->address, own->port);
-		return true;
-	}
-	if (!view_cloud_listener(v, &of_cloud, &ignored) || !of_cloud->is_wanted)
-		return false;
-	*ret_url = url_of(v, "http", of_cloud->host, of_cloud->port);
-	return true;
-}
-
-bool
-local_get_plain(struct view *v, struct str url, const char *target, struct str *ret,
-                struct error *err)
-{
-	struct http_config config = local_config(url);
-
-	return fetch_ok(v, &config, target, ret, err);
-}
-
 /* ---- with credentials ---- */
 
-/* The certificate that the server must present. */
+/* Reads the certificate that the server must present. */
 static bool
 read_certificate(struct view *v, struct buf *ret, struct error *err)
 {
-	const struct server_tls *tls = &view_options(v)->serving.secure.tls;
-	struct arena *arena = view_call(v)->arena;
 	static const char end[] = "-----END CERTIFICATE-----";
+	const struct server_tls *tls = &v->options->serving.secure.tls;
 	const char *path, *last;
 
 	if (tls->main.cert_file.len > 0)
-		path = arena_strz(arena, tls->main.cert_file);
+		path = arena_strz(&v->arena, tls->main.cert_file);
 	else if (tls->cert_folder.len > 0)
-		path = arena_printf(arena, "%" STR_FMT "/cloud-controller-manager.crt",
+		path = arena_printf(&v->arena, "%" STR_FMT "/cloud-controller-manager.crt",
 		                    STR_ARG(tls->cert_folder))
 		               .ptr;
 	else
@@ -158,7 +123,7 @@ fetch_with_credentials(struct view *v, struct http_config *config, const char *t
 {
 	CLEANUP(credentials_freep) struct credentials *credentials = NULL;
 	CLEANUP(kube_config_freep) struct kube_config *kube = NULL;
-	const struct options *o = view_options(v);
+	const struct options *o = v->options;
 	struct kube_config_source source = { .kubeconfig = o->kubeconfig,
 		                             .is_list = o->kubeconfig_is_list,
 		                             .master = o->master };
@@ -169,7 +134,7 @@ fetch_with_credentials(struct view *v, struct http_config *config, const char *t
 	config->auth = credentials_auth(credentials);
 	config->tls.cert_pem = kube->cert_pem;
 	config->tls.key_pem = &kube->key_pem;
-	return fetch_ok(v, config, target, ret, err);
+	return fetch(v, config, target, /*ret_status=*/NULL, ret, err);
 }
 
 bool
@@ -177,7 +142,7 @@ local_get(struct view *v, const char *target, struct str *ret, struct error *err
 {
 	CLEANUP(buf_fini) struct buf cert = BUF_INIT(LIMIT_CREDENTIAL);
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_NAME);
-	struct http_config config = local_config(secure_url(v));
+	struct http_config config = config_for_secure_port(v);
 
 	if (!read_certificate(v, &cert, err))
 		return false;
@@ -193,7 +158,7 @@ local_get_at(struct view *v, const char *url, const char *ca_file, const char *t
              struct str *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf ca = BUF_INIT(LIMIT_CREDENTIAL);
-	struct http_config config = local_config(str_c(url));
+	struct http_config config = config_for(str_c(url));
 
 	if (!str_starts(config.base_url, STR("https://")))
 		return err_set(err, ERR_INVALID, "--url does not begin with https://");
@@ -207,18 +172,133 @@ local_get_at(struct view *v, const char *url, const char *ca_file, const char *t
 /* ---- metrics ---- */
 
 bool
+local_find_plain_listener(struct view *v, struct str *ret_url)
+{
+	const struct server_config *own = &v->options->serving.metrics;
+	struct error ignored;
+
+	if (own->port != 0) {
+		*ret_url = url_of(v, "http", own->address, own->port);
+		return true;
+	}
+	if (!view_need(v, VIEW_LOADED, &ignored) || !v->cloud->metrics.is_wanted)
+		return false;
+	*ret_url = url_of(v, "http", v->cloud->metrics.host, v->cloud->metrics.port);
+	return true;
+}
+
+bool
 local_get_metrics(struct view *v, struct str *ret, struct error *err)
 {
 	struct str url;
 
-	if (local_find_plain_listener(v, &url))
-		return local_get_plain(v, url, "/metrics", ret, err);
-	if (view_options(v)->serving.secure.port == 0)
+	if (local_find_plain_listener(v, &url)) {
+		struct http_config config = config_for(url);
+
+		return fetch(v, &config, "/metrics", /*ret_status=*/NULL, ret, err);
+	}
+	if (v->options->serving.secure.port == 0)
 		return err_set(err, ERR_UNSUPPORTED,
 		               "--secure-port=0, and there is no --metrics-bind-address");
-	return local_get(v, "/metrics", ret, err) ||
-	       err_wrap(
-		       err,
-		       "without --metrics-bind-address (monitoring.enabled of the chart), "
-		       "metrics need credentials that may get /metrics (operatorRole of the chart)");
+	if (!local_get(v, "/metrics", ret, err))
+		return err_wrap(
+			err,
+			"without --metrics-bind-address (monitoring.enabled of the chart), "
+			"metrics need credentials that may get /metrics (operatorRole of the chart)");
+	return true;
+}
+
+/* ---- samples ---- */
+
+/* Finite numbers are those of JSON; "+Inf" and "NaN" are not wanted. */
+static bool
+parse_number(struct str text, double *ret)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct error ignored;
+
+	if (text.len > NUMBER_MAX || !json_parse(text, &doc, &ignored) ||
+	    !yyjson_is_num(yyjson_doc_get_root(doc)))
+		return false;
+	*ret = yyjson_get_num(yyjson_doc_get_root(doc));
+	return true;
+}
+
+/* "name 1", "name{a=\"b\"} 1". A value of a label may contain a blank or a brace. */
+static bool
+parse_sample(struct str line, struct sample *ret)
+{
+	ptrdiff_t brace = str_index(line, '{'), blank = str_index(line, ' ');
+	ptrdiff_t end = (ptrdiff_t)line.len - 1;
+
+	if (blank <= 0 || line.ptr[0] == '#')
+		return false;
+	while (line.ptr[end] != ' ')
+		end--;
+	*ret = (struct sample){ .name = str_head(line, (size_t)blank), .labels = STR_EMPTY };
+	if (!parse_number(str_skip(line, (size_t)end + 1), &ret->value))
+		return false;
+	if (brace < 0 || brace > blank)
+		return blank == end;
+	ret->name = str_head(line, (size_t)brace);
+	if (line.ptr[end - 1] != '}')
+		return false;
+	ret->labels = str_n(line.ptr + brace + 1, (size_t)(end - brace) - 2);
+	return true;
+}
+
+bool
+samples_next(struct str *rest, struct sample *ret)
+{
+	for (struct str line; str_split(rest, '\n', &line);) {
+		if (parse_sample(line, ret))
+			return true;
+	}
+	return false;
+}
+
+struct str
+sample_label(const struct sample *sample, const char *label)
+{
+	struct str rest = sample->labels, name, value;
+
+	while (str_cut(rest, '=', &name, &rest) && str_starts(rest, STR("\""))) {
+		if (!str_cut(str_skip(rest, 1), '"', &value, &rest))
+			break;
+		if (str_eq_c(name, label))
+			return value;
+		if (!str_starts(rest, STR(",")))
+			break;
+		rest = str_skip(rest, 1);
+	}
+	return STR_EMPTY;
+}
+
+bool
+samples_find(struct str text, const char *name, const char *label, struct str value, double *ret)
+{
+	struct sample sample;
+
+	while (samples_next(&text, &sample)) {
+		if (str_eq_c(sample.name, name) &&
+		    (!label || str_eq(sample_label(&sample, label), value))) {
+			*ret = sample.value;
+			return true;
+		}
+	}
+	return false;
+}
+
+double
+samples_sum(struct str text, const char *name, const char *label, const char *begin)
+{
+	struct sample sample;
+	double sum = 0;
+
+	while (samples_next(&text, &sample)) {
+		if (str_eq_c(sample.name, name) &&
+		    (!label || str_starts(sample_label(&sample, label), str_c(begin))))
+			sum += sample.value;
+	}
+	return sum;
 }

@@ -1,4 +1,5 @@
-/* operator/local.h: requests to the ccmd process that runs on this machine.
+/* operator/local.h: requests to the ccmd process that runs on this machine, and the metrics that it
+ * answers with.
  *
  * Paths that are open to everyone are requested without credentials, so the server's certificate,
  * which is often self-signed, need not be verified. Other paths are requested at --secure-port with
@@ -7,6 +8,11 @@
  * present it.
  *
  * Each request has a connection of its own. Texts are copied into the arena of the view.
+ *
+ * Of the text format of Prometheus it reads what /metrics of ccmd uses: a line is
+ * NAME{LABEL="VALUE",…} NUMBER. Comments, infinite numbers and lines that are something else are
+ * skipped, so an answer of another server gives no samples rather than wrong ones. Labels of ccmd
+ * have no escapes, and none are decoded.
  *
  * Threads: one.
  */
@@ -30,12 +36,36 @@ NODISCARD bool local_get_at(struct view *, const char *url, const char *ca_file,
 /** The URL of the listener without TLS, which has only /metrics: --metrics-bind-address, or that of
  * the cloud. False: there is none. */
 NODISCARD bool local_find_plain_listener(struct view *, struct str *ret_url);
-/** Fails as local_get() does. */
-NODISCARD bool local_get_plain(struct view *, struct str url, const char *target, struct str *ret,
-                               struct error *err);
 
 /** /metrics, from the first of these listeners that is configured: the one without TLS, then
  * --secure-port, with the credentials of the kubeconfig. */
 NODISCARD bool local_get_metrics(struct view *, struct str *ret, struct error *err);
+
+/* ---- samples; pure functions ---- */
+
+/** Views of the text. */
+struct sample {
+	struct str name;
+	struct str labels; /* between the braces; empty: none */
+	double value;
+};
+
+/** Cuts the next sample off the front of *rest. At first, rest->ptr must not be NULL. False: no
+ * sample is left. */
+bool samples_next(struct str *rest, struct sample *ret);
+
+/** The value of a label; empty if the sample does not have it. */
+struct str sample_label(const struct sample *, const char *label);
+
+/** The first sample of that name whose label has that value; label NULL: the first one. False:
+ * there is none, which is not the same as 0: the process may be of an older version, or another
+ * program.
+ */
+bool samples_find(struct str text, const char *name, const char *label, struct str value,
+                  double *ret);
+
+/** The sum of all samples of that name. If label is not NULL, only samples count whose label has a
+ * value that starts with `begin`. */
+double samples_sum(struct str text, const char *name, const char *label, const char *begin);
 
 #endif

@@ -31,7 +31,6 @@ struct runner {
 	struct view *view;
 	const struct options *options;
 	unsigned scope;
-	struct kube_client *kube;
 	struct fence fence; /* read-only */
 	struct node_kind node_kind;
 	struct service_kind service_kind;
@@ -131,7 +130,7 @@ client_of(const struct runner *r, enum controller which, unsigned scope)
 	bool runs = (r->scope & scope & parts[which].scope) &&
 	            !controllers_why_not(r->options, r->cloud, which);
 
-	return runs ? r->kube : NULL;
+	return runs ? r->view->kube : NULL;
 }
 
 /* Starts the controllers of these objects that belong to the plan. scope: of enum plan_scope. */
@@ -387,7 +386,7 @@ run_controllers(struct runner *r, struct error *err)
 	if (!view_load_cloud(r->options, &r->cloud, err))
 		return false;
 	view_confine(r->view, r->cloud);
-	if (!view_client(r->view, &r->kube, err) || !start_cloud(r, err) ||
+	if (!view_need(r->view, VIEW_SERVER, err) || !start_cloud(r, err) ||
 	    !controllers_check_cluster_cidr(r->options, r->cloud, err))
 		return false;
 	note_skipped(r);
@@ -417,7 +416,7 @@ plan_run(struct plan *plan, struct view *view, unsigned scope)
 	struct runner r = { .dry = { .note = note_node_change, .failed = note_node_failure },
 		            .plan = plan,
 		            .view = view,
-		            .options = view_options(view),
+		            .options = view->options,
 		            .scope = scope,
 		            .fence = FENCE_READ_ONLY };
 	struct error err;

@@ -14,6 +14,14 @@ enum {
 	LONGEST_TEXT = 4096,
 };
 
+static const struct {
+	const char *name, *colour;
+} marks[] = {
+	[RESULT_OK] = { "ok", "\033[32m" },           [RESULT_NOTE] = { "note", "\033[36m" },
+	[RESULT_PROBLEM] = { "problem", "\033[31m" }, [RESULT_UNKNOWN] = { "unknown", "\033[33m" },
+	[RESULT_SKIPPED] = { "skipped", "\033[2m" },
+};
+
 void
 report_fini(struct report *r)
 {
@@ -30,6 +38,13 @@ static struct check_result *
 current(struct report *r)
 {
 	return &r->results[r->n - 1];
+}
+
+/* Is it about an object whose findings are not kept? */
+static bool
+is_about_other(const struct report *r, const char *kind, struct str name)
+{
+	return r->only_kind && (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name));
 }
 
 /* A text that may have foreign parts, as one line without control characters. */
@@ -55,77 +70,74 @@ void
 report_begin(struct report *r, const struct check *check)
 {
 	ARRAY_PUSH(r->results, r->n, r->cap, (struct check_result){ .check = check });
+	r->last = NULL;
 }
 
-static struct finding *
+static void
 add_finding(struct report *r, bool is_note, const char *kind, struct str name, const char *fmt,
             va_list args)
 {
 	struct check_result *result = current(r);
 	struct finding finding = { .kind = str_c(kind), .is_note = is_note };
 
-	if (r->only_kind && (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name)))
-		return NULL;
+	r->last = NULL;
+	if (is_about_other(r, kind, name))
+		return;
 	if (!is_note || result->result != RESULT_PROBLEM)
 		result->result = is_note ? RESULT_NOTE : RESULT_PROBLEM;
 	if (result->n_findings == LIMIT_FINDINGS) {
 		result->n_dropped++;
-		return NULL;
+		return;
 	}
 	finding.name = clean_str(r, name);
 	finding.message = clean_text(r, fmt, args);
 	ARRAY_PUSH(result->findings, result->n_findings, result->cap, finding);
-	return &result->findings[result->n_findings - 1];
+	r->last = &result->findings[result->n_findings - 1];
 }
 
-struct finding *
+void
 report_find(struct report *r, const char *kind, struct str name, const char *fmt, ...)
 {
-	struct finding *finding;
 	va_list args;
 
 	va_start(args, fmt);
-	finding = add_finding(r, /*is_note=*/false, kind, name, fmt, args);
+	add_finding(r, /*is_note=*/false, kind, name, fmt, args);
 	va_end(args);
-	return finding;
 }
 
-struct finding *
+void
 report_note(struct report *r, const char *kind, struct str name, const char *fmt, ...)
 {
-	struct finding *finding;
 	va_list args;
 
 	va_start(args, fmt);
-	finding = add_finding(r, /*is_note=*/true, kind, name, fmt, args);
+	add_finding(r, /*is_note=*/true, kind, name, fmt, args);
 	va_end(args);
-	return finding;
 }
 
 void
-report_fix(struct report *r, struct finding *finding, const char *fmt, ...)
+report_fix(struct report *r, const char *fmt, ...)
 {
 	va_list args;
 
-	if (!finding)
-		return;
 	va_start(args, fmt);
-	finding->fix = clean_text(r, fmt, args);
+	if (r->last)
+		r->last->fix = clean_text(r, fmt, args);
 	va_end(args);
 }
 
 void
-report_command(struct report *r, struct finding *finding, const char *fmt, ...)
+report_command(struct report *r, const char *fmt, ...)
 {
 	va_list args;
 
 	assert(current(r)->check->fix != FIX_BY_HAND);
-	if (!finding)
-		return;
 	va_start(args, fmt);
-	finding->fix = clean_text(r, fmt, args);
+	if (r->last) {
+		r->last->fix = clean_text(r, fmt, args);
+		r->last->is_command = true;
+	}
 	va_end(args);
-	finding->is_command = true;
 }
 
 bool
@@ -164,16 +176,20 @@ report_unknown_about(struct report *r, const char *kind, struct str name, const 
 {
 	struct error about = *err;
 
-	if (r->only_kind && (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name)))
+	if (is_about_other(r, kind, name))
 		return;
 	err_wrap(&about, "%s %" STR_FMT, kind, STR_ARG(name));
 	report_unknown(r, &about);
 }
 
 void
-report_skip(struct report *r, const char *reason)
+report_skip(struct report *r, const char *fmt, ...)
 {
-	current(r)->reason = clean_str(r, str_c(reason));
+	va_list args;
+
+	va_start(args, fmt);
+	current(r)->reason = clean_text(r, fmt, args);
+	va_end(args);
 	current(r)->result = RESULT_SKIPPED;
 }
 
@@ -181,11 +197,9 @@ void
 report_skip_refused(struct report *r, const char *what)
 {
 	report_skip(r,
-	            arena_printf(&r->arena,
-	                         "these credentials may not list %s; the ClusterRole ccmd-operator "
-	                         "permits it (docs/helm.md, \"Rights\")",
-	                         what)
-	                    .ptr);
+	            "these credentials may not list %s; the ClusterRole ccmd-operator permits it "
+	            "(docs/helm.md, \"Rights\")",
+	            what);
 	current(r)->is_refused = true;
 }
 
@@ -220,45 +234,26 @@ report_exit_code(const struct report *r)
 
 /* ---- text ---- */
 
-static const struct {
-	const char *name, *colour;
-} marks[] = {
-	[RESULT_OK] = { "ok", "\033[32m" },           [RESULT_NOTE] = { "note", "\033[36m" },
-	[RESULT_PROBLEM] = { "problem", "\033[31m" }, [RESULT_UNKNOWN] = { "unknown", "\033[33m" },
-	[RESULT_SKIPPED] = { "skipped", "\033[2m" },
-};
-
-static void
-print_mark(enum result result, bool has_colours, struct buf *out)
-{
-	buf_addf(out, "  %s%-*s%s ", has_colours ? marks[result].colour : "", MARK_WIDTH,
-	         marks[result].name, has_colours ? "\033[0m" : "");
-}
-
-static void
-print_finding(const struct finding *finding, bool is_mixed, struct buf *out)
-{
-	buf_addf(out, "           - %s%" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n",
-	         is_mixed && finding->is_note ? "note: " : "", STR_ARG(finding->kind),
-	         finding->name.len > 0 ? " " : "", STR_ARG(finding->name),
-	         finding->kind.len > 0 ? ": " : "", STR_ARG(finding->message));
-	if (finding->fix.len > 0)
-		buf_addf(out, "             %s: %" STR_FMT "\n", report_fix_word(finding),
-		         STR_ARG(finding->fix));
-}
-
 static void
 print_findings(const struct check_result *result, bool shows_all, struct buf *out)
 {
-	size_t n = result->n_findings;
+	size_t n_all = result->n_findings + result->n_dropped, n = result->n_findings;
 
 	if (!shows_all && n > MAX_SHOWN)
 		n = MAX_SHOWN;
-	for (size_t i = 0; i < n; i++)
-		print_finding(&result->findings[i], result->result == RESULT_PROBLEM, out);
-	if (n < result->n_findings + result->n_dropped)
-		buf_addf(out, "           and %zu more%s\n",
-		         result->n_findings + result->n_dropped - n,
+	for (size_t i = 0; i < n; i++) {
+		const struct finding *f = &result->findings[i];
+
+		buf_addf(out, "           - %s%" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n",
+		         result->result == RESULT_PROBLEM && f->is_note ? "note: " : "",
+		         STR_ARG(f->kind), f->name.len > 0 ? " " : "", STR_ARG(f->name),
+		         f->kind.len > 0 ? ": " : "", STR_ARG(f->message));
+		if (f->fix.len > 0)
+			buf_addf(out, "             %s: %" STR_FMT "\n", report_fix_word(f),
+			         STR_ARG(f->fix));
+	}
+	if (n < n_all)
+		buf_addf(out, "           and %zu more%s\n", n_all - n,
 		         shows_all ? "" : "; --all shows them");
 	buf_addf(out, "           Why: %s\n", result->check->why);
 	buf_addf(out, "           More: docs/doctor.md, \"%s\"\n", result->check->code);
@@ -280,34 +275,10 @@ print_reason(const struct report *r, const struct check_result *result, struct b
 		buf_addf(out, "%" STR_FMT "\n", STR_ARG(result->reason));
 }
 
-static void
-print_result(const struct report *r, const struct check_result *result, bool has_colours,
-             bool shows_all, struct buf *out)
-{
-	print_mark(result->result, has_colours, out);
-	buf_addf(out, "%s  %s\n", result->check->code, result->check->title);
-	if (result->reason.len > 0)
-		print_reason(r, result, out);
-	if (result->n_findings > 0)
-		print_findings(result, shows_all, out);
-}
-
-static void
-print_summary(const struct report *r, struct buf *out)
-{
-	size_t n_problems = report_count(r, RESULT_PROBLEM);
-	size_t n_unknown = report_count(r, RESULT_UNKNOWN), n_notes = report_count(r, RESULT_NOTE);
-
-	buf_addf(out, "%zu of %zu checks found a problem, %zu could not run, %zu did not apply.",
-	         n_problems, r->n, n_unknown, report_count(r, RESULT_SKIPPED));
-	if (n_notes > 0)
-		buf_addf(out, " %zu found only notes, which need no attention.", n_notes);
-	buf_add_char(out, '\n');
-}
-
 void
 report_print(const struct report *r, bool has_colours, bool shows_all, struct buf *out)
 {
+	size_t n_notes = report_count(r, RESULT_NOTE);
 	const char *group = "";
 
 	for (size_t i = 0; i < r->n; i++) {
@@ -317,44 +288,44 @@ report_print(const struct report *r, bool has_colours, bool shows_all, struct bu
 			buf_addf(out, "%s%s\n", i > 0 ? "\n" : "", result->check->group);
 			group = result->check->group;
 		}
-		if (result->result != RESULT_SKIPPED || result->is_refused || shows_all)
-			print_result(r, result, has_colours, shows_all, out);
+		if (result->result == RESULT_SKIPPED && !result->is_refused && !shows_all)
+			continue;
+		buf_addf(out, "  %s%-*s%s %s  %s\n",
+		         has_colours ? marks[result->result].colour : "", MARK_WIDTH,
+		         marks[result->result].name, has_colours ? "\033[0m" : "",
+		         result->check->code, result->check->title);
+		if (result->reason.len > 0)
+			print_reason(r, result, out);
+		if (result->n_findings > 0)
+			print_findings(result, shows_all, out);
 	}
+	buf_addf(out, "\n%zu of %zu checks found a problem, %zu could not run, %zu did not apply.",
+	         report_count(r, RESULT_PROBLEM), r->n, report_count(r, RESULT_UNKNOWN),
+	         report_count(r, RESULT_SKIPPED));
+	if (n_notes > 0)
+		buf_addf(out, " %zu found only notes, which need no attention.", n_notes);
 	buf_add_char(out, '\n');
-	print_summary(r, out);
 }
 
 /* ---- JSON ---- */
 
 static void
-add_finding_json(const struct finding *finding, struct buf *out)
+add_findings_json(const struct check_result *result, struct buf *out)
 {
-	json_begin_object(out, NULL);
-	json_add_text(out, "kind", finding->kind);
-	json_add_text(out, "name", finding->name);
-	json_add_text(out, "message", finding->message);
-	json_add_text(out, "fix", finding->fix);
-	json_add_flag(out, "fixIsCommand", finding->is_command);
-	json_add_flag(out, "isNote", finding->is_note);
-	json_end_object(out);
-}
-
-static void
-add_result_json(const struct check_result *result, struct buf *out)
-{
-	json_begin_object(out, NULL);
-	json_add_text(out, "code", str_c(result->check->code));
-	json_add_text(out, "group", str_c(result->check->group));
-	json_add_text(out, "title", str_c(result->check->title));
-	json_add_text(out, "why", str_c(result->check->why));
-	json_add_text(out, "result", str_c(marks[result->result].name));
-	json_add_text(out, "reason", result->reason);
 	json_begin_array(out, "findings");
-	for (size_t i = 0; i < result->n_findings; i++)
-		add_finding_json(&result->findings[i], out);
+	for (size_t i = 0; i < result->n_findings; i++) {
+		const struct finding *finding = &result->findings[i];
+
+		json_begin_object(out, NULL);
+		json_add_text(out, "kind", finding->kind);
+		json_add_text(out, "name", finding->name);
+		json_add_text(out, "message", finding->message);
+		json_add_text(out, "fix", finding->fix);
+		json_add_flag(out, "fixIsCommand", finding->is_command);
+		json_add_flag(out, "isNote", finding->is_note);
+		json_end_object(out);
+	}
 	json_end_array(out);
-	json_add_number(out, "findingsLeftOut", (int64_t)result->n_dropped);
-	json_end_object(out);
 }
 
 void
@@ -363,8 +334,20 @@ report_print_json(const struct report *r, struct buf *out)
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", report_exit_code(r));
 	json_begin_array(out, "checks");
-	for (size_t i = 0; i < r->n; i++)
-		add_result_json(&r->results[i], out);
+	for (size_t i = 0; i < r->n; i++) {
+		const struct check_result *result = &r->results[i];
+
+		json_begin_object(out, NULL);
+		json_add_text(out, "code", str_c(result->check->code));
+		json_add_text(out, "group", str_c(result->check->group));
+		json_add_text(out, "title", str_c(result->check->title));
+		json_add_text(out, "why", str_c(result->check->why));
+		json_add_text(out, "result", str_c(marks[result->result].name));
+		json_add_text(out, "reason", result->reason);
+		add_findings_json(result, out);
+		json_add_number(out, "findingsLeftOut", (int64_t)result->n_dropped);
+		json_end_object(out);
+	}
 	json_end_array(out);
 	json_end_object(out);
 	buf_add_char(out, '\n');

@@ -72,6 +72,7 @@ struct report {
 	struct arena arena;
 	struct check_result *results;
 	size_t n, cap;
+	struct finding *last; /* that was added; NULL: it was not kept */
 	/* If set, only findings about this object are kept. */
 	const char *only_kind; /* a constant */
 	struct str only_name;
@@ -82,17 +83,17 @@ void report_fini(struct report *); /* for CLEANUP */
 
 /** Begins the next check; the functions below are about it until the next one begins. */
 void report_begin(struct report *, const struct check *check);
-/** Adds a finding and returns it, for report_fix(). kind and name are copied. */
-struct finding *report_find(struct report *, const char *kind, struct str name, const char *fmt,
-                            ...) PRINTF_LIKE(4, 5);
+/** Adds a finding. kind and name are copied. */
+void report_find(struct report *, const char *kind, struct str name, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
 /** The same for a note. */
-struct finding *report_note(struct report *, const char *kind, struct str name, const char *fmt,
-                            ...) PRINTF_LIKE(4, 5);
-/** Sets what somebody has to do about a finding. finding: NULL is fine. */
-void report_fix(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void report_note(struct report *, const char *kind, struct str name, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+/** Sets what somebody has to do about the finding that was added last. */
+void report_fix(struct report *, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /** The same for a command. Foreign parts must be names of Kubernetes objects, or values that
  * report_is_plain(). tests/scenario/test_doctor_fixes.py runs those of each check. */
-void report_command(struct report *, struct finding *, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void report_command(struct report *, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /** Does the text mean itself in a shell, without quotation marks? */
 bool report_is_plain(struct str text);
 /** "run" or "fix": the word in front of the fix. */
@@ -103,8 +104,8 @@ void report_unknown(struct report *, const struct error *err);
 /** The check could not run for this object. */
 void report_unknown_about(struct report *, const char *kind, struct str name,
                           const struct error *err);
-/** The check does not apply. reason completes "skipped: ". */
-void report_skip(struct report *, const char *reason);
+/** The check does not apply. The text completes "not checked: ". */
+void report_skip(struct report *, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /** The same if these credentials may not list what the check needs, such as "Leases": the check
  * does not apply to them, and the report says what was not read. */
 void report_skip_refused(struct report *, const char *what);

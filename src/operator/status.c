@@ -7,7 +7,6 @@
 #include "base/limits.h"
 #include "operator/local.h"
 #include "operator/progress.h"
-#include "operator/samples.h"
 
 #define WHOLE_MAX 1e15 /* less than 2^53, so it is exact as a double */
 
@@ -16,78 +15,74 @@ enum {
 	LABEL_WIDTH = 12,
 };
 
+#define API_REQUESTS "rest_client_requests_total"
+#define BUDGET "hcloud_api_rate_limit_remaining"
+#define DELETIONS "ccmd_node_deletion_decisions_total"
+#define HELD "ccmd_nodes_held"
+#define LAST_DELETION "ccmd_node_last_deletion_timestamp_seconds"
+#define MEMORY "process_resident_memory_bytes"
+#define OBJECTS "ccmd_reflector_objects"
+#define OLDEST "ccmd_workqueue_oldest_due_seconds"
+#define RECENT "ccmd_recent_requests"
+#define START "process_start_time_seconds"
+#define SYNCED "ccmd_reflector_synced"
+#define SYNCED_SINCE "ccmd_reflector_synced_since_timestamp_seconds"
+
 /* ---- samples ---- */
 
 static double
 sum(const struct status *s, const char *name)
 {
-	return samples_sum(s->metrics, name, NULL, NULL, NULL);
+	return samples_sum(s->metrics, name, NULL, NULL);
 }
 
 static bool
-find(const struct status *s, const char *name, const char *label, struct str value, double *ret)
+find(const struct status *s, const char *name, double *ret)
 {
-	return samples_find(s->metrics, name, label, value, ret);
-}
-
-static bool
-has(const struct status *s, const char *name)
-{
-	double ignored;
-
-	return find(s, name, NULL, STR_EMPTY, &ignored);
+	return samples_find(s->metrics, name, NULL, STR_EMPTY, ret);
 }
 
 /* Requests that failed: without an answer, or with a status of 400 and more. */
 static double
-count_failed(const struct status *s, const char *name)
+sum_failed(const struct status *s, const char *name)
 {
 	static const char *const codes[] = { "4", "5", "<", "0" };
 	double total = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(codes); i++)
-		total += samples_sum(s->metrics, name, "code", codes[i], NULL);
+		total += samples_sum(s->metrics, name, "code", codes[i]);
 	return total;
 }
 
-/* The families that count requests to a cloud, for the clouds that have one. */
-static const char *const cloud_requests[] = { "hcloud_api_requests_total",
-	                                      "hrobot_api_requests_total" };
-#define API_REQUESTS "rest_client_requests_total"
-#define RECENT "ccmd_recent_requests"
-#define BUDGET "hcloud_api_rate_limit_remaining"
-#define DELETIONS "ccmd_node_deletion_decisions_total"
-#define HELD "ccmd_nodes_held"
-#define LAST_DELETION "ccmd_node_last_deletion_timestamp_seconds"
-#define START "process_start_time_seconds"
-#define SYNCED_SINCE "ccmd_reflector_synced_since_timestamp_seconds"
-
+/* Over the families that count requests to a cloud, for the clouds that have one. */
 static double
-count_cloud(const struct status *s, double (*count)(const struct status *, const char *))
+sum_cloud(const struct status *s, double (*count)(const struct status *, const char *))
 {
-	double total = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(cloud_requests); i++)
-		total += count(s, cloud_requests[i]);
-	return total;
+	return count(s, "hcloud_api_requests_total") + count(s, "hrobot_api_requests_total");
 }
 
-/* ---- reading: the Lease ---- */
-
-static void
-read_leader(struct view *v, struct status *s)
+/* The requests to one server in the last five minutes; false if the process does not count them. */
+static bool
+find_recent(const struct status *s, const char *server, double *ret_all, double *ret_failed)
 {
-	const struct election_options *o = &view_options(v)->election;
+	struct str rest = s->metrics;
+	struct sample sample;
+	bool is_found = false;
 
-	s->has_election = o->is_enabled;
-	s->lease_name = arena_printf(view_call(v)->arena, "%s/%s", o->resource_namespace,
-	                             o->resource_name);
-	if (s->has_election && !view_lease(v, &s->lease, &s->lease_err))
-		s->lease = NULL;
-	s->now_s = view_now_s(v);
+	*ret_all = *ret_failed = 0;
+	while (samples_next(&rest, &sample)) {
+		if (!str_eq_c(sample.name, RECENT) ||
+		    !str_eq_c(sample_label(&sample, "server"), server))
+			continue;
+		is_found = true;
+		*ret_all += sample.value;
+		if (str_eq_c(sample_label(&sample, "result"), "failed"))
+			*ret_failed += sample.value;
+	}
+	return is_found;
 }
 
-/* ---- reading: the replicas ---- */
+/* ---- reading ---- */
 
 static bool
 is_pod_ready(yyjson_val *pod)
@@ -113,25 +108,22 @@ static void
 read_replicas(struct view *v, struct status *s)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct call *call = view_call(v);
 	const char *namespace = getenv("POD_NAMESPACE"), *name = getenv("POD_NAME");
 	yyjson_val *items = NULL, *pod;
-	struct kube_client *kube;
 	struct str path, body;
 	struct error ignored;
 	size_t i, n;
 
 	s->is_in_pod = name != NULL;
-	s->pod_name = name ? str_c(name) : STR_EMPTY;
-	s->pod_namespace = s->is_in_pod && namespace
-	                           ? str_c(namespace)
-	                           : str_c(view_options(v)->election.resource_namespace);
-	path = arena_printf(call->arena,
+	s->pod_name = str_c(name ? name : "");
+	s->pod_namespace = str_c(name && namespace ? namespace
+	                                           : v->options->election.resource_namespace);
+	path = arena_printf(&v->arena,
 	                    "/api/v1/namespaces/%" STR_FMT
 	                    "/pods?labelSelector=app.kubernetes.io/name%%3Dccmd",
 	                    STR_ARG(s->pod_namespace));
-	s->has_pods = view_client(v, &kube, &ignored) &&
-	              kube_get(kube, call, path, &body, &ignored) &&
+	s->has_pods = view_need(v, VIEW_SERVER, &ignored) &&
+	              kube_get(v->kube, &v->call, path, &body, &ignored) &&
 	              json_parse(body, &doc, &ignored);
 	if (!s->has_pods)
 		return;
@@ -143,31 +135,23 @@ read_replicas(struct view *v, struct status *s)
 	}
 }
 
-/* ---- reading: the process ---- */
-
+/* Asks the process for its health and its metrics. If it has not answered, a second attempt on the
+ * same port is not made. */
 static void
-read_health(struct view *v, struct status *s)
+read_process(struct view *v, struct status *s)
 {
 	struct str ignored;
 	int status;
 
-	s->has_server = view_options(v)->serving.secure.port != 0;
-	if (!s->has_server)
-		return;
-	s->is_reached = local_get_open(v, "/healthz?verbose", &status, &s->checks, &s->server_err);
-	if (!s->is_reached)
-		return;
-	s->is_healthy = status == 200;
-	s->is_ready = local_get_open(v, "/readyz", &status, &ignored, &s->server_err) &&
-	              status == 200;
-}
-
-/* If the process has not answered, a second attempt on the same port is not made. */
-static void
-read_metrics(struct view *v, struct status *s)
-{
-	struct str ignored;
-
+	s->has_server = v->options->serving.secure.port != 0;
+	if (s->has_server)
+		s->is_reached = local_get_open(v, "/healthz?verbose", &status, &s->checks,
+		                               &s->server_err);
+	if (s->is_reached) {
+		s->is_healthy = status == 200;
+		s->is_ready = local_get_open(v, "/readyz", &status, &ignored, &s->server_err) &&
+		              status == 200;
+	}
 	if (s->has_server && !s->is_reached && !local_find_plain_listener(v, &ignored))
 		s->metrics_err = s->server_err;
 	else
@@ -180,37 +164,40 @@ static void
 read_not_ready(struct view *v, struct status *s)
 {
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(4));
-	const struct view_nodes *nodes;
 	struct error ignored;
 	size_t n = 0;
 
-	if (!view_nodes(v, &nodes, &ignored))
+	if (!view_need(v, VIEW_NODES, &ignored))
 		return;
-	for (size_t i = 0; i < nodes->n; i++) {
-		if (nodes->items[i]->ready != NODE_READY_TRUE && n++ < MAX_NAMES)
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		if (v->nodes.items[i]->ready != NODE_READY_TRUE && n++ < MAX_NAMES)
 			buf_addf(&names, "%s%" STR_FMT, n > 1 ? ", " : "",
-			         STR_ARG(node_name(nodes->items[i])));
+			         STR_ARG(node_name(v->nodes.items[i])));
 	}
 	if (n > MAX_NAMES)
 		buf_addf(&names, " and %zu more", n - MAX_NAMES);
-	s->not_ready = arena_str(view_call(v)->arena, buf_str(&names));
+	s->not_ready = arena_str(&v->arena, buf_str(&names));
 }
 
 void
 status_read(struct view *v, struct status *ret)
 {
-	*ret = (struct status){ .metrics = STR_EMPTY, .not_ready = STR_EMPTY };
-	read_leader(v, ret);
+	*ret = (struct status){ .has_election = v->options->election.is_enabled,
+		                .lease_name = v->lease.name,
+		                .metrics = STR_EMPTY,
+		                .not_ready = STR_EMPTY };
+	if (ret->has_election && view_need(v, VIEW_LEASE, &ret->lease_err))
+		ret->lease = &v->lease;
+	ret->now_s = view_now_s(v);
 	read_replicas(v, ret);
 	(void)progress_set("reading the health and the metrics of the process");
-	read_health(v, ret);
-	read_metrics(v, ret);
+	read_process(v, ret);
 	if (sum(ret, HELD) > 0)
 		read_not_ready(v, ret);
 	(void)progress_set(NULL);
 	ret->totals = (struct status_totals){ .start = sum(ret, START),
 		                              .api_server = sum(ret, API_REQUESTS),
-		                              .cloud = count_cloud(ret, sum) };
+		                              .cloud = sum_cloud(ret, sum) };
 }
 
 /* ---- the outcome ---- */
@@ -218,8 +205,7 @@ status_read(struct view *v, struct status *ret)
 static bool
 has_leader(const struct status *s)
 {
-	return s->lease && s->lease->exists && s->lease->lease.holder.len > 0 &&
-	       s->now_s <= s->lease->renewed_s + s->lease->lease.duration_s;
+	return s->lease && s->lease->has_holder && s->lease->late_s <= 0;
 }
 
 int
@@ -257,13 +243,6 @@ add_duration(struct buf *out, int64_t seconds)
 	clock_format_duration(out, (seconds > 0 ? seconds : 0) * NS_PER_SEC);
 }
 
-static void
-add_ago(struct buf *out, int64_t seconds)
-{
-	add_duration(out, seconds);
-	buf_add_c(out, " ago");
-}
-
 /* Part of the text may come from another server. */
 static void
 print_error(struct buf *out, const char *what, const struct error *err)
@@ -278,19 +257,20 @@ print_leader(const struct status *s, struct buf *out)
 	const struct view_lease *l = s->lease;
 
 	begin_line(out, "Leader");
-	if (!s->has_election)
+	if (!s->has_election) {
 		buf_add_c(out, "no election (--leader-elect=false)");
-	else if (!l)
+	} else if (!l) {
 		print_error(out, "unknown: ", &s->lease_err);
-	else if (!l->exists || l->lease.holder.len == 0)
+	} else if (!l->has_holder) {
 		buf_addf(out, "none: the Lease %" STR_FMT " %s", STR_ARG(s->lease_name),
 		         l->exists ? "has no holder" : "does not exist");
-	else {
+	} else {
 		buf_add_clean(out, l->lease.holder);
 		buf_add_c(out, " since ");
 		buf_add_clean(out, l->lease.acquired);
 		buf_add_c(out, has_leader(s) ? ", renewed " : ", EXPIRED, renewed ");
-		add_ago(out, s->now_s - l->renewed_s);
+		add_duration(out, s->now_s - l->renewed_s);
+		buf_add_c(out, " ago");
 	}
 	buf_add_char(out, '\n');
 }
@@ -312,58 +292,55 @@ print_replicas(const struct status *s, struct buf *out)
 		         STR_ARG(s->pod_name), STR_ARG(s->pod_namespace));
 }
 
-/* Lines of /healthz?verbose: "[+]name ok", "[-]name failed: reason withheld". */
-static void
-print_failed_checks(struct str checks, struct buf *out)
-{
-	for (struct str line; str_split(&checks, '\n', &line);) {
-		if (str_starts(line, STR("[-]"))) {
-			buf_add_c(out, ", ");
-			buf_add_clean(out, str_skip(line, 3));
-		}
-	}
-}
-
+/* The health, with the failed checks: lines of /healthz?verbose are "[+]name ok" and
+ * "[-]name failed: reason withheld". */
 static void
 print_process(const struct status *s, struct buf *out)
 {
 	begin_line(out, "Process");
-	if (!s->has_server)
+	if (!s->has_server) {
 		buf_add_c(out, "unknown: --secure-port=0");
-	else if (!s->is_reached)
+	} else if (!s->is_reached) {
 		print_error(out, "unknown: ", &s->server_err);
-	else {
+	} else {
 		buf_add_c(out, s->is_healthy ? "healthy" : "NOT healthy");
-		print_failed_checks(s->checks, out);
+		for (struct str line, rest = s->checks; str_split(&rest, '\n', &line);) {
+			if (!str_starts(line, STR("[-]")))
+				continue;
+			buf_add_c(out, ", ");
+			buf_add_clean(out, str_skip(line, 3));
+		}
 		buf_add_c(out, s->is_ready ? ", ready" : ", not ready");
 	}
 	buf_add_char(out, '\n');
 }
 
-/* "3m4s ago" of a sample that is a Unix time. */
+/* "3m4s ago" of a sample that is a Unix time. label: NULL: the family has one sample. */
 static void
 add_time(const struct status *s, const char *name, const char *label, struct str value,
          struct buf *out)
 {
 	double time;
 
-	if (find(s, name, label, value, &time))
-		add_ago(out, s->now_s - whole(time));
-	else
+	if (!samples_find(s->metrics, name, label, value, &time)) {
 		buf_add_c(out, "unknown");
+		return;
+	}
+	add_duration(out, s->now_s - whole(time));
+	buf_add_c(out, " ago");
 }
 
 static void
 print_start(const struct status *s, struct buf *out)
 {
-	double leads, memory;
+	double leads, memory, ignored;
 
 	begin_line(out, "");
-	if (find(s, "leader_election_master_status", NULL, STR_EMPTY, &leads))
+	if (find(s, "leader_election_master_status", &leads))
 		buf_add_c(out, leads > 0 ? "it leads, " : "it stands by, ");
-	buf_add_c(out, has(s, START) ? "started " : "start ");
+	buf_add_c(out, find(s, START, &ignored) ? "started " : "start ");
 	add_time(s, START, NULL, STR_EMPTY, out);
-	if (find(s, "process_resident_memory_bytes", NULL, STR_EMPTY, &memory))
+	if (find(s, MEMORY, &memory))
 		buf_addf(out, ", %.1f MB of memory", memory / 1e6);
 	buf_add_char(out, '\n');
 }
@@ -374,11 +351,11 @@ print_sync(const struct status *s, struct str kind, struct buf *out)
 {
 	double synced, since;
 
-	if (!find(s, "ccmd_reflector_synced", "kind", kind, &synced)) {
+	if (!samples_find(s->metrics, SYNCED, "kind", kind, &synced)) {
 		buf_add_c(out, "unknown whether in sync");
 	} else if (synced <= 0) {
 		buf_add_c(out, "not in sync");
-	} else if (!find(s, SYNCED_SINCE, "kind", kind, &since)) {
+	} else if (!samples_find(s->metrics, SYNCED_SINCE, "kind", kind, &since)) {
 		buf_add_c(out, "in sync");
 	} else if (since <= 0) {
 		buf_add_c(out, "NOT in sync any more");
@@ -396,11 +373,10 @@ print_objects(const struct status *s, struct buf *out)
 	const char *label = "Objects";
 
 	while (samples_next(&rest, &sample)) {
-		struct str kind;
+		struct str kind = sample_label(&sample, "kind");
 
-		if (!str_eq_c(sample.name, "ccmd_reflector_objects"))
+		if (!str_eq_c(sample.name, OBJECTS))
 			continue;
-		kind = sample_label(&sample, "kind");
 		begin_line(out, label);
 		label = "";
 		buf_add_clean(out, kind);
@@ -424,42 +400,19 @@ print_queues(const struct status *s, struct buf *out)
 	const char *label = "Queues";
 
 	while (samples_next(&rest, &sample)) {
-		struct str name;
+		struct str name = sample_label(&sample, "name");
 		double oldest;
 
 		if (!str_eq_c(sample.name, "workqueue_depth"))
 			continue;
-		name = sample_label(&sample, "name");
 		begin_line(out, label);
 		label = "";
 		buf_add_clean(out, name);
 		buf_addf(out, ": %.0f waiting", sample.value);
-		if (sample.value > 0 &&
-		    find(s, "ccmd_workqueue_oldest_due_seconds", "name", name, &oldest))
+		if (sample.value > 0 && samples_find(s->metrics, OLDEST, "name", name, &oldest))
 			buf_addf(out, ", the oldest for %.0f s", oldest);
 		buf_add_char(out, '\n');
 	}
-}
-
-/* The requests to one server in the last five minutes; false if the process does not count them. */
-static bool
-find_recent(const struct status *s, const char *server, double *ret_all, double *ret_failed)
-{
-	struct str rest = s->metrics;
-	struct sample sample;
-	bool is_found = false;
-
-	*ret_all = *ret_failed = 0;
-	while (samples_next(&rest, &sample)) {
-		if (!str_eq_c(sample.name, RECENT) ||
-		    !str_eq_c(sample_label(&sample, "server"), server))
-			continue;
-		is_found = true;
-		*ret_all += sample.value;
-		if (str_eq_c(sample_label(&sample, "result"), "failed"))
-			*ret_failed += sample.value;
-	}
-	return is_found;
 }
 
 struct requests {
@@ -489,11 +442,11 @@ print_requests(const struct status *s, struct buf *out)
 {
 	struct requests api = { .name = "API server",
 		                .total = s->totals.api_server,
-		                .failed = count_failed(s, API_REQUESTS) };
+		                .failed = sum_failed(s, API_REQUESTS) };
 	struct requests cloud = { .name = "cloud",
 		                  .total = s->totals.cloud,
-		                  .failed = count_cloud(s, count_failed) };
-	double left;
+		                  .failed = sum_cloud(s, sum_failed) };
+	double left, ignored;
 
 	if (s->totals_before) {
 		api.before = s->totals_before->api_server;
@@ -502,7 +455,7 @@ print_requests(const struct status *s, struct buf *out)
 	api.has_recent = find_recent(s, "api_server", &api.recent, &api.recent_failed);
 	cloud.has_recent = find_recent(s, "cloud", &cloud.recent, &cloud.recent_failed);
 	begin_line(out, "Requests");
-	if (api.has_recent || has(s, API_REQUESTS))
+	if (api.has_recent || find(s, API_REQUESTS, &ignored))
 		print_server(s, &api, out);
 	else
 		buf_add_c(out, "unknown");
@@ -511,7 +464,7 @@ print_requests(const struct status *s, struct buf *out)
 		return;
 	begin_line(out, "");
 	print_server(s, &cloud, out);
-	if (find(s, BUDGET, NULL, STR_EMPTY, &left))
+	if (find(s, BUDGET, &left))
 		buf_addf(out, "; %.0f left of the rate limit", left);
 	buf_add_char(out, '\n');
 }
@@ -521,10 +474,10 @@ print_deletions(const struct status *s, struct buf *out)
 {
 	double held, last;
 
-	if (!find(s, HELD, NULL, STR_EMPTY, &held))
+	if (!find(s, HELD, &held))
 		return;
 	begin_line(out, "Deletions");
-	if (find(s, LAST_DELETION, NULL, STR_EMPTY, &last) && last > 0) {
+	if (find(s, LAST_DELETION, &last) && last > 0) {
 		buf_add_c(out, "the last node ");
 		add_time(s, LAST_DELETION, NULL, STR_EMPTY, out);
 	} else {
@@ -562,38 +515,6 @@ status_print(const struct status *s, struct buf *out)
 
 /* ---- JSON ---- */
 
-static void
-add_lease_json(const struct status *s, struct buf *out)
-{
-	const struct view_lease *l = s->lease;
-
-	json_begin_object(out, "lease");
-	json_add_text(out, "name", s->lease_name);
-	json_add_flag(out, "isElected", s->has_election);
-	json_add_text(out, "error", s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY);
-	if (l && l->exists) {
-		json_add_text(out, "holder", l->lease.holder);
-		json_add_text(out, "acquireTime", l->lease.acquired);
-		json_add_number(out, "renewedSecondsAgo", s->now_s - l->renewed_s);
-		json_add_number(out, "transitions", l->lease.transitions);
-	}
-	json_add_flag(out, "isFresh", has_leader(s));
-	json_end_object(out);
-}
-
-static void
-add_process_json(const struct status *s, struct buf *out)
-{
-	json_begin_object(out, "process");
-	json_add_flag(out, "isReached", s->is_reached);
-	json_add_flag(out, "isHealthy", s->is_healthy);
-	json_add_flag(out, "isReady", s->is_ready);
-	json_add_text(out, "checks", s->is_reached ? s->checks : STR_EMPTY);
-	json_add_text(out, "error",
-	              s->has_server && !s->is_reached ? str_c(s->server_err.msg) : STR_EMPTY);
-	json_end_object(out);
-}
-
 /* One object for each sample of a family: {"kind":"Node","value":3}. */
 static void
 add_family_json(const struct status *s, const char *member, const char *family, const char *label,
@@ -620,7 +541,7 @@ add_found_json(const struct status *s, const char *member, const char *name, str
 {
 	double value;
 
-	if (find(s, name, NULL, STR_EMPTY, &value))
+	if (find(s, name, &value))
 		json_add_number(out, member, whole(value));
 }
 
@@ -640,46 +561,64 @@ add_recent_json(const struct status *s, const char *member, const char *server, 
 static void
 add_metrics_json(const struct status *s, struct buf *out)
 {
-	json_begin_object(out, "metrics");
-	json_add_text(out, "error", s->has_metrics ? STR_EMPTY : str_c(s->metrics_err.msg));
-	if (s->has_metrics) {
-		json_add_flag(out, "isLeader", sum(s, "leader_election_master_status") > 0);
-		add_found_json(s, "startTime", START, out);
-		add_found_json(s, "memoryBytes", "process_resident_memory_bytes", out);
-		json_add_number(out, "apiServerRequests", whole(sum(s, API_REQUESTS)));
-		json_add_number(out, "apiServerFailures", whole(count_failed(s, API_REQUESTS)));
-		json_add_number(out, "cloudRequests", whole(count_cloud(s, sum)));
-		json_add_number(out, "cloudFailures", whole(count_cloud(s, count_failed)));
-		add_recent_json(s, "apiServerRecent", "api_server", out);
-		add_recent_json(s, "cloudRecent", "cloud", out);
-		add_found_json(s, "rateLimitRemaining", BUDGET, out);
-		add_found_json(s, "heldNodes", HELD, out);
-		add_found_json(s, "lastDeletionTime", LAST_DELETION, out);
-		add_family_json(s, "objects", "ccmd_reflector_objects", "kind", out);
-		add_family_json(s, "synced", "ccmd_reflector_synced", "kind", out);
-		add_family_json(s, "syncedSince", SYNCED_SINCE, "kind", out);
-		add_family_json(s, "queues", "workqueue_depth", "name", out);
-		add_family_json(s, "oldestWaitingSeconds", "ccmd_workqueue_oldest_due_seconds",
-		                "name", out);
-		add_family_json(s, "deletions", DELETIONS, "outcome", out);
-	}
-	json_end_object(out);
+	json_add_flag(out, "isLeader", sum(s, "leader_election_master_status") > 0);
+	add_found_json(s, "startTime", START, out);
+	add_found_json(s, "memoryBytes", MEMORY, out);
+	json_add_number(out, "apiServerRequests", whole(sum(s, API_REQUESTS)));
+	json_add_number(out, "apiServerFailures", whole(sum_failed(s, API_REQUESTS)));
+	json_add_number(out, "cloudRequests", whole(sum_cloud(s, sum)));
+	json_add_number(out, "cloudFailures", whole(sum_cloud(s, sum_failed)));
+	add_recent_json(s, "apiServerRecent", "api_server", out);
+	add_recent_json(s, "cloudRecent", "cloud", out);
+	add_found_json(s, "rateLimitRemaining", BUDGET, out);
+	add_found_json(s, "heldNodes", HELD, out);
+	add_found_json(s, "lastDeletionTime", LAST_DELETION, out);
+	add_family_json(s, "objects", OBJECTS, "kind", out);
+	add_family_json(s, "synced", SYNCED, "kind", out);
+	add_family_json(s, "syncedSince", SYNCED_SINCE, "kind", out);
+	add_family_json(s, "queues", "workqueue_depth", "name", out);
+	add_family_json(s, "oldestWaitingSeconds", OLDEST, "name", out);
+	add_family_json(s, "deletions", DELETIONS, "outcome", out);
 }
 
 void
 status_print_json(const struct status *s, struct buf *out)
 {
+	const struct view_lease *l = s->lease;
+
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", status_exit_code(s));
-	add_lease_json(s, out);
+	json_begin_object(out, "lease");
+	json_add_text(out, "name", s->lease_name);
+	json_add_flag(out, "isElected", s->has_election);
+	json_add_text(out, "error", s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY);
+	if (l && l->exists) {
+		json_add_text(out, "holder", l->lease.holder);
+		json_add_text(out, "acquireTime", l->lease.acquired);
+		json_add_number(out, "renewedSecondsAgo", s->now_s - l->renewed_s);
+		json_add_number(out, "transitions", l->lease.transitions);
+	}
+	json_add_flag(out, "isFresh", has_leader(s));
+	json_end_object(out);
 	if (s->has_pods) {
 		json_begin_object(out, "replicas");
 		json_add_number(out, "pods", (int64_t)s->n_pods);
 		json_add_number(out, "ready", (int64_t)s->n_ready_pods);
 		json_end_object(out);
 	}
-	add_process_json(s, out);
-	add_metrics_json(s, out);
+	json_begin_object(out, "process");
+	json_add_flag(out, "isReached", s->is_reached);
+	json_add_flag(out, "isHealthy", s->is_healthy);
+	json_add_flag(out, "isReady", s->is_ready);
+	json_add_text(out, "checks", s->is_reached ? s->checks : STR_EMPTY);
+	json_add_text(out, "error",
+	              s->has_server && !s->is_reached ? str_c(s->server_err.msg) : STR_EMPTY);
+	json_end_object(out);
+	json_begin_object(out, "metrics");
+	json_add_text(out, "error", s->has_metrics ? STR_EMPTY : str_c(s->metrics_err.msg));
+	if (s->has_metrics)
+		add_metrics_json(s, out);
+	json_end_object(out);
 	if (s->not_ready.len > 0)
 		json_add_text(out, "notReadyNodes", s->not_ready);
 	json_end_object(out);

@@ -1,12 +1,14 @@
-/* operator/view.h: what a command sees of the cluster and of its cloud.
+/* operator/view.h: what a command sees of the cluster and of its cloud: the facts that doctor and
+ * explain print, and that status prints about the Lease.
  *
  * A command gets the flags of the controller and reads with the same credentials, but changes
  * nothing: all HTTP clients are restricted (http_set_read_only()), and the cloud gets a closed
  * fence, which also stops hooks and file writes. Its Events are dropped.
  *
- * Each part (nodes, Services, the Lease, the cloud …) is read when it is first needed, and at most
- * once. If that failed, later calls fail with the same error: a server that does not answer is not
- * asked again for every check. Checks that need other parts are not affected.
+ * view_need() reads a part (the nodes, the Services, the Lease, the cloud …) when it is first
+ * needed, and at most once. If that failed, later calls fail with the same error: a server that
+ * does not answer is not asked again for every check. Checks that need other parts are not
+ * affected.
  *
  * Threads: one, apart from the cloud's own.
  */
@@ -14,6 +16,7 @@
 #define CCMD_OPERATOR_VIEW_H
 
 #include "cloud/balancer.h"
+#include "cloud/host.h"
 #include "cloud/route.h"
 #include "flags/options.h"
 #include "kube/client.h"
@@ -23,7 +26,110 @@
 #include "kube/service.h"
 #include "kube/store.h"
 
-struct view;
+/** The parts, in the order in which several are read. Each reads first what it depends on. */
+enum view_part {
+	VIEW_CONNECTION = 1 << 0, /* by the kubeconfig, whether or not the server answers */
+	VIEW_SERVER = 1 << 1,     /* GET /version; all other reads from the server begin with it */
+	VIEW_NODES = 1 << 2,
+	VIEW_SERVICES = 1 << 3,
+	VIEW_LEASE = 1 << 4,
+	VIEW_LOADED = 1 << 5, /* the configuration of the cloud */
+	VIEW_CLOUD = 1 << 6,  /* the cloud, started as the controller does it */
+	/* The settings of the cloud that name something of it. If the cloud could not be started,
+	 * that may be because of such a setting. */
+	VIEW_SETTINGS = 1 << 7,
+	/* A look for the machines of all nodes. Fails if the cloud gave no answer about any. */
+	VIEW_LOOK = 1 << 8,
+	VIEW_BALANCERS = 1 << 9, /* what the cloud has for Services; only if it can list that */
+	VIEW_ROUTES = 1 << 10,   /* only if cloud->routes */
+	VIEW_TRIALS = 1 << 11,   /* a dry run for each Service; only if cloud->balancers */
+};
+
+struct view_server {
+	struct str url;
+	struct str version; /* "v1.36.3"; empty: the answer names none */
+	int64_t minor;      /* 36; 0: the answer names none */
+	int64_t skew_s;     /* the server's clock minus ours; 0 also if the answer has no date */
+};
+
+/** All nodes, sorted by name. All members are about the same nodes, index by index. */
+struct view_nodes {
+	const struct node **items;
+	struct node_ref *refs; /* as a provider sees them */
+	size_t n;
+	struct store_list list;
+	struct store *store;
+};
+
+struct view_services {
+	const struct service **items; /* sorted by key */
+	size_t n;
+	struct store_list list;
+	struct store *store;
+};
+
+/** The last write of a cloud controller manager to a Node or Service, as managedFields say. */
+struct view_writer {
+	struct str manager; /* the User-Agent before its '/': "ccmd" */
+	const char *kind;   /* "node" or "service": the object that it wrote last */
+	struct str name;
+	int64_t time_s;
+};
+
+struct view_lease {
+	struct str name; /* "namespace/name" */
+	bool exists;
+	bool has_holder;
+	struct lease lease;
+	struct str manager; /* of the last write; empty: unknown */
+	int64_t renewed_s;  /* Unix time; 0: never */
+	int64_t wait_s;     /* how long a replica of ccmd waits for the holder after that */
+	int64_t late_s;     /* for how long the Lease could have been taken; else 0 or less */
+};
+
+enum {
+	VIEW_MAX_WRITERS = 16, /* different controllers; more than anybody runs */
+	VIEW_MAX_LOOKS = 20,
+	VIEW_N_PARTS = 12,
+};
+
+/** Each member may be used when its part has been read. Texts live as long as the view. */
+struct view {
+	const struct options *options;
+	struct call call; /* for requests and texts */
+
+	struct kube_connection *connection; /* VIEW_CONNECTION */
+	struct kube_client *kube;           /* VIEW_SERVER: for further requests */
+	struct view_server server;
+	struct view_nodes nodes;
+	struct view_services services;
+	/* VIEW_NODES and VIEW_SERVICES: one for each manager */
+	struct view_writer writers[VIEW_MAX_WRITERS];
+	size_t n_writers;
+	struct view_lease lease;
+	struct cloud *cloud; /* VIEW_LOADED, VIEW_CLOUD */
+	struct cloud_setting *settings;
+	size_t n_settings;
+	struct look *look; /* index by index as the nodes */
+	struct lb_listed *balancers;
+	size_t n_balancers;
+	struct route_list routes;
+	struct service_trial *trials; /* facts.h */
+	size_t n_trials;
+
+	/* for view.c */
+	struct arena arena;
+	struct {
+		bool is_read, has_failed;
+		struct error err;
+	} parts[VIEW_N_PARTS];
+	struct node_kind node_kind;
+	struct fence fence; /* closed */
+	struct cloud_host host;
+	struct targets *targets;            /* NULL: not needed yet */
+	struct look *looks[VIEW_MAX_LOOKS]; /* those that the look was merged from */
+	size_t n_looks;
+};
 
 /** Restricts this process to requests that change nothing, apart from the login of that cloud. Call
  * it before view_new(). */
@@ -33,6 +139,11 @@ void view_restrict(const struct cloud_ops *);
 #define VIEW_OWN_REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 #define VIEW_ACCESS_REVIEWS "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
+/** options must outlive the view. Nothing is read yet. */
+struct view *view_new(const struct options *options);
+void view_free(struct view *); /* NULL is fine */
+DEFINE_CLEANUP(struct view, view_free)
+
 /** Enters the seccomp filter, unless --sandbox=off, or a credential plugin or programs of the cloud
  * are configured. Reads the kubeconfig and the configuration of the cloud, and makes no request.
  *
@@ -40,103 +151,22 @@ void view_restrict(const struct cloud_ops *);
  */
 void view_confine(struct view *, const struct cloud *cloud);
 
-/** options must outlive the view. Nothing is read yet. */
-struct view *view_new(const struct options *options);
-void view_free(struct view *); /* NULL is fine */
-DEFINE_CLEANUP(struct view, view_free)
+/** Reads these parts (a union of enum view_part), each once. False: the first that cannot be read,
+ * now or before, has this error. */
+NODISCARD bool view_need(struct view *, unsigned parts, struct error *err);
 
-const struct options *view_options(const struct view *);
-/** For requests and texts; its memory lives as long as the view. */
-struct call *view_call(struct view *);
-
-/* ---- the API server ---- */
-
-struct view_server {
-	struct str url;
-	struct str version; /* "v1.36.3"; empty: the answer names none */
-	int64_t minor;      /* 36; 0: the answer names none */
-	int64_t skew_s;     /* the server's clock minus ours; 0 also if the answer has no date */
-};
-
-/** GET /version. Every other read from the API server begins with this, and fails if it failed. */
-NODISCARD bool view_server(struct view *, const struct view_server **ret, struct error *err);
 /** Unix time by the server's clock. */
-int64_t view_now_s(struct view *);
-/** A client for further requests. Fails as view_server() does. */
-NODISCARD bool view_client(struct view *, struct kube_client **ret, struct error *err);
+int64_t view_now_s(const struct view *);
 /** Reads the list at that path and calls each() for each item, whose text is valid during the call
  * only. Only one item is in memory at a time. */
 NODISCARD bool view_list(struct view *, const char *path,
                          bool (*each)(void *arg, struct str item, struct error *err), void *arg,
                          struct error *err);
-/** The connection, whether or not the server answers; for the files that it names. */
-NODISCARD bool view_connection(struct view *, struct kube_connection **ret, struct error *err);
-
-/** A write to a Node or Service, as its managedFields say. */
-struct view_writer {
-	struct str manager; /* the User-Agent before its '/': "ccmd" */
-	const char *kind;   /* "node" or "service": the object that it wrote last */
-	struct str name;
-	int64_t time_s;
-};
-
-/** All nodes, sorted by name. */
-struct view_nodes {
-	const struct node **items;
-	struct node_ref *refs; /* the same nodes, as a provider sees them */
-	size_t n;
-	struct store *store;           /* likewise */
-	const struct store_list *list; /* likewise, index by index */
-};
-NODISCARD bool view_nodes(struct view *, const struct view_nodes **ret, struct error *err);
-
-struct view_services {
-	const struct service **items; /* sorted by key */
-	size_t n;
-	struct store *store; /* the same Services */
-};
-NODISCARD bool view_services(struct view *, const struct view_services **ret, struct error *err);
-
 /** Lists all objects of the store's kind into the store, whose handlers are called. kind: "node" or
  * "service", for messages. The view's own nodes and Services are not affected. */
 NODISCARD bool view_fill(struct view *, const char *kind, struct store *, struct error *err);
-
-/** The last write of each cloud controller manager to any node or Service. Reads the nodes and the
- * Services. */
-NODISCARD bool view_writers(struct view *, const struct view_writer **ret, size_t *ret_n,
-                            struct error *err);
-
-struct view_lease {
-	bool exists;
-	struct lease lease;
-	struct str manager; /* of the last write; empty: unknown */
-	int64_t renewed_s;  /* Unix time; 0: never */
-};
-NODISCARD bool view_lease(struct view *, const struct view_lease **ret, struct error *err);
-
-/* ---- the cloud ---- */
-
 /** Loads the cloud for a command. The caller owns it, and starts it with a closed fence. */
 NODISCARD bool view_load_cloud(const struct options *, struct cloud **ret, struct error *err);
-/** The listener that the cloud wants for its metrics. The cloud is loaded, but not started. */
-NODISCARD bool view_cloud_listener(struct view *, const struct cloud_listener **ret,
-                                   struct error *err);
-/** The cloud, loaded and started as the controller does it. */
-NODISCARD bool view_cloud(struct view *, struct cloud **ret, struct error *err);
-/** The settings of the cloud that name something of it; none, if the cloud has no list_settings().
- * If the cloud could not be started, that may be because of such a setting. */
-NODISCARD bool view_settings(struct view *, const struct cloud_setting **ret, size_t *ret_n,
-                             struct error *err);
-/** A look for the machines of all nodes, in the order of view_nodes(). Fails if the cloud gave no
- * answer about any of them. */
-NODISCARD bool view_look(struct view *, const struct look **ret, struct error *err);
-
-/** The routes of the cloud; only if cloud->routes. */
-NODISCARD bool view_routes(struct view *, struct route_list *ret, struct error *err);
-
-/** What the cloud has for Services; only if cloud->balancers has list(). */
-NODISCARD bool view_balancers(struct view *, const struct lb_listed **ret, size_t *ret_n,
-                              struct error *err);
 
 /** Is this the name under which ccmd or another cloud controller manager writes? */
 bool view_is_controller(struct str manager);

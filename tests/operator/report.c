@@ -57,9 +57,10 @@ prints_text(void **state UNUSED)
 	report_begin(&r, &second);
 	report_unknown(&r, &err);
 	report_begin(&r, &third);
-	report_command(&r, report_find(&r, "node", STR("n1"), "it is gone"),
-	               "kubectl delete node n1");
-	report_fix(&r, report_find(&r, "", STR_EMPTY, "all are gone"), "find out why");
+	report_find(&r, "node", STR("n1"), "it is gone");
+	report_command(&r, "kubectl delete node n1");
+	report_find(&r, "", STR_EMPTY, "all are gone");
+	report_fix(&r, "find out why");
 	report_print(&r, /*has_colours=*/false, /*shows_all=*/false, &out);
 	assert_string_equal(out.ptr,
 	                    "API server\n"
@@ -87,7 +88,8 @@ prints_notes(void **state UNUSED)
 	REPORT(r);
 
 	report_begin(&r, &first);
-	report_fix(&r, report_note(&r, "flag", STR("--x"), "has no effect"), "remove it");
+	report_note(&r, "flag", STR("--x"), "has no effect");
+	report_fix(&r, "remove it");
 	report_begin(&r, &second);
 	report_note(&r, "right", STR("leases"), "may not get leases");
 	report_find(&r, "right", STR("nodes"), "may not list nodes");
@@ -135,8 +137,10 @@ bounds_the_findings(void **state UNUSED)
 	REPORT(r);
 
 	report_begin(&r, &third);
-	for (size_t i = 0; i < LIMIT_FINDINGS + 5; i++)
-		report_fix(&r, report_find(&r, "node", STR("n"), "%zu", i), "wait");
+	for (size_t i = 0; i < LIMIT_FINDINGS + 5; i++) {
+		report_find(&r, "node", STR("n"), "%zu", i);
+		report_fix(&r, "wait");
+	}
 	assert_int_equal(r.results[0].n_findings, LIMIT_FINDINGS);
 	assert_int_equal(r.results[0].n_dropped, 5);
 	report_print(&r, false, false, &out);
@@ -196,7 +200,8 @@ prints_json(void **state UNUSED)
 	REPORT(r);
 
 	report_begin(&r, &third);
-	report_fix(&r, report_find(&r, "node", STR("n1"), "it is \"gone\""), "wait");
+	report_find(&r, "node", STR("n1"), "it is \"gone\"");
+	report_fix(&r, "wait");
 	report_print_json(&r, &out);
 	assert_true(json_parse(buf_str(&out), &doc, &err));
 	assert_string_equal(

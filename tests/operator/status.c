@@ -44,6 +44,8 @@ well(void)
 {
 	lease = (struct view_lease){
 		.exists = true,
+		.has_holder = true,
+		.late_s = -13,
 		.lease = { .holder = STR("host_1"),
 		           .acquired = STR("2026-01-02T03:04:05.000000Z"),
 		           .duration_s = 15,
@@ -189,6 +191,7 @@ says_what_is_wrong(void **state UNUSED)
 	s.checks = STR("[+]progress ok\n[-]leaderElection failed: reason withheld\n"
 	               "healthz check failed\n");
 	lease.renewed_s = 900;
+	lease.late_s = 85;
 	check(&s, 1,
 	      "Leader      host_1 since 2026-01-02T03:04:05.000000Z, EXPIRED, renewed 1m40s ago\n"
 	      "Process     NOT healthy, leaderElection failed: reason withheld, not ready\n"
@@ -217,7 +220,7 @@ no_leader(void **state UNUSED)
 
 	s.has_metrics = s.has_server = false;
 	err_set(&s.metrics_err, ERR_UNSUPPORTED, "none");
-	lease.lease.holder = STR_EMPTY;
+	lease.has_holder = false;
 	check(&s, 1,
 	      "Leader      none: the Lease kube-system/cloud-controller-manager has no holder\n"
 	      "Process     unknown: --secure-port=0\n"

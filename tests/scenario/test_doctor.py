@@ -766,6 +766,20 @@ def test_no_node_may_be_a_target(api, services, hcloud):
     assert report.codes() == {"CCMD060", "CCMD061"} and set(report.found("CCMD061")) == {"service default/web"}
 
 
+def test_a_node_that_is_not_initialised_is_no_target(api, services, hcloud):
+    services.create("web")
+    assert not hcloud().found("CCMD061")
+    taint = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
+    api.patch(f"{NODES}/n1", {"spec": {"taints": [taint]}})
+    assert set(hcloud().found("CCMD061")) == {"service default/web"}
+
+
+def test_a_service_that_selects_no_node(services, hcloud):
+    services.create("web", annotations={f"{PREFIX}node-selector": "kubernetes.io/hostname=other"})
+    services.create("all")
+    assert set(hcloud().found("CCMD061")) == {"service default/web"}
+
+
 def test_an_annotation_with_a_mistake_in_its_name(services, hcloud):
     services.create("web", annotations={f"{PREFIX}locaton": "fsn1", f"{PREFIX}type": "lb11", "example.com/x": "y"})
     report = hcloud()

@@ -1,0 +1,191 @@
+/* operator/facts.c: see facts.h. */
+#include "operator/facts.h"
+
+#include "base/limits.h"
+#include "controllers/service/service.h"
+#include "controllers/service/targets.h"
+
+enum {
+	MAX_DIFFERENCES = 5, /* in one text */
+};
+
+/* ---- nodes ---- */
+
+struct node_facts
+facts_of_node(const struct node *node, const struct instance *machine, struct arena *arena)
+{
+	struct node_facts ret = {
+		.node = node,
+		.labels = { { "type", "node.kubernetes.io/instance-type",
+		              "beta.kubernetes.io/instance-type",
+		              .wanted = machine ? machine->type : STR_EMPTY },
+		            { "zone", "topology.kubernetes.io/zone",
+		              "failure-domain.beta.kubernetes.io/zone",
+		              .wanted = machine ? machine->zone : STR_EMPTY },
+		            { "region", "topology.kubernetes.io/region",
+		              "failure-domain.beta.kubernetes.io/region",
+		              .wanted = machine ? machine->region : STR_EMPTY } },
+	};
+
+	if (machine && machine->presence == PRESENCE_PRESENT &&
+	    addresses_plan(node, machine, arena, &ret.wanted, &ret.addresses_err))
+		ret.has_other_addresses = ret.wanted.n > 0 &&
+		                          !addresses_equal(ret.wanted.items, ret.wanted.n,
+		                                           node->addresses, node->n_addresses);
+	for (size_t i = 0; i < FACTS_LABELS; i++) {
+		struct label_facts *label = &ret.labels[i];
+		const struct str *has = node_label(node, str_c(label->key));
+
+		label->has = has ? *has : STR_EMPTY;
+		label->differs = label->wanted.len > 0 && !(has && str_eq(*has, label->wanted));
+	}
+	return ret;
+}
+
+/* ---- Services ---- */
+
+/* Collects the changes of one trial. */
+struct collector {
+	struct dry_run run;
+	struct service_trial *trial;
+	struct buf text;
+	struct arena *arena; /* for texts that stay */
+	size_t n;            /* differences */
+};
+
+static void
+collect(struct dry_run *run, const struct dry_item *item, const struct dry_change *change)
+{
+	static const char *const verbs[] = {
+		[DRY_CREATE] = "created", [DRY_CHANGE] = "changed", [DRY_DELETE] = "deleted"
+	};
+	struct collector *c = CONTAINER_OF(run, struct collector, run);
+	bool is_balancer = str_eq_c(str_c(change->what), "load balancer");
+	struct buf *b = &c->text;
+
+	(void)item;
+	if (!change->is_cloud)
+		return;
+	c->trial->is_new |= is_balancer && change->verb == DRY_CREATE;
+	for (size_t i = 0; i < change->n_fields; i++) {
+		struct str name = change->fields[i].name, old = change->fields[i].old,
+			   new = change->fields[i].new;
+
+		c->trial->has_values |= old.len > 0 && new.len > 0;
+		if (c->n++ >= MAX_DIFFERENCES)
+			continue;
+		buf_add_c(b, b->len > 0 ? "; " : "");
+		if (!is_balancer)
+			buf_addf(b, "%s: ", change->what);
+		if (old.len == 0)
+			buf_addf(b, "%" STR_FMT " %" STR_FMT " is missing", STR_ARG(name),
+			         STR_ARG(new));
+		else if (new.len == 0)
+			buf_addf(b, "%" STR_FMT " %" STR_FMT " is not asked for", STR_ARG(name),
+			         STR_ARG(old));
+		else
+			buf_addf(b, "%" STR_FMT " is %" STR_FMT " instead of %" STR_FMT,
+			         STR_ARG(name), STR_ARG(old), STR_ARG(new));
+	}
+	if (change->n_fields == 0)
+		buf_addf(b, "%s%s would be %s", b->len > 0 ? "; " : "", change->what,
+		         verbs[change->verb]);
+}
+
+/* If there are several, only the first is kept: one is enough to report. */
+static void
+collect_kept(struct dry_run *run, const struct dry_item *item, const struct error *why)
+{
+	struct collector *c = CONTAINER_OF(run, struct collector, run);
+
+	(void)item;
+	if (c->trial->kept.len == 0)
+		c->trial->kept = arena_str(c->arena, str_c(why->msg));
+}
+
+static struct target_list
+select_targets(struct view *v, const struct lb_spec *spec, struct arena *arena)
+{
+	if (!v->targets)
+		v->targets = targets_new(v->nodes.store);
+	return targets_select(v->targets, v->cloud, spec, arena);
+}
+
+static void
+try_service(struct view *v, struct service_trial *trial)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct collector c = { .run = { .note = collect, .kept = collect_kept },
+		               .trial = trial,
+		               .text = BUF_INIT(LIMIT_EVENT_MESSAGE),
+		               .arena = &v->arena };
+	struct dry_item item = { .run = &c.run,
+		                 .kind = "service",
+		                 .name = trial->service->object.key,
+		                 .version = STR_EMPTY };
+	struct lb_spec spec = service_spec(trial->service, v->options->cluster_name, &arena);
+	CLEANUP(target_list_fini)
+	struct target_list nodes = select_targets(v, &spec, &arena);
+	struct call call = v->call;
+	struct lb_status status;
+	enum lb_outcome outcome;
+	struct error err = { .code = ERR_NONE };
+
+	call.arena = &arena;
+	call.dry = &item;
+	spec.nodes = nodes.refs;
+	spec.n_nodes = nodes.n;
+	trial->error = trial->kept = STR_EMPTY;
+	if (!balancer_ensure(v->cloud, &call, &spec, &outcome, &status, &err)) {
+		trial->code = err.code;
+		trial->error = arena_str(&v->arena, str_c(err.msg));
+	}
+	if (c.n > MAX_DIFFERENCES)
+		buf_addf(&c.text, "; and %zu more", c.n - MAX_DIFFERENCES);
+	trial->changes = arena_str(&v->arena, buf_str(&c.text));
+	buf_fini(&c.text);
+}
+
+bool
+facts_try_services(struct view *v, struct error *err)
+{
+	if (!view_need(v, VIEW_CLOUD | VIEW_SERVICES | VIEW_NODES, err) ||
+	    !service_adopt_all(v->cloud, &v->call, v->services.store, v->options->cluster_name,
+	                       err))
+		return false;
+	v->trials = arena_calloc(&v->arena, v->services.n + 1, sizeof(*v->trials));
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
+
+		if (!service_wants_balancer(s) || s->is_deleting)
+			continue;
+		v->trials[v->n_trials].service = s;
+		try_service(v, &v->trials[v->n_trials++]);
+	}
+	return true;
+}
+
+size_t
+facts_count_targets(struct view *v, const struct service *s)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct lb_spec spec = service_spec(s, v->options->cluster_name, &arena);
+	CLEANUP(target_list_fini)
+	struct target_list nodes = select_targets(v, &spec, &arena);
+	size_t n = 0;
+
+	for (size_t i = 0; i < nodes.n; i++) {
+		CLEANUP(object_unrefp)
+		struct object *node = store_get(v->nodes.store, nodes.refs[i].name);
+
+		n += node && !node_is_new(node_of(node));
+	}
+	return n;
+}
+
+bool
+facts_is_of_service(const struct lb_listed *one, const struct service *s)
+{
+	return one->uid.len > 0 ? str_eq(one->uid, s->object.uid)
+	                        : str_eq(one->service, s->object.key);
+}

@@ -1,0 +1,62 @@
+/* operator/facts.h: what doctor and explain find out about single objects, for both by the same
+ * functions: those that the controllers decide by.
+ *
+ * Threads: one.
+ */
+#ifndef CCMD_OPERATOR_FACTS_H
+#define CCMD_OPERATOR_FACTS_H
+
+#include "controllers/node/addresses.h"
+#include "operator/view.h"
+
+/** A label that ccmd sets when it initialises a node. */
+struct label_facts {
+	const char *name; /* "zone" */
+	const char *key, *beta;
+	struct str has, wanted; /* of the node, of its machine; empty: none */
+	bool differs;           /* the machine has a value, and the node another one or none */
+};
+
+enum {
+	FACTS_LABELS = 3,
+};
+
+/** A node, compared with its machine. */
+struct node_facts {
+	const struct node *node;
+	/* If the machine is present: the addresses that ccmd would write, or an error, if it cannot
+	 * find out which. No addresses: it would write none. */
+	struct address_list wanted;
+	struct error addresses_err;
+	bool has_other_addresses; /* than those that ccmd would write */
+	struct label_facts labels[FACTS_LABELS];
+};
+
+/** machine: NULL: nothing is known of it. */
+struct node_facts facts_of_node(const struct node *, const struct instance *machine,
+                                struct arena *);
+
+/** What the service controller would do for a Service: a dry run of its own function
+ * (base/dry_run.h). So a command finds exactly what the controller would find. */
+struct service_trial {
+	const struct service *service;
+	bool is_new;        /* a balancer would be created */
+	bool has_values;    /* a value differs, which an annotation may keep as it is */
+	struct str changes; /* empty: none */
+	enum err_code code; /* ERR_NONE: the trial succeeded */
+	struct str error;
+	struct str kept; /* what can never be changed; empty: nothing */
+};
+
+/** For the view, VIEW_TRIALS. */
+NODISCARD bool facts_try_services(struct view *, struct error *err);
+
+/** The number of initialised nodes that the controller gives to the provider as targets for this
+ * Service; the machines of others are not known yet. Needs VIEW_NODES and VIEW_CLOUD, and
+ * cloud->balancers. */
+size_t facts_count_targets(struct view *, const struct service *);
+
+/** Does the cloud have it for this Service? */
+bool facts_is_of_service(const struct lb_listed *, const struct service *);
+
+#endif
