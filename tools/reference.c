@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "flags/completion.h"
 #include "flags/reference.h"
 #include "operator/reference.h"
 #include "reference_pages.h"

@@ -1,5 +1,9 @@
-/* flags/completion.c: see completion.h. */
-#include "flags/completion.h"
+/* operator/completion.c: the commands and flags for the completion of shells; see reference.h.
+ *
+ * Flags without effect are left out. A flag with few values offers these, any other one with a
+ * value offers files.
+ */
+#include "operator/reference.h"
 
 #include "base/limits.h"
 #include "cloud/cloud.h"
