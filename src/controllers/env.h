@@ -1,5 +1,5 @@
 /* controllers/env.h: what every controller works with. All of it is borrowed and outlives the
- * controllers.
+ * controllers. And the calls and dry-run items (base/dry_run.h) that their work items need.
  *
  * Threads: all of it may be used from any thread.
  */
@@ -34,5 +34,18 @@ struct controller_env {
 	struct settling *settling; /* NULL in unit tests: nothing waits for first runs */
 	struct dry_run *dry;       /* NULL: changes are made; else they are only noted */
 };
+
+/** The call of a work item that may take timeout_ns from now; CLOCK_FOREVER: as long as it likes.
+ */
+struct call env_call(const struct controller_env *, struct arena *arena, int64_t timeout_ns);
+
+/** Returns the value of call->dry for work on this object, in the arena. NULL: this is not a dry
+ * run. The arguments are as in struct dry_item, and are copied. */
+const struct dry_item *dry_item_new(const struct controller_env *, const char *kind,
+                                    struct str name, struct str version, struct arena *arena);
+/** The same for the object with this key in a store. If the store does not have it, the version is
+ * empty. */
+const struct dry_item *dry_item_find(const struct controller_env *, struct store *store,
+                                     const char *kind, struct str key, struct arena *arena);
 
 #endif

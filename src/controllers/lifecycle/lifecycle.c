@@ -11,7 +11,6 @@
 #include "base/metrics.h"
 #include "base/watchdog.h"
 #include "base/thread.h"
-#include "controllers/dry_item.h"
 #include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
 #include "controllers/node_errors.h"
@@ -287,17 +286,11 @@ static int64_t
 lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
-	struct call call = {
-		.clock = c->env->clock,
-		.cancel = c->env->cancel,
-		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
-		                                   ROUND_TIMEOUT_S * NS_PER_SEC),
-		.arena = arena,
-		.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, arena),
-	};
+	struct call call = env_call(c->env, arena, ROUND_TIMEOUT_S * NS_PER_SEC);
 	struct round r = { .c = c, .call = &call, .all = all, .n_assumed = assumed_deletions(c) };
 	int64_t begun_ns = clock_mono(c->env->clock);
 
+	call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, arena);
 	c->n_rounds++;
 	forget_old_deletions(c);
 	lifecycle_collect(&r, due);
@@ -361,10 +354,7 @@ lifecycle_thread(void *arg)
 {
 	struct lifecycle_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { .clock = c->env->clock,
-		             .cancel = c->env->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &arena };
+	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
 	enum lifecycle_due due = LIFECYCLE_NONE_DUE;
 	struct error err;
 	int64_t next_ns;

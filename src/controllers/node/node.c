@@ -16,7 +16,6 @@
 #include "base/metrics.h"
 #include "base/watchdog.h"
 #include "base/thread.h"
-#include "controllers/dry_item.h"
 #include "controllers/node/addresses.h"
 #include "controllers/failure.h"
 #include "controllers/node/labels.h"
@@ -487,16 +486,10 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 static void
 node_work_on(struct node_controller *c, struct arena *arena, struct str name)
 {
-	struct call call = {
-		.clock = c->env->clock,
-		.cancel = c->env->cancel,
-		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
-		                                   WORK_TIMEOUT_S * NS_PER_SEC),
-		.arena = arena,
-		.dry = dry_item_find(c->env, c->env->nodes, "node", name, arena),
-	};
+	struct call call = env_call(c->env, arena, WORK_TIMEOUT_S * NS_PER_SEC);
 	struct error err;
 
+	call.dry = dry_item_find(c->env, c->env->nodes, "node", name, arena);
 	if (node_reconcile(c, &call, name, &err)) {
 		queue_forget(c->queue, name);
 		node_errors_clear(c->env->node_errors, NODE_WORK_SYNC, name);
@@ -513,10 +506,7 @@ node_worker(void *arg)
 {
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { .clock = c->env->clock,
-		             .cancel = c->env->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &arena };
+	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
 	unsigned n_busy = 0;
 	struct error err;
 	struct str name;
@@ -621,10 +611,7 @@ node_refresher(void *arg)
 {
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { .clock = c->env->clock,
-		             .cancel = c->env->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &arena };
+	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
 	bool ok, is_waiting = false;
 	unsigned n_seen;
 	struct error err;

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
-#include "controllers/dry_item.h"
 #include "controllers/event_dedup.h"
 #include "controllers/failure.h"
 #include "controllers/node_ref.h"
@@ -526,10 +525,7 @@ route_thread(void *arg)
 {
 	struct route_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { .clock = c->env->clock,
-		             .cancel = c->env->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &arena };
+	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
 	struct error err;
 
 	cancel_hook(c->env->cancel, route_wake_thread, c);

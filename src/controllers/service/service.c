@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "controllers/dry_item.h"
 #include "controllers/failure.h"
 #include "controllers/pace.h"
 #include "controllers/service/service_internal.h"
@@ -510,16 +509,10 @@ service_handle_failure(struct service_controller *c, struct str key, const struc
 void
 service_work_on(struct service_controller *c, struct arena *arena, struct str key)
 {
-	struct call call = {
-		.clock = c->env->clock,
-		.cancel = c->env->cancel,
-		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
-		                                   WORK_TIMEOUT_S * NS_PER_SEC),
-		.arena = arena,
-		.dry = dry_item_find(c->env, c->env->services, "service", key, arena),
-	};
+	struct call call = env_call(c->env, arena, WORK_TIMEOUT_S * NS_PER_SEC);
 	struct error err;
 
+	call.dry = dry_item_find(c->env, c->env->services, "service", key, arena);
 	if (str_eq(key, KEY_PASS)) {
 		service_pass_nodes(c);
 	} else if (str_eq(key, KEY_DRIFT)) {
@@ -537,10 +530,7 @@ service_worker(void *arg)
 {
 	struct service_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { .clock = c->env->clock,
-		             .cancel = c->env->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &arena };
+	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
 	unsigned n_busy = 0;
 	struct error err;
 	struct str key;

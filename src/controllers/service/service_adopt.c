@@ -10,7 +10,6 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "controllers/dry_item.h"
 #include "controllers/host.h"
 #include "controllers/service/service_internal.h"
 #include "controllers/settling.h"

@@ -1,5 +1,15 @@
-/* controllers/dry_item.c: see dry_item.h. */
-#include "controllers/dry_item.h"
+/* controllers/env.c: see env.h. */
+#include "controllers/env.h"
+
+struct call
+env_call(const struct controller_env *env, struct arena *arena, int64_t timeout_ns)
+{
+	return (struct call){ .clock = env->clock,
+		              .cancel = env->cancel,
+		              .deadline_mono_ns = clock_deadline(clock_mono(env->clock),
+		                                                 timeout_ns),
+		              .arena = arena };
+}
 
 const struct dry_item *
 dry_item_new(const struct controller_env *env, const char *kind, struct str name,
