@@ -116,35 +116,6 @@ write_addresses(const struct node_write *w, const struct instance *instance,
 	return true;
 }
 
-/* Everything else in one patch: labels, the provider ID, and the taints without that of
- * uninitialised nodes. */
-static bool
-write_labels_and_taints(const struct node_write *w, const struct instance *instance,
-                        struct str version, struct error *err)
-{
-	const struct node *node = w->node;
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct label_list labels = labels_plan(node, instance, w->call->arena);
-	struct str *taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
-
-	patch_node(&body,
-	           &(struct node_patch){
-			   .uid = node->object.uid,
-			   .resource_version = version,
-			   .labels = labels.items,
-			   .n_labels = labels.n,
-			   .provider_id = node_provider_id(node).len > 0 ? STR_EMPTY
-	                                                                 : instance->provider_id,
-			   .has_taints = true,
-			   .taints = taints,
-			   .n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED),
-	                                              STR_EMPTY, taints),
-		   });
-	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
-		return err_wrap(err, "write provider ID, labels and taints");
-	return true;
-}
-
 struct init {
 	const struct instance *instance;
 	bool has_written;
@@ -154,38 +125,38 @@ static bool
 write_initial(const struct node_write *w, struct error *err)
 {
 	struct init *init = w->arg;
-	struct str version;
+	const struct node *node = w->node;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct label_list labels;
+	struct str version, *taints;
+	size_t n_taints;
 
-	if (!node_is_new(w->node))
+	if (!node_is_new(node))
 		return true; /* another client removed the taint, after a conflict */
-	if (!write_addresses(w, init->instance, &version, err) ||
-	    !write_labels_and_taints(w, init->instance, version, err))
+	if (!write_addresses(w, init->instance, &version, err))
 		return false;
+
+	/* Everything else in one patch: labels, the provider ID, and the taints without that of
+	 * uninitialised nodes. */
+	labels = labels_plan(node, init->instance, w->call->arena);
+	taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
+	n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED), STR_EMPTY, taints);
+	patch_node(&body, &(struct node_patch){
+				  .uid = node->object.uid,
+				  .resource_version = version,
+				  .labels = labels.items,
+				  .n_labels = labels.n,
+				  .provider_id = node_provider_id(node).len > 0
+	                                                 ? STR_EMPTY
+	                                                 : init->instance->provider_id,
+				  .has_taints = true,
+				  .taints = taints,
+				  .n_taints = n_taints,
+			  });
+	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
+		return err_wrap(err, "write provider ID, labels and taints");
 	init->has_written = true;
 	return true;
-}
-
-/* A node joins without a provider ID, and has one from then on. So only a node that has one already
- * may be initialised for the second time, and only such nodes are remembered. */
-static bool
-is_first_report(struct node_controller *c, const struct node *node)
-{
-	return node_provider_id(node).len == 0 ||
-	       event_dedup_is_new(c->env->event_dedup, node, synced_event.reason);
-}
-
-static void
-report_initialised(struct node_controller *c, const struct node *node)
-{
-	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) /
-	               (double)NS_PER_SEC;
-
-	metric_observe(metric_of(&taint_removal_delay), age_s);
-	metric_observe(metric_of(&initial_sync_delay), age_s);
-	if (is_first_report(c, node))
-		node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
-		           STR("Node synced successfully"));
-	log_info("node initialised", LOG_STR("node", node_name(node)));
 }
 
 /* Turns the answer of a look into an error, unless the machine exists. */
@@ -210,48 +181,60 @@ require_present(const struct node *node, const struct instance *instance, struct
 	return true;
 }
 
-/* Did a request about the machine fail? An answer that cannot be used until a user corrects
+/* Fails if a request about the machine failed. An answer that cannot be used until a user corrects
  * something is not such a failure; ERR_EXISTS: the machine is another node's too. */
 static bool
-is_unanswered(const struct instance *instance)
+require_answer(const struct node *node, const struct instance *instance, struct error *err)
 {
-	return instance->presence == PRESENCE_UNKNOWN && instance->error_code != ERR_INVALID &&
-	       instance->error_code != ERR_EXISTS;
+	if (instance->presence != PRESENCE_UNKNOWN || instance->error_code == ERR_INVALID ||
+	    instance->error_code == ERR_EXISTS)
+		return true;
+	return require_present(node, instance, err);
 }
 
-/* The first attempt accepts any look that began after the node was seen, so that nodes which join
- * together share one. A retry needs a new look: an old answer may be why the last attempt failed.
- */
+/* Queues the node for later, and returns true, if another writer has undone this reaction so often
+ * that it has to wait. */
 static bool
-find_machine(struct node_controller *c, struct call *call, struct node *node,
-             struct look_answer *answer, struct error *err)
-{
-	bool is_retry = queue_failures(c->queue, node_name(node)) > 0;
-	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
-
-	return lookup_ask(c->env->lookup, call, &node, 1, not_before, answer, err) &&
-	       require_present(node, look_answer_at(answer, 0), err);
-}
-
-/* Has another writer undone this reaction so often that it has to wait? If so, the node is queued
- * for later. */
-static bool
-node_must_wait(struct node_controller *c, const struct node *node, const char *reaction)
+node_postpone(struct node_controller *c, const struct node *node, const char *reaction)
 {
 	int64_t wait_ns = paces_look(c->env->paces, node->object.uid, reaction);
 
-	if (wait_ns > 0)
-		queue_add_after(c->queue, node_name(node), wait_ns);
-	return wait_ns > 0;
+	if (wait_ns == 0)
+		return false;
+	queue_add_after(c->queue, node_name(node), wait_ns);
+	return true;
+}
+
+static void
+report_initialised(struct node_controller *c, const struct node *node)
+{
+	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) /
+	               (double)NS_PER_SEC;
+
+	metric_observe(metric_of(&taint_removal_delay), age_s);
+	metric_observe(metric_of(&initial_sync_delay), age_s);
+	/* A node joins without a provider ID, and has one from then on. So only a node that has one
+	 * already may be initialised for the second time, and only such nodes are remembered. */
+	if (node_provider_id(node).len == 0 ||
+	    event_dedup_is_new(c->env->event_dedup, node, synced_event.reason))
+		node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
+		           STR("Node synced successfully"));
+	log_info("node initialised", LOG_STR("node", node_name(node)));
 }
 
 static bool
 node_initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	bool is_retry = queue_failures(c->queue, node_name(node)) > 0;
+	/* The first attempt accepts any look that began after the node was seen, so that nodes
+	 * which join together share one. A retry needs a new look: an old answer may be why the
+	 * last attempt failed. */
+	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
 	struct init init = { 0 };
 
-	if (!find_machine(c, call, node, &answer, err))
+	if (!lookup_ask(c->env->lookup, call, &node, 1, not_before, &answer, err) ||
+	    !require_present(node, look_answer_at(&answer, 0), err))
 		return err_wrap(err, "failed to get instance metadata for node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	init.instance = look_answer_at(&answer, 0);
@@ -265,14 +248,12 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 	                err))
 		return err_wrap(err, "failed to initialize node %" STR_FMT,
 		                STR_ARG(node_name(node)));
-	if (init.has_written) {
-		/* A node that had no provider ID got one, which cannot be removed. So this happens
-		 * once in a node's life, and need not be remembered for each node that joins. */
-		if (node_provider_id(node).len > 0)
-			(void)paces_take(c->env->paces, node->object.uid, "initialise");
-		if (!call->dry)
-			report_initialised(c, node);
-	}
+	/* A node that had no provider ID got one, which cannot be removed. So this happens once in
+	 * a node's life, and need not be remembered for each node that joins. */
+	if (init.has_written && node_provider_id(node).len > 0)
+		(void)paces_take(c->env->paces, node->object.uid, "initialise");
+	if (init.has_written && !call->dry)
+		report_initialised(c, node);
 	event_dedup_clear(c->env->event_dedup, node, failed_event.reason);
 	return true;
 }
@@ -310,44 +291,29 @@ write_new_addresses(const struct node_write *w, struct error *err)
 	return write_addresses(w, w->arg, &version, err);
 }
 
+/* since_ns: a look that began then or later shows the addresses (boot). */
 static bool
-refresh_addresses(struct node_controller *c, struct call *call, struct node *node,
-                  int64_t not_before_ns, struct error *err)
+refresh_addresses(struct node_controller *c, struct call *call, struct node *node, int64_t since_ns,
+                  struct error *err)
 {
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
-	void *instance;
+	struct instance *instance;
 
-	if (!lookup_ask(c->env->lookup, call, &node, 1, not_before_ns, &answer, err))
-		return err_wrap(err, "refresh addresses of node %" STR_FMT,
-		                STR_ARG(node_name(node)));
+	if (!lookup_ask(c->env->lookup, call, &node, 1, since_ns, &answer, err))
+		return false;
 	instance = &answer.look->instances[answer.index[0]];
-	if (is_unanswered(look_answer_at(&answer, 0)) &&
-	    !require_present(node, look_answer_at(&answer, 0), err))
-		return err_wrap(err, "refresh addresses of node %" STR_FMT,
-		                STR_ARG(node_name(node)));
-	if (look_answer_at(&answer, 0)->presence != PRESENCE_PRESENT)
+	if (!require_answer(node, instance, err))
+		return false;
+	if (instance->presence != PRESENCE_PRESENT)
 		return true; /* the lifecycle controller deals with it */
-	if (!node_write(&(struct node_write){ .env = c->env,
-	                                      .call = call,
-	                                      .node = node,
-	                                      .write = write_new_addresses,
-	                                      .arg = instance,
-	                                      .attempts = LABEL_ATTEMPTS,
-	                                      .pause_ms = LABEL_PAUSE_MS },
-	                err))
-		return err_wrap(err, "refresh addresses of node %" STR_FMT,
-		                STR_ARG(node_name(node)));
-	return true;
-}
-
-/* *ret_since_ns: a look that began then or later shows the addresses (boot). */
-static bool
-are_addresses_stale(struct node_controller *c, struct str name, int64_t *ret_since_ns)
-{
-	WITH_LOCK(&c->mu);
-
-	*ret_since_ns = c->refreshed_boot_ns;
-	return map_get(&c->stale, name) != NULL;
+	return node_write(&(struct node_write){ .env = c->env,
+	                                        .call = call,
+	                                        .node = node,
+	                                        .write = write_new_addresses,
+	                                        .arg = instance,
+	                                        .attempts = LABEL_ATTEMPTS,
+	                                        .pause_ms = LABEL_PAUSE_MS },
+	                  err);
 }
 
 static void
@@ -367,10 +333,10 @@ set_stale(struct node_controller *c, struct str name, bool is_stale)
 static bool
 node_maintain(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
+	bool has_labels = labels_reconcile(node, call->arena).n > 0, is_stale;
 	int64_t since_ns;
-	bool has_labels = labels_reconcile(node, call->arena).n > 0;
 
-	if (has_labels && !node_must_wait(c, node, "labels")) {
+	if (has_labels && !node_postpone(c, node, "labels")) {
 		if (!node_write(&(struct node_write){ .env = c->env,
 		                                      .call = call,
 		                                      .node = node,
@@ -381,10 +347,15 @@ node_maintain(struct node_controller *c, struct call *call, struct node *node, s
 			return false;
 		(void)paces_take(c->env->paces, node->object.uid, "labels");
 	}
-	if (!are_addresses_stale(c, node_name(node), &since_ns))
+	mutex_lock(&c->mu);
+	is_stale = map_get(&c->stale, node_name(node)) != NULL;
+	since_ns = c->refreshed_boot_ns;
+	mutex_unlock(&c->mu);
+	if (!is_stale)
 		return true;
 	if (!refresh_addresses(c, call, node, since_ns, err))
-		return false;
+		return err_wrap(err, "refresh addresses of node %" STR_FMT,
+		                STR_ARG(node_name(node)));
 	set_stale(c, node_name(node), false);
 	return true;
 }
@@ -410,95 +381,60 @@ node_reconcile(struct node_controller *c, struct call *call, struct str name, st
 	}
 	if (!node_is_new(node))
 		return node_maintain(c, call, node, err);
-	return node_must_wait(c, node, "initialise") || node_initialise(c, call, node, err);
-}
-
-/* Must a person correct something before another attempt can succeed? */
-static bool
-is_for_operator(enum err_code code)
-{
-	return code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_NOT_FOUND ||
-	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
-}
-
-/* A cloud may list a machine some time after its kubelet has created the Node: that is not yet
- * worth an error. The age compares two clocks, the API server's and ours; if they differ by more
- * than that time, the failure is reported immediately. */
-static bool
-is_machine_awaited(struct node_controller *c, struct str name, const struct error *err)
-{
-	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
-	int64_t age_ns;
-
-	if (err->code != ERR_NOT_FOUND || !object || !node_is_new(node_of(object)))
-		return false;
-	age_ns = clock_wall(c->env->clock) - node_of(object)->created_wall_ns;
-	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
-}
-
-/* Sends an event on the node if a user must correct the failure, or if all attempts have failed for
- * lasting_failure_ns, for example because an answer of the cloud is not understood. The caller
- * passes 0 for an outage, because it concerns all nodes and is in the log once. */
-static void
-report_failure(struct node_controller *c, struct str name, int64_t lasting_ns,
-               const struct error *err)
-{
-	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
-
-	if (!object || !node_is_new(node_of(object)))
-		return;
-	if (is_for_operator(err->code) || lasting_ns >= lasting_failure_ns)
-		event_dedup_warn(c->env->event_dedup, COMPONENT, node_of(object),
-		                 failed_event.reason, str_c(err->msg));
+	if (node_postpone(c, node, "initialise"))
+		return true;
+	return node_initialise(c, call, node, err);
 }
 
 /* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
 static void
 node_handle_failure(struct node_controller *c, struct str name, const struct error *err)
 {
-	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns;
+	CLEANUP(object_unrefp) struct object *object = NULL;
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns, age_ns;
+	bool needs_user = err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED ||
+	                  err->code == ERR_NOT_FOUND || err->code == ERR_UNAUTHORIZED ||
+	                  err->code == ERR_FORBIDDEN;
+	const struct node *node;
 
 	if (err->code == ERR_CANCELLED)
 		return;
 	lasting_ns = node_errors_note(c->env->node_errors, NODE_WORK_SYNC, name, err,
 	                              CLOCK_FOREVER);
-	if (err->is_outage) {
+	if (err->is_outage)
 		queue_park(c->queue, name, failure_outage_ns(err));
-		report_failure(c, name, /*lasting_ns=*/0, err);
-		return;
-	}
-	if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
+	else if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
 		queue_add_after(c->queue, name, delay_ns);
 	else
 		delay_ns = queue_add_failed(c->queue, name, failure_max_ns(err->code));
 	if (err->code == ERR_PENDING)
 		return;
-	if (is_machine_awaited(c, name, err)) {
-		log_debug("the machine of a new node is not listed yet, will retry",
-		          LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
-		return;
-	}
-	log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
-	          LOG_DURATION("in", delay_ns));
-	report_failure(c, name, lasting_ns, err);
-}
+	object = store_get(c->env->nodes, name);
+	node = object && node_is_new(node_of(object)) ? node_of(object) : NULL;
 
-static void
-node_work_on(struct node_controller *c, struct arena *arena, struct str name)
-{
-	struct call call = env_call(c->env, arena, WORK_TIMEOUT_S * NS_PER_SEC);
-	struct error err;
-
-	call.dry = dry_item_find(c->env, c->env->nodes, "node", name, arena);
-	if (node_reconcile(c, &call, name, &err)) {
-		queue_forget(c->queue, name);
-		node_errors_clear(c->env->node_errors, NODE_WORK_SYNC, name);
-	} else {
-		dry_failed(call.dry, &err);
-		node_handle_failure(c, name, &err);
+	/* A cloud may list a machine some time after its kubelet has created the Node: that is not
+	 * yet worth an error. The age compares two clocks, the API server's and ours; if they
+	 * differ by more than that time, the failure is reported immediately. */
+	if (node && err->code == ERR_NOT_FOUND) {
+		age_ns = clock_wall(c->env->clock) - node->created_wall_ns;
+		if (age_ns > -machine_delay_ns && age_ns < machine_delay_ns) {
+			log_debug("the machine of a new node is not listed yet, will retry",
+			          LOG_STR("node", name), LOG_ERR(err),
+			          LOG_DURATION("in", delay_ns));
+			return;
+		}
 	}
-	arena_reset(arena);
-	queue_done(c->queue, name);
+
+	/* An outage concerns all nodes, and is in the log once. */
+	if (!err->is_outage)
+		log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
+		          LOG_DURATION("in", delay_ns));
+
+	/* An event on the node, if a user must correct the failure, or if all attempts have failed
+	 * for a long time, for example because an answer of the cloud is not understood. */
+	if (node && (needs_user || (lasting_ns >= lasting_failure_ns && !err->is_outage)))
+		event_dedup_warn(c->env->event_dedup, COMPONENT, node, failed_event.reason,
+		                 str_c(err->msg));
 }
 
 static void *
@@ -513,83 +449,68 @@ node_worker(void *arg)
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
-	while (queue_get_trimming(c->queue, &n_busy, &name))
-		node_work_on(c, &arena, name);
+	while (queue_get_trimming(c->queue, &n_busy, &name)) {
+		call = env_call(c->env, &arena, WORK_TIMEOUT_S * NS_PER_SEC);
+		call.dry = dry_item_find(c->env, c->env->nodes, "node", name, &arena);
+		if (node_reconcile(c, &call, name, &err)) {
+			queue_forget(c->queue, name);
+			node_errors_clear(c->env->node_errors, NODE_WORK_SYNC, name);
+		} else {
+			dry_failed(call.dry, &err);
+			node_handle_failure(c, name, &err);
+		}
+		arena_reset(&arena);
+		queue_done(c->queue, name);
+	}
 	return NULL;
 }
 
 /* ---- the periodic comparison of addresses ---- */
 
-static void
-note_not_compared(struct node_controller *c, const struct node *node, struct arena *arena,
-                  const struct error *err)
-{
-	node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node), err,
-	                 c->config.refresh_period_ns);
-	dry_failed(dry_item_new(c->env, "node", node_name(node), node->object.resource_version,
-	                        arena),
-	           err);
-}
-
-/* Do the addresses that the node should have differ from those it has? */
+/* Returns true if the addresses that the node should have differ from those it has. If that cannot
+ * be said, the reason is noted. */
 static bool
-needs_addresses(struct node_controller *c, const struct node *node, const struct instance *instance,
-                struct arena *arena)
+compare_addresses(struct node_controller *c, const struct node *node,
+                  const struct instance *instance, struct arena *arena)
 {
 	struct address_list list;
 	struct error err;
+	bool is_answered = require_answer(node, instance, &err);
 
 	node_errors_clear(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node));
-	if (is_unanswered(instance) && !require_present(node, instance, &err))
-		note_not_compared(c, node, arena, &err);
-	if (instance->presence != PRESENCE_PRESENT)
+	if (is_answered && instance->presence != PRESENCE_PRESENT)
 		return false;
-	if (!addresses_plan(node, instance, arena, &list, &err)) {
-		note_not_compared(c, node, arena, &err);
+	if (is_answered && addresses_plan(node, instance, arena, &list, &err))
+		return list.n > 0 &&
+		       !addresses_equal(list.items, list.n, node->addresses, node->n_addresses);
+
+	node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, node_name(node), &err,
+	                 c->config.refresh_period_ns);
+	dry_failed(dry_item_new(c->env, "node", node_name(node), node->object.resource_version,
+	                        arena),
+	           &err);
+	if (is_answered)
 		log_warn("addresses of a node cannot be refreshed, leaving them as they are",
 		         LOG_STR("node", node_name(node)), LOG_ERR(&err));
-		return false;
-	}
-	return list.n > 0 &&
-	       !addresses_equal(list.items, list.n, node->addresses, node->n_addresses);
+	return false;
 }
 
-static size_t
-collect_initialised(const struct store_list *all, struct arena *arena, struct node ***ret)
-{
-	struct node **nodes = arena_calloc(arena, all->n, sizeof(struct node *));
-	size_t n = 0;
-
-	for (size_t i = 0; i < all->n; i++) {
-		if (!node_is_new(node_of(all->objects[i])))
-			nodes[n++] = node_of(all->objects[i]);
-	}
-	*ret = nodes;
-	return n;
-}
-
-/* The comparison asks for all nodes together. */
-static void
-note_comparison(struct node_controller *c, bool ok, const struct error *err)
-{
-	if (ok)
-		node_errors_clear(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY);
-	else
-		node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY, err,
-		                 c->config.refresh_period_ns);
-}
-
-/* One question about all nodes. Nodes whose addresses differ are marked as stale and queued. A
- * worker writes the addresses, because the queue lets only one worker at a time handle a node. */
+/* One question about all initialised nodes. Nodes whose addresses differ are marked as stale and
+ * queued. A worker writes the addresses, because the queue lets only one worker at a time handle a
+ * node. */
 static bool
 mark_stale(struct node_controller *c, struct call *call, struct error *err)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
 	int64_t since_ns = clock_boot(c->env->clock);
-	struct node **nodes;
-	size_t n = collect_initialised(&all, call->arena, &nodes);
+	struct node **nodes = arena_calloc(call->arena, all.n, sizeof(struct node *));
+	size_t n = 0;
 
+	for (size_t i = 0; i < all.n; i++) {
+		if (!node_is_new(node_of(all.objects[i])))
+			nodes[n++] = node_of(all.objects[i]);
+	}
 	if (n == 0)
 		return true;
 	if (!lookup_ask(c->env->lookup, call, nodes, n, since_ns, &answer, err))
@@ -598,7 +519,7 @@ mark_stale(struct node_controller *c, struct call *call, struct error *err)
 	c->refreshed_boot_ns = since_ns;
 	mutex_unlock(&c->mu);
 	for (size_t i = 0; i < n; i++) {
-		if (!needs_addresses(c, nodes[i], look_answer_at(&answer, i), call->arena))
+		if (!compare_addresses(c, nodes[i], look_answer_at(&answer, i), call->arena))
 			continue;
 		set_stale(c, node_name(nodes[i]), true);
 		queue_add(c->queue, node_name(nodes[i]));
@@ -612,31 +533,39 @@ node_refresher(void *arg)
 	struct node_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
-	bool ok, is_waiting = false;
+	const int64_t period_ns = c->config.refresh_period_ns;
+	bool ok, is_stopped = false;
 	unsigned n_seen;
 	struct error err;
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
-	do {
+	while (!is_stopped) {
 		n_seen = failure_pause_count(&c->refresh_pause);
 		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
 		call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, &arena);
 		ok = mark_stale(c, &call, &err);
-		if (!ok)
+		if (ok) {
+			node_errors_clear(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY);
+		} else {
 			dry_failed(call.dry, &err);
-		note_comparison(c, ok, &err);
+			node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY, &err,
+			                 period_ns);
+		}
 		settling_note(c->env->settling, SETTLING_ADDRESSES);
-		is_waiting = !ok && err.is_outage;
-		if (!ok && err.code != ERR_CANCELLED && !is_waiting)
+		if (!ok && err.code != ERR_CANCELLED && !err.is_outage)
 			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),
-			          LOG_DURATION("in", c->config.refresh_period_ns));
+			          LOG_DURATION("in", period_ns));
 		arena_fini(&arena);
 		watchdog_promise(CLOCK_FOREVER);
-	} while (is_waiting ? failure_pause_sleep(&c->refresh_pause, &call, n_seen,
-	                                          c->config.refresh_period_ns, &err)
-	                    : cancel_sleep(c->env->cancel, c->env->clock,
-	                                   c->config.refresh_period_ns, &err));
+
+		/* the end of an outage ends the pause, too */
+		if (!ok && err.is_outage)
+			is_stopped = !failure_pause_sleep(&c->refresh_pause, &call, n_seen,
+			                                  period_ns, &err);
+		else
+			is_stopped = !cancel_sleep(c->env->cancel, c->env->clock, period_ns, &err);
+	}
 	return NULL;
 }
 
