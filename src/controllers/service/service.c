@@ -3,7 +3,7 @@
  * The handlers of the stores put reasons into the record of a Service and its key into the queue.
  * The worker that gets the key takes all its reasons together. There may be thousands of nodes and
  * hundreds of Services, so a change of a node does not go over all Services itself: it queues one
- * key, KEY_PASS, whose worker gives every Service a reason to compare its targets.
+ * key, KEY_ALL_SERVICES, whose worker gives every Service a reason to compare its targets.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -25,7 +25,7 @@ static const int64_t pass_pause_ns = NS_PER_SEC;
 
 /* The key of a pass over all Services. No Service can have it, because their keys contain a slash.
  */
-#define KEY_PASS STR("nodes")
+#define KEY_ALL_SERVICES STR("nodes")
 /* The key of a comparison of all balancers with their Services. */
 #define KEY_DRIFT STR("drift")
 
@@ -46,30 +46,6 @@ METRIC_FAMILY(
 
 /* ---- records ---- */
 
-/* Returns the record of that key, and creates it if it does not exist. Called with the lock held.
- */
-static struct service_record *
-record_make(struct service_controller *c, struct str key)
-{
-	struct service_record *r = map_get(&c->records, key);
-
-	if (!r) {
-		r = xcalloc(1, sizeof(*r));
-		r->key = xstrndup(key.ptr, key.len);
-		r->repairs = BUF_INIT(LIMIT_EVENT_MESSAGE / 2);
-		map_put(&c->records, str_n(r->key, key.len), r);
-	}
-	return r;
-}
-
-static bool
-record_exists(struct service_controller *c, struct str key)
-{
-	WITH_LOCK(&c->mu);
-
-	return map_get(&c->records, key) != NULL;
-}
-
 static void
 record_free(struct service_record *r)
 {
@@ -82,18 +58,35 @@ record_free(struct service_record *r)
 	free(r);
 }
 
-/* Drops the record unless there is a new reason meanwhile. A record that knows of a balancer stays:
- * the store removes a Service a moment before it calls service_on_vanished(), which needs the
- * record. */
+static bool
+is_same_service(const struct object *a, const struct object *b)
+{
+	return a && b && str_eq(a->uid, b->uid);
+}
+
+/* With the lock held. Several Services of one name may vanish before a worker gets the key. The
+ * last state of the Service that has the balancer decides whether the balancer is removed. While no
+ * balancer is recorded yet, because a worker is still creating it, the first vanished Service
+ * counts. */
 static void
-record_drop(struct service_controller *c, struct service_record *r)
+remember_removed_service(struct service_record *r, const struct object *old)
+{
+	if (r->vanished && !is_same_service(r->balanced, old))
+		return;
+	object_unref(r->vanished);
+	r->vanished = object_ref((struct object *)(uintptr_t)old);
+}
+
+/* This run has not done its work: the next one gets everything that this one was given. */
+static void
+record_put_back(struct service_controller *c, struct service_record *r, unsigned reasons,
+                struct object *vanished)
 {
 	WITH_LOCK(&c->mu);
 
-	if (r->reasons != 0 || r->vanished || r->balanced)
-		return;
-	map_remove(&c->records, str_c(r->key));
-	record_free(r);
+	r->reasons |= reasons;
+	if (vanished)
+		remember_removed_service(r, vanished);
 }
 
 /* Any thread. */
@@ -101,8 +94,17 @@ static void
 service_queue_after(struct service_controller *c, struct str key, unsigned reasons,
                     int64_t delay_ns)
 {
+	struct service_record *r;
+
 	mutex_lock(&c->mu);
-	record_make(c, key)->reasons |= reasons;
+	r = map_get(&c->records, key);
+	if (!r) {
+		r = xcalloc(1, sizeof(*r));
+		r->key = xstrndup(key.ptr, key.len);
+		r->repairs = BUF_INIT(LIMIT_EVENT_MESSAGE / 2);
+		map_put(&c->records, str_n(r->key, key.len), r);
+	}
+	r->reasons |= reasons;
 	mutex_unlock(&c->mu);
 	if (delay_ns > 0)
 		queue_add_after(c->queue, key, delay_ns);
@@ -125,25 +127,6 @@ service_is_ours(const struct service *s)
 	return service_wants_balancer(s) || service_needs_cleanup(s);
 }
 
-static bool
-is_same_service(const struct object *a, const struct object *b)
-{
-	return a && b && str_eq(a->uid, b->uid);
-}
-
-/* With the lock held. Several Services of one name may vanish before a worker gets the key. The
- * last state of the Service that has the balancer decides whether the balancer is removed. While no
- * balancer is recorded yet, because a worker is still creating it, the first vanished Service
- * counts. */
-static void
-record_note_vanished(struct service_record *r, const struct object *old)
-{
-	if (r->vanished && !is_same_service(r->balanced, old))
-		return;
-	object_unref(r->vanished);
-	r->vanished = object_ref((struct object *)(uintptr_t)old);
-}
-
 /* A Service has left the store. Without a record it had no balancer. */
 static void
 service_on_vanished(struct service_controller *c, const struct object *old)
@@ -153,58 +136,46 @@ service_on_vanished(struct service_controller *c, const struct object *old)
 	mutex_lock(&c->mu);
 	r = map_get(&c->records, old->key);
 	if (r)
-		record_note_vanished(r, old);
+		remember_removed_service(r, old);
 	mutex_unlock(&c->mu);
 	if (r)
 		queue_add(c->queue, old->key);
 }
 
-/* Has another client removed our finalizer? It is added again, because without it the balancer
- * would be left behind when the Service is deleted. */
-static bool
-has_lost_finalizer(const struct service *old, const struct service *new)
-{
-	return old->has_finalizer && !new->has_finalizer &&
-	       !new->is_deleting &&service_wants_balancer(new);
-}
-
-static bool
-needs_sync(const struct service *old, const struct service *new)
-{
-	if (!old)
-		return service_is_ours(new);
-	return service_needs_update(old, new) || service_needs_cleanup(new) ||
-	       has_lost_finalizer(old, new);
-}
-
-/* A client that keeps removing our finalizer must not cause a request to the cloud each time. */
-static int64_t
-finalizer_pause_ns(struct service_controller *c, const struct service *old,
-                   const struct service *new)
-{
-	if (!old || service_needs_update(old, new) || service_needs_cleanup(new))
-		return 0;
-	return paces_reserve(c->env->paces, new->object.uid, "finalizer");
-}
-
 static void
-service_on_change(void *arg, const struct object *object_old, const struct object *object_new)
+service_on_change(void *arg, const struct object *object_old, const struct object *object)
 {
 	struct service_controller *c = arg;
 	const struct service *old = (const struct service *)object_old,
-			     *new = (const struct service *)object_new;
+			     *current = (const struct service *)object;
+	bool is_changed, has_lost_finalizer, has_record;
 
-	if (old && !is_same_service(object_old, object_new))
+	if (old && !is_same_service(object_old, object))
 		service_on_vanished(c, object_old);
-	if (!new)
+	if (!current)
 		return;
-	if (needs_sync(old, new)) {
-		service_queue_after(c, object_new->key, REASON_FULL,
-		                    finalizer_pause_ns(c, old, new));
-	} else if (!service_is_ours(new) && record_exists(c, object_new->key)) {
-		/* the watch has delivered the removal of our finalizer: a worker drops the record
-		 */
-		queue_add(c->queue, object_new->key);
+	if (old)
+		is_changed = service_needs_update(old, current) || service_needs_cleanup(current);
+	else
+		is_changed = service_is_ours(current);
+	/* Another client has removed our finalizer. It is added again, because without it the
+	 * balancer would be left behind when the Service is deleted. */
+	has_lost_finalizer = old && old->has_finalizer && !current->has_finalizer &&
+	                     !current->is_deleting && service_wants_balancer(current);
+
+	if (is_changed) {
+		service_queue(c, object->key, REASON_FULL);
+	} else if (has_lost_finalizer) {
+		/* a client that keeps doing that must not cause a request to the cloud each time */
+		service_queue_after(c, object->key, REASON_FULL,
+		                    paces_reserve(c->env->paces, object->uid, "finalizer"));
+	} else if (!service_is_ours(current)) {
+		mutex_lock(&c->mu);
+		has_record = map_get(&c->records, object->key) != NULL;
+		mutex_unlock(&c->mu);
+		/* our finalizer was removed: a worker drops the record */
+		if (has_record)
+			queue_add(c->queue, object->key);
 	}
 }
 
@@ -224,16 +195,16 @@ service_on_node(void *arg, const struct object *object_old, const struct object 
 	if (old && new)
 		wait_ns = paces_reserve(c->env->paces, object_new->uid, "targets");
 	if (wait_ns > 0)
-		queue_add_after(c->queue, KEY_PASS, wait_ns);
+		queue_add_after(c->queue, KEY_ALL_SERVICES, wait_ns);
 	else
-		queue_add(c->queue, KEY_PASS);
+		queue_add(c->queue, KEY_ALL_SERVICES);
 }
 
 /* ---- changed nodes ---- */
 
 /* Does the Service have, or get, a balancer with targets? */
 static bool
-has_targets(const struct service *s)
+uses_targets(const struct service *s)
 {
 	return service_wants_balancer(s) && !s->is_deleting;
 }
@@ -250,30 +221,22 @@ service_queue_all(struct service_controller *c, bool (*is_affected)(const struct
 	}
 }
 
-/* The first pass is immediate, later ones come at most once a second. Returns how long this one has
- * to wait; 0 or less: not at all. */
-static int64_t
-start_pass(struct service_controller *c)
-{
-	int64_t now_ns = clock_mono(c->env->clock), wait_ns;
-	WITH_LOCK(&c->mu);
-
-	wait_ns = c->next_pass_ns - now_ns;
-	if (wait_ns <= 0)
-		c->next_pass_ns = now_ns + pass_pause_ns;
-	return wait_ns;
-}
-
+/* The first pass is immediate, later ones come at most once a second. */
 static void
-service_pass_nodes(struct service_controller *c)
+service_queue_after_node_change(struct service_controller *c)
 {
-	int64_t begun_ns = clock_mono(c->env->clock), wait_ns = start_pass(c);
+	int64_t begun_ns = clock_mono(c->env->clock), wait_ns;
 
+	mutex_lock(&c->mu);
+	wait_ns = c->next_pass_ns - begun_ns;
+	if (wait_ns <= 0)
+		c->next_pass_ns = begun_ns + pass_pause_ns;
+	mutex_unlock(&c->mu);
 	if (wait_ns > 0) {
-		queue_add_after(c->queue, KEY_PASS, wait_ns);
+		queue_add_after(c->queue, KEY_ALL_SERVICES, wait_ns);
 		return;
 	}
-	service_queue_all(c, has_targets, REASON_NODES);
+	service_queue_all(c, uses_targets, REASON_NODES);
 	metric_observe(metric_of(&pass_seconds),
 	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
 }
@@ -287,122 +250,63 @@ service_plan_drift(struct service_controller *c)
 		queue_add_after(c->queue, KEY_DRIFT, c->config.drift_period_ns);
 }
 
-/* The reading failed. It is retried after pauses that grow, up to the queue's longest one or the
- * period. */
+/* One reading of all balancers serves all Services. A failed one is retried after pauses that grow,
+ * up to the queue's longest one or the period. */
 static void
-service_retry_drift(struct service_controller *c, const struct error *err)
+service_compare_all(struct service_controller *c, struct call *call)
 {
-	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+	struct error err;
+	int64_t delay_ns;
 
-	if (err->code == ERR_CANCELLED)
-		return;
-	if (err->is_outage) {
-		queue_park(c->queue, KEY_DRIFT, failure_outage_ns(err));
+	if (service_adopt_again(c, call, &err)) {
+		queue_forget(c->queue, KEY_DRIFT);
+		service_plan_drift(c);
+		service_queue_all(c, uses_targets, REASON_DRIFT);
 		return;
 	}
+	if (err.code == ERR_CANCELLED)
+		return;
+	if (err.is_outage) {
+		queue_park(c->queue, KEY_DRIFT, failure_outage_ns(&err));
+		return;
+	}
+	delay_ns = err.retry_after_ms * NS_PER_MS;
 	if (delay_ns > 0)
 		queue_add_after(c->queue, KEY_DRIFT, delay_ns);
 	else
 		delay_ns = queue_add_failed(c->queue, KEY_DRIFT, c->config.drift_period_ns);
-	if (service_is_failure(err))
+	if (service_is_failure(&err))
 		log_warn("load balancers are not compared with their services, will retry",
-		         LOG_ERR(err), LOG_DURATION("in", delay_ns));
-}
-
-/* One reading of all balancers serves all Services. */
-static void
-service_pass_drift(struct service_controller *c, struct call *call)
-{
-	struct error err;
-
-	if (!service_adopt_again(c, call, &err)) {
-		service_retry_drift(c, &err);
-		return;
-	}
-	queue_forget(c->queue, KEY_DRIFT);
-	service_plan_drift(c);
-	service_queue_all(c, has_targets, REASON_DRIFT);
+		         LOG_ERR(&err), LOG_DURATION("in", delay_ns));
 }
 
 /* ---- one Service ---- */
 
-static unsigned
-record_take_reasons(struct service_controller *c, struct service_record *r,
-                    struct object **ret_vanished)
-{
-	unsigned reasons;
-	WITH_LOCK(&c->mu);
-
-	reasons = r->reasons;
-	r->reasons = 0;
-	*ret_vanished = TAKE(r->vanished);
-	return reasons;
-}
-
-static void
-record_forget_failure(struct service_controller *c, struct service_record *r)
-{
-	WITH_LOCK(&c->mu);
-
-	free(TAKE(r->failure));
-}
-
-/* This run has not done its work: the next one gets everything that this one was given. */
-static void
-record_put_back(struct service_controller *c, struct service_record *r, unsigned reasons,
-                struct object *vanished)
-{
-	WITH_LOCK(&c->mu);
-
-	r->reasons |= reasons;
-	if (vanished)
-		record_note_vanished(r, vanished);
-}
-
-/* The last run failed, and nothing happened since that another attempt could profit from: the
- * Service is unchanged, and so are its targets. */
-static bool
-is_backing_off(struct service_run *run)
-{
-	return (run->reasons & REASON_RETRY) && !(run->reasons & REASON_FULL) &&
-	       (run->record->is_retry_fixed || !service_sync_has_new_targets(run));
-}
-
-/* Postpones a run that comes too early, and returns true. Targets were updated a moment ago, or a
- * failure has to wait for its retry. (The queue must be given the time again: of several times for
- * one key it keeps only the earliest.) */
+/* Postpones a run that comes too early, and returns true. (The queue must be given the time again:
+ * of several times for one key it keeps only the earliest.) */
 static bool
 service_postpone(struct service_run *run, struct object *vanished)
 {
+	const struct service_record *r = run->record;
 	int64_t now_ns = clock_mono(run->call->clock), due_ns = now_ns;
+	bool is_retry = (run->reasons & REASON_RETRY) && !(run->reasons & REASON_FULL);
 
-	if (run->record->next_update_ns > now_ns && run->reasons == REASON_NODES)
-		due_ns = run->record->next_update_ns;
-	else if (run->record->retry_ns > now_ns && is_backing_off(run))
-		due_ns = run->record->retry_ns;
+	if (r->next_update_ns > now_ns && run->reasons == REASON_NODES) {
+		/* targets were updated a moment ago */
+		due_ns = r->next_update_ns;
+	} else if (r->retry_ns > now_ns && is_retry &&
+	           (r->is_retry_fixed || !service_sync_has_new_targets(run))) {
+		/* The last run failed, and nothing happened since that another attempt could profit
+		 * from: the Service is unchanged, and so are its targets. */
+		due_ns = r->retry_ns;
+	}
 	if (due_ns == now_ns)
 		return false;
 	record_put_back(run->c, run->record, run->reasons, vanished);
-	queue_add_after(run->c->queue, str_c(run->record->key), due_ns - now_ns);
+	queue_add_after(run->c->queue, str_c(r->key), due_ns - now_ns);
 	return true;
 }
 
-/* Another Service has the name of the one whose balancer we have. What happens to that balancer
- * depends on the last state of the former Service. The store calls service_on_vanished() with it
- * shortly after replacing the Service, and that queues the key again. */
-static bool
-must_await_vanished(struct service_run *run, struct object *vanished)
-{
-	const struct object *balanced = run->record->balanced;
-
-	if (vanished || !balanced || is_same_service(balanced, &run->service->object))
-		return false;
-	record_put_back(run->c, run->record, run->reasons, NULL);
-	return true;
-}
-
-/* Reasons are taken before the Service is read from the store: a change in between is a reason for
- * the next run. A Service that vanished comes first, then the one that has its name now. */
 static bool
 service_reconcile(struct service_controller *c, struct call *call, struct str key,
                   struct error *err)
@@ -410,100 +314,113 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	CLEANUP(object_unrefp) struct object *object = NULL;
 	CLEANUP(object_unrefp) struct object *vanished = NULL;
 	struct service_run run = { .c = c, .call = call };
-	bool has_former, is_done = false;
+	bool has_former, is_needed, is_done = false, is_synced = true;
+	struct service_record *r;
 
+	/* Reasons are taken before the Service is read from the store: a change in between is a
+	 * reason for the next run. */
 	mutex_lock(&c->mu);
-	run.record = map_get(&c->records, key);
+	r = run.record = map_get(&c->records, key);
+	if (r) {
+		run.reasons = r->reasons;
+		r->reasons = 0;
+		vanished = TAKE(r->vanished);
+	}
 	mutex_unlock(&c->mu);
-	if (!run.record)
+	if (!r)
 		return true; /* a late retry of work that was done meanwhile */
-	run.reasons = record_take_reasons(c, run.record, &vanished);
 	object = store_get(c->env->services, key);
 	run.service = object ? service_of(object) : NULL;
-	if (object && (must_await_vanished(&run, vanished) || service_postpone(&run, vanished)))
+	has_former = r->balanced && !is_same_service(r->balanced, object);
+
+	/* Another Service has the name of the one whose balancer we have. What happens to that
+	 * balancer depends on the last state of the former Service. The store calls
+	 * service_on_vanished() with it shortly after replacing the Service, and that queues the
+	 * key again. */
+	if (object && has_former && !vanished) {
+		record_put_back(c, r, run.reasons, NULL);
 		return true;
-	has_former = vanished && !is_same_service(run.record->balanced, object);
-	if ((has_former && !service_sync_former(&run, service_of(vanished), err)) ||
-	    (object && !service_sync(&run, &is_done, err))) {
-		record_put_back(c, run.record, REASON_RETRY, vanished);
+	}
+	if (object && service_postpone(&run, vanished))
+		return true;
+
+	/* A Service that vanished comes first, then the one that has its name now. */
+	if (vanished && has_former)
+		is_synced = service_sync_former(&run, service_of(vanished), err);
+	if (is_synced && object)
+		is_synced = service_sync(&run, &is_done, err);
+	if (!is_synced) {
+		record_put_back(c, r, REASON_RETRY, vanished);
 		return false;
 	}
 	queue_forget(c->queue, key);
-	record_forget_failure(c, run.record);
 	if (object)
-		run.record->n_conflicts = 0;
-	if (!object || (is_done && !service_is_stale(run.record, run.service)))
-		record_drop(c, run.record);
+		r->n_conflicts = 0;
+
+	/* The record is dropped unless there is a new reason meanwhile. A record that knows of a
+	 * balancer stays: the store removes a Service a moment before it calls
+	 * service_on_vanished(), which needs the record. */
+	is_needed = object && (!is_done || service_is_stale(r, run.service));
+	mutex_lock(&c->mu);
+	free(TAKE(r->failure));
+	if (!is_needed && r->reasons == 0 && !r->vanished && !r->balanced) {
+		map_remove(&c->records, key);
+		record_free(r);
+	}
+	mutex_unlock(&c->mu);
 	return true;
 }
 
 /* ---- workers ---- */
 
-/* Is the balancer of this Service to be removed? */
-static bool
-is_cleaning_up(struct service_controller *c, struct str key)
-{
-	CLEANUP(object_unrefp) struct object *object = store_get(c->env->services, key);
-
-	return !object || service_needs_cleanup(service_of(object));
-}
-
+/* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
 static void
-record_note_failure(struct service_controller *c, struct str key, const struct error *err,
-                    int64_t delay_ns, bool is_fixed)
+service_handle_failure(struct service_controller *c, struct str key, const struct error *err)
 {
+	CLEANUP(object_unrefp) struct object *object = NULL;
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+	bool is_fixed = false, is_removal;
 	struct service_record *r;
-	WITH_LOCK(&c->mu);
 
+	if (err->code == ERR_CANCELLED)
+		return;
+	if (err->is_outage) {
+		queue_park(c->queue, key, failure_outage_ns(err));
+		/* a new reason need not wait for the end of the outage: during an outage a call
+		 * fails without a request */
+		delay_ns = 0;
+	} else if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0) {
+		queue_add_after(c->queue, key, delay_ns);
+		is_fixed = true;
+	} else {
+		object = store_get(c->env->services, key);
+		is_removal = !object || service_needs_cleanup(service_of(object));
+		delay_ns = queue_add_failed(c->queue, key,
+		                            is_removal ? cleanup_max_ns
+		                                       : failure_max_ns(err->code));
+	}
+
+	mutex_lock(&c->mu);
 	r = map_get(&c->records, key);
-	if (!r)
-		return;
-	r->failed_mono_ns = clock_mono(c->env->clock);
-	if (!r->failure)
-		r->failing_mono_ns = r->failed_mono_ns;
-	r->retry_ns = clock_deadline(r->failed_mono_ns, delay_ns);
-	r->is_retry_fixed = is_fixed;
-	free(r->failure);
-	r->failure = xstrndup(err->msg, strlen(err->msg));
-}
+	if (r) {
+		r->failed_mono_ns = clock_mono(c->env->clock);
+		if (!r->failure)
+			r->failing_mono_ns = r->failed_mono_ns;
+		r->retry_ns = clock_deadline(r->failed_mono_ns, delay_ns);
+		r->is_retry_fixed = is_fixed;
+		free(r->failure);
+		r->failure = xstrndup(err->msg, strlen(err->msg));
+	}
+	mutex_unlock(&c->mu);
 
-static void
-service_log_failure(struct str key, const struct error *err, int64_t delay_ns)
-{
-	if (err->code == ERR_PENDING)
-		return;
+	if (err->is_outage || err->code == ERR_PENDING)
+		return; /* an outage is in the log once */
 	if (err->code == ERR_THROTTLED)
 		log_warn("service waits for the cloud's rate limit", LOG_STR("service", key),
 		         LOG_ERR(err), LOG_DURATION("in", delay_ns));
 	else
 		log_error("processing service failed, will retry", LOG_STR("service", key),
 		          LOG_ERR(err), LOG_DURATION("in", delay_ns));
-}
-
-/* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
-static void
-service_handle_failure(struct service_controller *c, struct str key, const struct error *err)
-{
-	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
-	bool is_fixed = (err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0;
-
-	if (err->code == ERR_CANCELLED)
-		return;
-	/* a new reason need not wait for the end of the outage: during an outage a call fails
-	 * without a request */
-	if (err->is_outage) {
-		record_note_failure(c, key, err, 0, false);
-		queue_park(c->queue, key, failure_outage_ns(err));
-		return;
-	}
-	if (is_fixed)
-		queue_add_after(c->queue, key, delay_ns);
-	else
-		delay_ns = queue_add_failed(c->queue, key,
-		                            is_cleaning_up(c, key) ? cleanup_max_ns
-		                                                   : failure_max_ns(err->code));
-	record_note_failure(c, key, err, delay_ns, is_fixed);
-	service_log_failure(key, err, delay_ns);
 }
 
 void
@@ -513,10 +430,10 @@ service_work_on(struct service_controller *c, struct arena *arena, struct str ke
 	struct error err;
 
 	call.dry = dry_item_find(c->env, c->env->services, "service", key, arena);
-	if (str_eq(key, KEY_PASS)) {
-		service_pass_nodes(c);
+	if (str_eq(key, KEY_ALL_SERVICES)) {
+		service_queue_after_node_change(c);
 	} else if (str_eq(key, KEY_DRIFT)) {
-		service_pass_drift(c, &call);
+		service_compare_all(c, &call);
 	} else if (!service_reconcile(c, &call, key, &err)) {
 		dry_failed(call.dry, &err);
 		service_handle_failure(c, key, &err);

@@ -55,59 +55,21 @@ is_stale(const struct service_run *run)
 	return service_is_stale(run->record, run->service);
 }
 
-/* If the answer has no version, the record stays unsure whether the write was executed. */
-static void
-note_written(struct service_run *run, struct str answer)
-{
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str version;
-	struct error err;
-
-	if (!json_parse(answer, &doc, &err) ||
-	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
-		return;
-	run->record->is_unsure = false;
-	free(run->record->written_version);
-	run->record->written_version = xstrndup(version.ptr, version.len);
-}
-
-/* Returns true if the store still has this Service under its name. */
-static bool
-is_current(struct service_run *run)
-{
-	const struct object *ours = &run->service->object;
-	CLEANUP(object_unrefp) struct object *now = store_get(run->c->env->services, ours->key);
-
-	return now && str_eq(now->uid, ours->uid);
-}
-
-/* The server answered 409. Either another Service has the name by now, which the store shows
- * already or will show soon; or other clients wrote to the Service so often that the server gave
- * up. The answer does not say which. */
-static bool
-handle_conflict(struct service_run *run, bool *ret_is_gone, struct error *err)
-{
-	*ret_is_gone = !is_current(run);
-	if (*ret_is_gone)
-		return true;
-	if (run->record->n_conflicts >= CONFLICTS_EXPECTED)
-		return false;
-	run->record->n_conflicts++;
-	err->code = ERR_PENDING;
-	err->retry_after_ms = overtaken_pause_ms;
-	return false;
-}
-
 /* *ret_is_gone: the Service does not exist any more, or another one has its name. That is success:
  * there is nothing left to write. */
 static bool
 service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	CLEANUP(object_unrefp) struct object *now = NULL;
+	const struct object *ours = &run->service->object;
+	struct service_record *r = run->record;
 	struct kube_patch patch = { .type = KUBE_PATCH_STRATEGIC,
 		                    .body = body,
 		                    .answer = KUBE_ANSWER_META };
-	struct str answer;
+	struct str answer, version;
+	struct error ignored;
 
 	patch_service_path(&path, run->service);
 	patch.path = buf_str(&path);
@@ -116,15 +78,36 @@ service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struc
 		dry_write_service(run->call, run->service, patch.path, body);
 		return true;
 	}
-	run->record->is_unsure = true;
+	r->is_unsure = true;
 	if (kube_patch(run->c->env->kube, run->call, &patch, &answer, err)) {
-		note_written(run, answer);
+		/* If the answer has no version, the record stays unsure whether the write was
+		 * executed. */
+		if (!json_parse(answer, &doc, &ignored) ||
+		    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) !=
+		            JSON_FOUND)
+			return true;
+		r->is_unsure = false;
+		free(r->written_version);
+		r->written_version = xstrndup(version.ptr, version.len);
 		return true;
 	}
-	if (err->code == ERR_CONFLICT)
-		return handle_conflict(run, ret_is_gone, err);
 	*ret_is_gone = err->code == ERR_NOT_FOUND;
-	return *ret_is_gone;
+	if (err->code != ERR_CONFLICT)
+		return *ret_is_gone;
+
+	/* The server answered 409. Either another Service has the name by now, which the store
+	 * shows already or will show soon; or other clients wrote to the Service so often that the
+	 * server gave up. The answer does not say which. */
+	now = store_get(run->c->env->services, ours->key);
+	*ret_is_gone = !now || !str_eq(now->uid, ours->uid);
+	if (*ret_is_gone)
+		return true;
+	if (r->n_conflicts < CONFLICTS_EXPECTED) {
+		r->n_conflicts++;
+		err->code = ERR_PENDING;
+		err->retry_after_ms = overtaken_pause_ms;
+	}
+	return false;
 }
 
 /* Adds our finalizer. */
@@ -158,47 +141,37 @@ service_release(struct service_run *run, struct error *err)
 
 /* was_stale: the status in the store may be outdated, so it is written even if it is equal. */
 static bool
-write_status(struct service_run *run, bool was_stale, const struct service_ingress *ingress,
-             size_t n, struct error *err)
+write_status(struct service_run *run, bool was_stale, const struct lb_status *status,
+             struct error *err)
 {
+	struct service_ingress *all = arena_calloc(run->call->arena, status->n_ingress,
+	                                           sizeof(*all));
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	bool is_gone;
 
-	if (!was_stale && service_status_equals(run->service, ingress, n))
+	/* The mode is always written with an address: if it is left out, the server fills in a
+	 * default, and the status would always differ from the one that we want
+	 * (docs/spec/framework.md, "Status of a Service"). */
+	for (size_t i = 0; i < status->n_ingress; i++) {
+		const struct lb_ingress *from = &status->ingress[i];
+
+		all[i] = (struct service_ingress){ .ip = from->ip,
+			                           .hostname = from->hostname,
+			                           .ip_mode = STR_EMPTY,
+			                           .ports = STR_EMPTY };
+		if (from->ip.len > 0)
+			all[i].ip_mode = from->ip_mode == LB_IP_MODE_PROXY ? STR("Proxy")
+			                                                   : STR("VIP");
+	}
+	if (!was_stale && service_status_equals(run->service, all, status->n_ingress))
 		return true;
-	patch_service_status(&body, run->service, ingress, n);
+	patch_service_status(&body, run->service, all, status->n_ingress);
 	if (!service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to update load balancer status");
 	if (!run->call->dry && !is_gone)
 		log_info("service status written", LOG_STR("service", run->service->object.key),
-		         LOG_I64("addresses", (int64_t)n));
+		         LOG_I64("addresses", (int64_t)status->n_ingress));
 	return true;
-}
-
-/* The mode is always written with an address: if it is left out, the server fills in a default, and
- * the status would always differ from the one that we want (docs/spec/framework.md, "Status of a
- * Service"). */
-static struct str
-mode_text(const struct lb_ingress *ingress)
-{
-	if (ingress->ip.len == 0)
-		return STR_EMPTY;
-	return ingress->ip_mode == LB_IP_MODE_PROXY ? STR("Proxy") : STR("VIP");
-}
-
-static bool
-write_lb_status(struct service_run *run, bool was_stale, const struct lb_status *status,
-                struct error *err)
-{
-	struct service_ingress *ingress = arena_calloc(run->call->arena, status->n_ingress,
-	                                               sizeof(*ingress));
-
-	for (size_t i = 0; i < status->n_ingress; i++)
-		ingress[i] = (struct service_ingress){ .ip = status->ingress[i].ip,
-			                               .hostname = status->ingress[i].hostname,
-			                               .ip_mode = mode_text(&status->ingress[i]),
-			                               .ports = STR_EMPTY };
-	return write_status(run, was_stale, ingress, status->n_ingress, err);
 }
 
 /* ---- ensuring a balancer ---- */
@@ -241,15 +214,6 @@ set_targets(struct service_run *run, struct lb_spec *spec, const struct target_l
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
 }
 
-/* After a restart each Service is ensured once. If it has its finalizer and addresses, very
- * probably nothing changes, and no event is sent. */
-static bool
-is_settled(const struct service_run *run)
-{
-	return run->service->has_finalizer && run->service->n_ingress > 0 &&
-	       !run->record->has_targets && !run->record->has_failed;
-}
-
 static bool
 service_ensure(struct service_run *run, struct error *err)
 {
@@ -257,11 +221,17 @@ service_ensure(struct service_run *run, struct error *err)
 	CLEANUP(target_list_fini) struct target_list targets = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
+	struct service_record *r = run->record;
 	bool is_gone, was_stale = is_stale(run); /* read before our first write */
+	/* After a restart each Service is ensured once. If it has its finalizer and addresses, very
+	 * probably nothing changes, and no event is sent. */
+	bool is_first_ensure_after_restart = run->service->has_finalizer &&
+	                                     run->service->n_ingress > 0 && !r->has_targets &&
+	                                     !r->has_failed;
 	struct error why;
 
-	spec.is_changed = (run->reasons & REASON_FULL) && run->record->has_targets;
-	if (!is_settled(run) && !run->record->is_repairing)
+	spec.is_changed = (run->reasons & REASON_FULL) && r->has_targets;
+	if (!is_first_ensure_after_restart && !r->is_repairing)
 		service_announce(run, SERVICE_ENSURING);
 	if (!service_claim(run, &is_gone, err))
 		return false;
@@ -270,24 +240,25 @@ service_ensure(struct service_run *run, struct error *err)
 	targets = targets_select(run->c->targets, run->c->env->cloud, &spec, run->call->arena);
 	service_report_empty(run, targets.n);
 	set_targets(run, &spec, &targets);
-	balancer_report_left_out(run->c->env->cloud, run->call, &spec, &run->record->left_out);
-	run->call->changes = run->record->is_repairing ? &run->record->repairs : NULL;
+	balancer_report_left_out(run->c->env->cloud, run->call, &spec, &r->left_out);
+
+	run->call->changes = r->is_repairing ? &r->repairs : NULL;
 	if (!balancer_ensure(run->c->env->cloud, run->call, &spec, &outcome, &status, &why)) {
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");
 	}
-	run->record->is_elsewhere = outcome == LB_ELSEWHERE;
-	if (run->record->is_elsewhere)
+	r->is_elsewhere = outcome == LB_ELSEWHERE;
+	if (r->is_elsewhere)
 		return true;
-	if (!write_lb_status(run, was_stale, &status, err))
+	if (!write_status(run, was_stale, &status, err))
 		return false;
 	if (outcome == LB_PARTIAL) {
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");
 	}
-	if (run->record->is_repairing)
+	if (r->is_repairing)
 		service_report_repairs(run);
-	if (run->record->announced)
+	if (r->announced)
 		service_report_end(run, SERVICE_ENSURED);
 	else
 		service_report_new_targets(run);
@@ -295,20 +266,6 @@ service_ensure(struct service_run *run, struct error *err)
 }
 
 /* ---- updating targets ---- */
-
-/* The provider's call, with its metrics. */
-static bool
-update_nodes(struct service_run *run, const struct lb_spec *spec, struct error *err)
-{
-	int64_t begun_ns = clock_mono(run->call->clock);
-	bool is_done;
-
-	metric_inc(metric_of(&updates_total));
-	is_done = balancer_update_nodes(run->c->env->cloud, run->call, spec, err);
-	metric_observe(metric_of(&update_seconds),
-	               (double)(clock_mono(run->call->clock) - begun_ns) / (double)NS_PER_SEC);
-	return is_done;
-}
 
 /* *ret_is_missing: the balancer does not exist, so it has to be ensured. */
 static bool
@@ -318,6 +275,8 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	CLEANUP(target_list_fini)
 	struct target_list targets = targets_select(run->c->targets, run->c->env->cloud, &spec,
 	                                            run->call->arena);
+	int64_t begun_ns;
+	bool is_done;
 
 	if (targets.hash == run->record->targets_hash || run->record->is_elsewhere) {
 		service_report_new_targets(run);
@@ -325,7 +284,12 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	}
 	set_targets(run, &spec, &targets);
 	run->record->has_new_targets = targets.n > 0;
-	if (update_nodes(run, &spec, err)) {
+	metric_inc(metric_of(&updates_total));
+	begun_ns = clock_mono(run->call->clock);
+	is_done = balancer_update_nodes(run->c->env->cloud, run->call, &spec, err);
+	metric_observe(metric_of(&update_seconds),
+	               (double)(clock_mono(run->call->clock) - begun_ns) / (double)NS_PER_SEC);
+	if (is_done) {
 		service_report_empty(run, targets.n);
 		service_report_new_targets(run);
 		return true;
@@ -419,44 +383,25 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 	return true;
 }
 
-/* The cloud is asked only once about a Service of another class, however often other clients change
- * it while it is being deleted. */
+/* *ret_is_done: as in service_sync(). */
 static bool
 service_clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 {
 	uint64_t hash = str_hash(run->service->object.uid);
-	bool is_known = run->record->foreign_hash == hash && !run->record->balanced;
-	bool is_ours = false;
 
-	if (!is_known && !remove_and_release(run, &is_ours, err)) {
+	/* The cloud is asked only once about a Service of another class, however often other
+	 * clients change it while it is being deleted. */
+	*ret_is_done = false;
+	if (run->record->foreign_hash == hash && !run->record->balanced)
+		return true;
+	if (!remove_and_release(run, ret_is_done, err)) {
 		service_warn(run, SERVICE_SYNC_FAILED, err);
 		return false;
 	}
-	if (is_ours)
+	if (*ret_is_done)
 		service_report_end(run, SERVICE_DELETED);
-	else
+	else /* the record is kept until the Service is gone */
 		run->record->foreign_hash = hash;
-	/* else the record, with foreign_hash, is kept until the Service is gone */
-	*ret_is_done = is_ours;
-	return true;
-}
-
-/* Removes the balancer of a Service that was deleted, although another one may have its name by
- * now. */
-static bool
-service_remove_former(const struct service_run *run, struct error *err)
-{
-	CLEANUP(object_unrefp) struct object *former = object_ref(run->record->balanced);
-	struct service_run its = *run;
-	bool was_found;
-
-	its.service = service_of(former);
-	if (!remove_balancer(&its, &was_found, err)) {
-		service_warn(&its, SERVICE_DELETE_FAILED, err);
-		return false;
-	}
-	forget_balancer(&its);
-	service_report_end(&its, SERVICE_DELETED);
 	return true;
 }
 
@@ -464,78 +409,75 @@ bool
 service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 {
 	const struct service *s = run->service;
-	bool wants_ensure = (run->reasons & (REASON_FULL | REASON_RETRY)) ||
-	                    !run->record->has_targets;
+	struct service_record *r = run->record;
+	bool wants_ensure = (run->reasons & (REASON_FULL | REASON_RETRY)) || !r->has_targets;
 	bool is_synced = true;
 
+	/* While a Service is being deleted, no finalizer can be added: without ours, the balancer
+	 * is removed already or was never made. */
 	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
 	               (s->is_deleting && !s->has_finalizer);
-	/* (While a Service is being deleted, no finalizer can be added: without ours, the balancer
-	 * is removed already or was never made.) */
+	if (*ret_is_done && (s->has_finalizer || r->balanced))
+		return service_clean_up(run, ret_is_done, err);
 	if (*ret_is_done)
-		return s->has_finalizer || run->record->balanced
-		               ? service_clean_up(run, ret_is_done, err)
-		               : true;
+		return true;
+
 	if (run->reasons & REASON_FULL)
-		service_forget_repairs(run->record); /* further changes follow the user's change */
-	else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !run->record->is_elsewhere)
-		run->record->is_repairing = wants_ensure = true;
+		service_forget_repairs(r); /* further changes follow the user's change */
+	else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !r->is_elsewhere)
+		r->is_repairing = wants_ensure = true;
 	if (!wants_ensure)
 		is_synced = service_update(run, &wants_ensure, err);
 	if (is_synced && wants_ensure)
 		is_synced = service_ensure(run, err);
-	run->record->has_failed = !is_synced && service_is_failure(err);
+	r->has_failed = !is_synced && service_is_failure(err);
 	if (!is_synced && wants_ensure) /* a failed update has an event of its own */
 		service_warn(run, SERVICE_SYNC_FAILED, err);
 	return is_synced;
-}
-
-/* Was this Service deleted by a client, rather than lost? Our finalizer keeps a Service until its
- * balancer is gone. If a Service disappears together with the finalizer, the API server's data was
- * lost, or the API server is now that of another cluster. */
-static bool
-was_deleted(const struct service *last)
-{
-	return !last->has_finalizer || last->is_deleting;
-}
-
-/* Leaves the balancer alone: the operator who restores the cluster may still need it, or its
- * address. */
-static void
-service_keep_former(struct service_run *run, const struct service *former)
-{
-	log_warn("a service vanished together with our finalizer, leaving its load balancer alone",
-	         LOG_STR("service", former->object.key), LOG_STR("uid", former->object.uid));
-	service_warn_of_kept(run, former);
-	if (run->c->ops->forget)
-		run->c->ops->forget(run->c->env->cloud, former->object.uid);
-	run->record->announced = SERVICE_NOTHING;
-	forget_balancer(run);
-}
-
-/* Our writes to a Service say nothing about the next Service of that name. */
-static void
-forget_writes(struct service_record *r)
-{
-	free(TAKE(r->written_version));
-	r->is_unsure = false;
-	r->n_conflicts = 0;
 }
 
 bool
 service_sync_former(struct service_run *run, const struct service *last, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *former = NULL;
-	bool is_last_known;
+	struct service_record *r = run->record;
+	struct service_run its = *run;
+	bool is_last_known, was_deleted, was_found;
 
-	if (!run->record->balanced)
+	if (!r->balanced)
 		return true;
-	former = object_ref(run->record->balanced);
+	former = object_ref(r->balanced);
 	is_last_known = str_eq(former->uid, last->object.uid);
-	if (!is_last_known || !was_deleted(last))
-		service_keep_former(run, is_last_known ? last : service_of(former));
-	else if (!service_remove_former(run, err))
-		return false;
-	forget_writes(run->record);
+	/* Was the Service deleted by a client, rather than lost? Our finalizer keeps a Service
+	 * until its balancer is gone. If a Service disappears together with the finalizer, the API
+	 * server's data was lost, or the API server is now that of another cluster. */
+	was_deleted = is_last_known && (!last->has_finalizer || last->is_deleting);
+
+	its.service = is_last_known && !was_deleted ? last : service_of(former);
+	if (was_deleted) {
+		/* Another Service may have its name by now. */
+		if (!remove_balancer(&its, &was_found, err)) {
+			service_warn(&its, SERVICE_DELETE_FAILED, err);
+			return false;
+		}
+		forget_balancer(&its);
+		service_report_end(&its, SERVICE_DELETED);
+	} else {
+		/* The operator who restores the cluster may still need the balancer, or its
+		 * address. */
+		log_warn(
+			"a service vanished together with our finalizer, leaving its load balancer alone",
+			LOG_STR("service", its.service->object.key),
+			LOG_STR("uid", its.service->object.uid));
+		service_warn_of_kept(run, its.service);
+		if (run->c->ops->forget)
+			run->c->ops->forget(run->c->env->cloud, its.service->object.uid);
+		r->announced = SERVICE_NOTHING;
+		forget_balancer(run);
+	}
+	/* Our writes to a Service say nothing about the next Service of that name. */
+	free(TAKE(r->written_version));
+	r->is_unsure = false;
+	r->n_conflicts = 0;
 	return true;
 }
