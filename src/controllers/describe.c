@@ -86,7 +86,7 @@ add_guard(struct buf *json, const struct lifecycle_candidate *c)
 	json_begin_object(json, "guard");
 	json_add_text(json, "machine", str_c(presence_name(c->presence)));
 	json_add_text(json, "verdict", str_c(guard_outcome_name(c->outcome)));
-	json_add_text(json, "heldBecause", c->held_because ? str_c(c->held_because) : STR_EMPTY);
+	json_add_text(json, "heldBecause", c->hold_reason ? str_c(c->hold_reason) : STR_EMPTY);
 	json_add_number(json, "looks", c->n_looks);
 	json_add_number(json, "failedLooks", c->n_failures);
 	json_add_number(json, "absentLooks", c->n_absent);

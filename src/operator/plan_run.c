@@ -197,8 +197,8 @@ note_candidate(struct runner *r, const struct lifecycle_candidate *c)
 		step.not_before_wall_ns = clock_wall(&clock_real) + c->deletable_in_ns;
 		buf_add_c(&condition, "its machine is absent at the next look, too");
 	}
-	if (c->held_because)
-		buf_addf(&condition, "%s%s", condition.len > 0 ? "; " : "", c->held_because);
+	if (c->hold_reason)
+		buf_addf(&condition, "%s%s", condition.len > 0 ? "; " : "", c->hold_reason);
 	step.condition = buf_str(&condition);
 	plan_note_step(r->plan, "node", c->name, &step);
 }

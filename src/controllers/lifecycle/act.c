@@ -7,6 +7,7 @@
  * missing.
  */
 #include "base/array.h"
+#include "base/backoff.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -93,13 +94,10 @@ lifecycle_count_proven(struct round *r)
 /* ---- the shutdown taint ---- */
 
 void
-lifecycle_sync_shutdown_taint(struct round *r, const struct check *check,
-                              const struct instance *found)
+lifecycle_add_shutdown_taint(struct round *r, const struct check *check)
 {
 	struct error err;
 
-	if (found->presence != PRESENCE_PRESENT || found->power != POWER_OFF)
-		return;
 	if (write_shutdown_taint(r->c->env, r->call, check->node, true, &err))
 		return;
 	r->must_retry = true;
@@ -121,7 +119,7 @@ has_shutdown_taint(const struct node *node)
 }
 
 void
-lifecycle_recovered(struct round *r, const struct node *node)
+lifecycle_remove_shutdown_taint(struct round *r, const struct node *node)
 {
 	struct node_errors *errors = r->c->env->node_errors;
 	struct error err;
@@ -149,23 +147,75 @@ lifecycle_recovered(struct round *r, const struct node *node)
 	          LOG_ERR(&err));
 }
 
-/* The API server has accepted the deletion. A DELETE that is repeated before the watch shows the
- * first one is neither logged nor counted again: the breaker counts each node once, either as
- * proven or as deleted. */
-static void
-lifecycle_note_deletion(struct round *r, const struct check *check)
-{
-	struct lifecycle_controller *c = r->c;
+/* ---- deletion ---- */
 
-	check->candidate->n_conflicts = 0;
-	if (check->candidate->is_deleted)
+/* A node that is marked for deletion already stays until its finalizers are removed: a further
+ * request would have no effect.
+ *
+ * The resource version on which the decision is based is a precondition of the DELETE. A kubelet
+ * that came back writes its status, which changes the version, and the API server knows that before
+ * our watch delivers it; the Lease does not help where it is missing or forbidden. A DELETE
+ * conflicts only if another client writes between our last watch event and the request. It is
+ * retried with the new version. */
+static void
+lifecycle_delete(struct round *r, const struct check *check, const struct node *now)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	struct lifecycle_controller *c = r->c;
+	struct candidate *candidate = check->candidate;
+	struct str name = node_name(check->node);
+	struct error err;
+	bool is_done = true;
+
+	if (now->is_deleting)
 		return;
-	check->candidate->is_deleted = true;
+	candidate->n_deletes++;
+	patch_node_path(&path, name, NULL);
+	if (r->call->dry)
+		dry_write_node_delete(r->call, now, buf_str(&path));
+	else
+		is_done = kube_delete(c->env->kube, r->call, buf_str(&path), now->object.uid,
+		                      now->object.resource_version, &err) ||
+		          err.code == ERR_NOT_FOUND;
+
+	/* The next round looks at a changed node again, with its new state. So a conflict is a
+	 * failure only if it happens repeatedly. */
+	candidate->n_conflicts = !is_done && err.code == ERR_CONFLICT ? candidate->n_conflicts + 1
+	                                                              : 0;
+	if (candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED)
+		return;
+
+	if (!candidate->is_deletion_reported) { /* else the DELETE is a repeated one */
+		candidate->is_deletion_reported = true;
+		buf_addf(&text,
+		         "Deleting node %" STR_FMT
+		         " because it does not exist in the cloud provider",
+		         STR_ARG(name));
+		node_event(c->env->recorder, LIFECYCLE_COMPONENT, check->node, EVENT_NORMAL,
+		           deleting_event.reason, buf_str(&text));
+	}
+	if (!is_done) {
+		buf_reset(&text);
+		buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(name), err.msg);
+		event_dedup_warn(c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+		                 deleting_failed_event.reason, buf_str(&text));
+		node_errors_note(c->env->node_errors, NODE_WORK_LIFECYCLE, name, &err,
+		                 CLOCK_FOREVER);
+		log_error("node cannot be deleted, will retry", LOG_STR("node", name),
+		          LOG_ERR(&err));
+		return;
+	}
+
+	/* A DELETE that is repeated before the watch shows the first one is neither logged nor
+	 * counted again: the breaker counts each node once, either as proven or as deleted. */
+	if (candidate->is_deleted)
+		return;
+	candidate->is_deleted = true;
 	if (!r->call->dry) {
 		metric_set(metric_of(&last_deletion),
 		           (double)clock_wall(c->env->clock) / (double)NS_PER_SEC);
-		log_info("node deleted, its machine is gone",
-		         LOG_STR("node", node_name(check->node)),
+		log_info("node deleted, its machine is gone", LOG_STR("node", name),
 		         LOG_STR("provider_id", node_provider_id(check->node)));
 	}
 	if (node_is_leaving(check->node))
@@ -175,93 +225,12 @@ lifecycle_note_deletion(struct round *r, const struct check *check)
 	           clock_boot(c->env->clock));
 }
 
-/* A repeated DELETE sends no second event. */
-static void
-report_deleting(struct round *r, const struct check *check)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-
-	if (check->candidate->is_deletion_reported)
-		return;
-	check->candidate->is_deletion_reported = true;
-	buf_addf(&text,
-	         "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
-	         STR_ARG(node_name(check->node)));
-	node_event(r->c->env->recorder, LIFECYCLE_COMPONENT, check->node, EVENT_NORMAL,
-	           deleting_event.reason, buf_str(&text));
-}
-
-static void
-report_deleting_failed(struct round *r, const struct check *check, const struct error *err)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-
-	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(node_name(check->node)),
-	         err->msg);
-	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
-	                 deleting_failed_event.reason, buf_str(&text));
-	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node), err,
-	                 CLOCK_FOREVER);
-	log_error("node cannot be deleted, will retry", LOG_STR("node", node_name(check->node)),
-	          LOG_ERR(err));
-}
-
-/* The node has changed, and our watch has not delivered the change yet. The next round looks at it
- * again with its new state, so this is a failure only if it happens repeatedly. */
-static bool
-is_harmless_conflict(struct candidate *candidate, const struct error *err)
-{
-	candidate->n_conflicts = err->code == ERR_CONFLICT ? candidate->n_conflicts + 1 : 0;
-	return candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED;
-}
-
-static bool
-lifecycle_send_delete(struct round *r, const struct node *node, struct str path, struct error *err)
-{
-	if (r->call->dry) {
-		dry_write_node_delete(r->call, node, path);
-		return true;
-	}
-	return kube_delete(r->c->env->kube, r->call, path, node->object.uid,
-	                   node->object.resource_version, err) ||
-	       err->code == ERR_NOT_FOUND;
-}
-
-/* A node that is marked for deletion already stays until its finalizers are removed: a further
- * request would have no effect.
- *
- * The resource version on which the decision is based is a precondition of the DELETE. A kubelet
- * that came back writes its status, which changes the version, and the API server knows that before
- * our watch delivers it; the Lease does not help where it is missing or forbidden. Other writers of
- * the node (a CNI, an autoscaler) cannot prevent the deletion of a silent node: a conflict needs a
- * write between the watch event of the last write and our DELETE, and each attempt uses the version
- * known by then. If such conflicts repeat, they are reported. */
-static void
-lifecycle_delete(struct round *r, const struct check *check, const struct node *now)
-{
-	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
-	struct error err;
-	bool is_done;
-
-	if (now->is_deleting)
-		return;
-	check->candidate->n_deletes++;
-	patch_node_path(&path, node_name(now), NULL);
-	is_done = lifecycle_send_delete(r, now, buf_str(&path), &err);
-	if (!is_done && is_harmless_conflict(check->candidate, &err))
-		return;
-	report_deleting(r, check);
-	if (!is_done) {
-		report_deleting_failed(r, check, &err);
-		return;
-	}
-	lifecycle_note_deletion(r, check);
-}
+/* ---- decisions ---- */
 
 /* Why a node is not deleted although its machine seems gone; NULL: no event is needed, e.g. because
  * the absence has only just been seen. */
 static const char *
-held_because(const struct round *r, const struct check *check, enum guard_outcome outcome)
+hold_reason(const struct round *r, const struct check *check, enum guard_outcome outcome)
 {
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
@@ -284,61 +253,25 @@ held_because(const struct round *r, const struct check *check, enum guard_outcom
 	}
 }
 
-static void
-add_asked(struct buf *b, const struct asked_witnesses *asked)
-{
-	if (asked->n_asked > 0)
-		buf_addf(b, " (asked for: %u, absent: %u, unknown: %u)", asked->n_asked,
-		         asked->n_absent, asked->n_asked - asked->n_absent);
-}
-
 /* The numbers in the text may change with each look; a change of them alone sends no further
  * event. */
 static void
 report_held(struct round *r, const struct check *check, enum guard_outcome outcome,
-            const char *because)
+            const char *reason)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	const struct asked_witnesses *asked = &check->candidate->asked;
 	struct str name = node_name(check->node);
 
 	buf_addf(&text,
 	         "Not deleting node %" STR_FMT ": the cloud says that its machine is gone, but %s",
-	         STR_ARG(name), because);
-	if (outcome == GUARD_NO_WITNESS)
-		add_asked(&text, &check->candidate->asked);
+	         STR_ARG(name), reason);
+	if (outcome == GUARD_NO_WITNESS && asked->n_asked > 0)
+		buf_addf(&text, " (asked for: %u, absent: %u, unknown: %u)", asked->n_asked,
+		         asked->n_absent, asked->n_asked - asked->n_absent);
 	buf_addf(&text, ". If it is really gone: kubectl delete node %" STR_FMT, STR_ARG(name));
 	event_dedup_warn_as(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
-	                    held_event.reason, str_c(because), buf_str(&text));
-}
-
-static void
-report_foreign(struct round *r, const struct check *check)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-
-	buf_addf(&text,
-	         "Provider ID \"%" STR_FMT
-	         "\" does not belong to this cloud: the node is left alone",
-	         STR_ARG(node_provider_id(check->node)));
-	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
-	                 foreign_event.reason, buf_str(&text));
-}
-
-/* Returns the time from this look to the next. A DELETE that was sent, or a write that failed,
- * brings the next look forward. */
-static int64_t
-look_pause_ns(const struct round *r, const struct check *check, const struct guard_facts *facts,
-              enum guard_outcome outcome)
-{
-	const struct lifecycle_config *config = &r->c->config;
-	const struct candidate *candidate = check->candidate;
-	int64_t delay_ns = guard_next_look_ns(&config->guard, facts, candidate->n_looks,
-	                                      config->period_ns);
-	int64_t retry_ns = delay_ns < LIFECYCLE_RETRY_NS ? delay_ns : LIFECYCLE_RETRY_NS;
-
-	if (outcome == GUARD_DELETE && !check->node->is_deleting)
-		return lifecycle_back_off_ns(retry_ns, candidate->n_deletes);
-	return candidate->is_unfinished ? retry_ns : delay_ns;
+	                    held_event.reason, str_c(reason), buf_str(&text));
 }
 
 void
@@ -347,33 +280,48 @@ lifecycle_decide(struct round *r, const struct check *check)
 	struct lifecycle_controller *c = r->c;
 	CLEANUP(object_unrefp)
 	struct object *object = store_get(c->env->nodes, node_name(check->node));
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	struct candidate *candidate = check->candidate;
+	int64_t delay_ns, retry_ns;
 	struct guard_facts facts;
 	enum guard_outcome outcome;
-	const char *because;
 
 	if (!object || !str_eq(object->uid, check->node->object.uid))
 		return; /* the node is gone: the next round drops the candidate */
 	facts = facts_of(r, check, node_of(object));
 	outcome = guard_decide(&c->config.guard, &facts);
-	because = held_because(r, check, outcome);
-	check->candidate->due_mono_ns = clock_deadline(clock_mono(c->env->clock),
-	                                               look_pause_ns(r, check, &facts, outcome));
-	check->candidate->is_unfinished = false;
-	check->candidate->outcome = outcome;
-	check->candidate->held_because = because;
-	check->candidate->deletable_boot_ns = guard_not_before_ns(&c->config.guard, &facts,
-	                                                          clock_boot(c->env->clock));
+
+	/* A DELETE that was sent, or a write that failed, brings the next look forward. */
+	delay_ns = guard_next_look_ns(&c->config.guard, &facts, candidate->n_looks,
+	                              c->config.period_ns);
+	retry_ns = delay_ns < LIFECYCLE_RETRY_NS ? delay_ns : LIFECYCLE_RETRY_NS;
+	if (outcome == GUARD_DELETE && !check->node->is_deleting)
+		delay_ns = backoff_ns(retry_ns, candidate->n_deletes, LIFECYCLE_RETRY_MAX_NS);
+	else if (candidate->is_unfinished)
+		delay_ns = retry_ns;
+	candidate->due_mono_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	candidate->is_unfinished = false;
+
+	candidate->outcome = outcome;
+	candidate->hold_reason = hold_reason(r, check, outcome);
+	candidate->deletable_boot_ns = guard_not_before_ns(&c->config.guard, &facts,
+	                                                   clock_boot(c->env->clock));
 	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
-	if (because)
-		report_held(r, check, outcome, because);
+	if (candidate->hold_reason)
+		report_held(r, check, outcome, candidate->hold_reason);
 	else
 		event_dedup_clear(c->env->event_dedup, check->node, held_event.reason);
-	if (outcome == GUARD_FOREIGN)
-		report_foreign(r, check);
-	else if (outcome == GUARD_DELETE)
+	if (outcome == GUARD_FOREIGN) {
+		buf_addf(&text,
+		         "Provider ID \"%" STR_FMT
+		         "\" does not belong to this cloud: the node is left alone",
+		         STR_ARG(node_provider_id(check->node)));
+		event_dedup_warn(c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+		                 foreign_event.reason, buf_str(&text));
+	} else if (outcome == GUARD_DELETE) {
 		lifecycle_delete(r, check, node_of(object));
-	else { /* a later deletion counts its attempts and reports itself from the beginning */
-		check->candidate->n_deletes = check->candidate->n_conflicts = 0;
-		check->candidate->is_deletion_reported = false;
+	} else { /* a later deletion counts its attempts and reports itself from the beginning */
+		candidate->n_deletes = candidate->n_conflicts = 0;
+		candidate->is_deletion_reported = false;
 	}
 }

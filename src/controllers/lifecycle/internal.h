@@ -1,8 +1,8 @@
 /* controllers/lifecycle/internal.h: what the files of the lifecycle controller share.
  *
- * lifecycle.c  candidates, rounds, the thread
- * look.c       what is asked of the cloud, witnesses, the kubelet's heartbeat
- * foresee.c    the decision without a history, for commands
+ * lifecycle.c  candidates, rounds, the thread; calls the others
+ * look.c       what is asked of the cloud, witnesses, the kubelet's heartbeat; calls act.c
+ * foresee.c    the decision without a history, for commands; calls look.c
  * act.c        taints, deletions, and the events that say why a node is not deleted
  *
  * A *candidate* is the memory of one node that is not Ready: it lives as long as the node stays not
@@ -54,7 +54,7 @@ enum witness {
 struct shown_candidate {
 	enum presence presence;
 	enum guard_outcome outcome;
-	const char *held_because;
+	const char *hold_reason;
 	unsigned n_looks, n_failures, n_absent;
 	bool is_deleted;
 	int64_t looked_boot_ns;
@@ -75,7 +75,7 @@ struct candidate {
 	int64_t looked_boot_ns; /* when that look began */
 	/* the decision after it */
 	enum guard_outcome outcome;
-	const char *held_because;
+	const char *hold_reason;
 	int64_t deletable_boot_ns;
 	bool is_deletion_reported; /* by an event */
 	bool is_deleted;    /* the API server accepted a DELETE; the watch has not shown it yet */
@@ -133,13 +133,6 @@ struct round {
 	bool must_retry; /* a write failed: the next round comes soon, whatever else is due */
 };
 
-/** How long to wait after n_attempts in a row: first_ns, doubled with each attempt, up to
- * LIFECYCLE_RETRY_MAX_NS. */
-int64_t lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts);
-
-/** Notes why a look or a write failed for this node. In a dry run, that means that it cannot be
- * found out what would be changed. */
-void lifecycle_note_failed(struct round *r, const struct node *node, const struct error *err);
 /** Finds when the kubelet of the node last renewed its Lease, as it says itself; empty: there is no
  * Lease, or it may not be read, and then only the status of the node counts. Any other failure is
  * an error, because it is then unknown whether the kubelet is silent. */
@@ -164,10 +157,9 @@ void lifecycle_start_counters(void);
 /** Counts the nodes that would be deleted in this round, for the breaker. Must be called before the
  * first lifecycle_decide() of a round. */
 void lifecycle_count_proven(struct round *r);
-/** Removes the shutdown taint from a node that is Ready. */
-void lifecycle_recovered(struct round *r, const struct node *node);
-/** Adds the shutdown taint to a node whose machine is shut down. */
-void lifecycle_sync_shutdown_taint(struct round *r, const struct check *check,
-                                   const struct instance *found);
+/** Removes the shutdown taint, if it has it, from a node that is Ready. */
+void lifecycle_remove_shutdown_taint(struct round *r, const struct node *node);
+/** Adds the shutdown taint. */
+void lifecycle_add_shutdown_taint(struct round *r, const struct check *check);
 
 #endif

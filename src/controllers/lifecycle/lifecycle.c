@@ -41,35 +41,30 @@ static const int64_t quiet_ns = 2 * NS_PER_SEC;
 
 /* ---- candidates ---- */
 
-/* Returns when to look first at a node (mono); 0: now. Nodes join by hundreds, and none of them is
- * Ready at first. A node that is too young to be deleted is therefore not looked at before two
- * looks could prove anything. Its age compares two clocks, the API server's and ours: if they
- * differ, the wait is still no longer than that age. */
-static int64_t
-first_look_ns(const struct lifecycle_controller *c, const struct node *node)
-{
-	const struct guard_config *guard = &c->config.guard;
-	bool is_waiting = guard->is_enabled && node_is_new(node);
-	int64_t min_ns = is_waiting ? guard->min_age_ns - guard->confirm_ns : 0;
-	int64_t left_ns = min_ns - (clock_wall(c->env->clock) - node->created_wall_ns);
-
-	if (left_ns <= 0)
-		return 0;
-	return clock_deadline(clock_mono(c->env->clock), left_ns < min_ns ? left_ns : min_ns);
-}
-
-/* A node that alternates between Ready and not Ready becomes a candidate again and again. It must
+/* Returns when to look first at a node (mono); 0: now.
+ *
+ * Nodes join by hundreds, and none of them is Ready at first. A node that is too young to be deleted
+ * is therefore not looked at before two looks could prove anything. Its age compares two clocks, the
+ * API server's and ours: if they differ, the wait is still no longer than that age.
+ *
+ * A node that alternates between Ready and not Ready becomes a candidate again and again. It must
  * not be looked at more often than a node that stays not Ready. */
 static int64_t
 first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 {
+	const struct guard_config *guard = &c->config.guard;
+	bool is_young = guard->is_enabled && node_is_new(node);
+	int64_t min_ns = is_young ? guard->min_age_ns - guard->confirm_ns : 0;
+	int64_t young_ns = min_ns - (clock_wall(c->env->clock) - node->created_wall_ns);
 	int64_t wait_ns = paces_take(c->env->paces, node->object.uid, "not ready");
-	int64_t first_ns = first_look_ns(c, node), due_ns;
 
 	if (wait_ns > GUARD_LOOK_S * NS_PER_SEC)
 		wait_ns = GUARD_LOOK_S * NS_PER_SEC;
-	due_ns = wait_ns > 0 ? clock_deadline(clock_mono(c->env->clock), wait_ns) : 0;
-	return due_ns > first_ns ? due_ns : first_ns;
+	if (young_ns > min_ns)
+		young_ns = min_ns;
+	if (young_ns > wait_ns)
+		wait_ns = young_ns;
+	return wait_ns > 0 ? clock_deadline(clock_mono(c->env->clock), wait_ns) : 0;
 }
 
 static void
@@ -139,7 +134,7 @@ lifecycle_show(struct round *r)
 		*candidate->shown = (struct shown_candidate){
 			.presence = candidate->presence,
 			.outcome = candidate->outcome,
-			.held_because = candidate->held_because,
+			.hold_reason = candidate->hold_reason,
 			.n_looks = candidate->n_looks,
 			.n_failures = candidate->n_failures,
 			.n_absent = candidate->track.n_absent,
@@ -164,56 +159,12 @@ set_held_nodes(void *controller)
 	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
 		const struct shown_candidate *shown = ((struct candidate *)value)->shown;
 
-		n += shown && shown->held_because && !shown->is_deleted;
+		n += shown && shown->hold_reason && !shown->is_deleted;
 	}
 	metric_set(metric_of(&held_nodes), (double)n);
 }
 
 /* ---- rounds ---- */
-
-void
-lifecycle_note_failed(struct round *r, const struct node *node, const struct error *err)
-{
-	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(node), err,
-	                 CLOCK_FOREVER);
-	dry_failed(dry_item_new(r->c->env, "node", node_name(node), node->object.resource_version,
-	                        r->call->arena),
-	           err);
-}
-
-static void
-forget_old_deletions(struct lifecycle_controller *c)
-{
-	int64_t since = clock_boot(c->env->clock) - c->config.guard.breaker_window_ns;
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->n_deletions; i++) {
-		if (c->deletions_boot_ns[i] >= since)
-			c->deletions_boot_ns[n++] = c->deletions_boot_ns[i];
-	}
-	c->n_deletions = n;
-}
-
-/* The deletions of the previous leader are not recorded anywhere. If they counted as none, and the
- * leader changed every minute, each leader could delete breaker_min nodes. */
-static unsigned
-assumed_deletions(const struct lifecycle_controller *c)
-{
-	int64_t age_ns = clock_boot(c->env->clock) - c->began_boot_ns;
-
-	return c->config.may_follow_crash && age_ns <= c->config.guard.breaker_window_ns
-	               ? c->config.guard.breaker_min
-	               : 0;
-}
-
-/* Did the last look leave open whether the machine exists? Either the whole look failed, or one of
- * several APIs did not answer. */
-static bool
-is_unanswered(const struct candidate *candidate)
-{
-	return candidate->n_failures > 0 ||
-	       (candidate->n_looks > 0 && candidate->presence == PRESENCE_UNKNOWN);
-}
 
 /* Tracks every node that is not Ready. Nodes that are Ready lose their shutdown taint, and their
  * candidate. */
@@ -223,16 +174,22 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 	r->checks = arena_calloc(r->call->arena, r->all.n + 1, sizeof(*r->checks));
 	for (size_t i = 0; i < r->all.n; i++) {
 		struct node *node = node_of(r->all.objects[i]);
+		struct candidate *candidate;
+		bool is_unanswered;
 
 		if (node->ready == NODE_READY_TRUE) {
-			lifecycle_recovered(r, node);
+			lifecycle_remove_shutdown_taint(r, node);
 			continue;
 		}
-		r->checks[r->n_checks] = (struct check){ node, lifecycle_track(r->c, node) };
-		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE &&
-		                                 is_unanswered(r->checks[r->n_checks].candidate)))
-			r->checks[r->n_checks].candidate->due_mono_ns = 0;
-		r->n_checks++;
+		candidate = lifecycle_track(r->c, node);
+		r->checks[r->n_checks++] = (struct check){ node, candidate };
+		/* The last look left open whether the machine exists: the whole look failed, or one
+		 * of several APIs did not answer. */
+		is_unanswered = candidate->n_failures > 0 ||
+		                (candidate->n_looks > 0 &&
+		                 candidate->presence == PRESENCE_UNKNOWN);
+		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE && is_unanswered))
+			candidate->due_mono_ns = 0;
 	}
 	lifecycle_untrack_absent(r->c, r->call->arena);
 }
@@ -243,61 +200,60 @@ is_due(struct round *r, const struct check *check)
 	return check->candidate->due_mono_ns <= clock_mono(r->c->env->clock);
 }
 
-/* Looks at all candidates that are due, with one question, then decides about each. The breaker has
- * to know how many nodes would be deleted before the first of them is. */
-static void
-lifecycle_check_due(struct round *r)
-{
-	struct check *due = arena_calloc(r->call->arena, r->n_checks + 1, sizeof(*due));
-	size_t n = 0;
-
-	for (size_t i = 0; i < r->n_checks; i++) {
-		if (is_due(r, &r->checks[i]))
-			due[n++] = r->checks[i];
-	}
-	if (n == 0)
-		return;
-	lifecycle_check_candidates(r, due, n);
-	lifecycle_count_proven(r);
-	for (size_t i = 0; i < n; i++) {
-		if (is_due(r, &due[i])) /* not postponed */
-			lifecycle_decide(r, &due[i]);
-	}
-	lifecycle_show(r);
-}
-
-/* Returns when the next candidate is due (mono). */
-static int64_t
-next_due(const struct round *r)
-{
-	int64_t due = r->must_retry
-	                      ? clock_deadline(clock_mono(r->c->env->clock), LIFECYCLE_RETRY_NS)
-	                      : CLOCK_FOREVER;
-
-	for (size_t i = 0; i < r->n_checks; i++) {
-		if (r->checks[i].candidate->due_mono_ns < due)
-			due = r->checks[i].candidate->due_mono_ns;
-	}
-	return due;
-}
-
 /* Returns when the next round is due (mono). */
 static int64_t
 lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
 	struct call call = env_call(c->env, arena, ROUND_TIMEOUT_S * NS_PER_SEC);
-	struct round r = { .c = c, .call = &call, .all = all, .n_assumed = assumed_deletions(c) };
-	int64_t begun_ns = clock_mono(c->env->clock);
+	struct round r = { .c = c, .call = &call, .all = all };
+	int64_t begun_ns = clock_mono(c->env->clock), now_ns = clock_boot(c->env->clock), next_ns;
+	const struct guard_config *guard = &c->config.guard;
+	size_t n_kept = 0, n_due = 0;
+	struct check *checks;
 
 	call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, arena);
 	c->n_rounds++;
-	forget_old_deletions(c);
+
+	/* The deletions of the previous leader are not recorded anywhere. If they counted as none,
+	 * and the leader changed every minute, each leader could delete breaker_min nodes. */
+	if (c->config.may_follow_crash && now_ns - c->began_boot_ns <= guard->breaker_window_ns)
+		r.n_assumed = guard->breaker_min;
+	for (size_t i = 0; i < c->n_deletions; i++) {
+		if (c->deletions_boot_ns[i] >= now_ns - guard->breaker_window_ns)
+			c->deletions_boot_ns[n_kept++] = c->deletions_boot_ns[i];
+	}
+	c->n_deletions = n_kept;
+
 	lifecycle_collect(&r, due);
-	lifecycle_check_due(&r);
+	checks = arena_calloc(arena, r.n_checks + 1, sizeof(*checks));
+	for (size_t i = 0; i < r.n_checks; i++) {
+		if (is_due(&r, &r.checks[i]))
+			checks[n_due++] = r.checks[i];
+	}
+
+	/* One question about all candidates that are due, then a decision about each. The breaker
+	 * has to know how many nodes would be deleted before the first of them is. */
+	if (n_due > 0) {
+		lifecycle_check_candidates(&r, checks, n_due);
+		lifecycle_count_proven(&r);
+		for (size_t i = 0; i < n_due; i++) {
+			if (is_due(&r, &checks[i])) /* not postponed */
+				lifecycle_decide(&r, &checks[i]);
+		}
+		lifecycle_show(&r);
+	}
 	metric_observe(metric_of(&round_seconds),
 	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
-	return next_due(&r);
+
+	next_ns = CLOCK_FOREVER;
+	if (r.must_retry)
+		next_ns = clock_deadline(clock_mono(c->env->clock), LIFECYCLE_RETRY_NS);
+	for (size_t i = 0; i < r.n_checks; i++) {
+		if (r.checks[i].candidate->due_mono_ns < next_ns)
+			next_ns = r.checks[i].candidate->due_mono_ns;
+	}
+	return next_ns;
 }
 
 /* ---- the thread ---- */
@@ -444,7 +400,7 @@ describe_candidate(struct lifecycle_controller *c, struct arena *arena, const st
 		.uid = arena_str(arena, node->uid),
 		.presence = shown->presence,
 		.outcome = shown->outcome,
-		.held_because = shown->held_because,
+		.hold_reason = shown->hold_reason,
 		.n_looks = shown->n_looks,
 		.n_failures = shown->n_failures,
 		.n_absent = shown->n_absent,

@@ -41,7 +41,7 @@ struct lifecycle_candidate {
 	struct str name, uid;
 	enum presence presence; /* of its machine */
 	enum guard_outcome outcome;
-	const char *held_because; /* completes "its machine is gone, but"; NULL: it is not held */
+	const char *hold_reason; /* completes "its machine is gone, but"; NULL: it is not held */
 	unsigned n_looks;
 	unsigned n_failures;     /* looks in a row that failed since */
 	unsigned n_absent;       /* looks in a row that count for the deletion */

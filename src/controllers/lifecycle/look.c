@@ -28,6 +28,11 @@ enum {
 	WITNESSES_MAX = 10,
 };
 
+METRIC_FAMILY(
+	calls, METRIC_COUNTER, "cloud_node_lifecycle_controller_cloud_provider_calls_total",
+	"[ALPHA] Look-ups of machines of nodes that are not ready. operation: instance_exists, and instance_shutdown for a machine that exists; the Go framework makes a call for each of them, ccmd one for all. result: success, instance_not_found or error.",
+	.labels = { "operation", "result" });
+
 /* ---- the heartbeat of the kubelet ---- */
 
 bool
@@ -69,13 +74,6 @@ question_about(struct round *r, const struct check *checks, size_t n)
 	for (size_t i = 0; i < n; i++)
 		q.nodes[i] = checks[i].node;
 	return q;
-}
-
-/* Did the last look not find the machine? */
-static bool
-is_suspect(const struct check *check)
-{
-	return check->candidate->track.n_absent > 0 || check->candidate->track.lacks_witness;
 }
 
 static bool
@@ -207,99 +205,41 @@ lifecycle_find_witness(const struct witnesses *w, const struct node *absent, uns
 	return w->look->n_anchors > 0 ? WITNESS_FOUND : WITNESS_UNKNOWN;
 }
 
-/* ---- what was seen ---- */
+/* ---- looking ---- */
 
-METRIC_FAMILY(
-	calls, METRIC_COUNTER, "cloud_node_lifecycle_controller_cloud_provider_calls_total",
-	"[ALPHA] Look-ups of machines of nodes that are not ready. operation: instance_exists, and instance_shutdown for a machine that exists; the Go framework makes a call for each of them, ccmd one for all. result: success, instance_not_found or error.",
-	.labels = { "operation", "result" });
-
+/* Notes why a look failed for this node. In a dry run, that means that it cannot be found out what
+ * would be changed. */
 static void
-lifecycle_count_look(enum presence presence)
+note_failed(struct round *r, const struct node *node, const struct error *err)
 {
-	switch (presence) {
-	case PRESENCE_PRESENT:
-		metric_inc(metric_of(&calls, "instance_exists", "success"));
-		metric_inc(metric_of(&calls, "instance_shutdown", "success"));
-		break;
-	case PRESENCE_ABSENT:
-		metric_inc(metric_of(&calls, "instance_exists", "instance_not_found"));
-		break;
-	case PRESENCE_UNKNOWN:
-	case PRESENCE_FOREIGN:
-		metric_inc(metric_of(&calls, "instance_exists", "error"));
-		break;
-	}
+	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(node), err,
+	                 CLOCK_FOREVER);
+	dry_failed(dry_item_new(r->c->env, "node", node_name(node), node->object.resource_version,
+	                        r->call->arena),
+	           err);
 }
 
-/* Adds what a look found about one node to the track that the guard decides on. The heartbeat is
- * read only for an absence, after it: at that time the cloud has already said that the machine is
- * gone, so a kubelet that still reports shows that the answer is wrong. */
+/* Sets the next look of checks whose look failed. All candidates whose looks failed, now or before,
+ * become due at the same time, so that they share one question. */
 static void
-lifecycle_observe(struct round *r, const struct check *check, const struct instance *found,
-                  bool has_witness, int64_t started_boot_ns)
+lifecycle_postpone(struct round *r, const struct check *checks, size_t n, const struct error *err)
 {
-	struct guard_observation seen = {
-		.presence = found->presence,
-		.has_witness = has_witness,
-		.started_boot_ns = started_boot_ns,
-	};
-	struct str renewal = STR_EMPTY;
-	struct error err;
-
-	lifecycle_count_look(found->presence);
-	if (seen.presence == PRESENCE_ABSENT &&
-	    !lifecycle_read_renewal(r->c->env->kube, r->call, check->node, &renewal, &err)) {
-		err_wrap(&err, "lease of node %" STR_FMT, STR_ARG(node_name(check->node)));
-		log_warn("kubelet's heartbeat cannot be read, this look does not count",
-		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
-		lifecycle_note_failed(r, check->node, &err);
-		seen.presence = PRESENCE_UNKNOWN;
-	}
-	if (found->presence == PRESENCE_UNKNOWN) {
-		err_set(&err, found->error_code, "%" STR_FMT, STR_ARG(found->error));
-		err.is_outage = found->is_outage;
-		lifecycle_note_failed(r, check->node, &err);
-	}
-	if (found->presence == PRESENCE_UNKNOWN && !found->is_outage)
-		log_warn("cannot find out whether the machine of a node exists",
-		         LOG_STR("node", node_name(check->node)), LOG_STR("err", found->error));
-	check->candidate->presence = seen.presence;
-	seen.heartbeat = check->node->heartbeat * 31 + str_hash(renewal);
-	guard_observe(&check->candidate->track, &r->c->config.guard, &seen);
-}
-
-int64_t
-lifecycle_back_off_ns(int64_t first_ns, unsigned n_attempts)
-{
-	return backoff_ns(first_ns, n_attempts, LIFECYCLE_RETRY_MAX_NS);
-}
-
-/* A cloud that is unavailable or limits our rate says when it wants to be asked again. */
-static int64_t
-retry_delay_ns(unsigned n_failures, const struct error *err)
-{
-	int64_t delay_ns = err->is_outage ? failure_outage_ns(err)
-	                                  : lifecycle_back_off_ns(LIFECYCLE_RETRY_NS, n_failures);
-
-	if (err->retry_after_ms * NS_PER_MS > delay_ns)
-		delay_ns = err->retry_after_ms * NS_PER_MS;
-	return delay_ns < LIFECYCLE_RETRY_MAX_NS ? delay_ns : LIFECYCLE_RETRY_MAX_NS;
-}
-
-/* Sets the next look of checks whose look failed. Returns when the last of all candidates that
- * failed, now or before, is due (mono). */
-static int64_t
-set_retry_times(struct round *r, const struct check *checks, size_t n, const struct error *err)
-{
-	int64_t now_ns = clock_mono(r->c->env->clock), last_ns = 0;
+	int64_t now_ns = clock_mono(r->c->env->clock), delay_ns, last_ns = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct candidate *candidate = checks[i].candidate;
 
-		candidate->due_mono_ns = clock_deadline(now_ns,
-		                                        retry_delay_ns(candidate->n_failures++,
-		                                                       err));
+		/* A cloud that is unavailable or limits our rate says when it wants to be asked
+		 * again. */
+		delay_ns = err->is_outage ? failure_outage_ns(err)
+		                          : backoff_ns(LIFECYCLE_RETRY_NS, candidate->n_failures,
+		                                       LIFECYCLE_RETRY_MAX_NS);
+		if (err->retry_after_ms * NS_PER_MS > delay_ns)
+			delay_ns = err->retry_after_ms * NS_PER_MS;
+		if (delay_ns > LIFECYCLE_RETRY_MAX_NS)
+			delay_ns = LIFECYCLE_RETRY_MAX_NS;
+		candidate->n_failures++;
+		candidate->due_mono_ns = clock_deadline(now_ns, delay_ns);
 	}
 	for (size_t i = 0; i < r->n_checks; i++) {
 		const struct candidate *candidate = r->checks[i].candidate;
@@ -307,23 +247,11 @@ set_retry_times(struct round *r, const struct check *checks, size_t n, const str
 		if (candidate->n_failures > 0 && candidate->due_mono_ns > last_ns)
 			last_ns = candidate->due_mono_ns;
 	}
-	return last_ns;
-}
-
-/* All candidates whose looks failed, now or before, become due at the same time, so that they share
- * one question. */
-static void
-lifecycle_postpone(struct round *r, const struct check *checks, size_t n, const struct error *err)
-{
-	int64_t due_ns = set_retry_times(r, checks, n, err);
-
 	for (size_t i = 0; i < r->n_checks; i++) {
 		if (r->checks[i].candidate->n_failures > 0)
-			r->checks[i].candidate->due_mono_ns = due_ns;
+			r->checks[i].candidate->due_mono_ns = last_ns;
 	}
 }
-
-/* ---- looking ---- */
 
 /* False: the look failed, and all checks of the question are postponed. */
 static bool
@@ -338,32 +266,70 @@ lifecycle_ask(struct round *r, const struct question *q, struct look_answer *ret
 		log_warn("the cloud does not answer about nodes that are not ready",
 		         LOG_I64("nodes", (int64_t)q->n_checks), LOG_ERR(&err));
 	for (size_t i = 0; i < q->n_checks; i++)
-		lifecycle_note_failed(r, q->checks[i].node, &err);
+		note_failed(r, q->checks[i].node, &err);
 	lifecycle_postpone(r, q->checks, q->n_checks, &err);
 	return false;
 }
 
-/* Notes what the look found for the i-th check. If the search for a witness failed, the look proves
- * neither that the machine is gone nor that a witness is missing. */
+/* Adds what the look found for the i-th check to the track that the guard decides on. */
 static void
-lifecycle_take_answer(struct round *r, const struct question *q, const struct look_answer *answer,
-                      size_t i, enum witness witness)
+record_look_result(struct round *r, const struct question *q, const struct look_answer *answer,
+                   size_t i, enum witness witness)
 {
-	struct instance found = *look_answer_at(answer, i);
 	const struct check *check = &q->checks[i];
+	struct candidate *candidate = check->candidate;
+	struct instance found = *look_answer_at(answer, i);
+	struct guard_observation seen = {
+		.has_witness = witness == WITNESS_FOUND,
+		.started_boot_ns = answer->look->started_boot_ns,
+	};
+	struct str renewal = STR_EMPTY;
+	struct error err;
 
+	/* The search for a witness failed: the look proves neither that the machine is gone nor that
+	 * a witness is missing. */
 	if (witness == WITNESS_UNKNOWN) {
 		found.presence = PRESENCE_UNKNOWN;
 		found.error_code = ERR_UNAVAILABLE;
 		found.error = answer->look->anchors_error;
 	}
-	check->candidate->n_looks++;
-	check->candidate->looked_boot_ns = answer->look->started_boot_ns;
-	check->candidate->n_failures = 0;
+	candidate->n_looks++;
+	candidate->looked_boot_ns = answer->look->started_boot_ns;
+	candidate->n_failures = 0;
 	node_errors_clear(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node));
-	lifecycle_observe(r, check, &found, witness == WITNESS_FOUND,
-	                  answer->look->started_boot_ns);
-	lifecycle_sync_shutdown_taint(r, check, &found);
+	metric_inc(metric_of(&calls, "instance_exists",
+	                     found.presence == PRESENCE_PRESENT  ? "success"
+	                     : found.presence == PRESENCE_ABSENT ? "instance_not_found"
+	                                                         : "error"));
+	if (found.presence == PRESENCE_PRESENT)
+		metric_inc(metric_of(&calls, "instance_shutdown", "success"));
+
+	/* The heartbeat is read only for an absence, after it: at that time the cloud has already
+	 * said that the machine is gone, so a kubelet that still reports shows that the answer is
+	 * wrong. */
+	seen.presence = found.presence;
+	if (found.presence == PRESENCE_ABSENT &&
+	    !lifecycle_read_renewal(r->c->env->kube, r->call, check->node, &renewal, &err)) {
+		err_wrap(&err, "lease of node %" STR_FMT, STR_ARG(node_name(check->node)));
+		log_warn("kubelet's heartbeat cannot be read, this look does not count",
+		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
+		note_failed(r, check->node, &err);
+		seen.presence = PRESENCE_UNKNOWN;
+	}
+	if (found.presence == PRESENCE_UNKNOWN) {
+		err_set(&err, found.error_code, "%" STR_FMT, STR_ARG(found.error));
+		err.is_outage = found.is_outage;
+		note_failed(r, check->node, &err);
+		if (!found.is_outage)
+			log_warn("cannot find out whether the machine of a node exists",
+			         LOG_STR("node", node_name(check->node)),
+			         LOG_STR("err", found.error));
+	}
+	candidate->presence = seen.presence;
+	seen.heartbeat = check->node->heartbeat * 31 + str_hash(renewal);
+	guard_observe(&candidate->track, &r->c->config.guard, &seen);
+	if (found.presence == PRESENCE_PRESENT && found.power == POWER_OFF)
+		lifecycle_add_shutdown_taint(r, check);
 }
 
 /* A look without witnesses, which is enough for machines that exist. An absence does not count
@@ -383,7 +349,7 @@ look_without_witnesses(struct round *r, const struct check *checks, size_t n,
 		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT)
 			ret_absent[n_absent++] = checks[i];
 		else
-			lifecycle_take_answer(r, &q, &answer, i, WITNESS_MISSING);
+			record_look_result(r, &q, &answer, i, WITNESS_MISSING);
 	}
 	return n_absent;
 }
@@ -412,7 +378,7 @@ look_with_witnesses(struct round *r, const struct check *checks, size_t n)
 			                                 &checks[i].candidate->asked);
 			lacks_witness |= witness != WITNESS_FOUND;
 		}
-		lifecycle_take_answer(r, &q, &answer, i, witness);
+		record_look_result(r, &q, &answer, i, witness);
 	}
 	/* The machines of those witnesses may be gone as well: the next look takes others. */
 	if (lacks_witness)
@@ -427,7 +393,9 @@ lifecycle_check_candidates(struct round *r, const struct check *due, size_t n)
 	size_t n_plain = 0, n_suspect = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (is_suspect(&due[i]))
+		const struct guard_track *track = &due[i].candidate->track;
+
+		if (track->n_absent > 0 || track->lacks_witness) /* the last look did not find it */
 			suspect[n_suspect++] = due[i];
 		else
 			plain[n_plain++] = due[i];

@@ -1410,7 +1410,7 @@ candidates_show_what_the_guard_waits_for(void **state)
 	assert_int_equal(a.looked_ago_ns, 3 * NS_PER_SEC);
 	assert_int_equal(a.next_look_in_ns, 9 * NS_PER_SEC);
 	assert_int_equal(a.deletable_in_ns, 9 * NS_PER_SEC);
-	assert_null(a.held_because);
+	assert_null(a.hold_reason);
 	assert_int_equal(lifecycle_controller_candidates(rig->lifecycle, &rig->arena, &all), 1);
 	assert_true(str_eq_c(all[0].name, "a"));
 	rig_run(rig, 10);
@@ -1435,7 +1435,7 @@ candidates_show_why_a_deletion_is_held(void **state)
 	rig_run(rig, 1);
 	a = candidate("a");
 	assert_int_equal(a.outcome, GUARD_NO_WITNESS);
-	assert_non_null(strstr(a.held_because, "no other node has a provider ID"));
+	assert_non_null(strstr(a.hold_reason, "no other node has a provider ID"));
 	assert_int_equal(a.deletable_in_ns, CLOCK_FOREVER);
 	assert_int_equal(a.n_absent, 0);
 }
