@@ -263,7 +263,7 @@ check_node_routes(struct doctor *d, struct report *r)
 }
 
 /* Every route within --cluster-cidr belongs to the controller. It removes a route without a node
- * within seconds, unless it would remove too many together (controllers/route/route_removals.h). */
+ * within seconds, unless it would remove too many together (controllers/route/route_removals.c). */
 void
 check_orphaned_routes(struct doctor *d, struct report *r)
 {

@@ -515,7 +515,7 @@ explain_service(struct explanation *e)
 
 /* ---- routes ---- */
 
-/* The oldest of the nodes with that pod CIDR: younger ones get no route (route_guard.h). */
+/* The oldest of the nodes with that pod CIDR: younger ones get no route (route_plan.h). */
 static const struct node *
 find_owner(const struct view_nodes *nodes, struct str cidr)
 {

@@ -1,15 +1,13 @@
 /* controllers/route/route.c: the loop of the route controller, and what one run does; see route.h.
  *
- * A run lists the routes of the cloud, decides which pod CIDRs are to be routed (route_claims.h),
+ * A run lists the routes of the cloud, decides which pod CIDRs are to be routed (route_claims.c),
  * plans the differences (route_plan.h), holds back removals that may be a mistake
- * (route_removals.h), and lets a few threads create and remove routes, because a cloud may take
+ * (route_removals.c), and lets a few threads create and remove routes, because a cloud may take
  * seconds for each. Failures are retried soon; a table without failures is checked rarely, because
  * only this program and people at the console of the cloud change it. The conditions of nodes are
  * written after a run, and whenever another client has changed them, from the results of the last
- * run (route_conditions.h); that needs no request to the cloud.
+ * run (route_conditions.c); that needs no request to the cloud.
  */
-#include "controllers/route/route.h"
-
 #include "base/alloc.h"
 #include "base/backoff.h"
 #include "base/event_kind.h"
@@ -22,15 +20,12 @@
 #include "controllers/node_ref.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
-#include "controllers/parallel.h"
-#include "controllers/route/route_claims.h"
-#include "controllers/route/route_conditions.h"
-#include "controllers/route/route_plan.h"
-#include "controllers/route/route_removals.h"
+#include "controllers/route/route_internal.h"
 #include "controllers/settling.h"
 
 enum {
 	RUN_TIMEOUT_S = 300,
+	PARALLEL_THREADS = 8,
 };
 
 /* Changes of nodes within coalesce_ns are handled by one run. Between the starts of two runs there
@@ -97,6 +92,45 @@ struct route_run {
 	int64_t failure_max_ns;
 };
 
+/* ---- several changes at the same time ---- */
+
+/* Threads that take the next piece of work until none is left. */
+struct batch {
+	const struct call *call;
+	route_work_fn *work;
+	void *arg;
+	size_t n;
+	_Atomic size_t next;
+};
+
+static void *
+parallel_thread(void *arg)
+{
+	struct batch *batch = arg;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = *batch->call;
+
+	call.arena = &arena;
+	for (size_t i; !cancel_is_fired(call.cancel) && (i = batch->next++) < batch->n;) {
+		batch->work(batch->arg, &call, i);
+		arena_reset(&arena);
+	}
+	return NULL;
+}
+
+void
+route_parallel(const struct call *call, size_t n, route_work_fn *work, void *arg)
+{
+	struct batch batch = { .call = call, .work = work, .arg = arg, .n = n };
+	size_t n_threads = n < PARALLEL_THREADS ? n : PARALLEL_THREADS;
+	pthread_t threads[PARALLEL_THREADS];
+
+	for (size_t i = 0; i < n_threads; i++)
+		thread_start(&threads[i], "route", parallel_thread, &batch);
+	for (size_t i = 0; i < n_threads; i++)
+		thread_join(threads[i]);
+}
+
 /* ---- creating and removing routes ---- */
 
 /* For a failure that is not about one node. */
@@ -125,26 +159,6 @@ route_note_failure(struct route_run *r, size_t node, const struct error *err)
 		return;
 	r->has_failed[node] = true;
 	r->is_refused |= is_reportable(err);
-}
-
-/* During an outage only the event is sent, because the log already has a line about the outage. */
-static void
-route_report_failure(struct route_run *r, const struct node *node, struct str cidr, int64_t took_ns,
-                     const struct error *err)
-{
-	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	buf_addf(&message,
-	         "Could not create route %" STR_FMT " %" STR_FMT " for node %" STR_FMT " after ",
-	         STR_ARG(node->object.uid), STR_ARG(cidr), STR_ARG(node_name(node)));
-	clock_format_duration(&message, took_ns);
-	buf_addf(&message, ": %s", err->msg);
-	node_event(r->c->env->recorder, ROUTE_COMPONENT, node, EVENT_WARNING, failed_event.reason,
-	           buf_str(&message));
-	if (err->is_outage)
-		return;
-	log_error("route not created, will retry", LOG_STR("node", node_name(node)),
-	          LOG_STR("cidr", cidr), LOG_ERR(err));
 }
 
 /* A provider does not create or remove a route in a dry run, so the requests that it would send are
@@ -179,24 +193,26 @@ static void
 route_create(struct route_run *r, struct call *call, const struct route_need *need)
 {
 	const struct node *node = node_of(r->all.objects[need->node]);
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	const struct route_ops *ops = r->c->ops;
 	struct node_ref ref = node_ref_of(node);
 	int64_t begun_ns = clock_mono(call->clock);
 	struct error err;
+	bool is_done;
 
 	call->dry = dry_item_new(r->c->env, "route", need->cidr, node->object.resource_version,
 	                         call->arena);
-	if (call->dry) {
-		if (!ops->check_create ||
-		    ops->check_create(r->c->env->cloud, call, &ref, need->cidr, &err)) {
-			route_note_change(call, DRY_CREATE, need->cidr, node_name(node));
-			return;
-		}
-		route_note_failure(r, need->node, &err);
-		dry_failed(call->dry, &err);
+	if (!call->dry)
+		is_done = ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr,
+		                      &err);
+	else
+		is_done = !ops->check_create ||
+		          ops->check_create(r->c->env->cloud, call, &ref, need->cidr, &err);
+	if (is_done && call->dry) {
+		route_note_change(call, DRY_CREATE, need->cidr, node_name(node));
 		return;
 	}
-	if (ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr, &err)) {
+	if (is_done) {
 		route_note_done(r);
 		log_info("route created", LOG_STR("node", node_name(node)),
 		         LOG_STR("cidr", need->cidr));
@@ -204,8 +220,18 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 	}
 	route_note_failure(r, need->node, &err);
 	dry_failed(call->dry, &err);
-	if (is_reportable(&err))
-		route_report_failure(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
+	if (call->dry || !is_reportable(&err))
+		return;
+	buf_addf(&message,
+	         "Could not create route %" STR_FMT " %" STR_FMT " for node %" STR_FMT " after ",
+	         STR_ARG(node->object.uid), STR_ARG(need->cidr), STR_ARG(node_name(node)));
+	clock_format_duration(&message, clock_mono(call->clock) - begun_ns);
+	buf_addf(&message, ": %s", err.msg);
+	node_event(r->c->env->recorder, ROUTE_COMPONENT, node, EVENT_WARNING, failed_event.reason,
+	           buf_str(&message));
+	if (!err.is_outage) /* which is in the log already */
+		log_error("route not created, will retry", LOG_STR("node", node_name(node)),
+		          LOG_STR("cidr", need->cidr), LOG_ERR(&err));
 }
 
 static void
@@ -256,20 +282,6 @@ route_apply_creation(void *arg, struct call *call, size_t i)
 	route_create(r, call, &r->plan.create[i]);
 }
 
-static void
-route_apply_plan(struct route_run *r)
-{
-	const struct route_plan *plan = &r->plan;
-
-	if (plan->removes_first) {
-		parallel_do(r->call, "route", plan->n_remove, route_apply_change, r);
-		parallel_do(r->call, "route", plan->n_create, route_apply_creation, r);
-	} else {
-		parallel_do(r->call, "route", plan->n_remove + plan->n_create, route_apply_change,
-		            r);
-	}
-}
-
 /* ---- conditions ---- */
 
 /* The condition that a node is to have after this run. If none of its pod CIDRs is ours to route,
@@ -309,15 +321,14 @@ static void
 route_note_held(const struct route_run *r)
 {
 	bool is_forever = r->hold.due_mono_ns == CLOCK_FOREVER;
-	struct dry_hold held = { .wait_ns = CLOCK_FOREVER,
-		                 .verdict = "no_nodes",
-		                 .condition = "the cluster shows no nodes at all" };
+	int64_t wait_ns = r->hold.due_mono_ns - clock_mono(r->c->env->clock);
+	struct dry_hold held = {
+		.wait_ns = is_forever ? CLOCK_FOREVER : wait_ns,
+		.verdict = is_forever ? "no_nodes" : "too_many",
+		.condition = is_forever ? "the cluster shows no nodes at all"
+		                        : "it still leads to no node",
+	};
 
-	if (!is_forever)
-		held = (struct dry_hold){ .wait_ns = r->hold.due_mono_ns -
-			                             clock_mono(r->c->env->clock),
-			                  .verdict = "too_many",
-			                  .condition = "it still leads to no node" };
 	for (size_t i = 0; i < r->hold.n; i++) {
 		const struct dry_item *item = dry_item_new(r->c->env, "route",
 		                                           r->hold.routes[i]->destination_cidr,
@@ -334,6 +345,7 @@ static bool
 route_plan_and_apply(struct route_run *r, struct error *err)
 {
 	struct route_controller *c = r->c;
+	struct route_plan *plan = &r->plan;
 
 	if (!c->ops->list(c->env->cloud, r->call, &r->routes, err))
 		return err_wrap(err, "error listing routes");
@@ -341,14 +353,19 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 	r->has_failed = arena_calloc(r->call->arena, r->all.n, sizeof(r->has_failed[0]));
 	route_claims_collect(c->env, &c->scope, r->call->arena, &r->all, &r->routes, r->nodes,
 	                     r->has_failed);
-	r->plan = route_plan(r->call->arena, r->nodes, r->all.n, r->routes.routes, r->routes.n,
+	*plan = route_plan(r->call->arena, r->nodes, r->all.n, r->routes.routes, r->routes.n,
 	                     c->config.cluster_cidrs, c->config.n_cluster_cidrs,
 	                     c->ops->compares_addresses);
 	r->hold = route_removals_hold(c->removals, r->call->arena, r->routes.routes, r->routes.n,
-	                              &r->plan, r->all.n);
+	                              plan, r->all.n);
 	route_note_held(r);
-	route_apply_plan(r);
-	route_removals_report(c->removals, &r->hold, r->plan.n_ours, r->is_refused);
+	if (plan->removes_first) {
+		route_parallel(r->call, plan->n_remove, route_apply_change, r);
+		route_parallel(r->call, plan->n_create, route_apply_creation, r);
+	} else {
+		route_parallel(r->call, plan->n_remove + plan->n_create, route_apply_change, r);
+	}
+	route_removals_report(c->removals, &r->hold, plan->n_ours, r->is_refused);
 	route_set_conditions(r);
 	return true;
 }
@@ -356,60 +373,10 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 static struct call
 call_for_run(const struct route_controller *c, struct arena *arena)
 {
-	return (struct call){
-		.clock = c->env->clock,
-		.cancel = c->env->cancel,
-		.deadline_mono_ns = clock_deadline(clock_mono(c->env->clock),
-		                                   RUN_TIMEOUT_S * NS_PER_SEC),
-		.arena = arena,
-		.dry = dry_item_new(c->env, "route", STR_EMPTY, STR_EMPTY, arena),
-	};
-}
+	struct call call = env_call(c->env, arena, RUN_TIMEOUT_S * NS_PER_SEC);
 
-/* Returns the time from the start of this run to the start of the next one, unless the loop is
- * woken before. The pause grows while runs fail, for example because the table is full. */
-static int64_t
-route_next_delay_ns(struct route_controller *c, const struct route_run *r)
-{
-	if (!r->is_clean)
-		return r->retry_after_ns > 0
-		               ? r->retry_after_ns
-		               : backoff_spread_ns(c->config.period_ns, c->n_failures++,
-		                                   r->failure_max_ns);
-	c->n_failures = 0;
-	return c->ops->idle_period_ns > c->config.period_ns ? c->ops->idle_period_ns
-	                                                    : c->config.period_ns;
-}
-
-static void
-route_set_settled(struct route_controller *c, bool is_settled)
-{
-	WITH_LOCK(&c->mu);
-
-	c->is_settled = is_settled;
-}
-
-static void
-route_set_outcome(struct route_controller *c, const struct route_run *r, int64_t due_mono_ns)
-{
-	WITH_LOCK(&c->mu);
-
-	free(c->outcome.error);
-	c->outcome.error = r->is_clean ? NULL : xstrndup(r->err.msg, strlen(r->err.msg));
-	c->outcome.is_known = true;
-	c->outcome.n_failures = c->n_failures;
-	c->outcome.n_held = r->hold.n;
-	c->outcome.is_held_for_nodes = r->hold.why == ROUTE_REMOVAL_NO_NODES;
-	c->outcome.ended_mono_ns = clock_mono(c->env->clock);
-	c->outcome.due_mono_ns = due_mono_ns;
-}
-
-static void
-route_count(const struct route_run *r, bool is_woken)
-{
-	const char *outcome = !r->is_clean ? "error" : r->has_changed ? "changed" : "noop";
-
-	metric_inc(metric_of(&syncs_total, outcome, is_woken ? "node_change" : "periodic"));
+	call.dry = dry_item_new(c->env, "route", STR_EMPTY, STR_EMPTY, arena);
+	return call;
 }
 
 /* Returns when the next run is due (mono). Periods are counted from the start of a run.
@@ -420,7 +387,7 @@ static int64_t
 route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
-	int64_t begun_ns = clock_mono(c->env->clock), due_ns;
+	int64_t begun_ns = clock_mono(c->env->clock), delay_ns, due_ns;
 	struct call call = call_for_run(c, arena);
 	struct route_run r = { .c = c,
 		               .call = &call,
@@ -430,7 +397,9 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 		               .failure_max_ns = FAILURE_MAX_NS };
 	struct error err;
 
-	route_set_settled(c, false);
+	mutex_lock(&c->mu);
+	c->is_settled = false;
+	mutex_unlock(&c->mu);
 	mutex_init(&r.mu);
 	if (!route_plan_and_apply(&r, &err)) {
 		route_note_failure(&r, NO_NODE, &err);
@@ -439,12 +408,39 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
 	mutex_destroy(&r.mu);
-	route_count(&r, is_woken);
-	route_set_settled(c, r.is_clean);
-	due_ns = clock_deadline(begun_ns, route_next_delay_ns(c, &r));
+	metric_inc(metric_of(&syncs_total,
+	                     !r.is_clean     ? "error"
+	                     : r.has_changed ? "changed"
+	                                     : "noop",
+	                     is_woken ? "node_change" : "periodic"));
+
+	/* The next run, unless the loop is woken before. The pause grows while runs fail, for
+	 * example because the table is full. */
+	if (r.is_clean) {
+		c->n_failures = 0;
+		delay_ns = c->ops->idle_period_ns > c->config.period_ns ? c->ops->idle_period_ns
+		                                                        : c->config.period_ns;
+	} else if (r.retry_after_ns > 0) {
+		delay_ns = r.retry_after_ns;
+	} else {
+		delay_ns = backoff_spread_ns(c->config.period_ns, c->n_failures++,
+		                             r.failure_max_ns);
+	}
+	due_ns = clock_deadline(begun_ns, delay_ns);
 	if (r.hold.due_mono_ns < due_ns)
 		due_ns = r.hold.due_mono_ns;
-	route_set_outcome(c, &r, due_ns);
+
+	mutex_lock(&c->mu);
+	c->is_settled = r.is_clean;
+	free(c->outcome.error);
+	c->outcome.error = r.is_clean ? NULL : xstrndup(r.err.msg, strlen(r.err.msg));
+	c->outcome.is_known = true;
+	c->outcome.n_failures = c->n_failures;
+	c->outcome.n_held = r.hold.n;
+	c->outcome.is_held_for_nodes = r.hold.why == ROUTE_REMOVAL_NO_NODES;
+	c->outcome.ended_mono_ns = clock_mono(c->env->clock);
+	c->outcome.due_mono_ns = due_ns;
+	mutex_unlock(&c->mu);
 	return due_ns;
 }
 
@@ -497,40 +493,32 @@ route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *re
 
 /* Conditions are written in each turn, but a turn does not need a run, and so no request to the
  * cloud: often just another client has changed a condition. */
-static void
-route_loop(struct route_controller *c, struct arena *arena)
-{
-	int64_t begun_ns = clock_mono(c->env->clock) - run_pause_ns;
-	int64_t run_due_ns = begun_ns, conditions_due_ns;
-	struct call call;
-	bool is_woken;
-
-	do {
-		if (!route_gather_changes(c, begun_ns + run_pause_ns, &is_woken))
-			return;
-		begun_ns = clock_mono(c->env->clock);
-		c->is_working = true;
-		if (is_woken || begun_ns >= run_due_ns)
-			run_due_ns = route_run_once(c, arena, is_woken);
-		call = call_for_run(c, arena);
-		conditions_due_ns = route_conditions_write(c->conditions, &call);
-		settling_note(c->env->settling, SETTLING_ROUTES);
-		c->is_working = false;
-		arena_fini(arena);
-	} while (route_wait(c, run_due_ns < conditions_due_ns ? run_due_ns : conditions_due_ns));
-}
-
 static void *
 route_thread(void *arg)
 {
 	struct route_controller *c = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
+	int64_t begun_ns, run_due_ns, conditions_due_ns;
+	bool is_woken, is_running;
 	struct error err;
 
 	cancel_hook(c->env->cancel, route_wake_thread, c);
-	if (store_wait_synced(c->env->nodes, &call, &err))
-		route_loop(c, &arena);
+	is_running = store_wait_synced(c->env->nodes, &call, &err);
+	begun_ns = run_due_ns = clock_mono(c->env->clock) - run_pause_ns;
+	while (is_running && route_gather_changes(c, begun_ns + run_pause_ns, &is_woken)) {
+		begun_ns = clock_mono(c->env->clock);
+		c->is_working = true;
+		if (is_woken || begun_ns >= run_due_ns)
+			run_due_ns = route_run_once(c, &arena, is_woken);
+		call = call_for_run(c, &arena);
+		conditions_due_ns = route_conditions_write(c->conditions, &call);
+		settling_note(c->env->settling, SETTLING_ROUTES);
+		c->is_working = false;
+		arena_fini(&arena);
+		is_running = route_wait(c, run_due_ns < conditions_due_ns ? run_due_ns
+		                                                          : conditions_due_ns);
+	}
 	cancel_unhook(c->env->cancel, route_wake_thread, c);
 	return NULL;
 }
@@ -559,15 +547,6 @@ route_controller_release(struct route_controller *c)
 	cond_signal(&c->woken);
 }
 
-static void
-route_wake_for_conditions(struct route_controller *c)
-{
-	WITH_LOCK(&c->mu);
-
-	c->has_changed_conditions = true;
-	cond_signal(&c->woken);
-}
-
 /* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs
  * without limit. */
 static void
@@ -584,31 +563,34 @@ route_wake_paced(struct route_controller *c, const struct node *node)
 	cond_signal(&c->woken);
 }
 
-/* Do the routes to this node need another target or other destinations? */
-static bool
-has_new_target(const struct node *old, const struct node *new)
-{
-	return !node_pod_cidrs_equal(old, new) || !node_addresses_equal(old, new) ||
-	       !str_eq(node_provider_id(old), node_provider_id(new));
-}
-
 static void
-route_on_node(void *arg, const struct object *object_old, const struct object *object_new)
+route_on_node(void *arg, const struct object *object_old, const struct object *object)
 {
 	struct route_controller *c = arg;
 	const struct node *old = (const struct node *)object_old,
-			  *new = (const struct node *)object_new;
+			  *current = (const struct node *)object;
+	bool needs_other_routes;
 
-	if (!new) {
+	if (!current) {
 		own_writes_forget(c->env->own_writes, node_name(old));
 		route_removals_expect(c->removals, old);
 	}
-	if (!old || !new || !str_eq(object_old->uid, object_new->uid))
+	if (!old || !current || !str_eq(object_old->uid, object->uid)) {
 		route_controller_wake(c);
-	else if (has_new_target(old, new))
-		route_wake_paced(c, new);
-	if (old && new && (old->network != new->network || (node_is_new(old) && !node_is_new(new))))
-		route_wake_for_conditions(c);
+	} else {
+		needs_other_routes = !node_pod_cidrs_equal(old, current) ||
+		                     !node_addresses_equal(old, current) ||
+		                     !str_eq(node_provider_id(old), node_provider_id(current));
+		if (needs_other_routes)
+			route_wake_paced(c, current);
+	}
+	if (old && current &&
+	    (old->network != current->network || (node_is_new(old) && !node_is_new(current)))) {
+		mutex_lock(&c->mu);
+		c->has_changed_conditions = true;
+		cond_signal(&c->woken);
+		mutex_unlock(&c->mu);
+	}
 }
 
 /* ---- life cycle ---- */

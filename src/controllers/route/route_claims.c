@@ -1,17 +1,15 @@
-/* controllers/route/route_claims.c: collects claims, and reports those that get no route; see
- * route_claims.h.
+/* controllers/route/route_claims.c: which pod CIDRs of each node are to be routed.
  *
- * Claims are collected node by node, so those of one node are next to each other.
+ * The pod CIDRs of all nodes are collected as claims, and route_plan.h decides them. A node whose
+ * pod CIDR gets no route receives an event that says why. Claims are collected node by node, so
+ * those of one node are next to each other.
  */
-#include "controllers/route/route_claims.h"
-
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/map.h"
 #include "controllers/event_dedup.h"
 #include "controllers/provider_ids.h"
-#include "controllers/route/route.h"
-#include "controllers/route/route_guard.h"
+#include "controllers/route/route_internal.h"
 
 EVENT_KIND(
 	not_routed_event, ROUTE_COMPONENT, "PodCIDRNotRouted", true, "Node",
@@ -26,86 +24,76 @@ struct claims {
 	const struct route_scope *scope;
 	struct arena *arena;
 	const struct store_list *all;
-	const struct route_list *routes;
-	struct route_node *nodes; /* of all, index by index */
-	bool *has_lost;           /* likewise */
 	struct route_claim *claims;
 	size_t n_claims;
 };
 
+enum cidr_place {
+	CIDR_OTHER_FAMILY, /* of the scope, or not a CIDR */
+	CIDR_OUTSIDE,      /* not within --cluster-cidr */
+	CIDR_OURS,
+};
+
+/* *ret is the CIDR, parsed, unless it is no CIDR. */
+static enum cidr_place
+place_of(const struct route_scope *scope, struct str cidr, struct ip_net *ret)
+{
+	if (!ip_net_parse(cidr, ret) ||
+	    !((ip_family(&ret->ip) == IP_V4 ? 1U : 2U) & scope->families))
+		return CIDR_OTHER_FAMILY;
+	return ip_net_is_within_any(ret, scope->cluster_cidrs, scope->n_cluster_cidrs)
+	               ? CIDR_OURS
+	               : CIDR_OUTSIDE;
+}
+
 /* ---- claims ---- */
 
-static unsigned
-family_bit(struct str cidr)
+static struct str
+route_key(struct arena *arena, struct str node, struct str cidr)
 {
-	struct ip_net net;
-
-	if (!ip_net_parse(cidr, &net))
-		return 0;
-	return ip_family(&net.ip) == IP_V4 ? 1 : 2;
-}
-
-/* Routes that lead to one of our nodes, by "node CIDR". */
-static void
-claims_index_routes(const struct claims *cs, struct map *ret)
-{
-	for (size_t i = 0; i < cs->routes->n; i++) {
-		const struct route *route = &cs->routes->routes[i];
-
-		if (!route->is_blackhole && route->target_node.len > 0)
-			map_put(ret,
-			        arena_printf(cs->arena, "%" STR_FMT " %" STR_FMT,
-			                     STR_ARG(route->target_node),
-			                     STR_ARG(route->destination_cidr)),
-			        (void *)(uintptr_t)route);
-	}
-}
-
-static void
-add_claim(struct claims *cs, const struct map *routes, size_t i, struct str cidr,
-          const struct ip_net *net)
-{
-	const struct node *node = node_of(cs->all->objects[i]);
-	struct str key = arena_printf(cs->arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node_name(node)),
-	                              STR_ARG(cidr));
-
-	cs->claims[cs->n_claims++] = (struct route_claim){
-		.node = i,
-		.cidr = cidr,
-		.net = *net,
-		.created_wall_ns = node->created_wall_ns,
-		.uid = node->object.uid,
-		.is_routed = map_get(routes, key) != NULL,
-	};
+	return arena_printf(arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
 }
 
 /* Only pod CIDRs of our families and within --cluster-cidr are claims. Others are ignored entirely,
  * because an unusual pod CIDR must not make a node unusable. */
 static void
-collect_claims(struct claims *cs)
+collect_claims(struct claims *cs, const struct route_list *routes)
 {
-	const struct route_scope *scope = cs->scope;
-	struct map routes = MAP_INIT;
+	struct map routed = MAP_INIT; /* the routes that lead to one of our nodes, by route_key() */
+	struct ip_net net;
 	size_t n = 0;
 
+	for (size_t i = 0; i < routes->n; i++) {
+		const struct route *route = &routes->routes[i];
+
+		if (!route->is_blackhole && route->target_node.len > 0)
+			map_put(&routed,
+			        route_key(cs->arena, route->target_node, route->destination_cidr),
+			        (void *)(uintptr_t)route);
+	}
 	for (size_t i = 0; i < cs->all->n; i++)
 		n += node_of(cs->all->objects[i])->n_pod_cidrs;
 	cs->claims = arena_calloc(cs->arena, n + 1, sizeof(cs->claims[0]));
-	claims_index_routes(cs, &routes);
 	for (size_t i = 0; i < cs->all->n; i++) {
 		const struct node *node = node_of(cs->all->objects[i]);
 
 		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
-			struct ip_net net;
+			struct str cidr = node->pod_cidrs[j], key;
 
-			if ((family_bit(node->pod_cidrs[j]) & scope->families) &&
-			    ip_net_parse(node->pod_cidrs[j], &net) &&
-			    ip_net_is_within_any(&net, scope->cluster_cidrs,
-			                         scope->n_cluster_cidrs))
-				add_claim(cs, &routes, i, node->pod_cidrs[j], &net);
+			if (place_of(cs->scope, cidr, &net) != CIDR_OURS)
+				continue;
+			key = route_key(cs->arena, node_name(node), cidr);
+			cs->claims[cs->n_claims++] = (struct route_claim){
+				.node = i,
+				.cidr = cidr,
+				.net = net,
+				.created_wall_ns = node->created_wall_ns,
+				.uid = node->object.uid,
+				.is_routed = map_get(&routed, key) != NULL,
+			};
 		}
 	}
-	map_fini(&routes);
+	map_fini(&routed);
 	route_claims_decide(cs->arena, cs->claims, cs->n_claims);
 }
 
@@ -128,9 +116,7 @@ report_outside(struct claims *cs, const struct node *node)
 	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
 		struct ip_net net;
 
-		if (!(family_bit(node->pod_cidrs[i]) & scope->families) ||
-		    !ip_net_parse(node->pod_cidrs[i], &net) ||
-		    ip_net_is_within_any(&net, scope->cluster_cidrs, scope->n_cluster_cidrs))
+		if (place_of(scope, node->pod_cidrs[i], &net) != CIDR_OUTSIDE)
 			continue;
 		begin_part(&text, "; ");
 		buf_addf(&text, "route CIDR %" STR_FMT " is not contained within cluster CIDR ",
@@ -147,24 +133,19 @@ report_outside(struct claims *cs, const struct node *node)
 		event_dedup_clear(cs->env->event_dedup, node, outside_event.reason);
 }
 
-static bool
-has_other_family(const struct claims *cs, const struct node *node)
-{
-	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
-		if (!(family_bit(node->pod_cidrs[i]) & cs->scope->families))
-			return true;
-	}
-	return false;
-}
-
 /* claims: the n claims of this node. */
 static void
 report_not_routed(struct claims *cs, const struct node *node, const struct route_claim *claims,
                   size_t n)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	bool has_other_family = false;
+	struct ip_net net;
 
-	if (has_other_family(cs, node))
+	for (uint32_t i = 0; i < node->n_pod_cidrs; i++)
+		has_other_family |= place_of(cs->scope, node->pod_cidrs[i], &net) ==
+		                    CIDR_OTHER_FAMILY;
+	if (has_other_family)
 		buf_add_c(
 			&text,
 			"The cloud has no routes for pod CIDRs of this IP family; another component "
@@ -192,53 +173,35 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 
 /* ---- nodes ---- */
 
-/* Gives the node those of its pod CIDRs whose claim is granted. If a claim is lost, the node's
- * condition says that a route is missing. */
-static void
-keep_granted(struct claims *cs, size_t i, const struct route_claim *claims, size_t n)
-{
-	struct str *cidrs = arena_calloc(cs->arena, n, sizeof(*cidrs));
-	size_t n_kept = 0;
-
-	for (size_t j = 0; j < n; j++) {
-		if (claims[j].is_granted)
-			cidrs[n_kept++] = claims[j].cidr;
-		else
-			cs->has_lost[i] = true;
-	}
-	cs->nodes[i].pod_cidrs = cidrs;
-	cs->nodes[i].n_pod_cidrs = n_kept;
-}
-
 void
 route_claims_collect(struct controller_env *env, const struct route_scope *scope,
                      struct arena *arena, const struct store_list *all,
                      const struct route_list *routes, struct route_node ret_nodes[],
                      bool ret_has_lost[])
 {
-	struct claims cs = { .env = env,
-		             .scope = scope,
-		             .arena = arena,
-		             .all = all,
-		             .routes = routes,
-		             .nodes = ret_nodes,
-		             .has_lost = ret_has_lost };
+	struct claims cs = { .env = env, .scope = scope, .arena = arena, .all = all };
 	size_t at = 0;
 
-	collect_claims(&cs);
+	collect_claims(&cs, routes);
 	for (size_t i = 0; i < all->n; i++) {
 		const struct node *node = node_of(all->objects[i]);
-		size_t first = at;
+		struct str *granted = arena_calloc(arena, node->n_pod_cidrs, sizeof(*granted));
+		size_t first = at, n_granted = 0;
 
-		while (at < cs.n_claims && cs.claims[at].node == i)
-			at++;
+		for (; at < cs.n_claims && cs.claims[at].node == i; at++) {
+			if (cs.claims[at].is_granted)
+				granted[n_granted++] = cs.claims[at].cidr;
+			else /* its condition then says that a route is missing */
+				ret_has_lost[i] = true;
+		}
 		ret_nodes[i] = (struct route_node){ .name = node_name(node),
 			                            .uid = node->object.uid,
+			                            .pod_cidrs = granted,
+			                            .n_pod_cidrs = n_granted,
 			                            .addresses = node->addresses,
 			                            .n_addresses = node->n_addresses,
 			                            .is_frozen = provider_ids_is_shared(env->nodes,
 			                                                                node) };
-		keep_granted(&cs, i, &cs.claims[first], at - first);
 		report_outside(&cs, node);
 		report_not_routed(&cs, node, &cs.claims[first], at - first);
 	}

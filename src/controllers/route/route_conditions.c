@@ -1,11 +1,16 @@
-/* controllers/route/route_conditions.c: the desired conditions, and writing them; see
- * route_conditions.h.
+/* controllers/route/route_conditions.c: the condition NetworkUnavailable of nodes.
+ *
+ * A run of the route controller finds out which condition each node is to have. Writing it needs no
+ * further request to the cloud, however often another component overwrites it. If all routes of a
+ * node exist, every False is left as it is: a CNI that writes a reason of its own means the same.
+ * (The Go framework overwrites it: cloud-provider, controllers/route/route_controller.go,
+ * updateNetworkingCondition(). Cilium then overwrites that, without end.) All other conditions are
+ * written, at the pace of pace.h for each node, with one event if another component keeps changing
+ * them back.
  *
  * The state of a node takes 40 bytes. It is found by a hash of the UID in a sorted array, because
  * there is one for each of thousands of nodes.
  */
-#include "controllers/route/route_conditions.h"
-
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -15,8 +20,7 @@
 #include "controllers/event_dedup.h"
 #include "controllers/own_writes.h"
 #include "controllers/pace.h"
-#include "controllers/parallel.h"
-#include "controllers/route/route.h"
+#include "controllers/route/route_internal.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"
 
@@ -134,58 +138,36 @@ warn_contested(struct route_conditions *rc, const struct node *node,
 	                 buf_str(&text));
 }
 
-/* The condition differs: may it be written now? */
-static bool
-may_write_now(struct pass *pass, const struct node *node, struct condition_state *state)
-{
-	int64_t now_ns = clock_mono(pass->rc->env->clock);
-	int64_t wait_ns = pace_take(&state->pace, now_ns);
-
-	if (state->was_written && state->pace.n >= PACE_FREE)
-		warn_contested(pass->rc, node, state);
-	if (wait_ns == 0)
-		return true;
-	if (clock_deadline(now_ns, wait_ns) < pass->next_mono_ns)
-		pass->next_mono_ns = clock_deadline(now_ns, wait_ns);
-	return false;
-}
-
-/* The store may still show the state before our own last write, or the node controller may be about
- * to write: then the node is checked again later. */
+/* Adds the node to those that are due if its condition has to be written now. */
 static void
 conditions_check_node(struct pass *pass, const struct node *node)
 {
 	struct controller_env *env = pass->rc->env;
 	struct condition_state *state = find_state(pass->rc, node);
-	int64_t echo_due_ns = clock_deadline(clock_mono(env->clock), echo_ns);
-	int64_t wait_ns = node->object.seen_boot_ns + initialise_ns - clock_boot(env->clock);
+	int64_t now_ns = clock_mono(env->clock), wait_ns;
+	int64_t new_ns = node->object.seen_boot_ns + initialise_ns - clock_boot(env->clock);
 
 	if (!state || state->wanted == NODE_NETWORK_OTHER)
 		return;
 	if (own_writes_are_ahead(env->own_writes, node)) {
-		if (echo_due_ns < pass->next_mono_ns)
-			pass->next_mono_ns = echo_due_ns;
-	} else if (node_is_new(node) && wait_ns > 0) {
-		if (clock_deadline(clock_mono(env->clock), wait_ns) < pass->next_mono_ns)
-			pass->next_mono_ns = clock_deadline(clock_mono(env->clock), wait_ns);
-	} else if (state->wanted != node->network && may_write_now(pass, node, state)) {
+		/* the store still shows the state before our own last write */
+		wait_ns = echo_ns;
+	} else if (node_is_new(node) && new_ns > 0) {
+		/* the node controller may be about to write */
+		wait_ns = new_ns;
+	} else if (state->wanted == node->network) {
+		return;
+	} else {
+		wait_ns = pace_take(&state->pace, now_ns);
+		if (state->was_written && state->pace.n >= PACE_FREE)
+			warn_contested(pass->rc, node, state);
+	}
+	if (wait_ns == 0) {
 		pass->due[pass->n_due].node = node;
 		pass->due[pass->n_due++].state = state;
+	} else if (clock_deadline(now_ns, wait_ns) < pass->next_mono_ns) {
+		pass->next_mono_ns = clock_deadline(now_ns, wait_ns);
 	}
-}
-
-/* Success if the node is gone or has been replaced by another one of the same name: it needs no
- * condition then. */
-static bool
-send_condition(struct route_conditions *rc, struct call *call, const struct node *node,
-               enum node_network wanted, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-
-	patch_node_network(&body, node->object.uid, wanted, clock_wall(call->clock));
-	return node_write_send(&(struct node_write){ .env = rc->env, .call = call, .node = node },
-	                       "status", KUBE_PATCH_STRATEGIC, buf_str(&body), NULL, err) ||
-	       err->code == ERR_NOT_FOUND;
 }
 
 static void
@@ -194,23 +176,21 @@ write_condition(void *arg, struct call *call, size_t i)
 	struct pass *pass = arg;
 	const struct node *node = pass->due[i].node;
 	struct condition_state *state = pass->due[i].state;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct node_write write = { .env = pass->rc->env, .call = call, .node = node };
 	struct error err;
 
-	state->was_written = send_condition(pass->rc, call, node, state->wanted, &err);
+	patch_node_network(&body, node->object.uid, state->wanted, clock_wall(call->clock));
+	state->was_written = node_write_send(&write, "status", KUBE_PATCH_STRATEGIC, buf_str(&body),
+	                                     NULL, &err);
+	/* A node that is gone or has been replaced by another one of the same name needs no
+	 * condition. */
+	if (!state->was_written && err.code == ERR_NOT_FOUND)
+		state->was_written = true;
 	if (!state->was_written && err.code != ERR_CANCELLED && err.code != ERR_PENDING &&
 	    err.code != ERR_CONFLICT)
 		log_error("condition NetworkUnavailable cannot be written, will retry",
 		          LOG_STR("node", node_name(node)), LOG_ERR(&err));
-}
-
-static bool
-has_unwritten(const struct pass *pass)
-{
-	for (size_t i = 0; i < pass->n_due; i++) {
-		if (!pass->due[i].state->was_written)
-			return true;
-	}
-	return false;
 }
 
 int64_t
@@ -222,6 +202,10 @@ route_conditions_write(struct route_conditions *rc, const struct call *call)
 	pass.due = arena_calloc(call->arena, all.n + 1, sizeof(*pass.due));
 	for (size_t i = 0; i < all.n; i++)
 		conditions_check_node(&pass, node_of(all.objects[i]));
-	parallel_do(call, "route", pass.n_due, write_condition, &pass);
-	return has_unwritten(&pass) ? clock_mono(rc->env->clock) : pass.next_mono_ns;
+	route_parallel(call, pass.n_due, write_condition, &pass);
+	for (size_t i = 0; i < pass.n_due; i++) {
+		if (!pass.due[i].state->was_written)
+			return clock_mono(rc->env->clock);
+	}
+	return pass.next_mono_ns;
 }

@@ -1,5 +1,110 @@
-/* controllers/route/route_plan.c: compares the routes of the cloud with the pod CIDRs of the nodes;
- * see route_plan.h.
+/* controllers/route/route_plan.c: decides claims, compares the routes of the cloud with the pod
+ * CIDRs of the nodes, and decides removals; see route_plan.h. */
+#include "controllers/route/route_plan.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+
+/* ---- claims ----
+ *
+ * Two networks are either nested or disjoint, so claims sorted by address, wider ones first, form a
+ * tree in depth-first order: the claims that contain a claim are found by following outer. A
+ * granted claim is entered as inner in all claims that contain it, so both kinds of overlap are
+ * found without comparing each claim with each other.
+ */
+
+static int
+compare_networks(const void *a, const void *b)
+{
+	const struct route_claim *x = *(struct route_claim *const *)a;
+	const struct route_claim *y = *(struct route_claim *const *)b;
+	int order = (int)ip_family(&x->net.ip) - (int)ip_family(&y->net.ip);
+
+	if (order == 0)
+		order = ip_cmp(&x->net.ip, &y->net.ip);
+	if (order == 0)
+		order = (int)x->net.bits - (int)y->net.bits;
+	return order;
+}
+
+static int
+compare_ages(const struct route_claim *a, const struct route_claim *b)
+{
+	if (a->created_wall_ns != b->created_wall_ns)
+		return a->created_wall_ns < b->created_wall_ns ? -1 : 1;
+	return str_cmp(a->uid, b->uid);
+}
+
+bool
+route_claim_is_older(const struct route_claim *a, const struct route_claim *b)
+{
+	return compare_ages(a, b) < 0;
+}
+
+static int
+compare_precedence(const void *a, const void *b)
+{
+	const struct route_claim *x = *(struct route_claim *const *)a;
+	const struct route_claim *y = *(struct route_claim *const *)b;
+
+	if (x->is_routed != y->is_routed)
+		return x->is_routed ? -1 : 1;
+	return compare_ages(x, y);
+}
+
+/* A granted claim that overlaps with this one; NULL: none. */
+static const struct route_claim *
+find_granted(const struct route_claim *claim)
+{
+	const struct route_claim *found = claim->inner;
+
+	for (const struct route_claim *outer = claim->outer; outer && !found; outer = outer->outer)
+		found = outer->is_granted ? outer : NULL;
+	return found;
+}
+
+void
+route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n)
+{
+	struct route_claim **sorted = arena_calloc(arena, n + 1, sizeof(struct route_claim *));
+	struct ip last;
+
+	if (n == 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		ip_net_span(&claims[i].net, &claims[i].net.ip, &last);
+		claims[i].is_granted = false;
+		claims[i].lost_to = NULL;
+		claims[i].outer = claims[i].inner = NULL;
+		sorted[i] = &claims[i];
+	}
+
+	/* the tree */
+	qsort(sorted, n, sizeof(sorted[0]), compare_networks);
+	for (size_t i = 1; i < n; i++) {
+		struct route_claim *outer = sorted[i - 1];
+
+		while (outer && !ip_net_is_within(&sorted[i]->net, &outer->net))
+			outer = outer->outer;
+		sorted[i]->outer = outer;
+	}
+
+	qsort(sorted, n, sizeof(sorted[0]), compare_precedence);
+	for (size_t i = 0; i < n; i++) {
+		struct route_claim *claim = sorted[i];
+
+		if (!claim->is_routed)
+			claim->lost_to = find_granted(claim);
+		if (claim->lost_to)
+			continue;
+		claim->is_granted = true;
+		for (struct route_claim *c = claim; c && !c->inner; c = c->outer)
+			c->inner = claim;
+	}
+}
+
+/* ---- the plan ----
  *
  * Two tables make this linear: routes by "node CIDR", and nodes by name. A blackhole counts as a
  * missing route: it is removed, and the route that it stood for is created in the same run, after
@@ -7,9 +112,6 @@
  * unfinished route also counts as missing, but stays where it is wanted, and its creation is
  * requested again.
  */
-#include "controllers/route/route_plan.h"
-
-#include "base/map.h"
 
 enum action {
 	ACTION_KEEP = 1,
@@ -95,28 +197,23 @@ are_addresses_equal(const struct route_node *node, const struct route *route)
 	return true;
 }
 
-static enum action
-decide_route(const struct planner *p, const struct route_node *node, struct str key)
-{
-	const struct route *route = map_get(&p->by_target, key);
-
-	if (node->is_frozen)
-		return ACTION_KEEP;
-	if (!route)
-		return ACTION_ADD;
-	if (!p->compares_addresses || are_addresses_equal(node, route))
-		return ACTION_KEEP;
-	return ACTION_UPDATE;
-}
-
 static void
-plan_one(struct planner *p, size_t node, struct str cidr, struct route_plan *plan)
+plan_one(struct planner *p, size_t i, struct str cidr, struct route_plan *plan)
 {
-	struct str key = route_key(p, p->nodes[node].name, cidr);
+	const struct route_node *node = &p->nodes[i];
+	struct str key = route_key(p, node->name, cidr);
+	const struct route *route = map_get(&p->by_target, key);
 	struct entry *entry = ARENA_NEW(p->arena, struct entry);
 
-	entry->action = decide_route(p, &p->nodes[node], key);
-	entry->need = (struct route_need){ node, cidr };
+	entry->need = (struct route_need){ i, cidr };
+	if (node->is_frozen)
+		entry->action = ACTION_KEEP;
+	else if (!route)
+		entry->action = ACTION_ADD;
+	else if (p->compares_addresses && !are_addresses_equal(node, route))
+		entry->action = ACTION_UPDATE;
+	else
+		entry->action = ACTION_KEEP;
 	map_put(&p->live, cidr, entry);
 	if (map_put(&p->entries, key, entry) || entry->action == ACTION_KEEP)
 		return;
@@ -139,25 +236,6 @@ plan_creations(struct planner *p, struct route_plan *plan)
 		for (size_t j = 0; j < p->nodes[i].n_pod_cidrs; j++)
 			plan_one(p, i, p->nodes[i].pod_cidrs[j], plan);
 	}
-}
-
-static bool
-is_ours(const struct route *route, const struct ip_net *cidrs, size_t n)
-{
-	struct ip_net net;
-
-	return !route->is_fixed && ip_net_parse(route->destination_cidr, &net) &&
-	       ip_net_is_within_any(&net, cidrs, n);
-}
-
-/* Is this route as it should be, or will it be after its creation is requested again? */
-static bool
-stays(const struct route *route, const struct entry *entry)
-{
-	if (!entry || route->is_blackhole)
-		return false;
-	return entry->action == ACTION_KEEP ||
-	       (entry->action == ACTION_ADD && route->is_unfinished);
 }
 
 /* Does the route belong to a frozen node? If a node needs the destination, the route belongs to
@@ -184,11 +262,18 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 		const struct entry *entry = map_get(&p->entries,
 		                                    route_key(p, route->target_node,
 		                                              route->destination_cidr));
+		struct ip_net net;
+		bool stays;
 
-		if (!is_ours(route, cidrs, n_cidrs))
+		if (route->is_fixed || !ip_net_parse(route->destination_cidr, &net) ||
+		    !ip_net_is_within_any(&net, cidrs, n_cidrs))
 			continue;
 		plan->n_ours++;
-		if (stays(route, entry) || is_frozen(p, route))
+		/* it is as it should be, or will be after its creation is requested again */
+		stays = entry && !route->is_blackhole &&
+		        (entry->action == ACTION_KEEP ||
+		         (entry->action == ACTION_ADD && route->is_unfinished));
+		if (stays || is_frozen(p, route))
 			continue;
 		plan->is_expected[plan->n_remove] = map_get(&p->live, route->destination_cidr) !=
 		                                    NULL;
@@ -235,4 +320,21 @@ route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
 	plan_removals(&p, cluster_cidrs, n_cluster_cidrs, &plan);
 	plan_conditions(&p, &plan);
 	return plan;
+}
+
+/* ---- the breaker of removals ---- */
+
+enum route_removal
+route_removal_decide(const struct route_removal_facts *f)
+{
+	bool is_too_many = f->n_going > ROUTE_BREAKER_MIN &&
+	                   (uint64_t)f->n_going * 100 >
+	                           (uint64_t)f->n_table * ROUTE_BREAKER_PERCENT;
+
+	if (f->n_nodes == 0)
+		return ROUTE_REMOVAL_NO_NODES;
+	if (f->is_expected || !is_too_many)
+		return ROUTE_REMOVAL_DONE;
+	return f->agreed_ns < ROUTE_BREAKER_AGREEMENT_S * NS_PER_SEC ? ROUTE_REMOVAL_TOO_MANY
+	                                                             : ROUTE_REMOVAL_DONE;
 }

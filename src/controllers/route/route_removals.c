@@ -1,11 +1,14 @@
-/* controllers/route/route_removals.c: holds removals back that may be a mistake; see
- * route_removals.h.
+/* controllers/route/route_removals.c: holds removals back that may be a mistake.
  *
- * A removal is identified by the destination and the name of its route. Its history ends with the
- * first run that does not want it.
+ * This is the history on which the decision about a removal (route_plan.h) depends: since when runs
+ * have wanted it, how many routes were removed recently, and which nodes were announced as leaving
+ * before they disappeared. A removal is identified by the destination and the name of its route.
+ * Its history ends with the first run that does not want it.
+ *
+ * A route names its destination, but not always its node: when a Node is gone, a provider may not
+ * know to which node a machine belonged. So the pod CIDRs of nodes that left are stored until no
+ * route leads to them.
  */
-#include "controllers/route/route_removals.h"
-
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/event_kind.h"
@@ -14,7 +17,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "controllers/host.h"
-#include "controllers/route/route.h"
+#include "controllers/route/route_internal.h"
 
 EVENT_KIND(
 	held_event, ROUTE_COMPONENT, "RouteRemovalsHeld", true, "Pod or Namespace kube-system",
@@ -96,14 +99,6 @@ route_removals_expect(struct route_removals *rr, const struct node *node)
 	}
 }
 
-static bool
-is_expected(struct route_removals *rr, struct str destination)
-{
-	WITH_LOCK(&rr->mu);
-
-	return map_get(&rr->expected, destination) != NULL;
-}
-
 /* Forgets destinations to which no route exists any more. */
 static void
 forget_expected(struct route_removals *rr, const struct route *routes, size_t n_routes)
@@ -164,20 +159,6 @@ forget_tracks(struct route_removals *rr)
 	rr->wanted = kept;
 }
 
-static size_t
-count_done(struct route_removals *rr, int64_t now_ns)
-{
-	size_t n = 0;
-	WITH_LOCK(&rr->mu);
-
-	for (size_t i = 0; i < rr->n_done; i++) {
-		if (now_ns - rr->done_boot_ns[i] < ROUTE_BREAKER_WINDOW_S * NS_PER_SEC)
-			rr->done_boot_ns[n++] = rr->done_boot_ns[i];
-	}
-	rr->n_done = n;
-	return n;
-}
-
 void
 route_removals_note(struct route_removals *rr, const struct route_plan *plan, size_t i)
 {
@@ -189,69 +170,58 @@ route_removals_note(struct route_removals *rr, const struct route_plan *plan, si
 
 /* ---- the decision ---- */
 
-static void
-note_held(struct route_hold *hold, const struct route *route, enum route_removal why,
-          int64_t wait_ns, int64_t now_mono_ns)
-{
-	int64_t due_ns = why == ROUTE_REMOVAL_TOO_MANY ? clock_deadline(now_mono_ns, wait_ns)
-	                                               : CLOCK_FOREVER;
-
-	hold->routes[hold->n++] = route;
-	hold->why = why;
-	if (due_ns < hold->due_mono_ns)
-		hold->due_mono_ns = due_ns;
-}
-
-/* Decides each removal of the plan. The plan keeps those that are not held. */
-static struct route_hold
-decide_all(struct route_removals *rr, struct arena *arena, const struct route *routes,
-           struct route_plan *plan, struct route_removal_facts facts)
-{
-	struct route_hold hold = { .routes = arena_calloc(arena, plan->n_remove + 1,
-		                                          sizeof(const void *)),
-		                   .due_mono_ns = CLOCK_FOREVER };
-	int64_t now_ns = clock_boot(rr->clock);
-	size_t n = 0;
-
-	for (size_t i = 0; i < plan->n_remove; i++) {
-		const struct route *route = &routes[plan->remove[i]];
-		enum route_removal result;
-
-		facts.is_expected = plan->is_expected[i];
-		facts.agreed_ns = now_ns - wanted_since(rr, arena, route, now_ns);
-		result = route_removal_decide(&facts);
-		if (result != ROUTE_REMOVAL_DONE) {
-			note_held(&hold, route, result,
-			          ROUTE_BREAKER_AGREEMENT_S * NS_PER_SEC - facts.agreed_ns,
-			          clock_mono(rr->clock));
-			continue;
-		}
-		plan->is_expected[n] = plan->is_expected[i];
-		plan->remove[n++] = plan->remove[i];
-	}
-	plan->n_remove = n;
-	return hold;
-}
-
 struct route_hold
 route_removals_hold(struct route_removals *rr, struct arena *arena, const struct route *routes,
                     size_t n_routes, struct route_plan *plan, size_t n_nodes)
 {
-	size_t n_done = count_done(rr, clock_boot(rr->clock));
-	struct route_removal_facts facts = { .n_nodes = n_nodes,
-		                             .n_table = plan->n_ours + n_done,
-		                             .n_going = n_done };
-	struct route_hold hold;
+	struct route_hold hold = { .routes = arena_calloc(arena, plan->n_remove + 1,
+		                                          sizeof(const void *)),
+		                   .due_mono_ns = CLOCK_FOREVER };
+	struct route_removal_facts facts = { .n_nodes = n_nodes };
+	int64_t now_ns = clock_boot(rr->clock);
+	size_t n_done = 0, n_kept = 0;
 
 	rr->n_runs++;
+	mutex_lock(&rr->mu);
+	for (size_t i = 0; i < rr->n_done; i++) {
+		if (now_ns - rr->done_boot_ns[i] < ROUTE_BREAKER_WINDOW_S * NS_PER_SEC)
+			rr->done_boot_ns[n_done++] = rr->done_boot_ns[i];
+	}
+	rr->n_done = n_done;
+	facts.n_table = plan->n_ours + n_done;
+	facts.n_going = n_done;
 	for (size_t i = 0; i < plan->n_remove; i++) {
-		const struct route *route = &routes[plan->remove[i]];
+		struct str destination = routes[plan->remove[i]].destination_cidr;
 
-		plan->is_expected[i] = plan->is_expected[i] ||
-		                       is_expected(rr, route->destination_cidr);
+		plan->is_expected[i] = plan->is_expected[i] || map_get(&rr->expected, destination);
 		facts.n_going += !plan->is_expected[i];
 	}
-	hold = decide_all(rr, arena, routes, plan, facts);
+	mutex_unlock(&rr->mu);
+
+	/* The plan keeps the removals that are not held. */
+	for (size_t i = 0; i < plan->n_remove; i++) {
+		const struct route *route = &routes[plan->remove[i]];
+		enum route_removal result;
+		int64_t due_ns;
+
+		facts.is_expected = plan->is_expected[i];
+		facts.agreed_ns = now_ns - wanted_since(rr, arena, route, now_ns);
+		result = route_removal_decide(&facts);
+		if (result == ROUTE_REMOVAL_DONE) {
+			plan->is_expected[n_kept] = plan->is_expected[i];
+			plan->remove[n_kept++] = plan->remove[i];
+			continue;
+		}
+		hold.routes[hold.n++] = route;
+		hold.why = result;
+		if (result == ROUTE_REMOVAL_NO_NODES)
+			continue;
+		due_ns = clock_deadline(clock_mono(rr->clock),
+		                        ROUTE_BREAKER_AGREEMENT_S * NS_PER_SEC - facts.agreed_ns);
+		if (due_ns < hold.due_mono_ns)
+			hold.due_mono_ns = due_ns;
+	}
+	plan->n_remove = n_kept;
 	forget_tracks(rr);
 	forget_expected(rr, routes, n_routes);
 	return hold;
@@ -269,45 +239,39 @@ send_held_event(struct route_removals *rr, struct str text)
 	log_warn("routes are not removed yet", LOG_STR("reason", text));
 }
 
-static void
-report_hold(struct route_removals *rr, const struct route_hold *hold, size_t n_ours)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	buf_addf(&text, "%zu of %zu routes lead to no node, but are not removed: ", hold->n,
-	         n_ours);
-	if (hold->why == ROUTE_REMOVAL_NO_NODES)
-		buf_add_c(&text, "the cluster shows no nodes at all");
-	else
-		buf_addf(
-			&text,
-			"more than %d and %d %% of them would be removed together. Those that stay without a node "
-			"for %d minutes are removed then",
-			ROUTE_BREAKER_MIN, ROUTE_BREAKER_PERCENT, ROUTE_BREAKER_AGREEMENT_S / 60);
-	send_held_event(rr, buf_str(&text));
-}
-
-static void
-report_full(struct route_removals *rr, const struct route_hold *hold)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-
-	buf_addf(
-		&text,
-		"A route could not be created while %zu routes that lead to no node are not removed: the table may be "
-		"full. Remove them by hand, or wait for %d minutes",
-		hold->n, ROUTE_BREAKER_AGREEMENT_S / 60);
-	send_held_event(rr, buf_str(&text));
-}
-
 void
 route_removals_report(struct route_removals *rr, const struct route_hold *hold, size_t n_ours,
                       bool is_refused)
 {
-	if (hold->n > 0 && !rr->is_hold_reported)
-		report_hold(rr, hold, n_ours);
-	if (hold->n > 0 && is_refused && !rr->is_full_reported)
-		report_full(rr, hold);
-	rr->is_hold_reported = hold->n > 0;
-	rr->is_full_reported = hold->n > 0 && (rr->is_full_reported || is_refused);
+	CLEANUP(buf_fini) struct buf held = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	CLEANUP(buf_fini) struct buf full = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	if (hold->n == 0) {
+		rr->is_hold_reported = rr->is_full_reported = false;
+		return;
+	}
+	if (!rr->is_hold_reported) {
+		buf_addf(&held, "%zu of %zu routes lead to no node, but are not removed: ", hold->n,
+		         n_ours);
+		if (hold->why == ROUTE_REMOVAL_NO_NODES)
+			buf_add_c(&held, "the cluster shows no nodes at all");
+		else
+			buf_addf(
+				&held,
+				"more than %d and %d %% of them would be removed together. Those that stay without a node "
+				"for %d minutes are removed then",
+				ROUTE_BREAKER_MIN, ROUTE_BREAKER_PERCENT,
+				ROUTE_BREAKER_AGREEMENT_S / 60);
+		send_held_event(rr, buf_str(&held));
+		rr->is_hold_reported = true;
+	}
+	if (is_refused && !rr->is_full_reported) {
+		buf_addf(
+			&full,
+			"A route could not be created while %zu routes that lead to no node are not removed: the table may be "
+			"full. Remove them by hand, or wait for %d minutes",
+			hold->n, ROUTE_BREAKER_AGREEMENT_S / 60);
+		send_held_event(rr, buf_str(&full));
+		rr->is_full_reported = true;
+	}
 }

@@ -1,6 +1,6 @@
-/* tests/controllers/route/route_guard.c: which node may have a pod CIDR, against a naive model; and
- * the decisions of the breaker. */
-#include "controllers/route/route_guard.h"
+/* tests/controllers/route/route_claims.c: which node may have a pod CIDR, against a naive model;
+ * and the decisions of the breaker. */
+#include "controllers/route/route_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,92 @@
+/* controllers/route/route_internal.h: what the files behind controllers/route/route.h share.
+ *
+ * 	route.c             the loop, runs, and several requests at the same time
+ * 	route_claims.c      which pod CIDRs of each node are to be routed
+ * 	route_plan.c        the decisions, as pure functions (route_plan.h)
+ * 	route_removals.c    the history of removals, which may be held back
+ * 	route_conditions.c  the condition NetworkUnavailable
+ *
+ * Threads: the controller's, except route_removals_expect() and route_removals_note(), which any
+ * thread may call.
+ */
+#ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_INTERNAL_H
+#define CCMD_CONTROLLERS_ROUTE_ROUTE_INTERNAL_H
+
+#include "controllers/route/route.h"
+#include "controllers/route/route_plan.h"
+#include "kube/node.h"
+
+typedef void route_work_fn(void *arg, struct call *call, size_t i);
+
+/** Calls work for the pieces 0 to n - 1 on a few threads, and waits for them. For work that mostly
+ * waits for answers. Each thread has an arena of its own, which is reset after each piece. No piece
+ * is begun after the call was cancelled. */
+void route_parallel(const struct call *call, size_t n, route_work_fn *work, void *arg);
+
+/* ---- route_claims.c ---- */
+
+/** Which pod CIDRs may be routed at all. */
+struct route_scope {
+	unsigned families; /* that the cloud has routes for; a sum: 1 is IPv4, 2 is IPv6 */
+	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
+	size_t n_cluster_cidrs;
+};
+
+/** Fills ret_nodes with all nodes, index by index, and those of their pod CIDRs whose claims are
+ * granted. ret_has_lost[i] is set for a node that lost a claim, and is left as it is for others.
+ * Views are of the nodes or in the arena. */
+void route_claims_collect(struct controller_env *env, const struct route_scope *scope,
+                          struct arena *arena, const struct store_list *all,
+                          const struct route_list *routes, struct route_node ret_nodes[],
+                          bool ret_has_lost[]);
+
+/* ---- route_removals.c ---- */
+
+struct route_removals;
+
+struct route_removals *route_removals_new(struct controller_env *env);
+void route_removals_free(struct route_removals *); /* NULL is fine */
+
+/** This node is gone. If it was announced as leaving, removals of its routes are expected. */
+void route_removals_expect(struct route_removals *, const struct node *node);
+
+/** The removals that a run holds for a later run. */
+struct route_hold {
+	const struct route **routes;
+	size_t n;
+	enum route_removal why;
+	/* When the first of them is no longer held because of its age; CLOCK_FOREVER: never. */
+	int64_t due_mono_ns;
+};
+
+/** Removes the held removals from the plan. */
+struct route_hold route_removals_hold(struct route_removals *, struct arena *arena,
+                                      const struct route *routes, size_t n_routes,
+                                      struct route_plan *plan, size_t n_nodes);
+/** Reports with an event that removals are held, and another that the cloud refused a creation
+ * meanwhile: each once, until nothing is held any more. n_ours: routes that are ours. */
+void route_removals_report(struct route_removals *, const struct route_hold *hold, size_t n_ours,
+                           bool is_refused);
+/** The i-th removal of the plan was done. */
+void route_removals_note(struct route_removals *, const struct route_plan *plan, size_t i);
+
+/* ---- route_conditions.c ---- */
+
+struct route_conditions;
+
+struct route_conditions *route_conditions_new(struct controller_env *env);
+void route_conditions_free(struct route_conditions *); /* NULL is fine */
+
+/** The result of a run for one node. */
+struct route_result {
+	const struct node *node;
+	enum node_network wanted; /* NODE_NETWORK_OTHER: another component decides */
+};
+
+/** Replaces the results of the previous run. Nodes without a result are not written to. */
+void route_conditions_set(struct route_conditions *, const struct route_result results[], size_t n);
+/** Writes the conditions of nodes that differ from the results. Returns when to call it again
+ * (mono), unless a node changes before; CLOCK_FOREVER: never. */
+int64_t route_conditions_write(struct route_conditions *, const struct call *call);
+
+#endif
