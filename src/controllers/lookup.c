@@ -16,7 +16,6 @@
 #include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/node_ref.h"
-#include "controllers/provider_ids.h"
 
 #define COMPONENT "cloud-node-controller"
 

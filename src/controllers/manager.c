@@ -12,9 +12,9 @@
 #include "controllers/describe.h"
 #include "controllers/lookup.h"
 #include "controllers/node_errors.h"
-#include "controllers/own_writes.h"
+#include "controllers/writes.h"
 #include "controllers/pace.h"
-#include "controllers/settling.h"
+#include "controllers/env.h"
 #include "kube/reflector.h"
 #include "kube/service.h"
 

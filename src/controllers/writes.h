@@ -4,6 +4,12 @@
  * API server answers 409. The node is then read from the server, past the cache, and the write is
  * computed again from that state (docs/spec/framework.md, "Conflicts").
  *
+ * After a PATCH the store still shows the old node for a moment (docs/spec/kube-client.md, "Own
+ * writes"). Acting on that state would write again what is written already, and cause a conflict.
+ * So the resource version in the answer to each write is noted. A controller that finds a node
+ * older than our last write to it leaves it alone: the watch event of that write brings the node
+ * back.
+ *
  * Threads: any.
  */
 #ifndef CCMD_CONTROLLERS_WRITES_H
@@ -33,7 +39,7 @@ struct node_write {
  * up. */
 NODISCARD bool node_write(const struct node_write *w, struct error *err);
 
-/** Sends a patch to w->node or to its status, and notes the answer as our own write (own_writes.h).
+/** Sends a patch to w->node or to its status, and notes the answer as our own write.
  * Needs only env, call and node of w. In a dry run it is only noted what the patch changes, and the
  * version stays.
  *
@@ -54,5 +60,22 @@ bool taint_is_shutdown(const struct node_taint *taint);
 /** Fills ret with the raw taints of the node, except those with that key (and that effect, if it is
  * not empty). Returns their number; ret has room for all taints of the node. */
 size_t taints_without(const struct node *node, struct str key, struct str effect, struct str *ret);
+
+/* ---- own writes that the watch has not delivered yet ---- */
+
+struct own_writes;
+
+struct own_writes *own_writes_new(struct clock *clock);
+void own_writes_free(struct own_writes *); /* NULL is fine */
+
+/** We have written to this node, which has that version now. */
+void own_writes_note(struct own_writes *, const struct node *node, struct str version);
+/** Is this state of the node older than our own last write? If not, the write is forgotten. It is
+ * also forgotten after a minute: the data of the API server may have been restored from a backup
+ * without that write, and then no newer state will come. Acting on an old state costs a conflict,
+ * but does no harm. */
+bool own_writes_are_ahead(struct own_writes *, const struct node *node);
+/** Forgets the writes to a node that is gone. */
+void own_writes_forget(struct own_writes *, struct str name);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/sandbox.h"
 #include "base/split.h"
 #include "controllers/node_ref.h"
-#include "controllers/provider_ids.h"
 #include "controllers/service/targets.h"
 #include "flags/flags.h"
 #include "kube/elector.h"
@@ -514,7 +513,7 @@ has_answers(const struct look *look, struct error *err)
 }
 
 /* As in the controllers, nothing is known about the machine of a node if another node has its
- * provider ID (controllers/provider_ids.h). */
+ * provider ID (controllers/node_ref.h). */
 static bool
 read_look(struct view *v, struct error *err)
 {

@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "base/limits.h"
 #include "controllers/dry_write.h"
-#include "controllers/settling.h"
+#include "controllers/env.h"
 #include "kube/service.h"
 
 enum {

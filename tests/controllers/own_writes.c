@@ -1,5 +1,5 @@
 /* After a write, its result is waited for, but not for ever. */
-#include "controllers/own_writes.h"
+#include "controllers/writes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

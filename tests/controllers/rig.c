@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "controllers/node_errors.h"
-#include "controllers/own_writes.h"
+#include "controllers/writes.h"
 #include "controllers/pace.h"
 #include "kube/service.h"
 #include "fake_clock.h"

@@ -15,7 +15,6 @@
 #include "controllers/dry_write.h"
 #include "controllers/event_dedup.h"
 #include "controllers/node_errors.h"
-#include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/writes.h"
 #include "kube/patch.h"

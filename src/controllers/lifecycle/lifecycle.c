@@ -15,7 +15,6 @@
 #include "controllers/lookup.h"
 #include "controllers/node_errors.h"
 #include "controllers/pace.h"
-#include "controllers/settling.h"
 
 METRIC_FAMILY(
 	held_nodes, METRIC_GAUGE, "ccmd_nodes_held",
@@ -43,9 +42,9 @@ static const int64_t quiet_ns = 2 * NS_PER_SEC;
 
 /* Returns when to look first at a node (mono); 0: now.
  *
- * Nodes join by hundreds, and none of them is Ready at first. A node that is too young to be deleted
- * is therefore not looked at before two looks could prove anything. Its age compares two clocks, the
- * API server's and ours: if they differ, the wait is still no longer than that age.
+ * Nodes join by hundreds, and none of them is Ready at first. A node that is too young to be
+ * deleted is therefore not looked at before two looks could prove anything. Its age compares two
+ * clocks, the API server's and ours: if they differ, the wait is still no longer than that age.
  *
  * A node that alternates between Ready and not Ready becomes a candidate again and again. It must
  * not be looked at more often than a node that stays not Ready. */
@@ -186,8 +185,7 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 		/* The last look left open whether the machine exists: the whole look failed, or one
 		 * of several APIs did not answer. */
 		is_unanswered = candidate->n_failures > 0 ||
-		                (candidate->n_looks > 0 &&
-		                 candidate->presence == PRESENCE_UNKNOWN);
+		                (candidate->n_looks > 0 && candidate->presence == PRESENCE_UNKNOWN);
 		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE && is_unanswered))
 			candidate->due_mono_ns = 0;
 	}

@@ -18,10 +18,9 @@
 #include "controllers/event_dedup.h"
 #include "controllers/failure.h"
 #include "controllers/node_ref.h"
-#include "controllers/own_writes.h"
+#include "controllers/writes.h"
 #include "controllers/pace.h"
 #include "controllers/route/route_internal.h"
-#include "controllers/settling.h"
 
 enum {
 	RUN_TIMEOUT_S = 300,
@@ -354,8 +353,8 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 	route_claims_collect(c->env, &c->scope, r->call->arena, &r->all, &r->routes, r->nodes,
 	                     r->has_failed);
 	*plan = route_plan(r->call->arena, r->nodes, r->all.n, r->routes.routes, r->routes.n,
-	                     c->config.cluster_cidrs, c->config.n_cluster_cidrs,
-	                     c->ops->compares_addresses);
+	                   c->config.cluster_cidrs, c->config.n_cluster_cidrs,
+	                   c->ops->compares_addresses);
 	r->hold = route_removals_hold(c->removals, r->call->arena, r->routes.routes, r->routes.n,
 	                              plan, r->all.n);
 	route_note_held(r);

@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "controllers/event_dedup.h"
-#include "controllers/provider_ids.h"
+#include "controllers/node_ref.h"
 #include "controllers/route/route_internal.h"
 
 EVENT_KIND(

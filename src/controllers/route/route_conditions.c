@@ -18,7 +18,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "controllers/event_dedup.h"
-#include "controllers/own_writes.h"
 #include "controllers/pace.h"
 #include "controllers/route/route_internal.h"
 #include "controllers/writes.h"

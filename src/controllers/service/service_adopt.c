@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "controllers/host.h"
 #include "controllers/service/service_internal.h"
-#include "controllers/settling.h"
 
 EVENT_KIND(
 	failed_event, SERVICE_COMPONENT, "AdoptLoadBalancersFailed", true,

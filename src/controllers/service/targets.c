@@ -13,7 +13,6 @@
 #include "base/ref.h"
 #include "base/thread.h"
 #include "controllers/node_ref.h"
-#include "controllers/provider_ids.h"
 
 #define TAINT_AUTOSCALER "ToBeDeletedByClusterAutoscaler"
 #define LABEL_EXCLUDE "node.kubernetes.io/exclude-from-external-load-balancers"
