@@ -52,16 +52,6 @@ struct lookup {
 /* ---- batches: under the lookup's lock, or owned by one thread ---- */
 
 static struct batch *
-batch_new(uint64_t run)
-{
-	struct batch *b = xcalloc(1, sizeof(*b));
-
-	b->n_refs = 1;
-	b->run = run;
-	return b;
-}
-
-static struct batch *
 batch_ref(struct batch *b)
 {
 	b->n_refs++;
@@ -100,11 +90,20 @@ batch_index(const struct batch *b, const struct node *node, size_t *ret)
 	return true;
 }
 
-/* A provider ID is set once and never changes, so a snapshot that has it is the newer one. With it
- * the look also finds a machine that would seem absent if it were looked for by name. */
 static void
-batch_refresh(struct batch *b, size_t position, struct node *node)
+batch_add(struct batch *b, struct node *node)
 {
+	size_t position;
+
+	if (!batch_index(b, node, &position)) {
+		object_ref(&node->object);
+		ARRAY_PUSH(b->nodes, b->n, b->cap, node);
+		map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
+		return;
+	}
+	/* A provider ID is set once and never changes, so a snapshot that has it is the newer one.
+	 * With it the look also finds a machine that would seem absent if it were looked for by
+	 * name. */
 	if (node_provider_id(node).len == 0 ||
 	    str_eq(node_provider_id(b->nodes[position]), node_provider_id(node)))
 		return;
@@ -113,20 +112,6 @@ batch_refresh(struct batch *b, size_t position, struct node *node)
 	        (void *)(uintptr_t)(position + 1)); /* the key is a view of the node as well */
 	object_unref(&b->nodes[position]->object);
 	b->nodes[position] = node;
-}
-
-static void
-batch_add(struct batch *b, struct node *node)
-{
-	size_t known;
-
-	if (batch_index(b, node, &known)) {
-		batch_refresh(b, known, node);
-		return;
-	}
-	object_ref(&node->object);
-	ARRAY_PUSH(b->nodes, b->n, b->cap, node);
-	map_put(&b->by_uid, node->object.uid, (void *)(uintptr_t)b->n);
 }
 
 /* Keeps only what the nodes of later callers are compared with. If the nodes were kept, thousands
@@ -166,7 +151,7 @@ batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
 	return true;
 }
 
-/* ---- the look itself ---- */
+/* ---- duplicates ---- */
 
 /* Warns that the node and the other one have the same provider ID. That ID, not the text, decides
  * whether the event is sent again: with more than two such nodes, the other one is not always the
@@ -206,48 +191,40 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 	look_set_error(b->look, i, PRESENCE_UNKNOWN, ERR_EXISTS, buf_str(&text));
 }
 
-/* Asks the provider; on the thread of one caller, without the lock. No other thread touches a
- * running batch. */
-static void
-lookup_run(struct lookup *l, struct call *call, struct batch *b)
-{
-	struct node_ref *refs = arena_calloc(call->arena, b->n, sizeof(*refs));
+/* ---- from pending to done ---- */
 
+/* Asks the provider about the pending batch, on the thread of one caller. With the lock held, and
+ * no batch running; the lock is released meanwhile, because no other thread touches a running
+ * batch. */
+static void
+lookup_start(struct lookup *l, struct call *call)
+{
+	struct batch *b = l->running = TAKE(l->pending);
+	struct node_ref *refs;
+
+	single_flight_begin(&l->flight);
+	b->not_before_boot_ns = clock_boot(l->config.clock);
+	mutex_unlock(&l->flight.mu);
+
+	/* The node controller will ask for uninitialised nodes next: one look answers for all of
+	 * them. */
+	if (l->config.adds_new_nodes) {
+		CLEANUP(store_list_free) struct store_list all = store_list(l->config.nodes);
+
+		for (size_t i = 0; i < all.n; i++) {
+			if (node_is_new(node_of(all.objects[i])))
+				batch_add(b, node_of(all.objects[i]));
+		}
+	}
+	refs = arena_calloc(call->arena, b->n, sizeof(*refs));
 	for (size_t i = 0; i < b->n; i++)
 		refs[i] = node_ref_of(b->nodes[i]);
 	b->is_good = cloud_look(l->config.cloud, call, refs, b->n, b->not_before_boot_ns, &b->look,
 	                        &b->error);
 	for (size_t i = 0; b->is_good && i < b->n; i++)
 		refuse_duplicate(l, b, i);
-}
-
-/* ---- from pending to done ---- */
-
-/* The node controller will ask for uninitialised nodes next: one look answers for all of them. */
-static void
-add_new_nodes(struct batch *b, struct store *nodes)
-{
-	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
-
-	for (size_t i = 0; i < all.n; i++) {
-		if (node_is_new(node_of(all.objects[i])))
-			batch_add(b, node_of(all.objects[i]));
-	}
-}
-
-/* With the lock held, and no batch running: runs the pending one. */
-static void
-lookup_start(struct lookup *l, struct call *call)
-{
-	struct batch *b = l->running = TAKE(l->pending);
-
-	single_flight_begin(&l->flight);
-	b->not_before_boot_ns = clock_boot(l->config.clock);
-	mutex_unlock(&l->flight.mu);
-	if (l->config.adds_new_nodes)
-		add_new_nodes(b, l->config.nodes);
-	lookup_run(l, call, b);
 	batch_drop_nodes(b);
+
 	mutex_lock(&l->flight.mu);
 	l->running = NULL;
 	if (b->is_good) {
@@ -258,20 +235,7 @@ lookup_start(struct lookup *l, struct call *call)
 	batch_unref(b);
 }
 
-/* Returns a reference to the batch that answers or will answer. With the lock held. */
-static struct batch *
-lookup_join(struct lookup *l, struct node *const nodes[], size_t n, int64_t not_before_boot_ns)
-{
-	if (batch_covers(l->done, nodes, n, not_before_boot_ns))
-		return batch_ref(l->done);
-	/* The running batch cannot be searched: its own thread may still add nodes to it. */
-	if (!l->pending)
-		l->pending = batch_new(single_flight_next(&l->flight));
-	for (size_t i = 0; i < n; i++)
-		batch_add(l->pending, nodes[i]);
-	return batch_ref(l->pending);
-}
-
+/* Waits until the batch is done, or runs it. With the lock held. */
 static bool
 wait_done(struct lookup *l, struct call *call, struct batch *b, struct error *err)
 {
@@ -285,65 +249,58 @@ wait_done(struct lookup *l, struct call *call, struct batch *b, struct error *er
 	return true;
 }
 
-static void
-fill_answer(const struct batch *b, struct node *const nodes[], size_t n, struct look_answer *ret)
+bool
+lookup_machines(struct lookup *l, struct call *call, struct node *const nodes[], size_t n,
+                int64_t not_before_boot_ns, struct lookup_result *ret, struct error *err)
 {
-	ret->look = look_ref(b->look);
-	ret->index = arena_calloc(&ret->arena, n, sizeof(*ret->index));
-	ret->n = n;
-	for (size_t i = 0; i < n; i++) {
+	WITH_HOOK(call->cancel, single_flight_wake, &l->flight);
+	WITH_LOCK(&l->flight.mu);
+	struct batch *b;
+	bool ok;
+
+	/* The running batch may include these nodes, because each look also asks about
+	 * uninitialised nodes: waits for it before another look is started. It waits for this batch
+	 * only, because other callers may start the next look immediately after it. */
+	if (l->running && l->running->not_before_boot_ns >= not_before_boot_ns) {
+		b = batch_ref(l->running);
+		ok = wait_done(l, call, b, err);
+		batch_unref(b);
+		if (!ok)
+			return false;
+	}
+
+	if (batch_covers(l->done, nodes, n, not_before_boot_ns)) {
+		b = batch_ref(l->done);
+	} else {
+		/* The running batch cannot be searched: its own thread may still add nodes to it.
+		 */
+		if (!l->pending) {
+			l->pending = xcalloc(1, sizeof(*l->pending));
+			l->pending->n_refs = 1;
+			l->pending->run = single_flight_next(&l->flight);
+		}
+		for (size_t i = 0; i < n; i++)
+			batch_add(l->pending, nodes[i]);
+		b = batch_ref(l->pending);
+	}
+	ok = wait_done(l, call, b, err);
+	if (ok && !b->is_good) {
+		*err = b->error;
+		ok = false;
+	}
+	if (ok) {
+		ret->look = look_ref(b->look);
+		ret->index = arena_calloc(&ret->arena, n, sizeof(*ret->index));
+		ret->n = n;
+	}
+	for (size_t i = 0; ok && i < n; i++) {
 		bool is_there = batch_index(b, nodes[i], &ret->index[i]);
 
 		assert(is_there);
 		(void)is_there;
 	}
-}
-
-/* The running batch may include these nodes, because each look also asks about uninitialised nodes:
- * waits for it before another look is started. It waits for this batch only, because other callers
- * may start the next look immediately after it. */
-static bool
-await_running(struct lookup *l, struct call *call, int64_t not_before_boot_ns, struct error *err)
-{
-	struct batch *b = l->running;
-	bool ok;
-
-	if (!b || b->not_before_boot_ns < not_before_boot_ns)
-		return true;
-	batch_ref(b);
-	ok = wait_done(l, call, b, err);
 	batch_unref(b);
 	return ok;
-}
-
-static bool
-lookup_ask_locked(struct lookup *l, struct call *call, struct node *const nodes[], size_t n,
-                  int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
-{
-	struct batch *b = NULL;
-	bool ok;
-
-	if (!await_running(l, call, not_before_boot_ns, err))
-		return false;
-	b = lookup_join(l, nodes, n, not_before_boot_ns);
-	ok = wait_done(l, call, b, err);
-	if (ok && b->is_good)
-		fill_answer(b, nodes, n, ret);
-	else if (ok)
-		*err = b->error;
-	ok = ok && b->is_good;
-	batch_unref(b);
-	return ok;
-}
-
-bool
-lookup_ask(struct lookup *l, struct call *call, struct node *const nodes[], size_t n,
-           int64_t not_before_boot_ns, struct look_answer *ret, struct error *err)
-{
-	WITH_HOOK(call->cancel, single_flight_wake, &l->flight);
-	WITH_LOCK(&l->flight.mu);
-
-	return lookup_ask_locked(l, call, nodes, n, not_before_boot_ns, ret, err);
 }
 
 /* ---- life cycle and the rest ---- */
@@ -378,15 +335,15 @@ lookup_forget(struct lookup *l)
 }
 
 void
-look_answer_fini(struct look_answer *a)
+lookup_result_fini(struct lookup_result *a)
 {
 	look_unref(a->look);
 	arena_fini(&a->arena);
-	*a = LOOK_ANSWER_INIT;
+	*a = LOOKUP_RESULT_INIT;
 }
 
 const struct instance *
-look_answer_at(const struct look_answer *a, size_t i)
+lookup_result_at(const struct lookup_result *a, size_t i)
 {
 	return &a->look->instances[a->index[i]];
 }

@@ -33,26 +33,27 @@ struct lookup *lookup_new(const struct lookup_config *config);
 void lookup_free(struct lookup *); /* NULL is fine */
 
 /** An answer: a reference to a look, and the positions of the caller's nodes in it. For
- * CLEANUP(look_answer_fini). */
-struct look_answer {
+ * CLEANUP(lookup_result_fini). */
+struct lookup_result {
 	struct look *look;
 	struct arena arena; /* owns index */
 	size_t *index;
 	size_t n;
 };
 
-#define LOOK_ANSWER_INIT ((struct look_answer){ 0 })
-void look_answer_fini(struct look_answer *);
+#define LOOKUP_RESULT_INIT ((struct lookup_result){ 0 })
+void lookup_result_fini(struct lookup_result *);
 /** What was found about the i-th node of the question. */
-const struct instance *look_answer_at(const struct look_answer *, size_t i);
+const struct instance *lookup_result_at(const struct lookup_result *, size_t i);
 
 /** Asks about n nodes, by a look that began at not_before_boot_ns or later.
  *
- * @param ret  LOOK_ANSWER_INIT
+ * @param ret  LOOKUP_RESULT_INIT
  * @return  false when the look failed as a whole, with the provider's error; ERR_CANCELLED,
  * ERR_TIMEOUT. */
-NODISCARD bool lookup_ask(struct lookup *, struct call *, struct node *const nodes[], size_t n,
-                          int64_t not_before_boot_ns, struct look_answer *ret, struct error *err);
+NODISCARD bool lookup_machines(struct lookup *, struct call *, struct node *const nodes[], size_t n,
+                               int64_t not_before_boot_ns, struct lookup_result *ret,
+                               struct error *err);
 
 /** Drops the answer that is kept for later callers, and frees its memory. */
 void lookup_forget(struct lookup *);

@@ -61,25 +61,17 @@ own_writes_free(struct own_writes *w)
 	free(w);
 }
 
-static struct own_write *
-own_write_new(const struct node *node, struct str version)
+void
+own_writes_note(struct own_writes *w, const struct node *node, struct str version)
 {
 	struct own_write *e = xmalloc(sizeof(*e) + node_name(node).len + node->object.uid.len +
-	                          version.len);
+	                              version.len);
 	char *at = e->text;
+	WITH_LOCK(&w->mu);
 
 	e->name = str_pack(&at, node_name(node));
 	e->uid = str_pack(&at, node->object.uid);
 	e->version = str_pack(&at, version);
-	return e;
-}
-
-void
-own_writes_note(struct own_writes *w, const struct node *node, struct str version)
-{
-	struct own_write *e = own_write_new(node, version);
-	WITH_LOCK(&w->mu);
-
 	e->noted_ns = clock_mono(w->clock);
 	free(map_put(&w->entries, e->name, e));
 }
@@ -212,59 +204,39 @@ taint_is_shutdown(const struct node_taint *t)
 	return str_eq_c(t->key, NODE_TAINT_SHUTDOWN) && str_eq_c(t->effect, "NoSchedule");
 }
 
-/* Is the shutdown taint exactly as we write it, without a value or a timeAdded? */
-static bool
-is_plain(const struct node_taint *t)
-{
-	return t->value.len == 0 && !str_contains(t->raw, STR("\"timeAdded\":\""));
-}
-
-/* Fills taints with the list that has the shutdown taint, replaced in its place or appended.
- * Returns false if the node has it already. */
-static bool
-add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
-{
-	bool is_there = false;
-
-	for (size_t i = 0; i < node->n_taints; i++) {
-		const struct node_taint *t = node->taints[i];
-		bool is_same = taint_is_shutdown(t);
-
-		if (is_same && is_plain(t))
-			return false;
-		taints[i] = is_same ? STR(SHUTDOWN_TAINT) : t->raw;
-		is_there = is_there || is_same;
-	}
-	*ret_n = node->n_taints;
-	if (!is_there)
-		taints[(*ret_n)++] = STR(SHUTDOWN_TAINT);
-	return true;
-}
-
+/* The desired list has the shutdown taint in its place or at the end, or does not have it. */
 static bool
 write_taint(const struct node_write *w, struct error *err)
 {
-	bool wanted = *(bool *)w->arg;
+	bool wanted = *(bool *)w->arg, is_there = false;
 	const struct node *node = w->node;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct str *taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
-	struct node_patch patch = {
-		.uid = node->object.uid,
-		.resource_version = node->object.resource_version,
-		.has_taints = true,
-		.taints = taints,
-	};
+	size_t n = 0;
 
-	if (wanted) {
-		if (!add_shutdown(node, taints, &patch.n_taints))
+	for (size_t i = 0; i < node->n_taints; i++) {
+		const struct node_taint *t = node->taints[i];
+		bool is_shutdown = taint_is_shutdown(t);
+
+		/* the taint is as we write it, without a value or a timeAdded */
+		if (wanted && is_shutdown && t->value.len == 0 &&
+		    !str_contains(t->raw, STR("\"timeAdded\":\"")))
 			return true;
-	} else {
-		patch.n_taints = taints_without(node, STR(NODE_TAINT_SHUTDOWN), STR("NoSchedule"),
-		                                taints);
-		if (patch.n_taints == node->n_taints)
-			return true;
+		if (!is_shutdown)
+			taints[n++] = t->raw;
+		else if (wanted)
+			taints[n++] = STR(SHUTDOWN_TAINT);
+		is_there |= is_shutdown;
 	}
-	patch_node(&body, &patch);
+	if (!wanted && !is_there)
+		return true;
+	if (wanted && !is_there)
+		taints[n++] = STR(SHUTDOWN_TAINT);
+	patch_node(&body, &(struct node_patch){ .uid = node->object.uid,
+	                                        .resource_version = node->object.resource_version,
+	                                        .has_taints = true,
+	                                        .taints = taints,
+	                                        .n_taints = n });
 	if (!node_write_send(w, NULL, KUBE_PATCH_MERGE, buf_str(&body), NULL, err))
 		return false;
 	if (!w->call->dry)

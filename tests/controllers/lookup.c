@@ -48,12 +48,13 @@ tear_down(void **state)
 static void *
 run(void *arg)
 {
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	struct caller *a = arg;
 
-	a->ok = lookup_ask(lookup, &a->call, a->nodes, a->n, a->not_before_ns, &answer, &a->err);
+	a->ok = lookup_machines(lookup, &a->call, a->nodes, a->n, a->not_before_ns, &answer,
+	                        &a->err);
 	for (size_t i = 0; a->ok && i < a->n; i++)
-		a->presences[i] = look_answer_at(&answer, i)->presence;
+		a->presences[i] = lookup_result_at(&answer, i)->presence;
 	a->started_boot_ns = a->ok ? answer.look->started_boot_ns : 0;
 	return NULL;
 }
@@ -337,15 +338,15 @@ what_is_forgotten_is_asked_again(void **state)
 static void
 an_answer_in_use_is_not_taken_away(void **state)
 {
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	struct node *node = rig_parse(rig, &(struct rig_node){ .name = "a" });
 	struct error err;
 
 	(void)state;
-	assert_true(lookup_ask(lookup, &rig->call, &node, 1, now_ns(), &answer, &err));
+	assert_true(lookup_machines(lookup, &rig->call, &node, 1, now_ns(), &answer, &err));
 	lookup_forget(lookup);
 	assert_true(ask("b", now_ns()).ok);
-	assert_true(str_eq_c(look_answer_at(&answer, 0)->provider_id, "fake://a"));
+	assert_true(str_eq_c(lookup_result_at(&answer, 0)->provider_id, "fake://a"));
 	object_unref(&node->object);
 }
 

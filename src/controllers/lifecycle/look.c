@@ -255,12 +255,12 @@ lifecycle_postpone(struct round *r, const struct check *checks, size_t n, const 
 
 /* False: the look failed, and all checks of the question are postponed. */
 static bool
-lifecycle_ask(struct round *r, const struct question *q, struct look_answer *ret)
+lifecycle_ask(struct round *r, const struct question *q, struct lookup_result *ret)
 {
 	struct error err;
 
-	if (lookup_ask(r->c->env->lookup, r->call, q->nodes, q->n_nodes,
-	               clock_boot(r->c->env->clock), ret, &err))
+	if (lookup_machines(r->c->env->lookup, r->call, q->nodes, q->n_nodes,
+	                    clock_boot(r->c->env->clock), ret, &err))
 		return true;
 	if (err.code != ERR_CANCELLED && !err.is_outage)
 		log_warn("the cloud does not answer about nodes that are not ready",
@@ -273,12 +273,12 @@ lifecycle_ask(struct round *r, const struct question *q, struct look_answer *ret
 
 /* Adds what the look found for the i-th check to the track that the guard decides on. */
 static void
-record_look_result(struct round *r, const struct question *q, const struct look_answer *answer,
+record_look_result(struct round *r, const struct question *q, const struct lookup_result *answer,
                    size_t i, enum witness witness)
 {
 	const struct check *check = &q->checks[i];
 	struct candidate *candidate = check->candidate;
-	struct instance found = *look_answer_at(answer, i);
+	struct instance found = *lookup_result_at(answer, i);
 	struct guard_observation seen = {
 		.has_witness = witness == WITNESS_FOUND,
 		.started_boot_ns = answer->look->started_boot_ns,
@@ -286,8 +286,8 @@ record_look_result(struct round *r, const struct question *q, const struct look_
 	struct str renewal = STR_EMPTY;
 	struct error err;
 
-	/* The search for a witness failed: the look proves neither that the machine is gone nor that
-	 * a witness is missing. */
+	/* The search for a witness failed: the look proves neither that the machine is gone nor
+	 * that a witness is missing. */
 	if (witness == WITNESS_UNKNOWN) {
 		found.presence = PRESENCE_UNKNOWN;
 		found.error_code = ERR_UNAVAILABLE;
@@ -339,14 +339,14 @@ static size_t
 look_without_witnesses(struct round *r, const struct check *checks, size_t n,
                        struct check *ret_absent)
 {
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	struct question q = question_about(r, checks, n);
 	size_t n_absent = 0;
 
 	if (!lifecycle_ask(r, &q, &answer))
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		if (look_answer_at(&answer, i)->presence == PRESENCE_ABSENT)
+		if (lookup_result_at(&answer, i)->presence == PRESENCE_ABSENT)
 			ret_absent[n_absent++] = checks[i];
 		else
 			record_look_result(r, &q, &answer, i, WITNESS_MISSING);
@@ -358,7 +358,7 @@ look_without_witnesses(struct round *r, const struct check *checks, size_t n,
 static void
 look_with_witnesses(struct round *r, const struct check *checks, size_t n)
 {
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	struct question q = question_about(r, checks, n);
 	struct witnesses witnesses = { .cloud = r->c->env->cloud, .all = &r->all };
 	bool lacks_witness = false;
@@ -368,9 +368,9 @@ look_with_witnesses(struct round *r, const struct check *checks, size_t n)
 		return;
 	witnesses.look = answer.look;
 	for (size_t i = 0; i < q.n_nodes; i++)
-		lifecycle_add_witness(&witnesses, q.nodes[i], look_answer_at(&answer, i));
+		lifecycle_add_witness(&witnesses, q.nodes[i], lookup_result_at(&answer, i));
 	for (size_t i = 0; i < n; i++) {
-		const struct instance *found = look_answer_at(&answer, i);
+		const struct instance *found = lookup_result_at(&answer, i);
 		enum witness witness = WITNESS_MISSING;
 
 		if (found->presence == PRESENCE_ABSENT) {

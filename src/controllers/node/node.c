@@ -223,7 +223,7 @@ report_initialised(struct node_controller *c, const struct node *node)
 static bool
 node_initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	bool is_retry = queue_failures(c->queue, node_name(node)) > 0;
 	/* The first attempt accepts any look that began after the node was seen, so that nodes
 	 * which join together share one. A retry needs a new look: an old answer may be why the
@@ -231,11 +231,11 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
 	struct init init = { 0 };
 
-	if (!lookup_ask(c->env->lookup, call, &node, 1, not_before, &answer, err) ||
-	    !require_present(node, look_answer_at(&answer, 0), err))
+	if (!lookup_machines(c->env->lookup, call, &node, 1, not_before, &answer, err) ||
+	    !require_present(node, lookup_result_at(&answer, 0), err))
 		return err_wrap(err, "failed to get instance metadata for node %" STR_FMT,
 		                STR_ARG(node_name(node)));
-	init.instance = look_answer_at(&answer, 0);
+	init.instance = lookup_result_at(&answer, 0);
 	if (!node_write(&(struct node_write){ .env = c->env,
 	                                      .call = call,
 	                                      .node = node,
@@ -294,10 +294,10 @@ static bool
 refresh_addresses(struct node_controller *c, struct call *call, struct node *node, int64_t since_ns,
                   struct error *err)
 {
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	struct instance *instance;
 
-	if (!lookup_ask(c->env->lookup, call, &node, 1, since_ns, &answer, err))
+	if (!lookup_machines(c->env->lookup, call, &node, 1, since_ns, &answer, err))
 		return false;
 	instance = &answer.look->instances[answer.index[0]];
 	if (!require_answer(node, instance, err))
@@ -500,7 +500,7 @@ static bool
 mark_stale(struct node_controller *c, struct call *call, struct error *err)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
-	CLEANUP(look_answer_fini) struct look_answer answer = LOOK_ANSWER_INIT;
+	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	int64_t since_ns = clock_boot(c->env->clock);
 	struct node **nodes = arena_calloc(call->arena, all.n, sizeof(struct node *));
 	size_t n = 0;
@@ -511,13 +511,13 @@ mark_stale(struct node_controller *c, struct call *call, struct error *err)
 	}
 	if (n == 0)
 		return true;
-	if (!lookup_ask(c->env->lookup, call, nodes, n, since_ns, &answer, err))
+	if (!lookup_machines(c->env->lookup, call, nodes, n, since_ns, &answer, err))
 		return false;
 	mutex_lock(&c->mu);
 	c->refreshed_boot_ns = since_ns;
 	mutex_unlock(&c->mu);
 	for (size_t i = 0; i < n; i++) {
-		if (!compare_addresses(c, nodes[i], look_answer_at(&answer, i), call->arena))
+		if (!compare_addresses(c, nodes[i], lookup_result_at(&answer, i), call->arena))
 			continue;
 		set_stale(c, node_name(nodes[i]), true);
 		queue_add(c->queue, node_name(nodes[i]));
