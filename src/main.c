@@ -293,10 +293,9 @@ choose_clients(struct program *p, struct kube_client *ret[N_CONTROLLERS], struct
 static bool
 make_manager(struct program *p, struct error *err)
 {
-	struct kube_client *clients[N_CONTROLLERS] = { NULL };
 	struct manager_config config = controllers_config(&p->options);
 
-	if (!choose_clients(p, clients, err) ||
+	if (!choose_clients(p, config.clients, err) ||
 	    !controllers_check_cluster_cidr(&p->options, p->cloud, err))
 		return false;
 	config.clock = &clock_real;
@@ -306,11 +305,7 @@ make_manager(struct program *p, struct error *err)
 	config.host = p->host;
 	config.cloud = p->cloud;
 	config.dry = p->dry ? dry_log_run(p->dry) : NULL;
-	config.node_client = clients[CONTROLLER_NODE];
-	config.lifecycle_client = clients[CONTROLLER_LIFECYCLE];
-	config.service_client = clients[CONTROLLER_SERVICE];
-	config.route_client = clients[CONTROLLER_ROUTE];
-	p->node_kind.keeps_routes = clients[CONTROLLER_ROUTE] != NULL;
+	p->node_kind.keeps_routes = config.clients[CONTROLLER_ROUTE] != NULL;
 	p->manager = manager_new(&config);
 	return true;
 }

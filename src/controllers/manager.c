@@ -12,14 +12,21 @@
 #include "controllers/describe.h"
 #include "controllers/lookup.h"
 #include "controllers/node_errors.h"
-#include "controllers/writes.h"
 #include "controllers/pace.h"
-#include "controllers/env.h"
+#include "controllers/writes.h"
 #include "kube/reflector.h"
 #include "kube/service.h"
 
 METRIC_FAMILY(running, METRIC_GAUGE, "running_managed_controllers",
               "[ALPHA] 1 for each controller that runs.", .labels = { "name", "manager" });
+
+const struct controller_names controllers_names[N_CONTROLLERS] = {
+	[CONTROLLER_NODE] = { "cloud-node-controller", "cloud-node", "node-controller" },
+	[CONTROLLER_LIFECYCLE] = { "cloud-node-lifecycle-controller", "cloud-node-lifecycle",
+	                           "node-controller" },
+	[CONTROLLER_SERVICE] = { "service-lb-controller", "service", "service-controller" },
+	[CONTROLLER_ROUTE] = { "node-route-controller", "route", "route-controller" },
+};
 
 struct manager {
 	struct manager_config config;
@@ -30,7 +37,7 @@ struct manager {
 	struct paces *paces;
 	struct settling *settling;
 	struct lookup *lookup;
-	struct controller_env node_env, lifecycle_env, service_env, route_env;
+	struct controller_env envs[N_CONTROLLERS];
 	struct service_kind service_kind; /* of services, unless the config has them */
 	struct store *services;           /* NULL: no controller needs them */
 	struct node_controller *node;
@@ -43,6 +50,19 @@ struct manager {
 	/* mu; for manager_describe(), while the controllers exist; else zeroed */
 	struct describe_sources described;
 };
+
+const char *
+controller_why_not(const struct cloud *cloud, enum controller which, bool is_wanted)
+{
+	if (!is_wanted)
+		return "controller is disabled";
+	if (which == CONTROLLER_SERVICE && !cloud->balancers)
+		return "controller is skipped: this cloud, as it is configured, has no load balancers";
+	if (which == CONTROLLER_ROUTE && !cloud->routes)
+		return "controller is skipped: this cloud, as it is configured, has no routes; they need HCLOUD_NETWORK, or "
+		       "routes: in the inventory, and --cluster-cidr";
+	return NULL;
+}
 
 struct manager *
 manager_new(const struct manager_config *config)
@@ -62,11 +82,11 @@ manager_new(const struct manager_config *config)
 		.nodes = config->nodes,
 		.event_dedup = m->event_dedup,
 		.clock = config->clock,
-		.adds_new_nodes = config->node_client != NULL,
+		.adds_new_nodes = config->clients[CONTROLLER_NODE] != NULL,
 	});
 	m->services = config->services;
 	m->service_kind = service_kind_of(config->cloud);
-	if (config->service_client && !m->services)
+	if (config->clients[CONTROLLER_SERVICE] && !m->services)
 		m->services = store_new(&m->service_kind.kind, config->clock);
 	host_set_services(config->host, m->services);
 	return m;
@@ -89,41 +109,6 @@ manager_free(struct manager *m)
 	cancel_free(m->cancel);
 	mutex_destroy(&m->mu);
 	free(m);
-}
-
-static struct controller_env
-env_of(struct manager *m, struct kube_client *client)
-{
-	return (struct controller_env){
-		.clock = m->config.clock,
-		.cancel = m->cancel,
-		.kube = client,
-		.nodes = m->config.nodes,
-		.services = m->services,
-		.recorder = m->config.recorder,
-		.cloud = m->config.cloud,
-		.lookup = m->lookup,
-		.event_dedup = m->event_dedup,
-		.node_errors = m->node_errors,
-		.own_writes = m->own_writes,
-		.paces = m->paces,
-		.settling = m->settling,
-		.dry = m->config.dry,
-	};
-}
-
-/* An API of the cloud is available again. */
-static void
-manager_release(struct manager *m)
-{
-	if (m->node)
-		node_controller_release(m->node);
-	if (m->lifecycle)
-		lifecycle_controller_release(m->lifecycle);
-	if (m->service)
-		service_controller_release(m->service);
-	if (m->route)
-		route_controller_release(m->route);
 }
 
 /* Carries out what a provider requests, on its thread. Objects that are not due cost nothing. */
@@ -152,7 +137,14 @@ manager_requeue(void *manager, enum host_requeue what, struct str key)
 			route_controller_wake(m->route);
 		break;
 	case HOST_REQUEUE_RECOVERED:
-		manager_release(m);
+		if (m->node)
+			node_controller_release(m->node);
+		if (m->lifecycle)
+			lifecycle_controller_release(m->lifecycle);
+		if (m->service)
+			service_controller_release(m->service);
+		if (m->route)
+			route_controller_release(m->route);
 		break;
 	}
 }
@@ -169,19 +161,11 @@ start_reflector(struct manager *m, struct store *store, struct str min_version)
 	                                                 .cancel = m->cancel });
 }
 
-/* name: the short alias (docs/spec/framework.md, "Controllers"). */
 static void
-set_running(const char *name)
+set_running(enum controller which)
 {
-	metric_set(metric_of(&running, name, "cloud-controller-manager"), 1);
-}
-
-static void
-set_described(struct manager *m, struct describe_sources sources)
-{
-	WITH_LOCK(&m->mu);
-
-	m->described = sources;
+	metric_set(metric_of(&running, controllers_names[which].alias, "cloud-controller-manager"),
+	           1);
 }
 
 /* Controllers subscribe to the stores before the reflectors fill them. */
@@ -190,34 +174,51 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 {
 	const struct manager_config *config = &m->config;
 
-	m->node_env = env_of(m, config->node_client);
-	m->lifecycle_env = env_of(m, config->lifecycle_client);
-	m->service_env = env_of(m, config->service_client);
-	m->route_env = env_of(m, config->route_client);
+	for (size_t i = 0; i < N_CONTROLLERS; i++) {
+		m->envs[i] = (struct controller_env){
+			.clock = config->clock,
+			.cancel = m->cancel,
+			.kube = config->clients[i],
+			.nodes = config->nodes,
+			.services = m->services,
+			.recorder = config->recorder,
+			.cloud = config->cloud,
+			.lookup = m->lookup,
+			.event_dedup = m->event_dedup,
+			.node_errors = m->node_errors,
+			.own_writes = m->own_writes,
+			.paces = m->paces,
+			.settling = m->settling,
+			.dry = config->dry,
+		};
+	}
 	m->config.lifecycle.may_follow_crash = may_follow_crash;
-	if (config->node_client) {
-		m->node = node_controller_new(&m->node_env, &config->node);
-		set_running("cloud-node");
+	if (config->clients[CONTROLLER_NODE]) {
+		m->node = node_controller_new(&m->envs[CONTROLLER_NODE], &config->node);
+		set_running(CONTROLLER_NODE);
 	}
-	if (config->lifecycle_client) {
-		m->lifecycle = lifecycle_controller_new(&m->lifecycle_env, &config->lifecycle);
-		set_running("cloud-node-lifecycle");
+	if (config->clients[CONTROLLER_LIFECYCLE]) {
+		m->lifecycle = lifecycle_controller_new(&m->envs[CONTROLLER_LIFECYCLE],
+		                                        &config->lifecycle);
+		set_running(CONTROLLER_LIFECYCLE);
 	}
-	if (config->service_client) {
-		m->service = service_controller_new(&m->service_env, &config->service);
-		set_running("service");
+	if (config->clients[CONTROLLER_SERVICE]) {
+		m->service = service_controller_new(&m->envs[CONTROLLER_SERVICE], &config->service);
+		set_running(CONTROLLER_SERVICE);
 	}
-	if (config->route_client) {
-		m->route = route_controller_new(&m->route_env, &config->route);
-		set_running("route");
+	if (config->clients[CONTROLLER_ROUTE]) {
+		m->route = route_controller_new(&m->envs[CONTROLLER_ROUTE], &config->route);
+		set_running(CONTROLLER_ROUTE);
 	}
-	set_described(m, (struct describe_sources){ .nodes = config->nodes,
-	                                            .services = m->services,
-	                                            .node_errors = m->node_errors,
-	                                            .node = m->node,
-	                                            .lifecycle = m->lifecycle,
-	                                            .service = m->service,
-	                                            .route = m->route });
+	mutex_lock(&m->mu);
+	m->described = (struct describe_sources){ .nodes = config->nodes,
+		                                  .services = m->services,
+		                                  .node_errors = m->node_errors,
+		                                  .node = m->node,
+		                                  .lifecycle = m->lifecycle,
+		                                  .service = m->service,
+		                                  .route = m->route };
+	mutex_unlock(&m->mu);
 	host_set_requeue(config->host, manager_requeue, m);
 	if (config->shared)
 		m->node_reflector = start_reflector(m, config->nodes, min_version);
@@ -226,31 +227,26 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	m->is_started = true;
 }
 
-static bool
-wait_synced(struct manager *m, int64_t deadline_ns, struct error *err)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = { .clock = m->config.clock,
-		             .cancel = m->cancel,
-		             .deadline_mono_ns = deadline_ns,
-		             .arena = &arena };
-
-	return store_wait_synced(m->config.nodes, &call, err) &&
-	       (!m->services || store_wait_synced(m->services, &call, err));
-}
-
 /* The keys of all objects are in the queues once the stores have synced, because the stores call
  * the controllers' handlers before. The comparison of addresses queues nodes, so its end is waited
  * for before the queue is. Without adoption the service controller hands out no key. */
 bool
 manager_wait_settled(struct manager *m, int64_t deadline_ns, struct error *err)
 {
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = { .clock = m->config.clock,
+		             .cancel = m->cancel,
+		             .deadline_mono_ns = deadline_ns,
+		             .arena = &arena };
 	unsigned parts = (m->node ? SETTLING_ADDRESSES : 0) |
 	                 (m->lifecycle ? SETTLING_LIFECYCLE : 0) |
 	                 (m->service ? SETTLING_ADOPTION : 0) | (m->route ? SETTLING_ROUTES : 0);
 
-	if (!wait_synced(m, deadline_ns, err) ||
-	    !settling_wait(m->settling, parts, deadline_ns, err))
+	if (!store_wait_synced(m->config.nodes, &call, err))
+		return false;
+	if (m->services && !store_wait_synced(m->services, &call, err))
+		return false;
+	if (!settling_wait(m->settling, parts, deadline_ns, err))
 		return false;
 	if (m->node && !queue_wait_idle(node_controller_queue(m->node), deadline_ns))
 		return err_set(err, ERR_TIMEOUT, "not all nodes were handled in time");
@@ -266,48 +262,38 @@ manager_candidates(struct manager *m, struct arena *arena, struct lifecycle_cand
 	return m->lifecycle ? lifecycle_controller_candidates(m->lifecycle, arena, ret) : 0;
 }
 
-/* Stops handing out keys, and waits up to grace_ns for reconciles that are running. Returns true if
- * all of them have ended. */
-static bool
-manager_drain(struct manager *m, int64_t grace_ns)
+bool
+manager_stop(struct manager *m, int64_t grace_ns)
 {
 	int64_t deadline = clock_deadline(clock_mono(m->config.clock), grace_ns);
 	struct queue *queues[] = { m->node ? node_controller_queue(m->node) : NULL,
 		                   m->service ? service_controller_queue(m->service) : NULL };
 	bool is_done = true;
 
+	if (!m->is_started)
+		return true;
+	host_set_requeue(m->config.host, NULL, NULL);
+
+	/* no more keys are handed out, and reconciles that are running are waited for */
 	for (size_t i = 0; i < ARRAY_LEN(queues); i++) {
 		if (queues[i])
 			queue_shut_down(queues[i]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(queues); i++) {
-		if (queues[i])
-			is_done = queue_wait_idle(queues[i], deadline) && is_done;
+		if (queues[i] && !queue_wait_idle(queues[i], deadline))
+			is_done = false;
 	}
-	return is_done;
-}
-
-/* The lifecycle and route controllers have no queue to drain. If one of them is working now, its
- * request is aborted, but the server may still execute it. */
-static bool
-may_act_late(struct manager *m)
-{
-	return (m->lifecycle && lifecycle_controller_is_working(m->lifecycle)) ||
-	       (m->route && route_controller_is_working(m->route));
-}
-
-bool
-manager_stop(struct manager *m, int64_t grace_ns)
-{
-	bool is_done;
-
-	if (!m->is_started)
-		return true;
-	host_set_requeue(m->config.host, NULL, NULL);
-	is_done = manager_drain(m, grace_ns);
 	cancel_fire(m->cancel);
-	is_done = is_done && !may_act_late(m);
-	set_described(m, (struct describe_sources){ 0 });
+
+	/* The lifecycle and route controllers have no queue to drain. If one of them is working
+	 * now, its request is aborted, but the server may still execute it. */
+	if (m->lifecycle && lifecycle_controller_is_working(m->lifecycle))
+		is_done = false;
+	if (m->route && route_controller_is_working(m->route))
+		is_done = false;
+	mutex_lock(&m->mu);
+	m->described = (struct describe_sources){ 0 };
+	mutex_unlock(&m->mu);
 	reflector_free(TAKE(m->node_reflector));
 	reflector_free(TAKE(m->service_reflector));
 	node_controller_free(TAKE(m->node));

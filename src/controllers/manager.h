@@ -20,14 +20,33 @@
 
 struct manager;
 
-/** A controller whose client is NULL does not run. */
+enum controller {
+	CONTROLLER_NODE,
+	CONTROLLER_LIFECYCLE,
+	CONTROLLER_SERVICE,
+	CONTROLLER_ROUTE,
+	N_CONTROLLERS,
+};
+
+struct controller_names {
+	const char *name;  /* as in --controllers (docs/spec/framework.md, "Controllers") */
+	const char *alias; /* the short name, in metrics */
+	/* the service account with --use-service-account-credentials; always the user agent, and
+	 * the name of the thread of its client */
+	const char *account;
+};
+
+/** In the order of enum controller. */
+extern const struct controller_names controllers_names[N_CONTROLLERS];
+
+/** Returns why a controller does not run with this cloud, which was started; NULL: it runs.
+ * is_wanted: the user's flags do not switch it off. */
+const char *controller_why_not(const struct cloud *, enum controller which, bool is_wanted);
+
 struct manager_config {
 	struct clock *clock;
 	struct kube_client *shared; /* for the reflectors; NULL: the caller fills the stores */
-	struct kube_client *node_client;
-	struct kube_client *lifecycle_client;
-	struct kube_client *service_client;
-	struct kube_client *route_client;
+	struct kube_client *clients[N_CONTROLLERS]; /* NULL: that controller does not run */
 	struct recorder *recorder;
 	struct store *nodes;
 	struct store *services; /* NULL: the manager makes one if a controller needs it */
@@ -49,8 +68,8 @@ void manager_free(struct manager *);
  * resource version; empty: any version will do. may_follow_crash: as in struct lifecycle_config. */
 void manager_start(struct manager *, struct str min_version, bool may_follow_crash);
 /** For a dry run: waits, until the deadline (mono) at most, until every controller has handled all
- * objects of the first lists. An object whose work ended in an error has been handled; the dry run
- * was told by failed(). What a controller does only after a time (the deletion of a node, say) is
+ * objects of the first lists. An object whose work ended in an error has been handled, and was
+ * reported by failed(). What a controller does only after a time (the deletion of a node, say) is
  * not waited for. ERR_TIMEOUT says what is missing. */
 NODISCARD bool manager_wait_settled(struct manager *, int64_t deadline_ns, struct error *err);
 /** As lifecycle_controller_candidates(); none if that controller does not run. */

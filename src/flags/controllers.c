@@ -8,13 +8,6 @@ enum {
 	AUTO_SERVICE_WORKERS = 10, /* most of them wait for the cloud */
 };
 
-const struct controller_names controllers_names[N_CONTROLLERS] = {
-	[CONTROLLER_NODE] = { "cloud-node-controller", "node-controller" },
-	[CONTROLLER_LIFECYCLE] = { "cloud-node-lifecycle-controller", "node-controller" },
-	[CONTROLLER_SERVICE] = { "service-lb-controller", "service-controller" },
-	[CONTROLLER_ROUTE] = { "node-route-controller", "route-controller" },
-};
-
 void
 controllers_choose_numbers(struct options *o)
 {
@@ -24,35 +17,14 @@ controllers_choose_numbers(struct options *o)
 		o->n_service_workers = AUTO_SERVICE_WORKERS;
 }
 
-static bool
-is_wanted(const struct options *o, enum controller which)
-{
-	return which == CONTROLLER_ROUTE ? options_want_routes(o)
-	                                 : controllers_enabled(o, controllers_names[which].name);
-}
-
-/* Does the cloud, as it is configured, offer what this controller works with? */
-static bool
-is_offered(const struct cloud *cloud, enum controller which)
-{
-	if (which == CONTROLLER_SERVICE)
-		return cloud->balancers != NULL;
-	if (which == CONTROLLER_ROUTE)
-		return cloud->routes != NULL;
-	return true;
-}
-
 const char *
 controllers_why_not(const struct options *o, const struct cloud *cloud, enum controller which)
 {
-	if (!is_wanted(o, which))
-		return "controller is disabled";
-	if (is_offered(cloud, which))
-		return NULL;
-	return which == CONTROLLER_ROUTE
-	               ? "controller is skipped: this cloud, as it is configured, has no routes; they need HCLOUD_NETWORK, or "
-	                 "routes: in the inventory, and --cluster-cidr"
-	               : "controller is skipped: this cloud, as it is configured, has no load balancers";
+	bool is_wanted = which == CONTROLLER_ROUTE
+	                         ? options_want_routes(o)
+	                         : controllers_enabled(o, controllers_names[which].name);
+
+	return controller_why_not(cloud, which, is_wanted);
 }
 
 bool

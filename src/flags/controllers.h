@@ -9,24 +9,6 @@
 #include "controllers/manager.h"
 #include "flags/options.h"
 
-enum controller {
-	CONTROLLER_NODE,
-	CONTROLLER_LIFECYCLE,
-	CONTROLLER_SERVICE,
-	CONTROLLER_ROUTE,
-	N_CONTROLLERS,
-};
-
-struct controller_names {
-	const char *name; /* as in --controllers (docs/spec/framework.md, "Controllers") */
-	/* the service account with --use-service-account-credentials; always the user agent, and
-	 * the name of the thread of its client */
-	const char *account;
-};
-
-/** In the order of enum controller. */
-extern const struct controller_names controllers_names[N_CONTROLLERS];
-
 /** Replaces "auto" by numbers, in the options themselves, so that /configz shows what is in effect.
  */
 void controllers_choose_numbers(struct options *);

@@ -146,10 +146,8 @@ start_controllers(struct runner *r, unsigned scope, struct dry_run *dry)
 	config.host = r->host;
 	config.cloud = r->cloud;
 	config.dry = dry;
-	config.node_client = client_of(r, CONTROLLER_NODE, scope);
-	config.lifecycle_client = client_of(r, CONTROLLER_LIFECYCLE, scope);
-	config.service_client = client_of(r, CONTROLLER_SERVICE, scope);
-	config.route_client = client_of(r, CONTROLLER_ROUTE, scope);
+	for (enum controller which = 0; which < N_CONTROLLERS; which++)
+		config.clients[which] = client_of(r, which, scope);
 	r->manager = manager_new(&config);
 	manager_start(r->manager, STR_EMPTY, /*may_follow_crash=*/false);
 }
