@@ -69,22 +69,16 @@ add_queue(struct buf *json, struct queue *queue, struct str key)
 	json_end_object(json);
 }
 
-static const char *
-presence_name(enum presence presence)
-{
-	static const char *const names[] = { [PRESENCE_UNKNOWN] = "unknown",
-		                             [PRESENCE_PRESENT] = "present",
-		                             [PRESENCE_ABSENT] = "absent",
-		                             [PRESENCE_FOREIGN] = "foreign" };
-
-	return names[presence];
-}
-
 static void
 add_guard(struct buf *json, const struct lifecycle_candidate *c)
 {
+	static const char *const presences[] = { [PRESENCE_UNKNOWN] = "unknown",
+		                                 [PRESENCE_PRESENT] = "present",
+		                                 [PRESENCE_ABSENT] = "absent",
+		                                 [PRESENCE_FOREIGN] = "foreign" };
+
 	json_begin_object(json, "guard");
-	json_add_text(json, "machine", str_c(presence_name(c->presence)));
+	json_add_text(json, "machine", str_c(presences[c->presence]));
 	json_add_text(json, "verdict", str_c(guard_outcome_name(c->outcome)));
 	json_add_text(json, "heldBecause", c->hold_reason ? str_c(c->hold_reason) : STR_EMPTY);
 	json_add_number(json, "looks", c->n_looks);
@@ -208,18 +202,16 @@ describe_route(const struct describe_sources *s, struct str cidr, struct arena *
 void
 describe(const struct describe_sources *sources, const struct described *what, struct buf *json)
 {
-	static void (*const functions[])(const struct describe_sources *, struct str,
-	                                 struct arena *, struct buf *) = {
-		[DESCRIBED_NODE] = describe_node,
-		[DESCRIBED_SERVICE] = describe_service,
-		[DESCRIBED_ROUTE] = describe_route,
-	};
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 
 	json_begin_object(json, NULL);
 	json_add_flag(json, "isLeading", sources != NULL);
-	if (sources)
-		functions[what->kind](sources, what->key, &arena, json);
+	if (sources && what->kind == DESCRIBED_NODE)
+		describe_node(sources, what->key, &arena, json);
+	else if (sources && what->kind == DESCRIBED_SERVICE)
+		describe_service(sources, what->key, &arena, json);
+	else if (sources)
+		describe_route(sources, what->key, &arena, json);
 	json_end_object(json);
 	buf_add_char(json, '\n');
 }

@@ -42,19 +42,16 @@ is_same_value(const struct value *a, const struct value *b)
 	return str_eq(a->name, b->name) && str_eq(a->text, b->text);
 }
 
-static bool
-is_same_name(const struct value *a, const struct value *b)
-{
-	return str_eq(a->name, b->name);
-}
-
-/* Finds the first value that equals `wanted` and has no partner yet. */
+/* Finds the first value that has no partner yet and equals `wanted`, or has its name. */
 static bool
 find_free(const struct values *list, const bool *has_partner, const struct value *wanted,
-          bool (*equals)(const struct value *, const struct value *), size_t *ret)
+          bool by_name, size_t *ret)
 {
 	for (size_t i = 0; i < list->n; i++) {
-		if (!has_partner[i] && equals(&list->items[i], wanted)) {
+		const struct value *v = &list->items[i];
+
+		if (!has_partner[i] &&
+		    (by_name ? str_eq(v->name, wanted->name) : is_same_value(v, wanted))) {
 			*ret = i;
 			return true;
 		}
@@ -72,16 +69,6 @@ join_texts(struct fields *f, const struct values *list)
 	return arena_str(f->arena, buf_str(&b));
 }
 
-static bool
-are_in_same_order(const struct values *old, const struct values *new)
-{
-	for (size_t i = 0; i < old->n && i < new->n; i++) {
-		if (!is_same_value(&old->items[i], &new->items[i]))
-			return false;
-	}
-	return true;
-}
-
 /* order_name: the name of the field that is added if only the order differs. */
 static void
 fields_add_list(struct fields *f, struct str order_name, const struct values *old,
@@ -90,9 +77,10 @@ fields_add_list(struct fields *f, struct str order_name, const struct values *ol
 	bool *is_kept = arena_calloc(f->arena, old->n + 1, sizeof(bool));
 	bool *is_old = arena_calloc(f->arena, new->n + 1, sizeof(bool));
 	size_t n_before = f->n, partner;
+	bool has_moved = false;
 
 	for (size_t i = 0; i < new->n; i++) {
-		is_old[i] = find_free(old, is_kept, &new->items[i], is_same_value, &partner);
+		is_old[i] = find_free(old, is_kept, &new->items[i], /*by_name=*/false, &partner);
 		if (is_old[i])
 			is_kept[partner] = true;
 	}
@@ -101,7 +89,7 @@ fields_add_list(struct fields *f, struct str order_name, const struct values *ol
 
 		if (is_kept[i])
 			continue;
-		if (find_free(new, is_old, &old->items[i], is_same_name, &partner)) {
+		if (find_free(new, is_old, &old->items[i], /*by_name=*/true, &partner)) {
 			is_old[partner] = true;
 			text = new->items[partner].text;
 		}
@@ -111,16 +99,19 @@ fields_add_list(struct fields *f, struct str order_name, const struct values *ol
 		if (!is_old[i])
 			fields_add(f, new->items[i].name, STR_EMPTY, new->items[i].text);
 	}
-	if (f->n == n_before && !are_in_same_order(old, new))
+	for (size_t i = 0; i < old->n && i < new->n; i++)
+		has_moved |= !is_same_value(&old->items[i], &new->items[i]);
+	if (f->n == n_before && has_moved)
 		fields_add(f, order_name, join_texts(f, old), join_texts(f, new));
 }
 
 /* ---- nodes ---- */
 
 static void
-add_labels(struct fields *f, const struct node *node, yyjson_val *patch)
+add_labels_and_id(struct fields *f, const struct node *node, yyjson_val *patch)
 {
 	yyjson_val *labels = NULL, *key, *val;
+	struct str id;
 	size_t i, n;
 
 	(void)json_object(patch, "metadata.labels", &labels);
@@ -132,13 +123,6 @@ add_labels(struct fields *f, const struct node *node, yyjson_val *patch)
 		           old ? *old : STR_EMPTY,
 		           yyjson_is_str(val) ? arena_str(f->arena, json_text(val)) : STR_EMPTY);
 	}
-}
-
-static void
-add_provider_id(struct fields *f, const struct node *node, yyjson_val *patch)
-{
-	struct str id;
-
 	if (json_str(patch, "spec.providerID", &id) == JSON_FOUND)
 		fields_add(f, STR("provider ID"), node_provider_id(node), arena_str(f->arena, id));
 }
@@ -161,23 +145,6 @@ taint_value(struct arena *arena, yyjson_val *taint)
 		               arena_str(arena, buf_str(&b)) };
 }
 
-static struct values
-taints_of_node(struct arena *arena, const struct node *node)
-{
-	struct values list = {
-		.items = arena_calloc(arena, node->n_taints + 1, sizeof(struct value)),
-	};
-
-	for (uint32_t i = 0; i < node->n_taints; i++) {
-		CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-		struct error ignored;
-
-		if (json_parse(node->taints[i]->raw, &doc, &ignored))
-			list.items[list.n++] = taint_value(arena, yyjson_doc_get_root(doc));
-	}
-	return list;
-}
-
 /* Returns the values of a JSON array; null, and an absent one, have none. */
 static struct values
 values_of(struct arena *arena, yyjson_val *array,
@@ -198,11 +165,18 @@ static void
 add_taints(struct fields *f, const struct node *node, yyjson_val *patch)
 {
 	yyjson_val *taints = yyjson_obj_get(json_at(patch, "spec"), "taints");
-	struct values old, new;
+	struct values old = { 0 }, new;
 
 	if (!taints)
 		return;
-	old = taints_of_node(f->arena, node);
+	old.items = arena_calloc(f->arena, node->n_taints + 1, sizeof(old.items[0]));
+	for (uint32_t i = 0; i < node->n_taints; i++) {
+		CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+		struct error ignored;
+
+		if (json_parse(node->taints[i]->raw, &doc, &ignored))
+			old.items[old.n++] = taint_value(f->arena, yyjson_doc_get_root(doc));
+	}
 	new = values_of(f->arena, taints, taint_value);
 	fields_add_list(f, STR("taints"), &old, &new);
 }
@@ -322,56 +296,50 @@ add_ingress(struct fields *f, const struct service *s, yyjson_val *patch)
 /* ---- notes ---- */
 
 static void
-note(const struct call *call, const struct dry_item *item, enum dry_verb verb, const char *method,
+note(const struct call *call, const char *kind, struct str name, const struct object *object,
      struct str path, struct str body, const struct fields *fields)
 {
-	dry_note(item, &(struct dry_change){
-			       .verb = verb,
-			       .what = item->kind,
-			       .request = arena_printf(call->arena, "%s %" STR_FMT, method,
-	                                               STR_ARG(path)),
-			       .fields = fields->items,
-			       .n_fields = fields->n,
-			       .body = body,
-		       });
-}
+	bool is_deletion = !fields;
+	struct dry_item item = { .run = call->dry->run,
+		                 .kind = kind,
+		                 .name = name,
+		                 .version = object->resource_version };
 
-static struct dry_item
-node_item(const struct call *call, const struct node *node)
-{
-	return (struct dry_item){ .run = call->dry->run,
-		                  .kind = "node",
-		                  .name = node_name(node),
-		                  .version = node->object.resource_version };
+	dry_note(&item,
+	         &(struct dry_change){
+			 .verb = is_deletion ? DRY_DELETE : DRY_CHANGE,
+			 .what = kind,
+			 .request = arena_printf(call->arena, "%s %" STR_FMT,
+	                                         is_deletion ? "DELETE" : "PATCH", STR_ARG(path)),
+			 .fields = is_deletion ? NULL : fields->items,
+			 .n_fields = is_deletion ? 0 : fields->n,
+			 .body = body,
+		 });
 }
 
 void
 dry_write_node(const struct call *call, const struct node *node, struct str path, struct str body)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct dry_item item = node_item(call, node);
 	struct fields fields = { .arena = call->arena };
 	struct error ignored;
 	yyjson_val *patch;
 
 	if (json_parse(body, &doc, &ignored)) {
 		patch = yyjson_doc_get_root(doc);
-		add_labels(&fields, node, patch);
-		add_provider_id(&fields, node, patch);
+		add_labels_and_id(&fields, node, patch);
 		add_taints(&fields, node, patch);
 		add_addresses(&fields, node, patch);
 		add_condition(&fields, node, patch);
 	}
-	note(call, &item, DRY_CHANGE, "PATCH", path, body, &fields);
+	note(call, "node", node_name(node), &node->object, path, body, &fields);
 	free(fields.items);
 }
 
 void
 dry_write_node_delete(const struct call *call, const struct node *node, struct str path)
 {
-	struct dry_item item = node_item(call, node);
-
-	note(call, &item, DRY_DELETE, "DELETE", path, STR_EMPTY, &(struct fields){ 0 });
+	note(call, "node", node_name(node), &node->object, path, STR_EMPTY, NULL);
 }
 
 void
@@ -379,10 +347,6 @@ dry_write_service(const struct call *call, const struct service *service, struct
                   struct str body)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct dry_item item = { .run = call->dry->run,
-		                 .kind = "service",
-		                 .name = service->object.key,
-		                 .version = service->object.resource_version };
 	struct fields fields = { .arena = call->arena };
 	struct error ignored;
 
@@ -390,6 +354,6 @@ dry_write_service(const struct call *call, const struct service *service, struct
 		add_finalizers(&fields, yyjson_doc_get_root(doc));
 		add_ingress(&fields, service, yyjson_doc_get_root(doc));
 	}
-	note(call, &item, DRY_CHANGE, "PATCH", path, STR_EMPTY, &fields);
+	note(call, "service", service->object.key, &service->object, path, STR_EMPTY, &fields);
 	free(fields.items);
 }
