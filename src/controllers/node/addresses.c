@@ -20,35 +20,26 @@ struct provided_ips {
 	size_t n;
 };
 
+/* As strict as the kubelet's own parser: elements are not trimmed, so "a, b" is refused. */
 static bool
-parse_one_provided(struct str text, struct provided_ips *p, struct error *err)
+parse_provided(struct str annotation, struct provided_ips *p, struct error *err)
 {
 	struct ip ip;
 
-	if (!ip_parse(text, &ip))
-		return err_set(err, ERR_INVALID, "could not parse \"%" STR_FMT "\"", STR_ARG(text));
-	if (p->n == 2 || (p->n == 1 && ip_family(&p->ips[0]) == ip_family(&ip)))
-		return err_set(err, ERR_INVALID,
-		               "must contain either a single IP or a dual-stack pair of IPs");
-	p->texts[p->n] = text;
-	p->ips[p->n++] = ip;
-	return true;
-}
-
-/* As strict as the kubelet's own parser: elements are not trimmed, so "a, b" is refused. */
-static bool
-parse_provided(struct str annotation, struct provided_ips *ret, struct error *err)
-{
 	for (struct str part, rest = annotation; str_split(&rest, ',', &part);) {
-		if (!parse_one_provided(part, ret, err))
-			return err_wrap(err, "failed to parse node IP \"%" STR_FMT "\"",
-			                STR_ARG(annotation));
+		if (!ip_parse(part, &ip))
+			return err_set(err, ERR_INVALID, "could not parse \"%" STR_FMT "\"",
+			               STR_ARG(part));
+		if (p->n == 2 || (p->n == 1 && ip_family(&p->ips[0]) == ip_family(&ip)))
+			return err_set(
+				err, ERR_INVALID,
+				"must contain either a single IP or a dual-stack pair of IPs");
+		p->texts[p->n] = part;
+		p->ips[p->n++] = ip;
 	}
-	if (ret->n == 2 && (ip_is_unspecified(&ret->ips[0]) || ip_is_unspecified(&ret->ips[1])))
+	if (p->n == 2 && (ip_is_unspecified(&p->ips[0]) || ip_is_unspecified(&p->ips[1])))
 		return err_set(err, ERR_INVALID,
-		               "failed to parse node IP \"%" STR_FMT
-		               "\": dual-stack node IP cannot include '0.0.0.0' or '::'",
-		               STR_ARG(annotation));
+		               "dual-stack node IP cannot include '0.0.0.0' or '::'");
 	return true;
 }
 
@@ -62,21 +53,6 @@ has_type(const struct address *items, size_t n, struct str type)
 	return false;
 }
 
-/* Appends the addresses that are this IP, in any spelling. Returns how many there are. */
-static size_t
-add_matching(struct address_list *to, const struct address *from, size_t n, const struct ip *wanted)
-{
-	size_t before = to->n;
-
-	for (size_t i = 0; i < n; i++) {
-		struct ip ip;
-
-		if (ip_parse(from[i].address, &ip) && ip_eq(&ip, wanted))
-			to->items[to->n++] = from[i];
-	}
-	return to->n - before;
-}
-
 /* Addresses that match the provided IPs come first, in the spelling of the cloud. Other addresses
  * of their types are dropped. */
 static bool
@@ -86,12 +62,19 @@ filter_provided(const struct address *all, size_t n, struct str annotation, stru
 	struct provided_ips provided = { 0 };
 	struct address_list out = { 0 };
 	size_t n_enforced;
+	struct ip ip;
 
 	if (!parse_provided(annotation, &provided, err))
-		return false;
+		return err_wrap(err, "failed to parse node IP \"%" STR_FMT "\"",
+		                STR_ARG(annotation));
 	out.items = arena_calloc(arena, n * 3 + 1, sizeof(*out.items));
 	for (size_t i = 0; i < provided.n; i++) {
-		if (add_matching(&out, all, n, &provided.ips[i]) == 0)
+		n_enforced = out.n;
+		for (size_t j = 0; j < n; j++) {
+			if (ip_parse(all[j].address, &ip) && ip_eq(&ip, &provided.ips[i]))
+				out.items[out.n++] = all[j];
+		}
+		if (out.n == n_enforced)
 			return err_set(
 				err, ERR_INVALID,
 				"failed to get node address from cloud provider that matches ip: %" STR_FMT,

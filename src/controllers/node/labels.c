@@ -36,21 +36,6 @@ set_label(const struct node *node, struct label_list *list, struct str key, stru
 		list->items[list->n++] = (struct label){ key, value };
 }
 
-static void
-plan_additional(const struct node *node, const struct label *label, struct label_list *list)
-{
-	const struct str *now = node_label(node, label->key);
-
-	if (labels_is_reserved(label->key))
-		log_warn("label from the cloud is reserved for Kubernetes, ignoring",
-		         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
-	else if (now && !str_eq(*now, label->value))
-		log_warn("label from the cloud differs from the node's, ignoring",
-		         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
-	else
-		set_label(node, list, label->key, label->value);
-}
-
 struct label_list
 labels_plan(const struct node *node, const struct instance *instance, struct arena *arena)
 {
@@ -67,8 +52,19 @@ labels_plan(const struct node *node, const struct instance *instance, struct are
 		set_label(node, &list, label_pairs[i].beta, values[i]);
 		set_label(node, &list, label_pairs[i].ga, values[i]);
 	}
-	for (size_t i = 0; i < instance->n_labels; i++)
-		plan_additional(node, &instance->labels[i], &list);
+	for (size_t i = 0; i < instance->n_labels; i++) {
+		const struct label *label = &instance->labels[i];
+		const struct str *now = node_label(node, label->key);
+
+		if (labels_is_reserved(label->key))
+			log_warn("label from the cloud is reserved for Kubernetes, ignoring",
+			         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
+		else if (now && !str_eq(*now, label->value))
+			log_warn("label from the cloud differs from the node's, ignoring",
+			         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
+		else
+			set_label(node, &list, label->key, label->value);
+	}
 	return list;
 }
 

@@ -123,42 +123,21 @@ service_is_failure(const struct error *err)
 	return err->code != ERR_PENDING && err->code != ERR_THROTTLED && err->code != ERR_CANCELLED;
 }
 
-/* Was the same Warning about an outage sent before? In an outage each attempt fails with the same
- * text, possibly for hours, and would use up the event quota of the Service. */
-static bool
-is_repeated(struct service_record *r, struct str message, const struct error *err)
-{
-	uint64_t last = r->warned_outage;
-
-	r->warned_outage = err->is_outage ? str_hash(message) : 0;
-	return err->is_outage && r->warned_outage == last;
-}
-
 void
 service_warn(struct service_run *run, enum service_event event, const struct error *err)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	uint64_t warned_outage = run->record->warned_outage;
 
 	if (!service_is_failure(err))
 		return;
 	buf_addf(&message, "%s: %s", events[event].text, err->msg);
-	if (is_repeated(run->record, buf_str(&message), err))
+	/* In an outage each attempt fails with the same text, possibly for hours, and would use up
+	 * the event quota of the Service. */
+	run->record->warned_outage = err->is_outage ? str_hash(buf_str(&message)) : 0;
+	if (err->is_outage && run->record->warned_outage == warned_outage)
 		return;
 	service_send_event(run, EVENT_WARNING, events[event].kind->reason, buf_str(&message));
-}
-
-static void
-add_addresses(struct buf *text, const struct service *s)
-{
-	const char *before = ", addresses ";
-
-	for (uint32_t i = 0; i < s->n_ingress; i++) {
-		const struct service_ingress *ingress = &s->ingress[i];
-
-		buf_add_c(text, before);
-		buf_add_str(text, ingress->ip.len > 0 ? ingress->ip : ingress->hostname);
-		before = " ";
-	}
 }
 
 /* The event is about the Service that has the name now, because its users see it there; if no
@@ -171,7 +150,12 @@ service_warn_of_kept(struct service_run *run, const struct service *former)
 
 	buf_addf(&text, "The load balancer of the former Service with UID %" STR_FMT,
 	         STR_ARG(former->object.uid));
-	add_addresses(&text, former);
+	for (uint32_t i = 0; i < former->n_ingress; i++) {
+		const struct service_ingress *ingress = &former->ingress[i];
+
+		buf_add_c(&text, i == 0 ? ", addresses " : " ");
+		buf_add_str(&text, ingress->ip.len > 0 ? ingress->ip : ingress->hostname);
+	}
 	buf_add_c(
 		&text,
 		" is kept and goes on serving: that Service was not deleted, it vanished together with the finalizer " SERVICE_FINALIZER
@@ -213,16 +197,6 @@ service_report_empty(struct service_run *run, size_t n_targets)
 	run->record->is_empty_reported = n_targets == 0;
 }
 
-/* Each pause is longer than the one before, unless targets have not changed for as long as the last
- * pause. */
-static int64_t
-next_report_pause_ns(const struct service_record *r, int64_t now_ns)
-{
-	if (r->report_pause_ns == 0 || now_ns - r->next_report_ns > r->report_pause_ns)
-		return report_pause_ns;
-	return backoff_ns(r->report_pause_ns, 1, report_pause_max_ns);
-}
-
 void
 service_report_new_targets(struct service_run *run)
 {
@@ -235,7 +209,12 @@ service_report_new_targets(struct service_run *run)
 		queue_add_after(run->c->queue, str_c(r->key), r->next_report_ns - now_ns);
 		return;
 	}
-	r->report_pause_ns = next_report_pause_ns(r, now_ns);
+	/* Each pause is longer than the one before, unless targets have not changed for as long as
+	 * the last pause. */
+	if (r->report_pause_ns == 0 || now_ns - r->next_report_ns > r->report_pause_ns)
+		r->report_pause_ns = report_pause_ns;
+	else
+		r->report_pause_ns = backoff_ns(r->report_pause_ns, 1, report_pause_max_ns);
 	r->next_report_ns = clock_deadline(now_ns, r->report_pause_ns);
 	r->has_new_targets = false;
 	service_send_event(run, EVENT_NORMAL, updated_event.reason,

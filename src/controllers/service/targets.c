@@ -109,41 +109,30 @@ make_set(struct store *nodes)
 	return set;
 }
 
-/* Returns a reference to the current set, or NULL and the generation that a new one would belong
- * to. */
-static struct target_set *
-get_current_set(struct targets *t, uint64_t *ret_generation)
-{
-	WITH_LOCK(&t->mu);
-
-	*ret_generation = t->generation;
-	if (t->current)
-		ref_take(&t->current->refs);
-	return t->current;
-}
-
-/* Keeps the set for other callers, unless a node changed while it was built. */
-static void
-keep_set(struct targets *t, struct target_set *set, uint64_t generation)
-{
-	WITH_LOCK(&t->mu);
-
-	if (t->current || t->generation != generation)
-		return;
-	ref_take(&set->refs);
-	t->current = set;
-}
-
+/* Returns a reference to the current set. A new one is kept for other callers, unless a node
+ * changed while it was built. */
 static struct target_set *
 take_set(struct targets *t)
 {
+	struct target_set *set;
 	uint64_t generation;
-	struct target_set *set = get_current_set(t, &generation);
 
-	if (!set) {
-		set = make_set(t->nodes);
-		keep_set(t, set, generation);
+	mutex_lock(&t->mu);
+	generation = t->generation;
+	set = t->current;
+	if (set)
+		ref_take(&set->refs);
+	mutex_unlock(&t->mu);
+	if (set)
+		return set;
+
+	set = make_set(t->nodes);
+	mutex_lock(&t->mu);
+	if (!t->current && t->generation == generation) {
+		ref_take(&set->refs);
+		t->current = set;
 	}
+	mutex_unlock(&t->mu);
 	return set;
 }
 
@@ -167,16 +156,6 @@ target_list_fini(struct target_list *list)
 	set_unref(list->set);
 }
 
-static void
-add_target(struct target_list *list, struct node_ref ref, bool uses_addresses)
-{
-	list->refs[list->n++] = ref;
-	list->hash = add_to_hash(list->hash, ref.name, ref.provider_id);
-	for (size_t i = 0; uses_addresses && i < ref.n_addresses; i++)
-		list->hash = add_to_hash(list->hash, ref.addresses[i].type,
-		                         ref.addresses[i].address);
-}
-
 struct target_list
 targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spec,
                struct arena *arena)
@@ -191,9 +170,14 @@ targets_select(struct targets *t, struct cloud *cloud, const struct lb_spec *spe
 	for (size_t i = 0; i < list.set->n; i++) {
 		struct node_ref ref = node_ref_of(node_of(list.set->nodes[i]));
 
-		if (!cloud_is_foreign(cloud, ref.provider_id) &&
-		    (!ops->selects || ops->selects(cloud, selection, &ref)))
-			add_target(&list, ref, ops->uses_addresses);
+		if (cloud_is_foreign(cloud, ref.provider_id) ||
+		    (ops->selects && !ops->selects(cloud, selection, &ref)))
+			continue;
+		list.refs[list.n++] = ref;
+		list.hash = add_to_hash(list.hash, ref.name, ref.provider_id);
+		for (size_t j = 0; ops->uses_addresses && j < ref.n_addresses; j++)
+			list.hash = add_to_hash(list.hash, ref.addresses[j].type,
+			                        ref.addresses[j].address);
 	}
 	return list;
 }
