@@ -55,21 +55,52 @@ is_stale(const struct service_run *run)
 	return service_is_stale(run->record, run->service);
 }
 
+/* If the answer has no version, the record stays unsure whether the write was executed. */
+static void
+note_written(struct service_record *r, struct str answer)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str version;
+	struct error err;
+
+	if (!json_parse(answer, &doc, &err) ||
+	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
+		return;
+	r->is_unsure = false;
+	free(r->written_version);
+	r->written_version = xstrndup(version.ptr, version.len);
+}
+
+/* The server answered 409. Either another Service has the name by now, which the store shows
+ * already or will show soon; or other clients wrote to the Service so often that the server gave
+ * up. The answer does not say which. */
+static bool
+handle_conflict(struct service_run *run, bool *ret_is_gone, struct error *err)
+{
+	const struct object *ours = &run->service->object;
+	CLEANUP(object_unrefp) struct object *now = store_get(run->c->env->services, ours->key);
+
+	*ret_is_gone = !now || !str_eq(now->uid, ours->uid);
+	if (*ret_is_gone)
+		return true;
+	if (run->record->n_conflicts < CONFLICTS_EXPECTED) {
+		run->record->n_conflicts++;
+		err->code = ERR_PENDING;
+		err->retry_after_ms = overtaken_pause_ms;
+	}
+	return false;
+}
+
 /* *ret_is_gone: the Service does not exist any more, or another one has its name. That is success:
  * there is nothing left to write. */
 static bool
 service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	CLEANUP(object_unrefp) struct object *now = NULL;
-	const struct object *ours = &run->service->object;
-	struct service_record *r = run->record;
 	struct kube_patch patch = { .type = KUBE_PATCH_STRATEGIC,
 		                    .body = body,
 		                    .answer = KUBE_ANSWER_META };
-	struct str answer, version;
-	struct error ignored;
+	struct str answer;
 
 	patch_service_path(&path, run->service);
 	patch.path = buf_str(&path);
@@ -78,36 +109,15 @@ service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struc
 		dry_write_service(run->call, run->service, patch.path, body);
 		return true;
 	}
-	r->is_unsure = true;
+	run->record->is_unsure = true;
 	if (kube_patch(run->c->env->kube, run->call, &patch, &answer, err)) {
-		/* If the answer has no version, the record stays unsure whether the write was
-		 * executed. */
-		if (!json_parse(answer, &doc, &ignored) ||
-		    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) !=
-		            JSON_FOUND)
-			return true;
-		r->is_unsure = false;
-		free(r->written_version);
-		r->written_version = xstrndup(version.ptr, version.len);
+		note_written(run->record, answer);
 		return true;
 	}
+	if (err->code == ERR_CONFLICT)
+		return handle_conflict(run, ret_is_gone, err);
 	*ret_is_gone = err->code == ERR_NOT_FOUND;
-	if (err->code != ERR_CONFLICT)
-		return *ret_is_gone;
-
-	/* The server answered 409. Either another Service has the name by now, which the store
-	 * shows already or will show soon; or other clients wrote to the Service so often that the
-	 * server gave up. The answer does not say which. */
-	now = store_get(run->c->env->services, ours->key);
-	*ret_is_gone = !now || !str_eq(now->uid, ours->uid);
-	if (*ret_is_gone)
-		return true;
-	if (r->n_conflicts < CONFLICTS_EXPECTED) {
-		r->n_conflicts++;
-		err->code = ERR_PENDING;
-		err->retry_after_ms = overtaken_pause_ms;
-	}
-	return false;
+	return *ret_is_gone;
 }
 
 /* Adds our finalizer. */
@@ -436,13 +446,43 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	return is_synced;
 }
 
+/* Another Service may have its name by now. */
+static bool
+remove_former(const struct service_run *run, const struct service *former, struct error *err)
+{
+	struct service_run its = *run;
+	bool was_found;
+
+	its.service = former;
+	if (!remove_balancer(&its, &was_found, err)) {
+		service_warn(&its, SERVICE_DELETE_FAILED, err);
+		return false;
+	}
+	forget_balancer(&its);
+	service_report_end(&its, SERVICE_DELETED);
+	return true;
+}
+
+/* Leaves the balancer alone: the operator who restores the cluster may still need it, or its
+ * address. */
+static void
+keep_former(struct service_run *run, const struct service *former)
+{
+	log_warn("a service vanished together with our finalizer, leaving its load balancer alone",
+	         LOG_STR("service", former->object.key), LOG_STR("uid", former->object.uid));
+	service_warn_of_kept(run, former);
+	if (run->c->ops->forget)
+		run->c->ops->forget(run->c->env->cloud, former->object.uid);
+	run->record->announced = SERVICE_NOTHING;
+	forget_balancer(run);
+}
+
 bool
 service_sync_former(struct service_run *run, const struct service *last, struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *former = NULL;
 	struct service_record *r = run->record;
-	struct service_run its = *run;
-	bool is_last_known, was_deleted, was_found;
+	bool is_last_known;
 
 	if (!r->balanced)
 		return true;
@@ -451,30 +491,12 @@ service_sync_former(struct service_run *run, const struct service *last, struct 
 	/* Was the Service deleted by a client, rather than lost? Our finalizer keeps a Service
 	 * until its balancer is gone. If a Service disappears together with the finalizer, the API
 	 * server's data was lost, or the API server is now that of another cluster. */
-	was_deleted = is_last_known && (!last->has_finalizer || last->is_deleting);
-
-	its.service = is_last_known && !was_deleted ? last : service_of(former);
-	if (was_deleted) {
-		/* Another Service may have its name by now. */
-		if (!remove_balancer(&its, &was_found, err)) {
-			service_warn(&its, SERVICE_DELETE_FAILED, err);
-			return false;
-		}
-		forget_balancer(&its);
-		service_report_end(&its, SERVICE_DELETED);
-	} else {
-		/* The operator who restores the cluster may still need the balancer, or its
-		 * address. */
-		log_warn(
-			"a service vanished together with our finalizer, leaving its load balancer alone",
-			LOG_STR("service", its.service->object.key),
-			LOG_STR("uid", its.service->object.uid));
-		service_warn_of_kept(run, its.service);
-		if (run->c->ops->forget)
-			run->c->ops->forget(run->c->env->cloud, its.service->object.uid);
-		r->announced = SERVICE_NOTHING;
-		forget_balancer(run);
-	}
+	if (!is_last_known)
+		keep_former(run, service_of(former));
+	else if (last->has_finalizer && !last->is_deleting)
+		keep_former(run, last);
+	else if (!remove_former(run, service_of(former), err))
+		return false;
 	/* Our writes to a Service say nothing about the next Service of that name. */
 	free(TAKE(r->written_version));
 	r->is_unsure = false;
