@@ -47,40 +47,34 @@ parsed_fini(struct parsed *p)
 	                  .notes = BUF_INIT(KIB(64)),    \
 	                  .warnings = BUF_INIT(KIB(64)) })
 
-/* The code that commands share with the controller logs its progress, which would disturb the
- * output: -v shows the log. */
-static void
-set_up_log(const struct options *o)
-{
-	log_setup(o->log_format, (int)o->verbosity);
-	if (o->verbosity == 0)
-		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-}
-
-/* If there are other problems, such as a misspelt flag, the explanation of this one would distract
- * from them. */
-static bool
-is_only_cloud_missing(const struct command_line *line, const struct buf *problems)
-{
-	return !line->has_cloud && str_starts(buf_str(problems), STR("--cloud-provider ")) &&
-	       strchr(problems->ptr, '\n') == problems->ptr + problems->len - 1;
-}
-
+/* Parses the flags of the controller, and prepares the process for them. */
 static bool
 parse_options(const struct command_line *line, struct parsed *ret)
 {
-	if (flags_parse(line->argc, line->argv, &ret->options, &ret->out, &ret->problems,
-	                &ret->notes, &ret->warnings) != FLAGS_RUN) {
-		(void)!fd_write_all(STDERR_FILENO, buf_str(&ret->problems));
+	struct options *o = &ret->options;
+	const struct buf *problems = &ret->problems;
+
+	if (flags_parse(line->argc, line->argv, o, &ret->out, &ret->problems, &ret->notes,
+	                &ret->warnings) != FLAGS_RUN) {
+		(void)!fd_write_all(STDERR_FILENO, buf_str(problems));
 		(void)!fd_print(buf_str(&ret->out));
-		if (is_only_cloud_missing(line, &ret->problems))
+		/* only if the cloud is the one problem: beside others, such as a misspelt flag,
+		 * this explanation would distract */
+		if (!line->has_cloud && str_starts(buf_str(problems), STR("--cloud-provider ")) &&
+		    strchr(problems->ptr, '\n') == problems->ptr + problems->len - 1)
 			(void)!fd_write_all(STDERR_FILENO, STR(NO_FLAGS));
 		return false;
 	}
-	ret->options.kubeconfig_is_list = line->kubeconfig_is_list;
-	version_set(ret->options.version);
-	set_up_log(&ret->options);
-	view_restrict(cloud_find(str_c(ret->options.cloud_provider)));
+	o->kubeconfig_is_list = line->kubeconfig_is_list;
+	version_set(o->version);
+
+	/* The code that commands share with the controller logs its progress, which would disturb
+	 * the output: -v shows the log. */
+	log_setup(o->log_format, (int)o->verbosity);
+	if (o->verbosity == 0)
+		log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+
+	view_restrict(cloud_find(str_c(o->cloud_provider)));
 	return true;
 }
 
@@ -129,8 +123,7 @@ run_doctor(const struct command_line *line)
 }
 
 /* *totals: of the reading before; zeros: this is the first one. False: the output cannot be
- * written.
- */
+ * written. */
 static bool
 print_status(const struct command_line *line, const struct options *options,
              struct status_totals *totals, int *ret_code)
@@ -140,8 +133,8 @@ print_status(const struct command_line *line, const struct options *options,
 	const struct status_totals before = *totals;
 	struct status status;
 
-	view_confine(view,
-	             /*cloud=*/NULL); /* with --watch the filter is there after the first reading */
+	/* with --watch, the filter has been there since the first reading */
+	view_confine(view, /*cloud=*/NULL);
 	status_read(view, &status);
 	if (totals->start > 0)
 		status.totals_before = &before;

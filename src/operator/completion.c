@@ -31,32 +31,26 @@ is_bool(const struct flag *flag)
 	return flag->kind == FLAG_BOOL;
 }
 
-/* "brightbox, cloudlycke" -> "brightbox cloudlycke" */
-static void
-add_clouds(struct buf *out)
-{
-	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(4));
-
-	cloud_list(&names);
-	for (const char *at = names.ptr; *at; at++) {
-		if (*at != ',')
-			buf_add_char(out, *at);
-	}
-}
-
 /* The values of a flag that has few, with a space between them. False: there are many. */
 static bool
 add_values(const struct flag *flag, struct buf *out)
 {
-	if (strcmp(flag->name, "cloud-provider") == 0)
-		add_clouds(out);
-	else if (is_bool(flag))
+	CLEANUP(buf_fini) struct buf clouds = BUF_INIT(KIB(4));
+
+	if (strcmp(flag->name, "cloud-provider") == 0) {
+		cloud_list(&clouds);
+		for (const char *c = clouds.ptr; *c; c++) { /* "brightbox, cloudlycke" */
+			if (*c != ',')
+				buf_add_char(out, *c);
+		}
+	} else if (is_bool(flag)) {
 		buf_add_c(out, "true false");
-	else if (flag->kind == FLAG_CHOICE)
+	} else if (flag->kind == FLAG_CHOICE) {
 		for (const char *const *choice = flag->choices; *choice; choice++)
 			buf_addf(out, "%s%s", choice == flag->choices ? "" : " ", *choice);
-	else
+	} else {
 		return false;
+	}
 	return true;
 }
 
@@ -80,13 +74,6 @@ add_sentence(const char *text, const char *special, struct buf *out)
 }
 
 /* ---- commands ---- */
-
-static void
-add_commands(struct buf *out)
-{
-	for (size_t i = 0; i < n_commands; i++)
-		buf_addf(out, "%s%s", i > 0 ? " " : "", commands[i].name);
-}
 
 /* "node service route" */
 static void
@@ -148,14 +135,6 @@ add_bash_values(const struct flag *flag, struct buf *out)
 	buf_addf(out, ") words='%s' ;;\n", values.ptr);
 }
 
-static void
-add_bash_flag(const struct flag *flag, struct buf *out)
-{
-	if (is_offered(flag))
-		buf_addf(out, "\t\t\t--%s%s\n", flag->name,
-		         takes_value(flag) && !is_bool(flag) ? "=" : "");
-}
-
 void
 completion_bash(struct buf *out)
 {
@@ -182,7 +161,8 @@ completion_bash(struct buf *out)
 	buf_add_c(out, "\tesac\n"
 	               "\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
 	               "\t\twords='");
-	add_commands(out);
+	for (size_t i = 0; i < n_commands; i++)
+		buf_addf(out, "%s%s", i > 0 ? " " : "", commands[i].name);
 	buf_add_c(out, "'\n"
 	               "\telif [ \"$COMP_CWORD\" = 2 ] && [ -z \"$words\" ]; then\n"
 	               "\t\twords=$operands\n"
@@ -190,8 +170,13 @@ completion_bash(struct buf *out)
 	               "\tcase $word in\n"
 	               "\t-*)\n"
 	               "\t\twords=$own'\n");
-	for (size_t i = 0; i < flag_count(); i++)
-		add_bash_flag(flag_at(i), out);
+	for (size_t i = 0; i < flag_count(); i++) {
+		const struct flag *flag = flag_at(i);
+
+		if (is_offered(flag))
+			buf_addf(out, "\t\t\t--%s%s\n", flag->name,
+			         takes_value(flag) && !is_bool(flag) ? "=" : "");
+	}
 	/* no words: readline completes the names of files, by -o default */
 	buf_add_c(out, "\t\t' ;;\n"
 	               "\tesac\n"

@@ -142,22 +142,17 @@ plan_note_change(struct dry_run *run, const struct dry_item *item, const struct 
 		p->n_server++;
 }
 
-/* Do the controllers fail with this error until somebody corrects something? Such an answer is
- * about one object; about all of a kind nothing is known then. */
-static bool
-is_lasting(const struct dry_item *item, const struct error *err)
-{
-	return item->name.len > 0 && (err->code == ERR_NOT_FOUND || err->code == ERR_INVALID ||
-	                              err->code == ERR_UNSUPPORTED || err->code == ERR_EXISTS);
-}
-
+/* Some errors last until somebody corrects something. Such an answer is about one object; about all
+ * of a kind nothing is known then. */
 static void
 plan_note_failed(struct dry_run *run, const struct dry_item *item, const struct error *err)
 {
 	struct plan *p = CONTAINER_OF(run, struct plan, dry);
+	bool is_lasting = err->code == ERR_NOT_FOUND || err->code == ERR_INVALID ||
+	                  err->code == ERR_UNSUPPORTED || err->code == ERR_EXISTS;
 	struct plan_object *object;
 
-	if (!is_lasting(item, err)) {
+	if (item->name.len == 0 || !is_lasting) {
 		plan_note_failure(p, item->kind, item->name, err);
 		return;
 	}

@@ -36,27 +36,7 @@ erase(void)
 	progress.is_shown = false;
 }
 
-/* With mu held. */
-static void
-show(int64_t now_ns)
-{
-	CLEANUP(buf_fini) struct buf line = BUF_INIT(LINE_MAX_BYTES);
-
-	buf_addf(&line, ERASE "%s … %lld s", progress.step,
-	         (long long)((now_ns - progress.start_ns) / NS_PER_SEC));
-	(void)!fd_write_all(STDERR_FILENO, buf_str(&line));
-	progress.is_shown = true;
-}
-
-/* When the line has to be written again: once a second. */
-static int64_t
-next_ns(int64_t now_ns)
-{
-	if (!progress.step)
-		return CLOCK_FOREVER;
-	return now_ns < progress.begin_ns ? progress.begin_ns : now_ns + NS_PER_SEC;
-}
-
+/* Writes the line once a second. */
 static void *
 progress_run(void *arg)
 {
@@ -64,11 +44,19 @@ progress_run(void *arg)
 
 	(void)arg;
 	while (!progress.is_stopping) {
-		int64_t now_ns = clock_mono(&clock_real);
+		CLEANUP(buf_fini) struct buf line = BUF_INIT(LINE_MAX_BYTES);
+		int64_t now_ns = clock_mono(&clock_real), next_ns = CLOCK_FOREVER;
 
-		if (progress.step && now_ns >= progress.begin_ns)
-			show(now_ns);
-		(void)clock_wait(&clock_real, &progress.changed, &progress.mu, next_ns(now_ns));
+		if (progress.step && now_ns < progress.begin_ns) {
+			next_ns = progress.begin_ns;
+		} else if (progress.step) {
+			buf_addf(&line, ERASE "%s … %lld s", progress.step,
+			         (long long)((now_ns - progress.start_ns) / NS_PER_SEC));
+			(void)!fd_write_all(STDERR_FILENO, buf_str(&line));
+			progress.is_shown = true;
+			next_ns = now_ns + NS_PER_SEC;
+		}
+		(void)clock_wait(&clock_real, &progress.changed, &progress.mu, next_ns);
 	}
 	erase();
 	return NULL;

@@ -218,8 +218,7 @@ running_find(const char *proc, const char *group, struct arena *arena, struct ru
 /* ---- its environment ---- */
 
 /* Other variables that this program reads are about the terminal ($HOME, $KUBECONFIG) or the
- * process
- * ($NOTIFY_SOCKET), so they are not taken. */
+ * process ($NOTIFY_SOCKET), so they are not taken. */
 static bool
 is_imported(struct str name)
 {
