@@ -1,6 +1,7 @@
 /* tests/simulation/bounds.c: how many requests and how much memory a replica may need.
  *
- * - A server that refuses a write gets the same write again at most MAX_REFUSED times in an hour.
+ * - A server that refuses a write gets the same write again at most MAX_REFUSED times in an hour,
+ *   and once more for each event of the history, because what has changed may be tried again.
  *   Where the rate limit, a lock, a conflict or the token is the reason, others limit the retries.
  * - When everything has settled, the replicas send what the design allows to an idle program, and
  *   their memory does not grow. */
@@ -14,16 +15,17 @@
 
 enum {
 	MAX_REFUSED = 5,
-	MAX_IDLE_CLOUD = 3,   /* in QUIET_MINUTES of simulate.c */
-	MAX_IDLE_KUBE = 400,  /* the Leases of two replicas every two seconds, and watches */
-	MAX_GROWTH = 4 << 10, /* bytes */
-	MAX_MEMORY = 4 << 20, /* of a replica, at any time */
+	MAX_IDLE_CLOUD = 3,    /* in QUIET_MINUTES of simulate.c */
+	MAX_IDLE_KUBE = 400,   /* the Leases of two replicas every two seconds, and watches */
+	MAX_GROWTH = 16 << 10, /* bytes: the buffers of a request that is under way at the end */
+	MAX_MEMORY = 4 << 20,  /* of a replica, at any time */
 };
 
 struct refused {
 	uint64_t key;
 	int64_t first_ns;
 	unsigned n;
+	unsigned n_events; /* at first_ns */
 };
 
 static struct refused refused[512];
@@ -58,8 +60,10 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 	key = key_of(n);
 	one = &refused[key % ARRAY_LEN(refused)];
 	if (one->key != key || schedule_now_ns() - one->first_ns > 60 * MINUTE_NS)
-		*one = (struct refused){ .key = key, .first_ns = schedule_now_ns() };
-	if (++one->n > MAX_REFUSED)
+		*one = (struct refused){ .key = key,
+			                 .first_ns = schedule_now_ns(),
+			                 .n_events = world.n_events };
+	if (++one->n > MAX_REFUSED + world.n_events - one->n_events)
 		fail("replica %s has sent %u times within an hour what is refused with %d: %s "
 		     "%" STR_FMT,
 		     n->replica->name, one->n, r->status, n->request->method,

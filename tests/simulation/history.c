@@ -761,6 +761,7 @@ run_event(void *arg)
 	net_advance(HOST_KUBE);
 	net_advance(HOST_CLOUD);
 	trace_detail("event %d", (int)number);
+	world.n_events++;
 	for (size_t i = 0; i < ARRAY_LEN(events); i++) {
 		unsigned weight = world.is_wild ? events[i].wild : events[i].calm;
 

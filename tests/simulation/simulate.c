@@ -16,7 +16,7 @@ enum {
 	MAX_JOBS = 64,
 	MAX_SEEDS = 10000,   /* in a file */
 	SETTLE_MINUTES = 90, /* a refusal by the cloud is remembered for an hour */
-	CALM_MINUTES = 11,   /* two periods of the addresses: the rate limit may put one off */
+	CALM_MINUTES = 16,   /* three periods of the addresses: the rate limit may put two off */
 	QUIET_MINUTES = 6,
 };
 
