@@ -27,9 +27,10 @@
 #include <sys/queue.h>
 
 #include "base/ip.h"
+#include "base/secret.h"
 #include "base/thread.h"
 #include "serve/head.h"
-#include "serve/tls.h"
+#include "serve/server.h"
 
 struct server_limits {
 	unsigned n_connections;
@@ -60,6 +61,8 @@ struct outbox {
 /** Takes the request; from any thread. */
 void outbox_put(struct outbox *o, struct server_request *r);
 void outbox_unref(struct outbox *o);
+
+struct tls_server;
 
 enum connection_state {
 	CONNECTION_HANDSHAKE,
@@ -152,5 +155,30 @@ struct server_request {
 	struct buf answer; /* head and body, after server_reply() */
 	char peer[INET6_ADDRSTRLEN];
 };
+
+/* ---- TLS: one context, and the server's certificates; on the loop's thread ---- */
+
+/** Copies what it needs. ERR_INVALID, ERR_NOT_FOUND and ERR_FORBIDDEN name the file or the list. */
+NODISCARD bool tls_server_new(const struct server_tls *config, struct clock *clock,
+                              struct tls_server **ret, struct error *err);
+void tls_server_free(struct tls_server *t);
+/** Reads changed files again, and renews a self-signed certificate that is old. */
+void tls_server_reload(struct tls_server *t);
+/** A session for an accepted socket. */
+SSL *tls_server_accept(struct tls_server *t, int fd);
+
+/* ---- a certificate if none is configured ---- */
+
+/** A P-256 key and its certificate for these host names and addresses (NULL at the end), valid from
+ * an hour before wall_ns for a year (docs/spec/framework.md, "Self-signed certificate").
+ * ERR_INVALID: a name is not a host name or address. */
+NODISCARD bool self_signed_new(const char *const *names, int64_t wall_ns, X509 **ret_cert,
+                               EVP_PKEY **ret_key, struct error *err);
+/** Was it made by self_signed_new(), in this or another process? */
+bool self_signed_is_ours(const X509 *cert);
+/** Is more than 80 % of its life over? */
+bool self_signed_is_old(const X509 *cert, int64_t wall_ns);
+/** As PEM. */
+void self_signed_write(X509 *cert, EVP_PKEY *key, struct buf *ret_cert, struct secret *ret_key);
 
 #endif

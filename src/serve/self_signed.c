@@ -1,11 +1,9 @@
-/* serve/self_signed.c: see self_signed.h.
+/* serve/self_signed.c: makes a certificate if none is configured.
  *
  * A certificate of ours is recognised by its organization and by having the same subject and
  * issuer. So a later process finds its predecessor's in --cert-dir and renews it, and leaves a
  * certificate that an operator put there alone.
  */
-#include "serve/self_signed.h"
-
 #include <openssl/ec.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -15,6 +13,7 @@
 #include "base/ip.h"
 #include "base/limits.h"
 #include "http/tls.h"
+#include "serve/internal.h"
 
 enum {
 	HOUR_S = 3600,

@@ -12,8 +12,6 @@
  * symbolic links. Content that cannot be used is reported once, and the last good pair stays in
  * use.
  */
-#include "serve/tls.h"
-
 #include <errno.h>
 #include <openssl/evp.h>
 #include <openssl/x509v3.h>
@@ -24,7 +22,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/tls.h"
-#include "serve/self_signed.h"
+#include "serve/internal.h"
 
 /* The suites of Go for TLS 1.2: only forward secrecy and authenticated encryption
  * (docs/spec/kube-client.md, "Server"). */
@@ -73,15 +71,6 @@ pair_drop(struct pair *p)
 	p->key = NULL;
 }
 
-static void
-pair_fini(struct pair *p)
-{
-	pair_drop(p);
-	free(p->cert_file);
-	free(p->key_file);
-	free(p->names);
-}
-
 /* Takes over the certificates and the key. Sessions keep references to the ones before. */
 static bool
 pair_set(struct pair *p, STACK_OF(X509) * certs, EVP_PKEY *key, struct error *err)
@@ -97,21 +86,6 @@ pair_set(struct pair *p, STACK_OF(X509) * certs, EVP_PKEY *key, struct error *er
 	p->chain = certs;
 	p->key = key;
 	return true;
-}
-
-static bool
-pair_parse(struct pair *p, struct str cert, struct str key, struct error *err)
-{
-	STACK_OF(X509) * certs;
-	EVP_PKEY *private_key;
-
-	if (!pem_certificates(cert, p->cert_file, &certs, err))
-		return false;
-	if (!pem_key(key, p->key_file, &private_key, err)) {
-		sk_X509_pop_free(certs, X509_free);
-		return false;
-	}
-	return pair_set(p, certs, private_key, err);
 }
 
 /* Does the content differ from what was read last, whether that could be used or not? */
@@ -138,12 +112,22 @@ pair_load(struct pair *p, bool *ret_changed, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf cert = BUF_INIT(LIMIT_CREDENTIAL);
 	CLEANUP(buf_fini) struct buf key = BUF_SECRET(LIMIT_CREDENTIAL);
+	STACK_OF(X509) * certs;
+	EVP_PKEY *private_key;
 
 	*ret_changed = true;
 	if (!file_read(p->cert_file, &cert, err) || !file_read(p->key_file, &key, err))
 		return false;
 	*ret_changed = pair_changed(p, buf_str(&cert), buf_str(&key));
-	return !*ret_changed || pair_parse(p, buf_str(&cert), buf_str(&key), err);
+	if (!*ret_changed)
+		return true;
+	if (!pem_certificates(buf_str(&cert), p->cert_file, &certs, err))
+		return false;
+	if (!pem_key(buf_str(&key), p->key_file, &private_key, err)) {
+		sk_X509_pop_free(certs, X509_free);
+		return false;
+	}
+	return pair_set(p, certs, private_key, err);
 }
 
 /* ---- the self-signed certificate ---- */
@@ -180,14 +164,6 @@ make_pair(struct tls_server *t, struct error *err)
 		return false;
 	}
 	return pair_set(p, certs, key, err);
-}
-
-static bool
-exists(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 || errno != ENOENT;
 }
 
 /* Only a certificate that ccmd made is renewed: --cert-dir may contain an operator's own. */
@@ -295,8 +271,9 @@ set_list(SSL_CTX *ctx, int (*set)(SSL_CTX *, const char *), struct str list, con
 	if (list.len == 0)
 		return true;
 	text = xstrndup(list.ptr, list.len);
-	is_ok = set(ctx, text) == 1 ||
-	        err_set(err, ERR_INVALID, "%s %s: %s", what, text, openssl_reason());
+	is_ok = set(ctx, text) == 1;
+	if (!is_ok)
+		err_set(err, ERR_INVALID, "%s %s: %s", what, text, openssl_reason());
 	free(text);
 	return is_ok;
 }
@@ -308,44 +285,36 @@ set_groups(SSL_CTX *ctx, const char *list)
 }
 
 static bool
-set_lists(SSL_CTX *ctx, const struct server_tls *config, struct error *err)
+make_context(struct tls_server *t, const struct server_tls *config, struct error *err)
 {
 	struct str ciphers = config->ciphers.len > 0 ? config->ciphers : STR(DEFAULT_CIPHERS);
+	int min_version = config->min_version ? config->min_version : TLS1_2_VERSION;
+	SSL_CTX *ctx = t->ctx = SSL_CTX_new(TLS_server_method());
 
-	if (SSL_CTX_set_min_proto_version(ctx, config->min_version ? config->min_version
-	                                                           : TLS1_2_VERSION) != 1)
-		return err_set(err, ERR_INVALID, "minimum version of TLS: %s", openssl_reason());
-	return set_list(ctx, SSL_CTX_set_cipher_list, ciphers, "cipher suites", err) &&
-	       set_list(ctx, SSL_CTX_set_ciphersuites, config->ciphersuites, "cipher suites",
-	                err) &&
-	       set_list(ctx, set_groups, config->groups, "curves", err);
-}
-
-static void
-set_memory(SSL_CTX *ctx)
-{
+	if (!ctx)
+		return err_set(err, ERR_INTERNAL, "TLS: %s", openssl_reason());
+	/* memory of a connection */
 	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 	                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx, 0);
 	SSL_CTX_set_max_cert_list(ctx, MAX_CLIENT_CHAIN);
 	SSL_CTX_set_max_send_fragment(ctx, MAX_RECORD);
-}
 
-static bool
-make_context(struct tls_server *t, const struct server_tls *config, struct error *err)
-{
-	t->ctx = SSL_CTX_new(TLS_server_method());
-	if (!t->ctx)
-		return err_set(err, ERR_INTERNAL, "TLS: %s", openssl_reason());
-	set_memory(t->ctx);
-	SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-	                                    SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
-	SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
-	SSL_CTX_set_cert_verify_callback(t->ctx, accept_unchecked, NULL);
-	SSL_CTX_set_cert_cb(t->ctx, choose_certificate, t);
-	SSL_CTX_set_alpn_select_cb(t->ctx, choose_protocol, NULL);
-	return set_lists(t->ctx, config, err);
+	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+	                                 SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_cert_verify_callback(ctx, accept_unchecked, NULL);
+	SSL_CTX_set_cert_cb(ctx, choose_certificate, t);
+	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+
+	if (SSL_CTX_set_min_proto_version(ctx, min_version) != 1)
+		return err_set(err, ERR_INVALID, "minimum version of TLS: %s", openssl_reason());
+	if (!set_list(ctx, SSL_CTX_set_cipher_list, ciphers, "cipher suites", err))
+		return false;
+	if (!set_list(ctx, SSL_CTX_set_ciphersuites, config->ciphersuites, "cipher suites", err))
+		return false;
+	return set_list(ctx, set_groups, config->groups, "curves", err);
 }
 
 /* ---- life cycle ---- */
@@ -371,22 +340,11 @@ file_in(struct str folder, const char *name, const char *ending)
 }
 
 static bool
-set_folder(struct pair *p, const struct server_tls *config, struct error *err)
-{
-	char *folder = xstrndup(config->cert_folder.ptr, config->cert_folder.len);
-	bool is_ok = mkdir(folder, FOLDER_MODE) == 0 || errno == EEXIST ||
-	             err_errno(err, errno, "%s", folder);
-
-	free(folder);
-	p->cert_file = file_in(config->cert_folder, config->pair_name, ".crt");
-	p->key_file = file_in(config->cert_folder, config->pair_name, ".key");
-	return is_ok;
-}
-
-static bool
 open_main(struct tls_server *t, const struct server_tls *config, struct error *err)
 {
 	struct pair *p = &t->pairs[0];
+	CLEANUP(buf_fini) struct buf folder = BUF_INIT(config->cert_folder.len + 1);
+	struct stat st;
 	bool changed;
 
 	if (config->main.cert_file.len > 0) {
@@ -397,10 +355,14 @@ open_main(struct tls_server *t, const struct server_tls *config, struct error *e
 	p->names = xstrdup("");
 	if (config->cert_folder.len == 0)
 		return make_pair(t, err);
-	if (!set_folder(p, config, err))
-		return false;
+	buf_add_str(&folder, config->cert_folder);
+	if (mkdir(folder.ptr, FOLDER_MODE) != 0 && errno != EEXIST)
+		return err_errno(err, errno, "%s", folder.ptr);
+	p->cert_file = file_in(config->cert_folder, config->pair_name, ".crt");
+	p->key_file = file_in(config->cert_folder, config->pair_name, ".key");
 	/* a pair in --cert-dir is used, even if ccmd did not write it; half a pair is an error */
-	if (!exists(p->cert_file) && !exists(p->key_file))
+	if (stat(p->cert_file, &st) != 0 && errno == ENOENT && stat(p->key_file, &st) != 0 &&
+	    errno == ENOENT)
 		return make_pair(t, err);
 	return pair_load(p, &changed, err);
 }
@@ -420,28 +382,22 @@ open_pairs(struct tls_server *t, const struct server_tls *config, struct error *
 	return open_main(t, config, err);
 }
 
-static void
-copy_names(struct tls_server *t, const char *const *names)
+bool
+tls_server_new(const struct server_tls *config, struct clock *clock, struct tls_server **ret,
+               struct error *err)
 {
 	static const char *const fallback[] = { "localhost", "127.0.0.1", "::1", NULL };
+	const char *const *names = config->self_signed_names;
+	struct tls_server *t = xcalloc(1, sizeof(*t));
 	size_t n = 0;
 
+	t->clock = clock;
 	names = names && names[0] ? names : fallback;
 	while (names[n])
 		n++;
 	t->self_signed_names = xcalloc(n + 1, sizeof(char *));
 	for (size_t i = 0; i < n; i++)
 		t->self_signed_names[i] = xstrdup(names[i]);
-}
-
-bool
-tls_server_new(const struct server_tls *config, struct clock *clock, struct tls_server **ret,
-               struct error *err)
-{
-	struct tls_server *t = xcalloc(1, sizeof(*t));
-
-	t->clock = clock;
-	copy_names(t, config->self_signed_names);
 	if (!make_context(t, config, err) || !open_pairs(t, config, err)) {
 		tls_server_free(t);
 		return false;
@@ -457,8 +413,14 @@ tls_server_free(struct tls_server *t)
 	if (!t)
 		return;
 	SSL_CTX_free(t->ctx);
-	for (size_t i = 0; i < t->n_pairs; i++)
-		pair_fini(&t->pairs[i]);
+	for (size_t i = 0; i < t->n_pairs; i++) {
+		struct pair *p = &t->pairs[i];
+
+		pair_drop(p);
+		free(p->cert_file);
+		free(p->key_file);
+		free(p->names);
+	}
 	for (size_t i = 0; t->self_signed_names[i]; i++)
 		free(t->self_signed_names[i]);
 	free(t->self_signed_names);
@@ -466,26 +428,21 @@ tls_server_free(struct tls_server *t)
 	free(t);
 }
 
-static void
-pair_reload(struct pair *p)
-{
-	bool changed;
-	struct error err;
-
-	if (!pair_load(p, &changed, &err)) {
-		log_warn("certificate cannot be used, keeping the last good one", LOG_ERR(&err));
-		return;
-	}
-	if (changed)
-		log_info("certificate read again", LOG_CSTR("file", p->cert_file));
-}
-
 void
 tls_server_reload(struct tls_server *t)
 {
 	for (size_t i = 0; i < t->n_pairs; i++) {
-		if (t->pairs[i].cert_file)
-			pair_reload(&t->pairs[i]);
+		struct pair *p = &t->pairs[i];
+		bool changed = false;
+		struct error err;
+
+		if (!p->cert_file)
+			continue;
+		if (!pair_load(p, &changed, &err))
+			log_warn("certificate cannot be used, keeping the last good one",
+			         LOG_ERR(&err));
+		else if (changed)
+			log_info("certificate read again", LOG_CSTR("file", p->cert_file));
 	}
 	renew_self_signed(t);
 }

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "http/issued.h"
-#include "serve/self_signed.h"
+#include "serve/internal.h"
 #include "serve/server_world.h"
 #include "fake_clock.h"
 
