@@ -122,21 +122,6 @@ connection_set_deadline(struct connection *c, int64_t ms)
 	event_add(&c->timer, &tv);
 }
 
-static void
-connection_become_idle(struct connection *c)
-{
-	buf_fini(&c->out);
-	c->n_sent = c->wanted = c->n_searched = 0;
-	if (c->in.len > 0) {
-		connection_enter(c, CONNECTION_HEAD);
-		connection_set_deadline(c, c->server->limits.headers_ms);
-		return;
-	}
-	buf_fini(&c->in);
-	connection_enter(c, CONNECTION_IDLE);
-	connection_set_deadline(c, c->server->limits.idle_ms);
-}
-
 /* Closes our direction and waits for the client to close its own. close() would make the kernel
  * answer further bytes of the client with a reset, and the client may see the reset before it has
  * read our answer. */
@@ -155,23 +140,15 @@ connection_begin_close(struct connection *c)
 
 /* ---- steps: each does what it can, and returns what it waits for ---- */
 
-static const char plain_refusal[] =
-	"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-
 /* A client that sends plain HTTP to this port gets an answer that explains it, as from Go's
  * net/http (server.go, conn.serve). */
-static bool
-is_plain_http(void)
-{
-	unsigned long code = ERR_peek_error();
-
-	return ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST;
-}
-
 static enum io
 connection_shake_hands(struct connection *c)
 {
+	static const char plain_refusal[] = "HTTP/1.0 400 Bad Request\r\n\r\n"
+					    "Client sent an HTTP request to an HTTPS server.\n";
 	enum io io = IO_DONE;
+	unsigned long code;
 
 	if (c->ssl) {
 		ERR_clear_error();
@@ -179,7 +156,9 @@ connection_shake_hands(struct connection *c)
 	}
 	if (io == IO_DONE)
 		connection_enter(c, CONNECTION_HEAD);
-	if (io != IO_ENDED || !is_plain_http())
+	code = ERR_peek_error();
+	if (io != IO_ENDED || ERR_GET_LIB(code) != ERR_LIB_SSL ||
+	    ERR_GET_REASON(code) != SSL_R_HTTP_REQUEST)
 		return io;
 	(void)send(c->fd, plain_refusal, sizeof(plain_refusal) - 1, MSG_NOSIGNAL);
 	connection_begin_close(c);
@@ -222,43 +201,31 @@ connection_hand_over(struct connection *c)
 	s->handle(s->arg, r);
 }
 
-/* The head is complete. The body gets a deadline of its own. If "100 Continue" does not fit into
- * the socket's buffer, the connection is closed: that happens only to a client that does not read.
- */
-static enum io
-connection_begin_body(struct connection *c, const struct head *head)
-{
-	static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
-	size_t n = 0;
-
-	c->wanted = head->len + head->body_len;
-	if (c->in.len >= c->wanted)
-		return IO_DONE;
-	connection_enter(c, CONNECTION_BODY);
-	connection_set_deadline(c, c->server->limits.headers_ms);
-	if (!head->expects_continue)
-		return IO_DONE;
-	(void)connection_write(c, go_ahead, sizeof(go_ahead) - 1, &n);
-	return n == sizeof(go_ahead) - 1 ? IO_DONE : IO_ENDED;
-}
-
+/* Refuses the request, waits for more of its head, or begins its body, which gets a deadline of its
+ * own. If "100 Continue" does not fit into the socket's buffer, the connection is closed: that
+ * happens only to a client that does not read. */
 static enum io
 connection_parse_head(struct connection *c)
 {
+	static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	struct head head;
 	int status = head_parse_on(buf_str(&c->in), c->n_searched, &head);
+	size_t n = 0;
 
 	c->n_searched = c->in.len;
 	if (status > 0)
 		connection_refuse(c, status);
-	return status == HEAD_WHOLE ? connection_begin_body(c, &head) : IO_DONE;
-}
-
-static bool
-connection_is_reading(const struct connection *c)
-{
-	return c->state == CONNECTION_IDLE || c->state == CONNECTION_HEAD ||
-	       c->state == CONNECTION_BODY;
+	if (status != HEAD_WHOLE)
+		return IO_DONE;
+	c->wanted = head.len + head.body_len;
+	if (c->in.len >= c->wanted)
+		return IO_DONE;
+	connection_enter(c, CONNECTION_BODY);
+	connection_set_deadline(c, c->server->limits.headers_ms);
+	if (!head.expects_continue)
+		return IO_DONE;
+	(void)connection_write(c, go_ahead, sizeof(go_ahead) - 1, &n);
+	return n == sizeof(go_ahead) - 1 ? IO_DONE : IO_ENDED;
 }
 
 /* Bytes that arrived together with the previous request are parsed before anything is read: they
@@ -270,7 +237,7 @@ connection_read_request(struct connection *c)
 
 	if (c->state == CONNECTION_HEAD && c->wanted == 0 && c->in.len > 0)
 		io = connection_parse_head(c);
-	if (io != IO_DONE || !connection_is_reading(c))
+	if (io != IO_DONE || c->state == CONNECTION_WRITING) /* or the request was refused */
 		return io;
 	if (c->wanted > 0 && c->in.len >= c->wanted) {
 		connection_hand_over(c);
@@ -295,10 +262,20 @@ connection_write_answer(struct connection *c)
 	c->n_sent += n;
 	if (io != IO_DONE || c->n_sent < c->out.len)
 		return io;
-	if (c->closes)
+	if (c->closes) {
 		connection_begin_close(c);
-	else
-		connection_become_idle(c);
+		return IO_DONE;
+	}
+	buf_fini(&c->out);
+	c->n_sent = c->wanted = c->n_searched = 0;
+	if (c->in.len > 0) {
+		connection_enter(c, CONNECTION_HEAD);
+		connection_set_deadline(c, c->server->limits.headers_ms);
+	} else {
+		buf_fini(&c->in);
+		connection_enter(c, CONNECTION_IDLE);
+		connection_set_deadline(c, c->server->limits.idle_ms);
+	}
 	return IO_DONE;
 }
 
@@ -313,43 +290,39 @@ connection_discard(struct connection *c)
 	return io == IO_DONE ? IO_WANTS_READ : io;
 }
 
-static enum io
-connection_step(struct connection *c)
-{
-	switch (c->state) {
-	case CONNECTION_HANDSHAKE:
-		return connection_shake_hands(c);
-	case CONNECTION_WRITING:
-		return connection_write_answer(c);
-	case CONNECTION_CLOSING:
-		return connection_discard(c);
-	default:
-		return connection_read_request(c);
-	}
-}
-
 /* ---- turns of the loop ---- */
 
 static void connection_on_ready(evutil_socket_t fd, short what, void *arg);
 
 static void
-connection_wait_for(struct connection *c, short what)
-{
-	event_assign(&c->ready, c->server->loop, c->fd, what, connection_on_ready, c);
-	event_add(&c->ready, NULL);
-}
-
-static void
 connection_run(struct connection *c)
 {
 	enum io io = IO_DONE;
+	short what;
 
-	while (io == IO_DONE && c->state != CONNECTION_PENDING)
-		io = connection_step(c);
-	if (io == IO_ENDED)
+	while (io == IO_DONE && c->state != CONNECTION_PENDING) {
+		switch (c->state) {
+		case CONNECTION_HANDSHAKE:
+			io = connection_shake_hands(c);
+			break;
+		case CONNECTION_WRITING:
+			io = connection_write_answer(c);
+			break;
+		case CONNECTION_CLOSING:
+			io = connection_discard(c);
+			break;
+		default:
+			io = connection_read_request(c);
+			break;
+		}
+	}
+	if (io == IO_ENDED) {
 		connection_free(c);
-	else if (io != IO_DONE)
-		connection_wait_for(c, io == IO_WANTS_READ ? EV_READ : EV_WRITE);
+	} else if (io != IO_DONE) {
+		what = io == IO_WANTS_READ ? EV_READ : EV_WRITE;
+		event_assign(&c->ready, c->server->loop, c->fd, what, connection_on_ready, c);
+		event_add(&c->ready, NULL);
+	}
 }
 
 static void
@@ -378,21 +351,11 @@ connection_answer(struct connection *c)
 
 /* ---- life cycle ---- */
 
-static void
-connection_name_peer(struct connection *c, const struct sockaddr_storage *peer)
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
-
-	if (peer->ss_family == AF_INET)
-		inet_ntop(AF_INET, &v4->sin_addr, c->peer, sizeof(c->peer));
-	else if (peer->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &v6->sin6_addr, c->peer, sizeof(c->peer));
-}
-
 void
 connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 {
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
 	struct connection *c = xcalloc(1, sizeof(*c));
 
 	c->server = s;
@@ -400,7 +363,10 @@ connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 	c->ssl = s->tls ? tls_server_accept(s->tls, fd) : NULL;
 	c->in = BUF_INIT(LIMIT_SERVER_HEADERS + LIMIT_SERVER_BODY + READ_BYTES);
 	c->out = BUF_INIT(SIZE_MAX / 2);
-	connection_name_peer(c, peer);
+	if (peer->ss_family == AF_INET)
+		inet_ntop(AF_INET, &v4->sin_addr, c->peer, sizeof(c->peer));
+	else if (peer->ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &v6->sin6_addr, c->peer, sizeof(c->peer));
 	if (ip_parse(str_c(c->peer), &c->source))
 		c->source = ip_source(&c->source);
 	event_assign(&c->ready, s->loop, fd, EV_READ, connection_on_ready, c);

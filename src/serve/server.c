@@ -33,18 +33,6 @@ const struct server_limits server_limits = {
 
 /* ---- answers that come back from handlers ---- */
 
-static struct outbox *
-outbox_new(void)
-{
-	struct outbox *o = xcalloc(1, sizeof(*o));
-
-	mutex_init(&o->mu);
-	STAILQ_INIT(&o->answered);
-	o->n_refs = 1;
-	o->fd = -1;
-	return o;
-}
-
 void
 outbox_unref(struct outbox *o)
 {
@@ -59,65 +47,21 @@ outbox_unref(struct outbox *o)
 	free(o);
 }
 
-static bool
-outbox_try_put(struct outbox *o, struct server_request *r)
-{
-	WITH_LOCK(&o->mu);
-
-	if (o->fd < 0)
-		return false;
-	if (STAILQ_EMPTY(&o->answered))
-		wake_ring(o->fd);
-	STAILQ_INSERT_TAIL(&o->answered, r, link);
-	return true;
-}
-
 void
 outbox_put(struct outbox *o, struct server_request *r)
 {
-	if (!outbox_try_put(o, r))
-		request_free(r);
-}
+	bool is_gone;
 
-static struct server_request *
-outbox_get(struct outbox *o)
-{
-	struct server_request *r;
-
-	WITH_LOCK(&o->mu);
-	r = STAILQ_FIRST(&o->answered);
-	if (r)
-		STAILQ_REMOVE_HEAD(&o->answered, link);
-	return r;
-}
-
-static void
-outbox_close(struct outbox *o)
-{
 	mutex_lock(&o->mu);
-	if (o->fd >= 0)
-		close(o->fd);
-	o->fd = -1;
-	mutex_unlock(&o->mu);
-	for (struct server_request *r; (r = outbox_get(o));)
-		request_free(r);
-	outbox_unref(o);
-}
-
-/* An answer for a connection that no longer exists is dropped. */
-static void
-server_deliver(struct server *s, struct server_request *r)
-{
-	struct connection *c = r->connection;
-
-	s->n_requests--;
-	if (c) {
-		c->out = r->answer;
-		r->answer = BUF_INIT(0);
+	is_gone = o->fd < 0;
+	if (!is_gone) {
+		if (STAILQ_EMPTY(&o->answered))
+			wake_ring(o->fd);
+		STAILQ_INSERT_TAIL(&o->answered, r, link);
 	}
-	request_free(r);
-	if (c)
-		connection_answer(c);
+	mutex_unlock(&o->mu);
+	if (is_gone)
+		request_free(r);
 }
 
 /* The list is taken as a whole: delivering may lead to further answers, which would keep the loop
@@ -137,26 +81,21 @@ server_on_answers(evutil_socket_t fd, short what, void *arg)
 	mutex_unlock(&s->outbox->mu);
 	while (!STAILQ_EMPTY(&answered)) {
 		struct server_request *r = STAILQ_FIRST(&answered);
+		struct connection *c = r->connection;
 
 		STAILQ_REMOVE_HEAD(&answered, link);
-		server_deliver(s, r);
+		s->n_requests--;
+		if (c) {
+			c->out = r->answer;
+			r->answer = BUF_INIT(0);
+		}
+		request_free(r);
+		if (c) /* else the connection no longer exists, and the answer is dropped */
+			connection_answer(c);
 	}
 }
 
 /* ---- the listener ---- */
-
-/* When descriptors or memory run out, a connection is closed. If none may be closed, the listener
- * pauses for a second: the socket stays readable, so the loop would spin. */
-static void
-server_relieve(struct server *s)
-{
-	const struct timeval second = { .tv_sec = 1 };
-
-	if (connection_evict(s))
-		return;
-	event_del(s->accepting);
-	event_add(s->resuming, &second);
-}
 
 static void
 server_on_resume(evutil_socket_t fd, short what, void *arg)
@@ -168,17 +107,12 @@ server_on_resume(evutil_socket_t fd, short what, void *arg)
 	event_add(s->accepting, NULL);
 }
 
-static bool
-is_shortage(int errnum)
-{
-	return errnum == EMFILE || errnum == ENFILE || errnum == ENOBUFS || errnum == ENOMEM;
-}
-
 /* Accepts one connection in a turn. A loop until EAGAIN would close a connection too many: without
  * a free descriptor, accept() reports the shortage even if no client is waiting. */
 static void
 server_on_accept(evutil_socket_t fd, short what, void *arg)
 {
+	static const struct timeval second = { .tv_sec = 1 };
 	struct server *s = arg;
 	struct sockaddr_storage peer;
 	socklen_t len = sizeof(peer);
@@ -187,8 +121,15 @@ server_on_accept(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	if (client < 0) {
-		if (is_shortage(errno))
-			server_relieve(s);
+		bool is_shortage = errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+		                   errno == ENOMEM;
+
+		/* A connection is closed. If none may be closed, the listener pauses for a second:
+		 * the socket stays readable, so the loop would spin. */
+		if (is_shortage && !connection_evict(s)) {
+			event_del(s->accepting);
+			event_add(s->resuming, &second);
+		}
 		return;
 	}
 	if (s->n_connections >= s->limits.n_connections && !connection_evict(s)) {
@@ -201,21 +142,7 @@ server_on_accept(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the address to listen on ---- */
 
-/* The first IPv4 address of the name, as Go chooses, else its first address. */
-static bool
-server_resolve(struct str name, int64_t timeout_ms, struct ip *ret, struct error *err)
-{
-	struct ip all[RESOLVE_MAX];
-	size_t n, i = 0;
-
-	if (!resolve_host(name, timeout_ms, /*cancel=*/NULL, all, &n, err))
-		return false;
-	while (i < n && ip_family(&all[i]) != IP_V4)
-		i++;
-	*ret = all[i < n ? i : 0];
-	return true;
-}
-
+/* Of several addresses of the name, the first IPv4 one is chosen, as by Go, else the first. */
 static bool
 server_address(const struct server_config *config, int64_t lookup_ms, struct sockaddr_storage *ret,
                struct error *err)
@@ -223,35 +150,24 @@ server_address(const struct server_config *config, int64_t lookup_ms, struct soc
 	uint16_t port = htons((uint16_t)config->port);
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
 	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
-	struct ip ip;
+	struct ip all[RESOLVE_MAX];
+	size_t n, i = 0;
 
-	if (!server_resolve(config->address, lookup_ms, &ip, err))
+	if (!resolve_host(config->address, lookup_ms, /*cancel=*/NULL, all, &n, err))
 		return err_wrap(err, "address to listen on");
+	while (i < n && ip_family(&all[i]) != IP_V4)
+		i++;
 	*ret = (struct sockaddr_storage){ 0 };
-	if (ip_family(&ip) == IP_V4) {
+	if (i < n) {
 		v4->sin_family = AF_INET;
 		v4->sin_port = port;
-		memcpy(&v4->sin_addr, ip.bytes + 12, 4);
+		memcpy(&v4->sin_addr, all[i].bytes + 12, 4);
 	} else {
 		v6->sin6_family = AF_INET6;
 		v6->sin6_port = port;
-		memcpy(&v6->sin6_addr, ip.bytes, 16);
+		memcpy(&v6->sin6_addr, all[0].bytes, 16);
 	}
 	return true;
-}
-
-/* As in Go (net, setDefaultListenerSockopts and setDefaultSockopts): an address in TIME_WAIT can be
- * bound again, and "::" accepts IPv4 as well, whatever net.ipv6.bindv6only is set to. */
-static void
-server_set_options(int fd, bool is_v6, bool share_port)
-{
-	const int on = 1, off = 0;
-
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (is_v6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (share_port)
-		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 }
 
 static bool
@@ -269,36 +185,36 @@ server_bind_failed(const struct server_config *config, struct error *err)
 	return false;
 }
 
-static int
-port_of(int fd)
-{
-	struct sockaddr_storage own;
-	socklen_t len = sizeof(own);
-
-	if (getsockname(fd, (struct sockaddr *)&own, &len) != 0)
-		return 0;
-	return ntohs(own.ss_family == AF_INET ? ((struct sockaddr_in *)&own)->sin_port
-	                                      : ((struct sockaddr_in6 *)&own)->sin6_port);
-}
-
+/* As in Go (net, setDefaultListenerSockopts and setDefaultSockopts): an address in TIME_WAIT can be
+ * bound again, and "::" accepts IPv4 as well, whatever net.ipv6.bindv6only is set to. */
 static bool
 server_listen(struct server *s, const struct server_config *config, struct error *err)
 {
+	const int on = 1, off = 0;
 	struct sockaddr_storage own;
+	struct sockaddr *address = (struct sockaddr *)&own;
+	socklen_t len;
 	bool is_v6;
 
 	if (!server_address(config, s->limits.lookup_ms, &own, err))
 		return false;
 	is_v6 = own.ss_family == AF_INET6;
+	len = is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	s->fd = socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (s->fd < 0)
 		return server_bind_failed(config, err);
-	server_set_options(s->fd, is_v6, config->share_port);
-	if (bind(s->fd, (struct sockaddr *)&own,
-	         is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)) != 0 ||
-	    listen(s->fd, BACKLOG) != 0)
+	(void)setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (is_v6)
+		(void)setsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	if (config->share_port)
+		(void)setsockopt(s->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	if (bind(s->fd, address, len) != 0 || listen(s->fd, BACKLOG) != 0)
 		return server_bind_failed(config, err);
-	s->port = port_of(s->fd);
+
+	/* the port that the kernel chose for port 0 */
+	if (getsockname(s->fd, address, &len) == 0)
+		s->port = ntohs(is_v6 ? ((struct sockaddr_in6 *)&own)->sin6_port
+		                      : ((struct sockaddr_in *)&own)->sin_port);
 	return true;
 }
 
@@ -338,14 +254,19 @@ server_new_limited(const struct server_config *config, const struct server_limit
                    struct server **ret, struct error *err)
 {
 	struct server *s = xcalloc(1, sizeof(*s));
+	struct outbox *o = xcalloc(1, sizeof(*o));
 
+	mutex_init(&o->mu);
+	STAILQ_INIT(&o->answered);
+	o->n_refs = 1;
+	o->fd = -1;
 	s->limits = *limits;
 	s->loop = config->loop;
 	s->clock = config->clock;
 	s->handle = config->handle;
 	s->arg = config->arg;
 	s->fd = -1;
-	s->outbox = outbox_new();
+	s->outbox = o;
 	for (size_t i = 0; i < N_RANKS; i++)
 		TAILQ_INIT(&s->lists[i]);
 	if (!server_open(s, config, err)) {
@@ -372,6 +293,8 @@ free_event(struct event *event)
 void
 server_free(struct server *s)
 {
+	STAILQ_HEAD(, server_request) unanswered = STAILQ_HEAD_INITIALIZER(unanswered);
+
 	if (!s)
 		return;
 	free_event(s->accepting);
@@ -381,7 +304,19 @@ server_free(struct server *s)
 		while (!TAILQ_EMPTY(&s->lists[i]))
 			connection_free(TAILQ_FIRST(&s->lists[i]));
 	}
-	outbox_close(s->outbox);
+	mutex_lock(&s->outbox->mu);
+	STAILQ_CONCAT(&unanswered, &s->outbox->answered);
+	if (s->outbox->fd >= 0)
+		close(s->outbox->fd);
+	s->outbox->fd = -1;
+	mutex_unlock(&s->outbox->mu);
+	while (!STAILQ_EMPTY(&unanswered)) {
+		struct server_request *r = STAILQ_FIRST(&unanswered);
+
+		STAILQ_REMOVE_HEAD(&unanswered, link);
+		request_free(r);
+	}
+	outbox_unref(s->outbox);
 	if (s->fd >= 0)
 		close(s->fd);
 	tls_server_free(s->tls);
