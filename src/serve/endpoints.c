@@ -113,24 +113,18 @@ answer_health(const struct endpoints_config *config, struct server_request *requ
 	reply_whole(request, is_well ? 200 : 500, NULL, &text);
 }
 
-static struct str
-last_part(struct str path)
-{
-	while (str_index(path, '/') >= 0)
-		path = str_skip(path, (size_t)str_index(path, '/') + 1);
-	return path;
-}
-
 /* A single check says why it fails, as in the API server: these paths are not among those that are
  * always allowed, so the caller was authorized. */
 static void
 answer_check(const struct endpoints_config *config, struct server_request *request)
 {
 	CLEANUP(buf_fini) struct buf reason = BUF_INIT(LIMIT_HEALTH_TEXT);
+	struct str name = server_request_path(request);
 
+	while (str_index(name, '/') >= 0)
+		name = str_skip(name, (size_t)str_index(name, '/') + 1);
 	buf_add_c(&reason, "internal server error: ");
-	switch (health_run_one(config->health, kind_of(request),
-	                       last_part(server_request_path(request)), &reason)) {
+	switch (health_run_one(config->health, kind_of(request), name, &reason)) {
 	case HEALTH_UNKNOWN:
 		reply_line(request, 404, "404 page not found");
 		return;
@@ -281,31 +275,35 @@ const struct endpoint endpoints[] = {
 };
 const size_t n_endpoints = ARRAY_LEN(endpoints);
 
-static bool
-is_at(const struct endpoint *e, struct str path)
-{
-	struct str own = str_c(e->path);
-
-	return str_ends(own, STR("/")) ? str_starts(path, own) && path.len > own.len
-	                               : str_eq(path, own);
-}
-
 static const struct endpoint *
 find_endpoint(const struct endpoints_config *config, struct str path)
 {
 	for (size_t i = 0; i < n_endpoints; i++) {
-		if (is_at(&endpoints[i], path))
-			return config->is_profiling || !endpoints[i].needs_profiling ? &endpoints[i]
-			                                                             : NULL;
+		const struct endpoint *e = &endpoints[i];
+		struct str own = str_c(e->path);
+		bool is_folder = str_ends(own, STR("/"));
+
+		if (is_folder ? str_starts(path, own) && path.len > own.len : str_eq(path, own))
+			return config->is_profiling || !e->needs_profiling ? e : NULL;
 	}
 	return NULL;
 }
 
 static void
-reply_method_not_allowed(const struct endpoint *e, struct server_request *request)
+answer_endpoint(const struct endpoints_config *config, struct server_request *request)
 {
+	const struct endpoint *e = find_endpoint(config, server_request_path(request));
+	enum server_method method = server_request_method(request);
 	const char *headers[] = { "Allow", "GET, HEAD", NULL };
 
+	if (!e) {
+		reply_line(request, 404, "404 page not found");
+		return;
+	}
+	if (e->methods & BIT(method == SERVER_HEAD ? SERVER_GET : method)) {
+		e->answer(config, request);
+		return;
+	}
 	if (!(e->methods & GET))
 		headers[1] = "PUT";
 	else if (e->methods & BIT(SERVER_DELETE))
@@ -316,40 +314,23 @@ reply_method_not_allowed(const struct endpoint *e, struct server_request *reques
 }
 
 static void
-answer_endpoint(const struct endpoints_config *config, struct server_request *request)
-{
-	const struct endpoint *e = find_endpoint(config, server_request_path(request));
-	enum server_method method = server_request_method(request);
-
-	if (!e)
-		reply_line(request, 404, "404 page not found");
-	else if (!(e->methods & BIT(method == SERVER_HEAD ? SERVER_GET : method)))
-		reply_method_not_allowed(e, request);
-	else
-		e->answer(config, request);
-}
-
-static void
 on_checked(void *config, struct server_request *request, enum access_outcome outcome,
            struct str message)
 {
-	switch (outcome) {
-	case ACCESS_ALLOWED:
+	static const struct {
+		int code;
+		const char *reason;
+	} refusals[] = {
+		[ACCESS_UNAUTHORIZED] = { 401, "Unauthorized" },
+		[ACCESS_FORBIDDEN] = { 403, "Forbidden" },
+		[ACCESS_TOO_MANY] = { 429, "TooManyRequests" },
+		[ACCESS_BUSY] = { 503, "ServiceUnavailable" },
+	};
+
+	if (outcome == ACCESS_ALLOWED)
 		answer_endpoint(config, request);
-		return;
-	case ACCESS_UNAUTHORIZED:
-		reply_status(request, 401, "Unauthorized", message);
-		return;
-	case ACCESS_FORBIDDEN:
-		reply_status(request, 403, "Forbidden", message);
-		return;
-	case ACCESS_TOO_MANY:
-		reply_status(request, 429, "TooManyRequests", message);
-		return;
-	case ACCESS_BUSY:
-		reply_status(request, 503, "ServiceUnavailable", message);
-		return;
-	}
+	else
+		reply_status(request, refusals[outcome].code, refusals[outcome].reason, message);
 }
 
 void

@@ -28,14 +28,6 @@ request_decode_path(struct server_request *r)
 	return percent_decode(r->path, /*is_form=*/false, room, &r->path.len) ? 0 : 400;
 }
 
-static struct outbox *
-outbox_ref(struct outbox *o)
-{
-	WITH_LOCK(&o->mu);
-	o->n_refs++;
-	return o;
-}
-
 int
 request_new(struct connection *c, struct server_request **ret)
 {
@@ -44,7 +36,10 @@ request_new(struct connection *c, struct server_request **ret)
 	int status;
 
 	r->server = c->server;
-	r->outbox = outbox_ref(c->server->outbox);
+	r->outbox = c->server->outbox;
+	mutex_lock(&r->outbox->mu);
+	r->outbox->n_refs++;
+	mutex_unlock(&r->outbox->mu);
 	r->clock = c->server->clock;
 	r->connection = c;
 	r->answer = BUF_INIT(SIZE_MAX / 2);
@@ -86,12 +81,6 @@ struct str
 server_request_path(const struct server_request *r)
 {
 	return r->path;
-}
-
-struct str
-server_request_query(const struct server_request *r)
-{
-	return r->head.query;
 }
 
 static bool
@@ -142,12 +131,6 @@ server_request_peer(const struct server_request *r)
 	return str_c(r->peer);
 }
 
-struct server *
-server_request_server(const struct server_request *r)
-{
-	return r->server;
-}
-
 bool
 server_request_has_certificate(const struct server_request *r)
 {
@@ -155,19 +138,6 @@ server_request_has_certificate(const struct server_request *r)
 }
 
 /* ---- answers ---- */
-
-static void
-answer_add_date(struct buf *b, int64_t wall_ns)
-{
-	time_t now = (time_t)(wall_ns / NS_PER_SEC);
-	char text[64];
-	struct tm tm;
-
-	/* the locale is C: the program sets none */
-	if (gmtime_r(&now, &tm) &&
-	    strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0)
-		buf_addf(b, "Date: %s\r\n", text);
-}
 
 /* Control characters become spaces: a line end in a value that a handler took from a request would
  * add a header of the client's choice. */
@@ -184,10 +154,17 @@ void
 answer_write(struct buf *b, const struct server_response *response, int64_t wall_ns, bool is_head,
              bool closes)
 {
+	time_t now = (time_t)(wall_ns / NS_PER_SEC);
+	char date[64];
+	struct tm tm;
+
 	if (!buf_reserve(b, FIELDS_BYTES + response->body.len))
 		alloc_fail(1, response->body.len);
 	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, http_status_text(response->status));
-	answer_add_date(b, wall_ns);
+	/* the locale is C: the program sets none */
+	if (gmtime_r(&now, &tm) &&
+	    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0)
+		buf_addf(b, "Date: %s\r\n", date);
 	answer_add_field(b, "Content-Type",
 	                 response->content_type ? response->content_type
 	                                        : "text/plain; charset=utf-8");

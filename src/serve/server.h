@@ -97,8 +97,6 @@ enum server_method {
 enum server_method server_request_method(const struct server_request *);
 struct str
 server_request_path(const struct server_request *); /* decoded once, "/healthz"; no NUL in it */
-struct str
-server_request_query(const struct server_request *); /* as sent, without '?'; empty: none */
 /** The n-th value of a query parameter, decoded into the arena; false when the query has fewer.
  * Parameters with a broken escape or %00 do not count. */
 bool server_request_parameter(const struct server_request *, const char *name, size_t n,
@@ -108,7 +106,6 @@ bool server_request_header(const struct server_request *, const char *name, size
                            struct str *ret);
 struct str server_request_body(const struct server_request *);
 struct str server_request_peer(const struct server_request *); /* the client's address, for logs */
-struct server *server_request_server(const struct server_request *);
 
 struct server_response {
 	int status;

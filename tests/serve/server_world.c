@@ -43,7 +43,7 @@ reply_echo(struct server_request *r)
 
 	buf_addf(&b, "method %d\npath %" STR_FMT "\nquery %" STR_FMT "\npeer %" STR_FMT "\n",
 	         (int)server_request_method(r), STR_ARG(server_request_path(r)),
-	         STR_ARG(server_request_query(r)), STR_ARG(server_request_peer(r)));
+	         STR_ARG(r->head.query), STR_ARG(server_request_peer(r)));
 	for (size_t i = 0; server_request_parameter(r, "p", i, &arena, &value); i++)
 		buf_addf(&b, "p %zu [%" STR_FMT "]\n", i, STR_ARG(value));
 	for (size_t i = 0; server_request_header(r, "x-a", i, &value); i++)
