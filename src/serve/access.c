@@ -85,23 +85,17 @@ access_draft_group(struct access_draft *d, struct str group)
 	d->groups[d->n_groups++] = group;
 }
 
-/* Where the next value of this key belongs: after its last one, so that review_add_rights() can
- * write the values of a key as one list. */
-static size_t
-extra_place(const struct access_draft *d, struct str key)
-{
-	size_t i = d->n_extras;
-
-	while (i > 0 && !str_eq(d->extras[i - 1].key, key))
-		i--;
-	return i ? i : d->n_extras;
-}
-
 void
 access_draft_extra(struct access_draft *d, struct str key, struct str value)
 {
-	size_t at = extra_place(d, key);
+	size_t at = d->n_extras;
 
+	/* A value goes after the last one of its key, so that review_add_rights() can write the
+	 * values of a key as one list. */
+	while (at > 0 && !str_eq(d->extras[at - 1].key, key))
+		at--;
+	if (at == 0)
+		at = d->n_extras;
 	d->is_over = d->is_over || d->n_extras == LIMIT_USER_EXTRAS;
 	if (!draft_has_room(d, key.len + value.len))
 		return;
@@ -202,21 +196,6 @@ access_user_is_in(const struct access_user *u, const char *group)
 
 /* ---- certificates and tokens ---- */
 
-/* NULL if it has more organizations than a user may have groups. */
-static struct access_user *
-user_of_certificate(const struct peer_name *peer)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
-	struct access_user *user;
-	struct error err;
-
-	access_draft_name(&d, peer->common_name);
-	for (size_t i = 0; i < peer->n_organizations; i++)
-		access_draft_group(&d, peer->organizations[i]);
-	return access_user_new(&d, &user, &err) ? user : NULL;
-}
-
 /* The token of "Bearer TOKEN"; empty without such a header, and for other schemes. */
 static struct str
 bearer_token(struct str authorization)
@@ -229,30 +208,31 @@ bearer_token(struct str authorization)
 	return token;
 }
 
-static enum access_identity
-identify_as(struct access_user *user, struct access_user **ret)
-{
-	if (!user)
-		return ACCESS_REFUSED;
-	*ret = user;
-	return ACCESS_KNOWN;
-}
-
 enum access_identity
 access_identify(const struct access_proof *client, struct str authorization, bool can_review,
                 struct access_user **ret_user, struct str *ret_token)
 {
 	struct str token = can_review ? bearer_token(authorization) : STR_EMPTY;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
+	const struct peer_name *peer = &client->peer;
+	struct error err;
 
-	if (client->verdict == ACCESS_PROOF_GOOD && client->peer.common_name.len)
-		return identify_as(user_of_certificate(&client->peer), ret_user);
+	if (client->verdict == ACCESS_PROOF_GOOD && peer->common_name.len) {
+		access_draft_name(&d, peer->common_name);
+		for (size_t i = 0; i < peer->n_organizations; i++)
+			access_draft_group(&d, peer->organizations[i]);
+		/* refused if it has more organizations than a user may have groups */
+		return access_user_new(&d, ret_user, &err) ? ACCESS_KNOWN : ACCESS_REFUSED;
+	}
 	if (token.len) {
 		*ret_token = token;
 		return ACCESS_HAS_TOKEN;
 	}
 	if (client->verdict == ACCESS_PROOF_BAD)
 		return ACCESS_REFUSED;
-	return identify_as(access_user_anonymous(), ret_user);
+	*ret_user = access_user_anonymous();
+	return ACCESS_KNOWN;
 }
 
 /* ---- rights ---- */
@@ -261,14 +241,6 @@ static struct str
 without_slash(struct str path)
 {
 	return str_starts(path, STR("/")) ? str_skip(path, 1) : path;
-}
-
-static bool
-path_matches(struct str pattern, struct str path)
-{
-	if (str_ends(pattern, STR("*")))
-		return str_starts(path, str_head(pattern, pattern.len - 1));
-	return str_eq(pattern, path);
 }
 
 bool
@@ -291,8 +263,13 @@ access_is_free(const struct access_user *user, struct str path, struct str_list 
 {
 	if (access_user_is_in(user, ACCESS_MASTERS))
 		return true;
+	path = without_slash(path);
 	for (size_t i = 0; i < paths.n; i++) {
-		if (path_matches(without_slash(paths.items[i]), without_slash(path)))
+		struct str pattern = without_slash(paths.items[i]);
+
+		if (str_ends(pattern, STR("*"))
+		            ? str_starts(path, str_head(pattern, pattern.len - 1))
+		            : str_eq(pattern, path))
 			return true;
 	}
 	return false;
@@ -337,26 +314,11 @@ struct pending_check {
 	char path_bytes[];
 };
 
-/* Methods other than these have no endpoint; only a rule for all verbs allows them. */
-static struct str
-verb_of(const struct server_request *request)
-{
-	switch (server_request_method(request)) {
-	case SERVER_GET:
-		return STR("get");
-	case SERVER_HEAD:
-		return STR("head");
-	case SERVER_POST:
-		return STR("post");
-	case SERVER_PUT:
-		return STR("put");
-	case SERVER_DELETE:
-		return STR("delete");
-	case SERVER_OTHER:
-		break;
-	}
-	return STR("other");
-}
+/* Other methods have no endpoint; only a rule for all verbs allows them. */
+static const char *const verbs[] = {
+	[SERVER_GET] = "get", [SERVER_HEAD] = "head",     [SERVER_POST] = "post",
+	[SERVER_PUT] = "put", [SERVER_DELETE] = "delete", [SERVER_OTHER] = "other",
+};
 
 static struct access_proof
 check_certificate(const struct server_request *request, const struct trust *trust,
@@ -373,23 +335,6 @@ check_certificate(const struct server_request *request, const struct trust *trus
 		proof.verdict = ACCESS_PROOF_BAD;
 	}
 	return proof;
-}
-
-static struct pending_check *
-pending_check_new(struct access *a, struct server_request *request, access_done *done, void *arg)
-{
-	struct str path = server_request_path(request);
-	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
-
-	k->access = a;
-	k->request = request;
-	k->done = done;
-	k->arg = arg;
-	k->verb = verb_of(request);
-	snprintf(k->peer, sizeof(k->peer), "%" STR_FMT, STR_ARG(server_request_peer(request)));
-	memcpy(k->path_bytes, path.ptr, path.len);
-	k->path = str_n(k->path_bytes, path.len);
-	return k;
 }
 
 /* ---- the steps ---- */
@@ -501,10 +446,18 @@ access_check(struct access *a, struct server_request *request, access_done *done
 	CLEANUP(client_trust_unrefp) struct client_trust *current = authorities_get(a->authorities);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_proof client = check_certificate(request, current->trust, &arena);
-	struct pending_check *k = pending_check_new(a, request, done, arg);
-	struct str token, authorization = STR_EMPTY;
+	struct str token, authorization = STR_EMPTY, path = server_request_path(request);
+	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
 	struct access_user *user;
 
+	k->access = a;
+	k->request = request;
+	k->done = done;
+	k->arg = arg;
+	k->verb = str_c(verbs[server_request_method(request)]);
+	snprintf(k->peer, sizeof(k->peer), "%" STR_FMT, STR_ARG(server_request_peer(request)));
+	memcpy(k->path_bytes, path.ptr, path.len);
+	k->path = str_n(k->path_bytes, path.len);
 	(void)server_request_header(request, "Authorization", 0, &authorization);
 	switch (access_identify(&client, authorization, a->can_review_tokens, &user, &token)) {
 	case ACCESS_KNOWN:
@@ -532,39 +485,18 @@ access_upkeep(void *arg, struct call *call)
 	return authorities_refresh(a->authorities, call);
 }
 
-static struct str_list
-copy_list(struct arena *arena, struct str_list list)
+bool
+access_new(const struct access_config *config, struct access **ret, struct error *err)
 {
-	struct str *copy = arena_calloc(arena, list.n + 1, sizeof(copy[0]));
-
-	for (size_t i = 0; i < list.n; i++)
-		copy[i] = arena_str(arena, list.items[i]);
-	return (struct str_list){ copy, list.n };
-}
-
-static bool
-open_authorities(struct access *a, const struct access_config *config, struct error *err)
-{
+	CLEANUP(access_freep) struct access *a = xcalloc(1, sizeof(*a));
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	int64_t deadline_ns = clock_deadline(clock_mono(config->clock), START_NS);
-	struct call call = { .clock = config->clock,
-		             .cancel = config->cancel,
-		             .deadline_mono_ns = deadline_ns,
-		             .arena = &arena };
+	struct call call = { .clock = config->clock, .cancel = config->cancel, .arena = &arena };
 	struct authorities_config authorities = {
 		.client = config->authentication,
 		.clock = config->clock,
 		.skip_lookup = config->skip_lookup,
 		.tolerate_lookup_failure = config->tolerate_lookup_failure,
-		.client_ca_file = arena_str(&a->arena, config->client_ca_file),
 	};
-
-	return authorities_new(&authorities, &call, &a->authorities, err);
-}
-
-static struct reviewer *
-start_reviewer(struct access *a, const struct access_config *config)
-{
 	struct reviewer_config reviewer = {
 		.tokens = config->authentication,
 		.rights = config->authorization,
@@ -575,13 +507,23 @@ start_reviewer(struct access *a, const struct access_config *config)
 		.upkeep = access_upkeep,
 		.arg = a,
 	};
+	struct str *paths;
 
-	return reviewer_new(&reviewer);
-}
+	a->arena = ARENA_INIT;
+	paths = arena_calloc(&a->arena, config->allow_paths.n + 1, sizeof(paths[0]));
+	for (size_t i = 0; i < config->allow_paths.n; i++)
+		paths[i] = arena_str(&a->arena, config->allow_paths.items[i]);
+	a->allow_paths = (struct str_list){ paths, config->allow_paths.n };
+	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
+	a->can_review_rights = config->authorization;
+	if (!access_paths_check(a->allow_paths, err))
+		return false;
 
-static void
-warn_about_missing_servers(const struct access_config *config)
-{
+	authorities.client_ca_file = arena_str(&a->arena, config->client_ca_file);
+	call.deadline_mono_ns = clock_deadline(clock_mono(config->clock), START_NS);
+	if (!authorities_new(&authorities, &call, &a->authorities, err))
+		return false;
+
 	if (config->authentication && config->authentication->is_plain)
 		log_warn("the API server that authenticates callers is reached over plain http: "
 		         "tokens of callers are ignored, and not sent to it");
@@ -592,21 +534,7 @@ warn_about_missing_servers(const struct access_config *config)
 	if (!config->authorization)
 		log_warn("no API server is configured to authorize callers: only members of "
 		         "system:masters have access, except to paths that are always allowed");
-}
-
-bool
-access_new(const struct access_config *config, struct access **ret, struct error *err)
-{
-	CLEANUP(access_freep) struct access *a = xcalloc(1, sizeof(*a));
-
-	a->arena = ARENA_INIT;
-	a->allow_paths = copy_list(&a->arena, config->allow_paths);
-	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
-	a->can_review_rights = config->authorization;
-	if (!access_paths_check(a->allow_paths, err) || !open_authorities(a, config, err))
-		return false;
-	warn_about_missing_servers(config);
-	a->reviewer = start_reviewer(a, config);
+	a->reviewer = reviewer_new(&reviewer);
 	*ret = TAKE(a);
 	return true;
 }

@@ -41,29 +41,13 @@ struct authorities {
 
 /* ---- the ConfigMap ---- */
 
-static bool
-read_pem(yyjson_val *data, const char *key, struct arena *arena, struct str *ret, struct error *err)
-{
-	yyjson_val *val = json_key(data, str_c(key));
-	struct str text;
-
-	if (val && !yyjson_is_str(val))
-		return err_set(err, ERR_INVALID, "%s is not a string", key);
-	text = val ? json_text(val) : STR_EMPTY;
-	if (text.len > LIMIT_CREDENTIAL)
-		return err_set(err, ERR_INVALID, "%s is longer than %zu bytes", key,
-		               LIMIT_CREDENTIAL);
-	*ret = arena_str(arena, str_trim(text));
-	return true;
-}
-
 bool
 authorities_read_map(struct str body, struct arena *arena, struct str *ret_client_ca_pem,
                      struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str kind = STR_EMPTY;
-	yyjson_val *root, *data = NULL;
+	struct str kind = STR_EMPTY, pem;
+	yyjson_val *root, *val, *data = NULL;
 
 	if (!json_parse(body, &doc, err))
 		return false;
@@ -72,7 +56,15 @@ authorities_read_map(struct str body, struct arena *arena, struct str *ret_clien
 		return err_set(err, ERR_INVALID, "the answer is not a ConfigMap");
 	if (json_object(root, "data", &data) == JSON_MISTYPED)
 		return err_set(err, ERR_INVALID, "data is not an object");
-	return read_pem(data, "client-ca-file", arena, ret_client_ca_pem, err);
+	val = json_key(data, STR("client-ca-file"));
+	if (val && !yyjson_is_str(val))
+		return err_set(err, ERR_INVALID, "client-ca-file is not a string");
+	pem = val ? json_text(val) : STR_EMPTY;
+	if (pem.len > LIMIT_CREDENTIAL)
+		return err_set(err, ERR_INVALID, "client-ca-file is longer than %zu bytes",
+		               LIMIT_CREDENTIAL);
+	*ret_client_ca_pem = arena_str(arena, str_trim(pem));
+	return true;
 }
 
 /* ---- client_trust ---- */
@@ -86,50 +78,30 @@ client_trust_unref(struct client_trust *c)
 	free(c);
 }
 
-static bool
-make_trust(struct str client_ca_pem, struct client_trust **ret, struct error *err)
-{
-	CLEANUP(client_trust_unrefp) struct client_trust *c = xcalloc(1, sizeof(*c));
-
-	ref_init(&c->refs);
-	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &c->trust, err)) {
-		(void)err_wrap(err, "authorities of clients");
-		return false;
-	}
-	*ret = TAKE(c);
-	return true;
-}
-
 /* ---- from texts to a client_trust ---- */
 
-/* The file of the flag takes precedence over the ConfigMap. */
-static bool
-compose(const struct authorities *s, struct client_trust **ret, struct error *err)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct str client_ca_pem = STR_EMPTY;
-
-	if (s->map.len > 0 &&
-	    !authorities_read_map(buf_str(&s->map), &arena, &client_ca_pem, err)) {
-		(void)err_wrap(err, "ConfigMap " MAP_NAME);
-		return false;
-	}
-	if (s->config.client_ca_file.len)
-		client_ca_pem = buf_str(&s->client_ca);
-	return make_trust(client_ca_pem, ret, err);
-}
-
-/* Puts the texts that were read last into effect. */
+/* Puts the texts that were read last into effect. The file of the flag takes precedence over the
+ * ConfigMap. */
 static bool
 apply_texts(struct authorities *s, struct error *err)
 {
-	struct client_trust *new, *old;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(client_trust_unrefp) struct client_trust *c = NULL;
+	struct str client_ca_pem = STR_EMPTY;
+	struct client_trust *old;
 
-	if (!compose(s, &new, err))
-		return false;
+	if (s->map.len > 0 && !authorities_read_map(buf_str(&s->map), &arena, &client_ca_pem, err))
+		return err_wrap(err, "ConfigMap " MAP_NAME);
+	if (s->config.client_ca_file.len)
+		client_ca_pem = buf_str(&s->client_ca);
+	c = xcalloc(1, sizeof(*c));
+	ref_init(&c->refs);
+	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &c->trust, err))
+		return err_wrap(err, "authorities of clients");
+
 	mutex_lock(&s->mu);
 	old = s->current;
-	s->current = new;
+	s->current = TAKE(c);
 	mutex_unlock(&s->mu);
 	client_trust_unref(old);
 	return true;
@@ -227,20 +199,6 @@ authorities_recheck(struct authorities *s)
 	return s->recheck_ns;
 }
 
-/* Makes all reading due if a recheck was requested. */
-static void
-take_recheck(struct authorities *s, int64_t now_ns)
-{
-	WITH_LOCK(&s->mu);
-
-	if (now_ns < s->recheck_ns)
-		return;
-	s->recheck_ns = CLOCK_FOREVER;
-	s->recheck_from_ns = clock_deadline(now_ns, RECHECK_EVERY_NS);
-	s->next_file_ns = has_file(s) ? now_ns : CLOCK_FOREVER;
-	s->next_map_ns = needs_map(s) ? now_ns : CLOCK_FOREVER;
-}
-
 static void
 warn_not_read(struct authorities *s, const struct error *err)
 {
@@ -252,11 +210,21 @@ warn_not_read(struct authorities *s, const struct error *err)
 	log_warn("trusted authorities cannot be read again, keeping the last ones", LOG_ERR(err));
 }
 
-static bool
-read_due(struct authorities *s, struct call *call, int64_t now_ns)
+int64_t
+authorities_refresh(struct authorities *s, struct call *call)
 {
+	int64_t now_ns = clock_mono(s->config.clock), next_ns;
 	bool is_changed = false;
 	struct error err;
+
+	mutex_lock(&s->mu);
+	if (now_ns >= s->recheck_ns) {
+		s->recheck_ns = CLOCK_FOREVER;
+		s->recheck_from_ns = clock_deadline(now_ns, RECHECK_EVERY_NS);
+		s->next_file_ns = has_file(s) ? now_ns : CLOCK_FOREVER;
+		s->next_map_ns = needs_map(s) ? now_ns : CLOCK_FOREVER;
+	}
+	mutex_unlock(&s->mu);
 
 	if (now_ns >= s->next_file_ns) {
 		plan_file(s, now_ns);
@@ -268,33 +236,15 @@ read_due(struct authorities *s, struct call *call, int64_t now_ns)
 		if (!fetch_map(s, call, &is_changed, &err))
 			warn_not_read(s, &err);
 	}
-	return is_changed;
-}
+	if (is_changed && apply_texts(s, &err))
+		log_info("trusted authorities changed");
+	else if (is_changed)
+		log_warn("trusted authorities cannot be used, keeping the last ones",
+		         LOG_ERR(&err));
 
-static int64_t
-next_ns(struct authorities *s)
-{
-	int64_t next = s->next_file_ns < s->next_map_ns ? s->next_file_ns : s->next_map_ns;
+	next_ns = s->next_file_ns < s->next_map_ns ? s->next_file_ns : s->next_map_ns;
 	WITH_LOCK(&s->mu);
-
-	return s->recheck_ns < next ? s->recheck_ns : next;
-}
-
-int64_t
-authorities_refresh(struct authorities *s, struct call *call)
-{
-	int64_t now_ns = clock_mono(s->config.clock);
-	struct error err;
-
-	take_recheck(s, now_ns);
-	if (read_due(s, call, now_ns)) {
-		if (apply_texts(s, &err))
-			log_info("trusted authorities changed");
-		else
-			log_warn("trusted authorities cannot be used, keeping the last ones",
-			         LOG_ERR(&err));
-	}
-	return next_ns(s);
+	return s->recheck_ns < next_ns ? s->recheck_ns : next_ns;
 }
 
 /* ---- start ---- */
@@ -308,31 +258,6 @@ tolerate(const struct authorities *s, struct error *err)
 	         "client certificates are refused until they can",
 	         LOG_ERR(err));
 	return true;
-}
-
-static bool
-first_map(struct authorities *s, struct call *call, struct error *err)
-{
-	bool is_changed = false;
-
-	if (!needs_map(s) || fetch_map(s, call, &is_changed, err))
-		return true;
-	if (err->code != ERR_NOT_FOUND)
-		return tolerate(s, err);
-	log_warn("no ConfigMap " MAP_NAME ": client certificates are not trusted", LOG_ERR(err));
-	return true;
-}
-
-/* A ConfigMap that cannot be used may be tolerated as well: then it counts as missing. */
-static bool
-first_trust(struct authorities *s, struct error *err)
-{
-	if (apply_texts(s, err))
-		return true;
-	if (s->map.len == 0 || !tolerate(s, err))
-		return false;
-	buf_reset(&s->map);
-	return apply_texts(s, err);
 }
 
 bool
@@ -350,8 +275,24 @@ authorities_new(const struct authorities_config *config, struct call *call,
 	mutex_init(&s->mu);
 	plan_file(s, now_ns);
 	plan_map(s, now_ns);
-	if (!read_file(s, &is_changed, err) || !first_map(s, call, err) || !first_trust(s, err))
+	if (!read_file(s, &is_changed, err))
 		return false;
+	if (needs_map(s) && !fetch_map(s, call, &is_changed, err)) {
+		if (err->code == ERR_NOT_FOUND)
+			log_warn("no ConfigMap " MAP_NAME ": client certificates are not trusted",
+			         LOG_ERR(err));
+		else if (!tolerate(s, err))
+			return false;
+	}
+	if (!apply_texts(s, err)) {
+		/* A ConfigMap that cannot be used may be tolerated as well: it counts as missing.
+		 */
+		if (s->map.len == 0 || !tolerate(s, err))
+			return false;
+		buf_reset(&s->map);
+		if (!apply_texts(s, err))
+			return false;
+	}
 	*ret = TAKE(s);
 	return true;
 }
