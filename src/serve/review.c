@@ -6,10 +6,14 @@
  */
 #include "serve/review.h"
 
+#include <assert.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/rand.h"
 
 enum {
 	MAX_BODY = 2 * 1024 * 1024, /* JSON may need six bytes for one byte of a user: \u0001 */
@@ -209,16 +213,19 @@ wipe_document(yyjson_doc **doc)
 	yyjson_doc_free(*doc);
 }
 
-static bool
-read_token(yyjson_val *root, struct review_answer **ret, struct error *err)
+bool
+review_read_token(struct str body, struct review_answer **ret, struct error *err)
 {
+	CLEANUP(wipe_document) yyjson_doc *doc = NULL;
 	struct access_user *user = NULL;
 	bool is_authenticated = false;
 	yyjson_val *status;
 	struct str reason;
 
-	if (!find_status(root, "TokenReview", &status, err) ||
-	    !read_bool(status, "authenticated", &is_authenticated, err) ||
+	if (!json_parse(body, &doc, err) ||
+	    !find_status(yyjson_doc_get_root(doc), "TokenReview", &status, err))
+		return false;
+	if (!read_bool(status, "authenticated", &is_authenticated, err) ||
 	    !read_text(status, "error", &reason, err))
 		return false;
 	if (is_authenticated && !read_user(status, &user, err))
@@ -228,35 +235,22 @@ read_token(yyjson_val *root, struct review_answer **ret, struct error *err)
 }
 
 bool
-review_read_token(struct str body, struct review_answer **ret, struct error *err)
+review_read_rights(struct str body, struct review_answer **ret, struct error *err)
 {
-	CLEANUP(wipe_document) yyjson_doc *doc = NULL;
-
-	return json_parse(body, &doc, err) && read_token(yyjson_doc_get_root(doc), ret, err);
-}
-
-static bool
-read_rights(yyjson_val *root, struct review_answer **ret, struct error *err)
-{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	bool is_allowed = false, is_denied = false;
 	yyjson_val *status;
 	struct str reason;
 
-	if (!find_status(root, "SubjectAccessReview", &status, err) ||
-	    !read_bool(status, "allowed", &is_allowed, err) ||
+	if (!json_parse(body, &doc, err) ||
+	    !find_status(yyjson_doc_get_root(doc), "SubjectAccessReview", &status, err))
+		return false;
+	if (!read_bool(status, "allowed", &is_allowed, err) ||
 	    !read_bool(status, "denied", &is_denied, err) ||
 	    !read_text(status, "reason", &reason, err))
 		return false;
 	*ret = review_answer_new(is_allowed && !is_denied ? REVIEW_YES : REVIEW_NO, NULL, reason);
 	return true;
-}
-
-bool
-review_read_rights(struct str body, struct review_answer **ret, struct error *err)
-{
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-
-	return json_parse(body, &doc, err) && read_rights(yyjson_doc_get_root(doc), ret, err);
 }
 
 /* ---- sending ---- */
@@ -283,6 +277,44 @@ review_rights(struct kube_client *client, struct call *call, struct str body,
 
 	return kube_post(client, call, STR(REVIEW_ACCESS_TARGET), HTTP_WORK, body, &answer, err) &&
 	       review_read_rights(answer, ret, err);
+}
+
+/* ---- keyed hashes ---- */
+
+void
+digest_key_init(struct digest_key *key)
+{
+	for (size_t at = 0; at < sizeof(key->bytes); at += sizeof(uint64_t)) {
+		uint64_t word = rand_u64();
+
+		memcpy(key->bytes + at, &word, sizeof(word));
+	}
+}
+
+void
+digest_key_fini(struct digest_key *key)
+{
+	explicit_bzero(key->bytes, sizeof(key->bytes));
+}
+
+/* HMAC() fails only when memory runs out. */
+struct digest
+digest_of(const struct digest_key *key, struct str text)
+{
+	struct digest d;
+	unsigned len = 0;
+
+	if (!HMAC(EVP_sha256(), key->bytes, sizeof(key->bytes), (const unsigned char *)text.ptr,
+	          text.len, d.bytes, &len))
+		alloc_fail(1, text.len);
+	assert(len == sizeof(d.bytes));
+	return d;
+}
+
+struct str
+digest_str(const struct digest *d)
+{
+	return str_n((const char *)d->bytes, sizeof(d->bytes));
 }
 
 /* ---- the cache: a table, and a list through its entries in order of use ---- */
@@ -332,31 +364,11 @@ review_cache_get(struct review_cache *c, const struct digest *key, int64_t now_n
 	return review_answer_ref(e->answer);
 }
 
-static size_t
-review_size(const struct review_answer *answer)
-{
-	return sizeof(struct review_entry) + sizeof(*answer) +
-	       (answer->user ? answer->user->size : 0);
-}
-
-/* Entries that have expired at the end of the list are removed as well, so that the memory of a
- * burst is freed. */
-static void
-review_cache_make_room(struct review_cache *c, int64_t now_ns)
-{
-	struct review_entry *last;
-
-	while ((last = TAILQ_LAST(&c->line, review_line)) &&
-	       (c->entries.count > LIMIT_ACCESS_CACHE || c->bytes > LIMIT_ACCESS_CACHE_BYTES ||
-	        last->forget_ns <= now_ns))
-		review_cache_drop(c, last);
-}
-
 void
 review_cache_put(struct review_cache *c, const struct digest *key, struct review_answer *answer,
                  int64_t now_ns, int64_t until_ns)
 {
-	struct review_entry *e = map_get(&c->entries, digest_str(key));
+	struct review_entry *e = map_get(&c->entries, digest_str(key)), *last;
 
 	if (e)
 		review_cache_drop(c, e);
@@ -368,9 +380,14 @@ review_cache_put(struct review_cache *c, const struct digest *key, struct review
 	e->until_ns = until_ns;
 	e->forget_ns = answer->verdict == REVIEW_YES ? clock_deadline(until_ns, until_ns - now_ns)
 	                                             : until_ns;
-	e->bytes = review_size(answer);
+	e->bytes = sizeof(*e) + sizeof(*answer) + (answer->user ? answer->user->size : 0);
 	c->bytes += e->bytes;
 	(void)map_put(&c->entries, digest_str(&e->key), e);
 	TAILQ_INSERT_HEAD(&c->line, e, link);
-	review_cache_make_room(c, now_ns);
+	/* Entries that have expired at the end of the list are removed as well, so that the memory
+	 * of a burst is freed. */
+	while ((last = TAILQ_LAST(&c->line, review_line)) &&
+	       (c->entries.count > LIMIT_ACCESS_CACHE || c->bytes > LIMIT_ACCESS_CACHE_BYTES ||
+	        last->forget_ns <= now_ns))
+		review_cache_drop(c, last);
 }

@@ -14,7 +14,6 @@
 #include "base/secret.h"
 #include "kube/client.h"
 #include "serve/access.h"
-#include "serve/digest.h"
 
 /* Where reviews are requested. */
 #define REVIEW_TOKEN_TARGET "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -57,6 +56,33 @@ NODISCARD bool review_token(struct kube_client *, struct call *, const struct se
                             struct review_answer **ret, struct error *err);
 NODISCARD bool review_rights(struct kube_client *, struct call *, struct str body,
                              struct review_answer **ret, struct error *err);
+
+/* ---- keyed hashes, which recognise a secret without keeping it ---- */
+
+/* HMAC-SHA256 with a key of this process: a hash from a core file cannot be compared with anything
+ * elsewhere, and without the key it is not possible to construct two texts that collide. Threads:
+ * any. */
+
+enum {
+	DIGEST_SIZE = 32,
+};
+
+struct digest_key {
+	unsigned char bytes[DIGEST_SIZE];
+};
+
+struct digest {
+	unsigned char bytes[DIGEST_SIZE];
+};
+
+/** A random key. */
+void digest_key_init(struct digest_key *);
+/** Wipes it. */
+void digest_key_fini(struct digest_key *);
+
+struct digest digest_of(const struct digest_key *, struct str text);
+/** Its bytes, as the key of a struct map; lives as long as *d. */
+struct str digest_str(const struct digest *d);
 
 /* ---- answers, kept for a while under a digest of the question ---- */
 

@@ -154,18 +154,6 @@ find_question(struct reviewer *r, const struct question *like)
 	return NULL;
 }
 
-/* Called with mu held. */
-static void
-add_waiter(struct reviewer *r, struct question *q, struct digest source, reviewer_done *done,
-           void *arg)
-{
-	struct waiter *w = xcalloc(1, sizeof(*w));
-
-	*w = (struct waiter){ .source = source, .done = done, .arg = arg };
-	SLIST_INSERT_HEAD(&q->waiters, w, next);
-	r->n_waiters++;
-}
-
 static struct review_answer *
 failed_answer(void)
 {
@@ -203,9 +191,10 @@ count_waiters(const struct reviewer *r, const struct digest *source)
 	return n;
 }
 
-/* The entry of the token, or else the one that expires first. Called with mu held. */
+/* The entry of the token, or else the one that expires first, which a new token may have. Called
+ * with mu held. */
 static struct known_token *
-find_known(struct reviewer *r, const struct digest *token)
+known_slot(struct reviewer *r, const struct digest *token)
 {
 	struct known_token *oldest = &r->known[0];
 
@@ -218,88 +207,55 @@ find_known(struct reviewer *r, const struct digest *token)
 	return oldest;
 }
 
-/* Called with mu held. */
-static bool
-is_known(struct reviewer *r, const struct digest *token)
-{
-	const struct known_token *k = find_known(r, token);
-
-	return is_same_digest(&k->key, token) && clock_boot(r->config.clock) < k->until_ns;
-}
-
-/* A token that was valid recently is a source of its own. Called with mu held. */
-static void
-set_known_source(struct reviewer *r, struct question *q)
-{
-	if (q->subject != OF_TOKEN || !is_known(r, &q->key))
-		return;
-	q->source = q->key;
-	q->is_unauthenticated = false;
-}
-
-/* The cached answer; NULL: the question has to be asked. Called with mu held. */
-static struct review_answer *
-find_answer(struct reviewer *r, const struct question *q, bool *ret_is_stale)
-{
-	*ret_is_stale = false;
-	if (r->is_closing)
-		return failed_answer();
-	return review_cache_get(&r->caches[q->subject], &q->key, clock_boot(r->config.clock),
-	                        ret_is_stale);
-}
-
-/* Asks a question with a stale answer again, so that the next request finds a fresh one. Called
- * with mu held. */
-static void
-renew_question(struct reviewer *r, struct question **q)
-{
-	if (find_question(r, *q) || r->n_questions >= 2 * LIMIT_SERVER_PENDING)
-		return;
-	(*q)->source = (*q)->key;
-	link_question(r, TAKE(*q));
-}
-
-/* Called with mu held. */
-static enum reviewer_start
-check_room(const struct reviewer *r, const struct question *q)
-{
-	if (count_waiters(r, &q->source) >= LIMIT_SERVER_PER_SOURCE)
-		return REVIEWER_SOURCE_BUSY;
-	if (r->n_waiters >=
-	    (q->is_unauthenticated ? LIMIT_SERVER_UNAUTHENTICATED : LIMIT_SERVER_PENDING))
-		return REVIEWER_BUSY;
-	return REVIEWER_ASKS;
-}
-
-/* Takes q over. */
+/* Takes the question over. */
 static enum reviewer_start
 ask_question(struct reviewer *r, struct question *question, struct review_answer **ret,
              reviewer_done *done, void *arg)
 {
 	CLEANUP(question_freep) struct question *q = question;
-	struct digest source;
+	int64_t now_ns = clock_boot(r->config.clock);
+	const struct known_token *known;
 	struct question *asked;
-	enum reviewer_start start;
+	struct waiter *w;
 	bool is_stale;
 	WITH_LOCK(&r->mu);
 
-	*ret = find_answer(r, q, &is_stale);
-	if (*ret) {
-		if (is_stale)
-			renew_question(r, &q);
+	if (r->is_closing) {
+		*ret = failed_answer();
 		return REVIEWER_KNOWS;
 	}
-	set_known_source(r, q);
-	start = check_room(r, q);
-	if (start != REVIEWER_ASKS)
-		return start;
-	source = q->source;
 	asked = find_question(r, q);
+	*ret = review_cache_get(&r->caches[q->subject], &q->key, now_ns, &is_stale);
+	if (*ret) {
+		/* A stale answer is renewed, so that the next request finds a fresh one. */
+		if (is_stale && !asked && r->n_questions < 2 * LIMIT_SERVER_PENDING) {
+			q->source = q->key;
+			link_question(r, TAKE(q));
+		}
+		return REVIEWER_KNOWS;
+	}
+
+	/* A token that was valid recently is a source of its own. */
+	known = known_slot(r, &q->key);
+	if (q->subject == OF_TOKEN && is_same_digest(&known->key, &q->key) &&
+	    now_ns < known->until_ns) {
+		q->source = q->key;
+		q->is_unauthenticated = false;
+	}
+	if (count_waiters(r, &q->source) >= LIMIT_SERVER_PER_SOURCE)
+		return REVIEWER_SOURCE_BUSY;
+	if (r->n_waiters >=
+	    (q->is_unauthenticated ? LIMIT_SERVER_UNAUTHENTICATED : LIMIT_SERVER_PENDING))
+		return REVIEWER_BUSY;
+
+	w = xcalloc(1, sizeof(*w));
+	*w = (struct waiter){ .source = q->source, .done = done, .arg = arg };
 	if (!asked) {
 		asked = q;
 		link_question(r, TAKE(q));
 	}
-	add_waiter(r, asked, source, done, arg);
+	SLIST_INSERT_HEAD(&asked->waiters, w, next);
+	r->n_waiters++;
 	return REVIEWER_ASKS;
 }
 
@@ -340,48 +296,22 @@ reviewer_rights(struct reviewer *r, struct str peer, const struct access_user *u
 
 /* ---- asking ---- */
 
-static bool
-try_once(struct reviewer *r, const struct question *q, struct review_answer **ret,
-         struct error *err)
-{
-	struct call call = { .clock = r->config.clock,
-		             .cancel = r->cancel,
-		             .deadline_mono_ns = q->deadline_ns,
-		             .arena = &r->arena };
-
-	return q->subject == OF_TOKEN
-	               ? review_token(r->config.tokens, &call, &q->token, ret, err)
-	               : review_rights(r->config.rights, &call, buf_str(&q->body), ret, err);
-}
-
-/* Is it an error that may pass: no answer, or one that asks to come back later? */
-static bool
-is_transient(const struct error *err)
-{
-	return err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
-	       err->code == ERR_THROTTLED;
-}
-
-/* 500 ms, 750 ms, 1.1 s, 1.7 s, each up to a fifth longer. */
-static int64_t
-pause_ns(int n_tries)
-{
-	int64_t pause = RETRY_NS;
-
-	for (int i = 1; i < n_tries; i++)
-		pause += pause / 2;
-	return pause + rand_between(0, pause / 5);
-}
-
-/* Plans another try. False if it is pointless: the answer is final, or the time is over. */
+/* Plans another try. False if it is pointless: the answer is final, or the time is over. The pauses
+ * are 500 ms, 750 ms, 1.1 s, 1.7 s, each up to a fifth longer. */
 static bool
 schedule_retry(struct reviewer *r, struct question *q, const struct error *err)
 {
-	int64_t due_ns = clock_deadline(clock_mono(r->config.clock), pause_ns(q->n_tries));
-	WITH_LOCK(&r->mu);
+	bool may_pass = err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ||
+	                err->code == ERR_THROTTLED;
+	int64_t pause_ns = RETRY_NS, due_ns;
 
-	if (r->is_closing || !is_transient(err) || q->n_tries == MAX_TRIES ||
-	    due_ns >= q->deadline_ns)
+	for (int i = 1; i < q->n_tries; i++)
+		pause_ns += pause_ns / 2;
+	pause_ns += rand_between(0, pause_ns / 5);
+	due_ns = clock_deadline(clock_mono(r->config.clock), pause_ns);
+
+	WITH_LOCK(&r->mu);
+	if (r->is_closing || !may_pass || q->n_tries == MAX_TRIES || due_ns >= q->deadline_ns)
 		return false;
 	q->due_ns = due_ns;
 	return true;
@@ -407,62 +337,39 @@ warn_not_reviewed(struct reviewer *r, enum subject subject, const struct error *
 		log_warn(what, LOG_ERR(err));
 }
 
-static int64_t
-ttl_ns(const struct reviewer *r, enum subject subject, const struct review_answer *answer)
-{
-	if (subject == OF_TOKEN)
-		return r->config.token_ttl_ns;
-	return answer->verdict == REVIEW_YES ? r->config.authorized_ttl_ns
-	                                     : r->config.unauthorized_ttl_ns;
-}
-
-/* Stores the digest of a valid token, and removes that of one that is no longer valid. Called with
- * mu held. */
-static void
-note_token(struct reviewer *r, const struct question *q, const struct review_answer *answer,
-           int64_t now_ns)
-{
-	struct known_token *k = find_known(r, &q->key);
-
-	if (answer->verdict == REVIEW_YES)
-		*k = (struct known_token){ q->key, clock_deadline(now_ns, KNOWN_NS) };
-	else if (answer->verdict == REVIEW_NO && is_same_digest(&k->key, &q->key))
-		*k = (struct known_token){ .until_ns = 0 };
-}
-
-/* Called with mu held. */
-static void
-store_answer(struct reviewer *r, const struct question *q, struct review_answer *answer)
-{
-	int64_t now_ns = clock_boot(r->config.clock);
-
-	if (q->subject == OF_TOKEN)
-		note_token(r, q, answer, now_ns);
-	if (q->is_kept && answer->verdict != REVIEW_FAILED)
-		review_cache_put(&r->caches[q->subject], &q->key, answer, now_ns,
-		                 clock_deadline(now_ns, ttl_ns(r, q->subject, answer)));
-}
-
-/* After this no further request can join the question. */
-static void
-close_question(struct reviewer *r, struct question *q, struct review_answer *answer)
-{
-	const struct waiter *w;
-	WITH_LOCK(&r->mu);
-
-	store_answer(r, q, answer);
-	TAILQ_REMOVE(&r->questions, q, next);
-	r->n_questions--;
-	SLIST_FOREACH(w, &q->waiters, next)
-	r->n_waiters--;
-}
-
+/* Stores the answer and passes it to the requests that wait for it. */
 static void
 answer_question(struct reviewer *r, struct question *q, struct review_answer *answer)
 {
+	const struct reviewer_config *config = &r->config;
+	int64_t now_ns = clock_boot(config->clock), ttl_ns;
+	struct known_token *known;
 	struct waiter *w;
 
-	close_question(r, q, answer);
+	mutex_lock(&r->mu);
+	if (q->subject == OF_TOKEN) {
+		ttl_ns = config->token_ttl_ns;
+		known = known_slot(r, &q->key);
+		if (answer->verdict == REVIEW_YES)
+			*known = (struct known_token){ q->key, clock_deadline(now_ns, KNOWN_NS) };
+		else if (answer->verdict == REVIEW_NO && is_same_digest(&known->key, &q->key))
+			*known = (struct known_token){ .until_ns = 0 };
+	} else {
+		ttl_ns = answer->verdict == REVIEW_YES ? config->authorized_ttl_ns
+		                                       : config->unauthorized_ttl_ns;
+	}
+	if (q->is_kept && answer->verdict != REVIEW_FAILED)
+		review_cache_put(&r->caches[q->subject], &q->key, answer, now_ns,
+		                 clock_deadline(now_ns, ttl_ns));
+	/* after this no further request can join the question */
+	TAILQ_REMOVE(&r->questions, q, next);
+	r->n_questions--;
+	SLIST_FOREACH(w, &q->waiters, next)
+	{
+		r->n_waiters--;
+	}
+	mutex_unlock(&r->mu);
+
 	while ((w = SLIST_FIRST(&q->waiters))) {
 		SLIST_REMOVE_HEAD(&q->waiters, next);
 		w->done(w->arg, answer);
@@ -475,17 +382,24 @@ static void
 try_question(struct reviewer *r, struct question *q)
 {
 	CLEANUP(review_answer_unrefp) struct review_answer *answer = NULL;
+	struct call call = { .clock = r->config.clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = q->deadline_ns,
+		             .arena = &r->arena };
 	struct error err;
+	bool is_ok;
 
 	q->n_tries++;
-	if (!try_once(r, q, &answer, &err)) {
-		arena_reset(&r->arena);
+	is_ok = q->subject == OF_TOKEN
+	                ? review_token(r->config.tokens, &call, &q->token, &answer, &err)
+	                : review_rights(r->config.rights, &call, buf_str(&q->body), &answer, &err);
+	arena_reset(&r->arena);
+	if (!is_ok) {
 		if (schedule_retry(r, q, &err))
 			return;
 		warn_not_reviewed(r, q->subject, &err);
 		answer = failed_answer();
 	}
-	arena_reset(&r->arena);
 	answer_question(r, q, answer);
 }
 
@@ -511,12 +425,6 @@ due_question(struct reviewer *r, int64_t *ret_next_ns)
 	return first;
 }
 
-static bool
-is_upkeep_due(const struct reviewer *r)
-{
-	return r->config.upkeep && clock_mono(r->config.clock) >= r->upkeep_ns;
-}
-
 /* Waits for work: a question, or upkeep if *ret is NULL. False when the reviewer is closing. */
 static bool
 take_work(struct reviewer *r, struct question **ret)
@@ -527,7 +435,7 @@ take_work(struct reviewer *r, struct question **ret)
 		int64_t next_ns;
 
 		*ret = due_question(r, &next_ns);
-		if (*ret || is_upkeep_due(r))
+		if (*ret || (r->config.upkeep && clock_mono(r->config.clock) >= r->upkeep_ns))
 			return true;
 		if (r->config.upkeep && r->upkeep_ns < next_ns)
 			next_ns = r->upkeep_ns;
@@ -602,23 +510,17 @@ reviewer_new(const struct reviewer_config *config)
 	return r;
 }
 
-static void
-end_thread(struct reviewer *r)
+void
+reviewer_stop(struct reviewer *r)
 {
+	CLEANUP(review_answer_unrefp) struct review_answer *answer = failed_answer();
+
 	mutex_lock(&r->mu);
 	r->is_closing = true;
 	cond_signal(&r->changed);
 	mutex_unlock(&r->mu);
 	cancel_fire(r->cancel);
 	thread_join(r->thread);
-}
-
-void
-reviewer_stop(struct reviewer *r)
-{
-	CLEANUP(review_answer_unrefp) struct review_answer *answer = failed_answer();
-
-	end_thread(r);
 	while (!TAILQ_EMPTY(&r->questions))
 		answer_question(r, TAILQ_FIRST(&r->questions), answer);
 }
