@@ -1,5 +1,5 @@
-/* flags/table.c: the groups of flags, finding a flag by its name, and how a default is shown. The
- * rows of the table are in table_manager.c and table_server.c. */
+/* flags/table.c: the groups of flags, and finding a flag by its name. The rows of the table are in
+ * table_manager.c and table_server.c. */
 #include "flags/table.h"
 
 #include <string.h>
@@ -102,30 +102,4 @@ const char *
 flag_dashes(const struct flag *flag)
 {
 	return strlen(flag->name) == 1 ? "-" : "--";
-}
-
-/* Defaults that are the zero of their type are not shown, as in the Go programs. */
-static bool
-is_silent(const char *fallback)
-{
-	static const char *const silent[] = { "", "false", "0", "0s" };
-
-	for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
-		if (strcmp(fallback, silent[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
-void
-flag_add_default(const struct flag *flag, struct buf *b)
-{
-	if (!flag->fallback || is_silent(flag->fallback))
-		return;
-	if (strcmp(flag_type(flag), "strings") == 0)
-		buf_addf(b, "[%s]", flag->fallback);
-	else if (strcmp(flag_type(flag), "string") == 0)
-		buf_addf(b, "\"%s\"", flag->fallback);
-	else
-		buf_add_c(b, flag->fallback);
 }

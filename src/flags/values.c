@@ -8,12 +8,7 @@
 #include <string.h>
 
 #include "base/ip.h"
-
-enum {
-	MAX_COUNT = 1000, /* workers */
-	MAX_NUMBER = 1000000,
-	MAX_PORT = 65535,
-};
+#include "base/words.h"
 
 /* Room for the value of a flag that has no field. */
 union scratch {
@@ -24,10 +19,21 @@ union scratch {
 	double rate;
 };
 
+struct value;
+
+/* What distinguishes a kind of flags. */
+struct kind {
+	const char *type; /* empty: a boolean, whose type is not shown */
+	const char *expected;
+	bool (*parse)(const struct value *);
+	int64_t min, max; /* of numbers; of durations in ns, and no maximum */
+};
+
 /* A value on its way into its field. */
 struct value {
 	struct options *options;
 	const struct flag *flag;
+	const struct kind *kind; /* of the flag */
 	const char *text;
 	bool is_first; /* the flag was not given before: a list begins again */
 	void *field;
@@ -56,49 +62,23 @@ parse_bool(const struct value *v)
 }
 
 static bool
-parse_count(const struct value *v)
-{
-	return str_to_i64(str_c(v->text), 1, MAX_COUNT, v->field);
-}
-
-static bool
-parse_level(const struct value *v)
-{
-	return str_to_i64(str_c(v->text), 0, INT32_MAX, v->field);
-}
-
-static bool
-parse_unsigned(struct str text, int64_t max, unsigned *ret)
-{
-	int64_t n;
-
-	if (!str_to_i64(text, 0, max, &n))
-		return false;
-	*ret = (unsigned)n;
-	return true;
-}
-
-/* "5" and "5%". */
-static bool
-parse_percent(const struct value *v)
-{
-	struct str text = str_c(v->text);
-
-	if (str_ends(text, STR("%")))
-		text = str_head(text, text.len - 1);
-	return parse_unsigned(text, 100, v->field);
-}
-
-static bool
 parse_number(const struct value *v)
 {
-	return parse_unsigned(str_c(v->text), MAX_NUMBER, v->field);
+	return str_to_i64(str_c(v->text), v->kind->min, v->kind->max, v->field);
 }
 
 static bool
-parse_port(const struct value *v)
+parse_unsigned(const struct value *v)
 {
-	return parse_unsigned(str_c(v->text), MAX_PORT, v->field);
+	struct str text = str_c(v->text);
+	int64_t n;
+
+	if (v->flag->kind == FLAG_PERCENT && str_ends(text, STR("%")))
+		text = str_head(text, text.len - 1);
+	if (!str_to_i64(text, v->kind->min, v->kind->max, &n))
+		return false;
+	*(unsigned *)v->field = (unsigned)n;
+	return true;
 }
 
 /* A decimal number above 0, with a fraction: what Go prints for a rate. */
@@ -124,9 +104,9 @@ parse_rate(const struct value *v)
 static bool
 parse_duration(const struct value *v)
 {
-	int64_t min_ns = v->flag->kind == FLAG_PERIOD ? 1 : 0, ns;
+	int64_t ns;
 
-	if (!str_to_duration_ns(str_c(v->text), &ns) || ns < min_ns)
+	if (!str_to_duration_ns(str_c(v->text), &ns) || ns < v->kind->min)
 		return false;
 	*(int64_t *)v->field = ns;
 	return true;
@@ -184,23 +164,19 @@ parse_nothing(const struct value *v)
 	return true;
 }
 
-static const struct {
-	const char *type; /* empty: a boolean, whose type is not shown */
-	const char *expected;
-	bool (*parse)(const struct value *);
-} kinds[] = {
+static const struct kind kinds[] = {
 	[FLAG_TEXT] = { "string", "a value", parse_text },
 	[FLAG_STR] = { "string", "a value", parse_str },
 	[FLAG_BOOL] = { "", "true or false", parse_bool },
-	[FLAG_COUNT] = { "int", "a number from 1 to 1000", parse_count },
-	[FLAG_PERCENT] = { "int", "a number from 0 to 100", parse_percent },
-	[FLAG_NUMBER] = { "int", "a number, 0 or more", parse_number },
-	[FLAG_LEVEL] = { "int", "a number, 0 or more", parse_level },
-	[FLAG_PORT] = { "int", "a port from 0 to 65535", parse_port },
+	[FLAG_COUNT] = { "int", "a number from 1 to 1000", parse_number, 1, 1000 },
+	[FLAG_PERCENT] = { "int", "a number from 0 to 100", parse_unsigned, 0, 100 },
+	[FLAG_NUMBER] = { "int", "a number, 0 or more", parse_unsigned, 0, 1000000 },
+	[FLAG_LEVEL] = { "int", "a number, 0 or more", parse_number, 0, INT32_MAX },
+	[FLAG_PORT] = { "int", "a port from 0 to 65535", parse_unsigned, 0, 65535 },
 	[FLAG_RATE] = { "float", "a number above 0", parse_rate },
 	[FLAG_DURATION] = { "duration", "a duration such as 300ms, 12s or 1h30m", parse_duration },
 	[FLAG_PERIOD] = { "duration", "a duration above 0, such as 300ms, 12s or 1h30m",
-	                  parse_duration },
+	                  parse_duration, 1 },
 	[FLAG_ADDRESS] = { "ip", "an IP address", parse_address },
 	[FLAG_CHOICE] = { "string", NULL /* its choices */, parse_choice },
 	[FLAG_LIST] = { "strings", "a value", parse_list },
@@ -215,6 +191,22 @@ flag_type(const struct flag *flag)
 	return kinds[flag->kind].type;
 }
 
+void
+flag_add_default(const struct flag *flag, struct buf *b)
+{
+	/* the zero of a type is not shown, as in the Go programs */
+	static const char *const silent[] = { "", "false", "0", "0s", NULL };
+
+	if (!flag->fallback || words_have(silent, str_c(flag->fallback)))
+		return;
+	if (strcmp(flag_type(flag), "strings") == 0)
+		buf_addf(b, "[%s]", flag->fallback);
+	else if (strcmp(flag_type(flag), "string") == 0)
+		buf_addf(b, "\"%s\"", flag->fallback);
+	else
+		buf_add_c(b, flag->fallback);
+}
+
 /* ---- setting a field ---- */
 
 /* Does the program choose the value where none is given? (A FLAG_CHOICE may have a choice "auto",
@@ -225,48 +217,35 @@ has_auto(const struct flag *flag)
 	return flag->kind != FLAG_CHOICE && flag->fallback && strcmp(flag->fallback, "auto") == 0;
 }
 
-/* A field that is 0 means auto. An earlier value of the same flag is overwritten. */
-static void
-set_auto(const struct flag *flag, void *field)
-{
-	if (flag->kind == FLAG_RATE)
-		*(double *)field = 0;
-	else
-		*(int64_t *)field = 0;
-}
-
-/* Keeps the text for the log: for a list that was given several times, all of it. */
-static void
-remember_text(struct options *o, const struct flag *flag, struct flag_state *state,
-              const char *value)
-{
-	bool is_list = flag->kind == FLAG_LIST || flag->kind == FLAG_EACH;
-
-	if (is_list && state->is_given && state->text[0] && value[0])
-		state->text = arena_printf(&o->arena, "%s,%s", state->text, value).ptr;
-	else if (!is_list || !state->is_given || value[0])
-		state->text = value;
-}
-
 bool
 flag_set(struct options *o, size_t index, const char *value, bool is_default)
 {
 	const struct flag *flag = flag_at(index);
 	struct flag_state *state = &o->states[index];
+	bool is_list = flag->kind == FLAG_LIST || flag->kind == FLAG_EACH;
 	union scratch scratch = { 0 };
 	struct value v = {
 		.options = o,
 		.flag = flag,
+		.kind = &kinds[flag->kind],
 		.text = value,
 		.is_first = !state->is_given,
 		.field = flag->offset == FLAG_NOWHERE ? (void *)&scratch : (char *)o + flag->offset,
 	};
 
-	if (has_auto(flag) && strcmp(value, "auto") == 0)
-		set_auto(flag, v.field);
-	else if (!kinds[flag->kind].parse(&v))
+	/* a field that is 0 means auto; an earlier value of the same flag is overwritten */
+	if (has_auto(flag) && strcmp(value, "auto") == 0 && flag->kind == FLAG_RATE)
+		*(double *)v.field = 0;
+	else if (has_auto(flag) && strcmp(value, "auto") == 0)
+		*(int64_t *)v.field = 0;
+	else if (!v.kind->parse(&v))
 		return false;
-	remember_text(o, flag, state, value);
+
+	/* the text for the log: for a list that was given several times, all of it */
+	if (is_list && state->is_given && state->text[0] && value[0])
+		state->text = arena_printf(&o->arena, "%s,%s", state->text, value).ptr;
+	else if (!is_list || !state->is_given || value[0])
+		state->text = value;
 	state->is_given |= !is_default;
 	return true;
 }
