@@ -30,7 +30,7 @@ enum controller {
 
 struct controller_names {
 	const char *name;  /* as in --controllers (docs/spec/framework.md, "Controllers") */
-	const char *alias; /* the short name, in metrics */
+	const char *alias; /* the short name, in metrics; accepted as well */
 	/* the service account with --use-service-account-credentials; always the user agent, and
 	 * the name of the thread of its client */
 	const char *account;

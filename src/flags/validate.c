@@ -4,6 +4,7 @@
  * All problems are collected, a line each, so that one start of the program shows all of them.
  */
 #include "cloud/cloud.h"
+#include "flags/controllers.h"
 #include "flags/flags.h"
 #include "flags/table.h"
 #include "kube/elector.h"
@@ -35,61 +36,35 @@ check_cloud(const struct options *o, struct buf *problems)
 
 /* ---- --controllers: docs/spec/framework.md, "Enabling controllers" ---- */
 
-/* docs/spec/framework.md, "Controllers" */
-static const struct {
-	const char *canonical, *alias;
-} known[] = {
-	{ "cloud-node-controller", "cloud-node" },
-	{ "cloud-node-lifecycle-controller", "cloud-node-lifecycle" },
-	{ "service-lb-controller", "service" },
-	{ "node-route-controller", "route" },
-};
-
-static bool
-find_canonical(struct str name, struct str *ret)
-{
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		if (str_eq_c(name, known[i].canonical) || str_eq_c(name, known[i].alias)) {
-			*ret = str_c(known[i].canonical);
-			return true;
-		}
-	}
-	return false;
-}
-
-static void
-add_unknown_controller(struct str name, struct buf *problems)
-{
-	buf_addf(problems,
-	         "--controllers: \"%" STR_FMT "\" is not in the list of known controllers (",
-	         STR_ARG(name));
-	for (size_t i = 0; i < ARRAY_LEN(known); i++)
-		buf_addf(problems, "%s%s", i > 0 ? ", " : "", known[i].canonical);
-	buf_add_c(problems, ")\n");
-}
-
-static void
-resolve_controller(struct options *o, struct str *item, struct buf *problems)
-{
-	bool is_off = str_starts(*item, STR("-"));
-	struct str name = str_skip(*item, is_off ? 1 : 0);
-	struct str canonical;
-
-	if (str_eq_c(*item, "*"))
-		return;
-	if (!find_canonical(name, &canonical))
-		add_unknown_controller(name, problems);
-	else if (is_off)
-		*item = arena_printf(&o->arena, "-%" STR_FMT, STR_ARG(canonical));
-	else
-		*item = canonical;
-}
-
 static void
 resolve_controllers(struct options *o, struct buf *problems)
 {
-	for (size_t i = 0; i < o->controllers.n; i++)
-		resolve_controller(o, &o->controllers.items[i], problems);
+	for (size_t i = 0; i < o->controllers.n; i++) {
+		struct str *item = &o->controllers.items[i];
+		bool is_off = str_starts(*item, STR("-"));
+		struct str name = str_skip(*item, is_off ? 1 : 0);
+		const char *canonical = NULL;
+
+		if (str_eq_c(*item, "*"))
+			continue;
+		for (size_t k = 0; k < N_CONTROLLERS; k++) {
+			if (str_eq_c(name, controllers_names[k].name) ||
+			    str_eq_c(name, controllers_names[k].alias))
+				canonical = controllers_names[k].name;
+		}
+		if (canonical) {
+			*item = is_off ? arena_printf(&o->arena, "-%s", canonical)
+			               : str_c(canonical);
+			continue;
+		}
+		buf_addf(problems,
+		         "--controllers: \"%" STR_FMT
+		         "\" is not in the list of known controllers (",
+		         STR_ARG(name));
+		for (size_t k = 0; k < N_CONTROLLERS; k++)
+			buf_addf(problems, "%s%s", k > 0 ? ", " : "", controllers_names[k].name);
+		buf_add_c(problems, ")\n");
+	}
 }
 
 bool
@@ -112,7 +87,8 @@ controllers_enabled(const struct options *o, const char *canonical)
 bool
 options_want_routes(const struct options *o)
 {
-	return o->routes.are_configured && controllers_enabled(o, "node-route-controller");
+	return o->routes.are_configured &&
+	       controllers_enabled(o, controllers_names[CONTROLLER_ROUTE].name);
 }
 
 struct cloud_config
@@ -142,41 +118,28 @@ static const char *const known_gates[] = {
 	"CloudControllerManagerWatchBasedRoutesReconciliation",
 	"AllAlpha",
 	"AllBeta",
+	NULL,
 };
-
-static bool
-is_known_gate(struct str name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(known_gates); i++) {
-		if (str_eq_c(name, known_gates[i]))
-			return true;
-	}
-	return false;
-}
-
-static bool
-is_go_bool(struct str text)
-{
-	return str_eq_nocase(text, STR("true")) || str_eq_nocase(text, STR("false")) ||
-	       str_eq_c(text, "1") || str_eq_c(text, "0");
-}
 
 static void
 check_gate(struct str text, struct buf *problems, struct buf *warnings)
 {
 	struct str name = text, value = STR_EMPTY;
-	bool has_value = str_cut(text, '=', &name, &value);
+	bool has_value = str_cut(text, '=', &name, &value), is_bool;
 
 	name = str_trim(name);
+	value = str_trim(value);
+	is_bool = str_eq_nocase(value, STR("true")) || str_eq_nocase(value, STR("false")) ||
+	          str_eq_c(value, "1") || str_eq_c(value, "0");
 	if (!has_value)
 		buf_addf(problems, "--feature-gates: missing bool value for %" STR_FMT "\n",
 		         STR_ARG(text));
-	else if (!is_go_bool(str_trim(value)))
+	else if (!is_bool)
 		buf_addf(problems,
 		         "--feature-gates: invalid value of %" STR_FMT "=%" STR_FMT
 		         ": want true or false\n",
-		         STR_ARG(name), STR_ARG(str_trim(value)));
-	else if (!is_known_gate(name))
+		         STR_ARG(name), STR_ARG(value));
+	else if (!words_have(known_gates, name))
 		buf_addf(warnings, "feature gate %" STR_FMT " has no meaning here, ignoring it\n",
 		         STR_ARG(name));
 }
