@@ -45,38 +45,31 @@ add_list(struct buf *json, const char *name, const struct str_list *list)
 
 /* ---- the parts, in their order ---- */
 
-/* With "auto" there is no number to show, so the closest one is: client-go expresses "no limit" by
- * a negative rate, and the gate lets so many requests through at the same time. */
 static void
-add_rates(struct buf *json, const struct options *o)
+add_generic(struct buf *json, const struct options *o)
 {
-	int64_t burst = o->kube_api_qps > 0 ? 1 : LIMIT_GATE_MAX;
+	const struct election_options *e = &o->election;
+	int64_t burst = o->kube_api_burst > 0 ? (int64_t)o->kube_api_burst
+	                : o->kube_api_qps > 0 ? 1
+	                                      : LIMIT_GATE_MAX;
 
-	add_rate(json, "qps", o->kube_api_qps > 0 ? o->kube_api_qps : -1);
-	json_add_number(json, "burst", o->kube_api_burst > 0 ? (int64_t)o->kube_api_burst : burst);
-}
+	json_begin_object(json, "Generic");
+	json_add_number(json, "Port", 0); /* the insecure port, which does not exist any more */
+	json_add_text(json, "Address", STR("0.0.0.0"));
+	add_duration(json, "MinResyncPeriod", o->shown.min_resync_ns);
 
-static int64_t
-monitor_period_ns(const struct options *o)
-{
-	return o->node_monitor_period_ns > 0 ? o->node_monitor_period_ns
-	                                     : GUARD_LOOK_S * NS_PER_SEC;
-}
-
-static void
-add_client(struct buf *json, const struct options *o)
-{
+	/* With "auto" there is no number to show, so the closest one is: client-go expresses "no
+	 * limit" by a negative rate, and the gate lets so many requests through at the same time.
+	 */
 	json_begin_object(json, "ClientConnection");
 	json_add_text(json, "kubeconfig", str_c(o->kubeconfig));
 	json_add_text(json, "acceptContentTypes", STR_EMPTY);
 	json_add_text(json, "contentType", str_c(o->shown.content_type));
-	add_rates(json, o);
+	add_rate(json, "qps", o->kube_api_qps > 0 ? o->kube_api_qps : -1);
+	json_add_number(json, "burst", burst);
 	json_end_object(json);
-}
+	add_duration(json, "ControllerStartInterval", o->controller_start_interval_ns);
 
-static void
-add_election(struct buf *json, const struct election_options *e)
-{
 	json_begin_object(json, "LeaderElection");
 	json_add_flag(json, "leaderElect", e->is_enabled);
 	add_duration(json, "leaseDuration", e->lease_duration_ns);
@@ -86,36 +79,20 @@ add_election(struct buf *json, const struct election_options *e)
 	json_add_text(json, "resourceName", str_c(e->resource_name));
 	json_add_text(json, "resourceNamespace", str_c(e->resource_namespace));
 	json_end_object(json);
-}
 
-/* Leader migration, which is always off, in the form of the Go programs. */
-static void
-add_migration(struct buf *json)
-{
+	add_list(json, "Controllers", &o->controllers);
+	json_begin_object(json, "Debugging");
+	json_add_flag(json, "enableProfiling", o->profiling);
+	json_add_flag(json, "enableContentionProfiling", o->shown.contention_profiling);
+	json_end_object(json);
+
+	/* leader migration is always off */
 	json_add_flag(json, "LeaderMigrationEnabled", false);
 	json_begin_object(json, "LeaderMigration");
 	json_add_text(json, "leaderName", STR_EMPTY);
 	json_add_text(json, "resourceLock", STR_EMPTY);
 	json_add_raw(json, "controllerLeaders", STR("null"));
 	json_end_object(json);
-}
-
-static void
-add_generic(struct buf *json, const struct options *o)
-{
-	json_begin_object(json, "Generic");
-	json_add_number(json, "Port", 0); /* the insecure port, which does not exist any more */
-	json_add_text(json, "Address", STR("0.0.0.0"));
-	add_duration(json, "MinResyncPeriod", o->shown.min_resync_ns);
-	add_client(json, o);
-	add_duration(json, "ControllerStartInterval", o->controller_start_interval_ns);
-	add_election(json, &o->election);
-	add_list(json, "Controllers", &o->controllers);
-	json_begin_object(json, "Debugging");
-	json_add_flag(json, "enableProfiling", o->profiling);
-	json_add_flag(json, "enableContentionProfiling", o->shown.contention_profiling);
-	json_end_object(json);
-	add_migration(json);
 	json_end_object(json);
 }
 
@@ -144,13 +121,17 @@ add_shared(struct buf *json, const struct options *o)
 static void
 add_controllers(struct buf *json, const struct options *o)
 {
+	int64_t monitor_ns = o->node_monitor_period_ns;
+
+	if (monitor_ns == 0) /* auto */
+		monitor_ns = GUARD_LOOK_S * NS_PER_SEC;
 	json_begin_object(json, "NodeController");
 	json_add_number(json, "ConcurrentNodeSyncs", o->n_node_workers);
 	json_add_number(json, "ConcurrentNodeStatusUpdates",
 	                o->n_node_workers); /* by the same workers */
 	json_end_object(json);
 	json_begin_object(json, "NodeLifecycleController");
-	add_duration(json, "NodeMonitorPeriod", monitor_period_ns(o));
+	add_duration(json, "NodeMonitorPeriod", monitor_ns);
 	json_add_number(json, "ConcurrentNodeLifecycleSyncs", o->n_lifecycle_workers);
 	json_end_object(json);
 	json_begin_object(json, "ServiceController");

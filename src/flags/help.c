@@ -57,23 +57,6 @@ add_left(const struct flag *flag, struct buf *b)
 }
 
 static void
-add_description(const struct flag *flag, struct buf *b)
-{
-	size_t start;
-
-	buf_add_c(b, flag->help);
-	if (flag->effect == FLAG_NO_EFFECT)
-		buf_addf(b, " No effect: %s.", flag->why);
-	start = b->len;
-	buf_add_c(b, " (default ");
-	flag_add_default(flag, b);
-	if (b->ptr[b->len - 1] == ' ')
-		buf_truncate(b, start);
-	else
-		buf_add_char(b, ')');
-}
-
-static void
 add_spaces(struct buf *b, size_t n)
 {
 	while (n-- > 0)
@@ -128,7 +111,7 @@ left_width(const struct flag *flag)
 static void
 print_flag(const struct flag *flag, size_t column, unsigned width, struct buf *out)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4)), fallback = BUF_INIT(KIB(1));
 
 	add_left(flag, out);
 	if (width > 0 && width < column + MIN_COLUMN) {
@@ -138,7 +121,12 @@ print_flag(const struct flag *flag, size_t column, unsigned width, struct buf *o
 	} else {
 		add_spaces(out, column - left_width(flag));
 	}
-	add_description(flag, &text);
+	buf_add_c(&text, flag->help);
+	if (flag->effect == FLAG_NO_EFFECT)
+		buf_addf(&text, " No effect: %s.", flag->why);
+	flag_add_default(flag, &fallback);
+	if (fallback.len > 0)
+		buf_addf(&text, " (default %s)", fallback.ptr);
 	add_wrapped(buf_str(&text), column, width, out);
 }
 
@@ -165,22 +153,24 @@ print_flags(const struct flag_group *group, bool has_effect, size_t column, unsi
 	}
 }
 
-static void
-print_group(const struct flag_group *group, unsigned width, struct buf *out)
-{
-	size_t column = column_of(group, /*has_effect=*/true, 0);
-
-	if (column == 0)
-		return;
-	buf_addf(out, "\n%s flags:\n\n", group->name);
-	print_flags(group, /*has_effect=*/true, column, width, out);
-}
-
-static void
-print_without_effect(unsigned width, struct buf *out)
+void
+help_print(struct buf *out, unsigned width)
 {
 	size_t column = 0;
 
+	buf_add_c(out,
+	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n"
+	          "  ccmd doctor | explain | plan | status | help\n\n"
+	          "ccmd help lists these commands, which show what is wrong and change nothing.\n");
+	for (const struct flag_group *const *group = flag_groups; *group; group++) {
+		column = column_of(*group, /*has_effect=*/true, 0);
+		if (column == 0)
+			continue;
+		buf_addf(out, "\n%s flags:\n\n", (*group)->name);
+		print_flags(*group, /*has_effect=*/true, column, width, out);
+	}
+
+	column = 0; /* one for those of all groups */
 	for (const struct flag_group *const *group = flag_groups; *group; group++)
 		column = column_of(*group, /*has_effect=*/false, column);
 	buf_add_c(out,
@@ -188,18 +178,7 @@ print_without_effect(unsigned width, struct buf *out)
 	          "them:\n\n");
 	for (const struct flag_group *const *group = flag_groups; *group; group++)
 		print_flags(*group, /*has_effect=*/false, column, width, out);
-}
 
-void
-help_print(struct buf *out, unsigned width)
-{
-	buf_add_c(out,
-	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n"
-	          "  ccmd doctor | explain | plan | status | help\n\n"
-	          "ccmd help lists these commands, which show what is wrong and change nothing.\n");
-	for (const struct flag_group *const *group = flag_groups; *group; group++)
-		print_group(*group, width, out);
-	print_without_effect(width, out);
 	buf_add_c(out, "\nClouds:\n\n  ");
 	cloud_list(out);
 	buf_add_char(out, '\n');

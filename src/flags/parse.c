@@ -72,64 +72,51 @@ set_version(struct reader *r, struct str value)
 	return true;
 }
 
-/* In the form that Go's %#v gives it, because scripts parse that. */
-static void
-print_raw_version(struct str version, struct buf *out)
-{
-	struct str major, minor;
-
-	version_split(version, &major, &minor);
-	buf_addf(out, "version.Info{Major:\"%" STR_FMT "\", Minor:\"%" STR_FMT "\", ",
-	         STR_ARG(major), STR_ARG(minor));
-	buf_addf(out, "GitVersion:\"%" STR_FMT "\", Compiler:\"%s\", Platform:\"%s\"}\n",
-	         STR_ARG(version), __VERSION__, version_platform().ptr);
-}
-
 static void
 print_version(const struct reader *r)
 {
-	if (r->version == VERSION_RAW)
-		print_raw_version(r->options->version, r->out);
-	else
-		buf_addf(r->out, "ccmd %" STR_FMT "\n", STR_ARG(r->options->version));
+	struct str version = r->options->version, major, minor;
+
+	if (r->version == VERSION_SHORT) {
+		buf_addf(r->out, "ccmd %" STR_FMT "\n", STR_ARG(version));
+		return;
+	}
+	/* in the form that Go's %#v gives it, because scripts parse that */
+	version_split(version, &major, &minor);
+	buf_addf(r->out, "version.Info{Major:\"%" STR_FMT "\", Minor:\"%" STR_FMT "\", ",
+	         STR_ARG(major), STR_ARG(minor));
+	buf_addf(r->out, "GitVersion:\"%" STR_FMT "\", Compiler:\"%s\", Platform:\"%s\"}\n",
+	         STR_ARG(version), __VERSION__, version_platform().ptr);
 }
 
 /* ---- the command line ---- */
 
 static void
-add_invalid(struct reader *r, const struct flag *flag, const char *value)
+set_flag(struct reader *r, size_t index, const char *value)
 {
-	buf_addf(r->problems, "invalid argument \"%s\" for \"%s%s\": want ", value,
-	         flag_dashes(flag), flag->name);
-	flag_add_expected(flag, r->problems);
-	buf_add_char(r->problems, '\n');
-}
+	const struct flag *flag = flag_at(index);
+	bool was_given = r->options->states[index].is_given, is_valid = true;
 
-/* Flags without effect are reported once, however often they are given. */
-static void
-add_note(struct reader *r, const struct flag *flag)
-{
+	if (flag->kind == FLAG_VERSION)
+		is_valid = set_version(r, str_c(value));
+	if (is_valid)
+		is_valid = flag_set(r->options, index, value, /*is_default=*/false);
+	if (!is_valid) {
+		buf_addf(r->problems, "invalid argument \"%s\" for \"%s%s\": want ", value,
+		         flag_dashes(flag), flag->name);
+		flag_add_expected(flag, r->problems);
+		buf_add_char(r->problems, '\n');
+		return;
+	}
+	if (flag->kind == FLAG_HELP)
+		r->wants_help = true;
+	if (was_given)
+		return; /* flags without effect are reported once, however often they are given */
 	if (flag->effect == FLAG_NO_EFFECT)
 		buf_addf(r->notes, "%s%s\n", flag_dashes(flag), flag->name);
 	else if (flag->effect == FLAG_DEPRECATED)
 		buf_addf(r->warnings, "%s%s is deprecated and has no effect: %s\n",
 		         flag_dashes(flag), flag->name, flag->why);
-}
-
-static void
-set_flag(struct reader *r, size_t index, const char *value)
-{
-	const struct flag *flag = flag_at(index);
-	bool was_given = r->options->states[index].is_given;
-
-	if (flag->kind == FLAG_VERSION && !set_version(r, str_c(value)))
-		add_invalid(r, flag, value);
-	else if (!flag_set(r->options, index, value, /*is_default=*/false))
-		add_invalid(r, flag, value);
-	else if (flag->kind == FLAG_HELP)
-		r->wants_help = true;
-	else if (!was_given)
-		add_note(r, flag);
 }
 
 static const char *
@@ -165,53 +152,34 @@ add_unknown(struct reader *r, const char *dashes, struct str name, const struct 
 	buf_add_char(r->problems, '\n');
 }
 
-/* Finds the flag. If there is none, reports that and finds the flag that was probably meant, which
- * is then read in its place, so that one mistake leads to one problem. False: there is nothing to
- * read. */
-static bool
-find_or_report(struct reader *r, const char *dashes, struct str name, size_t *ret_index)
-{
-	bool has_nearest;
-
-	if (flag_find(name, ret_index))
-		return true;
-	has_nearest = find_nearest(name, ret_index);
-	add_unknown(r, dashes, name, has_nearest ? flag_at(*ret_index) : NULL);
-	return has_nearest && flag_at(*ret_index)->kind != FLAG_HELP;
-}
-
 /* Reads a flag without its dashes: "name" or "name=value". The value may be the next argument,
- * except that a boolean without a value is true. */
+ * except that a boolean without a value is true. An unknown flag is reported, and the flag that was
+ * probably meant is read in its place, so that one mistake leads to one problem. */
 static void
 read_flag(struct reader *r, const char *dashes, struct str text)
 {
 	struct str name = text, value;
 	bool has_value = str_cut(text, '=', &name, &value);
+	const struct flag *flag;
 	size_t index;
 
-	if (!find_or_report(r, dashes, name, &index))
-		return;
+	if (!flag_find(name, &index)) {
+		bool has_nearest = find_nearest(name, &index);
+
+		add_unknown(r, dashes, name, has_nearest ? flag_at(index) : NULL);
+		if (!has_nearest || flag_at(index)->kind == FLAG_HELP)
+			return;
+	}
+	flag = flag_at(index);
 	if (has_value)
 		set_flag(r, index, value.ptr); /* to the end of the argument */
-	else if (flag_type(flag_at(index))[0] == '\0')
+	else if (flag_type(flag)[0] == '\0')
 		set_flag(r, index, "true");
 	else if (r->next < r->argc)
 		set_flag(r, index, r->argv[r->next++]);
 	else
-		buf_addf(r->problems, "flag needs an argument: %s%s\n", flag_dashes(flag_at(index)),
-		         flag_at(index)->name);
-}
-
-/* -v4, -v=4, and -v 4 */
-static void
-read_verbosity(struct reader *r, struct str text)
-{
-	size_t index;
-
-	if (text.len > 2 && text.ptr[2] >= '0' && text.ptr[2] <= '9' && flag_find(STR("v"), &index))
-		set_flag(r, index, text.ptr + 2);
-	else
-		read_flag(r, "-", str_skip(text, 1));
+		buf_addf(r->problems, "flag needs an argument: %s%s\n", flag_dashes(flag),
+		         flag->name);
 }
 
 static void
@@ -227,6 +195,7 @@ static void
 read_argument(struct reader *r, const char *arg)
 {
 	struct str text = str_c(arg);
+	size_t index;
 
 	if (str_eq_c(text, "--")) {
 		while (r->next < r->argc)
@@ -235,8 +204,11 @@ read_argument(struct reader *r, const char *arg)
 		read_flag(r, "--", str_skip(text, 2));
 	} else if (str_eq_c(text, "-h")) {
 		read_flag(r, "-", STR("help"));
+	} else if (str_starts(text, STR("-v")) && str_is_digits(str_head(str_skip(text, 2), 1)) &&
+	           flag_find(STR("v"), &index)) {
+		set_flag(r, index, arg + 2); /* -v4 */
 	} else if (str_starts(text, STR("-v"))) {
-		read_verbosity(r, text);
+		read_flag(r, "-", str_skip(text, 1)); /* -v=4, -v 4 */
 	} else if (str_starts(text, STR("-")) && text.len > 1) {
 		add_unknown(r, "-", str_skip(text, 1), /*nearest=*/NULL);
 	} else {
@@ -246,20 +218,6 @@ read_argument(struct reader *r, const char *arg)
 
 /* ---- options ---- */
 
-static void
-set_defaults(struct options *o)
-{
-	const struct flag *flag;
-
-	*o = (struct options){ .arena = ARENA_INIT, .version = version_get() };
-	o->states = arena_calloc(&o->arena, flag_count(), sizeof(*o->states));
-	for (size_t i = 0; (flag = flag_at(i)); i++) {
-		o->states[i].text = "";
-		if (flag->fallback)
-			(void)flag_set(o, i, flag->fallback, /*is_default=*/true);
-	}
-}
-
 void
 options_fini(struct options *o)
 {
@@ -267,39 +225,40 @@ options_fini(struct options *o)
 	*o = (struct options){ 0 };
 }
 
-/* --help is answered whatever else was given, --version unless a value is invalid. */
-static enum flags_outcome
-finish_parsing(struct reader *r)
-{
-	struct options *o = r->options;
-
-	if (r->wants_help) {
-		help_print(r->out, help_width(STDOUT_FILENO));
-		return FLAGS_DONE;
-	}
-	if (r->version != VERSION_NONE && r->problems->len == 0) {
-		print_version(r);
-		return FLAGS_DONE;
-	}
-	options_validate(o, r->problems, r->warnings);
-	return r->problems->len > 0 ? FLAGS_BAD : FLAGS_RUN;
-}
-
 enum flags_outcome
 flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
             struct buf *problems, struct buf *notes, struct buf *warnings)
 {
-	struct reader r = { .argc = argc, .argv = argv, .next = 1, .options = ret };
-	enum flags_outcome outcome;
+	struct reader r = { .argc = argc,
+		            .argv = argv,
+		            .next = 1,
+		            .options = ret,
+		            .out = out,
+		            .problems = problems,
+		            .notes = notes,
+		            .warnings = warnings };
+	enum flags_outcome outcome = FLAGS_DONE;
+	const struct flag *flag;
 
-	r.out = out;
-	r.problems = problems;
-	r.notes = notes;
-	r.warnings = warnings;
-	set_defaults(ret);
+	*ret = (struct options){ .arena = ARENA_INIT, .version = version_get() };
+	ret->states = arena_calloc(&ret->arena, flag_count(), sizeof(*ret->states));
+	for (size_t i = 0; (flag = flag_at(i)); i++) {
+		ret->states[i].text = "";
+		if (flag->fallback)
+			(void)flag_set(ret, i, flag->fallback, /*is_default=*/true);
+	}
 	while (r.next < argc && !r.wants_help)
 		read_argument(&r, argv[r.next++]);
-	outcome = finish_parsing(&r);
+
+	/* --help is answered whatever else was given, --version unless a value is invalid */
+	if (r.wants_help) {
+		help_print(out, help_width(STDOUT_FILENO));
+	} else if (r.version != VERSION_NONE && problems->len == 0) {
+		print_version(&r);
+	} else {
+		options_validate(ret, problems, warnings);
+		outcome = problems->len > 0 ? FLAGS_BAD : FLAGS_RUN;
+	}
 	if (outcome != FLAGS_RUN)
 		options_fini(ret);
 	return outcome;

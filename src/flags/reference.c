@@ -8,22 +8,6 @@
 /* ---- docs/reference/flags.md ---- */
 
 static void
-add_effect(const struct flag *flag, struct buf *out)
-{
-	switch (flag->effect) {
-	case FLAG_HONOURED:
-		buf_addf(out, "%s", flag->help);
-		break;
-	case FLAG_NO_EFFECT:
-		buf_addf(out, "*Accepted without effect*: %s.", flag->why);
-		break;
-	case FLAG_DEPRECATED:
-		buf_addf(out, "*Deprecated, without effect*: %s.", flag->why);
-		break;
-	}
-}
-
-static void
 add_row(const struct flag *flag, struct buf *out)
 {
 	const char *type = flag->kind == FLAG_VERSION ? "version" : flag_type(flag);
@@ -31,9 +15,13 @@ add_row(const struct flag *flag, struct buf *out)
 	buf_addf(out, "| `%s%s` | %s | ", flag_dashes(flag), flag->name, type[0] ? type : "bool");
 	if (flag->fallback && flag->fallback[0])
 		buf_addf(out, "`%s`", flag->fallback);
-	buf_add_c(out, " | ");
-	add_effect(flag, out);
-	buf_add_c(out, " |\n");
+	if (flag->effect == FLAG_HONOURED)
+		buf_addf(out, " | %s |\n", flag->help);
+	else
+		buf_addf(out, " | *%s*: %s. |\n",
+		         flag->effect == FLAG_DEPRECATED ? "Deprecated, without effect"
+		                                         : "Accepted without effect",
+		         flag->why);
 }
 
 void
@@ -92,35 +80,9 @@ man_add_text(struct buf *out, const char *text)
 }
 
 static void
-add_man_reason(struct buf *out, const struct flag *flag)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-
-	if (flag->effect == FLAG_HONOURED)
-		return;
-	buf_addf(&text, "%s: %s.",
-	         flag->effect == FLAG_DEPRECATED ? "Deprecated, without effect"
-	                                         : "Accepted without effect",
-	         flag->why);
-	man_add_text(out, text.ptr);
-}
-
-static void
-add_man_default(struct buf *out, const struct flag *flag)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-
-	flag_add_default(flag, &text);
-	if (text.len == 0)
-		return;
-	buf_add_c(out, "The default is ");
-	buf_add_char(&text, '.');
-	man_add_text(out, text.ptr);
-}
-
-static void
 add_man_flag(struct buf *out, const struct flag *flag)
 {
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	const char *type = flag_type(flag);
 	bool is_long = flag_dashes(flag)[1] == '-';
 
@@ -129,8 +91,20 @@ add_man_flag(struct buf *out, const struct flag *flag)
 		buf_addf(out, " Ns = Ns Ar %s", type);
 	buf_add_char(out, '\n');
 	man_add_text(out, flag->help);
-	add_man_reason(out, flag);
-	add_man_default(out, flag);
+	if (flag->effect != FLAG_HONOURED) {
+		buf_addf(&text, "%s: %s.",
+		         flag->effect == FLAG_DEPRECATED ? "Deprecated, without effect"
+		                                         : "Accepted without effect",
+		         flag->why);
+		man_add_text(out, text.ptr);
+		buf_reset(&text);
+	}
+	flag_add_default(flag, &text);
+	if (text.len > 0) {
+		buf_add_c(out, "The default is ");
+		buf_add_char(&text, '.');
+		man_add_text(out, text.ptr);
+	}
 }
 
 void

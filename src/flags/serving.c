@@ -97,36 +97,31 @@ find_suite(struct str name)
 	return NULL;
 }
 
-static void
-add_suite(struct options *o, struct str name, struct buf *problems, struct buf *warnings)
-{
-	struct server_tls *tls = &o->serving.secure.tls;
-	const struct suite *suite = find_suite(name);
-
-	if (!suite)
-		buf_addf(problems, "--tls-cipher-suites: unknown cipher suite \"%" STR_FMT "\"\n",
-		         STR_ARG(name));
-	else if (!suite->openssl)
-		buf_addf(warnings, "--tls-cipher-suites: %s is broken and never used\n",
-		         suite->name);
-	else
-		add_openssl_name(o, suite->is_tls13 ? &tls->ciphersuites : &tls->ciphers,
-		                 suite->openssl);
-}
-
 /* If only suites of TLS 1.3 are named, TLS 1.2 is switched off: OpenSSL would otherwise offer its
  * default suites for it. If no named suite can be used, that is an error: the default suites are
  * not what was asked for. */
 static void
 resolve_suites(struct options *o, struct buf *problems, struct buf *warnings)
 {
-	const struct serving_options *s = &o->serving;
+	const struct str_list *names = &o->serving.cipher_names;
 	struct server_tls *tls = &o->serving.secure.tls;
 	size_t n_problems = problems->len;
 
-	for (size_t i = 0; i < s->cipher_names.n; i++)
-		add_suite(o, s->cipher_names.items[i], problems, warnings);
-	if (s->cipher_names.n == 0 || problems->len > n_problems || tls->ciphers.len > 0)
+	for (size_t i = 0; i < names->n; i++) {
+		const struct suite *suite = find_suite(names->items[i]);
+
+		if (!suite)
+			buf_addf(problems,
+			         "--tls-cipher-suites: unknown cipher suite \"%" STR_FMT "\"\n",
+			         STR_ARG(names->items[i]));
+		else if (!suite->openssl)
+			buf_addf(warnings, "--tls-cipher-suites: %s is broken and never used\n",
+			         suite->name);
+		else
+			add_openssl_name(o, suite->is_tls13 ? &tls->ciphersuites : &tls->ciphers,
+			                 suite->openssl);
+	}
+	if (names->n == 0 || problems->len > n_problems || tls->ciphers.len > 0)
 		return;
 	if (tls->ciphersuites.len > 0)
 		tls->min_version = TLS1_3_VERSION;
@@ -165,30 +160,27 @@ find_group(struct str name)
 }
 
 static void
-add_group(struct options *o, struct str name, struct buf *problems, struct buf *warnings)
-{
-	const struct group *group = find_group(name);
-
-	if (!group)
-		buf_addf(problems,
-		         "--tls-curve-preferences: unknown key exchange \"%" STR_FMT "\"\n",
-		         STR_ARG(name));
-	else if (group->needs_ml_kem && OpenSSL_version_num() < 0x30500000UL)
-		buf_addf(warnings, "--tls-curve-preferences: %s needs OpenSSL 3.5, ignoring it\n",
-		         group->name);
-	else
-		add_openssl_name(o, &o->serving.secure.tls.groups, group->openssl);
-}
-
-static void
 resolve_groups(struct options *o, struct buf *problems, struct buf *warnings)
 {
 	const struct str_list *names = &o->serving.curve_names;
+	struct str *list = &o->serving.secure.tls.groups;
 	size_t n_problems = problems->len;
 
-	for (size_t i = 0; i < names->n; i++)
-		add_group(o, names->items[i], problems, warnings);
-	if (names->n > 0 && o->serving.secure.tls.groups.len == 0 && problems->len == n_problems)
+	for (size_t i = 0; i < names->n; i++) {
+		const struct group *group = find_group(names->items[i]);
+
+		if (!group)
+			buf_addf(problems,
+			         "--tls-curve-preferences: unknown key exchange \"%" STR_FMT "\"\n",
+			         STR_ARG(names->items[i]));
+		else if (group->needs_ml_kem && OpenSSL_version_num() < 0x30500000UL)
+			buf_addf(warnings,
+			         "--tls-curve-preferences: %s needs OpenSSL 3.5, ignoring it\n",
+			         group->name);
+		else
+			add_openssl_name(o, list, group->openssl);
+	}
+	if (names->n > 0 && list->len == 0 && problems->len == n_problems)
 		buf_add_c(problems,
 		          "--tls-curve-preferences: none of these key exchanges can be used\n");
 }
