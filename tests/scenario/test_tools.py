@@ -262,8 +262,9 @@ def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
 # --- recorded requests -------------------------------------------------------------------------------------------------------
 
 
-def patch(node, zone):
-    return {"method": "PATCH", "uri": f"/api/v1/nodes/{node}", "body": {"metadata": {"labels": {"zone": zone}}}}
+def patch(node, zone, commit="0f0e0d0", agent="node-controller"):
+    return {"method": "PATCH", "uri": f"/api/v1/nodes/{node}", "body": {"metadata": {"labels": {"zone": zone}}},
+            "agent": f"ccmd/0.1.0 (linux/amd64) kubernetes/{commit}/{agent}"}
 
 
 def event(uid, message):
@@ -290,6 +291,8 @@ def test_recordings_differ_in_what_no_run_of_the_old_program_has(tmp_path):
     old = [[a, other, b, event(uids[0], "took 2 s")], [other, a, b, event(uids[1], "took 31 s")]]
     said = event(uids[2], "took 5 s")
     assert compare_traces(tmp_path, old, [[a, b, said, other]])[0] == 0
+    assert compare_traces(tmp_path, [[a]], [[patch("n1", "a", commit="0.1.0")]])[0] == 0
+    assert compare_traces(tmp_path, [[a]], [[patch("n1", "a", agent="route-controller")]])[0] == 1
     for new, line in [
         ([a, b, said], "- PATCH /api/v1/nodes/n2"),
         ([b, a, said, other], '+ PATCH /api/v1/nodes/n1 {"metadata": {"labels": {"zone": "b"}}}'),
