@@ -31,7 +31,6 @@
 #include "flags/flags.h"
 #include "kube/connection.h"
 #include "kube/elector.h"
-#include "kube/node.h"
 #include "loop.h"
 #include "operator/command.h"
 #include "serve/review.h"
@@ -64,11 +63,7 @@ struct program {
 	/* the client of the connection; the next line: the same one under other user agents */
 	struct kube_client *kube;
 	struct kube_client root, informers, of_controllers[N_CONTROLLERS];
-	struct recorder *recorder;
-	struct node_kind node_kind; /* of the nodes, with what the cloud and the controllers need */
-	struct store *nodes;
-	struct host *host;
-	struct cloud *cloud;
+	struct controller_parts parts;
 	struct stopper *stopper; /* until the loop runs */
 	struct loop *loop;
 	struct health *health;
@@ -92,8 +87,8 @@ main_on_signal(void *program, int signal)
 	}
 	notify_reloading();
 	log_info("reloading, on SIGHUP");
-	if (p->cloud->ops->reload)
-		p->cloud->ops->reload(p->cloud);
+	if (p->parts.cloud->ops->reload)
+		p->parts.cloud->ops->reload(p->parts.cloud);
 	serving_reload(p->serving);
 	notify_send("READY=1");
 }
@@ -114,7 +109,7 @@ main_on_woken(void *program)
 	 * is treated as the former (docs/deletion.md). */
 	manager_start(p->manager, buf_str(&version), may_follow_crash);
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		if (!controllers_why_not(&p->options, p->cloud, which))
+		if (!controllers_why_not(&p->options, p->parts.cloud, which))
 			health_add(p->health, controllers_names[which].name, HEALTH_HEALTHZ, NULL,
 			           NULL);
 	}
@@ -185,7 +180,7 @@ start_election(struct program *p, struct error *err)
 	struct elector_config config = {
 		.clock = &clock_real,
 		.fence = &p->fence,
-		.recorder = p->recorder,
+		.recorder = p->parts.recorder,
 		.namespace = o->resource_namespace,
 		.name = o->resource_name,
 		.lease_duration_ns = o->lease_duration_ns,
@@ -216,36 +211,16 @@ configure(struct program *p, struct error *err)
 {
 	const struct options *o = &p->options;
 	struct kube_config_source source = { .kubeconfig = o->kubeconfig, .master = o->master };
-	struct cloud_config config = options_cloud_config(o, &clock_real);
 
 	if (!kube_connection_open(&source, &clock_real, &p->connection, err)) {
 		if (o->kubeconfig[0] && !o->master[0])
 			return err_wrap(err, "--kubeconfig");
 		return false;
 	}
-	config.is_read_only = o->is_dry_run;
-	if (!cloud_find(str_c(o->cloud_provider))->load(&config, &p->cloud, err))
+	if (!controllers_load_cloud(o, o->is_dry_run, &p->parts.cloud, err))
 		return err_wrap(err, CLOUD_FAILED);
 	review_connections_load(&p->reviews, o, p->connection);
-	confine(o, p->connection, &p->reviews, &p->cloud->needs);
-	return true;
-}
-
-/* The cloud, and what it is given: a recorder of events, and the nodes. */
-static bool
-start_cloud(struct program *p, struct error *err)
-{
-	const struct cloud_ops *ops = p->cloud->ops;
-
-	p->node_kind = node_kind;
-	p->node_kind.annotations = ops->node_annotations;
-	p->recorder = recorder_new(p->dry ? NULL : &p->root, &clock_real);
-	p->nodes = store_new(&p->node_kind.kind, &clock_real);
-	p->host = host_new(&(struct host_config){ &clock_real, &p->fence, p->nodes, p->recorder,
-	                                          ops->event_component });
-	p->cloud->host = host_cloud_host(p->host);
-	if (!ops->start(p->cloud, p->cloud->host, err))
-		return err_wrap(err, CLOUD_FAILED);
+	confine(o, p->connection, &p->reviews, &p->parts.cloud->needs);
 	return true;
 }
 
@@ -266,7 +241,7 @@ choose_clients(struct program *p, struct kube_client *ret[N_CONTROLLERS], struct
 
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
 		const struct controller_names *names = &controllers_names[which];
-		const char *reason = controllers_why_not(&p->options, p->cloud, which);
+		const char *reason = controllers_why_not(&p->options, p->parts.cloud, which);
 
 		if (reason) {
 			log_warn(reason, LOG_CSTR("controller", names->name));
@@ -293,19 +268,13 @@ choose_clients(struct program *p, struct kube_client *ret[N_CONTROLLERS], struct
 static bool
 make_manager(struct program *p, struct error *err)
 {
-	struct manager_config config = controllers_config(&p->options);
+	struct manager_config config = controllers_config(&p->options, &p->parts);
 
 	if (!choose_clients(p, config.clients, err) ||
-	    !controllers_check_cluster_cidr(&p->options, p->cloud, err))
+	    !controllers_check_cluster_cidr(&p->options, p->parts.cloud, err))
 		return false;
-	config.clock = &clock_real;
 	config.shared = &p->informers;
-	config.recorder = p->recorder;
-	config.nodes = p->nodes;
-	config.host = p->host;
-	config.cloud = p->cloud;
 	config.dry = p->dry ? dry_log_run(p->dry) : NULL;
-	p->node_kind.keeps_routes = config.clients[CONTROLLER_ROUTE] != NULL;
 	p->manager = manager_new(&config);
 	return true;
 }
@@ -336,7 +305,10 @@ start_program(struct program *p, struct error *err)
 
 	/* what follows may block */
 	p->stopper = stopper_new(p->cancel);
-	if (!start_cloud(p, err) || !make_manager(p, err))
+	if (!controllers_start_cloud(&p->parts, &p->options, &p->fence, p->dry ? NULL : &p->root,
+	                             err))
+		return err_wrap(err, CLOUD_FAILED);
+	if (!make_manager(p, err))
 		return false;
 
 	/* the loop, and what others see of this process */
@@ -357,7 +329,7 @@ start_program(struct program *p, struct error *err)
 	                                             .cancel = p->cancel,
 	                                             .reviews = &p->reviews,
 	                                             .manager = p->manager,
-	                                             .cloud = p->cloud },
+	                                             .cloud = p->parts.cloud },
 	                   &p->serving, err))
 		return false;
 
@@ -384,17 +356,17 @@ stop_program(struct program *p)
 	/* only if no work goes on may another replica begin before the lease has expired */
 	bool is_done = !p->manager || manager_stop(p->manager, p->options.grace_period_ns);
 
-	if (p->cloud)
-		p->cloud->ops->close(p->cloud);
+	if (p->parts.cloud)
+		p->parts.cloud->ops->close(p->parts.cloud);
 	if (p->elector)
 		elector_stop(p->elector, is_done, RELEASE_MS);
 	elector_free(p->elector);
 	serving_stop(p->serving);
-	recorder_free(p->recorder, p->manager ? EVENT_FLUSH_MS : 0);
+	recorder_free(p->parts.recorder, p->manager ? EVENT_FLUSH_MS : 0);
 	manager_free(p->manager);
 	dry_log_free(p->dry);
-	host_free(p->host);
-	store_free(p->nodes);
+	host_free(p->parts.host);
+	store_free(p->parts.nodes);
 	health_free(p->health);
 	review_connections_fini(&p->reviews);
 	kube_connection_close(p->connection);

@@ -50,10 +50,55 @@ controllers_check_cluster_cidr(const struct options *o, const struct cloud *clou
 	return true;
 }
 
+bool
+controllers_load_cloud(const struct options *o, bool is_read_only, struct cloud **ret,
+                       struct error *err)
+{
+	bool is_cidr_wrong = options_want_routes(o) && o->routes.cidr_problem[0];
+	struct cloud_config config = {
+		.clock = &clock_real,
+		.path = o->cloud_config[0] ? o->cloud_config : NULL,
+		.cluster_name = o->cluster_name,
+		.reserve_percent = o->cloud_reserve_percent,
+		.cluster_cidrs = o->routes.cidrs,
+		.n_cluster_cidrs = o->routes.n_cidrs,
+		.cluster_cidr_problem = is_cidr_wrong ? o->routes.cidr_problem : NULL,
+		.has_election = o->election.is_enabled,
+		.is_read_only = is_read_only,
+	};
+
+	return cloud_find(str_c(o->cloud_provider))->load(&config, ret, err);
+}
+
+bool
+controllers_start_cloud(struct controller_parts *parts, const struct options *o,
+                        struct fence *fence, struct kube_client *events, struct error *err)
+{
+	struct cloud *cloud = parts->cloud;
+
+	parts->node_kind = node_kind;
+	parts->node_kind.annotations = cloud->ops->node_annotations;
+	parts->recorder = recorder_new(events, &clock_real);
+	parts->nodes = store_new(&parts->node_kind.kind, &clock_real);
+	parts->host = host_new(&(struct host_config){
+		&clock_real, fence, parts->nodes, parts->recorder, cloud->ops->event_component });
+	cloud->host = host_cloud_host(parts->host);
+	if (!cloud->ops->start(cloud, cloud->host, err))
+		return false;
+	/* no node has been parsed yet */
+	parts->node_kind.keeps_routes = !controllers_why_not(o, cloud, CONTROLLER_ROUTE);
+	return true;
+}
+
 struct manager_config
-controllers_config(const struct options *o)
+controllers_config(const struct options *o, const struct controller_parts *parts)
 {
 	return (struct manager_config){
+		.clock = &clock_real,
+		.recorder = parts->recorder,
+		.nodes = parts->nodes,
+		.host = parts->host,
+		.cloud = parts->cloud,
 		.node = { .n_workers = (unsigned)o->n_node_workers,
 		          .refresh_period_ns = o->node_refresh_period_ns },
 		.lifecycle = { .guard = o->guard, .period_ns = o->node_monitor_period_ns },

@@ -1,5 +1,6 @@
-/* flags/controllers.h: which controllers run, and with which settings: the part of the options that
- * is about them.
+/* flags/controllers.h: which controllers run, with which settings, and what they work with: the
+ * part of the start that follows from the options. The program and `ccmd plan` both use it, so a
+ * plan computes with what the controllers would have.
  *
  * Threads: one.
  */
@@ -8,6 +9,7 @@
 
 #include "controllers/manager.h"
 #include "flags/options.h"
+#include "kube/node.h"
 
 /** Replaces "auto" by numbers, in the options themselves, so that /configz shows what is in effect.
  */
@@ -22,8 +24,25 @@ const char *controllers_why_not(const struct options *, const struct cloud *,
 NODISCARD bool controllers_check_cluster_cidr(const struct options *, const struct cloud *,
                                               struct error *err);
 
-/** The configuration of the manager as far as it follows from the options, which must outlive it.
- */
-struct manager_config controllers_config(const struct options *);
+/** The cloud, and what the controllers share with it. */
+struct controller_parts {
+	struct cloud *cloud; /* as controllers_load_cloud() has made it */
+	struct recorder *recorder;
+	struct node_kind node_kind; /* of the nodes, with what the cloud and the controllers need */
+	struct store *nodes;
+	struct host *host;
+};
+
+/** Loads the cloud, which reads its configuration and starts nothing. */
+NODISCARD bool controllers_load_cloud(const struct options *, bool is_read_only, struct cloud **ret,
+                                      struct error *err);
+/** Makes the other parts, and starts the cloud with them. They are there after a failure, too.
+ * parts must not move. events: NULL: events are dropped. */
+NODISCARD bool controllers_start_cloud(struct controller_parts *parts, const struct options *,
+                                       struct fence *, struct kube_client *events,
+                                       struct error *err);
+/** The configuration of the manager as far as it follows from the parts and the options, which must
+ * outlive it. */
+struct manager_config controllers_config(const struct options *, const struct controller_parts *);
 
 #endif

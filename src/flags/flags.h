@@ -43,9 +43,6 @@ bool controllers_enabled(const struct options *o, const char *canonical);
  * --controllers=-node-route-controller. */
 bool options_want_routes(const struct options *o);
 
-/** What the cloud's load() is given. Its texts and lists are those of the options. */
-struct cloud_config options_cloud_config(const struct options *o, struct clock *clock);
-
 /** For an argument that begins with '-': is it the name of a flag, or of one that is refused with a
  * reason? */
 bool flags_know(const char *arg);

@@ -91,23 +91,6 @@ options_want_routes(const struct options *o)
 	       controllers_enabled(o, controllers_names[CONTROLLER_ROUTE].name);
 }
 
-struct cloud_config
-options_cloud_config(const struct options *o, struct clock *clock)
-{
-	bool is_cidr_wrong = options_want_routes(o) && o->routes.cidr_problem[0];
-
-	return (struct cloud_config){
-		.clock = clock,
-		.path = o->cloud_config[0] ? o->cloud_config : NULL,
-		.cluster_name = o->cluster_name,
-		.reserve_percent = o->cloud_reserve_percent,
-		.cluster_cidrs = o->routes.cidrs,
-		.n_cluster_cidrs = o->routes.n_cidrs,
-		.cluster_cidr_problem = is_cidr_wrong ? o->routes.cidr_problem : NULL,
-		.has_election = o->election.is_enabled,
-	};
-}
-
 /* ---- --feature-gates: docs/spec/framework.md, "Feature gates" ---- */
 
 /* The gates of the Go programs change with every release, and nearly all of them are about features

@@ -29,15 +29,11 @@ struct runner {
 	pthread_mutex_t mu; /* held while a change is applied to the nodes */
 	struct plan *plan;
 	struct view *view;
-	const struct options *options;
 	unsigned scope;
 	struct fence fence; /* read-only */
-	struct node_kind node_kind;
+	struct controller_parts parts;
 	struct service_kind service_kind;
-	struct recorder *recorder;
-	struct store *nodes, *services;
-	struct host *host;
-	struct cloud *cloud;
+	struct store *services; /* NULL: none were listed */
 	struct manager *manager;
 };
 
@@ -76,78 +72,33 @@ fail_scope(struct runner *r, unsigned scope, const struct error *err)
 	r->scope &= ~scope;
 }
 
-/* ---- making the parts ---- */
-
-static bool
-start_cloud(struct runner *r, struct error *err)
-{
-	const struct cloud_ops *ops = r->cloud->ops;
-
-	r->node_kind = node_kind;
-	r->node_kind.annotations = ops->node_annotations;
-	r->recorder = recorder_new(/*client=*/NULL, &clock_real);
-	r->nodes = store_new(&r->node_kind.kind, &clock_real);
-	r->service_kind = service_kind;
-	r->services = store_new(&r->service_kind.kind, &clock_real);
-	r->host = host_new(&(struct host_config){ &clock_real, &r->fence, r->nodes, r->recorder,
-	                                          ops->event_component });
-	r->cloud->host = host_cloud_host(r->host);
-	if (!ops->start(r->cloud, r->cloud->host, err))
-		return false;
-	r->node_kind.keeps_routes = !controllers_why_not(r->options, r->cloud, CONTROLLER_ROUTE);
-	r->service_kind = service_kind_of(r->cloud);
-	return true;
-}
-
 /* ---- the controllers ---- */
 
-/* plan_scope: the objects that the controller is about. */
+/* What each of them is about. */
 static const struct {
 	unsigned scope;
 	const char *objects;
-} parts[N_CONTROLLERS] = {
+} controllers[N_CONTROLLERS] = {
 	[CONTROLLER_NODE] = { PLAN_NODES, "nodes" },
 	[CONTROLLER_LIFECYCLE] = { PLAN_NODES, "deletions of nodes" },
 	[CONTROLLER_SERVICE] = { PLAN_SERVICES, "services" },
 	[CONTROLLER_ROUTE] = { PLAN_ROUTES, "routes" },
 };
 
-static void
-note_skipped(struct runner *r)
-{
-	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		const char *reason = controllers_why_not(r->options, r->cloud, which);
-
-		if (reason && (r->scope & parts[which].scope))
-			plan_note_skipped(r->plan, parts[which].objects, reason);
-	}
-}
-
-/* NULL: the controller does not run. */
-static struct kube_client *
-client_of(const struct runner *r, enum controller which, unsigned scope)
-{
-	bool runs = (r->scope & scope & parts[which].scope) &&
-	            !controllers_why_not(r->options, r->cloud, which);
-
-	return runs ? r->view->kube : NULL;
-}
-
 /* Starts the controllers of these objects that belong to the plan. scope: of enum plan_scope. */
 static void
 start_controllers(struct runner *r, unsigned scope, struct dry_run *dry)
 {
-	struct manager_config config = controllers_config(r->options);
+	const struct options *o = r->view->options;
+	struct manager_config config = controllers_config(o, &r->parts);
 
-	config.clock = &clock_real;
-	config.recorder = r->recorder;
-	config.nodes = r->nodes;
-	config.services = store_has_synced(r->services) ? r->services : NULL;
-	config.host = r->host;
-	config.cloud = r->cloud;
+	config.services = r->services;
 	config.dry = dry;
-	for (enum controller which = 0; which < N_CONTROLLERS; which++)
-		config.clients[which] = client_of(r, which, scope);
+	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
+		if ((r->scope & scope & controllers[which].scope) &&
+		    !controllers_why_not(o, r->parts.cloud, which))
+			config.clients[which] = r->view->kube;
+	}
 	r->manager = manager_new(&config);
 	manager_start(r->manager, STR_EMPTY, /*may_follow_crash=*/false);
 }
@@ -159,48 +110,7 @@ wait_settled(struct runner *r, struct error *err)
 	                            err);
 }
 
-static void
-stop_controllers(struct runner *r)
-{
-	if (r->manager)
-		(void)manager_stop(r->manager, /*grace_ns=*/0);
-	manager_free(TAKE(r->manager));
-}
-
-/* The Services are needed even for a plan of the nodes: the balancer of a Service may be the
- * witness for a deletion. If the list fails, the store is empty, so nothing is computed about
- * Services. */
-static void
-list_services(struct runner *r)
-{
-	struct error err;
-
-	if (controllers_why_not(r->options, r->cloud, CONTROLLER_SERVICE) ||
-	    view_fill(r->view, "service", r->services, &err))
-		return;
-	fail_scope(r, PLAN_SERVICES, &err);
-}
-
-/* ---- deletions that have to wait ---- */
-
-static void
-note_candidate(struct runner *r, const struct lifecycle_candidate *c)
-{
-	CLEANUP(buf_fini) struct buf condition = BUF_INIT(KIB(4));
-	struct plan_step step = { .verb = DRY_DELETE, .verdict = guard_outcome_name(c->outcome) };
-
-	if (c->presence != PRESENCE_ABSENT || c->is_deleted || c->outcome == GUARD_DELETE)
-		return;
-	if (c->deletable_in_ns != CLOCK_FOREVER) {
-		step.not_before_wall_ns = clock_wall(&clock_real) + c->deletable_in_ns;
-		buf_add_c(&condition, "its machine is absent at the next look, too");
-	}
-	if (c->hold_reason)
-		buf_addf(&condition, "%s%s", condition.len > 0 ? "; " : "", c->hold_reason);
-	step.condition = buf_str(&condition);
-	plan_note_step(r->plan, "node", c->name, &step);
-}
-
+/* Notes the deletions that have to wait. */
 static void
 note_candidates(struct runner *r)
 {
@@ -208,8 +118,23 @@ note_candidates(struct runner *r)
 	struct lifecycle_candidate *candidates;
 	size_t n = manager_candidates(r->manager, &arena, &candidates);
 
-	for (size_t i = 0; i < n; i++)
-		note_candidate(r, &candidates[i]);
+	for (size_t i = 0; i < n; i++) {
+		const struct lifecycle_candidate *c = &candidates[i];
+		CLEANUP(buf_fini) struct buf condition = BUF_INIT(KIB(4));
+		struct plan_step step = { .verb = DRY_DELETE,
+			                  .verdict = guard_outcome_name(c->outcome) };
+
+		if (c->presence != PRESENCE_ABSENT || c->is_deleted || c->outcome == GUARD_DELETE)
+			continue;
+		if (c->deletable_in_ns != CLOCK_FOREVER) {
+			step.not_before_wall_ns = clock_wall(&clock_real) + c->deletable_in_ns;
+			buf_add_c(&condition, "its machine is absent at the next look, too");
+		}
+		if (c->hold_reason)
+			buf_addf(&condition, "%s%s", condition.len > 0 ? "; " : "", c->hold_reason);
+		step.condition = buf_str(&condition);
+		plan_note_step(r->plan, "node", c->name, &step);
+	}
 }
 
 /* ---- nodes as they will be ---- */
@@ -334,12 +259,12 @@ note_node_change(struct dry_run *run, const struct dry_item *item, const struct 
 	WITH_LOCK(&r->mu);
 
 	plan->note(plan, item, change);
-	now = store_get(r->nodes, item->name);
+	now = store_get(r->parts.nodes, item->name);
 	if (now && change->verb == DRY_DELETE)
-		store_remove(r->nodes, now);
+		store_remove(r->parts.nodes, now);
 	else if (now && change->body.len > 0 &&
-	         patch_node(&r->node_kind.kind, node_of(now), change->body, &patched))
-		(void)!store_put(r->nodes, patched, &ignored);
+	         patch_node(&r->parts.node_kind.kind, node_of(now), change->body, &patched))
+		(void)!store_put(r->parts.nodes, patched, &ignored);
 }
 
 /* ---- the run ---- */
@@ -352,60 +277,53 @@ note_node_failure(struct dry_run *run, const struct dry_item *item, const struct
 	plan->failed(plan, item, err);
 }
 
-/* The controllers subscribe to the store before it is filled. */
-static bool
-run_nodes(struct runner *r, struct error *err)
-{
-	start_controllers(r, PLAN_NODES, &r->dry);
-	if (!view_fill(r->view, "node", r->nodes, err) || !wait_settled(r, err))
-		return false;
-	note_candidates(r);
-	stop_controllers(r);
-	return true;
-}
-
-/* The stores have all objects already, so no event queues the Services: they are queued here. The
- * route controller compares all routes when it starts. */
-static bool
-run_others(struct runner *r, struct error *err)
-{
-	const struct cloud_host *host = host_cloud_host(r->host);
-
-	if (!(r->scope & (PLAN_SERVICES | PLAN_ROUTES)))
-		return true;
-	start_controllers(r, PLAN_SERVICES | PLAN_ROUTES, plan_dry_run(r->plan));
-	host->requeue(host, HOST_REQUEUE_SERVICES, STR_EMPTY);
-	return wait_settled(r, err);
-}
-
 static bool
 run_controllers(struct runner *r, struct error *err)
 {
-	if (!view_load_cloud(r->options, &r->cloud, err))
-		return false;
-	view_confine(r->view, r->cloud);
-	if (!view_need(r->view, VIEW_SERVER, err) || !start_cloud(r, err) ||
-	    !controllers_check_cluster_cidr(r->options, r->cloud, err))
-		return false;
-	note_skipped(r);
-	list_services(r);
-	return run_nodes(r, err) && run_others(r, err);
-}
+	const struct options *o = r->view->options;
+	struct error services_err;
 
-/* In the order of main.c. */
-static void
-close_parts(struct runner *r)
-{
-	if (r->manager)
-		(void)manager_stop(r->manager, /*grace_ns=*/0);
-	if (r->cloud)
-		r->cloud->ops->close(r->cloud);
-	recorder_free(r->recorder, /*flush_ms=*/0);
-	manager_free(r->manager);
-	host_free(r->host);
-	store_free(r->services);
-	store_free(r->nodes);
-	mutex_destroy(&r->mu);
+	/* the cloud, and what is left out */
+	if (!controllers_load_cloud(o, /*is_read_only=*/true, &r->parts.cloud, err))
+		return false;
+	view_confine(r->view, r->parts.cloud);
+	if (!view_need(r->view, VIEW_SERVER, err) ||
+	    !controllers_start_cloud(&r->parts, o, &r->fence, /*events=*/NULL, err) ||
+	    !controllers_check_cluster_cidr(o, r->parts.cloud, err))
+		return false;
+	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
+		const char *reason = controllers_why_not(o, r->parts.cloud, which);
+
+		if (reason && (r->scope & controllers[which].scope))
+			plan_note_skipped(r->plan, controllers[which].objects, reason);
+	}
+
+	/* The Services are needed even for a plan of the nodes: the balancer of a Service may be
+	 * the witness for a deletion. */
+	if (!controllers_why_not(o, r->parts.cloud, CONTROLLER_SERVICE)) {
+		r->service_kind = service_kind_of(r->parts.cloud);
+		r->services = store_new(&r->service_kind.kind, &clock_real);
+		if (!view_fill(r->view, "service", r->services, &services_err)) {
+			fail_scope(r, PLAN_SERVICES, &services_err);
+			store_free(TAKE(r->services));
+		}
+	}
+
+	/* the nodes; their controllers subscribe to the store before it is filled */
+	start_controllers(r, PLAN_NODES, &r->dry);
+	if (!view_fill(r->view, "node", r->parts.nodes, err) || !wait_settled(r, err))
+		return false;
+	note_candidates(r);
+	(void)manager_stop(r->manager, /*grace_ns=*/0);
+	manager_free(TAKE(r->manager));
+
+	/* The other objects. The stores have all of them already, so no event queues the Services:
+	 * they are queued here. The route controller compares all routes when it starts. */
+	if (!(r->scope & (PLAN_SERVICES | PLAN_ROUTES)))
+		return true;
+	start_controllers(r, PLAN_SERVICES | PLAN_ROUTES, plan_dry_run(r->plan));
+	r->parts.cloud->host->requeue(r->parts.cloud->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
+	return wait_settled(r, err);
 }
 
 void
@@ -414,7 +332,6 @@ plan_run(struct plan *plan, struct view *view, unsigned scope)
 	struct runner r = { .dry = { .note = note_node_change, .failed = note_node_failure },
 		            .plan = plan,
 		            .view = view,
-		            .options = view->options,
 		            .scope = scope,
 		            .fence = FENCE_READ_ONLY };
 	struct error err;
@@ -423,7 +340,19 @@ plan_run(struct plan *plan, struct view *view, unsigned scope)
 	(void)progress_set("running the controllers");
 	if (!run_controllers(&r, &err))
 		fail_scope(&r, r.scope, &err);
-	close_parts(&r);
+
+	/* in the order of main.c */
+	if (r.manager)
+		(void)manager_stop(r.manager, /*grace_ns=*/0);
+	if (r.parts.cloud)
+		r.parts.cloud->ops->close(r.parts.cloud);
+	recorder_free(r.parts.recorder, /*flush_ms=*/0);
+	manager_free(r.manager);
+	host_free(r.parts.host);
+	store_free(r.services);
+	store_free(r.parts.nodes);
+	mutex_destroy(&r.mu);
+
 	/* Code that does not check call->dry may ignore that its request was refused. The plan must
 	 * not seem to be complete then. */
 	if (fence_find_refused(&err))

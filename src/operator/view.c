@@ -9,7 +9,7 @@
 #include "base/split.h"
 #include "controllers/node_ref.h"
 #include "controllers/service/targets.h"
-#include "flags/flags.h"
+#include "flags/controllers.h"
 #include "kube/elector.h"
 #include "operator/facts.h"
 #include "operator/progress.h"
@@ -406,19 +406,10 @@ is_service_address(const struct cloud_host *host, struct str address)
 	return false;
 }
 
-bool
-view_load_cloud(const struct options *options, struct cloud **ret, struct error *err)
-{
-	struct cloud_config config = options_cloud_config(options, &clock_real);
-
-	config.is_read_only = true;
-	return cloud_find(str_c(options->cloud_provider))->load(&config, ret, err);
-}
-
 static bool
 read_loaded(struct view *v, struct error *err)
 {
-	return view_load_cloud(v->options, &v->cloud, err);
+	return controllers_load_cloud(v->options, /*is_read_only=*/true, &v->cloud, err);
 }
 
 static bool

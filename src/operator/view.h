@@ -165,8 +165,6 @@ NODISCARD bool view_list(struct view *, const char *path,
 /** Lists all objects of the store's kind into the store, whose handlers are called. kind: "node" or
  * "service", for messages. The view's own nodes and Services are not affected. */
 NODISCARD bool view_fill(struct view *, const char *kind, struct store *, struct error *err);
-/** Loads the cloud for a command. The caller owns it, and starts it with a closed fence. */
-NODISCARD bool view_load_cloud(const struct options *, struct cloud **ret, struct error *err);
 
 /** Is this the name under which ccmd or another cloud controller manager writes? */
 bool view_is_controller(struct str manager);
