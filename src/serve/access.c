@@ -443,9 +443,9 @@ check_ask_token(struct pending_check *k, struct str token)
 void
 access_check(struct access *a, struct server_request *request, access_done *done, void *arg)
 {
-	CLEANUP(client_trust_unrefp) struct client_trust *current = authorities_get(a->authorities);
+	CLEANUP(trust_unrefp) struct trust *trust = authorities_get(a->authorities);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_proof client = check_certificate(request, current->trust, &arena);
+	struct access_proof client = check_certificate(request, trust, &arena);
 	struct str token, authorization = STR_EMPTY, path = server_request_path(request);
 	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
 	struct access_user *user;

@@ -1,8 +1,8 @@
 /* serve/authorities.c: see authorities.h.
  *
- * Keeps the text that was read last (of the file or of the ConfigMap), and makes a client_trust of
- * it when it has changed. The client_trust in use is never changed, since requests on other threads
- * hold references to it; it is replaced under a short lock.
+ * Keeps the text that was read last (of the file or of the ConfigMap), and makes a struct trust of
+ * it when it has changed. The one in use is never changed, since requests on other threads hold
+ * references to it; it is replaced under a short lock.
  */
 #include "serve/authorities.h"
 
@@ -26,6 +26,7 @@
 
 struct authorities {
 	struct authorities_config config;
+	bool has_file, has_map; /* what is read; with a file, the ConfigMap is not used */
 
 	/* of the thread that refreshes */
 	struct buf client_ca, map;         /* the texts as they were read last; empty: none */
@@ -33,7 +34,7 @@ struct authorities {
 	int64_t next_warn_ns;              /* mono */
 
 	pthread_mutex_t mu;
-	struct client_trust *current; /* mu */
+	struct trust *current; /* mu; NULL: no client certificate is trusted */
 	/* mu; mono; when everything is read again; CLOCK_FOREVER: no recheck was requested */
 	int64_t recheck_ns;
 	int64_t recheck_from_ns; /* mu; mono; the earliest time of the next recheck */
@@ -67,18 +68,7 @@ authorities_read_map(struct str body, struct arena *arena, struct str *ret_clien
 	return true;
 }
 
-/* ---- client_trust ---- */
-
-void
-client_trust_unref(struct client_trust *c)
-{
-	if (!c || !ref_drop(&c->refs))
-		return;
-	trust_free(c->trust);
-	free(c);
-}
-
-/* ---- from texts to a client_trust ---- */
+/* ---- putting them into effect ---- */
 
 /* Puts the texts that were read last into effect. The file of the flag takes precedence over the
  * ConfigMap. */
@@ -86,24 +76,19 @@ static bool
 apply_texts(struct authorities *s, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	CLEANUP(client_trust_unrefp) struct client_trust *c = NULL;
+	CLEANUP(trust_unrefp) struct trust *old = NULL;
 	struct str client_ca_pem = STR_EMPTY;
-	struct client_trust *old;
+	struct trust *trust = NULL;
 
 	if (s->map.len > 0 && !authorities_read_map(buf_str(&s->map), &arena, &client_ca_pem, err))
 		return err_wrap(err, "ConfigMap " MAP_NAME);
-	if (s->config.client_ca_file.len)
+	if (s->has_file)
 		client_ca_pem = buf_str(&s->client_ca);
-	c = xcalloc(1, sizeof(*c));
-	ref_init(&c->refs);
-	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &c->trust, err))
+	if (client_ca_pem.len > 0 && !trust_new(client_ca_pem, &trust, err))
 		return err_wrap(err, "authorities of clients");
-
-	mutex_lock(&s->mu);
+	WITH_LOCK(&s->mu);
 	old = s->current;
-	s->current = TAKE(c);
-	mutex_unlock(&s->mu);
-	client_trust_unref(old);
+	s->current = trust;
 	return true;
 }
 
@@ -126,8 +111,6 @@ read_file(struct authorities *s, bool *ret_changed, struct error *err)
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_CREDENTIAL);
 
-	if (s->config.client_ca_file.len == 0)
-		return true;
 	buf_add_str(&name, s->config.client_ca_file);
 	if (!file_read(name.ptr, &text, err))
 		return false;
@@ -135,19 +118,6 @@ read_file(struct authorities *s, bool *ret_changed, struct error *err)
 		return err_set(err, ERR_INVALID, "%s is empty", name.ptr);
 	keep_text(&s->client_ca, buf_str(&text), ret_changed);
 	return true;
-}
-
-static bool
-has_file(const struct authorities *s)
-{
-	return s->config.client_ca_file.len > 0;
-}
-
-/* With a file, the ConfigMap is not used. */
-static bool
-needs_map(const struct authorities *s)
-{
-	return s->config.client && !s->config.skip_lookup && !has_file(s);
 }
 
 static bool
@@ -165,27 +135,14 @@ fetch_map(struct authorities *s, struct call *call, bool *ret_changed, struct er
 	return true;
 }
 
-static void
-plan_file(struct authorities *s, int64_t now_ns)
-{
-	s->next_file_ns = has_file(s) ? clock_deadline(now_ns, FILE_EVERY_NS) : CLOCK_FOREVER;
-}
-
-static void
-plan_map(struct authorities *s, int64_t now_ns)
-{
-	s->next_map_ns = needs_map(s) ? clock_deadline(now_ns, MAP_EVERY_NS) : CLOCK_FOREVER;
-}
-
 /* ---- reading again ---- */
 
-struct client_trust *
+struct trust *
 authorities_get(struct authorities *s)
 {
 	WITH_LOCK(&s->mu);
 
-	ref_take(&s->current->refs);
-	return s->current;
+	return s->current ? trust_ref(s->current) : NULL;
 }
 
 int64_t
@@ -194,7 +151,7 @@ authorities_recheck(struct authorities *s)
 	int64_t now_ns = clock_mono(s->config.clock);
 	WITH_LOCK(&s->mu);
 
-	if (s->recheck_ns == CLOCK_FOREVER && (has_file(s) || needs_map(s)))
+	if (s->recheck_ns == CLOCK_FOREVER && (s->has_file || s->has_map))
 		s->recheck_ns = now_ns > s->recheck_from_ns ? now_ns : s->recheck_from_ns;
 	return s->recheck_ns;
 }
@@ -221,18 +178,18 @@ authorities_refresh(struct authorities *s, struct call *call)
 	if (now_ns >= s->recheck_ns) {
 		s->recheck_ns = CLOCK_FOREVER;
 		s->recheck_from_ns = clock_deadline(now_ns, RECHECK_EVERY_NS);
-		s->next_file_ns = has_file(s) ? now_ns : CLOCK_FOREVER;
-		s->next_map_ns = needs_map(s) ? now_ns : CLOCK_FOREVER;
+		s->next_file_ns = s->has_file ? now_ns : CLOCK_FOREVER;
+		s->next_map_ns = s->has_map ? now_ns : CLOCK_FOREVER;
 	}
 	mutex_unlock(&s->mu);
 
 	if (now_ns >= s->next_file_ns) {
-		plan_file(s, now_ns);
+		s->next_file_ns = clock_deadline(now_ns, FILE_EVERY_NS);
 		if (!read_file(s, &is_changed, &err))
 			warn_not_read(s, &err);
 	}
 	if (now_ns >= s->next_map_ns) {
-		plan_map(s, now_ns);
+		s->next_map_ns = clock_deadline(now_ns, MAP_EVERY_NS);
 		if (!fetch_map(s, call, &is_changed, &err))
 			warn_not_read(s, &err);
 	}
@@ -273,11 +230,13 @@ authorities_new(const struct authorities_config *config, struct call *call,
 	s->map = BUF_INIT(LIMIT_HTTP_BODY);
 	s->recheck_ns = CLOCK_FOREVER;
 	mutex_init(&s->mu);
-	plan_file(s, now_ns);
-	plan_map(s, now_ns);
-	if (!read_file(s, &is_changed, err))
+	s->has_file = config->client_ca_file.len > 0;
+	s->has_map = config->client && !config->skip_lookup && !s->has_file;
+	s->next_file_ns = s->has_file ? clock_deadline(now_ns, FILE_EVERY_NS) : CLOCK_FOREVER;
+	s->next_map_ns = s->has_map ? clock_deadline(now_ns, MAP_EVERY_NS) : CLOCK_FOREVER;
+	if (s->has_file && !read_file(s, &is_changed, err))
 		return false;
-	if (needs_map(s) && !fetch_map(s, call, &is_changed, err)) {
+	if (s->has_map && !fetch_map(s, call, &is_changed, err)) {
 		if (err->code == ERR_NOT_FOUND)
 			log_warn("no ConfigMap " MAP_NAME ": client certificates are not trusted",
 			         LOG_ERR(err));
@@ -302,7 +261,7 @@ authorities_free(struct authorities *s)
 {
 	if (!s)
 		return;
-	client_trust_unref(s->current);
+	trust_unref(s->current);
 	buf_fini(&s->client_ca);
 	buf_fini(&s->map);
 	mutex_destroy(&s->mu);

@@ -16,7 +16,6 @@
 #ifndef CCMD_SERVE_AUTHORITIES_H
 #define CCMD_SERVE_AUTHORITIES_H
 
-#include "base/ref.h"
 #include "kube/client.h"
 #include "serve/server.h"
 
@@ -24,15 +23,6 @@
  * ERR_INVALID: it is not a ConfigMap, or the value is not a string. */
 NODISCARD bool authorities_read_map(struct str body, struct arena *arena,
                                     struct str *ret_client_ca_pem, struct error *err);
-
-/** What client certificates are checked against: immutable, reference-counted. */
-struct client_trust {
-	struct ref refs;
-	struct trust *trust; /* NULL: no client certificate is trusted */
-};
-
-void client_trust_unref(struct client_trust *);
-DEFINE_CLEANUP(struct client_trust, client_trust_unref)
 
 struct authorities_config {
 	struct kube_client *client; /* NULL: the ConfigMap is not read */
@@ -53,8 +43,8 @@ NODISCARD bool authorities_new(const struct authorities_config *config, struct c
 void authorities_free(struct authorities *);
 DEFINE_CLEANUP(struct authorities, authorities_free)
 
-/** A reference, for the caller, to the current ones. */
-struct client_trust *authorities_get(struct authorities *);
+/** A reference, for the caller, to the current ones; NULL: no client certificate is trusted. */
+struct trust *authorities_get(struct authorities *);
 /** A certificate was not trusted: returns when (mono) authorities_refresh() should be called. */
 int64_t authorities_recheck(struct authorities *);
 /** Reads what is due; returns when (mono) to call it again. */

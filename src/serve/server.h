@@ -122,11 +122,14 @@ void server_reply(struct server_request *, const struct server_response *);
 
 /* ---- client certificates ---- */
 
-/** Certificate authorities that client certificates are checked against. Immutable. */
+/** Certificate authorities that client certificates are checked against: immutable,
+ * reference-counted. */
 struct trust;
-/** ERR_INVALID: ca_pem has no certificate. */
+/** One reference. ERR_INVALID: ca_pem has no certificate. */
 NODISCARD bool trust_new(struct str ca_pem, struct trust **ret, struct error *err);
-void trust_free(struct trust *);
+struct trust *trust_ref(struct trust *);
+void trust_unref(struct trust *); /* NULL is fine */
+DEFINE_CLEANUP(struct trust, trust_unref)
 
 struct peer_name {
 	struct str common_name;

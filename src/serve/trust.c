@@ -10,6 +10,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/alloc.h"
+#include "base/ref.h"
 #include "http/tls.h"
 #include "serve/internal.h"
 
@@ -19,6 +20,7 @@ enum {
 };
 
 struct trust {
+	struct ref refs;
 	X509_STORE *store;
 };
 
@@ -31,6 +33,7 @@ trust_new(struct str ca_pem, struct trust **ret, struct error *err)
 	if (!pem_certificates(ca_pem, "the CA bundle for clients", &anchors, err))
 		return false;
 	trust = xcalloc(1, sizeof(*trust));
+	ref_init(&trust->refs);
 	trust->store = X509_STORE_new();
 	if (!trust->store)
 		alloc_fail(1, sizeof(trust->store));
@@ -41,18 +44,25 @@ trust_new(struct str ca_pem, struct trust **ret, struct error *err)
 	return true;
 }
 
-void
-trust_free(struct trust *trust)
+struct trust *
+trust_ref(struct trust *trust)
 {
-	if (!trust)
+	ref_take(&trust->refs);
+	return trust;
+}
+
+void
+trust_unref(struct trust *trust)
+{
+	if (!trust || !ref_drop(&trust->refs))
 		return;
 	X509_STORE_free(trust->store);
 	free(trust);
 }
 
 static bool
-trust_run_check(X509_STORE_CTX *ctx, const struct server_request *r, const struct trust *trust,
-                struct error *err)
+verify_chain(X509_STORE_CTX *ctx, const struct server_request *r, const struct trust *trust,
+             struct error *err)
 {
 	X509_VERIFY_PARAM *how;
 
@@ -70,17 +80,6 @@ trust_run_check(X509_STORE_CTX *ctx, const struct server_request *r, const struc
 	               X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
 }
 
-static bool
-trust_check(const struct server_request *r, const struct trust *trust, struct error *err)
-{
-	X509_STORE_CTX *ctx = X509_STORE_CTX_new();
-	bool is_good = trust_run_check(ctx, r, trust, err);
-
-	X509_STORE_CTX_free(ctx);
-	ERR_clear_error();
-	return is_good;
-}
-
 /* A NUL in a name is refused: a program that prints the name as a C string would show another
  * one. */
 static bool
@@ -96,19 +95,6 @@ read_entry(const X509_NAME_ENTRY *entry, struct arena *arena, struct str *ret)
 	return str_index(*ret, '\0') < 0;
 }
 
-static bool
-add_entry(const X509_NAME_ENTRY *entry, struct arena *arena, struct peer_name *name)
-{
-	switch (OBJ_obj2nid(X509_NAME_ENTRY_get_object(entry))) {
-	case NID_commonName:
-		return read_entry(entry, arena, &name->common_name);
-	case NID_organizationName:
-		return read_entry(entry, arena, &name->organizations[name->n_organizations++]);
-	default:
-		return true;
-	}
-}
-
 /* The last common name counts, as in Go (crypto/x509/pkix, Name.FillFromRDNSequence), and every
  * organization. */
 static bool
@@ -119,7 +105,17 @@ read_name(const X509_NAME *subject, struct arena *arena, struct peer_name *ret, 
 
 	name.organizations = arena_calloc(arena, (size_t)n + 1, sizeof(struct str));
 	for (int i = 0; i < n; i++) {
-		if (!add_entry(X509_NAME_get_entry(subject, i), arena, &name))
+		const X509_NAME_ENTRY *entry = X509_NAME_get_entry(subject, i);
+		int nid = OBJ_obj2nid(X509_NAME_ENTRY_get_object(entry));
+		struct str *into;
+
+		if (nid == NID_commonName)
+			into = &name.common_name;
+		else if (nid == NID_organizationName)
+			into = &name.organizations[name.n_organizations++];
+		else
+			continue;
+		if (!read_entry(entry, arena, into))
 			return err_set(err, ERR_UNAUTHORIZED,
 			               "client certificate: its subject cannot be read as text");
 	}
@@ -131,8 +127,16 @@ bool
 server_request_verify(const struct server_request *r, const struct trust *trust,
                       struct arena *arena, struct peer_name *ret, struct error *err)
 {
+	X509_STORE_CTX *ctx;
+	bool is_good;
+
 	if (!r->certificate)
 		return err_set(err, ERR_UNAUTHORIZED, "no client certificate");
-	return trust_check(r, trust, err) &&
-	       read_name(X509_get_subject_name(r->certificate), arena, ret, err);
+	ctx = X509_STORE_CTX_new();
+	is_good = verify_chain(ctx, r, trust, err);
+	X509_STORE_CTX_free(ctx);
+	ERR_clear_error();
+	if (!is_good)
+		return false;
+	return read_name(X509_get_subject_name(r->certificate), arena, ret, err);
 }

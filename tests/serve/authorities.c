@@ -98,12 +98,12 @@ open_fails(enum err_code code)
 static bool
 trusts_client(const char *issuer)
 {
-	CLEANUP(client_trust_unrefp) struct client_trust *c = authorities_get(source);
+	CLEANUP(trust_unrefp) struct trust *trust = authorities_get(source);
 	struct server_request request = { .issuer = issuer };
 	struct peer_name peer;
 	struct error err;
 
-	return c->trust && server_request_verify(&request, c->trust, &arena, &peer, &err);
+	return trust && server_request_verify(&request, trust, &arena, &peer, &err);
 }
 
 static int64_t

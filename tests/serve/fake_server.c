@@ -2,8 +2,10 @@
 #include "serve/fake_server.h"
 
 #include "base/alloc.h"
+#include "base/ref.h"
 
 struct trust {
+	struct ref refs;
 	char *pem;
 };
 
@@ -13,14 +15,22 @@ trust_new(struct str ca_pem, struct trust **ret, struct error *err)
 	if (!str_starts(ca_pem, STR("CA ")))
 		return err_set(err, ERR_INVALID, "no certificate in it");
 	*ret = xcalloc(1, sizeof(**ret));
+	ref_init(&(*ret)->refs);
 	(*ret)->pem = xstrndup(ca_pem.ptr, ca_pem.len);
 	return true;
 }
 
-void
-trust_free(struct trust *t)
+struct trust *
+trust_ref(struct trust *t)
 {
-	if (!t)
+	ref_take(&t->refs);
+	return t;
+}
+
+void
+trust_unref(struct trust *t)
+{
+	if (!t || !ref_drop(&t->refs))
 		return;
 	free(t->pem);
 	free(t);

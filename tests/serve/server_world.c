@@ -201,7 +201,7 @@ server_world_fini(struct server_world *w)
 	server_world_stop(w);
 	server_free(w->server);
 	server_world_release(w);
-	trust_free(w->trust);
+	trust_unref(w->trust);
 	event_free(w->stopping);
 	event_base_free(w->loop);
 	close(w->stop_fd);

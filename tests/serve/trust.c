@@ -182,7 +182,7 @@ takes_bundles_of_certificates_only(void **state)
 		trust_new(STR("-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n"),
 	                  &trust, &err));
 	assert_int_equal(err.code, ERR_INVALID);
-	trust_free(NULL);
+	trust_unref(NULL);
 }
 
 int
