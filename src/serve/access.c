@@ -2,8 +2,8 @@
  *
  * Every request becomes a pending check, which goes through the steps
  *
- * 	access_check() -> [check_ask_token() -> check_on_token()] -> check_authorize()
- * 	               -> [check_ask_rights() -> check_on_rights()] -> check_finish()
+ * 	access_check() -> [reviewer_token() -> check_on_token()] -> check_authorize()
+ * 	               -> [reviewer_rights() -> check_on_rights()] -> check_finish()
  *
  * The steps in brackets are reviews. Their answers come from the cache, on the calling thread, or
  * later on the review thread; the same functions handle both. The check has copies of what the
@@ -357,12 +357,6 @@ check_forbid(struct pending_check *k, struct str reason)
 }
 
 static void
-check_refuse(struct pending_check *k)
-{
-	check_finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
-}
-
-static void
 check_on_rights(void *arg, const struct review_answer *answer)
 {
 	struct pending_check *k = arg;
@@ -396,27 +390,23 @@ check_continue(enum reviewer_start start, struct review_answer *answer, reviewer
 	}
 }
 
-static void
-check_ask_rights(struct pending_check *k)
-{
-	struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_rights(k->access->reviewer, str_c(k->peer), k->user,
-	                                            k->verb, k->path, &answer, check_on_rights, k);
-
-	check_continue(start, answer, check_on_rights, k);
-}
-
 /* Takes over the reference to user. */
 static void
 check_authorize(struct pending_check *k, struct access_user *user)
 {
+	struct review_answer *answer = NULL;
+	enum reviewer_start start;
+
 	k->user = user;
-	if (access_is_free(user, k->path, k->access->allow_paths))
+	if (access_is_free(user, k->path, k->access->allow_paths)) {
 		check_finish(k, ACCESS_ALLOWED, STR_EMPTY);
-	else if (k->access->can_review_rights)
-		check_ask_rights(k);
-	else
+	} else if (k->access->can_review_rights) {
+		start = reviewer_rights(k->access->reviewer, str_c(k->peer), user, k->verb, k->path,
+		                        &answer, check_on_rights, k);
+		check_continue(start, answer, check_on_rights, k);
+	} else {
 		check_forbid(k, STR_EMPTY);
+	}
 }
 
 static void
@@ -427,17 +417,7 @@ check_on_token(void *arg, const struct review_answer *answer)
 	if (answer->verdict == REVIEW_YES)
 		check_authorize(k, access_user_ref(answer->user));
 	else
-		check_refuse(k);
-}
-
-static void
-check_ask_token(struct pending_check *k, struct str token)
-{
-	struct review_answer *answer = NULL;
-	enum reviewer_start start = reviewer_token(k->access->reviewer, str_c(k->peer), token,
-	                                           &answer, check_on_token, k);
-
-	check_continue(start, answer, check_on_token, k);
+		check_finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
 }
 
 void
@@ -448,6 +428,8 @@ access_check(struct access *a, struct server_request *request, access_done *done
 	struct access_proof client = check_certificate(request, trust, &arena);
 	struct str token, authorization = STR_EMPTY, path = server_request_path(request);
 	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
+	struct review_answer *answer = NULL;
+	enum reviewer_start start;
 	struct access_user *user;
 
 	k->access = a;
@@ -464,13 +446,15 @@ access_check(struct access *a, struct server_request *request, access_done *done
 		check_authorize(k, user);
 		return;
 	case ACCESS_HAS_TOKEN:
-		check_ask_token(k, token);
+		start = reviewer_token(a->reviewer, str_c(k->peer), token, &answer, check_on_token,
+		                       k);
+		check_continue(start, answer, check_on_token, k);
 		return;
 	case ACCESS_REFUSED:
 		/* the authorities may have changed since they were read; the next request is
 		 * checked against the new ones */
 		reviewer_upkeep_by(a->reviewer, authorities_recheck(a->authorities));
-		check_refuse(k);
+		check_finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
 		return;
 	}
 }

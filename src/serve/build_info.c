@@ -38,19 +38,6 @@ struct build_info {
 	const char *tree_state, *date, *go_version, *compiler, *platform;
 };
 
-/* "0123abcd", with a '+' at its end if files differed from the commit; empty outside of a
- * repository. */
-static void
-read_commit(struct build_info *info)
-{
-	struct str commit = STR(CCMD_COMMIT);
-	bool is_dirty = str_ends(commit, STR("+"));
-
-	commit.len -= is_dirty;
-	snprintf(info->commit, sizeof(info->commit), "%" STR_FMT, STR_ARG(commit));
-	info->tree_state = commit.len == 0 ? "" : is_dirty ? "dirty" : "clean";
-}
-
 static struct build_info
 build_info(void)
 {
@@ -61,12 +48,17 @@ build_info(void)
 		.compiler = COMPILER,
 		.platform = version_platform().ptr,
 	};
-	struct str major, minor;
+	/* "0123abcd", with a '+' at its end if files differed from the commit; empty outside of a
+	 * repository */
+	struct str major, minor, commit = STR(CCMD_COMMIT);
+	bool is_dirty = str_ends(commit, STR("+"));
 
 	version_split(version_get(), &major, &minor);
 	snprintf(info.major, sizeof(info.major), "%" STR_FMT, STR_ARG(major));
 	snprintf(info.minor, sizeof(info.minor), "%" STR_FMT, STR_ARG(minor));
-	read_commit(&info);
+	commit.len -= is_dirty;
+	snprintf(info.commit, sizeof(info.commit), "%" STR_FMT, STR_ARG(commit));
+	info.tree_state = commit.len == 0 ? "" : is_dirty ? "dirty" : "clean";
 	return info;
 }
 

@@ -74,16 +74,6 @@ next_line(struct str *rest, struct str *ret)
 	return true;
 }
 
-static enum server_method
-method_of(struct str name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-		if (str_eq(name, methods[i].name))
-			return methods[i].method;
-	}
-	return SERVER_OTHER;
-}
-
 /* "/path?query", "http://host/path?query", or "*", for which there is no endpoint. */
 static bool
 parse_target(struct str target, struct head *h)
@@ -121,7 +111,11 @@ parse_request_line(struct str line, struct head *h, bool *ret_is_11)
 	*ret_is_11 = str_eq(version, STR("HTTP/1.1"));
 	if (!*ret_is_11 && !str_eq(version, STR("HTTP/1.0")))
 		return VERSION_NOT_SUPPORTED;
-	h->method = method_of(method);
+	h->method = SERVER_OTHER;
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+		if (str_eq(method, methods[i].name))
+			h->method = methods[i].method;
+	}
 	return HEAD_WHOLE;
 }
 
@@ -158,14 +152,20 @@ field_lists(const struct head *h, struct str name, struct str word)
 	return false;
 }
 
-/* The few bodies that are accepted are small, so chunks are not supported: RFC 9112 6.3 allows
- * refusing them with 411. Two lengths are refused even if they agree. */
+/* What the fields say about the connection and the body. The few bodies that are accepted are
+ * small, so chunks are not supported: RFC 9112 6.3 allows refusing them with 411. Two lengths are
+ * refused even if they agree. */
 static int
-parse_length(struct head *h)
+read_fields(struct head *h, bool is_11)
 {
-	struct str value, other;
+	struct str host, value, other;
+	bool has_host = head_field(h, STR("Host"), 0, &host);
 	int64_t len;
 
+	if ((is_11 && !has_host) || head_field(h, STR("Host"), 1, &host))
+		return BAD_REQUEST;
+	h->keeps_alive = is_11 && !field_lists(h, STR("Connection"), STR("close"));
+	h->expects_continue = is_11 && field_lists(h, STR("Expect"), STR("100-continue"));
 	if (head_field(h, STR("Transfer-Encoding"), 0, &value))
 		return LENGTH_REQUIRED;
 	if (!head_field(h, STR("Content-Length"), 0, &value))
@@ -178,64 +178,39 @@ parse_length(struct head *h)
 	return HEAD_WHOLE;
 }
 
-static int
-check_fields(struct head *h, bool is_11)
-{
-	struct str host;
-	bool has_host = head_field(h, STR("Host"), 0, &host);
-
-	if ((is_11 && !has_host) || head_field(h, STR("Host"), 1, &host))
-		return BAD_REQUEST;
-	h->keeps_alive = is_11 && !field_lists(h, STR("Connection"), STR("close"));
-	h->expects_continue = is_11 && field_lists(h, STR("Expect"), STR("100-continue"));
-	return parse_length(h);
-}
-
-static int
-parse_fields(struct str rest, struct head *h, bool is_11)
-{
-	int status = HEAD_WHOLE;
-
-	for (struct str line; status == HEAD_WHOLE && next_line(&rest, &line) && line.len > 0;)
-		status = parse_field(line, h);
-	return status == HEAD_WHOLE ? check_fields(h, is_11) : status;
-}
-
-/* Finds the two line ends that finish the head; NULL if they have not arrived yet. Up to three of
- * their four bytes may be among the bytes that were searched before. */
-static const char *
-find_end(struct str bytes, struct str rest, size_t n_searched)
-{
-	size_t n_skipped = (size_t)(rest.ptr - bytes.ptr);
-	size_t from = n_searched > 3 ? n_searched - 3 : 0;
-
-	if (from > n_skipped)
-		rest = str_skip(rest, from - n_skipped);
-	return memmem(rest.ptr, rest.len, "\r\n\r\n", 4);
-}
-
 int
 head_parse_on(struct str bytes, size_t n_searched, struct head *ret)
 {
 	struct str rest = bytes, line;
+	size_t from, n_skipped;
 	const char *end;
 	bool is_11;
 	int status;
 
 	for (int i = 0; i < MAX_EMPTY_LINES && str_starts(rest, STR("\r\n")); i++)
 		rest = str_skip(rest, 2);
-	end = find_end(bytes, rest, n_searched);
+
+	/* Up to three of the four bytes that end the head may be among those that were searched
+	 * before. */
+	n_skipped = (size_t)(rest.ptr - bytes.ptr);
+	from = n_searched > n_skipped + 3 ? n_searched - 3 : n_skipped;
+	end = memmem(bytes.ptr + from, bytes.len - from, "\r\n\r\n", 4);
 	ret->n_fields = ret->body_len = 0;
 	ret->len = end ? (size_t)(end - bytes.ptr) + 4 : bytes.len;
 	if (ret->len > LIMIT_SERVER_HEADERS)
 		return FIELDS_TOO_LARGE;
 	if (!end)
 		return HEAD_MORE;
+
 	rest = str_n(rest.ptr, (size_t)(end - rest.ptr) + 4);
 	if (!next_line(&rest, &line))
 		return BAD_REQUEST;
 	status = parse_request_line(line, ret, &is_11);
-	return status == HEAD_WHOLE ? parse_fields(rest, ret, is_11) : status;
+	while (status == HEAD_WHOLE && next_line(&rest, &line) && line.len > 0)
+		status = parse_field(line, ret);
+	if (status != HEAD_WHOLE)
+		return status;
+	return read_fields(ret, is_11);
 }
 
 int

@@ -155,35 +155,24 @@ read_groups(yyjson_val *status, struct access_draft *d, struct error *err)
 }
 
 static bool
-read_extra(struct str key, yyjson_val *values, struct access_draft *d, struct error *err)
-{
-	yyjson_arr_iter iter;
-	yyjson_val *value;
-
-	if (yyjson_is_null(values))
-		return true;
-	if (!yyjson_is_arr(values))
-		return mistyped("user.extra", err);
-	for (iter = yyjson_arr_iter_with(values); (value = yyjson_arr_iter_next(&iter));) {
-		if (!yyjson_is_str(value))
-			return mistyped("user.extra", err);
-		access_draft_extra(d, key, json_text(value));
-	}
-	return true;
-}
-
-static bool
 read_extras(yyjson_val *status, struct access_draft *d, struct error *err)
 {
-	yyjson_val *extras = NULL, *key;
+	yyjson_val *extras = NULL, *key, *values, *value;
 	yyjson_obj_iter iter;
+	yyjson_arr_iter each;
 
 	if (json_object(status, "user.extra", &extras) == JSON_MISTYPED)
 		return mistyped("user.extra", err);
 	for (iter = yyjson_obj_iter_with(extras);
 	     !d->is_over && (key = yyjson_obj_iter_next(&iter));) {
-		if (!read_extra(json_text(key), yyjson_obj_iter_get_val(key), d, err))
-			return false;
+		values = yyjson_obj_iter_get_val(key);
+		if (!yyjson_is_null(values) && !yyjson_is_arr(values))
+			return mistyped("user.extra", err);
+		for (each = yyjson_arr_iter_with(values); (value = yyjson_arr_iter_next(&each));) {
+			if (!yyjson_is_str(value))
+				return mistyped("user.extra", err);
+			access_draft_extra(d, json_text(key), json_text(value));
+		}
 	}
 	return true;
 }

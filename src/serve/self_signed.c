@@ -34,27 +34,6 @@ set_serial(X509 *cert)
 	return is_ok;
 }
 
-static bool
-set_names(X509 *cert, const char *host)
-{
-	X509_NAME *name = X509_get_subject_name(cert);
-
-	return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)maker,
-	                                  -1, -1, 0) &&
-	       X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)host,
-	                                  -1, -1, 0) &&
-	       X509_set_issuer_name(cert, name);
-}
-
-static bool
-set_times(X509 *cert, int64_t wall_ns)
-{
-	time_t from = (time_t)(wall_ns / NS_PER_SEC) - HOUR_S;
-
-	return ASN1_TIME_set(X509_getm_notBefore(cert), from) &&
-	       ASN1_TIME_set(X509_getm_notAfter(cert), from + YEAR_S);
-}
-
 /* "DNS:localhost,IP:127.0.0.1". Only characters of host names and addresses are accepted: OpenSSL
  * interprets the text, and a comma or an "@" in a name would change its meaning. */
 static bool
@@ -83,21 +62,34 @@ add_extension(X509 *cert, int nid, const char *value)
 }
 
 static bool
-add_extensions(X509 *cert, const char *alternatives)
-{
-	return add_extension(cert, NID_basic_constraints, "critical,CA:FALSE") &&
-	       add_extension(cert, NID_key_usage, "critical,digitalSignature") &&
-	       add_extension(cert, NID_ext_key_usage, "serverAuth") &&
-	       add_extension(cert, NID_subject_alt_name, alternatives);
-}
-
-static bool
 fill_and_sign(X509 *cert, EVP_PKEY *key, const char *host, const char *alternatives,
               int64_t wall_ns)
 {
-	return X509_set_version(cert, X509_VERSION_3) && set_serial(cert) &&
-	       set_names(cert, host) && set_times(cert, wall_ns) && X509_set_pubkey(cert, key) &&
-	       add_extensions(cert, alternatives) && X509_sign(cert, key, EVP_sha256());
+	const struct {
+		int nid;
+		const char *value;
+	} extensions[] = {
+		{ NID_basic_constraints, "critical,CA:FALSE" },
+		{ NID_key_usage, "critical,digitalSignature" },
+		{ NID_ext_key_usage, "serverAuth" },
+		{ NID_subject_alt_name, alternatives },
+	};
+	const unsigned char *maker_text = (const unsigned char *)maker;
+	const unsigned char *host_text = (const unsigned char *)host;
+	time_t from = (time_t)(wall_ns / NS_PER_SEC) - HOUR_S;
+	X509_NAME *name = X509_get_subject_name(cert);
+
+	if (!X509_set_version(cert, X509_VERSION_3) || !set_serial(cert) ||
+	    !X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, maker_text, -1, -1, 0) ||
+	    !X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, host_text, -1, -1, 0) ||
+	    !X509_set_issuer_name(cert, name) || !ASN1_TIME_set(X509_getm_notBefore(cert), from) ||
+	    !ASN1_TIME_set(X509_getm_notAfter(cert), from + YEAR_S) || !X509_set_pubkey(cert, key))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(extensions); i++) {
+		if (!add_extension(cert, extensions[i].nid, extensions[i].value))
+			return false;
+	}
+	return X509_sign(cert, key, EVP_sha256());
 }
 
 bool
