@@ -111,7 +111,7 @@ struct server {
 	void *arg;
 	struct tls_server *tls; /* NULL: plain */
 	struct outbox *outbox;
-	struct event *accepting, *resuming, *answering;
+	struct event accepting, resuming, answering;
 	struct connections lists[N_RANKS];
 	unsigned n_connections;
 	unsigned n_peak;     /* most connections since memory was last given back */

@@ -104,7 +104,7 @@ server_on_resume(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	event_add(s->accepting, NULL);
+	event_add(&s->accepting, NULL);
 }
 
 /* Accepts one connection in a turn. A loop until EAGAIN would close a connection too many: without
@@ -127,8 +127,8 @@ server_on_accept(evutil_socket_t fd, short what, void *arg)
 		/* A connection is closed. If none may be closed, the listener pauses for a second:
 		 * the socket stays readable, so the loop would spin. */
 		if (is_shortage && !connection_evict(s)) {
-			event_del(s->accepting);
-			event_add(s->resuming, &second);
+			event_del(&s->accepting);
+			event_add(&s->resuming, &second);
 		}
 		return;
 	}
@@ -220,40 +220,13 @@ server_listen(struct server *s, const struct server_config *config, struct error
 
 /* ---- life cycle ---- */
 
-static struct event *
-server_event(struct server *s, int fd, short what, event_callback_fn fn)
-{
-	struct event *event = event_new(s->loop, fd, what, fn, s);
-
-	if (!event)
-		alloc_fail(1, sizeof(struct event *));
-	return event;
-}
-
-/* Opens the sockets of a prepared server, and begins to listen. */
-static bool
-server_open(struct server *s, const struct server_config *config, struct error *err)
-{
-	if (!config->tls.is_plain && !tls_server_new(&config->tls, config->clock, &s->tls, err))
-		return false;
-	s->outbox->fd = wake_open();
-	if (s->outbox->fd < 0)
-		return err_errno(err, errno, "eventfd");
-	if (!server_listen(s, config, err))
-		return false;
-	s->accepting = server_event(s, s->fd, EV_READ | EV_PERSIST, server_on_accept);
-	s->resuming = server_event(s, -1, 0, server_on_resume);
-	s->answering = server_event(s, s->outbox->fd, EV_READ | EV_PERSIST, server_on_answers);
-	event_add(s->accepting, NULL);
-	event_add(s->answering, NULL);
-	return true;
-}
+DEFINE_CLEANUP(struct server, server_free)
 
 bool
 server_new_limited(const struct server_config *config, const struct server_limits *limits,
                    struct server **ret, struct error *err)
 {
-	struct server *s = xcalloc(1, sizeof(*s));
+	CLEANUP(server_freep) struct server *s = xcalloc(1, sizeof(*s));
 	struct outbox *o = xcalloc(1, sizeof(*o));
 
 	mutex_init(&o->mu);
@@ -269,11 +242,20 @@ server_new_limited(const struct server_config *config, const struct server_limit
 	s->outbox = o;
 	for (size_t i = 0; i < N_RANKS; i++)
 		TAILQ_INIT(&s->lists[i]);
-	if (!server_open(s, config, err)) {
-		server_free(s);
+
+	if (!config->tls.is_plain && !tls_server_new(&config->tls, config->clock, &s->tls, err))
 		return false;
-	}
-	*ret = s;
+	o->fd = wake_open();
+	if (o->fd < 0)
+		return err_errno(err, errno, "eventfd");
+	if (!server_listen(s, config, err))
+		return false;
+	event_assign(&s->accepting, s->loop, s->fd, EV_READ | EV_PERSIST, server_on_accept, s);
+	event_assign(&s->resuming, s->loop, -1, 0, server_on_resume, s);
+	event_assign(&s->answering, s->loop, o->fd, EV_READ | EV_PERSIST, server_on_answers, s);
+	event_add(&s->accepting, NULL);
+	event_add(&s->answering, NULL);
+	*ret = TAKE(s);
 	return true;
 }
 
@@ -283,13 +265,6 @@ server_new(const struct server_config *config, struct server **ret, struct error
 	return server_new_limited(config, &server_limits, ret, err);
 }
 
-static void
-free_event(struct event *event)
-{
-	if (event)
-		event_free(event);
-}
-
 void
 server_free(struct server *s)
 {
@@ -297,9 +272,11 @@ server_free(struct server *s)
 
 	if (!s)
 		return;
-	free_event(s->accepting);
-	free_event(s->resuming);
-	free_event(s->answering);
+	if (event_initialized(&s->accepting)) { /* the server was opened */
+		event_del(&s->accepting);
+		event_del(&s->resuming);
+		event_del(&s->answering);
+	}
 	for (size_t i = 0; i < N_RANKS; i++) {
 		while (!TAILQ_EMPTY(&s->lists[i]))
 			connection_free(TAILQ_FIRST(&s->lists[i]));

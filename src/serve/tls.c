@@ -319,6 +319,8 @@ make_context(struct tls_server *t, const struct server_tls *config, struct error
 
 /* ---- life cycle ---- */
 
+DEFINE_CLEANUP(struct tls_server, tls_server_free)
+
 static void
 set_files(struct pair *p, const struct server_certificate *from)
 {
@@ -367,28 +369,14 @@ open_main(struct tls_server *t, const struct server_tls *config, struct error *e
 	return pair_load(p, &changed, err);
 }
 
-static bool
-open_pairs(struct tls_server *t, const struct server_tls *config, struct error *err)
-{
-	bool changed;
-
-	t->pairs = xcalloc(config->n_sni + 1, sizeof(t->pairs[0]));
-	t->n_pairs = config->n_sni + 1;
-	for (size_t i = 0; i < config->n_sni; i++) {
-		set_files(&t->pairs[i + 1], &config->sni[i]);
-		if (!pair_load(&t->pairs[i + 1], &changed, err))
-			return false;
-	}
-	return open_main(t, config, err);
-}
-
 bool
 tls_server_new(const struct server_tls *config, struct clock *clock, struct tls_server **ret,
                struct error *err)
 {
 	static const char *const fallback[] = { "localhost", "127.0.0.1", "::1", NULL };
+	CLEANUP(tls_server_freep) struct tls_server *t = xcalloc(1, sizeof(*t));
 	const char *const *names = config->self_signed_names;
-	struct tls_server *t = xcalloc(1, sizeof(*t));
+	bool changed;
 	size_t n = 0;
 
 	t->clock = clock;
@@ -398,12 +386,20 @@ tls_server_new(const struct server_tls *config, struct clock *clock, struct tls_
 	t->self_signed_names = xcalloc(n + 1, sizeof(char *));
 	for (size_t i = 0; i < n; i++)
 		t->self_signed_names[i] = xstrdup(names[i]);
-	if (!make_context(t, config, err) || !open_pairs(t, config, err)) {
-		tls_server_free(t);
+	t->n_pairs = config->n_sni + 1;
+	t->pairs = xcalloc(t->n_pairs, sizeof(t->pairs[0]));
+
+	if (!make_context(t, config, err))
 		return false;
+	for (size_t i = 0; i < config->n_sni; i++) {
+		set_files(&t->pairs[i + 1], &config->sni[i]);
+		if (!pair_load(&t->pairs[i + 1], &changed, err))
+			return false;
 	}
+	if (!open_main(t, config, err))
+		return false;
 	renew_self_signed(t);
-	*ret = t;
+	*ret = TAKE(t);
 	return true;
 }
 
