@@ -14,25 +14,12 @@ enum {
 
 /* ---- life cycle ---- */
 
-/* Decodes the path in place: it never gets longer. A path that parse_target() made up ("/" for
- * "http://host") is not in r->bytes, and has nothing to decode. */
-static int
-request_decode_path(struct server_request *r)
-{
-	char *room = r->bytes + (r->head.path.ptr - r->bytes);
-	bool is_in = r->head.path.ptr >= r->bytes && r->head.path.ptr < r->bytes + r->head.len;
-
-	r->path = r->head.path;
-	if (!is_in)
-		return 0;
-	return percent_decode(r->path, /*is_form=*/false, room, &r->path.len) ? 0 : 400;
-}
-
 int
 request_new(struct connection *c, struct server_request **ret)
 {
 	STACK_OF(X509) *chain = c->ssl ? SSL_get_peer_cert_chain(c->ssl) : NULL;
 	struct server_request *r = xcalloc(1, sizeof(*r));
+	const char *path;
 	int status;
 
 	r->server = c->server;
@@ -48,8 +35,14 @@ request_new(struct connection *c, struct server_request **ret)
 	r->certificate = c->ssl ? SSL_get1_peer_certificate(c->ssl) : NULL;
 	r->chain = chain ? X509_chain_up_ref(chain) : NULL;
 	status = head_parse(str_n(r->bytes, c->wanted), &r->head);
-	if (status == HEAD_WHOLE)
-		status = request_decode_path(r);
+
+	/* The path is decoded in place: it never gets longer. One that parse_target() made up ("/"
+	 * for "http://host") is not in r->bytes, and has nothing to decode. */
+	r->path = r->head.path;
+	path = r->path.ptr;
+	if (status == HEAD_WHOLE && path >= r->bytes && path < r->bytes + r->head.len &&
+	    !percent_decode(r->path, /*is_form=*/false, r->bytes + (path - r->bytes), &r->path.len))
+		status = 400;
 	r->body = str_skip(str_n(r->bytes, c->wanted), r->head.len);
 	if (status != 0)
 		request_free(r);
