@@ -61,19 +61,6 @@ child_result_fini(struct child_result *r)
 
 /* ---- input, output and environment ---- */
 
-static int
-open_input(struct str input)
-{
-	int fd;
-
-	if (input.len == 0)
-		return open("/dev/null", O_RDONLY | O_CLOEXEC);
-	fd = memfd_create("input", MFD_CLOEXEC);
-	if (fd >= 0 && (!fd_write_all(fd, input) || lseek(fd, 0, SEEK_SET) != 0))
-		fd_close(&fd);
-	return fd;
-}
-
 /* Only the reading end is non-blocking: the program expects ordinary blocking output. */
 static bool
 open_pipe(int fds[2])
@@ -84,9 +71,15 @@ open_pipe(int fds[2])
 static bool
 open_all(struct child *c, struct error *err)
 {
-	c->in = open_input(c->spec->input);
+	struct str input = c->spec->input;
+
+	c->in = input.len > 0 ? memfd_create("input", MFD_CLOEXEC)
+	                      : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (c->in < 0 || !fd_write_all(c->in, input) ||
+	    (input.len > 0 && lseek(c->in, 0, SEEK_SET) != 0))
+		return err_errno(err, errno, "descriptors");
 	c->cancelled = wake_open();
-	if (c->in < 0 || c->cancelled < 0 || !open_pipe(c->out))
+	if (c->cancelled < 0 || !open_pipe(c->out))
 		return err_errno(err, errno, "descriptors");
 	if (c->spec->take_stderr && !open_pipe(c->err))
 		return err_errno(err, errno, "descriptors");

@@ -30,44 +30,34 @@ struct dry_log {
 /* ---- what was logged ---- */
 
 static void
-logged_free(struct logged *l)
-{
-	free(l->changes);
-	free(l->key);
-	free(l);
-}
-
-static void
 forget_first(struct dry_log *log)
 {
 	struct logged *l = TAILQ_FIRST(&log->in_order);
 
 	TAILQ_REMOVE(&log->in_order, l, next);
 	map_remove(&log->objects, str_c(l->key));
-	logged_free(l);
+	free(l->changes);
+	free(l->key);
+	free(l);
 }
 
-static struct logged *
-logged_make(struct dry_log *log, struct str key)
-{
-	struct logged *l = map_get(&log->objects, key);
-
-	if (l)
-		return l;
-	if (log->objects.count >= LIMIT_DRY_OBJECTS)
-		forget_first(log);
-	l = xcalloc(1, sizeof(*l));
-	l->key = xstrndup(key.ptr, key.len);
-	map_put(&log->objects, str_n(l->key, key.len), l);
-	TAILQ_INSERT_TAIL(&log->in_order, l, next);
-	return l;
-}
-
-/* As remember_change(), for one object. Beyond LIMIT_DRY_CHANGES, the oldest changes are forgotten.
- */
+/* Returns false if this change was logged for this version of the object already. Beyond
+ * LIMIT_DRY_CHANGES, the oldest changes of the object are forgotten. */
 static bool
-logged_add(struct logged *l, uint64_t version, uint64_t change)
+remember(struct dry_log *log, struct str object, uint64_t version, uint64_t change)
 {
+	struct logged *l;
+	WITH_LOCK(&log->mu);
+
+	l = map_get(&log->objects, object);
+	if (!l) {
+		if (log->objects.count >= LIMIT_DRY_OBJECTS)
+			forget_first(log);
+		l = xcalloc(1, sizeof(*l));
+		l->key = xstrndup(object.ptr, object.len);
+		map_put(&log->objects, str_n(l->key, object.len), l);
+		TAILQ_INSERT_TAIL(&log->in_order, l, next);
+	}
 	if (l->version != version)
 		l->n = 0;
 	l->version = version;
@@ -99,21 +89,6 @@ add_fields(struct buf *b, const struct dry_change *change)
 	}
 }
 
-/* Returns false if this change was logged for this version already. */
-static bool
-remember_change(struct dry_log *log, const struct dry_item *item, const struct dry_change *change,
-                struct str fields)
-{
-	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1)), all = BUF_INIT(LIMIT_DRY_TEXT * 2);
-	WITH_LOCK(&log->mu);
-
-	buf_addf(&key, "%s %" STR_FMT, item->kind, STR_ARG(item->name));
-	buf_addf(&all, "%d %s %" STR_FMT "\n%" STR_FMT "\n%" STR_FMT, (int)change->verb,
-	         change->what, STR_ARG(change->name), STR_ARG(change->request), STR_ARG(fields));
-	return logged_add(logged_make(log, buf_str(&key)), str_hash(item->version),
-	                  str_hash(buf_str(&all)));
-}
-
 static void
 dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_change *change)
 {
@@ -121,12 +96,17 @@ dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_
 		                                [DRY_CHANGE] = "would change",
 		                                [DRY_DELETE] = "would delete" };
 	struct dry_log *log = CONTAINER_OF(run, struct dry_log, run);
-	CLEANUP(buf_fini) struct buf fields = BUF_INIT(LIMIT_DRY_TEXT), object = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf fields = BUF_INIT(LIMIT_DRY_TEXT);
+	CLEANUP(buf_fini) struct buf all = BUF_INIT(LIMIT_DRY_TEXT * 2);
+	CLEANUP(buf_fini) struct buf object = BUF_INIT(KIB(1));
 
 	add_fields(&fields, change);
-	if (!remember_change(log, item, change, buf_str(&fields)))
-		return;
 	buf_addf(&object, "%s %" STR_FMT, item->kind, STR_ARG(item->name));
+	buf_addf(&all, "%d %s %" STR_FMT "\n%" STR_FMT "\n%" STR_FMT, (int)change->verb,
+	         change->what, STR_ARG(change->name), STR_ARG(change->request),
+	         STR_ARG(buf_str(&fields)));
+	if (!remember(log, buf_str(&object), str_hash(item->version), str_hash(buf_str(&all))))
+		return;
 	log_write(LOG_INFO, messages[change->verb],
 	          (const struct log_field[]){
 			  LOG_CSTR("what", change->what),

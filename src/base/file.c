@@ -132,18 +132,6 @@ file_read(const char *path, struct buf *b, struct error *err)
 	return true;
 }
 
-static bool
-write_temporary(int fd, struct str content, unsigned mode, struct error *err)
-{
-	if (fchmod(fd, (mode_t)mode) < 0)
-		return err_errno(err, errno, "chmod");
-	if (!fd_write_all(fd, content))
-		return err_errno(err, errno, "write");
-	if (fsync(fd) < 0)
-		return err_errno(err, errno, "fsync");
-	return true;
-}
-
 /* Makes the rename durable. Some network file systems cannot sync a folder and return EINVAL, which
  * is ignored. Other failures are only logged: readers of the file already see the new content, so a
  * caller that continued with the old content would contradict the file. */
@@ -168,17 +156,20 @@ replace_in(const char *folder, const char *path, char *temporary, struct str con
 
 	if (fd < 0)
 		return err_errno(err, errno, "create a temporary file in %s", folder);
-	if (!write_temporary(fd, content, mode, err)) {
-		unlink(temporary);
-		return false;
-	}
-	if (rename(temporary, path) < 0) {
+	if (fchmod(fd, (mode_t)mode) < 0) {
+		err_errno(err, errno, "chmod");
+	} else if (!fd_write_all(fd, content)) {
+		err_errno(err, errno, "write");
+	} else if (fsync(fd) < 0) {
+		err_errno(err, errno, "fsync");
+	} else if (rename(temporary, path) < 0) {
 		err_errno(err, errno, "rename");
-		unlink(temporary);
-		return false;
+	} else {
+		sync_folder(folder, path);
+		return true;
 	}
-	sync_folder(folder, path);
-	return true;
+	unlink(temporary);
+	return false;
 }
 
 bool

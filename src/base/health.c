@@ -101,33 +101,25 @@ find_check(struct check *const checks[], size_t n, struct str name)
 	return NULL;
 }
 
-/* Logs a changed result only, because probes run every few seconds. */
-static void
-note_change(struct health *h, struct check *c, bool is_well, struct str reason)
-{
-	bool has_changed;
-
-	mutex_lock(&h->mu);
-	has_changed = c->is_failing == is_well;
-	c->is_failing = !is_well;
-	mutex_unlock(&h->mu);
-	if (has_changed && is_well)
-		log_info("health check passes again", LOG_CSTR("check", c->name));
-	else if (has_changed)
-		log_warn("health check failed", LOG_CSTR("check", c->name),
-		         LOG_STR("reason", reason));
-}
-
 static bool
 run_check(struct health *h, struct check *c, enum health_kind kind, struct buf *reason)
 {
 	const char *type = health_kind_name(kind);
 	size_t before = reason->len;
-	bool is_well = !c->check || c->check(c->arg, reason);
+	bool is_well = !c->check || c->check(c->arg, reason), has_changed;
 
 	metric_set(metric_of(&last_result, c->name, type), is_well);
 	metric_inc(metric_of(&results_total, c->name, is_well ? "success" : "error", type));
-	note_change(h, c, is_well, str_skip(buf_str(reason), before));
+	mutex_lock(&h->mu);
+	has_changed = c->is_failing == is_well;
+	c->is_failing = !is_well;
+	mutex_unlock(&h->mu);
+	/* only a changed result is logged, because probes run every few seconds */
+	if (has_changed && is_well)
+		log_info("health check passes again", LOG_CSTR("check", c->name));
+	else if (has_changed)
+		log_warn("health check failed", LOG_CSTR("check", c->name),
+		         LOG_STR("reason", str_skip(buf_str(reason), before)));
 	return is_well;
 }
 

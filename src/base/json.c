@@ -148,17 +148,29 @@ json_at(yyjson_val *val, const char *path)
 	return val;
 }
 
-enum json_found
-json_str(yyjson_val *val, const char *path, struct str *ret)
+/* json_at(), with the type that the value has to have. */
+static enum json_found
+find(yyjson_val *val, const char *path, yyjson_type type, yyjson_val **ret)
 {
 	yyjson_val *v = json_at(val, path);
 
 	if (!v)
 		return JSON_ABSENT;
-	if (!yyjson_is_str(v))
+	if (yyjson_get_type(v) != type)
 		return JSON_MISTYPED;
-	*ret = json_text(v);
+	*ret = v;
 	return JSON_FOUND;
+}
+
+enum json_found
+json_str(yyjson_val *val, const char *path, struct str *ret)
+{
+	yyjson_val *v;
+	enum json_found found = find(val, path, YYJSON_TYPE_STR, &v);
+
+	if (found == JSON_FOUND)
+		*ret = json_text(v);
+	return found;
 }
 
 struct str
@@ -186,40 +198,24 @@ json_i64(yyjson_val *val, const char *path, int64_t *ret)
 enum json_found
 json_bool(yyjson_val *val, const char *path, bool *ret)
 {
-	yyjson_val *v = json_at(val, path);
+	yyjson_val *v;
+	enum json_found found = find(val, path, YYJSON_TYPE_BOOL, &v);
 
-	if (!v)
-		return JSON_ABSENT;
-	if (!yyjson_is_bool(v))
-		return JSON_MISTYPED;
-	*ret = yyjson_get_bool(v);
-	return JSON_FOUND;
+	if (found == JSON_FOUND)
+		*ret = yyjson_get_bool(v);
+	return found;
 }
 
 enum json_found
 json_array(yyjson_val *val, const char *path, yyjson_val **ret)
 {
-	yyjson_val *v = json_at(val, path);
-
-	if (!v)
-		return JSON_ABSENT;
-	if (!yyjson_is_arr(v))
-		return JSON_MISTYPED;
-	*ret = v;
-	return JSON_FOUND;
+	return find(val, path, YYJSON_TYPE_ARR, ret);
 }
 
 enum json_found
 json_object(yyjson_val *val, const char *path, yyjson_val **ret)
 {
-	yyjson_val *v = json_at(val, path);
-
-	if (!v)
-		return JSON_ABSENT;
-	if (!yyjson_is_obj(v))
-		return JSON_MISTYPED;
-	*ret = v;
-	return JSON_FOUND;
+	return find(val, path, YYJSON_TYPE_OBJ, ret);
 }
 
 struct str

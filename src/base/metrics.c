@@ -67,30 +67,24 @@ compare_names(const void *a, const void *b)
 	              (*(struct metric_family *const *)b)->name);
 }
 
-/* Appends the families by name, because the order of the linker is arbitrary. Called with
- * families_mu held. */
-static void
-gather_families(void)
+/* At the first call, appends the families by name, because the order of the linker is arbitrary.
+ * The caller unlocks families_mu. */
+static struct metric_family *
+lock_families(void)
 {
-	static bool is_done;
+	static bool is_gathered; /* families_mu */
 	/* The subtraction uses integers, because in C these are two unrelated objects, not two ends
 	 * of one array. */
 	size_t n = ((uintptr_t)__stop_metric_families - (uintptr_t)__start_metric_families) /
 	           sizeof(__start_metric_families[0]);
 
-	if (is_done || n == 0)
-		return;
-	is_done = true;
+	mutex_lock(&families_mu);
+	if (is_gathered || n == 0)
+		return families;
+	is_gathered = true;
 	qsort(__start_metric_families, n, sizeof(__start_metric_families[0]), compare_names);
 	for (size_t i = 0; i < n; i++)
 		append_family(__start_metric_families[i]);
-}
-
-static struct metric_family *
-lock_families(void)
-{
-	mutex_lock(&families_mu);
-	gather_families();
 	return families;
 }
 
@@ -465,28 +459,23 @@ metrics_write(struct buf *b)
 
 /* Series are reset in place, because another thread may be about to change one that it has looked
  * up. A family without labels always shows its one series. */
-static void
-reset_family(struct metric_family *family)
-{
-	WITH_LOCK(&family->mu);
-
-	for (size_t i = 0; i < family->n_series; i++) {
-		struct metric *m = family->series[i];
-
-		m->value = 0;
-		m->count = 0;
-		if (family->n_buckets > 0)
-			memset(m->buckets, 0, family->n_buckets * sizeof(m->buckets[0]));
-		m->is_hidden = family->labels[0];
-	}
-}
-
 void
 metrics_reset(enum metric_page page)
 {
 	for (struct metric_family *family = lock_families(); family; family = family->next) {
-		if (family->page == page)
-			reset_family(family);
+		if (family->page != page)
+			continue;
+		mutex_lock(&family->mu);
+		for (size_t i = 0; i < family->n_series; i++) {
+			struct metric *m = family->series[i];
+
+			m->value = 0;
+			m->count = 0;
+			if (family->n_buckets > 0)
+				memset(m->buckets, 0, family->n_buckets * sizeof(m->buckets[0]));
+			m->is_hidden = family->labels[0];
+		}
+		mutex_unlock(&family->mu);
 	}
 	mutex_unlock(&families_mu);
 }
