@@ -20,8 +20,8 @@
 struct needs {
 	struct str *files;
 	size_t n, cap;
-	struct str writes[CLOUD_PATHS_MAX +
-	                  1]; /* the folder of --cert-dir, and what the cloud writes */
+	/* what the cloud writes, and the folder of --cert-dir */
+	struct str writes[CLOUD_PATHS_MAX + 1];
 	size_t n_writes;
 	bool has_plugin;
 };
@@ -61,53 +61,6 @@ add_review_connection(struct needs *needs, const char *kubeconfig,
 	add_connection(needs, c->connection);
 }
 
-static void
-add_serving(struct needs *needs, const struct options *o)
-{
-	const struct server_tls *tls = &o->serving.secure.tls;
-
-	add_file(needs, tls->main.cert_file);
-	add_file(needs, tls->main.key_file);
-	for (size_t i = 0; i < tls->n_sni; i++) {
-		add_file(needs, tls->sni[i].cert_file);
-		add_file(needs, tls->sni[i].key_file);
-	}
-	add_file(needs, o->access.config.client_ca_file);
-}
-
-/* A rule needs an existing folder, so the folder is created now. (The text comes from argv and is
- * terminated.) */
-static void
-add_cert_folder(struct needs *needs, struct str folder)
-{
-	if (folder.len > 0 && (mkdir(folder.ptr, 0755) == 0 || errno == EEXIST))
-		needs->writes[needs->n_writes++] = folder;
-}
-
-static void
-add_cloud(struct needs *needs, const struct cloud_needs *cloud)
-{
-	for (size_t i = 0; i < cloud->n_reads; i++)
-		add_file(needs, cloud->reads[i]);
-	for (size_t i = 0; i < cloud->n_writes; i++)
-		needs->writes[needs->n_writes++] = cloud->writes[i];
-}
-
-/* Enters the sandbox. Logs which parts of it are active, and which the kernel does not offer. */
-static void
-enter_sandbox(const struct needs *needs)
-{
-	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(16));
-	const struct sandbox_config config = { .read_paths = needs->files,
-		                               .n_read_paths = needs->n,
-		                               .write_paths = needs->writes,
-		                               .n_write_paths = needs->n_writes };
-	unsigned result = sandbox_enter(&config, &notes);
-
-	log_lines(LOG_INFO, "the sandbox is weaker than it could be", "why", buf_str(&notes));
-	log_info("sandbox", LOG_CSTR("by", sandbox_result_name(result)));
-}
-
 void
 confine_secrets(const struct options *o)
 {
@@ -121,22 +74,52 @@ confine(const struct options *o, const struct kube_connection *connection,
         const struct review_connections *reviews, const struct cloud_needs *cloud)
 {
 	CLEANUP(needs_fini) struct needs needs = { 0 };
+	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(16));
+	const struct server_tls *tls = &o->serving.secure.tls;
+	unsigned result;
 
 	if (o->sandbox == SANDBOX_OFF)
 		return;
+
+	/* the cloud and the API server */
 	add_file(&needs, str_c(o->cloud_config));
-	add_cloud(&needs, cloud);
+	for (size_t i = 0; i < cloud->n_reads; i++)
+		add_file(&needs, cloud->reads[i]);
+	for (size_t i = 0; i < cloud->n_writes; i++)
+		needs.writes[needs.n_writes++] = cloud->writes[i];
 	add_file(&needs, str_c(o->kubeconfig));
 	add_connection(&needs, connection);
-	add_serving(&needs, o);
-	add_cert_folder(&needs, o->serving.secure.tls.cert_folder);
+
+	/* The server. A rule needs an existing folder, so that of --cert-dir is created now. (The
+	 * text comes from argv and is terminated.) */
+	add_file(&needs, tls->main.cert_file);
+	add_file(&needs, tls->main.key_file);
+	for (size_t i = 0; i < tls->n_sni; i++) {
+		add_file(&needs, tls->sni[i].cert_file);
+		add_file(&needs, tls->sni[i].key_file);
+	}
+	if (tls->cert_folder.len > 0 && (mkdir(tls->cert_folder.ptr, 0755) == 0 || errno == EEXIST))
+		needs.writes[needs.n_writes++] = tls->cert_folder;
+
+	/* access to the server */
+	add_file(&needs, o->access.config.client_ca_file);
 	add_review_connection(&needs, o->access.authentication_kubeconfig,
 	                      &reviews->authentication);
 	add_review_connection(&needs, o->access.authorization_kubeconfig, &reviews->authorization);
-	if (needs.has_plugin)
+
+	if (needs.has_plugin) {
 		log_info("no sandbox, because a credential plugin is configured");
-	else if (cloud->runs_programs)
+		return;
+	}
+	if (cloud->runs_programs) {
 		log_info("no sandbox, because the cloud's configuration names programs to run");
-	else
-		enter_sandbox(&needs);
+		return;
+	}
+	result = sandbox_enter(&(struct sandbox_config){ .read_paths = needs.files,
+	                                                 .n_read_paths = needs.n,
+	                                                 .write_paths = needs.writes,
+	                                                 .n_write_paths = needs.n_writes },
+	                       &notes);
+	log_lines(LOG_INFO, "the sandbox is weaker than it could be", "why", buf_str(&notes));
+	log_info("sandbox", LOG_CSTR("by", sandbox_result_name(result)));
 }

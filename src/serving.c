@@ -84,33 +84,27 @@ open_review_client(const struct review_connection *r, const char *flag, const ch
 		*err = r->err;
 		return err_wrap(err, "%s", flag);
 	}
-	return !r->connection || kube_connection_client(r->connection, &options, ret, err);
-}
-
-static bool
-open_review_clients(struct serving *s, struct access_config *config, struct error *err)
-{
-	const struct review_connections *reviews = s->config.reviews;
-
-	if (!open_review_client(&reviews->authentication, "--authentication-kubeconfig", "authn",
-	                        &config->authentication, err))
-		return false;
-	config->authorization = config->authentication;
-	if (is_one_connection(s->config.options))
+	if (!r->connection)
 		return true;
-	return open_review_client(&reviews->authorization, "--authorization-kubeconfig", "authz",
-	                          &config->authorization, err);
+	return kube_connection_client(r->connection, &options, ret, err);
 }
 
 static bool
 open_access(struct serving *s, struct error *err)
 {
+	const struct review_connections *reviews = s->config.reviews;
 	struct access_config config = s->config.options->access.config;
 
+	if (!open_review_client(&reviews->authentication, "--authentication-kubeconfig", "authn",
+	                        &config.authentication, err))
+		return false;
+	config.authorization = config.authentication;
+	if (!is_one_connection(s->config.options) &&
+	    !open_review_client(&reviews->authorization, "--authorization-kubeconfig", "authz",
+	                        &config.authorization, err))
+		return false;
 	config.clock = &clock_real;
 	config.cancel = s->config.cancel;
-	if (!open_review_clients(s, &config, err))
-		return false;
 	return access_new(&config, &s->access, err);
 }
 
@@ -175,14 +169,16 @@ static void
 open_metrics_of_cloud(struct serving *s)
 {
 	const struct cloud_listener *wanted = &s->config.cloud->metrics;
+	bool has_host = wanted->host.len > 0, is_open;
 	struct error err;
 
 	if (!wanted->is_wanted)
 		return;
-	if (open_plain(s, wanted->host.len > 0 ? wanted->host : STR("::"), wanted->port,
-	               &s->of_cloud, &err) ||
-	    (wanted->host.len == 0 &&
-	     open_plain(s, STR("0.0.0.0"), wanted->port, &s->of_cloud, &err)))
+	is_open = open_plain(s, has_host ? wanted->host : STR("::"), wanted->port, &s->of_cloud,
+	                     &err);
+	if (!is_open && !has_host)
+		is_open = open_plain(s, STR("0.0.0.0"), wanted->port, &s->of_cloud, &err);
+	if (is_open)
 		log_info("serving the cloud's metrics, open to everyone",
 		         LOG_I64("port", server_port(s->of_cloud)));
 	else

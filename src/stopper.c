@@ -27,23 +27,11 @@ struct stopper {
 	pthread_t thread;
 };
 
-static void
-stopper_stop(struct stopper *s)
-{
-	struct signalfd_siginfo info;
-
-	if (read(s->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
-		return;
-	log_info("stopping", LOG_CSTR("signal", signals_name((int)info.ssi_signo)));
-	notify_send("STOPPING=1");
-	s->is_stopped = true;
-	cancel_fire(s->cancel);
-}
-
 static void *
 stopper_thread(void *arg)
 {
 	struct stopper *s = arg;
+	struct signalfd_siginfo info;
 	struct pollfd fds[] = { { .fd = s->end_fd, .events = POLLIN },
 		                { .fd = s->signal_fd, .events = POLLIN } };
 
@@ -51,7 +39,12 @@ stopper_thread(void *arg)
 		;
 	if (fds[0].revents)
 		return NULL;
-	stopper_stop(s);
+	if (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		log_info("stopping", LOG_CSTR("signal", signals_name((int)info.ssi_signo)));
+		notify_send("STOPPING=1");
+		s->is_stopped = true;
+		cancel_fire(s->cancel);
+	}
 	if (poll(fds, 1, LONGEST_STOP_MS) == 0)
 		_exit(0);
 	return NULL;
