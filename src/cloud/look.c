@@ -1,5 +1,5 @@
-/* cloud/look.c: the answer of a look: made by a provider, or here from the machines that a plain
- * cloud lists, and read by any number of controllers.
+/* cloud/look.c: the answer of a look: made by a provider with look(), or here from the machines
+ * that another provider lists, and read by any number of controllers.
  *
  * Every instance starts as UNKNOWN with an error, so that a provider that forgets one cannot get a
  * node deleted.
@@ -114,23 +114,23 @@ set_foreign(struct look *look, size_t i, const struct cloud *cloud, const struct
 	look_set_error(look, i, PRESENCE_FOREIGN, ERR_INVALID, buf_str(&b));
 }
 
-/* ---- looks of a plain cloud ---- */
+/* ---- looks of a provider that lists its machines ---- */
 
 enum {
 	SINGLE_MAX = 3,     /* machines that are asked for one by one instead of by the list */
 	CONFIRMED_MAX = 100 /* machines missing from a list that are asked for in one look */
 };
 
-struct plain_look {
+struct list_look {
 	struct cloud *cloud;
 	struct call *call;
 	const struct node_ref *refs;
 	size_t n;
 	struct look *look;
 	struct machine_list list;
-	struct map by_id, by_name; /* of the list */
-	struct map twins;          /* by name: a second machine with that name */
-	size_t n_asked;            /* by id, so far */
+	struct map by_id, by_name;  /* of the list */
+	struct map duplicate_names; /* a second machine with that name */
+	size_t n_asked;             /* by id, so far */
 };
 
 struct machine *
@@ -140,34 +140,20 @@ machine_list_add(struct machine_list *list)
 	return &list->machines[list->n - 1];
 }
 
-static const struct address *
-copy_addresses(struct arena *arena, const struct address *from, size_t n)
-{
-	struct address *to = arena_calloc(arena, n, sizeof(*to));
-
-	for (size_t i = 0; i < n; i++)
-		to[i] = (struct address){ arena_str(arena, from[i].type),
-			                  arena_str(arena, from[i].address) };
-	return to;
-}
-
-static const struct label *
-copy_labels(struct arena *arena, const struct label *from, size_t n)
-{
-	struct label *to = arena_calloc(arena, n, sizeof(*to));
-
-	for (size_t i = 0; i < n; i++)
-		to[i] = (struct label){ arena_str(arena, from[i].key),
-			                arena_str(arena, from[i].value) };
-	return to;
-}
-
 static void
-set_present(struct plain_look *p, size_t i, const struct machine *machine)
+set_present(struct list_look *p, size_t i, const struct machine *machine)
 {
 	const struct instance *from = &machine->instance;
 	struct arena *arena = &p->look->arena;
+	struct address *addresses = arena_calloc(arena, from->n_addresses, sizeof(*addresses));
+	struct label *labels = arena_calloc(arena, from->n_labels, sizeof(*labels));
 
+	for (size_t k = 0; k < from->n_addresses; k++)
+		addresses[k] = (struct address){ arena_str(arena, from->addresses[k].type),
+			                         arena_str(arena, from->addresses[k].address) };
+	for (size_t k = 0; k < from->n_labels; k++)
+		labels[k] = (struct label){ arena_str(arena, from->labels[k].key),
+			                    arena_str(arena, from->labels[k].value) };
 	p->look->instances[i] = (struct instance){
 		.presence = PRESENCE_PRESENT,
 		.power = from->power,
@@ -177,23 +163,21 @@ set_present(struct plain_look *p, size_t i, const struct machine *machine)
 		.type = arena_str(arena, from->type),
 		.zone = arena_str(arena, from->zone),
 		.region = arena_str(arena, from->region),
-		.addresses = copy_addresses(arena, from->addresses, from->n_addresses),
+		.addresses = addresses,
 		.n_addresses = from->n_addresses,
-		.labels = copy_labels(arena, from->labels, from->n_labels),
+		.labels = labels,
 		.n_labels = from->n_labels,
 	};
 }
 
 static void
-set_absent(struct plain_look *p, size_t i)
+set_absent(struct list_look *p, size_t i)
 {
-	p->look->instances[i].presence = PRESENCE_ABSENT;
-	p->look->instances[i].error_code = ERR_NONE;
-	p->look->instances[i].error = STR_EMPTY;
+	look_set_error(p->look, i, PRESENCE_ABSENT, ERR_NONE, STR_EMPTY);
 }
 
 static void
-set_unknown(struct plain_look *p, size_t i, const struct error *err)
+set_unknown(struct list_look *p, size_t i, const struct error *err)
 {
 	look_set_error(p->look, i, PRESENCE_UNKNOWN, err->code, str_c(err->msg));
 	p->look->instances[i].is_outage = err->is_outage;
@@ -201,7 +185,7 @@ set_unknown(struct plain_look *p, size_t i, const struct error *err)
 
 /* Asks the cloud for the machine with that id: only this shows that it does not exist. */
 static void
-ask_for(struct plain_look *p, size_t i, struct str id)
+ask_for(struct list_look *p, size_t i, struct str id)
 {
 	struct machine machine = { 0 };
 	struct error err;
@@ -222,22 +206,21 @@ ask_for(struct plain_look *p, size_t i, struct str id)
 		return;
 	}
 	rest_check_absence(p->call, /*is_search=*/false, &err);
-	if (err.code == ERR_NOT_FOUND) {
+	if (err.code == ERR_NOT_FOUND)
 		set_absent(p, i);
-	} else {
+	else
 		set_unknown(p, i, &err);
-	}
 }
 
 /* Has the node nothing but its name to find its machine by? */
 static bool
-is_named_only(const struct plain_look *p, const struct node_ref *ref)
+is_named_only(const struct list_look *p, const struct node_ref *ref)
 {
 	return ref->provider_id.len == 0 && !p->cloud->ops->names_are_ids;
 }
 
 static void
-find_by_id(struct plain_look *p, size_t i)
+find_by_id(struct list_look *p, size_t i)
 {
 	const struct node_ref *ref = &p->refs[i];
 	struct str id = ref->provider_id.len > 0 ? cloud_machine_id(p->cloud, ref->provider_id)
@@ -257,17 +240,17 @@ find_by_id(struct plain_look *p, size_t i)
 }
 
 static void
-find_by_name(struct plain_look *p, size_t i)
+find_by_name(struct list_look *p, size_t i)
 {
 	struct str name = p->refs[i].name;
 	const struct machine *machine = map_get(&p->by_name, name);
-	const struct machine *twin = map_get(&p->twins, name);
+	const struct machine *second = map_get(&p->duplicate_names, name);
 	struct error err;
 
-	if (twin) { /* which of them is the node's cannot be known */
+	if (second) { /* which of them is the node's cannot be known */
 		err_set(&err, ERR_INVALID,
 		        "node \"%" STR_FMT "\" matches several machines: %" STR_FMT ", %" STR_FMT,
-		        STR_ARG(name), STR_ARG(machine->id), STR_ARG(twin->id));
+		        STR_ARG(name), STR_ARG(machine->id), STR_ARG(second->id));
 		set_unknown(p, i, &err);
 	} else if (machine) {
 		set_present(p, i, machine);
@@ -282,28 +265,9 @@ find_by_name(struct plain_look *p, size_t i)
 	}
 }
 
-/* Each look begins with a random node. One look asks for at most CONFIRMED_MAX machines by id, so
- * in a large cluster a fixed order would never reach the last nodes. */
-static void
-answer_all(struct plain_look *p)
-{
-	size_t first = p->n > 0 ? (size_t)rand_between(0, (int64_t)p->n) : 0;
-
-	for (size_t k = 0; k < p->n; k++) {
-		size_t i = (first + k) % p->n;
-
-		if (has_other_prefix(p->cloud, &p->refs[i]))
-			set_foreign(p->look, i, p->cloud, &p->refs[i]);
-		else if (is_named_only(p, &p->refs[i]))
-			find_by_name(p, i);
-		else
-			find_by_id(p, i);
-	}
-}
-
 /* Asking for a few machines by id is cheaper than the list. Nodes that have only a name need it. */
 static bool
-wants_list(const struct plain_look *p)
+wants_list(const struct list_look *p)
 {
 	size_t n_ids = 0;
 
@@ -316,7 +280,7 @@ wants_list(const struct plain_look *p)
 }
 
 static bool
-read_list(struct plain_look *p, struct error *err)
+read_list(struct list_look *p, struct error *err)
 {
 	const struct machine *other;
 
@@ -336,14 +300,14 @@ read_list(struct plain_look *p, struct error *err)
 		if (!other)
 			map_put(&p->by_name, machine->name, machine);
 		else if (!str_eq(other->id, machine->id))
-			map_put(&p->twins, machine->name, machine);
+			map_put(&p->duplicate_names, machine->name, machine);
 	}
 	return true;
 }
 
 /* Anchors matter only where nothing else shows that the credentials are the right ones. */
 static void
-count_anchors(struct plain_look *p)
+count_anchors(struct list_look *p)
 {
 	size_t n_absent = 0;
 	struct error err;
@@ -363,27 +327,39 @@ count_anchors(struct plain_look *p)
 }
 
 static bool
-look_plainly(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+look_by_list(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
              int64_t started_boot_ns, struct look **ret, struct error *err)
 {
-	struct plain_look p = { .cloud = cloud,
-		                .call = call,
-		                .refs = refs,
-		                .n = n,
-		                .by_id = MAP_INIT,
-		                .by_name = MAP_INIT,
-		                .twins = MAP_INIT };
+	struct list_look p = { .cloud = cloud,
+		               .call = call,
+		               .refs = refs,
+		               .n = n,
+		               .by_id = MAP_INIT,
+		               .by_name = MAP_INIT,
+		               .duplicate_names = MAP_INIT };
+	/* One look asks for at most CONFIRMED_MAX machines by id. It begins with a random node,
+	 * because in a large cluster a fixed order would never reach the last ones. */
+	size_t first = n > 0 ? (size_t)rand_between(0, (int64_t)n) : 0;
 	bool ok = read_list(&p, err);
 
 	if (ok) {
 		p.look = look_new(n, started_boot_ns);
-		answer_all(&p);
+		for (size_t k = 0; k < n; k++) {
+			size_t i = (first + k) % n;
+
+			if (has_other_prefix(cloud, &refs[i]))
+				set_foreign(p.look, i, cloud, &refs[i]);
+			else if (is_named_only(&p, &refs[i]))
+				find_by_name(&p, i);
+			else
+				find_by_id(&p, i);
+		}
 		count_anchors(&p);
 		*ret = p.look;
 	}
 	map_fini(&p.by_id);
 	map_fini(&p.by_name);
-	map_fini(&p.twins);
+	map_fini(&p.duplicate_names);
 	free(p.list.machines);
 	return ok;
 }
@@ -393,8 +369,8 @@ look_plainly(struct cloud *cloud, struct call *call, const struct node_ref refs[
 /* The provider gets the nodes of its cloud only; its answers are moved to the places that the nodes
  * have in refs. */
 static bool
-look_at_own(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
-            int64_t not_before_boot_ns, struct look **ret, struct error *err)
+look_without_foreign(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
+                     int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	struct node_ref *own = arena_calloc(call->arena, n, sizeof(*own));
 	struct instance *answers;
@@ -443,9 +419,9 @@ cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[],
 	bool is_good;
 
 	if (!cloud->ops->look)
-		is_good = look_plainly(cloud, call, refs, n, not_before_boot_ns, ret, err);
+		is_good = look_by_list(cloud, call, refs, n, not_before_boot_ns, ret, err);
 	else if (cloud->ops->provider_id_prefix)
-		is_good = look_at_own(cloud, call, refs, n, not_before_boot_ns, ret, err);
+		is_good = look_without_foreign(cloud, call, refs, n, not_before_boot_ns, ret, err);
 	else
 		is_good = cloud->ops->look(cloud, call, refs, n, not_before_boot_ns, ret, err);
 	if (is_good && cloud->host)
