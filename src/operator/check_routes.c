@@ -1,10 +1,9 @@
 /* operator/check_routes.c: pod CIDRs, and the routes to them. */
 #include <stdlib.h>
 
-#include "base/limits.h"
-#include "base/map.h"
 #include "flags/flags.h"
 #include "operator/doctor.h"
+#include "operator/facts.h"
 
 enum {
 	NEW_S = 60, /* a younger node may have no route yet */
@@ -155,79 +154,28 @@ check_pod_cidrs(struct doctor *d, struct report *r)
 }
 
 /* ---- the cloud's routes ---- */
-/* The owner of each pod CIDR, and its route. */
-struct route_table {
-	struct map by_destination; /* of struct route */
-	struct map owners;         /* of struct node, by pod CIDR */
-};
 
+/* Reports a pod CIDR whose route the controller would create. */
 static void
-route_table_fini(struct route_table *t)
+find_route(const struct view *v, struct report *r, const struct node *node, struct str cidr)
 {
-	map_fini(&t->by_destination);
-	map_fini(&t->owners);
-}
+	const struct route *route = facts_route_to(v, cidr);
 
-/* The same key for all spellings of a network. */
-static struct str
-cidr_key(struct str cidr, struct arena *arena)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_NAME);
-	struct ip_net net;
-
-	if (!ip_net_parse(cidr, &net))
-		return cidr;
-	ip_net_format(&text, &net);
-	return arena_str(arena, buf_str(&text));
-}
-
-/* False: the check was skipped or could not run. */
-static bool
-get_route_table(struct doctor *d, struct report *r, struct route_table *ret)
-{
-	const struct view_nodes *nodes = &d->view->nodes;
-	const struct route_list *list = &d->view->routes;
-	struct arena *arena = &d->view->arena;
-
-	if (!has_routes(d, r) || !doctor_needs(d, r, VIEW_ROUTES))
-		return false;
-	for (size_t i = 0; i < list->n; i++)
-		map_put(&ret->by_destination, cidr_key(list->routes[i].destination_cidr, arena),
-		        &list->routes[i]);
-	for (size_t i = 0; i < nodes->n; i++) {
-		const struct node *node = nodes->items[i];
-
-		for (uint32_t j = 0; j < node->n_pod_cidrs; j++)
-			map_put(&ret->owners, cidr_key(node->pod_cidrs[j], arena),
-			        (void *)(uintptr_t)node);
-	}
-	return true;
-}
-
-/* Does the controller create a route for this pod CIDR? */
-static bool
-wants_route(const struct view *v, struct str cidr)
-{
-	const struct route_options *o = &v->options->routes;
-	struct ip_net net;
-
-	return ip_net_parse(cidr, &net) && ip_net_is_within_any(&net, o->cidrs, o->n_cidrs) &&
-	       (v->cloud->routes->families(v->cloud) & (ip_family(&net.ip) == IP_V4 ? 1U : 2U));
-}
-
-static void
-check_route(struct report *r, const struct route *route, const struct node *node, struct str cidr)
-{
+	/* the cloud does not say to which machine a fixed route leads: it may be this one */
+	if (route && route->is_fixed)
+		return;
 	if (!route)
 		report_find(r, "node", node_name(node),
 		            "the cloud has no route to its pod CIDR %" STR_FMT, STR_ARG(cidr));
-	else if (!str_eq(route->target_node, node_name(node)) && !route->is_fixed)
+	else if (!str_eq(route->target_node, node_name(node)))
 		report_find(r, "node", node_name(node),
 		            "the route to its pod CIDR %" STR_FMT " leads to %s%" STR_FMT,
 		            STR_ARG(cidr), route->target_node.len > 0 ? "node " : "something else",
 		            STR_ARG(route->target_node));
 	else
-		return;
+		report_find(r, "node", node_name(node),
+		            "the route to its pod CIDR %" STR_FMT " has to be created again",
+		            STR_ARG(cidr));
 	report_fix(r,
 	           "read the events: kubectl describe node %" STR_FMT
 	           "; without one, it is created " NEXT_TIME,
@@ -235,51 +183,46 @@ check_route(struct report *r, const struct route *route, const struct node *node
 }
 
 /* The controller has yet to create the routes of new nodes, and to remove those of nodes whose
- * machine is gone, so these are not compared. Where two nodes have one pod CIDR, check_pod_cidrs()
- * reports that. */
+ * machine is gone, so these are not reported. Where pod CIDRs overlap, check_pod_cidrs() reports
+ * that. */
 void
 check_node_routes(struct doctor *d, struct report *r)
 {
-	CLEANUP(route_table_fini) struct route_table t = { 0 };
 	struct view *v = d->view;
+	const struct route_plan *plan = &v->route_run.plan;
+	size_t next = 0; /* of plan->create */
 
-	if (!get_route_table(d, r, &t) || !doctor_needs(d, r, VIEW_LOOK))
+	if (!has_routes(d, r) || !doctor_needs(d, r, VIEW_ROUTES) || !doctor_needs(d, r, VIEW_LOOK))
 		return;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
 		int64_t age_s = view_now_s(v) - node->created_wall_ns / NS_PER_SEC;
+		bool is_compared = !node_is_new(node) && age_s >= NEW_S &&
+		                   !doctor_is_unanswered(r, node, &v->look->instances[i]) &&
+		                   v->look->instances[i].presence == PRESENCE_PRESENT;
 
-		if (node_is_new(node) || age_s < NEW_S ||
-		    doctor_is_unanswered(r, node, &v->look->instances[i]) ||
-		    v->look->instances[i].presence != PRESENCE_PRESENT)
-			continue;
-		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
-			struct str cidr = node->pod_cidrs[j], key = cidr_key(cidr, &v->arena);
-
-			if (wants_route(v, cidr) && map_get(&t.owners, key) == node)
-				check_route(r, map_get(&t.by_destination, key), node, cidr);
+		for (; next < plan->n_create && plan->create[next].node == i; next++) {
+			if (is_compared)
+				find_route(v, r, node, plan->create[next].cidr);
 		}
 	}
 }
 
 /* Every route within --cluster-cidr belongs to the controller. It removes a route without a node
- * within seconds, unless it would remove too many together (controllers/route/route_removals.c). */
+ * within seconds, unless it would remove too many together (controllers/route/route_plan.h). */
 void
 check_orphaned_routes(struct doctor *d, struct report *r)
 {
-	CLEANUP(route_table_fini) struct route_table t = { 0 };
-	const struct route_options *o = &d->view->options->routes;
+	const struct view *v = d->view;
+	const struct route_plan *plan = &v->route_run.plan;
 
-	if (!get_route_table(d, r, &t))
+	if (!has_routes(d, r) || !doctor_needs(d, r, VIEW_ROUTES))
 		return;
-	for (size_t i = 0; i < d->view->routes.n; i++) {
-		const struct route *route = &d->view->routes.routes[i];
-		struct ip_net net;
+	for (size_t i = 0; i < plan->n_remove; i++) {
+		const struct route *route = &v->routes.routes[plan->remove[i]];
 
-		if (route->is_fixed || !ip_net_parse(route->destination_cidr, &net) ||
-		    !ip_net_is_within_any(&net, o->cidrs, o->n_cidrs) ||
-		    map_get(&t.owners, cidr_key(route->destination_cidr, &d->view->arena)))
-			continue;
+		if (facts_owner_of_cidr(v, route->destination_cidr))
+			continue; /* its node gets another route */
 		report_find(r, "route", route->destination_cidr,
 		            "no node has this pod CIDR%s%" STR_FMT,
 		            route->target_node.len > 0 ? "; the route leads to node " : "",

@@ -515,24 +515,6 @@ explain_service(struct explanation *e)
 
 /* ---- routes ---- */
 
-/* The oldest of the nodes with that pod CIDR: younger ones get no route (route_plan.h). */
-static const struct node *
-find_owner(const struct view_nodes *nodes, struct str cidr)
-{
-	const struct node *owner = NULL;
-
-	for (size_t i = 0; i < nodes->n; i++) {
-		const struct node *node = nodes->items[i];
-
-		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
-			if (str_eq(node->pod_cidrs[j], cidr) &&
-			    (!owner || node->created_wall_ns < owner->created_wall_ns))
-				owner = node;
-		}
-	}
-	return owner;
-}
-
 static struct str
 route_state(const struct node *owner, const struct route *route, bool *ret_is_routed)
 {
@@ -577,7 +559,7 @@ explain_route(struct explanation *e)
 {
 	struct view *v = e->view;
 	const struct node *owner;
-	const struct route *route = NULL;
+	const struct route *route;
 	struct str node = STR_EMPTY;
 	bool is_routed;
 	struct error err;
@@ -591,9 +573,8 @@ explain_route(struct explanation *e)
 		note_unknown(e, "the routes of the cloud", &err);
 		return;
 	}
-	owner = find_owner(&v->nodes, e->what.key);
 	if (!options_want_routes(v->options) || !v->cloud->routes) {
-		e->exists = owner != NULL;
+		e->exists = facts_owner_of_cidr(v, e->what.key) != NULL;
 		e->identity = STR("nothing of ccmd: the route controller does not run");
 		return;
 	}
@@ -601,10 +582,8 @@ explain_route(struct explanation *e)
 		note_unknown(e, "the routes of the cloud", &err);
 		return;
 	}
-	for (size_t i = 0; i < v->routes.n && !route; i++) {
-		if (str_eq(v->routes.routes[i].destination_cidr, e->what.key))
-			route = &v->routes.routes[i];
-	}
+	owner = facts_owner_of_cidr(v, e->what.key);
+	route = facts_route_to(v, e->what.key);
 	if (owner)
 		node = node_name(owner);
 	e->exists = owner || route;

@@ -189,3 +189,37 @@ facts_is_of_service(const struct lb_listed *one, const struct service *s)
 	return one->uid.len > 0 ? str_eq(one->uid, s->object.uid)
 	                        : str_eq(one->service, s->object.key);
 }
+
+/* ---- routes ---- */
+
+const struct node *
+facts_owner_of_cidr(const struct view *v, struct str cidr)
+{
+	const struct route_node *routed = v->route_run.nodes;
+	const struct node *owner = NULL;
+
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		const struct node *node = v->nodes.items[i];
+
+		for (size_t j = 0; routed && j < routed[i].n_pod_cidrs; j++) {
+			if (str_eq(routed[i].pod_cidrs[j], cidr))
+				return node;
+		}
+		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
+			if (str_eq(node->pod_cidrs[j], cidr) &&
+			    (!owner || node->created_wall_ns < owner->created_wall_ns))
+				owner = node;
+		}
+	}
+	return owner;
+}
+
+const struct route *
+facts_route_to(const struct view *v, struct str cidr)
+{
+	for (size_t i = 0; i < v->routes.n; i++) {
+		if (str_eq(v->routes.routes[i].destination_cidr, cidr))
+			return &v->routes.routes[i];
+	}
+	return NULL;
+}

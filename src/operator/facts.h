@@ -56,6 +56,13 @@ NODISCARD bool facts_try_services(struct view *, struct error *err);
  * cloud->balancers. */
 size_t facts_count_targets(struct view *, const struct service *);
 
+/** The node that a pod CIDR is routed to: the one whose claim is granted, or else the oldest that
+ * has it; NULL: no node has it. Needs VIEW_NODES; without VIEW_ROUTES it is the oldest. */
+const struct node *facts_owner_of_cidr(const struct view *, struct str cidr);
+
+/** The cloud's route to that pod CIDR; NULL: there is none. Needs VIEW_ROUTES. */
+const struct route *facts_route_to(const struct view *, struct str cidr);
+
 /** Does the cloud have it for this Service? */
 bool facts_is_of_service(const struct lb_listed *, const struct service *);
 

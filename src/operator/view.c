@@ -540,8 +540,16 @@ read_balancers(struct view *v, struct error *err)
 static bool
 read_routes(struct view *v, struct error *err)
 {
-	return view_need(v, VIEW_CLOUD, err) &&
-	       v->cloud->routes->list(v->cloud, &v->call, &v->routes, err);
+	const struct route_options *o = &v->options->routes;
+	struct route_controller_config config = { .cluster_cidrs = o->cidrs,
+		                                  .n_cluster_cidrs = o->n_cidrs };
+
+	if (!view_need(v, VIEW_NODES | VIEW_CLOUD, err) ||
+	    !v->cloud->routes->list(v->cloud, &v->call, &v->routes, err))
+		return false;
+	v->route_run = route_foresee(v->cloud, v->nodes.store, &v->nodes.list, &v->routes, &config,
+	                             &v->arena);
+	return true;
 }
 
 /* ---- all of them ---- */

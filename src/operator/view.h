@@ -17,7 +17,7 @@
 
 #include "cloud/balancer.h"
 #include "cloud/host.h"
-#include "cloud/route.h"
+#include "controllers/route/route.h"
 #include "flags/options.h"
 #include "kube/client.h"
 #include "kube/connection.h"
@@ -41,7 +41,7 @@ enum view_part {
 	/* A look for the machines of all nodes. Fails if the cloud gave no answer about any. */
 	VIEW_LOOK = 1 << 8,
 	VIEW_BALANCERS = 1 << 9, /* what the cloud has for Services; only if it can list that */
-	VIEW_ROUTES = 1 << 10,   /* only if cloud->routes */
+	VIEW_ROUTES = 1 << 10,   /* and what a run would change; only if cloud->routes */
 	VIEW_TRIALS = 1 << 11,   /* a dry run for each Service; only if cloud->balancers */
 };
 
@@ -114,7 +114,8 @@ struct view {
 	struct lb_listed *balancers;
 	size_t n_balancers;
 	struct route_list routes;
-	struct service_trial *trials; /* facts.h */
+	struct route_foresight route_run; /* what a run of the controller would change */
+	struct service_trial *trials;     /* facts.h */
 	size_t n_trials;
 
 	/* for view.c */

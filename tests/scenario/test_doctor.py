@@ -687,11 +687,15 @@ def test_routes(api, cluster, cloud, kubelet, hetzner, proxy):
     network = cloud.add_network("net")
     env = {"HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true"}
     gateways = {}
-    for number in (1, 2):
+
+    def add_node(number, cidr):
         server = cloud.add_server(f"n{number}", networks=[network])
         gateways[number] = server.private_ip(network.id)
         kubelet(f"n{number}", ip=gateways[number], initialized=True, provider_id=f"hcloud://{server.id}")
-        pod_cidr(api, f"n{number}", f"10.244.{number}.0/24")
+        pod_cidr(api, f"n{number}", cidr)
+
+    add_node(1, "10.244.1.0/24")
+    add_node(2, "10.244.2.0/24")
 
     def examine(seconds):
         proxy.clear()
@@ -706,6 +710,10 @@ def test_routes(api, cluster, cloud, kubelet, hetzner, proxy):
     wait_for(lambda: len(network.routes) == 2, what="the routes")
     one.stop()
     assert examine(100) == {}
+
+    add_node(3, "10.244.1.0/25")
+    assert examine(100) == {}, "the controller creates no route to a part of another node's pod CIDR"
+    api.delete(f"{NODES}/n3")
 
     add_route(network, "10.99.0.0/24", gateways[1])
     assert examine(100) == {}, "it is outside of --cluster-cidr"

@@ -13,6 +13,7 @@
 
 #include "base/ip.h"
 #include "controllers/env.h"
+#include "controllers/route/route_plan.h"
 
 #define ROUTE_COMPONENT "route_controller" /* with an underscore, as in the Go controllers */
 
@@ -47,6 +48,19 @@ struct route_outcome {
 	int64_t ended_ago_ns, next_run_in_ns;
 };
 struct route_outcome route_controller_outcome(struct route_controller *, struct arena *);
+
+/* ---- the decision without a history, for commands that change nothing (operator/) ---- */
+
+/** What a run would change, if it held no removal back. */
+struct route_foresight {
+	struct route_node *nodes; /* index by index, with the pod CIDRs that are to be routed */
+	struct route_plan plan;
+};
+
+/** all: the nodes of that store. routes: as the cloud lists them. */
+struct route_foresight route_foresee(struct cloud *, struct store *nodes,
+                                     const struct store_list *all, const struct route_list *routes,
+                                     const struct route_controller_config *, struct arena *);
 
 /** Joins the thread; the cancel token must have fired. NULL is fine. */
 void route_controller_free(struct route_controller *);

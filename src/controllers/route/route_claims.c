@@ -202,7 +202,27 @@ route_claims_collect(struct controller_env *env, const struct route_scope *scope
 			                            .n_addresses = node->n_addresses,
 			                            .is_frozen = provider_ids_is_shared(env->nodes,
 			                                                                node) };
+		if (!env->event_dedup)
+			continue;
 		report_outside(&cs, node);
 		report_not_routed(&cs, node, &cs.claims[first], at - first);
 	}
+}
+
+struct route_foresight
+route_foresee(struct cloud *cloud, struct store *nodes, const struct store_list *all,
+              const struct route_list *routes, const struct route_controller_config *config,
+              struct arena *arena)
+{
+	struct controller_env env = { .nodes = nodes };
+	struct route_scope scope = { cloud->routes->families(cloud), config->cluster_cidrs,
+		                     config->n_cluster_cidrs };
+	bool *has_lost = arena_calloc(arena, all->n, sizeof(*has_lost));
+	struct route_foresight ret = { .nodes = arena_calloc(arena, all->n, sizeof(ret.nodes[0])) };
+
+	route_claims_collect(&env, &scope, arena, all, routes, ret.nodes, has_lost);
+	ret.plan = route_plan(arena, ret.nodes, all->n, routes->routes, routes->n,
+	                      config->cluster_cidrs, config->n_cluster_cidrs,
+	                      cloud->routes->compares_addresses);
+	return ret;
 }

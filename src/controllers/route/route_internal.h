@@ -34,7 +34,7 @@ struct route_scope {
 
 /** Fills ret_nodes with all nodes, index by index, and those of their pod CIDRs whose claims are
  * granted. ret_has_lost[i] is set for a node that lost a claim, and is left as it is for others.
- * Views are of the nodes or in the arena. */
+ * Views are of the nodes or in the arena. Without env->event_dedup, no events are sent. */
 void route_claims_collect(struct controller_env *env, const struct route_scope *scope,
                           struct arena *arena, const struct store_list *all,
                           const struct route_list *routes, struct route_node ret_nodes[],

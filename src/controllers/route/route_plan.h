@@ -80,7 +80,7 @@ enum route_condition {
 };
 
 struct route_plan {
-	struct route_need *create;
+	struct route_need *create; /* in the order of the nodes */
 	size_t n_create;
 	size_t *remove; /* indices of listed routes */
 	/* For each removal: a live node has its destination among its pod CIDRs, so the removal is
