@@ -203,7 +203,7 @@ hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *o
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/actions", .is_urgent = true };
+	struct hz_request how = { .is_urgent = true };
 	struct action_query query = hz_actions_make_query(a);
 	yyjson_val *list = NULL;
 	struct waiter *w;

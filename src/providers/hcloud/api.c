@@ -618,6 +618,20 @@ hz_api_follow(struct hz_api *a, const struct hz_request *request, bool ok,
 
 /* ---- one attempt ---- */
 
+const char *
+hz_endpoint_label(struct call *call, struct str target)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+	struct str path = str_skip(target, 1), query;
+
+	(void)str_cut(path, '?', &path, &query);
+	for (struct str part; str_split(&path, '/', &part);) {
+		buf_add_char(&b, '/');
+		buf_add_str(&b, str_is_digits(part) ? STR("-") : part);
+	}
+	return arena_strz(call->arena, buf_str(&b));
+}
+
 static const char *
 hz_api_lower_method(enum http_method method)
 {
@@ -686,7 +700,7 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 	snprintf(code, sizeof(code), "%d", status);
 	recent_count(RECENT_CLOUD, status);
 	metric_add(metric_of(&in_flight), -1);
-	metric_inc(metric_of(&requests, code, method, request->endpoint));
+	metric_inc(metric_of(&requests, code, method, hz_endpoint_label(call, http.target)));
 	metric_observe(metric_of(&durations, method), (double)took_ns / (double)NS_PER_SEC);
 	if (!ok)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(http.method),

@@ -39,10 +39,9 @@ DEFINE_CLEANUP(struct hz_api, hz_api_free)
 
 struct hz_request {
 	enum http_method method;
-	struct str target;    /* "/servers?page=1" */
-	const char *endpoint; /* for metrics: the path with ids as '-', "/servers/-" */
-	struct str body;      /* JSON; empty: none */
-	bool is_patient;      /* at start: up to five retries, also at the rate limit; else two */
+	struct str target; /* "/servers?page=1" */
+	struct str body;   /* JSON; empty: none */
+	bool is_patient;   /* at start: up to five retries, also at the rate limit; else two */
 	/* of a GET: it is paid from the budget, as every change is; else the caller has paid with
 	 * hz_api_admit() */
 	bool is_urgent;
@@ -103,6 +102,10 @@ hz_is_code(const char *code, const char *wanted)
 {
 	return str_eq_c(str_c(code), wanted);
 }
+
+/** The label of a target in metrics, in the call's arena: its path, with "-" for each id, so that
+ * there are few labels. */
+const char *hz_endpoint_label(struct call *, struct str target);
 
 /* ---- the official controller's count of operations ---- */
 

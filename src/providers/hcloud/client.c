@@ -1,8 +1,5 @@
 /* client.c: see client.h.
  *
- * The path of a request has the ID of an object, but the endpoint, which is a label of the metrics,
- * has "-" in its place, so that the number of label values is bounded.
- *
  * A list of servers is read page by page, with one request for each page. Servers may be created or
  * deleted between two of these requests, which moves others to a neighbouring page. The pages are
  * therefore sorted by ID, a server that occurs on two pages counts once, and the list is complete
@@ -113,7 +110,6 @@ hz_address_in(const struct hz_private_nets *nets, int64_t network)
 }
 
 enum {
-	ENDPOINT_MAX = 100,
 	NAME_SHOWN = 200,
 };
 
@@ -148,7 +144,6 @@ hz_find_named(struct hz_api *api, struct call *call, const char *path, struct st
 	yyjson_val *list, *one;
 	size_t i, n;
 
-	how.endpoint = path;
 	buf_add_c(&target, path);
 	url_add_query(&target, "name", name);
 	if (!hz_api_get(api, call, &target, how, answer, err) ||
@@ -175,7 +170,7 @@ hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/servers/-" };
+	struct hz_request how = { 0 };
 	struct hz_server server;
 	yyjson_val *val;
 
@@ -247,7 +242,7 @@ hz_get_network(struct hz_api *api, struct call *call, struct arena *arena, int64
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/networks/-", .is_patient = is_patient };
+	struct hz_request how = { .is_patient = is_patient };
 	yyjson_val *val;
 
 	buf_addf(&target, "/networks/%" PRId64, id);
@@ -274,16 +269,14 @@ hz_change_route(struct hz_api *api, struct call *call, int64_t network, const ch
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	char target[ENDPOINT_MAX], endpoint[ENDPOINT_MAX];
-	struct hz_request request = { .method = HTTP_POST, .endpoint = endpoint };
+	struct hz_request request = { .method = HTTP_POST };
 
-	snprintf(target, sizeof(target), "/networks/%" PRId64 "/actions/%s", network, verb);
-	snprintf(endpoint, sizeof(endpoint), "/networks/-/actions/%s", verb);
 	buf_add_char(&body, '{');
 	json_add_text(&body, "destination", route->destination);
 	json_add_text(&body, "gateway", route->gateway);
 	buf_add_char(&body, '}');
-	request.target = str_c(target);
+	request.target = arena_printf(call->arena, "/networks/%" PRId64 "/actions/%s", network,
+	                              verb);
 	request.body = buf_str(&body);
 	return hz_change(api, call, &request, &answer, ret_done, err);
 }
@@ -307,7 +300,7 @@ hz_list_names(struct hz_api *api, struct call *call, struct arena *arena, const 
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = path, .is_urgent = true };
+	struct hz_request how = { .is_urgent = true };
 	yyjson_val *list, *one;
 	size_t i, n;
 
@@ -339,7 +332,7 @@ hz_probe(struct hz_api *api, struct call *call, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/locations", .is_patient = true };
+	struct hz_request how = { .is_patient = true };
 	yyjson_val *list;
 
 	buf_add_c(&target, "/locations");
@@ -378,7 +371,7 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/servers" };
+	struct hz_request how = { 0 };
 	int64_t number = s->next, total = -1, next = 0;
 	yyjson_val *list, *one;
 	struct hz_server *servers;

@@ -86,7 +86,7 @@ struct hz_network {
  * here, because it matters that exactly this object is found.
  *
  * @param path  "/servers"; the list is under the same name
- * @param how   for hz_api_get(); the endpoint is the path
+ * @param how   for hz_api_get()
  * @param ret   belongs to the answer
  * @return  On false, err->code may be ERR_NOT_FOUND. */
 NODISCARD bool hz_find_named(struct hz_api *, struct call *, const char *path, struct str name,

@@ -22,7 +22,6 @@
 enum {
 	PAGES_MAX = LIMIT_CLOUD_BALANCERS / HZ_PAGE,
 	LIST_ATTEMPTS = 3,
-	ENDPOINT_MAX = 100,
 };
 
 static const struct hz_request urgent = { .is_urgent = true };
@@ -56,7 +55,7 @@ listing_read_page(struct listing *list, struct hz_api *api, struct call *call, s
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = list->path, .is_urgent = true };
+	struct hz_request how = { .is_urgent = true };
 	int64_t number = list->next;
 	yyjson_val *page, *one;
 	size_t i, n;
@@ -175,7 +174,7 @@ hz_get_lb(struct hz_api *api, struct call *call, struct arena *arena, int64_t id
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/load_balancers/-", .is_urgent = true };
+	struct hz_request how = { .is_urgent = true };
 	struct hz_lb lb;
 	yyjson_val *val;
 
@@ -211,7 +210,6 @@ hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct 
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	struct hz_request request = { .method = HTTP_POST,
 		                      .target = STR("/load_balancers"),
-		                      .endpoint = "/load_balancers",
 		                      .body = body };
 	yyjson_val *val;
 
@@ -225,13 +223,12 @@ hz_lb_client_change_lb(struct hz_api *api, struct call *call, enum http_method m
                        struct str body, struct hz_answer *answer, struct hz_done *ret,
                        struct error *err)
 {
-	char target[ENDPOINT_MAX];
-	struct hz_request request = { .method = method,
-		                      .endpoint = "/load_balancers/-",
-		                      .body = body };
+	struct hz_request request = {
+		.method = method,
+		.target = arena_printf(call->arena, "/load_balancers/%" PRId64, id),
+		.body = body,
+	};
 
-	snprintf(target, sizeof(target), "/load_balancers/%" PRId64, id);
-	request.target = str_c(target);
 	return hz_change(api, call, &request, answer, ret, err);
 }
 
@@ -267,12 +264,13 @@ hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb
              struct hz_done *ret_done, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	char target[ENDPOINT_MAX], endpoint[ENDPOINT_MAX];
-	struct hz_request request = { .method = HTTP_POST, .endpoint = endpoint, .body = body };
+	struct hz_request request = {
+		.method = HTTP_POST,
+		.target = arena_printf(call->arena, "/load_balancers/%" PRId64 "/actions/%s", id,
+		                       verb),
+		.body = body,
+	};
 
-	snprintf(target, sizeof(target), "/load_balancers/%" PRId64 "/actions/%s", id, verb);
-	snprintf(endpoint, sizeof(endpoint), "/load_balancers/-/actions/%s", verb);
-	request.target = str_c(target);
 	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
@@ -362,7 +360,6 @@ hz_order_certificate(struct hz_api *api, struct call *call, struct arena *arena,
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	struct hz_request request = { .method = HTTP_POST,
 		                      .target = STR("/certificates"),
-		                      .endpoint = "/certificates",
 		                      .body = body };
 	yyjson_val *val;
 

@@ -59,7 +59,7 @@ hz_get_primary_ip(const struct hz_lb_run *run, int64_t id, struct hz_primary_ip 
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .endpoint = "/primary_ips/-", .is_urgent = true };
+	struct hz_request how = { .is_urgent = true };
 	struct hz_primary_ip ip;
 	yyjson_val *val;
 

@@ -21,7 +21,7 @@
 #include "base/recent.h"
 #include "base/thread.h"
 #include "cloud/endpoint.h"
-#include "providers/hcloud/config.h"
+#include "providers/hcloud/api.h"
 
 #define LEAST_PAUSE_NS (60 * NS_PER_SEC)
 #define LOGIN_PAUSE_NS (600 * NS_PER_SEC) /* repeated bad logins block our address */
@@ -159,35 +159,27 @@ hz_robot_fail(struct hz_robot *r, const struct http_request *request,
 	return false;
 }
 
-static void
-hz_robot_count(int status, const char *endpoint)
-{
-	char code[16];
-
-	snprintf(code, sizeof(code), "%d", status);
-	recent_count(RECENT_CLOUD, status);
-	metric_inc(metric_of(&requests, code, endpoint));
-}
-
 static bool
-hz_robot_exchange(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
-                  yyjson_doc **ret, struct error *err)
+hz_robot_exchange(struct hz_robot *r, struct call *call, struct str target, yyjson_doc **ret,
+                  struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct http_request request = { .method = HTTP_GET,
 		                        .target = target,
 		                        .timeout_ms = ATTEMPT_MS };
+	bool is_answered = http_do(r->config.http, call, &request, &response, err), is_json;
+	int status = is_answered ? response.status : 0;
 	struct error why;
-	bool is_json;
+	char code[16];
 
-	if (!http_do(r->config.http, call, &request, &response, err)) {
-		hz_robot_count(0, endpoint);
+	snprintf(code, sizeof(code), "%d", status);
+	recent_count(RECENT_CLOUD, status);
+	metric_inc(metric_of(&requests, code, hz_endpoint_label(call, target)));
+	if (!is_answered)
 		return err_wrap(err, "GET %" STR_FMT, STR_ARG(target));
-	}
-	hz_robot_count(response.status, endpoint);
 	is_json = json_parse_answer(buf_str(&response.body), &doc, &why);
-	if (response.status < 200 || response.status >= 300)
+	if (status < 200 || status >= 300)
 		return hz_robot_fail(r, &request, &response, doc ? yyjson_doc_get_root(doc) : NULL,
 		                     err);
 	if (!is_json)
@@ -213,15 +205,15 @@ hz_robot_outcome_of(const struct call *call, bool ok, const struct error *err)
 }
 
 static bool
-hz_robot_ask(struct hz_robot *r, struct call *call, struct str target, const char *endpoint,
-             yyjson_doc **ret, struct error *err)
+hz_robot_ask(struct hz_robot *r, struct call *call, struct str target, yyjson_doc **ret,
+             struct error *err)
 {
 	struct endpoint_pass pass;
 	bool ok;
 
 	if (!hz_robot_check_open(r, err) || !endpoint_enter(r->endpoint, &pass, err))
 		return false;
-	ok = hz_robot_exchange(r, call, target, endpoint, ret, err);
+	ok = hz_robot_exchange(r, call, target, ret, err);
 	endpoint_leave(r->endpoint, &pass, hz_robot_outcome_of(call, ok, err), err);
 	return ok;
 }
@@ -285,7 +277,7 @@ hz_robot_refresh(struct hz_robot *r, struct call *call, struct error *err)
 	hz_robot_follow_login(r);
 	if (r->listed_boot_ns >= 0 && now_ns - r->listed_boot_ns <= r->config.cache_ns)
 		return true;
-	if (hz_robot_ask(r, call, STR("/server"), "/server", &doc, err)) {
+	if (hz_robot_ask(r, call, STR("/server"), &doc, err)) {
 		if (!hz_robot_read_list(r, yyjson_doc_get_root(doc), err))
 			return false;
 	} else if (err->code == ERR_NOT_FOUND) {
@@ -356,13 +348,12 @@ hz_robot_get(struct hz_robot *r, struct call *call, struct arena *arena, int64_t
              struct hz_robot_server *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str target = arena_printf(call->arena, "/server/%" PRId64, number);
 	struct hz_robot_server server;
-	char target[40];
 	WITH_LOCK(&r->mu);
 
 	hz_robot_follow_login(r);
-	snprintf(target, sizeof(target), "/server/%" PRId64, number);
-	if (!hz_robot_ask(r, call, str_c(target), "/server/-", &doc, err) ||
+	if (!hz_robot_ask(r, call, target, &doc, err) ||
 	    !hz_robot_read_server(arena, yyjson_doc_get_root(doc), &server, err))
 		return false;
 	if (server.number != number)
@@ -377,13 +368,12 @@ bool
 hz_robot_is_off(struct hz_robot *r, struct call *call, int64_t number, bool *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str target = arena_printf(call->arena, "/reset/%" PRId64, number);
 	struct str status = STR_EMPTY;
-	char target[40];
 	WITH_LOCK(&r->mu);
 
 	hz_robot_follow_login(r);
-	snprintf(target, sizeof(target), "/reset/%" PRId64, number);
-	if (!hz_robot_ask(r, call, str_c(target), "/reset/-", &doc, err))
+	if (!hz_robot_ask(r, call, target, &doc, err))
 		return false;
 	json_str(yyjson_doc_get_root(doc), "reset.operating_status", &status);
 	*ret = str_eq_c(status, "shut off");

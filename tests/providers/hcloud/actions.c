@@ -428,8 +428,10 @@ crowd_teardown(void **state)
 static void *
 wait_on_a_thread(void *arg)
 {
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct waiting *one = arg;
 
+	one->call.arena = &arena;
 	one->ok = hz_actions_wait(one->actions, &one->call, one->action, &one->err);
 	return NULL;
 }

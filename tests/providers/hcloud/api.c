@@ -17,11 +17,9 @@ ask(struct lab *lab, enum http_method method, bool is_patient, struct error *err
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	struct call call = lab_call(lab, &arena);
-	struct hz_request request = { .method = method,
-		                      .target = STR("/x"),
-		                      .endpoint = "/x",
-		                      .body = STR_EMPTY,
-		                      .is_patient = is_patient };
+	struct hz_request request = {
+		.method = method, .target = STR("/x"), .body = STR_EMPTY, .is_patient = is_patient
+	};
 
 	return hz_api_do(lab->api, &call, &request, &answer, err);
 }
@@ -470,7 +468,7 @@ the_end_of_a_callers_time_is_no_outage(void **state)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct lab *lab = *state;
 	struct call call = lab_call(lab, &arena);
-	struct hz_request request = { .target = STR("/x"), .endpoint = "/x", .body = STR_EMPTY };
+	struct hz_request request = { .target = STR("/x"), .body = STR_EMPTY };
 
 	call.deadline_mono_ns = lab->fake.now_ns;
 	lab_add(lab, (struct http_script_answer){ .target = "/x", .code = ERR_TIMEOUT });
