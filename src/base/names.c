@@ -21,6 +21,16 @@ char_is_alnum(char c)
 }
 
 bool
+name_has_only(struct str s, const char *others)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (!char_is_alnum(s.ptr[i]) && !char_is_in(s.ptr[i], others))
+			return false;
+	}
+	return true;
+}
+
+bool
 name_is_word(struct str s, bool (*is_end)(char), const char *inner, size_t max)
 {
 	if (s.len == 0 || s.len > max || !is_end(s.ptr[0]) || !is_end(s.ptr[s.len - 1]))

@@ -13,6 +13,8 @@
 bool char_is_alnum(char c);
 bool char_is_lower_alnum(char c);
 
+/** Letters, digits and characters of `others` only? True when s is empty. */
+bool name_has_only(struct str s, const char *others);
 /** Returns true when s has 1 to max characters, each of them accepted by is_end or contained in
  * `inner`, and the first and the last one accepted by is_end. */
 bool name_is_word(struct str s, bool (*is_end)(char), const char *inner, size_t max);

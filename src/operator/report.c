@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/names.h"
 
 enum {
 	MARK_WIDTH = 8, /* "problem" and a blank */
@@ -143,15 +144,7 @@ report_command(struct report *r, const char *fmt, ...)
 bool
 report_is_plain(struct str text)
 {
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.ptr[i];
-		bool is_digit = c >= '0' && c <= '9';
-		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-
-		if (!is_digit && !is_letter && !char_is_in(c, "-_./:,"))
-			return false;
-	}
-	return text.len > 0;
+	return text.len > 0 && name_has_only(text, "-_./:,");
 }
 
 const char *

@@ -6,6 +6,8 @@
  */
 #include "serve/head.h"
 
+#include "base/names.h"
+
 enum {
 	MAX_EMPTY_LINES = 4, /* before a request line (RFC 9112 2.2) */
 	BAD_REQUEST = 400,
@@ -27,14 +29,7 @@ static const struct {
 static bool
 is_token(struct str s)
 {
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.ptr[i];
-		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-
-		if (!is_letter && !(c >= '0' && c <= '9') && !char_is_in(c, "!#$%&'*+-.^_`|~"))
-			return false;
-	}
-	return s.len > 0;
+	return s.len > 0 && name_has_only(s, "!#$%&'*+-.^_`|~");
 }
 
 /* No control character except the tab. */

@@ -46,7 +46,7 @@ struct pair {
 	X509 *cert;
 	STACK_OF(X509) * chain;
 	EVP_PKEY *key;
-	unsigned char digest[EVP_MAX_MD_SIZE]; /* of the files' content when last read */
+	unsigned char digest[2][EVP_MAX_MD_SIZE]; /* of the files' content when last read */
 };
 
 struct tls_server {
@@ -88,22 +88,20 @@ pair_set(struct pair *p, STACK_OF(X509) * certs, EVP_PKEY *key, struct error *er
 	return true;
 }
 
-/* Does the content differ from what was read last, whether that could be used or not? */
+/* Keeps a digest of the content. True if it differs from what was read last, whether that could be
+ * used or not. */
 static bool
-pair_changed(struct pair *p, struct str cert, struct str key)
+pair_keep_digest(struct pair *p, struct str cert, struct str key)
 {
-	unsigned char digest[EVP_MAX_MD_SIZE] = { 0 };
-	EVP_MD_CTX *md = EVP_MD_CTX_new();
-	bool changed = true;
+	unsigned char digest[2][EVP_MAX_MD_SIZE] = { 0 };
+	bool is_made = EVP_Digest(cert.ptr, cert.len, digest[0], NULL, EVP_sha256(), NULL) == 1 &&
+	               EVP_Digest(key.ptr, key.len, digest[1], NULL, EVP_sha256(), NULL) == 1;
 
-	if (md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) &&
-	    EVP_DigestUpdate(md, cert.ptr, cert.len) && EVP_DigestUpdate(md, key.ptr, key.len) &&
-	    EVP_DigestFinal_ex(md, digest, NULL)) {
-		changed = memcmp(digest, p->digest, sizeof(digest)) != 0;
+	if (is_made && memcmp(digest, p->digest, sizeof(digest)) == 0)
+		return false;
+	if (is_made)
 		memcpy(p->digest, digest, sizeof(digest));
-	}
-	EVP_MD_CTX_free(md);
-	return changed;
+	return true;
 }
 
 /* *ret_changed is also written if the new content cannot be used. */
@@ -118,7 +116,7 @@ pair_load(struct pair *p, bool *ret_changed, struct error *err)
 	*ret_changed = true;
 	if (!file_read(p->cert_file, &cert, err) || !file_read(p->key_file, &key, err))
 		return false;
-	*ret_changed = pair_changed(p, buf_str(&cert), buf_str(&key));
+	*ret_changed = pair_keep_digest(p, buf_str(&cert), buf_str(&key));
 	if (!*ret_changed)
 		return true;
 	if (!pem_certificates(buf_str(&cert), p->cert_file, &certs, err))
@@ -139,7 +137,7 @@ write_pair(struct pair *p, X509 *cert, EVP_PKEY *key, struct error *err)
 	CLEANUP(secret_fini) struct secret key_pem = SECRET_NONE;
 
 	self_signed_write(cert, key, &cert_pem, &key_pem);
-	(void)pair_changed(p, buf_str(&cert_pem), secret_expose(&key_pem));
+	(void)pair_keep_digest(p, buf_str(&cert_pem), secret_expose(&key_pem));
 	return file_replace(p->key_file, secret_expose(&key_pem), KEY_MODE, err) &&
 	       file_replace(p->cert_file, buf_str(&cert_pem), CERT_MODE, err);
 }
@@ -333,11 +331,9 @@ static char *
 file_in(struct str folder, const char *name, const char *ending)
 {
 	struct buf path = BUF_INIT(folder.len + strlen(name) + strlen(ending) + 2);
-	struct buf file = BUF_INIT(path.max);
 
-	buf_addf(&file, "%s%s", name, ending);
-	file_join(&path, folder, buf_str(&file));
-	buf_fini(&file);
+	file_join(&path, folder, str_c(name));
+	buf_add_c(&path, ending);
 	return buf_take(&path);
 }
 

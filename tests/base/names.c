@@ -19,6 +19,18 @@ letters(size_t n)
 }
 
 static void
+letters_digits_and_others_are_accepted(void **state)
+{
+	(void)state;
+	assert_true(name_has_only(STR(""), ""));
+	assert_true(name_has_only(STR("aZ09"), ""));
+	assert_true(name_has_only(STR("a-b.c"), "-."));
+	assert_false(name_has_only(STR("a-b"), "."));
+	assert_false(name_has_only(STR("a\0b"), "."));
+	assert_false(name_has_only(STR("\xc3\xa4"), "."));
+}
+
+static void
 dns_labels_are_short_and_in_lower_case(void **state)
 {
 	(void)state;
@@ -82,6 +94,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(letters_digits_and_others_are_accepted),
 		cmocka_unit_test(dns_labels_are_short_and_in_lower_case),
 		cmocka_unit_test(only_the_whole_of_a_subdomain_is_bounded),
 		cmocka_unit_test(values_of_labels_may_be_empty),

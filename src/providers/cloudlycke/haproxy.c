@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/thread.h"
 
 enum {
@@ -233,20 +234,9 @@ save_server_state(struct str socket, struct clock *clock)
  * adds. */
 
 static bool
-is_plain_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '-' || c == '_' || c == '.';
-}
-
-static bool
 is_plain(struct str text)
 {
-	for (size_t i = 0; i < text.len; i++) {
-		if (!is_plain_char(text.ptr[i]))
-			return false;
-	}
-	return text.len > 0 && text.len <= 253;
+	return text.len > 0 && text.len <= LIMIT_NAME && name_has_only(text, "-_.");
 }
 
 void
@@ -262,8 +252,11 @@ cl_haproxy_add_name(struct buf *b, struct str name)
 static void
 add_remark(struct buf *b, struct str text)
 {
-	for (size_t i = 0; i < text.len; i++)
-		buf_add_char(b, is_plain_char(text.ptr[i]) ? text.ptr[i] : '?');
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.ptr[i];
+
+		buf_add_char(b, char_is_alnum(c) || char_is_in(c, "-_.") ? c : '?');
+	}
 }
 
 static void

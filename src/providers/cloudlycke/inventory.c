@@ -95,19 +95,10 @@ is_dns_name(struct str s)
 }
 
 static bool
-has_only(struct str s, const char *others)
-{
-	for (size_t i = 0; i < s.len; i++) {
-		if (!char_is_alnum(s.ptr[i]) && !char_is_in(s.ptr[i], others))
-			return false;
-	}
-	return true;
-}
-
-static bool
 is_machine_id(struct str s)
 {
-	return s.len > 0 && s.len <= LIMIT_NAME && char_is_alnum(s.ptr[0]) && has_only(s, "._/-");
+	return s.len > 0 && s.len <= LIMIT_NAME && char_is_alnum(s.ptr[0]) &&
+	       name_has_only(s, "._/-");
 }
 
 /* Fit for the files of other programs. */
@@ -115,7 +106,7 @@ static bool
 is_plain_path(struct str s)
 {
 	return str_starts(s, STR("/")) && !str_ends(s, STR("/")) && s.len <= PATH_LENGTH_MAX &&
-	       has_only(s, "._-/");
+	       name_has_only(s, "._-/");
 }
 
 static bool

@@ -9,6 +9,7 @@
 
 #include "base/event_kind.h"
 #include "base/ip.h"
+#include "base/names.h"
 #include "providers/hcloud/client.h"
 
 EVENT_KIND(
@@ -168,8 +169,7 @@ hz_describe_type_of(struct arena *arena, struct str product)
 	for (size_t i = 0; i < product.len; i++) {
 		char c = product.ptr[i] == ' ' ? '-' : product.ptr[i];
 
-		if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-		    char_is_in(c, "_.-"))
+		if (char_is_alnum(c) || char_is_in(c, "_.-"))
 			copy[n++] = c;
 	}
 	return str_n(copy, n);
