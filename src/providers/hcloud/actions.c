@@ -214,10 +214,11 @@ hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *o
 	for (size_t i = 0; i < query.n; i++)
 		buf_addf(&target, "id=%" PRId64 "&", query.ids[i]);
 	buf_add_c(&target, "page=1&sort=status&sort=id");
+	how.target = buf_str(&target);
 
 	a->is_asking = true;
 	mutex_unlock(&a->mu);
-	ok = hz_api_get(a->api, call, &target, how, &answer, &err) &&
+	ok = hz_api_do(a->api, call, &how, &answer, &err) &&
 	     hz_answer_list(&answer, "actions", &list, &err);
 	mutex_lock(&a->mu);
 	a->is_asking = false;

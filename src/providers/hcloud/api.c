@@ -788,19 +788,27 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 	struct endpoint_pass pass;
 	bool ok;
 
-	if (request->is_patient)
-		return hz_api_send_attempts(a, call, request, PATIENT_RETRIES, is_change, ret,
-		                            &outcome, err);
-	if (!endpoint_enter(a->endpoint, &pass, err))
-		return false;
-	/* A probe is a single attempt, and is sent regardless of the budget, because probes are
-	 * few. */
-	asks_budget = (is_change || request->is_urgent) && !pass.is_probe;
-	ok = hz_api_send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES, asks_budget,
-	                          ret, &outcome, err);
-	if (!ok && err->code == ERR_CANCELLED)
-		outcome = ENDPOINT_UNKNOWN;
-	endpoint_leave(a->endpoint, &pass, outcome, err);
+	if (!str_starts(request->target, STR("/")))
+		return err_set(
+			err, ERR_INVALID,
+			"the URL of the request is too long, because it contains a name that is too long");
+	if (request->is_patient) {
+		ok = hz_api_send_attempts(a, call, request, PATIENT_RETRIES, is_change, ret,
+		                          &outcome, err);
+	} else {
+		if (!endpoint_enter(a->endpoint, &pass, err))
+			return false;
+		/* A probe is a single attempt, and is sent regardless of the budget, because probes
+		 * are few. */
+		asks_budget = (is_change || request->is_urgent) && !pass.is_probe;
+		ok = hz_api_send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES,
+		                          asks_budget, ret, &outcome, err);
+		if (!ok && err->code == ERR_CANCELLED)
+			outcome = ENDPOINT_UNKNOWN;
+		endpoint_leave(a->endpoint, &pass, outcome, err);
+	}
+	if (!ok && err->code == ERR_NOT_FOUND && str_index(request->target, '?') >= 0)
+		err->code = ERR_UNAVAILABLE;
 	return ok;
 }
 
@@ -808,23 +816,6 @@ int64_t
 hz_api_uptime_ns(struct hz_api *a)
 {
 	return endpoint_uptime_ns(a->endpoint);
-}
-
-bool
-hz_api_get(struct hz_api *a, struct call *call, const struct buf *target, struct hz_request how,
-           struct hz_answer *ret, struct error *err)
-{
-	if (!buf_ok(target))
-		return err_set(
-			err, ERR_INVALID,
-			"the URL of the request is too long, because it contains a name that is too long");
-	how.method = HTTP_GET;
-	how.target = buf_str(target);
-	if (hz_api_do(a, call, &how, ret, err))
-		return true;
-	if (err->code == ERR_NOT_FOUND && str_index(how.target, '?') >= 0)
-		err->code = ERR_UNAVAILABLE;
-	return false;
 }
 
 /* ---- life cycle ---- */

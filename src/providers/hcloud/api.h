@@ -39,9 +39,11 @@ DEFINE_CLEANUP(struct hz_api, hz_api_free)
 
 struct hz_request {
 	enum http_method method;
-	struct str target; /* "/servers?page=1" */
-	struct str body;   /* JSON; empty: none */
-	bool is_patient;   /* at start: up to five retries, also at the rate limit; else two */
+	/* "/servers/7"; with a query it is a list: "/servers?page=1". Names are put into it by
+	 * rest_target(). */
+	struct str target;
+	struct str body; /* JSON; empty: none */
+	bool is_patient; /* at start: up to five retries, also at the rate limit; else two */
 	/* of a GET: it is paid from the budget, as every change is; else the caller has paid with
 	 * hz_api_admit() */
 	bool is_urgent;
@@ -70,17 +72,12 @@ NODISCARD bool hz_answer_object(const struct hz_answer *, const char *name, yyjs
  * @param ret  HZ_ANSWER_INIT before; filled on failure as well
  * @return  On false, err->code follows the API's own code and not the status, so that a page of a
  * proxy or of a wrong address is never mistaken for an answer about a resource: ERR_NOT_FOUND is
- * the API's `not_found` alone. ERR_THROTTLED with retry_after_ms. While the API is unavailable only
- * probes are sent, and the error is that of the outage (cloud/endpoint.h); requests with is_patient
- * are always sent. */
+ * the API's `not_found` alone, and of a list it is ERR_UNAVAILABLE: a list always exists, so it
+ * says nothing about the objects in it. ERR_THROTTLED with retry_after_ms. While the API is
+ * unavailable only probes are sent, and the error is that of the outage (cloud/endpoint.h);
+ * requests with is_patient are always sent. ERR_INVALID: the target is too long. */
 NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret, struct error *err);
-
-/** A GET of target, with the other members of `how`. ERR_INVALID: the target was too long for its
- * buffer. A target with a query is a list, which always exists: `not_found` says nothing about the
- * objects in it, and becomes ERR_UNAVAILABLE. */
-NODISCARD bool hz_api_get(struct hz_api *, struct call *, const struct buf *target,
-                          struct hz_request how, struct hz_answer *ret, struct error *err);
 
 /** May n requests be sent? If not: ERR_THROTTLED with retry_after_ms; an Event reports it once,
  * until there is budget again, and a metric counts it. While the API is unavailable the error is

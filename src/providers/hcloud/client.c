@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "http/url.h"
+#include "cloud/rest.h"
 
 /* ---- provider IDs ---- */
 
@@ -137,17 +137,33 @@ hz_client_read_server(struct arena *arena, yyjson_val *val, struct hz_server *re
 }
 
 bool
-hz_find_named(struct hz_api *api, struct call *call, const char *path, struct str name,
+hz_get_object(struct hz_api *api, struct call *call, const char *kind, int64_t id,
               struct hz_request how, struct hz_answer *answer, yyjson_val **ret, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	yyjson_val *val;
+	int64_t its_id;
+
+	how.target = arena_printf(call->arena, "/%ss/%" PRId64, kind, id);
+	if (!hz_api_do(api, call, &how, answer, err) || !hz_answer_object(answer, kind, &val, err))
+		return false;
+	if (json_i64(val, "id", &its_id) == JSON_FOUND && its_id != id)
+		return err_set(err, ERR_UNAVAILABLE, "asked for %s %" PRId64 ", got %" PRId64, kind,
+		               id, its_id);
+	*ret = val;
+	return true;
+}
+
+bool
+hz_find_object(struct hz_api *api, struct call *call, const char *kind, struct str name,
+               struct hz_request how, struct hz_answer *answer, yyjson_val **ret, struct error *err)
+{
+	const char *before = arena_printf(call->arena, "/%ss?name=", kind).ptr;
+	const char *kinds = arena_printf(call->arena, "%ss", kind).ptr;
 	yyjson_val *list, *one;
 	size_t i, n;
 
-	buf_add_c(&target, path);
-	url_add_query(&target, "name", name);
-	if (!hz_api_get(api, call, &target, how, answer, err) ||
-	    !hz_answer_list(answer, path + 1, &list, err))
+	how.target = rest_target(call, before, name, "");
+	if (!hz_api_do(api, call, &how, answer, err) || !hz_answer_list(answer, kinds, &list, err))
 		return false;
 	yyjson_arr_foreach(list, i, n, one)
 	{
@@ -158,7 +174,7 @@ hz_find_named(struct hz_api *api, struct call *call, const char *path, struct st
 			return true;
 		}
 	}
-	return err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"", path + 1,
+	return err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"", kinds,
 	               STR_ARG(str_utf8_head(name, NAME_SHOWN)));
 }
 
@@ -169,21 +185,11 @@ hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_
               struct hz_server *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	struct hz_request how = { 0 };
-	struct hz_server server;
 	yyjson_val *val;
 
-	buf_addf(&target, "/servers/%" PRId64, id);
-	if (!hz_api_get(api, call, &target, how, &answer, err) ||
-	    !hz_answer_object(&answer, "server", &val, err) ||
-	    !hz_client_read_server(arena, val, &server, err))
-		return false;
-	if (server.id != id)
-		return err_set(err, ERR_UNAVAILABLE, "asked for server %" PRId64 ", got %" PRId64,
-		               id, server.id);
-	*ret = server;
-	return true;
+	return hz_get_object(api, call, "server", id, how, &answer, &val, err) &&
+	       hz_client_read_server(arena, val, ret, err);
 }
 
 bool
@@ -194,7 +200,7 @@ hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struc
 	struct hz_request how = { 0 };
 	yyjson_val *val;
 
-	return hz_find_named(api, call, "/servers", name, how, &answer, &val, err) &&
+	return hz_find_object(api, call, "server", name, how, &answer, &val, err) &&
 	       hz_client_read_server(arena, val, ret, err);
 }
 
@@ -241,13 +247,10 @@ hz_get_network(struct hz_api *api, struct call *call, struct arena *arena, int64
                bool is_patient, struct hz_network *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	struct hz_request how = { .is_patient = is_patient };
 	yyjson_val *val;
 
-	buf_addf(&target, "/networks/%" PRId64, id);
-	return hz_api_get(api, call, &target, how, &answer, err) &&
-	       hz_answer_object(&answer, "network", &val, err) &&
+	return hz_get_object(api, call, "network", id, how, &answer, &val, err) &&
 	       hz_client_read_network(arena, val, ret, err);
 }
 
@@ -259,7 +262,7 @@ hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, stru
 	struct hz_request how = { .is_patient = is_patient };
 	yyjson_val *val;
 
-	return hz_find_named(api, call, "/networks", name, how, &answer, &val, err) &&
+	return hz_find_object(api, call, "network", name, how, &answer, &val, err) &&
 	       hz_client_read_network(arena, val, ret, err);
 }
 
@@ -299,13 +302,14 @@ hz_list_names(struct hz_api *api, struct call *call, struct arena *arena, const 
               struct hz_names *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .is_urgent = true };
+	struct hz_request how = {
+		.target = arena_printf(call->arena, "%s?per_page=%d", path, HZ_PAGE),
+		.is_urgent = true,
+	};
 	yyjson_val *list, *one;
 	size_t i, n;
 
-	buf_addf(&target, "%s?per_page=%d", path, HZ_PAGE);
-	if (!hz_api_get(api, call, &target, how, &answer, err) ||
+	if (!hz_api_do(api, call, &how, &answer, err) ||
 	    !hz_answer_list(&answer, path + 1, &list, err))
 		return false;
 	ret->names = arena_calloc(arena, HZ_PAGE + 1, sizeof(ret->names[0]));
@@ -331,12 +335,10 @@ bool
 hz_probe(struct hz_api *api, struct call *call, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .is_patient = true };
+	struct hz_request how = { .target = STR("/locations"), .is_patient = true };
 	yyjson_val *list;
 
-	buf_add_c(&target, "/locations");
-	return hz_api_get(api, call, &target, how, &answer, err) &&
+	return hz_api_do(api, call, &how, &answer, err) &&
 	       hz_answer_list(&answer, "locations", &list, err);
 }
 
@@ -370,15 +372,17 @@ bool
 hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { 0 };
 	int64_t number = s->next, total = -1, next = 0;
+	struct hz_request how = {
+		.target = arena_printf(call->arena,
+		                       "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc",
+		                       number, HZ_PAGE),
+	};
 	yyjson_val *list, *one;
 	struct hz_server *servers;
 	size_t i, n;
 
-	buf_addf(&target, "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc", number, HZ_PAGE);
-	if (!hz_api_get(api, call, &target, how, &answer, err) ||
+	if (!hz_api_do(api, call, &how, &answer, err) ||
 	    !hz_answer_list(&answer, "servers", &list, err))
 		return err_wrap(err, "page %" PRId64 " of the servers", number);
 	servers = arena_calloc(&s->arena, yyjson_arr_size(list), sizeof(*servers));

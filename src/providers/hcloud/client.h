@@ -82,16 +82,20 @@ struct hz_network {
 	size_t n_subnets;
 };
 
-/** GET path?name=…, and finds the object with exactly this name in the list. The names are compared
- * here, because it matters that exactly this object is found.
+/** Reads one object: by its id with GET /{kind}s/{id}, or by its exact name from the list GET
+ * /{kind}s?name=…. The API's own comparison of names is not relied on, because it matters that
+ * exactly this object is found.
  *
- * @param path  "/servers"; the list is under the same name
- * @param how   for hz_api_get()
+ * @param kind  "server", as the API names it
+ * @param how   of the request, except for its target
  * @param ret   belongs to the answer
  * @return  On false, err->code may be ERR_NOT_FOUND. */
-NODISCARD bool hz_find_named(struct hz_api *, struct call *, const char *path, struct str name,
+NODISCARD bool hz_get_object(struct hz_api *, struct call *, const char *kind, int64_t id,
                              struct hz_request how, struct hz_answer *answer, yyjson_val **ret,
                              struct error *err);
+NODISCARD bool hz_find_object(struct hz_api *, struct call *, const char *kind, struct str name,
+                              struct hz_request how, struct hz_answer *answer, yyjson_val **ret,
+                              struct error *err);
 
 /** ERR_NOT_FOUND: the API says that the server does not exist. */
 NODISCARD bool hz_get_server(struct hz_api *, struct call *, struct arena *, int64_t id,

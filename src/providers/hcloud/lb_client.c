@@ -55,7 +55,7 @@ listing_read_page(struct listing *list, struct hz_api *api, struct call *call, s
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .is_urgent = true };
+	struct hz_request how = urgent;
 	int64_t number = list->next;
 	yyjson_val *page, *one;
 	size_t i, n;
@@ -65,7 +65,8 @@ listing_read_page(struct listing *list, struct hz_api *api, struct call *call, s
 		url_add_query(&target, "label_selector", list->selector);
 	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d%s", list->selector.len > 0 ? '&' : '?',
 	         number, HZ_PAGE, list->is_unsorted ? "" : "&sort=id%3Aasc");
-	if (!hz_api_get(api, call, &target, how, &answer, err) ||
+	how.target = buf_ok(&target) ? buf_str(&target) : STR("too long");
+	if (!hz_api_do(api, call, &how, &answer, err) ||
 	    !hz_answer_list(&answer, list->name, &page, err))
 		return false;
 	yyjson_arr_foreach(page, i, n, one)
@@ -173,21 +174,10 @@ hz_get_lb(struct hz_api *api, struct call *call, struct arena *arena, int64_t id
           struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .is_urgent = true };
-	struct hz_lb lb;
 	yyjson_val *val;
 
-	buf_addf(&target, "/load_balancers/%" PRId64, id);
-	if (!hz_api_get(api, call, &target, how, &answer, err) ||
-	    !hz_answer_object(&answer, "load_balancer", &val, err) ||
-	    !hz_lb_read(val, arena, &lb, err))
-		return false;
-	if (lb.id != id)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "asked for load balancer %" PRId64 ", got %" PRId64, id, lb.id);
-	*ret = lb;
-	return true;
+	return hz_get_object(api, call, "load_balancer", id, urgent, &answer, &val, err) &&
+	       hz_lb_read(val, arena, ret, err);
 }
 
 bool
@@ -197,7 +187,7 @@ hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct st
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	yyjson_val *val;
 
-	return hz_find_named(api, call, "/load_balancers", name, urgent, &answer, &val, err) &&
+	return hz_find_object(api, call, "load_balancer", name, urgent, &answer, &val, err) &&
 	       hz_lb_read(val, arena, ret, err);
 }
 
@@ -316,7 +306,7 @@ hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, 
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	yyjson_val *val;
 
-	return hz_find_named(api, call, "/certificates", name, urgent, &answer, &val, err) &&
+	return hz_find_object(api, call, "certificate", name, urgent, &answer, &val, err) &&
 	       hz_certificate_read(val, arena, ret, err);
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/event_kind.h"
 #include "base/limits.h"
-#include "providers/hcloud/api.h"
+#include "providers/hcloud/client.h"
 
 EVENT_KIND(
 	kept_event, HZ_COMPONENT, "LoadBalancerAddressKept", true, "Service",
@@ -58,23 +58,12 @@ hz_get_primary_ip(const struct hz_lb_run *run, int64_t id, struct hz_primary_ip 
                   struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	struct hz_request how = { .is_urgent = true };
-	struct hz_primary_ip ip;
 	yyjson_val *val;
 
-	buf_addf(&target, "/primary_ips/%" PRId64, id);
-	if (!hz_api_get(run->tools->api, run->call, &target, how, &answer, err) ||
-	    !hz_answer_object(&answer, "primary_ip", &val, err) ||
-	    !hz_primary_ip_read(val, run->call->arena, &ip, err))
-		return false;
-	if (ip.id != id)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API returned Primary IP %" PRId64
-		               " for the ID %" PRId64,
-		               ip.id, id);
-	*ret = ip;
-	return true;
+	return hz_get_object(run->tools->api, run->call, "primary_ip", id, how, &answer, &val,
+	                     err) &&
+	       hz_primary_ip_read(val, run->call->arena, ret, err);
 }
 
 /* ---- decisions ---- */
