@@ -217,7 +217,8 @@ set_flag(struct command_line *line, const struct command_flag *flag, const char 
 /* Takes the argument at *at, and its value, if it is one of the command's own flags, or is meant to
  * be one. */
 static bool
-take_flag(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
+parse_command_flag(struct command_line *line, int argc, char *const argv[], int *at,
+                   struct buf *problems)
 {
 	struct typed_flag typed = cut_flag(argv[*at]);
 	const struct command_flag *flag = find_flag(line->command, typed.name);
@@ -409,7 +410,7 @@ parse_rest(struct command_line *line, int argc, char *const argv[], int at, stru
 			continue;
 		if (argv[i][0] != '-') {
 			words[n++] = argv[i];
-		} else if (!take_flag(line, argc, argv, &i, problems)) {
+		} else if (!parse_command_flag(line, argc, argv, &i, problems)) {
 			line->argv[line->argc++] = argv[i];
 			if (flags_take_next(argv[i]) && i + 1 < argc)
 				line->argv[line->argc++] = argv[++i];

@@ -105,7 +105,7 @@ find_failure(struct explanation *e, const char *work)
 
 /* A retry, with the reason; or the other text, if nothing failed. */
 static struct str
-retry_or(struct explanation *e, yyjson_val *failure, struct str other)
+failure_text_or(struct explanation *e, yyjson_val *failure, struct str other)
 {
 	struct str error = STR_EMPTY;
 
@@ -164,7 +164,7 @@ new_node_waits_for(struct explanation *e, const struct subject *s)
 	yyjson_val *failure = find_failure(e, "sync");
 
 	if (!s->machine)
-		return retry_or(e, failure, STR_EMPTY);
+		return failure_text_or(e, failure, STR_EMPTY);
 	switch (s->machine->presence) {
 	case PRESENCE_ABSENT:
 		return STR("a machine of this name in the cloud");
@@ -176,7 +176,7 @@ new_node_waits_for(struct explanation *e, const struct subject *s)
 	}
 	if (s->facts.addresses_err.code != ERR_NONE)
 		return arena_str(&e->view->arena, str_c(s->facts.addresses_err.msg));
-	return retry_or(e, failure, STR("the leader: its machine is found"));
+	return failure_text_or(e, failure, STR("the leader: its machine is found"));
 }
 
 static struct str
@@ -202,7 +202,7 @@ node_waits_for(struct explanation *e, const struct subject *s)
 	for (size_t i = 0; i < ARRAY_LEN(works) && !failure; i++)
 		failure = find_failure(e, works[i]);
 	if (s->node->ready == NODE_READY_TRUE || failure)
-		return retry_or(e, failure, STR("nothing"));
+		return failure_text_or(e, failure, STR("nothing"));
 	if (s->machine && s->machine->presence == PRESENCE_PRESENT &&
 	    s->machine->power == POWER_OFF)
 		return STR("its machine, which is switched off");
