@@ -55,6 +55,8 @@ view_free(struct view *v)
 		look_unref(v->looks[i]);
 	if (v->cloud)
 		v->cloud->ops->close(v->cloud);
+	recorder_free(v->recorder, /*flush_ms=*/0);
+	host_free(v->host);
 	targets_free(v->targets);
 	store_list_free(&v->nodes.list);
 	store_list_free(&v->services.list);
@@ -343,68 +345,7 @@ read_lease(struct view *v, struct error *err)
 	return true;
 }
 
-/* ---- the cloud, and what it is given ---- */
-
-static void
-drop_event(const struct cloud_host *host, const struct node_ref *ref, enum host_event type,
-           const char *reason, struct str message)
-{
-	(void)host;
-	(void)ref;
-	(void)type;
-	(void)reason;
-	(void)message;
-}
-
-static void
-drop_service_event(const struct cloud_host *host, const struct lb_spec *spec, enum host_event type,
-                   const char *reason, struct str message)
-{
-	(void)host;
-	(void)spec;
-	(void)type;
-	(void)reason;
-	(void)message;
-}
-
-static void
-drop_requeue(const struct cloud_host *host, enum host_requeue what, struct str key)
-{
-	(void)host;
-	(void)what;
-	(void)key;
-}
-
-static struct view *
-view_of(const struct cloud_host *host)
-{
-	return CONTAINER_OF((struct cloud_host *)(uintptr_t)host, struct view, host);
-}
-
-/* Called on threads of the cloud as well, so it must not read anything: the nodes were read before
- * the cloud was started. */
-static void
-list_nodes(const struct cloud_host *host, struct arena *arena, struct node_ref **ret, size_t *ret_n)
-{
-	const struct view_nodes *nodes = &view_of(host)->nodes;
-
-	*ret = arena_calloc(arena, nodes->n + 1, sizeof((*ret)[0]));
-	for (size_t i = 0; i < nodes->n; i++)
-		(*ret)[i] = node_ref_copy(arena, nodes->items[i]);
-	*ret_n = nodes->n;
-}
-
-static bool
-is_service_address(const struct cloud_host *host, struct str address)
-{
-	const struct view_services *services = &view_of(host)->services;
-
-	for (size_t i = 0; i < services->n; i++) {
-		if (service_is_served_at(services->items[i], address))
-			return true;
-	}
-	return false;
-}
+/* ---- the cloud ---- */
 
 static bool
 read_loaded(struct view *v, struct error *err)
@@ -412,6 +353,8 @@ read_loaded(struct view *v, struct error *err)
 	return controllers_load_cloud(v->options, /*is_read_only=*/true, &v->cloud, err);
 }
 
+/* The cloud is given what the controllers give it, but nothing is done about its events and
+ * requeues. It can be used without the nodes or the Services, if they could not be read. */
 static bool
 read_cloud(struct view *v, struct error *err)
 {
@@ -421,17 +364,14 @@ read_cloud(struct view *v, struct error *err)
 		return false;
 	(void)!view_need(v, VIEW_NODES, &ignored);
 	(void)!view_need(v, VIEW_SERVICES, &ignored);
-	v->host = (struct cloud_host){
-		.clock = &clock_real,
-		.fence = &v->fence,
-		.event = drop_event,
-		.service_event = drop_service_event,
-		.requeue = drop_requeue,
-		.nodes = list_nodes,
-		.is_service_address = is_service_address,
-	};
-	v->cloud->host = &v->host;
-	return v->cloud->ops->start(v->cloud, &v->host, err);
+	v->recorder = recorder_new(/*client=*/NULL, &clock_real);
+	v->host = host_new(&(struct host_config){ .clock = &clock_real,
+	                                          .fence = &v->fence,
+	                                          .nodes = v->nodes.store,
+	                                          .recorder = v->recorder });
+	host_set_services(v->host, v->services.store);
+	v->cloud->host = host_cloud_host(v->host);
+	return v->cloud->ops->start(v->cloud, v->cloud->host, err);
 }
 
 static bool

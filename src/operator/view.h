@@ -16,7 +16,7 @@
 #define CCMD_OPERATOR_VIEW_H
 
 #include "cloud/balancer.h"
-#include "cloud/host.h"
+#include "controllers/host.h"
 #include "controllers/route/route.h"
 #include "flags/options.h"
 #include "kube/client.h"
@@ -125,8 +125,9 @@ struct view {
 		struct error err;
 	} parts[VIEW_N_PARTS];
 	struct node_kind node_kind;
-	struct fence fence; /* closed */
-	struct cloud_host host;
+	struct fence fence;        /* closed */
+	struct recorder *recorder; /* drops events */
+	struct host *host;
 	struct targets *targets;            /* NULL: not needed yet */
 	struct look *looks[VIEW_MAX_LOOKS]; /* those that the look was merged from */
 	size_t n_looks;
