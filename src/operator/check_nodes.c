@@ -222,16 +222,6 @@ check_stopped_machines(struct doctor *d, struct report *r)
 
 /* ---- addresses and labels ---- */
 
-static void
-add_addresses(struct buf *b, const struct address *addresses, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		buf_addf(b, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
-		         STR_ARG(addresses[i].type), STR_ARG(addresses[i].address));
-	if (n == 0)
-		buf_add_c(b, "none");
-}
-
 void
 check_addresses(struct doctor *d, struct report *r)
 {
@@ -250,10 +240,10 @@ check_addresses(struct doctor *d, struct report *r)
 		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
 		if (report_wrong_node_ip(r, &f) || !f.has_other_addresses)
 			continue;
-		add_addresses(&has, f.node->addresses, f.node->n_addresses);
-		add_addresses(&wanted, f.wanted.items, f.wanted.n);
-		report_find(r, "node", node_name(f.node), "it has %s; the cloud says %s", has.ptr,
-		            wanted.ptr);
+		facts_add_addresses(&has, f.node->addresses, f.node->n_addresses);
+		facts_add_addresses(&wanted, f.wanted.items, f.wanted.n);
+		report_find(r, "node", node_name(f.node), "it has %s; the cloud says %s",
+		            has.len > 0 ? has.ptr : "none", wanted.ptr);
 		report_fix(
 			r,
 			"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");

@@ -251,17 +251,6 @@ node_next(struct explanation *e, const struct node *node)
 }
 
 static struct str
-list_addresses(struct explanation *e, const struct address *addresses, size_t n)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(8));
-
-	for (size_t i = 0; i < n; i++)
-		buf_addf(&text, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
-		         STR_ARG(addresses[i].type), STR_ARG(addresses[i].address));
-	return keep(e, &text);
-}
-
-static struct str
 machine_state(struct explanation *e, const struct instance *machine)
 {
 	switch (machine->presence) {
@@ -283,6 +272,8 @@ static void
 compare_node(struct explanation *e, const struct subject *s)
 {
 	static const struct instance nothing = { .presence = PRESENCE_UNKNOWN };
+	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(8));
+	CLEANUP(buf_fini) struct buf in_cloud = BUF_INIT(KIB(8));
 	const struct instance *m = s->machine ? s->machine : &nothing;
 	const struct node *node = s->node;
 	bool is_new = node_is_new(node);
@@ -294,8 +285,9 @@ compare_node(struct explanation *e, const struct subject *s)
 	explain_add_row(e, "provider ID", node_provider_id(node), m->provider_id,
 	                !is_new && m->presence == PRESENCE_PRESENT &&
 	                        !str_eq(node_provider_id(node), m->provider_id));
-	explain_add_row(e, "addresses", list_addresses(e, node->addresses, node->n_addresses),
-	                list_addresses(e, m->addresses, m->n_addresses),
+	facts_add_addresses(&has, node->addresses, node->n_addresses);
+	facts_add_addresses(&in_cloud, m->addresses, m->n_addresses);
+	explain_add_row(e, "addresses", keep(e, &has), keep(e, &in_cloud),
 	                !is_new && s->facts.has_other_addresses);
 	for (size_t i = 0; i < FACTS_LABELS; i++) {
 		const struct label_facts *label = &s->facts.labels[i];

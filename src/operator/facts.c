@@ -42,6 +42,14 @@ facts_of_node(const struct node *node, const struct instance *machine, struct ar
 	return ret;
 }
 
+void
+facts_add_addresses(struct buf *b, const struct address *addresses, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_addf(b, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
+		         STR_ARG(addresses[i].type), STR_ARG(addresses[i].address));
+}
+
 /* ---- Services ---- */
 
 /* Collects the changes of one trial. */

@@ -36,6 +36,9 @@ struct node_facts {
 struct node_facts facts_of_node(const struct node *, const struct instance *machine,
                                 struct arena *);
 
+/** Appends "InternalIP 10.0.0.1, Hostname a". */
+void facts_add_addresses(struct buf *, const struct address *addresses, size_t n);
+
 /** What the service controller would do for a Service: a dry run of its own function
  * (base/dry_run.h). So a command finds exactly what the controller would find. */
 struct service_trial {
