@@ -44,7 +44,7 @@ answer(struct http_client *c, struct call *call, const struct http_request *requ
 	(void)err;
 	response->status = status;
 	response->ratelimit_limit = response->ratelimit_remaining = response->ratelimit_reset = -1;
-	buf_init(&response->body, LIMIT_HTTP_BODY);
+	response->body = BUF_INIT(LIMIT_HTTP_BODY);
 	buf_add_str(&response->body, body);
 	return true;
 }

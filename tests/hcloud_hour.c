@@ -302,7 +302,7 @@ do_request(struct http_client *client, struct call *call, const struct http_requ
 
 	(void)call;
 	w->n_asked++;
-	buf_init(&r->body, LIMIT_HTTP_BODY);
+	r->body = BUF_INIT(LIMIT_HTTP_BODY);
 	if (!take_request(w, r)) {
 		add_error(r, 429, "rate_limit_exceeded");
 		return true;

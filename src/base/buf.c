@@ -18,12 +18,6 @@ enum {
 
 char buf_empty[1];
 
-void
-buf_init(struct buf *b, size_t max_bytes)
-{
-	*b = BUF_INIT(max_bytes);
-}
-
 /* Leaves b as it was after its initialisation. */
 static void
 forget(struct buf *b)

@@ -38,7 +38,6 @@ extern char buf_empty[1];
 #define BUF_SECRET(max_bytes) \
 	((struct buf){ .ptr = buf_empty, .max = (max_bytes), .is_secret = true })
 
-void buf_init(struct buf *b, size_t max_bytes);
 /** Frees the memory and leaves an empty buffer of the same kind. For CLEANUP(buf_fini). */
 void buf_fini(struct buf *b);
 /** Removes the content and keeps the memory. */

@@ -28,8 +28,7 @@ struct hook {
 };
 
 static pthread_mutex_t families_mu = PTHREAD_MUTEX_INITIALIZER;
-static struct metric_family *families;                   /* families_mu */
-static struct metric_family **families_tail = &families; /* families_mu */
+static struct metric_family *families; /* families_mu */
 
 static pthread_mutex_t hooks_mu = PTHREAD_MUTEX_INITIALIZER; /* held while the hooks run */
 static struct hook *hooks;                                   /* hooks_mu */
@@ -42,24 +41,6 @@ static size_t n_hooks, cap_hooks;                            /* hooks_mu */
 extern struct metric_family *__start_metric_families[] __attribute__((weak));
 extern struct metric_family *__stop_metric_families[] __attribute__((weak));
 
-static void
-append_family(struct metric_family *family)
-{
-	/* The Prometheus libraries write labels in the order of their names. METRIC_FAMILY() lists
-	 * them in the order that reads best in calls of metric_of(). */
-	for (size_t i = 0; family->labels[i]; i++) {
-		size_t at = i;
-
-		for (;
-		     at > 0 && strcmp(family->labels[family->order[at - 1]], family->labels[i]) > 0;
-		     at--)
-			family->order[at] = family->order[at - 1];
-		family->order[at] = (unsigned char)i;
-	}
-	*families_tail = family;
-	families_tail = &family->next;
-}
-
 static int
 compare_names(const void *a, const void *b)
 {
@@ -67,12 +48,13 @@ compare_names(const void *a, const void *b)
 	              (*(struct metric_family *const *)b)->name);
 }
 
-/* At the first call, appends the families by name, because the order of the linker is arbitrary.
- * The caller unlocks families_mu. */
+/* At the first call, lists the families by name, because the order of the linker is arbitrary. The
+ * caller unlocks families_mu. */
 static struct metric_family *
 lock_families(void)
 {
 	static bool is_gathered; /* families_mu */
+	struct metric_family **tail = &families;
 	/* The subtraction uses integers, because in C these are two unrelated objects, not two ends
 	 * of one array. */
 	size_t n = ((uintptr_t)__stop_metric_families - (uintptr_t)__start_metric_families) /
@@ -83,8 +65,24 @@ lock_families(void)
 		return families;
 	is_gathered = true;
 	qsort(__start_metric_families, n, sizeof(__start_metric_families[0]), compare_names);
-	for (size_t i = 0; i < n; i++)
-		append_family(__start_metric_families[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct metric_family *family = __start_metric_families[i];
+
+		/* The Prometheus libraries write labels in the order of their names.
+		 * METRIC_FAMILY() lists them in the order that reads best in calls of metric_of().
+		 */
+		for (size_t k = 0; family->labels[k]; k++) {
+			size_t at = k;
+
+			for (; at > 0 &&
+			       strcmp(family->labels[family->order[at - 1]], family->labels[k]) > 0;
+			     at--)
+				family->order[at] = family->order[at - 1];
+			family->order[at] = (unsigned char)k;
+		}
+		*tail = family;
+		tail = &family->next;
+	}
 	return families;
 }
 
@@ -111,29 +109,6 @@ series_new(struct metric_family *family, const char *const *labels)
 		m->buckets = xcalloc(family->n_buckets, sizeof(m->buckets[0]));
 	ARRAY_PUSH(family->series, family->n_series, family->cap_series, m);
 	return m;
-}
-
-struct metric_family *
-metric_family_new(enum metric_type type, const char *name, const char *help,
-                  const char *const *labels, size_t n, const double *buckets, size_t n_buckets)
-{
-	struct metric_family *family = xcalloc(1, sizeof(*family));
-
-	assert(n <= METRIC_MAX_LABELS);
-	*family = (struct metric_family){
-		.type = type,
-		.name = name,
-		.help = help,
-		.buckets = buckets,
-		.n_buckets = type == METRIC_HISTOGRAM ? n_buckets : 0,
-		.mu = PTHREAD_MUTEX_INITIALIZER,
-	};
-	for (size_t i = 0; i < n; i++)
-		family->labels[i] = labels[i];
-	(void)lock_families();
-	append_family(family);
-	mutex_unlock(&families_mu);
-	return family;
 }
 
 const struct metric_family *

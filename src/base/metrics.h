@@ -82,12 +82,6 @@ struct metric_family {
 /** For .buckets and .n_buckets of METRIC_FAMILY(). */
 #define METRIC_BUCKETS(array) .buckets = (array), .n_buckets = ARRAY_LEN(array)
 
-/** Defines a family at run time, once per name. n_labels <= METRIC_MAX_LABELS. All pointers must
- * stay valid until the process ends. */
-struct metric_family *metric_family_new(enum metric_type type, const char *name, const char *help,
-                                        const char *const *labels, size_t n_labels,
-                                        const double *buckets, size_t n_buckets);
-
 /** Returns the series with these label values (one per label of the family), and creates it when it
  * does not exist. */
 struct metric *metric_of(struct metric_family *family, ...);
@@ -115,8 +109,8 @@ void metrics_on_scrape(void (*fn)(void *arg), void *arg);
 /** When this returns, the hook is not running and will not run. */
 void metrics_off_scrape(void (*fn)(void *arg), void *arg);
 
-/** Appends all families of a page that have a series, by name; families defined at run time come
- * last. Labels are written in alphabetical order. */
+/** Appends all families of a page that have a series, by name. Labels are written in
+ * alphabetical order. */
 void metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format);
 /** /metrics in the text format. */
 void metrics_write(struct buf *b);

@@ -181,7 +181,7 @@ survives_its_end(void **state)
 	struct buf b;
 
 	(void)state;
-	buf_init(&b, 20);
+	b = BUF_INIT(20);
 	buf_add_c(&b, "secret");
 	buf_wipe(&b);
 	check(&b, "");

@@ -102,7 +102,7 @@ do_request(struct http_client *client, struct call *call, const struct http_requ
 	if (rule.status == 0)
 		return err_set(err, rule.code, "scripted failure");
 	response->status = rule.status;
-	buf_init(&response->body, LIMIT_HTTP_BODY);
+	response->body = BUF_INIT(LIMIT_HTTP_BODY);
 	buf_add_str(&response->body, body.len > 0 ? buf_str(&body) : STR("{}"));
 	return true;
 }

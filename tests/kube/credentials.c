@@ -344,7 +344,7 @@ ask_often(void *arg)
 	uint64_t generation;
 
 	(void)arg;
-	buf_init(&header, KIB(4));
+	header = BUF_INIT(KIB(4));
 	for (int i = 0; i < 200; i++) {
 		buf_reset(&header);
 		(void)auth->authorize(auth, &call, &header, &generation, &err);

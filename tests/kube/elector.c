@@ -244,7 +244,7 @@ do_request(struct http_client *transport, struct call *call, const struct http_r
 	enum fault fault = take_request(CONTAINER_OF(transport, struct replica, transport),
 	                                request);
 
-	buf_init(&response->body, LIMIT_HTTP_BODY);
+	response->body = BUF_INIT(LIMIT_HTTP_BODY);
 	if (cancel_is_fired(call->cancel))
 		return err_set(err, ERR_CANCELLED, "cancelled");
 	if (fault == HANGS)
@@ -335,7 +335,7 @@ stored(void)
 	struct error err;
 	WITH_LOCK(&server.mu);
 
-	buf_init(&response.body, LIMIT_HTTP_BODY);
+	response.body = BUF_INIT(LIMIT_HTTP_BODY);
 	answer_lease(&response, 200);
 	if (!lease_parse(buf_str(&response.body), &l, &err))
 		fail_msg("%s", err.msg);

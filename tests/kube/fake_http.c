@@ -65,7 +65,7 @@ do_request(struct http_client *client, struct call *call, const struct http_requ
 		return err_set(err, answer.code, "scripted failure");
 	response->status = answer.status;
 	response->retry_after_ms = answer.retry_after_ms;
-	buf_init(&response->body, LIMIT_HTTP_BODY);
+	response->body = BUF_INIT(LIMIT_HTTP_BODY);
 	buf_add_c(&response->body, answer.body ? answer.body : "");
 	return true;
 }

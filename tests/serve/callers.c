@@ -62,7 +62,7 @@ review(struct http_client *client, struct call *call, const struct http_request 
 		atomic_store(&f->n_before_good, atomic_load(&f->n_reviews));
 	atomic_fetch_add(&f->n_reviews, 1);
 	response->status = 201;
-	buf_init(&response->body, KIB(4));
+	response->body = BUF_INIT(KIB(4));
 	if (str_contains(request->target, STR("subjectaccessreviews")))
 		buf_add_c(&response->body,
 		          "{\"kind\":\"SubjectAccessReview\",\"status\":{\"allowed\":true}}");

@@ -367,7 +367,7 @@ take_its_time(struct http_client *http, struct call *call, const struct http_req
 		                            .ratelimit_limit = -1,
 		                            .ratelimit_remaining = -1,
 		                            .ratelimit_reset = -1 };
-	buf_init(&response->body, LIMIT_HTTP_BODY);
+	response->body = BUF_INIT(LIMIT_HTTP_BODY);
 	cancel_hook(call->cancel, wake_cloud, c);
 	ok = serve(c, call, request->target, &response->body);
 	cancel_unhook(call->cancel, wake_cloud, c);

@@ -101,7 +101,7 @@ take_its_time(struct http_client *http, struct call *call, const struct http_req
 		                            .ratelimit_limit = -1,
 		                            .ratelimit_remaining = -1,
 		                            .ratelimit_reset = -1 };
-	buf_init(&response->body, LIMIT_HTTP_BODY);
+	response->body = BUF_INIT(LIMIT_HTTP_BODY);
 	answer(request->target, &response->body); /* as it was when it was asked */
 	cloud.n_asked++;
 	cloud.n_of_all += wanted(request->target) == ASKERS;
