@@ -17,14 +17,6 @@
 /* ---- the pool of a Service ---- */
 
 static bool
-is_usable(const struct cl_pool *pool, const struct ip *ip)
-{
-	bool is_avoided;
-
-	return cl_pool_has(pool, ip, &is_avoided);
-}
-
-static bool
 is_open_to(const struct cl_pool *pool, struct str namespace)
 {
 	for (size_t i = 0; i < pool->namespaces.n; i++) {
@@ -67,7 +59,8 @@ bool
 cl_request_could_have(const struct cl_schema *schema, struct str namespace, const struct ip *ip)
 {
 	for (size_t i = 0; i < schema->n_pools; i++) {
-		if (is_open_to(&schema->pools[i], namespace) && is_usable(&schema->pools[i], ip))
+		if (is_open_to(&schema->pools[i], namespace) &&
+		    cl_pool_has(&schema->pools[i], ip, NULL))
 			return true;
 	}
 	return false;
@@ -395,7 +388,7 @@ find_kept(const struct search *s, struct ip *ret)
 	for (size_t i = 0; i < s->present->n; i++) {
 		const struct ip *ip = &s->present->items[i];
 
-		if (ip_family(ip) == s->family && is_usable(s->request->pool, ip) &&
+		if (ip_family(ip) == s->family && cl_pool_has(s->request->pool, ip, NULL) &&
 		    !find_other_holder(s, ip, NULL)) {
 			*ret = *ip;
 			return true;
@@ -416,7 +409,7 @@ find_shared(const struct search *s, struct ip *ret)
 
 		if (!ip || is_self(s, other) || (is_found && ip_cmp(ip, ret) >= 0) ||
 		    !cl_may_share(&s->request->values.allocation, other, NULL) ||
-		    !is_usable(s->request->pool, ip) || find_other_holder(s, ip, NULL))
+		    !cl_pool_has(s->request->pool, ip, NULL) || find_other_holder(s, ip, NULL))
 			continue;
 		*ret = *ip;
 		is_found = true;
@@ -446,7 +439,8 @@ find_free(const struct search *s, struct ip *ret, struct error *err)
 		return true;
 	/* None is free, so the usable addresses in use are all that the pool has. */
 	for (size_t i = 0; i < n_taken; i++) {
-		if ((i == 0 || !ip_eq(&taken[i], &taken[i - 1])) && is_usable(pool, &taken[i]))
+		if ((i == 0 || !ip_eq(&taken[i], &taken[i - 1])) &&
+		    cl_pool_has(pool, &taken[i], NULL))
 			n_used++;
 	}
 	return err_set(err, ERR_INVALID,

@@ -231,16 +231,14 @@ static void
 read_hook(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
           void *into)
 {
-	struct str text;
-
 	(void)field;
-	if (!cl_expect_string(r, node, &text))
+	if (!cl_expect(r, node, "string"))
 		return;
-	if (!str_starts(text, STR("/")))
+	if (!str_starts(node->text, STR("/")))
 		cl_add_problem(r, node, "hook %s is not an absolute path",
-		               quote_z(&r->scratch, text));
+		               quote_z(&r->scratch, node->text));
 	else
-		*(struct str *)into = cl_keep(r, text);
+		*(struct str *)into = cl_keep(r, node->text);
 }
 
 /* ---- apiVersion, kind ---- */
@@ -249,14 +247,10 @@ static void
 read_exactly(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
              void *into)
 {
-	struct str text;
-
 	(void)into;
-	if (!cl_expect_string(r, node, &text))
-		return;
-	if (!str_eq_c(text, field->rule->complaint))
+	if (cl_expect(r, node, "string") && !str_eq_c(node->text, field->rule->complaint))
 		cl_add_problem(r, node, "unsupported %s %s (want \"%s\")", field->name,
-		               quote_z(&r->scratch, text), field->rule->complaint);
+		               quote_z(&r->scratch, node->text), field->rule->complaint);
 }
 
 /* ---- cloud, reload, state ---- */
@@ -332,9 +326,9 @@ read_machine_id(struct cl_reader *r, const struct cl_field *field, const struct 
 	struct cl_machine *machine = CONTAINER_OF((struct str *)into, struct cl_machine, id),
 			  *before;
 	struct file_reader *f = file_of(r);
-	struct str id;
+	struct str id = node->text;
 
-	if (!cl_expect_string(r, node, &id))
+	if (!cl_expect(r, node, "string"))
 		return;
 	if (!field->rule->is_valid(id)) {
 		cl_add_value_problem(r, node, id, field->rule->complaint);
@@ -388,11 +382,11 @@ read_address(struct cl_reader *r, const struct cl_field *field, const struct yam
 	struct address *address = CONTAINER_OF((struct str *)into, struct address, address);
 	char memory[64] = "";
 	struct buf canonical = BUF_FIXED(memory);
-	struct str text;
+	struct str text = node->text;
 	struct ip ip;
 
 	(void)field;
-	if (!cl_expect_string(r, node, &text) || address->type.len == 0)
+	if (!cl_expect(r, node, "string") || address->type.len == 0)
 		return;
 	if (!str_ends(address->type, STR("IP"))) {
 		if (is_dns_name(text))
@@ -612,16 +606,14 @@ static void
 read_target(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
             void *into)
 {
-	struct str text;
-
 	(void)field;
-	if (!cl_expect_string(r, node, &text))
+	if (!cl_expect(r, node, "string"))
 		return;
-	if (!cl_names_find(file_of(r)->names, text))
+	if (!cl_names_find(file_of(r)->names, node->text))
 		cl_add_problem(r, node, "target node %s is not a machine",
-		               quote_z(&r->scratch, text));
+		               quote_z(&r->scratch, node->text));
 	else
-		*(struct str *)into = cl_keep(r, text);
+		*(struct str *)into = cl_keep(r, node->text);
 }
 
 /* Two routes to one network would contradict each other, in whatever form it is written. */
@@ -634,11 +626,11 @@ read_destination(struct cl_reader *r, const struct cl_field *field, const struct
 	char spelling[80] = "";
 	struct buf b = BUF_FIXED(spelling);
 	const struct cl_route *before;
+	struct str text = node->text;
 	struct ip_net net;
-	struct str text;
 
 	(void)field;
-	if (!cl_expect_string(r, node, &text))
+	if (!cl_expect(r, node, "string"))
 		return;
 	if (!ip_net_parse(text, &net)) {
 		cl_add_value_problem(r, node, text, "is not a CIDR");

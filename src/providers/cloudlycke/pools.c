@@ -14,11 +14,11 @@ cl_read_block(struct cl_reader *r, const struct cl_field *field, const struct ya
               void *into)
 {
 	struct cl_block block = { .has_edges = false };
-	struct str text, first, last;
+	struct str text = node->text, first, last;
 	struct ip_net net;
 
 	(void)field;
-	if (!cl_expect_string(r, node, &text))
+	if (!cl_expect(r, node, "string"))
 		return;
 	if (ip_parse(text, &block.first)) {
 		block.last = block.first;
@@ -95,7 +95,7 @@ avoided_by(const struct cl_pool *pool, const struct ip *ip)
 bool
 cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided)
 {
-	bool is_listed = false, is_usable = false;
+	bool is_listed = false, is_usable = false, is_avoided;
 
 	for (size_t i = 0; i < pool->addresses.n; i++) {
 		const struct cl_block *block = &pool->addresses.items[i];
@@ -105,8 +105,10 @@ cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoide
 		is_listed = true;
 		is_usable = is_usable || !is_edge(pool, block, ip);
 	}
-	*ret_is_avoided = is_listed && (!is_usable || avoided_by(pool, ip));
-	return is_listed && !*ret_is_avoided;
+	is_avoided = is_listed && (!is_usable || avoided_by(pool, ip));
+	if (ret_is_avoided)
+		*ret_is_avoided = is_avoided;
+	return is_listed && !is_avoided;
 }
 
 /* False after the last of all addresses. */

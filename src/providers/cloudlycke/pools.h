@@ -16,8 +16,8 @@ cl_read_fn cl_read_block;
 void cl_check_pools(struct cl_reader *r, const struct yaml_node *node,
                     const struct cl_schema *schema);
 
-/** Is the address in the pool and usable? *ret_is_avoided: it is in the pool, but excluded (avoid,
- * avoidEdges). */
+/** Is the address in the pool and usable? *ret_is_avoided (may be NULL): it is in the pool, but
+ * excluded (avoid, avoidEdges). */
 bool cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoided);
 /** The lowest usable address of the first listed block of that family that has one. taken: sorted;
  * these are left out. */

@@ -79,34 +79,29 @@ answer(struct query *query, size_t i, const struct cl_machine *machine, struct s
 	}
 }
 
-/* A kubelet may have been given a bare id, without "cloudlycke://". False: the id belongs to
- * another cloud. */
+/* Does the ID belong to another cloud? A kubelet may have been given a bare id, without
+ * "cloudlycke://". */
 static bool
-parse_provider_id(struct str provider_id, struct str *ret)
+is_foreign(struct str provider_id)
 {
-	const struct str prefix = STR(CL_PROVIDER_ID_PREFIX);
-	bool has_prefix = str_starts(provider_id, prefix);
-
-	*ret = has_prefix ? str_skip(provider_id, prefix.len) : provider_id;
-	return has_prefix || !str_contains(provider_id, STR("://"));
+	return !str_starts(provider_id, STR(CL_PROVIDER_ID_PREFIX)) &&
+	       str_contains(provider_id, STR("://"));
 }
 
 static bool
 can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 {
-	struct str id;
-
 	(void)cloud;
 	*ret_realm = 0;
-	return parse_provider_id(provider_id, &id) && id.len > 0;
+	return !is_foreign(provider_id) && cl_machine_id(provider_id).len > 0;
 }
 
 static void
 look_by_id(struct query *query, size_t i, struct str provider_id)
 {
-	struct str id;
+	struct str id = cl_machine_id(provider_id);
 
-	if (!parse_provider_id(provider_id, &id))
+	if (is_foreign(provider_id))
 		look_set_error(query->look, i, PRESENCE_FOREIGN, ERR_INVALID,
 		               arena_printf(&query->scratch,
 		                            "providerID %s is not a cloudlycke:// id",

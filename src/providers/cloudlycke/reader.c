@@ -132,15 +132,6 @@ cl_expect(struct cl_reader *r, const struct yaml_node *node, const char *kind)
 	return false;
 }
 
-bool
-cl_expect_string(struct cl_reader *r, const struct yaml_node *node, struct str *ret)
-{
-	if (!cl_expect(r, node, "string"))
-		return false;
-	*ret = node->text;
-	return true;
-}
-
 /* ---- texts that are kept ---- */
 
 struct interned {
@@ -269,14 +260,13 @@ cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct y
                void *into)
 {
 	const struct cl_rule *rule = field->rule;
-	struct str text;
 
-	if (!cl_expect_string(r, node, &text))
+	if (!cl_expect(r, node, "string"))
 		return;
-	if (rule && !rule->is_valid(text))
-		cl_add_value_problem(r, node, text, rule->complaint);
+	if (rule && !rule->is_valid(node->text))
+		cl_add_value_problem(r, node, node->text, rule->complaint);
 	else
-		*(struct str *)into = cl_keep(r, text);
+		*(struct str *)into = cl_keep(r, node->text);
 }
 
 void
@@ -293,17 +283,16 @@ cl_read_choice(struct cl_reader *r, const struct cl_field *field, const struct y
                void *into)
 {
 	const struct cl_rule *rule = field->rule;
-	struct str text;
 
-	if (!cl_expect_string(r, node, &text))
+	if (!cl_expect(r, node, "string"))
 		return;
 	for (int i = 0; rule->choices[i]; i++) {
-		if (str_eq_c(text, rule->choices[i])) {
+		if (str_eq_c(node->text, rule->choices[i])) {
 			*(int *)into = i;
 			return;
 		}
 	}
-	cl_add_value_problem(r, node, text, rule->complaint);
+	cl_add_value_problem(r, node, node->text, rule->complaint);
 }
 
 /* "poll: 0" is a number in YAML, and a duration without unit as Go reads it. */
@@ -328,10 +317,10 @@ void
 cl_read_percent(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                 void *into)
 {
-	struct str text;
+	struct str text = node->text;
 
 	(void)field;
-	if (!cl_expect_string(r, node, &text))
+	if (!cl_expect(r, node, "string"))
 		return;
 	if (!str_ends(text, STR("%")) || !str_to_i64(str_head(text, text.len - 1), 0, 100, into))
 		cl_add_value_problem(r, node, text, "is not a percentage from 0% to 100%");

@@ -105,9 +105,8 @@ size_t cl_enter(struct cl_reader *r, const char *name);
 size_t cl_enter_item(struct cl_reader *r, size_t i);
 void cl_leave(struct cl_reader *r, size_t len);
 
-/** False with a problem when it is not a string. The view is of the tree. */
-bool cl_expect_string(struct cl_reader *r, const struct yaml_node *node, struct str *ret);
-/** The same for kinds: "list", "map". */
+/** False with a problem when the node is of another kind: "string", "list", "map", "boolean",
+ * "number". A string's text is node->text, a view of the tree. */
 bool cl_expect(struct cl_reader *r, const struct yaml_node *node, const char *kind);
 
 /** A copy that lives as long as the inventory; equal texts share one. */
