@@ -19,21 +19,10 @@ union scratch {
 	double rate;
 };
 
-struct value;
-
-/* What distinguishes a kind of flags. */
-struct kind {
-	const char *type; /* empty: a boolean, whose type is not shown */
-	const char *expected;
-	bool (*parse)(const struct value *);
-	int64_t min, max; /* of numbers; of durations in ns, and no maximum */
-};
-
 /* A value on its way into its field. */
 struct value {
 	struct options *options;
 	const struct flag *flag;
-	const struct kind *kind; /* of the flag */
 	const char *text;
 	bool is_first; /* the flag was not given before: a list begins again */
 	void *field;
@@ -61,10 +50,21 @@ parse_bool(const struct value *v)
 	return str_to_bool(str_c(v->text), v->field);
 }
 
+/* The bounds of numbers, and of durations in ns. */
+static const struct {
+	int64_t min, max;
+} bounds[] = {
+	[FLAG_COUNT] = { 1, 1000 },       [FLAG_LEVEL] = { 0, INT32_MAX },
+	[FLAG_PERCENT] = { 0, 100 },      [FLAG_NUMBER] = { 0, 1000000 },
+	[FLAG_PORT] = { 0, 65535 },       [FLAG_DURATION] = { 0, INT64_MAX },
+	[FLAG_PERIOD] = { 1, INT64_MAX },
+};
+
 static bool
 parse_number(const struct value *v)
 {
-	return str_to_i64(str_c(v->text), v->kind->min, v->kind->max, v->field);
+	return str_to_i64(str_c(v->text), bounds[v->flag->kind].min, bounds[v->flag->kind].max,
+	                  v->field);
 }
 
 static bool
@@ -75,7 +75,7 @@ parse_unsigned(const struct value *v)
 
 	if (v->flag->kind == FLAG_PERCENT && str_ends(text, STR("%")))
 		text = str_head(text, text.len - 1);
-	if (!str_to_i64(text, v->kind->min, v->kind->max, &n))
+	if (!str_to_i64(text, bounds[v->flag->kind].min, bounds[v->flag->kind].max, &n))
 		return false;
 	*(unsigned *)v->field = (unsigned)n;
 	return true;
@@ -106,7 +106,7 @@ parse_duration(const struct value *v)
 {
 	int64_t ns;
 
-	if (!str_to_duration_ns(str_c(v->text), &ns) || ns < v->kind->min)
+	if (!str_to_duration_ns(str_c(v->text), &ns) || ns < bounds[v->flag->kind].min)
 		return false;
 	*(int64_t *)v->field = ns;
 	return true;
@@ -164,19 +164,23 @@ parse_nothing(const struct value *v)
 	return true;
 }
 
-static const struct kind kinds[] = {
+static const struct {
+	const char *type; /* empty: a boolean, whose type is not shown */
+	const char *expected;
+	bool (*parse)(const struct value *);
+} kinds[] = {
 	[FLAG_TEXT] = { "string", "a value", parse_text },
 	[FLAG_STR] = { "string", "a value", parse_str },
 	[FLAG_BOOL] = { "", "true or false", parse_bool },
-	[FLAG_COUNT] = { "int", "a number from 1 to 1000", parse_number, 1, 1000 },
-	[FLAG_PERCENT] = { "int", "a number from 0 to 100", parse_unsigned, 0, 100 },
-	[FLAG_NUMBER] = { "int", "a number, 0 or more", parse_unsigned, 0, 1000000 },
-	[FLAG_LEVEL] = { "int", "a number, 0 or more", parse_number, 0, INT32_MAX },
-	[FLAG_PORT] = { "int", "a port from 0 to 65535", parse_unsigned, 0, 65535 },
+	[FLAG_COUNT] = { "int", "a number from 1 to 1000", parse_number },
+	[FLAG_PERCENT] = { "int", "a number from 0 to 100", parse_unsigned },
+	[FLAG_NUMBER] = { "int", "a number, 0 or more", parse_unsigned },
+	[FLAG_LEVEL] = { "int", "a number, 0 or more", parse_number },
+	[FLAG_PORT] = { "int", "a port from 0 to 65535", parse_unsigned },
 	[FLAG_RATE] = { "float", "a number above 0", parse_rate },
 	[FLAG_DURATION] = { "duration", "a duration such as 300ms, 12s or 1h30m", parse_duration },
 	[FLAG_PERIOD] = { "duration", "a duration above 0, such as 300ms, 12s or 1h30m",
-	                  parse_duration, 1 },
+	                  parse_duration },
 	[FLAG_ADDRESS] = { "ip", "an IP address", parse_address },
 	[FLAG_CHOICE] = { "string", NULL /* its choices */, parse_choice },
 	[FLAG_LIST] = { "strings", "a value", parse_list },
@@ -227,7 +231,6 @@ flag_set(struct options *o, size_t index, const char *value, bool is_default)
 	struct value v = {
 		.options = o,
 		.flag = flag,
-		.kind = &kinds[flag->kind],
 		.text = value,
 		.is_first = !state->is_given,
 		.field = flag->offset == FLAG_NOWHERE ? (void *)&scratch : (char *)o + flag->offset,
@@ -238,7 +241,7 @@ flag_set(struct options *o, size_t index, const char *value, bool is_default)
 		*(double *)v.field = 0;
 	else if (has_auto(flag) && strcmp(value, "auto") == 0)
 		*(int64_t *)v.field = 0;
-	else if (!v.kind->parse(&v))
+	else if (!kinds[flag->kind].parse(&v))
 		return false;
 
 	/* the text for the log: for a list that was given several times, all of it */
