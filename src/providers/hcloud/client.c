@@ -1,18 +1,16 @@
 /* client.c: see client.h.
  *
- * A list of servers is read page by page, with one request for each page. Servers may be created or
- * deleted between two of these requests, which moves others to a neighbouring page. The pages are
- * therefore sorted by ID, a server that occurs on two pages counts once, and the list is complete
- * only if the total that each page names stayed the same and equals the number of servers read.
+ * A server that occurs on two pages of the list counts once, and the list is complete only if the
+ * total that each page names stayed the same and equals the number of servers read.
  */
 #include "providers/hcloud/client.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "cloud/rest.h"
+#include "http/url.h"
 
 /* ---- provider IDs ---- */
 
@@ -176,6 +174,34 @@ hz_find_object(struct hz_api *api, struct call *call, const char *kind, struct s
 	}
 	return err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"", kinds,
 	               STR_ARG(str_utf8_head(name, NAME_SHOWN)));
+}
+
+bool
+hz_read_page(struct hz_api *api, struct call *call, struct hz_pages *p, struct hz_request how,
+             struct hz_answer *answer, yyjson_val **ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	const char *name = p->path + 1;
+	int64_t number = p->next;
+
+	buf_add_c(&target, p->path);
+	if (p->selector.len > 0)
+		url_add_query(&target, "label_selector", p->selector);
+	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d%s", p->selector.len > 0 ? '&' : '?',
+	         number, HZ_PAGE, p->is_unsorted ? "" : "&sort=id%3Aasc");
+	how.target = buf_ok(&target) ? buf_str(&target) : STR("too long for a URL");
+	if (!hz_api_do(api, call, &how, answer, err) || !hz_answer_list(answer, name, ret, err))
+		return false;
+	p->total = -1;
+	p->next = 0;
+	json_i64(hz_answer_root(answer), "meta.pagination.total_entries", &p->total);
+	json_i64(hz_answer_root(answer), "meta.pagination.next_page", &p->next);
+	/* A cloud that names an earlier page, or always one more, would make the caller read
+	 * forever. */
+	if (p->next != 0 && (p->next != number + 1 || p->next > p->max))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API's list of %s has no end", name);
+	return true;
 }
 
 /* ---- servers ---- */
@@ -344,10 +370,6 @@ hz_probe(struct hz_api *api, struct call *call, struct error *err)
 
 /* ---- all servers ---- */
 
-enum {
-	PAGES_MAX = LIMIT_MACHINES / HZ_PAGE,
-};
-
 void
 hz_servers_fini(struct hz_servers *s)
 {
@@ -372,18 +394,13 @@ bool
 hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	int64_t number = s->next, total = -1, next = 0;
-	struct hz_request how = {
-		.target = arena_printf(call->arena,
-		                       "/servers?page=%" PRId64 "&per_page=%d&sort=id%%3Aasc",
-		                       number, HZ_PAGE),
-	};
+	struct hz_request how = { 0 };
+	int64_t number = s->pages.next, total = s->pages.total;
 	yyjson_val *list, *one;
 	struct hz_server *servers;
 	size_t i, n;
 
-	if (!hz_api_do(api, call, &how, &answer, err) ||
-	    !hz_answer_list(&answer, "servers", &list, err))
+	if (!hz_read_page(api, call, &s->pages, how, &answer, &list, err))
 		return err_wrap(err, "page %" PRId64 " of the servers", number);
 	servers = arena_calloc(&s->arena, yyjson_arr_size(list), sizeof(*servers));
 	yyjson_arr_foreach(list, i, n, one)
@@ -392,17 +409,7 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 			return err_wrap(err, "page %" PRId64 " of the servers", number);
 	}
 
-	/* The next page must be the one behind the page just read: a cloud that names an earlier
-	 * page, or always one more, would make this function read forever. PAGES_MAX bounds the
-	 * memory. */
-	json_i64(hz_answer_root(&answer), "meta.pagination.total_entries", &total);
-	json_i64(hz_answer_root(&answer), "meta.pagination.next_page", &next);
-	if (next != 0 && (next != number + 1 || next > PAGES_MAX))
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API's list of servers has no end");
-	s->totals_differ |= total < 0 || (number > 1 && total != s->total);
-	s->total = total;
-	s->next = next;
+	s->totals_differ |= s->pages.total < 0 || (number > 1 && s->pages.total != total);
 
 	/* A server that moved to another page between two requests may be in both, and counts once.
 	 */
@@ -412,16 +419,18 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 		map_put(&s->by_id, map_key_i64(&servers[i].id), &servers[i]);
 		map_put(&s->by_name, servers[i].name, &servers[i]);
 	}
-	s->is_complete = next == 0 && !s->totals_differ && (int64_t)s->by_id.count == total;
+	s->is_complete = s->pages.next == 0 && !s->totals_differ &&
+	                 (int64_t)s->by_id.count == s->pages.total;
 	return true;
 }
 
 uint64_t
 hz_servers_pages_left(const struct hz_servers *s)
 {
-	int64_t n_pages = s->total > 0 ? (s->total - 1) / HZ_PAGE + 1 : 0;
+	int64_t n_pages = s->pages.total > 0 ? (s->pages.total - 1) / HZ_PAGE + 1 : 0;
+	int64_t next = s->pages.next;
 
-	return s->next > 0 && n_pages >= s->next ? (uint64_t)(n_pages - s->next + 1) : 0;
+	return next > 0 && n_pages >= next ? (uint64_t)(n_pages - next + 1) : 0;
 }
 
 /* ---- the metadata service ---- */

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/map.h"
 #include "http/http.h"
 #include "providers/hcloud/actions.h"
@@ -130,6 +131,25 @@ NODISCARD bool hz_change_route(struct hz_api *, struct call *, int64_t network, 
 /** Does the API answer, and accept the token? */
 NODISCARD bool hz_probe(struct hz_api *, struct call *, struct error *err);
 
+/* ---- lists, page by page ---- */
+
+/** A list that is read page by page, with one request for each. Objects may be created or deleted
+ * between two of them, which moves others to a neighbouring page: an object may be on two pages, or
+ * on none. Lists are sorted by id, so that an object that is created meanwhile comes last. */
+struct hz_pages {
+	const char *path;    /* "/servers"; the list is under the same name */
+	struct str selector; /* of labels; empty: the list has all objects */
+	bool is_unsorted;    /* the API cannot sort this list */
+	int64_t max;         /* pages */
+	int64_t next;        /* the page to read: 1 at first; 0: all were read */
+	int64_t total;       /* of all objects, as the last page has it; -1: it does not say */
+};
+
+/** Reads the next page. ERR_UNAVAILABLE also: the list does not end with page `max`. */
+NODISCARD bool hz_read_page(struct hz_api *, struct call *, struct hz_pages *,
+                            struct hz_request how, struct hz_answer *answer, yyjson_val **ret,
+                            struct error *err);
+
 /* ---- all servers of the project at one moment ---- */
 
 /* A list is complete if every page gave the same total, and there are as many distinct ids: if
@@ -141,17 +161,19 @@ struct hz_servers {
 	struct map by_id;   /* the bytes of the id -> struct hz_server */
 	struct map by_name; /* names are unique in a project */
 	bool is_complete;
-	int64_t total;      /* of the last page; -1: the API does not say */
-	int64_t next;       /* the page to read; 0: all were read */
 	bool totals_differ; /* or one was missing */
+	struct hz_pages pages;
 };
 
-#define HZ_SERVERS_INIT ((struct hz_servers){ .total = -1, .next = 1 })
+#define HZ_SERVERS_INIT                                                   \
+	((struct hz_servers){ .pages = { .path = "/servers",              \
+	                                 .max = LIMIT_MACHINES / HZ_PAGE, \
+	                                 .next = 1,                       \
+	                                 .total = -1 } })
 /** For CLEANUP(hz_servers_fini). */
 void hz_servers_fini(struct hz_servers *);
 
-/** Reads the next page. Pages are sorted by id, so that a server that is created meanwhile comes
- * last and moves no other. s->next is 0 after the last one, and is_complete is set then.
+/** Reads the next page; is_complete is set after the last one.
  *
  * @param s  HZ_SERVERS_INIT before the first; to be freed on failure as well */
 NODISCARD bool hz_servers_read_page(struct hz_api *, struct call *, struct hz_servers *s,

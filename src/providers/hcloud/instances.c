@@ -258,9 +258,9 @@ hz_look_wants_page(const struct hz_look_run *run, const struct hz_servers *serve
 {
 	size_t n = hz_look_count_open_in_cloud(run);
 
-	if (servers->next == 0 || n == 0)
+	if (servers->pages.next == 0 || n == 0)
 		return false;
-	return servers->next == 1 || n > CONFIRMATIONS_MAX || n_answered_last > 1 ||
+	return servers->pages.next == 1 || n > CONFIRMATIONS_MAX || n_answered_last > 1 ||
 	       hz_servers_pages_left(servers) <= n;
 }
 
@@ -292,7 +292,8 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 		}
 	}
 	n_listed = (int64_t)servers.by_id.count;
-	atomic_store(&run->in->n_listed, servers.total > n_listed ? servers.total : n_listed);
+	atomic_store(&run->in->n_listed,
+	             servers.pages.total > n_listed ? servers.pages.total : n_listed);
 	return hz_look_confirm_missing(run, err);
 }
 

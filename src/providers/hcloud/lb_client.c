@@ -1,7 +1,7 @@
 /* lb_client.c: see lb_client.h.
  *
  * One reader of lists (struct listing) serves balancers, types and certificates. It reads page
- * after page, and hands each object to a function of the kind. Objects may be created or deleted
+ * after page, and reads each object with a function of its kind. Objects may be created or deleted
  * between the requests of two pages, which moves others to a neighbouring page. So an object is
  * added once by its ID, and a list of balancers is read up to three times until the number of IDs
  * equals the total that the last page names: the caller would create a second balancer for a
@@ -10,17 +10,14 @@
 #include "providers/hcloud/lb_client.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/array.h"
+#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "http/url.h"
 #include "providers/hcloud/client.h"
 
 enum {
-	PAGES_MAX = LIMIT_CLOUD_BALANCERS / HZ_PAGE,
 	LIST_ATTEMPTS = 3,
 };
 
@@ -30,14 +27,11 @@ static const struct hz_request urgent = { .is_urgent = true };
 
 /* The state of reading one list. */
 struct listing {
-	const char *path, *name; /* "/load_balancers", "load_balancers" */
-	struct str selector;     /* of labels; empty: the list has all objects */
-	bool is_unsorted;        /* the API has no sort parameter for this list */
-	bool (*add)(struct listing *, yyjson_val *, struct error *);
+	struct hz_pages pages;
+	bool (*read)(yyjson_val *, struct arena *, void *ret, struct error *); /* one item */
+	size_t size;                                                           /* of an item */
 	struct arena *arena;
-	struct map seen; /* the IDs that were added; a key has the bytes of an ID */
-	int64_t total;   /* as the last page names it; -1: the page does not name a total */
-	int64_t next;    /* the page to read next; 0: all pages were read */
+	struct map seen; /* the IDs that were read; a key has the bytes of an ID */
 	void *items;     /* on the heap while they grow; at the end they are copied to the arena */
 	size_t n, cap;
 };
@@ -49,25 +43,15 @@ listing_fini(struct listing *list)
 	free(list->items);
 }
 
-/* Reads the page list->next, and hands over each object that no page had before. */
+/* Reads the next page, and adds each object that no page had before. */
 static bool
 listing_read_page(struct listing *list, struct hz_api *api, struct call *call, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = urgent;
-	int64_t number = list->next;
 	yyjson_val *page, *one;
 	size_t i, n;
 
-	buf_add_c(&target, list->path);
-	if (list->selector.len > 0)
-		url_add_query(&target, "label_selector", list->selector);
-	buf_addf(&target, "%cpage=%" PRId64 "&per_page=%d%s", list->selector.len > 0 ? '&' : '?',
-	         number, HZ_PAGE, list->is_unsorted ? "" : "&sort=id%3Aasc");
-	how.target = buf_ok(&target) ? buf_str(&target) : STR("too long");
-	if (!hz_api_do(api, call, &how, &answer, err) ||
-	    !hz_answer_list(&answer, list->name, &page, err))
+	if (!hz_read_page(api, call, &list->pages, urgent, &answer, &page, err))
 		return false;
 	yyjson_arr_foreach(page, i, n, one)
 	{
@@ -76,57 +60,51 @@ listing_read_page(struct listing *list, struct hz_api *api, struct call *call, s
 		if (json_i64(one, "id", id) == JSON_FOUND &&
 		    map_put(&list->seen, map_key_i64(id), list))
 			continue;
-		if (!list->add(list, one, err))
+		if (list->n == list->cap) {
+			list->cap += HZ_PAGE;
+			list->items = xreallocarray(list->items, list->cap, list->size);
+		}
+		if (!list->read(one, list->arena, (char *)list->items + list->n * list->size, err))
 			return false;
+		list->n++;
 	}
 	if (list->seen.count > LIMIT_CLOUD_BALANCERS)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API's list of %s has more than %d elements",
-		               list->name, LIMIT_CLOUD_BALANCERS);
-	list->total = -1;
-	list->next = 0;
-	json_i64(hz_answer_root(&answer), "meta.pagination.total_entries", &list->total);
-	json_i64(hz_answer_root(&answer), "meta.pagination.next_page", &list->next);
-	if (list->next != 0 && (list->next != number + 1 || list->next > PAGES_MAX))
-		return err_set(err, ERR_UNAVAILABLE,
-		               "the Hetzner Cloud API's list of %s has no end", list->name);
+		               list->pages.path + 1, LIMIT_CLOUD_BALANCERS);
 	return true;
 }
 
 static bool
 listing_read(struct listing *list, struct hz_api *api, struct call *call, struct error *err)
 {
-	for (list->next = 1; list->next > 0;) {
-		int64_t number = list->next;
+	list->pages.max = LIMIT_CLOUD_BALANCERS / HZ_PAGE;
+	for (list->pages.next = 1; list->pages.next > 0;) {
+		int64_t number = list->pages.next;
 
 		if (!listing_read_page(list, api, call, err))
-			return err_wrap(err, "page %" PRId64 " of %s", number, list->name);
+			return err_wrap(err, "page %" PRId64 " of %s", number,
+			                list->pages.path + 1);
 	}
 	return true;
 }
 
 static void *
-listing_copy_items(const struct listing *list, size_t size)
+listing_copy_items(const struct listing *list)
 {
-	void *items = arena_calloc(list->arena, list->n, size);
+	void *items = arena_calloc(list->arena, list->n, list->size);
 
 	if (list->n > 0)
-		memcpy(items, list->items, list->n * size);
+		memcpy(items, list->items, list->n * list->size);
 	return items;
 }
 
 /* ---- balancers ---- */
 
 static bool
-listing_add_lb(struct listing *list, yyjson_val *one, struct error *err)
+listing_read_lb(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	struct hz_lb lb, *lbs = list->items;
-
-	if (!hz_lb_read(one, list->arena, &lb, err))
-		return false;
-	ARRAY_PUSH(lbs, list->n, list->cap, lb);
-	list->items = lbs;
-	return true;
+	return hz_lb_read(val, arena, ret, err);
 }
 
 /* An incomplete list is an error, because the caller creates another balancer for a Service whose
@@ -141,10 +119,10 @@ hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct s
 
 	for (int n = 0; n < LIST_ATTEMPTS; n++) {
 		CLEANUP(listing_fini)
-		struct listing list = { .path = "/load_balancers",
-			                .name = "load_balancers",
-			                .selector = selector,
-			                .add = listing_add_lb,
+		struct listing list = { .pages = { .path = "/load_balancers",
+			                           .selector = selector },
+			                .read = listing_read_lb,
+			                .size = sizeof(struct hz_lb),
 			                .arena = arena };
 
 		if (!listing_read(&list, api, call, err)) {
@@ -152,14 +130,13 @@ hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct s
 				continue;
 			return false;
 		}
-		if (list.total < 0)
+		if (list.pages.total < 0)
 			return err_set(err, ERR_UNAVAILABLE,
-			               "the Hetzner Cloud API's list of %s has no "
-			               "meta.pagination.total_entries",
-			               list.name);
-		if (list.total == (int64_t)list.seen.count) {
+			               "the Hetzner Cloud API's list of load_balancers has no "
+			               "meta.pagination.total_entries");
+		if (list.pages.total == (int64_t)list.seen.count) {
 			*ret = (struct hz_lb_list){
-				.lbs = listing_copy_items(&list, sizeof(*ret->lbs)),
+				.lbs = listing_copy_items(&list),
 				.n = list.n,
 			};
 			return true;
@@ -267,15 +244,9 @@ hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb
 /* ---- types ---- */
 
 static bool
-listing_add_type(struct listing *list, yyjson_val *one, struct error *err)
+listing_read_type(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	struct hz_lb_type type, *types = list->items;
-
-	if (!hz_lb_type_read(one, list->arena, &type, err))
-		return false;
-	ARRAY_PUSH(types, list->n, list->cap, type);
-	list->items = types;
-	return true;
+	return hz_lb_type_read(val, arena, ret, err);
 }
 
 bool
@@ -283,16 +254,14 @@ hz_list_lb_types(struct hz_api *api, struct call *call, struct arena *arena,
                  struct hz_lb_type **ret, size_t *ret_n, struct error *err)
 {
 	CLEANUP(listing_fini)
-	struct listing list = { .path = "/load_balancer_types",
-		                .name = "load_balancer_types",
-		                .selector = STR_EMPTY,
-		                .is_unsorted = true,
-		                .add = listing_add_type,
+	struct listing list = { .pages = { .path = "/load_balancer_types", .is_unsorted = true },
+		                .read = listing_read_type,
+		                .size = sizeof(struct hz_lb_type),
 		                .arena = arena };
 
 	if (!listing_read(&list, api, call, err))
 		return false;
-	*ret = listing_copy_items(&list, sizeof(**ret));
+	*ret = listing_copy_items(&list);
 	*ret_n = list.n;
 	return true;
 }
@@ -311,15 +280,9 @@ hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, 
 }
 
 static bool
-listing_add_certificate(struct listing *list, yyjson_val *one, struct error *err)
+listing_read_certificate(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	struct hz_certificate certificate, *certificates = list->items;
-
-	if (!hz_certificate_read(one, list->arena, &certificate, err))
-		return false;
-	ARRAY_PUSH(certificates, list->n, list->cap, certificate);
-	list->items = certificates;
-	return true;
+	return hz_certificate_read(val, arena, ret, err);
 }
 
 bool
@@ -327,12 +290,12 @@ hz_find_certificate_of(struct hz_api *api, struct call *call, struct arena *aren
                        struct hz_certificate *ret, struct error *err)
 {
 	CLEANUP(listing_fini)
-	struct listing list = { .path = "/certificates",
-		                .name = "certificates",
-		                .add = listing_add_certificate,
+	struct listing list = { .pages = { .path = "/certificates" },
+		                .read = listing_read_certificate,
+		                .size = sizeof(struct hz_certificate),
 		                .arena = arena };
 
-	list.selector = arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid));
+	list.pages.selector = arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid));
 	if (!listing_read(&list, api, call, err))
 		return false;
 	if (list.n == 0)

@@ -266,7 +266,7 @@ hz_dry_read_servers(struct hz_dry_servers *s, struct hz_api *api, struct call *c
 	s->list = HZ_SERVERS_INIT;
 	s->read_boot_ns = now_ns;
 	err_set(&s->err, ERR_UNAVAILABLE, "the list of servers is not complete");
-	while (s->list.next > 0) {
+	while (s->list.pages.next > 0) {
 		if (!hz_api_admit(api, HZ_URGENT, 1, &s->err) ||
 		    !hz_servers_read_page(api, call, &s->list, &s->err))
 			return;

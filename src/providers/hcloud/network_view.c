@@ -109,7 +109,7 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 			err_wrap(err, "network not found: %" PRId64, id);
 		return false;
 	}
-	for (v->n_pages = 0; servers.next > 0; v->n_pages++) {
+	for (v->n_pages = 0; servers.pages.next > 0; v->n_pages++) {
 		if (!hz_servers_read_page(api, call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
 	}
