@@ -142,7 +142,7 @@ check_settings(struct doctor *d, struct report *r)
 }
 
 static void
-find_unknown_name(struct report *r, const struct service *service, const struct cloud_setting *s)
+report_unknown_name(struct report *r, const struct service *service, const struct cloud_setting *s)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(16));
 	const struct str *value = s->annotation ? service_annotation(service, str_c(s->annotation))
@@ -166,7 +166,7 @@ find_unknown_name(struct report *r, const struct service *service, const struct 
 }
 
 void
-doctor_find_unknown_names(struct doctor *d, struct report *r)
+doctor_report_unknown_names(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
 
@@ -178,6 +178,6 @@ doctor_find_unknown_names(struct doctor *d, struct report *r)
 		if (!service_wants_balancer(service) || service->is_deleting)
 			continue;
 		for (size_t j = 0; j < v->n_settings; j++)
-			find_unknown_name(r, service, &v->settings[j]);
+			report_unknown_name(r, service, &v->settings[j]);
 	}
 }

@@ -210,7 +210,7 @@ is_other_workload(yyjson_val *object, struct str name)
 
 /* A Deployment that is scaled to 0, and a DaemonSet without pods, do nothing. */
 static void
-find_workload(const struct search *s, yyjson_val *object, struct str name)
+report_workload(const struct search *s, yyjson_val *object, struct str name)
 {
 	struct str namespace = STR_EMPTY;
 	int64_t n_pods = s->pods_if_absent;
@@ -234,7 +234,7 @@ check_other_workloads(struct doctor *d, struct report *r)
 		                      .r = r,
 		                      .path = "/apis/apps/v1/deployments",
 		                      .what = "deployments",
-		                      .each = find_workload,
+		                      .each = report_workload,
 		                      .kind = "deployment",
 		                      .n_pods = "spec.replicas",
 		                      .pods_if_absent = 1 };
@@ -242,7 +242,7 @@ check_other_workloads(struct doctor *d, struct report *r)
 		                     .r = r,
 		                     .path = "/apis/apps/v1/daemonsets",
 		                     .what = "daemonsets",
-		                     .each = find_workload,
+		                     .each = report_workload,
 		                     .kind = "daemonset",
 		                     .n_pods = "status.desiredNumberScheduled" };
 
@@ -253,7 +253,7 @@ check_other_workloads(struct doctor *d, struct report *r)
 /* A Lease counts if its holder has renewed it, and may still rely on it. The Lease of ccmd itself
  * is left to the checks above. */
 static void
-find_lease(const struct search *s, yyjson_val *lease, struct str name)
+report_lease(const struct search *s, yyjson_val *lease, struct str name)
 {
 	const struct election_options *own = &s->d->view->options->election;
 	struct str holder = STR_EMPTY, renewed = STR_EMPTY;
@@ -281,7 +281,7 @@ void
 check_other_leases(struct doctor *d, struct report *r)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(2));
-	struct search leases = { .d = d, .r = r, .what = "Leases", .each = find_lease };
+	struct search leases = { .d = d, .r = r, .what = "Leases", .each = report_lease };
 
 	lease_add_path(&path, str_c(d->view->options->election.resource_namespace), STR_EMPTY);
 	leases.path = path.ptr;

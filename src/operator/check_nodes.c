@@ -252,7 +252,7 @@ check_addresses(struct doctor *d, struct report *r)
 
 /* ccmd sets a label to the value of its beta name, if the node has that one, so both are set. */
 static void
-find_label(struct report *r, const struct node *node, const struct label_facts *l)
+report_label(struct report *r, const struct node *node, const struct label_facts *l)
 {
 	report_find(r, "node", node_name(node),
 	            "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", l->key,
@@ -286,7 +286,7 @@ check_labels(struct doctor *d, struct report *r)
 		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
 		for (size_t j = 0; j < FACTS_LABELS; j++) {
 			if (f.labels[j].differs)
-				find_label(r, f.node, &f.labels[j]);
+				report_label(r, f.node, &f.labels[j]);
 		}
 	}
 }
@@ -306,7 +306,7 @@ is_down(const struct view *v, size_t i, enum presence presence)
 
 /* Reports what is missing for the deletion of one node. */
 static void
-find_missing_proof(const struct view *v, struct report *r, const struct lifecycle_foresight *f)
+report_missing_proof(const struct view *v, struct report *r, const struct lifecycle_foresight *f)
 {
 	const struct guard_config *guard = &v->options->guard;
 	struct str name = node_name(v->nodes.items[f->node]);
@@ -369,7 +369,7 @@ check_proofs(struct view *v, struct report *r)
 	if (!lifecycle_foresee(&seen, &v->call, &found, &n, &err))
 		report_unknown(r, &err);
 	for (size_t i = 0; i < n; i++)
-		find_missing_proof(v, r, &found[i]);
+		report_missing_proof(v, r, &found[i]);
 }
 
 /* A node whose machine is not known to be gone is never deleted, and no event says so. If the cloud

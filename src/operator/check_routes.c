@@ -157,7 +157,8 @@ check_pod_cidrs(struct doctor *d, struct report *r)
 
 /* Reports a pod CIDR whose route the controller would create. */
 static void
-find_route(const struct view *v, struct report *r, const struct node *node, struct str cidr)
+report_missing_route(const struct view *v, struct report *r, const struct node *node,
+                     struct str cidr)
 {
 	const struct route *route = facts_route_to(v, cidr);
 
@@ -203,7 +204,7 @@ check_node_routes(struct doctor *d, struct report *r)
 
 		for (; next < plan->n_create && plan->create[next].node == i; next++) {
 			if (is_compared)
-				find_route(v, r, node, plan->create[next].cidr);
+				report_missing_route(v, r, node, plan->create[next].cidr);
 		}
 	}
 }

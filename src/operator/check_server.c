@@ -261,7 +261,7 @@ is_published(const struct right *right, const struct subject *subject)
 }
 
 static void
-find_missing(struct report *r, const struct right *right, const struct subject *subject)
+report_missing_right(struct report *r, const struct right *right, const struct subject *subject)
 {
 	struct str kind = str_c(right->resource);
 	CLEANUP(buf_fini) struct buf what = BUF_INIT(KIB(4));
@@ -316,6 +316,6 @@ check_rights(struct doctor *d, struct report *r)
 			return;
 		}
 		if (!is_allowed)
-			find_missing(r, &right, subject);
+			report_missing_right(r, &right, subject);
 	}
 }

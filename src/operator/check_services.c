@@ -157,7 +157,7 @@ is_incomplete(struct report *r, const struct service_trial *trial)
 /* Services that balancer_check() permits, but that the cloud refuses. A load balancer that belongs
  * to another owner is left to check_refused_balancers(). */
 static void
-find_refused_services(struct doctor *d, struct report *r)
+report_refused_services(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 
@@ -207,8 +207,8 @@ check_service_specs(struct doctor *d, struct report *r)
 		report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
 		           STR_ARG(s->namespace), STR_ARG(s->name));
 	}
-	find_refused_services(d, r);
-	doctor_find_unknown_names(d, r);
+	report_refused_services(d, r);
+	doctor_report_unknown_names(d, r);
 }
 
 /* Balancers that do not exist yet are reported by check_pending_services() and check_balancers().
@@ -241,7 +241,7 @@ check_changed_balancers(struct doctor *d, struct report *r)
 	}
 }
 
-/* Other refusals are reported by find_refused_services(). */
+/* Other refusals are reported by report_refused_services(). */
 void
 check_refused_balancers(struct doctor *d, struct report *r)
 {
@@ -298,7 +298,7 @@ check_balancers(struct doctor *d, struct report *r)
 }
 
 static void
-find_forwarding(struct report *r, const struct service *s, const struct lb_listed *lb)
+report_forwarding(struct report *r, const struct service *s, const struct lb_listed *lb)
 {
 	if (lb->n_unhealthy > 0 && lb->n_healthy == 0) {
 		report_find(r, "service", s->object.key,
@@ -329,7 +329,7 @@ check_forwarding(struct doctor *d, struct report *r)
 		for (size_t j = 0; j < v->n_balancers; j++) {
 			if (v->balancers[j].is_balancer &&
 			    facts_is_of_service(&v->balancers[j], v->services.items[i]))
-				find_forwarding(r, v->services.items[i], &v->balancers[j]);
+				report_forwarding(r, v->services.items[i], &v->balancers[j]);
 		}
 	}
 	for (size_t j = 0; j < v->n_balancers; j++)

@@ -187,8 +187,8 @@ find_meant(const struct command *command, struct str name)
 
 /* Stores the value, or a problem. value: NULL: none was given. */
 static void
-set_flag(struct command_line *line, const struct command_flag *flag, const char *value,
-         struct buf *problems)
+set_command_flag(struct command_line *line, const struct command_flag *flag, const char *value,
+                 struct buf *problems)
 {
 	void *field = (char *)line + flag->offset;
 	bool is_valid = true;
@@ -234,7 +234,7 @@ parse_command_flag(struct command_line *line, int argc, char *const argv[], int 
 		return false;
 	if (flag->value && !typed.value)
 		typed.value = *at + 1 < argc ? argv[++*at] : "";
-	set_flag(line, flag, typed.value, problems);
+	set_command_flag(line, flag, typed.value, problems);
 	return true;
 }
 

@@ -35,7 +35,7 @@ bool doctor_needs(struct doctor *, struct report *, unsigned parts);
  * without UNKNOWN, if another node has the provider ID: one check reports that. */
 bool doctor_is_unanswered(struct report *, const struct node *, const struct instance *);
 /** For check_service_specs(): the annotations that name something that the cloud does not have. */
-void doctor_find_unknown_names(struct doctor *, struct report *);
+void doctor_report_unknown_names(struct doctor *, struct report *);
 
 /* ---- the checks ---- */
 

@@ -77,13 +77,6 @@ creation_time(struct explanation *e, yyjson_val *raw)
 
 /* ---- nodes ---- */
 
-/* A node, and its machine; NULL: the cloud was not reached. */
-struct subject {
-	const struct node *node;
-	const struct instance *machine;
-	struct node_facts facts; /* if there is a machine */
-};
-
 /* Why the leader's last attempt to do this work on the node failed; NULL: it did not. */
 static yyjson_val *
 find_failure(struct explanation *e, const char *work)
@@ -114,13 +107,13 @@ failure_text_or(struct explanation *e, yyjson_val *failure, struct str other)
 }
 
 static struct str
-node_identity(const struct subject *s)
+node_identity(const struct node_facts *f)
 {
-	if (s->machine && s->machine->presence == PRESENCE_FOREIGN && !node_is_new(s->node))
+	if (f->machine && f->machine->presence == PRESENCE_FOREIGN && !node_is_new(f->node))
 		return STR("a node of another cloud, which ccmd leaves alone");
-	if (node_is_new(s->node))
+	if (node_is_new(f->node))
 		return STR("a new node, which ccmd has to initialise");
-	if (node_provider_id(s->node).len == 0)
+	if (node_provider_id(f->node).len == 0)
 		return STR(
 			"a node that ccmd did not initialise: its kubelet runs without --cloud-provider=external");
 	return STR("a node that ccmd keeps in step with its machine");
@@ -159,28 +152,28 @@ node_state(struct explanation *e, const struct node *node)
 }
 
 static struct str
-new_node_waits_for(struct explanation *e, const struct subject *s)
+new_node_waits_for(struct explanation *e, const struct node_facts *f)
 {
 	yyjson_val *failure = find_failure(e, "sync");
 
-	if (!s->machine)
+	if (!f->machine)
 		return failure_text_or(e, failure, STR_EMPTY);
-	switch (s->machine->presence) {
+	switch (f->machine->presence) {
 	case PRESENCE_ABSENT:
 		return STR("a machine of this name in the cloud");
 	case PRESENCE_UNKNOWN:
 	case PRESENCE_FOREIGN:
-		return arena_str(&e->view->arena, s->machine->error);
+		return arena_str(&e->view->arena, f->machine->error);
 	case PRESENCE_PRESENT:
 		break;
 	}
-	if (s->facts.addresses_err.code != ERR_NONE)
-		return arena_str(&e->view->arena, str_c(s->facts.addresses_err.msg));
+	if (f->addresses_err.code != ERR_NONE)
+		return arena_str(&e->view->arena, str_c(f->addresses_err.msg));
 	return failure_text_or(e, failure, STR("the leader: its machine is found"));
 }
 
 static struct str
-node_waits_for(struct explanation *e, const struct subject *s)
+node_waits_for(struct explanation *e, const struct node_facts *f)
 {
 	static const char *const works[] = { "lifecycle", "sync", "addresses" };
 	/* by the verdict of the leader's deletion guard, unless it says why the node is held */
@@ -197,16 +190,16 @@ node_waits_for(struct explanation *e, const struct subject *s)
 	yyjson_val *guard = json_at(explain_leader(e), "guard"), *failure = NULL;
 	struct str verdict = STR_EMPTY, held = STR_EMPTY;
 
-	if (node_is_new(s->node))
-		return new_node_waits_for(e, s);
+	if (node_is_new(f->node))
+		return new_node_waits_for(e, f);
 	for (size_t i = 0; i < ARRAY_LEN(works) && !failure; i++)
 		failure = find_failure(e, works[i]);
-	if (s->node->ready == NODE_READY_TRUE || failure)
+	if (f->node->ready == NODE_READY_TRUE || failure)
 		return failure_text_or(e, failure, STR("nothing"));
-	if (s->machine && s->machine->presence == PRESENCE_PRESENT &&
-	    s->machine->power == POWER_OFF)
+	if (f->machine && f->machine->presence == PRESENCE_PRESENT &&
+	    f->machine->power == POWER_OFF)
 		return STR("its machine, which is switched off");
-	if (!guard && s->machine && s->machine->presence == PRESENCE_ABSENT)
+	if (!guard && f->machine && f->machine->presence == PRESENCE_ABSENT)
 		return STR("the proof that its machine is gone (docs/deletion.md)");
 	if (!guard)
 		return STR("its kubelet");
@@ -269,18 +262,18 @@ machine_state(struct explanation *e, const struct instance *machine)
 
 /* A new node is expected to differ: its initialisation sets what is missing. */
 static void
-compare_node(struct explanation *e, const struct subject *s)
+compare_node(struct explanation *e, const struct node_facts *f)
 {
 	static const struct instance nothing = { .presence = PRESENCE_UNKNOWN };
 	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(8));
 	CLEANUP(buf_fini) struct buf in_cloud = BUF_INIT(KIB(8));
-	const struct instance *m = s->machine ? s->machine : &nothing;
-	const struct node *node = s->node;
+	const struct instance *m = f->machine ? f->machine : &nothing;
+	const struct node *node = f->node;
 	bool is_new = node_is_new(node);
 
 	explain_add_row(e, "state",
 	                node->ready == NODE_READY_TRUE ? STR("Ready") : STR("not Ready"),
-	                s->machine ? machine_state(e, m) : STR_EMPTY,
+	                f->machine ? machine_state(e, m) : STR_EMPTY,
 	                m->presence == PRESENCE_ABSENT);
 	explain_add_row(e, "provider ID", node_provider_id(node), m->provider_id,
 	                !is_new && m->presence == PRESENCE_PRESENT &&
@@ -288,9 +281,9 @@ compare_node(struct explanation *e, const struct subject *s)
 	facts_add_addresses(&has, node->addresses, node->n_addresses);
 	facts_add_addresses(&in_cloud, m->addresses, m->n_addresses);
 	explain_add_row(e, "addresses", keep(e, &has), keep(e, &in_cloud),
-	                !is_new && s->facts.has_other_addresses);
+	                !is_new && f->has_other_addresses);
 	for (size_t i = 0; i < FACTS_LABELS; i++) {
-		const struct label_facts *label = &s->facts.labels[i];
+		const struct label_facts *label = &f->labels[i];
 
 		explain_add_row(e, label->name, label->has, label->wanted,
 		                !is_new && label->differs);
@@ -301,7 +294,9 @@ void
 explain_node(struct explanation *e)
 {
 	struct view *v = e->view;
-	struct subject s = { 0 };
+	const struct instance *machine = NULL;
+	const struct node *node;
+	struct node_facts f;
 	struct error err;
 	size_t i = 0;
 
@@ -316,19 +311,19 @@ explain_node(struct explanation *e)
 		return;
 	}
 	e->exists = true;
-	s.node = v->nodes.items[i];
+	node = v->nodes.items[i];
 	if (view_need(v, VIEW_LOOK, &err))
-		s.machine = &v->look->instances[i];
+		machine = &v->look->instances[i];
 	else
 		note_unknown(e, "its machine in the cloud", &err);
-	s.facts = facts_of_node(s.node, s.machine, &v->arena);
-	e->uid = s.node->object.uid;
-	e->created_s = s.node->created_wall_ns / NS_PER_SEC;
-	e->state = node_state(e, s.node);
-	e->identity = node_identity(&s);
-	e->waits_for = node_waits_for(e, &s);
-	e->next = node_next(e, s.node);
-	compare_node(e, &s);
+	f = facts_of_node(node, machine, &v->arena);
+	e->uid = node->object.uid;
+	e->created_s = node->created_wall_ns / NS_PER_SEC;
+	e->state = node_state(e, node);
+	e->identity = node_identity(&f);
+	e->waits_for = node_waits_for(e, &f);
+	e->next = node_next(e, node);
+	compare_node(e, &f);
 }
 
 /* ---- Services ---- */

@@ -16,6 +16,7 @@ facts_of_node(const struct node *node, const struct instance *machine, struct ar
 {
 	struct node_facts ret = {
 		.node = node,
+		.machine = machine,
 		.labels = { { "type", "node.kubernetes.io/instance-type",
 		              "beta.kubernetes.io/instance-type",
 		              .wanted = machine ? machine->type : STR_EMPTY },

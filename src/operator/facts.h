@@ -24,6 +24,7 @@ enum {
 /** A node, compared with its machine. */
 struct node_facts {
 	const struct node *node;
+	const struct instance *machine; /* NULL: nothing is known of it */
 	/* If the machine is present: the addresses that ccmd would write, or an error, if it cannot
 	 * find out which. No addresses: it would write none. */
 	struct address_list wanted;
@@ -32,7 +33,6 @@ struct node_facts {
 	struct label_facts labels[FACTS_LABELS];
 };
 
-/** machine: NULL: nothing is known of it. */
 struct node_facts facts_of_node(const struct node *, const struct instance *machine,
                                 struct arena *);
 

@@ -217,7 +217,7 @@ add_node(struct buf *b, const struct node *node)
 /* The node after a merge patch, parsed as if the API server had sent it. False: it cannot be read,
  * which a valid patch does not cause. */
 static bool
-patch_node(const struct kind *kind, const struct node *node, struct str body, struct object **ret)
+apply_patch(const struct kind *kind, const struct node *node, struct str body, struct object **ret)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_JSON_ITEM);
 	CLEANUP(buf_fini) struct buf patched = BUF_INIT(LIMIT_JSON_ITEM);
@@ -263,7 +263,7 @@ note_node_change(struct dry_run *run, const struct dry_item *item, const struct 
 	if (now && change->verb == DRY_DELETE)
 		store_remove(r->parts.nodes, now);
 	else if (now && change->body.len > 0 &&
-	         patch_node(&r->parts.node_kind.kind, node_of(now), change->body, &patched))
+	         apply_patch(&r->parts.node_kind.kind, node_of(now), change->body, &patched))
 		(void)!store_put(r->parts.nodes, patched, &ignored);
 }
 

@@ -138,7 +138,7 @@ read_replicas(struct view *v, struct status *s)
 /* Asks the process for its health and its metrics. If it has not answered, a second attempt on the
  * same port is not made. */
 static void
-read_process(struct view *v, struct status *s)
+read_health(struct view *v, struct status *s)
 {
 	struct str ignored;
 	int status;
@@ -191,7 +191,7 @@ status_read(struct view *v, struct status *ret)
 	ret->now_s = view_now_s(v);
 	read_replicas(v, ret);
 	(void)progress_set("reading the health and the metrics of the process");
-	read_process(v, ret);
+	read_health(v, ret);
 	if (sum(ret, HELD) > 0)
 		read_not_ready(v, ret);
 	(void)progress_set(NULL);
