@@ -424,13 +424,14 @@ compare_service(struct explanation *e, const struct service *s)
 {
 	CLEANUP(buf_fini) struct buf addresses = BUF_INIT(KIB(8));
 	struct view *v = e->view;
+	const struct balancer_ops *ops = v->cloud->balancers;
 	struct arena *arena = &v->arena;
 	struct error ignored;
 	/* the nodes first: the cloud names them */
-	bool has_targets = v->cloud->balancers && view_need(v, VIEW_NODES, &ignored);
+	bool has_targets = ops && view_need(v, VIEW_NODES, &ignored);
 	const struct lb_listed *lb;
 	bool can_list = find_balancer(e, s, &lb);
-	bool is_local = can_list && !v->cloud->balancers->list;
+	bool is_local = can_list && ops && !ops->list;
 	struct str missing = is_local   ? STR("none on this machine")
 	                     : can_list ? STR("none")
 	                                : STR_EMPTY;
