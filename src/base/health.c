@@ -1,7 +1,7 @@
 /* base/health.c: see health.h.
  *
- * Checks are only appended, to an array that does not move. A request therefore reads the number of
- * checks under the lock and runs those without it: checks take locks of their own.
+ * Checks are only appended, to an array that does not move. A request therefore collects its checks
+ * under the lock and runs them without it: checks take locks of their own.
  */
 #include "base/health.h"
 

@@ -68,7 +68,7 @@ read_watchdog_ns(const char *usec, const char *pid)
 void
 notify_setup(void)
 {
-	const struct timeval patience = { .tv_usec = BACKLOG_WAIT_US };
+	const struct timeval timeout = { .tv_usec = BACKLOG_WAIT_US };
 	const char *path = getenv("NOTIFY_SOCKET");
 
 	if (notify.fd >= 0)
@@ -78,7 +78,7 @@ notify_setup(void)
 	if (path && read_address(str_c(path)))
 		notify.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (notify.fd >= 0) {
-		(void)setsockopt(notify.fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+		(void)setsockopt(notify.fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 		(void)reconnect(); /* when this fails, notify_send() tries again */
 		notify.watchdog_ns = read_watchdog_ns(getenv("WATCHDOG_USEC"),
 		                                      getenv("WATCHDOG_PID"));

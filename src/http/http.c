@@ -54,15 +54,6 @@ add_line(struct curl_slist **list, const char *line)
 	*list = longer;
 }
 
-/* Frees what may hold a password. */
-static void
-free_text(char *text)
-{
-	if (text)
-		explicit_bzero(text, strlen(text));
-	free(text);
-}
-
 /* The URL gets the name that the server's certificate must have, while connections go to the
  * configured host, and the Host header keeps that host. */
 static bool
@@ -198,7 +189,9 @@ client_destroy(struct curl_client *c)
 	free(c->host_header);
 	free(c->looked_up);
 	free(c->user_agent);
-	free_text(c->proxy);
+	if (c->proxy)
+		explicit_bzero(c->proxy, strlen(c->proxy)); /* may have a password */
+	free(c->proxy);
 	free(c);
 }
 
@@ -307,7 +300,7 @@ http_set_read_only(const char *const posts[])
 	permitted_posts = posts;
 }
 
-/* May this request be sent? ERR_FORBIDDEN names the request. */
+/* Fails with ERR_FORBIDDEN, and notes the request, if it must not be sent. */
 static bool
 check_read_only(const struct http_request *request, struct error *err)
 {
