@@ -41,6 +41,7 @@ def test_the_sandbox_is_in_force_unless_it_is_off(ccmd, settled):
     inside, outside = ccmd(secure_port=0), ccmd("--sandbox=off")
     settled()
     inside.wait_log("sandbox by=\\S*seccomp")
+    outside.wait_log("ccmd starts")  # the limit is set before
     told, free = status_of(inside.pid), status_of(outside.pid)
     assert (told["Seccomp"], told["NoNewPrivs"], told["Umask"]) == ("2", "1", "0077")
     assert (free["Seccomp"], free["NoNewPrivs"]) == ("0", "0")
