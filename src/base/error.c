@@ -38,7 +38,7 @@ start(struct error *err, enum err_code code)
 	err->code = code;
 	err->http_status = 0;
 	err->retry_after_ms = 0;
-	err->is_outage = false;
+	err->is_outage = err->is_held = false;
 }
 
 bool

@@ -49,6 +49,7 @@ struct error {
 	int http_status;        /* 0 when no response arrived */
 	int64_t retry_after_ms; /* 0: the usual backoff applies */
 	bool is_outage; /* an API is unavailable for all callers: not a failure of this object */
+	bool is_held;   /* ERR_PENDING: until a person has corrected something */
 	char msg[ERR_MSG_SIZE]; /* for people; truncated at a UTF-8 boundary, always terminated */
 };
 

@@ -11,13 +11,11 @@
 #include "base/buf.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "cloud/host.h"
 #include "cloud/rest.h"
 
 enum {
-	/* until a held Service is looked at again, unless evidence is found earlier */
-	HELD_MIN_MS = 5000,
-	HELD_MAX_MS = 300000,
 	NO_STATUS_MS = 2000, /* until a balancer without addresses is looked at again */
 	EVIDENCE_MAX = 10,   /* nodes whose machines are asked for as evidence */
 	/* until a balancer that may not be visible yet is looked for again */
@@ -25,7 +23,14 @@ enum {
 	HIDDEN_MAX_MS = 30000,
 };
 
-EVENT_KIND(held_event, "cloud-controller-manager", LB_HELD_REASON, true, "Service", LB_HELD_WHEN);
+/* A Service that waits for longer than this is reported. The event rate limit of one object permits
+ * one event in this time. */
+static const int64_t wait_report_ns = 300 * NS_PER_SEC;
+
+EVENT_KIND(
+	held_event, "cloud-controller-manager", "LoadBalancerHeld", true, "Service",
+	"The Service's load balancer is not found, and nothing shows that the credentials are those of "
+	"the cluster's project: no load balancer is created, and the Service is not released.");
 EVENT_KIND(
 	left_out_event, "cloud-controller-manager", "LoadBalancerFeatureLeftOut", true, "Service",
 	"The cloud's load balancers cannot do all that the Service asks for; what the message names has no effect.");
@@ -60,13 +65,14 @@ lb_check_evidence(const struct lb_evidence *found, struct error *err)
 {
 	if (found->n_machines > 0 || found->n_balancers > 0 || found->n_networks > 0)
 		return true;
-	return err_set(
-		err, ERR_PENDING,
-		"The load balancer of this Service was not found, and neither was any machine of a node, "
-		"any other load balancer of this cluster, or its network by id: the credentials may be "
-		"those of another project. No load balancer is created, and the Service is not released. "
-		"Check the credentials. If the load balancer really no longer exists, annotate the "
-		"Service with " LB_ANNOTATION_GONE "=true");
+	err_set(err, ERR_PENDING,
+	        "The load balancer of this Service was not found, and neither was any machine of a node, "
+	        "any other load balancer of this cluster, or its network by id: the credentials may be "
+	        "those of another project. No load balancer is created, and the Service is not released. "
+	        "Check the credentials. If the load balancer really no longer exists, annotate the "
+	        "Service with " LB_ANNOTATION_GONE "=true");
+	err->is_held = true;
+	return false;
 }
 
 /* ---- limits ---- */
@@ -358,21 +364,6 @@ balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb
 
 /* ---- plain clouds ---- */
 
-/* Half of the time for which Services have been held: short at first, because most mistakes are
- * corrected soon, and long while nobody corrects one. */
-static int64_t
-held_pause_ms(struct cloud *cloud, struct call *call)
-{
-	int64_t now_ns = clock_boot(call->clock), since_ns = 0, pause_ms;
-
-	if (atomic_compare_exchange_strong(&cloud->held_since_boot_ns, &since_ns, now_ns))
-		since_ns = now_ns;
-	pause_ms = (now_ns - since_ns) / NS_PER_MS / 2;
-	return pause_ms < HELD_MIN_MS   ? HELD_MIN_MS
-	       : pause_ms > HELD_MAX_MS ? HELD_MAX_MS
-	                                : pause_ms;
-}
-
 bool
 balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                        struct error *err)
@@ -398,8 +389,7 @@ balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_s
 		evidence.n_machines += look->instances[i].presence == PRESENCE_PRESENT;
 	if (lb_check_evidence(&evidence, err))
 		return true;
-	err->retry_after_ms = held_pause_ms(cloud, call);
-	warn_service(cloud, spec, &held_event, str_c(err->msg));
+	atomic_store(&cloud->holds_services, true);
 	return false;
 }
 
@@ -715,4 +705,42 @@ balancer_remove(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 	leaving.is_leaving = true; /* *spec may be of a time before the Service vanished */
 	return (cloud->balancers->remove ? cloud->balancers->remove
 	                                 : remove_plainly)(cloud, call, &leaving, ret_found, err);
+}
+
+/* ---- waiting ---- */
+
+/* Pauses are short at first, because most changes end soon and most mistakes are corrected soon. A
+ * Service that is held waits for a person, so it has longer pauses and no failures. */
+void
+balancer_note_wait(struct cloud *cloud, const struct lb_spec *spec, struct lb_wait *wait,
+                   int64_t now_mono_ns, struct error *err)
+{
+	bool is_long, is_report_due = wait->reported_mono_ns == 0 ||
+	                              now_mono_ns - wait->reported_mono_ns >= wait_report_ns;
+	int64_t pause_ms, min_ms, max_ms;
+
+	if (err->code == ERR_PENDING && wait->pending_mono_ns != 0)
+		wait->waited_ns += now_mono_ns - wait->pending_mono_ns;
+	wait->pending_mono_ns = err->code == ERR_PENDING ? now_mono_ns : 0;
+	if (err->code != ERR_PENDING || err->retry_after_ms > 0)
+		return;
+	is_long = wait->waited_ns >= wait_report_ns;
+	pause_ms = wait->waited_ns / NS_PER_MS / (err->is_held ? 2 : 4);
+	min_ms = err->is_held ? 5000 : 1000;
+	max_ms = err->is_held || is_long ? 300000 : 15000;
+	err->retry_after_ms = pause_ms < min_ms ? min_ms : pause_ms > max_ms ? max_ms : pause_ms;
+	if (!is_report_due || (!err->is_held && !is_long))
+		return;
+	wait->reported_mono_ns = now_mono_ns;
+	if (err->is_held) {
+		warn_service(cloud, spec, &held_event, str_c(err->msg));
+		log_warn(
+			"a service is held: neither its load balancer nor anything else of this cluster is "
+			"found in the project of the credentials",
+			LOG_STR("namespace", spec->namespace), LOG_STR("service", spec->service));
+		return;
+	}
+	err->code = ERR_TIMEOUT;
+	err->retry_after_ms = 0;
+	err_wrap(err, "for more than 5 minutes");
 }

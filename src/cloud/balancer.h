@@ -6,9 +6,10 @@
  * second run changes nothing, no second balancer is created for a Service, and a balancer that is
  * not ours is never touched.
  *
- * Errors: ERR_PENDING with retry_after_ms: the cloud has not finished yet. The controller tries
- * again after that time and does not count a failure. Each function may return it; its comment has
- * the meaning. ERR_THROTTLED likewise. ERR_INVALID,
+ * Errors: ERR_PENDING: the cloud has not finished yet. The controller tries again after
+ * retry_after_ms and does not count a failure; 0: after a part of the time that the Service has
+ * waited already, and after five minutes it is a failure. Each function may return it; its comment
+ * has the meaning. ERR_THROTTLED with retry_after_ms likewise. ERR_INVALID,
  * ERR_UNSUPPORTED: the Service asks for something that is not possible. An event says so, and the
  * pauses between further attempts grow to 5 minutes. All other errors are retried with back-off.
  *
@@ -109,17 +110,12 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  * provider looks for evidence that its credentials are those of the cluster's project. With
  * evidence it looks for the balancer again, because the credentials may have been replaced after
  * the first search. Without evidence it holds the Service: it neither creates nor adopts a
- * balancer, does not report it as removed, returns ERR_PENDING, and sends a Warning event with the
- * text of lb_check_evidence(). */
+ * balancer, does not report it as removed, and returns the error of lb_check_evidence(), from which
+ * an event follows. */
 
 /** An annotation by which an operator confirms with "true" that the Service's balancer no longer
  * exists. */
 #define LB_ANNOTATION_GONE "ccmd.io/load-balancer-is-gone"
-/** The reason of that event, and its description for EVENT_KIND(). */
-#define LB_HELD_REASON "LoadBalancerHeld"
-#define LB_HELD_WHEN                                                                                     \
-	"The Service's load balancer is not found, and nothing shows that the credentials are those of " \
-	"the cluster's project: no load balancer is created, and the Service is not released."
 
 /** Things found that only the cluster's own project has. They count only if the request for them
  * began after the one that found no balancer. */
@@ -135,8 +131,8 @@ struct lb_evidence {
  * confirms it, and not if the Service has no status and stays: later runs search again for a
  * balancer that was not completed. When the Service leaves, there are no later runs. */
 bool lb_needs_evidence(const struct lb_spec *);
-/** One piece of evidence is enough. ERR_PENDING: no evidence was found; the message is for the
- * event and says what to do. */
+/** One piece of evidence is enough. ERR_PENDING with is_held: no evidence was found; the message is
+ * for the event and says what to do. */
 NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
 
 /* ---- what a cloud's balancers cannot do ----
@@ -350,9 +346,8 @@ struct balancer_ops {
 };
 
 /** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
- * for machines of nodes as evidence; the caller then looks for the balancer again. ERR_PENDING:
- * none was found, and an event has reported it. Any later look that finds a machine requeues all
- * Services. */
+ * for machines of nodes as evidence; the caller then looks for the balancer again. ERR_PENDING with
+ * is_held: none was found. Any later look that finds a machine requeues all Services. */
 NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
                                       struct error *err);
 
@@ -392,5 +387,18 @@ NODISCARD bool balancer_update_nodes(struct cloud *, struct call *, const struct
                                      struct error *err);
 NODISCARD bool balancer_remove(struct cloud *, struct call *, const struct lb_spec *,
                                bool *ret_found, struct error *err);
+
+/** How long a Service has waited for its cloud; all zero: it does not wait. */
+struct lb_wait {
+	int64_t waited_ns;        /* outages do not count */
+	int64_t pending_mono_ns;  /* the end of the last run, if it was ERR_PENDING; else 0 */
+	int64_t reported_mono_ns; /* the last report of the wait; 0: none */
+};
+
+/** To be called after each of these operations that failed, or has a partial result. ERR_PENDING
+ * without retry_after_ms gets a part of the time that the Service has waited, and every five
+ * minutes becomes ERR_TIMEOUT; if it is held, an event reports that instead. */
+void balancer_note_wait(struct cloud *, const struct lb_spec *, struct lb_wait *,
+                        int64_t now_mono_ns, struct error *err);
 
 #endif

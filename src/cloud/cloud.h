@@ -228,10 +228,9 @@ struct cloud {
 	const struct balancer_ops *balancers;
 	const struct route_ops *routes;
 
-	/* of the framework; since when balancer_check_project() (balancer.h) holds Services; 0: it
-	 * holds none */
-	_Atomic int64_t held_since_boot_ns;
-	struct creations creations; /* of the framework */
+	/* of the framework */
+	_Atomic bool holds_services; /* since balancer_check_project() (balancer.h) found nothing */
+	struct creations creations;
 };
 
 /** A provider: its names and functions, which do not depend on the configuration. */

@@ -408,7 +408,7 @@ release_held(struct cloud *cloud, const struct node_ref refs[], size_t n, const 
 	while (i < n &&
 	       (refs[i].provider_id.len == 0 || look->instances[i].presence != PRESENCE_PRESENT))
 		i++;
-	if (i < n && atomic_exchange(&cloud->held_since_boot_ns, 0) != 0)
+	if (i < n && atomic_exchange(&cloud->holds_services, false))
 		cloud->host->requeue(cloud->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
 }
 

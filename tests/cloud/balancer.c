@@ -116,6 +116,7 @@ any_evidence_will_do(void **state)
 		assert_true(lb_check_evidence(&some[i], &err));
 	assert_false(lb_check_evidence(&none, &err));
 	assert_int_equal(err.code, ERR_PENDING);
+	assert_true(err.is_held);
 	assert_non_null(strstr(err.msg, "Check the credentials"));
 	assert_non_null(strstr(err.msg, "ccmd.io/load-balancer-is-gone=true"));
 }
@@ -799,7 +800,7 @@ a_service_without_a_status_is_released_only_with_evidence(void **state)
 	add_nodes(w);
 	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
 	assert_int_equal(w->err.code, ERR_PENDING);
-	assert_true(str_starts(buf_str(&w->fake.events), STR("default/web LoadBalancerHeld: ")));
+	assert_true(w->err.is_held);
 	assert_int_equal(w->n_asked_machines, 1);
 	w->is_our_project = true;
 	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
@@ -899,13 +900,23 @@ a_service_whose_balancer_is_missing_is_held_without_evidence(void **state)
 
 	assert_false(ensure_with(w, &spec));
 	assert_int_equal(w->err.code, ERR_PENDING);
-	assert_true(str_starts(buf_str(&w->fake.events), STR("default/web LoadBalancerHeld: ")));
+	assert_true(w->err.is_held);
+	assert_non_null(strstr(w->err.msg, "Check the credentials"));
+	assert_non_null(strstr(w->err.msg, "ccmd.io/load-balancer-is-gone=true"));
 	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
 	assert_int_equal(w->err.code, ERR_PENDING);
 	check_calls(w, "find find ");
 	w->is_our_project = true;
 	assert_true(ensure_with(w, &spec));
 	check_calls(w, "find find create ");
+}
+
+static bool
+has_evidence(struct world *w)
+{
+	struct lb_spec spec = served_spec(w);
+
+	return balancer_check_project(&w->cloud, &w->call, &spec, &w->err);
 }
 
 /* The credentials are replaced between the first search and that for evidence: the balancer exists
@@ -1148,26 +1159,99 @@ so_many_may_be_created_at_the_same_time(void **state)
 
 /* ---- held Services ---- */
 
-static void
-check_held_for(struct world *w, int64_t pause_s)
+/* Runs until the first failure or for an hour; returns the number of runs. *pause_s: the last one.
+ */
+static unsigned
+wait_for(struct world *w, const struct error *err, struct lb_wait *wait, int64_t *pause_s)
 {
+	int64_t end_ns = w->fake.now_ns + 3600 * NS_PER_SEC;
 	struct lb_spec spec = served_spec(w);
+	unsigned n = 0;
 
-	assert_false(ensure_with(w, &spec));
-	assert_int_equal(w->err.code, ERR_PENDING);
-	assert_int_equal(w->err.retry_after_ms, pause_s * 1000);
+	while (w->fake.now_ns < end_ns) {
+		w->err = *err;
+		balancer_note_wait(&w->cloud, &spec, wait, w->fake.now_ns, &w->err);
+		if (w->err.code != ERR_PENDING)
+			break;
+		n++;
+		assert_true(w->err.retry_after_ms > 0);
+		*pause_s = w->err.retry_after_ms / 1000;
+		w->fake.now_ns += w->err.retry_after_ms * NS_PER_MS;
+	}
+	return n;
+}
+
+static unsigned
+count_events(const struct world *w)
+{
+	unsigned n = 0;
+
+	for (const char *at = w->fake.events.ptr; (at = strchr(at, '\n')); at++)
+		n++;
+	return n;
 }
 
 static void
-a_held_service_is_looked_at_again_soon_and_then_less_often(void **state)
+a_held_service_is_looked_at_and_reported_less_and_less_often(void **state)
 {
 	struct world *w = *state;
+	struct lb_wait wait = { 0 };
+	struct error held;
+	int64_t pause_s;
 
-	check_held_for(w, 5);
-	w->fake.now_ns += 60 * NS_PER_SEC;
-	check_held_for(w, 30);
-	w->fake.now_ns += 3600 * NS_PER_SEC;
-	check_held_for(w, 300);
+	err_set(&held, ERR_PENDING, "another project");
+	held.is_held = true;
+	assert_in_range(wait_for(w, &held, &wait, &pause_s), 15, 30);
+	assert_int_equal(pause_s, 300);
+	assert_in_range(count_events(w), 6, 13);
+	assert_true(str_starts(buf_str(&w->fake.events),
+	                       STR("default/web LoadBalancerHeld: another project\n")));
+}
+
+static void
+a_service_that_waits_for_five_minutes_has_failed(void **state)
+{
+	struct world *w = *state;
+	int64_t begun_ns = w->fake.now_ns, pause_s;
+	struct lb_wait wait = { 0 };
+	struct error pending;
+
+	err_set(&pending, ERR_PENDING, "job 7 runs");
+	assert_in_range(wait_for(w, &pending, &wait, &pause_s), 20, 40);
+	assert_int_equal(pause_s, 15);
+	assert_in_range((w->fake.now_ns - begun_ns) / NS_PER_SEC, 300, 315);
+	assert_int_equal(w->err.code, ERR_TIMEOUT);
+	assert_int_equal(w->err.retry_after_ms, 0);
+	assert_string_equal(w->err.msg, "for more than 5 minutes: job 7 runs");
+	w->fake.now_ns += 5 * NS_PER_SEC;
+	assert_in_range(wait_for(w, &pending, &wait, &pause_s), 2, 5); /* every five minutes */
+	assert_int_equal(w->err.code, ERR_TIMEOUT);
+	assert_int_equal(count_events(w), 0);
+}
+
+/* The time of an outage, and the pauses that a cloud names, are not ours. */
+static void
+an_outage_does_not_count_as_waiting(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = served_spec(w);
+	struct lb_wait wait = { 0 };
+	struct error pending, outage, named;
+
+	err_set(&pending, ERR_PENDING, "job 7 runs");
+	err_set(&outage, ERR_UNAVAILABLE, "no answer");
+	outage.is_outage = true;
+	named = pending;
+	named.retry_after_ms = 7000;
+	for (int i = 0; i < 100; i++, w->fake.now_ns += 60 * NS_PER_SEC) {
+		struct error err = i % 2 == 0 ? pending : outage;
+
+		balancer_note_wait(&w->cloud, &spec, &wait, w->fake.now_ns, &err);
+		assert_int_equal(err.code, i % 2 == 0 ? ERR_PENDING : ERR_UNAVAILABLE);
+		assert_int_equal(err.retry_after_ms, i % 2 == 0 ? 1000 : 0);
+	}
+	balancer_note_wait(&w->cloud, &spec, &wait, w->fake.now_ns, &named);
+	assert_int_equal(named.retry_after_ms, 7000);
 }
 
 /* Whoever finds a machine of a node: another Service, or the check of a node. */
@@ -1180,7 +1264,7 @@ held_services_come_back_with_the_first_machine_that_is_found(void **state)
 	struct node_ref node = { .name = STR("n1"), .provider_id = STR("toy://1") };
 	struct world *w = *state;
 
-	check_held_for(w, 5);
+	assert_false(has_evidence(w));
 	assert_true(cloud_look(&w->cloud, &w->call, &node, 1, 0, &before, &w->err));
 	assert_int_equal(w->fake.n_services_requeued, 0);
 	w->is_our_project = true;
@@ -1189,8 +1273,7 @@ held_services_come_back_with_the_first_machine_that_is_found(void **state)
 	assert_true(cloud_look(&w->cloud, &w->call, &node, 1, 0, &later, &w->err));
 	assert_int_equal(w->fake.n_services_requeued, 1);
 	w->is_our_project = false;
-	w->fake.now_ns += 3600 * NS_PER_SEC;
-	check_held_for(w, 5);
+	assert_false(has_evidence(w));
 }
 
 /* ---- dry runs ---- */
@@ -1321,7 +1404,9 @@ main(void)
 		TEST(a_creation_by_another_process_is_waited_for),
 		TEST(a_creation_that_takes_long_is_reported_once),
 		TEST(so_many_may_be_created_at_the_same_time),
-		TEST(a_held_service_is_looked_at_again_soon_and_then_less_often),
+		TEST(a_held_service_is_looked_at_and_reported_less_and_less_often),
+		TEST(a_service_that_waits_for_five_minutes_has_failed),
+		TEST(an_outage_does_not_count_as_waiting),
 		TEST(held_services_come_back_with_the_first_machine_that_is_found),
 		TEST(a_dry_run_notes_what_would_be_made),
 		TEST(a_dry_run_leaves_changes_to_the_provider),

@@ -354,6 +354,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 		return false;
 	}
 	queue_forget(c->queue, key);
+	r->wait = (struct lb_wait){ 0 };
 	if (object)
 		r->n_conflicts = 0;
 

@@ -73,6 +73,7 @@ struct service_record {
 	/* our last write was not answered, so it may or may not have been executed */
 	bool is_unsure;
 	unsigned n_conflicts; /* conflicts since the last complete run */
+	struct lb_wait wait;  /* all zero after a complete run */
 	bool has_new_targets; /* its targets were changed, and no event has reported it yet */
 	uint64_t targets_hash;
 	int64_t next_report_ns;  /* mono: the next report of changed targets is not due before */

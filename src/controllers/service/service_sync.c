@@ -192,6 +192,16 @@ spec_of(struct service_run *run)
 	return service_spec(run->service, run->c->config.cluster_name, run->call->arena);
 }
 
+/* What a failure of the provider means may depend on how long the Service has waited. */
+static void
+note_wait(struct service_run *run, struct error *err)
+{
+	struct lb_spec spec = spec_of(run);
+
+	balancer_note_wait(run->c->env->cloud, &spec, &run->record->wait,
+	                   clock_mono(run->call->clock), err);
+}
+
 /* Takes over the reference to service. */
 static void
 set_balanced(struct service_run *run, struct object *service)
@@ -307,6 +317,7 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	*ret_is_missing = err->code == ERR_NOT_FOUND;
 	if (*ret_is_missing)
 		return true;
+	note_wait(run, err);
 	run->record->has_targets = false; /* the next run ensures, whatever its reason */
 	if (service_is_failure(err)) {
 		metric_inc(metric_of(&update_errors_total));
@@ -405,6 +416,7 @@ service_clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 	if (run->record->foreign_hash == hash && !run->record->balanced)
 		return true;
 	if (!remove_and_release(run, ret_is_done, err)) {
+		note_wait(run, err);
 		service_warn(run, SERVICE_SYNC_FAILED, err);
 		return false;
 	}
@@ -438,8 +450,11 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 		r->is_repairing = wants_ensure = true;
 	if (!wants_ensure)
 		is_synced = service_update(run, &wants_ensure, err);
-	if (is_synced && wants_ensure)
+	if (is_synced && wants_ensure) {
 		is_synced = service_ensure(run, err);
+		if (!is_synced)
+			note_wait(run, err);
+	}
 	r->has_failed = !is_synced && service_is_failure(err);
 	if (!is_synced && wants_ensure) /* a failed update has an event of its own */
 		service_warn(run, SERVICE_SYNC_FAILED, err);
@@ -455,6 +470,7 @@ remove_former(const struct service_run *run, const struct service *former, struc
 
 	its.service = former;
 	if (!remove_balancer(&its, &was_found, err)) {
+		note_wait(&its, err);
 		service_warn(&its, SERVICE_DELETE_FAILED, err);
 		return false;
 	}

@@ -30,16 +30,6 @@
 #include "providers/hcloud/lb_primary.h"
 #include "providers/hcloud/lb_wire.h"
 
-/* A Service that waits for the cloud for longer than this fails, which is reported as an Event. */
-#define LONGEST_WAIT_NS (300 * NS_PER_SEC)
-
-enum {
-	MIN_PAUSE_MS = 1000,
-	MAX_PAUSE_MS = 15000, /* within LONGEST_WAIT_NS; afterwards MAX_HOLD_MS */
-	MIN_HOLD_MS = 5000,
-	MAX_HOLD_MS = 300000,
-};
-
 EVENT_KIND(
 	protected_event, HZ_COMPONENT, "LoadBalancerProtected", true, "Service",
 	"hcloud: the load balancer is protected against deletion, so it is kept although its Service was deleted.");
@@ -240,11 +230,9 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 
 /* Looks for the balancer by its label. If a token is replaced while this runs, the search may have
  * seen another project than the evidence for the right one, so only a search that begins after the
- * evidence shows that there is no balancer.
- *
- * *ret_is_held: as hz_lb_check_project(). */
+ * evidence shows that there is no balancer. */
 static bool
-hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, bool *ret_is_held, struct error *err)
+hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, struct error *err)
 {
 	*ret_is_found = hz_lb_refresh(run, run->spec->is_changed ? HZ_FRESH : HZ_RECENT, err);
 	if (*ret_is_found)
@@ -253,7 +241,7 @@ hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, bool *ret_is_held, 
 		return false;
 	if (!lb_needs_evidence(run->spec))
 		return true;
-	if (!hz_lb_check_project(run, ret_is_held, err))
+	if (!hz_lb_check_project(run, err))
 		return false;
 	*ret_is_found = hz_lb_refresh(run, HZ_FRESH, err);
 	return *ret_is_found || err->code == ERR_NOT_FOUND;
@@ -261,17 +249,14 @@ hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, bool *ret_is_held, 
 
 /* Finds the balancer by its label; else adopts the one with the name that the Service asks for;
  * else creates one. Certificates are ordered only after the search by label, because they are
- * ordered in the same project, which must be the right one.
- *
- * *ret_is_held: as hz_lb_check_project(). */
+ * ordered in the same project, which must be the right one. */
 static bool
-hz_balancers_find_or_create(struct hz_lb_run *run, bool *ret_is_held, struct error *err)
+hz_balancers_find_or_create(struct hz_lb_run *run, struct error *err)
 {
 	struct error why;
 	bool is_found;
 
-	if (!hz_balancers_find(run, &is_found, ret_is_held, err) ||
-	    (!is_found && !hz_lb_check_name(run, err)))
+	if (!hz_balancers_find(run, &is_found, err) || (!is_found && !hz_lb_check_name(run, err)))
 		return false;
 	if (!hz_balancers_resolve_certificates(run, err))
 		return false;
@@ -307,61 +292,25 @@ hz_balancers_check_addresses(const struct hz_lb_run *run, struct error *err)
 
 	if (!lb->is_public || lb->ipv4.ip.len > 0 || lb->ipv6.ip.len > 0)
 		return true;
-	err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet", lb->id);
-	err->retry_after_ms = MIN_PAUSE_MS;
-	return false;
+	return err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet", lb->id);
 }
 
 /* ---- the end of a run ---- */
 
-static int64_t
-hz_balancers_clamp(int64_t value, int64_t min, int64_t max)
-{
-	return value < min ? min : value > max ? max : value;
-}
-
-/* Sets the pause before the next run: a quarter of the time that the Service has waited already, or
- * half of it if the Service is held, because then it waits for an operator. A wait of more than
- * LONGEST_WAIT_NS becomes a failure every five minutes, unless the Service is held. From then on
- * ccmd does not wait for the action any more. */
-static void
-hz_balancers_set_pause(struct hz_lb_run *run, bool is_held, struct error *err)
-{
-	struct hz_lb_cache *cache = run->tools->cache;
-	int64_t waited_ns = hz_lb_cache_wait_ns(cache, run->spec->uid);
-
-	if (is_held) {
-		err->retry_after_ms = hz_balancers_clamp(waited_ns / NS_PER_MS / 2, MIN_HOLD_MS,
-		                                         MAX_HOLD_MS);
-		return;
-	}
-	err->retry_after_ms = hz_balancers_clamp(waited_ns / NS_PER_MS / 4, MIN_PAUSE_MS,
-	                                         waited_ns < LONGEST_WAIT_NS ? MAX_PAUSE_MS
-	                                                                     : MAX_HOLD_MS);
-	if (waited_ns < LONGEST_WAIT_NS ||
-	    !hz_lb_cache_should_report(cache, run->spec->uid, HZ_NOTICE_HOLD, 0))
-		return;
-	hz_lb_cache_set_action(cache, run->spec->uid, (struct hz_action){ 0 });
-	err->code = ERR_TIMEOUT;
-	err->retry_after_ms = 0;
-	err_wrap(err, "for more than 5 minutes");
-}
-
 /* On success *err still says what is missing of a partial result. */
 static bool
-hz_balancers_end(struct hz_lb_run *run, bool ok, bool is_held, const char *operation,
-                 struct error *err)
+hz_balancers_end(struct hz_lb_run *run, bool ok, const char *operation, struct error *err)
 {
 	hz_found_fini(&run->found);
 	if (ok && run->missing.code == ERR_NONE) {
-		hz_lb_cache_end_wait(run->tools->cache, run->spec->uid);
+		hz_lb_cache_end_refusal(run->tools->cache, run->spec->uid);
 		return true;
 	}
 	if (ok)
 		*err = run->missing;
 	err_wrap(err, "%s", operation);
 	if (err->code == ERR_PENDING)
-		hz_balancers_set_pause(run, is_held, err);
+		err->retry_after_ms = 0; /* it depends on how long the Service has waited */
 	return ok;
 }
 
@@ -497,12 +446,12 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
-	bool is_held = false, ok = false;
+	bool ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
 	hz_balancers_notify_unconfigured(&run);
 	if (hz_balancers_begin(&run, err)) {
-		ok = hz_balancers_find_or_create(&run, &is_held, err) &&
+		ok = hz_balancers_find_or_create(&run, err) &&
 		     hz_balancers_check_addresses(&run, err) && hz_lb_converge(&run, err) &&
 		     (hz_balancers_is_tutorial(&run) || hz_lb_status_check(spec, err));
 	}
@@ -514,7 +463,7 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 		hz_lb_report_addresses(&run);
 	if (ok)
 		*ret_outcome = run.missing.code == ERR_NONE ? LB_DONE : LB_PARTIAL;
-	return hz_balancers_end(&run, ok, is_held, "hcloud/loadBalancers.EnsureLoadBalancer", err);
+	return hz_balancers_end(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancer", err);
 }
 
 static bool
@@ -528,8 +477,7 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
 	ok = hz_balancers_begin(&run, err) && hz_lb_refresh(&run, HZ_RECENT, err) &&
 	     hz_balancers_resolve_certificates(&run, err) && hz_lb_converge(&run, err);
-	ok = hz_balancers_end(&run, ok, /*is_held=*/false,
-	                      "hcloud/loadBalancers.UpdateLoadBalancer", err);
+	ok = hz_balancers_end(&run, ok, "hcloud/loadBalancers.UpdateLoadBalancer", err);
 	return ok && run.missing.code == ERR_NONE;
 }
 
@@ -606,12 +554,9 @@ hz_balancers_delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct er
 }
 
 /* All balancers with the Service's label are deleted: there are several if the label was copied by
- * hand. As in hz_balancers_find(), a second search follows the evidence.
- *
- * *ret_is_held: as hz_lb_check_project(). */
+ * hand. As in hz_balancers_find(), a second search follows the evidence. */
 static bool
-hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, bool *ret_is_held,
-                        struct error *err)
+hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {
 	struct hz_lb_cache *cache = run->tools->cache;
 	struct str uid = run->spec->uid;
@@ -620,7 +565,7 @@ hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, bool *ret_is_hel
 		return false;
 	if (run->found.n == 0 && lb_needs_evidence(run->spec)) {
 		hz_found_fini(&run->found);
-		if (!hz_lb_check_project(run, ret_is_held, err) ||
+		if (!hz_lb_check_project(run, err) ||
 		    !hz_lb_cache_find(cache, run->call, uid, HZ_FRESH, &run->found, err))
 			return false;
 	}
@@ -639,14 +584,13 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
-	bool found = false, is_held = false, ok;
+	bool found = false, ok;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancerDeleted", 1);
 	/* While an action of the last run still works, the API refuses every DELETE. */
 	ok = hz_lb_wait(&run, hz_lb_cache_action(b->tools.cache, spec->uid), err) &&
-	     hz_balancers_delete_all(&run, &found, &is_held, err);
-	if (!hz_balancers_end(&run, ok, is_held, "hcloud/loadBalancers.EnsureLoadBalancerDeleted",
-	                      err))
+	     hz_balancers_delete_all(&run, &found, err);
+	if (!hz_balancers_end(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancerDeleted", err))
 		return false;
 	if (!call->dry)
 		hz_lb_cache_untrack(b->tools.cache, spec->uid);

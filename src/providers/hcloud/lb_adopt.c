@@ -43,7 +43,6 @@ EVENT_KIND(
 EVENT_KIND(
 	taken_event, HZ_COMPONENT, "LoadBalancerNameTaken", true, "Service",
 	"hcloud: the load balancer that has the name in the Service's annotation belongs to another Service or cluster, or must not be adopted; it is not changed.");
-EVENT_KIND(held_event, HZ_COMPONENT, LB_HELD_REASON, true, "Service", LB_HELD_WHEN);
 
 /* ---- adopting ---- */
 
@@ -121,7 +120,7 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 static bool
 hz_lb_should_report_taken(const struct hz_lb_run *run, const struct error *why)
 {
-	return hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_HOLD,
+	return hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_REFUSAL,
 	                                 str_hash(str_c(why->msg)));
 }
 
@@ -368,25 +367,10 @@ hz_evidence_find(struct hz_evidence *ev, struct call *call, struct lb_evidence *
 
 /* ---- a balancer that is not found ---- */
 
-static void
-hz_lb_report_hold(const struct hz_lb_run *run, const struct error *why)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	if (!hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_HOLD, 0))
-		return;
-	buf_add_c(&b, why->msg);
-	hz_lb_notify(run, &held_event, &b);
-	log_warn(
-		"a service is held: neither its load balancer nor any other resource of this cluster is "
-		"found in the project of the token",
-		LOG_STR("namespace", run->spec->namespace), LOG_STR("service", run->spec->service));
-}
-
 /* The project is checked before a balancer is looked for by name, because another project may have
  * one of that name. */
 bool
-hz_lb_check_project(const struct hz_lb_run *run, bool *ret_is_held, struct error *err)
+hz_lb_check_project(const struct hz_lb_run *run, struct error *err)
 {
 	struct lb_evidence found;
 
@@ -394,11 +378,7 @@ hz_lb_check_project(const struct hz_lb_run *run, bool *ret_is_held, struct error
 		return true;
 	if (!hz_evidence_find(run->tools->evidence, run->call, &found, err))
 		return err_wrap(err, "check that the token opens the project of this cluster");
-	if (lb_check_evidence(&found, err))
-		return true;
-	*ret_is_held = true;
-	hz_lb_report_hold(run, err);
-	return false;
+	return lb_check_evidence(&found, err);
 }
 
 /* ---- life cycle ---- */

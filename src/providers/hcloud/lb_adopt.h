@@ -48,9 +48,8 @@ NODISCARD bool hz_lb_adopt(struct hz_lb_run *run, struct error *err);
 NODISCARD bool hz_lb_check_name(const struct hz_lb_run *run, struct error *err);
 /** No balancer has the Service's label: is this the project of the cluster? If it is, the caller
  * has to look for the balancer again (balancer.h). If it is not, the result is false with
- * *ret_is_held set, nothing may be created or removed, and an Event reports it every few minutes.
- * False without it (*ret_is_held is left as it was): the check failed, so the answer is unknown. */
-NODISCARD bool hz_lb_check_project(const struct hz_lb_run *run, bool *ret_is_held,
-                                   struct error *err);
+ * err->is_held set, and nothing may be created or removed. False without it: the check failed, so
+ * the answer is unknown. */
+NODISCARD bool hz_lb_check_project(const struct hz_lb_run *run, struct error *err);
 
 #endif

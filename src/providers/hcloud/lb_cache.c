@@ -35,6 +35,8 @@
 #define ADOPTED_NS (60 * NS_PER_SEC)
 /* The event rate limit of one object permits one event in this time. */
 #define REPORT_NS (300 * NS_PER_SEC)
+/* An action that is kept for longer is stuck. */
+#define ACTION_MAX_NS (300 * NS_PER_SEC)
 
 enum reading_scope {
 	SCOPE_ONE, /* the balancer with one id */
@@ -65,7 +67,7 @@ struct entry {
 	int64_t id;       /* of its balancer; 0: not known */
 	uint64_t changed; /* cache.now when we changed its balancer last */
 	struct hz_action action;
-	int64_t wait_began_ns; /* on the clock of hz_api_uptime_ns(); 0: it does not wait */
+	int64_t action_began_ns; /* on the clock of hz_api_uptime_ns() */
 	struct {
 		uint64_t what;
 		int64_t again_ns; /* mono; 0: immediately */
@@ -547,9 +549,16 @@ hz_lb_cache_note_change(struct hz_lb_cache *c, struct str uid, int64_t id)
 void
 hz_lb_cache_set_action(struct hz_lb_cache *c, struct str uid, struct hz_action action)
 {
+	int64_t now_ns = hz_api_uptime_ns(c->api);
+	struct entry *e;
 	WITH_LOCK(&c->flight.mu);
 
-	entry_make(c, uid)->action = action;
+	e = entry_make(c, uid);
+	if (e->action.id != action.id)
+		e->action_began_ns = now_ns;
+	else if (now_ns - e->action_began_ns >= ACTION_MAX_NS)
+		action = (struct hz_action){ 0 };
+	e->action = action;
 }
 
 struct hz_action
@@ -560,30 +569,6 @@ hz_lb_cache_action(struct hz_lb_cache *c, struct str uid)
 
 	e = map_get(&c->entries, uid);
 	return e ? e->action : (struct hz_action){ 0 };
-}
-
-int64_t
-hz_lb_cache_wait_ns(struct hz_lb_cache *c, struct str uid)
-{
-	int64_t now_ns = hz_api_uptime_ns(c->api);
-	struct entry *e;
-	WITH_LOCK(&c->flight.mu);
-
-	e = entry_make(c, uid);
-	if (e->wait_began_ns == 0)
-		e->wait_began_ns = now_ns;
-	return now_ns - e->wait_began_ns;
-}
-
-void
-hz_lb_cache_end_wait(struct hz_lb_cache *c, struct str uid)
-{
-	struct entry *e;
-	WITH_LOCK(&c->flight.mu);
-
-	e = map_get(&c->entries, uid);
-	if (e)
-		e->wait_began_ns = e->notices[HZ_NOTICE_HOLD].again_ns = 0;
 }
 
 bool
@@ -600,6 +585,17 @@ hz_lb_cache_should_report(struct hz_lb_cache *c, struct str uid, enum hz_notice 
 	e->notices[notice].what = what;
 	e->notices[notice].again_ns = now_ns + REPORT_NS;
 	return true;
+}
+
+void
+hz_lb_cache_end_refusal(struct hz_lb_cache *c, struct str uid)
+{
+	struct entry *e;
+	WITH_LOCK(&c->flight.mu);
+
+	e = map_get(&c->entries, uid);
+	if (e)
+		e->notices[HZ_NOTICE_REFUSAL].again_ns = 0;
 }
 
 bool

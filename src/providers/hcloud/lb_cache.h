@@ -98,22 +98,20 @@ void hz_lb_cache_health(struct hz_lb_cache *, struct arena *, struct hz_service_
  * id 0: its id stays as it was. */
 void hz_lb_cache_note_change(struct hz_lb_cache *, struct str uid, int64_t id);
 /** Keeps an action that is not over; the next run for that Service waits for it first. id 0: none.
- */
+ * An action that is kept for five minutes, outages of the API not counted, is dropped. */
 void hz_lb_cache_set_action(struct hz_lb_cache *, struct str uid, struct hz_action action);
 struct hz_action hz_lb_cache_action(struct hz_lb_cache *, struct str uid);
-/** How long that Service has been waiting for the cloud. The wait begins with the first call and
- * ends with hz_lb_cache_end_wait(). Outages of the API do not count. */
-int64_t hz_lb_cache_wait_ns(struct hz_lb_cache *, struct str uid);
-void hz_lb_cache_end_wait(struct hz_lb_cache *, struct str uid);
 /** What is reported about a Service while it lasts. */
 enum hz_notice {
-	HZ_NOTICE_HOLD,    /* why it has no balancer; hz_lb_cache_end_wait() forgets it */
+	HZ_NOTICE_REFUSAL, /* why it may not have the balancer of its name */
 	HZ_NOTICE_TARGETS, /* which nodes the type leaves out */
 	HZ_NOTICES
 };
 /** Is it time to report? Yes if `what`, a hash or 0, differs from what was reported last, and every
  * 5 minutes. */
 bool hz_lb_cache_should_report(struct hz_lb_cache *, struct str uid, enum hz_notice, uint64_t what);
+/** The Service has its balancer: the next HZ_NOTICE_REFUSAL is a new one. */
+void hz_lb_cache_end_refusal(struct hz_lb_cache *, struct str uid);
 /** True at the first call for that Service: for events that are sent once. */
 bool hz_lb_cache_is_first_notice(struct hz_lb_cache *, struct str uid);
 

@@ -31,6 +31,7 @@ enum {
 struct one {
 	struct lb_spec spec;
 	char name[16], uid[16];
+	struct lb_wait wait;
 	bool is_removed; /* remove() is called */
 	bool is_done;
 	int64_t due_ns;
@@ -119,8 +120,11 @@ run_one(struct rig *rig, struct one *one)
 	                               : process_ensure(&rig->process, &one->spec, &status,
 	                                                &rig->arena, err);
 	assert_int_equal(rig->process.fake.now_ns, begun_ns); /* no worker waits */
-	if (one->is_done)
+	if (one->is_done) {
+		one->wait = (struct lb_wait){ 0 };
 		return;
+	}
+	balancer_note_wait(rig->process.cloud, &one->spec, &one->wait, begun_ns, err);
 	if (err->code == ERR_PENDING) {
 		assert_true(err->retry_after_ms > 0);
 		one->due_ns = rig->process.fake.now_ns + err->retry_after_ms * NS_PER_MS;

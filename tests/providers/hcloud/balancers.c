@@ -43,10 +43,12 @@
 static struct {
 	struct lab *lab;
 	struct arena arena;
+	struct hcloud cloud;
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
 	struct hz_balancers *balancers;
 	struct lb_spec spec;
+	struct lb_wait wait; /* of the Service, as the service controller notes it */
 	enum lb_outcome outcome;
 	struct lb_status status;
 	struct error err;
@@ -85,6 +87,9 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 		.network = network,
 		.is_network_ours = network != 0,
 	});
+	story.cloud = (struct hcloud){ .cloud.host = &story.lab->fake.host,
+		                       .balancers = story.balancers };
+	story.wait = (struct lb_wait){ 0 };
 }
 
 /* Opens the provider again, with the present environment. */
@@ -146,23 +151,37 @@ n_asked(void)
 	return n;
 }
 
+/* As the service controller does after each run. */
+static void
+note_wait(bool is_complete)
+{
+	if (is_complete)
+		story.wait = (struct lb_wait){ 0 };
+	else
+		balancer_note_wait(&story.cloud.cloud, &story.spec, &story.wait,
+		                   story.lab->fake.now_ns, &story.err);
+}
+
 static bool
 ensure(void)
 {
-	struct hcloud cloud = { .balancers = story.balancers };
 	struct call call = lab_call(story.lab, &story.arena);
+	bool ok = hz_balancer_ops.ensure(&story.cloud.cloud, &call, &story.spec, &story.outcome,
+	                                 &story.status, &story.err);
 
-	return hz_balancer_ops.ensure(&cloud.cloud, &call, &story.spec, &story.outcome,
-	                              &story.status, &story.err);
+	note_wait(ok && story.outcome == LB_DONE);
+	return ok;
 }
 
 static bool
 remove_it(bool *ret_found)
 {
-	struct hcloud cloud = { .balancers = story.balancers };
 	struct call call = lab_call(story.lab, &story.arena);
+	bool ok = hz_balancer_ops.remove(&story.cloud.cloud, &call, &story.spec, ret_found,
+	                                 &story.err);
 
-	return hz_balancer_ops.remove(&cloud.cloud, &call, &story.spec, ret_found, &story.err);
+	note_wait(ok);
+	return ok;
 }
 
 static void

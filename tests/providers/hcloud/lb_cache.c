@@ -332,14 +332,28 @@ a_namesake_is_another_live_service_with_the_same_text(void **state)
 }
 
 static void
-a_wait_is_measured_from_its_beginning(void **state)
+an_action_is_kept_for_five_minutes(void **state)
+{
+	struct hz_action action = { .id = 70 };
+
+	(void)state;
+	hz_lb_cache_set_action(story.cache, STR("a"), action);
+	pass(299);
+	hz_lb_cache_set_action(story.cache, STR("a"), action);
+	assert_int_equal(hz_lb_cache_action(story.cache, STR("a")).id, 70);
+	pass(1);
+	hz_lb_cache_set_action(story.cache, STR("a"), action);
+	assert_int_equal(hz_lb_cache_action(story.cache, STR("a")).id, 0);
+}
+
+static void
+what_is_reported_once(void **state)
 {
 	(void)state;
-	assert_int_equal(hz_lb_cache_wait_ns(story.cache, STR("a")), 0);
-	pass(7);
-	assert_int_equal(hz_lb_cache_wait_ns(story.cache, STR("a")), 7 * NS_PER_SEC);
-	hz_lb_cache_end_wait(story.cache, STR("a"));
-	assert_int_equal(hz_lb_cache_wait_ns(story.cache, STR("a")), 0);
+	assert_true(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_REFUSAL, 1));
+	assert_false(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_REFUSAL, 1));
+	hz_lb_cache_end_refusal(story.cache, STR("a"));
+	assert_true(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_REFUSAL, 1));
 	assert_true(hz_lb_cache_is_first_notice(story.cache, STR("a")));
 	assert_false(hz_lb_cache_is_first_notice(story.cache, STR("a")));
 	hz_lb_cache_untrack(story.cache, STR("a"));
@@ -365,7 +379,8 @@ main(void)
 		TEST(only_public_addresses_of_live_services_prove_the_project),
 		TEST(a_service_that_came_back_under_another_uid_replaces_the_former),
 		TEST(a_namesake_is_another_live_service_with_the_same_text),
-		TEST(a_wait_is_measured_from_its_beginning),
+		TEST(an_action_is_kept_for_five_minutes),
+		TEST(what_is_reported_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,7 @@ struct balancer_made {
 
 struct service_made {
 	struct lb_spec spec;
+	struct lb_wait wait;
 	char uid[32], name[32];
 	int64_t due_ns;
 	unsigned n_failed;
@@ -284,7 +285,7 @@ static void
 sync_service(struct service_made *s)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct hcloud cloud = { .balancers = world.balancers };
+	struct hcloud cloud = { .cloud.host = &world.lab->fake.host, .balancers = world.balancers };
 	struct call call = lab_call(world.lab, &arena);
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status;
@@ -293,6 +294,10 @@ sync_service(struct service_made *s)
 	int64_t now_ns = world.lab->fake.now_ns;
 
 	s->is_settled = ok && outcome == LB_DONE;
+	if (s->is_settled)
+		s->wait = (struct lb_wait){ 0 };
+	else
+		balancer_note_wait(&cloud.cloud, &s->spec, &s->wait, now_ns, &err);
 	if (s->is_settled)
 		s->due_ns = INT64_MAX;
 	else if (err.code == ERR_PENDING || err.code == ERR_THROTTLED)
