@@ -34,6 +34,8 @@ struct call {
 	/* NULL: changes are made. Else they are only noted, as changes for this object. */
 	const struct dry_item *dry;
 	struct call_answers answers;
+	/* a user waits for it, so a look for machines is not postponed for the rate limit */
+	bool is_urgent;
 	/* NULL: the caller does not need it. Else a provider adds each of its changes with
 	 * call_note_change(). */
 	struct buf *changes;

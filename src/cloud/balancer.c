@@ -16,13 +16,17 @@
 #include "cloud/rest.h"
 
 enum {
-	NO_STATUS_MS = 2000, /* until a balancer without addresses is looked at again */
-	EVIDENCE_MAX = 10,   /* nodes whose machines are asked for as evidence */
+	/* machines that are asked for as evidence: one or two may have been deleted, rarely all */
+	MACHINES_ASKED = 3,
+	OTHERS_PAUSE_MS = 1000, /* until another Service has looked for evidence */
+	NO_STATUS_MS = 2000,    /* until a balancer without addresses is looked at again */
 	/* until a balancer that may not be visible yet is looked for again */
 	HIDDEN_MIN_MS = 1000,
 	HIDDEN_MAX_MS = 30000,
 };
 
+/* how long a search for evidence that found none is valid */
+static const int64_t unproven_ns = 60 * NS_PER_SEC;
 /* A Service that waits for longer than this is reported. The event rate limit of one object permits
  * one event in this time. */
 static const int64_t wait_report_ns = 300 * NS_PER_SEC;
@@ -60,17 +64,92 @@ lb_needs_evidence(const struct lb_spec *spec)
 	       !(is_gone && str_eq_c(*is_gone, "true"));
 }
 
-bool
-lb_check_evidence(const struct lb_evidence *found, struct error *err)
+/* Looks for a machine of a node, Ready ones first, or an anchor. Only machines of the realm that
+ * the balancers are in prove something. */
+static bool
+find_evidence(struct cloud *cloud, struct call *call, bool *ret_is_found, struct error *err)
 {
-	if (found->n_machines > 0 || found->n_balancers > 0 || found->n_networks > 0)
+	CLEANUP(look_unrefp) struct look *look = NULL;
+	struct call urgent = *call;
+	struct node_ref asked[MACHINES_ASKED], *nodes = NULL;
+	size_t n_nodes = 0, n = 0;
+	unsigned realm, n_anchors = 0;
+
+	if (cloud->host)
+		cloud->host->nodes(cloud->host, call->arena, &nodes, &n_nodes);
+	for (int is_ready = 1; is_ready >= 0; is_ready--) {
+		for (size_t i = 0; i < n_nodes && n < MACHINES_ASKED; i++) {
+			if (nodes[i].is_ready == (is_ready != 0) && nodes[i].provider_id.len > 0 &&
+			    cloud_can_find(cloud, nodes[i].provider_id, &realm) && realm == 0)
+				asked[n++] = nodes[i];
+		}
+	}
+	if (n == 0) {
+		if (cloud->ops->count_anchors &&
+		    !cloud->ops->count_anchors(cloud, call, &n_anchors, err))
+			return false;
+		*ret_is_found = n_anchors > 0;
 		return true;
+	}
+	/* or the searches of waiting Services use up the rate limit, and it is never made */
+	urgent.is_urgent = true;
+	if (!cloud_look(cloud, &urgent, asked, n, clock_boot(call->clock), &look, err))
+		return err_wrap(err, "look for machines of nodes");
+	*ret_is_found = look->n_anchors > 0;
+	for (size_t i = 0; i < n; i++)
+		*ret_is_found |= look->instances[i].presence == PRESENCE_PRESENT;
+	if (*ret_is_found)
+		return true;
+	for (size_t i = 0; i < n; i++) {
+		const struct instance *one = &look->instances[i];
+
+		if (one->presence != PRESENCE_UNKNOWN)
+			continue;
+		err_set(err, one->error_code,
+		        "look for the machine of node %" STR_FMT ": %" STR_FMT,
+		        STR_ARG(asked[i].name), STR_ARG(one->error));
+		err->is_outage = one->is_outage;
+		return false;
+	}
+	if (look->anchors_error.len > 0)
+		return err_set(err, ERR_UNAVAILABLE, "%" STR_FMT, STR_ARG(look->anchors_error));
+	return true;
+}
+
+bool
+balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                       struct error *err)
+{
+	bool is_found = false, is_known;
+
+	if (!lb_needs_evidence(spec))
+		return true;
+	if (clock_boot(call->clock) >= atomic_load(&cloud->unproven_until_boot_ns)) {
+		if (atomic_exchange(&cloud->seeks_evidence, true)) {
+			err_set(err, ERR_PENDING,
+			        "the check whether the credentials are those of the cluster's "
+			        "project is running for another Service");
+			err->retry_after_ms = OTHERS_PAUSE_MS;
+			return false;
+		}
+		is_known = find_evidence(cloud, call, &is_found, err);
+		if (is_known && !is_found)
+			atomic_store(&cloud->unproven_until_boot_ns,
+			             clock_boot(call->clock) + unproven_ns);
+		atomic_store(&cloud->seeks_evidence, false);
+		if (!is_known)
+			return err_wrap(err, "check that the credentials are those of the "
+			                     "cluster's project");
+		if (is_found)
+			return true;
+	}
+	atomic_store(&cloud->holds_services, true);
 	err_set(err, ERR_PENDING,
-	        "The load balancer of this Service was not found, and neither was any machine of a node, "
-	        "any other load balancer of this cluster, or its network by id: the credentials may be "
-	        "those of another project. No load balancer is created, and the Service is not released. "
-	        "Check the credentials. If the load balancer really no longer exists, annotate the "
-	        "Service with " LB_ANNOTATION_GONE "=true");
+	        "The load balancer of this Service was not found, and neither was any machine of a "
+	        "node, any other load balancer of this cluster, or its network by id: the "
+	        "credentials may be those of another project. No load balancer is created, and the "
+	        "Service is not released. Check the credentials. If the load balancer really no "
+	        "longer exists, annotate the Service with " LB_ANNOTATION_GONE "=true");
 	err->is_held = true;
 	return false;
 }
@@ -363,35 +442,6 @@ balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb
 }
 
 /* ---- plain clouds ---- */
-
-bool
-balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-                       struct error *err)
-{
-	CLEANUP(look_unrefp) struct look *look = NULL;
-	struct lb_evidence evidence = { 0 };
-	struct node_ref asked[EVIDENCE_MAX], *nodes = NULL;
-	size_t n_nodes = 0, n = 0;
-	unsigned realm;
-
-	if (!lb_needs_evidence(spec))
-		return true;
-	if (cloud->host)
-		cloud->host->nodes(cloud->host, call->arena, &nodes, &n_nodes);
-	for (size_t i = 0; i < n_nodes && n < EVIDENCE_MAX; i++) {
-		if (nodes[i].provider_id.len > 0 &&
-		    cloud_can_find(cloud, nodes[i].provider_id, &realm))
-			asked[n++] = nodes[i];
-	}
-	if (n > 0 && !cloud_look(cloud, call, asked, n, clock_boot(call->clock), &look, err))
-		return err_wrap(err, "look for machines of nodes");
-	for (size_t i = 0; i < n; i++)
-		evidence.n_machines += look->instances[i].presence == PRESENCE_PRESENT;
-	if (lb_check_evidence(&evidence, err))
-		return true;
-	atomic_store(&cloud->holds_services, true);
-	return false;
-}
 
 void
 balancer_note(const struct call *call, enum dry_verb verb, struct str name, struct str request,

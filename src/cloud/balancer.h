@@ -107,33 +107,32 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  * been deleted. If it believed that, it would create a second balancer for each Service in that
  * project, and release Services whose balancers still run and are paid for. So if no balancer with
  * the UID of a Service is found although the Service has a status, or is to be released, the
- * provider looks for evidence that its credentials are those of the cluster's project. With
- * evidence it looks for the balancer again, because the credentials may have been replaced after
- * the first search. Without evidence it holds the Service: it neither creates nor adopts a
- * balancer, does not report it as removed, and returns the error of lb_check_evidence(), from which
- * an event follows. */
+ * provider asks for evidence that its credentials are those of the cluster's project. With evidence
+ * it looks for the balancer again, because the credentials may have been replaced after the first
+ * search. Without evidence the Service is held: the provider neither creates nor adopts a balancer,
+ * does not report it as removed, and returns the error, from which an event follows.
+ *
+ * Evidence is what only the cluster's own project has: the machine of a node, by its provider ID,
+ * or an anchor (struct look). A positive result is not stored, because the credentials may be
+ * replaced at any time. A negative one is valid for a minute, because many Services may be held at
+ * the same time, and their searches must not use up the rate limit. */
 
 /** An annotation by which an operator confirms with "true" that the Service's balancer no longer
  * exists. */
 #define LB_ANNOTATION_GONE "ccmd.io/load-balancer-is-gone"
 
-/** Things found that only the cluster's own project has. They count only if the request for them
- * began after the one that found no balancer. */
-struct lb_evidence {
-	unsigned n_machines;  /* of our nodes, by provider ID */
-	unsigned n_balancers; /* with the UID of a live Service of this cluster */
-	/* Networks with the configured id. A name proves nothing, because other projects may use
-	 * it, too. */
-	unsigned n_networks;
-};
-
 /** Is evidence needed to conclude that this Service has no balancer? Not if LB_ANNOTATION_GONE
  * confirms it, and not if the Service has no status and stays: later runs search again for a
  * balancer that was not completed. When the Service leaves, there are no later runs. */
 bool lb_needs_evidence(const struct lb_spec *);
-/** One piece of evidence is enough. ERR_PENDING with is_held: no evidence was found; the message is
- * for the event and says what to do. */
-NODISCARD bool lb_check_evidence(const struct lb_evidence *, struct error *err);
+/** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
+ * for evidence in requests that begin now, one search at a time; the caller then looks for the
+ * balancer again. A failed request is neither evidence nor its absence, but an error.
+ *
+ * ERR_PENDING: there is none (is_held), and the message says what to do; or it is being looked for.
+ * Any later look that finds a machine by its provider ID requeues all Services. */
+NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
+                                      struct error *err);
 
 /* ---- what a cloud's balancers cannot do ----
  *
@@ -344,12 +343,6 @@ struct balancer_ops {
 	bool (*list_local)(struct cloud *, struct call *, struct lb_listed **ret, size_t *ret_n,
 	                   struct error *);
 };
-
-/** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
- * for machines of nodes as evidence; the caller then looks for the balancer again. ERR_PENDING with
- * is_held: none was found. Any later look that finds a machine requeues all Services. */
-NODISCARD bool balancer_check_project(struct cloud *, struct call *, const struct lb_spec *,
-                                      struct error *err);
 
 /* ---- dry runs (base/dry_run.h) ----
  *

@@ -228,8 +228,10 @@ struct cloud {
 	const struct balancer_ops *balancers;
 	const struct route_ops *routes;
 
-	/* of the framework */
-	_Atomic bool holds_services; /* since balancer_check_project() (balancer.h) found nothing */
+	/* of the framework; the first three: balancer_check_project() (balancer.h) */
+	_Atomic bool seeks_evidence;            /* a thread does so */
+	_Atomic bool holds_services;            /* since no evidence was found */
+	_Atomic int64_t unproven_until_boot_ns; /* that result is valid until then; 0: no result */
 	struct creations creations;
 };
 
@@ -310,8 +312,9 @@ struct cloud_ops {
 	/** The name of a node is the id of its machine: a node without a provider ID is looked for
 	 * by that, and names in the list do not count. */
 	bool names_are_ids;
-	/** Counts anchors (struct look), by requests that begin now. It is called for a look in
-	 * which a machine is absent and none is present. NULL: the cloud has no anchors. */
+	/** Counts anchors (struct look), by requests that begin now. It is called for a look by
+	 * list_machines() and get_machine() in which a machine is absent and none is present, and
+	 * for evidence (balancer.h) if no node has a provider ID. NULL: there are no anchors. */
 	bool (*count_anchors)(struct cloud *, struct call *, unsigned *ret, struct error *);
 };
 

@@ -408,7 +408,10 @@ release_held(struct cloud *cloud, const struct node_ref refs[], size_t n, const 
 	while (i < n &&
 	       (refs[i].provider_id.len == 0 || look->instances[i].presence != PRESENCE_PRESENT))
 		i++;
-	if (i < n && atomic_exchange(&cloud->holds_services, false))
+	if (i == n)
+		return;
+	atomic_store(&cloud->unproven_until_boot_ns, 0);
+	if (atomic_exchange(&cloud->holds_services, false))
 		cloud->host->requeue(cloud->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
 }
 

@@ -28,8 +28,9 @@ struct world {
 	/* a plain cloud with one balancer */
 	struct balancer balancer;
 	bool exists, is_gone_meanwhile, is_our_project;
-	unsigned n_asked_machines;
-	struct error pending; /* of the function whose name is pending_in; others work */
+	unsigned n_asked_machines, n_anchors, n_asked_anchors;
+	struct error machine_failure; /* of get_machine(); code ERR_NONE: it answers */
+	struct error pending;         /* of the function whose name is pending_in; others work */
 	const char *pending_in;
 	struct error refusal; /* of create(), after a 422 */
 	int status;           /* what find() gets of its API */
@@ -100,25 +101,6 @@ an_annotation_stands_in_for_evidence(void **state)
 	check_needs(1, false, "True", true);
 	check_needs(1, false, "false", true);
 	check_needs(1, false, "", true);
-}
-
-static void
-any_evidence_will_do(void **state)
-{
-	const struct lb_evidence some[] = { { .n_machines = 1 },
-		                            { .n_balancers = 2 },
-		                            { .n_networks = 1 } };
-	struct lb_evidence none = { 0 };
-	struct error err;
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(some); i++)
-		assert_true(lb_check_evidence(&some[i], &err));
-	assert_false(lb_check_evidence(&none, &err));
-	assert_int_equal(err.code, ERR_PENDING);
-	assert_true(err.is_held);
-	assert_non_null(strstr(err.msg, "Check the credentials"));
-	assert_non_null(strstr(err.msg, "ccmd.io/load-balancer-is-gone=true"));
 }
 
 /* ---- what a cloud's balancers cannot do ---- */
@@ -680,6 +662,10 @@ get_machine(struct cloud *cloud, struct call *call, struct str id, struct machin
 	w->n_asked_machines++;
 	(void)id;
 	(void)ret;
+	if (w->machine_failure.code != ERR_NONE) {
+		*err = w->machine_failure;
+		return false;
+	}
 	return w->is_our_project || err_set(err, ERR_NOT_FOUND, "no such machine");
 }
 
@@ -803,6 +789,7 @@ a_service_without_a_status_is_released_only_with_evidence(void **state)
 	assert_true(w->err.is_held);
 	assert_int_equal(w->n_asked_machines, 1);
 	w->is_our_project = true;
+	w->fake.now_ns += 60 * NS_PER_SEC;
 	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
 	assert_false(found);
 	check_calls(w, "find find find ");
@@ -907,6 +894,7 @@ a_service_whose_balancer_is_missing_is_held_without_evidence(void **state)
 	assert_int_equal(w->err.code, ERR_PENDING);
 	check_calls(w, "find find ");
 	w->is_our_project = true;
+	w->fake.now_ns += 60 * NS_PER_SEC;
 	assert_true(ensure_with(w, &spec));
 	check_calls(w, "find find create ");
 }
@@ -917,6 +905,83 @@ has_evidence(struct world *w)
 	struct lb_spec spec = served_spec(w);
 
 	return balancer_check_project(&w->cloud, &w->call, &spec, &w->err);
+}
+
+/* Of many Services that are held, one looks for evidence, once a minute. */
+static void
+missing_evidence_is_not_looked_for_again_and_again(void **state)
+{
+	struct world *w = *state;
+
+	for (int i = 0; i < 60; i++, w->fake.now_ns += NS_PER_SEC)
+		assert_false(has_evidence(w));
+	assert_int_equal(w->n_asked_machines, 1);
+	assert_false(has_evidence(w));
+	assert_int_equal(w->n_asked_machines, 2);
+}
+
+static void
+evidence_is_not_stored(void **state)
+{
+	struct world *w = *state;
+
+	w->is_our_project = true;
+	assert_true(has_evidence(w));
+	w->is_our_project = false;
+	assert_false(has_evidence(w));
+	assert_int_equal(w->n_asked_machines, 2);
+}
+
+static void
+a_failed_look_is_neither_evidence_nor_its_absence(void **state)
+{
+	struct world *w = *state;
+
+	err_set(&w->machine_failure, ERR_UNAVAILABLE, "no answer");
+	assert_false(has_evidence(w));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(w->err.msg, "no answer"));
+	w->machine_failure.code = ERR_NONE;
+	w->is_our_project = true;
+	assert_true(has_evidence(w));
+}
+
+static bool
+count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
+{
+	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
+
+	(void)call;
+	w->n_asked_anchors++;
+	*ret = w->n_anchors;
+	return w->n_anchors < 9 || err_set(err, ERR_UNAVAILABLE, "no anchors today");
+}
+
+/* With the machine of a node and without any node that has a provider ID. */
+static void
+an_anchor_is_evidence(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = served_spec(w);
+	struct cloud_ops ops = *w->cloud.ops;
+
+	ops.count_anchors = count_anchors;
+	w->cloud.ops = &ops;
+	for (int i = 0; i < 2; i++) {
+		w->n_anchors = 1;
+		assert_true(balancer_check_project(&w->cloud, &w->call, &spec, &w->err));
+		w->n_anchors = 9;
+		assert_false(balancer_check_project(&w->cloud, &w->call, &spec, &w->err));
+		assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+		assert_non_null(strstr(w->err.msg, "no anchors today"));
+		w->n_anchors = 0;
+		assert_false(balancer_check_project(&w->cloud, &w->call, &spec, &w->err));
+		assert_true(w->err.is_held);
+		w->fake.now_ns += 60 * NS_PER_SEC;
+		w->fake.n_nodes = 0;
+	}
+	assert_int_equal(w->n_asked_anchors, 6);
+	assert_int_equal(w->n_asked_machines, 3);
 }
 
 /* The credentials are replaced between the first search and that for evidence: the balancer exists
@@ -1270,6 +1335,7 @@ held_services_come_back_with_the_first_machine_that_is_found(void **state)
 	w->is_our_project = true;
 	assert_true(cloud_look(&w->cloud, &w->call, &node, 1, 0, &after, &w->err));
 	assert_int_equal(w->fake.n_services_requeued, 1);
+	assert_true(has_evidence(w)); /* within a minute */
 	assert_true(cloud_look(&w->cloud, &w->call, &node, 1, 0, &later, &w->err));
 	assert_int_equal(w->fake.n_services_requeued, 1);
 	w->is_our_project = false;
@@ -1369,7 +1435,6 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_service_that_had_a_balancer_or_leaves_needs_evidence),
 		cmocka_unit_test(an_annotation_stands_in_for_evidence),
-		cmocka_unit_test(any_evidence_will_do),
 		TEST(what_a_table_does_not_mention_is_refused),
 		TEST(what_is_left_out_is_reported),
 		TEST(what_is_left_out_is_reported_once),
@@ -1404,6 +1469,10 @@ main(void)
 		TEST(a_creation_by_another_process_is_waited_for),
 		TEST(a_creation_that_takes_long_is_reported_once),
 		TEST(so_many_may_be_created_at_the_same_time),
+		TEST(missing_evidence_is_not_looked_for_again_and_again),
+		TEST(evidence_is_not_stored),
+		TEST(a_failed_look_is_neither_evidence_nor_its_absence),
+		TEST(an_anchor_is_evidence),
 		TEST(a_held_service_is_looked_at_and_reported_less_and_less_often),
 		TEST(a_service_that_waits_for_five_minutes_has_failed),
 		TEST(an_outage_does_not_count_as_waiting),

@@ -230,7 +230,8 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 
 /* Looks for the balancer by its label. If a token is replaced while this runs, the search may have
  * seen another project than the evidence for the right one, so only a search that begins after the
- * evidence shows that there is no balancer. */
+ * evidence shows that there is no balancer. The evidence is looked for before a balancer of the
+ * right name, because another project may have one of that name. */
 static bool
 hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, struct error *err)
 {
@@ -241,7 +242,7 @@ hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, struct error *err)
 		return false;
 	if (!lb_needs_evidence(run->spec))
 		return true;
-	if (!hz_lb_check_project(run, err))
+	if (!balancer_check_project(run->cloud, run->call, run->spec, err))
 		return false;
 	*ret_is_found = hz_lb_refresh(run, HZ_FRESH, err);
 	return *ret_is_found || err->code == ERR_NOT_FOUND;
@@ -445,7 +446,7 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
                     enum lb_outcome *ret_outcome, struct lb_status *ret, struct error *err)
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
-	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
+	struct hz_lb_run run = { .cloud = cloud, .tools = &b->tools, .call = call, .spec = spec };
 	bool ok = false;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
@@ -471,7 +472,7 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
                     struct error *err)
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
-	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
+	struct hz_lb_run run = { .cloud = cloud, .tools = &b->tools, .call = call, .spec = spec };
 	bool ok;
 
 	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
@@ -565,7 +566,7 @@ hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, struct error *er
 		return false;
 	if (run->found.n == 0 && lb_needs_evidence(run->spec)) {
 		hz_found_fini(&run->found);
-		if (!hz_lb_check_project(run, err) ||
+		if (!balancer_check_project(run->cloud, run->call, run->spec, err) ||
 		    !hz_lb_cache_find(cache, run->call, uid, HZ_FRESH, &run->found, err))
 			return false;
 	}
@@ -583,7 +584,7 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
                     bool *ret_found, struct error *err)
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
-	struct hz_lb_run run = { .tools = &b->tools, .call = call, .spec = spec };
+	struct hz_lb_run run = { .cloud = cloud, .tools = &b->tools, .call = call, .spec = spec };
 	bool found = false, ok;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancerDeleted", 1);
@@ -652,13 +653,6 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.actions = config->actions,
 		.cache = config->cache,
 		.refusals = refusals,
-		.evidence = hz_evidence_new(&(struct hz_evidence_config){
-			.config = config->config,
-			.host = config->host,
-			.api = config->api,
-			.cache = config->cache,
-			.network = config->is_network_ours ? config->network : 0,
-		}),
 		.types = hz_types_new(config->api, clock),
 		.certificates = hz_certificates_new(config->api, clock),
 		.dry_servers = hz_dry_servers_new(),
@@ -673,7 +667,6 @@ hz_balancers_free(struct hz_balancers *b)
 	if (!b)
 		return;
 	hz_health_close(b->tools.cache);
-	hz_evidence_free(b->tools.evidence);
 	hz_types_free(b->tools.types);
 	hz_dry_servers_free(b->tools.dry_servers);
 	hz_certificates_free(b->tools.certificates);

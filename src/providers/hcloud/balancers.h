@@ -29,7 +29,6 @@ struct hz_balancers_config {
 	struct hz_servers_known *servers_known; /* NULL: not known */
 	struct hz_robot *robot;                 /* NULL: Robot is not configured */
 	int64_t network;                        /* 0: none */
-	bool is_network_ours;                   /* as in struct hz_instances_config */
 };
 
 struct hz_balancers *hz_balancers_new(const struct hz_balancers_config *config);

@@ -305,13 +305,14 @@ hz_look_ask_cloud(struct hz_look_run *run, struct error *err)
 	size_t n_pages = n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
 	size_t n = hz_look_count_open_in_cloud(run);
 	bool is_listed = run->in->config.config->cache_mode == HZ_CACHE_ALL && n > n_pages;
-	enum hz_urgency urgency = HZ_BACKGROUND;
+	enum hz_urgency urgency = run->call->is_urgent ? HZ_URGENT : HZ_BACKGROUND;
 	bool ok;
 
 	if (n == 0)
 		return true;
 	/* A look with a new node is urgent, because the node cannot be used before it has an
-	 * answer. Other nodes are looked up periodically, and can wait. */
+	 * answer, and so is evidence for a Service. Other nodes are looked up periodically, and can
+	 * wait. */
 	for (size_t i = 0; i < run->n; i++) {
 		if (hz_look_is_open_in_cloud(run, i) && run->refs[i].is_new)
 			urgency = HZ_URGENT;
@@ -450,15 +451,40 @@ hz_look_ask_robot_by_name(struct hz_look_run *run, size_t i)
 
 /* ---- anchors ---- */
 
-/* Counts the anchors: our network, or else the balancers of our Services. A token of another
- * project finds neither of them. */
+/* Our network, or else the balancers of our Services. A token of another project finds neither of
+ * them. A network of that name may be another project's, so only its ID proves something. */
+static bool
+hz_anchors_count(const struct hz_instances_config *config, struct call *call, unsigned *ret,
+                 struct error *err)
+{
+	struct hz_network network;
+	bool is_known = true;
+
+	*ret = 0;
+	if (config->is_network_ours) {
+		if (hz_get_network(config->api, call, call->arena, config->network, false, &network,
+		                   err))
+			*ret = network.id == config->network;
+		else
+			is_known = err->code == ERR_NOT_FOUND;
+	}
+	if (*ret == 0 && config->cache &&
+	    !hz_lb_cache_count_serving(config->cache, call, config->host, ret, err))
+		is_known = false;
+	return is_known || *ret > 0;
+}
+
+bool
+hz_instances_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
+{
+	return hz_anchors_count(&hcloud_of(cloud)->instances->config, call, ret, err);
+}
+
 static void
 hz_look_find_anchors(struct hz_look_run *run)
 {
-	const struct hz_instances_config *config = &run->in->config;
 	struct look *look = run->look;
-	bool has_absent = false, has_failed = false;
-	struct hz_network network;
+	bool has_absent = false;
 	struct error err;
 
 	/* An anchor is needed only if a machine of the cloud is absent and no other one was found
@@ -472,22 +498,7 @@ hz_look_find_anchors(struct hz_look_run *run)
 			return;
 		has_absent |= one->presence == PRESENCE_ABSENT;
 	}
-	if (!has_absent)
-		return;
-
-	/* A network of that name may be another project's, so only its ID proves something. */
-	if (config->is_network_ours) {
-		if (hz_get_network(config->api, run->call, &run->arena, config->network, false,
-		                   &network, &err))
-			look->n_anchors = network.id == config->network;
-		else
-			has_failed = err.code != ERR_NOT_FOUND;
-	}
-	if (look->n_anchors == 0 && config->cache &&
-	    !hz_lb_cache_count_serving(config->cache, run->call, config->host, &look->n_anchors,
-	                               &err))
-		has_failed = true;
-	if (has_failed && look->n_anchors == 0)
+	if (has_absent && !hz_anchors_count(&run->in->config, run->call, &look->n_anchors, &err))
 		look->anchors_error = arena_str(&look->arena, str_c(err.msg));
 }
 

@@ -339,25 +339,6 @@ hz_lb_cache_read_all(struct hz_lb_cache *c, struct call *call, bool is_adoption,
 }
 
 bool
-hz_lb_cache_count_ours(struct hz_lb_cache *c, struct call *call, unsigned *ret, struct error *err)
-{
-	struct hz_reading *r;
-	unsigned n = 0;
-
-	if (!hz_lb_cache_read_all(c, call, false, &r, err))
-		return false;
-	WITH_LOCK(&c->flight.mu);
-	for (size_t i = 0; i < r->list.n; i++) {
-		const struct entry *e = map_get(&c->entries, r->list.lbs[i].uid);
-
-		n += e && e->is_live;
-	}
-	reading_unref(r);
-	*ret = n;
-	return true;
-}
-
-bool
 hz_lb_cache_count_serving(struct hz_lb_cache *c, struct call *call, const struct cloud_host *host,
                           unsigned *ret, struct error *err)
 {

@@ -70,9 +70,6 @@ enum hz_age {
  * @param ret  HZ_FOUND_INIT */
 NODISCARD bool hz_lb_cache_find(struct hz_lb_cache *, struct call *, struct str uid,
                                 enum hz_age age, struct hz_found *ret, struct error *err);
-/** Reads the list of all balancers, and counts those with the UID of a live Service. */
-NODISCARD bool hz_lb_cache_count_ours(struct hz_lb_cache *, struct call *, unsigned *ret,
-                                      struct error *err);
 /** Reads the list of all balancers, and counts those with a public address that a live Service has
  * in its status: no other project has one. Names, labels and private addresses prove nothing:
  * another project may have the same. */

@@ -17,7 +17,6 @@
 #include "providers/hcloud/lb_targets.h"
 
 struct event_kind;
-struct hz_evidence;
 
 /** What all runs share. */
 struct hz_lb_tools {
@@ -28,7 +27,6 @@ struct hz_lb_tools {
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
 	struct refusals *refusals;
-	struct hz_evidence *evidence;
 	struct hz_types *types;
 	struct hz_certificates *certificates;
 	struct hz_dry_servers *dry_servers;
@@ -38,6 +36,7 @@ struct hz_lb_tools {
 /** One ensure, update or remove of one Service's balancer. Of both errors only the first that
  * occurs is kept; their code is ERR_NONE until then. */
 struct hz_lb_run {
+	struct cloud *cloud;
 	const struct hz_lb_tools *tools;
 	struct call *call;
 	const struct lb_spec *spec;

@@ -262,7 +262,6 @@ hz_provider_start(struct cloud *cloud, const struct cloud_host *host, struct err
 			.servers_known = hz->servers_known,
 			.robot = hz->robot,
 			.network = hz->network,
-			.is_network_ours = hz->is_network_ours,
 		});
 	if (!hz_provider_open_routes(hz, err))
 		return false;
@@ -382,6 +381,7 @@ const struct cloud_ops hcloud_cloud = {
 	.list_settings = hz_provider_list_settings,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
+	.count_anchors = hz_instances_count_anchors,
 };
 
 const struct cloud_ops hcloud_from_scratch_cloud = {
@@ -395,6 +395,7 @@ const struct cloud_ops hcloud_from_scratch_cloud = {
 	.list_settings = hz_provider_list_settings,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
+	.count_anchors = hz_instances_count_anchors,
 };
 
 const struct cloud_ops ccm_from_scratch_cloud = {
@@ -408,4 +409,5 @@ const struct cloud_ops ccm_from_scratch_cloud = {
 	.list_settings = hz_provider_list_settings,
 	.look = hz_instances_look,
 	.can_find = hz_instances_can_find,
+	.count_anchors = hz_instances_count_anchors,
 };

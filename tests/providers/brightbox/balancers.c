@@ -593,6 +593,7 @@ a_service_with_a_status_is_held_in_another_account(void **state)
 	assert_false(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
 	assert_int_equal(rig->err.code, ERR_PENDING);
 	rig->account.has_no_servers = false;
+	rig->process.fake.now_ns += 60 * NS_PER_SEC;
 	settle(rig);
 }
 

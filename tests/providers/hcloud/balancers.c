@@ -40,6 +40,8 @@
 #define STILL "{\"actions\":[{\"id\":70,\"status\":\"running\"}]}"
 #define OVER "{\"actions\":[{\"id\":70,\"status\":\"success\"}]}"
 
+extern const struct cloud_ops hcloud_cloud;
+
 static struct {
 	struct lab *lab;
 	struct arena arena;
@@ -47,6 +49,7 @@ static struct {
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
 	struct hz_balancers *balancers;
+	struct hz_instances *instances;
 	struct lb_spec spec;
 	struct lb_wait wait; /* of the Service, as the service controller notes it */
 	enum lb_outcome outcome;
@@ -67,6 +70,7 @@ static void
 close_all(void)
 {
 	hz_balancers_free(TAKE(story.balancers));
+	hz_instances_free(TAKE(story.instances));
 	hz_actions_free(TAKE(story.actions));
 	hz_lb_cache_free(TAKE(story.cache));
 }
@@ -85,10 +89,20 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 		.actions = story.actions,
 		.cache = story.cache,
 		.network = network,
+	});
+	story.instances = hz_instances_new(&(struct hz_instances_config){
+		.config = story.lab->config,
+		.host = &story.lab->fake.host,
+		.api = story.lab->api,
+		.cache = story.cache,
+		.network = network,
 		.is_network_ours = network != 0,
 	});
-	story.cloud = (struct hcloud){ .cloud.host = &story.lab->fake.host,
-		                       .balancers = story.balancers };
+	story.cloud = (struct hcloud){
+		.cloud = { .ops = &hcloud_cloud, .host = &story.lab->fake.host },
+		.balancers = story.balancers,
+		.instances = story.instances,
+	};
 	story.wait = (struct lb_wait){ 0 };
 }
 
@@ -718,6 +732,7 @@ lose_balancer(int64_t network)
 static void
 see_another_project(void)
 {
+	answer(LAB_PAGE_1, 200, LAB_LIST("", "null", "0"));
 	answer("/servers/*", 404, LAB_NOT_FOUND);
 	answer("/networks/*", 404, LAB_NOT_FOUND);
 	answer(ALL, 200, NONE);
@@ -750,7 +765,8 @@ in_another_project_no_second_balancer_is_made(void **state)
 	assert_int_equal(story.err.retry_after_ms, 5000);
 	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerHeld: "));
 	lab_check_asked(story.lab,
-	                OF_U "\n/networks/4711\n/servers/2\n/servers/1\n/servers/3\n" ALL "\n");
+	                OF_U "\n" LAB_PAGE_1
+	                     "\n/servers/2\n/servers/1\n/servers/3\n/networks/4711\n" ALL "\n");
 }
 
 static const struct label managed[] = {
@@ -800,7 +816,7 @@ missing_evidence_is_not_asked_for_again_and_again(void **state)
 	lab_check_asked(story.lab, OF_U "\n");
 	story.lab->fake.now_ns += NS_PER_SEC;
 	check_failure(ERR_PENDING, "");
-	assert_int_equal(n_asked(), 6);
+	assert_int_equal(n_asked(), 7);
 }
 
 /* Unlike other waits, it lasts until an operator acts. */
@@ -850,9 +866,9 @@ a_machine_of_a_node_is_evidence(void **state)
 {
 	(void)state;
 	lose_balancer(0);
-	answer("/servers/2", 404, LAB_NOT_FOUND);
-	answer("/servers/1", 200, LAB_ONE(1, "n1"));
-	check_made(OF_U "\n/servers/2\n/servers/1\n" OF_U "\n" TYPES_PAGE);
+	answer(LAB_PAGE_1, 200, LAB_LIST(LAB_SERVER(1, "n1"), "null", "1"));
+	answer("/servers/*", 404, LAB_NOT_FOUND);
+	check_made(OF_U "\n" LAB_PAGE_1 "\n/servers/2\n/servers/3\n" OF_U "\n" TYPES_PAGE);
 }
 
 static void
@@ -860,17 +876,18 @@ the_network_by_its_id_is_evidence(void **state)
 {
 	(void)state;
 	lose_balancer(4711);
+	story.lab->fake.n_nodes = 0;
 	answer("/networks/4711", 200, NETWORK);
 	check_made(OF_U "\n/networks/4711\n" OF_U "\n" TYPES_PAGE);
 }
 
 static void
-a_balancer_of_another_live_service_is_evidence(void **state)
+a_balancer_that_serves_another_service_is_evidence(void **state)
 {
 	(void)state;
 	lose_balancer(0);
 	story.lab->fake.n_nodes = 0;
-	track("default", "other", "u-2");
+	story.lab->fake.service_address = "203.0.113.1";
 	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
 	check_made(OF_U "\n" ALL "\n" OF_U "\n" TYPES_PAGE);
 }
@@ -890,8 +907,9 @@ a_failed_look_is_neither_evidence_nor_its_absence(void **state)
 {
 	(void)state;
 	lose_balancer(0);
-	answer("/servers/2", 500, LAB_ERROR("service_error"));
-	check_failure(ERR_UNAVAILABLE, "check that the token opens the project of this cluster");
+	answer(LAB_PAGE_1, 500, LAB_ERROR("service_error"));
+	check_failure(ERR_UNAVAILABLE,
+	              "check that the credentials are those of the cluster's project");
 	assert_int_equal(story.lab->fake.events.len, 0);
 }
 
@@ -928,16 +946,46 @@ a_service_without_a_status_is_not_held(void **state)
 }
 
 static void
+find_machines(void)
+{
+	answer(LAB_PAGE_1, 200,
+	       LAB_LIST(LAB_SERVER(1, "n1") "," LAB_SERVER(2, "n2") "," LAB_SERVER(3, "n3"), "null",
+	                "3"));
+}
+
+static void
 a_balancer_that_the_right_project_lacks_is_gone(void **state)
 {
 	bool was_there = true;
 
 	(void)state;
 	lose_balancer(0);
-	answer("/servers/2", 200, LAB_ONE(2, "n2"));
+	find_machines();
 	assert_true(remove_it(&was_there));
 	assert_false(was_there);
-	lab_check_asked(story.lab, OF_U "\n/servers/2\n" OF_U "\n");
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\n");
+}
+
+/* The searches of Services that wait use up the rate limit, so evidence that waited for it as
+ * periodic looks do might never be found. */
+static void
+evidence_is_not_postponed_for_the_rate_limit(void **state)
+{
+	bool was_there = true;
+
+	(void)state;
+	lose_balancer(0);
+	story.lab->script.n_answers = 0;
+	lab_add(story.lab, (struct http_script_answer){ .target = OF_U,
+	                                                .status = 200,
+	                                                .body = NONE,
+	                                                .limit = 3600,
+	                                                .remaining = 300,
+	                                                .reset_s = 1800000000 + 3300 });
+	find_machines();
+	if (!remove_it(&was_there))
+		fail_msg("%s", story.err.msg);
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\n");
 }
 
 /* The first search was made with a wrong token, the evidence was found with the right one. */
@@ -946,7 +994,7 @@ replace_the_token_between_search_and_evidence(void)
 {
 	lose_balancer(0);
 	answer(OF_U, 200, LISTED(LB));
-	answer("/servers/2", 200, LAB_ONE(2, "n2"));
+	find_machines();
 }
 
 static void
@@ -956,7 +1004,7 @@ a_balancer_that_evidence_makes_visible_is_kept(void **state)
 	replace_the_token_between_search_and_evidence();
 	if (!ensure())
 		fail_msg("%s", story.err.msg);
-	lab_check_asked(story.lab, OF_U "\n/servers/2\n" OF_U "\n");
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\n");
 }
 
 static void
@@ -969,7 +1017,7 @@ a_balancer_that_evidence_makes_visible_is_deleted(void **state)
 	answer("DELETE /load_balancers/7", 204, NULL);
 	assert_true(remove_it(&was_there));
 	assert_true(was_there);
-	lab_check_asked(story.lab, OF_U "\n/servers/2\n" OF_U "\nDELETE /load_balancers/7\n");
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\nDELETE /load_balancers/7\n");
 }
 
 /* ---- the tutorial's dialect ---- */
@@ -1096,12 +1144,13 @@ main(void)
 		TEST(the_right_token_ends_a_hold),
 		TEST(a_machine_of_a_node_is_evidence),
 		TEST(the_network_by_its_id_is_evidence),
-		TEST(a_balancer_of_another_live_service_is_evidence),
+		TEST(a_balancer_that_serves_another_service_is_evidence),
 		TEST(a_balancer_of_another_cluster_is_no_evidence),
 		TEST(a_failed_look_is_neither_evidence_nor_its_absence),
 		TEST(an_annotation_releases_a_service_that_is_held),
 		TEST(a_service_without_a_status_is_not_held),
 		TEST(a_balancer_that_the_right_project_lacks_is_gone),
+		TEST(evidence_is_not_postponed_for_the_rate_limit),
 		TEST(a_balancer_that_evidence_makes_visible_is_kept),
 		TEST(a_balancer_that_evidence_makes_visible_is_deleted),
 		TEST(a_name_that_two_live_services_share_is_refused),
