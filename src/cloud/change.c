@@ -112,9 +112,9 @@ change_fields(const struct change *change, struct arena *arena, const struct dry
 	CLEANUP(yyjson_doc_freep) yyjson_doc *new = parse_body(change->body);
 	struct comparison c = { .arena = arena, .is_creation = !old };
 
-	if (change->field) {
-		*ret = change->field;
-		return 1;
+	if (change->fields) {
+		*ret = change->fields;
+		return change->n_fields;
 	}
 	compare(&c, str_c(change->prefix), yyjson_doc_get_root(old), yyjson_doc_get_root(new));
 	for (size_t i = 0; change->is_removal && i < c.n; i++) {

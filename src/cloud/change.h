@@ -38,8 +38,9 @@ struct change {
 	struct str present; /* likewise: the object as it is; empty: not known, or not there yet */
 	bool is_removal;    /* of the members of the body */
 	const char *prefix; /* of the names of fields, "service 80 "; NULL: none */
-	const struct dry_field *field; /* in place of the members that differ; NULL: those */
-	const char *new_id;            /* of a creation: the id of what a dry run would create */
+	const struct dry_field *fields; /* in place of the members that differ; NULL: those */
+	size_t n_fields;
+	const char *new_id; /* of a creation: the id of what a dry run would create */
 };
 
 /** The fields in which the body differs from the present object; all of them if that is not known.

@@ -140,7 +140,8 @@ fields_may_have_a_prefix_or_another_form(void **state)
 		                 .prefix = "service 80 " };
 
 	assert_string_equal(fields_of(w, &change).ptr, "service 80 check.port: 80 -> 81\n");
-	change.field = &field;
+	change.fields = &field;
+	change.n_fields = 1;
 	assert_string_equal(fields_of(w, &change).ptr, "algorithm: a -> b\n");
 	change = (struct change){ .body = STR("{\"servers\":[\"a\",\"b\"]}"), .is_removal = true };
 	assert_string_equal(fields_of(w, &change).ptr, "servers: a, b -> \n");

@@ -20,16 +20,6 @@ EVENT_KIND(
 
 /* ---- adopting ---- */
 
-struct str
-hz_lb_label_of(const struct hz_lb *lb, const char *key)
-{
-	for (size_t i = 0; i < lb->n_labels; i++) {
-		if (str_eq_c(lb->labels[i].key, key))
-			return lb->labels[i].value;
-	}
-	return STR_EMPTY;
-}
-
 /* The default name proves nothing, because all clusters have it whose operators chose no name. */
 static bool
 hz_lb_is_of_another_cluster(struct str theirs, struct str ours)

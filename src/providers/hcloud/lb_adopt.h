@@ -10,9 +10,6 @@
 
 #include "providers/hcloud/lb_converge.h"
 
-/** The value of a label of the balancer; empty: it does not have the label. */
-struct str hz_lb_label_of(const struct hz_lb *, const char *key);
-
 /** Adopts the balancer that has the desired name, as run->lb.
  *
  * @return  On false, err->code is ERR_NOT_FOUND if no balancer has the name, and ERR_INVALID if the

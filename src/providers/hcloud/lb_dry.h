@@ -15,10 +15,6 @@ struct hz_lb_desired;
 struct hz_lb_run;
 struct hz_step;
 
-enum {
-	HZ_DRY_ID = 0,
-};
-
 /** The servers of the project, of which only some can be targets. Threads: any. */
 struct hz_dry_servers;
 struct hz_dry_servers *hz_dry_servers_new(void);

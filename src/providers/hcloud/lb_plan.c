@@ -1,8 +1,4 @@
-/* lb_plan.c: see lb_plan.h.
- *
- * The first half compares: each function says whether the actual value is what the Service asks
- * for, and an unset value always is. The second half makes a step for each difference.
- */
+/* lb_plan.c: see lb_plan.h. */
 #include "providers/hcloud/lb_plan.h"
 
 #include <inttypes.h>
@@ -11,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/ip.h"
 #include "base/limits.h"
+#include "cloud/change.h"
 #include "providers/hcloud/lb_wire.h"
 
 #define OPS "hcops/LoadBalancerOps."
@@ -18,134 +15,90 @@
 
 enum {
 	SHAPE_STEPS = 7, /* and one for each network that is left */
+	STEP_FIELDS = 3, /* name and two labels */
 };
-
-/* ---- comparing: single members ---- */
-
-static bool
-hz_plan_is_tri(enum hz_tri wanted, enum hz_tri actual)
-{
-	return wanted == HZ_UNSET || (wanted == HZ_YES) == (actual == HZ_YES);
-}
-
-static bool
-hz_plan_is_number(const struct hz_opt_i64 *wanted, const struct hz_opt_i64 *actual)
-{
-	return !wanted->is_set || (actual->is_set && actual->value == wanted->value);
-}
-
-/* For the API an empty text and an absent one are the same. */
-static bool
-hz_plan_is_text(const struct hz_opt_str *wanted, const struct hz_opt_str *actual)
-{
-	struct str is = actual->is_set ? actual->value : STR_EMPTY;
-
-	return !wanted->is_set || str_eq(wanted->value, is);
-}
-
-/* ---- comparing: lists, which are sets: the cloud may order them differently ---- */
-
-static bool
-hz_plan_has_id(const int64_t ids[], size_t n, int64_t id)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (ids[i] == id)
-			return true;
-	}
-	return false;
-}
-
-static bool
-hz_plan_has_all_ids(const int64_t ids[], size_t n, const int64_t others[], size_t n_others)
-{
-	for (size_t i = 0; i < n_others; i++) {
-		if (!hz_plan_has_id(ids, n, others[i]))
-			return false;
-	}
-	return true;
-}
-
-static bool
-hz_plan_are_certificates(const struct hz_lb_http *wanted, const struct hz_lb_http *actual)
-{
-	return !wanted->has_certificates ||
-	       (hz_plan_has_all_ids(wanted->certificates, wanted->n_certificates,
-	                            actual->certificates, actual->n_certificates) &&
-	        hz_plan_has_all_ids(actual->certificates, actual->n_certificates,
-	                            wanted->certificates, wanted->n_certificates));
-}
-
-static bool
-hz_plan_has_text(const struct str texts[], size_t n, struct str text)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq(texts[i], text))
-			return true;
-	}
-	return false;
-}
-
-static bool
-hz_plan_has_all_texts(const struct str texts[], size_t n, const struct str others[],
-                      size_t n_others)
-{
-	for (size_t i = 0; i < n_others; i++) {
-		if (!hz_plan_has_text(texts, n, others[i]))
-			return false;
-	}
-	return true;
-}
-
-static bool
-hz_plan_are_status_codes(const struct hz_lb_check *wanted, const struct hz_lb_check *actual)
-{
-	return !wanted->has_status_codes ||
-	       (hz_plan_has_all_texts(wanted->status_codes, wanted->n_status_codes,
-	                              actual->status_codes, actual->n_status_codes) &&
-	        hz_plan_has_all_texts(actual->status_codes, actual->n_status_codes,
-	                              wanted->status_codes, wanted->n_status_codes));
-}
 
 /* ---- comparing: services ---- */
 
-/* An API without the member timeout_idle would never have the desired value, and the service would
- * be updated in each run. */
 static bool
-hz_plan_is_http(const struct hz_lb_http *wanted, const struct hz_lb_http *actual)
+hz_plan_has_certificates(const struct hz_lb_http *http, const struct hz_lb_http *other)
 {
-	return hz_plan_is_text(&wanted->cookie_name, &actual->cookie_name) &&
-	       hz_plan_is_number(&wanted->cookie_lifetime_s, &actual->cookie_lifetime_s) &&
-	       (!actual->timeout_idle_s.is_set ||
-	        hz_plan_is_number(&wanted->timeout_idle_s, &actual->timeout_idle_s)) &&
-	       hz_plan_is_tri(wanted->redirects, actual->redirects) &&
-	       hz_plan_is_tri(wanted->is_sticky, actual->is_sticky) &&
-	       hz_plan_are_certificates(wanted, actual);
+	for (size_t i = 0; i < other->n_certificates; i++) {
+		size_t at = 0;
+
+		while (at < http->n_certificates &&
+		       http->certificates[at] != other->certificates[i])
+			at++;
+		if (at == http->n_certificates)
+			return false;
+	}
+	return true;
 }
 
 static bool
-hz_plan_is_check(const struct hz_lb_check *wanted, const struct hz_lb_check *actual)
+hz_plan_has_status_codes(const struct hz_lb_check *check, const struct hz_lb_check *other)
 {
-	return str_eq(wanted->protocol, actual->protocol) && wanted->port == actual->port &&
-	       hz_plan_is_number(&wanted->interval_s, &actual->interval_s) &&
-	       hz_plan_is_number(&wanted->timeout_s, &actual->timeout_s) &&
-	       hz_plan_is_number(&wanted->retries, &actual->retries) &&
-	       hz_plan_is_text(&wanted->domain, &actual->domain) &&
-	       hz_plan_is_text(&wanted->path, &actual->path) &&
-	       hz_plan_is_tri(wanted->is_tls, actual->is_tls) &&
-	       hz_plan_are_status_codes(wanted, actual);
+	for (size_t i = 0; i < other->n_status_codes; i++) {
+		size_t at = 0;
+
+		while (at < check->n_status_codes &&
+		       !str_eq(check->status_codes[at], other->status_codes[i]))
+			at++;
+		if (at == check->n_status_codes)
+			return false;
+	}
+	return true;
 }
 
-/* A service over tcp has no http settings to compare, even if annotations ask for some. */
-static bool
-hz_plan_is_service(const struct hz_lb_service *wanted, const struct hz_lb_service *actual)
+/* The body of a service that is as the actual one, to be compared with that of the wanted one: what
+ * the cloud may order differently, or never tells, is as wanted. */
+static struct str
+hz_plan_present(const struct hz_lb_service *wanted, const struct hz_lb_service *actual,
+                struct arena *arena)
 {
-	bool has_http = wanted->has_http && !str_eq_c(wanted->protocol, "tcp");
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct hz_lb_service is = *actual;
+	struct hz_lb_http *http = &is.http;
+	struct hz_lb_check *check = &is.check;
 
-	return str_eq(wanted->protocol, actual->protocol) &&
-	       wanted->destination_port == actual->destination_port &&
-	       hz_plan_is_tri(wanted->proxy_protocol, actual->proxy_protocol) &&
-	       (!has_http || hz_plan_is_http(&wanted->http, &actual->http)) &&
-	       hz_plan_is_check(&wanted->check, &actual->check);
+	/* A service over tcp has no http settings, even if annotations ask for some. */
+	if (str_eq_c(wanted->protocol, "tcp"))
+		is.http = wanted->http;
+	is.has_http = true;
+	/* An API without this member would never have the desired value, and the service would be
+	 * updated in each run. */
+	if (!http->timeout_idle_s.is_set)
+		http->timeout_idle_s = wanted->http.timeout_idle_s;
+	/* These lists are sets. */
+	if (hz_plan_has_certificates(http, &wanted->http) &&
+	    hz_plan_has_certificates(&wanted->http, http)) {
+		http->certificates = wanted->http.certificates;
+		http->n_certificates = wanted->http.n_certificates;
+	}
+	if (hz_plan_has_status_codes(check, &wanted->check) &&
+	    hz_plan_has_status_codes(&wanted->check, check)) {
+		check->status_codes = wanted->check.status_codes;
+		check->n_status_codes = wanted->check.n_status_codes;
+	}
+	hz_body_service(&b, &is);
+	return arena_str(arena, buf_str(&b));
+}
+
+/* "protocol tcp, listen_port 80, ..." */
+struct str
+hz_plan_service_text(const struct hz_lb_service *service, struct arena *arena)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
+	const struct dry_field *fields;
+	size_t n;
+
+	hz_body_service(&body, service);
+	n = change_fields(&(struct change){ .body = buf_str(&body) }, arena, &fields);
+	for (size_t i = 0; i < n; i++)
+		buf_addf(&b, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "", STR_ARG(fields[i].name),
+		         STR_ARG(fields[i].new));
+	return arena_str(arena, buf_str(&b));
 }
 
 /* ---- comparing: targets ---- */
@@ -206,22 +159,28 @@ planner_fini(struct planner *p)
 }
 
 static struct hz_step *
-hz_plan_add_step(struct planner *p, const char *verb)
+hz_plan_add_step(struct planner *p, const char *verb, const char *operation)
 {
 	struct hz_step *step = &p->steps->steps[p->steps->n++];
 
 	*step = (struct hz_step){
 		.verb = verb,
+		.operation = operation,
 		.body = arena_str(p->arena, buf_str(&p->body)),
 	};
 	buf_reset(&p->body);
 	return step;
 }
 
+/* Adds a field for notes, unless both are equal. */
 static void
-hz_plan_add_counted_step(struct planner *p, const char *verb, const char *operation)
+hz_plan_add_field(struct planner *p, struct hz_step *step, struct str name, struct str old,
+                  struct str new)
 {
-	hz_plan_add_step(p, verb)->operation = operation;
+	if (!step->fields)
+		step->fields = arena_calloc(p->arena, STEP_FIELDS, sizeof(*step->fields));
+	if (!str_eq(old, new))
+		step->fields[step->n_fields++] = (struct dry_field){ name, old, new };
 }
 
 /* ---- shape ---- */
@@ -231,11 +190,20 @@ hz_plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct
 {
 	bool is_renamed = desired->is_named && !str_eq(desired->name, lb->name);
 	bool is_relabelled = !str_eq(desired->uid, lb->uid);
+	struct hz_step *step;
 
 	if (!is_renamed && !is_relabelled)
 		return;
 	hz_body_put(&p->body, lb, is_renamed ? desired->name : STR_EMPTY, is_relabelled, desired);
-	hz_plan_add_counted_step(p, NULL, OPS "changeHCLBInfo");
+	step = hz_plan_add_step(p, NULL, OPS "changeHCLBInfo");
+	if (is_renamed)
+		hz_plan_add_field(p, step, STR("name"), lb->name, desired->name);
+	if (!is_relabelled)
+		return;
+	/* of the labels only these two are ever changed */
+	hz_plan_add_field(p, step, STR("label " HZ_LABEL_UID), lb->uid, desired->uid);
+	hz_plan_add_field(p, step, STR("label " HZ_LABEL_CLUSTER),
+	                  hz_lb_label_of(lb, HZ_LABEL_CLUSTER), desired->cluster);
 }
 
 /* Names in the DNS have no case. */
@@ -246,7 +214,9 @@ hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz
 	if (!wanted->is_set || end->ip.len == 0 || str_eq_nocase(wanted->value, end->dns_ptr))
 		return;
 	hz_body_rdns(&p->body, end->ip, wanted->value);
-	hz_plan_add_counted_step(p, "change_dns_ptr", operation);
+	hz_plan_add_field(p, hz_plan_add_step(p, "change_dns_ptr", operation),
+	                  arena_printf(p->arena, "dns_ptr of %" STR_FMT, STR_ARG(end->ip)),
+	                  end->dns_ptr, wanted->value);
 }
 
 static void
@@ -255,7 +225,8 @@ hz_plan_algorithm(struct planner *p, struct str wanted, struct str actual)
 	if (wanted.len == 0 || str_eq(wanted, actual))
 		return;
 	hz_body_text(&p->body, "type", wanted);
-	hz_plan_add_counted_step(p, "change_algorithm", OPS "changeAlgorithm");
+	hz_plan_add_field(p, hz_plan_add_step(p, "change_algorithm", OPS "changeAlgorithm"),
+	                  STR("algorithm"), actual, wanted);
 }
 
 /* A balancer is never changed to the default type: that could be smaller than a type that was
@@ -267,7 +238,8 @@ hz_plan_type(struct planner *p, const struct hz_lb_desired *desired, const struc
 	if (!desired->is_type_chosen || str_eq(type->name, lb->type.name))
 		return;
 	hz_body_number(&p->body, "load_balancer_type", type->id);
-	hz_plan_add_counted_step(p, "change_type", OPS "changeType");
+	hz_plan_add_field(p, hz_plan_add_step(p, "change_type", OPS "changeType"), STR("type"),
+	                  lb->type.name, type->name);
 }
 
 static bool
@@ -293,27 +265,40 @@ hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, const s
 	bool is_attached = false;
 
 	for (size_t i = 0; i < lb->nets.n; i++) {
-		if (hz_plan_is_wanted_net(desired, &lb->nets.items[i])) {
+		const struct hz_private_net *net = &lb->nets.items[i];
+
+		if (hz_plan_is_wanted_net(desired, net)) {
 			is_attached = true;
 			continue;
 		}
-		hz_body_number(&p->body, "network", lb->nets.items[i].network);
-		hz_plan_add_counted_step(p, "detach_from_network", OPS "detachFromNetwork");
+		hz_body_number(&p->body, "network", net->network);
+		hz_plan_add_field(p,
+		                  hz_plan_add_step(p, "detach_from_network",
+		                                   OPS "detachFromNetwork"),
+		                  arena_printf(p->arena, "network %" PRId64, net->network), net->ip,
+		                  STR_EMPTY);
 	}
 	if (desired->network == 0 || is_attached)
 		return;
 	hz_body_attach(&p->body, desired);
-	hz_plan_add_counted_step(p, "attach_to_network", OPS "attachToNetwork");
+	hz_plan_add_field(p, hz_plan_add_step(p, "attach_to_network", OPS "attachToNetwork"),
+	                  arena_printf(p->arena, "network %" PRId64, desired->network), STR_EMPTY,
+	                  desired->private_ip.is_set ? desired->private_ip.value
+	                                             : HZ_NEW_PRIVATE_IP);
 }
 
 static void
 hz_plan_public(struct planner *p, enum hz_tri wanted, bool is_public)
 {
+	const struct str texts[] = { STR("disabled"), STR("enabled") };
+	struct hz_step *step;
+
 	if (wanted == HZ_UNSET || (wanted == HZ_YES) == is_public)
 		return;
-	hz_plan_add_counted_step(p,
-	                         is_public ? "disable_public_interface" : "enable_public_interface",
-	                         OPS "togglePublicInterface");
+	step = hz_plan_add_step(p,
+	                        is_public ? "disable_public_interface" : "enable_public_interface",
+	                        OPS "togglePublicInterface");
+	hz_plan_add_field(p, step, STR("public interface"), texts[is_public], texts[!is_public]);
 }
 
 void
@@ -455,25 +440,47 @@ hz_plan_fit_services(struct hz_lb_desired *desired, int64_t max, const struct hz
 	desired->n_services = n_fit;
 }
 
+static struct str
+hz_plan_service_name(struct planner *p, const struct hz_lb_service *service)
+{
+	return arena_printf(p->arena, "service %" PRId64, service->listen_port);
+}
+
 static void
 hz_plan_service(struct planner *p, const struct hz_lb_service *wanted,
                 const struct hz_lb_service *actual)
 {
+	struct change change = { .present = STR_EMPTY };
 	struct hz_step *step;
 
-	if (actual && hz_plan_is_service(wanted, actual))
-		return;
 	hz_body_service(&p->body, wanted);
-	step = hz_plan_add_step(p, actual ? "update_service" : "add_service");
+	if (actual) {
+		change.body = buf_str(&p->body);
+		change.present = hz_plan_present(wanted, actual, p->arena);
+		if (!change_is_needed(&change, p->arena)) {
+			buf_reset(&p->body);
+			return;
+		}
+		step = hz_plan_add_step(p, "update_service", BUILDER "buildUpdateServiceOpts");
+		step->present = change.present;
+	} else {
+		step = hz_plan_add_step(p, "add_service", BUILDER "buildAddServiceOpts");
+		hz_plan_add_field(p, step, hz_plan_service_name(p, wanted), STR_EMPTY,
+		                  hz_plan_service_text(wanted, p->arena));
+	}
 	step->listen_port = wanted->listen_port;
-	step->operation = actual ? BUILDER "buildUpdateServiceOpts" : BUILDER "buildAddServiceOpts";
 }
 
 static void
 hz_plan_removal(struct planner *p, const struct hz_lb_service *actual)
 {
+	struct hz_step *step;
+
 	hz_body_number(&p->body, "listen_port", actual->listen_port);
-	hz_plan_add_step(p, "delete_service")->listen_port = actual->listen_port;
+	step = hz_plan_add_step(p, "delete_service", /*operation=*/NULL);
+	step->listen_port = actual->listen_port;
+	hz_plan_add_field(p, step, hz_plan_service_name(p, actual),
+	                  hz_plan_service_text(actual, p->arena), STR_EMPTY);
 }
 
 static void
@@ -582,7 +589,7 @@ static void
 hz_plan_target_addition(struct planner *p, const struct hz_lb_target *target)
 {
 	hz_body_target(&p->body, target);
-	hz_plan_add_step(p, "add_target")->target = target;
+	hz_plan_add_step(p, "add_target", /*operation=*/NULL)->target = target;
 }
 
 /* The wanted target with the other address (public or private) of the same server, if it is still
@@ -625,7 +632,7 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 		if (!hz_plan_must_remove(target, &wanted, &actual))
 			continue;
 		hz_body_target_name(&p.body, target);
-		hz_plan_add_step(&p, "remove_target")->target = target;
+		hz_plan_add_step(&p, "remove_target", /*operation=*/NULL)->target = target;
 		other = hz_plan_find_other_address(target, &wanted, &actual);
 		if (!other)
 			continue;

@@ -12,6 +12,7 @@
 #ifndef CCMD_HCLOUD_LB_PLAN_H
 #define CCMD_HCLOUD_LB_PLAN_H
 
+#include "base/dry_run.h"
 #include "providers/hcloud/lb_desired.h"
 
 /** One request. */
@@ -21,6 +22,12 @@ struct hz_step {
 	const char *operation; /* its name in the official controller's metric; NULL: not counted */
 	int64_t listen_port;   /* of steps for services */
 	const struct hz_lb_target *target; /* of steps for targets */
+	/* What a dry run notes (cloud/change.h). Steps for targets have no fields: the names of
+	 * nodes are not known here. `present` is set by update_service; what its body does not
+	 * have, the API leaves as it is. */
+	struct str present;
+	struct dry_field *fields;
+	size_t n_fields;
 };
 
 struct hz_steps {
@@ -38,6 +45,9 @@ void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
  * run it takes the place of a new reading. */
 void hz_plan_shape_result(const struct hz_lb_desired *, const struct hz_lb_type *type,
                           const struct hz_lb *, struct arena *, struct hz_lb *ret);
+
+/** All members of a service, for notes: "protocol tcp, listen_port 80, ..." */
+struct str hz_plan_service_text(const struct hz_lb_service *, struct arena *);
 
 /** Leaves out services so that at most max remain (0: no limit): services that the balancer does
  * not have yet before those that it has, and highest ports first. The others keep their order, in a

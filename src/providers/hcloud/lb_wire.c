@@ -353,6 +353,16 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate 
 	return true;
 }
 
+struct str
+hz_lb_label_of(const struct hz_lb *lb, const char *key)
+{
+	for (size_t i = 0; i < lb->n_labels; i++) {
+		if (str_eq_c(lb->labels[i].key, key))
+			return lb->labels[i].value;
+	}
+	return STR_EMPTY;
+}
+
 /* ---- writing: members ---- */
 
 static void
@@ -386,8 +396,12 @@ hz_body_add_http(struct buf *b, const struct hz_lb_http *http)
 	hz_body_add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
 	if (http->has_certificates) {
 		json_begin_array(b, "certificates");
-		for (size_t i = 0; i < http->n_certificates; i++)
-			json_add_number(b, NULL, http->certificates[i]);
+		for (size_t i = 0; i < http->n_certificates; i++) {
+			if (http->certificates[i] == HZ_DRY_ID)
+				json_add_text(b, NULL, STR("(to be issued)"));
+			else
+				json_add_number(b, NULL, http->certificates[i]);
+		}
 		json_end_array(b);
 	}
 	hz_body_add_tri(b, "redirect_http", http->redirects);

@@ -93,7 +93,9 @@ struct hz_lb_target {
 	int64_t http_status;   /* 0: none */
 };
 
-/** In a dry run, in place of a private address that the cloud would assign. */
+/** In a dry run, in place of the id of what does not exist yet, and of a private address that the
+ * cloud would assign. */
+#define HZ_DRY_ID 0
 #define HZ_NEW_PRIVATE_IP STR("(new private address)")
 
 struct hz_lb_end {          /* of the public interface */
@@ -131,6 +133,9 @@ struct hz_lb {
 	/* the targets, with the servers of a selector in its place, by enum hz_health */
 	size_t n_of_health[HZ_UNHEALTHY + 1];
 };
+
+/** The value of a label of the balancer; empty: it does not have the label. */
+struct str hz_lb_label_of(const struct hz_lb *, const char *key);
 
 /* ---- reading ---- */
 
