@@ -231,58 +231,50 @@ hz_answer_object(const struct hz_answer *answer, const char *name, yyjson_val **
 }
 
 enum err_code
-hz_code_of(struct str code, int status)
+hz_error_meaning(const struct hz_error_code codes[], size_t n, struct str code, int status)
 {
-	static const struct {
-		const char *code;
-		enum err_code err;
-	} known[] = {
-		{ "unauthorized", ERR_UNAUTHORIZED },
-		{ "forbidden", ERR_FORBIDDEN },
-		{ "token_readonly", ERR_FORBIDDEN },
-		{ "protected", ERR_FORBIDDEN },
-		{ "conflict", ERR_CONFLICT },
-		{ "locked", ERR_CONFLICT },
-		{ "uniqueness_error", ERR_EXISTS },
-		{ "rate_limit_exceeded", ERR_THROTTLED },
-		{ "timeout", ERR_TIMEOUT },
-		{ "bad_gateway", ERR_UNAVAILABLE },
-		{ "unavailable", ERR_UNAVAILABLE },
-		{ "maintenance", ERR_UNAVAILABLE },
-		{ "server_error", ERR_UNAVAILABLE },
-		{ "service_error", ERR_UNAVAILABLE },
-		{ "robot_unavailable", ERR_UNAVAILABLE },
-		{ "action_failed", ERR_UNAVAILABLE }, /* of actions: another attempt may succeed */
-		{ "unsupported_error", ERR_UNSUPPORTED },
-		{ "deprecated_api_endpoint", ERR_UNSUPPORTED },
-	};
-
-	/* A node may be deleted because of this code, so the status has to confirm it. */
-	if (str_eq_c(code, "not_found"))
-		return status == 404 ? ERR_NOT_FOUND : ERR_INVALID;
-	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-		if (str_eq_c(code, known[i].code))
-			return known[i].err;
+	for (size_t i = 0; i < n; i++) {
+		if ((!codes[i].code || str_eq_c(code, codes[i].code)) &&
+		    (codes[i].status == 0 || codes[i].status == status))
+			return codes[i].meaning;
 	}
 	return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
 }
 
-/* For an error without the API's own code. Such an answer may come from a proxy. */
-static enum err_code
-hz_api_code_of_status(int status)
+enum err_code
+hz_code_of(struct str code, int status)
 {
-	switch (status) {
-	case 401:
-		return ERR_UNAUTHORIZED;
-	case 403:
-		return ERR_FORBIDDEN;
-	case 429:
-		return ERR_THROTTLED;
-	case 504:
-		return ERR_TIMEOUT;
-	default:
-		return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
-	}
+	static const struct hz_error_code codes[] = {
+		/* A node may be deleted because of this code, so the status has to confirm it. */
+		{ "not_found", 404, ERR_NOT_FOUND },
+		{ "not_found", 0, ERR_INVALID },
+		{ "unauthorized", 0, ERR_UNAUTHORIZED },
+		{ "forbidden", 0, ERR_FORBIDDEN },
+		{ "token_readonly", 0, ERR_FORBIDDEN },
+		{ "protected", 0, ERR_FORBIDDEN },
+		{ "conflict", 0, ERR_CONFLICT },
+		{ "locked", 0, ERR_CONFLICT },
+		{ "uniqueness_error", 0, ERR_EXISTS },
+		{ "rate_limit_exceeded", 0, ERR_THROTTLED },
+		{ "timeout", 0, ERR_TIMEOUT },
+		{ "bad_gateway", 0, ERR_UNAVAILABLE },
+		{ "unavailable", 0, ERR_UNAVAILABLE },
+		{ "maintenance", 0, ERR_UNAVAILABLE },
+		{ "server_error", 0, ERR_UNAVAILABLE },
+		{ "service_error", 0, ERR_UNAVAILABLE },
+		{ "robot_unavailable", 0, ERR_UNAVAILABLE },
+		/* of actions: another attempt may succeed */
+		{ "action_failed", 0, ERR_UNAVAILABLE },
+		{ "unsupported_error", 0, ERR_UNSUPPORTED },
+		{ "deprecated_api_endpoint", 0, ERR_UNSUPPORTED },
+		/* Without a code of the API the answer may come from a proxy. */
+		{ "", 401, ERR_UNAUTHORIZED },
+		{ "", 403, ERR_FORBIDDEN },
+		{ "", 429, ERR_THROTTLED },
+		{ "", 504, ERR_TIMEOUT },
+	};
+
+	return hz_error_meaning(codes, ARRAY_LEN(codes), code, status);
 }
 
 /* An error invalid_input names the fields that are wrong, with messages for each. */
@@ -324,7 +316,6 @@ hz_api_fail(const struct http_request *request, const struct http_response *resp
 	char foreign[600] = "", text[600] = "";
 	struct buf b = BUF_FIXED(foreign), cleaned = BUF_FIXED(text);
 	const char *id = response->correlation_id;
-	enum err_code err_code;
 
 	json_str(root, "error.code", &code);
 	json_str(root, "error.message", &message);
@@ -332,7 +323,6 @@ hz_api_fail(const struct http_request *request, const struct http_response *resp
 	if (code.len > 0) {
 		/* "message (code)", as other Hetzner tools show it. The text is foreign, so it is
 		 * cut and cleaned. */
-		err_code = hz_code_of(code, response->status);
 		buf_addf(&b, "%" STR_FMT " (%" STR_FMT "%s%s)",
 		         STR_ARG(str_utf8_head(message, 300)),
 		         STR_ARG(str_utf8_head(code, HZ_CODE_MAX)), id[0] ? ", " : "", id);
@@ -340,13 +330,12 @@ hz_api_fail(const struct http_request *request, const struct http_response *resp
 			hz_api_add_fields(&b, root);
 		buf_add_clean(&cleaned, str_trim(buf_str(&b)));
 	} else {
-		err_code = hz_api_code_of_status(response->status);
 		buf_addf(&cleaned, "hcloud: server responded with status code %d",
 		         response->status);
 	}
 	/* The message begins with the text of the official client, so that alerts that match
 	 * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
-	err_set(err, err_code, "%s [%s %" STR_FMT ", status %d]", text,
+	err_set(err, hz_code_of(code, response->status), "%s [%s %" STR_FMT ", status %d]", text,
 	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
 	        response->status);
 	err->http_status = response->status;
@@ -632,17 +621,6 @@ hz_endpoint_label(struct call *call, struct str target)
 	return arena_strz(call->arena, buf_str(&b));
 }
 
-static const char *
-hz_api_lower_method(enum http_method method)
-{
-	static const char *const names[] = {
-		[HTTP_GET] = "get",     [HTTP_POST] = "post",     [HTTP_PUT] = "put",
-		[HTTP_PATCH] = "patch", [HTTP_DELETE] = "delete",
-	};
-
-	return names[method];
-}
-
 static void
 hz_api_dump(struct hz_api *a, const struct http_request *request,
             const struct http_response *response)
@@ -678,9 +656,13 @@ static bool
 hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
                struct hz_answer *answer, struct error *err)
 {
+	static const char *const methods[] = {
+		[HTTP_GET] = "get",     [HTTP_POST] = "post",     [HTTP_PUT] = "put",
+		[HTTP_PATCH] = "patch", [HTTP_DELETE] = "delete",
+	};
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	int64_t begun_ns = clock_mono(call->clock), took_ns;
-	const char *method = hz_api_lower_method(request->method);
+	const char *method = methods[request->method];
 	struct http_request http = {
 		.method = request->method,
 		.target = request->target,

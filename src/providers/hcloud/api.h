@@ -90,7 +90,18 @@ bool hz_api_get_budget(struct hz_api *, struct cloud_budget *ret);
 /** CLOCK_BOOTTIME without the time that the API was unavailable. */
 int64_t hz_api_uptime_ns(struct hz_api *);
 
-/** The err_code of an error that the API described. */
+/** What the errors of an API mean. Of the entries that fit an answer, the first counts. If none
+ * does, a status from 500 on is ERR_UNAVAILABLE, and any other is ERR_INVALID. */
+struct hz_error_code {
+	const char *code; /* "": the answer has none; NULL: any */
+	int status;       /* 0: any */
+	enum err_code meaning;
+};
+
+enum err_code hz_error_meaning(const struct hz_error_code codes[], size_t n, struct str code,
+                               int status);
+
+/** The err_code of an error of the Cloud API. code empty: the API did not describe the error. */
 enum err_code hz_code_of(struct str code, int status);
 
 /** Is the code of an answer (hz_answer, hz_done) the wanted one? */

@@ -185,27 +185,18 @@ hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct 
 	       hz_lb_read(val, arena, ret, err);
 }
 
-static bool
-hz_lb_client_change_lb(struct hz_api *api, struct call *call, enum http_method method, int64_t id,
-                       struct str body, struct hz_answer *answer, struct hz_done *ret,
-                       struct error *err)
-{
-	struct hz_request request = {
-		.method = method,
-		.target = arena_printf(call->arena, "/load_balancers/%" PRId64, id),
-		.body = body,
-	};
-
-	return hz_change(api, call, &request, answer, ret, err);
-}
-
 bool
 hz_put_lb(struct hz_api *api, struct call *call, int64_t id, struct str body,
           struct hz_done *ret_done, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	struct hz_request request = {
+		.method = HTTP_PUT,
+		.target = arena_printf(call->arena, "/load_balancers/%" PRId64, id),
+		.body = body,
+	};
 
-	return hz_lb_client_change_lb(api, call, HTTP_PUT, id, body, &answer, ret_done, err);
+	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
 bool
@@ -213,16 +204,20 @@ hz_delete_lb(struct hz_api *api, struct call *call, int64_t id, struct hz_done *
              struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	struct hz_request request = {
+		.method = HTTP_DELETE,
+		.target = arena_printf(call->arena, "/load_balancers/%" PRId64, id),
+	};
 
-	if (!hz_lb_client_change_lb(api, call, HTTP_DELETE, id, STR_EMPTY, &answer, ret_done, err))
+	if (!hz_change(api, call, &request, &answer, ret_done, err))
 		return false;
 	/* Until October 2026 the API deleted immediately and answered without a body. */
 	if (hz_answer_root(&answer) && ret_done->action.id == 0)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "DELETE /load_balancers/%" PRId64
+		               "DELETE %" STR_FMT
 		               ": the answer has no action, so it is not known whether the "
 		               "load balancer is deleted",
-		               id);
+		               STR_ARG(request.target));
 	return true;
 }
 

@@ -97,20 +97,17 @@ hz_robot_check_open(struct hz_robot *r, struct error *err)
 
 /* ---- requests: with mu held, so that one runs at a time ---- */
 
-static enum err_code
-hz_robot_code_of(int status, struct str code)
-{
-	if (status == 401)
-		return ERR_UNAUTHORIZED;
+static const struct hz_error_code error_codes[] = {
+	{ NULL, 401, ERR_UNAUTHORIZED },
+	{ NULL, 429, ERR_THROTTLED },
+	{ "RATE_LIMIT_EXCEEDED", 0, ERR_THROTTLED },
 	/* A 403 without a code of the web service counts as the rate limit, too: the service blocks
 	 * clients that send too many requests, and a pause is the safe reaction. */
-	if (status == 429 || str_eq_c(code, "RATE_LIMIT_EXCEEDED") ||
-	    (status == 403 && code.len == 0))
-		return ERR_THROTTLED;
-	if (status == 404 && (str_eq_c(code, "SERVER_NOT_FOUND") || str_eq_c(code, "NOT_FOUND")))
-		return ERR_NOT_FOUND;
-	return status == 403 ? ERR_FORBIDDEN : status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
-}
+	{ "", 403, ERR_THROTTLED },
+	{ NULL, 403, ERR_FORBIDDEN },
+	{ "SERVER_NOT_FOUND", 404, ERR_NOT_FOUND },
+	{ "NOT_FOUND", 404, ERR_NOT_FOUND },
+};
 
 /* Sets the error of an answer, and closes the service if it is about the rate limit or the login.
  */
@@ -136,7 +133,7 @@ hz_robot_fail(struct hz_robot *r, const struct http_request *request,
 	else
 		buf_addf(&b, "server responded with status code %d", response->status);
 	http_status_error(err, request, response->status, response->retry_after_ms, buf_str(&b));
-	err->code = hz_robot_code_of(response->status, code);
+	err->code = hz_error_meaning(error_codes, ARRAY_LEN(error_codes), code, response->status);
 	r->is_login_bad = err->code == ERR_UNAUTHORIZED;
 
 	if (err->code == ERR_THROTTLED) {
