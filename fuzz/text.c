@@ -5,7 +5,6 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
-#include "base/quote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

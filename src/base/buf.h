@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "base/str.h"
 
+struct arena;
+
 struct buf {
 	char *ptr;
 	size_t len;
@@ -73,6 +75,13 @@ char *buf_take(struct buf *b);
 /** Overwrites the memory, then frees it: for a secret in a buffer that was not created with
  * BUF_SECRET(). */
 void buf_wipe(struct buf *b);
+
+/** Appends foreign text in quotes, in the format of Go's %q, so that messages equal those of the Go
+ * controllers: escapes for quotes, backslashes, control characters and bytes that are not valid
+ * UTF-8. Quoted text cannot forge a log line. A long text is truncated to 300 bytes and "…". */
+void quote_add(struct buf *b, struct str text);
+/** Returns the quoted text as a terminated string in the arena, for a %s. */
+const char *quote_z(struct arena *arena, struct str text);
 
 /** Appends bytes as Base64 (RFC 4648, the standard alphabet with padding). */
 void base64_add(struct buf *b, struct str bytes);

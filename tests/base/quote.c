@@ -1,4 +1,4 @@
-#include "base/quote.h"
+#include "base/buf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 
 #include "base/ip.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "providers/brightbox/servers.h"
 
 #define AWS_INTERVAL_KEY "service.beta.kubernetes.io/aws-load-balancer-healthcheck-interval"

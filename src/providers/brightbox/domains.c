@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/ip.h"
 #include "base/limits.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/resolve.h"
 
 enum {

@@ -3,7 +3,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "providers/brightbox/servers.h"
 
 enum {

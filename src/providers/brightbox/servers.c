@@ -2,7 +2,7 @@
 #include "providers/brightbox/servers.h"
 
 #include "base/ip.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "providers/brightbox/brightbox.h"
 
 enum {

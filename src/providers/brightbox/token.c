@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/quote.h"
 #include "base/single_flight.h"
 #include "base/thread.h"
 #include "base/version.h"

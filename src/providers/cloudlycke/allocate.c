@@ -11,7 +11,7 @@
 
 #include "base/limits.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "providers/cloudlycke/pools.h"
 
 /* ---- the pool of a Service ---- */

@@ -12,7 +12,7 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/thread.h"
 #include "providers/cloudlycke/haproxy.h"
 #include "providers/cloudlycke/pools.h"

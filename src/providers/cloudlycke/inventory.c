@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/words.h"
 #include "providers/cloudlycke/pools.h"
 

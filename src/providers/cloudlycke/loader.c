@@ -20,7 +20,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/thread.h"
 
 EVENT_KIND(

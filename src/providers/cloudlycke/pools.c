@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/quote.h"
+#include "base/buf.h"
 
 #define POOL_MAX_V4 INT64_C(1048576)
 

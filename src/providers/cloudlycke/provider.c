@@ -7,7 +7,7 @@
  */
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/thread.h"
 #include "cloud/host.h"
 #include "providers/cloudlycke/cloudlycke.h"

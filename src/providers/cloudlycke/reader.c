@@ -10,7 +10,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/words.h"
 
 enum {

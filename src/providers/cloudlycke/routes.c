@@ -25,7 +25,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/thread.h"
 #include "cloud/route.h"
 

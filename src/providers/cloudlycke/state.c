@@ -27,7 +27,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/buf.h"
 #include "base/thread.h"
 
 EVENT_KIND(

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/ip.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/buf.h"
 
 /* ---- dialects ---- */
 

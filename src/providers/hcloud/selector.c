@@ -17,7 +17,7 @@
 
 #include "base/limits.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/buf.h"
 
 enum {
 	QUOTED_MAX = 700,
