@@ -159,11 +159,13 @@ balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_s
 static bool
 check_number(size_t n, size_t limit, const char *what, struct str of, struct error *err)
 {
-	return n <= limit || err_set(err, ERR_INVALID,
-	                             "the Service has %zu %s%" STR_FMT
-	                             ", and at most %zu are possible; change the Service, no load "
-	                             "balancer is made or changed for it until then",
-	                             n, what, STR_ARG(of), limit);
+	if (n <= limit)
+		return true;
+	return err_set(err, ERR_INVALID,
+	               "the Service has %zu %s%" STR_FMT
+	               ", and at most %zu are possible; change the Service, no load "
+	               "balancer is made or changed for it until then",
+	               n, what, STR_ARG(of), limit);
 }
 
 static size_t
@@ -198,11 +200,11 @@ check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, st
 		if (!str_starts(key, prefix))
 			continue;
 		n++;
-		if (!check_number(value.len, LIMIT_BALANCER_TEXT, "bytes in annotation ", key,
-		                  err) ||
-		    (is_list(ops, str_skip(key, prefix.len)) &&
-		     !check_number(count_elements(value), LIMIT_BALANCER_NAMES,
-		                   "elements in annotation ", key, err)))
+		if (!check_number(value.len, LIMIT_BALANCER_TEXT, "bytes in annotation ", key, err))
+			return false;
+		if (is_list(ops, str_skip(key, prefix.len)) &&
+		    !check_number(count_elements(value), LIMIT_BALANCER_NAMES,
+		                  "elements in annotation ", key, err))
 			return false;
 	}
 	return check_number(n, LIMIT_BALANCER_ANNOTATIONS, "annotations that begin with ", prefix,
@@ -212,15 +214,17 @@ check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, st
 bool
 balancer_check_limits(const struct cloud *cloud, const struct lb_spec *spec, struct error *err)
 {
-	return check_number(spec->n_ports, LIMIT_BALANCER_PORTS, "ports", STR_EMPTY, err) &&
-	       check_number(spec->n_source_ranges, LIMIT_BALANCER_RANGES, "source ranges",
-	                    STR_EMPTY, err) &&
-	       check_number(spec->n_ports * (spec->n_source_ranges + spec->n_nodes),
-	                    LIMIT_BALANCER_PARTS,
-	                    "source ranges and nodes, counted once for each port", STR_EMPTY,
-	                    err) &&
-	       (!cloud->balancers->annotation_prefix ||
-	        check_annotations(cloud->balancers, spec, err));
+	size_t n_parts = spec->n_ports * (spec->n_source_ranges + spec->n_nodes);
+
+	if (!check_number(spec->n_ports, LIMIT_BALANCER_PORTS, "ports", STR_EMPTY, err) ||
+	    !check_number(spec->n_source_ranges, LIMIT_BALANCER_RANGES, "source ranges", STR_EMPTY,
+	                  err) ||
+	    !check_number(n_parts, LIMIT_BALANCER_PARTS,
+	                  "source ranges and nodes, counted once for each port", STR_EMPTY, err))
+		return false;
+	if (!cloud->balancers->annotation_prefix)
+		return true;
+	return check_annotations(cloud->balancers, spec, err);
 }
 
 /* ---- what a cloud's balancers cannot do ---- */
@@ -240,7 +244,7 @@ static const char *const feature_names[LB_N_FEATURES] = {
 };
 
 /* The desired state of one call, while it is reduced to what the balancers can do. */
-struct fitting {
+struct restriction {
 	const struct cloud *cloud;
 	struct lb_spec *spec;
 	struct lb_port *ports;    /* a copy that spec->ports points to */
@@ -252,7 +256,8 @@ struct fitting {
 /* Applies the provider's table to a feature that the Service asks for. ERR_UNSUPPORTED: it is
  * refused. */
 static bool
-fit_feature(struct fitting *f, enum lb_feature feature, bool *ret_leaves_out, struct error *err)
+restrict_feature(struct restriction *f, enum lb_feature feature, bool *ret_leaves_out,
+                 struct error *err)
 {
 	switch (f->cloud->balancers->features[feature]) {
 	case LB_PASS:
@@ -271,34 +276,36 @@ fit_feature(struct fitting *f, enum lb_feature feature, bool *ret_leaves_out, st
 		break;
 	}
 	*ret_leaves_out = false;
-	return !f->refuses ||
-	       err_set(err, ERR_UNSUPPORTED,
+	if (!f->refuses)
+		return true;
+	return err_set(err, ERR_UNSUPPORTED,
 	               "load balancers of %s do not support %s; change the Service, no load "
 	               "balancer is made or changed for it until then",
 	               f->cloud->ops->name, feature_names[feature]);
 }
 
 static bool
-fit_port(struct fitting *f, const struct lb_port *port, bool *ret_leaves_out, struct error *err)
+restrict_port(struct restriction *f, const struct lb_port *port, bool *ret_leaves_out,
+              struct error *err)
 {
 	bool by_protocol = false, by_node_port = false, by_number = false;
 
 	if (port->protocol != LB_TCP &&
-	    !fit_feature(f, port->protocol == LB_UDP ? LB_UDP_PORTS : LB_SCTP_PORTS, &by_protocol,
-	                 err))
+	    !restrict_feature(f, port->protocol == LB_UDP ? LB_UDP_PORTS : LB_SCTP_PORTS,
+	                      &by_protocol, err))
 		return false;
 	if (!by_protocol && port->node_port == 0 &&
-	    !fit_feature(f, LB_PORTS_WITHOUT_NODE_PORT, &by_node_port, err))
+	    !restrict_feature(f, LB_PORTS_WITHOUT_NODE_PORT, &by_node_port, err))
 		return false;
 	if (!by_protocol && !by_node_port && f->spec->n_ports > 0 &&
-	    !fit_feature(f, LB_SEVERAL_PORTS, &by_number, err))
+	    !restrict_feature(f, LB_SEVERAL_PORTS, &by_number, err))
 		return false;
 	*ret_leaves_out = by_protocol || by_node_port || by_number;
 	return true;
 }
 
 static bool
-fit_ports(struct fitting *f, struct error *err)
+restrict_ports(struct restriction *f, struct error *err)
 {
 	size_t n = f->spec->n_ports;
 
@@ -306,7 +313,7 @@ fit_ports(struct fitting *f, struct error *err)
 	for (size_t i = 0; i < n; i++) {
 		bool leaves_out;
 
-		if (!fit_port(f, &f->spec->ports[i], &leaves_out, err))
+		if (!restrict_port(f, &f->spec->ports[i], &leaves_out, err))
 			return false;
 		if (!leaves_out)
 			f->ports[f->spec->n_ports++] = f->spec->ports[i];
@@ -321,7 +328,7 @@ fit_ports(struct fitting *f, struct error *err)
 
 /* A Service with PreferDualStack accepts one family. */
 static bool
-fit_families(struct fitting *f, struct error *err)
+restrict_families(struct restriction *f, struct error *err)
 {
 	bool accepts_one = f->spec->family_policy == LB_PREFER_DUAL_STACK;
 	bool has_dual = f->cloud->balancers->features[LB_DUAL_STACK] == LB_PASS;
@@ -334,11 +341,11 @@ fit_families(struct fitting *f, struct error *err)
 
 		if (family == IP_V6 && !has_v6) {
 			leaves_out = accepts_one && f->spec->n_families > 1;
-			if (!leaves_out && !fit_feature(f, LB_IPV6, &leaves_out, err))
+			if (!leaves_out && !restrict_feature(f, LB_IPV6, &leaves_out, err))
 				return false;
 		} else if (n > 0 && !has_dual) {
 			leaves_out = accepts_one;
-			if (!leaves_out && !fit_feature(f, LB_DUAL_STACK, &leaves_out, err))
+			if (!leaves_out && !restrict_feature(f, LB_DUAL_STACK, &leaves_out, err))
 				return false;
 		}
 		if (!leaves_out)
@@ -355,19 +362,19 @@ fit_families(struct fitting *f, struct error *err)
 }
 
 static bool
-fit_rest(struct fitting *f, struct error *err)
+restrict_other_fields(struct restriction *f, struct error *err)
 {
 	struct lb_spec *spec = f->spec;
 	bool leaves_out = false;
 
 	if (spec->n_source_ranges > 0) {
-		if (!fit_feature(f, LB_SOURCE_RANGES, &leaves_out, err))
+		if (!restrict_feature(f, LB_SOURCE_RANGES, &leaves_out, err))
 			return false;
 		if (leaves_out)
 			spec->n_source_ranges = 0;
 	}
 	if (spec->traffic == LB_TRAFFIC_LOCAL) {
-		if (!fit_feature(f, LB_LOCAL_TRAFFIC, &leaves_out, err))
+		if (!restrict_feature(f, LB_LOCAL_TRAFFIC, &leaves_out, err))
 			return false;
 		if (leaves_out) {
 			spec->traffic = LB_TRAFFIC_CLUSTER;
@@ -375,7 +382,7 @@ fit_rest(struct fitting *f, struct error *err)
 		}
 	}
 	if (spec->has_client_ip_affinity) {
-		if (!fit_feature(f, LB_CLIENT_AFFINITY, &leaves_out, err))
+		if (!restrict_feature(f, LB_CLIENT_AFFINITY, &leaves_out, err))
 			return false;
 		if (leaves_out) {
 			spec->has_client_ip_affinity = false;
@@ -383,7 +390,7 @@ fit_rest(struct fitting *f, struct error *err)
 		}
 	}
 	if (spec->wanted_ip.len > 0) {
-		if (!fit_feature(f, LB_CHOSEN_IP, &leaves_out, err))
+		if (!restrict_feature(f, LB_CHOSEN_IP, &leaves_out, err))
 			return false;
 		if (leaves_out)
 			spec->wanted_ip = STR_EMPTY;
@@ -391,12 +398,12 @@ fit_rest(struct fitting *f, struct error *err)
 	return true;
 }
 
-/* Reduces *spec to what the balancers can do. refuses: as in struct fitting. */
+/* Reduces *spec to what the balancers can do. refuses: as in struct restriction. */
 static bool
-fit_spec(struct cloud *cloud, struct call *call, struct lb_spec *spec, bool refuses,
-         struct buf *left_out, struct error *err)
+restrict_spec(struct cloud *cloud, struct call *call, struct lb_spec *spec, bool refuses,
+              struct buf *left_out, struct error *err)
 {
-	struct fitting f = {
+	struct restriction f = {
 		.cloud = cloud,
 		.spec = spec,
 		.ports = arena_calloc(call->arena, spec->n_ports, sizeof(*f.ports)),
@@ -405,7 +412,8 @@ fit_spec(struct cloud *cloud, struct call *call, struct lb_spec *spec, bool refu
 		.refuses = refuses,
 	};
 
-	return fit_ports(&f, err) && fit_families(&f, err) && fit_rest(&f, err);
+	return restrict_ports(&f, err) && restrict_families(&f, err) &&
+	       restrict_other_fields(&f, err);
 }
 
 static void
@@ -428,7 +436,7 @@ balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb
 	struct error ignored;
 
 	*reported = 0;
-	if (!fit_spec(cloud, call, &fitted, /*refuses=*/false, &left_out, &ignored) ||
+	if (!restrict_spec(cloud, call, &fitted, /*refuses=*/false, &left_out, &ignored) ||
 	    left_out.len == 0)
 		return;
 	buf_addf(&text, "Load balancers of %s do not support %s: left out%s", cloud->ops->name,
@@ -441,7 +449,7 @@ balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb
 		warn_service(cloud, spec, &left_out_event, buf_str(&text));
 }
 
-/* ---- plain clouds ---- */
+/* ---- drivers: providers with find(), create(), change() and destroy() ---- */
 
 void
 balancer_note(const struct call *call, enum dry_verb verb, struct str name, struct str request,
@@ -618,8 +626,8 @@ change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 }
 
 static bool
-ensure_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-               struct lb_status *ret, struct error *err)
+ensure_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                 struct lb_status *ret, struct error *err)
 {
 	struct balancer *balancer = NULL;
 	bool is_new;
@@ -638,8 +646,8 @@ ensure_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 }
 
 static bool
-update_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-               struct error *err)
+update_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                 struct error *err)
 {
 	struct balancer *balancer = NULL;
 
@@ -668,8 +676,8 @@ destroy_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *s
 }
 
 static bool
-remove_plainly(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
-               struct error *err)
+remove_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                 bool *ret_found, struct error *err)
 {
 	struct balancer *balancer = NULL;
 
@@ -701,7 +709,7 @@ balancer_check(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	struct lb_spec fitted = *spec;
 
 	return balancer_check_limits(cloud, spec, err) &&
-	       fit_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err) &&
+	       restrict_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err) &&
 	       (!cloud->balancers->check || cloud->balancers->check(cloud, call, &fitted, err));
 }
 
@@ -713,11 +721,11 @@ balancer_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 	struct lb_spec fitted = *spec;
 
 	if (!balancer_check_limits(cloud, spec, err) ||
-	    !fit_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err))
+	    !restrict_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err))
 		return false;
 	if (cloud->balancers->ensure)
 		return cloud->balancers->ensure(cloud, call, &fitted, ret, ret_status, err);
-	if (!ensure_plainly(cloud, call, &fitted, ret_status, err))
+	if (!ensure_by_driver(cloud, call, &fitted, ret_status, err))
 		return false;
 	*ret = LB_DONE;
 	return true;
@@ -737,12 +745,12 @@ balancer_update_nodes(struct cloud *cloud, struct call *call, const struct lb_sp
 	enum lb_outcome outcome = LB_DONE;
 
 	if (!balancer_check_limits(cloud, spec, err) ||
-	    !fit_spec(cloud, call, &fitted, is_whole, &left_out, err))
+	    !restrict_spec(cloud, call, &fitted, is_whole, &left_out, err))
 		return false;
 	if (ops->update_nodes)
 		return ops->update_nodes(cloud, call, &fitted, err);
 	if (!ops->ensure)
-		return update_plainly(cloud, call, &fitted, err);
+		return update_by_driver(cloud, call, &fitted, err);
 	return ops->ensure(cloud, call, &fitted, &outcome, &ignored, err) && outcome != LB_PARTIAL;
 }
 
@@ -754,7 +762,7 @@ balancer_remove(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 
 	leaving.is_leaving = true; /* *spec may be of a time before the Service vanished */
 	return (cloud->balancers->remove ? cloud->balancers->remove
-	                                 : remove_plainly)(cloud, call, &leaving, ret_found, err);
+	                                 : remove_by_driver)(cloud, call, &leaving, ret_found, err);
 }
 
 /* ---- waiting ---- */

@@ -188,7 +188,7 @@ NODISCARD bool balancer_check_limits(const struct cloud *, const struct lb_spec 
 /** What ensure() has done when it returns true. */
 enum lb_outcome {
 	LB_DONE,
-	LB_ELSEWHERE, /* another controller handles this Service: no status is written */
+	LB_NOT_OURS, /* another controller handles this Service: no status is written */
 	/* the balancer works, and its status is written; *err says what is missing, and that is
 	 * retried as after a failure */
 	LB_PARTIAL,
@@ -210,7 +210,7 @@ struct lb_listed {
 	struct str uid;     /* of the Service; empty: the cloud only knows its name */
 	struct str service; /* "namespace/name"; empty: the cloud only knows its UID */
 	struct str cluster; /* the name of the cluster; empty: it is not marked with one */
-	/* what it costs, "5.39 a month"; empty: the API does not tell */
+	/* what it costs, "5.39 a month"; empty: the API does not report it */
 	struct str cost;
 	/* of a balancer */
 	const struct str *addresses;
@@ -264,7 +264,7 @@ struct balancer_ops {
 	bool (*remove)(struct cloud *, struct call *, const struct lb_spec *, bool *ret_found,
 	               struct error *);
 
-	/* ---- a plain cloud ---- */
+	/* ---- a driver: a provider without ensure() ---- */
 
 	/** Looks for the balancer of a Service: by a label with its UID if the cloud has labels,
 	 * else by spec->name, which is made of the UID and so unique. ERR_NOT_FOUND: the cloud says
@@ -363,7 +363,7 @@ void balancer_note(const struct call *, enum dry_verb, struct str name, struct s
 
 /** To be called when this process begins to work on Services (balancer_ops.creation_hidden_ms). */
 void balancer_begin(struct cloud *, const struct call *);
-/** For a plain cloud (find(), create() and change()) this also holds a Service whose balancer is
+/** For a driver (find(), create() and change()) this also holds a Service whose balancer is
  * not found; machines of nodes are the evidence. */
 NODISCARD bool balancer_ensure(struct cloud *, struct call *, const struct lb_spec *,
                                enum lb_outcome *ret, struct lb_status *ret_status,

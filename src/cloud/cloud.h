@@ -114,7 +114,7 @@ DEFINE_CLEANUP(struct look, look_unref)
 void look_set_error(struct look *, size_t i, enum presence presence, enum err_code code,
                     struct str text);
 
-/* ---- machines of a plain cloud ----
+/* ---- machines of a provider that lists them ----
  *
  * A cloud that can list its machines and return one of them by its id leaves look() out and
  * provides list_machines() and get_machine(). cloud/look.c makes looks of them: it finds nodes by

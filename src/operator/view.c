@@ -425,8 +425,9 @@ look_for_others(struct view *v)
 	}
 }
 
-/* The look of a plain cloud (cloud/look.c) asks for a few machines one by one, and does not fail if
- * all of these requests fail. ERR_INVALID is about the node itself: its provider ID or name. */
+/* A look by the list of machines (cloud/look.c) asks for a few machines one by one, and does not
+ * fail if all of these requests fail. ERR_INVALID is about the node itself: its provider ID or
+ * name. */
 static bool
 has_answers(const struct look *look, struct error *err)
 {

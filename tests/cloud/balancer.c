@@ -25,7 +25,7 @@ struct world {
 	unsigned n_calls;    /* of ensure() or update_nodes() */
 	struct lb_spec seen; /* by the last of them */
 
-	/* a plain cloud with one balancer */
+	/* a driver with one balancer */
 	struct balancer balancer;
 	bool exists, is_gone_meanwhile, is_our_project;
 	unsigned n_asked_machines, n_anchors, n_asked_anchors;
@@ -536,7 +536,7 @@ without_update_nodes_the_balancer_is_ensured(void **state)
 	assert_int_equal(w->n_calls, 1);
 }
 
-/* ---- plain clouds ---- */
+/* ---- drivers ---- */
 
 static bool
 is_pending(const struct world *w, const char *function, struct error *err)
@@ -865,7 +865,7 @@ a_failed_change_is_no_proof_that_the_balancer_is_gone(void **state)
 	check_calls(w, "find change find change ");
 }
 
-/* ---- evidence for plain clouds ---- */
+/* ---- evidence for drivers ---- */
 
 static struct lb_spec
 served_spec(struct world *w)

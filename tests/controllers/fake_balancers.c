@@ -301,17 +301,17 @@ static bool
 ensure(struct cloud *cloud, struct call *call, const struct lb_spec *spec, enum lb_outcome *ret,
        struct lb_status *ret_status, struct error *err)
 {
-	bool is_elsewhere = lb_annotation(spec, "elsewhere") != NULL;
+	bool is_handled_by_other = lb_annotation(spec, "elsewhere") != NULL;
 	struct fake_balancer_state b;
 	struct lb_ingress *ingress;
-	bool ok = run(cloud, call, "ensure", spec, is_elsewhere ? operate_nothing : operate_ensure,
-	              err);
+	bool ok = run(cloud, call, "ensure", spec,
+	              is_handled_by_other ? operate_nothing : operate_ensure, err);
 
 	tell_made(fake_cloud_balancers(cloud));
 	if (!ok)
 		return false;
-	*ret = is_elsewhere ? LB_ELSEWHERE : LB_DONE;
-	if (is_elsewhere)
+	*ret = is_handled_by_other ? LB_NOT_OURS : LB_DONE;
+	if (is_handled_by_other)
 		return true;
 	if (lb_annotation(spec, "partial")) {
 		*ret = LB_PARTIAL;

@@ -50,7 +50,7 @@ static void
 record_free(struct service_record *r)
 {
 	object_unref(r->vanished);
-	object_unref(r->balanced);
+	object_unref(r->service_with_balancer);
 	buf_fini(&r->repairs);
 	free(r->written_version);
 	free(r->failure);
@@ -71,7 +71,7 @@ is_same_service(const struct object *a, const struct object *b)
 static void
 remember_removed_service(struct service_record *r, const struct object *old)
 {
-	if (r->vanished && !is_same_service(r->balanced, old))
+	if (r->vanished && !is_same_service(r->service_with_balancer, old))
 		return;
 	object_unref(r->vanished);
 	r->vanished = object_ref((struct object *)(uintptr_t)old);
@@ -331,7 +331,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 		return true; /* a late retry of work that was done meanwhile */
 	object = store_get(c->env->services, key);
 	run.service = object ? service_of(object) : NULL;
-	has_former = r->balanced && !is_same_service(r->balanced, object);
+	has_former = r->service_with_balancer && !is_same_service(r->service_with_balancer, object);
 
 	/* Another Service has the name of the one whose balancer we have. What happens to that
 	 * balancer depends on the last state of the former Service. The store calls
@@ -364,7 +364,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	is_needed = object && (!is_done || service_is_stale(r, run.service));
 	mutex_lock(&c->mu);
 	free(TAKE(r->failure));
-	if (!is_needed && r->reasons == 0 && !r->vanished && !r->balanced) {
+	if (!is_needed && r->reasons == 0 && !r->vanished && !r->service_with_balancer) {
 		map_remove(&c->records, key);
 		record_free(r);
 	}
@@ -554,7 +554,8 @@ service_controller_remembers(struct service_controller *c, struct arena *arena, 
 	r = map_get(&c->records, key);
 	if (!r)
 		return false;
-	*ret = (struct service_memory){ .has_balancer = r->balanced != NULL, .error = STR_EMPTY };
+	*ret = (struct service_memory){ .has_balancer = r->service_with_balancer != NULL,
+		                        .error = STR_EMPTY };
 	if (r->failure) {
 		ret->error = arena_str(arena, str_c(r->failure));
 		ret->failed_ago_ns = clock_mono(c->env->clock) - r->failed_mono_ns;

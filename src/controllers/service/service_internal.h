@@ -49,7 +49,7 @@ struct service_record {
 	struct object *vanished;
 	/* The Service whose balancer we created, tried to create or found; NULL: none. Only the
 	 * worker that has the key changes it, with mu held; other threads read it with mu held. */
-	struct object *balanced;
+	struct object *service_with_balancer;
 	char *failure;           /* mu: why the last run was not complete; NULL: it was */
 	int64_t failed_mono_ns;  /* mu: when that run ended */
 	int64_t failing_mono_ns; /* mu: when the first of the runs ended that were not complete */
@@ -65,7 +65,7 @@ struct service_record {
 	struct buf repairs;     /* if is_repairing: what was changed, for the event */
 	uint64_t warned_outage; /* hash of the last Warning if an outage was its cause; else 0 */
 	/* the provider answered that another controller handles it: we must not set its targets */
-	bool is_elsewhere;
+	bool is_handled_by_other;
 	bool is_empty_reported; /* the event that there are no targets was sent */
 	/* the event about work that began and has not ended */
 	enum service_event announced;

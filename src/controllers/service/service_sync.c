@@ -204,12 +204,12 @@ note_wait(struct service_run *run, struct error *err)
 
 /* Takes over the reference to service. */
 static void
-set_balanced(struct service_run *run, struct object *service)
+set_service_with_balancer(struct service_run *run, struct object *service)
 {
-	struct object *old = run->record->balanced;
+	struct object *old = run->record->service_with_balancer;
 
 	mutex_lock(&run->c->mu);
-	run->record->balanced = service;
+	run->record->service_with_balancer = service;
 	mutex_unlock(&run->c->mu);
 	object_unref(old);
 }
@@ -219,7 +219,8 @@ set_balanced(struct service_run *run, struct object *service)
 static void
 service_note_balancer(struct service_run *run)
 {
-	set_balanced(run, object_ref((struct object *)(uintptr_t)&run->service->object));
+	set_service_with_balancer(run,
+	                          object_ref((struct object *)(uintptr_t)&run->service->object));
 }
 
 /* Puts the targets into the spec for the next call, and stores their hash. */
@@ -267,8 +268,8 @@ service_ensure(struct service_run *run, struct error *err)
 		*err = why;
 		return err_wrap(err, "failed to ensure load balancer");
 	}
-	r->is_elsewhere = outcome == LB_ELSEWHERE;
-	if (r->is_elsewhere)
+	r->is_handled_by_other = outcome == LB_NOT_OURS;
+	if (r->is_handled_by_other)
 		return true;
 	if (!write_status(run, was_stale, &status, err))
 		return false;
@@ -298,7 +299,7 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	int64_t begun_ns;
 	bool is_done;
 
-	if (targets.hash == run->record->targets_hash || run->record->is_elsewhere) {
+	if (targets.hash == run->record->targets_hash || run->record->is_handled_by_other) {
 		service_report_new_targets(run);
 		return true;
 	}
@@ -352,8 +353,8 @@ forget_balancer(struct service_run *run)
 {
 	struct service_record *r = run->record;
 
-	set_balanced(run, NULL);
-	r->has_targets = r->has_failed = r->is_elsewhere = r->is_empty_reported =
+	set_service_with_balancer(run, NULL);
+	r->has_targets = r->has_failed = r->is_handled_by_other = r->is_empty_reported =
 		r->has_new_targets = false;
 	service_forget_repairs(r);
 }
@@ -364,7 +365,7 @@ forget_balancer(struct service_run *run)
 static bool
 may_release(const struct service_run *run)
 {
-	return !run->service->has_class || run->record->balanced;
+	return !run->service->has_class || run->record->service_with_balancer;
 }
 
 /* Calls the provider. Only the UID and the names of the Service matter for a removal, whatever its
@@ -413,7 +414,7 @@ service_clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 	/* The cloud is asked only once about a Service of another class, however often other
 	 * clients change it while it is being deleted. */
 	*ret_is_done = false;
-	if (run->record->foreign_hash == hash && !run->record->balanced)
+	if (run->record->foreign_hash == hash && !run->record->service_with_balancer)
 		return true;
 	if (!remove_and_release(run, ret_is_done, err)) {
 		note_wait(run, err);
@@ -439,14 +440,14 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	 * is removed already or was never made. */
 	*ret_is_done = !service_wants_balancer(s) || service_needs_cleanup(s) ||
 	               (s->is_deleting && !s->has_finalizer);
-	if (*ret_is_done && (s->has_finalizer || r->balanced))
+	if (*ret_is_done && (s->has_finalizer || r->service_with_balancer))
 		return service_clean_up(run, ret_is_done, err);
 	if (*ret_is_done)
 		return true;
 
 	if (run->reasons & REASON_FULL)
 		service_forget_repairs(r); /* further changes follow the user's change */
-	else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !r->is_elsewhere)
+	else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !r->is_handled_by_other)
 		r->is_repairing = wants_ensure = true;
 	if (!wants_ensure)
 		is_synced = service_update(run, &wants_ensure, err);
@@ -500,9 +501,9 @@ service_sync_former(struct service_run *run, const struct service *last, struct 
 	struct service_record *r = run->record;
 	bool is_last_known;
 
-	if (!r->balanced)
+	if (!r->service_with_balancer)
 		return true;
-	former = object_ref(r->balanced);
+	former = object_ref(r->service_with_balancer);
 	is_last_known = str_eq(former->uid, last->object.uid);
 	/* Was the Service deleted by a client, rather than lost? Our finalizer keeps a Service
 	 * until its balancer is gone. If a Service disappears together with the finalizer, the API

@@ -195,7 +195,7 @@ bb_lb_create(struct bb_run *run, struct error *err)
 /* Another process created a balancer at the same time. Both processes delete their own balancer and
  * wait for a random time. The first one that continues keeps the balancer that it creates then. */
 static bool
-bb_lb_withdraw(struct bb_run *run, struct error *err)
+bb_lb_delete_own_duplicate(struct bb_run *run, struct error *err)
 {
 	struct change deletion = {
 		.what = "load balancer",
@@ -412,7 +412,7 @@ bb_step_lb(struct bb_run *run, struct error *err)
 	for (const struct bb_lb *lb = NULL;
 	     created && (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
 		if (!str_eq_c(lb->id, created))
-			return bb_lb_withdraw(run, err);
+			return bb_lb_delete_own_duplicate(run, err);
 	}
 	run->lb = bb_lb_choose(run, &n);
 	failed = bb_view_next_failed(run->view, run->desired.name, NULL);
@@ -513,7 +513,7 @@ bb_needs_proof(const struct bb_run *run)
 }
 
 static bool
-bb_step_prove(struct bb_run *run, struct error *err)
+bb_step_check_account(struct bb_run *run, struct error *err)
 {
 	run->is_due = true;
 	if (run->is_trial)
@@ -536,7 +536,7 @@ bb_pass(struct bb_run *run, struct error *err)
 {
 	run->lb = NULL;
 	if (bb_needs_proof(run))
-		return bb_step_prove(run, err);
+		return bb_step_check_account(run, err);
 	if (!bb_step_own(run, err))
 		return false;
 	if (!bb_step_ip(run, err))
@@ -639,7 +639,7 @@ bb_pass_remove(struct bb_run *run, struct error *err)
 	bool has_lb = false;
 
 	if (!run->has_acted && bb_needs_proof(run))
-		return bb_step_prove(run, err);
+		return bb_step_check_account(run, err);
 	if (foreign) {
 		if (!run->call->dry)
 			bb_run_warn(run, &foreign_event, bb_lb_foreign_text(run, foreign));
@@ -735,7 +735,7 @@ bb_balancers_detail(struct lb_listed *one, const struct bb_lb *lb, struct arena 
 	}
 }
 
-/* What was made for a Service has its name. The API tells no prices. */
+/* What was made for a Service has its name. The API reports no prices. */
 static bool
 bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
                   struct error *err)

@@ -424,7 +424,7 @@ hz_lb_status_check(const struct lb_spec *spec, struct error *err)
 static void
 hz_balancers_tutorial_status(const struct hz_lb_run *run, struct lb_status *ret)
 {
-	const struct hz_lb_end *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
+	const struct hz_public_address *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
 	struct arena *arena = run->call->arena;
 
 	ret->ingress = arena_calloc(arena, ARRAY_LEN(ends), sizeof(ret->ingress[0]));

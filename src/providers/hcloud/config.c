@@ -283,7 +283,7 @@ hz_config_read_variable(struct hz_config *config, struct raw *raw, const struct 
 	case TRI:
 		ok = hz_parse_bool(text, &is_yes, &why);
 		if (ok)
-			*(enum hz_tri *)to = is_yes ? HZ_YES : HZ_NO;
+			*(enum hz_opt_bool *)to = is_yes ? HZ_YES : HZ_NO;
 		break;
 	case DURATION:
 		ok = hz_parse_duration(text, to, &why);

@@ -58,7 +58,7 @@ enum hz_cache_mode {
 };
 
 /** HZ_UNSET: the setting is left as it is. */
-enum hz_tri {
+enum hz_opt_bool {
 	HZ_UNSET,
 	HZ_NO,
 	HZ_YES,
@@ -78,7 +78,7 @@ struct hz_lb_config {
 	struct str location, network_zone, type;
 	struct str algorithm; /* as written; valid when lower-cased */
 	bool is_disabled, hides_ipv6, hides_private, uses_private_ip;
-	enum hz_tri hides_public, uses_proxy_protocol;
+	enum hz_opt_bool hides_public, uses_proxy_protocol;
 	struct str private_subnet;
 	int64_t health_interval_ns, health_timeout_ns, health_retries; /* 0: the cloud's default */
 };

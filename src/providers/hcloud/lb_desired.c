@@ -78,7 +78,7 @@ const char *const hz_lb_annotation_lists[] = { "http-certificates",
 enum value_type {
 	TEXT,      /* of a struct hz_opt_str; any text is valid */
 	BOOL,      /* of a bool */
-	TRI,       /* of an enum hz_tri */
+	TRI,       /* of an enum hz_opt_bool */
 	INT,       /* of a struct hz_opt_i64 */
 	SECONDS,   /* likewise: a duration, cut to whole seconds */
 	PROTOCOL,  /* of a struct str: one of its words, whatever the case */
@@ -149,7 +149,7 @@ hz_desired_read_value(const struct lb_spec *spec, const char *key, enum value_ty
 	case TRI:
 		if (!hz_parse_bool(*text, &is_yes, &why))
 			break;
-		*(enum hz_tri *)ret = is_yes ? HZ_YES : HZ_NO;
+		*(enum hz_opt_bool *)ret = is_yes ? HZ_YES : HZ_NO;
 		return true;
 	case INT:
 		if (!hz_parse_int(*text, &number, &why))
@@ -488,7 +488,7 @@ hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct
 	struct hz_lb_desired d = { .uid = spec->uid, .network = network };
 	struct reader r = { .lb = lb, .spec = spec, .arena = arena, .desired = &d };
 	const struct hz_selector *selector;
-	enum hz_tri is_hidden = lb->hides_public;
+	enum hz_opt_bool is_hidden = lb->hides_public;
 
 	if (!hz_selector_parse(selection, arena, &selector, err))
 		return err_wrap(err, "unable to parse the node-selector annotation");

@@ -69,7 +69,7 @@ struct hz_lb_desired {
 	struct str type;                   /* "lb11" by default */
 	bool is_type_chosen;               /* else an existing balancer keeps its own */
 	struct str algorithm;              /* empty: left as it is */
-	enum hz_tri is_public;
+	enum hz_opt_bool is_public;
 	struct hz_primary_ref primary_ips[HZ_N_FAMILIES];
 	bool uses_private_ip;
 	int64_t network; /* 0: none */

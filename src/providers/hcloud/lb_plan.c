@@ -208,8 +208,8 @@ hz_plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct
 
 /* Names in the DNS have no case. */
 static void
-hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted, const struct hz_lb_end *end,
-             const char *operation)
+hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted,
+             const struct hz_public_address *end, const char *operation)
 {
 	if (!wanted->is_set || end->ip.len == 0 || str_eq_nocase(wanted->value, end->dns_ptr))
 		return;
@@ -288,7 +288,7 @@ hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, const s
 }
 
 static void
-hz_plan_public(struct planner *p, enum hz_tri wanted, bool is_public)
+hz_plan_public(struct planner *p, enum hz_opt_bool wanted, bool is_public)
 {
 	const struct str texts[] = { STR("disabled"), STR("enabled") };
 	struct hz_step *step;
@@ -320,7 +320,7 @@ hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type
 /* ---- what the shape becomes ---- */
 
 static void
-hz_plan_set_rdns(struct hz_lb_end *end, const struct hz_opt_str *wanted)
+hz_plan_set_rdns(struct hz_public_address *end, const struct hz_opt_str *wanted)
 {
 	if (wanted->is_set && end->ip.len > 0)
 		end->dns_ptr = wanted->value;

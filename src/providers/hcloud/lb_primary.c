@@ -189,7 +189,7 @@ hz_primary_notify_once(const struct hz_lb_run *run, const struct event_kind *eve
  * balancers yet. */
 static void
 hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
-                       const struct hz_lb_end *end)
+                       const struct hz_public_address *end)
 {
 	static const char *const kinds[] = { "address kept IPv4", "address kept IPv6" };
 	const struct hz_primary_ref *ref = &run->desired.primary_ips[family];
@@ -214,7 +214,7 @@ hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
 
 static void
 hz_primary_report_blocked(const struct hz_lb_run *run, enum hz_family family,
-                          const struct hz_lb_end *end)
+                          const struct hz_public_address *end)
 {
 	static const char *const kinds[] = { "address blocked IPv4", "address blocked IPv6" };
 	struct error why;
@@ -231,7 +231,7 @@ hz_primary_report_blocked(const struct hz_lb_run *run, enum hz_family family,
 void
 hz_lb_report_addresses(const struct hz_lb_run *run)
 {
-	const struct hz_lb_end *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
+	const struct hz_public_address *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
 
 	for (enum hz_family i = 0; i < HZ_N_FAMILIES; i++) {
 		hz_primary_report_kept(run, i, ends[i]);

@@ -574,7 +574,7 @@ hz_health_names(const struct hz_config *config, const struct cloud_host *host, s
 }
 
 static void
-hz_health_add_blocked(struct buf *b, const struct hz_lb_end *end)
+hz_health_add_blocked(struct buf *b, const struct hz_public_address *end)
 {
 	if (end->is_blocked)
 		buf_addf(b, "%s%" STR_FMT, b->len > 0 ? ", " : "", STR_ARG(end->ip));

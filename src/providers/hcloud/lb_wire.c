@@ -18,7 +18,7 @@
 
 /* ---- reading: members that may be missing ---- */
 
-static enum hz_tri
+static enum hz_opt_bool
 hz_wire_tri_at(yyjson_val *val, const char *path)
 {
 	bool is_true;
@@ -246,11 +246,11 @@ hz_wire_read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 	}
 }
 
-static struct hz_lb_end
+static struct hz_public_address
 hz_wire_read_end(struct arena *arena, yyjson_val *val)
 {
-	struct hz_lb_end end = { .ip = json_text_at(arena, val, "ip"),
-		                 .dns_ptr = json_text_at(arena, val, "dns_ptr") };
+	struct hz_public_address end = { .ip = json_text_at(arena, val, "ip"),
+		                         .dns_ptr = json_text_at(arena, val, "dns_ptr") };
 
 	json_i64(val, "id", &end.id);
 	json_bool(val, "blocked", &end.is_blocked);
@@ -380,7 +380,7 @@ hz_body_add_opt_number(struct buf *b, const char *key, const struct hz_opt_i64 *
 }
 
 static void
-hz_body_add_tri(struct buf *b, const char *key, enum hz_tri is_so)
+hz_body_add_tri(struct buf *b, const char *key, enum hz_opt_bool is_so)
 {
 	if (is_so != HZ_UNSET)
 		json_add_flag(b, key, is_so == HZ_YES);

@@ -43,7 +43,7 @@ struct hz_opt_i64 {
 struct hz_lb_http {
 	struct hz_opt_str cookie_name;
 	struct hz_opt_i64 cookie_lifetime_s, timeout_idle_s;
-	enum hz_tri redirects, is_sticky;
+	enum hz_opt_bool redirects, is_sticky;
 	bool has_certificates; /* the list is set; it may be empty */
 	int64_t *certificates; /* ids */
 	size_t n_certificates;
@@ -57,13 +57,13 @@ struct hz_lb_check {
 	bool has_status_codes;
 	struct str *status_codes;
 	size_t n_status_codes;
-	enum hz_tri is_tls;
+	enum hz_opt_bool is_tls;
 };
 
 struct hz_lb_service {
 	int64_t listen_port, destination_port;
 	struct str protocol; /* "tcp", "http", "https" */
-	enum hz_tri proxy_protocol;
+	enum hz_opt_bool proxy_protocol;
 	bool has_http; /* the member "http" is present */
 	struct hz_lb_http http;
 	struct hz_lb_check check;
@@ -98,7 +98,7 @@ struct hz_lb_target {
 #define HZ_DRY_ID 0
 #define HZ_NEW_PRIVATE_IP STR("(new private address)")
 
-struct hz_lb_end {          /* of the public interface */
+struct hz_public_address {  /* of the public interface */
 	int64_t id;         /* of the address, which may be a Primary IP; 0: not in the answer */
 	struct str ip;      /* empty: none */
 	struct str dns_ptr; /* empty: none */
@@ -124,7 +124,7 @@ struct hz_lb {
 	struct str monthly_price; /* at its location, without VAT: "5.3900"; empty: not known */
 	struct str algorithm;
 	bool is_public, is_protected;
-	struct hz_lb_end ipv4, ipv6;
+	struct hz_public_address ipv4, ipv6;
 	struct hz_private_nets nets;
 	struct hz_lb_service *services;
 	size_t n_services;

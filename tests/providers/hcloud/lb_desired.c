@@ -213,7 +213,7 @@ rdns_is_asked_for_unless_empty(void **state)
 }
 
 static void
-check_public(enum hz_tri env, const char *annotation, enum hz_tri is_public)
+check_public(enum hz_opt_bool env, const char *annotation, enum hz_opt_bool is_public)
 {
 	CLEANUP(lb_case_fini) struct lb_case c;
 
