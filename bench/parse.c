@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/split.h"
+#include "base/thread.h"
 #include "kube/node.h"
 #include "kube/queue.h"
 #include "kube/samples.h"

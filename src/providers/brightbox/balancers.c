@@ -16,7 +16,6 @@
 #include "providers/brightbox/domains.h"
 #include "providers/brightbox/run.h"
 #include "providers/brightbox/servers.h"
-#include "providers/brightbox/steps.h"
 
 #define DEFAULT_CLUSTER "kubernetes" /* the default of --cluster-name */
 

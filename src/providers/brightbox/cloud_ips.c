@@ -1,7 +1,7 @@
-/* cloud_ips.c: the cloud IPs of a Service; see steps.h. */
+/* cloud_ips.c: the cloud IPs of a Service; see run.h. */
 #include "base/ip.h"
 #include "base/log.h"
-#include "providers/brightbox/steps.h"
+#include "providers/brightbox/run.h"
 
 EVENT_KIND(elsewhere_event, "cloud-controller-manager", "CloudIPMappedElsewhere", true, "Service",
            "brightbox: a cloud IP of the Service is mapped to something else and is left there.");

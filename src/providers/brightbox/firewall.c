@@ -1,6 +1,6 @@
-/* firewall.c: the server group of a Service and its firewall policy; see steps.h. */
+/* firewall.c: the server group of a Service and its firewall policy; see run.h. */
 #include "base/limits.h"
-#include "providers/brightbox/steps.h"
+#include "providers/brightbox/run.h"
 
 #define FIREWALL_SOURCE "10.0.0.0/8" /* from where balancers reach servers */
 

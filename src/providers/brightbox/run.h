@@ -151,4 +151,28 @@ struct str bb_run_body(const struct bb_run *, const struct bb_pair pairs[], size
 	bb_run_body(run, (const struct bb_pair[]){ __VA_ARGS__ }, \
 	            ARRAY_LEN(((const struct bb_pair[]){ __VA_ARGS__ })))
 
+/* ---- steps about cloud IPs: cloud_ips.c (docs/spec/brightbox.md, "Cloud IPs") ---- */
+
+/** Sets run->ip to the cloud IP that the Service chooses, or to its own; NULL: it is still to be
+ * made.
+ */
+NODISCARD bool bb_step_ip(struct bb_run *, struct error *err);
+/** Maps run->ip to run->lb, unless it is mapped to something else. */
+NODISCARD bool bb_step_map(struct bb_run *, struct error *err);
+/** Unmaps the balancer's other cloud IPs, and destroys those that have the Service's name and are
+ * not mapped. */
+NODISCARD bool bb_step_stale_ips(struct bb_run *, struct error *err);
+/** Waits for the cloud IPs that are mapped to a balancer of the Service's name, while that balancer
+ * is being deleted. */
+void bb_step_await_ips(struct bb_run *);
+/** "Mapping of CloudIP "cip-aaaaa" to "lba-aaaaa" not complete", as in the official controller. */
+struct str bb_mapping_text(const struct bb_run *);
+
+/* ---- steps about the firewall: firewall.c ("The firewall", "Deletion") ---- */
+
+/** The server group with the nodes' servers, and the policy that is applied to it, with its rule.
+ */
+NODISCARD bool bb_step_firewall(struct bb_run *, struct error *err);
+NODISCARD bool bb_step_remove_firewall(struct bb_run *, struct error *err);
+
 #endif

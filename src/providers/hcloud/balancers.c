@@ -23,7 +23,6 @@
 #include "base/macros.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/hcloud.h"
-#include "providers/hcloud/lb_adopt.h"
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
 #include "providers/hcloud/lb_dry.h"

@@ -3,7 +3,7 @@
  *
  * A Service's balancer has a label with the Service's UID. A balancer without it is adopted if it
  * has the name in the Service's annotation and does not belong to another live Service
- * (lb_adopt.h). One request creates a balancer with all its parts; afterwards only what differs is
+ * (lb_adopt.c). One request creates a balancer with all its parts; afterwards only what differs is
  * changed, and a balancer without differences costs no request that changes anything.
  *
  * Threads: as cloud/balancer.h says.

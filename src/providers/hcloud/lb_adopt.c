@@ -1,5 +1,6 @@
-/* lb_adopt.c: see lb_adopt.h. */
-#include "providers/hcloud/lb_adopt.h"
+/* lb_adopt.c: may a Service that has no balancer with its label adopt one that has the right name?
+ * See lb_converge.h. */
+#include "providers/hcloud/lb_converge.h"
 
 #include <inttypes.h>
 

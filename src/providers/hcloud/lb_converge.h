@@ -79,4 +79,19 @@ bool hz_lb_is_refusal(const struct error *err);
 /** Keeps the first refusal of the run. */
 void hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err);
 
+/* ---- lb_adopt.c ----
+ *
+ * If no balancer has the label of a Service, the one with the name that its annotation asks for is
+ * adopted, unless it belongs to another live Service, or HCLOUD_LOAD_BALANCERS_ADOPTION forbids it.
+ */
+
+/** Adopts the balancer that has the desired name, as run->lb.
+ *
+ * @return  On false, err->code is ERR_NOT_FOUND if no balancer has the name, and ERR_INVALID if the
+ * one that has it must not be adopted, which an Event reports. */
+NODISCARD bool hz_lb_adopt(struct hz_lb_run *run, struct error *err);
+/** ERR_INVALID: in the tutorial's dialect two live Services have the same name for their balancers;
+ * both get an Event. */
+NODISCARD bool hz_lb_check_name(const struct hz_lb_run *run, struct error *err);
+
 #endif
