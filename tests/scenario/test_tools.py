@@ -259,6 +259,24 @@ def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
     ]
 
 
+def test_the_facts_that_a_shorter_document_lacks_are_listed(tmp_path):
+    def git(*arguments):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=x", "-c", "user.email=x@example.com", *arguments], check=True)
+
+    page = tmp_path / "docs" / "x.md"
+    for folder in ("docs", "tools"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(ROOT / "tools" / "doc-facts", tmp_path / "tools")
+    page.write_text("Use `--a` and\n`B_C` for 10 s. It must run.\n\n| of | at most |\n| -- | -- |\n| ports | 200 |\n| | x |\n")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message=x")
+    page.write_text("Use `--a`.\n\n| of | at most |\n| -- | -- |\n| x | 10 |\n")
+    (tmp_path / "docs" / "y.md").write_text("It has 200.\n")
+    done = subprocess.run([tmp_path / "tools" / "doc-facts", "--since", "HEAD", page], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["code     B_C", "number   10 s", "row      ports", "warning  It must run."]
+
+
 # --- recorded requests -------------------------------------------------------------------------------------------------------
 
 
