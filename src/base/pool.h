@@ -3,8 +3,9 @@
  * It is meant for objects that are stored by the thousand and grow when they are replaced. With
  * malloc(), old and new objects are interleaved, and the old ones leave holes that are too small
  * for the new ones and free no page: with 5,000 nodes, 0.9 of 10 MiB of anonymous memory
- * (docs/performance.md, "Where memory goes"). Here, blocks whose sizes differ by less than 16 bytes
- * share chunks of 64 kB. An empty chunk is freed as a whole and can be reused for any block size.
+ * (docs/dev/optimisation.md, "Where memory goes"). Here, blocks whose sizes differ by less than 16
+ * bytes share chunks of 64 kB. An empty chunk is freed as a whole and can be reused for any block
+ * size.
  *
  * Threads: every function may be called from any thread.
  */

@@ -115,7 +115,7 @@ free_cached(void *arg)
 
 /* glibc caches some freed blocks of each small size for the thread that freed them, up to 200 kB,
  * for as long as the thread lives. These blocks lie between blocks in use and keep whole pages
- * occupied: with 5,000 nodes, 0.3 of 8.3 MiB of anonymous memory (docs/performance.md, "Where
+ * occupied: with 5,000 nodes, 0.3 of 8.3 MiB of anonymous memory (docs/dev/optimisation.md, "Where
  * memory goes"). No call empties the cache directly, but glibc releases the cache of a thread that
  * ends to the common heap. So as many blocks of every cached size as the cache can hold are
  * allocated, which malloc() serves from the cache first, and a short-lived thread frees them. */

@@ -100,7 +100,7 @@ def test_prometheus_can_read_them_all(api, inventory, kubelet, scraped):
 
 
 def test_nothing_is_compressed_even_for_clients_that_accept_it(api, scraped):
-    """As Prometheus asks. docs/performance.md says why not."""
+    """As Prometheus asks. docs/dev/optimisation.md says why not."""
     _, _, server = scraped()
     response = server.get("/metrics", **{"Accept-Encoding": "gzip"})
     assert "Content-Encoding" not in response.headers and "# TYPE" in response.text
