@@ -1,8 +1,8 @@
 """What MkDocs lacks for the site of this repository (mkdocs.yml).
 
 Documents link to files outside of docs/ (manifests, examples, CONTRIBUTING.md). The site has a page for each of them:
-a document becomes a page of its own, another file is shown in a page below files/. A block of the language `dot` is
-drawn by Graphviz.
+a document becomes a page of its own, another file is shown in a page below files/. The manual page becomes HTML. Where a
+document names another one by its file, the site has that document's title.
 """
 import functools
 import os
@@ -14,20 +14,15 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+MANUAL = DOCS / "ccmd.8"
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
-LANGUAGES = {".yaml": "yaml", ".service": "ini", ".8": "text"}
+NAMED_BY_FILE = re.compile(r"\[[\w./-]+\.md\]\(([^)\s#]+)(#[^)\s]+)?\)")
+LANGUAGES = {".yaml": "yaml", ".service": "ini"}
 
 
 def on_config(config):
-    fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
-    fences.append({"name": "dot", "class": "dot", "format": draw})
-
-
-def draw(source, *_, **__):
-    """The picture that the source describes, in the page itself, so that it has the colours of the page."""
-    command = ["dot", "-Tsvg", "-Gbgcolor=none", "-Nfontname=sans-serif", "-Gfontname=sans-serif", "-Efontname=sans-serif"]
-    svg = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
-    return f'<div class="dot">{svg[svg.index("<svg"):]}</div>'
+    version = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text())[1]
+    config.copyright = f"ccmd {version}. Apache License 2.0."
 
 
 def on_files(files, config):
@@ -35,9 +30,10 @@ def on_files(files, config):
     documents = [path for path in sorted(ROOT.glob("*.md")) if path.name != "README.md"]
     for path in documents:
         files.append(File.generated(config, path.name, content=rewrite(path, path.read_text())))
-    linked = {target for path in [*documents, *DOCS.rglob("*.md")] for target in linked_files(path)}
+    linked = {target for path in [*documents, *DOCS.rglob("*.md")] for target in linked_files(path)} - {MANUAL}
     for path in sorted(linked):
         files.append(File.generated(config, page_of_file(path), content=show(path)))
+    files.append(File.generated(config, page_of_file(MANUAL), content=manual()))
     return files
 
 
@@ -65,7 +61,21 @@ def is_in_site(target):
 
 
 def rewrite(path, text):
-    return LINK.sub(functools.partial(link_in_site, path), text)
+    return LINK.sub(functools.partial(link_in_site, path), NAMED_BY_FILE.sub(functools.partial(named_by_title, path), text))
+
+
+def named_by_title(path, link):
+    """The link with the target's title, or its heading, in place of the name of its file."""
+    target = resolve(path, link[1])
+    if target is None or not target.is_file():
+        return link[0]
+    headings = re.findall(r"^#+ +(.+)$", target.read_text(), re.MULTILINE)
+    named = [text for text in headings if "#" + slug(text) == link[2]]
+    return f"[{(named or headings)[0]}]({link[1]}{link[2] or ''})"
+
+
+def slug(heading):
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def link_in_site(path, link):
@@ -84,6 +94,8 @@ def page_of(target):
 
 
 def page_of_file(path):
+    if path == MANUAL:
+        return "reference/ccmd.8.md"
     return f"files/{path.relative_to(ROOT).as_posix()}.md"
 
 
@@ -91,3 +103,17 @@ def show(path):
     language = LANGUAGES.get(path.suffix, "sh" if path.read_text().startswith("#!") else "text")
     name = path.relative_to(ROOT).as_posix()
     return f"---\ntitle: {name}\nsearch:\n  exclude: true\n---\n\n# {name}\n\n````{language}\n{path.read_text()}\n````\n"
+
+
+def manual():
+    """The manual page as HTML, with headings that the table of contents has."""
+    command = ["mandoc", "-T", "html", "-O", "fragment", MANUAL]
+    page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = re.sub(r"</?section[^>]*>\n?", "", page)
+    page = re.sub(r'<h[12] class="(Sh|Ss)".*?>(.*?)</h[12]>', heading, page, flags=re.DOTALL)
+    return f"---\ntitle: ccmd(8)\n---\n\n# ccmd(8)\n\n{page}\n"
+
+
+def heading(found):
+    text = re.sub(r"<[^>]+>|\s+", " ", found[2]).strip()
+    return f"\n{'##' if found[1] == 'Sh' else '###'} {text.capitalize() if text.isupper() else text}\n"
