@@ -259,6 +259,38 @@ def test_documents_are_listed_and_comments_cite_what_is_there(tmp_path):
     ]
 
 
+def test_documents_name_what_the_program_has(tmp_path):
+    for name, text in {
+        "mkdocs.yml": "nav:\n  - x.md\n  - reference/flags.md\n  - reference/metrics.md\n  - reference/events.md\n",
+        "meson.build": "project('ccmd', 'c',\n  version: '0.1.0',\n",
+        "tools/kube-parts": 'DEFAULT = "1.37"\n',
+        "src/a.c": 'enum { OLDEST_MINOR = 28 };\n"HCLOUD_TOKEN"',
+        "docs/reference/flags.md": "| `--one` | duration | `2s` | x |\n| `--two` | duration | `5m0s` | x |\n",
+        "docs/reference/metrics.md": "| `ccmd_a` |\n",
+        "docs/reference/events.md": "| `Good` |\n",
+        "docs/x.md": "Every 2 s (`--one`), 5 min (`--two`): `ccmd_a`, event `Good`, HCLOUD_TOKEN_FILE, 1.28 to 1.37, ccmd:0.1.0.\n"
+                     "`--three` and `ccmd --four=1`, `--one` (3 s), 4 min (`--two`), `ccmd_b`, event `Bad`, HCLOUD_GONE, 1.27 to 1.37,\n"
+                     "ccmd:0.2.0, CCMD999; of another program: `other --five`, `--node-ip`.\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    shutil.copy(ROOT / "tools" / "check-docs", tmp_path / "tools" / "check-docs")
+    done = subprocess.run([tmp_path / "tools" / "check-docs"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "docs/x.md: names four, which is none of the program's flags",
+        "docs/x.md: names three, which is none of the program's flags",
+        "docs/x.md: names HCLOUD_GONE, which is none of the program's variables",
+        "docs/x.md: names ccmd_b, which is none of the program's metrics",
+        "docs/x.md: names Bad, which is none of the program's events",
+        "docs/x.md: names CCMD999, which is none of the program's checks",
+        "docs/x.md: says 3 s of --one, whose default is 2s",
+        "docs/x.md: says 4 min of --two, whose default is 5m0s",
+        "docs/x.md: names Kubernetes 1.27 to 1.37, the program and its tests 1.28 to 1.37",
+        "docs/x.md: names version 0.2.0 of ccmd",
+    ]
+
+
 def test_the_facts_that_a_shorter_document_lacks_are_listed(tmp_path):
     def git(*arguments):
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=x", "-c", "user.email=x@example.com", *arguments], check=True)
