@@ -1,18 +1,23 @@
-/* balancers.c: see balancers.h.
+/* balancers.c: load balancers of Services (docs/spec/brightbox.md, "Load balancers").
  *
- * bb_pass() and bb_pass_remove() list the steps of a pass (run.h). A crash between two steps is
- * harmless: the next run finds the objects that exist already by their names.
+ * A Service has a balancer, a cloud IP, a server group and a firewall policy with one rule. They
+ * are found by their name, which consists of the names of the Service, its namespace and the
+ * cluster; nothing about them is stored in Kubernetes.
+ *
+ * A run compares a view of the account with what the Service needs, creates what is missing,
+ * changes what differs, and repeats this until nothing is left to do. A Service that needs no
+ * change costs no request of its own. bb_pass() and bb_pass_remove() list the steps of a pass
+ * (run.h). A crash between two steps is harmless: the next run finds the objects that exist already
+ * by their names.
+ *
+ * Two processes at once (a rolling update without election) may both create a balancer, since names
+ * are not unique. So after it has created one a run lists again: if there is another alive balancer
+ * of the name it deletes its own, waits a random time and begins again. A cloud IP is mapped, and a
+ * status reported, only after a list that shows exactly one.
  */
-#include "providers/brightbox/balancers.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/rand.h"
-#include "providers/brightbox/brightbox.h"
 #include "providers/brightbox/domains.h"
 #include "providers/brightbox/run.h"
 #include "providers/brightbox/servers.h"
@@ -39,12 +44,6 @@ EVENT_KIND(
 	"and no Service of this cluster has its addresses. If the Service has no status yet, the "
 	"load balancer is left alone.");
 
-struct bb_balancers {
-	struct bb_balancers_config config;
-	struct bb_unsettled_table *unsettled;
-	struct refusals *refusals;
-};
-
 /* ---- the balancer ---- */
 
 static bool
@@ -54,15 +53,17 @@ bb_step_domains(struct bb_run *run, struct error *err)
 	                   &run->n_domains);
 	if (str_eq(run->checked, run->ip->id))
 		return true;
-	if (run->has_new_ip) /* no domain of the user's can lead to it yet */
-		return run->desired.n_domains == 0 ||
-		       err_set(err, ERR_INVALID,
+	/* no domain of the user's can lead to a new one yet */
+	if (run->has_new_ip && run->desired.n_domains > 0)
+		return err_set(err, ERR_INVALID,
 		               "Failed to resolve %s to load balancer address, which is not "
 		               "assigned yet",
 		               bb_run_quote(run, run->desired.domains[0]));
+	if (run->has_new_ip)
+		return true;
 	run->checked = arena_str(run->call->arena, run->ip->id);
-	return bb_domains_check(run->call, run->hosts_file, run->ip, run->domains, run->n_domains,
-	                        err);
+	return bb_domains_check(run->call, run->bb->config.hosts_file, run->ip, run->domains,
+	                        run->n_domains, err);
 }
 
 static struct str
@@ -115,25 +116,13 @@ bb_lb_replace(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 	return bb_lb_destroy(run, lb, err);
 }
 
-/* The number of balancers of the account. When it changes, the account's limit may permit another
- * balancer. */
-static size_t
-bb_count_lbs(const struct bb_view *view)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < view->n_lbs; i++)
-		n += !str_eq_c(view->lbs[i].status, "deleted");
-	return n;
-}
-
 /* No balancer of the name is in the list. None is created while the list lacks one that this
  * process created before, nor if this process has created BB_CREATIONS_MAX within the last hour. */
 static bool
 bb_lb_create(struct bb_run *run, struct error *err)
 {
 	struct bb_unsettled *u = run->unsettled;
-	size_t n_lbs = bb_count_lbs(run->view);
+	size_t n_lbs = 0; /* when it changes, the account's limit may permit another one */
 	struct bb_change change = {
 		.sends = { .what = "load balancer",
 		           .request = "POST /load_balancers",
@@ -151,8 +140,10 @@ bb_lb_create(struct bb_run *run, struct error *err)
 	struct bb_lb old;
 	struct str id;
 
+	for (size_t i = 0; i < run->view->n_lbs; i++)
+		n_lbs += !str_eq_c(run->view->lbs[i].status, "deleted");
 	if (u && u->created) {
-		if (bb_get_lb(run->client, run->call, str_c(u->created), &old, err)) {
+		if (bb_get_lb(run->bb->client, run->call, str_c(u->created), &old, err)) {
 			if (bb_lb_has_failed(&old))
 				return bb_lb_replace(run, &old, err);
 			if (bb_lb_is_alive(&old))
@@ -203,12 +194,13 @@ bb_lb_delete_own_duplicate(struct bb_run *run, struct error *err)
 	};
 	struct error why;
 
-	run->is_due = true;
-	if (run->is_trial)
+	run->has_difference = true;
+	if (run->only_compares)
 		return true;
 	run->has_acted = true;
-	bb_views_outdate(run->views);
-	if (!bb_send(run->client, run->call, &deletion, NULL, &why) && why.code != ERR_NOT_FOUND) {
+	bb_views_outdate(run->bb->views);
+	if (!bb_send(run->bb->client, run->call, &deletion, NULL, &why) &&
+	    why.code != ERR_NOT_FOUND) {
 		*err = why;
 		return err_wrap(err, "delete load balancer %" STR_FMT " beside another one",
 		                STR_ARG(deletion.id));
@@ -249,21 +241,17 @@ bb_has_ip(const struct bb_lb *lb, struct str id)
 	return false;
 }
 
-/* Does a live Service of ours have an address of that cloud IP? Its reverse name does not count:
- * the owner of an account chooses it, so another account may have the same. */
-static bool
-bb_is_in_status(const struct cloud_host *host, const struct bb_cloud_ip *ip)
-{
-	return host->is_service_address(host, ip->fqdn) ||
-	       host->is_service_address(host, ip->public_ipv4) ||
-	       host->is_service_address(host, ip->public_ipv6);
-}
-
+/* Does a live Service of ours have an address of its cloud IPs? Their reverse names do not count:
+ * the owner of an account chooses them, so another account may have the same. */
 static bool
 bb_lb_is_in_status(const struct cloud_host *host, const struct bb_lb *lb)
 {
 	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
-		if (bb_is_in_status(host, &lb->cloud_ips[i]))
+		const struct bb_cloud_ip *ip = &lb->cloud_ips[i];
+
+		if (host->is_service_address(host, ip->fqdn) ||
+		    host->is_service_address(host, ip->public_ipv4) ||
+		    host->is_service_address(host, ip->public_ipv6))
 			return true;
 	}
 	return false;
@@ -286,7 +274,7 @@ bb_lb_report(struct bb_run *run, const struct bb_lb *lb, size_t n)
 		                         " is used. Delete the others.",
 		                         n, name, STR_ARG(lb->id)));
 	if (str_eq_c(run->spec->cluster, DEFAULT_CLUSTER) && lb->n_cloud_ips > 0 &&
-	    !bb_lb_is_in_status(run->host, lb))
+	    !bb_lb_is_in_status(run->bb->host, lb))
 		bb_run_warn(run, &foreign_event,
 		            arena_printf(arena,
 		                         "Load balancer %" STR_FMT
@@ -308,12 +296,12 @@ bb_lb_is_foreign(const struct bb_run *run, const struct bb_lb *lb)
 	size_t n_nodes;
 
 	if (!str_eq_c(run->spec->cluster, DEFAULT_CLUSTER) || run->spec->status.n_ingress > 0 ||
-	    lb->n_cloud_ips == 0 || bb_lb_is_in_status(run->host, lb) ||
+	    lb->n_cloud_ips == 0 || bb_lb_is_in_status(run->bb->host, lb) ||
 	    bb_has_ip(lb, run->desired.cloud_ip))
 		return false;
 	if (run->unsettled && run->unsettled->created && str_eq_c(lb->id, run->unsettled->created))
 		return false;
-	run->host->nodes(run->host, run->call->arena, &nodes, &n_nodes);
+	run->bb->host->nodes(run->bb->host, run->call->arena, &nodes, &n_nodes);
 	for (size_t i = 0; i < n_nodes; i++) {
 		struct str id = nodes[i].provider_id;
 
@@ -405,18 +393,19 @@ static bool
 bb_step_lb(struct bb_run *run, struct error *err)
 {
 	const char *created = run->unsettled ? run->unsettled->created : NULL;
-	const struct bb_lb *failed;
+	struct str name = run->desired.name;
+	const struct bb_lb *lb = created ? bb_view_next_lb(run->view, name, NULL) : NULL;
 	size_t n;
 
-	for (const struct bb_lb *lb = NULL;
-	     created && (lb = bb_view_next_lb(run->view, run->desired.name, lb));) {
+	for (; lb; lb = bb_view_next_lb(run->view, name, lb)) {
 		if (!str_eq_c(lb->id, created))
 			return bb_lb_delete_own_duplicate(run, err);
 	}
 	run->lb = bb_lb_choose(run, &n);
-	failed = bb_view_next_failed(run->view, run->desired.name, NULL);
-	if (!run->lb)
-		return failed ? bb_lb_replace(run, failed, err) : bb_lb_create(run, err);
+	if (!run->lb) {
+		lb = bb_view_next_failed(run->view, name, NULL);
+		return lb ? bb_lb_replace(run, lb, err) : bb_lb_create(run, err);
+	}
 	bb_lb_report(run, run->lb, n);
 	return bb_lb_update(run, err);
 }
@@ -489,35 +478,32 @@ bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_statu
 
 /* ---- a pass ---- */
 
-/* Do the lists show a balancer or a cloud IP of the Service's name? */
+/* If the lists show neither a balancer nor a cloud IP of the Service's name, they may be those of
+ * another account, because the credentials are wrong or were wrong when the lists were read. So the
+ * pass only looks for evidence of the right account, and the next pass has lists that were read
+ * after it was found. */
 static bool
-bb_shows_service(const struct bb_run *run)
+bb_needs_evidence(const struct bb_run *run)
 {
-	if (bb_view_next_lb(run->view, run->desired.name, NULL))
-		return true;
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		if (str_eq(run->view->cloud_ips[i].name, run->desired.name))
-			return true;
-	}
-	return false;
-}
+	const struct bb_view *view = run->view;
 
-/* If the lists show nothing of the Service, they may be those of another account, because the
- * credentials are wrong or were wrong when the lists were read. So the pass only looks for evidence
- * of the right account, and the next pass has lists that were read after it was found. */
-static bool
-bb_needs_proof(const struct bb_run *run)
-{
-	return !run->is_ours && lb_needs_evidence(run->spec) && !bb_shows_service(run);
+	if (run->is_ours || !lb_needs_evidence(run->spec) ||
+	    bb_view_next_lb(view, run->desired.name, NULL))
+		return false;
+	for (size_t i = 0; i < view->n_cloud_ips; i++) {
+		if (str_eq(view->cloud_ips[i].name, run->desired.name))
+			return false;
+	}
+	return true;
 }
 
 static bool
 bb_step_check_account(struct bb_run *run, struct error *err)
 {
-	run->is_due = true;
-	if (run->is_trial)
+	run->has_difference = true;
+	if (run->only_compares)
 		return true;
-	run->is_ours = balancer_check_project(run->cloud, run->call, run->spec, err);
+	run->is_ours = balancer_check_project(&run->bb->cloud, run->call, run->spec, err);
 	return run->is_ours;
 }
 
@@ -534,7 +520,7 @@ static bool
 bb_pass(struct bb_run *run, struct error *err)
 {
 	run->lb = NULL;
-	if (bb_needs_proof(run))
+	if (bb_needs_evidence(run))
 		return bb_step_check_account(run, err);
 	if (!bb_step_own(run, err))
 		return false;
@@ -552,38 +538,9 @@ bb_pass(struct bb_run *run, struct error *err)
 		return true;
 	if (!bb_step_map(run, err) || !bb_step_stale_ips(run, err))
 		return bb_pass_fail(run, "cloud IP", err);
-	if (!run->is_due)
+	if (!run->has_difference)
 		bb_check_complete(run, run->lb);
 	return true;
-}
-
-/* After a dry run that noted changes: the result as it will be when they have taken effect. */
-static void
-bb_run_foresee(struct bb_run *run, struct lb_status *ret)
-{
-	struct bb_cloud_ip ip = *run->ip;
-	struct bb_lb lb = {
-		.id = run->lb->id, .status = STR("active"), .cloud_ips = &ip, .n_cloud_ips = 1
-	};
-
-	bb_fill_status(run, &lb, ret);
-}
-
-static struct bb_run
-bb_run_init(struct bb_balancers *b, struct call *call, const struct lb_spec *spec)
-{
-	return (struct bb_run){
-		.host = b->config.host,
-		.client = b->config.client,
-		.views = b->config.views,
-		.cloud = b->config.cloud,
-		.hosts_file = b->config.hosts_file,
-		.refusals = b->refusals,
-		.table = b->unsettled,
-		.call = call,
-		.spec = spec,
-		.checked = STR_EMPTY,
-	};
 }
 
 static bool
@@ -591,40 +548,43 @@ bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
                     enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {
 	CLEANUP(bb_run_fini)
-	struct bb_run run = bb_run_init(brightbox_of(cloud)->balancers, call, spec);
+	struct bb_run run = { .bb = brightbox_of(cloud), .call = call, .spec = spec };
+	struct bb_cloud_ip ip;
+	struct bb_lb lb;
 
 	if (!bb_desired_read(spec, call->arena, &run.desired, err) || !bb_run_begin(&run, err))
 		return false;
 	if (!bb_run_end(&run, bb_run_converge(&run, bb_pass, err), err))
 		return false;
 	*ret = LB_DONE;
-	if (call->dry && run.has_acted)
-		bb_run_foresee(&run, ret_status);
-	else
-		bb_fill_status(&run, run.lb, ret_status);
+	lb = *run.lb;
+	/* a dry run noted changes: the result is that of their effect */
+	if (call->dry && run.has_acted) {
+		ip = *run.ip;
+		lb.cloud_ips = &ip;
+		lb.n_cloud_ips = 1;
+	}
+	bb_fill_status(&run, &lb, ret_status);
 	return true;
 }
 
 /* ---- removing ---- */
 
-/* Deletes all balancers that have the name, including those that have failed. */
+/* Deletes all balancers that have the name, those that have failed last. */
 static bool
 bb_step_remove_lbs(struct bb_run *run, bool *ret_found, struct error *err)
 {
-	const struct bb_view *view = run->view;
-	struct str name = run->desired.name;
+	for (int i = 0; i < 2; i++) {
+		const struct bb_lb *(*next)(const struct bb_view *, struct str,
+		                            const struct bb_lb *) = i == 0 ? bb_view_next_lb
+		                                                           : bb_view_next_failed;
 
-	for (const struct bb_lb *lb = bb_view_next_lb(view, name, NULL); lb;
-	     lb = bb_view_next_lb(view, name, lb)) {
-		*ret_found = true;
-		if (!bb_lb_destroy(run, lb, err))
-			return false;
-	}
-	for (const struct bb_lb *lb = bb_view_next_failed(view, name, NULL); lb;
-	     lb = bb_view_next_failed(view, name, lb)) {
-		*ret_found = true;
-		if (!bb_lb_destroy(run, lb, err))
-			return false;
+		for (const struct bb_lb *lb = next(run->view, run->desired.name, NULL); lb;
+		     lb = next(run->view, run->desired.name, lb)) {
+			*ret_found = true;
+			if (!bb_lb_destroy(run, lb, err))
+				return false;
+		}
 	}
 	return true;
 }
@@ -637,7 +597,7 @@ bb_pass_remove(struct bb_run *run, struct error *err)
 	const struct bb_lb *foreign = bb_find_foreign(run);
 	bool has_lb = false;
 
-	if (!run->has_acted && bb_needs_proof(run))
+	if (!run->has_acted && bb_needs_evidence(run))
 		return bb_step_check_account(run, err);
 	if (foreign) {
 		if (!run->call->dry)
@@ -663,7 +623,7 @@ bb_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
                     bool *ret_found, struct error *err)
 {
 	CLEANUP(bb_run_fini)
-	struct bb_run run = bb_run_init(brightbox_of(cloud)->balancers, call, spec);
+	struct bb_run run = { .bb = brightbox_of(cloud), .call = call, .spec = spec };
 
 	run.desired.name = bb_name(spec, call->arena);
 	run.is_removal = true;
@@ -689,7 +649,7 @@ bb_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec 
 static void
 bb_balancers_forget(struct cloud *cloud, struct str uid)
 {
-	bb_unsettled_forget(brightbox_of(cloud)->balancers->unsettled, uid);
+	bb_unsettled_forget(brightbox_of(cloud)->unsettled, uid);
 }
 
 /* ---- for commands that change nothing ---- */
@@ -704,71 +664,68 @@ bb_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
 	return bb_desired_read(spec, call->arena, &ignored, err);
 }
 
+/* Adds an object that was made for a Service, which its name shows; else nothing. */
 static void
-bb_balancers_add(struct lb_listed *list, size_t *n, struct arena *arena, const char *what,
-                 struct str id, struct str name)
+bb_list_add(struct lb_listed **end, struct arena *arena, const char *what, struct str id,
+            struct str name)
 {
-	struct lb_listed one = { .what = what, .uid = STR_EMPTY, .cost = STR_EMPTY };
+	struct lb_listed *one = *end;
 
-	one.id = arena_str(arena, id);
-	if (bb_name_parse(arena_str(arena, name), arena, &one.service, &one.cluster))
-		list[(*n)++] = one;
+	*one = (struct lb_listed){
+		.what = what, .id = arena_str(arena, id), .uid = STR_EMPTY, .cost = STR_EMPTY
+	};
+	*end += bb_name_parse(arena_str(arena, name), arena, &one->service, &one->cluster);
 }
 
-static void
-bb_balancers_detail(struct lb_listed *one, const struct bb_lb *lb, struct arena *arena)
-{
-	struct str *addresses = arena_calloc(arena, 2 * lb->n_cloud_ips + 1, sizeof(*addresses));
-
-	one->is_balancer = true;
-	one->addresses = addresses;
-	one->n_targets = lb->n_nodes;
-	one->has_targets = true;
-	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
-		const struct bb_cloud_ip *ip = &lb->cloud_ips[i];
-
-		if (ip->public_ipv4.len > 0)
-			addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv4);
-		if (ip->public_ipv6.len > 0)
-			addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv6);
-	}
-}
-
-/* What was made for a Service has its name. The API reports no prices. */
+/* The API reports no prices. */
 static bool
 bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
                   struct error *err)
 {
-	struct bb_views *views = brightbox_of(cloud)->views;
 	CLEANUP(bb_view_unrefp) struct bb_view *view = NULL;
 	struct arena *arena = call->arena;
-	size_t n = 0;
+	struct lb_listed *all, *end;
 
-	if (!bb_views_get_recent(views, call, 0, BB_VIEW_MAX_AGE_NS, &view, err))
+	if (!bb_views_get_recent(brightbox_of(cloud)->views, call, 0, BB_VIEW_MAX_AGE_NS, &view,
+	                         err))
 		return false;
-	*ret = arena_calloc(arena,
-	                    view->n_lbs + view->n_cloud_ips + view->n_groups + view->n_policies + 1,
-	                    sizeof((*ret)[0]));
+	/* the last place is for an object that is not added */
+	all = end = arena_calloc(arena,
+	                         view->n_lbs + view->n_cloud_ips + view->n_groups +
+	                                 view->n_policies + 1,
+	                         sizeof(*all));
 	for (size_t i = 0; i < view->n_lbs; i++) {
 		const struct bb_lb *lb = &view->lbs[i];
-		size_t n_before = n;
+		struct lb_listed *one = end;
+		struct str *addresses;
 
 		if (bb_lb_is_alive(lb))
-			bb_balancers_add(*ret, &n, arena, "load balancer", lb->id,
-			                 bb_view_lb_name(lb));
-		if (n > n_before)
-			bb_balancers_detail(&(*ret)[n_before], lb, arena);
+			bb_list_add(&end, arena, "load balancer", lb->id, bb_trim_name(lb->name));
+		if (one == end)
+			continue;
+		one->is_balancer = one->has_targets = true;
+		one->n_targets = lb->n_nodes;
+		addresses = arena_calloc(arena, 2 * lb->n_cloud_ips + 1, sizeof(*addresses));
+		one->addresses = addresses;
+		for (size_t k = 0; k < lb->n_cloud_ips; k++) {
+			const struct bb_cloud_ip *ip = &lb->cloud_ips[k];
+
+			if (ip->public_ipv4.len > 0)
+				addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv4);
+			if (ip->public_ipv6.len > 0)
+				addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv6);
+		}
 	}
 	for (size_t i = 0; i < view->n_cloud_ips; i++)
-		bb_balancers_add(*ret, &n, arena, "cloud IP", view->cloud_ips[i].id,
-		                 view->cloud_ips[i].name);
+		bb_list_add(&end, arena, "cloud IP", view->cloud_ips[i].id,
+		            view->cloud_ips[i].name);
 	for (size_t i = 0; i < view->n_groups; i++)
-		bb_balancers_add(*ret, &n, arena, "server group", view->groups[i].id,
-		                 view->groups[i].name);
+		bb_list_add(&end, arena, "server group", view->groups[i].id, view->groups[i].name);
 	for (size_t i = 0; i < view->n_policies; i++)
-		bb_balancers_add(*ret, &n, arena, "firewall policy", view->policies[i].id,
-		                 view->policies[i].name);
-	*ret_n = n;
+		bb_list_add(&end, arena, "firewall policy", view->policies[i].id,
+		            view->policies[i].name);
+	*ret = all;
+	*ret_n = (size_t)(end - all);
 	return true;
 }
 
@@ -805,38 +762,15 @@ const struct balancer_ops bb_balancer_ops = {
 bool
 bb_balancers_count_serving(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
 {
-	struct bb_balancers *b = brightbox_of(cloud)->balancers;
+	struct brightbox *bb = brightbox_of(cloud);
 	struct bb_lb *lbs;
 	unsigned n_serving = 0;
 	size_t n;
 
-	if (!bb_list_lbs(b->config.client, call, &lbs, &n, err))
+	if (!bb_list_lbs(bb->client, call, &lbs, &n, err))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		n_serving += bb_lb_is_alive(&lbs[i]) && bb_lb_is_in_status(b->config.host, &lbs[i]);
+		n_serving += bb_lb_is_alive(&lbs[i]) && bb_lb_is_in_status(bb->host, &lbs[i]);
 	*ret = n_serving;
 	return true;
-}
-
-/* ---- life cycle ---- */
-
-struct bb_balancers *
-bb_balancers_new(const struct bb_balancers_config *config)
-{
-	struct bb_balancers *b = xcalloc(1, sizeof(*b));
-
-	b->config = *config;
-	b->unsettled = bb_unsettled_table_new();
-	b->refusals = refusals_new(config->host->clock);
-	return b;
-}
-
-void
-bb_balancers_free(struct bb_balancers *b)
-{
-	if (!b)
-		return;
-	bb_unsettled_table_free(b->unsettled);
-	refusals_free(b->refusals);
-	free(b);
 }

@@ -9,19 +9,6 @@ EVENT_KIND(elsewhere_event, "cloud-controller-manager", "CloudIPMappedElsewhere"
 /* ---- the cloud IP of the Service ---- */
 
 static bool
-bb_ip_by_id(struct bb_run *run, struct error *err)
-{
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		if (str_eq(run->view->cloud_ips[i].id, run->desired.cloud_ip)) {
-			run->ip = &run->view->cloud_ips[i];
-			return true;
-		}
-	}
-	run->ip = &run->named_ip;
-	return bb_get_cloud_ip(run->client, run->call, run->desired.cloud_ip, &run->named_ip, err);
-}
-
-static bool
 bb_ip_by_address(struct bb_run *run, struct error *err)
 {
 	struct str wanted = run->desired.wanted_ip;
@@ -36,7 +23,7 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 		if ((ip_parse(one->public_ipv4, &v4) && ip_eq(&ip, &v4)) ||
 		    (ip_parse(one->public_ipv6, &v6) && ip_eq(&ip, &v6))) {
 			run->ip = one;
-			if (run->is_trial)
+			if (run->only_compares)
 				log_warn("spec.loadBalancerIP is deprecated. Remove the entry and "
 				         "add the annotation",
 				         LOG_STR("service", run->desired.name),
@@ -88,12 +75,21 @@ bb_ip_by_name(struct bb_run *run, struct error *err)
 bool
 bb_step_ip(struct bb_run *run, struct error *err)
 {
+	struct str id = run->desired.cloud_ip;
+
 	run->ip = NULL;
-	if (run->desired.cloud_ip.len > 0)
-		return bb_ip_by_id(run, err);
-	if (run->desired.wanted_ip.len > 0)
+	if (id.len == 0 && run->desired.wanted_ip.len > 0)
 		return bb_ip_by_address(run, err);
-	return bb_ip_by_name(run, err);
+	if (id.len == 0)
+		return bb_ip_by_name(run, err);
+	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
+		if (str_eq(run->view->cloud_ips[i].id, id))
+			run->ip = &run->view->cloud_ips[i];
+	}
+	if (run->ip)
+		return true;
+	run->ip = &run->named_ip;
+	return bb_get_cloud_ip(run->bb->client, run->call, id, &run->named_ip, err);
 }
 
 /* ---- mapping ---- */
@@ -146,15 +142,15 @@ static enum bb_holder
 bb_ip_holder(const struct bb_run *run, const struct bb_cloud_ip *ip)
 {
 	const struct bb_lb *lb = ip->lb_id.len > 0 ? bb_view_lb(run->view, ip->lb_id) : NULL;
-	struct bb_lb named = { .name = ip->lb_name };
 
 	if (lb && str_eq_c(lb->status, "deleting"))
 		return HOLDER_LEAVING;
 	if (lb && bb_lb_is_alive(lb)) /* in a dry run a removal has noted its deletion */
-		return run->is_removal && bb_view_is_named(lb, run->desired.name) ? HOLDER_GONE
-		                                                                  : HOLDER_OTHER;
-	return ip->lb_id.len > 0 && bb_view_is_named(&named, run->desired.name) ? HOLDER_DEAD
-	                                                                        : HOLDER_OTHER;
+		return run->is_removal && bb_is_same_name(lb->name, run->desired.name)
+		               ? HOLDER_GONE
+		               : HOLDER_OTHER;
+	return ip->lb_id.len > 0 && bb_is_same_name(ip->lb_name, run->desired.name) ? HOLDER_DEAD
+	                                                                            : HOLDER_OTHER;
 }
 
 struct str

@@ -21,7 +21,8 @@ bb_close(struct cloud *cloud)
 	if (!cloud)
 		return;
 	bb = brightbox_of(cloud);
-	bb_balancers_free(bb->balancers);
+	bb_unsettled_table_free(bb->unsettled);
+	refusals_free(bb->refusals);
 	bb_views_free(bb->views);
 	bb_client_free(bb->client);
 	bb_token_free(bb->token);
@@ -81,19 +82,15 @@ bb_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 		.account = bb->config.has_user ? bb->config.account : STR_EMPTY,
 	};
 
+	bb->host = host;
 	if (!bb_token_new(host, &bb->config, &bb->token, err))
 		return false;
 	client.auth = bb_token_auth(bb->token);
 	if (!bb_client_new(&client, &bb->client, err) || !bb_log_in(bb, host, err))
 		return false;
 	bb->views = bb_views_new(bb->client, host->clock);
-	bb->balancers = bb_balancers_new(&(struct bb_balancers_config){
-		.cloud = cloud,
-		.host = host,
-		.client = bb->client,
-		.views = bb->views,
-		.hosts_file = bb->config.hosts_file,
-	});
+	bb->unsettled = bb_unsettled_table_new();
+	bb->refusals = refusals_new(host->clock);
 	cloud->balancers = &bb_balancer_ops;
 	return true;
 }

@@ -32,7 +32,8 @@ bb_run_now(const struct bb_run *run)
 void
 bb_run_warn(const struct bb_run *run, const struct event_kind *kind, struct str text)
 {
-	run->host->service_event(run->host, run->spec, HOST_EVENT_WARNING, kind->reason, text);
+	run->bb->host->service_event(run->bb->host, run->spec, HOST_EVENT_WARNING, kind->reason,
+	                             text);
 }
 
 const char *
@@ -87,7 +88,7 @@ bb_run_leave_out_missing(struct bb_run *run)
 	size_t n, n_ids = 0, n_missing;
 	struct error why;
 
-	if (!bb_list_servers(run->client, run->call, &servers, &n, &why))
+	if (!bb_list_servers(run->bb->client, run->call, &servers, &n, &why))
 		return false;
 	ids = arena_calloc(run->call->arena, n, sizeof(*ids));
 	for (size_t i = 0; i < n; i++) {
@@ -102,7 +103,7 @@ bb_run_leave_out_missing(struct bb_run *run)
 	for (size_t i = 0; i < n_missing; i++) {
 		log_warn("the server of a node does not exist, leaving it out of load balancers",
 		         LOG_STR("server", missing[i]));
-		refusals_note(run->refusals, missing[i], USE_SERVER, 0, &why);
+		refusals_note(run->bb->refusals, missing[i], USE_SERVER, 0, &why);
 	}
 	desired->n_servers = bb_missing(desired->servers, desired->n_servers, missing, n_missing,
 	                                run->call->arena, &desired->servers);
@@ -130,10 +131,10 @@ bb_run_refused(struct bb_run *run, const struct bb_change *change, uint64_t hash
 		    bb_run_leave_out_missing(run))
 			return true;
 		if (err->code == ERR_FORBIDDEN && change->n_of_kind)
-			refusals_note(run->refusals, ACCOUNT, change->kind, *change->n_of_kind,
+			refusals_note(run->bb->refusals, ACCOUNT, change->kind, *change->n_of_kind,
 			              err);
 		else
-			refusals_note(run->refusals, run->desired.name, change->kind,
+			refusals_note(run->bb->refusals, run->desired.name, change->kind,
 			              hash ^ run->service_hash, err);
 		break;
 	default:
@@ -161,10 +162,10 @@ bb_run_change(struct bb_run *run, const struct bb_change *change, struct str *re
 		*ret_id = STR_EMPTY;
 
 	/* what was refused stays refused for a while; a removal removes the other objects */
-	if (u && (refusals_find(run->refusals, run->desired.name, change->kind,
+	if (u && (refusals_find(run->bb->refusals, run->desired.name, change->kind,
 	                        hash ^ run->service_hash, err) ||
-	          (change->n_of_kind &&
-	           refusals_find(run->refusals, ACCOUNT, change->kind, *change->n_of_kind, err)))) {
+	          (change->n_of_kind && refusals_find(run->bb->refusals, ACCOUNT, change->kind,
+	                                              *change->n_of_kind, err)))) {
 		state = bb_refusal_state(run, err);
 		if (!run->is_removal)
 			return bb_run_stop(run, &state, err);
@@ -193,11 +194,11 @@ bb_run_change(struct bb_run *run, const struct bb_change *change, struct str *re
 		}
 	}
 
-	run->is_due = true;
-	if (run->is_trial)
+	run->has_difference = true;
+	if (run->only_compares)
 		return true;
 	run->has_acted = true;
-	is_accepted = bb_send(run->client, run->call, sends, ret_id, err);
+	is_accepted = bb_send(run->bb->client, run->call, sends, ret_id, err);
 	if (!u)
 		return is_accepted;
 	if (is_accepted)
@@ -246,31 +247,27 @@ bb_run_hash_inputs(struct bb_run *run)
 	run->inputs_hash = str_hash(buf_str(&text));
 }
 
-static void
-bb_run_leave_out_known(struct bb_run *run)
+bool
+bb_run_begin(struct bb_run *run, struct error *err)
 {
 	struct bb_desired *desired = &run->desired;
 	size_t n_kept = 0;
 	struct error ignored;
 
-	if (refusals_count(run->refusals) == 0)
-		return;
-	for (size_t i = 0; i < desired->n_servers; i++) {
-		if (!refusals_find(run->refusals, desired->servers[i], USE_SERVER, 0, &ignored))
-			desired->servers[n_kept++] = desired->servers[i];
+	/* without servers that are known not to exist */
+	if (refusals_count(run->bb->refusals) > 0) {
+		for (size_t i = 0; i < desired->n_servers; i++) {
+			if (!refusals_find(run->bb->refusals, desired->servers[i], USE_SERVER, 0,
+			                   &ignored))
+				desired->servers[n_kept++] = desired->servers[i];
+		}
+		desired->n_servers = n_kept;
 	}
-	desired->n_servers = n_kept;
-}
-
-bool
-bb_run_begin(struct bb_run *run, struct error *err)
-{
-	bb_run_leave_out_known(run);
 	if (run->call->dry)
 		return true;
 	bb_run_hash_inputs(run);
-	if (!bb_unsettled_borrow(run->table, run->desired.name, run->spec->uid, &run->unsettled,
-	                         err))
+	if (!bb_unsettled_borrow(run->bb->unsettled, run->desired.name, run->spec->uid,
+	                         &run->unsettled, err))
 		return false;
 	return !bb_unsettled_is_pausing(run->unsettled, run->inputs_hash, bb_run_now(run), err);
 }
@@ -285,8 +282,8 @@ bb_run_look(struct bb_run *run, uint64_t first, struct error *err)
 	bool is_waiting = u && u->result.code != ERR_NONE && u->inputs == run->inputs_hash;
 
 	if (run->spec->is_changed)
-		return bb_views_get(run->views, run->call, first, &run->view, err);
-	return bb_views_get_recent(run->views, run->call, is_waiting ? u->view : 0,
+		return bb_views_get(run->bb->views, run->call, first, &run->view, err);
+	return bb_views_get_recent(run->bb->views, run->call, is_waiting ? u->view : 0,
 	                           is_waiting ? u->pause_ns / 2 : BB_VIEW_MAX_AGE_NS, &run->view,
 	                           err);
 }
@@ -295,7 +292,7 @@ bool
 bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *),
                 struct error *err)
 {
-	uint64_t first = bb_views_next(run->views);
+	uint64_t first = bb_views_next(run->bb->views);
 	struct bb_state state = { .code = ERR_PENDING,
 		                  .text = STR("the cloud does not show all changes yet"),
 		                  .first_ms = BB_SOON_MS };
@@ -303,12 +300,12 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 
 	for (int i = 0; i < PASSES_MAX; i++) {
 		bb_view_unref(TAKE(run->view));
-		run->is_trial = i == 0;
-		run->is_due = false;
+		run->only_compares = i == 0;
+		run->has_difference = false;
 		run->state.code = ERR_NONE;
-		if (run->is_trial || run->call->dry
+		if (run->only_compares || run->call->dry
 		            ? !bb_run_look(run, first, err)
-		            : !bb_views_get(run->views, run->call, first, &run->view, err))
+		            : !bb_views_get(run->bb->views, run->call, first, &run->view, err))
 			return false;
 		is_good = pass(run, err);
 		if (run->call->dry && run->has_acted)
@@ -318,55 +315,46 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 			run->unsettled->view = run->view->number;
 			bb_unsettled_end_pass(run->unsettled, is_good);
 		}
-		if (run->is_due && !run->is_trial)
-			bb_views_outdate(run->views);
+		if (run->has_difference && !run->only_compares)
+			bb_views_outdate(run->bb->views);
 		if (!is_good)
 			return false;
-		if (!run->is_due)
+		if (!run->has_difference)
 			return run->state.code == ERR_NONE || bb_run_stop(run, &run->state, err);
 	}
 	return bb_run_stop(run, &state, err);
 }
 
-/* Sends the event of a new state, or LoadBalancerUnfinished for a state that lasts. */
-static void
-bb_run_report(struct bb_run *run)
-{
-	struct bb_unsettled *u = run->unsettled;
-	const struct bb_state *state = &run->state;
-	int64_t waited_ns = bb_run_now(run) - u->since_boot_ns;
-
-	if (u->is_reported)
-		return;
-	if (state->event) {
-		bb_run_warn(run, state->event, state->event_text);
-	} else if (state->code == ERR_PENDING && waited_ns >= report_ns) {
-		bb_run_warn(run, &unfinished_event,
-		            arena_printf(run->call->arena,
-		                         "Waiting for Brightbox for %d s: %" STR_FMT "%s%s",
-		                         (int)(waited_ns / NS_PER_SEC), STR_ARG(state->text),
-		                         state->advice ? ". " : "",
-		                         state->advice ? state->advice : ""));
-	} else {
-		return;
-	}
-	u->is_reported = true;
-}
-
 bool
 bb_run_end(struct bb_run *run, bool is_done, struct error *err)
 {
+	const struct bb_state *state = &run->state;
 	struct bb_unsettled *u = run->unsettled;
+	int64_t now_ns = bb_run_now(run), waited_ns;
 
 	if (!u)
 		return is_done;
 	u->next_boot_ns = 0;
 	if (!is_done && run->ends_in_state) {
-		bb_unsettled_note_state(u, run->service_hash, run->inputs_hash, run->state.hash,
-		                        run->state.first_ms, bb_run_now(run), err);
-		bb_run_report(run);
+		bb_unsettled_note_state(u, run->service_hash, run->inputs_hash, state->hash,
+		                        state->first_ms, now_ns, err);
+		waited_ns = now_ns - u->since_boot_ns;
+		/* the event of a new state, or LoadBalancerUnfinished for one that lasts */
+		if (!u->is_reported && state->event) {
+			bb_run_warn(run, state->event, state->event_text);
+			u->is_reported = true;
+		} else if (!u->is_reported && state->code == ERR_PENDING &&
+		           waited_ns >= report_ns) {
+			bb_run_warn(run, &unfinished_event,
+			            arena_printf(run->call->arena,
+			                         "Waiting for Brightbox for %d s: %" STR_FMT "%s%s",
+			                         (int)(waited_ns / NS_PER_SEC),
+			                         STR_ARG(state->text), state->advice ? ". " : "",
+			                         state->advice ? state->advice : ""));
+			u->is_reported = true;
+		}
 	}
-	bb_unsettled_return(run->table, u, is_done);
+	bb_unsettled_return(run->bb->unsettled, u, is_done);
 	return is_done;
 }
 

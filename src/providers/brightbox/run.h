@@ -23,11 +23,8 @@
 #define CCMD_BRIGHTBOX_RUN_H
 
 #include "base/event_kind.h"
-#include "cloud/host.h"
-#include "cloud/refusals.h"
+#include "providers/brightbox/brightbox.h"
 #include "providers/brightbox/desired.h"
-#include "providers/brightbox/unsettled.h"
-#include "providers/brightbox/view.h"
 
 /* The oldest view for a Service whose last run did not end in a state, and for lists. */
 #define BB_VIEW_MAX_AGE_NS (10 * NS_PER_SEC)
@@ -53,23 +50,17 @@ struct bb_state {
 };
 
 struct bb_run {
-	const struct cloud_host *host;
-	struct bb_client *client;
-	struct bb_views *views;
-	struct refusals *refusals;
-	struct bb_unsettled_table *table;
+	struct brightbox *bb;
 	struct call *call;
 	const struct lb_spec *spec;
-	struct str hosts_file;
-	struct cloud *cloud;
 	struct bb_desired desired; /* only its name if the balancer is removed */
 	bool is_removal;
 	struct bb_unsettled *unsettled; /* borrowed from the table; NULL in a dry run */
 	uint64_t service_hash;          /* of what the Service asks for */
 	uint64_t inputs_hash;           /* of that and of the Service's nodes */
 	struct bb_view *view;
-	bool is_trial;         /* the pass sends nothing */
-	bool is_due;           /* a step of the pass has sent a change, or would */
+	bool only_compares;    /* the pass is a trial and sends nothing */
+	bool has_difference;   /* a step of the pass has sent a change, or would */
 	bool has_acted;        /* a change was sent, in any pass */
 	bool is_ours;          /* the account is that of the cluster */
 	bool is_reported;      /* events about the balancer were sent */
@@ -87,9 +78,9 @@ struct bb_run {
 	struct bb_lb new_lb;    /* in a dry run: made up */
 };
 
-/** Begins a run. The caller has set table, refusals, host, client, views, call, spec, desired and
- * is_removal. False: the pause after the last run is not over, and *err is the result of that run;
- * or ERR_UNAVAILABLE: too many Services are not settled. */
+/** Begins a run. The caller has set bb, call, spec, desired and is_removal. False: the pause after
+ * the last run is not over, and *err is the result of that run; or ERR_UNAVAILABLE: too many
+ * Services are not settled. */
 NODISCARD bool bb_run_begin(struct bb_run *, struct error *err);
 /** Makes passes until one has nothing left to do. */
 NODISCARD bool bb_run_converge(struct bb_run *, bool (*pass)(struct bb_run *, struct error *),

@@ -80,17 +80,16 @@ bb_unsettled_return(struct bb_unsettled_table *t, struct bb_unsettled *u, bool i
 void
 bb_unsettled_forget(struct bb_unsettled_table *t, struct str uid)
 {
-	struct bb_unsettled *found = NULL;
 	struct str name;
 	void *value;
 	WITH_LOCK(&t->mu);
 
-	for (size_t pos = 0; !found && map_next(&t->all, &pos, &name, &value);) {
-		if (str_eq(((struct bb_unsettled *)value)->uid, uid))
-			found = value;
+	for (size_t pos = 0; map_next(&t->all, &pos, &name, &value);) {
+		if (str_eq(((struct bb_unsettled *)value)->uid, uid)) {
+			bb_unsettled_free(map_remove(&t->all, name));
+			return;
+		}
 	}
-	if (found)
-		bb_unsettled_free(map_remove(&t->all, found->name));
 }
 
 struct bb_unsettled_table *

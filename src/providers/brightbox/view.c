@@ -54,7 +54,7 @@ bb_view_read(struct bb_client *client, const struct call *outer, struct bb_view 
 
 /* ---- finding ---- */
 
-static struct str
+struct str
 bb_trim_name(struct str name)
 {
 	const struct str mark = STR("#type:container");
@@ -65,16 +65,10 @@ bb_trim_name(struct str name)
 	return str_trim(name);
 }
 
-struct str
-bb_view_lb_name(const struct bb_lb *lb)
-{
-	return bb_trim_name(lb->name);
-}
-
 bool
-bb_view_is_named(const struct bb_lb *lb, struct str name)
+bb_is_same_name(struct str a, struct str b)
 {
-	return str_eq(bb_trim_name(lb->name), bb_trim_name(name));
+	return str_eq(bb_trim_name(a), bb_trim_name(b));
 }
 
 static const struct bb_lb *
@@ -82,7 +76,7 @@ bb_view_next(const struct bb_view *view, struct str name, bool (*is_wanted)(cons
              const struct bb_lb *lb)
 {
 	for (size_t i = lb ? (size_t)(lb - view->lbs) + 1 : 0; i < view->n_lbs; i++) {
-		if (is_wanted(&view->lbs[i]) && bb_view_is_named(&view->lbs[i], name))
+		if (is_wanted(&view->lbs[i]) && bb_is_same_name(view->lbs[i].name, name))
 			return &view->lbs[i];
 	}
 	return NULL;
@@ -157,14 +151,6 @@ bb_views_read(struct bb_views *v, const struct call *call, struct error *err)
 	return is_good;
 }
 
-/* Called with mu held. */
-static bool
-bb_views_is_recent(const struct bb_views *v, uint64_t seen, int64_t max_age_ns)
-{
-	return v->view && v->view->number > v->n_outdated && v->view->number > seen &&
-	       clock_boot(v->clock) - v->view->started_boot_ns <= max_age_ns;
-}
-
 /* Called with mu held. Waits for a view with the number `first`, or a higher one, that shows all
  * changes. A view that the caller has waited for is used whatever its age is: if the API is slow,
  * the next one would be as old. */
@@ -192,14 +178,6 @@ bb_views_await(struct bb_views *v, const struct call *call, uint64_t first, stru
 	}
 }
 
-/* Called with mu held. */
-static struct bb_view *
-bb_views_ref(struct bb_views *v)
-{
-	ref_take(&v->view->refs);
-	return v->view;
-}
-
 bool
 bb_views_get(struct bb_views *v, struct call *call, uint64_t first, struct bb_view **ret,
              struct error *err)
@@ -209,7 +187,8 @@ bb_views_get(struct bb_views *v, struct call *call, uint64_t first, struct bb_vi
 
 	if (!bb_views_await(v, call, first, err))
 		return false;
-	*ret = bb_views_ref(v);
+	ref_take(&v->view->refs);
+	*ret = v->view;
 	return true;
 }
 
@@ -218,15 +197,19 @@ bb_views_get_recent(struct bb_views *v, struct call *call, uint64_t seen, int64_
                     struct bb_view **ret, struct error *err)
 {
 	uint64_t first;
+	bool is_recent;
 	WITH_HOOK(call->cancel, single_flight_wake, &v->flight);
 	WITH_LOCK(&v->flight.mu);
 
+	is_recent = v->view && v->view->number > v->n_outdated && v->view->number > seen &&
+	            clock_boot(v->clock) - v->view->started_boot_ns <= max_age_ns;
 	first = single_flight_running(&v->flight);
 	if (first == 0)
 		first = single_flight_next(&v->flight);
-	if (!bb_views_is_recent(v, seen, max_age_ns) && !bb_views_await(v, call, first, err))
+	if (!is_recent && !bb_views_await(v, call, first, err))
 		return false;
-	*ret = bb_views_ref(v);
+	ref_take(&v->view->refs);
+	*ret = v->view;
 	return true;
 }
 

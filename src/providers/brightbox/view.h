@@ -33,11 +33,10 @@ void bb_view_unref(struct bb_view *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_view, bb_view_unref)
 
 /** The name of a balancer as it was given: without blanks around it, and without the mark
- * "#type:container" of older versions. A view of lb. */
-struct str bb_view_lb_name(const struct bb_lb *lb);
-/** Is that balancer one of the name? Blanks around it and the mark "#type:container" of older
- * versions do not count. */
-bool bb_view_is_named(const struct bb_lb *lb, struct str name);
+ * "#type:container" of older versions. A view of the name. */
+struct str bb_trim_name(struct str name);
+/** Equal, as they were given? */
+bool bb_is_same_name(struct str a, struct str b);
 /** The first alive balancer of that name that comes after *lb (NULL: the first of all), or NULL. */
 const struct bb_lb *bb_view_next_lb(const struct bb_view *, struct str name,
                                     const struct bb_lb *lb);
