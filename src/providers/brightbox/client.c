@@ -47,7 +47,7 @@ bb_add_message(struct buf *ret, yyjson_val *root)
 
 /* ---- requests ---- */
 
-static bool
+bool
 bb_get(struct bb_client *c, struct call *call, const char *collection, struct str id,
        const struct bb_object *object, void *ret, struct error *err)
 {
@@ -62,7 +62,7 @@ bb_get(struct bb_client *c, struct call *call, const char *collection, struct st
 	       err_wrap(err, "GET %" STR_FMT, STR_ARG(request.target));
 }
 
-static bool
+bool
 bb_list(struct bb_client *c, struct call *call, const char *collection,
         const struct bb_object *object, void **ret, size_t *ret_n, struct error *err)
 {
@@ -99,62 +99,6 @@ bb_first_account(struct bb_client *c, struct call *call, struct str *ret, struct
 	*ret = json_text_at(call->arena, first, "id");
 	return ret->len > 0 ||
 	       err_set(err, ERR_INVALID, "no accounts visible to these credentials");
-}
-
-bool
-bb_get_server(struct bb_client *c, struct call *call, struct str id, struct bb_server *ret,
-              struct error *err)
-{
-	return bb_get(c, call, "/servers/", id, &bb_server_object, ret, err);
-}
-
-bool
-bb_list_servers(struct bb_client *c, struct call *call, struct bb_server **ret, size_t *ret_n,
-                struct error *err)
-{
-	return bb_list(c, call, "servers", &bb_server_object, (void **)ret, ret_n, err);
-}
-
-bool
-bb_get_lb(struct bb_client *c, struct call *call, struct str id, struct bb_lb *ret,
-          struct error *err)
-{
-	return bb_get(c, call, "/load_balancers/", id, &bb_lb_object, ret, err);
-}
-
-bool
-bb_list_lbs(struct bb_client *c, struct call *call, struct bb_lb **ret, size_t *ret_n,
-            struct error *err)
-{
-	return bb_list(c, call, "load_balancers", &bb_lb_object, (void **)ret, ret_n, err);
-}
-
-bool
-bb_get_cloud_ip(struct bb_client *c, struct call *call, struct str id, struct bb_cloud_ip *ret,
-                struct error *err)
-{
-	return bb_get(c, call, "/cloud_ips/", id, &bb_cloud_ip_object, ret, err);
-}
-
-bool
-bb_list_cloud_ips(struct bb_client *c, struct call *call, struct bb_cloud_ip **ret, size_t *ret_n,
-                  struct error *err)
-{
-	return bb_list(c, call, "cloud_ips", &bb_cloud_ip_object, (void **)ret, ret_n, err);
-}
-
-bool
-bb_list_groups(struct bb_client *c, struct call *call, struct bb_group **ret, size_t *ret_n,
-               struct error *err)
-{
-	return bb_list(c, call, "server_groups", &bb_group_object, (void **)ret, ret_n, err);
-}
-
-bool
-bb_list_policies(struct bb_client *c, struct call *call, struct bb_policy **ret, size_t *ret_n,
-                 struct error *err)
-{
-	return bb_list(c, call, "firewall_policies", &bb_policy_object, (void **)ret, ret_n, err);
 }
 
 bool

@@ -35,22 +35,35 @@ void bb_url_resolve(struct buf *ret, struct str base, const char *relative);
 NODISCARD bool bb_first_account(struct bb_client *, struct call *, struct str *ret,
                                 struct error *err);
 
-NODISCARD bool bb_get_server(struct bb_client *, struct call *, struct str id,
-                             struct bb_server *ret, struct error *err);
-NODISCARD bool bb_list_servers(struct bb_client *, struct call *, struct bb_server **ret,
-                               size_t *ret_n, struct error *err);
-NODISCARD bool bb_get_lb(struct bb_client *, struct call *, struct str id, struct bb_lb *ret,
-                         struct error *err);
-NODISCARD bool bb_list_lbs(struct bb_client *, struct call *, struct bb_lb **ret, size_t *ret_n,
-                           struct error *err);
-NODISCARD bool bb_get_cloud_ip(struct bb_client *, struct call *, struct str id,
-                               struct bb_cloud_ip *ret, struct error *err);
-NODISCARD bool bb_list_cloud_ips(struct bb_client *, struct call *, struct bb_cloud_ip **ret,
-                                 size_t *ret_n, struct error *err);
-NODISCARD bool bb_list_groups(struct bb_client *, struct call *, struct bb_group **ret,
-                              size_t *ret_n, struct error *err);
-NODISCARD bool bb_list_policies(struct bb_client *, struct call *, struct bb_policy **ret,
-                                size_t *ret_n, struct error *err);
+/** One object, by its id; or all of a collection. With the types below. */
+NODISCARD bool bb_get(struct bb_client *, struct call *, const char *collection, struct str id,
+                      const struct bb_object *, void *ret, struct error *err);
+NODISCARD bool bb_list(struct bb_client *, struct call *, const char *collection,
+                       const struct bb_object *, void **ret, size_t *ret_n, struct error *err);
+
+#define BB_GET(name, object, collection)                                                    \
+	NODISCARD static inline bool bb_get_##name(struct bb_client *c, struct call *call,  \
+	                                           struct str id, struct object *ret,       \
+	                                           struct error *err)                       \
+	{                                                                                   \
+		return bb_get(c, call, "/" collection "/", id, &object##_object, ret, err); \
+	}
+#define BB_LIST(names, object, collection)                                                       \
+	NODISCARD static inline bool bb_list_##names(struct bb_client *c, struct call *call,     \
+	                                             struct object **ret, size_t *ret_n,         \
+	                                             struct error *err)                          \
+	{                                                                                        \
+		return bb_list(c, call, collection, &object##_object, (void **)ret, ret_n, err); \
+	}
+
+BB_GET(server, bb_server, "servers")
+BB_GET(lb, bb_lb, "load_balancers")
+BB_GET(cloud_ip, bb_cloud_ip, "cloud_ips")
+BB_LIST(servers, bb_server, "servers")
+BB_LIST(lbs, bb_lb, "load_balancers")
+BB_LIST(cloud_ips, bb_cloud_ip, "cloud_ips")
+BB_LIST(groups, bb_group, "server_groups")
+BB_LIST(policies, bb_policy, "firewall_policies")
 
 /** Sends a change, as change_send(). */
 NODISCARD bool bb_send(struct bb_client *, struct call *, const struct change *, struct str *ret_id,
