@@ -61,76 +61,44 @@ bb_listener_protocol(const struct lb_spec *spec)
 	return bb_word(spec, BB_PREFIX "listener-protocol", bb_protocols, "http");
 }
 
-/* ---- checks of one annotation ---- */
+/* ---- checks of annotations ---- */
+
+enum bb_annotation_kind {
+	ANNOTATION_NUMBER,
+	ANNOTATION_WORD,
+	ANNOTATION_PROTOCOL, /* a word; "tcp" excludes SSL */
+	ANNOTATION_PATH,
+	ANNOTATION_CLOUD_IP,
+	ANNOTATION_SSL_PORTS,
+};
 
 struct bb_annotation {
 	const char *key;
-	bool (*is_good)(const struct lb_spec *, const struct bb_annotation *, struct str value,
-	                struct error *err);
+	enum bb_annotation_kind kind;
 	const char *what;         /* of an enumeration: its name in the message … */
 	const char *type;         /* … and that of its type in the official program */
 	const char *const *words; /* NULL at the end */
 };
 
-static bool
-bb_check_word(const struct lb_spec *spec, const struct bb_annotation *annotation, struct str value,
-              struct error *err)
-{
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-
-	(void)spec;
-	if (bb_is_word(value, annotation->words))
-		return true;
-	return err_set(err, ERR_INVALID,
-	               "Invalid Load Balancer %s %s: %" STR_FMT " is not a valid %s.Enum",
-	               annotation->what, quote_z(&scratch, value), STR_ARG(value),
-	               annotation->type);
-}
-
-static bool
-bb_check_protocol(const struct lb_spec *spec, const struct bb_annotation *annotation,
-                  struct str value, struct error *err)
-{
-	if (!bb_check_word(spec, annotation, value, err))
-		return false;
-	if (!str_eq_c(value, "tcp"))
-		return true;
-	if (bb_has(spec, BB_PREFIX "ssl-ports"))
-		return err_set(err, ERR_INVALID,
-		               "SSL Ports are not supported with the tcp protocol");
-	if (bb_has(spec, BB_PREFIX "ssl-domains"))
-		return err_set(err, ERR_INVALID,
-		               "SSL Domains are not supported with the tcp protocol");
-	return true;
-}
-
-static bool
-bb_check_ssl_ports(const struct lb_spec *spec, const struct bb_annotation *annotation,
-                   struct str value, struct error *err)
-{
-	(void)annotation;
-	(void)value;
-	return bb_has(spec, BB_PREFIX "ssl-domains") ||
-	       err_set(err, ERR_INVALID,
-	               "SSL needs a list of domains to certify. Add the \"" BB_PREFIX
-	               "ssl-domains\" annotation");
-}
-
-static bool
-bb_check_number(const struct lb_spec *spec, const struct bb_annotation *annotation,
-                struct str value, struct error *err)
-{
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-	int64_t number;
-
-	(void)spec;
-	if (str_is_digits(value) && str_to_i64(value, 0, UINT32_MAX, &number))
-		return true;
-	return err_set(err, ERR_INVALID,
-	               "\"%s\" needs to be a positive number (strconv.ParseUint: parsing %s: %s)",
-	               annotation->key, quote_z(&scratch, value),
-	               str_is_digits(value) ? "value out of range" : "invalid syntax");
-}
+/* In ascending order of their keys: the first mistake in this order is the one that is reported. */
+static const struct bb_annotation annotations[] = {
+	{ AWS_INTERVAL_KEY, ANNOTATION_NUMBER, NULL, NULL, NULL },
+	{ BB_CLOUD_IP_KEY, ANNOTATION_CLOUD_IP, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-healthy-threshold", ANNOTATION_NUMBER, NULL, NULL, NULL },
+	{ INTERVAL_KEY, ANNOTATION_NUMBER, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-protocol", ANNOTATION_WORD, "Healthcheck Protocol",
+	  "healthchecktype", bb_check_types },
+	{ BB_PREFIX "healthcheck-request", ANNOTATION_PATH, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-timeout", ANNOTATION_NUMBER, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-unhealthy-threshold", ANNOTATION_NUMBER, NULL, NULL, NULL },
+	{ BB_PREFIX "listener-idle-timeout", ANNOTATION_NUMBER, NULL, NULL, NULL },
+	{ BB_PREFIX "listener-protocol", ANNOTATION_PROTOCOL, "Listener Protocol",
+	  "listenerprotocol", bb_protocols },
+	{ BB_PREFIX "listener-proxy-protocol", ANNOTATION_WORD, "Listener Proxy Protocol",
+	  "proxyprotocol", bb_proxy_protocols },
+	{ BB_PREFIX "policy", ANNOTATION_WORD, "Policy", "balancingpolicy", bb_policies },
+	{ BB_PREFIX "ssl-ports", ANNOTATION_SSL_PORTS, NULL, NULL, NULL },
+};
 
 /* A path that reads the same in a URL: a query, a fragment or an escape would not. */
 static bool
@@ -144,16 +112,6 @@ bb_is_path(struct str text)
 			return false;
 	}
 	return true;
-}
-
-static bool
-bb_check_path(const struct lb_spec *spec, const struct bb_annotation *annotation, struct str value,
-              struct error *err)
-{
-	(void)spec;
-	return bb_is_path(value) ||
-	       err_set(err, ERR_INVALID, "\"%s\" needs to be a valid Url request path",
-	               annotation->key);
 }
 
 static bool
@@ -171,43 +129,57 @@ bb_is_cloud_ip_id(struct str text)
 }
 
 static bool
-bb_check_cloud_ip(const struct lb_spec *spec, const struct bb_annotation *annotation,
-                  struct str value, struct error *err)
+bb_check_annotation(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                    struct str value, struct error *err)
 {
-	(void)spec;
-	return bb_is_cloud_ip_id(value) ||
-	       err_set(err, ERR_INVALID, "\"%s\" needs to match the pattern \"^cip-[0-9a-z]{5,}$\"",
-	               annotation->key);
-}
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	bool has_domains = bb_has(spec, BB_PREFIX "ssl-domains");
+	int64_t number;
 
-/* In ascending order of their keys: the first mistake in this order is the one that is reported. */
-static const struct bb_annotation annotations[] = {
-	{ AWS_INTERVAL_KEY, bb_check_number, NULL, NULL, NULL },
-	{ BB_CLOUD_IP_KEY, bb_check_cloud_ip, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-healthy-threshold", bb_check_number, NULL, NULL, NULL },
-	{ INTERVAL_KEY, bb_check_number, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-protocol", bb_check_word, "Healthcheck Protocol",
-	  "healthchecktype", bb_check_types },
-	{ BB_PREFIX "healthcheck-request", bb_check_path, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-timeout", bb_check_number, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-unhealthy-threshold", bb_check_number, NULL, NULL, NULL },
-	{ BB_PREFIX "listener-idle-timeout", bb_check_number, NULL, NULL, NULL },
-	{ BB_PREFIX "listener-protocol", bb_check_protocol, "Listener Protocol", "listenerprotocol",
-	  bb_protocols },
-	{ BB_PREFIX "listener-proxy-protocol", bb_check_word, "Listener Proxy Protocol",
-	  "proxyprotocol", bb_proxy_protocols },
-	{ BB_PREFIX "policy", bb_check_word, "Policy", "balancingpolicy", bb_policies },
-	{ BB_PREFIX "ssl-ports", bb_check_ssl_ports, NULL, NULL, NULL },
-};
-
-static bool
-bb_check_annotations(const struct lb_spec *spec, struct error *err)
-{
-	for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
-		const struct str *value = lb_annotation(spec, annotations[i].key);
-
-		if (value && !annotations[i].is_good(spec, &annotations[i], *value, err))
-			return false;
+	switch (annotation->kind) {
+	case ANNOTATION_NUMBER:
+		if (!str_is_digits(value) || !str_to_i64(value, 0, UINT32_MAX, &number))
+			return err_set(err, ERR_INVALID,
+			               "\"%s\" needs to be a positive number (strconv.ParseUint: "
+			               "parsing %s: %s)",
+			               annotation->key, quote_z(&scratch, value),
+			               str_is_digits(value) ? "value out of range"
+			                                    : "invalid syntax");
+		break;
+	case ANNOTATION_WORD:
+	case ANNOTATION_PROTOCOL:
+		if (!bb_is_word(value, annotation->words))
+			return err_set(err, ERR_INVALID,
+			               "Invalid Load Balancer %s %s: %" STR_FMT
+			               " is not a valid %s.Enum",
+			               annotation->what, quote_z(&scratch, value), STR_ARG(value),
+			               annotation->type);
+		if (annotation->kind == ANNOTATION_WORD || !str_eq_c(value, "tcp"))
+			break;
+		if (bb_has(spec, BB_PREFIX "ssl-ports") || has_domains)
+			return err_set(err, ERR_INVALID,
+			               "SSL %s are not supported with the tcp protocol",
+			               bb_has(spec, BB_PREFIX "ssl-ports") ? "Ports" : "Domains");
+		break;
+	case ANNOTATION_PATH:
+		if (!bb_is_path(value))
+			return err_set(err, ERR_INVALID,
+			               "\"%s\" needs to be a valid Url request path",
+			               annotation->key);
+		break;
+	case ANNOTATION_CLOUD_IP:
+		if (!bb_is_cloud_ip_id(value))
+			return err_set(err, ERR_INVALID,
+			               "\"%s\" needs to match the pattern \"^cip-[0-9a-z]{5,}$\"",
+			               annotation->key);
+		break;
+	case ANNOTATION_SSL_PORTS:
+		if (!has_domains)
+			return err_set(
+				err, ERR_INVALID,
+				"SSL needs a list of domains to certify. Add the \"" BB_PREFIX
+				"ssl-domains\" annotation");
+		break;
 	}
 	return true;
 }
@@ -234,19 +206,13 @@ const char *const bb_other_annotations[] = { AWS_INTERVAL_KEY, NULL };
 
 /* ---- checks of the Service ---- */
 
-static bool
-bb_has_port(const struct lb_spec *spec, int32_t port)
-{
-	for (size_t i = 0; i < spec->n_ports; i++) {
-		if (spec->ports[i].port == port)
-			return true;
-	}
-	return false;
-}
-
+/* Affinity, ports, SSL, the address, then the annotations, as in the official controller. */
 static bool
 bb_check(const struct lb_spec *spec, struct error *err)
 {
+	bool has_ssl = bb_has(spec, BB_PREFIX "ssl-ports") || bb_has(spec, BB_PREFIX "ssl-domains");
+	bool has_https_port = false;
+
 	if (spec->has_client_ip_affinity)
 		return err_set(err, ERR_INVALID, "unsupported load balancer affinity: ClientIP");
 	if (spec->n_ports == 0)
@@ -254,13 +220,19 @@ bb_check(const struct lb_spec *spec, struct error *err)
 	for (size_t i = 0; i < spec->n_ports; i++) {
 		if (spec->ports[i].protocol != LB_TCP)
 			return err_set(err, ERR_INVALID, "UDP nodeports are not supported");
+		has_https_port |= spec->ports[i].port == HTTPS_PORT;
 	}
-	if (!bb_has_port(spec, HTTPS_PORT) && str_eq_c(bb_listener_protocol(spec), "http") &&
-	    (bb_has(spec, BB_PREFIX "ssl-ports") || bb_has(spec, BB_PREFIX "ssl-domains")))
+	if (has_ssl && !has_https_port && str_eq_c(bb_listener_protocol(spec), "http"))
 		return err_set(err, ERR_INVALID, "SSL support requires a Port definition for 443");
 	if (spec->wanted_ip.len > 0 && bb_has(spec, BB_CLOUD_IP_KEY))
 		return err_set(err, ERR_INVALID, "Remove obsolete field: spec.loadBalancerIP");
-	return bb_check_annotations(spec, err);
+	for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
+		const struct str *value = lb_annotation(spec, annotations[i].key);
+
+		if (value && !bb_check_annotation(spec, &annotations[i], *value, err))
+			return false;
+	}
+	return true;
 }
 
 /* ---- reading ---- */
@@ -336,18 +308,12 @@ bb_read_listeners(const struct lb_spec *spec, struct arena *arena, struct bb_des
 	}
 }
 
-/* With traffic policy Local, a health check of this port on a node shows whether the node has an
- * endpoint. */
-static bool
-bb_has_health_port(const struct lb_spec *spec)
-{
-	return spec->traffic == LB_TRAFFIC_LOCAL && spec->health_check_node_port != 0;
-}
-
+/* With traffic policy Local, a health check of its own port on a node shows whether the node has
+ * an endpoint. */
 static void
 bb_read_check(const struct lb_spec *spec, struct bb_check *ret)
 {
-	bool is_local = bb_has_health_port(spec);
+	bool is_local = spec->traffic == LB_TRAFFIC_LOCAL && spec->health_check_node_port != 0;
 	bool is_tcp = !is_local && str_eq_c(bb_listener_protocol(spec), "tcp");
 	struct str request = bb_text(spec, BB_PREFIX "healthcheck-request");
 
@@ -505,39 +471,14 @@ bb_add_number(struct buf *b, const char *name, uint32_t number)
 		json_add_number(b, name, number);
 }
 
-static void
-bb_add_listener(struct buf *b, const struct bb_listener *listener)
-{
-	json_begin_object(b, NULL);
-	json_add_text(b, "protocol", listener->protocol);
-	json_add_number(b, "in", listener->in);
-	bb_add_number(b, "out", (uint32_t)listener->out);
-	bb_add_number(b, "timeout", listener->timeout_ms);
-	if (listener->proxy_protocol.len > 0)
-		json_add_text(b, "proxy_protocol", listener->proxy_protocol);
-	json_end_object(b);
-}
-
-static void
-bb_add_check(struct buf *b, const struct bb_check *check)
-{
-	json_begin_object(b, "healthcheck");
-	json_add_text(b, "type", check->type);
-	json_add_number(b, "port", check->port);
-	json_add_text(b, "request", check->request);
-	bb_add_number(b, "interval", check->interval_ms);
-	bb_add_number(b, "timeout", check->timeout_ms);
-	bb_add_number(b, "threshold_up", check->threshold_up);
-	bb_add_number(b, "threshold_down", check->threshold_down);
-	json_end_object(b);
-}
-
 /* An update without nodes contains an empty list, because without the member the old nodes would
  * stay. */
 void
 bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct str domains[],
                 size_t n_domains, bool is_update)
 {
+	const struct bb_check *check = &desired->check;
+
 	json_begin_object(b, NULL);
 	json_add_text(b, "name", desired->name);
 	if (desired->n_servers > 0 || is_update) {
@@ -552,10 +493,28 @@ bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct st
 	if (desired->policy.len > 0)
 		json_add_text(b, "policy", desired->policy);
 	json_begin_array(b, "listeners");
-	for (size_t i = 0; i < desired->n_listeners; i++)
-		bb_add_listener(b, &desired->listeners[i]);
+	for (size_t i = 0; i < desired->n_listeners; i++) {
+		const struct bb_listener *listener = &desired->listeners[i];
+
+		json_begin_object(b, NULL);
+		json_add_text(b, "protocol", listener->protocol);
+		json_add_number(b, "in", listener->in);
+		bb_add_number(b, "out", (uint32_t)listener->out);
+		bb_add_number(b, "timeout", listener->timeout_ms);
+		if (listener->proxy_protocol.len > 0)
+			json_add_text(b, "proxy_protocol", listener->proxy_protocol);
+		json_end_object(b);
+	}
 	json_end_array(b);
-	bb_add_check(b, &desired->check);
+	json_begin_object(b, "healthcheck");
+	json_add_text(b, "type", check->type);
+	json_add_number(b, "port", check->port);
+	json_add_text(b, "request", check->request);
+	bb_add_number(b, "interval", check->interval_ms);
+	bb_add_number(b, "timeout", check->timeout_ms);
+	bb_add_number(b, "threshold_up", check->threshold_up);
+	bb_add_number(b, "threshold_down", check->threshold_down);
+	json_end_object(b);
 	if (desired->is_https)
 		json_add_texts(b, "domains", domains, n_domains);
 	json_add_flag(b, "https_redirect", desired->is_https);
