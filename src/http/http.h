@@ -36,7 +36,7 @@ struct http_auth {
 	bool (*authorize)(struct http_auth *, const struct call *call, struct buf *ret,
 	                  uint64_t *ret_generation, struct error *err);
 	/* The server answered 401 to a request with that generation. True when a newer credential
-	 * is available; the request is then sent once more. */
+	 * is available; the request is then sent once more. NULL: there never is one. */
 	bool (*rejected)(struct http_auth *, uint64_t generation);
 	/* A TLS handshake failed: certificates may have been replaced. May be NULL. */
 	void (*tls_failed)(struct http_auth *);

@@ -33,40 +33,6 @@ bb_credential_load(const char *name, const char *file_name, const char *otherwis
 	return true;
 }
 
-static bool
-bb_secret_is(const struct login_secret *secret, const char *text)
-{
-	return str_eq_c(secret_expose(&secret->value), text);
-}
-
-static bool
-bb_secret_is_empty(const struct login_secret *secret)
-{
-	return secret_expose(&secret->value).len == 0;
-}
-
-/* The default identity with an account but without a user is refused here. The official controller
- * accepts it, and the API then refuses its requests, because an application may only act for a
- * user. */
-static bool
-bb_config_check(const struct bb_config *config, struct error *err)
-{
-	if (!bb_secret_is(&config->client, DEFAULT_CLIENT) ||
-	    !bb_secret_is(&config->client_secret, DEFAULT_CLIENT_SECRET))
-		return !config->has_user ||
-		       err_set(err, ERR_INVALID, "User Credentials not used with API Client");
-	if (config->account.len == 0)
-		return err_set(
-			err, ERR_INVALID,
-			"must specify Account with User Credentials: set BRIGHTBOX_ACCOUNT with "
-			"BRIGHTBOX_USER_NAME and BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and "
-			"BRIGHTBOX_CLIENT_SECRET");
-	return config->has_user ||
-	       err_set(err, ERR_INVALID,
-	               "must specify User Credentials with Account: set BRIGHTBOX_USER_NAME and "
-	               "BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and BRIGHTBOX_CLIENT_SECRET");
-}
-
 bool
 bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *err)
 {
@@ -79,7 +45,8 @@ bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *e
 	    !bb_credential_load("BRIGHTBOX_PASSWORD", "BRIGHTBOX_PASSWORD_FILE", "", needs,
 	                        &ret->password, err))
 		return false;
-	ret->has_user = !bb_secret_is_empty(&ret->user) || !bb_secret_is_empty(&ret->password);
+	ret->has_user = secret_expose(&ret->user.value).len > 0 ||
+	                secret_expose(&ret->password.value).len > 0;
 	ret->account = bb_variable("BRIGHTBOX_ACCOUNT", "");
 	ret->api_url = bb_variable("BRIGHTBOX_API_URL", "");
 	if (ret->api_url.len == 0)
@@ -89,7 +56,28 @@ bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *e
 		needs->reads_are_public[needs->n_reads] = true;
 		needs->reads[needs->n_reads++] = ret->hosts_file;
 	}
-	return bb_config_check(ret, err);
+
+	if (!str_eq_c(secret_expose(&ret->client.value), DEFAULT_CLIENT) ||
+	    !str_eq_c(secret_expose(&ret->client_secret.value), DEFAULT_CLIENT_SECRET)) {
+		if (ret->has_user)
+			return err_set(err, ERR_INVALID,
+			               "User Credentials not used with API Client");
+		return true;
+	}
+	/* The official controller accepts the default identity with an account but without a user,
+	 * and the API then refuses its requests, because an application may only act for a user. */
+	if (ret->account.len == 0)
+		return err_set(
+			err, ERR_INVALID,
+			"must specify Account with User Credentials: set BRIGHTBOX_ACCOUNT with "
+			"BRIGHTBOX_USER_NAME and BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and "
+			"BRIGHTBOX_CLIENT_SECRET");
+	if (!ret->has_user)
+		return err_set(
+			err, ERR_INVALID,
+			"must specify User Credentials with Account: set BRIGHTBOX_USER_NAME and "
+			"BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and BRIGHTBOX_CLIENT_SECRET");
+	return true;
 }
 
 void

@@ -27,34 +27,26 @@ bb_next_word(struct str *line, struct str *ret)
 }
 
 static size_t
-bb_hosts_find(struct str text, struct str name, struct ip ret[RESOLVE_MAX])
-{
-	size_t n = 0;
-
-	for (struct str line, rest = text; n < RESOLVE_MAX && str_split(&rest, '\n', &line);) {
-		struct str word;
-
-		if (!bb_next_word(&line, &word) || !ip_parse(word, &ret[n]))
-			continue;
-		while (bb_next_word(&line, &word)) {
-			if (str_eq_nocase(word, name)) {
-				n++;
-				break;
-			}
-		}
-	}
-	return n;
-}
-
-static size_t
 bb_hosts_resolve(struct str path, struct str name, struct ip ret[RESOLVE_MAX])
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_KUBECONFIG);
 	struct error ignored;
+	struct str rest, word;
+	size_t n = 0;
 
 	if (path.len == 0 || !file_read(path.ptr, &text, &ignored))
 		return 0;
-	return bb_hosts_find(buf_str(&text), name, ret);
+	rest = buf_str(&text);
+	for (struct str line; n < RESOLVE_MAX && str_split(&rest, '\n', &line);) {
+		bool is_found = false;
+
+		if (!bb_next_word(&line, &word) || !ip_parse(word, &ret[n]))
+			continue;
+		while (!is_found && bb_next_word(&line, &word))
+			is_found = str_eq_nocase(word, name);
+		n += is_found;
+	}
+	return n;
 }
 
 /* ---- the check ---- */

@@ -18,14 +18,6 @@ bb_server_exists(const struct bb_server *server)
 	return !str_eq_c(server->status, "deleted") && !str_eq_c(server->status, "failed");
 }
 
-static enum power
-bb_server_power(const struct bb_server *server)
-{
-	return str_eq_c(server->status, "inactive") || str_eq_c(server->status, "unavailable")
-	               ? POWER_OFF
-	               : POWER_ON;
-}
-
 /* ---- addresses ---- */
 
 /* Adds the address in its canonical spelling. whose: "Server has invalid IPv4 address: srv-aaaaa".
@@ -94,29 +86,19 @@ bb_add_addresses(const struct bb_server *server, struct arena *arena, struct ins
 
 /* ---- a server ---- */
 
-/* The region is the zone without its last part: "gb1" of "gb1-a". */
-static bool
-bb_region(struct str zone, struct str *ret, struct error *err)
-{
-	size_t len = zone.len;
-
-	while (len > 0 && zone.ptr[len - 1] != '-')
-		len--;
-	if (len == 0)
-		return err_set(err, ERR_UNAVAILABLE, "unexpected zone: %" STR_FMT, STR_ARG(zone));
-	*ret = str_head(zone, len - 1);
-	return true;
-}
-
 bool
 bb_server_describe(const struct bb_server *server, struct arena *arena, struct machine *ret,
                    struct error *err)
 {
+	bool is_off = str_eq_c(server->status, "inactive") ||
+	              str_eq_c(server->status, "unavailable");
+	struct str region = server->zone;
+
 	*ret = (struct machine){
 		.id = server->id,
 		.name = server->id,
 		.instance = {
-			.power = bb_server_power(server),
+			.power = is_off ? POWER_OFF : POWER_ON,
 			.type = server->type,
 			.zone = server->zone,
 			.region = STR_EMPTY,
@@ -131,7 +113,14 @@ bb_server_describe(const struct bb_server *server, struct arena *arena, struct m
 	if (server->zone.len == 0 || server->type.len == 0)
 		return err_set(err, ERR_UNAVAILABLE, "server %" STR_FMT " has no %s",
 		               STR_ARG(server->id), server->zone.len == 0 ? "zone" : "server type");
-	return bb_region(server->zone, &ret->instance.region, err);
+	/* The zone without its last part: "gb1" of "gb1-a". */
+	while (region.len > 0 && region.ptr[region.len - 1] != '-')
+		region.len--;
+	if (region.len == 0)
+		return err_set(err, ERR_UNAVAILABLE, "unexpected zone: %" STR_FMT,
+		               STR_ARG(server->zone));
+	ret->instance.region = str_head(region, region.len - 1);
+	return true;
 }
 
 bool

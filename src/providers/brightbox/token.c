@@ -110,24 +110,7 @@ bb_client_authorize(struct http_auth *auth, const struct call *call, struct buf 
 	       err_set(err, ERR_UNAUTHORIZED, "BRIGHTBOX_CLIENT_SECRET is too long");
 }
 
-static bool
-bb_client_rejected(struct http_auth *auth, uint64_t generation)
-{
-	(void)auth;
-	(void)generation;
-	return false;
-}
-
 /* ---- the answer ---- */
-
-/* Refused credentials must be replaced by a person; all other failures are temporary. */
-static enum err_code
-bb_token_code(int status)
-{
-	if (status == 429)
-		return ERR_THROTTLED;
-	return status >= 400 && status < 500 ? ERR_UNAUTHORIZED : ERR_UNAVAILABLE;
-}
 
 /* Does an answer repeat the secret, as it is or as it was in the form? */
 static bool
@@ -141,7 +124,8 @@ bb_repeats(struct str body, const struct secret *secret)
 	return str_contains(body, secret_expose(secret)) || str_contains(body, buf_str(&escaped));
 }
 
-/* The texts are those of Go's oauth2, because people search for them. */
+/* The texts are those of Go's oauth2, because people search for them. Refused credentials must be
+ * replaced by a person; all other failures are temporary. */
 static bool
 bb_token_refused(const struct http_response *response, struct error *err)
 {
@@ -149,9 +133,13 @@ bb_token_refused(const struct http_response *response, struct error *err)
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(ERR_MSG_SIZE / 2);
 	struct str error = STR_EMPTY, description = STR_EMPTY;
 	const char *reason = http_status_text(response->status);
-	enum err_code code = bb_token_code(response->status);
+	enum err_code code = ERR_UNAVAILABLE;
 	struct error ignored;
 
+	if (response->status == 429)
+		code = ERR_THROTTLED;
+	else if (response->status >= 400 && response->status < 500)
+		code = ERR_UNAUTHORIZED;
 	if (json_parse(buf_str(&response->body), &doc, &ignored)) {
 		(void)json_str(yyjson_doc_get_root(doc), "error", &error);
 		(void)json_str(yyjson_doc_get_root(doc), "error_description", &description);
@@ -177,37 +165,29 @@ bb_token_refused(const struct http_response *response, struct error *err)
 	return false;
 }
 
-static void
-bb_form_unescape(struct buf *ret, struct str value)
-{
-	for (size_t i = 0; i < value.len; i++) {
-		int high = i + 2 < value.len ? str_hex_digit(value.ptr[i + 1]) : -1;
-		int low = i + 2 < value.len ? str_hex_digit(value.ptr[i + 2]) : -1;
-
-		if (value.ptr[i] == '%' && high >= 0 && low >= 0) {
-			buf_add_char(ret, (char)(high * 16 + low));
-			i += 2;
-		} else {
-			buf_add_char(ret, value.ptr[i] == '+' ? ' ' : value.ptr[i]);
-		}
-	}
-}
-
 /* A member of an answer that is a form rather than JSON, decoded in the arena; empty if it is
  * absent. */
 static struct str
 bb_form_value(struct arena *arena, struct str form, const char *name)
 {
 	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(FORM_MAX_BYTES);
-	struct str key, value;
+	struct str key, value = STR_EMPTY;
+	bool is_found = false;
 
-	for (struct str pair, rest = form; str_split(&rest, '&', &pair);) {
-		if (str_cut(pair, '=', &key, &value) && str_eq_c(key, name)) {
-			bb_form_unescape(&plain, value);
-			return arena_str(arena, buf_str(&plain));
+	for (struct str pair, rest = form; !is_found && str_split(&rest, '&', &pair);)
+		is_found = str_cut(pair, '=', &key, &value) && str_eq_c(key, name);
+	for (size_t i = 0; is_found && i < value.len; i++) {
+		int high = i + 2 < value.len ? str_hex_digit(value.ptr[i + 1]) : -1;
+		int low = i + 2 < value.len ? str_hex_digit(value.ptr[i + 2]) : -1;
+
+		if (value.ptr[i] == '%' && high >= 0 && low >= 0) {
+			buf_add_char(&plain, (char)(high * 16 + low));
+			i += 2;
+		} else {
+			buf_add_char(&plain, value.ptr[i] == '+' ? ' ' : value.ptr[i]);
 		}
 	}
-	return STR_EMPTY;
+	return arena_str(arena, buf_str(&plain));
 }
 
 /* What a token answer says, in either of its two forms. */
@@ -348,22 +328,6 @@ bb_token_is_usable(const struct bb_token *t)
 	return secret_is_set(&t->access) && clock_boot(t->host->clock) < t->ends_boot_ns;
 }
 
-/* Called with mu held. */
-static void
-bb_token_adopt(struct bb_token *t, struct bb_grant *grant, int64_t asked_boot_ns)
-{
-	secret_set(&t->access, secret_expose(&grant->access));
-	secret_fini(&t->refresh); /* an answer may have none */
-	if (secret_is_set(&grant->refresh))
-		secret_set(&t->refresh, secret_expose(&grant->refresh));
-	t->generation++;
-	t->due_boot_ns = CLOCK_FOREVER;
-	t->ends_boot_ns = grant->life_s <= 0
-	                          ? CLOCK_FOREVER
-	                          : clock_deadline(asked_boot_ns,
-	                                           (grant->life_s - EXPIRY_MARGIN_S) * NS_PER_SEC);
-}
-
 /* Called with mu held, which is released meanwhile. A renewal that ended only because this caller
  * was cancelled, or ran out of time, has no result for other callers: the next one renews. A token
  * that is still valid stays in use if the API refuses new credentials: one of two files may have
@@ -382,8 +346,18 @@ bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 	mutex_unlock(&t->flight.mu);
 	is_good = bb_token_renew(t, call, &refresh, &grant, err);
 	mutex_lock(&t->flight.mu);
-	if (is_good)
-		bb_token_adopt(t, &grant, asked_boot_ns);
+	if (is_good) {
+		secret_set(&t->access, secret_expose(&grant.access));
+		secret_fini(&t->refresh); /* an answer may have none */
+		if (secret_is_set(&grant.refresh))
+			secret_set(&t->refresh, secret_expose(&grant.refresh));
+		t->generation++;
+		t->due_boot_ns = t->ends_boot_ns = CLOCK_FOREVER;
+		if (grant.life_s > 0)
+			t->ends_boot_ns = clock_deadline(asked_boot_ns,
+			                                 (grant.life_s - EXPIRY_MARGIN_S) *
+			                                         NS_PER_SEC);
+	}
 	has_result = is_good || (err->code != ERR_CANCELLED &&
 	                         clock_mono(call->clock) < call->deadline_mono_ns);
 	if (has_result) {
@@ -478,43 +452,29 @@ bb_token_fetch(struct bb_token *t, struct call *call, struct error *err)
 
 /* ---- life cycle ---- */
 
-static bool
-bb_token_open(struct bb_token *t, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf root = BUF_INIT(LIMIT_HTTP_URL);
-	CLEANUP(buf_fini) struct buf agent = BUF_INIT(KIB(1));
-
-	if (t->host->http) {
-		t->http = t->host->http;
-		return true;
-	}
-	bb_url_resolve(&root, t->config->api_url, "");
-	buf_addf(&agent, "ccmd/%" STR_FMT, STR_ARG(str_skip(version_get(), 1)));
-	return http_client_new(
-		&(struct http_config){
-			.name = "brightbox-token",
-			.base_url = buf_str(&root),
-			.user_agent = buf_str(&agent),
-			.auth = &t->client_auth,
-			.clock = t->host->clock,
-		},
-		&t->http, err);
-}
-
 bool
 bb_token_new(const struct cloud_host *host, struct bb_config *config, struct bb_token **ret,
              struct error *err)
 {
 	CLEANUP(bb_token_freep) struct bb_token *t = xcalloc(1, sizeof(*t));
+	CLEANUP(buf_fini) struct buf root = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(buf_fini) struct buf agent = BUF_INIT(KIB(1));
+	struct http_config http = { .name = "brightbox-token",
+		                    .auth = &t->client_auth,
+		                    .clock = host->clock };
 
 	t->host = host;
 	t->config = config;
 	t->auth = (struct http_auth){ .authorize = bb_token_authorize,
 		                      .rejected = bb_token_rejected };
-	t->client_auth = (struct http_auth){ .authorize = bb_client_authorize,
-		                             .rejected = bb_client_rejected };
+	t->client_auth = (struct http_auth){ .authorize = bb_client_authorize };
+	t->http = host->http;
 	single_flight_init(&t->flight);
-	if (!bb_token_open(t, err))
+	bb_url_resolve(&root, config->api_url, "");
+	buf_addf(&agent, "ccmd/%" STR_FMT, STR_ARG(str_skip(version_get(), 1)));
+	http.base_url = buf_str(&root);
+	http.user_agent = buf_str(&agent);
+	if (!t->http && !http_client_new(&http, &t->http, err))
 		return err_wrap(err, "BRIGHTBOX_API_URL");
 	*ret = TAKE(t);
 	return true;
