@@ -38,13 +38,12 @@ share_targets(const struct cl_state *s, struct cl_targets *targets)
 	struct str key;
 	void *value;
 
-	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &value);) {
-		const struct cl_entry *e = value;
-		struct cl_targets *shared = e->written ? e->written->values.targets : NULL;
+	for (size_t pos = 0; map_next(&s->records, &pos, &key, &value);) {
+		const struct cl_record *record = value;
 
-		if (shared && cl_targets_eq(shared, targets)) {
+		if (cl_targets_eq(record->values.targets, targets)) {
 			cl_targets_unref(targets);
-			return cl_targets_ref(shared);
+			return cl_targets_ref(record->values.targets);
 		}
 	}
 	return targets;
@@ -58,6 +57,15 @@ fit_file(struct cl_state *s, struct cl_record_values *values, struct error *err)
 	const struct cl_record *before = cl_state_find(s, values->allocation.uid);
 	size_t others = s->file_size - (before ? before->values.file_size : 0);
 
+	/* While there are two records, the larger one counts: either may be in the file in the end.
+	 */
+	for (const struct cl_change *c = s->changes; c; c = c->older) {
+		const struct cl_record *written = cl_state_find(s, c->uid);
+		size_t size = written ? written->values.file_size : 0;
+
+		if (c->next && c->next->values.file_size > size)
+			others += c->next->values.file_size - size;
+	}
 	values->is_left_out = false;
 	values->file_size = s->has_haproxy ? cl_haproxy_size(values) : 0;
 	if (values->file_size == 0 || others + values->file_size + FILE_HEAD <= LIMIT_HAPROXY_FILE)
@@ -71,21 +79,30 @@ fit_file(struct cl_state *s, struct cl_record_values *values, struct error *err)
 	               values->file_size, others, LIMIT_HAPROXY_FILE - FILE_HEAD);
 }
 
-/* Makes these the values of the Service's record, unless they equal those before. Where there is a
- * hook, and its input is another than the last, a new generation begins: it is written before the
- * hook is run, so that a hook which a crash interrupts is run again. */
+/* Sets the hash of the values and the progress of their hook. Where there is a hook, and its input
+ * is another than the last, a new generation begins, and the result is true. before NULL: there was
+ * no record. */
+static bool
+set_input(const struct cl_state *s, struct cl_record_values *values, const struct cl_record *before)
+{
+	values->input = cl_record_hash(values);
+	values->hook = before ? before->values.hook : (struct cl_progress){ .error = STR_EMPTY };
+	if (!s->has_hook || values->hook.input == values->input)
+		return false;
+	values->hook.input = values->input;
+	values->hook.generation++;
+	return true;
+}
+
+/* Makes these the values of the Service's record, unless they equal those before. A new generation
+ * is written before its hook is run, so that a hook which a crash interrupts is run again. */
 static bool
 commit_values(struct cl_state *s, struct cl_record_values *values, struct cl_record *before,
               struct cl_record **ret, struct error *err)
 {
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
-	values->input = cl_record_hash(values);
-	values->hook = before ? before->values.hook : (struct cl_progress){ .error = STR_EMPTY };
-	if (s->has_hook && values->hook.input != values->input) {
-		values->hook.input = values->input;
-		values->hook.generation++;
-	} else if (before && before->values.input == values->input) {
+	if (!set_input(s, values, before) && before && before->values.input == values->input) {
 		*ret = cl_record_ref(before);
 		return true;
 	}
@@ -96,29 +113,30 @@ commit_values(struct cl_state *s, struct cl_record_values *values, struct cl_rec
 	return true;
 }
 
-/* present: the addresses that the Service has now. */
+/* The values of a record with addresses, for which HAProxy's file has room. present: the addresses
+ * that the Service has now. */
 static bool
-allocate_addresses(struct cl_state *s, const struct cl_request *request,
-                   const struct cl_addresses *present, struct arena *arena,
-                   struct cl_addresses *ret, struct error *err)
+allocate_values(struct cl_state *s, const struct cl_request *request,
+                const struct cl_addresses *present, struct cl_targets *targets, struct arena *arena,
+                struct cl_record_values *ret, struct error *err)
 {
-	const struct cl_allocation **all = arena_calloc(arena, 2 * s->entries.count + 1,
+	const struct cl_allocation **all = arena_calloc(arena, s->records.count + s->n_changing + 1,
 	                                                sizeof(struct cl_allocation *));
 	bool is_full;
 	struct str key;
 	void *value;
 	size_t n = 0;
 
-	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &value);) {
-		const struct cl_entry *e = value;
-
-		if (e->written)
-			all[n++] = &e->written->values.allocation;
-		if (e->next)
-			all[n++] = &e->next->values.allocation;
+	for (size_t pos = 0; map_next(&s->records, &pos, &key, &value);)
+		all[n++] = &((const struct cl_record *)value)->values.allocation;
+	for (const struct cl_change *c = s->changes; c; c = c->older) {
+		if (c->next)
+			all[n++] = &c->next->values.allocation;
 	}
-	if (cl_allocate(request, present, all, n, arena, ret, &is_full, err))
-		return true;
+	*ret = request->values;
+	ret->targets = targets;
+	if (cl_allocate(request, present, all, n, arena, &ret->allocation.addresses, &is_full, err))
+		return fit_file(s, ret, err);
 	s->has_waiting |= is_full;
 	return false;
 }
@@ -151,20 +169,18 @@ cl_state_allocate(struct cl_state *s, const struct cl_request *request,
 {
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = cl_targets_new(nodes, n_nodes);
 	CLEANUP(cl_record_unrefp) struct cl_record *before = NULL;
-	struct cl_record_values values = request->values;
+	struct cl_record_values values;
 	struct cl_addresses present = { .n = 0 };
 	WITH_LOCK(&s->mu);
 
-	before = cl_state_find(s, values.allocation.uid);
+	before = cl_state_find(s, request->values.allocation.uid);
 	if (before) {
 		cl_record_ref(before); /* it is compared with its replacement */
 		present = before->values.allocation.addresses;
 	}
-	if (!allocate_addresses(s, request, &present, arena, &values.allocation.addresses, err))
-		return false;
 	targets = share_targets(s, targets);
-	values.targets = targets;
-	if (!fit_file(s, &values, err) || !commit_values(s, &values, before, ret, err))
+	if (!allocate_values(s, request, &present, targets, arena, &values, err) ||
+	    !commit_values(s, &values, before, ret, err))
 		return false;
 	for (size_t i = 0; i < present.n; i++) {
 		const struct ip *ip = &present.items[i];
@@ -186,7 +202,7 @@ cl_state_foresee(struct cl_state *s, const struct cl_request *request, const str
 {
 	CLEANUP(cl_targets_unrefp)
 	struct cl_targets *targets = cl_targets_new(spec->nodes, spec->n_nodes);
-	struct cl_record_values values = request->values, before;
+	struct cl_record_values values, before;
 	struct cl_addresses present;
 	const struct cl_record *written;
 	WITH_LOCK(&s->mu);
@@ -196,18 +212,9 @@ cl_state_foresee(struct cl_state *s, const struct cl_request *request, const str
 	present = before.allocation.addresses;
 	if (present.n == 0 && written)
 		present = written->values.allocation.addresses;
-	if (!allocate_addresses(s, request, &present, arena, &values.allocation.addresses, err))
+	if (!allocate_values(s, request, &present, targets, arena, &values, err))
 		return false;
-	values.targets = targets;
-	if (!fit_file(s, &values, err))
-		return false;
-	values.input = cl_record_hash(&values);
-	if (written)
-		values.hook = written->values.hook;
-	if (values.hook.input != values.input) {
-		values.hook.input = values.input;
-		values.hook.generation++;
-	}
+	(void)set_input(s, &values, written);
 	*ret_before = present;
 	*ret = cl_record_new(&values);
 	return true;
@@ -348,28 +355,16 @@ struct holder {
 	const struct holder *next; /* shares the address with it */
 };
 
-/* Called once for a Service, however many addresses its status has: a user who may write one may
- * write thousands. */
+/* why: with the address, as an event names it. */
 static void
-report_no_pool(const struct adoption *adoption, const struct lb_spec *spec, const struct ip *ip)
+report_address(const struct adoption *adoption, const struct lb_spec *spec, const char *message,
+               const struct event_kind *event, const struct buf *why)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	const struct cloud_host *host = adoption->state->host;
-	const struct cl_pool *pool;
-	struct error err;
 
-	buf_add_c(&text, "address ");
-	ip_format(&text, ip);
-	buf_add_c(&text, " in the status is in no pool that this Service may use: it is not "
-	                 "served, and stays there until an address ");
-	if (cl_request_pool(adoption->schema, spec, adoption->arena, &pool, &err))
-		buf_addf(&text, "of pool %s is allocated", quote_z(adoption->arena, pool->name));
-	else
-		buf_addf(&text, "is allocated: %s", err.msg);
-	log_warn("an address in the status of a service is in no pool",
-	         LOG_STR("service", spec->service), LOG_STR("namespace", spec->namespace),
-	         LOG_STR("why", buf_str(&text)));
-	host->service_event(host, spec, HOST_EVENT_WARNING, no_pool_event.reason, buf_str(&text));
+	log_warn(message, LOG_STR("service", spec->service), LOG_STR("namespace", spec->namespace),
+	         LOG_STR("why", buf_str(why)));
+	host->service_event(host, spec, HOST_EVENT_WARNING, event->reason, buf_str(why));
 }
 
 /* A user who may patch a status could otherwise have any address served, even the host's own one.
@@ -379,42 +374,42 @@ static struct lb_status
 trusted_status(const struct adoption *adoption, const struct claim *c)
 {
 	const struct lb_status *status = &c->spec->status;
+	struct arena *arena = adoption->arena;
 	struct lb_status trusted = { .n_ingress = 0 };
 	bool is_reported = c->spec->is_leaving; /* no event, because it gets no other address */
+	const struct cl_pool *pool;
+	struct error err;
 	struct ip ip;
 
-	trusted.ingress = arena_calloc(adoption->arena, status->n_ingress,
-	                               sizeof(trusted.ingress[0]));
+	trusted.ingress = arena_calloc(arena, status->n_ingress, sizeof(trusted.ingress[0]));
 	for (size_t i = 0; i < status->n_ingress; i++) {
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
 		if (!ip_parse(status->ingress[i].ip, &ip))
 			continue;
 		if (cl_request_could_have(adoption->schema, c->spec->namespace, &ip) ||
 		    is_saved(c, &ip)) {
 			trusted.ingress[trusted.n_ingress++] = status->ingress[i];
-		} else if (!is_reported) {
-			report_no_pool(adoption, c->spec, &ip);
-			is_reported = true;
+			continue;
 		}
+		/* Once for a Service, however many addresses its status has: a user who may write
+		 * one may write thousands. */
+		if (is_reported)
+			continue;
+		is_reported = true;
+		buf_addf(&text,
+		         "address %s in the status is in no pool that this Service may use: it is "
+		         "not served, and stays there until an address ",
+		         cl_ip_text(&ip, arena));
+		if (cl_request_pool(adoption->schema, c->spec, arena, &pool, &err))
+			buf_addf(&text, "of pool %s is allocated", quote_z(arena, pool->name));
+		else
+			buf_addf(&text, "is allocated: %s", err.msg);
+		report_address(adoption, c->spec,
+		               "an address in the status of a service is in no pool",
+		               &no_pool_event, &text);
 	}
 	return trusted;
-}
-
-static void
-report_conflict(const struct adoption *adoption, const struct lb_spec *spec, const struct ip *ip,
-                const struct cl_allocation *holder)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	const struct cloud_host *host = adoption->state->host;
-
-	buf_add_c(&text, "address ");
-	ip_format(&text, ip);
-	buf_addf(&text,
-	         " is in the status of %" STR_FMT "/%" STR_FMT
-	         " as well, which keeps it: another one is given here",
-	         STR_ARG(holder->namespace), STR_ARG(holder->service));
-	log_warn("two services have one address", LOG_STR("service", spec->service),
-	         LOG_STR("namespace", spec->namespace), LOG_STR("why", buf_str(&text)));
-	host->service_event(host, spec, HOST_EVENT_WARNING, conflict_event.reason, buf_str(&text));
 }
 
 static struct str
@@ -435,14 +430,22 @@ keep_unclaimed(const struct adoption *adoption, const struct lb_spec *spec,
 	for (size_t i = 0; i < addresses->n; i++) {
 		const struct ip ip = addresses->items[i];
 		const struct holder *holder = map_get(&adoption->holders, address_key(&ip));
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
 		while (holder && (str_eq(holder->allocation->uid, self->uid) ||
 		                  cl_may_share(self, holder->allocation, NULL)))
 			holder = holder->next;
 		if (!holder)
 			addresses->items[n++] = ip;
-		else if (spec)
-			report_conflict(adoption, spec, &ip, holder->allocation);
+		if (!holder || !spec)
+			continue;
+		buf_addf(&text,
+		         "address %s is in the status of %" STR_FMT "/%" STR_FMT
+		         " as well, which keeps it: another one is given here",
+		         cl_ip_text(&ip, adoption->arena), STR_ARG(holder->allocation->namespace),
+		         STR_ARG(holder->allocation->service));
+		report_address(adoption, spec, "two services have one address", &conflict_event,
+		               &text);
 	}
 	addresses->n = n;
 }

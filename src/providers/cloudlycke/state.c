@@ -44,9 +44,17 @@ enum {
 struct cl_record *
 cl_state_find(const struct cl_state *s, struct str uid)
 {
-	const struct cl_entry *e = map_get(&s->entries, uid);
+	return map_get(&s->records, uid);
+}
 
-	return e ? e->written : NULL;
+static const struct cl_change *
+find_change(const struct cl_state *s, struct str uid)
+{
+	const struct cl_change *change = s->changes;
+
+	while (change && !str_eq(change->uid, uid))
+		change = change->older;
+	return change;
 }
 
 static int
@@ -60,86 +68,55 @@ by_name(const void *a, const void *b)
 struct cl_record **
 cl_state_sorted(const struct cl_state *s, bool is_next, size_t *ret_n)
 {
-	struct cl_record **all = xcalloc(s->entries.count + 1, sizeof(*all));
-	struct str key;
-	void *value;
+	struct cl_record **all = xcalloc(s->records.count + s->n_changing + 1, sizeof(*all));
+	struct str uid;
+	void *record;
 	size_t n = 0;
 
-	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &value);) {
-		const struct cl_entry *e = value;
-		struct cl_record *record = is_next && e->is_changing ? e->next : e->written;
-
-		if (record)
+	for (size_t pos = 0; map_next(&s->records, &pos, &uid, &record);) {
+		if (!is_next || !find_change(s, uid))
 			all[n++] = cl_record_ref(record);
+	}
+	for (const struct cl_change *c = is_next ? s->changes : NULL; c; c = c->older) {
+		if (c->next)
+			all[n++] = cl_record_ref(c->next);
 	}
 	qsort(all, n, sizeof(struct cl_record *), by_name);
 	*ret_n = n;
 	return all;
 }
 
-static struct cl_entry *
-make_entry(struct cl_state *s, struct str uid)
+/* Takes the reference, and returns that of the former record. NULL: there is none. */
+static struct cl_record *
+replace_record(struct cl_state *s, struct str uid, struct cl_record *record)
 {
-	struct cl_entry *e = map_get(&s->entries, uid);
+	struct cl_record *former = map_remove(&s->records, uid); /* it has the key */
 
-	if (!e) {
-		e = xcalloc(1, sizeof(*e));
-		e->uid = xstrndup(uid.ptr, uid.len);
-		map_put(&s->entries, str_c(e->uid), e);
+	if (former)
+		s->file_size -= former->values.file_size;
+	if (record) {
+		map_put(&s->records, record->values.allocation.uid, record);
+		s->file_size += record->values.file_size;
 	}
-	return e;
-}
-
-static void
-free_entry(struct cl_entry *e)
-{
-	cl_record_unref(e->written);
-	free(e->uid);
-	free(e);
-}
-
-/* While there are two records, the larger one counts: either may be in the file in the end. */
-static size_t
-entry_size(const struct cl_entry *e)
-{
-	size_t size = e->written ? e->written->values.file_size : 0;
-	size_t next = e->next ? e->next->values.file_size : 0;
-
-	return size > next ? size : next;
-}
-
-/* `next` is the replacement of `written` while is_changing. */
-static void
-set_entry(struct cl_state *s, struct cl_entry *e, struct cl_record *written, struct cl_record *next,
-          bool is_changing)
-{
-	s->file_size -= entry_size(e);
-	e->written = written;
-	e->next = next;
-	e->is_changing = is_changing;
-	s->file_size += entry_size(e);
+	return former;
 }
 
 void
 cl_state_set(struct cl_state *s, struct cl_record *record)
 {
-	struct cl_entry *e = make_entry(s, record->values.allocation.uid);
-	CLEANUP(cl_record_unrefp) struct cl_record *before = e->written;
-
-	set_entry(s, e, record, NULL, /*is_changing=*/false);
+	cl_record_unref(replace_record(s, record->values.allocation.uid, record));
 	s->version++;
 }
 
 void
 cl_state_clear(struct cl_state *s)
 {
-	struct str key;
-	void *entry;
+	struct str uid;
+	void *record;
 
-	for (size_t pos = 0; map_next(&s->entries, &pos, &key, &entry);)
-		free_entry(entry);
-	map_fini(&s->entries);
-	s->entries = MAP_INIT;
+	for (size_t pos = 0; map_next(&s->records, &pos, &uid, &record);)
+		cl_record_unref(record);
+	map_fini(&s->records);
 	s->file_size = 0;
 	s->version++;
 }
@@ -197,10 +174,7 @@ read_entry(struct cl_state *s, struct str name, yyjson_val *obj)
 static bool
 fail_damaged(const struct cl_state *s, const char *why, struct error *err)
 {
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-
-	return err_set(err, ERR_INVALID, "state file %s is damaged: %s",
-	               quote_z(&scratch, str_c(s->path)), why);
+	return err_set(err, ERR_INVALID, "state file %s is damaged: %s", s->quoted, why);
 }
 
 static bool
@@ -214,17 +188,14 @@ read_document(struct cl_state *s, yyjson_val *root, struct error *err)
 	    version < VERSION)
 		return fail_damaged(s, "unknown version", err);
 	if (version > VERSION) {
-		char memory[600] = "";
-		struct buf text = BUF_FIXED(memory);
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
 		s->is_newer = true;
-		buf_add_c(&text, "state file ");
-		quote_add(&text, str_c(s->path));
 		buf_addf(
 			&text,
-			" is of version %lld, newer than this program: it is left as it is, and addresses are "
+			"state file %s is of version %lld, newer than this program: it is left as it is, and addresses are "
 			"taken from the Services",
-			(long long)version);
+			s->quoted, (long long)version);
 		log_warn(text.ptr);
 		s->host->event(s->host, /*ref=*/NULL, HOST_EVENT_WARNING, newer_event.reason,
 		               buf_str(&text));
@@ -277,7 +248,6 @@ read_file(struct cl_state *s, struct error *err)
 static bool
 lock_file(struct cl_state *s, struct error *err)
 {
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	int fd, problem;
 
 	if (!s->path || s->is_read_only || s->lock_fd >= 0)
@@ -292,9 +262,8 @@ lock_file(struct cl_state *s, struct error *err)
 		close(fd);
 	if (fd >= 0 && problem == EWOULDBLOCK)
 		return err_set(err, ERR_CONFLICT, "state file %s is locked by another process",
-		               quote_z(&scratch, str_c(s->path)));
-	return err_errno(err, problem, "cannot lock state file %s",
-	                 quote_z(&scratch, str_c(s->path)));
+		               s->quoted);
+	return err_errno(err, problem, "cannot lock state file %s", s->quoted);
 }
 
 bool
@@ -315,7 +284,6 @@ cl_state_open(const struct cl_schema *schema, enum cl_state_use use, const struc
               struct cl_state **ret, struct error *err)
 {
 	CLEANUP(cl_state_freep) struct cl_state *s = xcalloc(1, sizeof(*s));
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	struct str path = schema->state.file;
 	bool is_good;
 
@@ -324,14 +292,16 @@ cl_state_open(const struct cl_schema *schema, enum cl_state_use use, const struc
 	s->has_hook = schema->balancers.hook.len > 0;
 	s->has_haproxy = schema->balancers.haproxy.is_present;
 	s->no_targets = cl_targets_new(NULL, 0);
+	s->records = MAP_OF(struct cl_record, values.allocation.uid);
 	s->lock_fd = -1;
 	s->routes = BUF_INIT(LIMIT_STATE_FILE);
 	mutex_init(&s->mu);
 	cond_init(&s->written);
 	if (path.len > 0) {
-		s->path = xstrndup(path.ptr, path.len);
-		s->backup = xstrdup(arena_printf(&scratch, "%s.bak", s->path).ptr);
-		s->lock_path = xstrdup(arena_printf(&scratch, "%s.lock", s->path).ptr);
+		s->path = arena_strz(&s->arena, path);
+		s->backup = arena_printf(&s->arena, "%s.bak", s->path).ptr;
+		s->lock_path = arena_printf(&s->arena, "%s.lock", s->path).ptr;
+		s->quoted = quote_z(&s->arena, path);
 	} else {
 		log_warn(
 			"cloudlycke: no state.file is configured: routes, and what hooks were run for, "
@@ -362,9 +332,7 @@ cl_state_free(struct cl_state *s)
 		close(s->lock_fd);
 	cond_destroy(&s->written);
 	mutex_destroy(&s->mu);
-	free(s->path);
-	free(s->backup);
-	free(s->lock_path);
+	arena_fini(&s->arena);
 	free(s);
 }
 
@@ -406,39 +374,32 @@ add_document(struct buf *b, const struct cl_state *s)
 	cl_records_free(all, n);
 }
 
-/* Makes a second link to the present file and renames it over the former backup. On file systems
- * without hard links no backup is made. */
-static void
-keep_backup(const struct cl_state *s)
-{
-	CLEANUP(buf_fini) struct buf other = BUF_INIT(KIB(8));
-
-	buf_addf(&other, "%s.new", s->backup);
-	(void)unlink(other.ptr);
-	if (link(s->path, other.ptr) != 0 || rename(other.ptr, s->backup) != 0) {
-		log_debug("no backup of the state file, ignoring", LOG_CSTR("file", s->backup));
-		(void)unlink(other.ptr);
-	}
-}
-
+/* The present file is kept as a backup: a second link to it is renamed over the former backup. On
+ * file systems without hard links no backup is made. */
 static bool
 replace_file(struct cl_state *s, const struct buf *text, struct error *err)
 {
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-	bool is_done;
+	CLEANUP(buf_fini) struct buf link_path = BUF_INIT(KIB(8));
+	bool is_done = false;
 
 	/* Another leader may have the file already; its lock ends with the process, not with the
 	 * lease. */
 	if (!fence_check(s->host->fence, s->host->clock, err))
 		return false;
+	buf_addf(&link_path, "%s.new", s->backup);
 	if (s->has_file)
-		keep_backup(s);
-	is_done = buf_ok(text)
-	                  ? file_replace(s->path, buf_str(text), 0600, err)
-	                  : err_set(err, ERR_INTERNAL, "more than %zu bytes", LIMIT_STATE_FILE);
+		(void)unlink(link_path.ptr);
+	if (s->has_file &&
+	    (link(s->path, link_path.ptr) != 0 || rename(link_path.ptr, s->backup) != 0)) {
+		log_debug("no backup of the state file, ignoring", LOG_CSTR("file", s->backup));
+		(void)unlink(link_path.ptr);
+	}
+	if (buf_ok(text))
+		is_done = file_replace(s->path, buf_str(text), 0600, err);
+	else
+		err_set(err, ERR_INTERNAL, "more than %zu bytes", LIMIT_STATE_FILE);
 	if (!is_done)
-		return err_wrap(err, "cannot write state file %s",
-		                quote_z(&scratch, str_c(s->path)));
+		return err_wrap(err, "cannot write state file %s", s->quoted);
 	s->has_file = true;
 	return true;
 }
@@ -489,15 +450,6 @@ commit_change(struct cl_state *s, struct error *err)
 	return is_done;
 }
 
-/* Does the file say the same of both? */
-static bool
-is_written_alike(const struct cl_record_values *a, const struct cl_record_values *b)
-{
-	return cl_addresses_eq(&a->allocation.addresses, &b->allocation.addresses) &&
-	       a->hook.generation == b->hook.generation && a->hook.done == b->hook.done &&
-	       a->hook.input == b->hook.input && str_eq(a->hook.error, b->hook.error);
-}
-
 /* stays NULL: none of the addresses stays. */
 static bool
 frees_address(const struct cl_record *goes, const struct cl_record *stays)
@@ -515,31 +467,38 @@ frees_address(const struct cl_record *goes, const struct cl_record *stays)
 bool
 cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, struct error *err)
 {
-	struct cl_entry *e = make_entry(s, uid);
-	CLEANUP(cl_record_unrefp) struct cl_record *goes = NULL;
-	struct cl_record *stays;
-	bool is_done = true;
+	struct cl_change change = { .uid = uid, .next = record, .older = s->changes };
+	const struct cl_record *stays = cl_state_find(s, uid); /* unless the new one is written */
+	CLEANUP(cl_record_unrefp) struct cl_record *goes = record;
+	struct cl_change **at = &s->changes;
+	bool is_same, is_done = true;
 
-	assert(!e->is_changing);
-	set_entry(s, e, e->written, record, /*is_changing=*/true);
-	if (!e->written || !record || !is_written_alike(&e->written->values, &record->values))
+	assert(!find_change(s, uid));
+	/* Does the file say the same of both? */
+	is_same = stays && record &&
+	          cl_addresses_eq(&stays->values.allocation.addresses,
+	                          &record->values.allocation.addresses) &&
+	          stays->values.hook.generation == record->values.hook.generation &&
+	          stays->values.hook.done == record->values.hook.done &&
+	          stays->values.hook.input == record->values.hook.input &&
+	          str_eq(stays->values.hook.error, record->values.hook.error);
+	if (!is_same) {
+		s->changes = &change;
 		is_done = commit_change(s, err);
-
-	/* The new record stays if it was written, else the old one. */
-	stays = is_done ? record : e->written;
-	goes = is_done ? e->written : record;
-	set_entry(s, e, stays, NULL, /*is_changing=*/false);
-	if (is_done && (!stays || !goes || stays->values.input != goes->values.input))
-		s->version++;
-
+		while (*at != &change)
+			at = &(*at)->older;
+		*at = change.older;
+	}
+	if (is_done) {
+		goes = replace_record(s, uid, record);
+		stays = record;
+		if (!record || !goes || record->values.input != goes->values.input)
+			s->version++;
+	}
 	/* Services that were refused an address may have it now. */
 	if (s->has_waiting && goes && frees_address(goes, stays)) {
 		s->has_waiting = false;
 		s->host->requeue(s->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
-	}
-	if (!stays) {
-		map_remove(&s->entries, str_c(e->uid));
-		free_entry(e);
 	}
 	return is_done;
 }

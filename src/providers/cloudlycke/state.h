@@ -29,11 +29,13 @@
 
 struct cl_state {
 	const struct cloud_host *host;
-	char *path, *backup, *lock_path; /* NULL: in memory only */
-	struct cl_targets *no_targets;   /* of records that were read from the file */
-	bool is_read_only;               /* as in struct cloud_config */
-	bool has_hook;                   /* its runs are recorded */
-	bool has_haproxy;                /* its file must have room for each Service */
+	struct arena arena;                    /* of the following texts */
+	const char *path, *backup, *lock_path; /* NULL: in memory only */
+	const char *quoted;                    /* the path, for messages */
+	struct cl_targets *no_targets;         /* of records that were read from the file */
+	bool is_read_only;                     /* as in struct cloud_config */
+	bool has_hook;                         /* its runs are recorded */
+	bool has_haproxy;                      /* its file must have room for each Service */
 
 	pthread_mutex_t mu;
 	pthread_cond_t written; /* mu: a write ended */
@@ -45,12 +47,13 @@ struct cl_state {
 	uint64_t n_begun;   /* mu: changes that were begun */
 	uint64_t n_written; /* mu: those of them that the file has */
 	size_t n_changing;  /* mu: changes in progress */
-	struct map entries; /* mu: by UID */
-	size_t file_size;   /* mu: bytes of HAProxy's file that all entries may take */
-	struct buf routes;  /* mu: JSON as it was read or last written; or empty */
-	struct str next_routes; /* mu: during a change: what replaces it; ptr NULL: none */
-	uint64_t version;       /* mu: counts changes of what balancers do */
-	bool has_waiting;       /* mu: a Service was refused because of what others have */
+	struct map records; /* mu: struct cl_record by UID */
+	size_t file_size;   /* mu: bytes of HAProxy's file that all records may take */
+	struct cl_change *changes; /* mu: those in progress, on the stacks of their callers */
+	struct buf routes;         /* mu: JSON as it was read or last written; or empty */
+	struct str next_routes;    /* mu: during a change: what replaces it; ptr NULL: none */
+	uint64_t version;          /* mu: counts changes of what balancers do */
+	bool has_waiting;          /* mu: a Service was refused because of what others have */
 };
 
 /** When the file is taken, as by cl_state_take(). */
@@ -130,12 +133,11 @@ NODISCARD bool cl_state_write_routes(struct cl_state *, struct str routes, struc
 
 /* ---- for allocations.c; all are called with `mu` held ---- */
 
-/** One Service. */
-struct cl_entry {
-	char *uid;
-	struct cl_record *written; /* NULL: not in the file */
-	struct cl_record *next;    /* while is_changing: its replacement; NULL: removed */
-	bool is_changing;
+/** A change of one Service's record in progress: both addresses are taken. */
+struct cl_change {
+	struct str uid;
+	struct cl_record *next; /* takes the place of the written record; NULL: removes it */
+	struct cl_change *older;
 };
 
 /** The written record of that UID, or NULL. Borrowed until it is changed. */

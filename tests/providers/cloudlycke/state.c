@@ -177,20 +177,12 @@ run_change(void *arg)
 static size_t
 count_waiting(struct world *w)
 {
-	struct str key;
-	void *value;
 	size_t n = 0;
 	WITH_LOCK(&w->state->mu);
 
-	for (size_t pos = 0; map_next(&w->state->entries, &pos, &key, &value);) {
-		const struct cl_entry *e = value;
-
-		if (e->written)
-			n++;
-		if (e->next)
-			n++;
-	}
-	return n;
+	for (const struct cl_change *c = w->state->changes; c; c = c->older)
+		n += c->next != NULL;
+	return n + w->state->records.count;
 }
 
 static struct changer *

@@ -158,7 +158,7 @@ adoption(size_t n)
 	}
 	assert_true(cl_state_open(&schema, CL_STATE_NOW, &host, &state, &err));
 	work.n_branches = WORK(assert_true(cl_state_adopt(state, &schema, specs, n, &arena, &err)));
-	assert_int_equal(state->entries.count, n);
+	assert_int_equal(state->records.count, n);
 	cl_state_free(TAKE(state));
 	arena_reset(&arena);
 	return work;
