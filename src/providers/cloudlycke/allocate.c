@@ -147,8 +147,6 @@ read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record_va
 	size_t n = 0;
 
 	for (size_t i = 0; i < spec->n_source_ranges; i++) {
-		char memory[80] = "";
-		struct buf text = BUF_FIXED(memory);
 		struct ip_net net;
 		struct ip last;
 
@@ -157,8 +155,7 @@ read_ranges(const struct lb_spec *spec, struct arena *arena, struct cl_record_va
 			continue;
 		}
 		ip_net_span(&net, &net.ip, &last); /* without host bits */
-		ip_net_format(&text, &net);
-		ranges[n++] = arena_str(arena, buf_str(&text));
+		ranges[n++] = cl_net_text(&net, arena);
 	}
 	values->source_ranges = ranges;
 	values->n_source_ranges = drop_duplicates(ranges, n, arena);
@@ -290,41 +287,35 @@ struct search {
 	enum ip_family family;
 };
 
-/* A port and protocol that both Services want. TCP 53 and UDP 53 can share an address. The ports of
- * one are collected in a set first: this runs for many pairs of Services, with the lock held.
- */
-static const struct lb_port *
-common_port(const struct cl_allocation *a, const struct cl_allocation *b)
-{
-	uint64_t set[LB_SCTP + 1][(UINT16_MAX + 1) / 64] = { 0 };
-
-	for (size_t k = 0; k < b->n_ports; k++) {
-		uint16_t port = (uint16_t)b->ports[k].port;
-
-		set[b->ports[k].protocol][port / 64] |= UINT64_C(1) << port % 64;
-	}
-	for (size_t i = 0; i < a->n_ports; i++) {
-		uint16_t port = (uint16_t)a->ports[i].port;
-
-		if (set[a->ports[i].protocol][port / 64] >> port % 64 & 1)
-			return &a->ports[i];
-	}
-	return NULL;
-}
-
+/* A port and protocol may be used by one of them: TCP 53 and UDP 53 can share an address. The ports
+ * of one are collected in a set first: this runs for many pairs of Services, with the lock held. */
 bool
 cl_may_share(const struct cl_allocation *a, const struct cl_allocation *b,
              const struct lb_port **ret_port)
 {
-	const struct lb_port *port = NULL;
-	bool has_same_key = a->share_key.len > 0 && str_eq(a->share_key, b->share_key) &&
-	                    str_eq(a->namespace, b->namespace);
+	uint64_t set[LB_SCTP + 1][(UINT16_MAX + 1) / 64];
 
-	if (has_same_key)
-		port = common_port(a, b);
 	if (ret_port)
-		*ret_port = port;
-	return has_same_key && !port;
+		*ret_port = NULL;
+	if (a->share_key.len == 0 || !str_eq(a->share_key, b->share_key) ||
+	    !str_eq(a->namespace, b->namespace))
+		return false;
+	memset(set, 0, sizeof(set));
+	for (size_t i = 0; i < b->n_ports; i++) {
+		uint16_t port = (uint16_t)b->ports[i].port;
+
+		set[b->ports[i].protocol][port / 64] |= UINT64_C(1) << port % 64;
+	}
+	for (size_t i = 0; i < a->n_ports; i++) {
+		uint16_t port = (uint16_t)a->ports[i].port;
+
+		if (!(set[a->ports[i].protocol][port / 64] >> port % 64 & 1))
+			continue;
+		if (ret_port)
+			*ret_port = &a->ports[i];
+		return false;
+	}
+	return true;
 }
 
 static bool
@@ -451,16 +442,6 @@ find_free(const struct search *s, struct ip *ret, struct error *err)
 
 /* ---- all families ---- */
 
-static bool
-has_family(const struct cl_request *request, enum ip_family family)
-{
-	for (size_t i = 0; i < request->n_families; i++) {
-		if (request->families[i] == family)
-			return true;
-	}
-	return false;
-}
-
 bool
 cl_allocate(const struct cl_request *request, const struct cl_addresses *present,
             const struct cl_allocation *const others[], size_t n, struct arena *arena,
@@ -474,8 +455,11 @@ cl_allocate(const struct cl_request *request, const struct cl_addresses *present
 	*ret_is_full = false;
 	for (size_t i = 0; i < request->wanted.n; i++) {
 		const struct ip *wanted = &request->wanted.items[i];
+		bool has_family = false;
 
-		if (!has_family(request, ip_family(wanted)))
+		for (size_t k = 0; k < request->n_families; k++)
+			has_family |= request->families[k] == ip_family(wanted);
+		if (!has_family)
 			return err_set(err, ERR_INVALID,
 			               "address \"%s\" is of none of the Service's IP families",
 			               cl_ip_text(wanted, arena));

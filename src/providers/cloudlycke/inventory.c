@@ -72,8 +72,19 @@ cl_ip_text(const struct ip *ip, struct arena *arena)
 	return arena_strz(arena, buf_str(&b));
 }
 
-struct cl_machine *
-cl_names_find(const struct cl_names *names, struct str name_or_alias)
+struct str
+cl_net_text(const struct ip_net *net, struct arena *arena)
+{
+	char memory[80] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_net_format(&b, net);
+	return arena_str(arena, buf_str(&b));
+}
+
+/* The machine with that name or alias, or NULL. */
+static struct cl_machine *
+find_machine(const struct cl_names *names, struct str name_or_alias)
 {
 	struct cl_machine *machine = map_get(&names->by_name, name_or_alias);
 
@@ -101,11 +112,17 @@ is_machine_id(struct str s)
 	       name_has_only(s, "._/-");
 }
 
+static bool
+is_absolute(struct str s)
+{
+	return str_starts(s, STR("/"));
+}
+
 /* Fit for the files of other programs. */
 static bool
 is_plain_path(struct str s)
 {
-	return str_starts(s, STR("/")) && !str_ends(s, STR("/")) && s.len <= PATH_LENGTH_MAX &&
+	return is_absolute(s) && !str_ends(s, STR("/")) && s.len <= PATH_LENGTH_MAX &&
 	       name_has_only(s, "._-/");
 }
 
@@ -155,6 +172,10 @@ static const struct cl_rule rule_plain_path = {
 	.is_valid = is_plain_path,
 	.complaint = "is not an absolute path of letters, digits and ._-/",
 };
+
+static const struct cl_rule rule_hook = { .is_valid = is_absolute,
+	                                  .complaint = "is not an absolute path",
+	                                  .what = "hook " };
 
 static const struct cl_rule rule_power = {
 	.choices = powers,
@@ -227,20 +248,6 @@ read_section(struct cl_reader *r, const struct cl_field *field, const struct yam
 	cl_read_struct(r, field, node, into);
 }
 
-static void
-read_hook(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-          void *into)
-{
-	(void)field;
-	if (!cl_expect(r, node, "string"))
-		return;
-	if (!str_starts(node->text, STR("/")))
-		cl_add_problem(r, node, "hook %s is not an absolute path",
-		               quote_z(&r->scratch, node->text));
-	else
-		*(struct str *)into = cl_keep(r, node->text);
-}
-
 /* ---- apiVersion, kind ---- */
 
 static void
@@ -301,7 +308,7 @@ static void
 claim_machine(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
               struct cl_machine *machine)
 {
-	const struct cl_machine *before = cl_names_find(file_of(r)->names, name);
+	const struct cl_machine *before = find_machine(file_of(r)->names, name);
 
 	if (name.len > 0 && !is_name_taken(r, node, name, before, "machines"))
 		map_put(names, name, machine);
@@ -522,16 +529,6 @@ static const struct cl_field machine_fields[] = {
 	{ "fault", cl_read_string, IN(cl_machine, fault) },
 };
 
-static void
-read_machine(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-             void *item)
-{
-	struct cl_machine *machine = item;
-
-	machine->type = machine->zone = machine->region = machine->fault = STR_EMPTY;
-	cl_read_struct(r, field, node, machine);
-}
-
 /* ---- addressPools ---- */
 
 static void
@@ -564,16 +561,6 @@ static const struct cl_field pool_fields[] = {
 };
 
 static void
-read_pool(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-          void *item)
-{
-	struct cl_pool *pool = item;
-
-	pool->avoids_edges = true;
-	cl_read_struct(r, field, node, pool);
-}
-
-static void
 read_pools(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
            void *into)
 {
@@ -594,7 +581,7 @@ static const struct cl_field haproxy_fields[] = {
 };
 
 static const struct cl_field balancer_fields[] = {
-	{ "hook", read_hook, IN(cl_balancers, hook) },
+	{ "hook", cl_read_string, IN(cl_balancers, hook), .rule = &rule_hook },
 	{ "hookTimeout", cl_read_duration, IN(cl_balancers, hook_timeout_ns),
 	  .rule = &rule_hook_timeout },
 	{ "class", cl_read_string, IN(cl_balancers, class_name) },
@@ -609,7 +596,7 @@ read_target(struct cl_reader *r, const struct cl_field *field, const struct yaml
 	(void)field;
 	if (!cl_expect(r, node, "string"))
 		return;
-	if (!cl_names_find(file_of(r)->names, node->text))
+	if (!find_machine(file_of(r)->names, node->text))
 		cl_add_problem(r, node, "target node %s is not a machine",
 		               quote_z(&r->scratch, node->text));
 	else
@@ -623,10 +610,8 @@ read_destination(struct cl_reader *r, const struct cl_field *field, const struct
 {
 	struct cl_route *route = CONTAINER_OF((struct ip_net *)into, struct cl_route, destination);
 	struct map *networks = &file_of(r)->networks;
-	char spelling[80] = "";
-	struct buf b = BUF_FIXED(spelling);
 	const struct cl_route *before;
-	struct str text = node->text;
+	struct str text = node->text, canonical;
 	struct ip_net net;
 
 	(void)field;
@@ -642,14 +627,14 @@ read_destination(struct cl_reader *r, const struct cl_field *field, const struct
 		return;
 	}
 	route->destination = net;
-	ip_net_format(&b, &net);
-	before = map_get(networks, buf_str(&b));
+	canonical = cl_net_text(&net, &r->scratch);
+	before = map_get(networks, canonical);
 	if (before)
 		cl_add_problem(r, node, "destination %s is already routed to %s",
 		               quote_z(&r->scratch, text),
 		               quote_z(&r->scratch, before->target_node));
 	else
-		map_put(networks, arena_str(&r->scratch, buf_str(&b)), route);
+		map_put(networks, canonical, route);
 }
 
 static const struct cl_field route_fields[] = {
@@ -662,12 +647,17 @@ static const struct cl_field route_fields[] = {
 static const struct cl_field routes_fields[] = {
 	{ "static", cl_read_list, LIST(cl_routes, fixed, n_fixed, ROUTES_MAX, cl_read_struct),
 	  FIELDS(route_fields) },
-	{ "hook", read_hook, IN(cl_routes, hook) },
+	{ "hook", cl_read_string, IN(cl_routes, hook), .rule = &rule_hook },
 	{ "hookTimeout", cl_read_duration, IN(cl_routes, hook_timeout_ns),
 	  .rule = &rule_hook_timeout },
 };
 
 /* ---- the whole file ---- */
+
+static const struct cl_machine new_machine = {
+	.type = { "", 0 }, .zone = { "", 0 }, .region = { "", 0 }, .fault = { "", 0 }
+};
+static const struct cl_pool new_pool = { .avoids_edges = true };
 
 static const struct cl_rule api_version = { .complaint = "cloudlycke.io/v1alpha1" };
 static const struct cl_rule kind = { .complaint = "Inventory" };
@@ -682,10 +672,10 @@ static const struct cl_field file_fields[] = {
 	{ "instanceTypes", read_types, LIST(cl_schema, types, n_types, TYPES_MAX, cl_read_struct),
 	  FIELDS(type_fields) },
 	{ "machines", cl_read_list,
-	  LIST(cl_schema, machines, n_machines, LIMIT_MACHINES, read_machine),
-	  FIELDS(machine_fields), .is_required = true },
-	{ "addressPools", read_pools, LIST(cl_schema, pools, n_pools, POOLS_MAX, read_pool),
-	  FIELDS(pool_fields) },
+	  LIST(cl_schema, machines, n_machines, LIMIT_MACHINES, cl_read_struct),
+	  FIELDS(machine_fields), .initial = &new_machine, .is_required = true },
+	{ "addressPools", read_pools, LIST(cl_schema, pools, n_pools, POOLS_MAX, cl_read_struct),
+	  FIELDS(pool_fields), .initial = &new_pool },
 	{ "loadBalancers", read_section, IN(cl_schema, balancers), FIELDS(balancer_fields) },
 	{ "routes", read_section, IN(cl_schema, routes), FIELDS(routes_fields) },
 };
@@ -721,47 +711,6 @@ file_fini(struct file_reader *f)
 	arena_fini(&f->r.scratch);
 }
 
-static void
-read_schema(struct str text, struct arena *keep, struct cl_problems *problems,
-            struct cl_names *names, struct cl_schema *ret)
-{
-	CLEANUP(file_fini)
-	struct file_reader f = {
-		.r = { .problems = problems, .keep = keep, .path = BUF_INIT(KIB(4)) },
-		.schema = ret,
-		.names = names,
-	};
-	struct str self;
-	struct yaml_node root;
-	struct error err;
-	int line = 0;
-
-	*ret = defaults;
-	*names = (struct cl_names){ .by_name = MAP_OF(struct cl_machine, name),
-		                    .by_id = MAP_OF(struct cl_machine, id) };
-	if (!yaml_parse(text, &f.r.scratch, &root, &line, &err)) {
-		cl_problems_add(problems, line, STR_EMPTY, "invalid YAML: %s", err.msg);
-		return;
-	}
-	cl_read_map(&f.r, &root, file_fields, ARRAY_LEN(file_fields), ret);
-
-	/* Machines without a zone or region of their own have those of `cloud`. */
-	for (size_t i = 0; i < ret->n_machines; i++) {
-		struct cl_machine *machine = &ret->machines[i];
-
-		if (machine->zone.len == 0)
-			machine->zone = ret->cloud.zone;
-		if (machine->region.len == 0)
-			machine->region = ret->cloud.region;
-	}
-	self = ret->cloud.self;
-	if (self.len > 0 && !cl_names_find(names, self)) {
-		cl_enter(&f.r, "cloud.self");
-		cl_add_problem(&f.r, yaml_get(yaml_get(&root, STR("cloud")), STR("self")),
-		               "self %s is not a machine", quote_z(&f.r.scratch, self));
-	}
-}
-
 /* ---- the index ---- */
 
 /* In by_host for a Hostname that several machines have. */
@@ -773,37 +722,58 @@ is_host(const struct address *address)
 	return str_eq(address->type, STR("Hostname"));
 }
 
-/* A machine cannot have the same Hostname twice: that is a problem of the file. */
-static void
-index_hosts(struct cl_inventory *inventory)
-{
-	for (size_t i = 0; i < inventory->schema.n_machines; i++) {
-		struct cl_machine *machine = &inventory->schema.machines[i];
-
-		for (size_t k = 0; k < machine->n_addresses; k++) {
-			struct str host = machine->addresses[k].address;
-
-			if (!is_host(&machine->addresses[k]) ||
-			    cl_names_find(&inventory->names, host))
-				continue;
-			if (map_put(&inventory->by_host, host, machine))
-				map_put(&inventory->by_host, host,
-				        (void *)(uintptr_t)&ambiguous_host);
-		}
-	}
-}
-
 struct cl_inventory *
 cl_inventory_parse(struct str text, struct cl_problems *problems)
 {
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = xcalloc(1, sizeof(*inventory));
+	struct cl_schema *schema = &inventory->schema;
+	struct cl_names *names = &inventory->names;
+	CLEANUP(file_fini)
+	struct file_reader f = {
+		.r = { .problems = problems, .keep = &inventory->arena, .path = BUF_INIT(KIB(4)) },
+		.schema = schema,
+		.names = names,
+	};
+	struct yaml_node root = { .line = 0 };
+	struct error err;
 
 	ref_init(&inventory->refs);
-	read_schema(text, &inventory->arena, problems, &inventory->names, &inventory->schema);
+	*schema = defaults;
+	*names = (struct cl_names){ .by_name = MAP_OF(struct cl_machine, name),
+		                    .by_id = MAP_OF(struct cl_machine, id) };
+	if (!yaml_parse(text, &f.r.scratch, &root, &root.line, &err)) {
+		cl_add_problem(&f.r, &root, "invalid YAML: %s", err.msg);
+		return NULL;
+	}
+	cl_read_map(&f.r, &root, file_fields, ARRAY_LEN(file_fields), schema);
+	if (schema->cloud.self.len > 0 && !find_machine(names, schema->cloud.self)) {
+		cl_enter(&f.r, "cloud.self");
+		cl_add_problem(&f.r, yaml_get(yaml_get(&root, STR("cloud")), STR("self")),
+		               "self %s is not a machine",
+		               quote_z(&f.r.scratch, schema->cloud.self));
+	}
 	if (problems->n > 0)
 		return NULL;
-	index_hosts(inventory);
+
+	for (size_t i = 0; i < schema->n_machines; i++) {
+		struct cl_machine *machine = &schema->machines[i];
+
+		/* Machines without a zone or region of their own have those of `cloud`. */
+		if (machine->zone.len == 0)
+			machine->zone = schema->cloud.zone;
+		if (machine->region.len == 0)
+			machine->region = schema->cloud.region;
+		/* A machine cannot have the same Hostname twice: that is a problem of the file. */
+		for (size_t k = 0; k < machine->n_addresses; k++) {
+			struct str host = machine->addresses[k].address;
+
+			if (is_host(&machine->addresses[k]) && !find_machine(names, host) &&
+			    map_put(&inventory->by_host, host, machine))
+				map_put(&inventory->by_host, host,
+				        (void *)(uintptr_t)&ambiguous_host);
+		}
+	}
 	inventory->ends_with_line = str_ends(text, STR("\n"));
 	inventory->ends_with_mark = str_ends(str_trim(text), STR("\n..."));
 	return TAKE(inventory);
@@ -839,7 +809,7 @@ bool
 cl_inventory_by_name(const struct cl_inventory *inventory, struct str name,
                      const struct cl_machine **ret, struct buf *ids)
 {
-	const struct cl_machine *machine = cl_names_find(&inventory->names, name);
+	const struct cl_machine *machine = find_machine(&inventory->names, name);
 
 	if (!machine)
 		machine = map_get(&inventory->by_host, name);

@@ -69,8 +69,9 @@ enum cl_unknown_machines {
 	CL_UNKNOWN_ERROR,
 };
 
-/** The address as text, in the arena. */
+/** The address, or the network, as text in the arena. */
 const char *cl_ip_text(const struct ip *ip, struct arena *arena);
+struct str cl_net_text(const struct ip_net *net, struct arena *arena);
 
 struct cl_cloud {
 	struct str region, zone;
@@ -177,9 +178,6 @@ struct cl_schema {
 struct cl_names {
 	struct map by_name, by_alias, by_id;
 };
-
-/** The machine with that name or alias, or NULL. */
-struct cl_machine *cl_names_find(const struct cl_names *names, struct str name_or_alias);
 
 struct cl_inventory {
 	struct ref refs;

@@ -28,46 +28,6 @@ cl_problems_fini(struct cl_problems *p)
 }
 
 void
-cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *fmt, va_list args)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(PROBLEM_MAX);
-	size_t at = p->n_kept;
-
-	if (line < 1)
-		line = 1;
-	p->n++;
-	/* sorted by line, then in the order in which they were found */
-	while (at > 0 && p->kept[at - 1].line > line)
-		at--;
-	if (at == ARRAY_LEN(p->kept))
-		return;
-	buf_addf(&b, "%s:%d: ", p->file, line);
-	if (path.len > 0)
-		buf_addf(&b, "%" STR_FMT ": ", STR_ARG(path));
-	buf_addv(&b, fmt, args);
-	/* Quoted texts have no control characters, but the messages of the YAML parser may have. */
-	for (char *c = b.ptr; *c; c++) {
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	}
-	if (p->n_kept == ARRAY_LEN(p->kept))
-		free(p->kept[--p->n_kept].text);
-	memmove(&p->kept[at + 1], &p->kept[at], (p->n_kept - at) * sizeof(p->kept[0]));
-	p->kept[at] = (struct cl_problem){ line, buf_take(&b) };
-	p->n_kept++;
-}
-
-void
-cl_problems_add(struct cl_problems *p, int line, struct str path, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	cl_problems_addv(p, line, path, fmt, args);
-	va_end(args);
-}
-
-void
 cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b)
 {
 	size_t n = p->n_kept < most ? p->n_kept : most;
@@ -81,13 +41,36 @@ cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b)
 /* ---- problems at the present path ---- */
 
 void
-cl_add_problem(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
+cl_add_problem(struct cl_reader *r, const struct yaml_node *node, const char *fmt, ...)
 {
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(PROBLEM_MAX);
+	struct cl_problems *p = r->problems;
+	int line = node->line < 1 ? 1 : node->line;
+	size_t at = p->n_kept;
 	va_list args;
 
+	p->n++;
+	/* sorted by line, then in the order in which they were found */
+	while (at > 0 && p->kept[at - 1].line > line)
+		at--;
+	if (at == ARRAY_LEN(p->kept))
+		return;
+	buf_addf(&b, "%s:%d: ", p->file, line);
+	if (r->path.len > 0)
+		buf_addf(&b, "%s: ", r->path.ptr);
 	va_start(args, fmt);
-	cl_problems_addv(r->problems, at->line, buf_str(&r->path), fmt, args);
+	buf_addv(&b, fmt, args);
 	va_end(args);
+	/* Quoted texts have no control characters, but the messages of the YAML parser may have. */
+	for (char *c = b.ptr; *c; c++) {
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	}
+	if (p->n_kept == ARRAY_LEN(p->kept))
+		free(p->kept[--p->n_kept].text);
+	memmove(&p->kept[at + 1], &p->kept[at], (p->n_kept - at) * sizeof(p->kept[0]));
+	p->kept[at] = (struct cl_problem){ line, buf_take(&b) };
+	p->n_kept++;
 }
 
 void
@@ -246,6 +229,8 @@ cl_read_list(struct cl_reader *r, const struct cl_field *field, const struct yam
 	for (size_t i = 0; i < node->n; i++) {
 		size_t len = cl_enter_item(r, i);
 
+		if (field->initial)
+			memcpy(items + i * field->item_size, field->initial, field->item_size);
 		field->read_item(r, field, &node->items[i], items + i * field->item_size);
 		cl_leave(r, len);
 	}
@@ -264,7 +249,8 @@ cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct y
 	if (!cl_expect(r, node, "string"))
 		return;
 	if (rule && !rule->is_valid(node->text))
-		cl_add_value_problem(r, node, node->text, rule->complaint);
+		cl_add_problem(r, node, "%s%s %s", rule->what ? rule->what : "",
+		               quote_z(&r->scratch, node->text), rule->complaint);
 	else
 		*(struct str *)into = cl_keep(r, node->text);
 }

@@ -39,13 +39,6 @@ struct cl_problems {
 /** For CLEANUP(cl_problems_fini). */
 void cl_problems_fini(struct cl_problems *p);
 
-/** line 0: unknown. path empty: the file as a whole. Foreign text in the message has gone through
- * quote_z(). */
-void cl_problems_add(struct cl_problems *p, int line, struct str path, const char *fmt, ...)
-	PRINTF_LIKE(4, 5);
-void cl_problems_addv(struct cl_problems *p, int line, struct str path, const char *fmt,
-                      va_list args) PRINTF_LIKE(4, 0);
-
 /** Appends the first `most` problems, with "; " between them, and " (and N more)" for those left
  * out. */
 void cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b);
@@ -67,6 +60,7 @@ struct cl_reader {
 struct cl_rule {
 	bool (*is_valid)(struct str);
 	const char *complaint;      /* "is not a valid node name", after the quoted text */
+	const char *what;           /* "hook ", before it; NULL: nothing */
 	const char *const *choices; /* cl_read_choice(): the words allowed, NULL-terminated */
 	int64_t min, max;           /* cl_read_duration() */
 };
@@ -90,12 +84,14 @@ struct cl_field {
 	size_t n_offset; /* of the number of items, in the same struct as their array */
 	size_t item_size, most;
 	cl_read_fn *read_item;
+	const void *initial; /* what an item is before it is read; NULL: zeros */
 	bool is_not_empty;
 	int unique_in; /* for read functions of inventory.c */
 };
 
-/** A problem at the present path. */
-void cl_add_problem(struct cl_reader *r, const struct yaml_node *at, const char *fmt, ...)
+/** A problem at the present path, in the line of the node; 0: unknown. Foreign text in the message
+ * has gone through quote_z(). */
+void cl_add_problem(struct cl_reader *r, const struct yaml_node *node, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 /** `"text" complaint`. */
 void cl_add_value_problem(struct cl_reader *r, const struct yaml_node *at, struct str text,
@@ -119,8 +115,8 @@ void cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct
 
 /** A map by the field's own table, into the struct at `into`. */
 cl_read_fn cl_read_struct;
-/** A list of at most `most` items, into a zeroed array that lives as long as the inventory. When
- * the node is not a list or is too long, there are no items. */
+/** A list of at most `most` items, into an array that lives as long as the inventory. When the node
+ * is not a list or is too long, there are no items. */
 cl_read_fn cl_read_list;
 
 cl_read_fn cl_read_string;

@@ -148,6 +148,29 @@ save_routes(struct cl_routes_run *run, struct error *err)
 	return cl_state_write_routes(run->cl->state, buf_str(&b), err);
 }
 
+/* Puts a route in the place of another one, in memory and in the state file, or in neither, and
+ * frees the one that is not needed any more. former NULL: it is added; wanted NULL: `former` is
+ * removed. */
+static bool
+replace_route(struct cl_routes_run *run, struct saved_route *former, struct saved_route *wanted,
+              struct error *err)
+{
+	if (former)
+		unlink_route(run, former);
+	if (wanted)
+		ARRAY_PUSH(run->all, run->n, run->cap, wanted);
+	if (save_routes(run, err)) {
+		route_free(former);
+		return true;
+	}
+	if (wanted)
+		unlink_route(run, wanted);
+	if (former)
+		ARRAY_PUSH(run->all, run->n, run->cap, former);
+	route_free(wanted);
+	return false;
+}
+
 /* A route without target or destination is ignored; the controller asks for it again. */
 static void
 read_route(struct cl_routes_run *run, struct str cluster, yyjson_val *obj)
@@ -241,42 +264,42 @@ is_up_to_date(const struct saved_route *r, const struct cl_machine *machine)
 
 /* ---- listing ---- */
 
-static void
-list_static(const struct cl_inventory *inventory, struct arena *arena, struct route_list *ret)
+/* The inventory's routes, with room for n_more. */
+static struct route_list
+list_static(const struct cl_inventory *inventory, size_t n_more, struct arena *arena)
 {
 	const struct cl_routes *routes = &inventory->schema.routes;
+	struct route_list list = { .n = 0 };
 
+	list.routes = arena_calloc(arena, routes->n_fixed + n_more, sizeof(list.routes[0]));
 	for (size_t i = 0; i < routes->n_fixed; i++) {
 		const struct cl_route *fixed = &routes->fixed[i];
-		CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(1));
 
-		ip_net_format(&b, &fixed->destination);
-		ret->routes[ret->n++] = (struct route){
+		list.routes[list.n++] = (struct route){
 			.name = arena_str(arena, fixed->name),
 			.target_node = arena_str(arena, fixed->target_node),
-			.destination_cidr = arena_str(arena, buf_str(&b)),
+			.destination_cidr = cl_net_text(&fixed->destination, arena),
 			.is_blackhole = !cl_machine_is_there(machine_by_name(inventory,
 			                                                     fixed->target_node)),
 			.is_fixed = true,
 		};
 	}
+	return list;
 }
 
 static bool
 cl_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
 	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	struct route_list list = { .n = 0 };
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(run->cl->loader, NULL);
+	struct route_list list;
 	WITH_LOCK(&run->mu);
 
 	if (!load_state_once(run, err))
 		return false;
-	inventory = cl_loader_inventory(run->cl->loader, NULL);
 	sort_routes(run);
-	list.routes = arena_calloc(call->arena, inventory->schema.routes.n_fixed + run->n,
-	                           sizeof(list.routes[0]));
-	list_static(inventory, call->arena, &list);
+	list = list_static(inventory, run->n, call->arena);
 	for (size_t i = 0; i < run->n; i++) {
 		const struct saved_route *r = run->all[i];
 		const struct cl_machine *machine;
@@ -350,82 +373,37 @@ fail_taken(struct arena *arena, struct str destination, struct str by, struct er
 	               quote_z(arena, destination), quote_z(arena, by));
 }
 
-/* The route controller only asks for checked destinations. They are checked here again, because a
- * hook may change any route of the host. */
+/* Takes ownership of `wanted`, whose destination is `net`. Saves it in the place of a route to the
+ * same destination, unless that one is the same already: then *ret_is_done says whether its hook
+ * has succeeded. Refused if the route of another node overlaps. */
 static bool
-check_destination(const struct cl_routes_run *run, struct arena *arena, struct str destination,
-                  struct error *err)
+save_wanted(struct cl_routes_run *run, struct arena *arena, struct saved_route *wanted,
+            const struct ip_net *net, const struct cl_machine *machine, bool *ret_is_done,
+            struct error *err)
 {
-	struct ip_net net;
+	CLEANUP(route_freep) struct saved_route *unused = wanted;
+	struct saved_route *former;
+	struct ip_net other;
+	WITH_LOCK(&run->mu);
 
-	if (!ip_net_parse(destination, &net))
-		return err_set(err, ERR_INVALID, "destination %s is not a CIDR",
-		               quote_z(arena, destination));
-	if (ip_net_has_host_bits(&net))
-		return err_set(err, ERR_INVALID, "destination %s has host bits set",
-		               quote_z(arena, destination));
-	if (!ip_net_is_within_any(&net, run->cl->config.cluster_cidrs,
-	                          run->cl->config.n_cluster_cidrs))
-		return err_set(err, ERR_INVALID,
-		               "destination %s is not contained within the cluster CIDR",
-		               quote_z(arena, destination));
-	return true;
-}
-
-/* The route of another node whose destination overlaps. NULL: none. */
-static const struct saved_route *
-find_overlapping(const struct cl_routes_run *run, const struct saved_route *wanted)
-{
-	struct ip_net net, other;
-
-	if (!ip_net_parse(wanted->destination, &net))
-		return NULL;
+	if (!load_state_once(run, err))
+		return false;
 	for (size_t i = 0; i < run->n; i++) {
 		const struct saved_route *r = run->all[i];
 
 		if (str_eq(r->cluster, run->cluster) &&
 		    !str_eq(r->target_node, wanted->target_node) &&
 		    ip_net_parse(r->destination, &other) &&
-		    (ip_net_is_within(&net, &other) || ip_net_is_within(&other, &net)))
-			return r;
+		    (ip_net_is_within(net, &other) || ip_net_is_within(&other, net)))
+			return fail_taken(arena, wanted->destination, r->target_node, err);
 	}
-	return NULL;
-}
-
-/* Takes ownership of `wanted`. Saves it in the place of a route to the same destination, unless
- * that one is the same already: then *ret_is_done says whether its hook has succeeded. */
-static bool
-save_wanted(struct cl_routes_run *run, struct arena *arena, struct saved_route *wanted,
-            const struct cl_machine *machine, bool *ret_is_done, struct error *err)
-{
-	CLEANUP(route_freep) struct saved_route *unused = wanted;
-	const struct saved_route *other;
-	struct saved_route *former;
-	WITH_LOCK(&run->mu);
-
-	if (!load_state_once(run, err))
-		return false;
-	other = find_overlapping(run, wanted);
-	if (other)
-		return fail_taken(arena, wanted->destination, other->target_node, err);
 	former = find_route(run, wanted->destination);
 	if (former && is_up_to_date(former, machine)) {
 		*ret_is_done = !former->is_pending;
 		return true;
 	}
-	if (former) {
-		wanted->is_made = former->is_made;
-		unlink_route(run, former);
-	}
-	ARRAY_PUSH(run->all, run->n, run->cap, wanted);
-	if (save_routes(run, err)) {
-		unused = former; /* `wanted` belongs to the list now */
-		return true;
-	}
-	unlink_route(run, wanted);
-	if (former)
-		ARRAY_PUSH(run->all, run->n, run->cap, former);
-	return false;
+	wanted->is_made = former && former->is_made;
+	return replace_route(run, former, TAKE(unused), err);
 }
 
 /* After success the route counts as made. After a failure it is removed, unless it was made before:
@@ -433,7 +411,6 @@ save_wanted(struct cl_routes_run *run, struct arena *arena, struct saved_route *
 static bool
 set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {
-	CLEANUP(route_freep) struct saved_route *gone = NULL;
 	struct saved_route *r;
 	WITH_LOCK(&run->mu);
 
@@ -442,11 +419,7 @@ set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good,
 		return true;
 	r->is_pending = !is_good;
 	r->is_made |= is_good;
-	if (!r->is_made) {
-		unlink_route(run, r);
-		gone = r;
-	}
-	if (save_routes(run, err))
+	if (r->is_made ? save_routes(run, err) : replace_route(run, r, NULL, err))
 		return true;
 	r->is_pending = true; /* so that the controller asks for it again */
 	return false;
@@ -459,15 +432,17 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
                  struct str hint, struct str destination, struct error *err)
 {
 	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-	struct route_list fixed = { .n = 0 };
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(run->cl->loader, NULL);
+	struct route_list fixed;
 	const struct cl_machine *machine;
+	const char *quoted = quote_z(call->arena, destination);
 	struct saved_route *wanted;
 	bool is_done = false;
 	struct error ignored;
+	struct ip_net net;
 	struct str input;
 
-	inventory = cl_loader_inventory(run->cl->loader, NULL);
 	machine = node->provider_id.len > 0
 	                  ? cl_inventory_by_id(inventory, cl_machine_id(node->provider_id))
 	                  : machine_by_name(inventory, node->name);
@@ -476,9 +451,7 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 		               quote_z(call->arena, node->name));
 
 	/* A static route to the destination is what is asked for, or leads to another node. */
-	fixed.routes = arena_calloc(call->arena, inventory->schema.routes.n_fixed,
-	                            sizeof(fixed.routes[0]));
-	list_static(inventory, call->arena, &fixed);
+	fixed = list_static(inventory, 0, call->arena);
 	for (size_t i = 0; i < fixed.n; i++) {
 		const struct route *one = &fixed.routes[i];
 
@@ -488,12 +461,20 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 			return true;
 		return fail_taken(call->arena, destination, one->target_node, err);
 	}
-	if (!check_destination(run, call->arena, destination, err))
-		return false;
+	/* The route controller only asks for checked destinations. They are checked here again,
+	 * because a hook may change any route of the host. */
+	if (!ip_net_parse(destination, &net))
+		return err_set(err, ERR_INVALID, "destination %s is not a CIDR", quoted);
+	if (ip_net_has_host_bits(&net))
+		return err_set(err, ERR_INVALID, "destination %s has host bits set", quoted);
+	if (!ip_net_is_within_any(&net, run->cl->config.cluster_cidrs,
+	                          run->cl->config.n_cluster_cidrs))
+		return err_set(err, ERR_INVALID,
+		               "destination %s is not contained within the cluster CIDR", quoted);
 
 	wanted = route_new(run, node, machine, hint, destination);
 	input = hook_input(call->arena, "route-ensure", wanted);
-	if (!save_wanted(run, call->arena, wanted, machine, &is_done, err))
+	if (!save_wanted(run, call->arena, wanted, &net, machine, &is_done, err))
 		return false;
 	if (is_done || !run->hook)
 		return true;
@@ -514,7 +495,6 @@ cl_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
                  struct error *err)
 {
 	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
-	CLEANUP(route_freep) struct saved_route *gone = NULL;
 	struct str input = STR_EMPTY;
 	struct saved_route *r;
 
@@ -535,15 +515,7 @@ cl_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
 
 	WITH_LOCK(&run->mu);
 	r = find_route(run, route->destination_cidr);
-	if (!r)
-		return true;
-	unlink_route(run, r);
-	if (!save_routes(run, err)) {
-		ARRAY_PUSH(run->all, run->n, run->cap, r);
-		return false;
-	}
-	gone = r;
-	return true;
+	return !r || replace_route(run, r, NULL, err);
 }
 
 /* ---- the table ---- */
