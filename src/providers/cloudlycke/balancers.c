@@ -149,7 +149,7 @@ note_hook(struct call *call, enum dry_verb verb, struct str path, const char *ac
 /* All lines of a frontend and its backend that begin with the same word: "server", for example. */
 struct setting {
 	struct str frontend, word;
-	struct buf value; /* the rest of these lines, with commas */
+	struct buf before, after; /* the rest of these lines, with commas; empty: there are none */
 };
 
 struct settings {
@@ -158,36 +158,27 @@ struct settings {
 };
 
 static void
-free_settings(struct settings *s)
+settings_fini(struct settings *s)
 {
-	for (size_t i = 0; i < s->n; i++)
-		buf_fini(&s->items[i].value);
-	free(s->items);
-}
-
-/* Searches from the end, because the lines of a frontend follow each other, and there may be
- * thousands of them. */
-static struct setting *
-find_setting(const struct settings *s, struct str frontend, struct str word)
-{
-	for (size_t i = s->n; i-- > 0;) {
-		if (str_eq(s->items[i].frontend, frontend) && str_eq(s->items[i].word, word))
-			return &s->items[i];
+	for (size_t i = 0; i < s->n; i++) {
+		buf_fini(&s->items[i].before);
+		buf_fini(&s->items[i].after);
 	}
-	return NULL;
+	free(s->items);
 }
 
 /* Those of sections whose names begin with the prefix. A line of a section begins with a tab, the
  * head of a section does not: "frontend NAME". */
 static void
-read_settings(struct settings *s, struct str text, struct str prefix)
+read_settings(struct settings *s, struct str text, struct str prefix, bool is_after)
 {
 	struct str frontend = STR_EMPTY; /* empty: the section belongs to another balancer */
+	size_t i = 0;
 
 	for (struct str line, rest = text; str_split(&rest, '\n', &line);) {
 		bool is_head = !str_starts(line, STR("\t"));
 		struct str value = is_head ? line : str_skip(line, 1), word = STR_EMPTY;
-		struct setting *there;
+		struct buf *to;
 
 		(void)str_split(&value, ' ', &word);
 		if (is_head && line.len > 0) {
@@ -198,66 +189,53 @@ read_settings(struct settings *s, struct str text, struct str prefix)
 		}
 		if (is_head || frontend.len == 0)
 			continue;
-		there = find_setting(s, frontend, word);
-		if (there) {
-			buf_add_c(&there->value, ", ");
-		} else {
-			ARRAY_PUSH(s->items, s->n, s->cap,
-			           (struct setting){ frontend, word,
-			                             BUF_INIT(LIMIT_HAPROXY_FILE) });
-			there = &s->items[s->n - 1];
+		/* usually that of the line before: there may be thousands of servers */
+		if (i == s->n || !str_eq(s->items[i].frontend, frontend) ||
+		    !str_eq(s->items[i].word, word)) {
+			for (i = 0; i < s->n; i++) {
+				if (str_eq(s->items[i].frontend, frontend) &&
+				    str_eq(s->items[i].word, word))
+					break;
+			}
 		}
-		buf_add_str(&there->value, value);
+		if (i == s->n)
+			ARRAY_PUSH(s->items, s->n, s->cap,
+			           (struct setting){ frontend, word, BUF_INIT(LIMIT_HAPROXY_FILE),
+			                             BUF_INIT(LIMIT_HAPROXY_FILE) });
+		to = is_after ? &s->items[i].after : &s->items[i].before;
+		buf_add_c(to, to->len > 0 ? ", " : "");
+		buf_add_str(to, value);
 	}
 }
 
-/* The two words that everybody reads have plain names. */
-static struct str
-setting_name(struct str word)
+/* Notes the frontend to which the setting belongs, if it changes: what it loses first. True if it
+ * was noted. */
+static bool
+note_frontend(struct call *call, const struct settings *s, struct str frontend)
 {
-	if (str_eq_c(word, "bind"))
-		return STR("address");
-	return str_eq_c(word, "server") ? STR("targets") : word;
-}
-
-/* The number of its settings; 0: it does not exist. */
-static size_t
-count_settings(const struct settings *s, struct str frontend)
-{
+	struct dry_field *fields = arena_calloc(call->arena, s->n, sizeof(*fields));
+	bool is_there = false, is_wanted = false;
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->n; i++)
-		n += str_eq(s->items[i].frontend, frontend);
-	return n;
-}
+	for (size_t i = 0; i < s->n; i++) {
+		bool is_same = str_eq(s->items[i].frontend, frontend);
 
-/* True if it was noted. */
-static bool
-note_frontend(struct call *call, const struct settings *old, const struct settings *new,
-              struct str frontend)
-{
-	size_t n_old = count_settings(old, frontend), n_new = count_settings(new, frontend), n = 0;
-	struct dry_field *fields = arena_calloc(call->arena, n_old + n_new, sizeof(*fields));
-	bool is_there = n_old > 0, is_wanted = n_new > 0;
-
-	for (size_t i = 0; is_wanted && i < old->n; i++) {
-		const struct setting *one = &old->items[i];
-
-		if (str_eq(one->frontend, frontend) && !find_setting(new, frontend, one->word))
-			fields[n++] = (struct dry_field){ setting_name(one->word),
-				                          buf_str(&one->value), STR_EMPTY };
+		is_there |= is_same && s->items[i].before.len > 0;
+		is_wanted |= is_same && s->items[i].after.len > 0;
 	}
-	for (size_t i = 0; i < new->n; i++) {
-		const struct setting *one = &new->items[i], *before;
-		struct str was = STR_EMPTY, is = buf_str(&one->value);
+	for (size_t i = 0; is_wanted && i < 2 * s->n; i++) {
+		const struct setting *one = &s->items[i % s->n];
+		struct str word = one->word, was = buf_str(&one->before), is = buf_str(&one->after);
 
-		if (!str_eq(one->frontend, frontend))
+		if (!str_eq(one->frontend, frontend) || (i < s->n) != (is.len == 0) ||
+		    str_eq(was, is))
 			continue;
-		before = find_setting(old, frontend, one->word);
-		if (before)
-			was = buf_str(&before->value);
-		if (!str_eq(was, is))
-			fields[n++] = (struct dry_field){ setting_name(one->word), was, is };
+		/* the two words that everybody reads have plain names */
+		if (str_eq_c(word, "bind"))
+			word = STR("address");
+		else if (str_eq_c(word, "server"))
+			word = STR("targets");
+		fields[n++] = (struct dry_field){ word, was, is };
 	}
 	if (is_there && is_wanted && n == 0)
 		return false;
@@ -278,7 +256,7 @@ note_haproxy(struct call *call, const struct cl_haproxy_config *config, struct s
 	CLEANUP(buf_fini) struct buf file = BUF_INIT(LIMIT_HAPROXY_FILE);
 	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(LIMIT_HAPROXY_FILE);
 	CLEANUP(buf_fini) struct buf prefix = BUF_INIT(KIB(1));
-	struct settings old = { .n = 0 }, new = { .n = 0 };
+	CLEANUP(settings_fini) struct settings s = { .n = 0 };
 
 	if (!file_read(arena_strz(call->arena, config->file), &file, err) &&
 	    err->code != ERR_NOT_FOUND)
@@ -287,24 +265,18 @@ note_haproxy(struct call *call, const struct cl_haproxy_config *config, struct s
 	buf_add_c(&prefix, "-");
 	if (record)
 		cl_haproxy_file(&wanted, &record, 1, config->stats_socket);
-	read_settings(&old, buf_str(&file), buf_str(&prefix));
-	read_settings(&new, buf_str(&wanted), buf_str(&prefix));
+	/* the frontends that are wanted come first */
+	read_settings(&s, buf_str(&wanted), buf_str(&prefix), /*is_after=*/true);
+	read_settings(&s, buf_str(&file), buf_str(&prefix), /*is_after=*/false);
 	*ret_is_noted = false;
-	/* Each frontend once: those that are wanted, then those that would go. */
-	for (size_t i = 0; i < new.n + old.n; i++) {
-		bool is_wanted = i < new.n;
-		const struct settings *of = is_wanted ? &new : &old;
-		size_t at = is_wanted ? i : i - new.n;
-		struct str frontend = of->items[at].frontend;
+	for (size_t i = 0; i < s.n; i++) {
 		bool is_first = true;
 
-		for (size_t k = 0; k < at; k++)
-			is_first &= !str_eq(of->items[k].frontend, frontend);
-		if (is_first && (is_wanted || count_settings(&new, frontend) == 0))
-			*ret_is_noted |= note_frontend(call, &old, &new, frontend);
+		for (size_t k = 0; k < i; k++)
+			is_first &= !str_eq(s.items[k].frontend, s.items[i].frontend);
+		if (is_first)
+			*ret_is_noted |= note_frontend(call, &s, s.items[i].frontend);
 	}
-	free_settings(&old);
-	free_settings(&new);
 	return true;
 }
 
@@ -358,9 +330,9 @@ cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec 
                    size_t n, struct error *err)
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, NULL);
 
-	inventory = cl_loader_inventory(cl->loader, NULL);
 	return cl_state_adopt(cl->state, &inventory->schema, specs, n, call->arena, err);
 }
 
@@ -369,11 +341,11 @@ cl_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
                     enum lb_outcome *ret, struct lb_status *ret_status, struct error *err)
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, NULL);
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 	struct cl_request request;
 
-	inventory = cl_loader_inventory(cl->loader, NULL);
 	if (!cl_request_read(&inventory->schema, spec, call->arena, &request, err) ||
 	    (cl->haproxy && !cl_haproxy_accepts(&request.values.allocation, err)))
 		return false;
@@ -395,10 +367,10 @@ cl_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
                    struct error *err)
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, NULL);
 	struct cl_request request;
 
-	inventory = cl_loader_inventory(cl->loader, NULL);
 	return cl_request_read(&inventory->schema, spec, call->arena, &request, err) &&
 	       (!cl->haproxy || cl_haproxy_accepts(&request.values.allocation, err));
 }
@@ -429,10 +401,10 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
                     bool *ret_found, struct error *err)
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, NULL);
 	CLEANUP(cl_record_unrefp) struct cl_record *record = NULL;
 
-	inventory = cl_loader_inventory(cl->loader, NULL);
 	if (call->dry)
 		return note_removal(cl, &inventory->schema, call, spec, ret_found, err);
 	if (!cl_state_mark_deleting(cl->state, spec->uid, &record, err))
@@ -449,39 +421,48 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 
 /* ---- for commands that change nothing ---- */
 
+/* What HAProxy is configured to do; without HAProxy, what the state file has for the hook, which
+ * are not the nodes. */
 static bool
-list_haproxy(const struct cl_haproxy_config *config, struct call *call, struct lb_listed **ret,
-             size_t *ret_n, struct error *err)
+cl_balancers_list_local(struct cloud *cloud, struct call *call, struct lb_listed **ret,
+                        size_t *ret_n, struct error *err)
 {
+	struct cloudlycke *cl = cloudlycke_of(cloud);
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, NULL);
 	CLEANUP(buf_fini) struct buf file = BUF_INIT(LIMIT_HAPROXY_FILE);
-
-	if (!file_read(arena_strz(call->arena, config->file), &file, err) &&
-	    err->code != ERR_NOT_FOUND)
-		return err_wrap(err, "HAProxy's configuration");
-	cl_haproxy_list(buf_str(&file), call->arena, ret, ret_n);
-	return true;
-}
-
-/* The nodes of a balancer are not in the state file. */
-static void
-list_records(struct cl_state *state, struct call *call, struct lb_listed **ret, size_t *ret_n)
-{
+	struct arena *arena = call->arena;
 	struct cl_record **records;
 	uint64_t ignored;
+	size_t n;
 
-	records = cl_state_list(state, ret_n, &ignored);
-	*ret = arena_calloc(call->arena, *ret_n + 1, sizeof((*ret)[0]));
-	for (size_t i = 0; i < *ret_n; i++) {
+	if (cl->haproxy) {
+		struct str path = inventory->schema.balancers.haproxy.file;
+
+		if (!file_read(arena_strz(arena, path), &file, err) && err->code != ERR_NOT_FOUND)
+			return err_wrap(err, "HAProxy's configuration");
+		cl_haproxy_list(buf_str(&file), arena, ret, ret_n);
+		return true;
+	}
+	if (inventory->schema.state.file.len == 0)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"without state.file, only the leader's memory has the load balancers");
+	if (!cl_state_take(cl->state, err))
+		return false;
+	records = cl_state_list(cl->state, &n, &ignored);
+	*ret = arena_calloc(arena, n + 1, sizeof((*ret)[0]));
+	for (size_t i = 0; i < n; i++) {
 		const struct cl_allocation *a = &records[i]->values.allocation;
-		struct str *addresses = arena_calloc(call->arena, CL_FAMILIES, sizeof(*addresses));
+		struct str *addresses = arena_calloc(arena, CL_FAMILIES, sizeof(*addresses));
 
 		for (size_t k = 0; k < a->addresses.n; k++)
-			addresses[k] = str_c(cl_ip_text(&a->addresses.items[k], call->arena));
+			addresses[k] = str_c(cl_ip_text(&a->addresses.items[k], arena));
 		(*ret)[i] = (struct lb_listed){
 			.what = "load balancer",
 			.is_balancer = true,
-			.id = arena_str(call->arena, records[i]->values.name),
-			.uid = arena_str(call->arena, a->uid),
+			.id = arena_str(arena, records[i]->values.name),
+			.uid = arena_str(arena, a->uid),
 			.service = STR_EMPTY,
 			.cluster = STR_EMPTY,
 			.cost = STR_EMPTY,
@@ -489,27 +470,8 @@ list_records(struct cl_state *state, struct call *call, struct lb_listed **ret, 
 			.n_addresses = a->addresses.n,
 		};
 	}
-	cl_records_free(records, *ret_n);
-}
-
-/* What HAProxy is configured to do; without HAProxy, what the state file has for the hook. */
-static bool
-cl_balancers_list_local(struct cloud *cloud, struct call *call, struct lb_listed **ret,
-                        size_t *ret_n, struct error *err)
-{
-	struct cloudlycke *cl = cloudlycke_of(cloud);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
-
-	inventory = cl_loader_inventory(cl->loader, NULL);
-	if (cl->haproxy)
-		return list_haproxy(&inventory->schema.balancers.haproxy, call, ret, ret_n, err);
-	if (inventory->schema.state.file.len == 0)
-		return err_set(
-			err, ERR_UNSUPPORTED,
-			"without state.file, only the leader's memory has the load balancers");
-	if (!cl_state_take(cl->state, err))
-		return false;
-	list_records(cl->state, call, ret, ret_n);
+	cl_records_free(records, n);
+	*ret_n = n;
 	return true;
 }
 

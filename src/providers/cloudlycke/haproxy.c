@@ -124,21 +124,6 @@ cl_haproxy_accepts(const struct cl_allocation *allocation, struct error *err)
 
 /* ---- programs ---- */
 
-/* HAProxy prints the cause first and a summary last. */
-static struct str
-main_line(const struct buf *text)
-{
-	struct str last = STR_EMPTY;
-
-	for (struct str line, rest = buf_str(text); str_split(&rest, '\n', &line);) {
-		if (str_contains(line, STR("[ALERT]")))
-			return str_utf8_head(str_trim(line), LINE_MAX_BYTES);
-		if (str_trim(line).len > 0)
-			last = str_trim(line);
-	}
-	return str_utf8_head(last, LINE_MAX_BYTES);
-}
-
 static bool
 run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, struct error *err)
 {
@@ -147,7 +132,8 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 		                   .timeout_ms = h->timeout_ms,
 		                   .grace_ms = 2 * MS_PER_SEC,
 		                   .take_stderr = true };
-	struct str line;
+	struct str why = STR_EMPTY;
+	bool has_alert = false;
 
 	if (!child_run(call, &spec, &result, err)) {
 		err->code = err->code == ERR_CANCELLED ? ERR_CANCELLED : ERR_UNAVAILABLE;
@@ -155,45 +141,37 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 	}
 	if (result.exit_code == 0)
 		return true;
-	line = main_line(&result.err);
+	/* HAProxy prints the cause first and a summary last. */
+	for (struct str line, rest = buf_str(&result.err);
+	     !has_alert && str_split(&rest, '\n', &line);) {
+		has_alert = str_contains(line, STR("[ALERT]"));
+		if (str_trim(line).len > 0)
+			why = str_utf8_head(str_trim(line), LINE_MAX_BYTES);
+	}
 	return err_set(err, ERR_UNAVAILABLE, "%s: exit %d: %" STR_FMT, argv[0], result.exit_code,
-	               STR_ARG(line));
+	               STR_ARG(why));
 }
 
 /* ---- the states of servers in HAProxy ---- */
 
-/* The socket has time-outs, because an HAProxy that hangs must not prevent the reload that would
- * replace it. */
-static int
-connect_to(struct str path)
-{
-	struct timeval limit = { .tv_sec = ANSWER_S };
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd;
-
-	if (path.len >= sizeof(address.sun_path))
-		return -1;
-	memcpy(address.sun_path, path.ptr, path.len);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
-/* Reads until HAProxy closes the connection, at most for ANSWER_S. */
+/* Reads until HAProxy closes the connection, at most for ANSWER_S: an HAProxy that hangs must not
+ * prevent the reload that would replace it. */
 static bool
 ask_server_states(struct str path, struct clock *clock, struct buf *answer)
 {
 	const struct str question = STR("show servers state\n");
-	CLEANUP(fd_close) int fd = connect_to(path);
+	struct timeval limit = { .tv_sec = ANSWER_S };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	CLEANUP(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int64_t deadline_ns = clock_mono(clock) + ANSWER_S * NS_PER_SEC;
 
-	if (fd < 0 || write(fd, question.ptr, question.len) != (ssize_t)question.len)
+	if (fd < 0 || path.len >= sizeof(address.sun_path))
+		return false;
+	memcpy(address.sun_path, path.ptr, path.len);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
+	    write(fd, question.ptr, question.len) != (ssize_t)question.len)
 		return false;
 	while (buf_reserve(answer, READ_SIZE) && clock_mono(clock) < deadline_ns) {
 		ssize_t n = read(fd, answer->ptr + answer->len, READ_SIZE);
@@ -693,16 +671,14 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
 
 /* ---- one caller at a time ---- */
 
-/* *ret_is_ours: the caller has to update HAProxy, because no other caller is working, and the pause
- * is over. */
-static bool
-begin_update(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret_is_ours,
-             struct error *err)
+bool
+cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 {
+	uint64_t wanted = cl_state_version(h->state, NULL), version = 0;
 	int64_t now_ns = clock_mono(call->clock), wait_ns;
+	bool is_done, is_loaded = false;
 	WITH_LOCK(&h->mu);
 
-	*ret_is_ours = false;
 	if (h->version >= wanted)
 		return true;
 	/* HAProxy needs seconds to check a file with tens of thousands of servers; frequent retries
@@ -717,24 +693,10 @@ begin_update(struct cl_haproxy *h, struct call *call, uint64_t wanted, bool *ret
 	}
 	h->is_busy = true;
 	h->begun_ns = now_ns;
-	*ret_is_ours = true;
-	return true;
-}
-
-bool
-cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
-{
-	bool is_ours, is_done, is_loaded = false;
-	uint64_t version = 0;
-	int64_t now_ns;
-
-	if (!begin_update(h, call, cl_state_version(h->state, NULL), &is_ours, err))
-		return false;
-	if (!is_ours)
-		return true;
+	mutex_unlock(&h->mu);
 	is_done = update_haproxy(h, call, &version, &is_loaded, err);
+	mutex_lock(&h->mu);
 	now_ns = clock_mono(call->clock);
-	WITH_LOCK(&h->mu);
 	h->is_busy = false;
 	h->took_ns = now_ns - h->begun_ns;
 	if (is_done)

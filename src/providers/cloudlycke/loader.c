@@ -45,7 +45,8 @@ static const int64_t first_quiet_ns = 50 * NS_PER_MS;
 static const int64_t first_patience_ns = 5 * NS_PER_SEC;
 
 struct cl_loader {
-	char *path;
+	struct arena arena; /* of the following two */
+	const char *path, *quoted;
 	const struct cloud_host *host; /* from the second load on */
 
 	pthread_mutex_t mu;
@@ -157,25 +158,23 @@ is_quiet(const char *path, const struct cl_stamp *stamp, struct clock *clock)
 }
 
 static bool
-read_quiet_file(const char *path, struct clock *clock, struct buf *text, struct cl_stamp *ret_stamp,
-                struct error *err)
+read_quiet_file(const struct cl_loader *l, struct clock *clock, struct buf *text,
+                struct cl_stamp *ret_stamp, struct error *err)
 {
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	int64_t deadline_ns = clock_deadline(clock_mono(clock), first_patience_ns);
 	bool is_busy;
 
 	for (;;) {
 		buf_reset(text);
-		if (!read_file(path, text, ret_stamp, &is_busy))
+		if (!read_file(l->path, text, ret_stamp, &is_busy))
 			return err_errno(err, errno, "cloudlycke: cannot read inventory %s",
-			                 quote_z(&scratch, str_c(path)));
-		if (!is_busy && is_quiet(path, ret_stamp, clock))
+			                 l->quoted);
+		if (!is_busy && is_quiet(l->path, ret_stamp, clock))
 			return true;
 		if (clock_mono(clock) >= deadline_ns)
 			return err_set(err, ERR_UNAVAILABLE,
 			               "cloudlycke: inventory %s is still being written after %d s",
-			               quote_z(&scratch, str_c(path)),
-			               (int)(first_patience_ns / NS_PER_SEC));
+			               l->quoted, (int)(first_patience_ns / NS_PER_SEC));
 		if (is_busy)
 			sleep_for(clock, first_quiet_ns);
 	}
@@ -192,7 +191,8 @@ cl_loader_new(const char *path)
 	(void)metric_of(&reloads, "ok");
 	(void)metric_of(&reloads, "rejected");
 	(void)metric_of(&reloads, "refused");
-	l->path = xstrdup(path);
+	l->path = arena_strz(&l->arena, str_c(path));
+	l->quoted = quote_z(&l->arena, str_c(path));
 	mutex_init(&l->mu);
 	cond_init(&l->was_read);
 	return l;
@@ -206,7 +206,7 @@ cl_loader_free(struct cl_loader *l)
 	cl_inventory_unref(l->inventory);
 	cond_destroy(&l->was_read);
 	mutex_destroy(&l->mu);
-	free(l->path);
+	arena_fini(&l->arena);
 	free(l);
 }
 
@@ -245,7 +245,7 @@ cl_loader_open(struct cl_loader *l, struct clock *clock, struct error *err)
 	struct cl_inventory *inventory;
 	struct cl_stamp stamp;
 
-	if (!read_quiet_file(l->path, clock, &text, &stamp, err))
+	if (!read_quiet_file(l, clock, &text, &stamp, err))
 		return false;
 	inventory = cl_inventory_parse(buf_str(&text), &problems);
 	if (!inventory) {
@@ -444,64 +444,60 @@ static enum cl_outcome
 load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
 {
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
-	CLEANUP(buf_fini) struct buf rejected = BUF_INIT(MESSAGE_MAX), refused = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(MESSAGE_MAX);
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *after = NULL, *before = NULL;
-	const struct cl_schema *schema;
+	const struct event_kind *event = NULL;
+	enum cl_outcome outcome = CL_ACCEPTED;
 	struct cl_changes changes;
 
 	/* Only the loading thread replaces the inventory, so the present one needs no lock here. */
 	before = cl_inventory_ref(l->inventory);
 	after = cl_inventory_parse(text, &problems);
-	l->digest = str_hash(text);
+	if (after)
+		cl_compare(before, after, &changes);
+	buf_addf(&why, "inventory reload %s: ", after ? "refused" : "rejected");
 	if (!after) {
-		buf_add_c(&rejected, "inventory reload rejected: ");
-		cl_problems_text(&problems, LIMIT_PROBLEMS, &rejected);
+		outcome = CL_REJECTED;
+		event = &rejected_event;
+		cl_problems_text(&problems, LIMIT_PROBLEMS, &why);
 		metric_inc(metric_of(&reloads, "rejected"));
-		log_error(rejected.ptr);
-		l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, rejected_event.reason,
-		               buf_str(&rejected));
-		l->text_outcome = CL_REJECTED;
-		publish_load(l, NULL, stamp, CL_REJECTED);
-		return CL_REJECTED;
-	}
-	cl_compare(before, after, &changes);
-	buf_add_c(&refused, "inventory reload refused: ");
-	if (!cl_guard(before, after, &changes, &refused)) {
+		log_error(why.ptr);
+	} else if (!cl_guard(before, after, &changes, &why)) {
+		outcome = CL_REFUSED;
+		event = &refused_event;
 		metric_inc(metric_of(&reloads, "refused"));
-		log_warn(refused.ptr);
-		l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, refused_event.reason,
-		               buf_str(&refused));
-		l->text_outcome = CL_REFUSED;
-		publish_load(l, NULL, stamp, CL_REFUSED);
-		return CL_REFUSED;
+		log_warn(why.ptr);
 	}
+	if (event)
+		l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, event->reason,
+		               buf_str(&why));
 
-	/* The inventory is replaced before anything is logged or requeued, so that the work that
-	 * follows finds the new one. */
-	l->text_outcome = CL_ACCEPTED;
-	publish_load(l, cl_inventory_ref(after), stamp, CL_ACCEPTED);
+	/* The inventory is replaced before its changes are logged or requeued, so that the work
+	 * that follows finds the new one. */
+	l->digest = str_hash(text);
+	l->text_outcome = outcome;
+	publish_load(l, event ? NULL : cl_inventory_ref(after), stamp, outcome);
+	if (event)
+		return outcome;
 	report_accepted(before, after, &changes);
-	schema = &after->schema;
 	l->host->requeue(l->host, HOST_REQUEUE_NODES, STR_EMPTY);
-	if (schema->routes.is_present)
+	if (after->schema.routes.is_present)
 		l->host->requeue(l->host, HOST_REQUEUE_ROUTES, STR_EMPTY);
-	if (!pools_eq(&before->schema, schema))
+	if (!pools_eq(&before->schema, &after->schema))
 		l->host->requeue(l->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
-	return CL_ACCEPTED;
+	return outcome;
 }
 
 static enum cl_outcome
 reload_file(struct cl_loader *l, bool is_forced)
 {
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct cl_stamp stamp;
 	struct error err;
 	bool is_busy;
 
 	if (!read_file(l->path, &text, &stamp, &is_busy)) {
-		err_errno(&err, errno, "cannot read inventory %s",
-		          quote_z(&scratch, str_c(l->path)));
+		err_errno(&err, errno, "cannot read inventory %s", l->quoted);
 		if (is_forced || !l->was_unreadable)
 			log_error("the inventory cannot be read, keeping the one loaded before",
 			          LOG_ERR(&err));

@@ -111,17 +111,6 @@ cl_pool_has(const struct cl_pool *pool, const struct ip *ip, bool *ret_is_avoide
 	return is_listed && !is_avoided;
 }
 
-/* False after the last of all addresses. */
-static bool
-increment(struct ip *ip)
-{
-	for (size_t i = sizeof(ip->bytes); i-- > 0;) {
-		if (++ip->bytes[i] != 0)
-			return true;
-	}
-	return false;
-}
-
 bool
 cl_pool_find(const struct cl_pool *pool, enum ip_family family, const struct ip taken[],
              size_t n_taken, struct ip *ret)
@@ -132,6 +121,7 @@ cl_pool_find(const struct cl_pool *pool, enum ip_family family, const struct ip 
 
 		for (struct ip ip = block->first; is_in && ip_cmp(&ip, &block->last) <= 0;) {
 			const struct cl_block *avoid = avoided_by(pool, &ip);
+			size_t at = sizeof(ip.bytes);
 
 			if (avoid) {
 				ip = avoid->last;
@@ -140,7 +130,10 @@ cl_pool_find(const struct cl_pool *pool, enum ip_family family, const struct ip 
 				*ret = ip;
 				return true;
 			}
-			is_in = increment(&ip);
+			/* the next one, unless it was the last of all addresses */
+			while (at > 0 && ++ip.bytes[at - 1] == 0)
+				at--;
+			is_in = at > 0;
 		}
 	}
 	return false;
@@ -230,20 +223,6 @@ collect_machines(const struct cl_schema *schema, struct arena *arena, size_t *re
 	return taken;
 }
 
-static int64_t
-count_v4(const struct cl_block *block)
-{
-	int64_t first = 0, last = 0;
-
-	if (ip_family(&block->first) != IP_V4)
-		return 0;
-	for (size_t i = 12; i < 16; i++) {
-		first = first << 8 | block->first.bytes[i];
-		last = last << 8 | block->last.bytes[i];
-	}
-	return last - first + 1;
-}
-
 /* For a problem of one element of a pool's addresses. Returns the element. */
 static const struct yaml_node *
 enter_block(struct cl_reader *r, const struct yaml_node *pools, const struct placed *at,
@@ -298,10 +277,16 @@ cl_check_pools(struct cl_reader *r, const struct yaml_node *node, const struct c
 
 	for (size_t i = 0; i < schema->n_pools; i++) {
 		const struct cl_pool *pool = &schema->pools[i];
-		int64_t total = 0;
+		int64_t total = 0; /* of IPv4 */
 
-		for (size_t k = 0; k < pool->addresses.n; k++)
-			total += count_v4(&pool->addresses.items[k]);
+		for (size_t k = 0; k < pool->addresses.n; k++) {
+			const struct cl_block *block = &pool->addresses.items[k];
+			int64_t n = 0;
+
+			for (size_t at = 12; ip_family(&block->first) == IP_V4 && at < 16; at++)
+				n = n * 256 + block->last.bytes[at] - block->first.bytes[at];
+			total += n + (ip_family(&block->first) == IP_V4);
+		}
 		if (total <= POOL_MAX_V4)
 			continue;
 		len = cl_enter_item(r, i);

@@ -97,35 +97,32 @@ can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 }
 
 static void
-look_by_id(struct query *query, size_t i, struct str provider_id)
+look_for(struct query *query, size_t i, const struct node_ref *ref)
 {
-	struct str id = cl_machine_id(provider_id);
+	CLEANUP(buf_fini) struct buf ids = BUF_INIT(ERR_MSG_SIZE);
+	struct str provider_id = ref->provider_id, id = cl_machine_id(provider_id);
+	const struct cl_machine *machine;
 
-	if (is_foreign(provider_id))
+	if (provider_id.len == 0) {
+		if (cl_inventory_by_name(query->inventory, ref->name, &machine, &ids))
+			answer(query, i, machine, ref->name);
+		else
+			answer_error(query, i, ERR_INVALID,
+			             arena_printf(&query->scratch,
+			                          "node %s matches several machines: %s",
+			                          quote_z(&query->scratch, ref->name), ids.ptr));
+	} else if (is_foreign(provider_id)) {
 		look_set_error(query->look, i, PRESENCE_FOREIGN, ERR_INVALID,
 		               arena_printf(&query->scratch,
 		                            "providerID %s is not a cloudlycke:// id",
 		                            quote_z(&query->scratch, provider_id)));
-	else if (id.len == 0)
+	} else if (id.len == 0) {
 		answer_error(query, i, ERR_INVALID,
 		             arena_printf(&query->scratch, "providerID %s has no machine id",
 		                          quote_z(&query->scratch, provider_id)));
-	else
+	} else {
 		answer(query, i, cl_inventory_by_id(query->inventory, id), id);
-}
-
-static void
-look_by_name(struct query *query, size_t i, struct str name)
-{
-	CLEANUP(buf_fini) struct buf ids = BUF_INIT(ERR_MSG_SIZE);
-	const struct cl_machine *machine;
-
-	if (cl_inventory_by_name(query->inventory, name, &machine, &ids))
-		answer(query, i, machine, name);
-	else
-		answer_error(query, i, ERR_INVALID,
-		             arena_printf(&query->scratch, "node %s matches several machines: %s",
-		                          quote_z(&query->scratch, name), ids.ptr));
+	}
 }
 
 /* ---- a look ---- */
@@ -173,12 +170,8 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 	 * of copying. */
 	query.look->owner = inventory;
 	query.look->release = release_inventory;
-	for (size_t i = 0; i < n; i++) {
-		if (refs[i].provider_id.len > 0)
-			look_by_id(&query, i, refs[i].provider_id);
-		else
-			look_by_name(&query, i, refs[i].name);
-	}
+	for (size_t i = 0; i < n; i++)
+		look_for(&query, i, &refs[i]);
 	arena_fini(&query.scratch);
 	*ret = query.look;
 	return true;
@@ -258,14 +251,13 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 static bool
 start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 {
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	struct cloudlycke *cl = cloudlycke_of(cloud);
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, NULL);
+	const struct cl_schema *schema = &inventory->schema;
 	enum cl_state_use use = CL_STATE_NOW;
-	const struct cl_schema *schema;
 
 	cl_loader_set_host(cl->loader, host);
-	inventory = cl_loader_inventory(cl->loader, NULL);
-	schema = &inventory->schema;
 	/* With an election only the leader may use the state file, so it is taken later, with the
 	 * first Services or routes. */
 	if (cl->config.is_read_only)
