@@ -25,6 +25,7 @@ enum host_requeue {
 	HOST_REQUEUE_RECOVERED,
 };
 
+struct event_kind;
 struct http_client;
 struct lb_spec;
 
@@ -54,5 +55,12 @@ struct cloud_host {
 	 * controller of this process needs them. */
 	bool (*is_service_address)(const struct cloud_host *, struct str address);
 };
+
+/** Sends an Event of that kind, as event(): about a node, or about the controller itself. */
+void host_report(const struct cloud_host *, const struct node_ref *ref,
+                 const struct event_kind *kind, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/** The same about a Service, as service_event(). */
+void host_report_service(const struct cloud_host *, const struct lb_spec *spec,
+                         const struct event_kind *kind, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 #endif

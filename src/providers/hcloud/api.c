@@ -407,8 +407,7 @@ hz_api_notify_throttled(struct hz_api *a, int64_t wait_ns)
 		"sent in ");
 	clock_format_duration(&b, wait_ns / NS_PER_SEC * NS_PER_SEC);
 	log_warn(text);
-	a->config.host->event(a->config.host, /*ref=*/NULL, HOST_EVENT_WARNING,
-	                      throttled_event.reason, buf_str(&b));
+	host_report(a->config.host, /*ref=*/NULL, &throttled_event, "%s", text);
 }
 
 /* Takes in the figures of an answer. */
@@ -526,7 +525,6 @@ static void
 hz_api_report(struct hz_api *a, struct hz_outage *outage, const struct report reports[],
               enum hz_reception reception, const struct error *err)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
 	const struct report *report = &reports[reception];
 	bool is_due, is_warning = report->event->is_warning;
 
@@ -535,14 +533,12 @@ hz_api_report(struct hz_api *a, struct hz_outage *outage, const struct report re
 	mutex_unlock(&a->mu);
 	if (!is_due)
 		return;
-	buf_addf(&b, "%s%s", report->text, is_warning ? err->msg : "");
 	if (is_warning)
 		log_error(report->log, LOG_ERR(err));
 	else
 		log_info(report->log);
-	a->config.host->event(a->config.host, /*ref=*/NULL,
-	                      is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL,
-	                      report->event->reason, buf_str(&b));
+	host_report(a->config.host, /*ref=*/NULL, report->event, "%s%s", report->text,
+	            is_warning ? err->msg : "");
 }
 
 /* An error that the API described is an answer, unless it is about the token or about the API

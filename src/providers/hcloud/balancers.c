@@ -55,17 +55,14 @@ hz_balancers_is_tutorial(const struct hz_lb_run *run)
 static void
 hz_balancers_notify_unconfigured(const struct hz_lb_run *run)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
 	if (hz_balancers_is_tutorial(run) || hz_lb_has_type(run->tools->config, run->spec) ||
 	    !hz_lb_cache_is_first_notice(run->tools->cache, run->spec->uid))
 		return;
-	buf_add_c(
-		&b,
+	host_report_service(
+		run->tools->host, run->spec, &unconfigured_event,
 		"Load Balancer Type unconfigured: this will be required in the future, set it with the "
 		"annotation \"load-balancer.hetzner.cloud/type\" or cluster-wide with the environment "
 		"variable \"HCLOUD_LOAD_BALANCERS_TYPE\"");
-	hz_lb_notify(run, &unconfigured_event, &b);
 }
 
 /* ---- what the Service asks for ---- */
@@ -486,14 +483,11 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 static void
 hz_balancers_notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	buf_addf(
-		&b,
+	host_report_service(
+		run->tools->host, run->spec, &protected_event,
 		"The load balancer named \"%" STR_FMT "\" (%" PRId64
 		") is protected against deletion: it is kept, and has to be paid for, until it is deleted by hand",
 		STR_ARG(str_head(lb->name, 200)), lb->id);
-	hz_lb_notify(run, &protected_event, &b);
 	log_warn("load balancer kept, because it is protected against deletion",
 	         LOG_STR("name", lb->name), LOG_I64("id", lb->id));
 }

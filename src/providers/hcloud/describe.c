@@ -181,7 +181,6 @@ hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
                              const struct node_ref *ref)
 {
 	for (size_t i = 0; i < ref->n_addresses; i++) {
-		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 		struct str text = ref->addresses[i].address;
 		const char *problem = NULL;
 		struct ip ip;
@@ -197,16 +196,13 @@ hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
 			problem = "is IPv6 even though IPv4 only is configured";
 		if (is_v4 && d->config->families == HZ_IPV6)
 			problem = "is IPv4 even though IPv6 only is configured";
-		if (!problem) {
+		if (!problem)
 			hz_describe_add_address(a, STR("InternalIP"), text);
-			continue;
-		}
-		buf_addf(&b,
-		         "Configured InternalIP %s. As a result, %" STR_FMT
-		         " is not added as an InternalIP",
-		         problem, STR_ARG(text));
-		d->host->event(d->host, ref, HOST_EVENT_WARNING, internal_ip_event.reason,
-		               buf_str(&b));
+		else
+			host_report(d->host, ref, &internal_ip_event,
+			            "Configured InternalIP %s. As a result, %" STR_FMT
+			            " is not added as an InternalIP",
+			            problem, STR_ARG(text));
 	}
 }
 

@@ -343,8 +343,6 @@ hz_look_has_its_name(const struct node_ref *ref, const struct hz_robot_server *s
 static void
 hz_look_answer_renamed(struct hz_look_run *run, size_t i, const struct hz_robot_server *server)
 {
-	const struct cloud_host *host = run->in->config.host;
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 	struct str name = run->refs[i].name;
 	struct error err;
 
@@ -352,29 +350,26 @@ hz_look_answer_renamed(struct hz_look_run *run, size_t i, const struct hz_robot_
 	        "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT
 	        "\" of server %" PRId64,
 	        STR_ARG(name), STR_ARG(server->name), server->number);
-	buf_addf(
-		&b,
+	host_report(
+		run->in->config.host, &run->refs[i], &mismatch_event,
 		"%s, so it is unknown whether the machine of the node still exists, and the node is neither changed nor "
 		"deleted. Rename the server to \"%" STR_FMT
 		"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
 		err.msg, STR_ARG(name), STR_ARG(name));
-	host->event(host, &run->refs[i], HOST_EVENT_WARNING, mismatch_event.reason, buf_str(&b));
 	hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
 }
 
 static void
 hz_look_answer_ambiguous_name(struct hz_look_run *run, size_t i)
 {
-	const struct cloud_host *host = run->in->config.host;
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 	struct str name = run->refs[i].name;
 	struct error err;
 
-	buf_addf(&b,
-	         "Node %" STR_FMT " could not be uniquely associated with a Cloud or Robot server, "
-	         "as a server with this name exists in both APIs",
-	         STR_ARG(name));
-	host->event(host, &run->refs[i], HOST_EVENT_WARNING, lookup_event.reason, buf_str(&b));
+	host_report(run->in->config.host, &run->refs[i], &lookup_event,
+	            "Node %" STR_FMT
+	            " could not be uniquely associated with a Cloud or Robot server, "
+	            "as a server with this name exists in both APIs",
+	            STR_ARG(name));
 	err_set(&err, ERR_INVALID, "found both a cloud & robot server for name \"%" STR_FMT "\"",
 	        STR_ARG(name));
 	hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);

@@ -83,24 +83,16 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 
 /* The Service is tried again and again; the same refusal is not reported each time. */
 static bool
-hz_lb_should_report_taken(const struct hz_lb_run *run, const struct error *why)
+hz_lb_refuse_name(const struct hz_lb_run *run, const struct lb_spec *other, const struct error *err)
 {
-	return hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_REFUSAL,
-	                                 str_hash(str_c(why->msg)));
-}
+	const struct cloud_host *host = run->tools->host;
 
-static bool
-hz_lb_refuse_to_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, const struct buf *why,
-                      struct error *err)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	err_set(err, ERR_EXISTS, "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
-	        STR_ARG(str_head(lb->name, 200)), lb->id, why->ptr);
-	if (!hz_lb_should_report_taken(run, err))
+	if (!hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_REFUSAL,
+	                               str_hash(str_c(err->msg))))
 		return false;
-	buf_add_c(&b, err->msg);
-	hz_lb_notify(run, &taken_event, &b);
+	host_report_service(host, run->spec, &taken_event, "%s", err->msg);
+	if (other)
+		host_report_service(host, other, &taken_event, "%s", err->msg);
 	return false;
 }
 
@@ -123,26 +115,6 @@ hz_lb_notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
 /* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c.
  * Each of the two Services would take over the balancer of the other, so a name that two live
  * Services share is refused for both. */
-static bool
-hz_lb_refuse_shared_name(const struct hz_lb_run *run, const struct lb_spec *other,
-                         struct error *err)
-{
-	const struct cloud_host *host = run->tools->host;
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	err_set(err, ERR_EXISTS,
-	        "the load balancer name \"%" STR_FMT "\" belongs to two Services, %" STR_FMT
-	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
-	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
-	        STR_ARG(run->spec->service), STR_ARG(other->namespace), STR_ARG(other->service));
-	if (!hz_lb_should_report_taken(run, err))
-		return false;
-	buf_add_c(&b, err->msg);
-	hz_lb_notify(run, &taken_event, &b);
-	host->service_event(host, other, HOST_EVENT_WARNING, taken_event.reason, buf_str(&b));
-	return false;
-}
-
 bool
 hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
 {
@@ -151,21 +123,32 @@ hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
 	if (!run->tools->config->dialect->is_tutorial ||
 	    !hz_lb_cache_find_namesake(run->tools->cache, run->spec, run->call->arena, &other))
 		return true;
-	return hz_lb_refuse_shared_name(run, &other, err);
+	struct str former = STR_EMPTY;
+	err_set(err, ERR_EXISTS,
+	        "the load balancer name \"%" STR_FMT "\" belongs to two Services, %" STR_FMT
+	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
+	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
+	        STR_ARG(run->spec->service), STR_ARG(other.namespace), STR_ARG(other.service));
+	return hz_lb_refuse_name(run, &other, err);
 }
 
 bool
 hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
-	struct hz_lb *lb = ARENA_NEW(run->call->arena, struct hz_lb);
+	struct arena *arena = run->call->arena;
+	struct hz_lb *lb = ARENA_NEW(arena, struct hz_lb);
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
 	if (!hz_find_lb(t->api, run->call, run->call->arena, run->desired.name, lb, err))
 		return false;
-	if (!hz_lb_may_adopt(run, lb, &why))
-		return hz_lb_refuse_to_adopt(run, lb, &why, err);
+	if (!hz_lb_may_adopt(run, lb, &why)) {
+		err_set(err, ERR_EXISTS,
+		        "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
+		        STR_ARG(str_head(lb->name, 200)), lb->id, why.ptr);
+		return hz_lb_refuse_name(run, /*other=*/NULL, err);
+	}
 	run->lb = lb;
 	if (run->call->dry)
 		return true; /* it is adopted by the step that sets the label */

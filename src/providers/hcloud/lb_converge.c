@@ -49,13 +49,17 @@ EVENT_KIND(
 /* ---- events ---- */
 
 void
-hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind, const struct buf *text)
+hz_lb_report_once(const struct hz_lb_run *run, const struct event_kind *event, const char *kind,
+                  const struct error *why)
 {
-	const struct cloud_host *host = run->tools->host;
+	struct refusals *refusals = run->tools->refusals;
+	uint64_t looks = str_hash(str_c(why->msg));
+	struct error ignored;
 
-	host->service_event(host, run->spec,
-	                    kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL, kind->reason,
-	                    buf_str(text));
+	if (refusals_find(refusals, run->spec->uid, kind, looks, &ignored))
+		return;
+	refusals_note(refusals, run->spec->uid, kind, looks, why);
+	host_report_service(run->tools->host, run->spec, event, "%s", why->msg);
 }
 
 /* ---- what an error means ---- */
@@ -197,17 +201,16 @@ hz_lb_do_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_done 
 static void
 hz_lb_notify_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 	CLEANUP(buf_fini) struct buf date = BUF_INIT(40);
 
 	if (run->call->changes)
 		return; /* the Service has not changed since this was reported */
 	clock_format_rfc3339(&date, type->unavailable_wall_s * NS_PER_SEC, false);
-	buf_addf(&b,
-	         "Load Balancer Type \"%" STR_FMT
-	         "\" is deprecated and will no longer be available for order as of %" STR_FMT,
-	         STR_ARG(type->name), STR_ARG(str_head(buf_str(&date), 10)));
-	hz_lb_notify(run, &deprecated_event, &b);
+	host_report_service(
+		run->tools->host, run->spec, &deprecated_event,
+		"Load Balancer Type \"%" STR_FMT
+		"\" is deprecated and will no longer be available for order as of %" STR_FMT,
+		STR_ARG(type->name), STR_ARG(str_head(buf_str(&date), 10)));
 }
 
 bool
@@ -534,17 +537,11 @@ hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error
 static void
 hz_lb_notify_ports(struct hz_lb_run *run, struct str limit, struct str ports)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	struct refusals *refusals = run->tools->refusals;
 	struct error why;
 
 	err_set(&why, ERR_INVALID, "%" STR_FMT ": these ports are not served: %" STR_FMT,
 	        STR_ARG(limit), STR_ARG(ports));
-	if (refusals_find(refusals, run->spec->uid, "ports", str_hash(str_c(why.msg)), &why))
-		return;
-	refusals_note(refusals, run->spec->uid, "ports", str_hash(str_c(why.msg)), &why);
-	buf_add_c(&b, why.msg);
-	hz_lb_notify(run, &ports_event, &b);
+	hz_lb_report_once(run, &ports_event, "ports", &why);
 }
 
 /* Leaves out the services for which the type has no room. */

@@ -52,9 +52,10 @@ struct hz_lb_run {
 	struct error missing; /* a part that another run may complete: the result is partial */
 };
 
-/** Sends an Event about the Service. */
-void hz_lb_notify(const struct hz_lb_run *run, const struct event_kind *kind,
-                  const struct buf *text);
+/** Sends an Event about the Service with the text of `why`, unless its last one of this kind within
+ * the last hour had the same text. kind: a literal. */
+void hz_lb_report_once(const struct hz_lb_run *run, const struct event_kind *event,
+                       const char *kind, const struct error *why);
 
 /** Changes run->lb until it is what run->desired says. Afterwards run->lb may be out of date in its
  * services and targets.

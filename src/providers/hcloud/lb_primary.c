@@ -25,9 +25,12 @@ EVENT_KIND(
 /* By enum hz_family. */
 static const struct {
 	const char *key, *type, *name;
+	const char *kept, *blocked; /* the kinds of reports (hz_lb_report_once()) */
 } families[HZ_N_FAMILIES] = {
-	[HZ_FAMILY_V4] = { HZ_LB_PREFIX "public-net-ipv4", "ipv4", "IPv4" },
-	[HZ_FAMILY_V6] = { HZ_LB_PREFIX "public-net-ipv6", "ipv6", "IPv6" },
+	[HZ_FAMILY_V4] = { HZ_LB_PREFIX "public-net-ipv4", "ipv4", "IPv4", "address kept IPv4",
+	                   "address blocked IPv4" },
+	[HZ_FAMILY_V6] = { HZ_LB_PREFIX "public-net-ipv6", "ipv6", "IPv6", "address kept IPv6",
+	                   "address blocked IPv6" },
 };
 
 /* ---- reading ---- */
@@ -167,31 +170,12 @@ hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
 
 /* ---- a balancer that exists ---- */
 
-/* Sends the Event, unless the same Event was sent for the Service within the last hour. kind: the
- * same text for each Event of this reason and family. */
-static void
-hz_primary_notify_once(const struct hz_lb_run *run, const struct event_kind *event,
-                       const char *kind, const struct error *why)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	struct refusals *refusals = run->tools->refusals;
-	uint64_t looks = str_hash(str_c(why->msg));
-	struct error ignored;
-
-	if (refusals_find(refusals, run->spec->uid, kind, looks, &ignored))
-		return;
-	refusals_note(refusals, run->spec->uid, kind, looks, why);
-	buf_add_c(&b, why->msg);
-	hz_lb_notify(run, event, &b);
-}
-
 /* If the answer has no ID of the address, nothing is reported: this API has no Primary IPs of
  * balancers yet. */
 static void
 hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
                        const struct hz_public_address *end)
 {
-	static const char *const kinds[] = { "address kept IPv4", "address kept IPv6" };
 	const struct hz_primary_ref *ref = &run->desired.primary_ips[family];
 	const struct lb_spec *spec = run->spec;
 	struct error why;
@@ -209,14 +193,13 @@ hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
 	if (run->call->dry)
 		dry_kept(run->call->dry, &why);
 	else
-		hz_primary_notify_once(run, &kept_event, kinds[family], &why);
+		hz_lb_report_once(run, &kept_event, families[family].kept, &why);
 }
 
 static void
 hz_primary_report_blocked(const struct hz_lb_run *run, enum hz_family family,
                           const struct hz_public_address *end)
 {
-	static const char *const kinds[] = { "address blocked IPv4", "address blocked IPv6" };
 	struct error why;
 
 	if (!end->is_blocked || run->call->dry)
@@ -225,7 +208,7 @@ hz_primary_report_blocked(const struct hz_lb_run *run, enum hz_family family,
 	        "Hetzner has blocked the %s address %" STR_FMT " of load balancer %" PRId64
 	        ": clients cannot reach the load balancer at this address until Hetzner's support unblocks it",
 	        families[family].name, STR_ARG(end->ip), run->lb->id);
-	hz_primary_notify_once(run, &blocked_event, kinds[family], &why);
+	hz_lb_report_once(run, &blocked_event, families[family].blocked, &why);
 }
 
 void

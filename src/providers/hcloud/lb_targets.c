@@ -149,41 +149,21 @@ struct target_search {
 /* ---- events ---- */
 
 static void
-hz_targets_warn(const struct hz_targets_config *config, const struct node_ref *node,
-                const struct event_kind *kind, const struct buf *text)
-{
-	config->host->event(config->host, node, HOST_EVENT_WARNING, kind->reason, buf_str(text));
-}
-
-static void
 hz_targets_warn_not_added(const struct hz_targets_config *config, const struct lb_spec *spec,
                           const struct node_ref *node, const struct event_kind *kind,
                           const char *separator, const char *why)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	buf_addf(&b, "Node could not be added to Load Balancer for service %" STR_FMT "%s%s",
-	         STR_ARG(spec->service), separator, why);
-	hz_targets_warn(config, node, kind, &b);
+	host_report(config->host, node, kind,
+	            "Node could not be added to Load Balancer for service %" STR_FMT "%s%s",
+	            STR_ARG(spec->service), separator, why);
 }
 
 static void
 hz_targets_warn_no_server(const struct target_search *s, const struct node_ref *node,
                           int64_t number)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	buf_addf(&b, "No server with id %" PRId64 " was found in Robot", number);
-	hz_targets_warn(s->config, node, &robot_event, &b);
-}
-
-static void
-hz_targets_warn_service(const struct target_search *s, const struct buf *text)
-{
-	const struct cloud_host *host = s->config->host;
-
-	host->service_event(host, s->spec, HOST_EVENT_WARNING, internal_event.reason,
-	                    buf_str(text));
+	host_report(s->config->host, node, &robot_event,
+	            "No server with id %" PRId64 " was found in Robot", number);
 }
 
 void
@@ -356,14 +336,12 @@ hz_targets_add_robot_server(struct target_search *s, const struct node_ref *node
 		return;
 	}
 	if (private_ip.len == 0) {
-		CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-		buf_addf(&b,
-		         "hcops/LoadBalancerOps.ReconcileHCLBTargets: load balancer %" STR_FMT
-		         " has set `use-private-ip: true`, but no InternalIP found for node "
-		         "%" STR_FMT ". Continuing with ExternalIP.",
-		         STR_ARG(s->spec->service), STR_ARG(node->name));
-		hz_targets_warn_service(s, &b);
+		host_report_service(
+			s->config->host, s->spec, &internal_event,
+			"hcops/LoadBalancerOps.ReconcileHCLBTargets: load balancer %" STR_FMT
+			" has set `use-private-ip: true`, but no InternalIP found for node "
+			"%" STR_FMT ". Continuing with ExternalIP.",
+			STR_ARG(s->spec->service), STR_ARG(node->name));
 		hz_targets_add_address(s, node, public_ip);
 		return;
 	}
@@ -398,22 +376,18 @@ hz_targets_find_at_robot(struct target_search *s, const struct node_ref *node, i
 static void
 hz_targets_add_without_robot(struct target_search *s, const struct node_ref *node, int64_t number)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
 	struct str ip = hz_targets_internal_ip(node);
 
-	if (!s->desired->uses_private_ip) {
+	if (!s->desired->uses_private_ip)
 		hz_targets_warn_no_server(s, node, number);
-		return;
-	}
-	if (ip.len > 0) {
+	else if (ip.len > 0)
 		hz_targets_add_address(s, node, ip);
-		return;
-	}
-	buf_addf(&b,
-	         "no InternalIP found for Robot node %" STR_FMT " (id=%" PRId64
-	         "), cannot add as LB target without Robot credentials; skipping",
-	         STR_ARG(node->name), number);
-	hz_targets_warn_service(s, &b);
+	else
+		host_report_service(
+			s->config->host, s->spec, &internal_event,
+			"no InternalIP found for Robot node %" STR_FMT " (id=%" PRId64
+			"), cannot add as LB target without Robot credentials; skipping",
+			STR_ARG(node->name), number);
 }
 
 /* ---- nodes ---- */

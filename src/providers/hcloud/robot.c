@@ -115,10 +115,6 @@ static bool
 hz_robot_fail(struct hz_robot *r, const struct http_request *request,
               const struct http_response *response, yyjson_val *root, struct error *err)
 {
-	static const char refused_login[] =
-		"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. No requests about dedicated servers are sent, "
-		"and their nodes stay as they are, for 10 minutes or until the files named by ROBOT_USER_FILE and "
-		"ROBOT_PASSWORD_FILE hold others: repeated refusals block this address";
 	const struct cloud_host *host = r->config.host;
 	struct str code = STR_EMPTY, message = STR_EMPTY;
 	int64_t now_ns = clock_boot(host->clock), pause_ns = LEAST_PAUSE_NS;
@@ -145,13 +141,15 @@ hz_robot_fail(struct hz_robot *r, const struct http_request *request,
 			"the Robot web service's rate limit is exceeded, no requests about dedicated servers are sent for ");
 		clock_format_duration(&reached, pause_ns);
 		log_warn(limit);
-		host->event(host, /*ref=*/NULL, HOST_EVENT_WARNING, limit_event.reason,
-		            buf_str(&reached));
+		host_report(host, /*ref=*/NULL, &limit_event, "%s", limit);
 	} else if (r->is_login_bad) {
 		r->closed_boot_ns = now_ns + LOGIN_PAUSE_NS;
 		log_error("the Robot web service refuses user name or password");
-		host->event(host, /*ref=*/NULL, HOST_EVENT_WARNING, login_event.reason,
-		            str_c(refused_login));
+		host_report(
+			host, /*ref=*/NULL, &login_event,
+			"The Robot web service refuses ROBOT_USER or ROBOT_PASSWORD. No requests about dedicated servers are sent, "
+			"and their nodes stay as they are, for 10 minutes or until the files named by ROBOT_USER_FILE and "
+			"ROBOT_PASSWORD_FILE hold others: repeated refusals block this address");
 	}
 	return false;
 }

@@ -1,0 +1,38 @@
+/* cloud/host.c: see host.h. */
+#include "cloud/host.h"
+
+#include "base/buf.h"
+#include "base/event_kind.h"
+#include "base/limits.h"
+
+static enum host_event
+type_of(const struct event_kind *kind)
+{
+	return kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL;
+}
+
+void
+host_report(const struct cloud_host *host, const struct node_ref *ref,
+            const struct event_kind *kind, const char *fmt, ...)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&text, fmt, args);
+	va_end(args);
+	host->event(host, ref, type_of(kind), kind->reason, buf_str(&text));
+}
+
+void
+host_report_service(const struct cloud_host *host, const struct lb_spec *spec,
+                    const struct event_kind *kind, const char *fmt, ...)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&text, fmt, args);
+	va_end(args);
+	host->service_event(host, spec, type_of(kind), kind->reason, buf_str(&text));
+}
