@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/ip.h"
 #include "base/limits.h"
+#include "base/map.h"
 #include "cloud/change.h"
 #include "providers/hcloud/lb_wire.h"
 
@@ -101,40 +102,6 @@ hz_plan_service_text(const struct hz_lb_service *service, struct arena *arena)
 	return arena_str(arena, buf_str(&b));
 }
 
-/* ---- comparing: targets ---- */
-
-static int
-hz_plan_cmp_numbers(int64_t a, int64_t b)
-{
-	return (a > b) - (a < b);
-}
-
-/* Compares addresses independently of their spelling. Texts that are not addresses come first. */
-static int
-hz_plan_cmp_addresses(struct str a, struct str b)
-{
-	struct ip left, right;
-	bool is_left = ip_parse(a, &left), is_right = ip_parse(b, &right);
-
-	if (is_left && is_right)
-		return ip_cmp(&left, &right);
-	return is_left != is_right ? is_left - is_right : str_cmp(a, b);
-}
-
-/* An order of targets in which equal ones are the same target: type, server or address, and the
- * network it is reached by. */
-static int
-hz_plan_target_cmp(const struct hz_lb_target *a, const struct hz_lb_target *b)
-{
-	if (a->type != b->type)
-		return hz_plan_cmp_numbers(a->type, b->type);
-	if (a->type != HZ_TARGET_SERVER)
-		return hz_plan_cmp_addresses(a->ip, b->ip);
-	if (a->server != b->server)
-		return hz_plan_cmp_numbers(a->server, b->server);
-	return a->uses_private_ip - b->uses_private_ip;
-}
-
 /* ---- steps ---- */
 
 /* A step's body is written first, then the step is added. */
@@ -219,43 +186,15 @@ hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted,
 	                  end->dns_ptr, wanted->value);
 }
 
-static void
-hz_plan_algorithm(struct planner *p, struct str wanted, struct str actual)
-{
-	if (wanted.len == 0 || str_eq(wanted, actual))
-		return;
-	hz_body_text(&p->body, "type", wanted);
-	hz_plan_add_field(p, hz_plan_add_step(p, "change_algorithm", OPS "changeAlgorithm"),
-	                  STR("algorithm"), actual, wanted);
-}
-
-/* A balancer is never changed to the default type: that could be smaller than a type that was
- * chosen by hand. */
-static void
-hz_plan_type(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
-             const struct hz_lb *lb)
-{
-	if (!desired->is_type_chosen || str_eq(type->name, lb->type.name))
-		return;
-	hz_body_number(&p->body, "load_balancer_type", type->id);
-	hz_plan_add_field(p, hz_plan_add_step(p, "change_type", OPS "changeType"), STR("type"),
-	                  lb->type.name, type->name);
-}
-
-static bool
-hz_plan_is_same_ip(struct str a, struct str b)
-{
-	struct ip left, right;
-
-	return ip_parse(a, &left) && ip_parse(b, &right) && ip_eq(&left, &right);
-}
-
 static bool
 hz_plan_is_wanted_net(const struct hz_lb_desired *desired, const struct hz_private_net *net)
 {
-	return net->network == desired->network &&
-	       (!desired->private_ip.is_set ||
-	        hz_plan_is_same_ip(desired->private_ip.value, net->ip));
+	struct ip wanted, ip;
+
+	if (net->network != desired->network)
+		return false;
+	return !desired->private_ip.is_set || (ip_parse(desired->private_ip.value, &wanted) &&
+	                                       ip_parse(net->ip, &ip) && ip_eq(&wanted, &ip));
 }
 
 /* The balancer is detached from all networks but the desired one, also if none is configured. */
@@ -287,34 +226,39 @@ hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, const s
 	                                             : HZ_NEW_PRIVATE_IP);
 }
 
-static void
-hz_plan_public(struct planner *p, enum hz_opt_bool wanted, bool is_public)
-{
-	const struct str texts[] = { STR("disabled"), STR("enabled") };
-	struct hz_step *step;
-
-	if (wanted == HZ_UNSET || (wanted == HZ_YES) == is_public)
-		return;
-	step = hz_plan_add_step(p,
-	                        is_public ? "disable_public_interface" : "enable_public_interface",
-	                        OPS "togglePublicInterface");
-	hz_plan_add_field(p, step, STR("public interface"), texts[is_public], texts[!is_public]);
-}
-
 void
 hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
               const struct hz_lb *lb, struct arena *arena, struct hz_steps *ret)
 {
+	const struct str texts[] = { STR("disabled"), STR("enabled") };
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, SHAPE_STEPS + lb->nets.n, ret);
+	struct hz_step *step;
 
 	hz_plan_put(&p, desired, lb);
 	hz_plan_rdns(&p, &desired->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
 	hz_plan_rdns(&p, &desired->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
-	hz_plan_algorithm(&p, desired->algorithm, lb->algorithm);
-	hz_plan_type(&p, desired, type, lb);
+	if (desired->algorithm.len > 0 && !str_eq(desired->algorithm, lb->algorithm)) {
+		hz_body_text(&p.body, "type", desired->algorithm);
+		step = hz_plan_add_step(&p, "change_algorithm", OPS "changeAlgorithm");
+		hz_plan_add_field(&p, step, STR("algorithm"), lb->algorithm, desired->algorithm);
+	}
+	/* A balancer is never changed to the default type: that could be smaller than a type that
+	 * was chosen by hand. */
+	if (desired->is_type_chosen && !str_eq(type->name, lb->type.name)) {
+		hz_body_number(&p.body, "load_balancer_type", type->id);
+		step = hz_plan_add_step(&p, "change_type", OPS "changeType");
+		hz_plan_add_field(&p, step, STR("type"), lb->type.name, type->name);
+	}
 	hz_plan_networks(&p, desired, lb);
-	hz_plan_public(&p, desired->is_public, lb->is_public);
+	if (desired->is_public != HZ_UNSET && (desired->is_public == HZ_YES) != lb->is_public) {
+		step = hz_plan_add_step(&p,
+		                        lb->is_public ? "disable_public_interface"
+		                                      : "enable_public_interface",
+		                        OPS "togglePublicInterface");
+		hz_plan_add_field(&p, step, STR("public interface"), texts[lb->is_public],
+		                  texts[!lb->is_public]);
+	}
 }
 
 /* ---- what the shape becomes ---- */
@@ -324,17 +268,6 @@ hz_plan_set_rdns(struct hz_public_address *end, const struct hz_opt_str *wanted)
 {
 	if (wanted->is_set && end->ip.len > 0)
 		end->dns_ptr = wanted->value;
-}
-
-static void
-hz_plan_drop_private_targets(const struct hz_lb *lb, struct arena *arena, struct hz_lb *ret)
-{
-	ret->targets = arena_calloc(arena, lb->n_targets, sizeof(ret->targets[0]));
-	ret->n_targets = 0;
-	for (size_t i = 0; i < lb->n_targets; i++) {
-		if (!lb->targets[i].uses_private_ip)
-			ret->targets[ret->n_targets++] = lb->targets[i];
-	}
 }
 
 /* A balancer that is detached from a network loses the targets that it reached through it. */
@@ -350,8 +283,14 @@ hz_plan_set_networks(const struct hz_lb_desired *desired, const struct hz_lb *lb
 		if (hz_plan_is_wanted_net(desired, &lb->nets.items[i]))
 			nets->items[nets->n++] = lb->nets.items[i];
 	}
-	if (nets->n < lb->nets.n)
-		hz_plan_drop_private_targets(lb, arena, ret);
+	if (nets->n < lb->nets.n) {
+		ret->targets = arena_calloc(arena, lb->n_targets, sizeof(ret->targets[0]));
+		ret->n_targets = 0;
+		for (size_t i = 0; i < lb->n_targets; i++) {
+			if (!lb->targets[i].uses_private_ip)
+				ret->targets[ret->n_targets++] = lb->targets[i];
+		}
+	}
 	if (nets->n == 0 && desired->network != 0)
 		nets->items[nets->n++] = (struct hz_private_net){
 			.network = desired->network,
@@ -405,7 +344,7 @@ hz_plan_rank(const void *left, const void *right)
 
 	if (a->is_kept != b->is_kept)
 		return b->is_kept - a->is_kept;
-	return hz_plan_cmp_numbers(a->listen_port, b->listen_port);
+	return (a->listen_port > b->listen_port) - (a->listen_port < b->listen_port);
 }
 
 void
@@ -472,38 +411,22 @@ hz_plan_service(struct planner *p, const struct hz_lb_service *wanted,
 }
 
 static void
-hz_plan_removal(struct planner *p, const struct hz_lb_service *actual)
-{
-	struct hz_step *step;
-
-	hz_body_number(&p->body, "listen_port", actual->listen_port);
-	step = hz_plan_add_step(p, "delete_service", /*operation=*/NULL);
-	step->listen_port = actual->listen_port;
-	hz_plan_add_field(p, step, hz_plan_service_name(p, actual),
-	                  hz_plan_service_text(actual, p->arena), STR_EMPTY);
-}
-
-static void
 hz_plan_service_removals(struct planner *p, const struct hz_lb_desired *desired,
                          const struct hz_lb *lb)
 {
 	for (size_t i = 0; i < lb->n_services; i++) {
-		if (!hz_plan_find_service(desired->services, desired->n_services,
-		                          lb->services[i].listen_port))
-			hz_plan_removal(p, &lb->services[i]);
+		const struct hz_lb_service *actual = &lb->services[i];
+		struct hz_step *step;
+
+		if (hz_plan_find_service(desired->services, desired->n_services,
+		                         actual->listen_port))
+			continue;
+		hz_body_number(&p->body, "listen_port", actual->listen_port);
+		step = hz_plan_add_step(p, "delete_service", /*operation=*/NULL);
+		step->listen_port = actual->listen_port;
+		hz_plan_add_field(p, step, hz_plan_service_name(p, actual),
+		                  hz_plan_service_text(actual, p->arena), STR_EMPTY);
 	}
-}
-
-/* Would the type's limit be exceeded if services were added before others are removed? */
-static bool
-hz_plan_exceeds_limit(const struct hz_lb_desired *desired, const struct hz_lb *lb)
-{
-	size_t n = lb->n_services;
-
-	for (size_t i = 0; i < desired->n_services; i++)
-		n += !hz_plan_find_service(lb->services, lb->n_services,
-		                           desired->services[i].listen_port);
-	return lb->type.max_services > 0 && n > (size_t)lb->type.max_services;
 }
 
 void
@@ -512,8 +435,13 @@ hz_plan_services(const struct hz_lb_desired *desired, const struct hz_lb *lb, st
 {
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, desired->n_services + lb->n_services, ret);
-	bool removes_first = hz_plan_exceeds_limit(desired, lb);
+	size_t n_at_once = lb->n_services, max = (size_t)lb->type.max_services;
+	bool removes_first;
 
+	for (size_t i = 0; i < desired->n_services; i++)
+		n_at_once += !hz_plan_find_service(lb->services, lb->n_services,
+		                                   desired->services[i].listen_port);
+	removes_first = lb->type.max_services > 0 && n_at_once > max;
 	if (removes_first)
 		hz_plan_service_removals(&p, desired, lb);
 	for (size_t i = 0; i < desired->n_services; i++)
@@ -526,63 +454,37 @@ hz_plan_services(const struct hz_lb_desired *desired, const struct hz_lb *lb, st
 
 /* ---- targets ---- */
 
-/* Targets in order, each once: of equal ones the first that was given. */
-struct target_set {
-	const struct hz_lb_target **targets;
-	size_t n;
-};
-
-static int
-hz_plan_by_target(const void *a, const void *b)
+/* Equal for equal targets: type, server or address, and the network it is reached by. Addresses are
+ * compared independently of their spelling. */
+static struct str
+hz_plan_target_key(const struct hz_lb_target *target, bool uses_private_ip, struct arena *arena)
 {
-	const struct hz_lb_target *left = *(const struct hz_lb_target *const *)a;
-	const struct hz_lb_target *right = *(const struct hz_lb_target *const *)b;
-	int order = hz_plan_target_cmp(left, right);
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+	struct ip ip;
 
-	return order != 0 ? order : (left > right) - (left < right);
+	if (target->type == HZ_TARGET_SERVER)
+		return arena_printf(arena, "server %" PRId64 "%s", target->server,
+		                    uses_private_ip ? " private" : "");
+	if (!ip_parse(target->ip, &ip))
+		return arena_printf(arena, "%d %" STR_FMT, (int)target->type, STR_ARG(target->ip));
+	ip_format(&b, &ip);
+	return arena_printf(arena, "%d %s", (int)target->type, memory);
 }
 
-static void
-hz_plan_drop_repeated(struct target_set *set)
+/* The targets by their keys, each once: of equal ones the first that was given. */
+static struct map
+hz_plan_target_map(const struct hz_lb_target targets[], size_t n, struct arena *arena)
 {
-	size_t n = 0;
+	struct map map = MAP_INIT;
 
-	for (size_t i = 0; i < set->n; i++) {
-		if (n == 0 || hz_plan_target_cmp(set->targets[n - 1], set->targets[i]) != 0)
-			set->targets[n++] = set->targets[i];
+	for (size_t i = 0; i < n; i++) {
+		struct str key = hz_plan_target_key(&targets[i], targets[i].uses_private_ip, arena);
+
+		if (!map_get(&map, key))
+			map_put(&map, key, (void *)(uintptr_t)&targets[i]);
 	}
-	set->n = n;
-}
-
-static struct target_set
-target_set_of(const struct hz_lb_target targets[], size_t n, struct arena *arena)
-{
-	struct target_set set = { arena_calloc(arena, n, sizeof(struct hz_lb_target *)), n };
-
-	for (size_t i = 0; i < n; i++)
-		set.targets[i] = &targets[i];
-	if (n > 0)
-		qsort(set.targets, n, sizeof(set.targets[0]), hz_plan_by_target);
-	hz_plan_drop_repeated(&set);
-	return set;
-}
-
-static int
-hz_plan_find_target(const void *key, const void *element)
-{
-	return hz_plan_target_cmp(key, *(const struct hz_lb_target *const *)element);
-}
-
-/* The equal target in the set, or NULL. */
-static const struct hz_lb_target *
-target_set_get(const struct target_set *set, const struct hz_lb_target *target)
-{
-	const struct hz_lb_target **found = NULL;
-
-	if (set->n > 0)
-		found = bsearch(target, set->targets, set->n, sizeof(set->targets[0]),
-		                hz_plan_find_target);
-	return found ? *found : NULL;
+	return map;
 }
 
 static void
@@ -592,58 +494,42 @@ hz_plan_target_addition(struct planner *p, const struct hz_lb_target *target)
 	hz_plan_add_step(p, "add_target", /*operation=*/NULL)->target = target;
 }
 
-/* The wanted target with the other address (public or private) of the same server, if it is still
- * to be added; or NULL. */
-static const struct hz_lb_target *
-hz_plan_find_other_address(const struct hz_lb_target *target, const struct target_set *wanted,
-                           const struct target_set *actual)
-{
-	struct hz_lb_target other = *target;
-
-	if (target->type != HZ_TARGET_SERVER)
-		return NULL;
-	other.uses_private_ip = !target->uses_private_ip;
-	return target_set_get(actual, &other) ? NULL : target_set_get(wanted, &other);
-}
-
-/* Must the target be removed? Selectors are never ours, and a target that the list repeats is
- * removed once. */
-static bool
-hz_plan_must_remove(const struct hz_lb_target *target, const struct target_set *wanted,
-                    const struct target_set *actual)
-{
-	return target->type != HZ_TARGET_SELECTOR && !target_set_get(wanted, target) &&
-	       target_set_get(actual, target) == target;
-}
-
 void
 hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_lb *lb,
                 struct arena *arena, struct hz_steps *ret)
 {
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, n + lb->n_targets, ret);
-	struct target_set wanted = target_set_of(targets, n, arena);
-	struct target_set actual = target_set_of(lb->targets, lb->n_targets, arena);
+	CLEANUP(map_fini) struct map wanted = hz_plan_target_map(targets, n, arena);
+	CLEANUP(map_fini)
+	struct map actual = hz_plan_target_map(lb->targets, lb->n_targets, arena);
 	bool *is_added = arena_calloc(arena, n, sizeof(*is_added));
 
 	for (size_t i = 0; i < lb->n_targets; i++) {
 		const struct hz_lb_target *target = &lb->targets[i], *other;
+		struct str key = hz_plan_target_key(target, target->uses_private_ip, arena);
 
-		if (!hz_plan_must_remove(target, &wanted, &actual))
+		/* Selectors are never ours, and a target that the list repeats is removed once. */
+		if (target->type == HZ_TARGET_SELECTOR || map_get(&wanted, key) ||
+		    map_get(&actual, key) != target)
 			continue;
 		hz_body_target_name(&p.body, target);
 		hz_plan_add_step(&p, "remove_target", /*operation=*/NULL)->target = target;
-		other = hz_plan_find_other_address(target, &wanted, &actual);
-		if (!other)
+		if (target->type != HZ_TARGET_SERVER)
+			continue;
+		/* the same server by its other address, public or private, if it is to be added */
+		key = hz_plan_target_key(target, !target->uses_private_ip, arena);
+		other = map_get(&wanted, key);
+		if (!other || map_get(&actual, key))
 			continue;
 		hz_plan_target_addition(&p, other);
 		is_added[other - targets] = true;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct hz_lb_target *target = &targets[i];
+		struct str key = hz_plan_target_key(target, target->uses_private_ip, arena);
 
-		if (!is_added[i] && target_set_get(&wanted, target) == target &&
-		    !target_set_get(&actual, target))
+		if (!is_added[i] && map_get(&wanted, key) == target && !map_get(&actual, key))
 			hz_plan_target_addition(&p, target);
 	}
 }
