@@ -168,26 +168,7 @@ check_number(size_t n, size_t limit, const char *what, struct str of, struct err
 	               n, what, STR_ARG(of), limit);
 }
 
-static size_t
-count_elements(struct str list)
-{
-	size_t n = 0;
-
-	for (struct str element; str_split(&list, ',', &element);)
-		n += str_trim(element).len > 0;
-	return n;
-}
-
-static bool
-is_list(const struct balancer_ops *ops, struct str name)
-{
-	for (const char *const *list = ops->annotation_lists; list && *list; list++) {
-		if (str_eq_c(name, *list))
-			return true;
-	}
-	return false;
-}
-
+/* Elements are counted of annotations that are lists. */
 static bool
 check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, struct error *err)
 {
@@ -196,15 +177,20 @@ check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, st
 
 	for (size_t i = 0; i < spec->n_annotations; i++) {
 		struct str key = spec->annotations[i].key, value = spec->annotations[i].value;
+		size_t n_elements = 0;
+		bool is_list = false;
 
 		if (!str_starts(key, prefix))
 			continue;
 		n++;
 		if (!check_number(value.len, LIMIT_BALANCER_TEXT, "bytes in annotation ", key, err))
 			return false;
-		if (is_list(ops, str_skip(key, prefix.len)) &&
-		    !check_number(count_elements(value), LIMIT_BALANCER_NAMES,
-		                  "elements in annotation ", key, err))
+		for (const char *const *list = ops->annotation_lists; list && *list; list++)
+			is_list |= str_eq_c(str_skip(key, prefix.len), *list);
+		for (struct str element; is_list && str_split(&value, ',', &element);)
+			n_elements += str_trim(element).len > 0;
+		if (!check_number(n_elements, LIMIT_BALANCER_NAMES, "elements in annotation ", key,
+		                  err))
 			return false;
 	}
 	return check_number(n, LIMIT_BALANCER_ANNOTATIONS, "annotations that begin with ", prefix,
@@ -246,156 +232,99 @@ static const char *const feature_names[LB_N_FEATURES] = {
 /* The desired state of one call, while it is reduced to what the balancers can do. */
 struct restriction {
 	const struct cloud *cloud;
+	struct arena *arena;
 	struct lb_spec *spec;
-	struct lb_port *ports;    /* a copy that spec->ports points to */
-	enum ip_family *families; /* likewise */
-	struct buf *left_out;     /* names of what was left out with an event */
+	struct buf *left_out; /* names of what was left out with an event */
 	bool refuses; /* LB_REFUSE is an error; otherwise refused features stay in the spec */
+	struct error refusal; /* the first one; code ERR_NONE: none */
 };
 
-/* Applies the provider's table to a feature that the Service asks for. ERR_UNSUPPORTED: it is
- * refused. */
-static bool
-restrict_feature(struct restriction *f, enum lb_feature feature, bool *ret_leaves_out,
-                 struct error *err)
+static void
+refuse(struct restriction *r, const char *why, const char *feature, const char *then)
 {
-	switch (f->cloud->balancers->features[feature]) {
+	if (r->refuses && r->refusal.code == ERR_NONE)
+		err_set(&r->refusal, ERR_UNSUPPORTED, "load balancers of %s %s%s%s",
+		        r->cloud->ops->name, why, feature, then);
+}
+
+/* Applies the provider's table to a feature, if the Service asks for it. Returns true if it has to
+ * be left out. */
+static bool
+restrict_feature(struct restriction *r, enum lb_feature feature, bool is_asked_for)
+{
+	const char *name = feature_names[feature];
+
+	if (!is_asked_for)
+		return false;
+	switch (r->cloud->balancers->features[feature]) {
 	case LB_PASS:
-		*ret_leaves_out = false;
-		return true;
+		return false;
 	case LB_LEAVE_OUT:
-		if (!str_contains(buf_str(f->left_out), str_c(feature_names[feature])))
-			buf_addf(f->left_out, "%s%s", f->left_out->len > 0 ? ", " : "",
-			         feature_names[feature]);
-		*ret_leaves_out = true;
+		if (!str_contains(buf_str(r->left_out), str_c(name)))
+			buf_addf(r->left_out, "%s%s", r->left_out->len > 0 ? ", " : "", name);
 		return true;
 	case LB_IGNORE:
-		*ret_leaves_out = true;
 		return true;
 	case LB_REFUSE:
+		refuse(r, "do not support ", name,
+		       "; change the Service, no load balancer is made or changed for it until then");
 		break;
 	}
-	*ret_leaves_out = false;
-	if (!f->refuses)
-		return true;
-	return err_set(err, ERR_UNSUPPORTED,
-	               "load balancers of %s do not support %s; change the Service, no load "
-	               "balancer is made or changed for it until then",
-	               f->cloud->ops->name, feature_names[feature]);
+	return false;
 }
 
-static bool
-restrict_port(struct restriction *f, const struct lb_port *port, bool *ret_leaves_out,
-              struct error *err)
+static void
+restrict_ports(struct restriction *r)
 {
-	bool by_protocol = false, by_node_port = false, by_number = false;
+	struct lb_spec *spec = r->spec;
+	struct lb_port *kept = arena_calloc(r->arena, spec->n_ports, sizeof(*kept));
+	size_t n = 0;
 
-	if (port->protocol != LB_TCP &&
-	    !restrict_feature(f, port->protocol == LB_UDP ? LB_UDP_PORTS : LB_SCTP_PORTS,
-	                      &by_protocol, err))
-		return false;
-	if (!by_protocol && port->node_port == 0 &&
-	    !restrict_feature(f, LB_PORTS_WITHOUT_NODE_PORT, &by_node_port, err))
-		return false;
-	if (!by_protocol && !by_node_port && f->spec->n_ports > 0 &&
-	    !restrict_feature(f, LB_SEVERAL_PORTS, &by_number, err))
-		return false;
-	*ret_leaves_out = by_protocol || by_node_port || by_number;
-	return true;
-}
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		const struct lb_port *port = &spec->ports[i];
+		bool is_udp = port->protocol == LB_UDP;
+		bool by_protocol = restrict_feature(r, is_udp ? LB_UDP_PORTS : LB_SCTP_PORTS,
+		                                    port->protocol != LB_TCP);
+		bool by_node_port = restrict_feature(r, LB_PORTS_WITHOUT_NODE_PORT,
+		                                     !by_protocol && port->node_port == 0);
+		bool by_number = restrict_feature(r, LB_SEVERAL_PORTS,
+		                                  !by_protocol && !by_node_port && n > 0);
 
-static bool
-restrict_ports(struct restriction *f, struct error *err)
-{
-	size_t n = f->spec->n_ports;
-
-	f->spec->n_ports = 0; /* counts those that are kept */
-	for (size_t i = 0; i < n; i++) {
-		bool leaves_out;
-
-		if (!restrict_port(f, &f->spec->ports[i], &leaves_out, err))
-			return false;
-		if (!leaves_out)
-			f->ports[f->spec->n_ports++] = f->spec->ports[i];
+		if (!by_protocol && !by_node_port && !by_number)
+			kept[n++] = *port;
 	}
-	f->spec->ports = f->ports;
-	if (f->spec->n_ports > 0 || n == 0 || !f->refuses)
-		return true;
-	return err_set(err, ERR_UNSUPPORTED,
-	               "load balancers of %s support none of the Service's ports",
-	               f->cloud->ops->name);
+	if (n == 0 && spec->n_ports > 0)
+		refuse(r, "support none of the Service's ports", "", "");
+	spec->ports = kept;
+	spec->n_ports = n;
 }
 
 /* A Service with PreferDualStack accepts one family. */
-static bool
-restrict_families(struct restriction *f, struct error *err)
+static void
+restrict_families(struct restriction *r)
 {
-	bool accepts_one = f->spec->family_policy == LB_PREFER_DUAL_STACK;
-	bool has_dual = f->cloud->balancers->features[LB_DUAL_STACK] == LB_PASS;
-	bool has_v6 = f->cloud->balancers->features[LB_IPV6] == LB_PASS;
+	struct lb_spec *spec = r->spec;
+	bool accepts_one = spec->family_policy == LB_PREFER_DUAL_STACK;
+	bool has_dual = r->cloud->balancers->features[LB_DUAL_STACK] == LB_PASS;
+	bool has_v6 = r->cloud->balancers->features[LB_IPV6] == LB_PASS;
+	enum ip_family *kept = arena_calloc(r->arena, spec->n_families, sizeof(*kept));
 	size_t n = 0;
 
-	for (size_t i = 0; i < f->spec->n_families; i++) {
-		enum ip_family family = f->spec->families[i];
-		bool leaves_out = false;
+	for (size_t i = 0; i < spec->n_families; i++) {
+		bool lacks_v6 = spec->families[i] == IP_V6 && !has_v6;
+		bool lacks_dual = !lacks_v6 && n > 0 && !has_dual;
 
-		if (family == IP_V6 && !has_v6) {
-			leaves_out = accepts_one && f->spec->n_families > 1;
-			if (!leaves_out && !restrict_feature(f, LB_IPV6, &leaves_out, err))
-				return false;
-		} else if (n > 0 && !has_dual) {
-			leaves_out = accepts_one;
-			if (!leaves_out && !restrict_feature(f, LB_DUAL_STACK, &leaves_out, err))
-				return false;
-		}
-		if (!leaves_out)
-			f->families[n++] = family;
+		if (accepts_one && (lacks_dual || (lacks_v6 && spec->n_families > 1)))
+			continue;
+		if (restrict_feature(r, lacks_v6 ? LB_IPV6 : LB_DUAL_STACK, lacks_v6 || lacks_dual))
+			continue;
+		kept[n++] = spec->families[i];
 	}
-	f->spec->families = f->families;
-	f->spec->n_families = n;
-	if (n > 0 || !f->refuses)
-		return true;
-	return err_set(
-		err, ERR_UNSUPPORTED,
-		"load balancers of %s do not support %s, and the Service has no other family",
-		f->cloud->ops->name, feature_names[LB_IPV6]);
-}
-
-static bool
-restrict_other_fields(struct restriction *f, struct error *err)
-{
-	struct lb_spec *spec = f->spec;
-	bool leaves_out = false;
-
-	if (spec->n_source_ranges > 0) {
-		if (!restrict_feature(f, LB_SOURCE_RANGES, &leaves_out, err))
-			return false;
-		if (leaves_out)
-			spec->n_source_ranges = 0;
-	}
-	if (spec->traffic == LB_TRAFFIC_LOCAL) {
-		if (!restrict_feature(f, LB_LOCAL_TRAFFIC, &leaves_out, err))
-			return false;
-		if (leaves_out) {
-			spec->traffic = LB_TRAFFIC_CLUSTER;
-			spec->health_check_node_port = 0;
-		}
-	}
-	if (spec->has_client_ip_affinity) {
-		if (!restrict_feature(f, LB_CLIENT_AFFINITY, &leaves_out, err))
-			return false;
-		if (leaves_out) {
-			spec->has_client_ip_affinity = false;
-			spec->affinity_timeout_s = 0;
-		}
-	}
-	if (spec->wanted_ip.len > 0) {
-		if (!restrict_feature(f, LB_CHOSEN_IP, &leaves_out, err))
-			return false;
-		if (leaves_out)
-			spec->wanted_ip = STR_EMPTY;
-	}
-	return true;
+	if (n == 0)
+		refuse(r, "do not support ", feature_names[LB_IPV6],
+		       ", and the Service has no other family");
+	spec->families = kept;
+	spec->n_families = n;
 }
 
 /* Reduces *spec to what the balancers can do. refuses: as in struct restriction. */
@@ -403,26 +332,41 @@ static bool
 restrict_spec(struct cloud *cloud, struct call *call, struct lb_spec *spec, bool refuses,
               struct buf *left_out, struct error *err)
 {
-	struct restriction f = {
+	struct restriction r = {
 		.cloud = cloud,
+		.arena = call->arena,
 		.spec = spec,
-		.ports = arena_calloc(call->arena, spec->n_ports, sizeof(*f.ports)),
-		.families = arena_calloc(call->arena, spec->n_families, sizeof(*f.families)),
 		.left_out = left_out,
 		.refuses = refuses,
+		.refusal = { .code = ERR_NONE },
 	};
 
-	return restrict_ports(&f, err) && restrict_families(&f, err) &&
-	       restrict_other_fields(&f, err);
+	restrict_ports(&r);
+	restrict_families(&r);
+	if (restrict_feature(&r, LB_SOURCE_RANGES, spec->n_source_ranges > 0))
+		spec->n_source_ranges = 0;
+	if (restrict_feature(&r, LB_LOCAL_TRAFFIC, spec->traffic == LB_TRAFFIC_LOCAL)) {
+		spec->traffic = LB_TRAFFIC_CLUSTER;
+		spec->health_check_node_port = 0;
+	}
+	if (restrict_feature(&r, LB_CLIENT_AFFINITY, spec->has_client_ip_affinity)) {
+		spec->has_client_ip_affinity = false;
+		spec->affinity_timeout_s = 0;
+	}
+	if (restrict_feature(&r, LB_CHOSEN_IP, spec->wanted_ip.len > 0))
+		spec->wanted_ip = STR_EMPTY;
+	if (r.refusal.code == ERR_NONE)
+		return true;
+	*err = r.refusal;
+	return false;
 }
 
 static void
-warn_service(struct cloud *cloud, const struct lb_spec *spec, const struct event_kind *kind,
-             struct str text)
+report_service(struct cloud *cloud, const struct lb_spec *spec, const struct event_kind *kind,
+               const char *text)
 {
 	if (cloud->host)
-		cloud->host->service_event(cloud->host, spec, HOST_EVENT_WARNING, kind->reason,
-		                           text);
+		host_report_service(cloud->host, spec, kind, "%s", text);
 }
 
 void
@@ -446,7 +390,7 @@ balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb
 	                 : "");
 	*reported = str_hash(buf_str(&text));
 	if (*reported != last)
-		warn_service(cloud, spec, &left_out_event, buf_str(&text));
+		report_service(cloud, spec, &left_out_event, text.ptr);
 }
 
 /* ---- drivers: providers with find(), create(), change() and destroy() ---- */
@@ -534,9 +478,8 @@ check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *s
 	if (pause_ms > hidden_ms - age_ms)
 		pause_ms = hidden_ms - age_ms;
 	set_pending(err, spec, pause_ms, "may have been requested, and is not visible yet");
-	if (reports && cloud->host)
-		cloud->host->service_event(cloud->host, spec, HOST_EVENT_NORMAL,
-		                           pending_event.reason, str_c(err->msg));
+	if (reports)
+		report_service(cloud, spec, &pending_event, err->msg);
 	return false;
 }
 
@@ -658,28 +601,11 @@ update_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *s
 /* ERR_NOT_FOUND of destroy() may be about another object, such as the job that deletes the
  * balancer, so a search shows whether the balancer is gone. */
 static bool
-destroy_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-                 const struct balancer *balancer, struct error *err)
-{
-	struct balancer *still = NULL;
-	struct error why;
-
-	if (cloud->balancers->destroy(cloud, call, spec, balancer, err))
-		return true;
-	if (err->code == ERR_NOT_FOUND && call_find(cloud, call, spec, &still, &why))
-		err->code = ERR_UNAVAILABLE;
-	else if (err->code == ERR_NOT_FOUND && why.code == ERR_NOT_FOUND)
-		return true;
-	else if (err->code == ERR_NOT_FOUND)
-		*err = why;
-	return err_wrap(err, "delete load balancer %" STR_FMT, STR_ARG(balancer->id));
-}
-
-static bool
 remove_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                  bool *ret_found, struct error *err)
 {
-	struct balancer *balancer = NULL;
+	struct balancer *balancer = NULL, *still = NULL;
+	struct error why;
 
 	if (!find_balancer(cloud, call, spec, &balancer, err))
 		return false;
@@ -690,7 +616,17 @@ remove_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *s
 		balancer_note(call, DRY_DELETE, balancer->id, STR_EMPTY, NULL, 0);
 		return true;
 	}
-	return destroy_balancer(cloud, call, spec, balancer, err);
+	if (cloud->balancers->destroy(cloud, call, spec, balancer, err))
+		return true;
+	if (err->code == ERR_NOT_FOUND) {
+		if (call_find(cloud, call, spec, &still, &why))
+			err->code = ERR_UNAVAILABLE;
+		else if (why.code == ERR_NOT_FOUND)
+			return true;
+		else
+			*err = why;
+	}
+	return err_wrap(err, "delete load balancer %" STR_FMT, STR_ARG(balancer->id));
 }
 
 /* ---- what the controllers call ---- */
@@ -791,7 +727,7 @@ balancer_note_wait(struct cloud *cloud, const struct lb_spec *spec, struct lb_wa
 		return;
 	wait->reported_mono_ns = now_mono_ns;
 	if (err->is_held) {
-		warn_service(cloud, spec, &held_event, str_c(err->msg));
+		report_service(cloud, spec, &held_event, err->msg);
 		log_warn(
 			"a service is held: neither its load balancer nor anything else of this cluster is "
 			"found in the project of the credentials",
