@@ -539,7 +539,8 @@ hz_balancers_delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct er
 	if (hz_lb_cache_find_namesake(t->cache, run->spec, arena, &other))
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
-	if (!hz_find_lb(t->api, run->call, arena, hz_balancers_tutorial_name(run), &lb, err))
+	if (!hz_find_lb(t->api, run->call, arena, HZ_BY_NAME(hz_balancers_tutorial_name(run)), &lb,
+	                err))
 		return err->code == ERR_NOT_FOUND;
 	if (lb.uid.len > 0 && !str_eq(lb.uid, run->spec->uid))
 		return true;

@@ -135,45 +135,44 @@ hz_client_read_server(struct arena *arena, yyjson_val *val, struct hz_server *re
 }
 
 bool
-hz_get_object(struct hz_api *api, struct call *call, const char *kind, int64_t id,
-              struct hz_request how, struct hz_answer *answer, yyjson_val **ret, struct error *err)
-{
-	yyjson_val *val;
-	int64_t its_id;
-
-	how.target = arena_printf(call->arena, "/%ss/%" PRId64, kind, id);
-	if (!hz_api_do(api, call, &how, answer, err) || !hz_answer_object(answer, kind, &val, err))
-		return false;
-	if (json_i64(val, "id", &its_id) == JSON_FOUND && its_id != id)
-		return err_set(err, ERR_UNAVAILABLE, "asked for %s %" PRId64 ", got %" PRId64, kind,
-		               id, its_id);
-	*ret = val;
-	return true;
-}
-
-bool
-hz_find_object(struct hz_api *api, struct call *call, const char *kind, struct str name,
+hz_find_object(struct hz_api *api, struct call *call, const char *kind, struct hz_which which,
                struct hz_request how, struct hz_answer *answer, yyjson_val **ret, struct error *err)
 {
-	const char *before = arena_printf(call->arena, "/%ss?name=", kind).ptr;
 	const char *kinds = arena_printf(call->arena, "%ss", kind).ptr;
-	yyjson_val *list, *one;
+	yyjson_val *val, *list, *one;
+	int64_t its_id;
 	size_t i, n;
 
-	how.target = rest_target(call, before, name, "");
-	if (!hz_api_do(api, call, &how, answer, err) || !hz_answer_list(answer, kinds, &list, err))
+	how.target = which.id > 0
+	                     ? arena_printf(call->arena, "/%s/%" PRId64, kinds, which.id)
+	                     : rest_target(call, arena_printf(call->arena, "/%s?name=", kinds).ptr,
+	                                   which.name, "");
+	if (!hz_api_do(api, call, &how, answer, err))
+		return false;
+	if (which.id > 0) {
+		if (!hz_answer_object(answer, kind, &val, err))
+			return false;
+		if (json_i64(val, "id", &its_id) == JSON_FOUND && its_id != which.id)
+			return err_set(err, ERR_UNAVAILABLE,
+			               "asked for %s %" PRId64 ", got %" PRId64, kind, which.id,
+			               its_id);
+		*ret = val;
+		return true;
+	}
+	if (!hz_answer_list(answer, kinds, &list, err))
 		return false;
 	yyjson_arr_foreach(list, i, n, one)
 	{
 		struct str its_name = STR_EMPTY;
 
-		if (json_str(one, "name", &its_name) == JSON_FOUND && str_eq(its_name, name)) {
+		if (json_str(one, "name", &its_name) == JSON_FOUND &&
+		    str_eq(its_name, which.name)) {
 			*ret = one;
 			return true;
 		}
 	}
 	return err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"", kinds,
-	               STR_ARG(str_utf8_head(name, NAME_SHOWN)));
+	               STR_ARG(str_utf8_head(which.name, NAME_SHOWN)));
 }
 
 bool
@@ -207,26 +206,14 @@ hz_read_page(struct hz_api *api, struct call *call, struct hz_pages *p, struct h
 /* ---- servers ---- */
 
 bool
-hz_get_server(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
-              struct hz_server *ret, struct error *err)
-{
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request how = { 0 };
-	yyjson_val *val;
-
-	return hz_get_object(api, call, "server", id, how, &answer, &val, err) &&
-	       hz_client_read_server(arena, val, ret, err);
-}
-
-bool
-hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
+hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struct hz_which which,
                struct hz_server *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	struct hz_request how = { 0 };
 	yyjson_val *val;
 
-	return hz_find_object(api, call, "server", name, how, &answer, &val, err) &&
+	return hz_find_object(api, call, "server", which, how, &answer, &val, err) &&
 	       hz_client_read_server(arena, val, ret, err);
 }
 
@@ -269,26 +256,14 @@ hz_client_read_network(struct arena *arena, yyjson_val *val, struct hz_network *
 }
 
 bool
-hz_get_network(struct hz_api *api, struct call *call, struct arena *arena, int64_t id,
-               bool is_patient, struct hz_network *ret, struct error *err)
-{
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request how = { .is_patient = is_patient };
-	yyjson_val *val;
-
-	return hz_get_object(api, call, "network", id, how, &answer, &val, err) &&
-	       hz_client_read_network(arena, val, ret, err);
-}
-
-bool
-hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
+hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, struct hz_which which,
                 bool is_patient, struct hz_network *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	struct hz_request how = { .is_patient = is_patient };
 	yyjson_val *val;
 
-	return hz_find_object(api, call, "network", name, how, &answer, &val, err) &&
+	return hz_find_object(api, call, "network", which, how, &answer, &val, err) &&
 	       hz_client_read_network(arena, val, ret, err);
 }
 

@@ -83,32 +83,32 @@ struct hz_network {
 	size_t n_subnets;
 };
 
-/** Reads one object: by its id with GET /{kind}s/{id}, or by its exact name from the list GET
+/** Which object: the one with that id, or, if the id is 0, with exactly that name. */
+struct hz_which {
+	int64_t id;
+	struct str name;
+};
+
+#define HZ_BY_ID(number) ((struct hz_which){ .id = (number) })
+#define HZ_BY_NAME(text) ((struct hz_which){ .name = (text) })
+
+/** Reads one object: by its id with GET /{kind}s/{id}, or by its name from the list GET
  * /{kind}s?name=…. The API's own comparison of names is not relied on, because it matters that
  * exactly this object is found.
  *
  * @param kind  "server", as the API names it
  * @param how   of the request, except for its target
  * @param ret   belongs to the answer
- * @return  On false, err->code may be ERR_NOT_FOUND. */
-NODISCARD bool hz_get_object(struct hz_api *, struct call *, const char *kind, int64_t id,
-                             struct hz_request how, struct hz_answer *answer, yyjson_val **ret,
-                             struct error *err);
-NODISCARD bool hz_find_object(struct hz_api *, struct call *, const char *kind, struct str name,
-                              struct hz_request how, struct hz_answer *answer, yyjson_val **ret,
-                              struct error *err);
-
-/** ERR_NOT_FOUND: the API says that the server does not exist. */
-NODISCARD bool hz_get_server(struct hz_api *, struct call *, struct arena *, int64_t id,
-                             struct hz_server *ret, struct error *err);
-/** By its exact name. ERR_NOT_FOUND. */
-NODISCARD bool hz_find_server(struct hz_api *, struct call *, struct arena *, struct str name,
+ * @return  On false, err->code may be ERR_NOT_FOUND: the API says that it does not exist. */
+NODISCARD bool hz_find_object(struct hz_api *, struct call *, const char *kind,
+                              struct hz_which which, struct hz_request how,
+                              struct hz_answer *answer, yyjson_val **ret, struct error *err);
+NODISCARD bool hz_find_server(struct hz_api *, struct call *, struct arena *, struct hz_which which,
                               struct hz_server *ret, struct error *err);
-/** By id, or by its exact name. ERR_NOT_FOUND. is_patient: as in struct hz_request. */
-NODISCARD bool hz_get_network(struct hz_api *, struct call *, struct arena *, int64_t id,
-                              bool is_patient, struct hz_network *ret, struct error *err);
-NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *, struct str name,
-                               bool is_patient, struct hz_network *ret, struct error *err);
+/** is_patient: as in struct hz_request. */
+NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *,
+                               struct hz_which which, bool is_patient, struct hz_network *ret,
+                               struct error *err);
 
 /** What a list of the API names, in its order. All lists end with NULL. */
 struct hz_names {

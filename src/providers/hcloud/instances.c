@@ -194,31 +194,21 @@ static bool
 hz_look_ask_one(struct hz_look_run *run, size_t i, struct error *err)
 {
 	const struct question *q = &run->questions[i];
-	struct hz_api *api = run->in->config.api;
 	struct str name = run->refs[i].name;
+	struct hz_which which = { q->id.number, name };
 	struct hz_server server;
-	bool is_found = false;
 
 	hz_look_count_lookup(run, "miss");
-	if (q->has_id) {
-		is_found = hz_get_server(api, run->call, &run->arena, q->id.number, &server, err);
-		if (!is_found)
-			err_wrap(err, "failed to get hcloud server \"%" PRId64 "\"", q->id.number);
-	} else if (name.len > 0) {
-		is_found = hz_find_server(api, run->call, &run->arena, name, &server, err);
-		if (!is_found)
-			err_wrap(err, "failed to get hcloud server \"%" STR_FMT "\"",
-			         STR_ARG(name));
-	} else {
-		err_set(err, ERR_NOT_FOUND, "a node without a name");
-	}
-
-	if (is_found)
+	if (!q->has_id && name.len == 0)
+		hz_look_answer_absent(run, i, HZ_REALM_CLOUD);
+	else if (hz_find_server(run->in->config.api, run->call, &run->arena, which, &server, err))
 		hz_look_answer_server(run, i, &server);
 	else if (err->code == ERR_NOT_FOUND)
 		hz_look_answer_absent(run, i, HZ_REALM_CLOUD);
+	else if (q->has_id)
+		return err_wrap(err, "failed to get hcloud server \"%" PRId64 "\"", q->id.number);
 	else
-		return false;
+		return err_wrap(err, "failed to get hcloud server \"%" STR_FMT "\"", STR_ARG(name));
 	return true;
 }
 
@@ -457,8 +447,8 @@ hz_anchors_count(const struct hz_instances_config *config, struct call *call, un
 
 	*ret = 0;
 	if (config->is_network_ours) {
-		if (hz_get_network(config->api, call, call->arena, config->network, false, &network,
-		                   err))
+		if (hz_find_network(config->api, call, call->arena, HZ_BY_ID(config->network),
+		                    false, &network, err))
 			*ret = network.id == config->network;
 		else
 			is_known = err->code == ERR_NOT_FOUND;

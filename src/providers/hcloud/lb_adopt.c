@@ -81,7 +81,9 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 	return !run->desired.is_named || hz_lb_is_adoption_permitted(run, lb, why);
 }
 
-/* The Service is tried again and again; the same refusal is not reported each time. */
+/* Reports the refusal, with which the function returns false. The Service is tried again and again;
+ * the same refusal is not reported each time. other: a Service that gets the same Event; NULL:
+ * none. */
 static bool
 hz_lb_refuse_name(const struct hz_lb_run *run, const struct lb_spec *other, const struct error *err)
 {
@@ -96,22 +98,6 @@ hz_lb_refuse_name(const struct hz_lb_run *run, const struct lb_spec *other, cons
 	return false;
 }
 
-static void
-hz_lb_notify_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
-
-	buf_addf(&b, "Adopted the load balancer named \"%" STR_FMT "\" (%" PRId64 ")",
-	         STR_ARG(str_head(lb->name, 200)), lb->id);
-	if (lb->uid.len > 0)
-		buf_addf(&b,
-		         ", which was labelled for the Service with UID %" STR_FMT
-		         " that no longer exists",
-		         STR_ARG(str_head(lb->uid, 64)));
-	hz_lb_notify(run, &adopted_event, &b);
-	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
-}
-
 /* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c.
  * Each of the two Services would take over the balancer of the other, so a name that two live
  * Services share is refused for both. */
@@ -123,7 +109,6 @@ hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
 	if (!run->tools->config->dialect->is_tutorial ||
 	    !hz_lb_cache_find_namesake(run->tools->cache, run->spec, run->call->arena, &other))
 		return true;
-	struct str former = STR_EMPTY;
 	err_set(err, ERR_EXISTS,
 	        "the load balancer name \"%" STR_FMT "\" belongs to two Services, %" STR_FMT
 	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
@@ -139,9 +124,10 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 	struct arena *arena = run->call->arena;
 	struct hz_lb *lb = ARENA_NEW(arena, struct hz_lb);
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
+	struct str former = STR_EMPTY;
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
-	if (!hz_find_lb(t->api, run->call, run->call->arena, run->desired.name, lb, err))
+	if (!hz_find_lb(t->api, run->call, arena, HZ_BY_NAME(run->desired.name), lb, err))
 		return false;
 	if (!hz_lb_may_adopt(run, lb, &why)) {
 		err_set(err, ERR_EXISTS,
@@ -152,8 +138,19 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 	run->lb = lb;
 	if (run->call->dry)
 		return true; /* it is adopted by the step that sets the label */
-	if (!str_eq(lb->uid, run->spec->uid))
-		hz_lb_notify_adopted(run, lb);
+	if (!str_eq(lb->uid, run->spec->uid)) {
+		if (lb->uid.len > 0)
+			former = arena_printf(
+				arena,
+				", which was labelled for the Service with UID %" STR_FMT
+				" that no longer exists",
+				STR_ARG(str_head(lb->uid, 64)));
+		host_report_service(t->host, run->spec, &adopted_event,
+		                    "Adopted the load balancer named \"%" STR_FMT "\" (%" PRId64
+		                    ")%" STR_FMT,
+		                    STR_ARG(str_head(lb->name, 200)), lb->id, STR_ARG(former));
+		log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
+	}
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
 	return true;
 }

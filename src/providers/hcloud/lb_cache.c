@@ -200,7 +200,8 @@ hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 	mutex_unlock(&c->flight.mu);
 	if (r->scope == SCOPE_ONE) {
 		r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
-		r->list.n = hz_get_lb(c->api, call, &r->arena, r->id, &r->list.lbs[0], &r->error);
+		r->list.n = hz_find_lb(c->api, call, &r->arena, HZ_BY_ID(r->id), &r->list.lbs[0],
+		                       &r->error);
 		r->is_good = r->list.n == 1 || r->error.code == ERR_NOT_FOUND;
 	} else {
 		r->is_good = hz_list_lbs(c->api, call, &r->arena,

@@ -147,24 +147,13 @@ hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct s
 }
 
 bool
-hz_get_lb(struct hz_api *api, struct call *call, struct arena *arena, int64_t id, struct hz_lb *ret,
-          struct error *err)
-{
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	yyjson_val *val;
-
-	return hz_get_object(api, call, "load_balancer", id, urgent, &answer, &val, err) &&
-	       hz_lb_read(val, arena, ret, err);
-}
-
-bool
-hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
+hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct hz_which which,
            struct hz_lb *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	yyjson_val *val;
 
-	return hz_find_object(api, call, "load_balancer", name, urgent, &answer, &val, err) &&
+	return hz_find_object(api, call, "load_balancer", which, urgent, &answer, &val, err) &&
 	       hz_lb_read(val, arena, ret, err);
 }
 
@@ -186,13 +175,14 @@ hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct 
 }
 
 bool
-hz_put_lb(struct hz_api *api, struct call *call, int64_t id, struct str body,
-          struct hz_done *ret_done, struct error *err)
+hz_change_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb, struct str body,
+             struct hz_done *ret_done, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	struct hz_request request = {
-		.method = HTTP_PUT,
-		.target = arena_printf(call->arena, "/load_balancers/%" PRId64, id),
+		.method = verb ? HTTP_POST : HTTP_PUT,
+		.target = arena_printf(call->arena, "/load_balancers/%" PRId64 "%s%s", id,
+		                       verb ? "/actions/" : "", verb ? verb : ""),
 		.body = body,
 	};
 
@@ -219,21 +209,6 @@ hz_delete_lb(struct hz_api *api, struct call *call, int64_t id, struct hz_done *
 		               "load balancer is deleted",
 		               STR_ARG(request.target));
 	return true;
-}
-
-bool
-hz_act_on_lb(struct hz_api *api, struct call *call, int64_t id, const char *verb, struct str body,
-             struct hz_done *ret_done, struct error *err)
-{
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request request = {
-		.method = HTTP_POST,
-		.target = arena_printf(call->arena, "/load_balancers/%" PRId64 "/actions/%s", id,
-		                       verb),
-		.body = body,
-	};
-
-	return hz_change(api, call, &request, &answer, ret_done, err);
 }
 
 /* ---- types ---- */
@@ -270,7 +245,8 @@ hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, 
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	yyjson_val *val;
 
-	return hz_find_object(api, call, "certificate", name, urgent, &answer, &val, err) &&
+	return hz_find_object(api, call, "certificate", HZ_BY_NAME(name), urgent, &answer, &val,
+	                      err) &&
 	       hz_certificate_read(val, arena, ret, err);
 }
 

@@ -23,27 +23,21 @@ struct hz_lb_list {
 NODISCARD bool hz_list_lbs(struct hz_api *, struct call *, struct arena *, struct str uid,
                            struct hz_lb_list *ret, struct error *err);
 /** ERR_NOT_FOUND: the API says that it does not exist. */
-NODISCARD bool hz_get_lb(struct hz_api *, struct call *, struct arena *, int64_t id,
-                         struct hz_lb *ret, struct error *err);
-/** By its exact name. ERR_NOT_FOUND. */
-NODISCARD bool hz_find_lb(struct hz_api *, struct call *, struct arena *, struct str name,
+NODISCARD bool hz_find_lb(struct hz_api *, struct call *, struct arena *, struct hz_which which,
                           struct hz_lb *ret, struct error *err);
 
 /** POST /load_balancers. ERR_EXISTS: the name is taken. *ret may lack addresses until the action is
  * over. */
 NODISCARD bool hz_create_lb(struct hz_api *, struct call *, struct arena *, struct str body,
                             struct hz_lb *ret, struct hz_done *ret_done, struct error *err);
-/** PUT /load_balancers/{id}: name and labels. */
-NODISCARD bool hz_put_lb(struct hz_api *, struct call *, int64_t id, struct str body,
-                         struct hz_done *ret_done, struct error *err);
+/** POST /load_balancers/{id}/actions/{verb}; without a verb PUT /load_balancers/{id}, for name and
+ * labels. body may be empty.
+ * @param verb  one of a fixed set, because metrics have it as a label; NULL: none */
+NODISCARD bool hz_change_lb(struct hz_api *, struct call *, int64_t id, const char *verb,
+                            struct str body, struct hz_done *ret_done, struct error *err);
 /** DELETE; success is 204, or 201 with an action. ERR_NOT_FOUND: it was deleted already. */
 NODISCARD bool hz_delete_lb(struct hz_api *, struct call *, int64_t id, struct hz_done *ret_done,
                             struct error *err);
-/** POST /load_balancers/{id}/actions/{verb}. body may be empty.
- * @param verb  one of a fixed set, because metrics have it as a label */
-NODISCARD bool hz_act_on_lb(struct hz_api *, struct call *, int64_t id, const char *verb,
-                            struct str body, struct hz_done *ret_done, struct error *err);
-
 /** All types. */
 NODISCARD bool hz_list_lb_types(struct hz_api *, struct call *, struct arena *,
                                 struct hz_lb_type **ret, size_t *ret_n, struct error *err);

@@ -150,8 +150,7 @@ hz_lb_send_step(struct hz_lb_run *run, const struct hz_step *step, struct hz_don
 	if (step->operation)
 		hz_count_operations(step->operation, 1);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, id);
-	ok = step->verb ? hz_act_on_lb(t->api, run->call, id, step->verb, step->body, done, err)
-	                : hz_put_lb(t->api, run->call, id, step->body, done, err);
+	ok = hz_change_lb(t->api, run->call, id, step->verb, step->body, done, err);
 	ok = ok ? hz_lb_wait(run, done->action, err) : hz_lb_set_pending_if_busy(done->code, err);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, id);
 	if (ok)

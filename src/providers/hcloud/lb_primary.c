@@ -64,8 +64,8 @@ hz_get_primary_ip(const struct hz_lb_run *run, int64_t id, struct hz_primary_ip 
 	struct hz_request how = { .is_urgent = true };
 	yyjson_val *val;
 
-	return hz_get_object(run->tools->api, run->call, "primary_ip", id, how, &answer, &val,
-	                     err) &&
+	return hz_find_object(run->tools->api, run->call, "primary_ip", HZ_BY_ID(id), how, &answer,
+	                      &val, err) &&
 	       hz_primary_ip_read(val, run->call->arena, ret, err);
 }
 

@@ -453,7 +453,7 @@ hz_targets_node(const struct hz_targets *t, const struct hz_lb_target *target)
 
 	if (offset < t->n * sizeof(*target)) /* one of t itself, as in each step that adds one */
 		return t->nodes[offset / sizeof(*target)];
-	/* Unlike target_cmp() of lb_plan.c, this compares addresses as texts, and a server is the
+	/* Unlike hz_plan_target_key(), this compares addresses as texts, and a server is the
 	 * same target whichever of its addresses is used. */
 	for (size_t i = 0; i < t->n; i++) {
 		const struct hz_lb_target *one = &t->targets[i];

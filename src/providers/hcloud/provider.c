@@ -87,13 +87,13 @@ hz_provider_resolve_network(struct hcloud *hz, struct call *call, struct error *
 	int64_t id;
 
 	if (str_to_i64(wanted, 1, INT64_MAX, &id)) {
-		hz->is_network_ours = hz_get_network(hz->api, call, call->arena, id, true, &network,
-		                                     err);
+		hz->is_network_ours = hz_find_network(hz->api, call, call->arena, HZ_BY_ID(id),
+		                                      true, &network, err);
 		if (!hz->is_network_ours && err->code != ERR_NOT_FOUND)
 			return false;
 	}
 	if (!hz->is_network_ours &&
-	    !hz_find_network(hz->api, call, call->arena, wanted, true, &network, err)) {
+	    !hz_find_network(hz->api, call, call->arena, HZ_BY_NAME(wanted), true, &network, err)) {
 		if (err->code != ERR_NOT_FOUND)
 			return false;
 		return err_set(err, ERR_NOT_FOUND, "Network %" STR_FMT " not found",

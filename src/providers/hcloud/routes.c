@@ -269,16 +269,14 @@ hz_routes_ask_for_server(struct hz_routes *r, struct call *call, const struct no
 {
 	uint64_t looks = str_hash(node->provider_id) + node->n_addresses;
 	struct hz_api *api = r->config.api;
+	struct hz_which which = { number, node->name };
 	struct hz_server server;
-	bool is_found;
 
 	if (r->view.is_sure && refusals_find(r->refusals, node->name, "gateway", looks, err))
 		return false;
 	if (!hz_api_admit(api, HZ_URGENT, 1, err))
 		return false;
-	is_found = number > 0 ? hz_get_server(api, call, call->arena, number, &server, err)
-	                      : hz_find_server(api, call, call->arena, node->name, &server, err);
-	if (is_found) {
+	if (hz_find_server(api, call, call->arena, which, &server, err)) {
 		*ret = hz_address_in(&server.private_nets, r->config.network);
 		if (ret->len > 0)
 			return true;

@@ -19,12 +19,14 @@ finds_a_server_by_its_exact_name(void **state)
 
 	lab_answer(lab, "/servers?name=n1", 200,
 	           LAB_LIST(LAB_SERVER(3, "N1") ",7," LAB_SERVER(4, "n1"), "null", "3"));
-	assert_true(hz_find_server(lab->api, &call, &lab->arena, STR("n1"), &server, &err));
+	assert_true(hz_find_server(lab->api, &call, &lab->arena, HZ_BY_NAME(STR("n1")), &server,
+	                           &err));
 	assert_int_equal(server.id, 4);
 	assert_string_equal(hz_address_in(&server.private_nets, 99).ptr, "10.9.0.2");
 	assert_int_equal(hz_address_in(&server.private_nets, 98).len, 0);
 	lab_answer(lab, "/servers?name=n2", 200, LAB_LIST(LAB_SERVER(3, "N2"), "null", "1"));
-	assert_false(hz_find_server(lab->api, &call, &lab->arena, STR("n2"), &server, &err));
+	assert_false(hz_find_server(lab->api, &call, &lab->arena, HZ_BY_NAME(STR("n2")), &server,
+	                            &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_string_equal(err.msg, "none of the servers has the name \"n2\"");
 }
@@ -39,12 +41,12 @@ finds_a_network_by_its_exact_name(void **state)
 
 	lab_answer(lab, "/networks?name=lan", 200,
 	           "{\"networks\":[{\"id\":8,\"name\":\"Lan\"},{\"id\":9,\"name\":\"lan\"}]}");
-	assert_true(hz_find_network(lab->api, &call, &lab->arena, STR("lan"), false, &network,
-	                            &err));
+	assert_true(hz_find_network(lab->api, &call, &lab->arena, HZ_BY_NAME(STR("lan")), false,
+	                            &network, &err));
 	assert_int_equal(network.id, 9);
 	lab_answer(lab, "/networks?name=wan", 200, "{\"networks\":[{\"id\":8,\"name\":\"Wan\"}]}");
-	assert_false(hz_find_network(lab->api, &call, &lab->arena, STR("wan"), false, &network,
-	                             &err));
+	assert_false(hz_find_network(lab->api, &call, &lab->arena, HZ_BY_NAME(STR("wan")), false,
+	                             &network, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 

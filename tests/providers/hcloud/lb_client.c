@@ -87,10 +87,10 @@ a_list_that_is_not_found_is_not_empty(void **state)
 	lab_answer(lab, "/load_balancers?*", 404, LAB_NOT_FOUND);
 	assert_false(list(lab, STR("u-1"), &found, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
-	assert_false(hz_find_lb(lab->api, &call, &lab->arena, STR("web"), &lb, &err));
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_NAME(STR("web")), &lb, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	lab_answer(lab, "/load_balancers/7", 404, LAB_NOT_FOUND);
-	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 7, &lb, &err));
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_ID(7), &lb, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
@@ -172,11 +172,11 @@ gets_one_by_id(void **state)
 	lab_answer(lab, "/load_balancers/5", 200, "{\"load_balancer\":" LB(5, "c") "}");
 	lab_answer(lab, "/load_balancers/6", 200, "{\"load_balancer\":" LB(5, "c") "}");
 	lab_answer(lab, "/load_balancers/7", 404, LAB_NOT_FOUND);
-	assert_true(hz_get_lb(lab->api, &call, &lab->arena, 5, &lb, &err));
+	assert_true(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_ID(5), &lb, &err));
 	assert_string_equal(lb.name.ptr, "c");
-	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 6, &lb, &err));
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_ID(6), &lb, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
-	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 7, &lb, &err));
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_ID(7), &lb, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 }
 
@@ -195,7 +195,7 @@ refuses_one_with_too_many_parts(void **state)
 		buf_add_c(&body, ",0");
 	buf_add_c(&body, "]}}");
 	lab_answer(lab, "/load_balancers/5", 200, body.ptr);
-	assert_false(hz_get_lb(lab->api, &call, &lab->arena, 5, &lb, &err));
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_ID(5), &lb, &err));
 	assert_int_equal(err.code, ERR_UNAVAILABLE);
 	assert_non_null(strstr(err.msg, "its lists have 100001 elements"));
 }
@@ -210,10 +210,10 @@ finds_one_by_its_exact_name(void **state)
 
 	lab_answer(lab, "/load_balancers?name=a%20b", 200,
 	           LBS(LB(4, "A b") ",7," LB(5, "a b"), "null", "3"));
-	assert_true(hz_find_lb(lab->api, &call, &lab->arena, STR("a b"), &lb, &err));
+	assert_true(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_NAME(STR("a b")), &lb, &err));
 	assert_int_equal(lb.id, 5);
 	lab_answer(lab, "/load_balancers?name=c", 200, LBS(LB(4, "C"), "null", "1"));
-	assert_false(hz_find_lb(lab->api, &call, &lab->arena, STR("c"), &lb, &err));
+	assert_false(hz_find_lb(lab->api, &call, &lab->arena, HZ_BY_NAME(STR("c")), &lb, &err));
 	assert_int_equal(err.code, ERR_NOT_FOUND);
 	assert_string_equal(err.msg, "none of the load_balancers has the name \"c\"");
 }
@@ -257,7 +257,7 @@ a_refusal_has_a_code(void **state)
 	lab_answer(lab, "/load_balancers/5/actions/add_target", 201,
 	           "{\"action\":{\"id\":71,\"status\":\"error\",\"error\":{\"code\":\"locked\","
 	           "\"message\":\"busy\"}}}");
-	assert_false(hz_act_on_lb(lab->api, &call, 5, "add_target", STR("{}"), &done, &err));
+	assert_false(hz_change_lb(lab->api, &call, 5, "add_target", STR("{}"), &done, &err));
 	assert_string_equal(done.code, "locked");
 	assert_string_equal(err.msg, "busy (locked, 71)");
 }
@@ -271,10 +271,10 @@ acts_with_and_without_a_body(void **state)
 	struct error err;
 
 	lab_answer(lab, "POST /load_balancers/5/actions/*", 201, ACTION);
-	assert_true(hz_act_on_lb(lab->api, &call, 5, "change_type", STR("{\"a\":1}"), &done, &err));
+	assert_true(hz_change_lb(lab->api, &call, 5, "change_type", STR("{\"a\":1}"), &done, &err));
 	assert_int_equal(done.action.id, 70);
 	assert_string_equal(done.code, "");
-	assert_true(hz_act_on_lb(lab->api, &call, 5, "enable_public_interface", STR_EMPTY, &done,
+	assert_true(hz_change_lb(lab->api, &call, 5, "enable_public_interface", STR_EMPTY, &done,
 	                         &err));
 	lab_check_asked(lab, "POST /load_balancers/5/actions/change_type {\"a\":1}\n"
 	                     "POST /load_balancers/5/actions/enable_public_interface\n");
@@ -289,7 +289,8 @@ renames_one(void **state)
 	struct error err;
 
 	lab_answer(lab, "PUT /load_balancers/5", 200, "{\"load_balancer\":" LB(5, "d") "}");
-	assert_true(hz_put_lb(lab->api, &call, 5, STR("{\"name\":\"d\"}"), &done, &err));
+	assert_true(hz_change_lb(lab->api, &call, 5, /*verb=*/NULL, STR("{\"name\":\"d\"}"), &done,
+	                         &err));
 	assert_true(done.action.is_over);
 	lab_check_asked(lab, "PUT /load_balancers/5 {\"name\":\"d\"}\n");
 }
