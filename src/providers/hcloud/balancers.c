@@ -281,17 +281,6 @@ hz_balancers_find_or_create(struct hz_lb_run *run, struct error *err)
 	return false;
 }
 
-/* A new balancer gets its addresses a moment after it was created. */
-static bool
-hz_balancers_check_addresses(const struct hz_lb_run *run, struct error *err)
-{
-	const struct hz_lb *lb = run->lb;
-
-	if (!lb->is_public || lb->ipv4.ip.len > 0 || lb->ipv6.ip.len > 0)
-		return true;
-	return err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet", lb->id);
-}
-
 /* ---- the end of a run ---- */
 
 /* On success *err still says what is missing of a partial result. */
@@ -319,21 +308,21 @@ enum {
 	PUBLIC_ENTRIES = 2,
 };
 
-struct entries {
-	struct arena *arena;
-	struct lb_status *status;
-	enum lb_ip_mode mode;
-};
-
-static void
-hz_lb_status_add(const struct entries *e, struct str ip)
+/* The addresses for a status; ret has room for all. Returns their number. */
+static size_t
+hz_lb_list_addresses(const struct hz_lb *lb, bool has_ipv6, bool has_private, struct str ret[])
 {
-	if (ip.len > 0)
-		e->status->ingress[e->status->n_ingress++] = (struct lb_ingress){
-			.ip = arena_str(e->arena, ip),
-			.hostname = STR_EMPTY,
-			.ip_mode = e->mode,
-		};
+	size_t n = 0;
+
+	if (lb->is_public && lb->ipv4.ip.len > 0)
+		ret[n++] = lb->ipv4.ip;
+	if (lb->is_public && has_ipv6 && lb->ipv6.ip.len > 0)
+		ret[n++] = lb->ipv6.ip;
+	for (size_t i = 0; has_private && i < lb->nets.n; i++) {
+		if (lb->nets.items[i].ip.len > 0)
+			ret[n++] = lb->nets.items[i].ip;
+	}
+	return n;
 }
 
 /* The value of the annotation; otherwise the given one, also if the annotation cannot be read. */
@@ -346,51 +335,36 @@ hz_lb_status_option(const struct lb_spec *spec, const char *key, bool otherwise)
 	return hz_annotation_bool(spec, key, &is_so, &ignored) ? is_so : otherwise;
 }
 
-static void
-hz_lb_status_set_hostname(struct str hostname, struct arena *arena, struct lb_status *ret)
-{
-	*ret = (struct lb_status){ ARENA_NEW(arena, struct lb_ingress), 1 };
-	*ret->ingress = (struct lb_ingress){
-		.ip = STR_EMPTY,
-		.hostname = arena_str(arena, hostname),
-		.ip_mode = LB_IP_MODE_NONE,
-	};
-}
-
-static void
-hz_lb_status_set_addresses(const struct hz_lb_config *config, const struct lb_spec *spec,
-                           const struct hz_lb *lb, const struct entries *e)
-{
-	if (lb->is_public)
-		hz_lb_status_add(e, lb->ipv4.ip);
-	if (lb->is_public &&
-	    !hz_lb_status_option(spec, HZ_LB_PREFIX "ipv6-disabled", config->hides_ipv6))
-		hz_lb_status_add(e, lb->ipv6.ip);
-	if (hz_lb_status_option(spec, HZ_LB_PREFIX "disable-private-ingress",
-	                        config->hides_private))
-		return;
-	for (size_t i = 0; i < lb->nets.n; i++)
-		hz_lb_status_add(e, lb->nets.items[i].ip);
-}
-
 void
 hz_lb_status(const struct hz_config *config, const struct lb_spec *spec, const struct hz_lb *lb,
              struct arena *arena, struct lb_status *ret)
 {
 	const struct str *hostname = lb_annotation(spec, HZ_LB_PREFIX "hostname");
+	struct str *ips = arena_calloc(arena, PUBLIC_ENTRIES + lb->nets.n, sizeof(*ips));
 	bool is_proxied = hz_lb_status_option(spec, HZ_LB_PREFIX "uses-proxyprotocol",
 	                                      config->lb.uses_proxy_protocol == HZ_YES);
-	struct entries e = { arena, ret, is_proxied ? LB_IP_MODE_PROXY : LB_IP_MODE_VIP };
+	bool hides_ipv6, hides_private;
 
 	hz_count_operations(OPERATION, 1);
 	if (hostname) {
-		hz_lb_status_set_hostname(*hostname, arena, ret);
+		*ret = (struct lb_status){ ARENA_NEW(arena, struct lb_ingress), 1 };
+		*ret->ingress = (struct lb_ingress){ .ip = STR_EMPTY,
+			                             .hostname = arena_str(arena, *hostname),
+			                             .ip_mode = LB_IP_MODE_NONE };
 		return;
 	}
-	*ret = (struct lb_status){
-		.ingress = arena_calloc(arena, PUBLIC_ENTRIES + lb->nets.n, sizeof(*ret->ingress)),
-	};
-	hz_lb_status_set_addresses(&config->lb, spec, lb, &e);
+	hides_ipv6 = lb->is_public &&
+	             hz_lb_status_option(spec, HZ_LB_PREFIX "ipv6-disabled", config->lb.hides_ipv6);
+	hides_private = hz_lb_status_option(spec, HZ_LB_PREFIX "disable-private-ingress",
+	                                    config->lb.hides_private);
+	ret->n_ingress = hz_lb_list_addresses(lb, !hides_ipv6, !hides_private, ips);
+	ret->ingress = arena_calloc(arena, ret->n_ingress, sizeof(*ret->ingress));
+	for (size_t i = 0; i < ret->n_ingress; i++)
+		ret->ingress[i] = (struct lb_ingress){
+			.ip = arena_str(arena, ips[i]),
+			.hostname = STR_EMPTY,
+			.ip_mode = is_proxied ? LB_IP_MODE_PROXY : LB_IP_MODE_VIP,
+		};
 }
 
 /* A hostname in the annotation is the whole status, so the other annotations do not matter then. */
@@ -435,6 +409,32 @@ hz_balancers_tutorial_status(const struct hz_lb_run *run, struct lb_status *ret)
 	}
 }
 
+/* The steps of ensure(). */
+static bool
+hz_balancers_make(struct hz_lb_run *run, struct lb_status *ret, struct error *err)
+{
+	const struct hz_lb *lb;
+
+	if (!hz_balancers_begin(run, err) || !hz_balancers_find_or_create(run, err))
+		return false;
+	/* A new balancer gets its addresses a moment after it was created. */
+	lb = run->lb;
+	if (lb->is_public && lb->ipv4.ip.len == 0 && lb->ipv6.ip.len == 0)
+		return err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet",
+		               lb->id);
+	if (!hz_lb_converge(run, err))
+		return false;
+	if (hz_balancers_is_tutorial(run)) {
+		hz_balancers_tutorial_status(run, ret);
+		return true;
+	}
+	if (!hz_lb_status_check(run->spec, err))
+		return false;
+	hz_lb_status(run->tools->config, run->spec, run->lb, run->call->arena, ret);
+	hz_lb_report_addresses(run);
+	return true;
+}
+
 /* A missing type is reported before the annotations are read, and so also if one of them is
  * invalid. */
 static bool
@@ -443,21 +443,11 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 {
 	struct hz_balancers *b = hcloud_of(cloud)->balancers;
 	struct hz_lb_run run = { .cloud = cloud, .tools = &b->tools, .call = call, .spec = spec };
-	bool ok = false;
+	bool ok;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
 	hz_balancers_notify_unconfigured(&run);
-	if (hz_balancers_begin(&run, err)) {
-		ok = hz_balancers_find_or_create(&run, err) &&
-		     hz_balancers_check_addresses(&run, err) && hz_lb_converge(&run, err) &&
-		     (hz_balancers_is_tutorial(&run) || hz_lb_status_check(spec, err));
-	}
-	if (ok && hz_balancers_is_tutorial(&run))
-		hz_balancers_tutorial_status(&run, ret);
-	else if (ok)
-		hz_lb_status(b->tools.config, spec, run.lb, call->arena, ret);
-	if (ok && !hz_balancers_is_tutorial(&run))
-		hz_lb_report_addresses(&run);
+	ok = hz_balancers_make(&run, ret, err);
 	if (ok)
 		*ret_outcome = run.missing.code == ERR_NONE ? LB_DONE : LB_PARTIAL;
 	return hz_balancers_end(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancer", err);
@@ -695,24 +685,6 @@ hz_balancers_cost(const struct hz_lb *lb, struct arena *arena)
 	                    STR_ARG(str_head(digits, 2)));
 }
 
-/* As in the status of a Service without annotations. */
-static void
-hz_balancers_list_addresses(const struct hz_lb_config *config, const struct hz_lb *lb,
-                            struct arena *arena, struct lb_listed *ret)
-{
-	static const struct lb_spec without_annotations = { .n_annotations = 0 };
-	size_t most = PUBLIC_ENTRIES + lb->nets.n;
-	struct str *addresses = arena_calloc(arena, most, sizeof(*addresses));
-	struct lb_status status = { arena_calloc(arena, most, sizeof(*status.ingress)), 0 };
-	struct entries e = { arena, &status, LB_IP_MODE_VIP };
-
-	hz_lb_status_set_addresses(config, &without_annotations, lb, &e);
-	for (size_t i = 0; i < status.n_ingress; i++)
-		addresses[i] = status.ingress[i].ip;
-	ret->addresses = addresses;
-	ret->n_addresses = status.n_ingress;
-}
-
 static bool
 hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret, size_t *ret_n,
                   struct error *err)
@@ -728,6 +700,8 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 	*ret_n = list.n;
 	for (size_t i = 0; i < list.n; i++) {
 		const struct hz_lb *lb = &list.lbs[i];
+		struct str *addresses = arena_calloc(call->arena, PUBLIC_ENTRIES + lb->nets.n,
+		                                     sizeof(*addresses));
 
 		(*ret)[i] = (struct lb_listed){
 			.what = "load balancer",
@@ -740,8 +714,11 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 			.n_targets = lb->n_targets,
 			.has_targets = true,
 		};
-		hz_balancers_list_addresses(&hcloud_of(cloud)->config->lb, lb, call->arena,
-		                            &(*ret)[i]);
+		/* as in the status of a Service without annotations */
+		(*ret)[i].addresses = addresses;
+		(*ret)[i].n_addresses = hz_lb_list_addresses(lb, !t->config->lb.hides_ipv6,
+		                                             !t->config->lb.hides_private,
+		                                             addresses);
 		hz_health_describe(lb, &names, call->arena, &(*ret)[i]);
 	}
 	return true;
