@@ -13,6 +13,9 @@
  */
 #include "providers/hcloud/lb_catalog.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
@@ -146,9 +149,10 @@ hz_types_free(struct hz_types *t)
 /* A certificate that was found. Its key is its name, or, if it is managed, the UID of the Service
  * for which it was ordered. */
 struct known {
-	char *key;
+	struct str key; /* in text */
 	int64_t id, found_ns;
 	struct hz_action action; /* the action that issues the certificate; id 0: none */
+	char text[];
 };
 
 struct hz_certificates {
@@ -175,38 +179,31 @@ hz_certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
 }
 
 static void
-hz_certificates_drop(struct hz_certificates *c, struct str key)
-{
-	struct known *old = map_remove(&c->known, key);
-
-	if (!old)
-		return;
-	free(old->key);
-	free(old);
-}
-
-static void
 hz_certificates_drop_all(struct hz_certificates *c)
 {
 	struct str key;
 	void *one;
 
-	for (size_t pos = 0; map_next(&c->known, &pos, &key, &one); pos = 0)
-		hz_certificates_drop(c, key);
+	for (size_t pos = 0; map_next(&c->known, &pos, &key, &one);)
+		free(one);
+	map_fini(&c->known);
 }
 
 static void
 hz_certificates_store(struct hz_certificates *c, struct str key, int64_t id,
                       struct hz_action action)
 {
-	struct known *one = xcalloc(1, sizeof(*one));
+	struct known *one = xcalloc(1, sizeof(*one) + key.len);
 	WITH_LOCK(&c->mu);
 
+	memcpy(one->text, key.ptr, key.len);
+	one->key = str_n(one->text, key.len);
+	one->id = id;
+	one->found_ns = clock_mono(c->clock);
+	one->action = action;
 	if (c->known.count >= LIMIT_CERTIFICATES)
 		hz_certificates_drop_all(c);
-	hz_certificates_drop(c, key);
-	*one = (struct known){ xstrndup(key.ptr, key.len), id, clock_mono(c->clock), action };
-	map_put(&c->known, str_n(one->key, key.len), one);
+	free(map_put(&c->known, one->key, one));
 }
 
 void
@@ -214,7 +211,7 @@ hz_certificates_forget(struct hz_certificates *c, struct str uid)
 {
 	WITH_LOCK(&c->mu);
 
-	hz_certificates_drop(c, uid);
+	free(map_remove(&c->known, uid));
 }
 
 /* ---- certificates: ids ---- */
@@ -348,7 +345,6 @@ hz_certificates_free(struct hz_certificates *c)
 		return;
 	hz_certificates_drop_all(c);
 	refusals_free(c->refusals);
-	map_fini(&c->known);
 	mutex_destroy(&c->mu);
 	free(c);
 }
