@@ -490,7 +490,7 @@ hz_plan_target_map(const struct hz_lb_target targets[], size_t n, struct arena *
 static void
 hz_plan_target_addition(struct planner *p, const struct hz_lb_target *target)
 {
-	hz_body_target(&p->body, target);
+	hz_body_target(&p->body, target, /*is_removed=*/false);
 	hz_plan_add_step(p, "add_target", /*operation=*/NULL)->target = target;
 }
 
@@ -513,7 +513,7 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 		if (target->type == HZ_TARGET_SELECTOR || map_get(&wanted, key) ||
 		    map_get(&actual, key) != target)
 			continue;
-		hz_body_target_name(&p.body, target);
+		hz_body_target(&p.body, target, /*is_removed=*/true);
 		hz_plan_add_step(&p, "remove_target", /*operation=*/NULL)->target = target;
 		if (target->type != HZ_TARGET_SERVER)
 			continue;

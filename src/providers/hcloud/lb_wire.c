@@ -448,11 +448,12 @@ hz_body_service(struct buf *b, const struct hz_lb_service *s)
 
 /* ---- writing: targets ---- */
 
-static void
-hz_body_add_target_name(struct buf *b, const struct hz_lb_target *target)
+void
+hz_body_target(struct buf *b, const struct hz_lb_target *target, bool is_removed)
 {
 	bool is_ip = target->type == HZ_TARGET_IP;
 
+	json_begin_object(b, NULL);
 	json_add_text(b, "type", is_ip ? STR("ip") : STR("server"));
 	json_begin_object(b, is_ip ? "ip" : "server");
 	if (is_ip)
@@ -460,22 +461,7 @@ hz_body_add_target_name(struct buf *b, const struct hz_lb_target *target)
 	else
 		json_add_number(b, "id", target->server);
 	json_end_object(b);
-}
-
-void
-hz_body_target_name(struct buf *b, const struct hz_lb_target *target)
-{
-	json_begin_object(b, NULL);
-	hz_body_add_target_name(b, target);
-	json_end_object(b);
-}
-
-void
-hz_body_target(struct buf *b, const struct hz_lb_target *target)
-{
-	json_begin_object(b, NULL);
-	hz_body_add_target_name(b, target);
-	if (target->type == HZ_TARGET_SERVER)
+	if (target->type == HZ_TARGET_SERVER && !is_removed)
 		json_add_flag(b, "use_private_ip", target->uses_private_ip);
 	json_end_object(b);
 }
@@ -545,7 +531,7 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 	if (!without_parts && n_targets > 0) {
 		json_begin_array(b, "targets");
 		for (size_t i = 0; i < n_targets; i++)
-			hz_body_target(b, &targets[i]);
+			hz_body_target(b, &targets[i], /*is_removed=*/false);
 		json_end_array(b);
 	}
 	json_end_object(b);

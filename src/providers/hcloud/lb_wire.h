@@ -169,10 +169,8 @@ void hz_body_create(struct buf *b, const struct hz_lb_desired *, const struct hz
                     const struct hz_lb_target targets[], size_t n_targets, bool without_parts);
 /** POST add_service and update_service, which have the same members. */
 void hz_body_service(struct buf *b, const struct hz_lb_service *);
-/** POST add_target. */
-void hz_body_target(struct buf *b, const struct hz_lb_target *);
-/** POST remove_target, which names it and nothing else. */
-void hz_body_target_name(struct buf *b, const struct hz_lb_target *);
+/** POST add_target and remove_target, of which the latter names the target and nothing else. */
+void hz_body_target(struct buf *b, const struct hz_lb_target *, bool is_removed);
 /** PUT /load_balancers/{id}. name empty: it is left out. is_relabelled: with the labels that the
  * balancer has, and ours; else without labels. */
 void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
