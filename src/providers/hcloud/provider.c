@@ -369,45 +369,30 @@ static const char *const node_annotations[] = { HZ_ANNOTATION_IPV6, NULL };
 /* No provider_id_prefix: there are several, for servers of the cloud and of Robot, the texts about
  * other ones are the official controller's, and a node of another cloud that could be a target of a
  * load balancer gets an Event (lb_targets.c). */
+#define IN_ALL_DIALECTS                                                                          \
+	.event_component = HZ_COMPONENT, .start = hz_provider_start, .close = hz_provider_close, \
+	.get_budget = hz_provider_get_budget, .list_settings = hz_provider_list_settings,        \
+	.look = hz_instances_look, .can_find = hz_instances_can_find,                            \
+	.count_anchors = hz_instances_count_anchors
+
 const struct cloud_ops hcloud_cloud = {
 	.name = "hcloud",
-	.event_component = HZ_COMPONENT,
 	.node_annotations = node_annotations,
 	.variables = { "HCLOUD_", "ROBOT_" },
 	.load = hz_provider_load_official,
-	.start = hz_provider_start,
-	.close = hz_provider_close,
-	.get_budget = hz_provider_get_budget,
-	.list_settings = hz_provider_list_settings,
-	.look = hz_instances_look,
-	.can_find = hz_instances_can_find,
-	.count_anchors = hz_instances_count_anchors,
+	IN_ALL_DIALECTS,
 };
 
 const struct cloud_ops hcloud_from_scratch_cloud = {
 	.name = "hcloud-from-scratch",
-	.event_component = HZ_COMPONENT,
 	.variables = { "HCLOUD_" },
 	.load = hz_provider_load_tutorial,
-	.start = hz_provider_start,
-	.close = hz_provider_close,
-	.get_budget = hz_provider_get_budget,
-	.list_settings = hz_provider_list_settings,
-	.look = hz_instances_look,
-	.can_find = hz_instances_can_find,
-	.count_anchors = hz_instances_count_anchors,
+	IN_ALL_DIALECTS,
 };
 
 const struct cloud_ops ccm_from_scratch_cloud = {
 	.name = "ccm-from-scratch",
-	.event_component = HZ_COMPONENT,
 	.variables = { "HCLOUD_" },
 	.load = hz_provider_load_tutorial_text,
-	.start = hz_provider_start,
-	.close = hz_provider_close,
-	.get_budget = hz_provider_get_budget,
-	.list_settings = hz_provider_list_settings,
-	.look = hz_instances_look,
-	.can_find = hz_instances_can_find,
-	.count_anchors = hz_instances_count_anchors,
+	IN_ALL_DIALECTS,
 };
