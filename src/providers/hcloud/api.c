@@ -474,21 +474,6 @@ hz_api_admit(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *
 	return hz_api_pay(a, urgency, n, err);
 }
 
-/* Not every answer 429 has a Retry-After. Without it the time of the next attempt follows from the
- * budget. */
-static void
-hz_api_add_retry_after(struct hz_api *a, struct error *err)
-{
-	int64_t wait_ms;
-	WITH_LOCK(&a->mu);
-
-	if (err->code != ERR_THROTTLED || err->retry_after_ms > 0)
-		return;
-	wait_ms = hz_budget_wait_ns(&a->budget, HZ_URGENT, 1, clock_boot(a->config.host->clock)) /
-	          NS_PER_MS;
-	err->retry_after_ms = wait_ms > THROTTLED_MS ? wait_ms : THROTTLED_MS;
-}
-
 /* ---- reports of a refused token, and of outages ---- */
 
 /* The texts of warnings are followed by the error. */
@@ -687,7 +672,17 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 	hz_api_note_budget(a, &response);
 	if (hz_api_read_answer(&http, &response, answer, err))
 		return true;
-	hz_api_add_retry_after(a, err);
+	/* Not every answer 429 has a Retry-After. Without it the time of the next attempt follows
+	 * from the budget. */
+	if (err->code == ERR_THROTTLED && err->retry_after_ms <= 0) {
+		mutex_lock(&a->mu);
+		err->retry_after_ms = hz_budget_wait_ns(&a->budget, HZ_URGENT, 1,
+		                                        clock_boot(a->config.host->clock)) /
+		                      NS_PER_MS;
+		mutex_unlock(&a->mu);
+		if (err->retry_after_ms < THROTTLED_MS)
+			err->retry_after_ms = THROTTLED_MS;
+	}
 	return false;
 }
 
