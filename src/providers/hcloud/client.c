@@ -354,15 +354,10 @@ hz_servers_fini(struct hz_servers *s)
 }
 
 const struct hz_server *
-hz_servers_by_id(const struct hz_servers *s, int64_t id)
+hz_servers_find(const struct hz_servers *s, struct hz_which which)
 {
-	return map_get(&s->by_id, map_key_i64(&id));
-}
-
-const struct hz_server *
-hz_servers_by_name(const struct hz_servers *s, struct str name)
-{
-	return map_get(&s->by_name, name);
+	return which.id > 0 ? map_get(&s->by_id, map_key_i64(&which.id))
+	                    : map_get(&s->by_name, which.name);
 }
 
 bool
@@ -389,7 +384,7 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 	/* A server that moved to another page between two requests may be in both, and counts once.
 	 */
 	for (i = 0; i < n; i++) {
-		if (hz_servers_by_id(s, servers[i].id))
+		if (hz_servers_find(s, HZ_BY_ID(servers[i].id)))
 			continue;
 		map_put(&s->by_id, map_key_i64(&servers[i].id), &servers[i]);
 		map_put(&s->by_name, servers[i].name, &servers[i]);

@@ -182,8 +182,7 @@ NODISCARD bool hz_servers_read_page(struct hz_api *, struct call *, struct hz_se
 uint64_t hz_servers_pages_left(const struct hz_servers *);
 
 /** NULL: not listed. */
-const struct hz_server *hz_servers_by_id(const struct hz_servers *, int64_t id);
-const struct hz_server *hz_servers_by_name(const struct hz_servers *, struct str name);
+const struct hz_server *hz_servers_find(const struct hz_servers *, struct hz_which which);
 
 /* ---- the metadata service, which answers a server about itself ---- */
 

@@ -272,8 +272,8 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 
 			if (!hz_look_is_open_in_cloud(run, i))
 				continue;
-			server = q->has_id ? hz_servers_by_id(&servers, q->id.number)
-			                   : hz_servers_by_name(&servers, run->refs[i].name);
+			server = hz_servers_find(&servers, (struct hz_which){ q->id.number,
+			                                                      run->refs[i].name });
 			if (!server)
 				continue;
 			hz_look_count_lookup(run, "hit");
@@ -320,12 +320,6 @@ hz_look_ask_cloud(struct hz_look_run *run, struct error *err)
 }
 
 /* ---- Robot ---- */
-
-static bool
-hz_look_has_its_name(const struct node_ref *ref, const struct hz_robot_server *server)
-{
-	return str_eq(ref->name, server->name);
-}
 
 /* Either the server was renamed, or it is now used for something else: Robot's answers do not show
  * which of the two. The node is therefore kept; the official controller treats the machine as
@@ -389,15 +383,16 @@ hz_look_ask_robot_by_id(struct hz_look_run *run, size_t i)
 {
 	struct hz_robot *robot = run->in->config.robot;
 	int64_t number = run->questions[i].id.number;
+	struct str name = run->refs[i].name;
 	struct hz_robot_server server;
 	struct error err;
 	bool is_found;
 
 	is_found = hz_robot_find(robot, run->call, &run->arena, number, &server, &err);
-	if (is_found ? !hz_look_has_its_name(&run->refs[i], &server) : err.code == ERR_NOT_FOUND)
+	if (is_found ? !str_eq(name, server.name) : err.code == ERR_NOT_FOUND)
 		is_found = hz_robot_get(robot, run->call, &run->arena, number, &server, &err);
 
-	if (is_found && hz_look_has_its_name(&run->refs[i], &server)) {
+	if (is_found && str_eq(name, server.name)) {
 		hz_look_answer_robot(run, i, &server);
 	} else if (is_found) {
 		hz_look_answer_renamed(run, i, &server);
@@ -438,10 +433,10 @@ hz_look_ask_robot_by_name(struct hz_look_run *run, size_t i)
 
 /* Our network, or else the balancers of our Services. A token of another project finds neither of
  * them. A network of that name may be another project's, so only its ID proves something. */
-static bool
-hz_anchors_count(const struct hz_instances_config *config, struct call *call, unsigned *ret,
-                 struct error *err)
+bool
+hz_instances_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
 {
+	const struct hz_instances_config *config = &hcloud_of(cloud)->instances->config;
 	struct hz_network network;
 	bool is_known = true;
 
@@ -459,14 +454,8 @@ hz_anchors_count(const struct hz_instances_config *config, struct call *call, un
 	return is_known || *ret > 0;
 }
 
-bool
-hz_instances_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
-{
-	return hz_anchors_count(&hcloud_of(cloud)->instances->config, call, ret, err);
-}
-
 static void
-hz_look_find_anchors(struct hz_look_run *run)
+hz_look_find_anchors(struct cloud *cloud, struct hz_look_run *run)
 {
 	struct look *look = run->look;
 	bool has_absent = false;
@@ -483,7 +472,7 @@ hz_look_find_anchors(struct hz_look_run *run)
 			return;
 		has_absent |= one->presence == PRESENCE_ABSENT;
 	}
-	if (has_absent && !hz_anchors_count(&run->in->config, run->call, &look->n_anchors, &err))
+	if (has_absent && !hz_instances_count_anchors(cloud, run->call, &look->n_anchors, &err))
 		look->anchors_error = arena_str(&look->arena, str_c(err.msg));
 }
 
@@ -508,7 +497,7 @@ hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref 
 		else if (!run.questions[i].is_answered)
 			hz_look_ask_robot_by_id(&run, i);
 	}
-	hz_look_find_anchors(&run);
+	hz_look_find_anchors(cloud, &run);
 	arena_fini(&run.arena);
 
 	/* FOREIGN follows from a provider ID alone, so it is no answer. */

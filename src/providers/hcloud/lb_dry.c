@@ -113,25 +113,20 @@ hz_dry_read_servers(struct hz_dry_servers *s, struct hz_api *api, struct call *c
 	}
 }
 
-static bool
-hz_dry_is_public(const struct hz_lb_run *run, const struct hz_lb *lb)
-{
-	return run->desired.is_public == HZ_UNSET ? lb->is_public
-	                                          : run->desired.is_public == HZ_YES;
-}
-
 bool
 hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb *lb,
                       const struct hz_lb_target *target)
 {
 	const struct hz_lb_tools *t = run->tools;
+	enum hz_opt_bool is_public = run->desired.is_public;
 	const struct hz_server *server;
 	struct error why;
 	WITH_LOCK(&t->dry_servers->mu);
 
 	if (target->type != HZ_TARGET_SERVER)
 		return false;
-	if (!target->uses_private_ip && !hz_dry_is_public(run, lb)) {
+	if (!target->uses_private_ip &&
+	    (is_public == HZ_UNSET ? !lb->is_public : is_public == HZ_NO)) {
 		err_set(&why, ERR_INVALID,
 		        "the public interface of the load balancer is disabled, so servers can only be "
 		        "targets by their private addresses: set the annotation "
@@ -144,7 +139,7 @@ hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb *lb,
 		dry_failed(run->call->dry, &t->dry_servers->err);
 		return false;
 	}
-	server = hz_servers_by_id(&t->dry_servers->list, target->server);
+	server = hz_servers_find(&t->dry_servers->list, HZ_BY_ID(target->server));
 	if (server &&
 	    (!target->uses_private_ip || hz_address_in(&server->private_nets, t->network).len > 0))
 		return false;

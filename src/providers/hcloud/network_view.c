@@ -31,21 +31,13 @@ hz_network_view_fini(struct hz_network_view *v)
 /* ---- finding ---- */
 
 const struct hz_member *
-hz_member_by_id(const struct hz_network_view *v, int64_t id)
+hz_member_of(const struct hz_network_view *v, struct hz_which which)
 {
 	for (size_t i = 0; i < v->n_members; i++) {
-		if (v->members[i].id == id)
-			return &v->members[i];
-	}
-	return NULL;
-}
+		const struct hz_member *one = &v->members[i];
 
-const struct hz_member *
-hz_member_by_name(const struct hz_network_view *v, struct str name)
-{
-	for (size_t i = 0; i < v->n_members; i++) {
-		if (str_eq(v->members[i].name, name))
-			return &v->members[i];
+		if (which.id > 0 ? one->id == which.id : str_eq(one->name, which.name))
+			return one;
 	}
 	return NULL;
 }
@@ -140,7 +132,8 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 	 * servers is that of another project than that a cluster has no server in its network. */
 	v->is_sure = servers.is_complete && v->n_members > 0;
 	for (size_t i = 0; i < network.n_servers; i++) {
-		const struct hz_server *server = hz_servers_by_id(&servers, network.servers[i]);
+		const struct hz_server *server = hz_servers_find(&servers,
+		                                                 HZ_BY_ID(network.servers[i]));
 
 		if (!server || hz_address_in(&server->private_nets, network.id).len == 0)
 			v->is_sure = false;

@@ -45,8 +45,7 @@ NODISCARD bool hz_network_view_read(struct hz_network_view *, struct hz_api *, s
                                     int64_t network, struct error *err);
 
 /** NULL: not a member. Names are unique in a project. */
-const struct hz_member *hz_member_by_id(const struct hz_network_view *, int64_t id);
-const struct hz_member *hz_member_by_name(const struct hz_network_view *, struct str name);
+const struct hz_member *hz_member_of(const struct hz_network_view *, struct hz_which which);
 const struct hz_member *hz_member_by_ip(const struct hz_network_view *, struct str ip);
 
 /** The route to that destination, of which there is at most one; NULL: none. */

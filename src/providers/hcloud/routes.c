@@ -240,10 +240,10 @@ hz_routes_delete(struct hz_routes *r, struct call *call, const struct hz_route *
 
 /* ---- creating: with mu held ---- */
 
-/* Reads the number of the node's server from its provider ID. *ret_number is 0 if the node has no
- * provider ID, and its server has to be found by name. */
+/* Which server is the node's: the one that its provider ID names, or, without one, the one of its
+ * name. */
 static bool
-hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, int64_t *ret_number,
+hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, struct hz_which *ret,
                       struct error *err)
 {
 	struct hz_id id = { .kind = HZ_CLOUD };
@@ -255,7 +255,7 @@ hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, in
 		               "node %" STR_FMT " is not a cloud server, routes are only supported "
 		               "for cloud servers",
 		               STR_ARG(node->name));
-	*ret_number = id.number;
+	*ret = (struct hz_which){ id.number, node->name };
 	return true;
 }
 
@@ -265,11 +265,10 @@ hz_routes_read_target(const struct hz_routes *r, const struct node_ref *node, in
  * the next listing shows it. */
 static bool
 hz_routes_ask_for_server(struct hz_routes *r, struct call *call, const struct node_ref *node,
-                         int64_t number, struct str *ret, struct error *err)
+                         struct hz_which which, struct str *ret, struct error *err)
 {
 	uint64_t looks = str_hash(node->provider_id) + node->n_addresses;
 	struct hz_api *api = r->config.api;
-	struct hz_which which = { number, node->name };
 	struct hz_server server;
 
 	if (r->view.is_sure && refusals_find(r->refusals, node->name, "gateway", looks, err))
@@ -298,15 +297,14 @@ hz_routes_find_gateway(struct hz_routes *r, struct call *call, const struct node
                        struct str *ret, struct error *err)
 {
 	const struct hz_member *member;
-	int64_t number = 0;
+	struct hz_which which;
 
-	if (!hz_routes_read_target(r, node, &number, err))
+	if (!hz_routes_read_target(r, node, &which, err))
 		return false;
-	member = number > 0 ? hz_member_by_id(&r->view, number)
-	                    : hz_member_by_name(&r->view, node->name);
+	member = hz_member_of(&r->view, which);
 	hz_count_lookup("routes", r->config.config->cache_mode, member ? "hit" : "miss");
 	if (!member)
-		return hz_routes_ask_for_server(r, call, node, number, ret, err);
+		return hz_routes_ask_for_server(r, call, node, which, ret, err);
 	*ret = arena_str(call->arena, member->ip);
 	return true;
 }
@@ -414,24 +412,6 @@ hz_routes_upsert(struct hz_routes *r, struct call *call, const struct hz_route *
 	return hz_routes_add(r, call, route, err);
 }
 
-static bool
-hz_routes_create_locked(struct hz_routes *r, struct call *call, const struct node_ref *node,
-                        struct str destination, struct error *err)
-{
-	struct hz_route route = { .destination = destination };
-	WITH_LOCK(&r->mu);
-
-	if (!hz_routes_check_destination(r, node, destination, err) ||
-	    !hz_routes_need_view(r, call, err) ||
-	    !hz_routes_find_gateway(r, call, node, &route.gateway, err) ||
-	    !hz_routes_check_address(node, route.gateway, err))
-		return false;
-	if (!hz_routes_upsert(r, call, &route, err))
-		return err_wrap(err, "error upserting route \"%" STR_FMT "\" via \"%" STR_FMT "\"",
-		                STR_ARG(destination), STR_ARG(route.gateway));
-	return true;
-}
-
 /* Without a request for the server: if the list of servers is complete, the network has no other.
  */
 static bool
@@ -440,14 +420,13 @@ hz_routes_check_create(struct cloud *cloud, struct call *call, const struct node
 {
 	struct hz_routes *r = hcloud_of(cloud)->routes;
 	const struct hz_member *member;
-	int64_t number;
+	struct hz_which which;
 	WITH_LOCK(&r->mu);
 
 	if (!hz_routes_check_destination(r, node, destination, err) ||
-	    !hz_routes_need_view(r, call, err) || !hz_routes_read_target(r, node, &number, err))
+	    !hz_routes_need_view(r, call, err) || !hz_routes_read_target(r, node, &which, err))
 		return false;
-	member = number > 0 ? hz_member_by_id(&r->view, number)
-	                    : hz_member_by_name(&r->view, node->name);
+	member = hz_member_of(&r->view, which);
 	if (member)
 		return hz_routes_check_address(node, member->ip, err);
 	if (!r->view.is_sure)
@@ -456,7 +435,7 @@ hz_routes_check_create(struct cloud *cloud, struct call *call, const struct node
 	               "no route leads to node %" STR_FMT ": network %" PRId64
 	               " has no server of %s, so the server is gone or not attached",
 	               STR_ARG(node->name), r->config.network,
-	               number > 0 ? "its provider ID" : "its name");
+	               which.id > 0 ? "its provider ID" : "its name");
 }
 
 static bool
@@ -464,12 +443,22 @@ hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
                  struct str hint, struct str destination, struct error *err)
 {
 	struct hz_routes *r = hcloud_of(cloud)->routes;
+	struct hz_route route = { .destination = destination };
+	WITH_LOCK(&r->mu);
 
 	(void)hint;
 	hz_count_operations("hcloud/CreateRoute", 1);
-	if (!hz_routes_create_locked(r, call, node, destination, err))
+	if (!hz_routes_check_destination(r, node, destination, err) ||
+	    !hz_routes_need_view(r, call, err) ||
+	    !hz_routes_find_gateway(r, call, node, &route.gateway, err) ||
+	    !hz_routes_check_address(node, route.gateway, err))
 		return err_wrap(err, "hcloud/CreateRoute");
-	return true;
+	if (hz_routes_upsert(r, call, &route, err))
+		return true;
+	return err_wrap(err,
+	                "hcloud/CreateRoute: error upserting route \"%" STR_FMT "\" via \"%" STR_FMT
+	                "\"",
+	                STR_ARG(destination), STR_ARG(route.gateway));
 }
 
 /* ---- removing ---- */
@@ -483,21 +472,18 @@ hz_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
 	struct hz_routes *r = hcloud_of(cloud)->routes;
 	struct str first, second;
 	struct hz_route named;
-	bool ok;
+	bool is_gateway_first;
 	WITH_LOCK(&r->mu);
 
 	hz_count_operations("hcloud/DeleteRoute", 1);
-	if (str_cut(route->name, '-', &first, &second)) {
-		bool is_gateway_first = str_index(second, '/') >= 0;
-
-		named.gateway = is_gateway_first ? first : second;
-		named.destination = is_gateway_first ? second : first;
-		ok = hz_routes_delete(r, call, &named, err);
-	} else {
-		ok = err_set(err, ERR_INVALID, "\"%" STR_FMT "\" is not a valid route name",
-		             STR_ARG(route->name));
-	}
-	if (!ok)
+	if (!str_cut(route->name, '-', &first, &second))
+		return err_set(err, ERR_INVALID,
+		               "hcloud/DeleteRoute: \"%" STR_FMT "\" is not a valid route name",
+		               STR_ARG(route->name));
+	is_gateway_first = str_index(second, '/') >= 0;
+	named.gateway = is_gateway_first ? first : second;
+	named.destination = is_gateway_first ? second : first;
+	if (!hz_routes_delete(r, call, &named, err))
 		return err_wrap(err, "hcloud/DeleteRoute");
 	return true;
 }

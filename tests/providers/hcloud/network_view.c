@@ -78,11 +78,11 @@ reads_routes_and_members(void **state)
 	member = hz_member_by_ip(&view, STR("10.0.0.2"));
 	assert_int_equal(member->id, 2);
 	assert_string_equal(member->name.ptr, "n2");
-	assert_ptr_equal(hz_member_by_id(&view, 2), member);
-	assert_ptr_equal(hz_member_by_name(&view, STR("n2")), member);
+	assert_ptr_equal(hz_member_of(&view, HZ_BY_ID(2)), member);
+	assert_ptr_equal(hz_member_of(&view, HZ_BY_NAME(STR("n2"))), member);
 	assert_null(hz_member_by_ip(&view, STR("10.0.0.9")));
 	assert_null(hz_member_by_ip(&view, STR("10.9.0.2")));
-	assert_null(hz_member_by_id(&view, 3));
+	assert_null(hz_member_of(&view, HZ_BY_ID(3)));
 }
 
 static void
