@@ -48,24 +48,19 @@ pause_ns(const struct endpoint *e)
 	return backoff_ns(pause_first_ns, e->n_probes, pause_max_ns);
 }
 
-static int64_t
-until_next_probe_ns(const struct endpoint *e)
-{
-	int64_t left_ns = e->is_probing ? pause_ns(e) : e->next_probe_ns - now_boot(e);
-
-	return left_ns > 0 ? left_ns : 0;
-}
-
 /* place: how many refused callers are due before this one. */
 static void
 set_outage(const struct endpoint *e, int64_t place, struct error *err)
 {
+	int64_t left_ns = e->is_probing ? pause_ns(e) : e->next_probe_ns - now_boot(e);
 	int64_t behind_ns = place * refused_interval_ns;
 
+	if (left_ns < 0)
+		left_ns = 0;
 	if (behind_ns > refused_delay_max_ns)
 		behind_ns = refused_delay_max_ns;
 	*err = e->error;
-	err->retry_after_ms = (until_next_probe_ns(e) + behind_ns) / NS_PER_MS + 1;
+	err->retry_after_ms = (left_ns + behind_ns) / NS_PER_MS + 1;
 }
 
 static bool
@@ -91,38 +86,40 @@ store_error(struct endpoint *e, const struct error *why)
 	e->error.is_outage = true;
 }
 
-static void
-begin_outage(struct endpoint *e)
-{
-	e->is_down = true;
-	e->n_probes = 0;
-	e->n_refused = 0;
-	e->down_ns = now_boot(e);
-	e->next_probe_ns = e->down_ns + pause_ns(e);
-	e->error.is_outage = false;
-}
-
-static void
-end_outage(struct endpoint *e)
-{
-	e->is_down = false;
-	e->past_outages_ns += now_boot(e) - e->down_ns;
-}
-
-/* Returns true when this failure begins an outage. */
+/* Takes in the outcome of a request. Returns true when the endpoint went down or came up. */
 static bool
-note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error *err)
+note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint_outcome outcome,
+             struct error *err)
 {
-	bool was_down = e->is_down;
+	bool was_down;
+	WITH_LOCK(&e->mu);
 
-	if (pass->n_answers != e->n_answers)
+	was_down = e->is_down;
+	if (pass->is_probe)
+		e->is_probing = false;
+	if (outcome == ENDPOINT_ANSWERED) {
+		e->n_answers++;
+		e->n_failures = 0;
+		if (!was_down)
+			return false;
+		e->is_down = false;
+		e->past_outages_ns += now_boot(e) - e->down_ns;
+		return true;
+	}
+	if (outcome == ENDPOINT_UNKNOWN || pass->n_answers != e->n_answers)
 		return false;
+
 	if (e->n_failures++ == 0)
 		e->failed_wall_ns = clock_wall(e->config.host->clock);
 	if (e->n_failures < FAILURES_MIN)
 		return false;
 	if (!was_down) {
-		begin_outage(e);
+		e->is_down = true;
+		e->n_probes = 0;
+		e->n_refused = 0;
+		e->down_ns = now_boot(e);
+		e->next_probe_ns = e->down_ns + pause_ns(e);
+		e->error.is_outage = false;
 	} else if (pass->is_probe) {
 		e->n_probes++;
 		e->next_probe_ns = now_boot(e) + pause_ns(e);
@@ -130,39 +127,6 @@ note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error 
 	store_error(e, err);
 	set_outage(e, pass->is_probe || !was_down ? 1 : e->n_refused++, err);
 	return !was_down;
-}
-
-/* Returns true when this answer ends an outage. */
-static bool
-note_answer(struct endpoint *e)
-{
-	bool was_down = e->is_down;
-
-	e->n_answers++;
-	e->n_failures = 0;
-	if (was_down)
-		end_outage(e);
-	return was_down;
-}
-
-/* Returns true when the endpoint went down or came up. */
-static bool
-note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint_outcome outcome,
-             struct error *err)
-{
-	WITH_LOCK(&e->mu);
-
-	if (pass->is_probe)
-		e->is_probing = false;
-	switch (outcome) {
-	case ENDPOINT_ANSWERED:
-		return note_answer(e);
-	case ENDPOINT_FAILED:
-		return note_failure(e, pass, err);
-	case ENDPOINT_UNKNOWN:
-		break;
-	}
-	return false;
 }
 
 /* ---- requests ---- */
