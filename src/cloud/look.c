@@ -107,11 +107,14 @@ has_other_prefix(const struct cloud *cloud, const struct node_ref *ref)
 static void
 set_foreign(struct look *look, size_t i, const struct cloud *cloud, const struct node_ref *ref)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(ERR_MSG_SIZE);
+	struct instance *instance = &look->instances[i];
 
-	buf_addf(&b, "provider ID \"%" STR_FMT "\" does not begin with %s",
-	         STR_ARG(str_head(ref->provider_id, 200)), cloud->ops->provider_id_prefix);
-	look_set_error(look, i, PRESENCE_FOREIGN, ERR_INVALID, buf_str(&b));
+	instance->presence = PRESENCE_FOREIGN;
+	instance->error_code = ERR_INVALID;
+	instance->error = arena_printf(&look->arena,
+	                               "provider ID \"%" STR_FMT "\" does not begin with %s",
+	                               STR_ARG(str_head(ref->provider_id, 200)),
+	                               cloud->ops->provider_id_prefix);
 }
 
 /* ---- looks of a provider that lists its machines ---- */
@@ -176,11 +179,19 @@ set_absent(struct list_look *p, size_t i)
 	look_set_error(p->look, i, PRESENCE_ABSENT, ERR_NONE, STR_EMPTY);
 }
 
+static void set_unknown(struct list_look *p, size_t i, enum err_code code, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+
 static void
-set_unknown(struct list_look *p, size_t i, const struct error *err)
+set_unknown(struct list_look *p, size_t i, enum err_code code, const char *fmt, ...)
 {
-	look_set_error(p->look, i, PRESENCE_UNKNOWN, err->code, str_c(err->msg));
-	p->look->instances[i].is_outage = err->is_outage;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
+	va_list args;
+
+	va_start(args, fmt);
+	buf_addv(&why, fmt, args);
+	va_end(args);
+	look_set_error(p->look, i, PRESENCE_UNKNOWN, code, buf_str(&why));
 }
 
 /* Asks the cloud for the machine with that id: only this shows that it does not exist. */
@@ -191,11 +202,10 @@ ask_for(struct list_look *p, size_t i, struct str id)
 	struct error err;
 
 	if (!p->cloud->ops->get_machine || p->n_asked == CONFIRMED_MAX) {
-		err_set(&err, ERR_UNAVAILABLE,
-		        "machine \"%" STR_FMT
-		        "\" is not in the cloud's list, and was not asked for",
-		        STR_ARG(id));
-		set_unknown(p, i, &err);
+		set_unknown(p, i, ERR_UNAVAILABLE,
+		            "machine \"%" STR_FMT
+		            "\" is not in the cloud's list, and was not asked for",
+		            STR_ARG(id));
 		return;
 	}
 	p->n_asked++;
@@ -206,10 +216,12 @@ ask_for(struct list_look *p, size_t i, struct str id)
 		return;
 	}
 	rest_check_absence(p->call, /*is_search=*/false, &err);
-	if (err.code == ERR_NOT_FOUND)
+	if (err.code == ERR_NOT_FOUND) {
 		set_absent(p, i);
-	else
-		set_unknown(p, i, &err);
+		return;
+	}
+	set_unknown(p, i, err.code, "%s", err.msg);
+	p->look->instances[i].is_outage = err.is_outage;
 }
 
 /* Has the node nothing but its name to find its machine by? */
@@ -226,17 +238,14 @@ find_by_id(struct list_look *p, size_t i)
 	struct str id = ref->provider_id.len > 0 ? cloud_machine_id(p->cloud, ref->provider_id)
 	                                         : ref->name;
 	const struct machine *machine = map_get(&p->by_id, id);
-	struct error err;
 
-	if (id.len == 0) {
-		err_set(&err, ERR_INVALID, "provider ID \"%" STR_FMT "\" has no machine id",
-		        STR_ARG(ref->provider_id));
-		set_unknown(p, i, &err);
-	} else if (machine) {
+	if (id.len == 0)
+		set_unknown(p, i, ERR_INVALID, "provider ID \"%" STR_FMT "\" has no machine id",
+		            STR_ARG(ref->provider_id));
+	else if (machine)
 		set_present(p, i, machine);
-	} else {
+	else
 		ask_for(p, i, id);
-	}
 }
 
 static void
@@ -245,24 +254,22 @@ find_by_name(struct list_look *p, size_t i)
 	struct str name = p->refs[i].name;
 	const struct machine *machine = map_get(&p->by_name, name);
 	const struct machine *second = map_get(&p->duplicate_names, name);
-	struct error err;
 
-	if (second) { /* which of them is the node's cannot be known */
-		err_set(&err, ERR_INVALID,
-		        "node \"%" STR_FMT "\" matches several machines: %" STR_FMT ", %" STR_FMT,
-		        STR_ARG(name), STR_ARG(machine->id), STR_ARG(second->id));
-		set_unknown(p, i, &err);
-	} else if (machine) {
+	if (second) /* which of them is the node's cannot be known */
+		set_unknown(p, i, ERR_INVALID,
+		            "node \"%" STR_FMT "\" matches several machines: %" STR_FMT
+		            ", %" STR_FMT,
+		            STR_ARG(name), STR_ARG(machine->id), STR_ARG(second->id));
+	else if (machine)
 		set_present(p, i, machine);
-	} else if (p->list.is_complete) {
+	else if (p->list.is_complete)
 		set_absent(p, i);
-	} else {
-		err_set(&err, ERR_UNAVAILABLE,
-		        "no machine is named \"%" STR_FMT
-		        "\", but the cloud's list may be incomplete, since it changed meanwhile",
-		        STR_ARG(name));
-		set_unknown(p, i, &err);
-	}
+	else
+		set_unknown(
+			p, i, ERR_UNAVAILABLE,
+			"no machine is named \"%" STR_FMT
+			"\", but the cloud's list may be incomplete, since it changed meanwhile",
+			STR_ARG(name));
 }
 
 /* Asking for a few machines by id is cheaper than the list. Nodes that have only a name need it. */
