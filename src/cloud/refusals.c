@@ -92,24 +92,13 @@ refusals_find(struct refusals *rs, struct str object, const char *kind, uint64_t
 	return true;
 }
 
-static struct refusal *
-refusal_new(struct str key, struct str msg)
-{
-	struct refusal *r = xcalloc(1, sizeof(*r) + key.len + msg.len);
-
-	memcpy(r->text, key.ptr, key.len);
-	memcpy(r->text + key.len, msg.ptr, msg.len);
-	r->key = str_n(r->text, key.len);
-	r->msg = str_n(r->text + key.len, msg.len);
-	return r;
-}
-
 void
 refusals_note(struct refusals *rs, struct str object, const char *kind, uint64_t looks,
               const struct error *refusal)
 {
 	int64_t now_ns = clock_boot(rs->clock);
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	struct str msg = str_c(refusal->msg);
 	struct refusal *r;
 	WITH_LOCK(&rs->mu);
 
@@ -120,7 +109,11 @@ refusals_note(struct refusals *rs, struct str object, const char *kind, uint64_t
 		refusals_expire(rs, now_ns);
 	if (rs->all.count >= LIMIT_REFUSALS)
 		return;
-	r = refusal_new(buf_str(&key), str_c(refusal->msg));
+	r = xcalloc(1, sizeof(*r) + key.len + msg.len);
+	memcpy(r->text, key.ptr, key.len);
+	memcpy(r->text + key.len, msg.ptr, msg.len);
+	r->key = str_n(r->text, key.len);
+	r->msg = str_n(r->text + key.len, msg.len);
 	r->looks = looks;
 	r->until_boot_ns = now_ns + VALID_NS;
 	r->code = refusal->code;
