@@ -86,65 +86,47 @@ set_status_error(const struct rest *r, const struct http_request *request,
 	return false;
 }
 
-static bool
-read_body(const struct http_request *request, const struct http_response *response,
-          yyjson_doc **ret, struct error *err)
-{
-	struct str body = buf_str(&response->body);
-
-	if (!ret)
-		return true;
-	if (str_trim(body).len == 0) {
-		*ret = NULL;
-		return true;
-	}
-	if (json_parse_answer(body, ret, err))
-		return true;
-	err->code = ERR_UNAVAILABLE;
-	return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),
-	                STR_ARG(str_head(request->target, 200)));
-}
-
 /* ---- requests ---- */
-
-/* Counts a request that took took_ns. status 0: no answer arrived. */
-static void
-count_request(const struct rest *r, const struct http_request *request, int status,
-              const struct http_response *response, int64_t took_ns)
-{
-	char memory[CODE_MAX_BYTES] = "error";
-	struct buf code = BUF_FIXED(memory);
-
-	if (status > 0)
-		buf_addf(&code, "%d", status);
-	recent_count(RECENT_CLOUD, status);
-	metric_inc(metric_of(&requests, r->name, http_method_name(request->method), memory));
-	metric_observe(metric_of(&durations, r->name), (double)took_ns / (double)NS_PER_SEC);
-	if (status > 0 && response->ratelimit_remaining >= 0)
-		metric_set(metric_of(&left, r->name), (double)response->ratelimit_remaining);
-}
 
 static bool
 exchange(struct rest *r, struct call *call, const struct http_request *request, yyjson_doc **ret,
          struct error *err)
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
-	int64_t begun_ns = clock_mono(call->clock);
+	const char *method = http_method_name(request->method);
+	struct str body, target = str_head(request->target, 200);
+	int64_t begun_ns = clock_mono(call->clock), took_ns;
+	char memory[CODE_MAX_BYTES] = "";
+	struct buf code = BUF_FIXED(memory);
 
 	bool is_answered = http_do(r->http, call, request, &response, err);
-	bool is_success = is_answered && response.status >= 200 && response.status < 300;
+	int status = is_answered ? response.status : 0;
+	bool is_success = status >= 200 && status < 300;
+
+	took_ns = clock_mono(call->clock) - begun_ns;
+	if (is_answered)
+		buf_addf(&code, "%d", status);
+	recent_count(RECENT_CLOUD, status);
+	metric_inc(metric_of(&requests, r->name, method, is_answered ? memory : "error"));
+	metric_observe(metric_of(&durations, r->name), (double)took_ns / (double)NS_PER_SEC);
+	if (is_answered && response.ratelimit_remaining >= 0)
+		metric_set(metric_of(&left, r->name), (double)response.ratelimit_remaining);
 
 	if (is_answered)
-		call->answers.last_status = response.status;
+		call->answers.last_status = status;
 	call->answers.has_success |= is_success;
-	count_request(r, request, is_answered ? response.status : 0, &response,
-	              clock_mono(call->clock) - begun_ns);
 	if (!is_answered)
-		return err_wrap(err, "%s %" STR_FMT, http_method_name(request->method),
-		                STR_ARG(str_head(request->target, 200)));
+		return err_wrap(err, "%s %" STR_FMT, method, STR_ARG(target));
 	if (!is_success)
 		return set_status_error(r, request, &response, err);
-	return read_body(request, &response, ret, err);
+	body = buf_str(&response.body);
+	if (ret && str_trim(body).len == 0)
+		*ret = NULL;
+	else if (ret && !json_parse_answer(body, ret, err)) {
+		err->code = ERR_UNAVAILABLE;
+		return err_wrap(err, "%s %" STR_FMT, method, STR_ARG(target));
+	}
+	return true;
 }
 
 /* What the result of a request says about the API as a whole: would other requests fail, too? A
@@ -237,31 +219,6 @@ struct reading {
 	bool is_over;
 };
 
-static void
-add_number(struct buf *b, const char *key, size_t number)
-{
-	char memory[24] = "";
-	struct buf text = BUF_FIXED(memory);
-
-	buf_addf(&text, "%zu", number);
-	url_add_query(b, key, buf_str(&text));
-}
-
-static void
-add_page(struct buf *b, const struct reading *at)
-{
-	const struct rest_list *list = at->list;
-
-	if (list->paging == REST_PAGE_NUMBER)
-		add_number(b, list->page_key, at->n_pages + 1);
-	else if (list->paging == REST_OFFSET)
-		add_number(b, list->page_key, at->n);
-	else if (list->paging == REST_NEXT_TOKEN && at->token.len > 0)
-		url_add_query(b, list->page_key, at->token);
-	if (list->paging != REST_ONE_PAGE && list->size_key)
-		add_number(b, list->size_key, list->page_size);
-}
-
 /* Unlike json_at(), this finds a null. */
 static yyjson_val *
 find_member(yyjson_val *val, const char *path)
@@ -336,14 +293,23 @@ read_page(struct rest *r, struct call *call, struct reading *at, rest_item_fn *i
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct http_request request = { .method = HTTP_GET };
+	const struct rest_list *list = at->list;
+	struct str page = at->token;
 	yyjson_val *root, *array, *one;
 	size_t i, n;
 
-	buf_add_c(&target, at->list->target);
-	add_page(&target, at);
+	buf_add_c(&target, list->target);
+	if (list->paging == REST_PAGE_NUMBER || list->paging == REST_OFFSET)
+		page = arena_printf(call->arena, "%zu",
+		                    list->paging == REST_OFFSET ? at->n : at->n_pages + 1);
+	if (page.len > 0)
+		url_add_query(&target, list->page_key, page);
+	if (list->paging != REST_ONE_PAGE && list->size_key)
+		url_add_query(&target, list->size_key,
+		              arena_printf(call->arena, "%zu", list->page_size));
 	if (!buf_ok(&target))
 		return err_set(err, ERR_UNAVAILABLE, "the list %s has a token that is too long",
-		               at->list->target);
+		               list->target);
 	request.target = buf_str(&target);
 	if (!rest_do(r, call, &request, &doc, err)) {
 		if (err->code == ERR_NOT_FOUND)
@@ -351,9 +317,9 @@ read_page(struct rest *r, struct call *call, struct reading *at, rest_item_fn *i
 		return false;
 	}
 	root = doc ? yyjson_doc_get_root(doc) : NULL;
-	if (json_array(root, at->list->items, &array) != JSON_FOUND)
+	if (json_array(root, list->items, &array) != JSON_FOUND)
 		return err_set(err, ERR_UNAVAILABLE, "GET %" STR_FMT ": no array \"%s\"",
-		               STR_ARG(str_head(request.target, 200)), at->list->items);
+		               STR_ARG(str_head(request.target, 200)), list->items);
 	yyjson_arr_foreach(array, i, n, one)
 	{
 		if (!item(arg, call, one, err))
@@ -362,61 +328,40 @@ read_page(struct rest *r, struct call *call, struct reading *at, rest_item_fn *i
 	return take_page(at, call, root, yyjson_arr_size(array), err);
 }
 
-/* See rest_list() in rest.h. */
-static bool
-is_complete(const struct reading *at)
-{
-	if (at->list->total)
-		return !at->is_total_unreliable && at->total == (int64_t)at->n;
-	return at->n_pages == 1 || at->list->paging == REST_NEXT_TOKEN;
-}
-
 bool
 rest_list(struct rest *r, struct call *call, const struct rest_list *list, rest_item_fn *item,
           void *arg, bool *ret_is_complete, struct error *err)
 {
 	struct reading at = { .list = list, .token = STR_EMPTY };
+	bool is_complete;
 
 	while (!at.is_over) {
 		if (!read_page(r, call, &at, item, arg, err))
 			return false;
 	}
+	is_complete = list->total ? !at.is_total_unreliable && at.total == (int64_t)at.n
+	                          : at.n_pages == 1 || list->paging == REST_NEXT_TOKEN;
 	if (ret_is_complete)
-		*ret_is_complete = is_complete(&at);
+		*ret_is_complete = is_complete;
 	return true;
 }
 
 /* ---- life cycle ---- */
-
-static bool
-open_http(struct rest *r, const struct rest_config *config, struct error *err)
-{
-	char memory[NAME_MAX_BYTES] = "";
-	struct buf agent = BUF_FIXED(memory);
-
-	if (config->host->http) {
-		r->http = config->host->http;
-		return true;
-	}
-	buf_addf(&agent, "ccmd/%" STR_FMT, STR_ARG(str_skip(version_get(), 1)));
-	return http_client_new(
-		&(struct http_config){
-			.name = config->name,
-			.base_url = config->base_url,
-			.user_agent = buf_str(&agent),
-			.tls = config->tls,
-			.auth = r->login ? login_auth(r->login) : config->auth,
-			.clock = config->host->clock,
-			.fence = config->host->fence,
-		},
-		&r->http, err);
-}
 
 bool
 rest_new(const struct rest_config *config, struct rest **ret, struct error *err)
 {
 	CLEANUP(rest_freep) struct rest *r = xcalloc(1, sizeof(*r));
 	struct buf api_name = BUF_FIXED(r->api_name);
+	char memory[NAME_MAX_BYTES] = "";
+	struct buf agent = BUF_FIXED(memory);
+	struct http_config http = {
+		.name = config->name,
+		.base_url = config->base_url,
+		.tls = config->tls,
+		.clock = config->host->clock,
+		.fence = config->host->fence,
+	};
 
 	buf_addf(&api_name, "the %s API", config->name);
 	r->host = config->host;
@@ -429,7 +374,11 @@ rest_new(const struct rest_config *config, struct rest **ret, struct error *err)
 	if (config->token)
 		r->login = login_new(&(struct login_config){ .secret = config->token,
 		                                             .header = config->token_header });
-	if (!open_http(r, config, err))
+	buf_addf(&agent, "ccmd/%" STR_FMT, STR_ARG(str_skip(version_get(), 1)));
+	http.user_agent = buf_str(&agent);
+	http.auth = r->login ? login_auth(r->login) : config->auth;
+	r->http = config->host->http;
+	if (!r->http && !http_client_new(&http, &r->http, err))
 		return err_wrap(err, "%s", r->api_name);
 	r->endpoint = endpoint_new(&(struct endpoint_config){ r->api_name, config->host });
 	*ret = TAKE(r);
