@@ -44,25 +44,10 @@ struct hz_balancers {
 	struct hz_lb_tools tools;
 };
 
-/* ---- events ---- */
-
 static bool
 hz_balancers_is_tutorial(const struct hz_lb_run *run)
 {
 	return run->tools->config->dialect->is_tutorial;
-}
-
-static void
-hz_balancers_notify_unconfigured(const struct hz_lb_run *run)
-{
-	if (hz_balancers_is_tutorial(run) || hz_lb_has_type(run->tools->config, run->spec) ||
-	    !hz_lb_cache_is_first_notice(run->tools->cache, run->spec->uid))
-		return;
-	host_report_service(
-		run->tools->host, run->spec, &unconfigured_event,
-		"Load Balancer Type unconfigured: this will be required in the future, set it with the "
-		"annotation \"load-balancer.hetzner.cloud/type\" or cluster-wide with the environment "
-		"variable \"HCLOUD_LOAD_BALANCERS_TYPE\"");
 }
 
 /* ---- what the Service asks for ---- */
@@ -121,10 +106,7 @@ hz_balancers_resolve_certificates(struct hz_lb_run *run, struct error *err)
 	                                            &run->desired, &run->issuing, err);
 	if (run->has_services)
 		return true;
-	if (!hz_lb_is_refusal(err))
-		return false;
-	hz_lb_note_refusal(run, err);
-	return true;
+	return hz_lb_tolerate_refusal(run, err);
 }
 
 /* ---- creating ---- */
@@ -446,7 +428,13 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 	bool ok;
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
-	hz_balancers_notify_unconfigured(&run);
+	if (!hz_balancers_is_tutorial(&run) && !hz_lb_has_type(b->tools.config, spec) &&
+	    hz_lb_cache_is_first_notice(b->tools.cache, spec->uid))
+		host_report_service(
+			b->tools.host, spec, &unconfigured_event,
+			"Load Balancer Type unconfigured: this will be required in the future, set it with the "
+			"annotation \"load-balancer.hetzner.cloud/type\" or cluster-wide with the environment "
+			"variable \"HCLOUD_LOAD_BALANCERS_TYPE\"");
 	ok = hz_balancers_make(&run, ret, err);
 	if (ok)
 		*ret_outcome = run.missing.code == ERR_NONE ? LB_DONE : LB_PARTIAL;

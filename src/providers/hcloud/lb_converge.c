@@ -80,11 +80,14 @@ hz_lb_is_refusal(const struct error *err)
 	return err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED || err->code == ERR_EXISTS;
 }
 
-void
-hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err)
+bool
+hz_lb_tolerate_refusal(struct hz_lb_run *run, const struct error *err)
 {
+	if (!hz_lb_is_refusal(err))
+		return false;
 	if (run->refusal.code == ERR_NONE)
 		run->refusal = *err;
+	return true;
 }
 
 static void
@@ -251,10 +254,7 @@ hz_lb_choose_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *e
 		*ret = found;
 		return true;
 	}
-	if (!hz_lb_is_refusal(err))
-		return false;
-	hz_lb_note_refusal(run, err);
-	return true;
+	return hz_lb_tolerate_refusal(run, err);
 }
 
 /* ---- shape: all but targets and services ---- */
@@ -285,25 +285,9 @@ hz_lb_do_shape_step(struct hz_lb_run *run, const struct hz_step *step, struct er
 	if (hz_lb_do_step(run, step, &done, err))
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLB");
-	if (!hz_lb_is_refusal(err) || (!step->verb && !has_our_label))
+	if (!step->verb && !has_our_label)
 		return false;
-	hz_lb_note_refusal(run, err);
-	return true;
-}
-
-/* Reads the balancer after the steps of its shape, on which targets and services depend. In a dry
- * run the steps were not made, so their result is computed. */
-static bool
-hz_lb_refresh_shape(struct hz_lb_run *run, const struct hz_lb_type *type, struct error *err)
-{
-	struct hz_lb *result;
-
-	if (!run->call->dry)
-		return hz_lb_refresh(run, HZ_RECENT, err);
-	result = ARENA_NEW(run->call->arena, struct hz_lb);
-	hz_plan_shape_result(&run->desired, type, run->lb, run->call->arena, result);
-	run->lb = result;
-	return true;
+	return hz_lb_tolerate_refusal(run, err);
 }
 
 /* *ret_postponed: the step that is left for when the targets have changed, or NULL. */
@@ -312,6 +296,7 @@ hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed
 {
 	struct hz_lb_type type;
 	struct hz_steps steps;
+	struct hz_lb *result;
 
 	*ret_postponed = NULL;
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLB", 1);
@@ -326,7 +311,16 @@ hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed
 		else if (!hz_lb_do_shape_step(run, step, err))
 			return false;
 	}
-	return steps.n == 0 || hz_lb_refresh_shape(run, &type, err);
+	if (steps.n == 0)
+		return true;
+	/* Targets and services depend on the shape, so the balancer is read again. In a dry run the
+	 * steps were not made, so their result is computed. */
+	if (!run->call->dry)
+		return hz_lb_refresh(run, HZ_RECENT, err);
+	result = ARENA_NEW(run->call->arena, struct hz_lb);
+	hz_plan_shape_result(&run->desired, &type, run->lb, run->call->arena, result);
+	run->lb = result;
+	return true;
 }
 
 /* ---- targets ---- */
@@ -406,14 +400,6 @@ room_note_full(const struct hz_lb_run *run, struct room *room, const struct erro
 	refusals_note(run->tools->refusals, run->spec->uid, room->kind, room_looks(run, room), why);
 }
 
-/* node NULL: an address that stays a target without a node. */
-static void
-room_leave_out(struct room *room, const struct node_ref *node)
-{
-	if (node)
-		room->left_out[room->n_left_out++] = node;
-}
-
 /* Each run leaves out the same nodes while nothing changes, which is reported once. */
 static void
 hz_lb_report_left_out(const struct hz_lb_run *run, const struct room *room)
@@ -433,13 +419,15 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
                  struct error *err)
 {
 	const struct hz_targets_config *config = &run->tools->targets;
+	/* NULL: an address that stays a target without a node */
 	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
 	struct hz_done done = { 0 };
 
 	if (step->target->type == HZ_TARGET_IP && run->targets.is_robot_unavailable)
 		return true;
 	if (!room_is_left(room)) {
-		room_leave_out(room, node);
+		if (node)
+			room->left_out[room->n_left_out++] = node;
 		return true;
 	}
 	if (run->call->dry && hz_dry_refuses_target(run, run->lb, step->target))
@@ -451,7 +439,8 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 	}
 	if (hz_is_code(done.code, "resource_limit_exceeded")) {
 		room_note_full(run, room, err);
-		room_leave_out(room, node);
+		if (node)
+			room->left_out[room->n_left_out++] = node;
 		return true;
 	}
 	if (!node || !hz_lb_is_target_error(done.code, err)) {
@@ -526,10 +515,7 @@ hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error
 	if (*ret_is_issued)
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices: managed certificate");
-	if (!hz_lb_is_refusal(err))
-		return false;
-	hz_lb_note_refusal(run, err);
-	return true;
+	return hz_lb_tolerate_refusal(run, err);
 }
 
 /* An Event says once which ports are not served. */
@@ -541,24 +527,6 @@ hz_lb_notify_ports(struct hz_lb_run *run, struct str limit, struct str ports)
 	err_set(&why, ERR_INVALID, "%" STR_FMT ": these ports are not served: %" STR_FMT,
 	        STR_ARG(limit), STR_ARG(ports));
 	hz_lb_report_once(run, &ports_event, "ports", &why);
-}
-
-/* Leaves out the services for which the type has no room. */
-static void
-hz_lb_fit_services(struct hz_lb_run *run)
-{
-	CLEANUP(buf_fini) struct buf ports = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	const struct hz_lb_type *type = &run->lb->type;
-
-	hz_plan_fit_services(&run->desired, type->max_services, run->lb, run->call->arena, &ports);
-	if (ports.len == 0)
-		return;
-	hz_lb_notify_ports(run,
-	                   arena_printf(run->call->arena,
-	                                "a load balancer of type \"%" STR_FMT
-	                                "\" has at most %" PRId64 " services",
-	                                STR_ARG(type->name), type->max_services),
-	                   buf_str(&ports));
 }
 
 /* Adds or changes one service, or removes it. *n_refused: how many steps were refused already. */
@@ -582,17 +550,16 @@ hz_lb_do_service_step(struct hz_lb_run *run, const struct hz_step *step, struct 
 		room_note_full(run, room, err);
 		return true;
 	}
-	if (!hz_lb_is_refusal(err))
-		return false;
-	hz_lb_note_refusal(run, err);
 	++*n_refused;
-	return true;
+	return hz_lb_tolerate_refusal(run, err);
 }
 
 static bool
 hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	const struct hz_lb_type *type = &run->lb->type;
+	struct arena *arena = run->call->arena;
 	unsigned n_refused = 0;
 	struct hz_steps steps;
 	struct room room;
@@ -605,9 +572,17 @@ hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 	if (!is_issued)
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBServices", 1);
-	hz_lb_fit_services(run);
+	hz_plan_fit_services(&run->desired, type->max_services, run->lb, arena, &left_out);
+	if (left_out.len > 0)
+		hz_lb_notify_ports(run,
+		                   arena_printf(arena,
+		                                "a load balancer of type \"%" STR_FMT
+		                                "\" has at most %" PRId64 " services",
+		                                STR_ARG(type->name), type->max_services),
+		                   buf_str(&left_out));
+	buf_reset(&left_out);
 	room = room_of(run, "max_services", run->lb->n_services, /*max=*/0);
-	hz_plan_services(&run->desired, run->lb, run->call->arena, &steps);
+	hz_plan_services(&run->desired, run->lb, arena, &steps);
 	for (size_t i = 0; i < steps.n; i++) {
 		const struct hz_step *step = &steps.steps[i];
 		bool is_addition = str_eq_c(str_c(step->verb), "add_service");

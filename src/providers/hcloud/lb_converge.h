@@ -77,8 +77,9 @@ NODISCARD bool hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct
 bool hz_lb_set_pending_if_busy(const char *code, struct error *err);
 /** Is the error the API's refusal of this one request, after which other requests may succeed? */
 bool hz_lb_is_refusal(const struct error *err);
-/** Keeps the first refusal of the run. */
-void hz_lb_note_refusal(struct hz_lb_run *run, const struct error *err);
+/** Notes a refusal, after which the run goes on; it fails at its end, with the first one. False:
+ * the error is another one, which ends the run. */
+NODISCARD bool hz_lb_tolerate_refusal(struct hz_lb_run *run, const struct error *err);
 
 /* ---- lb_adopt.c ----
  *
