@@ -21,7 +21,7 @@
 #include "base/recent.h"
 #include "base/thread.h"
 #include "cloud/endpoint.h"
-#include "providers/hcloud/api.h"
+#include "providers/hcloud/client.h"
 
 #define LEAST_PAUSE_NS (60 * NS_PER_SEC)
 #define LOGIN_PAUSE_NS (600 * NS_PER_SEC) /* repeated bad logins block our address */
@@ -185,31 +185,26 @@ hz_robot_exchange(struct hz_robot *r, struct call *call, struct str target, yyjs
 	return true;
 }
 
-/* Unlike in api.c, a refused login counts as an answer of the endpoint. It has a pause of its own,
- * because repeated refusals block our address. */
-static enum endpoint_outcome
-hz_robot_outcome_of(const struct call *call, bool ok, const struct error *err)
-{
-	if (ok)
-		return ENDPOINT_ANSWERED;
-	if (err->code == ERR_CANCELLED ||
-	    (err->code == ERR_TIMEOUT && clock_mono(call->clock) >= call->deadline_mono_ns))
-		return ENDPOINT_UNKNOWN;
-	return err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT ? ENDPOINT_FAILED
-	                                                                : ENDPOINT_ANSWERED;
-}
-
 static bool
 hz_robot_ask(struct hz_robot *r, struct call *call, struct str target, yyjson_doc **ret,
              struct error *err)
 {
+	enum endpoint_outcome outcome = ENDPOINT_ANSWERED;
 	struct endpoint_pass pass;
 	bool ok;
 
 	if (!hz_robot_check_open(r, err) || !endpoint_enter(r->endpoint, &pass, err))
 		return false;
 	ok = hz_robot_exchange(r, call, target, ret, err);
-	endpoint_leave(r->endpoint, &pass, hz_robot_outcome_of(call, ok, err), err);
+	/* Unlike in api.c, a refused login counts as an answer of the endpoint. It has a pause of
+	 * its own, because repeated refusals block our address. */
+	if (!ok && (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT))
+		outcome = ENDPOINT_FAILED;
+	if (!ok &&
+	    (err->code == ERR_CANCELLED ||
+	     (err->code == ERR_TIMEOUT && clock_mono(call->clock) >= call->deadline_mono_ns)))
+		outcome = ENDPOINT_UNKNOWN;
+	endpoint_leave(r->endpoint, &pass, outcome, err);
 	return ok;
 }
 
@@ -284,17 +279,27 @@ hz_robot_refresh(struct hz_robot *r, struct call *call, struct error *err)
 	return true;
 }
 
-static struct hz_robot_server
-hz_robot_copy(struct arena *arena, const struct hz_robot_server *s)
+/* Copies a server of the list; of several with one name the last. False: the list lacks it. */
+static bool
+hz_robot_recall(const struct hz_robot *r, struct hz_which which, struct arena *arena,
+                struct hz_robot_server *ret)
 {
-	return (struct hz_robot_server){
-		.number = s->number,
-		.name = arena_str(arena, s->name),
-		.product = arena_str(arena, s->product),
-		.dc = arena_str(arena, s->dc),
-		.ipv4 = arena_str(arena, s->ipv4),
-		.ipv6_net = arena_str(arena, s->ipv6_net),
-	};
+	for (size_t i = r->n; i-- > 0;) {
+		const struct hz_robot_server *s = &r->servers[i];
+
+		if (which.id > 0 ? s->number != which.id : !str_eq(s->name, which.name))
+			continue;
+		*ret = (struct hz_robot_server){
+			.number = s->number,
+			.name = arena_str(arena, s->name),
+			.product = arena_str(arena, s->product),
+			.dc = arena_str(arena, s->dc),
+			.ipv4 = arena_str(arena, s->ipv4),
+			.ipv6_net = arena_str(arena, s->ipv6_net),
+		};
+		return true;
+	}
+	return false;
 }
 
 /* ---- look-ups ---- */
@@ -307,12 +312,8 @@ hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_
 
 	if (!hz_robot_refresh(r, call, err))
 		return false;
-	for (size_t i = r->n; i-- > 0;) {
-		if (r->servers[i].number == number) {
-			*ret = hz_robot_copy(arena, &r->servers[i]);
-			return true;
-		}
-	}
+	if (hz_robot_recall(r, HZ_BY_ID(number), arena, ret))
+		return true;
 	return err_set(err, ERR_NOT_FOUND, "Robot server %" PRId64 " is not in the list", number);
 }
 
@@ -326,12 +327,8 @@ hz_robot_find_name(struct hz_robot *r, struct call *call, struct arena *arena, s
 	is_fresh = hz_robot_refresh(r, call, err);
 	if (!is_fresh && r->listed_boot_ns < 0)
 		return false;
-	for (size_t i = r->n; i-- > 0;) {
-		if (str_eq(r->servers[i].name, name)) {
-			*ret = hz_robot_copy(arena, &r->servers[i]);
-			return true;
-		}
-	}
+	if (hz_robot_recall(r, HZ_BY_NAME(name), arena, ret))
+		return true;
 	if (!is_fresh && !may_be_old)
 		return false;
 	return err_set(err, ERR_NOT_FOUND, "no Robot server has the name \"%" STR_FMT "\"",
