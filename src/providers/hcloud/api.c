@@ -307,16 +307,30 @@ hz_api_add_fields(struct buf *b, yyjson_val *root)
 	}
 }
 
+/* Reads an answer, with the error that it describes if it is none of success. */
 static bool
-hz_api_fail(const struct http_request *request, const struct http_response *response,
-            struct hz_answer *answer, struct error *err)
+hz_api_read_answer(const struct http_request *request, const struct http_response *response,
+                   struct hz_answer *answer, struct error *err)
 {
+	bool is_good = response->status >= 200 && response->status < 300, is_json = true;
+	const char *method = http_method_name(request->method), *id = response->correlation_id;
+	struct str target = str_head(request->target, 200);
 	struct str code = STR_EMPTY, message = STR_EMPTY;
-	yyjson_val *root = hz_answer_root(answer);
 	char foreign[600] = "", text[600] = "";
 	struct buf b = BUF_FIXED(foreign), cleaned = BUF_FIXED(text);
-	const char *id = response->correlation_id;
+	struct error why;
+	yyjson_val *root;
 
+	if (response->body.len > 0)
+		is_json = json_parse_answer(buf_str(&response->body), &answer->doc, &why);
+	if (is_good && !is_json)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s %" STR_FMT ": the answer cannot be read: %s", method,
+		               STR_ARG(target), why.msg);
+	if (is_good)
+		return true;
+
+	root = hz_answer_root(answer);
 	json_str(root, "error.code", &code);
 	json_str(root, "error.message", &message);
 	snprintf(answer->code, sizeof(answer->code), "%" STR_FMT, STR_ARG(code));
@@ -336,29 +350,10 @@ hz_api_fail(const struct http_request *request, const struct http_response *resp
 	/* The message begins with the text of the official client, so that alerts that match
 	 * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
 	err_set(err, hz_code_of(code, response->status), "%s [%s %" STR_FMT ", status %d]", text,
-	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
-	        response->status);
+	        method, STR_ARG(target), response->status);
 	err->http_status = response->status;
 	err->retry_after_ms = response->retry_after_ms;
 	return false;
-}
-
-static bool
-hz_api_read_answer(const struct http_request *request, const struct http_response *response,
-                   struct hz_answer *answer, struct error *err)
-{
-	bool is_good = response->status >= 200 && response->status < 300;
-	struct error why;
-
-	if (response->body.len > 0 &&
-	    !json_parse_answer(buf_str(&response->body), &answer->doc, &why) && is_good)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "%s %" STR_FMT ": the answer cannot be read: %s",
-		               http_method_name(request->method),
-		               STR_ARG(str_head(request->target, 200)), why.msg);
-	if (!is_good)
-		return hz_api_fail(request, response, answer, err);
-	return true;
 }
 
 /* ---- the budget ---- */
