@@ -290,8 +290,7 @@ hz_desired_primary_ip(const struct lb_spec *spec, const char *key)
 		return ref;
 	ref.is_set = true;
 	ref.text = *text;
-	if (!str_to_i64(str_trim(*text), 1, INT64_MAX, &ref.id))
-		ref.id = 0;
+	(void)!str_to_i64(str_trim(*text), 1, INT64_MAX, &ref.id);
 	return ref;
 }
 
@@ -316,8 +315,7 @@ hz_desired_read_certificates(const struct reader *r, struct error *err)
 			struct hz_certificate_ref *ref = &desired->certificates[i];
 
 			ref->name = elements[i];
-			if (!str_to_i64(elements[i], 1, INT64_MAX, &ref->id))
-				ref->id = 0;
+			(void)!str_to_i64(elements[i], 1, INT64_MAX, &ref->id);
 		}
 		return true;
 	}

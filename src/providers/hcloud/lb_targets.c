@@ -140,7 +140,6 @@ struct target_search {
 	struct call *call;
 	const struct lb_spec *spec;
 	const struct hz_lb_desired *desired;
-	const struct hz_lb *lb;
 	struct hz_targets *ret;
 	struct map wanted, present; /* the targets of ret and of lb, by hz_targets_key() */
 	bool is_robot_failing;      /* targets by address stay as they are */
@@ -258,12 +257,6 @@ hz_targets_is_present(const struct target_search *s, const struct hz_lb_target *
 	return found && found->uses_private_ip == target->uses_private_ip;
 }
 
-static void
-hz_targets_put(const struct target_search *s, struct map *map, const struct hz_lb_target *target)
-{
-	map_put(map, hz_targets_key(s, target), (void *)(uintptr_t)target);
-}
-
 /* Two nodes with the same provider ID are one machine and so one target. node NULL: the target is
  * kept without a node. */
 static void
@@ -278,7 +271,7 @@ hz_targets_add(struct target_search *s, const struct node_ref *node, struct hz_l
 		return;
 	t->nodes[t->n] = node;
 	t->targets[t->n] = target;
-	hz_targets_put(s, &s->wanted, &t->targets[t->n++]);
+	map_put(&s->wanted, hz_targets_key(s, &target), &t->targets[t->n++]);
 }
 
 static void
@@ -423,19 +416,16 @@ hz_targets_read(const struct hz_targets_config *config, struct call *call,
                 const struct lb_spec *spec, const struct hz_lb_desired *desired,
                 const struct hz_lb *lb, struct hz_targets *ret)
 {
-	struct target_search s = { .config = config,
-		                   .call = call,
-		                   .spec = spec,
-		                   .desired = desired,
-		                   .lb = lb,
-		                   .ret = ret };
+	struct target_search s = {
+		.config = config, .call = call, .spec = spec, .desired = desired, .ret = ret
+	};
 	size_t max = 2 * spec->n_nodes + (lb ? lb->n_targets : 0);
 
 	*ret = (struct hz_targets){ 0 };
 	ret->targets = arena_calloc(call->arena, max, sizeof(ret->targets[0]));
 	ret->nodes = arena_calloc(call->arena, max, sizeof(ret->nodes[0]));
 	for (size_t i = 0; lb && i < lb->n_targets; i++)
-		hz_targets_put(&s, &s.present, &lb->targets[i]);
+		map_put(&s.present, hz_targets_key(&s, &lb->targets[i]), &lb->targets[i]);
 	for (size_t i = 0; i < spec->n_nodes; i++)
 		hz_targets_add_node(&s, &spec->nodes[i]);
 	for (size_t i = 0; s.is_robot_failing && lb && i < lb->n_targets; i++) {
