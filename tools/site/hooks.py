@@ -23,6 +23,8 @@ LANGUAGES = {".yaml": "yaml", ".service": "ini"}
 def on_config(config):
     version = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text())[1]
     config.copyright = f"ccmd {version}. Apache License 2.0."
+    if config.repo_url:
+        config.edit_uri = "edit/main/docs/"
 
 
 def on_files(files, config):
@@ -109,7 +111,7 @@ def manual():
     """The manual page as HTML, with headings that the table of contents has."""
     command = ["mandoc", "-T", "html", "-O", "fragment", MANUAL]
     page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    page = re.sub(r"</?section[^>]*>\n?", "", page)
+    page = re.sub(r'<table class="(?:head|foot)">.*?</table>|</?(?:section|div)[^>]*>', "", page, flags=re.DOTALL)
     page = re.sub(r'<h[12] class="(Sh|Ss)".*?>(.*?)</h[12]>', heading, page, flags=re.DOTALL)
     return f"---\ntitle: ccmd(8)\n---\n\n# ccmd(8)\n\n{page}\n"
 
