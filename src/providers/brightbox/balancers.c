@@ -192,19 +192,16 @@ bb_lb_delete_own_duplicate(struct bb_run *run, struct error *err)
 		.request = "DELETE /load_balancers/{id}",
 		.id = arena_str(run->call->arena, str_c(run->unsettled->created)),
 	};
-	struct error why;
 
 	run->has_difference = true;
 	if (run->only_compares)
 		return true;
 	run->has_acted = true;
 	bb_views_outdate(run->bb->views);
-	if (!bb_send(run->bb->client, run->call, &deletion, NULL, &why) &&
-	    why.code != ERR_NOT_FOUND) {
-		*err = why;
+	if (!bb_send(run->bb->client, run->call, &deletion, NULL, err) &&
+	    err->code != ERR_NOT_FOUND)
 		return err_wrap(err, "delete load balancer %" STR_FMT " beside another one",
 		                STR_ARG(deletion.id));
-	}
 	log_info("load balancer deleted, because another process created one as well",
 	         LOG_STR("id", deletion.id));
 	bb_unsettled_note_withdrawn(run->unsettled);
@@ -218,14 +215,13 @@ bb_lb_delete_own_duplicate(struct bb_run *run, struct error *err)
 static const struct bb_lb *
 bb_lb_choose(struct bb_run *run, size_t *ret_n)
 {
-	const struct bb_lb *first = bb_view_next_lb(run->view, run->desired.name, NULL);
-	const struct bb_lb *chosen = first;
+	const struct bb_lb *chosen = NULL;
 
 	*ret_n = 0;
-	for (const struct bb_lb *lb = first; lb;
+	for (const struct bb_lb *lb = bb_view_next_lb(run->view, run->desired.name, NULL); lb;
 	     lb = bb_view_next_lb(run->view, run->desired.name, lb)) {
 		(*ret_n)++;
-		if (chosen->n_cloud_ips == 0 && lb->n_cloud_ips > 0)
+		if (!chosen || (chosen->n_cloud_ips == 0 && lb->n_cloud_ips > 0))
 			chosen = lb;
 	}
 	return chosen;
@@ -643,7 +639,9 @@ bb_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec 
 	CLEANUP(bb_view_unrefp) struct bb_view *view = NULL;
 
 	(void)specs;
-	return n == 0 || bb_views_get(views, call, bb_views_next(views), &view, err);
+	if (n == 0)
+		return true;
+	return bb_views_get(views, call, bb_views_next(views), &view, err);
 }
 
 static void
@@ -764,13 +762,12 @@ bb_balancers_count_serving(struct cloud *cloud, struct call *call, unsigned *ret
 {
 	struct brightbox *bb = brightbox_of(cloud);
 	struct bb_lb *lbs;
-	unsigned n_serving = 0;
 	size_t n;
 
 	if (!bb_list_lbs(bb->client, call, &lbs, &n, err))
 		return false;
+	*ret = 0;
 	for (size_t i = 0; i < n; i++)
-		n_serving += bb_lb_is_alive(&lbs[i]) && bb_lb_is_in_status(bb->host, &lbs[i]);
-	*ret = n_serving;
+		*ret += bb_lb_is_alive(&lbs[i]) && bb_lb_is_in_status(bb->host, &lbs[i]);
 	return true;
 }

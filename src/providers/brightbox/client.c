@@ -57,9 +57,9 @@ bb_get(struct bb_client *c, struct call *call, const char *collection, struct st
 
 	if (!rest_do(c->sender.rest, call, &request, &doc, err))
 		return false;
-	return bb_object_read(doc ? yyjson_doc_get_root(doc) : NULL, object, call->arena, ret,
-	                      err) ||
-	       err_wrap(err, "GET %" STR_FMT, STR_ARG(request.target));
+	if (!bb_object_read(yyjson_doc_get_root(doc), object, call->arena, ret, err))
+		return err_wrap(err, "GET %" STR_FMT, STR_ARG(request.target));
+	return true;
 }
 
 bool
@@ -75,12 +75,13 @@ bb_list(struct bb_client *c, struct call *call, const char *collection,
 
 	if (!rest_do(c->sender.rest, call, &request, &doc, err))
 		return false;
-	list = doc ? yyjson_doc_get_root(doc) : NULL;
+	list = yyjson_doc_get_root(doc);
 	if (!yyjson_is_arr(list))
 		return err_set(err, ERR_UNAVAILABLE, "GET %s: the answer is not a list",
 		               collection);
-	return bb_list_read(list, object, call->arena, ret, ret_n, err) ||
-	       err_wrap(err, "GET %s", collection);
+	if (!bb_list_read(list, object, call->arena, ret, ret_n, err))
+		return err_wrap(err, "GET %s", collection);
+	return true;
 }
 
 bool
@@ -97,8 +98,9 @@ bb_first_account(struct bb_client *c, struct call *call, struct str *ret, struct
 		return false;
 	first = doc ? yyjson_arr_get_first(yyjson_doc_get_root(doc)) : NULL;
 	*ret = json_text_at(call->arena, first, "id");
-	return ret->len > 0 ||
-	       err_set(err, ERR_INVALID, "no accounts visible to these credentials");
+	if (ret->len == 0)
+		return err_set(err, ERR_INVALID, "no accounts visible to these credentials");
+	return true;
 }
 
 bool

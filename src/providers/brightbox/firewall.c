@@ -40,7 +40,9 @@ bb_group_remove(struct bb_run *run, const struct bb_group *group, const struct s
 		                        STR_ARG(group->id)),
 	};
 
-	return n == 0 || bb_run_change(run, &change, NULL, err);
+	if (n == 0)
+		return true;
+	return bb_run_change(run, &change, NULL, err);
 }
 
 /* The server group, with its members. *ret_id is empty if it is still to be made. New servers are
@@ -165,8 +167,9 @@ bb_step_rule(struct bb_run *run, const struct bb_policy *policy, struct error *e
 		change.sends.id = change.sends.name = policy->rules[0].id;
 		change.sends.present = bb_rule_body(run, policy->id, &policy->rules[0]);
 	}
-	return !change_is_needed(&change.sends, run->call->arena) ||
-	       bb_run_change(run, &change, NULL, err);
+	if (!change_is_needed(&change.sends, run->call->arena))
+		return true;
+	return bb_run_change(run, &change, NULL, err);
 }
 
 bool
@@ -181,7 +184,9 @@ bb_step_firewall(struct bb_run *run, struct error *err)
 		return true;
 	if (!bb_step_policy(run, group, &policy, err))
 		return false;
-	return policy.id.len == 0 || bb_step_rule(run, &policy, err);
+	if (policy.id.len == 0)
+		return true;
+	return bb_step_rule(run, &policy, err);
 }
 
 /* ---- removing ---- */

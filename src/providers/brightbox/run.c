@@ -226,30 +226,11 @@ bb_run_body(const struct bb_run *run, const struct bb_pair pairs[], size_t n)
 
 /* ---- a run ---- */
 
-static void
-bb_run_hash_inputs(struct bb_run *run)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
-	const struct lb_spec *spec = run->spec;
-
-	buf_addf(&text, "%d %d %d %d %d %" STR_FMT "\n", run->is_removal, spec->traffic,
-	         spec->health_check_node_port, spec->has_client_ip_affinity,
-	         spec->status.n_ingress > 0, STR_ARG(spec->wanted_ip));
-	for (size_t i = 0; i < spec->n_annotations; i++)
-		buf_addf(&text, "%" STR_FMT "=%" STR_FMT "\n", STR_ARG(spec->annotations[i].key),
-		         STR_ARG(spec->annotations[i].value));
-	for (size_t i = 0; i < spec->n_ports; i++)
-		buf_addf(&text, "%" STR_FMT " %d %d %d\n", STR_ARG(spec->ports[i].name),
-		         spec->ports[i].protocol, spec->ports[i].port, spec->ports[i].node_port);
-	run->service_hash = str_hash(buf_str(&text));
-	for (size_t i = 0; i < spec->n_nodes; i++)
-		buf_addf(&text, "%" STR_FMT "\n", STR_ARG(spec->nodes[i].provider_id));
-	run->inputs_hash = str_hash(buf_str(&text));
-}
-
 bool
 bb_run_begin(struct bb_run *run, struct error *err)
 {
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
+	const struct lb_spec *spec = run->spec;
 	struct bb_desired *desired = &run->desired;
 	size_t n_kept = 0;
 	struct error ignored;
@@ -265,23 +246,38 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	}
 	if (run->call->dry)
 		return true;
-	bb_run_hash_inputs(run);
-	if (!bb_unsettled_borrow(run->bb->unsettled, run->desired.name, run->spec->uid,
-	                         &run->unsettled, err))
+
+	buf_addf(&text, "%d %d %d %d %d %" STR_FMT "\n", run->is_removal, spec->traffic,
+	         spec->health_check_node_port, spec->has_client_ip_affinity,
+	         spec->status.n_ingress > 0, STR_ARG(spec->wanted_ip));
+	for (size_t i = 0; i < spec->n_annotations; i++)
+		buf_addf(&text, "%" STR_FMT "=%" STR_FMT "\n", STR_ARG(spec->annotations[i].key),
+		         STR_ARG(spec->annotations[i].value));
+	for (size_t i = 0; i < spec->n_ports; i++)
+		buf_addf(&text, "%" STR_FMT " %d %d %d\n", STR_ARG(spec->ports[i].name),
+		         spec->ports[i].protocol, spec->ports[i].port, spec->ports[i].node_port);
+	run->service_hash = str_hash(buf_str(&text));
+	for (size_t i = 0; i < spec->n_nodes; i++)
+		buf_addf(&text, "%" STR_FMT "\n", STR_ARG(spec->nodes[i].provider_id));
+	run->inputs_hash = str_hash(buf_str(&text));
+
+	if (!bb_unsettled_borrow(run->bb->unsettled, desired->name, spec->uid, &run->unsettled,
+	                         err))
 		return false;
 	return !bb_unsettled_is_pausing(run->unsettled, run->inputs_hash, bb_run_now(run), err);
 }
 
-/* A view for the trial. If the Service has changed, its number is at least `first`. If the last run
- * of the same inputs ended in a state, the view has to be newer than the last one of that run, and
- * may be as old as half of the pause, so that Services that wait share views. */
+/* The view of a pass: one with the number `first` or a higher one, unless the pass is a trial of a
+ * Service that has not changed, or a dry run. If the last run of the same inputs ended in a state,
+ * the view of a trial has to be newer than the last one of that run, and may be as old as half of
+ * the pause, so that Services that wait share views. */
 static bool
 bb_run_look(struct bb_run *run, uint64_t first, struct error *err)
 {
 	const struct bb_unsettled *u = run->unsettled;
 	bool is_waiting = u && u->result.code != ERR_NONE && u->inputs == run->inputs_hash;
 
-	if (run->spec->is_changed)
+	if (run->spec->is_changed || (!run->only_compares && !run->call->dry))
 		return bb_views_get(run->bb->views, run->call, first, &run->view, err);
 	return bb_views_get_recent(run->bb->views, run->call, is_waiting ? u->view : 0,
 	                           is_waiting ? u->pause_ns / 2 : BB_VIEW_MAX_AGE_NS, &run->view,
@@ -303,24 +299,22 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 		run->only_compares = i == 0;
 		run->has_difference = false;
 		run->state.code = ERR_NONE;
-		if (run->only_compares || run->call->dry
-		            ? !bb_run_look(run, first, err)
-		            : !bb_views_get(run->bb->views, run->call, first, &run->view, err))
+		if (!bb_run_look(run, first, err))
 			return false;
 		is_good = pass(run, err);
-		if (run->call->dry && run->has_acted)
-			return is_good &&
-			       (run->state.code == ERR_NONE || bb_run_stop(run, &run->state, err));
 		if (run->unsettled) {
 			run->unsettled->view = run->view->number;
 			bb_unsettled_end_pass(run->unsettled, is_good);
 		}
-		if (run->has_difference && !run->only_compares)
+		if (run->has_difference && !run->only_compares && !run->call->dry)
 			bb_views_outdate(run->bb->views);
 		if (!is_good)
 			return false;
-		if (!run->has_difference)
-			return run->state.code == ERR_NONE || bb_run_stop(run, &run->state, err);
+		if (run->has_difference && !(run->call->dry && run->has_acted))
+			continue;
+		if (run->state.code == ERR_NONE)
+			return true;
+		return bb_run_stop(run, &run->state, err);
 	}
 	return bb_run_stop(run, &state, err);
 }

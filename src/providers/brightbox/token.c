@@ -106,8 +106,9 @@ bb_client_authorize(struct http_auth *auth, const struct call *call, struct buf 
 	buf_add_c(ret, "Basic ");
 	base64_add(ret, buf_str(&plain));
 	*ret_generation = 0;
-	return (buf_ok(&plain) && buf_ok(ret)) ||
-	       err_set(err, ERR_UNAUTHORIZED, "BRIGHTBOX_CLIENT_SECRET is too long");
+	if (!buf_ok(&plain) || !buf_ok(ret))
+		return err_set(err, ERR_UNAUTHORIZED, "BRIGHTBOX_CLIENT_SECRET is too long");
+	return true;
 }
 
 /* ---- the answer ---- */
@@ -395,8 +396,9 @@ bb_token_ensure(struct bb_token *t, const struct call *call, struct error *err)
 			return true;
 	}
 	(void)bb_token_refresh_credentials(t);
-	return (bb_token_is_usable(t) && clock_boot(t->host->clock) < t->due_boot_ns) ||
-	       bb_token_lead(t, call, err);
+	if (bb_token_is_usable(t) && clock_boot(t->host->clock) < t->due_boot_ns)
+		return true;
+	return bb_token_lead(t, call, err);
 }
 
 /* ---- the Authorization header ---- */

@@ -283,7 +283,9 @@ bb_member_read(yyjson_val *val, const struct member *member, struct arena *arena
 		          bb_ids_read(list, arena, at, (size_t *)(void *)(ret + member->count_at));
 		break;
 	}
-	return is_good || err_set(err, ERR_UNAVAILABLE, "%s cannot be understood", member->path);
+	if (!is_good)
+		return err_set(err, ERR_UNAVAILABLE, "%s cannot be understood", member->path);
+	return true;
 }
 
 bool
