@@ -22,12 +22,6 @@ enum {
 
 /* ---- annotations ---- */
 
-static bool
-bb_has(const struct lb_spec *spec, const char *key)
-{
-	return lb_annotation(spec, key);
-}
-
 /* The annotation if it is set and is one of the words; else the other text. */
 static struct str
 bb_word(const struct lb_spec *spec, const char *key, const char *const words[],
@@ -133,7 +127,7 @@ bb_check_annotation(const struct lb_spec *spec, const struct bb_annotation *anno
                     struct str value, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-	bool has_domains = bb_has(spec, BB_PREFIX "ssl-domains");
+	bool has_domains = lb_annotation(spec, BB_PREFIX "ssl-domains");
 	int64_t number;
 
 	switch (annotation->kind) {
@@ -156,10 +150,11 @@ bb_check_annotation(const struct lb_spec *spec, const struct bb_annotation *anno
 			               annotation->type);
 		if (annotation->kind == ANNOTATION_WORD || !str_eq_c(value, "tcp"))
 			break;
-		if (bb_has(spec, BB_PREFIX "ssl-ports") || has_domains)
+		if (lb_annotation(spec, BB_PREFIX "ssl-ports") || has_domains)
 			return err_set(err, ERR_INVALID,
 			               "SSL %s are not supported with the tcp protocol",
-			               bb_has(spec, BB_PREFIX "ssl-ports") ? "Ports" : "Domains");
+			               lb_annotation(spec, BB_PREFIX "ssl-ports") ? "Ports"
+			                                                          : "Domains");
 		break;
 	case ANNOTATION_PATH:
 		if (!bb_is_path(value))
@@ -210,7 +205,8 @@ const char *const bb_other_annotations[] = { AWS_INTERVAL_KEY, NULL };
 static bool
 bb_check(const struct lb_spec *spec, struct error *err)
 {
-	bool has_ssl = bb_has(spec, BB_PREFIX "ssl-ports") || bb_has(spec, BB_PREFIX "ssl-domains");
+	bool has_ssl = lb_annotation(spec, BB_PREFIX "ssl-ports") ||
+	               lb_annotation(spec, BB_PREFIX "ssl-domains");
 	bool has_https_port = false;
 
 	if (spec->has_client_ip_affinity)
@@ -224,7 +220,7 @@ bb_check(const struct lb_spec *spec, struct error *err)
 	}
 	if (has_ssl && !has_https_port && str_eq_c(bb_listener_protocol(spec), "http"))
 		return err_set(err, ERR_INVALID, "SSL support requires a Port definition for 443");
-	if (spec->wanted_ip.len > 0 && bb_has(spec, BB_CLOUD_IP_KEY))
+	if (spec->wanted_ip.len > 0 && lb_annotation(spec, BB_CLOUD_IP_KEY))
 		return err_set(err, ERR_INVALID, "Remove obsolete field: spec.loadBalancerIP");
 	for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
 		const struct str *value = lb_annotation(spec, annotations[i].key);
@@ -323,10 +319,11 @@ bb_read_check(const struct lb_spec *spec, struct bb_check *ret)
 	if (str_eq_c(ret->type, "tcp"))
 		ret->request = STR("/");
 	else
-		ret->request = bb_has(spec, BB_PREFIX "healthcheck-request") ? request
-		                                                             : STR("/healthz");
-	ret->interval_ms = bb_number(spec,
-	                             bb_has(spec, INTERVAL_KEY) ? INTERVAL_KEY : AWS_INTERVAL_KEY);
+		ret->request = lb_annotation(spec, BB_PREFIX "healthcheck-request")
+		                       ? request
+		                       : STR("/healthz");
+	ret->interval_ms = bb_number(spec, lb_annotation(spec, INTERVAL_KEY) ? INTERVAL_KEY
+	                                                                     : AWS_INTERVAL_KEY);
 	ret->timeout_ms = bb_number(spec, BB_PREFIX "healthcheck-timeout");
 	ret->threshold_up = bb_number(spec, BB_PREFIX "healthcheck-healthy-threshold");
 	ret->threshold_down = bb_number(spec, BB_PREFIX "healthcheck-unhealthy-threshold");
@@ -410,30 +407,24 @@ bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 	ret->n_servers = bb_sort(ret->servers, ret->n_servers);
 }
 
-static struct str
-bb_firewall_ports(const struct lb_spec *spec, struct arena *arena)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
-
-	for (size_t i = 0; i < spec->n_ports; i++)
-		buf_addf(&text, "%s%d", i > 0 ? "," : "", spec->ports[i].node_port);
-	if (spec->health_check_node_port != 0)
-		buf_addf(&text, ",%d", spec->health_check_node_port);
-	return arena_str(arena, buf_str(&text));
-}
-
 bool
 bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret,
                 struct error *err)
 {
+	CLEANUP(buf_fini) struct buf ports = BUF_INIT(SIZE_MAX / 2);
+
 	if (!bb_check(spec, err))
 		return false;
+	for (size_t i = 0; i < spec->n_ports; i++)
+		buf_addf(&ports, "%s%d", i > 0 ? "," : "", spec->ports[i].node_port);
+	if (spec->health_check_node_port != 0)
+		buf_addf(&ports, ",%d", spec->health_check_node_port);
 	*ret = (struct bb_desired){
 		.name = bb_name(spec, arena),
 		.policy = bb_text(spec, BB_PREFIX "policy"),
 		.cloud_ip = bb_text(spec, BB_CLOUD_IP_KEY),
 		.wanted_ip = spec->wanted_ip,
-		.firewall_ports = bb_firewall_ports(spec, arena),
+		.firewall_ports = arena_str(arena, buf_str(&ports)),
 	};
 	bb_read_listeners(spec, arena, ret);
 	bb_read_check(spec, &ret->check);

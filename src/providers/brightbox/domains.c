@@ -61,19 +61,14 @@ bb_domain_check(struct call *call, int64_t deadline_ns, struct str hosts_file,
 	struct ip ips[RESOLVE_MAX];
 	size_t n = bb_hosts_resolve(hosts_file, domain, ips);
 	int64_t left_ms = (deadline_ns - clock_mono(&clock_real)) / NS_PER_MS;
-	struct error why;
 
 	buf_add_c(&what, "Failed to resolve ");
 	quote_add(&what, domain);
 	buf_addf(&what, " to load balancer address (%" STR_FMT ",%" STR_FMT ")",
 	         STR_ARG(cloud_ip->public_ipv4), STR_ARG(cloud_ip->public_ipv6));
 	left_ms = left_ms < 0 ? 0 : left_ms > LOOKUP_MS ? LOOKUP_MS : left_ms;
-	if (n == 0 && !resolve_host(domain, left_ms, call->cancel, ips, &n, &why)) {
-		*err = why;
-		return why.code == ERR_CANCELLED
-		               ? false
-		               : err_set(err, why.code, "%s: %s", what.ptr, why.msg);
-	}
+	if (n == 0 && !resolve_host(domain, left_ms, call->cancel, ips, &n, err))
+		return err->code == ERR_CANCELLED ? false : err_wrap(err, "%s", what.ptr);
 	for (size_t i = 0; i < n; i++) {
 		if (ip_eq(&ips[i], &own[0]) || ip_eq(&ips[i], &own[1]))
 			return true;

@@ -50,32 +50,15 @@ bb_load(const struct cloud_config *config, struct cloud **ret, struct error *err
 	return true;
 }
 
-/* Finds out at the start whether a user's password is wrong. The credentials of an API client with
- * a configured account are first used when a node or a Service needs them, as in the official
- * controller. */
 static bool
-bb_log_in(struct brightbox *bb, const struct cloud_host *host, struct error *err)
+bb_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 {
+	struct brightbox *bb = brightbox_of(cloud);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = { .clock = host->clock,
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &arena };
 	struct str account;
-
-	if (bb->config.has_user && !bb_token_fetch(bb->token, &call, err))
-		return false;
-	if (bb->config.account.len > 0)
-		return true;
-	if (!bb_first_account(bb->client, &call, &account, err))
-		return false;
-	log_debug("default account", LOG_STR("account", account));
-	return true;
-}
-
-static bool
-bb_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
-{
-	struct brightbox *bb = brightbox_of(cloud);
 	struct bb_client_config client = {
 		.host = host,
 		.api_url = bb->config.api_url,
@@ -86,8 +69,20 @@ bb_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 	if (!bb_token_new(host, &bb->config, &bb->token, err))
 		return false;
 	client.auth = bb_token_auth(bb->token);
-	if (!bb_client_new(&client, &bb->client, err) || !bb_log_in(bb, host, err))
+	if (!bb_client_new(&client, &bb->client, err))
 		return false;
+
+	/* Finds out at the start whether a user's password is wrong. The credentials of an API
+	 * client with a configured account are first used when a node or a Service needs them, as
+	 * in the official controller. */
+	if (bb->config.has_user && !bb_token_fetch(bb->token, &call, err))
+		return false;
+	if (bb->config.account.len == 0) {
+		if (!bb_first_account(bb->client, &call, &account, err))
+			return false;
+		log_debug("default account", LOG_STR("account", account));
+	}
+
 	bb->views = bb_views_new(bb->client, host->clock);
 	bb->unsettled = bb_unsettled_table_new();
 	bb->refusals = refusals_new(host->clock);

@@ -34,17 +34,6 @@ bb_unsettled_free(struct bb_unsettled *u)
 	free(u);
 }
 
-static struct bb_unsettled *
-bb_unsettled_new(struct str name, struct str uid)
-{
-	struct bb_unsettled *u = xcalloc(1, sizeof(*u) + name.len + uid.len);
-	char *text = (char *)(u + 1);
-
-	u->name = str_n(memcpy(text, name.ptr, name.len), name.len);
-	u->uid = str_n(memcpy(text + name.len, uid.ptr, uid.len), uid.len);
-	return u;
-}
-
 bool
 bb_unsettled_borrow(struct bb_unsettled_table *t, struct str name, struct str uid,
                     struct bb_unsettled **ret, struct error *err)
@@ -59,7 +48,12 @@ bb_unsettled_borrow(struct bb_unsettled_table *t, struct str name, struct str ui
 		return err_set(err, ERR_UNAVAILABLE,
 		               "%zu Services wait for the cloud, which is the limit", t->all.count);
 	if (!u) {
-		u = bb_unsettled_new(name, uid);
+		char *text;
+
+		u = xcalloc(1, sizeof(*u) + name.len + uid.len);
+		text = (char *)(u + 1);
+		u->name = str_pack(&text, name);
+		u->uid = str_pack(&text, uid);
 		map_put(&t->all, u->name, u);
 	}
 	*ret = u;
