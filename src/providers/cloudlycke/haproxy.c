@@ -154,51 +154,40 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 
 /* ---- the states of servers in HAProxy ---- */
 
-/* Reads until HAProxy closes the connection, at most for ANSWER_S: an HAProxy that hangs must not
- * prevent the reload that would replace it. */
-static bool
-ask_server_states(struct str path, struct clock *clock, struct buf *answer)
+/* Requests the state of all servers at the socket, until HAProxy closes the connection, and writes
+ * it to SOCKET.state, so that a server that is down does not count as up after a reload. An HAProxy
+ * that hangs must not prevent the reload that would replace it: without an answer within ANSWER_S
+ * nothing is written, and health checks find the state again. */
+static void
+save_server_state(struct str socket_path, struct clock *clock)
 {
 	const struct str question = STR("show servers state\n");
-	struct timeval limit = { .tv_sec = ANSWER_S };
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	CLEANUP(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int64_t deadline_ns = clock_mono(clock) + ANSWER_S * NS_PER_SEC;
-
-	if (fd < 0 || path.len >= sizeof(address.sun_path))
-		return false;
-	memcpy(address.sun_path, path.ptr, path.len);
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
-	    write(fd, question.ptr, question.len) != (ssize_t)question.len)
-		return false;
-	while (buf_reserve(answer, READ_SIZE) && clock_mono(clock) < deadline_ns) {
-		ssize_t n = read(fd, answer->ptr + answer->len, READ_SIZE);
-
-		if (n == 0)
-			return str_starts(buf_str(answer), STR("1\n"));
-		if (n < 0 && errno != EINTR)
-			return false;
-		buf_grown(answer, n > 0 ? (size_t)n : 0);
-	}
-	return false;
-}
-
-/* Requests the state of all servers at the socket and writes it to SOCKET.state, so that a server
- * that is down does not count as up after a reload. Without an answer within ANSWER_S nothing is
- * written, and health checks find the state again. */
-static void
-save_server_state(struct str socket, struct clock *clock)
-{
 	CLEANUP(buf_fini) struct buf answer = BUF_INIT(LIMIT_HAPROXY_FILE);
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
+	CLEANUP(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct timeval limit = { .tv_sec = ANSWER_S };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int64_t deadline_ns = clock_mono(clock) + ANSWER_S * NS_PER_SEC;
+	bool is_open = fd >= 0 && socket_path.len < sizeof(address.sun_path);
+	ssize_t n = -1;
 	struct error err;
 
-	buf_addf(&path, "%" STR_FMT ".state", STR_ARG(socket));
-	if (!ask_server_states(socket, clock, &answer))
+	if (is_open) {
+		memcpy(address.sun_path, socket_path.ptr, socket_path.len);
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		is_open = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
+		          write(fd, question.ptr, question.len) == (ssize_t)question.len;
+	}
+	while (is_open && buf_reserve(&answer, READ_SIZE) && clock_mono(clock) < deadline_ns) {
+		n = read(fd, answer.ptr + answer.len, READ_SIZE);
+		is_open = n > 0 || (n < 0 && errno == EINTR);
+		buf_grown(&answer, n > 0 ? (size_t)n : 0);
+	}
+	buf_addf(&path, "%" STR_FMT ".state", STR_ARG(socket_path));
+	if (n != 0 || !str_starts(buf_str(&answer), STR("1\n")))
 		log_debug("HAProxy did not report the state of its servers, ignoring",
-		          LOG_STR("socket", socket));
+		          LOG_STR("socket", socket_path));
 	else if (!file_replace(path.ptr, buf_str(&answer), 0600, &err))
 		log_warn("the state of HAProxy's servers cannot be saved, ignoring", LOG_ERR(&err));
 }
@@ -498,17 +487,6 @@ cl_haproxy_size(const struct cl_record_values *r)
 
 /* ---- reading the file ---- */
 
-/* "a1" of "a1-80-v4" and of "a1-all-v4". */
-static struct str
-balancer_name(struct str section)
-{
-	int n_dashes = 0;
-
-	while (section.len > 0 && n_dashes < 2)
-		n_dashes += section.ptr[--section.len] == '-';
-	return section;
-}
-
 /* The address of "ipv4@192.0.2.1:80 transparent" or of "ipv6@[2001:db8::1]:80 v6only". */
 static struct str
 bound_address(struct str bind)
@@ -523,20 +501,6 @@ bound_address(struct str bind)
 	if (str_starts(address, STR("[")) && str_ends(address, STR("]")))
 		address = str_head(str_skip(address, 1), address.len - 2);
 	return address;
-}
-
-/* A balancer has a frontend for each port, so an address occurs several times. */
-static void
-list_address(struct lb_listed *one, struct str address, struct arena *arena)
-{
-	struct str *addresses = (struct str *)(uintptr_t)one->addresses;
-
-	for (size_t i = 0; i < one->n_addresses; i++) {
-		if (str_eq(addresses[i], address))
-			return;
-	}
-	if (address.len > 0 && one->n_addresses < CL_FAMILIES)
-		addresses[one->n_addresses++] = arena_str(arena, address);
 }
 
 void
@@ -557,8 +521,11 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 			/* The frontends of a balancer follow each other, so a frontend belongs to
 			 * the last one of the list, or begins the next. */
 			if (n == 0 || !str_eq((*ret)[n - 1].service, service)) {
-				struct str name = balancer_name(str_skip(line, frontend.len));
+				struct str name = str_skip(line, frontend.len);
 
+				/* "a1" of "a1-80-v4" and of "a1-all-v4" */
+				for (int n_dashes = 0; name.len > 0 && n_dashes < 2;)
+					n_dashes += name.ptr[--name.len] == '-';
 				(*ret)[n++] = (struct lb_listed){
 					.what = "load balancer",
 					.is_balancer = true,
@@ -576,7 +543,16 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 		} else if (str_starts(line, STR("backend "))) {
 			n_servers = 0;
 		} else if (one && str_starts(line, bind)) {
-			list_address(one, bound_address(str_skip(line, bind.len)), arena);
+			/* a balancer has a frontend for each port, so an address occurs several
+			 * times */
+			struct str *addresses = (struct str *)(uintptr_t)one->addresses;
+			struct str address = bound_address(str_skip(line, bind.len));
+			size_t k = 0;
+
+			while (k < one->n_addresses && !str_eq(addresses[k], address))
+				k++;
+			if (address.len > 0 && k == one->n_addresses && k < CL_FAMILIES)
+				addresses[one->n_addresses++] = arena_str(arena, address);
 		} else if (one && str_starts(line, STR("\tserver "))) {
 			n_servers++;
 			if (n_servers > one->n_targets)

@@ -55,34 +55,6 @@ cl_hook_free(struct cl_hook *hook)
 	free(hook);
 }
 
-/* ---- at most RUNNING_MAX at a time ---- */
-
-static void
-wake_hook_waiters(void *arg)
-{
-	struct cl_hook *hook = arg;
-
-	WITH_LOCK(&hook->mu);
-	cond_broadcast(&hook->ended);
-}
-
-static bool
-begin_run(struct cl_hook *hook, struct call *call, struct error *err)
-{
-	WITH_HOOK(call->cancel, wake_hook_waiters, hook);
-	WITH_LOCK(&hook->mu);
-
-	while (hook->n_running >= RUNNING_MAX) {
-		if (cancel_is_fired(call->cancel))
-			return err_set(err, ERR_CANCELLED, "cancelled");
-		if (!clock_wait(call->clock, &hook->ended, &hook->mu, call->deadline_mono_ns))
-			return err_set(err, ERR_UNAVAILABLE,
-			               "%s hook failed: other hooks took too long", hook->what);
-	}
-	hook->n_running++;
-	return true;
-}
-
 /* ---- one run ---- */
 
 static bool
@@ -133,16 +105,34 @@ run_program(struct cl_hook *hook, struct call *call, const char *action, struct 
 	               result.exit_code);
 }
 
+static void
+wake_hook_waiters(void *arg)
+{
+	struct cl_hook *hook = arg;
+
+	WITH_LOCK(&hook->mu);
+	cond_broadcast(&hook->ended);
+}
+
 bool
 cl_hook_run(struct cl_hook *hook, struct call *call, const char *action, struct str input,
             struct error *err)
 {
 	bool is_done;
-
-	if (!begin_run(hook, call, err))
-		return false;
-	is_done = run_program(hook, call, action, input, err);
+	WITH_HOOK(call->cancel, wake_hook_waiters, hook);
 	WITH_LOCK(&hook->mu);
+
+	while (hook->n_running >= RUNNING_MAX) {
+		if (cancel_is_fired(call->cancel))
+			return err_set(err, ERR_CANCELLED, "cancelled");
+		if (!clock_wait(call->clock, &hook->ended, &hook->mu, call->deadline_mono_ns))
+			return err_set(err, ERR_UNAVAILABLE,
+			               "%s hook failed: other hooks took too long", hook->what);
+	}
+	hook->n_running++;
+	mutex_unlock(&hook->mu);
+	is_done = run_program(hook, call, action, input, err);
+	mutex_lock(&hook->mu);
 	hook->n_running--;
 	cond_signal(&hook->ended);
 	return is_done;

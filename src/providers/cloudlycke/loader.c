@@ -134,34 +134,15 @@ read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *
 	return true;
 }
 
-static void
-sleep_for(struct clock *clock, int64_t duration_ns)
-{
-	struct error ignored;
-
-	(void)!cancel_sleep(/*cancel=*/NULL, clock, duration_ns, &ignored);
-}
-
-/* Has the file been unchanged for first_quiet_ns? A time of change in the future proves nothing:
- * then the file is watched for that long. */
-static bool
-is_quiet(const char *path, const struct cl_stamp *stamp, struct clock *clock)
-{
-	int64_t age_ns = clock_wall(clock) - stamp->mtime_ns;
-	struct cl_stamp now;
-
-	if (age_ns >= first_quiet_ns)
-		return true;
-	sleep_for(clock, age_ns > 0 ? first_quiet_ns - age_ns : first_quiet_ns);
-	now = cl_stamp_of(path);
-	return cl_stamp_eq(stamp, &now);
-}
-
+/* A file that was changed less than first_quiet_ns ago is watched until it is that old; if its time
+ * of change is in the future, which proves nothing, for that long. */
 static bool
 read_quiet_file(const struct cl_loader *l, struct clock *clock, struct buf *text,
                 struct cl_stamp *ret_stamp, struct error *err)
 {
-	int64_t deadline_ns = clock_deadline(clock_mono(clock), first_patience_ns);
+	int64_t deadline_ns = clock_deadline(clock_mono(clock), first_patience_ns), age_ns;
+	struct error ignored;
+	struct cl_stamp now;
 	bool is_busy;
 
 	for (;;) {
@@ -169,14 +150,21 @@ read_quiet_file(const struct cl_loader *l, struct clock *clock, struct buf *text
 		if (!read_file(l->path, text, ret_stamp, &is_busy))
 			return err_errno(err, errno, "cloudlycke: cannot read inventory %s",
 			                 l->quoted);
-		if (!is_busy && is_quiet(l->path, ret_stamp, clock))
+		age_ns = clock_wall(clock) - ret_stamp->mtime_ns;
+		if (!is_busy && age_ns < first_quiet_ns) {
+			(void)!cancel_sleep(/*cancel=*/NULL, clock,
+			                    first_quiet_ns - (age_ns > 0 ? age_ns : 0), &ignored);
+			now = cl_stamp_of(l->path);
+			age_ns = cl_stamp_eq(ret_stamp, &now) ? first_quiet_ns : 0;
+		}
+		if (!is_busy && age_ns >= first_quiet_ns)
 			return true;
 		if (clock_mono(clock) >= deadline_ns)
 			return err_set(err, ERR_UNAVAILABLE,
 			               "cloudlycke: inventory %s is still being written after %d s",
 			               l->quoted, (int)(first_patience_ns / NS_PER_SEC));
 		if (is_busy)
-			sleep_for(clock, first_quiet_ns);
+			(void)!cancel_sleep(/*cancel=*/NULL, clock, first_quiet_ns, &ignored);
 	}
 }
 
@@ -381,40 +369,39 @@ pools_eq(const struct cl_schema *a, const struct cl_schema *b)
 	return true;
 }
 
-static void
-add_if(struct buf *b, bool differs, const char *field)
-{
-	if (differs)
-		buf_addf(b, "%s%s", b->len > 0 ? "," : "", field);
-}
-
 void
 cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *after, struct buf *b)
 {
-	const struct cl_reload *reload = &before->reload;
-	const struct cl_balancers *balancers = &before->balancers;
-	const struct cl_haproxy_config *old = &balancers->haproxy, *new = &after->balancers.haproxy;
-	const struct cl_routes *routes = &before->routes;
+	const struct cl_reload *reload = &before->reload, *reload_after = &after->reload;
+	const struct cl_balancers *lbs = &before->balancers, *lbs_after = &after->balancers;
+	const struct cl_haproxy_config *old = &lbs->haproxy, *new = &lbs_after->haproxy;
+	const struct cl_routes *routes = &before->routes, *routes_after = &after->routes;
+	const struct {
+		const char *name;
+		bool differs;
+	} fields[] = {
+		{ "state.file", !str_eq(before->state.file, after->state.file) },
+		{ "reload.enabled", reload->is_enabled != reload_after->is_enabled },
+		{ "reload.debounce", reload->debounce_ns != reload_after->debounce_ns },
+		{ "reload.poll", reload->poll_ns != reload_after->poll_ns },
+		{ "loadBalancers", lbs->is_present != lbs_after->is_present },
+		{ "loadBalancers.hook", !str_eq(lbs->hook, lbs_after->hook) },
+		{ "loadBalancers.hookTimeout", lbs->hook_timeout_ns != lbs_after->hook_timeout_ns },
+		{ "loadBalancers.localOnly", lbs->is_local_only != lbs_after->is_local_only },
+		{ "loadBalancers.haproxy", old->is_present != new->is_present ||
+		                                   !str_eq(old->file, new->file) ||
+		                                   !str_eq(old->stats_socket, new->stats_socket) ||
+		                                   !strings_eq(&old->check, &new->check) ||
+		                                   !strings_eq(&old->reload, &new->reload) },
+		{ "routes", routes->is_present != routes_after->is_present },
+		{ "routes.hook", !str_eq(routes->hook, routes_after->hook) },
+		{ "routes.hookTimeout", routes->hook_timeout_ns != routes_after->hook_timeout_ns },
+	};
 
-	add_if(b, !str_eq(before->state.file, after->state.file), "state.file");
-	add_if(b, reload->is_enabled != after->reload.is_enabled, "reload.enabled");
-	add_if(b, reload->debounce_ns != after->reload.debounce_ns, "reload.debounce");
-	add_if(b, reload->poll_ns != after->reload.poll_ns, "reload.poll");
-	add_if(b, balancers->is_present != after->balancers.is_present, "loadBalancers");
-	add_if(b, !str_eq(balancers->hook, after->balancers.hook), "loadBalancers.hook");
-	add_if(b, balancers->hook_timeout_ns != after->balancers.hook_timeout_ns,
-	       "loadBalancers.hookTimeout");
-	add_if(b, balancers->is_local_only != after->balancers.is_local_only,
-	       "loadBalancers.localOnly");
-	add_if(b,
-	       old->is_present != new->is_present || !str_eq(old->file, new->file) ||
-	               !str_eq(old->stats_socket, new->stats_socket) ||
-	               !strings_eq(&old->check, &new->check) ||
-	               !strings_eq(&old->reload, &new->reload),
-	       "loadBalancers.haproxy");
-	add_if(b, routes->is_present != after->routes.is_present, "routes");
-	add_if(b, !str_eq(routes->hook, after->routes.hook), "routes.hook");
-	add_if(b, routes->hook_timeout_ns != after->routes.hook_timeout_ns, "routes.hookTimeout");
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+		if (fields[i].differs)
+			buf_addf(b, "%s%s", b->len > 0 ? "," : "", fields[i].name);
+	}
 }
 
 /* ---- later loads ---- */

@@ -20,17 +20,11 @@ extern const struct cloud_ops cloudlycke_cloud;
 
 /* A lookup of several nodes. */
 struct query {
-	const struct cl_inventory *inventory;
+	struct cl_inventory *inventory;
 	bool is_current; /* a machine that is not listed is absent */
 	struct look *look;
 	struct arena scratch;
 };
-
-static void
-answer_error(struct query *query, size_t i, enum err_code code, struct str text)
-{
-	look_set_error(query->look, i, PRESENCE_UNKNOWN, code, text);
-}
 
 /* machine NULL: none has that id or name. It is absent only if the file, as it is now, does not
  * list it. */
@@ -41,11 +35,11 @@ answer(struct query *query, size_t i, const struct cl_machine *machine, struct s
 	struct instance *instance = &query->look->instances[i];
 
 	if (machine && machine->fault.len > 0) {
-		answer_error(query, i, ERR_UNAVAILABLE, machine->fault);
+		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE, machine->fault);
 	} else if (machine && machine->power == CL_POWER_UNKNOWN) {
-		answer_error(query, i, ERR_UNAVAILABLE,
-		             arena_printf(&query->scratch, "machine %s: power state unknown",
-		                          quote_z(&query->scratch, what)));
+		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE,
+		               arena_printf(&query->scratch, "machine %s: power state unknown",
+		                            quote_z(&query->scratch, what)));
 	} else if (cl_machine_is_there(machine)) {
 		*instance = (struct instance){
 			.presence = PRESENCE_PRESENT,
@@ -62,12 +56,12 @@ answer(struct query *query, size_t i, const struct cl_machine *machine, struct s
 		};
 	} else if (!machine &&
 	           query->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR) {
-		answer_error(query, i, ERR_INVALID,
-		             arena_printf(&query->scratch, "machine %s is not in the inventory",
-		                          quote_z(&query->scratch, what)));
+		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_INVALID,
+		               arena_printf(&query->scratch, "machine %s is not in the inventory",
+		                            quote_z(&query->scratch, what)));
 	} else if (!query->is_current) {
-		answer_error(
-			query, i, ERR_UNAVAILABLE,
+		look_set_error(
+			query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE,
 			arena_printf(
 				&query->scratch,
 				"machine %s is not in the inventory as loaded, but the file has changed since and is not accepted yet",
@@ -107,41 +101,25 @@ look_for(struct query *query, size_t i, const struct node_ref *ref)
 		if (cl_inventory_by_name(query->inventory, ref->name, &machine, &ids))
 			answer(query, i, machine, ref->name);
 		else
-			answer_error(query, i, ERR_INVALID,
-			             arena_printf(&query->scratch,
-			                          "node %s matches several machines: %s",
-			                          quote_z(&query->scratch, ref->name), ids.ptr));
+			look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_INVALID,
+			               arena_printf(&query->scratch,
+			                            "node %s matches several machines: %s",
+			                            quote_z(&query->scratch, ref->name), ids.ptr));
 	} else if (is_foreign(provider_id)) {
 		look_set_error(query->look, i, PRESENCE_FOREIGN, ERR_INVALID,
 		               arena_printf(&query->scratch,
 		                            "providerID %s is not a cloudlycke:// id",
 		                            quote_z(&query->scratch, provider_id)));
 	} else if (id.len == 0) {
-		answer_error(query, i, ERR_INVALID,
-		             arena_printf(&query->scratch, "providerID %s has no machine id",
-		                          quote_z(&query->scratch, provider_id)));
+		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_INVALID,
+		               arena_printf(&query->scratch, "providerID %s has no machine id",
+		                            quote_z(&query->scratch, provider_id)));
 	} else {
 		answer(query, i, cl_inventory_by_id(query->inventory, id), id);
 	}
 }
 
 /* ---- a look ---- */
-
-/* Waits until a changed file has been read. The watcher reads it, because only the watcher knows
- * whether it is still being written. False: it was not read in time. */
-static bool
-wait_for_reload(struct cloudlycke *cl, struct call *call)
-{
-	int64_t deadline_ns;
-
-	if (!cl->is_watched || !cl_loader_has_changed(cl->loader))
-		return true;
-	deadline_ns = clock_deadline(clock_mono(call->clock), RELOAD_WAIT_NS);
-	if (deadline_ns > call->deadline_mono_ns)
-		deadline_ns = call->deadline_mono_ns;
-	cl_watcher_check(cl->watcher);
-	return cl_loader_wait(cl->loader, call, deadline_ns);
-}
 
 static void
 release_inventory(void *inventory)
@@ -154,21 +132,26 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
      int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	struct cloudlycke *cl = cloudlycke_of(cloud);
-	/* before the first read: see cloud/cloud.h */
-	int64_t started_boot_ns = clock_boot(call->clock);
-	bool is_read = wait_for_reload(cl, call), is_current;
-	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, &is_current);
-	struct query query = {
-		.inventory = inventory,
-		.is_current = is_read && is_current,
-		.look = look_new(n, started_boot_ns),
-	};
+	/* begun before the first read: see cloud/cloud.h */
+	struct query query = { .look = look_new(n, clock_boot(call->clock)) };
+	int64_t deadline_ns = clock_deadline(clock_mono(call->clock), RELOAD_WAIT_NS);
+	bool is_read = true, is_current;
 
 	(void)not_before_boot_ns;
 	(void)err;
+	/* A changed file is read first. The watcher reads it, because only the watcher knows
+	 * whether it is still being written. */
+	if (cl->is_watched && cl_loader_has_changed(cl->loader)) {
+		cl_watcher_check(cl->watcher);
+		if (deadline_ns > call->deadline_mono_ns)
+			deadline_ns = call->deadline_mono_ns;
+		is_read = cl_loader_wait(cl->loader, call, deadline_ns);
+	}
+	query.inventory = cl_loader_inventory(cl->loader, &is_current);
+	query.is_current = is_read && is_current;
 	/* The look holds the reference to the inventory, so its instances can point into it instead
 	 * of copying. */
-	query.look->owner = inventory;
+	query.look->owner = query.inventory;
 	query.look->release = release_inventory;
 	for (size_t i = 0; i < n; i++)
 		look_for(&query, i, &refs[i]);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -180,14 +181,13 @@ struct cl_watcher *
 cl_watcher_new(struct cl_loader *loader)
 {
 	struct cl_watcher *w = xcalloc(1, sizeof(*w));
-	struct str path = str_c(cl_loader_path(loader)), folder = file_folder(path);
+	const char *path = cl_loader_path(loader), *slash = strrchr(path, '/');
+	struct str folder = file_folder(str_c(path));
 
 	w->loader = loader;
-	w->path = path.ptr;
+	w->path = path;
 	w->folder = xstrndup(folder.ptr, folder.len);
-	w->name = path;
-	while (str_index(w->name, '/') >= 0)
-		w->name = str_skip(w->name, (size_t)str_index(w->name, '/') + 1);
+	w->name = str_c(slash ? slash + 1 : path);
 	w->due_ns = CLOCK_FOREVER;
 	w->watch = -1;
 	w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
