@@ -188,16 +188,12 @@ static bool
 read_proxy(const struct lb_spec *spec, struct arena *arena, enum cl_proxy *ret, struct error *err)
 {
 	const struct str *text = lb_annotation(spec, CL_ANNOTATION("proxy-protocol"));
+	bool is_v1 = text && str_eq_c(*text, "v1"), is_v2 = text && str_eq_c(*text, "v2");
 
-	if (!text || text->len == 0)
-		return true;
-	if (str_eq_c(*text, "v1"))
-		*ret = CL_PROXY_V1;
-	else if (str_eq_c(*text, "v2"))
-		*ret = CL_PROXY_V2;
-	else
+	if (text && text->len > 0 && !is_v1 && !is_v2)
 		return err_set(err, ERR_INVALID, "annotation \"%s\": %s is not one of v1, v2",
 		               CL_ANNOTATION("proxy-protocol"), quote_z(arena, *text));
+	*ret = is_v1 ? CL_PROXY_V1 : is_v2 ? CL_PROXY_V2 : CL_PROXY_NONE;
 	return true;
 }
 

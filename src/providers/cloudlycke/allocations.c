@@ -143,25 +143,6 @@ allocate_values(struct cl_state *s, const struct cl_request *request,
 
 /* ---- allocating ---- */
 
-static void
-report_left(struct cl_state *s, const struct cl_record_values *before, const struct ip *ip,
-            struct str pool, bool is_listed, struct arena *arena)
-{
-	CLEANUP(buf_fini) struct buf line = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	const struct lb_spec about = { .namespace = before->allocation.namespace,
-		                       .service = before->allocation.service,
-		                       .uid = before->allocation.uid };
-
-	buf_add_c(&line, "load balancer ");
-	quote_add(&line, before->name);
-	buf_addf(&line, ": address %s %s pool %s; reallocating", cl_ip_text(ip, arena),
-	         is_listed ? "is reserved in" : "left", quote_z(arena, pool));
-	log_info(line.ptr, LOG_STR("service", about.service),
-	         LOG_STR("namespace", about.namespace));
-	s->host->service_event(s->host, &about, HOST_EVENT_WARNING, no_pool_event.reason,
-	                       buf_str(&line));
-}
-
 bool
 cl_state_allocate(struct cl_state *s, const struct cl_request *request,
                   const struct node_ref nodes[], size_t n_nodes, struct arena *arena,
@@ -182,15 +163,28 @@ cl_state_allocate(struct cl_state *s, const struct cl_request *request,
 	if (!allocate_values(s, request, &present, targets, arena, &values, err) ||
 	    !commit_values(s, &values, before, ret, err))
 		return false;
+	/* What the Service has lost because of its pool. */
 	for (size_t i = 0; i < present.n; i++) {
 		const struct ip *ip = &present.items[i];
 		const struct cl_pool *pool = request->pool;
 		struct str former = before->values.pool.len > 0 ? before->values.pool : pool->name;
+		CLEANUP(buf_fini) struct buf line = BUF_INIT(LIMIT_EVENT_MESSAGE);
+		const struct cl_allocation *a = &before->values.allocation;
+		const struct lb_spec about = { .namespace = a->namespace,
+			                       .service = a->service,
+			                       .uid = a->uid };
 		bool is_avoided;
 
-		if (!cl_addresses_have(&(*ret)->values.allocation.addresses, ip) &&
-		    !cl_pool_has(pool, ip, &is_avoided))
-			report_left(s, &before->values, ip, former, is_avoided, arena);
+		if (cl_addresses_have(&(*ret)->values.allocation.addresses, ip) ||
+		    cl_pool_has(pool, ip, &is_avoided))
+			continue;
+		buf_addf(&line, "load balancer %s: address %s %s pool %s; reallocating",
+		         quote_z(arena, before->values.name), cl_ip_text(ip, arena),
+		         is_avoided ? "is reserved in" : "left", quote_z(arena, former));
+		log_info(line.ptr, LOG_STR("service", about.service),
+		         LOG_STR("namespace", about.namespace));
+		s->host->service_event(s->host, &about, HOST_EVENT_WARNING, no_pool_event.reason,
+		                       buf_str(&line));
 	}
 	return true;
 }

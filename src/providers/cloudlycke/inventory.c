@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/names.h"
 #include "base/buf.h"
-#include "base/words.h"
 #include "providers/cloudlycke/pools.h"
 
 enum {
@@ -126,16 +125,6 @@ is_plain_path(struct str s)
 	       name_has_only(s, "._-/");
 }
 
-static bool
-is_address_type(struct str s)
-{
-	static const char *const types[] = {
-		"Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", NULL,
-	};
-
-	return words_have(types, s);
-}
-
 /* With "x" for each value, the shortest that it can become. */
 static bool
 is_hostname_template(struct str text)
@@ -146,6 +135,9 @@ is_hostname_template(struct str text)
 	return buf_ok(&b) && name_is_dns_subdomain(buf_str(&b));
 }
 
+static const char *const address_types[] = {
+	"Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", NULL,
+};
 static const char *const powers[] = { "on", "off", "suspended", "terminated", "unknown", NULL };
 static const char *const unknown_machines[] = { "absent", "error", NULL };
 static const char *const ip_modes[] = { "VIP", "Proxy", NULL };
@@ -161,7 +153,7 @@ static const struct cl_rule rule_pool_name = { .is_valid = name_is_dns_label,
 static const struct cl_rule rule_namespace = { .is_valid = name_is_dns_label,
 	                                       .complaint = "is not a valid namespace" };
 static const struct cl_rule rule_address_type = {
-	.is_valid = is_address_type,
+	.choices = address_types,
 	.complaint = "is not one of Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS",
 };
 static const struct cl_rule rule_hostname_template = {
@@ -208,16 +200,17 @@ static const struct cl_rule rule_hook_timeout = {
 
 /* ---- values of several sections ---- */
 
-/* Adds a problem and returns true if the item `before` (NULL: none) has the name already. Items are
- * those of the list that is being read; `list` is its name in the file. */
-static bool
-is_name_taken(struct cl_reader *r, const struct yaml_node *node, struct str name,
-              const void *before, const char *list)
+/* Puts the item into `names`, or adds a problem if the item `before` has the name already. Items
+ * are those of the list that is being read; `list` is its name in the file. */
+static void
+claim_name(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
+           void *item, const void *before, const char *list)
 {
 	if (before)
 		cl_add_problem(r, node, "%s already used by %s[%zu]", quote_z(&r->scratch, name),
 		               list, (size_t)((const char *)before - r->items) / r->item_size);
-	return before != NULL;
+	else if (name.len > 0)
+		map_put(names, name, item);
 }
 
 /* The name of an item, which must be unique in its list. */
@@ -229,9 +222,8 @@ read_unique_name(struct cl_reader *r, const struct cl_field *field, const struct
 	const struct str *name = into;
 
 	cl_read_string(r, field, node, into);
-	if (name->len > 0 &&
-	    !is_name_taken(r, node, *name, map_get(names, *name), unique_lists[field->unique_in]))
-		map_put(names, *name, into);
+	claim_name(r, node, names, *name, into, map_get(names, *name),
+	           unique_lists[field->unique_in]);
 }
 
 _Static_assert(offsetof(struct cl_haproxy_config, is_present) == 0 &&
@@ -305,23 +297,15 @@ read_types(struct cl_reader *r, const struct cl_field *field, const struct yaml_
 /* Names and aliases of machines are one set: a node that is found by either must mean one machine.
  */
 static void
-claim_machine(struct cl_reader *r, const struct yaml_node *node, struct map *names, struct str name,
-              struct cl_machine *machine)
-{
-	const struct cl_machine *before = find_machine(file_of(r)->names, name);
-
-	if (name.len > 0 && !is_name_taken(r, node, name, before, "machines"))
-		map_put(names, name, machine);
-}
-
-static void
 read_machine_name(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                   void *into)
 {
 	struct cl_machine *machine = CONTAINER_OF((struct str *)into, struct cl_machine, name);
+	struct cl_names *names = file_of(r)->names;
 
 	cl_read_string(r, field, node, into);
-	claim_machine(r, node, &file_of(r)->names->by_name, machine->name, machine);
+	claim_name(r, node, &names->by_name, machine->name, machine,
+	           find_machine(names, machine->name), "machines");
 }
 
 /* The id is stored behind "cloudlycke://", so that the provider ID, which every lookup returns,
@@ -358,13 +342,15 @@ read_aliases(struct cl_reader *r, const struct cl_field *field, const struct yam
 {
 	struct cl_machine *machine = CONTAINER_OF((struct str **)into, struct cl_machine,
 	                                          aliases.items);
+	struct cl_names *names = file_of(r)->names;
 
 	cl_read_list(r, field, node, into);
 	for (size_t i = 0; i < machine->aliases.n; i++) {
+		struct str alias = machine->aliases.items[i];
 		size_t len = cl_enter_item(r, i);
 
-		claim_machine(r, &node->items[i], &file_of(r)->names->by_alias,
-		              machine->aliases.items[i], machine);
+		claim_name(r, &node->items[i], &names->by_alias, alias, machine,
+		           find_machine(names, alias), "machines");
 		cl_leave(r, len);
 	}
 }
@@ -387,8 +373,6 @@ read_address(struct cl_reader *r, const struct cl_field *field, const struct yam
              void *into)
 {
 	struct address *address = CONTAINER_OF((struct str *)into, struct address, address);
-	char memory[64] = "";
-	struct buf canonical = BUF_FIXED(memory);
 	struct str text = node->text;
 	struct ip ip;
 
@@ -401,8 +385,7 @@ read_address(struct cl_reader *r, const struct cl_field *field, const struct yam
 		else
 			cl_add_value_problem(r, node, text, "is not a DNS name");
 	} else if (ip_parse(text, &ip)) {
-		ip_format(&canonical, &ip);
-		address->address = cl_keep(r, buf_str(&canonical));
+		address->address = cl_keep(r, str_c(cl_ip_text(&ip, &r->scratch)));
 	} else {
 		cl_add_value_problem(r, node, text, "is not an IP address");
 	}

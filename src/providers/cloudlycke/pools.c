@@ -149,7 +149,7 @@ struct placed {
 
 /* The address of a machine. */
 struct taken {
-	struct ip ip;
+	struct ip ip; /* the first member, by which they are sorted */
 	const struct cl_machine *machine;
 };
 
@@ -162,14 +162,6 @@ by_first(const void *a, const void *b)
 	if (order == 0)
 		order = (x->pool > y->pool) - (x->pool < y->pool);
 	return order;
-}
-
-static int
-by_ip(const void *a, const void *b)
-{
-	const struct taken *x = a, *y = b;
-
-	return ip_cmp(&x->ip, &y->ip);
 }
 
 /* Sorted by their first address. */
@@ -218,7 +210,7 @@ collect_machines(const struct cl_schema *schema, struct arena *arena, size_t *re
 				taken[n++] = (struct taken){ ip, machine };
 		}
 	}
-	qsort(taken, n, sizeof(taken[0]), by_ip);
+	qsort(taken, n, sizeof(taken[0]), cl_ip_order);
 	*ret_n = n;
 	return taken;
 }

@@ -138,22 +138,6 @@ cl_keep(struct cl_reader *r, struct str text)
 
 /* ---- maps and lists ---- */
 
-static void
-add_unknown(struct cl_reader *r, const struct yaml_node *at, struct str key,
-            const struct cl_field *fields, size_t n)
-{
-	struct nearest nearest = nearest_to(key);
-	const char *quoted = quote_z(&r->scratch, key);
-
-	for (size_t i = 0; i < n; i++)
-		nearest_compare(&nearest, fields[i].name);
-	if (nearest.found)
-		cl_add_problem(r, at, "unknown field %s; did you mean \"%s\"?", quoted,
-		               nearest.found);
-	else
-		cl_add_problem(r, at, "unknown field %s", quoted);
-}
-
 void
 cl_read_map(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *fields,
             size_t n, void *into)
@@ -175,11 +159,17 @@ cl_read_map(struct cl_reader *r, const struct yaml_node *map, const struct cl_fi
 		const struct yaml_node at = { .line = map->keys[i].line };
 		struct str key = map->keys[i].text;
 		size_t found = 0;
+		struct nearest nearest = nearest_to(key);
 
 		while (found < n && !str_eq_c(key, fields[found].name))
 			found++;
-		if (found == n)
-			add_unknown(r, &at, key, fields, n);
+		for (size_t k = 0; found == n && k < n; k++)
+			nearest_compare(&nearest, fields[k].name);
+		if (found == n && nearest.found)
+			cl_add_problem(r, &at, "unknown field %s; did you mean \"%s\"?",
+			               quote_z(&r->scratch, key), nearest.found);
+		else if (found == n)
+			cl_add_problem(r, &at, "unknown field %s", quote_z(&r->scratch, key));
 		else if (seen >> found & 1)
 			cl_add_problem(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
 		seen |= UINT64_C(1) << found;
@@ -248,7 +238,8 @@ cl_read_string(struct cl_reader *r, const struct cl_field *field, const struct y
 
 	if (!cl_expect(r, node, "string"))
 		return;
-	if (rule && !rule->is_valid(node->text))
+	if (rule &&
+	    (rule->choices ? !words_have(rule->choices, node->text) : !rule->is_valid(node->text)))
 		cl_add_problem(r, node, "%s%s %s", rule->what ? rule->what : "",
 		               quote_z(&r->scratch, node->text), rule->complaint);
 	else
@@ -324,33 +315,25 @@ cl_read_count(struct cl_reader *r, const struct cl_field *field, const struct ya
 		cl_add_value_problem(r, node, node->text, "is not a whole number of at least 1");
 }
 
-static bool
-is_quantity(struct str s)
-{
-	static const char *const suffixes[] = {
-		"", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", NULL,
-	};
-	struct str suffix = s, whole, fraction;
-	int64_t value;
-
-	while (suffix.len > 0 &&
-	       ((suffix.ptr[0] >= '0' && suffix.ptr[0] <= '9') || suffix.ptr[0] == '.'))
-		suffix = str_skip(suffix, 1);
-	s = str_head(s, s.len - suffix.len);
-	whole = s;
-	if (str_cut(s, '.', &whole, &fraction) && !str_to_i64(fraction, 0, INT64_MAX, &value))
-		return false;
-	return words_have(suffixes, suffix) && str_to_i64(whole, 0, INT64_MAX, &value);
-}
-
 void
 cl_read_quantity(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
                  void *into)
 {
+	static const char *const suffixes[] = {
+		"", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", NULL,
+	};
+	struct str suffix = node->text, whole, fraction = STR("0");
+	int64_t value;
+
 	(void)field;
 	(void)into;
 	if (strcmp(yaml_kind_name(node), "number") != 0 && !cl_expect(r, node, "string"))
 		return;
-	if (!is_quantity(node->text))
+	while (suffix.len > 0 && char_is_in(suffix.ptr[0], "0123456789."))
+		suffix = str_skip(suffix, 1);
+	whole = str_head(node->text, node->text.len - suffix.len);
+	(void)str_cut(whole, '.', &whole, &fraction);
+	if (!words_have(suffixes, suffix) || !str_to_i64(whole, 0, INT64_MAX, &value) ||
+	    !str_to_i64(fraction, 0, INT64_MAX, &value))
 		cl_add_value_problem(r, node, node->text, "is not a quantity");
 }

@@ -61,7 +61,7 @@ struct cl_rule {
 	bool (*is_valid)(struct str);
 	const char *complaint;      /* "is not a valid node name", after the quoted text */
 	const char *what;           /* "hook ", before it; NULL: nothing */
-	const char *const *choices; /* cl_read_choice(): the words allowed, NULL-terminated */
+	const char *const *choices; /* or the words allowed, NULL-terminated */
 	int64_t min, max;           /* cl_read_duration() */
 };
 

@@ -243,37 +243,31 @@ read_file(struct cl_state *s, struct error *err)
 /* ---- life cycle ---- */
 
 /* The lock is on a file of its own, because the state file is replaced: a lock on it would be on
- * the former content. The kernel releases it when the process ends, however that happens. Called
- * with `mu` held. */
-static bool
-lock_file(struct cl_state *s, struct error *err)
-{
-	int fd, problem;
-
-	if (!s->path || s->is_read_only || s->lock_fd >= 0)
-		return true;
-	fd = open(s->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
-		s->lock_fd = fd;
-		return true;
-	}
-	problem = errno;
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 && problem == EWOULDBLOCK)
-		return err_set(err, ERR_CONFLICT, "state file %s is locked by another process",
-		               s->quoted);
-	return err_errno(err, problem, "cannot lock state file %s", s->quoted);
-}
-
+ * the former content. The kernel releases it when the process ends, however that happens. */
 bool
 cl_state_take(struct cl_state *s, struct error *err)
 {
+	int problem;
 	WITH_LOCK(&s->mu);
 
 	if (s->is_taken)
 		return true;
-	if (!lock_file(s, err) || !read_file(s, err))
+	if (s->path && !s->is_read_only && s->lock_fd < 0) {
+		CLEANUP(fd_close)
+		int fd = open(s->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) {
+			problem = errno;
+			if (fd >= 0 && problem == EWOULDBLOCK)
+				return err_set(err, ERR_CONFLICT,
+				               "state file %s is locked by another process",
+				               s->quoted);
+			return err_errno(err, problem, "cannot lock state file %s", s->quoted);
+		}
+		s->lock_fd = fd;
+		fd = -1;
+	}
+	if (!read_file(s, err))
 		return false;
 	s->is_taken = true;
 	return true;
@@ -404,35 +398,15 @@ replace_file(struct cl_state *s, const struct buf *text, struct error *err)
 	return true;
 }
 
-/* Writes all changes in progress. The document is made under the lock, and the lock is released
- * while it is written: an fsync may take long, and readers need not wait for it. */
-static bool
-write_file(struct cl_state *s, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_STATE_FILE);
-	uint64_t n_begun = s->n_begun;
-	bool is_done = true;
-
-	if (s->path && !s->is_newer) {
-		add_document(&text, s);
-		s->is_writing = true;
-		mutex_unlock(&s->mu);
-		is_done = replace_file(s, &text, err);
-		mutex_lock(&s->mu);
-		s->is_writing = false;
-		cond_broadcast(&s->written);
-	}
-	if (is_done)
-		s->n_written = n_begun;
-	return is_done;
-}
-
 /* ---- changes ---- */
 
 /* Returns when the file has the caller's change, which is in memory as one in progress. The first
- * caller writes. Callers that arrive meanwhile wait, and then one of them writes the changes of
- * all. If a write fails, that is the writer's failure: it undoes its change before it releases the
- * lock, and the others try again without it. */
+ * caller writes the changes of all. Callers that arrive meanwhile wait, and then one of them
+ * writes. If a write fails, that is the writer's failure: it undoes its change before it releases
+ * the lock, and the others try again without it.
+ *
+ * The document is made under the lock, and the lock is released while it is written: an fsync may
+ * take long, and readers need not wait for it. */
 static bool
 commit_change(struct cl_state *s, struct error *err)
 {
@@ -441,27 +415,27 @@ commit_change(struct cl_state *s, struct error *err)
 
 	s->n_changing++;
 	while (is_done && s->n_written < number) {
-		if (s->is_writing)
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_STATE_FILE);
+		uint64_t n_begun = s->n_begun;
+
+		if (s->is_writing) {
 			clock_wait(s->host->clock, &s->written, &s->mu, CLOCK_FOREVER);
-		else
-			is_done = write_file(s, err);
+			continue;
+		}
+		if (s->path && !s->is_newer) {
+			add_document(&text, s);
+			s->is_writing = true;
+			mutex_unlock(&s->mu);
+			is_done = replace_file(s, &text, err);
+			mutex_lock(&s->mu);
+			s->is_writing = false;
+			cond_broadcast(&s->written);
+		}
+		if (is_done)
+			s->n_written = n_begun;
 	}
 	s->n_changing--;
 	return is_done;
-}
-
-/* stays NULL: none of the addresses stays. */
-static bool
-frees_address(const struct cl_record *goes, const struct cl_record *stays)
-{
-	const struct cl_addresses *before = &goes->values.allocation.addresses;
-
-	for (size_t i = 0; i < before->n; i++) {
-		if (!stays ||
-		    !cl_addresses_have(&stays->values.allocation.addresses, &before->items[i]))
-			return true;
-	}
-	return false;
 }
 
 bool
@@ -496,7 +470,11 @@ cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, st
 			s->version++;
 	}
 	/* Services that were refused an address may have it now. */
-	if (s->has_waiting && goes && frees_address(goes, stays)) {
+	for (size_t i = 0; s->has_waiting && goes && i < goes->values.allocation.addresses.n; i++) {
+		const struct ip *ip = &goes->values.allocation.addresses.items[i];
+
+		if (stays && cl_addresses_have(&stays->values.allocation.addresses, ip))
+			continue;
 		s->has_waiting = false;
 		s->host->requeue(s->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
 	}
