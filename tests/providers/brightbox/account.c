@@ -620,3 +620,53 @@ account_service(void)
 		.n_nodes = 2,
 	};
 }
+
+/* ---- one Service ---- */
+
+int
+rig_setup(void **state)
+{
+	struct account_rig *rig = xcalloc(1, sizeof(*rig));
+
+	process_start(&rig->process, &rig->account);
+	rig->spec = account_service();
+	rig->spec.annotations = rig->annotations;
+	rig->item = (struct dry_item){ &rig->run, "service", STR("default/web"), STR("1") };
+	rig->noted = BUF_INIT(MIB(1));
+	rig->requests = BUF_INIT(MIB(1));
+	*state = rig;
+	return 0;
+}
+
+int
+rig_teardown(void **state)
+{
+	struct account_rig *rig = *state;
+
+	process_end(&rig->process);
+	account_fini(&rig->account);
+	arena_fini(&rig->arena);
+	buf_fini(&rig->noted);
+	buf_fini(&rig->requests);
+	free(rig);
+	return 0;
+}
+
+bool
+rig_ensure(struct account_rig *rig)
+{
+	return process_ensure(&rig->process, &rig->spec, &rig->status, &rig->arena, &rig->err);
+}
+
+void
+rig_settle(struct account_rig *rig)
+{
+	if (!rig_ensure(rig))
+		fail_msg("%s", rig->err.msg);
+}
+
+void
+rig_annotate(struct account_rig *rig, struct str key, const char *value)
+{
+	rig->annotations[rig->spec.n_annotations++] = (struct label){ key, str_c(value) };
+}

@@ -119,4 +119,29 @@ bool process_remove(struct process *, const struct lb_spec *, bool *ret_found, s
  * that it points to are shared by all callers. */
 struct lb_spec account_service(void);
 
+/* ---- one Service ---- */
+
+/** An account, a process and a Service, for setup and teardown. */
+struct account_rig {
+	struct account account;
+	struct process process;
+	struct arena arena;
+	struct lb_spec spec;
+	struct label annotations[4];
+	struct lb_status status;
+	struct error err;
+	struct buf noted, requests; /* what the test notes */
+	struct dry_run run;         /* for dry runs; the test sets run.note */
+	struct dry_item item;
+	unsigned n_ids; /* when the dry run began */
+};
+
+int rig_setup(void **state);
+int rig_teardown(void **state);
+bool rig_ensure(struct account_rig *);
+/** A failure fails the test. */
+void rig_settle(struct account_rig *);
+/** key and value live on. */
+void rig_annotate(struct account_rig *, struct str key, const char *value);
+
 #endif

@@ -4,12 +4,10 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "base/alloc.h"
 #include "base/limits.h"
 #include "providers/brightbox/account.h"
 
@@ -20,99 +18,43 @@ enum {
 	OLD_NS = 11,   /* seconds after which a view is too old */
 };
 
-struct rig {
-	struct account account;
-	struct process process;
-	struct arena arena;
-	struct lb_spec spec;
-	struct label annotations[4];
-	struct lb_status status;
-	struct error err;
-	struct buf writes; /* of note_write(): requests that change something, with their bodies */
-};
-
-static int
-setup(void **state)
-{
-	struct rig *rig = xcalloc(1, sizeof(*rig));
-
-	process_start(&rig->process, &rig->account);
-	rig->spec = account_service();
-	rig->spec.annotations = rig->annotations;
-	rig->writes = BUF_INIT(KIB(64));
-	*state = rig;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct rig *rig = *state;
-
-	process_end(&rig->process);
-	account_fini(&rig->account);
-	arena_fini(&rig->arena);
-	buf_fini(&rig->writes);
-	free(rig);
-	return 0;
-}
-
 /* For process.before. */
 static bool
 note_write(struct process *p, const struct http_request *request, struct error *err)
 {
-	struct rig *rig = CONTAINER_OF(p, struct rig, process);
+	struct account_rig *rig = CONTAINER_OF(p, struct account_rig, process);
 
 	(void)err;
 	if (request->method != HTTP_GET)
-		buf_addf(&rig->writes, "%s %" STR_FMT " %" STR_FMT "\n",
+		buf_addf(&rig->noted, "%s %" STR_FMT " %" STR_FMT "\n",
 		         http_method_name(request->method), STR_ARG(request->target),
 		         STR_ARG(request->body));
 	return true;
 }
 
 static void
-check_writes(struct rig *rig, const char *writes)
+check_writes(struct account_rig *rig, const char *writes)
 {
-	assert_string_equal(rig->writes.ptr, writes);
-	buf_reset(&rig->writes);
-}
-
-static bool
-ensure(struct rig *rig)
-{
-	return process_ensure(&rig->process, &rig->spec, &rig->status, &rig->arena, &rig->err);
+	assert_string_equal(rig->noted.ptr, writes);
+	buf_reset(&rig->noted);
 }
 
 /* Lets the pause pass after a run that found the Service unsettled. */
 static void
-rest(struct rig *rig)
+rest(struct account_rig *rig)
 {
 	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
 }
 
 static void
-settle(struct rig *rig)
-{
-	if (!ensure(rig))
-		fail_msg("%s", rig->err.msg);
-}
-
-static void
-annotate(struct rig *rig, struct str key, const char *value)
-{
-	rig->annotations[rig->spec.n_annotations++] = (struct label){ key, str_c(value) };
-}
-
-static void
-check_event(struct rig *rig, const char *text)
+check_event(struct account_rig *rig, const char *text)
 {
 	if (!str_contains(buf_str(&rig->process.fake.events), str_c(text)))
 		fail_msg("no event \"%s\" in: %s", text, rig->process.fake.events.ptr);
 }
 
 static void
-check_asked(struct rig *rig, const char *asked)
+check_asked(struct account_rig *rig, const char *asked)
 {
 	assert_string_equal(rig->process.asked.ptr, asked);
 }
@@ -142,9 +84,9 @@ check_empty(const struct account *a)
 static void
 a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
+	rig_settle(rig);
 	check_whole(&rig->account);
 	assert_int_equal(rig->status.n_ingress, 2);
 	assert_true(str_eq_c(rig->status.ingress[0].hostname, "cip-00001.reverse.example"));
@@ -160,11 +102,11 @@ each_change_is_one_request(void **state)
 		{ .name = STR("srv-aaaaa"), .provider_id = STR("brightbox://srv-aaaaa") },
 		{ .name = STR("srv-ccccc"), .provider_id = STR("brightbox://srv-ccccc") },
 	};
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
 	rig->process.before = note_write;
-	settle(rig);
+	rig_settle(rig);
 	check_writes(
 		rig,
 		"POST /cloud_ips {\"name\":\"web.default.k\"}\n"
@@ -185,7 +127,7 @@ each_change_is_one_request(void **state)
 	rig->spec.ports = &port;
 	rig->spec.nodes = nodes;
 	rig->spec.is_changed = true;
-	settle(rig);
+	rig_settle(rig);
 	check_writes(
 		rig,
 		"POST /server_groups/grp-00002/add_servers "
@@ -213,22 +155,23 @@ each_change_is_one_request(void **state)
 static void
 names_are_escaped_in_bodies(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	rig->process.before = note_write;
 	rig->spec.cluster = STR("a\"},{\\");
-	(void)ensure(rig); /* the account does not escape names in its lists, so the rest fails */
-	assert_true(str_starts(buf_str(&rig->writes),
+	(void)rig_ensure(
+		rig); /* the account does not escape names in its lists, so the rest fails */
+	assert_true(str_starts(buf_str(&rig->noted),
 	                       STR("POST /cloud_ips {\"name\":\"web.default.a\\\"},{\\\\\"}\n")));
 }
 
 static void
 a_cloud_ip_without_a_reverse_name_has_one_name_in_the_status(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	rig->account.has_no_reverse_names = true;
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->status.n_ingress, 1);
 	assert_true(str_eq_c(rig->status.ingress[0].hostname, "cip-00001.gb1.example"));
 }
@@ -236,15 +179,15 @@ a_cloud_ip_without_a_reverse_name_has_one_name_in_the_status(void **state)
 static void
 a_settled_service_costs_nothing_and_four_lists_with_an_old_view(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
-	settle(rig);
+	rig_settle(rig);
+	rig_settle(rig);
 	process_forget(&rig->process);
-	settle(rig);
+	rig_settle(rig);
 	check_asked(rig, "");
 	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
-	settle(rig);
+	rig_settle(rig);
 	check_asked(rig, "GET /load_balancers\nGET /cloud_ips\nGET /server_groups\n"
 	                 "GET /firewall_policies\n");
 }
@@ -254,14 +197,14 @@ nodes_are_added_before_others_are_removed(void **state)
 {
 	struct node_ref third = { .name = STR("srv-ccccc"),
 		                  .provider_id = STR("brightbox://srv-ccccc") };
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	const char *asked;
 
-	settle(rig);
+	rig_settle(rig);
 	process_forget(&rig->process);
 	rig->spec.nodes = &third;
 	rig->spec.n_nodes = 1;
-	settle(rig);
+	rig_settle(rig);
 	asked = rig->process.asked.ptr;
 	assert_true(strstr(asked, "add_servers") < strstr(asked, "remove_servers"));
 	assert_null(strstr(asked, "GET /load_balancers/")); /* the lists show that all is done */
@@ -272,26 +215,26 @@ nodes_are_added_before_others_are_removed(void **state)
 static void
 without_nodes_the_balancer_is_emptied_once(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
+	rig_settle(rig);
 	rig->spec.n_nodes = 0;
-	settle(rig);
+	rig_settle(rig);
 	assert_true(str_contains(rig->account.lbs[0].body, STR("\"nodes\":[]")));
 	process_forget(&rig->process);
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->process.n_writes, 0);
 }
 
 static void
 removal_leaves_nothing_and_may_run_twice(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
 	rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
 	rig->process.fake.n_nodes = rig->spec.n_nodes;
-	settle(rig);
+	rig_settle(rig);
 	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
 	assert_true(was_found);
 	check_empty(&rig->account);
@@ -302,11 +245,11 @@ removal_leaves_nothing_and_may_run_twice(void **state)
 static void
 removal_begins_with_the_firewall_and_ends_with_the_cloud_ip(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
-	settle(rig);
-	settle(rig);
+	rig_settle(rig);
+	rig_settle(rig);
 	process_forget(&rig->process);
 	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
 	buf_reset(&rig->process.fake.events);
@@ -325,10 +268,10 @@ removal_begins_with_the_firewall_and_ends_with_the_cloud_ip(void **state)
 static void
 cloud_ips_of_a_balancer_that_is_being_deleted_are_waited_for(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
-	settle(rig);
+	rig_settle(rig);
 	rig->account.lbs[0].status = "deleting";
 	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
 	assert_false(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
@@ -340,20 +283,20 @@ cloud_ips_of_a_balancer_that_is_being_deleted_are_waited_for(void **state)
 static void
 the_order_of_nodes_is_no_difference(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	rig->account.reverses_nodes = true;
-	settle(rig);
+	rig_settle(rig);
 	process_forget(&rig->process);
 	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->process.n_writes, 0);
 }
 
 /* ---- cloud IPs ---- */
 
 static void
-add_ip(struct rig *rig, const char *id, const char *name, const char *lb)
+add_ip(struct account_rig *rig, const char *id, const char *name, const char *lb)
 {
 	struct account_ip *ip = &rig->account.ips[rig->account.n_ips++];
 
@@ -367,12 +310,12 @@ add_ip(struct rig *rig, const char *id, const char *name, const char *lb)
 static void
 a_chosen_cloud_ip_takes_the_place_of_our_own(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
+	rig_settle(rig);
 	add_ip(rig, "cip-00050", "mine", "");
-	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
-	settle(rig);
+	rig_annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	rig_settle(rig);
 	assert_int_equal(rig->account.n_ips, 1);
 	assert_string_equal(rig->account.ips[0].id, "cip-00050");
 	assert_string_equal(rig->account.ips[0].lb, rig->account.lbs[0].id);
@@ -381,12 +324,12 @@ a_chosen_cloud_ip_takes_the_place_of_our_own(void **state)
 static void
 a_chosen_cloud_ip_is_never_destroyed(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
 	add_ip(rig, "cip-00050", "mine", "");
-	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
-	settle(rig);
+	rig_annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	rig_settle(rig);
 	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
 	assert_int_equal(rig->account.n_ips, 1);
 	assert_string_equal(rig->account.ips[0].lb, "");
@@ -395,11 +338,11 @@ a_chosen_cloud_ip_is_never_destroyed(void **state)
 static void
 a_cloud_ip_that_is_mapped_elsewhere_stays_there(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	add_ip(rig, "cip-00050", "mine", "srv-other");
-	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
-	assert_false(ensure(rig));
+	rig_annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	assert_false(rig_ensure(rig));
 	assert_int_equal(rig->err.code, ERR_UNAVAILABLE);
 	assert_string_equal(rig->err.msg,
 	                    "Mapping of CloudIP \"cip-00050\" to \"lba-00013\" not complete");
@@ -412,11 +355,11 @@ a_cloud_ip_that_is_mapped_elsewhere_stays_there(void **state)
 static void
 a_cloud_ip_is_chosen_by_its_address(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	add_ip(rig, "cip-00050", "mine", "");
 	rig->spec.wanted_ip = STR("2001:0db8:0::50");
-	settle(rig);
+	rig_settle(rig);
 	assert_string_equal(rig->account.ips[0].lb, rig->account.lbs[0].id);
 	assert_int_equal(rig->account.n_ips, 1);
 }
@@ -424,19 +367,19 @@ a_cloud_ip_is_chosen_by_its_address(void **state)
 static void
 a_wrong_choice_of_a_cloud_ip_changes_nothing(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	rig->spec.wanted_ip = STR("not-an-ip");
-	assert_false(ensure(rig));
+	assert_false(rig_ensure(rig));
 	assert_string_equal(rig->err.msg, "cloud IP: Invalid LoadBalancerIP: \"not-an-ip\"");
 	rig->spec.wanted_ip = STR("203.0.113.9");
-	assert_false(ensure(rig));
+	assert_false(rig_ensure(rig));
 	assert_string_equal(
 		rig->err.msg,
 		"cloud IP: Could not find allocated Cloud IP with address \"203.0.113.9\"");
 	rig->spec.wanted_ip = STR_EMPTY;
-	annotate(rig, KEY("cloudip-allocations"), "cip-00050");
-	assert_false(ensure(rig));
+	rig_annotate(rig, KEY("cloudip-allocations"), "cip-00050");
+	assert_false(rig_ensure(rig));
 	assert_string_equal(rig->err.msg,
 	                    "cloud IP: GET /cloud_ips/cip-00050: 404 missing_resource: "
 	                    "Resource not found");
@@ -447,11 +390,11 @@ a_wrong_choice_of_a_cloud_ip_changes_nothing(void **state)
 static void
 other_cloud_ips_of_the_name_are_destroyed(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	add_ip(rig, "cip-00050", "web.default.k", "");
 	add_ip(rig, "cip-00051", "web.default.k", "");
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->account.n_ips, 1);
 	assert_string_equal(rig->account.ips[0].id, "cip-00050");
 }
@@ -460,12 +403,12 @@ other_cloud_ips_of_the_name_are_destroyed(void **state)
 static void
 a_cloud_ip_of_the_name_that_is_mapped_to_something_else_is_left(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
 	add_ip(rig, "cip-00050", "web.default.k", "");
 	add_ip(rig, "cip-00051", "web.default.k", "srv-other");
-	settle(rig);
+	rig_settle(rig);
 	check_event(rig,
 	            "CloudIPMappedElsewhere: CloudIP \"cip-00051\" (203.0.113.51) has the name of "
 	            "this Service and is mapped elsewhere. It is left there");
@@ -491,13 +434,13 @@ lose_second_ip(struct process *p, const struct http_request *request, struct err
 static void
 every_cloud_ip_of_the_balancer_is_in_the_status(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
+	rig_settle(rig);
 	add_ip(rig, "cip-00050", "mine", rig->account.lbs[0].id);
 	rig->process.before = lose_second_ip; /* else it would be unmapped */
 	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->status.n_ingress, 4);
 	assert_true(str_eq_c(rig->status.ingress[2].hostname, "cip-00050.reverse.example"));
 	assert_true(str_eq_c(rig->status.ingress[3].hostname, "cip-00050.gb1.example"));
@@ -518,20 +461,20 @@ map_for_one_list(struct process *p, const struct http_request *request, struct e
 static void
 a_balancer_without_a_cloud_ip_has_no_status_yet(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
+	rig_settle(rig);
 	rig->status.n_ingress = 7;
 	rig->process.before = map_for_one_list;
 	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
-	assert_false(ensure(rig));
+	assert_false(rig_ensure(rig));
 	assert_int_equal(rig->err.code, ERR_PENDING);
 	assert_string_equal(rig->err.msg,
 	                    "Mapping of CloudIP \"cip-00001\" to \"lba-00004\" not complete");
 	assert_int_equal(rig->status.n_ingress, 7); /* it was left alone */
 	rig->process.before = NULL;
 	rest(rig);
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->status.n_ingress, 2);
 }
 
@@ -541,32 +484,32 @@ static void
 a_certificate_that_is_not_valid_is_named(void **state)
 {
 	struct lb_port port = { STR("https"), STR_EMPTY, STR("TCP"), LB_TCP, 443, 30443 };
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	rig->spec.ports = &port;
 	rig->account.acme_status = "invalid";
-	assert_false(ensure(rig));
+	assert_false(rig_ensure(rig));
 	assert_int_equal(rig->err.code, ERR_UNAVAILABLE);
 	assert_string_equal(rig->err.msg, "Domain \"cip-00001.gb1.example\" has not yet been "
 	                                  "validated for SSL use (\"invalid\":\"\")");
 	rig->account.acme_status = "pending";
 	rest(rig);
-	assert_false(ensure(rig));
+	assert_false(rig_ensure(rig));
 	assert_int_equal(rig->err.code, ERR_PENDING);
 	rig->account.acme_status = "valid";
 	rest(rig);
-	settle(rig);
+	rig_settle(rig);
 }
 
 static void
 a_domain_that_leads_elsewhere_stops_before_a_change(void **state)
 {
 	struct lb_port port = { STR("https"), STR_EMPTY, STR("TCP"), LB_TCP, 443, 30443 };
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	rig->spec.ports = &port;
-	annotate(rig, KEY("ssl-domains"), "192.0.2.1");
-	assert_false(ensure(rig));
+	rig_annotate(rig, KEY("ssl-domains"), "192.0.2.1");
+	assert_false(rig_ensure(rig));
 	assert_int_equal(rig->err.code, ERR_INVALID);
 	assert_string_equal(rig->err.msg, "Failed to resolve \"192.0.2.1\" to load balancer "
 	                                  "address (203.0.113.1,2001:db8::1)");
@@ -579,14 +522,14 @@ static void
 a_service_with_a_status_is_held_in_another_account(void **state)
 {
 	struct lb_ingress ingress = { STR_EMPTY, STR("cip-00009.gb1.example"), LB_IP_MODE_NONE };
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
 	rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
 	rig->process.fake.n_nodes = rig->spec.n_nodes;
 	rig->spec.status = (struct lb_status){ &ingress, 1 };
 	rig->account.has_no_servers = true;
-	assert_false(ensure(rig));
+	assert_false(rig_ensure(rig));
 	assert_int_equal(rig->err.code, ERR_PENDING);
 	assert_true(rig->err.is_held);
 	check_empty(&rig->account);
@@ -594,7 +537,7 @@ a_service_with_a_status_is_held_in_another_account(void **state)
 	assert_int_equal(rig->err.code, ERR_PENDING);
 	rig->account.has_no_servers = false;
 	rig->process.fake.now_ns += 60 * NS_PER_SEC;
-	settle(rig);
+	rig_settle(rig);
 }
 
 static struct account own_account;
@@ -611,7 +554,7 @@ correct_credentials(struct process *p, const struct http_request *request, struc
 
 /* The lists show another, empty account. */
 static void
-use_wrong_credentials(struct rig *rig)
+use_wrong_credentials(struct account_rig *rig)
 {
 	static struct lb_ingress ingress = { STR(""), STR("cip-00001.gb1.example"),
 		                             LB_IP_MODE_NONE };
@@ -628,12 +571,12 @@ use_wrong_credentials(struct rig *rig)
 static void
 a_balancer_is_not_doubled_by_lists_from_before_the_evidence(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
+	rig_settle(rig);
 	use_wrong_credentials(rig);
 	process_forget(&rig->process);
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->process.n_writes, 0);
 	check_whole(&rig->account);
 }
@@ -641,10 +584,10 @@ a_balancer_is_not_doubled_by_lists_from_before_the_evidence(void **state)
 static void
 a_removal_does_not_rely_on_lists_from_before_the_evidence(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found = false;
 
-	settle(rig);
+	rig_settle(rig);
 	use_wrong_credentials(rig);
 	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
 	assert_true(was_found);
@@ -654,14 +597,14 @@ a_removal_does_not_rely_on_lists_from_before_the_evidence(void **state)
 static void
 several_balancers_of_a_name_are_reported_and_left(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
-	settle(rig);
+	rig_settle(rig);
 	rig->account.lbs[1] = rig->account.lbs[0];
 	snprintf(rig->account.lbs[1].id, sizeof(rig->account.lbs[1].id), "lba-00099");
 	rig->account.n_lbs = 2;
 	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->account.n_lbs, 2);
 	check_event(rig, "LoadBalancerDuplicate: There are 2 load balancers named "
 	                 "\"web.default.k\"; lba-00004 is used. Delete the others.");
@@ -670,26 +613,26 @@ several_balancers_of_a_name_are_reported_and_left(void **state)
 static void
 a_balancer_that_the_list_lacks_is_not_created_again(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 
 	rig->account.lists_no_lbs = true;
 	for (int i = 0; i < 3; i++) {
-		assert_false(ensure(rig));
+		assert_false(rig_ensure(rig));
 		assert_int_equal(rig->err.code, ERR_PENDING);
 		assert_int_equal(rig->account.n_lbs, 1);
 		rig->process.fake.now_ns += 300 * NS_PER_SEC;
 	}
 	rig->account.lists_no_lbs = false;
-	settle(rig);
+	rig_settle(rig);
 	assert_int_equal(rig->account.n_lbs, 1);
 }
 
 /* Another process, which knows these nodes and finds a balancer of the default name. */
 static void
-start_other(struct process *other, struct rig *rig, struct node_ref *nodes)
+start_other(struct process *other, struct account_rig *rig, struct node_ref *nodes)
 {
 	rig->spec.cluster = STR("kubernetes");
-	settle(rig);
+	rig_settle(rig);
 	assert_null(strstr(rig->process.fake.events.ptr, "LoadBalancerMayBeForeign"));
 	process_start(other, &rig->account);
 	other->fake.nodes = nodes;
@@ -704,7 +647,7 @@ a_balancer_of_another_cluster_with_the_default_name_is_left_alone(void **state)
 		                 .provider_id = STR("brightbox://srv-ccccc") };
 	struct lb_spec spec;
 	struct process other;
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	bool was_found;
 
 	start_other(&other, rig, &node);
@@ -720,7 +663,7 @@ a_balancer_of_another_cluster_with_the_default_name_is_left_alone(void **state)
 	assert_false(was_found);
 	assert_int_equal(other.n_writes, 0);
 	rig->spec.n_annotations = 0;
-	annotate(rig, KEY("cloudip-allocations"), "cip-00001"); /* as the event suggests */
+	rig_annotate(rig, KEY("cloudip-allocations"), "cip-00001"); /* as the event suggests */
 	spec.annotations = rig->annotations;
 	spec.n_annotations = 1;
 	assert_true(process_ensure(&other, &spec, &rig->status, &rig->arena, &rig->err));
@@ -731,7 +674,7 @@ a_balancer_of_another_cluster_with_the_default_name_is_left_alone(void **state)
 static void
 a_balancer_with_servers_of_this_cluster_is_ours(void **state)
 {
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	struct process other;
 
 	start_other(&other, rig, (struct node_ref *)(uintptr_t)rig->spec.nodes);
@@ -744,7 +687,7 @@ static void
 a_balancer_of_the_default_name_is_reported_if_the_status_is_another(void **state)
 {
 	struct lb_ingress ingress = { STR_EMPTY, STR("cip-00009.gb1.example"), LB_IP_MODE_NONE };
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	struct process other;
 
 	start_other(&other, rig, (struct node_ref *)(uintptr_t)rig->spec.nodes);
@@ -763,10 +706,10 @@ a_balancer_in_a_status_is_an_anchor(void **state)
 {
 	struct node_ref gone = { .name = STR("srv-zzzzz"),
 		                 .provider_id = STR("brightbox://srv-zzzzz") };
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	struct call call = fake_host_call(&rig->process.fake, &rig->arena);
 
-	settle(rig);
+	rig_settle(rig);
 	for (unsigned i = 0; i < 3; i++) {
 		static const char *const addresses[] = { NULL, "cip-00001.reverse.example",
 			                                 "cip-00001.gb1.example" };
@@ -787,14 +730,14 @@ all_that_was_made_for_a_service_is_listed(void **state)
 {
 	static const char *const kinds[] = { "load balancer", "cloud IP", "server group",
 		                             "firewall policy" };
-	struct rig *rig = *state;
+	struct account_rig *rig = *state;
 	struct account *a = &rig->account;
 	struct cloud *cloud = rig->process.cloud;
 	struct call call = fake_host_call(&rig->process.fake, &rig->arena);
 	struct lb_listed *listed;
 	size_t n;
 
-	settle(rig);
+	rig_settle(rig);
 	a->groups[a->n_groups++] = (struct account_group){ .id = "grp-others",
 		                                           .name = STR("default") };
 	a->policies[a->n_policies++] = (struct account_policy){ .id = "fwp-others",
@@ -822,10 +765,10 @@ all_that_was_made_for_a_service_is_listed(void **state)
 
 /* Runs until the Service is settled, as its controller does. */
 static void
-converge(struct rig *rig)
+converge(struct account_rig *rig)
 {
 	for (int i = 0; i < RUNS_MAX; i++) {
-		if (ensure(rig))
+		if (rig_ensure(rig))
 			return;
 		rig->process.fake.now_ns += 40 * NS_PER_SEC; /* past pauses after a failure */
 	}
@@ -836,19 +779,19 @@ static void
 check_each_failure_of_creation(enum failure failure)
 {
 	for (unsigned n = 1;; n++) {
-		struct rig *rig;
+		struct account_rig *rig;
 		unsigned n_asked;
 
-		assert_int_equal(setup((void **)&rig), 0);
+		assert_int_equal(rig_setup((void **)&rig), 0);
 		rig->process.n_asked = 0;
 		rig->process.fail_at = n;
 		rig->process.failure = failure;
-		(void)!ensure(rig);
+		(void)!rig_ensure(rig);
 		n_asked = rig->process.n_asked;
 		rig->process.fake.now_ns += 40 * NS_PER_SEC;
 		converge(rig);
 		check_whole(&rig->account);
-		teardown((void **)&rig);
+		rig_teardown((void **)&rig);
 		if (n_asked < n)
 			break;
 		assert_true(n < 100);
@@ -874,13 +817,13 @@ each_request_of_a_removal_may_fail(void **state)
 {
 	(void)state;
 	for (unsigned n = 1;; n++) {
-		struct rig *rig;
+		struct account_rig *rig;
 		bool was_found, is_gone = false;
 
-		assert_int_equal(setup((void **)&rig), 0);
+		assert_int_equal(rig_setup((void **)&rig), 0);
 		rig->process.fake.nodes = (struct node_ref *)(uintptr_t)rig->spec.nodes;
 		rig->process.fake.n_nodes = rig->spec.n_nodes;
-		settle(rig);
+		rig_settle(rig);
 		process_forget(&rig->process);
 		rig->process.fail_at = n;
 		rig->process.failure = n % 2 ? FAILURE_REFUSED : FAILURE_LOST;
@@ -891,7 +834,7 @@ each_request_of_a_removal_may_fail(void **state)
 		assert_true(is_gone);
 		check_empty(&rig->account);
 		is_gone = rig->process.n_asked < n;
-		teardown((void **)&rig);
+		rig_teardown((void **)&rig);
 		if (is_gone)
 			break;
 		assert_true(n < 100);
@@ -902,7 +845,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		TEST(a_service_gets_all_it_needs_and_the_names_of_its_cloud_ip),
 		TEST(each_change_is_one_request),
 		TEST(names_are_escaped_in_bodies),
