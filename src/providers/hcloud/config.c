@@ -368,10 +368,6 @@ hz_config_choose(const char *variable, struct str text, const char *words, struc
 static void
 hz_config_check(struct hz_config *c, const struct raw *raw, struct buf *problems)
 {
-	static const enum hz_families families[] = { HZ_IPV4, HZ_IPV6, HZ_DUALSTACK };
-	static const enum hz_cache_mode modes[] = { HZ_CACHE_ALL, HZ_CACHE_ONE, HZ_CACHE_OFF };
-	static const enum hz_adoption adoptions[] = { HZ_ADOPT_BY_NAME, HZ_ADOPT_LABELLED,
-		                                      HZ_ADOPT_NEVER };
 	struct str algorithm = str_trim(c->lb.algorithm);
 	bool has_user = secret_expose(&c->robot_user.value).len > 0;
 	bool has_password = secret_expose(&c->robot_password.value).len > 0;
@@ -390,17 +386,18 @@ hz_config_check(struct hz_config *c, const struct raw *raw, struct buf *problems
 		                    "expect a percentage from 0 to 50\n");
 	c->reserve_percent = (unsigned)raw->reserve;
 
-	/* instances */
-	c->families = families[hz_config_choose("HCLOUD_INSTANCES_ADDRESS_FAMILY",
-	                                        raw->families.len > 0 ? raw->families : STR("ipv4"),
-	                                        "ipv4,ipv6,dualstack", problems)];
-	c->cache_mode = modes[hz_config_choose("HCLOUD_SERVER_CACHE_MODE", raw->cache_mode,
-	                                       "all,one,off", problems)];
+	/* the words in the order of the enums */
+	c->families = HZ_IPV4 +
+	              hz_config_choose("HCLOUD_INSTANCES_ADDRESS_FAMILY",
+	                               raw->families.len > 0 ? raw->families : STR("ipv4"),
+	                               "ipv4,ipv6,dualstack", problems);
+	c->cache_mode = hz_config_choose("HCLOUD_SERVER_CACHE_MODE", raw->cache_mode, "all,one,off",
+	                                 problems);
 
 	/* load balancers */
 	c->lb.is_disabled = !raw->has_lbs;
-	c->lb.adoption = adoptions[hz_config_choose("HCLOUD_LOAD_BALANCERS_ADOPTION", raw->adoption,
-	                                            "by-name,labelled,never", problems)];
+	c->lb.adoption = hz_config_choose("HCLOUD_LOAD_BALANCERS_ADOPTION", raw->adoption,
+	                                  "by-name,labelled,never", problems);
 	if (c->lb.location.len > 0 && c->lb.network_zone.len > 0)
 		buf_add_c(problems,
 		          "invalid value for \"HCLOUD_LOAD_BALANCERS_LOCATION\"/"
