@@ -66,14 +66,6 @@ hz_wire_read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *e
 	               what);
 }
 
-static struct str
-hz_wire_label_at(struct arena *arena, yyjson_val *val, struct str key)
-{
-	yyjson_val *value = json_key(json_at(val, "labels"), key);
-
-	return json_text_at(arena, value, "");
-}
-
 /* ---- reading: services ---- */
 
 static void
@@ -284,7 +276,7 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	lb.type = hz_wire_read_type(arena, json_at(val, "load_balancer_type"));
 	lb.monthly_price = hz_wire_read_price(arena, val);
 	lb.name = json_text_at(arena, val, "name");
-	lb.uid = hz_wire_label_at(arena, val, STR(HZ_LABEL_UID));
+	lb.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID);
 	lb.algorithm = json_text_at(arena, val, "algorithm.type");
 	lb.is_protected = hz_wire_tri_at(val, "protection.delete") == HZ_YES;
 	lb.is_public = hz_wire_tri_at(val, "public_net.enabled") != HZ_NO;
@@ -308,7 +300,7 @@ hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena
 	*net = (struct hz_private_net){ .ip = HZ_NEW_PRIVATE_IP };
 	*ret = (struct hz_lb){
 		.name = json_text_at(arena, body, "name"),
-		.uid = hz_wire_label_at(arena, body, STR(HZ_LABEL_UID)),
+		.uid = json_text_at(arena, body, "labels." HZ_LABEL_UID),
 		.type = *type,
 		.algorithm = json_text_at(arena, body, "algorithm.type"),
 		.is_public = hz_wire_tri_at(body, "public_interface") != HZ_NO,
@@ -346,7 +338,7 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate 
 		return false;
 	json_str(val, "type", &type);
 	json_str(val, "status.issuance", &issuance);
-	read.uid = hz_wire_label_at(arena, val, STR(HZ_LABEL_UID));
+	read.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID);
 	read.is_managed = str_eq_c(type, "managed");
 	read.is_failed = str_eq_c(issuance, "failed");
 	*ret = read;
