@@ -9,8 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 check(const struct hz_dialect *dialect, struct str text)
 {
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct hz_id id, again;
 	struct error err;
 
@@ -19,8 +18,7 @@ check(const struct hz_dialect *dialect, struct str text)
 		return;
 	}
 	assert(id.number > 0);
-	hz_id_format(&b, dialect, id);
-	assert(buf_ok(&b) && hz_id_parse(dialect, buf_str(&b), &again, &err));
+	assert(hz_id_parse(dialect, hz_id_text(&arena, dialect, id), &again, &err));
 	assert(again.kind == id.kind && again.number == id.number);
 }
 

@@ -69,11 +69,11 @@ hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret
 	return true;
 }
 
-void
-hz_id_format(struct buf *b, const struct hz_dialect *dialect, struct hz_id id)
+struct str
+hz_id_text(struct arena *arena, const struct hz_dialect *dialect, struct hz_id id)
 {
-	buf_addf(b, "%s%" PRId64, id.kind == HZ_ROBOT ? ROBOT_PREFIX : dialect->id_prefix,
-	         id.number);
+	return arena_printf(arena, "%s%" PRId64,
+	                    id.kind == HZ_ROBOT ? ROBOT_PREFIX : dialect->id_prefix, id.number);
 }
 
 /* ---- private networks ---- */

@@ -34,8 +34,8 @@ struct hz_id {
  * prefixes, but no valid number. */
 NODISCARD bool hz_id_parse(const struct hz_dialect *, struct str text, struct hz_id *ret,
                            struct error *err);
-/** Appends the provider ID as it is written to nodes. */
-void hz_id_format(struct buf *b, const struct hz_dialect *, struct hz_id id);
+/** The provider ID as it is written to nodes. */
+struct str hz_id_text(struct arena *, const struct hz_dialect *, struct hz_id id);
 
 /* ---- private networks ---- */
 

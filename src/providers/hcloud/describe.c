@@ -17,7 +17,6 @@ EVENT_KIND(
 	"hcloud: an InternalIP that the kubelet of a dedicated server reports is not kept, because its family is not configured or the address is an ExternalIP as well.");
 
 enum {
-	ID_MAX = 64,
 	ADDRESSES_MAX = 4, /* of a cloud server: name, IPv4, IPv6, private address */
 };
 
@@ -33,16 +32,6 @@ hz_describe_add_address(struct addresses *a, struct str type, struct str address
 {
 	if (address.len > 0)
 		a->items[a->n++] = (struct address){ type, arena_str(a->arena, address) };
-}
-
-static struct str
-hz_describe_id_text(const struct hz_describer *d, struct arena *arena, struct hz_id id)
-{
-	char memory[ID_MAX] = "";
-	struct buf b = BUF_FIXED(memory);
-
-	hz_id_format(&b, d->config->dialect, id);
-	return arena_str(arena, buf_str(&b));
 }
 
 static void
@@ -128,8 +117,7 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 		                                 : POWER_ON,
 		.realm = HZ_REALM_CLOUD,
 		.error = STR_EMPTY,
-		.provider_id = hz_describe_id_text(d, arena,
-		                                   (struct hz_id){ HZ_CLOUD, server->id }),
+		.provider_id = hz_id_text(arena, dialect, (struct hz_id){ HZ_CLOUD, server->id }),
 		.type = arena_str(arena, server->type),
 		.region = arena_str(arena, region),
 		.zone = d->config->has_zone_label ? arena_str(arena, zone) : STR_EMPTY,
@@ -221,8 +209,8 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 		.presence = PRESENCE_PRESENT,
 		.realm = HZ_REALM_ROBOT,
 		.error = STR_EMPTY,
-		.provider_id = hz_describe_id_text(d, arena,
-		                                   (struct hz_id){ HZ_ROBOT, server->number }),
+		.provider_id = hz_id_text(arena, d->config->dialect,
+		                          (struct hz_id){ HZ_ROBOT, server->number }),
 		.type = hz_describe_type_of(arena, server->product),
 		.zone = arena_lower(arena, server->dc),
 	};

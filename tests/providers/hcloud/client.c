@@ -148,11 +148,9 @@ the_tutorials_read_each_other(void **state)
 static void
 check_written(const struct hz_dialect *dialect, struct hz_id id, const char *text)
 {
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 
-	hz_id_format(&b, dialect, id);
-	assert_string_equal(b.ptr, text);
+	assert_string_equal(hz_id_text(&arena, dialect, id).ptr, text);
 }
 
 static void
