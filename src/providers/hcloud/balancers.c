@@ -25,7 +25,6 @@
 #include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_desired.h"
-#include "providers/hcloud/lb_dry.h"
 #include "providers/hcloud/lb_primary.h"
 #include "providers/hcloud/lb_wire.h"
 
@@ -429,7 +428,7 @@ hz_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancer", 1);
 	if (!hz_balancers_is_tutorial(&run) && !hz_lb_has_type(b->tools.config, spec) &&
-	    hz_lb_cache_is_first_notice(b->tools.cache, spec->uid))
+	    hz_lb_cache_should_report(b->tools.cache, spec->uid, HZ_NOTICE_TYPE, 0))
 		host_report_service(
 			b->tools.host, spec, &unconfigured_event,
 			"Load Balancer Type unconfigured: this will be required in the future, set it with the "

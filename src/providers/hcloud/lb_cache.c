@@ -63,7 +63,7 @@ struct hz_reading {
 struct entry {
 	char *uid;
 	char *key; /* "namespace/name"; NULL: not known, because it was never tracked */
-	bool is_live, is_notified;
+	bool is_live;
 	int64_t id;       /* of its balancer; 0: not known */
 	uint64_t changed; /* cache.now when we changed its balancer last */
 	struct hz_action action;
@@ -565,7 +565,7 @@ hz_lb_cache_should_report(struct hz_lb_cache *c, struct str uid, enum hz_notice 
 	if (now_ns < e->notices[notice].again_ns && e->notices[notice].what == what)
 		return false;
 	e->notices[notice].what = what;
-	e->notices[notice].again_ns = now_ns + REPORT_NS;
+	e->notices[notice].again_ns = notice == HZ_NOTICE_TYPE ? CLOCK_FOREVER : now_ns + REPORT_NS;
 	return true;
 }
 
@@ -578,19 +578,6 @@ hz_lb_cache_end_refusal(struct hz_lb_cache *c, struct str uid)
 	e = map_get(&c->entries, uid);
 	if (e)
 		e->notices[HZ_NOTICE_REFUSAL].again_ns = 0;
-}
-
-bool
-hz_lb_cache_is_first_notice(struct hz_lb_cache *c, struct str uid)
-{
-	struct entry *e;
-	bool was_notified;
-	WITH_LOCK(&c->flight.mu);
-
-	e = entry_make(c, uid);
-	was_notified = e->is_notified;
-	e->is_notified = true;
-	return !was_notified;
 }
 
 /* ---- life cycle ---- */

@@ -102,14 +102,13 @@ struct hz_action hz_lb_cache_action(struct hz_lb_cache *, struct str uid);
 enum hz_notice {
 	HZ_NOTICE_REFUSAL, /* why it may not have the balancer of its name */
 	HZ_NOTICE_TARGETS, /* which nodes the type leaves out */
+	HZ_NOTICE_TYPE,    /* that nobody has chosen a type */
 	HZ_NOTICES
 };
 /** Is it time to report? Yes if `what`, a hash or 0, differs from what was reported last, and every
- * 5 minutes. */
+ * 5 minutes; of HZ_NOTICE_TYPE only once. */
 bool hz_lb_cache_should_report(struct hz_lb_cache *, struct str uid, enum hz_notice, uint64_t what);
 /** The Service has its balancer: the next HZ_NOTICE_REFUSAL is a new one. */
 void hz_lb_cache_end_refusal(struct hz_lb_cache *, struct str uid);
-/** True at the first call for that Service: for events that are sent once. */
-bool hz_lb_cache_is_first_notice(struct hz_lb_cache *, struct str uid);
 
 #endif

@@ -354,10 +354,10 @@ what_is_reported_once(void **state)
 	assert_false(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_REFUSAL, 1));
 	hz_lb_cache_end_refusal(story.cache, STR("a"));
 	assert_true(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_REFUSAL, 1));
-	assert_true(hz_lb_cache_is_first_notice(story.cache, STR("a")));
-	assert_false(hz_lb_cache_is_first_notice(story.cache, STR("a")));
+	assert_true(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_TYPE, 0));
+	assert_false(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_TYPE, 0));
 	hz_lb_cache_untrack(story.cache, STR("a"));
-	assert_true(hz_lb_cache_is_first_notice(story.cache, STR("a")));
+	assert_true(hz_lb_cache_should_report(story.cache, STR("a"), HZ_NOTICE_TYPE, 0));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
