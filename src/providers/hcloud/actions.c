@@ -304,40 +304,34 @@ hz_actions_wake(void *actions)
 }
 
 bool
-hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action, struct error *err)
+hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action, int64_t max_ns,
+                struct error *err)
 {
-	int64_t now_ns = clock_mono(a->clock), end_ns = now_ns + LONGEST_WAIT_NS;
+	int64_t now_ns = clock_mono(a->clock), end_ns = clock_deadline(now_ns, max_ns);
+	struct call brief = *call;
 	struct waiter w = { .id = action.id,
 		            .begun_ns = now_ns,
 		            .due_ns = now_ns + FIRST_PAUSE_NS,
-		            .end_ns = end_ns < call->deadline_mono_ns ? end_ns
-		                                                      : call->deadline_mono_ns };
+		            .end_ns = now_ns + LONGEST_WAIT_NS };
 	bool ok;
 	WITH_HOOK(call->cancel, hz_actions_wake, a);
 
 	if (action.is_over || action.id == 0)
 		return true;
+	/* The requests for the state must not take longer, either. */
+	if (brief.deadline_mono_ns > end_ns)
+		brief.deadline_mono_ns = end_ns;
+	if (w.end_ns > brief.deadline_mono_ns)
+		w.end_ns = brief.deadline_mono_ns;
 	watchdog_extend(w.end_ns);
 	mutex_lock(&a->mu);
 	LIST_INSERT_HEAD(&a->waiters, &w, entry);
 	cond_broadcast(&a->changed); /* the new waiter may be due before all others */
-	ok = hz_actions_wait_over(a, call, &w, err);
+	ok = hz_actions_wait_over(a, &brief, &w, err);
 	LIST_REMOVE(&w, entry);
 	cond_broadcast(&a->changed);
 	mutex_unlock(&a->mu);
 	return ok;
-}
-
-bool
-hz_actions_wait_at_most(struct hz_actions *a, struct call *call, struct hz_action action,
-                        int64_t max_ns, struct error *err)
-{
-	struct call brief = *call;
-	int64_t deadline_ns = clock_deadline(clock_mono(call->clock), max_ns);
-
-	if (brief.deadline_mono_ns > deadline_ns)
-		brief.deadline_mono_ns = deadline_ns;
-	return hz_actions_wait(a, &brief, action, err);
 }
 
 /* ---- life cycle ---- */

@@ -43,11 +43,13 @@ NODISCARD bool hz_action_read(yyjson_val *answer, struct hz_action *ret, struct 
 NODISCARD bool hz_change(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret_answer, struct hz_done *ret_done, struct error *err);
 
-/** Waits until the action is over. No request is sent for an action that is over already.
+/** Waits until the action is over, for at most max_ns. No request is sent for an action that is
+ * over already.
  *
  * @return  On false, err->code is
  *          ERR_PENDING      the next request for its state would be due only after the call's
- *                           deadline, or the wait took five minutes; with retry_after_ms
+ *                           deadline, or the wait took max_ns or five minutes; with
+ *                           retry_after_ms
  *          ERR_CANCELLED
  *          ERR_THROTTLED    the budget or the cloud permits no further requests
  *          ERR_UNAVAILABLE  the API does not list the action any more
@@ -56,9 +58,6 @@ NODISCARD bool hz_change(struct hz_api *, struct call *, const struct hz_request
  *          other codes as hz_api_do(), but a single request without an answer does not end the
  *          wait */
 NODISCARD bool hz_actions_wait(struct hz_actions *, struct call *, struct hz_action action,
-                               struct error *err);
-/** As hz_actions_wait(), for at most max_ns: then ERR_PENDING. */
-NODISCARD bool hz_actions_wait_at_most(struct hz_actions *, struct call *, struct hz_action action,
-                                       int64_t max_ns, struct error *err);
+                               int64_t max_ns, struct error *err);
 
 #endif

@@ -129,7 +129,7 @@ hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 
 	if (action.id == 0 || action.is_over)
 		return true;
-	ok = hz_actions_wait_at_most(t->actions, run->call, action, WAIT_IN_PLACE_NS, err);
+	ok = hz_actions_wait(t->actions, run->call, action, WAIT_IN_PLACE_NS, err);
 	is_running = !ok && (err->code == ERR_PENDING || err->is_outage);
 	hz_lb_cache_set_action(t->cache, run->spec->uid,
 	                       is_running ? action : (struct hz_action){ 0 });
@@ -503,8 +503,8 @@ hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error
 	*ret_is_issued = true;
 	if (run->issuing.id == 0 || run->issuing.is_over || run->call->dry)
 		return true;
-	*ret_is_issued = hz_actions_wait_at_most(t->actions, run->call, run->issuing,
-	                                         WAIT_IN_PLACE_NS, err);
+	*ret_is_issued = hz_actions_wait(t->actions, run->call, run->issuing, WAIT_IN_PLACE_NS,
+	                                 err);
 	if (!*ret_is_issued && err->code == ERR_PENDING) {
 		hz_lb_note_missing(run, err);
 		return true;

@@ -164,7 +164,7 @@ hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
 	if (refusals_find(r->refusals, route->destination, verb, looks, err))
 		return false;
 	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
-	    hz_actions_wait_at_most(r->config.actions, call, done->action, in_place_ns, err)) {
+	    hz_actions_wait(r->config.actions, call, done->action, in_place_ns, err)) {
 		r->n_busy = 0;
 		return true;
 	}

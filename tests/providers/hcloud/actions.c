@@ -94,7 +94,7 @@ wait_in(struct lab *lab, int64_t deadline_ms, struct hz_action action, struct er
 
 	if (deadline_ms > 0)
 		call.deadline_mono_ns = lab->fake.now_ns + deadline_ms * NS_PER_MS;
-	return hz_actions_wait(actions, &call, action, err);
+	return hz_actions_wait(actions, &call, action, CLOCK_FOREVER, err);
 }
 
 static bool
@@ -432,7 +432,7 @@ wait_on_a_thread(void *arg)
 	struct waiting *one = arg;
 
 	one->call.arena = &arena;
-	one->ok = hz_actions_wait(one->actions, &one->call, one->action, &one->err);
+	one->ok = hz_actions_wait(one->actions, &one->call, one->action, CLOCK_FOREVER, &one->err);
 	return NULL;
 }
 
