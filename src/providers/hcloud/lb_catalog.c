@@ -23,7 +23,7 @@
 #include "base/thread.h"
 #include "cloud/refusals.h"
 #include "providers/hcloud/api.h"
-#include "providers/hcloud/lb_dry.h"
+#include "providers/hcloud/lb_converge.h"
 #include "providers/hcloud/lb_wire.h"
 
 /* ---- types ---- */

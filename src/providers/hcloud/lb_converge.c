@@ -27,7 +27,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "providers/hcloud/api.h"
-#include "providers/hcloud/lb_dry.h"
 
 #define WAIT_IN_PLACE_NS (3 * NS_PER_SEC)
 

@@ -1,5 +1,5 @@
-/* lb_dry.c: see lb_dry.h. */
-#include "providers/hcloud/lb_dry.h"
+/* lb_dry.c: notes the changes of a dry run. See lb_converge.h. */
+#include "providers/hcloud/lb_converge.h"
 
 #include <inttypes.h>
 
@@ -9,7 +9,6 @@
 #include "base/thread.h"
 #include "cloud/balancer.h"
 #include "cloud/change.h"
-#include "providers/hcloud/lb_converge.h"
 
 static struct str
 hz_dry_id(struct arena *arena, const struct hz_lb *lb)

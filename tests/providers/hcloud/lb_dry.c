@@ -1,5 +1,5 @@
 /* Dry runs note the requests that a real run sends, and leave nothing behind. */
-#include "providers/hcloud/lb_dry.h"
+#include "providers/hcloud/lb_converge.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
