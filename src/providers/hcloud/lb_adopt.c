@@ -21,23 +21,20 @@ EVENT_KIND(
 
 /* ---- adopting ---- */
 
-/* The default name proves nothing, because all clusters have it whose operators chose no name. */
-static bool
-hz_lb_is_of_another_cluster(struct str theirs, struct str ours)
-{
-	return theirs.len > 0 && !str_eq(theirs, ours) && !str_eq_c(theirs, DEFAULT_CLUSTER) &&
-	       !str_eq_c(ours, DEFAULT_CLUSTER);
-}
-
 /* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit the adoption? If not, appends the reason to *why. */
 static bool
 hz_lb_is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
 	struct str theirs = hz_lb_label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
+	/* The default name proves nothing, because all clusters have it whose operators chose no
+	 * name. */
+	bool is_of_another_cluster = theirs.len > 0 && !str_eq(theirs, ours) &&
+	                             !str_eq_c(theirs, DEFAULT_CLUSTER) &&
+	                             !str_eq_c(ours, DEFAULT_CLUSTER);
 
 	switch (run->tools->config->lb.adoption) {
 	case HZ_ADOPT_BY_NAME:
-		if (hz_lb_is_of_another_cluster(theirs, ours))
+		if (is_of_another_cluster)
 			buf_addf(why,
 			         "belongs to the cluster \"%" STR_FMT
 			         "\" by its label " HZ_LABEL_CLUSTER

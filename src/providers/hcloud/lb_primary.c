@@ -56,19 +56,6 @@ hz_primary_ip_read(yyjson_val *val, struct arena *arena, struct hz_primary_ip *r
 	return true;
 }
 
-static bool
-hz_get_primary_ip(const struct hz_lb_run *run, int64_t id, struct hz_primary_ip *ret,
-                  struct error *err)
-{
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request how = { .is_urgent = true };
-	yyjson_val *val;
-
-	return hz_find_object(run->tools->api, run->call, "primary_ip", HZ_BY_ID(id), how, &answer,
-	                      &val, err) &&
-	       hz_primary_ip_read(val, run->call->arena, ret, err);
-}
-
 /* ---- decisions ---- */
 
 bool
@@ -145,13 +132,18 @@ hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
 	if (!hz_primary_check_annotations(desired, err))
 		return false;
 	for (enum hz_family i = 0; i < HZ_N_FAMILIES; i++) {
+		CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 		struct hz_primary_ref *ref = &desired->primary_ips[i];
+		struct hz_request how = { .is_urgent = true };
 		struct hz_primary_ip ip;
+		yyjson_val *val;
 		struct str owner;
 
 		if (!ref->is_set)
 			continue;
-		if (!hz_get_primary_ip(run, ref->id, &ip, err)) {
+		if (!hz_find_object(run->tools->api, run->call, "primary_ip", HZ_BY_ID(ref->id),
+		                    how, &answer, &val, err) ||
+		    !hz_primary_ip_read(val, run->call->arena, &ip, err)) {
 			if (err->code != ERR_NOT_FOUND)
 				return err_wrap(err, "%s", families[i].key);
 			return err_set(err, ERR_INVALID,
