@@ -588,16 +588,6 @@ ensure_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *s
 	return true;
 }
 
-static bool
-update_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-                 struct error *err)
-{
-	struct balancer *balancer = NULL;
-
-	return call_find(cloud, call, spec, &balancer, err) &&
-	       change_balancer(cloud, call, spec, balancer, err);
-}
-
 /* ERR_NOT_FOUND of destroy() may be about another object, such as the job that deletes the
  * balancer, so a search shows whether the balancer is gone. */
 static bool
@@ -679,6 +669,7 @@ balancer_update_nodes(struct cloud *cloud, struct call *call, const struct lb_sp
 	struct lb_spec fitted = *spec;
 	struct lb_status ignored = { 0 };
 	enum lb_outcome outcome = LB_DONE;
+	struct balancer *balancer = NULL;
 
 	if (!balancer_check_limits(cloud, spec, err) ||
 	    !restrict_spec(cloud, call, &fitted, is_whole, &left_out, err))
@@ -686,7 +677,8 @@ balancer_update_nodes(struct cloud *cloud, struct call *call, const struct lb_sp
 	if (ops->update_nodes)
 		return ops->update_nodes(cloud, call, &fitted, err);
 	if (!ops->ensure)
-		return update_by_driver(cloud, call, &fitted, err);
+		return call_find(cloud, call, &fitted, &balancer, err) &&
+		       change_balancer(cloud, call, &fitted, balancer, err);
 	return ops->ensure(cloud, call, &fitted, &outcome, &ignored, err) && outcome != LB_PARTIAL;
 }
 
