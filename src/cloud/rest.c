@@ -219,26 +219,18 @@ struct reading {
 	bool is_over;
 };
 
-/* Unlike json_at(), this finds a null. */
-static yyjson_val *
-find_member(yyjson_val *val, const char *path)
-{
-	struct str rest = str_c(path), step;
-
-	while (val && str_split(&rest, '.', &step))
-		val = yyjson_obj_getn(val, step.ptr, step.len);
-	return val;
-}
-
 /* The token may be a text or a number; null, false, "" and 0 end the list. */
 static bool
 read_token(const struct rest_list *list, struct call *call, yyjson_val *root, struct str *ret,
            struct error *err)
 {
-	yyjson_val *token = find_member(root, list->next);
+	yyjson_val *token = root;
 	int64_t number;
 
 	*ret = STR_EMPTY;
+	/* unlike json_at(), this finds a null */
+	for (struct str step, rest = str_c(list->next); token && str_split(&rest, '.', &step);)
+		token = yyjson_obj_getn(token, step.ptr, step.len);
 	if (yyjson_is_null(token) || yyjson_is_false(token))
 		return true;
 	if (!token)
