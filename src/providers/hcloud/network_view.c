@@ -42,12 +42,6 @@ hz_member_of(const struct hz_network_view *v, struct hz_which which)
 	return NULL;
 }
 
-const struct hz_member *
-hz_member_by_ip(const struct hz_network_view *v, struct str ip)
-{
-	return map_get(&v->by_ip, ip);
-}
-
 /* ---- routes ---- */
 
 const struct hz_route *

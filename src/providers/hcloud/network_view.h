@@ -27,7 +27,7 @@ struct hz_network_view {
 	size_t n_members;
 	struct str range, *subnets; /* of the network */
 	size_t n_subnets;
-	struct map by_ip;
+	struct map by_ip;     /* members */
 	bool is_sure;         /* all servers with an address in the network are members */
 	int64_t read_boot_ns; /* when reading began; -1: never */
 	size_t n_pages;       /* of the list of servers */
@@ -46,7 +46,6 @@ NODISCARD bool hz_network_view_read(struct hz_network_view *, struct hz_api *, s
 
 /** NULL: not a member. Names are unique in a project. */
 const struct hz_member *hz_member_of(const struct hz_network_view *, struct hz_which which);
-const struct hz_member *hz_member_by_ip(const struct hz_network_view *, struct str ip);
 
 /** The route to that destination, of which there is at most one; NULL: none. */
 const struct hz_route *hz_route_to(const struct hz_network_view *, struct str destination);

@@ -111,7 +111,7 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 	list.routes = arena_calloc(arena, r->view.n_routes, sizeof(list.routes[0]));
 	for (; list.n < r->view.n_routes; list.n++) {
 		const struct hz_route *route = &r->view.routes[list.n];
-		const struct hz_member *member = hz_member_by_ip(&r->view, route->gateway);
+		const struct hz_member *member = map_get(&r->view.by_ip, route->gateway);
 		const struct node_ref *node = member ? hz_routes_node_of(&nodes, member) : NULL;
 		/* The name starts with the gateway in the official controller, and with the
 		 * destination in the tutorial's. */
@@ -371,7 +371,7 @@ hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
                                const struct hz_route *known, struct error *err)
 {
 	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
-	const struct hz_member *member = hz_member_by_ip(&r->view, known->gateway);
+	const struct hz_member *member = map_get(&r->view.by_ip, known->gateway);
 	const struct node_ref *node;
 	bool has_cidr = false;
 

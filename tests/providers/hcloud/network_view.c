@@ -75,13 +75,13 @@ reads_routes_and_members(void **state)
 	assert_string_equal(hz_route_to(&view, STR("10.244.1.0/24"))->gateway.ptr, "10.0.0.1");
 	assert_null(hz_route_to(&view, STR("10.244.2.0/24")));
 	assert_int_equal(view.n_members, 2);
-	member = hz_member_by_ip(&view, STR("10.0.0.2"));
+	member = map_get(&view.by_ip, STR("10.0.0.2"));
 	assert_int_equal(member->id, 2);
 	assert_string_equal(member->name.ptr, "n2");
 	assert_ptr_equal(hz_member_of(&view, HZ_BY_ID(2)), member);
 	assert_ptr_equal(hz_member_of(&view, HZ_BY_NAME(STR("n2"))), member);
-	assert_null(hz_member_by_ip(&view, STR("10.0.0.9")));
-	assert_null(hz_member_by_ip(&view, STR("10.9.0.2")));
+	assert_null(map_get(&view.by_ip, STR("10.0.0.9")));
+	assert_null(map_get(&view.by_ip, STR("10.9.0.2")));
 	assert_null(hz_member_of(&view, HZ_BY_ID(3)));
 }
 
