@@ -159,18 +159,28 @@ hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct hz
 
 /* ---- changes ---- */
 
+/* Creates an object, which is in the answer. */
+static bool
+hz_create_object(struct hz_api *api, struct call *call, const char *kind, struct str body,
+                 struct hz_answer *answer, yyjson_val **ret, struct hz_done *ret_done,
+                 struct error *err)
+{
+	struct hz_request request = { .method = HTTP_POST,
+		                      .target = arena_printf(call->arena, "/%ss", kind),
+		                      .body = body };
+
+	return hz_change(api, call, &request, answer, ret_done, err) &&
+	       hz_answer_object(answer, kind, ret, err);
+}
+
 bool
 hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str body,
              struct hz_lb *ret, struct hz_done *ret_done, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request request = { .method = HTTP_POST,
-		                      .target = STR("/load_balancers"),
-		                      .body = body };
 	yyjson_val *val;
 
-	return hz_change(api, call, &request, &answer, ret_done, err) &&
-	       hz_answer_object(&answer, "load_balancer", &val, err) &&
+	return hz_create_object(api, call, "load_balancer", body, &answer, &val, ret_done, err) &&
 	       hz_lb_read(val, arena, ret, err);
 }
 
@@ -282,12 +292,8 @@ hz_order_certificate(struct hz_api *api, struct call *call, struct arena *arena,
                      struct hz_certificate *ret, struct hz_done *ret_done, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request request = { .method = HTTP_POST,
-		                      .target = STR("/certificates"),
-		                      .body = body };
 	yyjson_val *val;
 
-	return hz_change(api, call, &request, &answer, ret_done, err) &&
-	       hz_answer_object(&answer, "certificate", &val, err) &&
+	return hz_create_object(api, call, "certificate", body, &answer, &val, ret_done, err) &&
 	       hz_certificate_read(val, arena, ret, err);
 }
