@@ -119,35 +119,24 @@ hz_selector_lex(struct str *rest)
 	return token;
 }
 
-/* Takes the next token where an operator is expected. */
+/* Takes the next token. Only where an operator is expected "in" and "notin" are not words. */
 static struct token
-hz_selector_take_operator(struct parser *p)
+hz_selector_take(struct parser *p, bool is_operator_expected)
 {
 	struct token token = p->next;
 
 	if (token.kind != TOKEN_END)
 		p->next = hz_selector_lex(&p->rest);
+	if (!is_operator_expected && (token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN))
+		token.kind = TOKEN_WORD;
 	return token;
 }
 
-/* Returns the kind of the next token where no operator is expected: there "in" and "notin" are
- * words. */
-static enum token_kind
-hz_selector_kind_of_next(const struct parser *p)
+static bool
+hz_selector_is_word_next(const struct parser *p)
 {
-	bool is_word = p->next.kind == TOKEN_IN || p->next.kind == TOKEN_NOT_IN;
-
-	return is_word ? TOKEN_WORD : p->next.kind;
-}
-
-static struct token
-hz_selector_take(struct parser *p)
-{
-	enum token_kind kind = hz_selector_kind_of_next(p);
-	struct token token = hz_selector_take_operator(p);
-
-	token.kind = kind;
-	return token;
+	return p->next.kind == TOKEN_WORD || p->next.kind == TOKEN_IN ||
+	       p->next.kind == TOKEN_NOT_IN;
 }
 
 /* `at` is a part of the selector's text; its position, counted from 1, goes into the error. */
@@ -183,17 +172,17 @@ hz_selector_add_value(struct parser *p, struct requirement *r, struct str value)
 static bool
 hz_selector_parse_list(struct parser *p, struct requirement *r)
 {
-	struct token token = hz_selector_take(p);
+	struct token token = hz_selector_take(p, false);
 
 	if (token.kind != TOKEN_OPEN)
 		return hz_selector_fail_at(p, token.text, "expected '('");
 	for (bool is_last = false; !is_last; is_last = token.kind == TOKEN_CLOSE) {
 		struct token value = { TOKEN_WORD, str_head(p->next.text, 0) };
 
-		if (hz_selector_kind_of_next(p) == TOKEN_WORD)
-			value = hz_selector_take(p);
+		if (hz_selector_is_word_next(p))
+			value = hz_selector_take(p, false);
 		hz_selector_add_value(p, r, value.text);
-		token = hz_selector_take(p);
+		token = hz_selector_take(p, false);
 		if (token.kind != TOKEN_COMMA && token.kind != TOKEN_CLOSE)
 			return hz_selector_fail_at(p, token.text, "expected ',' or ')'");
 	}
@@ -206,7 +195,7 @@ hz_selector_parse_value(struct parser *p, struct requirement *r)
 	struct token token = { TOKEN_WORD, str_head(p->next.text, 0) };
 
 	if (p->next.kind != TOKEN_END && p->next.kind != TOKEN_COMMA)
-		token = hz_selector_take(p);
+		token = hz_selector_take(p, false);
 	if (token.kind != TOKEN_WORD)
 		return hz_selector_fail_at(p, token.text, "expected a value");
 	hz_selector_add_value(p, r, token.text);
@@ -217,7 +206,7 @@ hz_selector_parse_value(struct parser *p, struct requirement *r)
 static bool
 hz_selector_parse_operator(struct parser *p, struct requirement *r)
 {
-	struct token token = hz_selector_take_operator(p);
+	struct token token = hz_selector_take(p, true);
 
 	switch (token.kind) {
 	case TOKEN_IN:
@@ -252,8 +241,8 @@ hz_selector_parse_requirement(struct parser *p, struct requirement *r)
 	bool is_negated = p->next.kind == TOKEN_NOT;
 
 	if (is_negated)
-		hz_selector_take(p);
-	token = hz_selector_take(p);
+		hz_selector_take(p, false);
+	token = hz_selector_take(p, false);
 	if (token.kind != TOKEN_WORD)
 		return hz_selector_fail_at(p, token.text, "expected a key");
 	r->key = token.text;
@@ -285,7 +274,7 @@ hz_selector_parse_requirement(struct parser *p, struct requirement *r)
 static bool
 hz_selector_starts_requirement(const struct parser *p)
 {
-	return hz_selector_kind_of_next(p) == TOKEN_WORD || p->next.kind == TOKEN_NOT;
+	return hz_selector_is_word_next(p) || p->next.kind == TOKEN_NOT;
 }
 
 static bool
@@ -303,7 +292,7 @@ hz_selector_parse_all(struct parser *p, struct hz_selector *selector)
 		if (!hz_selector_parse_requirement(p, &selector->requirements[selector->n++]))
 			return false;
 		/* The end follows, or a comma and another requirement. */
-		token = hz_selector_take(p);
+		token = hz_selector_take(p, false);
 		if (token.kind != TOKEN_END && token.kind != TOKEN_COMMA)
 			return hz_selector_fail_at(p, token.text, "expected ',' or the end");
 		if (token.kind == TOKEN_COMMA && !hz_selector_starts_requirement(p))
