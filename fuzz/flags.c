@@ -40,7 +40,8 @@ check_command_line(int argc, char *argv[], struct options *o)
 		assert(problems.len == 0);
 		check_options(o);
 		break;
-	case FLAGS_DONE:
+	case FLAGS_HELP:
+	case FLAGS_VERSION:
 		assert(out.len > 0 && buf_ok(&out));
 		break;
 	case FLAGS_BAD:

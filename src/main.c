@@ -432,6 +432,18 @@ log_why_not_started(const struct options *o, const struct error *err)
 		log_warn("--cluster-cidr is invalid", LOG_CSTR("problem", o->routes.cidr_problem));
 }
 
+/* The commands come first: somebody who looks for help looks for them rather than for flags. */
+static int
+print_help(struct str flags)
+{
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(128));
+
+	buf_add_c(&out, "ccmd is a cloud-controller-manager for Kubernetes.\n\n");
+	(void)!command_help(STR_EMPTY, &out);
+	buf_add_str(&out, flags);
+	return fd_print(buf_str(&out)) ? 0 : EXIT_WRONG_LINE;
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -453,7 +465,9 @@ main(int argc, char *argv[])
 	signals_block();
 
 	switch (flags_parse(argc, argv, &p.options, &out, &problems, &notes, &warnings)) {
-	case FLAGS_DONE:
+	case FLAGS_HELP:
+		return print_help(buf_str(&out));
+	case FLAGS_VERSION:
 		return fd_print(buf_str(&out)) ? 0 : EXIT_WRONG_LINE;
 	case FLAGS_BAD:
 		if (argc == 1)

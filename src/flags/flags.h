@@ -19,8 +19,9 @@
 
 enum flags_outcome {
 	FLAGS_RUN,
-	FLAGS_DONE, /* --help or --version was printed to out */
-	FLAGS_BAD,  /* problems has one line for each problem */
+	FLAGS_HELP,    /* the list of the flags was printed to out, for --help */
+	FLAGS_VERSION, /* --version was printed to out */
+	FLAGS_BAD,     /* problems has one line for each problem */
 };
 
 /** Reads the command line.

@@ -158,10 +158,6 @@ help_print(struct buf *out, unsigned width)
 {
 	size_t column = 0;
 
-	buf_add_c(out,
-	          "ccmd is a cloud-controller-manager for Kubernetes.\n\nUsage:\n  ccmd [flags]\n"
-	          "  ccmd doctor | explain | plan | status | help\n\n"
-	          "ccmd help lists these commands, which show what is wrong and change nothing.\n");
 	for (const struct flag_group *const *group = flag_groups; *group; group++) {
 		column = column_of(*group, /*has_effect=*/true, 0);
 		if (column == 0)

@@ -237,7 +237,7 @@ flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
 		            .problems = problems,
 		            .notes = notes,
 		            .warnings = warnings };
-	enum flags_outcome outcome = FLAGS_DONE;
+	enum flags_outcome outcome;
 	const struct flag *flag;
 
 	*ret = (struct options){ .arena = ARENA_INIT, .version = version_get() };
@@ -253,8 +253,10 @@ flags_parse(int argc, char *const argv[], struct options *ret, struct buf *out,
 	/* --help is answered whatever else was given, --version unless a value is invalid */
 	if (r.wants_help) {
 		help_print(out, help_width(STDOUT_FILENO));
+		outcome = FLAGS_HELP;
 	} else if (r.version != VERSION_NONE && problems->len == 0) {
 		print_version(&r);
+		outcome = FLAGS_VERSION;
 	} else {
 		options_validate(ret, problems, warnings);
 		outcome = problems->len > 0 ? FLAGS_BAD : FLAGS_RUN;

@@ -106,7 +106,7 @@ void flag_add_expected(const struct flag *flag, struct buf *b);
 void serving_resolve(struct options *o, struct buf *problems, struct buf *warnings);
 void options_validate(struct options *o, struct buf *problems, struct buf *warnings);
 
-/** Appends the text of --help. Descriptions are wrapped at width columns; 0: not wrapped. */
+/** Appends the flags, for --help. Descriptions are wrapped at width columns; 0: not wrapped. */
 void help_print(struct buf *out, unsigned width);
 /** The number of columns of the terminal behind fd, at least 80; 0: fd is not a terminal. */
 unsigned help_width(int fd);

@@ -249,11 +249,11 @@ help_and_version_end_it(void **state)
 
 	(void)state;
 	snprintf(platform, sizeof(platform), ", Platform:\"%s\"}\n", version_platform().ptr);
-	assert_int_equal(PARSE("--help"), FLAGS_DONE);
-	assert_int_equal(PARSE("-h", "--frobnicate"), FLAGS_DONE);
-	assert_int_equal(PARSE("--version"), FLAGS_DONE);
+	assert_int_equal(PARSE("--help"), FLAGS_HELP);
+	assert_int_equal(PARSE("-h", "--frobnicate"), FLAGS_HELP);
+	assert_int_equal(PARSE("--version"), FLAGS_VERSION);
 	assert_string_equal(line_out.ptr, "ccmd v" CCMD_VERSION "\n");
-	assert_int_equal(PARSE("--version=raw", "--version=v1.36.3-rc.1+b"), FLAGS_DONE);
+	assert_int_equal(PARSE("--version=raw", "--version=v1.36.3-rc.1+b"), FLAGS_VERSION);
 	assert_true(str_starts(
 		buf_str(&line_out),
 		STR("version.Info{Major:\"1\", Minor:\"36\", GitVersion:\"v1.36.3-rc.1+b\", ")));

@@ -54,6 +54,7 @@ def test_version_and_help():
     version, help = run_ccmd("--version"), run_ccmd("--help")
     assert version.returncode == 0 and re.search(r"\d+\.\d+", version.stdout) and version.stderr == ""
     assert help.returncode == 0 and "--cloud-provider" in help.stdout and "--node-delete-guard" in help.stdout
+    assert help.stdout.startswith(f"ccmd is a cloud-controller-manager for Kubernetes.\n\n{run_ccmd('help').stdout}\n")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["help"], ["doctor"], ["plan"], ["status"]], ids=" ".join)
