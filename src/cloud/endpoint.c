@@ -63,10 +63,14 @@ set_outage(const struct endpoint *e, int64_t place, struct error *err)
 	err->retry_after_ms = (left_ns + behind_ns) / NS_PER_MS + 1;
 }
 
+/* May a request be sent now? If not, *err is the outage. */
 static bool
-may_send(const struct endpoint *e)
+check_open(struct endpoint *e, struct error *err)
 {
-	return !e->is_down || (!e->is_probing && now_boot(e) >= e->next_probe_ns);
+	if (!e->is_down || (!e->is_probing && now_boot(e) >= e->next_probe_ns))
+		return true;
+	set_outage(e, e->n_refused++, err);
+	return false;
 }
 
 /* The text changes only with the cause, because callers compare it with the text that they reported
@@ -137,10 +141,7 @@ endpoint_check(struct endpoint *e, bool *ret_is_down, struct error *err)
 	WITH_LOCK(&e->mu);
 
 	*ret_is_down = e->is_down;
-	if (may_send(e))
-		return true;
-	set_outage(e, e->n_refused++, err);
-	return false;
+	return check_open(e, err);
 }
 
 bool
@@ -148,10 +149,8 @@ endpoint_enter(struct endpoint *e, struct endpoint_pass *ret, struct error *err)
 {
 	WITH_LOCK(&e->mu);
 
-	if (!may_send(e)) {
-		set_outage(e, e->n_refused++, err);
+	if (!check_open(e, err))
 		return false;
-	}
 	*ret = (struct endpoint_pass){ .n_answers = e->n_answers, .is_probe = e->is_down };
 	if (ret->is_probe) {
 		e->is_probing = true;
