@@ -173,12 +173,6 @@ set_present(struct list_look *p, size_t i, const struct machine *machine)
 	};
 }
 
-static void
-set_absent(struct list_look *p, size_t i)
-{
-	look_set_error(p->look, i, PRESENCE_ABSENT, ERR_NONE, STR_EMPTY);
-}
-
 static void set_unknown(struct list_look *p, size_t i, enum err_code code, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 
@@ -217,7 +211,7 @@ ask_for(struct list_look *p, size_t i, struct str id)
 	}
 	rest_check_absence(p->call, /*is_search=*/false, &err);
 	if (err.code == ERR_NOT_FOUND) {
-		set_absent(p, i);
+		look_set_error(p->look, i, PRESENCE_ABSENT, ERR_NONE, STR_EMPTY);
 		return;
 	}
 	set_unknown(p, i, err.code, "%s", err.msg);
@@ -263,7 +257,7 @@ find_by_name(struct list_look *p, size_t i)
 	else if (machine)
 		set_present(p, i, machine);
 	else if (p->list.is_complete)
-		set_absent(p, i);
+		look_set_error(p->look, i, PRESENCE_ABSENT, ERR_NONE, STR_EMPTY);
 	else
 		set_unknown(
 			p, i, ERR_UNAVAILABLE,
@@ -272,26 +266,20 @@ find_by_name(struct list_look *p, size_t i)
 			STR_ARG(name));
 }
 
-/* Asking for a few machines by id is cheaper than the list. Nodes that have only a name need it. */
-static bool
-wants_list(const struct list_look *p)
-{
-	size_t n_ids = 0;
-
-	for (size_t i = 0; i < p->n; i++) {
-		if (is_named_only(p, &p->refs[i]))
-			return true;
-		n_ids += !has_other_prefix(p->cloud, &p->refs[i]);
-	}
-	return n_ids > SINGLE_MAX || (n_ids > 0 && !p->cloud->ops->get_machine);
-}
-
 static bool
 read_list(struct list_look *p, struct error *err)
 {
 	const struct machine *other;
+	bool has_named_only = false;
+	size_t n_ids = 0;
 
-	if (!wants_list(p))
+	/* Asking for a few machines by id is cheaper than the list. Nodes that have only a name
+	 * need it. */
+	for (size_t i = 0; i < p->n; i++) {
+		has_named_only |= is_named_only(p, &p->refs[i]);
+		n_ids += !has_other_prefix(p->cloud, &p->refs[i]);
+	}
+	if (!has_named_only && (n_ids == 0 || (n_ids <= SINGLE_MAX && p->cloud->ops->get_machine)))
 		return true;
 	if (!p->cloud->ops->list_machines(p->cloud, p->call, &p->list, err))
 		return err_wrap(err, "list machines");
