@@ -5,12 +5,6 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 
-static enum host_event
-type_of(const struct event_kind *kind)
-{
-	return kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL;
-}
-
 void
 host_report(const struct cloud_host *host, const struct node_ref *ref,
             const struct event_kind *kind, const char *fmt, ...)
@@ -21,7 +15,8 @@ host_report(const struct cloud_host *host, const struct node_ref *ref,
 	va_start(args, fmt);
 	buf_addv(&text, fmt, args);
 	va_end(args);
-	host->event(host, ref, type_of(kind), kind->reason, buf_str(&text));
+	host->event(host, ref, kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL,
+	            kind->reason, buf_str(&text));
 }
 
 void
@@ -34,5 +29,6 @@ host_report_service(const struct cloud_host *host, const struct lb_spec *spec,
 	va_start(args, fmt);
 	buf_addv(&text, fmt, args);
 	va_end(args);
-	host->service_event(host, spec, type_of(kind), kind->reason, buf_str(&text));
+	host->service_event(host, spec, kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL,
+	                    kind->reason, buf_str(&text));
 }

@@ -76,12 +76,6 @@ struct login {
 	uint64_t generation;              /* mu */
 };
 
-static struct login *
-login_of(struct http_auth *auth)
-{
-	return CONTAINER_OF(auth, struct login, auth);
-}
-
 /* With mu held. */
 static void
 login_refresh(struct login *l)
@@ -109,7 +103,7 @@ login_authorize(struct http_auth *auth, const struct call *call, struct buf *ret
                 uint64_t *ret_generation, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(LIMIT_CREDENTIAL);
-	struct login *l = login_of(auth);
+	struct login *l = CONTAINER_OF(auth, struct login, auth);
 	struct str secret;
 	WITH_LOCK(&l->mu);
 
@@ -139,7 +133,7 @@ login_authorize(struct http_auth *auth, const struct call *call, struct buf *ret
 static bool
 login_rejected(struct http_auth *auth, uint64_t generation)
 {
-	return login_generation(login_of(auth)) != generation;
+	return login_generation(CONTAINER_OF(auth, struct login, auth)) != generation;
 }
 
 /* ---- life cycle ---- */
