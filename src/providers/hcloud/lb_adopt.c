@@ -21,9 +21,11 @@ EVENT_KIND(
 
 /* ---- adopting ---- */
 
-/* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit the adoption? If not, appends the reason to *why. */
+/* May the Service adopt the balancer? Not if that belongs to another live one. A default name
+ * contains the UID of the Service, so a balancer with it may be adopted; of others
+ * HCLOUD_LOAD_BALANCERS_ADOPTION decides. If not, appends the reason to *why. */
 static bool
-hz_lb_is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
 	struct str theirs = hz_lb_label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
 	/* The default name proves nothing, because all clusters have it whose operators chose no
@@ -32,6 +34,15 @@ hz_lb_is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb,
 	                             !str_eq_c(theirs, DEFAULT_CLUSTER) &&
 	                             !str_eq_c(ours, DEFAULT_CLUSTER);
 
+	if (str_eq(lb->uid, run->spec->uid))
+		return true;
+	if (lb->uid.len > 0 && hz_lb_cache_is_live(run->tools->cache, lb->uid)) {
+		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
+		         STR_ARG(str_head(lb->uid, 64)));
+		return false;
+	}
+	if (!run->desired.is_named)
+		return true;
 	switch (run->tools->config->lb.adoption) {
 	case HZ_ADOPT_BY_NAME:
 		if (is_of_another_cluster)
@@ -61,21 +72,6 @@ hz_lb_is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb,
 		break;
 	}
 	return why->len == 0;
-}
-
-/* The default name contains the UID of the Service, so a balancer with that name may always be
- * adopted, unless it belongs to another live Service. */
-static bool
-hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
-{
-	if (str_eq(lb->uid, run->spec->uid))
-		return true;
-	if (lb->uid.len > 0 && hz_lb_cache_is_live(run->tools->cache, lb->uid)) {
-		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
-		         STR_ARG(str_head(lb->uid, 64)));
-		return false;
-	}
-	return !run->desired.is_named || hz_lb_is_adoption_permitted(run, lb, why);
 }
 
 /* Reports the refusal, with which the function returns false. The Service is tried again and again;
