@@ -25,21 +25,14 @@ hz_dry_node_name(const struct hz_lb_run *run, const struct hz_lb_target *target)
 {
 	const struct hz_lb_tools *t = run->tools;
 	const struct node_ref *node = hz_targets_node(&run->targets, target);
-	struct node_ref *nodes = NULL;
-	struct error ignored;
-	size_t n = 0;
+	CLEANUP(map_fini) struct map names = MAP_INIT;
+	const struct str *name;
 
 	if (node || target->type != HZ_TARGET_SERVER)
 		return node ? node->name : STR_EMPTY;
-	t->host->nodes(t->host, run->call->arena, &nodes, &n);
-	for (size_t i = 0; i < n; i++) {
-		struct hz_id id;
-
-		if (hz_id_parse(t->config->dialect, nodes[i].provider_id, &id, &ignored) &&
-		    id.kind == HZ_CLOUD && id.number == target->server)
-			return nodes[i].name;
-	}
-	return STR_EMPTY;
+	names = hz_health_names(t->config, t->host, run->call->arena);
+	name = map_get(&names, map_key_i64(&target->server));
+	return name ? *name : STR_EMPTY;
 }
 
 static struct dry_field
