@@ -634,9 +634,12 @@ balancer_check(struct cloud *cloud, struct call *call, const struct lb_spec *spe
 	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
 	struct lb_spec fitted = *spec;
 
-	return balancer_check_limits(cloud, spec, err) &&
-	       restrict_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err) &&
-	       (!cloud->balancers->check || cloud->balancers->check(cloud, call, &fitted, err));
+	if (!balancer_check_limits(cloud, spec, err) ||
+	    !restrict_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err))
+		return false;
+	if (!cloud->balancers->check)
+		return true;
+	return cloud->balancers->check(cloud, call, &fitted, err);
 }
 
 bool

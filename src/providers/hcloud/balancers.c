@@ -655,9 +655,10 @@ hz_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
 	const struct hz_lb_tools *t = &hcloud_of(cloud)->balancers->tools;
 	struct hz_lb_desired desired;
 
-	return t->config->dialect->is_tutorial ||
-	       (hz_lb_desired_read(t->config, t->network, spec, call->arena, &desired, err) &&
-	        hz_primary_check_annotations(&desired, err) && hz_lb_status_check(spec, err));
+	if (t->config->dialect->is_tutorial)
+		return true;
+	return hz_lb_desired_read(t->config, t->network, spec, call->arena, &desired, err) &&
+	       hz_primary_check_annotations(&desired, err) && hz_lb_status_check(spec, err);
 }
 
 /* Prices have up to ten digits behind the point, of which two are of interest. */
