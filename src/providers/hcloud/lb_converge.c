@@ -333,32 +333,6 @@ hz_lb_wrap_target(const struct hz_lb_run *run, const struct hz_step *step, struc
 	                STR_ARG(node ? node->name : STR("of no node")));
 }
 
-/* The API answers invalid_input if the balancer does not have the target, or if the server does not
- * exist any more. Either way there is nothing to remove. */
-static bool
-hz_lb_remove_target(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
-{
-	struct hz_done done = { 0 };
-
-	if (hz_lb_do_step(run, step, &done, err))
-		return true;
-	if (!hz_is_code(done.code, "invalid_input"))
-		return hz_lb_wrap_target(run, step, err);
-	log_debug("a target that cannot be removed is gone, ignoring", LOG_ERR(err));
-	return true;
-}
-
-/* Does the error concern that target alone, so that others may still be added? Two errors concern
- * the balancer's own network interfaces and so all targets. */
-static bool
-hz_lb_is_target_error(const char *code, const struct error *err)
-{
-	if (hz_is_code(code, "load_balancer_not_attached_to_network") ||
-	    hz_is_code(code, "load_balancer_public_interface_disabled"))
-		return false;
-	return hz_lb_is_refusal(err) || hz_is_code(code, "robot_unavailable");
-}
-
 /* Room for further targets or services. The type's limit is not always known; then the API's
  * refusal shows it, and what follows is not sent. */
 struct room {
@@ -421,6 +395,7 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 	/* NULL: an address that stays a target without a node */
 	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
 	struct hz_done done = { 0 };
+	bool is_of_target;
 
 	if (step->target->type == HZ_TARGET_IP && run->targets.is_robot_unavailable)
 		return true;
@@ -442,7 +417,12 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 			room->left_out[room->n_left_out++] = node;
 		return true;
 	}
-	if (!node || !hz_lb_is_target_error(done.code, err)) {
+	/* An error may concern that target alone, so that others may still be added. Two concern
+	 * the balancer's own network interfaces and so all targets. */
+	is_of_target = !hz_is_code(done.code, "load_balancer_not_attached_to_network") &&
+	               !hz_is_code(done.code, "load_balancer_public_interface_disabled") &&
+	               (hz_lb_is_refusal(err) || hz_is_code(done.code, "robot_unavailable"));
+	if (!node || !is_of_target) {
 		if (hz_lb_is_refusal(err))
 			refusals_note(run->tools->refusals, run->spec->uid, step->verb,
 			              hz_lb_looks(run, STR_EMPTY), err);
@@ -471,9 +451,18 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 		const struct hz_step *step = &steps.steps[i];
 
 		if (!str_eq_c(str_c(step->verb), "add_target")) {
+			struct hz_done done = { 0 };
+
 			room.n -= room.n > 0;
-			if (!hz_lb_remove_target(run, step, err))
-				return false;
+			if (hz_lb_do_step(run, step, &done, err))
+				continue;
+			/* The API answers invalid_input if the balancer does not have the target,
+			 * or if the server does not exist any more. Either way there is nothing to
+			 * remove. */
+			if (!hz_is_code(done.code, "invalid_input"))
+				return hz_lb_wrap_target(run, step, err);
+			log_debug("a target that cannot be removed is gone, ignoring",
+			          LOG_ERR(err));
 			continue;
 		}
 		if (refusals_find(run->tools->refusals, run->spec->uid, step->verb,
