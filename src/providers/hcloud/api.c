@@ -692,7 +692,7 @@ hz_api_may_retry(const struct hz_request *request, const struct hz_answer *answe
 	if (err->code == ERR_CANCELLED)
 		return false;
 	if (err->code == ERR_THROTTLED)
-		return request->is_patient;
+		return request->retries_at_start;
 	if (hz_is_code(answer->code, "conflict"))
 		return true;
 	if (request->method != HTTP_GET)
@@ -760,7 +760,7 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 		return err_set(
 			err, ERR_INVALID,
 			"the URL of the request is too long, because it contains a name that is too long");
-	if (request->is_patient) {
+	if (request->retries_at_start) {
 		ok = hz_api_send_attempts(a, call, request, PATIENT_RETRIES, is_change, ret,
 		                          &outcome, err);
 	} else {

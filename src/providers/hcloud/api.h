@@ -42,8 +42,8 @@ struct hz_request {
 	/* "/servers/7"; with a query it is a list: "/servers?page=1". Names are put into it by
 	 * rest_target(). */
 	struct str target;
-	struct str body; /* JSON; empty: none */
-	bool is_patient; /* at start: up to five retries, also at the rate limit; else two */
+	struct str body;       /* JSON; empty: none */
+	bool retries_at_start; /* at start: up to five retries, also at the rate limit; else two */
 	/* of a GET: it is paid from the budget, as every change is; else the caller has paid with
 	 * hz_api_admit() */
 	bool is_urgent;
@@ -75,7 +75,7 @@ NODISCARD bool hz_answer_object(const struct hz_answer *, const char *name, yyjs
  * the API's `not_found` alone, and of a list it is ERR_UNAVAILABLE: a list always exists, so it
  * says nothing about the objects in it. ERR_THROTTLED with retry_after_ms. While the API is
  * unavailable only probes are sent, and the error is that of the outage (cloud/endpoint.h);
- * requests with is_patient are always sent. ERR_INVALID: the target is too long. */
+ * requests with retries_at_start are always sent. ERR_INVALID: the target is too long. */
 NODISCARD bool hz_api_do(struct hz_api *, struct call *, const struct hz_request *request,
                          struct hz_answer *ret, struct error *err);
 

@@ -257,10 +257,10 @@ hz_client_read_network(struct arena *arena, yyjson_val *val, struct hz_network *
 
 bool
 hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, struct hz_which which,
-                bool is_patient, struct hz_network *ret, struct error *err)
+                bool retries_at_start, struct hz_network *ret, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request how = { .is_patient = is_patient };
+	struct hz_request how = { .retries_at_start = retries_at_start };
 	yyjson_val *val;
 
 	return hz_find_object(api, call, "network", which, how, &answer, &val, err) &&
@@ -336,7 +336,7 @@ bool
 hz_probe(struct hz_api *api, struct call *call, struct error *err)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request how = { .target = STR("/locations"), .is_patient = true };
+	struct hz_request how = { .target = STR("/locations"), .retries_at_start = true };
 	yyjson_val *list;
 
 	return hz_api_do(api, call, &how, &answer, err) &&

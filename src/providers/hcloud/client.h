@@ -105,9 +105,9 @@ NODISCARD bool hz_find_object(struct hz_api *, struct call *, const char *kind,
                               struct hz_answer *answer, yyjson_val **ret, struct error *err);
 NODISCARD bool hz_find_server(struct hz_api *, struct call *, struct arena *, struct hz_which which,
                               struct hz_server *ret, struct error *err);
-/** is_patient: as in struct hz_request. */
+/** retries_at_start: as in struct hz_request. */
 NODISCARD bool hz_find_network(struct hz_api *, struct call *, struct arena *,
-                               struct hz_which which, bool is_patient, struct hz_network *ret,
+                               struct hz_which which, bool retries_at_start, struct hz_network *ret,
                                struct error *err);
 
 /** What a list of the API names, in its order. All lists end with NULL. */

@@ -189,7 +189,7 @@ enum {
 enum variable_type {
 	TEXT,                /* as it is */
 	BOOL,                /* the empty text is an error */
-	TRI,                 /* the same, and unset is a third value */
+	OPT_BOOL,            /* the same, and unset is a third value */
 	DURATION,            /* the empty text is an error */
 	DURATION_OR_DEFAULT, /* the empty text and 0 mean the default */
 	COUNT,
@@ -233,9 +233,9 @@ static const struct variable {
 	{ "HCLOUD_LOAD_BALANCERS_ALGORITHM_TYPE", TEXT, CONFIG(lb.algorithm) },
 	{ "HCLOUD_LOAD_BALANCERS_DISABLE_IPV6", BOOL, CONFIG(lb.hides_ipv6) },
 	{ "HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS", BOOL, CONFIG(lb.hides_private) },
-	{ "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK", TRI, CONFIG(lb.hides_public) },
+	{ "HCLOUD_LOAD_BALANCERS_DISABLE_PUBLIC_NETWORK", OPT_BOOL, CONFIG(lb.hides_public) },
 	{ "HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP", BOOL, CONFIG(lb.uses_private_ip) },
-	{ "HCLOUD_LOAD_BALANCERS_USES_PROXYPROTOCOL", TRI, CONFIG(lb.uses_proxy_protocol) },
+	{ "HCLOUD_LOAD_BALANCERS_USES_PROXYPROTOCOL", OPT_BOOL, CONFIG(lb.uses_proxy_protocol) },
 	{ "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE", TEXT, CONFIG(lb.private_subnet) },
 	{ "HCLOUD_LOAD_BALANCERS_HEALTH_CHECK_INTERVAL", DURATION_OR_DEFAULT,
 	  CONFIG(lb.health_interval_ns) },
@@ -280,7 +280,7 @@ hz_config_read_variable(struct hz_config *config, struct raw *raw, const struct 
 	case BOOL:
 		ok = hz_parse_bool(text, to, &why);
 		break;
-	case TRI:
+	case OPT_BOOL:
 		ok = hz_parse_bool(text, &is_yes, &why);
 		if (ok)
 			*(enum hz_opt_bool *)to = is_yes ? HZ_YES : HZ_NO;

@@ -78,7 +78,7 @@ const char *const hz_lb_annotation_lists[] = { "http-certificates",
 enum value_type {
 	TEXT,      /* of a struct hz_opt_str; any text is valid */
 	BOOL,      /* of a bool */
-	TRI,       /* of an enum hz_opt_bool */
+	OPT_BOOL,  /* of an enum hz_opt_bool */
 	INT,       /* of a struct hz_opt_i64 */
 	SECONDS,   /* likewise: a duration, cut to whole seconds */
 	PROTOCOL,  /* of a struct str: one of its words, whatever the case */
@@ -92,7 +92,7 @@ static const struct value_kind {
 } value_kinds[] = {
 	[TEXT] = { NULL },
 	[BOOL] = { "annotation/Name.BoolFromService" },
-	[TRI] = { "annotation/Name.BoolFromService" },
+	[OPT_BOOL] = { "annotation/Name.BoolFromService" },
 	[INT] = { "annotation/Name.IntFromService" },
 	[SECONDS] = { "annotation/Name.DurationFromService" },
 	[PROTOCOL] = { "annotation/Name.LBSvcProtocolFromService",
@@ -146,7 +146,7 @@ hz_desired_read_value(const struct lb_spec *spec, const char *key, enum value_ty
 		if (!hz_parse_bool(*text, ret, &why))
 			break;
 		return true;
-	case TRI:
+	case OPT_BOOL:
 		if (!hz_parse_bool(*text, &is_yes, &why))
 			break;
 		*(enum hz_opt_bool *)ret = is_yes ? HZ_YES : HZ_NO;
@@ -361,13 +361,13 @@ static const struct setting {
 	enum value_type type;
 	size_t offset; /* in struct model */
 } settings[] = {
-	{ PORT, HZ_LB_PREFIX "uses-proxyprotocol", TRI, SERVICE(proxy_protocol) },
+	{ PORT, HZ_LB_PREFIX "uses-proxyprotocol", OPT_BOOL, SERVICE(proxy_protocol) },
 	{ PORT, HZ_LB_PREFIX "protocol", PROTOCOL, SERVICE(protocol) },
 	{ PORT, HZ_LB_PREFIX "http-cookie-name", TEXT, SERVICE(http.cookie_name) },
 	{ PORT, HZ_LB_PREFIX "http-cookie-lifetime", SECONDS, SERVICE(http.cookie_lifetime_s) },
 	{ PORT, HZ_LB_PREFIX "http-timeout-idle", SECONDS, SERVICE(http.timeout_idle_s) },
-	{ PORT, HZ_LB_PREFIX "http-redirect-http", TRI, SERVICE(http.redirects) },
-	{ PORT, HZ_LB_PREFIX "http-sticky-sessions", TRI, SERVICE(http.is_sticky) },
+	{ PORT, HZ_LB_PREFIX "http-redirect-http", OPT_BOOL, SERVICE(http.redirects) },
+	{ PORT, HZ_LB_PREFIX "http-sticky-sessions", OPT_BOOL, SERVICE(http.is_sticky) },
 	{ CHECK, HZ_LB_PREFIX "health-check-protocol", PROTOCOL, SERVICE(check.protocol) },
 	{ CHECK, HZ_LB_PREFIX "health-check-port", INT, offsetof(struct model, check_port) },
 	{ CHECK, HZ_LB_PREFIX "health-check-interval", SECONDS, SERVICE(check.interval_s) },
@@ -375,7 +375,7 @@ static const struct setting {
 	{ CHECK, HZ_LB_PREFIX "health-check-retries", INT, SERVICE(check.retries) },
 	{ HTTP_CHECK, HZ_LB_PREFIX "health-check-http-domain", TEXT, SERVICE(check.domain) },
 	{ HTTP_CHECK, HZ_LB_PREFIX "health-check-http-path", TEXT, SERVICE(check.path) },
-	{ HTTP_CHECK, HZ_LB_PREFIX "health-check-http-validate-certificate", TRI,
+	{ HTTP_CHECK, HZ_LB_PREFIX "health-check-http-validate-certificate", OPT_BOOL,
 	  SERVICE(check.is_tls) },
 };
 
@@ -524,8 +524,8 @@ hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct
 	d.primary_ips[HZ_FAMILY_V6] = hz_desired_primary_ip(spec, HZ_LB_PREFIX "public-net-ipv6");
 	if (network != 0 && !hz_desired_read_private(&r, err))
 		return false;
-	if (!hz_desired_read_value(spec, HZ_LB_PREFIX "disable-public-network", TRI, &is_hidden,
-	                           err))
+	if (!hz_desired_read_value(spec, HZ_LB_PREFIX "disable-public-network", OPT_BOOL,
+	                           &is_hidden, err))
 		return err_wrap(err, SHAPE "togglePublicInterface");
 	if (is_hidden != HZ_UNSET)
 		d.is_public = is_hidden == HZ_YES ? HZ_NO : HZ_YES;

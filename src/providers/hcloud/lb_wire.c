@@ -19,7 +19,7 @@
 /* ---- reading: members that may be missing ---- */
 
 static enum hz_opt_bool
-hz_wire_tri_at(yyjson_val *val, const char *path)
+hz_wire_flag_at(yyjson_val *val, const char *path)
 {
 	bool is_true;
 
@@ -77,8 +77,8 @@ hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
 	ret->cookie_name = hz_wire_text_at(arena, val, "cookie_name");
 	ret->cookie_lifetime_s = hz_wire_number_at(val, "cookie_lifetime");
 	ret->timeout_idle_s = hz_wire_number_at(val, "timeout_idle");
-	ret->redirects = hz_wire_tri_at(val, "redirect_http");
-	ret->is_sticky = hz_wire_tri_at(val, "sticky_sessions");
+	ret->redirects = hz_wire_flag_at(val, "redirect_http");
+	ret->is_sticky = hz_wire_flag_at(val, "sticky_sessions");
 	ret->has_certificates = list != NULL;
 	ret->certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t));
 	yyjson_arr_foreach(list, i, n, one)
@@ -101,7 +101,7 @@ hz_wire_read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret
 	ret->retries = hz_wire_number_at(val, "retries");
 	ret->domain = hz_wire_text_at(arena, val, "http.domain");
 	ret->path = hz_wire_text_at(arena, val, "http.path");
-	ret->is_tls = hz_wire_tri_at(val, "http.tls");
+	ret->is_tls = hz_wire_flag_at(val, "http.tls");
 	ret->has_status_codes = list != NULL;
 	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
 	yyjson_arr_foreach(list, i, n, one)
@@ -123,7 +123,7 @@ hz_wire_read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
 			continue;
 		json_i64(one, "destination_port", &s->destination_port);
 		s->protocol = json_text_at(arena, one, "protocol");
-		s->proxy_protocol = hz_wire_tri_at(one, "proxyprotocol");
+		s->proxy_protocol = hz_wire_flag_at(one, "proxyprotocol");
 		s->has_http = json_object(one, "http", &http) == JSON_FOUND;
 		if (s->has_http)
 			hz_wire_read_http(arena, http, &s->http);
@@ -239,7 +239,7 @@ hz_wire_read_labels(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 }
 
 static struct hz_public_address
-hz_wire_read_end(struct arena *arena, yyjson_val *val)
+hz_wire_read_address(struct arena *arena, yyjson_val *val)
 {
 	struct hz_public_address end = { .ip = json_text_at(arena, val, "ip"),
 		                         .dns_ptr = json_text_at(arena, val, "dns_ptr") };
@@ -278,10 +278,10 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	lb.name = json_text_at(arena, val, "name");
 	lb.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID);
 	lb.algorithm = json_text_at(arena, val, "algorithm.type");
-	lb.is_protected = hz_wire_tri_at(val, "protection.delete") == HZ_YES;
-	lb.is_public = hz_wire_tri_at(val, "public_net.enabled") != HZ_NO;
-	lb.ipv4 = hz_wire_read_end(arena, json_at(val, "public_net.ipv4"));
-	lb.ipv6 = hz_wire_read_end(arena, json_at(val, "public_net.ipv6"));
+	lb.is_protected = hz_wire_flag_at(val, "protection.delete") == HZ_YES;
+	lb.is_public = hz_wire_flag_at(val, "public_net.enabled") != HZ_NO;
+	lb.ipv4 = hz_wire_read_address(arena, json_at(val, "public_net.ipv4"));
+	lb.ipv6 = hz_wire_read_address(arena, json_at(val, "public_net.ipv6"));
 	hz_wire_read_labels(arena, val, &lb);
 	hz_private_nets_read(arena, val, &lb.nets);
 	hz_wire_read_services(arena, hz_wire_list_at(val, "services"), &lb);
@@ -303,7 +303,7 @@ hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena
 		.uid = json_text_at(arena, body, "labels." HZ_LABEL_UID),
 		.type = *type,
 		.algorithm = json_text_at(arena, body, "algorithm.type"),
-		.is_public = hz_wire_tri_at(body, "public_interface") != HZ_NO,
+		.is_public = hz_wire_flag_at(body, "public_interface") != HZ_NO,
 		.ipv4 = { .ip = STR("(new IPv4 address)") },
 		.ipv6 = { .ip = STR("(new IPv6 address)") },
 	};
@@ -372,7 +372,7 @@ hz_body_add_opt_number(struct buf *b, const char *key, const struct hz_opt_i64 *
 }
 
 static void
-hz_body_add_tri(struct buf *b, const char *key, enum hz_opt_bool is_so)
+hz_body_add_opt_flag(struct buf *b, const char *key, enum hz_opt_bool is_so)
 {
 	if (is_so != HZ_UNSET)
 		json_add_flag(b, key, is_so == HZ_YES);
@@ -396,8 +396,8 @@ hz_body_add_http(struct buf *b, const struct hz_lb_http *http)
 		}
 		json_end_array(b);
 	}
-	hz_body_add_tri(b, "redirect_http", http->redirects);
-	hz_body_add_tri(b, "sticky_sessions", http->is_sticky);
+	hz_body_add_opt_flag(b, "redirect_http", http->redirects);
+	hz_body_add_opt_flag(b, "sticky_sessions", http->is_sticky);
 	hz_body_add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
 	json_end_object(b);
 }
@@ -418,7 +418,7 @@ hz_body_add_check(struct buf *b, const struct hz_lb_check *check)
 		if (check->has_status_codes)
 			json_add_texts(b, "status_codes", check->status_codes,
 			               check->n_status_codes);
-		hz_body_add_tri(b, "tls", check->is_tls);
+		hz_body_add_opt_flag(b, "tls", check->is_tls);
 		json_end_object(b);
 	}
 	json_end_object(b);
@@ -431,7 +431,7 @@ hz_body_service(struct buf *b, const struct hz_lb_service *s)
 	json_add_text(b, "protocol", s->protocol);
 	json_add_number(b, "listen_port", s->listen_port);
 	json_add_number(b, "destination_port", s->destination_port);
-	hz_body_add_tri(b, "proxyprotocol", s->proxy_protocol);
+	hz_body_add_opt_flag(b, "proxyprotocol", s->proxy_protocol);
 	if (s->has_http)
 		hz_body_add_http(b, &s->http);
 	hz_body_add_check(b, &s->check);
@@ -495,7 +495,7 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 	json_begin_object(b, "labels");
 	hz_body_add_own_labels(b, desired);
 	json_end_object(b);
-	hz_body_add_tri(b, "public_interface", desired->is_public);
+	hz_body_add_opt_flag(b, "public_interface", desired->is_public);
 	if (ipv4->is_set || ipv6->is_set) {
 		json_begin_object(b, "public_net");
 		if (ipv4->is_set)

@@ -90,7 +90,7 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 
 	v->read_boot_ns = clock_boot(call->clock);
 	hz_count_operations("hcloud/reloadNetwork", 1);
-	if (!hz_find_network(api, call, &servers.arena, HZ_BY_ID(id), /*is_patient=*/false,
+	if (!hz_find_network(api, call, &servers.arena, HZ_BY_ID(id), /*retries_at_start=*/false,
 	                     &network, err)) {
 		if (err->code == ERR_NOT_FOUND)
 			err_wrap(err, "network not found: %" PRId64, id);

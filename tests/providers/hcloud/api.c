@@ -12,14 +12,15 @@
 
 /* GET /x, or a POST; true when it went well. */
 static bool
-ask(struct lab *lab, enum http_method method, bool is_patient, struct error *err)
+ask(struct lab *lab, enum http_method method, bool retries_at_start, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	struct call call = lab_call(lab, &arena);
-	struct hz_request request = {
-		.method = method, .target = STR("/x"), .body = STR_EMPTY, .is_patient = is_patient
-	};
+	struct hz_request request = { .method = method,
+		                      .target = STR("/x"),
+		                      .body = STR_EMPTY,
+		                      .retries_at_start = retries_at_start };
 
 	return hz_api_do(lab->api, &call, &request, &answer, err);
 }
