@@ -15,6 +15,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 MANUAL = DOCS / "ccmd.8"
+METRICS = DOCS / "reference" / "metrics.md"
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 NAMED_BY_FILE = re.compile(r"\[[\w./-]+\.md\]\(([^)\s#]+)(#[^)\s]+)?\)")
 LANGUAGES = {".yaml": "yaml", ".service": "ini"}
@@ -42,7 +43,15 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, **_):
     """The page's text, with links to other files of the tree replaced by links to their pages."""
     source = DOCS / page.file.src_uri
+    if source == METRICS:
+        markdown = without_buckets(markdown)
     return rewrite(source, markdown) if source.exists() else markdown
+
+
+def without_buckets(markdown):
+    """The table of metrics with the buckets in the column of meanings: another column does not fit beside the long names."""
+    markdown = markdown.replace("| meaning | buckets |\n|---|---|---|---|---|\n", "| meaning |\n|---|---|---|---|\n")
+    return re.sub(r" \| ([\de., -]*) \|$", lambda found: f" Buckets: {found[1]}. |" if found[1] else " |", markdown, flags=re.M)
 
 
 def linked_files(path):
@@ -111,7 +120,7 @@ def manual():
     """The manual page as HTML, with headings that the table of contents has."""
     command = ["mandoc", "-T", "html", "-O", "fragment", MANUAL]
     page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    page = re.sub(r'<table class="(?:head|foot)">.*?</table>|</?(?:section|div)[^>]*>', "", page, flags=re.DOTALL)
+    page = re.sub(r'<table class="(?:head|foot)">.*?</table>|</?(?:section|div|br)[^>]*>', "", page, flags=re.DOTALL)
     page = re.sub(r'<h[12] class="(Sh|Ss)".*?>(.*?)</h[12]>', heading, page, flags=re.DOTALL)
     return f"---\ntitle: ccmd(8)\n---\n\n# ccmd(8)\n\n{page}\n"
 
