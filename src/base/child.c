@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/thread.h"
@@ -86,53 +87,29 @@ open_all(struct child *c, struct error *err)
 	return true;
 }
 
-static size_t
-count(const char *const *texts)
-{
-	size_t n = 0;
-
-	while (texts && texts[n])
-		n++;
-	return n;
-}
-
-/* Returns "NAME=", or the whole text when it has no value. */
-static struct str
-name_of(const char *variable)
-{
-	return str_n(variable, (size_t)(strchrnul(variable, '=') - variable));
-}
-
-static bool
-is_named(const char *const *variables, struct str name)
-{
-	for (; variables && *variables; variables++) {
-		if (str_eq(name_of(*variables), name))
-			return true;
-	}
-	return false;
-}
-
-/* Keeps the entries that no later entry replaces and returns their number. */
-static size_t
-add_variables(const char **env, size_t n, const char *const *variables, const char *const *later)
-{
-	for (size_t i = 0; variables && variables[i]; i++) {
-		struct str name = name_of(variables[i]);
-
-		if (!is_named(variables + i + 1, name) && !is_named(later, name))
-			env[n++] = variables[i];
-	}
-	return n;
-}
-
+/* This process's variables, then `more`. Of several with one name, only the last is kept. */
 static const char **
 environment(const char *const *more)
 {
-	const char *const *ours = (const char *const *)environ;
-	const char **env = xcalloc(count(ours) + count(more) + 1, sizeof(*env));
+	const char *const *lists[] = { (const char *const *)environ, more };
+	size_t n = 0, cap = 0, n_kept = 0;
+	const char **env = NULL;
 
-	add_variables(env, add_variables(env, 0, ours, more), more, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		for (const char *const *variable = lists[i]; variable && *variable; variable++)
+			ARRAY_PUSH(env, n, cap, *variable);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct str name = str_n(env[i], strcspn(env[i], "="));
+		size_t later = i + 1;
+
+		while (later < n && !str_eq(str_n(env[later], strcspn(env[later], "=")), name))
+			later++;
+		if (later == n)
+			env[n_kept++] = env[i];
+	}
+	n = n_kept;
+	ARRAY_PUSH(env, n, cap, NULL);
 	return env;
 }
 
@@ -343,18 +320,6 @@ cancel(void *fd)
 	wake_ring(*(int *)fd);
 }
 
-/* Returns the time left in whole milliseconds, rounded up; at most a minute, because poll() takes
- * an int. */
-static int
-time_left_ms(const struct child *c)
-{
-	int64_t left_ns = c->deadline_ns - clock_mono(&clock_real);
-
-	if (left_ns <= 0)
-		return 0;
-	return left_ns > 60 * NS_PER_SEC ? 60000 : (int)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
-}
-
 /* Collects output until the program ends. Returns false when the program has to be killed. */
 static bool
 wait_for_end(struct child *c, struct error *err)
@@ -364,11 +329,14 @@ wait_for_end(struct child *c, struct error *err)
 			                { c->exited, POLLIN, 0 },
 			                { c->out[0], POLLIN, 0 },
 			                { c->err[0], POLLIN, 0 } };
-		int left_ms = time_left_ms(c);
+		int64_t left_ns = c->deadline_ns - clock_mono(&clock_real);
 
-		if (left_ms == 0)
+		if (left_ns <= 0)
 			return err_set(err, ERR_TIMEOUT, "did not end in time and was killed");
-		(void)poll(fds, ARRAY_LEN(fds), left_ms);
+		/* rounded up; at most a minute, because poll() takes an int */
+		if (left_ns > 60 * NS_PER_SEC)
+			left_ns = 60 * NS_PER_SEC;
+		(void)poll(fds, ARRAY_LEN(fds), (int)((left_ns + NS_PER_MS - 1) / NS_PER_MS));
 		if (fds[0].revents)
 			return err_set(err, ERR_CANCELLED, "cancelled");
 		if (fds[1].revents)
