@@ -132,11 +132,7 @@ buf_add_clean(struct buf *b, struct str text)
 void
 buf_addf(struct buf *b, const char *fmt, ...)
 {
-	va_list args;
-
-	va_start(args, fmt);
-	buf_addv(b, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(b, fmt);
 }
 
 void

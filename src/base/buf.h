@@ -54,6 +54,14 @@ void buf_add_char(struct buf *b, char c);
 void buf_add_clean(struct buf *b, struct str text);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_addv(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
+/** buf_addv() with the arguments after fmt, the last named parameter of the calling function. */
+#define BUF_ADD_ARGS(b, fmt)             \
+	do {                             \
+		va_list args_;           \
+		va_start(args_, fmt);    \
+		buf_addv(b, fmt, args_); \
+		va_end(args_);           \
+	} while (0)
 
 /** Reserves n more bytes after the content, for a caller that writes them in place and then calls
  * buf_grown(). Returns false when the bound does not allow it. */

@@ -7,7 +7,6 @@
 #include "base/error.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,11 +45,8 @@ err_set(struct error *err, enum err_code code, const char *fmt, ...)
 {
 	char memory[TEXT_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&text, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
 	start(err, code);
 	keep(err, &text);
 	return false;
@@ -61,11 +57,8 @@ err_wrap(struct error *err, const char *fmt, ...)
 {
 	char memory[TEXT_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&text, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
 	buf_add_c(&text, ": ");
 	buf_add_c(&text, err->msg);
 	keep(err, &text);
@@ -106,11 +99,8 @@ err_errno(struct error *err, int errnum, const char *fmt, ...)
 	char memory[TEXT_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
 	const char *reason = err_errno_text(errnum);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&text, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
 	if (reason)
 		buf_addf(&text, ": %s", reason);
 	else

@@ -10,8 +10,6 @@
  */
 #include "kube/config_entry.h"
 
-#include <stdarg.h>
-
 #include "base/file.h"
 #include "base/limits.h"
 
@@ -22,11 +20,8 @@ loader_problem(struct config_loader *l, enum err_code code, const char *fmt, ...
 {
 	char memory[ERR_MSG_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&text, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
 	for (size_t i = 0; i < text.len; i++) {
 		if ((unsigned char)text.ptr[i] < ' ' || text.ptr[i] == 0x7f)
 			text.ptr[i] = '?';
@@ -44,11 +39,8 @@ entry_problem(const struct config_entry *e, const char *key, enum err_code code,
 {
 	char memory[ERR_MSG_SIZE] = "";
 	struct buf text = BUF_FIXED(memory);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&text, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
 	e->loader->file = e->file;
 	if (e->list)
 		loader_problem(e->loader, code, "%s[%" STR_FMT "].%s%s: %s", e->list,
