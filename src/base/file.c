@@ -77,29 +77,12 @@ too_large(const struct buf *b, struct error *err)
 }
 
 static bool
-read_chunks(int fd, char *bytes, size_t size, struct buf *b, struct error *err)
-{
-	int64_t deadline_ns = clock_mono(&clock_real) + LIMIT_FILE_WAIT_MS * NS_PER_MS;
-	ssize_t n;
-
-	while ((n = read_retrying(fd, bytes, size, deadline_ns)) > 0) {
-		if ((size_t)n > b->max - b->len)
-			return too_large(b, err);
-		buf_add(b, bytes, (size_t)n);
-	}
-	if (n < 0 && errno == EAGAIN)
-		return err_set(err, ERR_TIMEOUT,
-		               "is a pipe whose writer did not close it within %d s",
-		               LIMIT_FILE_WAIT_MS / 1000);
-	return n == 0 || err_errno(err, errno, "read");
-}
-
-static bool
 read_all(int fd, struct buf *b, struct error *err)
 {
+	int64_t deadline_ns = clock_mono(&clock_real) + LIMIT_FILE_WAIT_MS * NS_PER_MS;
 	char bytes[4096];
 	struct stat st;
-	bool is_ok;
+	ssize_t n;
 
 	if (fstat(fd, &st) < 0)
 		return err_errno(err, errno, "stat");
@@ -108,13 +91,21 @@ read_all(int fd, struct buf *b, struct error *err)
 	/* The size is only a hint: it is 0 for pipes and for files of /proc. It allows most files
 	 * to be read without moving the buffer, and large files to be refused before they are
 	 * read. */
-	if (S_ISREG(st.st_mode) && st.st_size > 0) {
-		if ((uint64_t)st.st_size > b->max - b->len || !buf_reserve(b, (size_t)st.st_size))
-			return too_large(b, err);
-	}
-	is_ok = read_chunks(fd, bytes, sizeof(bytes), b, err);
+	if (S_ISREG(st.st_mode) && st.st_size > 0 &&
+	    ((uint64_t)st.st_size > b->max - b->len || !buf_reserve(b, (size_t)st.st_size)))
+		return too_large(b, err);
+
+	while ((n = read_retrying(fd, bytes, sizeof(bytes), deadline_ns)) > 0 &&
+	       (size_t)n <= b->max - b->len)
+		buf_add(b, bytes, (size_t)n);
 	explicit_bzero(bytes, sizeof(bytes)); /* many files contain secrets */
-	return is_ok;
+	if (n > 0)
+		return too_large(b, err);
+	if (n < 0 && errno == EAGAIN)
+		return err_set(err, ERR_TIMEOUT,
+		               "is a pipe whose writer did not close it within %d s",
+		               LIMIT_FILE_WAIT_MS / 1000);
+	return n == 0 || err_errno(err, errno, "read");
 }
 
 bool
