@@ -128,16 +128,6 @@ take_char(struct str *s, char c)
 	return true;
 }
 
-static int
-days_in_month(int year, int month)
-{
-	bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-	if (month == 2)
-		return is_leap ? 29 : 28;
-	return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
-}
-
 /* Parses an optional fraction: a point and one to nine digits. */
 static bool
 take_fraction(struct str *s, int *ret_ns)
@@ -188,8 +178,10 @@ clock_parse_rfc3339(struct str text, int64_t *ret_wall_ns)
 		{ 4, 0, 9999, '-' }, { 2, 1, 12, '-' }, { 2, 1, 31, 'T' },
 		{ 2, 0, 23, ':' },   { 2, 0, 59, ':' }, { 2, 0, 59, '\0' },
 	};
+	static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 	int values[ARRAY_LEN(fields)], fraction;
 	int64_t offset, wall;
+	bool is_leap;
 	struct tm tm;
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
@@ -199,7 +191,8 @@ clock_parse_rfc3339(struct str text, int64_t *ret_wall_ns)
 		if (fields[i].end && !take_char(&text, fields[i].end))
 			return false;
 	}
-	if (values[2] > days_in_month(values[0], values[1]))
+	is_leap = (values[0] % 4 == 0 && values[0] % 100 != 0) || values[0] % 400 == 0;
+	if (values[2] > days[values[1] - 1] + (values[1] == 2 && is_leap))
 		return false;
 	if (!take_fraction(&text, &fraction) || !take_offset(&text, &offset) || text.len > 0)
 		return false;

@@ -53,6 +53,13 @@ clock_wall(struct clock *c)
 	return c->wall_ns(c);
 }
 
+/** For metrics. */
+static inline double
+clock_seconds(int64_t ns)
+{
+	return (double)ns / (double)NS_PER_SEC;
+}
+
 /** Waits until cond is signalled or the monotonic deadline passes (CLOCK_FOREVER: no deadline). It
  * may return early, so callers check their condition in a loop. Returns false when the deadline
  * has passed. */

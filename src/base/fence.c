@@ -86,8 +86,7 @@ set_remaining(void *arg)
 	int64_t ns = fence_remaining_ns(shown.fence, shown.clock);
 
 	(void)arg;
-	metric_set(shown.remaining,
-	           ns == CLOCK_FOREVER ? INFINITY : (double)ns / (double)NS_PER_SEC);
+	metric_set(shown.remaining, ns == CLOCK_FOREVER ? INFINITY : clock_seconds(ns));
 }
 
 void

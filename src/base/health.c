@@ -69,7 +69,7 @@ health_add(struct health *h, const char *name, unsigned kinds, health_check *che
 	h->checks[h->n++] = (struct check){ name, kinds, check, arg, false };
 }
 
-const char *
+static const char *
 health_kind_name(enum health_kind kind)
 {
 	return kind == HEALTH_HEALTHZ ? "healthz" : kind == HEALTH_LIVEZ ? "livez" : "readyz";
@@ -123,16 +123,6 @@ run_check(struct health *h, struct check *c, enum health_kind kind, struct buf *
 	return is_well;
 }
 
-static bool
-is_listed(const char *name, const struct str list[], size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq_c(list[i], name))
-			return true;
-	}
-	return false;
-}
-
 bool
 health_run(struct health *h, enum health_kind kind, const struct str exclude[], size_t n_exclude,
            bool is_verbose, struct buf *text)
@@ -145,7 +135,7 @@ health_run(struct health *h, enum health_kind kind, const struct str exclude[], 
 		CLEANUP(buf_fini) struct buf reason = BUF_INIT(MAX_REASON);
 		struct check *c = checks[i];
 
-		if (is_listed(c->name, exclude, n_exclude)) {
+		if (str_is_among(str_c(c->name), exclude, n_exclude)) {
 			buf_addf(text, "[+]%s excluded: ok\n", c->name);
 		} else if (run_check(h, c, kind, &reason)) {
 			buf_addf(text, "[+]%s ok\n", c->name);

@@ -31,9 +31,6 @@ void health_free(struct health *);
  * as "[+]leaderElection ok". At most LIMIT_HEALTH_CHECKS checks can be added. */
 void health_add(struct health *, const char *name, unsigned kinds, health_check *check, void *arg);
 
-/** "healthz", "livez", "readyz". */
-const char *health_kind_name(enum health_kind);
-
 /** Runs the checks of one kind, except those named in exclude. Appends the text of the Kubernetes
  * endpoints (docs/spec/kube-client.md, "Health texts"): "ok", or one line per check if is_verbose
  * is set or a check failed. A kind without checks has one check named "ping", which passes.

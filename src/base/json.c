@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/limits.h"
 
 static void *
@@ -335,6 +336,15 @@ json_add_number(struct buf *b, const char *name, int64_t number)
 {
 	begin_part(b, name);
 	buf_addf(b, "%" PRId64, number);
+}
+
+void
+json_add_time(struct buf *b, const char *name, int64_t wall_ns, bool micros)
+{
+	begin_part(b, name);
+	buf_add_char(b, '"');
+	clock_format_rfc3339(b, wall_ns, micros);
+	buf_add_char(b, '"');
 }
 
 void

@@ -73,6 +73,8 @@ void json_add_text(struct buf *b, const char *name, struct str text);
 /** An array of texts. */
 void json_add_texts(struct buf *b, const char *name, const struct str texts[], size_t n);
 void json_add_number(struct buf *b, const char *name, int64_t number);
+/** As clock_format_rfc3339() writes it. */
+void json_add_time(struct buf *b, const char *name, int64_t wall_ns, bool micros);
 void json_add_flag(struct buf *b, const char *name, bool is_true);
 /** Appends a value that is JSON already, or the beginning of one: the caller appends the rest. */
 void json_add_raw(struct buf *b, const char *name, struct str value);

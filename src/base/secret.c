@@ -18,6 +18,15 @@ secret_set(struct secret *s, struct str bytes)
 }
 
 void
+secret_assign(struct secret *s, struct str bytes)
+{
+	if (bytes.len > 0)
+		secret_set(s, bytes);
+	else
+		secret_fini(s);
+}
+
+void
 secret_fini(struct secret *s)
 {
 	if (s->hidden)

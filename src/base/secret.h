@@ -21,6 +21,8 @@ struct secret {
 
 /** Copies the bytes, after overwriting and freeing the previous value. */
 void secret_set(struct secret *s, struct str bytes);
+/** secret_set(), or secret_fini() if there are no bytes. */
+void secret_assign(struct secret *s, struct str bytes);
 /** Overwrites and frees the memory; leaves SECRET_NONE. */
 void secret_fini(struct secret *s);
 bool secret_is_set(const struct secret *s);

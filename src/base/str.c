@@ -38,6 +38,16 @@ str_eq_c(struct str a, const char *b)
 	return str_eq(a, str_c(b));
 }
 
+bool
+str_is_among(struct str s, const struct str list[], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(s, list[i]))
+			return true;
+	}
+	return false;
+}
+
 static char
 lower(char c)
 {
@@ -367,17 +377,6 @@ str_utf8_len(struct str s)
 	return len;
 }
 
-static uint32_t
-utf8_code(struct str sequence)
-{
-	unsigned char first = (unsigned char)sequence.ptr[0];
-	uint32_t code = sequence.len == 1 ? first : first & (0x7fU >> sequence.len);
-
-	for (size_t i = 1; i < sequence.len; i++)
-		code = code << 6 | ((unsigned char)sequence.ptr[i] & 0x3f);
-	return code;
-}
-
 bool
 str_next_char(struct str *rest, struct str_char *ret)
 {
@@ -392,7 +391,11 @@ str_next_char(struct str *rest, struct str_char *ret)
 	if (rest->len == 0)
 		return false;
 	*ret = (struct str_char){ .bytes = str_head(*rest, len ? len : 1), .is_valid = len > 0 };
-	ret->code = len ? utf8_code(ret->bytes) : (unsigned char)rest->ptr[0];
+	ret->code = (unsigned char)rest->ptr[0];
+	if (len > 1)
+		ret->code &= 0x7fU >> len;
+	for (size_t i = 1; i < len; i++)
+		ret->code = ret->code << 6 | ((unsigned char)rest->ptr[i] & 0x3f);
 	for (size_t i = 0; i < ARRAY_LEN(controls) && ret->is_valid; i++)
 		ret->is_control |= ret->code >= controls[i].first && ret->code <= controls[i].last;
 	*rest = str_skip(*rest, ret->bytes.len);

@@ -42,6 +42,7 @@ struct str str_n(const char *ptr, size_t len);
 
 bool str_eq(struct str a, struct str b);
 bool str_eq_c(struct str a, const char *b);
+bool str_is_among(struct str s, const struct str list[], size_t n);
 /** Ignores the case of ASCII letters only. */
 bool str_eq_nocase(struct str a, struct str b);
 /** Returns <0, 0 or >0 as memcmp() does; a prefix sorts before the longer text. */

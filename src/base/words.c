@@ -66,7 +66,7 @@ words_nearest(const char *const *list, struct str word)
 bool
 words_have(const char *const *list, struct str word)
 {
-	for (; *list; list++) {
+	for (; list && *list; list++) {
 		if (str_eq_c(word, *list))
 			return true;
 	}

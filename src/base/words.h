@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 
-/** Is the word in the list, which ends with NULL? */
+/** Is the word in the list, which ends with NULL, or is NULL? */
 bool words_have(const char *const *list, struct str word);
 /** The word of the list that was probably meant. NULL: all of them are too different. */
 const char *words_nearest(const char *const *list, struct str word);

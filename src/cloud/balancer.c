@@ -12,6 +12,7 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "cloud/host.h"
 #include "cloud/rest.h"
 
@@ -178,15 +179,14 @@ check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, st
 	for (size_t i = 0; i < spec->n_annotations; i++) {
 		struct str key = spec->annotations[i].key, value = spec->annotations[i].value;
 		size_t n_elements = 0;
-		bool is_list = false;
+		bool is_list;
 
 		if (!str_starts(key, prefix))
 			continue;
 		n++;
 		if (!check_number(value.len, LIMIT_BALANCER_TEXT, "bytes in annotation ", key, err))
 			return false;
-		for (const char *const *list = ops->annotation_lists; list && *list; list++)
-			is_list |= str_eq_c(str_skip(key, prefix.len), *list);
+		is_list = words_have(ops->annotation_lists, str_skip(key, prefix.len));
 		for (struct str element; is_list && str_split(&value, ',', &element);)
 			n_elements += str_trim(element).len > 0;
 		if (!check_number(n_elements, LIMIT_BALANCER_NAMES, "elements in annotation ", key,
