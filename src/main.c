@@ -56,7 +56,7 @@ enum {
 struct program {
 	struct options options;
 	struct cancel *cancel;
-	struct dry_log *dry; /* NULL: without --dry-run */
+	struct dry_run *dry; /* NULL: without --dry-run */
 	struct fence fence;  /* stays closed in a dry run */
 	struct kube_connection *connection;
 	struct review_connections reviews;
@@ -274,7 +274,7 @@ make_manager(struct program *p, struct error *err)
 	    !controllers_check_cluster_cidr(&p->options, p->parts.cloud, err))
 		return false;
 	config.shared = &p->informers;
-	config.dry = p->dry ? dry_log_run(p->dry) : NULL;
+	config.dry = p->dry;
 	p->manager = manager_new(&config);
 	return true;
 }

@@ -73,22 +73,6 @@ remember(struct dry_log *log, struct str object, uint64_t version, uint64_t chan
 
 /* ---- one change ---- */
 
-/* "label a: x -> y; taint b: NoSchedule (removed); provider ID: c (new)" */
-static void
-add_fields(struct buf *b, const struct dry_change *change)
-{
-	for (size_t i = 0; i < change->n_fields; i++) {
-		const struct dry_field *f = &change->fields[i];
-
-		buf_addf(b, "%s%" STR_FMT ": ", i > 0 ? "; " : "", STR_ARG(f->name));
-		if (f->old.len > 0 && f->new.len > 0)
-			buf_addf(b, "%" STR_FMT " -> %" STR_FMT, STR_ARG(f->old), STR_ARG(f->new));
-		else
-			buf_addf(b, "%" STR_FMT " (%s)", STR_ARG(f->old.len > 0 ? f->old : f->new),
-			         f->old.len > 0 ? "removed" : "new");
-	}
-}
-
 static void
 dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_change *change)
 {
@@ -100,7 +84,19 @@ dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(LIMIT_DRY_TEXT * 2);
 	CLEANUP(buf_fini) struct buf object = BUF_INIT(KIB(1));
 
-	add_fields(&fields, change);
+	/* "label a: x -> y; taint b: NoSchedule (removed); provider ID: c (new)" */
+	for (size_t i = 0; i < change->n_fields; i++) {
+		const struct dry_field *f = &change->fields[i];
+
+		buf_addf(&fields, "%s%" STR_FMT ": ", i > 0 ? "; " : "", STR_ARG(f->name));
+		if (f->old.len > 0 && f->new.len > 0)
+			buf_addf(&fields, "%" STR_FMT " -> %" STR_FMT, STR_ARG(f->old),
+			         STR_ARG(f->new));
+		else
+			buf_addf(&fields, "%" STR_FMT " (%s)",
+			         STR_ARG(f->old.len > 0 ? f->old : f->new),
+			         f->old.len > 0 ? "removed" : "new");
+	}
 	buf_addf(&object, "%s %" STR_FMT, item->kind, STR_ARG(item->name));
 	buf_addf(&all, "%d %s %" STR_FMT "\n%" STR_FMT "\n%" STR_FMT, (int)change->verb,
 	         change->what, STR_ARG(change->name), STR_ARG(change->request),
@@ -121,7 +117,7 @@ dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_
 
 /* ---- life cycle ---- */
 
-struct dry_log *
+struct dry_run *
 dry_log_new(void)
 {
 	struct dry_log *log = xcalloc(1, sizeof(*log));
@@ -129,23 +125,20 @@ dry_log_new(void)
 	log->run.note = dry_log_note;
 	mutex_init(&log->mu);
 	TAILQ_INIT(&log->in_order);
-	return log;
+	return &log->run;
 }
 
 void
-dry_log_free(struct dry_log *log)
+dry_log_free(struct dry_run *run)
 {
-	if (!log)
+	struct dry_log *log;
+
+	if (!run)
 		return;
+	log = CONTAINER_OF(run, struct dry_log, run);
 	while (!TAILQ_EMPTY(&log->in_order))
 		forget_first(log);
 	map_fini(&log->objects);
 	mutex_destroy(&log->mu);
 	free(log);
-}
-
-struct dry_run *
-dry_log_run(struct dry_log *log)
-{
-	return &log->run;
 }

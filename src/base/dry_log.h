@@ -12,10 +12,7 @@
 
 #include "base/dry_run.h"
 
-struct dry_log;
-
-struct dry_log *dry_log_new(void);
-void dry_log_free(struct dry_log *); /* NULL is fine */
-struct dry_run *dry_log_run(struct dry_log *);
+struct dry_run *dry_log_new(void);
+void dry_log_free(struct dry_run *); /* NULL is fine */
 
 #endif

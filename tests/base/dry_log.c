@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-static struct dry_log *dry;
+static struct dry_run *dry;
 static int file;
 static char text[1 << 16];
 
@@ -61,7 +61,7 @@ count_lines(void)
 static void
 note(const char *node, const char *version, const char *label)
 {
-	struct dry_item item = { dry_log_run(dry), "node", str_c(node), str_c(version) };
+	struct dry_item item = { dry, "node", str_c(node), str_c(version) };
 	struct dry_field field = { STR("label a"), STR("x"), str_c(label) };
 
 	dry_note(&item, &(struct dry_change){ .verb = DRY_CHANGE,
@@ -74,7 +74,7 @@ note(const char *node, const char *version, const char *label)
 static void
 a_line_says_what_would_be_changed_and_how(void **state)
 {
-	struct dry_item item = { dry_log_run(dry), "service", STR("default/web"), STR("7") };
+	struct dry_item item = { dry, "service", STR("default/web"), STR("7") };
 	const struct dry_field fields[] = { { STR("algorithm"), STR("a"), STR("b") },
 		                            { STR("target n1"), STR_EMPTY, STR("7") },
 		                            { STR("target n2"), STR("8"), STR_EMPTY } };
