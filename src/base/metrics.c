@@ -355,25 +355,16 @@ add_histogram(struct buf *b, const struct metric *m, enum metric_format format)
 }
 
 static void
-add_head(struct buf *b, const struct metric_family *family, enum metric_format format)
+add_family(struct buf *b, struct metric_family *family, enum metric_format format)
 {
 	static const char *const types[] = { "counter", "gauge", "histogram" };
 	struct str name = str_c(family->name), total = STR("_total");
+	bool has_head = false;
 
 	/* in OpenMetrics, samples named x_total belong to a family named x */
 	if (format == METRICS_OPENMETRICS && family->type == METRIC_COUNTER &&
 	    str_ends(name, total))
 		name.len -= total.len;
-	buf_addf(b, "# HELP %" STR_FMT " ", STR_ARG(name));
-	add_escaped(b, family->help, /*is_label=*/format == METRICS_OPENMETRICS);
-	buf_addf(b, "\n# TYPE %" STR_FMT " %s\n", STR_ARG(name), types[family->type]);
-}
-
-static void
-add_family(struct buf *b, struct metric_family *family, enum metric_format format)
-{
-	bool has_head = false;
-
 	WITH_LOCK(&family->mu);
 	if (!family->labels[0] && family->n_series == 0)
 		series_new(family, NULL);
@@ -382,9 +373,13 @@ add_family(struct buf *b, struct metric_family *family, enum metric_format forma
 
 		if (m->is_hidden)
 			continue;
-		if (!has_head)
-			add_head(b, family, format);
-		has_head = true;
+		if (!has_head) {
+			buf_addf(b, "# HELP %" STR_FMT " ", STR_ARG(name));
+			add_escaped(b, family->help, /*is_label=*/format == METRICS_OPENMETRICS);
+			buf_addf(b, "\n# TYPE %" STR_FMT " %s\n", STR_ARG(name),
+			         types[family->type]);
+			has_head = true;
+		}
 		if (family->type == METRIC_HISTOGRAM)
 			add_histogram(b, m, format);
 		else
@@ -424,12 +419,6 @@ metrics_write_page(struct buf *b, enum metric_page page, enum metric_format form
 	mutex_unlock(&families_mu);
 	if (format == METRICS_OPENMETRICS)
 		buf_add_c(b, "# EOF\n");
-}
-
-void
-metrics_write(struct buf *b)
-{
-	metrics_write_page(b, METRICS_MAIN, METRICS_TEXT);
 }
 
 /* Series are reset in place, because another thread may be about to change one that it has looked

@@ -112,8 +112,6 @@ void metrics_off_scrape(void (*fn)(void *arg), void *arg);
 /** Appends all families of a page that have a series, by name. Labels are written in
  * alphabetical order. */
 void metrics_write_page(struct buf *b, enum metric_page page, enum metric_format format);
-/** /metrics in the text format. */
-void metrics_write(struct buf *b);
 /** Sets all series of a page to zero, for DELETE /metrics/slis. A series with labels is hidden
  * until it changes again. */
 void metrics_reset(enum metric_page page);

@@ -124,7 +124,7 @@ check_shown(const char *line)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(64));
 
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	if (!strstr(text.ptr, line))
 		fail_msg("no %s in %s", line, text.ptr);
 }

@@ -44,7 +44,7 @@ written(void)
 	if (!b.ptr)
 		b = BUF_INIT(KIB(256));
 	buf_reset(&b);
-	metrics_write(&b);
+	metrics_write_page(&b, METRICS_MAIN, METRICS_TEXT);
 	return &b;
 }
 

@@ -20,7 +20,7 @@ value(const char *name)
 	double number = 0;
 	const char *at;
 
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	snprintf(line, sizeof(line), "\n%s ", name);
 	at = strstr(text.ptr, line);
 	if (!at)

@@ -39,7 +39,7 @@ counts_by_server_and_result(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
 		recent_count(RECENT_CLOUD, statuses[i]);
 	recent_count(RECENT_API_SERVER, 503);
-	metrics_write(&page);
+	metrics_write_page(&page, METRICS_MAIN, METRICS_TEXT);
 	assert_non_null(strstr(page.ptr, "{result=\"ok\",server=\"cloud\"} 2\n"));
 	assert_non_null(strstr(page.ptr, "{result=\"failed\",server=\"cloud\"} 2\n"));
 	assert_non_null(strstr(page.ptr, "{result=\"ok\",server=\"api_server\"} 0\n"));

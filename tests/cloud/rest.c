@@ -147,7 +147,7 @@ requests_are_counted(void **state)
 	                                                         .code = ERR_UNAVAILABLE });
 	assert_false(get(w, &doc));
 	assert_false(get(w, &doc));
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	assert_non_null(strstr(
 		text.ptr, "ccmd_cloud_requests_total{cloud=\"toy\",code=\"422\",method=\"GET\"}"));
 	assert_null(strstr(text.ptr, "{cloud=\"toy\",code=\"error\",method=\"GET\"} 0\n"));

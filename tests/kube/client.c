@@ -438,7 +438,7 @@ requests_are_counted(void **state)
 	fake_http_add(http, (struct fake_answer){ .code = ERR_UNAVAILABLE });
 	must_get("{}");
 	get_fails(ERR_UNAVAILABLE);
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	assert_non_null(strstr(
 		text.ptr,
 		"rest_client_requests_total{code=\"200\",host=\"counted:6443\",method=\"GET\"} 1\n"));

@@ -403,7 +403,7 @@ n_reloads(const char *result, const char *reason)
 
 	buf_addf(&name, "rest_client_transport_ca_reload_total{reason=\"%s\",result=\"%s\"} ",
 	         reason, result);
-	metrics_write(&page);
+	metrics_write_page(&page, METRICS_MAIN, METRICS_TEXT);
 	found = strstr(page.ptr, name.ptr);
 	if (found && str_cut(str_c(found + name.len), '\n', &number, &rest))
 		assert_true(str_to_i64(number, 0, INT64_MAX, &n));

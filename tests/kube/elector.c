@@ -1049,7 +1049,7 @@ metric(const char *name)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIB(1));
 	int64_t value = -1;
 
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	for (struct str line, rest = buf_str(&text); str_split(&rest, '\n', &line);) {
 		struct str before, after;
 

@@ -479,7 +479,7 @@ runs_are_counted(void **state)
 	start(w, "echo '" HEAD
 	         "{\"token\":\"abc\",\"expirationTimestamp\":\"2026-01-02T03:10:00Z\"}}'");
 	must_give(w, "abc");
-	metrics_write(&page);
+	metrics_write_page(&page, METRICS_MAIN, METRICS_TEXT);
 	assert_non_null(strstr(page.ptr,
 	                       "rest_client_exec_plugin_call_total{call_status=\"no_error\","
 	                       "code=\"0\"}"));

@@ -53,7 +53,7 @@ count_waiting(void)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
 	const char *at;
 
-	metrics_write(&b);
+	metrics_write_page(&b, METRICS_MAIN, METRICS_TEXT);
 	at = strstr(b.ptr, name);
 	assert_non_null(at);
 	return strtoul(at + strlen(name), NULL, 10);
@@ -691,7 +691,7 @@ counts(void **state)
 	fake_clock_advance(f->clock, 20 * NS_PER_SEC);
 	(void)queue_add_failed(q, key, 0);
 	queue_done(q, key);
-	metrics_write(&b);
+	metrics_write_page(&b, METRICS_MAIN, METRICS_TEXT);
 	queue_free(q);
 	assert_non_null(strstr(b.ptr, "workqueue_depth{name=\"counted\"} 1\n"));
 	assert_non_null(strstr(b.ptr, "workqueue_adds_total{name=\"counted\"} 2\n"));

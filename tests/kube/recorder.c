@@ -88,7 +88,7 @@ counter(const char *name)
 	int64_t value = 0;
 	struct str rest;
 
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	for (struct str line, lines = buf_str(&text); str_split(&lines, '\n', &line);) {
 		if (!str_starts(line, str_c(name)) ||
 		    str_index(line, ' ') != (ptrdiff_t)strlen(name))

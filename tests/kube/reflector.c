@@ -249,7 +249,7 @@ check_metric(const char *line)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIB(1));
 
-	metrics_write(&b);
+	metrics_write_page(&b, METRICS_MAIN, METRICS_TEXT);
 	if (!strstr(b.ptr, line))
 		fail_msg("no %s in\n%s", line, b.ptr);
 }

@@ -73,7 +73,7 @@ counted_runs(void)
 	struct str series, count;
 	int64_t one, n = 0;
 
-	metrics_write(&all);
+	metrics_write_page(&all, METRICS_MAIN, METRICS_TEXT);
 	for (struct str line, rest = buf_str(&all); str_split(&rest, '\n', &line);) {
 		if (!str_starts(line, name))
 			continue;

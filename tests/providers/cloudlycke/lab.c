@@ -270,7 +270,7 @@ lab_metric(const char *series)
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(1000000);
 	int64_t value = -1;
 
-	metrics_write(&all);
+	metrics_write_page(&all, METRICS_MAIN, METRICS_TEXT);
 	for (struct str line, rest = buf_str(&all); str_split(&rest, '\n', &line);) {
 		if (str_starts(line, str_c(series)))
 			(void)!str_to_i64(str_trim(str_skip(line, strlen(series))), 0, INT64_MAX,

@@ -231,7 +231,7 @@ is_read_only_shown(void)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1000000);
 
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	return strstr(text.ptr, "\nccmd_cloud_credentials_read_only 1\n") != NULL;
 }
 
@@ -328,7 +328,7 @@ each_attempt_is_counted(void **state)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1000000);
 
 	check(*state, HTTP_GET, 521, "", 1, ERR_UNAVAILABLE);
-	metrics_write(&text);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
 	assert_non_null(strstr(text.ptr, "hcloud_api_requests_total{api_endpoint=\"/x\","
 	                                 "code=\"521\",method=\"get\"} 1\n"));
 	assert_non_null(strstr(text.ptr, "hcloud_api_in_flight_requests 0\n"));

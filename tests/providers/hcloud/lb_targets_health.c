@@ -134,7 +134,7 @@ the_metric_has_a_series_for_each_of_some_services(void **state)
 	if (!hz_lb_cache_adopt(cache, &call, pointers, ARRAY_LEN(specs), &err))
 		fail_msg("%s", err.msg);
 	hz_health_open(cache);
-	metrics_write(&page);
+	metrics_write_page(&page, METRICS_MAIN, METRICS_TEXT);
 	check_has(
 		buf_str(&page),
 		"hcloud_load_balancer_healthy_targets{namespace=\"default\",service=\"s0001\"} 1\n");
@@ -149,11 +149,11 @@ the_metric_has_a_series_for_each_of_some_services(void **state)
 	for (size_t i = 1; i < ARRAY_LEN(specs); i++)
 		hz_lb_cache_untrack(cache, specs[i].uid);
 	buf_reset(&page);
-	metrics_write(&page);
+	metrics_write_page(&page, METRICS_MAIN, METRICS_TEXT);
 	assert_int_equal(count_lines(buf_str(&page), "hcloud_load_balancer_targets{"), 1);
 	hz_health_close(cache);
 	buf_reset(&page);
-	metrics_write(&page);
+	metrics_write_page(&page, METRICS_MAIN, METRICS_TEXT);
 	assert_int_equal(count_lines(buf_str(&page), "hcloud_load_balancer_targets{"), 0);
 }
 
