@@ -8,13 +8,13 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/ref.h"
 #include "base/thread.h"
 
-/* Shared by the caller and the thread; the last of the two to release it frees it. */
 struct lookup {
+	struct ref refs; /* of the caller and of the thread */
 	pthread_mutex_t mu;
 	pthread_cond_t changed; /* mu */
-	unsigned n_refs;        /* mu */
 	bool is_done;           /* mu */
 	bool is_cancelled;      /* mu */
 	int result;             /* mu; of getaddrinfo() */
@@ -28,12 +28,7 @@ static _Atomic unsigned n_threads;
 static void
 lookup_unref(struct lookup *l)
 {
-	bool is_last;
-
-	mutex_lock(&l->mu);
-	is_last = --l->n_refs == 0;
-	mutex_unlock(&l->mu);
-	if (!is_last)
+	if (!ref_drop(&l->refs))
 		return;
 	cond_destroy(&l->changed);
 	mutex_destroy(&l->mu);
@@ -133,9 +128,10 @@ resolve_host(struct str name, int64_t timeout_ms, struct cancel *cancel, struct 
 	mutex_init(&l->mu);
 	cond_init(&l->changed);
 	memcpy(l->name, name.ptr, name.len);
-	l->n_refs = 2;
-	if (!thread_try_start(&thread, "resolver", lookup_run, l)) {
-		l->n_refs = 1;
+	ref_init(&l->refs);
+	ref_take(&l->refs);
+	if (thread_try_start(&thread, "resolver", lookup_run, l) != 0) {
+		lookup_unref(l); /* the thread's reference */
 		atomic_fetch_sub(&n_threads, 1);
 		return err_set(err, ERR_UNAVAILABLE, "%s: cannot start a thread to resolve it",
 		               l->name);

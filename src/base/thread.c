@@ -31,9 +31,8 @@ begin(void *arg)
 	return start.run(start.arg);
 }
 
-/* Returns 0, or the error of pthread_create(). */
-static int
-try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
+int
+thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 {
 	struct start *start = xcalloc(1, sizeof(*start));
 	pthread_attr_t attr;
@@ -59,13 +58,7 @@ try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 void
 thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
 {
-	MUST(try_start(ret, name, run, arg));
-}
-
-bool
-thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg)
-{
-	return try_start(ret, name, run, arg) == 0;
+	MUST(thread_try_start(ret, name, run, arg));
 }
 
 void
@@ -136,7 +129,7 @@ empty_cache(void)
 			taken = block;
 		}
 	}
-	if (thread_try_start(&thread, "free", free_cached, taken))
+	if (thread_try_start(&thread, "free", free_cached, taken) == 0)
 		thread_join(thread);
 	else
 		free_cached(taken);

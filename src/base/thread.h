@@ -17,9 +17,9 @@
 /** Starts a thread with a 256 KiB stack, all signals blocked and a name of at most 15 bytes, which
  * `ps -L` and `top -H` show. Aborts when the system cannot create more threads. */
 void thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
-/** Starts a thread like thread_start(), but returns false when the system cannot create more
- * threads: for threads that the program can do without. */
-NODISCARD bool thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
+/** The same for threads that the program can do without. Returns 0, or the error number when the
+ * system cannot create more threads. */
+NODISCARD int thread_try_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg);
 void thread_join(pthread_t thread);
 
 /** Returns free memory to the system, including the blocks that the C library caches for the

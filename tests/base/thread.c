@@ -147,7 +147,7 @@ a_thread_that_cannot_be_started_is_reported(void **state)
 		int n = 0;
 
 		setrlimit(RLIMIT_AS, &(struct rlimit){ 0, 0 });
-		while (n < 1000 && thread_try_start(&thread, "stays", stay, NULL))
+		while (n < 1000 && thread_try_start(&thread, "stays", stay, NULL) == 0)
 			n++;
 		thread_trim(); /* does without */
 		_exit(n == 1000);
