@@ -185,42 +185,31 @@ group(const struct ip *ip, unsigned i)
 	return (unsigned)ip->bytes[2 * i] << 8 | ip->bytes[2 * i + 1];
 }
 
-/* Finds the first of the longest runs of at least two zero groups; *ret_len is 0 when no such run
- * exists. */
-static void
-find_zero_run(const struct ip *ip, unsigned *ret_start, unsigned *ret_len)
-{
-	unsigned best = 0, best_len = 0, len = 0;
-
-	for (unsigned i = 0; i < 8; i++) {
-		len = group(ip, i) ? 0 : len + 1;
-		if (len > best_len) {
-			best_len = len;
-			best = i + 1 - len;
-		}
-	}
-	*ret_start = best;
-	*ret_len = best_len >= 2 ? best_len : 0;
-}
-
 void
 ip_format(struct buf *b, const struct ip *ip)
 {
 	const uint8_t *v4 = ip->bytes + 12;
-	unsigned start, len;
+	unsigned start = 0, longest = 1, len = 0;
 
 	if (ip_family(ip) == IP_V4) {
 		buf_addf(b, "%u.%u.%u.%u", v4[0], v4[1], v4[2], v4[3]);
 		return;
 	}
-	find_zero_run(ip, &start, &len);
+	/* "::" stands for the first of the longest runs of zero groups, of at least two */
 	for (unsigned i = 0; i < 8; i++) {
-		if (len && i == start) {
+		len = group(ip, i) ? 0 : len + 1;
+		if (len > longest) {
+			longest = len;
+			start = i + 1 - len;
+		}
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		if (longest > 1 && i == start) {
 			buf_add_c(b, "::");
-			i += len - 1;
+			i += longest - 1;
 			continue;
 		}
-		if (i && !(len && i == start + len))
+		if (i && !(longest > 1 && i == start + longest))
 			buf_add_char(b, ':');
 		buf_addf(b, "%x", group(ip, i));
 	}

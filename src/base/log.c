@@ -75,37 +75,27 @@ add(struct line *line, struct str s)
 		buf_add_str(&line->text, s);
 }
 
-static void
-close_with(struct line *line, char c)
-{
-	buf_add_char(&line->text, c);
-}
-
-static void
-add_control(struct line *line, uint32_t code)
-{
-	static const char short_names[] = {
-		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
-	};
-	char memory[8] = "";
-	struct buf text = BUF_FIXED(memory);
-
-	if (code < sizeof(short_names) && short_names[code])
-		buf_addf(&text, "\\%c", short_names[code]);
-	else
-		buf_addf(&text, "\\u%04x", (unsigned)code);
-	add(line, buf_str(&text));
-}
-
 /* Adds the text; between quotes, quotes and backslashes are escaped. */
 static void
 add_text(struct line *line, struct str s, bool is_quoted)
 {
+	static const char short_names[] = {
+		['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'
+	};
+
 	for (struct str_char c; !line->is_cut && str_next_char(&s, &c);) {
+		char memory[8] = "";
+		struct buf escape = BUF_FIXED(memory);
+
+		if (c.is_valid && c.code < sizeof(short_names) && short_names[c.code])
+			buf_addf(&escape, "\\%c", short_names[c.code]);
+		else if (c.is_valid && c.is_control)
+			buf_addf(&escape, "\\u%04x", (unsigned)c.code);
+
 		if (!c.is_valid)
 			add(line, STR("\xef\xbf\xbd")); /* U+FFFD */
 		else if (c.is_control)
-			add_control(line, c.code);
+			add(line, buf_str(&escape));
 		else if (is_quoted && c.code == '"')
 			add(line, STR("\\\""));
 		else if (is_quoted && c.code == '\\')
@@ -122,7 +112,7 @@ add_quoted(struct line *line, struct str s)
 	if (line->is_cut)
 		return;
 	add_text(line, s, /*is_quoted=*/true);
-	close_with(line, '"');
+	buf_add_char(&line->text, '"');
 }
 
 static bool
@@ -176,27 +166,11 @@ add_field(struct line *line, const struct log_field *field)
 	}
 }
 
-static void
-add_head(struct line *line, enum log_level level, const char *message)
-{
-	char memory[32] = "";
-	struct buf now = BUF_FIXED(memory);
-
-	clock_format_rfc3339(&now, clock_wall(&clock_real), /*micros=*/true);
-	if (!line->is_json) {
-		buf_addf(&line->text, "%s %-5s ", now.ptr, level_names[level]);
-		add_text(line, str_c(message), /*is_quoted=*/false);
-		return;
-	}
-	buf_addf(&line->text, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":", now.ptr,
-	         level_names[level]);
-	add_quoted(line, str_c(message));
-}
-
 void
 log_write(enum log_level level, const char *message, const struct log_field *fields, size_t n)
 {
-	char memory[LINE_SIZE] = "";
+	char memory[LINE_SIZE] = "", time[32] = "";
+	struct buf now = BUF_FIXED(time);
 	struct line line = { .text = BUF_FIXED(memory),
 		             .is_json = atomic_load(&format) == LOG_JSON };
 	int saved_errno = errno;
@@ -204,12 +178,20 @@ log_write(enum log_level level, const char *message, const struct log_field *fie
 
 	if (level == LOG_DEBUG && !log_is_debug())
 		return;
-	add_head(&line, level, message);
+	clock_format_rfc3339(&now, clock_wall(&clock_real), /*micros=*/true);
+	if (line.is_json) {
+		buf_addf(&line.text, "{\"ts\":\"%s\",\"level\":\"%s\",\"msg\":", time,
+		         level_names[level]);
+		add_quoted(&line, str_c(message));
+	} else {
+		buf_addf(&line.text, "%s %-5s ", time, level_names[level]);
+		add_text(&line, str_c(message), /*is_quoted=*/false);
+	}
 	for (size_t i = 0; i < n && !line.is_cut; i++)
 		add_field(&line, &fields[i]);
 	if (line.is_json)
-		close_with(&line, '}');
-	close_with(&line, '\n');
+		buf_add_char(&line.text, '}');
+	buf_add_char(&line.text, '\n');
 	/* a line that cannot be written is lost: no other place exists to report the failure */
 	do
 		written = write(atomic_load(&fd), line.text.ptr, line.text.len);

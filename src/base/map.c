@@ -205,13 +205,21 @@ map_put(struct map *m, struct str key, void *value)
 	return before;
 }
 
-/* Moves entries back to where look-ups find them. An entry may fill the gap if its home position
- * does not lie between the two. */
-static void
-close_gap(struct map *m, size_t gap)
+void *
+map_remove(struct map *m, struct str key)
 {
-	size_t mask = m->cap - 1;
+	size_t gap, mask = m->cap - 1;
+	void *value;
 
+	if (m->cap == 0)
+		return NULL;
+	gap = find(m, key);
+	value = value_at(m, gap);
+	if (!value)
+		return NULL;
+
+	/* Moves entries back to where look-ups find them. An entry may fill the gap if its home
+	 * position does not lie between the two. */
 	for (size_t i = after(m, gap); value_at(m, i); i = after(m, i)) {
 		if (((i - home(m, key_at(m, i))) & mask) >= ((i - gap) & mask)) {
 			set(m, gap, key_at(m, i), value_at(m, i));
@@ -219,21 +227,6 @@ close_gap(struct map *m, size_t gap)
 		}
 	}
 	set(m, gap, STR_EMPTY, NULL);
-}
-
-void *
-map_remove(struct map *m, struct str key)
-{
-	void *value;
-	size_t i;
-
-	if (m->cap == 0)
-		return NULL;
-	i = find(m, key);
-	value = value_at(m, i);
-	if (!value)
-		return NULL;
-	close_gap(m, i);
 	m->count--;
 	if (m->cap > MAP_KEPT && m->count < m->cap / 16)
 		resize(m, m->cap / 4);

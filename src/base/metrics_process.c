@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 
 METRIC_FAMILY(cpu_seconds, METRIC_COUNTER, "process_cpu_seconds_total",
               "CPU time used, user and system.");
@@ -81,30 +82,23 @@ set_all(void *arg)
 	metric_set(metric_of(&resident_bytes), (double)word_number(line, 1) * page);
 }
 
-/* The kernel counts the start time from the boot of the machine. The name of the process, in
- * parentheses, may contain any character. */
-static int64_t
-age_ns(void)
-{
-	char memory[1024];
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	struct str rest = read_text(fd, memory, sizeof(memory));
-	int64_t ticks, now_ns = clock_boot(&clock_real);
-
-	if (fd >= 0)
-		close(fd);
-	for (ptrdiff_t at; (at = str_index(rest, ')')) >= 0;)
-		rest = str_skip(rest, (size_t)at + 1);
-	ticks = word_number(str_trim(rest), STAT_AFTER_NAME);
-	return ticks > 0 ? now_ns - ticks * (NS_PER_SEC / sysconf(_SC_CLK_TCK)) : 0;
-}
-
 void
 metrics_process_setup(void)
 {
+	CLEANUP(fd_close) int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	char memory[1024];
+	struct str rest = read_text(fd, memory, sizeof(memory));
+	int64_t ticks, start_ns = clock_wall(&clock_real);
+
 	statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	fd_folder = opendir("/proc/self/fd");
-	metric_set(metric_of(&start_seconds),
-	           (double)(clock_wall(&clock_real) - age_ns()) / (double)NS_PER_SEC);
+	/* The kernel counts the start time from the boot of the machine. The name of the process,
+	 * in parentheses, may contain any character. */
+	for (ptrdiff_t at; (at = str_index(rest, ')')) >= 0;)
+		rest = str_skip(rest, (size_t)at + 1);
+	ticks = word_number(str_trim(rest), STAT_AFTER_NAME);
+	if (ticks > 0)
+		start_ns -= clock_boot(&clock_real) - ticks * (NS_PER_SEC / sysconf(_SC_CLK_TCK));
+	metric_set(metric_of(&start_seconds), clock_seconds(start_ns));
 	metrics_on_scrape(set_all, NULL);
 }

@@ -8,7 +8,7 @@ enum {
 	LABEL_MAX = 63, /* of a label's value, and of its key without the prefix */
 };
 
-bool
+static bool
 char_is_lower_alnum(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');

@@ -11,7 +11,6 @@
 
 /** ASCII letters and digits, whatever the locale. */
 bool char_is_alnum(char c);
-bool char_is_lower_alnum(char c);
 
 /** Letters, digits and characters of `others` only? True when s is empty. */
 bool name_has_only(struct str s, const char *others);

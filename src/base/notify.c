@@ -51,25 +51,12 @@ reconnect(void)
 	       0;
 }
 
-/* WATCHDOG_PID differs from the own process id when the variables were meant for the parent
- * process; the watchdog stays off then. */
-static int64_t
-read_watchdog_ns(const char *usec, const char *pid)
-{
-	int64_t value;
-
-	if (pid && (!str_to_i64(str_c(pid), 1, INT64_MAX, &value) || value != getpid()))
-		return 0;
-	if (!usec || !str_to_i64(str_c(usec), 1, INT64_MAX / NS_PER_US, &value))
-		return 0;
-	return value * NS_PER_US / 2;
-}
-
 void
 notify_setup(void)
 {
 	const struct timeval timeout = { .tv_usec = BACKLOG_WAIT_US };
-	const char *path = getenv("NOTIFY_SOCKET");
+	const char *path = getenv("NOTIFY_SOCKET"), *pid = getenv("WATCHDOG_PID");
+	int64_t own = getpid(), usec;
 
 	if (notify.fd >= 0)
 		close(notify.fd);
@@ -80,8 +67,11 @@ notify_setup(void)
 	if (notify.fd >= 0) {
 		(void)setsockopt(notify.fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
 		(void)reconnect(); /* when this fails, notify_send() tries again */
-		notify.watchdog_ns = read_watchdog_ns(getenv("WATCHDOG_USEC"),
-		                                      getenv("WATCHDOG_PID"));
+		/* WATCHDOG_PID differs from the own process id when the variables were meant for
+		 * the parent process; the watchdog stays off then. */
+		if ((!pid || str_to_i64(str_c(pid), own, own, &own)) &&
+		    str_to_i64(str_c(getenv("WATCHDOG_USEC")), 1, INT64_MAX / NS_PER_US, &usec))
+			notify.watchdog_ns = usec * NS_PER_US / 2;
 	}
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");

@@ -48,13 +48,21 @@ is_full(const struct pool_chunk *chunk)
 	return chunk->n_used == (CHUNK_SIZE - sizeof(*chunk)) / size_of(chunk->class);
 }
 
-static struct block *
-take(struct pool *p, unsigned class)
+/* ---- blocks ---- */
+
+void *
+pool_alloc(struct pool *p, size_t size)
 {
+	unsigned class = (unsigned)((sizeof(struct block) + size - 1) / POOL_STEP);
 	struct pool_chunk *chunk;
 	struct block *block;
-	WITH_LOCK(&p->mu);
 
+	if (size > POOL_LARGEST - sizeof(*block) || HAS_ASAN) {
+		block = xmalloc(sizeof(*block) + size);
+		block->chunk = NULL;
+		return block->bytes;
+	}
+	WITH_LOCK(&p->mu);
 	chunk = LIST_FIRST(&p->open[class]);
 	if (!chunk) {
 		chunk = xmalloc(CHUNK_SIZE);
@@ -70,37 +78,6 @@ take(struct pool *p, unsigned class)
 	block->chunk = chunk;
 	if (is_full(chunk))
 		LIST_REMOVE(chunk, link);
-	return block;
-}
-
-static void
-give(struct pool *p, struct pool_chunk *chunk, struct block *block)
-{
-	WITH_LOCK(&p->mu);
-
-	if (is_full(chunk))
-		LIST_INSERT_HEAD(&p->open[chunk->class], chunk, link);
-	block->next = chunk->free;
-	chunk->free = block;
-	if (--chunk->n_used > 0)
-		return;
-	LIST_REMOVE(chunk, link);
-	free(chunk);
-}
-
-/* ---- blocks ---- */
-
-void *
-pool_alloc(struct pool *p, size_t size)
-{
-	struct block *block;
-
-	if (size > POOL_LARGEST - sizeof(*block) || HAS_ASAN) {
-		block = xmalloc(sizeof(*block) + size);
-		block->chunk = NULL;
-	} else {
-		block = take(p, (unsigned)((sizeof(*block) + size - 1) / POOL_STEP));
-	}
 	return block->bytes;
 }
 
@@ -121,13 +98,24 @@ pool_bytes(const void *memory)
 void
 pool_free(struct pool *p, void *memory)
 {
+	struct pool_chunk *chunk;
 	struct block *block;
 
 	if (!memory)
 		return;
 	block = block_of(memory);
-	if (block->chunk)
-		give(p, block->chunk, block);
-	else
+	chunk = block->chunk;
+	if (!chunk) {
 		free(block);
+		return;
+	}
+	WITH_LOCK(&p->mu);
+	if (is_full(chunk))
+		LIST_INSERT_HEAD(&p->open[chunk->class], chunk, link);
+	block->next = chunk->free;
+	chunk->free = block;
+	if (--chunk->n_used > 0)
+		return;
+	LIST_REMOVE(chunk, link);
+	free(chunk);
 }

@@ -148,23 +148,6 @@ scan_string(struct json_split *s, const char *p, const char *end)
 	return p;
 }
 
-/* Advances outside of strings to the next quote, which starts a string, or bracket, which changes
- * the depth. */
-static const char *
-scan_brackets(struct json_split *s, const char *p, const char *end)
-{
-	p = find_class(p, end, CLASS_BRACKET);
-	if (p == end)
-		return p;
-	if (*p == '"')
-		s->in_string = true;
-	else if (*p == '{' || *p == '[')
-		s->depth++;
-	else
-		s->depth--;
-	return p + 1;
-}
-
 static void
 begin_value(struct json_split *s, char first)
 {
@@ -186,7 +169,18 @@ scan_value(struct json_split *s, struct feed *f, bool *ret_is_done, struct error
 		is_done = p < end;
 	}
 	while (p < end && !is_done) {
-		p = s->in_string ? scan_string(s, p, end) : scan_brackets(s, p, end);
+		if (s->in_string) {
+			p = scan_string(s, p, end);
+		} else {
+			p = find_class(p, end, CLASS_BRACKET);
+			if (p == end)
+				break;
+			/* a quote starts a string, and a bracket changes the depth */
+			s->in_string = *p == '"';
+			s->depth += *p == '{' || *p == '[';
+			s->depth -= *p == '}' || *p == ']';
+			p++;
+		}
 		if (s->depth > LIMIT_JSON_DEPTH)
 			return err_set(err, ERR_INVALID, "invalid JSON: nested deeper than %d",
 			               LIMIT_JSON_DEPTH);
