@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/ip.h"
+#include "base/words.h"
 #include "http/url.h"
 
 enum {
@@ -308,11 +309,8 @@ check_read_only(const struct http_request *request, struct error *err)
 
 	if (!permitted_posts || request->method == HTTP_GET)
 		return true;
-	for (const char *const *post = permitted_posts; request->method == HTTP_POST && *post;
-	     post++) {
-		if (str_eq_c(request->target, *post))
-			return true;
-	}
+	if (request->method == HTTP_POST && words_have(permitted_posts, request->target))
+		return true;
 	buf_addf(&what, "%s %" STR_FMT, http_method_name(request->method),
 	         STR_ARG(str_head(request->target, 200)));
 	fence_note_refused(buf_str(&what));
@@ -324,30 +322,24 @@ bool
 http_do(struct http_client *client, struct call *call, const struct http_request *request,
         struct http_response *response, struct error *err)
 {
-	return check_read_only(request, err) &&
-	       client->ops->do_request(client, call, request, response, err);
+	if (!check_read_only(request, err))
+		return false;
+	return client->ops->do_request(client, call, request, response, err);
 }
 
 bool
 http_stream_open(struct http_client *client, struct call *call, const struct http_request *request,
                  struct http_stream **ret, struct error *err)
 {
-	return check_read_only(request, err) &&
-	       client->ops->stream_open(client, call, request, ret, err);
+	if (!check_read_only(request, err))
+		return false;
+	return client->ops->stream_open(client, call, request, ret, err);
 }
 
 void
 http_response_fini(struct http_response *response)
 {
 	buf_fini(&response->body);
-}
-
-int64_t
-http_client_last_turn_ns(struct http_client *client)
-{
-	if (client->ops != &curl_ops)
-		return CLOCK_FOREVER; /* a test's client has no thread that could be stuck */
-	return atomic_load(&curl_client(client)->last_turn_ns);
 }
 
 void

@@ -260,10 +260,6 @@ DEFINE_CLEANUP(struct http_stream, http_stream_close)
 bool http_status_error(struct error *err, const struct http_request *request, int status,
                        int64_t retry_after_ms, struct str text);
 
-/** The time (mono) when the I/O loop last began a turn, for the watchdog. A turn begins at least
- * every HTTP_LONGEST_WAIT_NS. */
-int64_t http_client_last_turn_ns(struct http_client *);
-
 /** Closes idle connections about 2 s from now, to free memory after a burst. Without this call they
  * are closed 30 s after the last request. */
 void http_client_close_idle(struct http_client *);

@@ -68,7 +68,6 @@ struct curl_client {
 
 	pthread_t thread;
 	CURLM *multi;
-	_Atomic int64_t last_turn_ns; /* by clock */
 
 	pthread_mutex_t mu;
 	struct job_list inbox; /* mu */

@@ -55,13 +55,6 @@ METRIC_FAMILY(waiting, METRIC_GAUGE, "ccmd_client_requests_waiting",
 /* ---- lists ---- */
 
 static void
-list_init(struct job_list *list)
-{
-	TAILQ_INIT(&list->jobs);
-	list->n = 0;
-}
-
-static void
 list_add(struct job_list *list, struct job *job)
 {
 	TAILQ_INSERT_TAIL(&list->jobs, job, link);
@@ -480,13 +473,10 @@ loop_run(void *arg)
 {
 	struct curl_client *c = arg;
 	struct job *job;
-	int64_t now_ns;
 	bool may_sleep;
 
 	while (take_inbox(c)) {
-		now_ns = clock_mono(c->clock);
-		atomic_store(&c->last_turn_ns, now_ns);
-		watchdog_promise(clock_deadline(now_ns, HTTP_LONGEST_WAIT_NS));
+		watchdog_promise(clock_deadline(clock_mono(c->clock), HTTP_LONGEST_WAIT_NS));
 		c->shown.limit = c->gate.limit;
 		c->shown.n_running = c->gate.n_running;
 		c->shown.n_work = c->work.n;
@@ -519,15 +509,14 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 		alloc_fail(1, sizeof(c->multi));
 	curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)MAX_KEPT);
 	mutex_init(&c->mu);
-	list_init(&c->inbox);
-	list_init(&c->work);
-	list_init(&c->background);
-	list_init(&c->running);
+	TAILQ_INIT(&c->inbox.jobs);
+	TAILQ_INIT(&c->work.jobs);
+	TAILQ_INIT(&c->background.jobs);
+	TAILQ_INIT(&c->running.jobs);
 	gate_init(&c->gate, qps, burst, clock_mono(&clock_real));
 	c->trim_ns = CLOCK_FOREVER;
 	c->sweep_ns = CLOCK_FOREVER;
 	c->retire_ns = CLOCK_FOREVER;
-	c->last_turn_ns = clock_mono(c->clock);
 	c->limit = metric_of(&limits, name);
 	c->n_requests = metric_of(&running, name);
 	c->n_work = metric_of(&waiting, name, "work");

@@ -906,19 +906,6 @@ statuses_become_errors(void **state)
 	assert_string_equal(err.msg, "POST /servers: 500");
 }
 
-static void
-the_loop_turns(void **state)
-{
-	int64_t before_ns = now_ns(), turned_ns;
-	WORLD(w);
-
-	(void)state;
-	start(&w, echo, NULL);
-	must_get(&w);
-	turned_ns = http_client_last_turn_ns(w.client);
-	assert_in_range(turned_ns, before_ns, now_ns());
-}
-
 int
 main(void)
 {
@@ -960,7 +947,6 @@ main(void)
 		cmocka_unit_test(a_server_that_takes_no_events_delays_no_work),
 		cmocka_unit_test(idle_connections_are_closed),
 		cmocka_unit_test(statuses_become_errors),
-		cmocka_unit_test(the_loop_turns),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
