@@ -127,35 +127,6 @@ is_success_status(int status)
 	return status >= 200 && status < 300;
 }
 
-/* Reserves memory once instead of growing step by step. The server may announce any length, so no
- * more than FIRST_BODY is reserved before bytes have arrived. */
-static bool
-expect_body(struct job *job, int64_t length)
-{
-	if (job->max_body > 0 && length > (int64_t)job->max_body) {
-		job->refused = "the answer is larger than allowed";
-		return false;
-	}
-	if (!job->stream)
-		(void)!buf_reserve(&job->response->body,
-		                   length < FIRST_BODY ? (size_t)length : FIRST_BODY);
-	return true;
-}
-
-/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
-static void
-read_date(struct http_response *response, struct str value)
-{
-	char text[DATE_MAX] = "";
-	struct buf date = BUF_FIXED(text);
-	time_t seconds;
-
-	buf_add_str(&date, value);
-	seconds = curl_getdate(text, NULL);
-	if (buf_ok(&date) && seconds > 0)
-		response->date_s = seconds;
-}
-
 /* Returns false when the answer is refused. A number that cannot be read counts as absent. */
 static bool
 read_header(struct job *job, struct str name, struct str value)
@@ -163,6 +134,9 @@ read_header(struct job *job, struct str name, struct str value)
 	const struct curl_client *client = job->client;
 	struct http_response *response = job->response;
 	int64_t length = -1, retry_after_s = -1;
+	char text[DATE_MAX] = "";
+	struct buf date = BUF_FIXED(text);
+	time_t seconds;
 	const struct {
 		struct str name;
 		int64_t *ret;
@@ -178,15 +152,27 @@ read_header(struct job *job, struct str name, struct str value)
 		if (str_eq_nocase(name, numbers[i].name))
 			(void)!str_to_i64(value, 0, INT64_MAX, numbers[i].ret);
 	}
-	if (length >= 0)
-		return expect_body(job, length);
+	if (length >= 0 && job->max_body > 0 && length > (int64_t)job->max_body) {
+		job->refused = "the answer is larger than allowed";
+		return false;
+	}
+	/* Reserves memory once instead of growing step by step. The server may announce any length,
+	 * so no more than FIRST_BODY is reserved before bytes have arrived. */
+	if (length >= 0 && !job->stream)
+		(void)!buf_reserve(&response->body,
+		                   length < FIRST_BODY ? (size_t)length : FIRST_BODY);
 	if (retry_after_s >= 0)
 		response->retry_after_ms = MS_PER_SEC * (retry_after_s < LIMIT_RETRY_AFTER_S
 		                                                 ? retry_after_s
 		                                                 : LIMIT_RETRY_AFTER_S);
 
-	if (str_eq_nocase(name, STR("Date")))
-		read_date(response, value);
+	/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7 */
+	if (str_eq_nocase(name, STR("Date"))) {
+		buf_add_str(&date, value);
+		seconds = curl_getdate(text, NULL);
+		if (buf_ok(&date) && seconds > 0)
+			response->date_s = seconds;
+	}
 
 	/* foreign text that is shown in messages: only visible characters are accepted */
 	if (str_eq_nocase(name, STR("X-Correlation-Id")) && value.len < HTTP_CORRELATION_MAX &&

@@ -84,24 +84,6 @@ events_wake(struct curl_client *c)
 	wake_ring(c->wake_fd);
 }
 
-static void
-handle_ready(struct curl_client *c, const struct epoll_event *event)
-{
-	int what = 0, n_running;
-
-	if (event->data.fd == c->wake_fd) {
-		(void)wake_drain(c->wake_fd);
-		return;
-	}
-	if (event->events & (EPOLLIN | EPOLLHUP))
-		what |= CURL_CSELECT_IN;
-	if (event->events & EPOLLOUT)
-		what |= CURL_CSELECT_OUT;
-	if (event->events & EPOLLERR)
-		what |= CURL_CSELECT_ERR;
-	curl_multi_socket_action(c->multi, event->data.fd, what, &n_running);
-}
-
 void
 events_run_timer(struct curl_client *c)
 {
@@ -119,6 +101,19 @@ events_wait(struct curl_client *c, int timeout_ms)
 	struct epoll_event ready[READY_MAX];
 	int n = epoll_wait(c->epoll_fd, ready, READY_MAX, timeout_ms);
 
-	for (int i = 0; i < n; i++)
-		handle_ready(c, &ready[i]);
+	for (int i = 0; i < n; i++) {
+		int what = 0, n_running;
+
+		if (ready[i].data.fd == c->wake_fd) {
+			(void)wake_drain(c->wake_fd);
+			continue;
+		}
+		if (ready[i].events & (EPOLLIN | EPOLLHUP))
+			what |= CURL_CSELECT_IN;
+		if (ready[i].events & EPOLLOUT)
+			what |= CURL_CSELECT_OUT;
+		if (ready[i].events & EPOLLERR)
+			what |= CURL_CSELECT_ERR;
+		curl_multi_socket_action(c->multi, ready[i].data.fd, what, &n_running);
+	}
 }

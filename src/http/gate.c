@@ -31,39 +31,28 @@ gate_init(struct gate *g, double qps, double burst, int64_t now_ns)
 	};
 }
 
-/* The time when a token is available: now, or later. */
-static int64_t
-token_at(struct gate *g, int64_t now_ns)
-{
-	double passed_s = (double)(now_ns - g->tokens_ns) / (double)NS_PER_SEC;
-	double missing_ns;
-
-	if (g->qps <= 0)
-		return now_ns;
-	if (passed_s > 0) {
-		g->tokens += passed_s * g->qps;
-		if (g->tokens > g->burst)
-			g->tokens = g->burst;
-		g->tokens_ns = now_ns;
-	}
-	if (g->tokens >= 1)
-		return now_ns;
-	missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
-	/* Rounded up, so that an attempt at that time succeeds. Capped, because with a tiny rate
-	 * the result would not fit in an int64_t. */
-	return now_ns + (missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15);
-}
-
 bool
 gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns)
 {
-	int64_t at_ns;
+	double passed_s = clock_seconds(now_ns - g->tokens_ns), missing_ns;
+	int64_t at_ns = now_ns;
 
 	if (g->n_running >= g->limit) {
 		*ret_at_ns = CLOCK_FOREVER;
 		return false;
 	}
-	at_ns = token_at(g, now_ns);
+	if (g->qps > 0 && passed_s > 0) {
+		g->tokens += passed_s * g->qps;
+		if (g->tokens > g->burst)
+			g->tokens = g->burst;
+		g->tokens_ns = now_ns;
+	}
+	/* The time of the next token is rounded up, so that an attempt at that time succeeds. It is
+	 * capped, because with a tiny rate the result would not fit in an int64_t. */
+	if (g->qps > 0 && g->tokens < 1) {
+		missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
+		at_ns += missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15;
+	}
 	if (at_ns < g->closed_until_ns)
 		at_ns = g->closed_until_ns;
 	if (at_ns > now_ns) {

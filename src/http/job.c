@@ -258,27 +258,6 @@ job_wait(struct job *job)
 		(void)clock_wait(&clock_real, &job->cond, &job->mu, CLOCK_FOREVER);
 }
 
-/* Sends an initialised job once and waits until the I/O thread no longer uses it. */
-static bool
-job_send(struct job *job, struct call *call, const struct http_request *request,
-         struct http_response *response, uint64_t *ret_generation, struct error *err)
-{
-	if (!job_build(job, call->cancel, request, ret_generation, err))
-		return false;
-	if (job->max_body == 0)
-		job->max_body = LIMIT_HTTP_BODY;
-	response_init(response, job->max_body);
-	job->response = response;
-	job->err = err;
-	{
-		WITH_HOOK(call->cancel, job_cancel, job);
-
-		loop_submit(job);
-		job_wait(job);
-	}
-	return job->is_ok;
-}
-
 bool
 request_do(struct http_client *client, struct call *call, const struct http_request *request,
            struct http_response *response, struct error *err)
@@ -293,7 +272,20 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 		bool is_ok;
 
 		job_init(&job, c, request, deadline_ns);
-		is_ok = job_send(&job, call, request, response, &generation, err);
+		is_ok = job_build(&job, call->cancel, request, &generation, err);
+		if (is_ok) {
+			if (job.max_body == 0)
+				job.max_body = LIMIT_HTTP_BODY;
+			response_init(response, job.max_body);
+			job.response = response;
+			job.err = err;
+			/* sent once; job_wait() returns when the I/O thread no longer uses it */
+			cancel_hook(call->cancel, job_cancel, &job);
+			loop_submit(&job);
+			job_wait(&job);
+			cancel_unhook(call->cancel, job_cancel, &job);
+			is_ok = job.is_ok;
+		}
 		if (is_ok) {
 			job_hide_credential(&job, response);
 			log_debug("http", LOG_CSTR("method", http_method_name(job.method)),

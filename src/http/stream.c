@@ -187,45 +187,16 @@ static const struct http_stream_ops curl_stream_ops = {
 	.close = stream_close,
 };
 
-static struct curl_stream *
-stream_new(struct curl_client *c, struct call *call, const struct http_request *request,
-           int64_t deadline_ns)
-{
-	struct curl_stream *s = xcalloc(1, sizeof(*s));
-
-	s->base.ops = &curl_stream_ops;
-	s->cancel = call->cancel;
-	s->fill = s->lent = BUF_INIT(LIMIT_STREAM_BUFFER);
-	s->response = HTTP_RESPONSE_INIT;
-	response_init(&s->response, LIMIT_STREAM_BUFFER);
-	job_init(&s->job, c, request, deadline_ns);
-	s->job.stream = &s->base;
-	s->job.response = &s->response;
-	s->job.err = &s->err;
-	return s;
-}
-
-/* The text of the error is the field "message" of a JSON answer, which Kubernetes' Status has, else
- * the answer itself. */
-static bool
-stream_refused(const struct http_request *request, const struct http_response *response,
-               struct error *err)
-{
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str text = buf_str(&response->body);
-	struct error ignored;
-
-	if (json_parse(text, &doc, &ignored))
-		(void)json_str(yyjson_doc_get_root(doc), "message", &text);
-	return http_status_error(err, request, response->status, response->retry_after_ms, text);
-}
-
 /* Tries to open the stream once. After a failure the job is done. If the answer's status means
  * failure, *ret_status is that status; 0 when there is no answer. */
 static bool
 stream_open_once(struct curl_stream *s, const struct http_request *request,
                  uint64_t *ret_generation, int *ret_status, struct error *err)
 {
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct http_response *response = &s->response;
+	struct error ignored;
+	struct str text;
 	bool is_open;
 
 	*ret_status = 0;
@@ -246,9 +217,15 @@ stream_open_once(struct curl_stream *s, const struct http_request *request,
 		*err = s->err;
 		return false;
 	}
-	job_hide_credential(&s->job, &s->response);
-	*ret_status = s->response.status;
-	return stream_refused(request, &s->response, err);
+
+	/* The text of the error is the field "message" of a JSON answer, which Kubernetes' Status
+	 * has, else the answer itself. */
+	job_hide_credential(&s->job, response);
+	*ret_status = response->status;
+	text = buf_str(&response->body);
+	if (json_parse(text, &doc, &ignored))
+		(void)json_str(yyjson_doc_get_root(doc), "message", &text);
+	return http_status_error(err, request, response->status, response->retry_after_ms, text);
 }
 
 bool
@@ -262,8 +239,17 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 
 	watchdog_extend(deadline_ns);
 	for (bool is_first = true;; is_first = false) {
-		struct curl_stream *s = stream_new(c, call, request, deadline_ns);
+		struct curl_stream *s = xcalloc(1, sizeof(*s));
 
+		s->base.ops = &curl_stream_ops;
+		s->cancel = call->cancel;
+		s->fill = s->lent = BUF_INIT(LIMIT_STREAM_BUFFER);
+		s->response = HTTP_RESPONSE_INIT;
+		response_init(&s->response, LIMIT_STREAM_BUFFER);
+		job_init(&s->job, c, request, deadline_ns);
+		s->job.stream = &s->base;
+		s->job.response = &s->response;
+		s->job.err = &s->err;
 		if (stream_open_once(s, request, &generation, &status, err)) {
 			*ret = &s->base;
 			return true;

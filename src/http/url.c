@@ -6,10 +6,11 @@
  */
 #include "http/url.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 
 #include "base/ip.h"
+#include "base/limits.h"
+#include "base/names.h"
 
 static const struct {
 	struct str name;
@@ -43,19 +44,6 @@ length_before(struct str s, const char *any)
 	return n;
 }
 
-/* A DNS name as resolvers accept it: RFC 1123 does not allow '_', but it is in use. */
-static bool
-is_host_name(struct str host)
-{
-	for (size_t i = 0; i < host.len; i++) {
-		unsigned char c = (unsigned char)host.ptr[i];
-
-		if (c >= 0x80 || (!isalnum(c) && c != '-' && c != '.' && c != '_'))
-			return false;
-	}
-	return host.len > 0 && host.len <= 253;
-}
-
 /* Takes a name or an address in brackets off *rest. */
 static bool
 take_host(struct str *rest, struct str *ret)
@@ -66,7 +54,9 @@ take_host(struct str *rest, struct str *ret)
 	if (!str_starts(*rest, STR("["))) {
 		*ret = str_head(*rest, length_before(*rest, ":"));
 		*rest = str_skip(*rest, ret->len);
-		return is_host_name(*ret);
+		/* a DNS name as resolvers accept it: RFC 1123 does not allow '_', but it is in use
+		 */
+		return ret->len > 0 && ret->len <= LIMIT_NAME && name_has_only(*ret, "-._");
 	}
 	end = str_index(*rest, ']');
 	if (end < 0)
@@ -140,7 +130,7 @@ url_add_escaped(struct buf *b, struct str s)
 	for (size_t i = 0; i < s.len; i++) {
 		unsigned char c = (unsigned char)s.ptr[i];
 
-		if (c < 0x80 && (isalnum(c) || c == '-' || c == '.' || c == '_' || c == '~'))
+		if (char_is_alnum((char)c) || char_is_in((char)c, "-._~"))
 			buf_add_char(b, (char)c);
 		else
 			buf_add(b, (char[]){ '%', hex[c >> 4], hex[c & 15] }, 3);
@@ -166,25 +156,18 @@ get_proxy_variable(const char *lower, const char *upper)
 	return value && *value ? value : NULL;
 }
 
-static bool
-is_loopback(struct str host)
-{
-	static const struct ip_net loopback_v4 = { { { [10] = 0xff, 0xff, 127 } }, 104 };
-	static const struct ip loopback_v6 = { { [15] = 1 } };
-	struct ip ip;
-
-	if (str_eq_nocase(host, STR("localhost")))
-		return true;
-	return ip_parse(host, &ip) &&
-	       (ip_net_contains(&loopback_v4, &ip) || ip_eq(&ip, &loopback_v6));
-}
-
 const char *
 proxy_from_environment(const struct url *url)
 {
+	static const struct ip_net loopback_v4 = { { { [10] = 0xff, 0xff, 127 } }, 104 };
+	static const struct ip loopback_v6 = { { [15] = 1 } };
 	const char *proxy = NULL;
+	struct ip ip;
 
-	if (is_loopback(url->host))
+	if (str_eq_nocase(url->host, STR("localhost")))
+		return NULL;
+	if (ip_parse(url->host, &ip) &&
+	    (ip_net_contains(&loopback_v4, &ip) || ip_eq(&ip, &loopback_v6)))
 		return NULL;
 	if (str_eq(url->scheme, STR("https")))
 		proxy = get_proxy_variable("https_proxy", "HTTPS_PROXY");
