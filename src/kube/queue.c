@@ -276,12 +276,6 @@ move_due(struct queue *q, int64_t now_ns)
 
 /* ---- metrics that are computed at a scrape ---- */
 
-static double
-in_seconds(int64_t ns)
-{
-	return (double)ns / (double)NS_PER_SEC;
-}
-
 /* The list of keys being worked on begins with the latest, so the last one is the oldest. */
 static void
 update_age_metrics(void *queue)
@@ -292,13 +286,14 @@ update_age_metrics(void *queue)
 	WITH_LOCK(&q->mu);
 
 	STAILQ_FOREACH(item, &q->processing, link) {
-		first = in_seconds(clock_mono(q->clock) - item->started_ns);
+		first = clock_seconds(clock_mono(q->clock) - item->started_ns);
 		sum += first;
 	}
 	metric_set(q->metrics.unfinished, sum);
 	metric_set(q->metrics.longest, first);
 	item = STAILQ_FIRST(&q->line);
-	metric_set(q->metrics.oldest, item ? in_seconds(clock_mono(q->clock) - item->added_ns) : 0);
+	metric_set(q->metrics.oldest,
+	           item ? clock_seconds(clock_mono(q->clock) - item->added_ns) : 0);
 }
 
 /* ---- life cycle ---- */
@@ -447,16 +442,6 @@ queue_forget(struct queue *q, struct str key)
 	item_drop_idle(q, item);
 }
 
-unsigned
-queue_failures(struct queue *q, struct str key)
-{
-	const struct item *item;
-
-	WITH_LOCK(&q->mu);
-	item = map_get(&q->items, key);
-	return item ? item->n_failures : 0;
-}
-
 struct queue_peek
 queue_peek(struct queue *q, struct str key)
 {
@@ -506,7 +491,7 @@ take_first(struct queue *q, int64_t now_ns)
 	STAILQ_INSERT_HEAD(&q->processing, item, link);
 	q->n_processing++;
 	watchdog_promise(clock_deadline(now_ns, WATCHDOG_WORK_NS));
-	metric_observe(q->metrics.waited, in_seconds(now_ns - item->added_ns));
+	metric_observe(q->metrics.waited, clock_seconds(now_ns - item->added_ns));
 	return item_key(item);
 }
 
@@ -580,7 +565,7 @@ queue_done(struct queue *q, struct str key)
 	WITH_LOCK(&q->mu);
 	item = map_get(&q->items, key);
 	assert(item && item->is_processing);
-	metric_observe(q->metrics.worked, in_seconds(clock_mono(q->clock) - item->started_ns));
+	metric_observe(q->metrics.worked, clock_seconds(clock_mono(q->clock) - item->started_ns));
 	/* the list has one element for each busy worker */
 	STAILQ_REMOVE(&q->processing, item, item, link);
 	item->is_processing = false;

@@ -47,7 +47,6 @@ void queue_park(struct queue *q, struct str key, int64_t delay_ns);
 void queue_release(struct queue *q);
 /** Forgets the failures of a key: call after success. */
 void queue_forget(struct queue *q, struct str key);
-unsigned queue_failures(struct queue *q, struct str key);
 
 enum queue_state {
 	QUEUE_IDLE,    /* the key is not in the queue, but may have failures */

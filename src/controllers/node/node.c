@@ -224,7 +224,7 @@ static bool
 node_initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
 	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
-	bool is_retry = queue_failures(c->queue, node_name(node)) > 0;
+	bool is_retry = queue_peek(c->queue, node_name(node)).n_failures > 0;
 	/* The first attempt accepts any look that began after the node was seen, so that nodes
 	 * which join together share one. A retry needs a new look: an old answer may be why the
 	 * last attempt failed. */
