@@ -93,12 +93,6 @@ observe(struct metric_family *family, const struct kube_client *c,
 	metric_observe(metric_of(family, http_method_name(request->method), host_label(c)), v);
 }
 
-static double
-in_seconds(int64_t ns)
-{
-	return (double)ns / (double)NS_PER_SEC;
-}
-
 /* ---- the meaning of an answer ---- */
 
 static bool
@@ -236,7 +230,7 @@ client_attempt(struct kube_client *c, struct call *call, const struct http_reque
 	kube_count_request(c->host, request->method, is_answered ? response->status : 0);
 	if (!is_answered)
 		return false;
-	observe(&limited_seconds, c, request, in_seconds(response->waited_ns));
+	observe(&limited_seconds, c, request, clock_seconds(response->waited_ns));
 	observe(&request_bytes, c, request, (double)request->body.len);
 	observe(&response_bytes, c, request, (double)response->body.len);
 	return true;
@@ -287,7 +281,7 @@ client_call(struct kube_client *c, struct call *call, const struct http_request 
 	struct str body = buf_str(&response->body), outcome = STR_EMPTY;
 	yyjson_val *status;
 
-	observe(&duration_seconds, c, request, in_seconds(clock_mono(c->clock) - start_ns));
+	observe(&duration_seconds, c, request, clock_seconds(clock_mono(c->clock) - start_ns));
 	if (!is_answered)
 		return false;
 	if (response->status < 200 || response->status > 206)
@@ -340,23 +334,20 @@ kube_get(struct kube_client *c, struct call *call, struct str path, struct str *
 	return kube_request(c, call, &request, ret_body, err);
 }
 
-static const char *
-patch_type(enum kube_patch_type type)
-{
-	return type == KUBE_PATCH_STRATEGIC ? "application/strategic-merge-patch+json"
-	                                    : "application/merge-patch+json";
-}
-
 bool
 kube_patch(struct kube_client *c, struct call *call, const struct kube_patch *patch,
            struct str *ret_body, struct error *err)
 {
 	struct http_request request = {
 		.method = HTTP_PATCH,
+		.class = patch->is_background ? HTTP_BACKGROUND : HTTP_WORK,
 		.target = patch->path,
 		.accept = patch->answer == KUBE_ANSWER_META ? ACCEPT_META : NULL,
-		.content_type = patch_type(patch->type),
+		.content_type = patch->type == KUBE_PATCH_STRATEGIC
+		                        ? "application/strategic-merge-patch+json"
+		                        : "application/merge-patch+json",
 		.body = patch->body,
+		.can_replay = patch->is_background,
 	};
 
 	return kube_request(c, call, &request, ret_body, err);
@@ -414,25 +405,6 @@ kube_post_secret(struct kube_client *c, struct call *call, struct str path, stru
 	*ret = response.body;
 	response.body = BUF_SECRET(0);
 	return true;
-}
-
-/* Such a patch sets counts and texts to given values. Applying it twice has the same result as
- * once, so it may be replayed. */
-bool
-kube_patch_background(struct kube_client *c, struct call *call, struct str path, struct str body,
-                      struct error *err)
-{
-	struct http_request request = {
-		.method = HTTP_PATCH,
-		.class = HTTP_BACKGROUND,
-		.target = path,
-		.accept = ACCEPT_META,
-		.content_type = patch_type(KUBE_PATCH_STRATEGIC),
-		.body = body,
-		.can_replay = true,
-	};
-
-	return kube_request(c, call, &request, /*ret_body=*/NULL, err);
 }
 
 /* A DELETE may be replayed: with UID and version as preconditions, a second one finds nothing, or

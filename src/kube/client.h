@@ -46,6 +46,9 @@ struct kube_patch {
 	enum kube_patch_type type;
 	struct str body;
 	enum kube_answer answer;
+	/* class HTTP_BACKGROUND, for events. The patch may be replayed, so applying it twice must
+	 * have the same result as once */
+	bool is_background;
 };
 
 /** PATCH. ret_body may be NULL. ERR_NOT_FOUND: the object is gone; ERR_CONFLICT: it has another
@@ -67,10 +70,6 @@ NODISCARD bool kube_put(struct kube_client *, struct call *, struct str path, st
  * wiped when freed, and no other copy is made. */
 NODISCARD bool kube_post_secret(struct kube_client *, struct call *, struct str path,
                                 struct str body, struct buf *ret, struct error *err);
-
-/** A PATCH of class HTTP_BACKGROUND, for events. */
-NODISCARD bool kube_patch_background(struct kube_client *, struct call *, struct str path,
-                                     struct str body, struct error *err);
 
 /** DELETE, only if the object still has that UID and that resource version. ERR_NOT_FOUND: already
  * deleted; ERR_CONFLICT: it has changed, or another object has the name now. */

@@ -8,6 +8,7 @@
  */
 #include "kube/lease.h"
 
+#include "base/words.h"
 #include "kube/object.h"
 #include "http/url.h"
 
@@ -60,10 +61,11 @@ read_lease(yyjson_val *root, struct lease *l, struct error *err)
 		return err_set(err, ERR_INVALID, "spec is not an object");
 	if (spec)
 		json_add_value(&l->spec, spec);
-	return read_str(root, "spec.holderIdentity", &l->holder, err) &&
-	       read_str(root, "spec.acquireTime", &l->acquired, err) &&
-	       read_count(root, "spec.leaseDurationSeconds", &l->duration_s, err) &&
-	       read_count(root, "spec.leaseTransitions", &l->transitions, err);
+	if (!read_str(root, "spec.holderIdentity", &l->holder, err) ||
+	    !read_str(root, "spec.acquireTime", &l->acquired, err) ||
+	    !read_count(root, "spec.leaseDurationSeconds", &l->duration_s, err))
+		return false;
+	return read_count(root, "spec.leaseTransitions", &l->transitions, err);
 }
 
 bool
@@ -87,33 +89,14 @@ lease_spec_differs(const struct lease *a, const struct lease *b)
 
 /* ---- writing ---- */
 
-static void
-lease_add_time(struct buf *b, const char *name, int64_t wall_ns)
-{
-	json_add_raw(b, name, STR("\""));
-	clock_format_rfc3339(b, wall_ns, /*micros=*/true);
-	buf_add_char(b, '"');
-}
-
-/* Is this a member of the spec that a leader sets? */
-static bool
-is_ours(struct str name)
-{
-	static const char *const names[] = { "holderIdentity", "leaseDurationSeconds",
-		                             "acquireTime", "renewTime", "leaseTransitions" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (str_eq_c(name, names[i]))
-			return true;
-	}
-	return false;
-}
-
 /* A renewal keeps the time at which the Lease was acquired. */
 static void
 lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
                const struct lease_claim *claim)
 {
+	/* the members that a leader sets */
+	static const char *const ours[] = { "holderIdentity", "leaseDurationSeconds", "acquireTime",
+		                            "renewTime",      "leaseTransitions",     NULL };
 	yyjson_val *spec = json_at(yyjson_doc_get_root(old->doc), "spec"), *key;
 	bool has_new_holder = change == LEASE_TAKE && old->transitions < INT32_MAX;
 	yyjson_obj_iter it;
@@ -121,7 +104,7 @@ lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
 	json_begin_object(b, "spec");
 	if (spec && yyjson_obj_iter_init(spec, &it)) {
 		while ((key = yyjson_obj_iter_next(&it))) {
-			if (is_ours(json_text(key)))
+			if (words_have(ours, json_text(key)))
 				continue;
 			json_add_name(b, json_text(key));
 			json_add_value(b, yyjson_obj_iter_get_val(key));
@@ -132,8 +115,8 @@ lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
 	if (change == LEASE_RENEW && old->acquired.len > 0)
 		json_add_text(b, "acquireTime", old->acquired);
 	else
-		lease_add_time(b, "acquireTime", claim->wall_ns);
-	lease_add_time(b, "renewTime", claim->wall_ns);
+		json_add_time(b, "acquireTime", claim->wall_ns, /*micros=*/true);
+	json_add_time(b, "renewTime", claim->wall_ns, /*micros=*/true);
 	/* The number is an int32 in the API, so it does not grow beyond INT32_MAX. */
 	json_add_number(b, "leaseTransitions", old->transitions + has_new_holder);
 	json_end_object(b);

@@ -109,14 +109,6 @@ event_namespace(const struct event *e)
 	return e->namespace.len ? e->namespace : STR("default");
 }
 
-static void
-add_time(struct buf *b, const char *name, int64_t wall_ns)
-{
-	json_add_raw(b, name, STR("\""));
-	clock_format_rfc3339(b, wall_ns, /*micros=*/false);
-	buf_add_char(b, '"');
-}
-
 /* docs/spec/kube-client.md, "Event objects". The reporting fields are not copied to a combined
  * event, as in client-go. */
 static void
@@ -142,8 +134,8 @@ add_event(struct buf *b, const struct sighting *s, struct str name)
 	json_begin_object(b, "source");
 	json_add_text(b, "component", str_c(e->component));
 	json_end_object(b);
-	add_time(b, "firstTimestamp", s->first_ns);
-	add_time(b, "lastTimestamp", e->wall_ns);
+	json_add_time(b, "firstTimestamp", s->first_ns, /*micros=*/false);
+	json_add_time(b, "lastTimestamp", e->wall_ns, /*micros=*/false);
 	json_add_number(b, "count", s->count);
 	json_add_text(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
 	json_add_raw(b, "eventTime", STR("null"));
@@ -175,7 +167,7 @@ send_event(struct recorder *r, const struct sighting *s, bool is_new, struct err
 		url_add_escaped(&path, name);
 		json_begin_object(&body, NULL);
 		json_add_number(&body, "count", s->count);
-		add_time(&body, "lastTimestamp", s->event->wall_ns);
+		json_add_time(&body, "lastTimestamp", s->event->wall_ns, /*micros=*/false);
 		json_add_text(&body, "message", s->message);
 		json_end_object(&body);
 	}
@@ -186,7 +178,13 @@ send_event(struct recorder *r, const struct sighting *s, bool is_new, struct err
 	if (is_new)
 		return kube_post(r->client, &call, buf_str(&path), HTTP_BACKGROUND, buf_str(&body),
 		                 /*ret_body=*/NULL, err);
-	return kube_patch_background(r->client, &call, buf_str(&path), buf_str(&body), err);
+	return kube_patch(r->client, &call,
+	                  &(struct kube_patch){ .path = buf_str(&path),
+	                                        .type = KUBE_PATCH_STRATEGIC,
+	                                        .body = buf_str(&body),
+	                                        .answer = KUBE_ANSWER_META,
+	                                        .is_background = true },
+	                  /*ret_body=*/NULL, err);
 }
 
 /* An event that exists already was written by an attempt whose answer was lost. One that the API
@@ -343,38 +341,13 @@ event_new(const char *component, const struct event_object *o, enum event_type t
 	return e;
 }
 
-/* NULL when the event was queued, otherwise the reason for dropping it. Called with mu held. */
-static const char *
-enqueue(struct recorder *r, struct event *e, bool goes_first)
-{
-	int64_t now_ns = clock_mono(r->clock), wall_ns = clock_wall(r->clock);
-
-	if (r->is_closing)
-		return "shutdown";
-	if (r->n_queued >= LIMIT_EVENT_QUEUE && !goes_first) {
-		if (now_ns >= r->next_warn_ns) {
-			r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
-			log_warn("too many events are waiting to be written, dropping some");
-		}
-		return "queue_full";
-	}
-	/* never the same time twice, because it becomes part of the event's name */
-	if (wall_ns <= r->last_wall_ns && r->last_wall_ns - wall_ns < NS_PER_MS)
-		wall_ns = r->last_wall_ns + 1;
-	r->last_wall_ns = wall_ns;
-	e->wall_ns = wall_ns;
-	STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
-	count_queued(r, r->n_queued + 1);
-	cond_signal(&r->changed);
-	return NULL;
-}
-
 static void
 record(struct recorder *r, const char *component, const struct event_object *object,
        enum event_type type, const char *reason, struct str message, bool goes_first)
 {
+	int64_t now_ns = clock_mono(r->clock), wall_ns = clock_wall(r->clock);
+	const char *refused = NULL;
 	struct event *e;
-	const char *refused;
 
 	if (!r->client)
 		return;
@@ -382,12 +355,29 @@ record(struct recorder *r, const char *component, const struct event_object *obj
 	log_debug("event", LOG_CSTR("kind", object->kind), LOG_STR("object", object->name),
 	          LOG_CSTR("reason", reason), LOG_STR("message", e->message));
 	mutex_lock(&r->mu);
-	refused = enqueue(r, e, goes_first);
+	if (r->is_closing) {
+		refused = "shutdown";
+	} else if (r->n_queued >= LIMIT_EVENT_QUEUE && !goes_first) {
+		refused = "queue_full";
+		if (now_ns >= r->next_warn_ns) {
+			r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
+			log_warn("too many events are waiting to be written, dropping some");
+		}
+	} else {
+		/* never the same time twice, because it becomes part of the event's name */
+		if (wall_ns <= r->last_wall_ns && r->last_wall_ns - wall_ns < NS_PER_MS)
+			wall_ns = r->last_wall_ns + 1;
+		r->last_wall_ns = wall_ns;
+		e->wall_ns = wall_ns;
+		STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
+		count_queued(r, r->n_queued + 1);
+		cond_signal(&r->changed);
+	}
 	mutex_unlock(&r->mu);
-	if (!refused)
-		return;
-	count_dropped(refused);
-	pool_free(&events, e);
+	if (refused) {
+		count_dropped(refused);
+		pool_free(&events, e);
+	}
 }
 
 void

@@ -114,9 +114,9 @@ static void
 patch_names_its_kind_and_what_it_wants(void **state)
 {
 	const struct kube_patch merge = { STR("/p"), KUBE_PATCH_MERGE, STR("{\"a\":1}"),
-		                          KUBE_ANSWER_META };
+		                          KUBE_ANSWER_META, false };
 	const struct kube_patch strategic = { STR("/p"), KUBE_PATCH_STRATEGIC, STR("{}"),
-		                              KUBE_ANSWER_FULL };
+		                              KUBE_ANSWER_FULL, false };
 	const struct fake_request *r;
 	struct str body = STR_EMPTY;
 	struct error err;
@@ -167,7 +167,13 @@ background_patch_is_strategic(void **state)
 
 	(void)state;
 	fake_http_answer(http, 200, "");
-	assert_true(kube_patch_background(&client, &call, STR("/p"), STR("{\"count\":2}"), &err));
+	assert_true(kube_patch(&client, &call,
+	                       &(struct kube_patch){ .path = STR("/p"),
+	                                             .type = KUBE_PATCH_STRATEGIC,
+	                                             .body = STR("{\"count\":2}"),
+	                                             .answer = KUBE_ANSWER_META,
+	                                             .is_background = true },
+	                       NULL, &err));
 	r = fake_http_request(http, 0);
 	assert_int_equal(r->method, HTTP_PATCH);
 	assert_int_equal(r->class, HTTP_BACKGROUND);
