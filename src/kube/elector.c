@@ -159,18 +159,6 @@ keep_seen(struct elector *e, struct lease *fresh)
 		         LOG_STR("holder", holder(e)));
 }
 
-/* Parses the server's answer to our write and makes it the Lease last seen. */
-static bool
-keep_answer(struct elector *e, struct str body, struct error *err)
-{
-	struct lease fresh = LEASE_INIT;
-
-	if (!lease_parse(body, &fresh, err))
-		return false;
-	keep_seen(e, &fresh);
-	return true;
-}
-
 /* ---- restored data ---- */
 
 static bool
@@ -204,8 +192,8 @@ is_older_than_seen(struct elector *e, const struct lease *fresh)
 
 /* A request may take half of the renew deadline, so one that hangs leaves time for a second. It
  * never continues past the moment when a renewal would be too late. */
-static int64_t
-request_deadline_ns(const struct elector *e)
+static struct call
+begin_call(struct elector *e)
 {
 	int64_t longest_ns = e->config.renew_deadline_ns / 2;
 
@@ -213,16 +201,11 @@ request_deadline_ns(const struct elector *e)
 		longest_ns = NS_PER_SEC;
 	if (e->is_leader && e->deadline_boot_ns - now_boot(e) < longest_ns)
 		longest_ns = e->deadline_boot_ns - now_boot(e);
-	return clock_deadline(clock_mono(e->config.clock), longest_ns);
-}
-
-static struct call
-begin_call(struct elector *e)
-{
 	arena_reset(&e->arena);
 	return (struct call){ .clock = e->config.clock,
 		              .cancel = e->cancel,
-		              .deadline_mono_ns = request_deadline_ns(e),
+		              .deadline_mono_ns = clock_deadline(clock_mono(e->config.clock),
+		                                                 longest_ns),
 		              .arena = &e->arena };
 }
 
@@ -254,33 +237,39 @@ read_lease(struct elector *e, struct lease *ret, struct error *err)
 	return get_lease(e, &call, ret, err);
 }
 
-/* The answer is not compared with the state seen before: the server accepted the PUT because the
- * Lease had exactly that version. */
+/* Creates the Lease, or makes a change to the old one, and keeps the answer as the Lease last seen.
+ * The answer is not compared with the state seen before: the server accepted a PUT because the
+ * Lease had exactly that version. old: NULL: it does not exist. */
 static bool
-put_lease(struct elector *e, struct call *call, enum lease_change change,
-          const struct lease_claim *claim, struct error *err)
+write_lease(struct elector *e, struct call *call, const struct lease *old, enum lease_change change,
+            const struct lease_claim *claim, struct error *err)
 {
 	CLEANUP(buf_fini)
 	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct str namespace = str_c(e->config.namespace), name = str_c(e->config.name);
+	struct lease fresh = LEASE_INIT;
 	struct str body = STR_EMPTY;
+	bool is_written;
 
-	lease_add_path(&path, str_c(e->config.namespace), str_c(e->config.name));
-	lease_add_update(&lease, &e->seen, change, claim);
+	lease_add_path(&path, namespace, old ? name : STR_EMPTY);
+	if (old)
+		lease_add_update(&lease, old, change, claim);
+	else
+		lease_add_new(&lease, namespace, name, claim);
 	if (!buf_ok(&lease))
 		return err_set(err, ERR_INVALID, "Lease %s is too large to be written",
 		               e->config.name);
-	return kube_put(e->config.kube, call, buf_str(&path), buf_str(&lease), &body, err) &&
-	       keep_answer(e, body, err);
+	is_written = old ? kube_put(e->config.kube, call, buf_str(&path), buf_str(&lease), &body,
+	                            err)
+	                 : kube_post(e->config.kube, call, buf_str(&path), HTTP_WORK,
+	                             buf_str(&lease), &body, err);
+	if (!is_written || !lease_parse(body, &fresh, err))
+		return false;
+	keep_seen(e, &fresh);
+	return true;
 }
 
 /* ---- an attempt ---- */
-
-static struct lease_claim
-our_claim(const struct elector *e)
-{
-	return (struct lease_claim){ e->config.identity, e->duration_s,
-		                     clock_wall(e->config.clock) };
-}
 
 /* The server accepted our claim, whose request began at start_ns: the lease counts from there. If
  * the deadline has passed since, the claim has failed nevertheless: a process that was suspended
@@ -291,9 +280,7 @@ accept_claim(struct elector *e, int64_t start_ns)
 	int64_t fence_ns = start_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
 	int64_t now_ns = now_boot(e);
 
-	if (e->is_leader && now_ns >= e->deadline_boot_ns)
-		return FAILED;
-	if (now_ns >= fence_ns)
+	if (now_ns >= fence_ns || (e->is_leader && now_ns >= e->deadline_boot_ns))
 		return FAILED;
 	mutex_lock(&e->mu);
 	e->renewed_boot_ns = start_ns;
@@ -304,26 +291,22 @@ accept_claim(struct elector *e, int64_t start_ns)
 	return WON;
 }
 
-/* The outcome of a failed write. A conflict means that another replica was faster. */
+/* Creates the Lease (old: NULL), or takes or renews the old one. A conflict means that another
+ * replica was faster. */
 static enum outcome
-outcome_of_refusal(const struct error *err)
-{
-	return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
-}
-
-/* Takes or renews the Lease by a PUT that names the version last seen. */
-static enum outcome
-claim_seen(struct elector *e, enum lease_change change, struct error *err)
+send_claim(struct elector *e, const struct lease *old, enum lease_change change, struct error *err)
 {
 	int64_t start_ns = now_boot(e);
-	struct lease_claim claim = our_claim(e);
+	struct lease_claim claim = { e->config.identity, e->duration_s,
+		                     clock_wall(e->config.clock) };
 	struct call call = begin_call(e);
 
-	if (!put_lease(e, &call, change, &claim, err))
-		return outcome_of_refusal(err);
+	if (!write_lease(e, &call, old, change, &claim, err))
+		return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
 	if (is_ours(e))
 		return accept_claim(e, start_ns);
-	err_set(err, ERR_INTERNAL, "the answer to our PUT of the Lease names another holder");
+	err_set(err, ERR_INTERNAL, "the answer to our %s of the Lease names another holder",
+	        old ? "PUT" : "POST");
 	return FAILED;
 }
 
@@ -360,27 +343,10 @@ wait_for_holder(struct elector *e, const char *why)
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
 {
-	CLEANUP(buf_fini)
-	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
-	int64_t start_ns = now_boot(e);
-	struct lease_claim claim = our_claim(e);
-	struct str namespace = str_c(e->config.namespace), body = STR_EMPTY;
-	struct call call;
-
 	if (is_held_by_other(e))
 		return wait_for_holder(e, "the Lease was deleted, which its holder may not know");
 	note_former_holder(e);
-	call = begin_call(e);
-	lease_add_path(&path, namespace, STR_EMPTY);
-	lease_add_new(&lease, namespace, str_c(e->config.name), &claim);
-	if (!kube_post(e->config.kube, &call, buf_str(&path), HTTP_WORK, buf_str(&lease), &body,
-	               err) ||
-	    !keep_answer(e, body, err))
-		return outcome_of_refusal(err);
-	if (is_ours(e))
-		return accept_claim(e, start_ns);
-	err_set(err, ERR_INTERNAL, "the answer to our POST of the Lease names another holder");
-	return FAILED;
+	return send_claim(e, /*old=*/NULL, LEASE_TAKE, err);
 }
 
 /* Stores the reason why the lease is lost. */
@@ -402,7 +368,7 @@ claim_read(struct elector *e, struct error *err)
 	if (is_ours(e)) {
 		if (e->is_leader)
 			metric_inc(e->slow_renewals);
-		return claim_seen(e, LEASE_RENEW, err);
+		return send_claim(e, &e->seen, LEASE_RENEW, err);
 	}
 	if (e->is_leader)
 		return lose(e, e->seen.holder.len > 0 ? "another replica took the Lease"
@@ -413,7 +379,7 @@ claim_read(struct elector *e, struct error *err)
 	if (is_held_by_other(e))
 		return HELD;
 	note_former_holder(e);
-	return claim_seen(e, LEASE_TAKE, err);
+	return send_claim(e, &e->seen, LEASE_TAKE, err);
 }
 
 /* The Lease that was read is older than the one seen before. A leader ends, because the watches
@@ -457,26 +423,17 @@ read_and_claim(struct elector *e, struct error *err)
 	return claim_read(e, err);
 }
 
-/* A leader renews what it wrote last with a single PUT, and reads the Lease only if that fails. */
-static enum outcome
-try_once(struct elector *e, struct error *err)
-{
-	enum outcome outcome = e->is_leader ? claim_seen(e, LEASE_RENEW, err) : FAILED;
-
-	if (outcome == WON || cancel_is_fired(e->cancel))
-		return outcome;
-	if (e->is_leader && now_boot(e) >= e->deadline_boot_ns)
-		return outcome;
-	return read_and_claim(e, err);
-}
-
-/* An outage is logged when it begins and when it is over. */
+/* A leader renews what it wrote last with a single PUT, and reads the Lease only if that fails. An
+ * outage is logged when it begins and when it is over. */
 static enum outcome
 attempt_claim(struct elector *e)
 {
 	struct error err = { .code = ERR_TIMEOUT, .msg = "the answer came too late" };
-	enum outcome outcome = try_once(e, &err);
+	enum outcome outcome = e->is_leader ? send_claim(e, &e->seen, LEASE_RENEW, &err) : FAILED;
+	bool is_late = e->is_leader && now_boot(e) >= e->deadline_boot_ns;
 
+	if (outcome != WON && !is_late && !cancel_is_fired(e->cancel))
+		outcome = read_and_claim(e, &err);
 	if (outcome == FAILED) {
 		attempts_note(&e->attempts, &err);
 		if (!cancel_is_fired(e->cancel) && e->n_failures++ == 0)
@@ -543,6 +500,10 @@ set_leader(struct elector *e, bool is_leader)
 {
 	mutex_lock(&e->mu);
 	e->is_leader = is_leader;
+	if (is_leader) {
+		buf_reset(&e->version);
+		buf_add_str(&e->version, e->seen.version);
+	}
 	mutex_unlock(&e->mu);
 	metric_set(e->leads, is_leader ? 1 : 0);
 }
@@ -579,23 +540,6 @@ renew(struct elector *e)
 	return lose(e, err.msg);
 }
 
-/* Reports the loss, unless a stop was requested before: the process is then shutting down already.
- * No event is sent, because the process ends before one could be written, and it would be a write
- * of a former leader. */
-static void
-end_lost(struct elector *e)
-{
-	bool is_stopped;
-
-	fence_renew(e->config.fence, 0);
-	set_leader(e, false);
-	mutex_lock(&e->mu);
-	is_stopped = e->is_stopped;
-	mutex_unlock(&e->mu);
-	if (!is_stopped)
-		e->config.lost(e->config.arg, e->why_lost);
-}
-
 static void
 log_change(const struct elector *e, const char *what)
 {
@@ -608,12 +552,8 @@ static void
 lead(struct elector *e)
 {
 	enum outcome outcome = WON;
-	bool may_continue;
+	bool may_continue, is_stopped;
 
-	mutex_lock(&e->mu);
-	buf_reset(&e->version);
-	buf_add_str(&e->version, e->seen.version);
-	mutex_unlock(&e->mu);
 	set_leader(e, true);
 	log_change(e, "became leader");
 	e->config.started(e->config.arg);
@@ -623,8 +563,19 @@ lead(struct elector *e)
 		outcome = renew(e);
 		may_continue = outcome == WON && wait_for(e, e->config.retry_period_ns);
 	}
-	if (outcome == LOST)
-		end_lost(e);
+	if (outcome != LOST)
+		return;
+
+	/* The loss is reported, unless a stop was requested before: the process is then shutting
+	 * down already. No event is sent, because the process ends before one could be written, and
+	 * it would be a write of a former leader. */
+	fence_renew(e->config.fence, 0);
+	set_leader(e, false);
+	mutex_lock(&e->mu);
+	is_stopped = e->is_stopped;
+	mutex_unlock(&e->mu);
+	if (!is_stopped)
+		e->config.lost(e->config.arg, e->why_lost);
 }
 
 /* ---- release ---- */
@@ -642,7 +593,7 @@ release_once(struct elector *e, struct call *call, struct error *err)
 	keep_seen(e, &fresh);
 	if (!is_ours(e))
 		return true;
-	return put_lease(e, call, LEASE_RELEASE, &claim, err);
+	return write_lease(e, call, &e->seen, LEASE_RELEASE, &claim, err);
 }
 
 /* See docs/spec/kube-client.md, "Releasing a Lease". The elector's token has been fired by now, so
@@ -687,10 +638,9 @@ elector_run(void *arg)
 	mutex_unlock(&e->mu);
 	if (must_release)
 		release(e, until_ns);
-	mutex_lock(&e->mu);
+	WITH_LOCK(&e->mu);
 	e->is_done = true;
 	cond_signal(&e->ended);
-	mutex_unlock(&e->mu);
 	return NULL;
 }
 
@@ -772,10 +722,9 @@ elector_stop(struct elector *e, bool release, int64_t timeout_ms)
 	e->release_until_ns = until_ns;
 	mutex_unlock(&e->mu);
 	cancel_fire(e->cancel);
-	mutex_lock(&e->mu);
+	WITH_LOCK(&e->mu);
 	while (!e->is_done && !is_late)
 		is_late = !clock_wait(e->config.clock, &e->ended, &e->mu, until_ns);
-	mutex_unlock(&e->mu);
 }
 
 void
