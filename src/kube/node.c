@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/pool.h"
+#include "base/words.h"
 
 static struct pool blocks = POOL_INIT; /* a pool, because nodes grow while they are initialised */
 
@@ -99,23 +100,6 @@ static const struct object_field condition_fields[] = {
 	OBJECT_FIELD(WANT_STR, struct condition, heartbeat, "lastHeartbeatTime"),
 };
 
-#define READ(val, path, fields, into, err) \
-	object_read(val, path, fields, ARRAY_LEN(fields), into, err)
-
-static bool
-read_source(yyjson_val *val, struct source *ret, struct error *err)
-{
-	struct source s = { .provider_id = STR_EMPTY };
-
-	if (!READ(val, "node", root_fields, &s, err) || !object_read_meta(val, &s.meta, err))
-		return false;
-	if (!READ(s.spec, "spec", spec_fields, &s, err) ||
-	    !READ(s.status, "status", status_fields, &s, err))
-		return false;
-	*ret = s;
-	return true;
-}
-
 /* ---- texts: owned or shared ---- */
 
 /* Notes a text that the node owns. A text that repeats the node's name takes no further bytes. */
@@ -168,18 +152,6 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	       read_time(s->meta.deleted, "deletionTimestamp", &deleted, err);
 }
 
-/* Is this label shared as a whole? A label without a value always is, because it marks a role or a
- * feature that many nodes have. */
-static bool
-is_shared_label(struct label label)
-{
-	for (size_t i = 0; i < ARRAY_LEN(shared_labels); i++) {
-		if (str_eq(label.key, shared_labels[i]))
-			return true;
-	}
-	return label.value.len == 0;
-}
-
 static bool
 read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 {
@@ -196,7 +168,11 @@ read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 
 		if (!object_read_pair(key, "metadata.labels", &label, err))
 			return false;
-		if (is_shared_label(label) && intern(&label.key) && intern(&label.value))
+		/* A label without a value is shared as a whole, too, because it marks a role or a
+		 * feature that many nodes have. */
+		if ((label.value.len == 0 ||
+		     str_is_among(label.key, shared_labels, ARRAY_LEN(shared_labels))) &&
+		    intern(&label.key) && intern(&label.value))
 			*shared = intern_row((const struct str *)&label, 2);
 		if (!*shared) {
 			struct label *own = &d->own_labels[d->n_own_labels++];
@@ -222,7 +198,7 @@ read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
 		struct label *annotation = &node->annotations[node->n_annotations];
 
 		if (!str_eq_c(json_text(key), NODE_ANNOTATION_PROVIDED_IP) &&
-		    !object_key_is_listed(d->kind->annotations, json_text(key)))
+		    !words_have(d->kind->annotations, json_text(key)))
 			continue;
 		if (!object_read_pair(key, "metadata.annotations", annotation, err))
 			return false;
@@ -245,24 +221,11 @@ read_addresses(struct draft *d, yyjson_val *addresses, struct error *err)
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct address *address = &node->addresses[node->n_addresses++];
 
-		if (!READ(val, "status.addresses[]", address_fields, address, err))
+		if (!OBJECT_READ(val, "status.addresses[]", address_fields, address, err))
 			return false;
 		draft_share(d, &address->type);
 		draft_own(d, &address->address);
 	}
-	return true;
-}
-
-static bool
-read_taint(struct draft *d, yyjson_val *val, struct node_taint *ret, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf raw = BUF_INIT(LIMIT_TAINTS_JSON);
-
-	*ret = (struct node_taint){ STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY };
-	if (!READ(val, "spec.taints[]", taint_fields, ret, err))
-		return false;
-	json_add_value(&raw, val);
-	ret->raw = arena_str(d->arena, buf_str(&raw));
 	return true;
 }
 
@@ -278,12 +241,15 @@ read_taints(struct draft *d, yyjson_val *taints, struct error *err)
 	d->own_taints = arena_calloc(d->arena, n, sizeof(d->own_taints[0]));
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		const struct node_taint **shared = &node->taints[node->n_taints++];
-		struct node_taint taint;
+		CLEANUP(buf_fini) struct buf raw = BUF_INIT(LIMIT_TAINTS_JSON);
+		struct node_taint taint = { STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY };
 
-		if (!read_taint(d, val, &taint, err))
+		if (!OBJECT_READ(val, "spec.taints[]", taint_fields, &taint, err))
 			return false;
+		json_add_value(&raw, val);
+		taint.raw = arena_str(d->arena, buf_str(&raw));
 		raw_bytes += taint.raw.len;
-		/* A size that equals the limit is refused, too, because read_taint() cuts a longer
+		/* A size that equals the limit is refused, too, because the buffer cuts a longer
 		 * taint to this length. */
 		if (raw_bytes >= LIMIT_TAINTS_JSON)
 			return err_set(err, ERR_INVALID, "spec.taints: more than %zu bytes",
@@ -338,7 +304,7 @@ read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct condition condition = { STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY };
 
-		if (!READ(val, "status.conditions[]", condition_fields, &condition, err))
+		if (!OBJECT_READ(val, "status.conditions[]", condition_fields, &condition, err))
 			return false;
 		if (str_eq_c(condition.type, "Ready")) {
 			d->node.ready = str_eq_c(condition.status, "True")    ? NODE_READY_TRUE
@@ -438,10 +404,13 @@ node_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct
 		.arena = &arena,
 		.node.object = { .kind = kind, .refs = REF_INIT },
 	};
-	struct source s;
+	struct source s = { .provider_id = STR_EMPTY };
 	size_t n_texts;
 
-	if (!read_source(val, &s, err))
+	if (!OBJECT_READ(val, "node", root_fields, &s, err) || !object_read_meta(val, &s.meta, err))
+		return false;
+	if (!OBJECT_READ(s.spec, "spec", spec_fields, &s, err) ||
+	    !OBJECT_READ(s.status, "status", status_fields, &s, err))
 		return false;
 	/* Room for the texts of everything that the document has, although only a part of them will
 	 * be kept. So the array never has to grow. */

@@ -83,16 +83,6 @@ read_value(yyjson_val *val, enum object_want want, void *into)
 	return false;
 }
 
-static const struct object_field *
-find_field(yyjson_val *key, const struct object_field *fields, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (unsafe_yyjson_equals_strn(key, fields[i].name.ptr, fields[i].name.len))
-			return &fields[i];
-	}
-	return NULL;
-}
-
 bool
 object_read(yyjson_val *val, const char *path, const struct object_field *fields, size_t n,
             void *into, struct error *err)
@@ -113,10 +103,13 @@ object_read(yyjson_val *val, const char *path, const struct object_field *fields
 	/* unknown members are skipped: newer API servers have more */
 	iter = yyjson_obj_iter_with(val);
 	while ((key = yyjson_obj_iter_next(&iter))) {
-		const struct object_field *field = find_field(key, fields, n);
 		yyjson_val *member = yyjson_obj_iter_get_val(key);
+		const struct object_field *field = fields, *end = fields + n;
 
-		if (!field || yyjson_is_null(member))
+		while (field < end &&
+		       !unsafe_yyjson_equals_strn(key, field->name.ptr, field->name.len))
+			field++;
+		if (field == end || yyjson_is_null(member))
 			continue;
 		if (!read_value(member, field->want, (char *)into + field->offset))
 			return err_set(err, ERR_INVALID, "%s.%" STR_FMT ": not %s", path,
@@ -142,8 +135,7 @@ object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err)
 	struct object_meta meta = { STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY,
 		                    STR_EMPTY, STR_EMPTY, NULL,      NULL };
 
-	if (!object_read(json_at(val, "metadata"), "metadata", meta_fields, ARRAY_LEN(meta_fields),
-	                 &meta, err))
+	if (!OBJECT_READ(json_at(val, "metadata"), "metadata", meta_fields, &meta, err))
 		return false;
 	if (meta.name.len == 0)
 		return err_set(err, ERR_INVALID, "metadata.name is missing");
@@ -180,16 +172,6 @@ object_read_pair(yyjson_val *key, const char *path, struct label *ret, struct er
 		               STR_ARG(json_text(key)));
 	*ret = (struct label){ json_text(key), yyjson_is_str(val) ? json_text(val) : STR_EMPTY };
 	return true;
-}
-
-bool
-object_key_is_listed(const char *const *keys, struct str key)
-{
-	for (; keys && *keys; keys++) {
-		if (str_eq_c(key, *keys))
-			return true;
-	}
-	return false;
 }
 
 bool
@@ -237,7 +219,7 @@ watch_read(const struct kind *kind, yyjson_val *val, struct watch_event *ret, st
 	struct watch_event event = { .type = WATCH_ADDED, .resource_version = STR_EMPTY };
 	struct str name, version;
 
-	if (!object_read(val, "event", line_fields, ARRAY_LEN(line_fields), &line, err))
+	if (!OBJECT_READ(val, "event", line_fields, &line, err))
 		return false;
 	while (event.type <= WATCH_ERROR && !str_eq(line.type, types[event.type].text))
 		event.type++;
@@ -301,22 +283,6 @@ static struct map rows;   /* mu; from the bytes of a struct str[] to its copy */
 static char *chunk;       /* mu; the free part of the newest chunk */
 static size_t chunk_left; /* mu */
 
-static char *
-copy_to_chunk(struct str s)
-{
-	char *place;
-
-	if (s.len > chunk_left) {
-		chunk = xmalloc(CHUNK_SIZE);
-		chunk_left = CHUNK_SIZE;
-	}
-	place = chunk;
-	memcpy(place, s.ptr, s.len);
-	chunk += s.len;
-	chunk_left -= s.len;
-	return place;
-}
-
 bool
 intern(struct str *s)
 {
@@ -333,7 +299,13 @@ intern(struct str *s)
 	if (!shared) {
 		if (texts.count == LIMIT_INTERN)
 			return false;
-		shared = copy_to_chunk(*s);
+		if (s->len > chunk_left) {
+			chunk = xmalloc(CHUNK_SIZE);
+			chunk_left = CHUNK_SIZE;
+		}
+		shared = memcpy(chunk, s->ptr, s->len);
+		chunk += s->len;
+		chunk_left -= s->len;
 		(void)map_put(&texts, str_n(shared, s->len), shared);
 	}
 	s->ptr = shared;

@@ -81,6 +81,10 @@ struct object_field {
 NODISCARD bool object_read(yyjson_val *val, const char *path, const struct object_field *fields,
                            size_t n, void *into, struct error *err);
 
+/** The same for an array of fields. */
+#define OBJECT_READ(val, path, fields, into, err) \
+	object_read(val, path, fields, ARRAY_LEN(fields), into, err)
+
 /** The parts of metadata that all kinds need; views of the document. */
 struct object_meta {
 	struct str name, namespace, uid, resource_version;
@@ -99,8 +103,6 @@ NODISCARD bool object_read_key(yyjson_val *val, struct buf *ret);
  * decodes it. ERR_INVALID, which names path and key, for any other value. */
 NODISCARD bool object_read_pair(yyjson_val *key, const char *path, struct label *ret,
                                 struct error *err);
-/** keys: NULL at the end, or NULL: none. */
-bool object_key_is_listed(const char *const *keys, struct str key);
 bool object_texts_equal(const struct str *a, size_t n_a, const struct str *b, size_t n_b);
 
 /* ---- texts that many objects have in common ---- */

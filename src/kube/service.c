@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/ip.h"
 #include "base/limits.h"
+#include "base/words.h"
 
 struct draft {
 	const struct service_kind *kind;
@@ -29,9 +30,6 @@ struct source {
 	yyjson_val *load_balancer, *ingress;
 	struct str type;
 };
-
-#define READ(val, path, fields, into, err) \
-	object_read(val, path, fields, ARRAY_LEN(fields), into, err)
 
 static const struct object_field root_fields[] = {
 	OBJECT_FIELD(WANT_OBJECT, struct source, metadata, "metadata"),
@@ -78,18 +76,6 @@ static const struct object_field ingress_fields[] = {
 	OBJECT_FIELD(WANT_STR, struct service_ingress, hostname, "hostname"),
 	OBJECT_FIELD(WANT_STR, struct service_ingress, ip_mode, "ipMode"),
 };
-
-static bool
-read_source(yyjson_val *val, struct source *s, struct error *err)
-{
-	if (!READ(val, "service", root_fields, s, err) || !object_read_meta(val, &s->meta, err))
-		return false;
-	if (!READ(s->metadata, "metadata", metadata_fields, s, err) ||
-	    !READ(s->spec, "spec", spec_source_fields, s, err))
-		return false;
-	return READ(s->status, "status", status_fields, s, err) &&
-	       READ(s->load_balancer, "status.loadBalancer", balancer_fields, s, err);
-}
 
 /* ---- the parts ---- */
 
@@ -160,8 +146,8 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 static bool
 keep_annotation(const struct service_kind *kind, struct str key, size_t *n_prefixed)
 {
-	if (!kind->annotations || object_key_is_listed(kind->annotations, key) ||
-	    object_key_is_listed(kind->cloud_annotations, key))
+	if (!kind->annotations || words_have(kind->annotations, key) ||
+	    words_have(kind->cloud_annotations, key))
 		return true;
 	if (!kind->annotation_prefix || !str_starts(key, str_c(kind->annotation_prefix)) ||
 	    *n_prefixed > LIMIT_BALANCER_ANNOTATIONS)
@@ -217,7 +203,7 @@ read_ports(struct draft *d, yyjson_val *ports, struct error *err)
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct service_port *port = &service->ports[service->n_ports++];
 
-		if (!READ(val, "spec.ports[]", port_fields, port, err) ||
+		if (!OBJECT_READ(val, "spec.ports[]", port_fields, port, err) ||
 		    !read_number(val, "port", 65535, &port->port, err) ||
 		    !read_number(val, "nodePort", 65535, &port->node_port, err))
 			return false;
@@ -242,7 +228,7 @@ read_ingress(struct draft *d, yyjson_val *ingress, struct error *err)
 	while ((val = yyjson_arr_iter_next(&iter))) {
 		struct service_ingress *one = &service->ingress[service->n_ingress++];
 
-		if (!READ(val, "status.loadBalancer.ingress[]", ingress_fields, one, err))
+		if (!OBJECT_READ(val, "status.loadBalancer.ingress[]", ingress_fields, one, err))
 			return false;
 		one->ports = copy_json(d->arena, json_at(val, "ports"));
 	}
@@ -255,16 +241,17 @@ read_spec(struct draft *d, const struct source *s, struct error *err)
 	struct service *service = &d->service;
 
 	service->affinity_config = copy_json(d->arena, s->affinity_config);
-	return READ(s->spec, "spec", spec_fields, service, err) &&
-	       read_number(s->spec, "healthCheckNodePort", 65535, &service->health_check_node_port,
-	                   err) &&
-	       read_number(s->affinity_config, "clientIP.timeoutSeconds", 86400,
-	                   &service->affinity_timeout_s, err) &&
-	       read_texts(d, s->source_ranges, "spec.loadBalancerSourceRanges",
-	                  &service->source_ranges, &service->n_source_ranges, err) &&
-	       read_texts(d, s->external_ips, "spec.externalIPs", &service->external_ips,
-	                  &service->n_external_ips, err) &&
-	       read_texts(d, s->families, "spec.ipFamilies", &service->families,
+	if (!OBJECT_READ(s->spec, "spec", spec_fields, service, err) ||
+	    !read_number(s->spec, "healthCheckNodePort", 65535, &service->health_check_node_port,
+	                 err) ||
+	    !read_number(s->affinity_config, "clientIP.timeoutSeconds", 86400,
+	                 &service->affinity_timeout_s, err) ||
+	    !read_texts(d, s->source_ranges, "spec.loadBalancerSourceRanges",
+	                &service->source_ranges, &service->n_source_ranges, err) ||
+	    !read_texts(d, s->external_ips, "spec.externalIPs", &service->external_ips,
+	                &service->n_external_ips, err))
+		return false;
+	return read_texts(d, s->families, "spec.ipFamilies", &service->families,
 	                  &service->n_families, err);
 }
 
@@ -375,7 +362,12 @@ service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, str
 	struct source s = { .type = STR_EMPTY };
 	bool is_ok;
 
-	if (!read_source(val, &s, err))
+	if (!OBJECT_READ(val, "service", root_fields, &s, err) ||
+	    !object_read_meta(val, &s.meta, err) ||
+	    !OBJECT_READ(s.metadata, "metadata", metadata_fields, &s, err) ||
+	    !OBJECT_READ(s.spec, "spec", spec_source_fields, &s, err) ||
+	    !OBJECT_READ(s.status, "status", status_fields, &s, err) ||
+	    !OBJECT_READ(s.load_balancer, "status.loadBalancer", balancer_fields, &s, err))
 		return false;
 	is_ok = read_meta(&d, &s, err);
 	if (is_ok && (d.service.is_load_balancer || d.service.has_finalizer))
