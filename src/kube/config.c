@@ -329,19 +329,36 @@ pod_path(struct kube_config *config, const char *folder, const char *name)
 	return arena_printf(&config->arena, "%s/%s", folder ? folder : POD_FOLDER, name);
 }
 
-/* Without a file, or without a certificate in it, the system's authorities are trusted, as in
- * client-go (rest/config.go, InClusterConfig). An empty file means that nothing is trusted
- * (docs/spec/kube-client.md, "Rotated files"). */
-static void
-pod_ca(struct kube_config *config, const char *folder)
+static bool
+config_load_pod(struct kube_config *config, const char *folder, struct error *err)
 {
+	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
+	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
 	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
-	struct str path = pod_path(config, folder, "ca.crt");
-	struct error err;
+	struct error no_ca;
+	struct str url, path;
 
-	if (!file_read(path.ptr, &pem, &err)) {
+	if (host.len == 0 || port.len == 0)
+		return err_set(
+			err, ERR_NOT_FOUND,
+			"no configuration has been provided: neither --kubeconfig nor --master is given, and "
+			"this is not a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
+	url = arena_printf(&config->arena, "https://" URL_HOST_FMT ":%" STR_FMT, URL_HOST_ARG(host),
+	                   STR_ARG(port));
+	if (!config_set_server(config, url, err))
+		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
+
+	config->token_file = pod_path(config, folder, "token");
+	if (!config_check_token_file(config->token_file.ptr, err))
+		return err_wrap(err, "token of the service account");
+
+	/* Without a file, or without a certificate in it, the system's authorities are trusted, as
+	 * in client-go (rest/config.go, InClusterConfig). An empty file means that nothing is
+	 * trusted (docs/spec/kube-client.md, "Rotated files"). */
+	path = pod_path(config, folder, "ca.crt");
+	if (!file_read(path.ptr, &pem, &no_ca)) {
 		log_warn("no certificate authority of the cluster, trusting the system's",
-		         LOG_ERR(&err));
+		         LOG_ERR(&no_ca));
 	} else if (pem.len == 0) {
 		log_warn("the cluster's certificate authority is an empty file, trusting nothing",
 		         LOG_STR("file", path));
@@ -354,30 +371,6 @@ pod_ca(struct kube_config *config, const char *folder)
 		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
 		config->ca_file = path;
 	}
-}
-
-static bool
-config_load_pod(struct kube_config *config, const char *folder, struct error *err)
-{
-	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
-	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
-	struct str url;
-
-	if (host.len == 0 || port.len == 0)
-		return err_set(
-			err, ERR_NOT_FOUND,
-			"no configuration has been provided: neither --kubeconfig nor --master is given, and "
-			"this is not a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)");
-	url = arena_printf(&config->arena, "https://" URL_HOST_FMT ":%" STR_FMT, URL_HOST_ARG(host),
-	                   STR_ARG(port));
-	if (!config_set_server(config, url, err))
-		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
-
-	config->is_in_cluster = true;
-	config->token_file = pod_path(config, folder, "token");
-	if (!config_check_token_file(config->token_file.ptr, err))
-		return err_wrap(err, "token of the service account");
-	pod_ca(config, folder);
 	return true;
 }
 
@@ -401,27 +394,23 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 	};
 	CLEANUP(kube_config_freep) struct kube_config *config = xcalloc(1, sizeof(*config));
 	const char *master = source->master && source->master[0] ? source->master : NULL;
-	bool is_ok;
+	bool is_ok, has_files = source->kubeconfig && source->kubeconfig[0];
 
 	*config = empty;
-	if (source->kubeconfig && source->kubeconfig[0]) {
+	if (has_files) {
 		struct config_loader l = { .config = config, .problems = problems, .err = err };
 
-		if (!config_load_files(&l, source, master))
-			return false;
-		*ret = TAKE(config);
-		return true;
-	}
-	if (master) {
+		is_ok = config_load_files(&l, source, master);
+	} else if (master) {
 		is_ok = config_set_server(config, str_c(master), err);
 		if (!is_ok)
 			err_wrap(err, "--master");
 	} else {
 		is_ok = config_load_pod(config, source->in_cluster_folder, err);
 	}
-	/* the only problem, and it has no file */
 	if (!is_ok) {
-		if (problems)
+		/* the only problem, and it has no file */
+		if (problems && !has_files)
 			buf_addf(problems, "%s\n", err->msg);
 		return false;
 	}

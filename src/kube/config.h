@@ -43,7 +43,6 @@ struct kube_config {
 	const char *const *headers;
 	/* the files of the PEM texts, to read them again; empty: inline */
 	struct str ca_file, cert_file, key_file;
-	bool is_in_cluster;
 };
 
 struct kube_config_source {

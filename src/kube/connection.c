@@ -94,40 +94,34 @@ resolved(void *connection, struct str name, int64_t took_ns)
 
 	(void)connection;
 	buf_add_str(&text, str_head(name, LIMIT_NAME));
-	metric_observe(metric_of(&lookup_seconds, host), (double)took_ns / (double)NS_PER_SEC);
+	metric_observe(metric_of(&lookup_seconds, host), clock_seconds(took_ns));
 }
 
 /* ---- warnings of the API server ---- */
 
-/* Remembers the text. False if it was logged before, or MAX_WARNINGS others were. */
-static bool
-remember_warning(struct kube_connection *c, struct str text)
-{
-	uint64_t hash = str_hash(text);
-	WITH_LOCK(&c->warn_mu);
-
-	for (size_t i = 0; i < c->n_warnings; i++) {
-		if (c->warnings[i] == hash)
-			return false;
-	}
-	if (c->n_warnings == MAX_WARNINGS)
-		return false;
-	c->warnings[c->n_warnings++] = hash;
-	return true;
-}
-
-/* A Warning header of the API server: 299 - "text". Each text is logged once. */
+/* A Warning header of the API server: 299 - "text". Each text is logged once, and at most
+ * MAX_WARNINGS of them. */
 static void
 warned(void *connection, struct str value)
 {
+	struct kube_connection *c = connection;
 	struct str text, agent;
+	uint64_t hash;
 
 	if (!str_cut(str_skip(value, strlen("299 ")), ' ', &agent, &text))
 		return;
 	if (text.len >= 2 && str_starts(text, STR("\"")) && str_ends(text, STR("\"")))
 		text = str_n(text.ptr + 1, text.len - 2);
-	if (remember_warning(connection, text))
-		log_info("warning of the API server", LOG_STR("text", text));
+	hash = str_hash(text);
+	WITH_LOCK(&c->warn_mu);
+	for (size_t i = 0; i < c->n_warnings; i++) {
+		if (c->warnings[i] == hash)
+			return;
+	}
+	if (c->n_warnings == MAX_WARNINGS)
+		return;
+	c->warnings[c->n_warnings++] = hash;
+	log_info("warning of the API server", LOG_STR("text", text));
 }
 
 /* ---- reading files again: called with mu held ---- */

@@ -20,15 +20,6 @@ METRIC_FAMILY(reloads_total, METRIC_COUNTER, "rest_client_transport_ca_reload_to
               "[ALPHA] Checks of the file of certificate authorities, by result and reason.",
               .labels = { "result", "reason" });
 
-static void
-set_or_clear(struct secret *to, struct str from)
-{
-	if (from.len > 0)
-		secret_set(to, from);
-	else
-		secret_fini(to);
-}
-
 struct tls_config
 tls_files_config(const struct tls_files *m, bool with_cert)
 {
@@ -77,7 +68,7 @@ follow_ca(struct tls_files *m, struct error *err)
 		return TLS_FILES_SAME;
 	}
 	count_look("success", "updated");
-	set_or_clear(&m->ca_pem, buf_str(&pem));
+	secret_assign(&m->ca_pem, buf_str(&pem));
 	m->trusts_nothing = false;
 	return TLS_FILES_CA;
 }
@@ -96,8 +87,8 @@ tls_files_set_cert(struct tls_files *m, const struct secret *cert, const struct 
 
 	if (!http_tls_check(&tls, err))
 		return false;
-	set_or_clear(&m->cert_pem, secret_expose(cert));
-	set_or_clear(&m->key_pem, secret_expose(key));
+	secret_assign(&m->cert_pem, secret_expose(cert));
+	secret_assign(&m->key_pem, secret_expose(key));
 	return true;
 }
 
@@ -110,7 +101,7 @@ read_part(const char *file, const struct secret *present, struct secret *ret, st
 
 	if (file[0] && !file_read(file, &pem, err))
 		return false;
-	set_or_clear(ret, file[0] ? buf_str(&pem) : secret_expose(present));
+	secret_assign(ret, file[0] ? buf_str(&pem) : secret_expose(present));
 	return true;
 }
 
@@ -158,9 +149,9 @@ tls_files_init(struct tls_files *m, const struct kube_config *config)
 		.trusts_nothing = config->trusts_nothing,
 		.is_insecure = config->is_insecure,
 	};
-	set_or_clear(&m->ca_pem, config->ca_pem);
-	set_or_clear(&m->cert_pem, config->cert_pem);
-	set_or_clear(&m->key_pem, secret_expose(&config->key_pem));
+	secret_assign(&m->ca_pem, config->ca_pem);
+	secret_assign(&m->cert_pem, config->cert_pem);
+	secret_assign(&m->key_pem, secret_expose(&config->key_pem));
 }
 
 void

@@ -162,7 +162,6 @@ reads_inline_data(void **state)
 	assert_str(secret_expose(&config->token), "t0ken");
 	assert_str(config->ca_file, "");
 	assert_false(config->is_insecure);
-	assert_false(config->is_in_cluster);
 }
 
 static void
@@ -410,7 +409,6 @@ master_alone_is_enough(void **state)
 	assert_true(kube_config_load(&source, &config, NULL, &err));
 	assert_str(config->server, "https://h:6443");
 	assert_str(config->token_file, "");
-	assert_false(config->is_in_cluster);
 
 	source.master = "h/path";
 	assert_false(kube_config_load(&source, &none, NULL, &err));
@@ -656,7 +654,6 @@ reads_what_a_pod_is_given(void **state)
 	assert_str(v4->server, "https://10.96.0.1:443");
 	assert_str(v4->ca_pem, CERT_PEM);
 	assert_str(v4->token_file, in_folder("token"));
-	assert_true(v4->is_in_cluster);
 
 	assert_true(load_pod("fd00::1", "6443", &v6, &err));
 	assert_str(v6->server, "https://[fd00::1]:6443");
