@@ -65,13 +65,8 @@ struct reflector_metrics {
 };
 
 struct reflector {
-	struct http_client *http;
-	struct store *store;
+	struct reflector_config config;
 	const struct kind *kind;
-	struct clock *clock;
-	struct cancel *cancel;
-	const char *host, *user_agent;
-	int64_t watch_min_s;
 	pthread_t thread;
 
 	/* the thread's own */
@@ -174,7 +169,7 @@ count_result(struct metric_family *family, const struct reflector *r, bool is_ok
 static void
 count_objects(struct reflector *r)
 {
-	metric_set(r->metrics.objects, (double)store_count(r->store));
+	metric_set(r->metrics.objects, (double)store_count(r->config.store));
 }
 
 /* Returns true if no answer arrived, because the connection was refused, broke, or timed out. */
@@ -191,7 +186,7 @@ set_watch_age(void *reflector)
 	int64_t opened_ns = r->watch_opened_ns;
 
 	metric_set(r->metrics.watch_age,
-	           opened_ns ? (double)(clock_mono(r->clock) - opened_ns) / (double)NS_PER_SEC : 0);
+	           opened_ns ? clock_seconds(clock_mono(r->config.clock) - opened_ns) : 0);
 }
 
 /* ---- failing and recovering ---- */
@@ -199,7 +194,7 @@ set_watch_age(void *reflector)
 static void
 schedule_probe(struct reflector *r, int64_t after_ns)
 {
-	r->probe_ns = clock_deadline(clock_mono(r->clock), after_ns);
+	r->probe_ns = clock_deadline(clock_mono(r->config.clock), after_ns);
 }
 
 /* A list or an event has arrived, so the API server knows the last version. */
@@ -207,7 +202,7 @@ static void
 note_arrival(struct reflector *r)
 {
 	schedule_probe(r, SILENCE_NS);
-	metric_set(r->metrics.last_event, (double)clock_wall(r->clock) / (double)NS_PER_SEC);
+	metric_set(r->metrics.last_event, clock_seconds(clock_wall(r->config.clock)));
 }
 
 /* Waits for the present back-off, or longer if the server asked for that. False when cancelled. */
@@ -222,7 +217,7 @@ back_off(struct reflector *r, const struct error *err)
 		r->backoff_ns = BACKOFF_MAX_NS;
 	if (err->retry_after_ms * NS_PER_MS > wait_ns)
 		wait_ns = err->retry_after_ms * NS_PER_MS;
-	return cancel_sleep(r->cancel, r->clock, wait_ns, &cancelled);
+	return cancel_sleep(r->config.cancel, r->config.clock, wait_ns, &cancelled);
 }
 
 /* Logs the first of several failures in a row, then every tenth, and each that has another code. */
@@ -245,8 +240,7 @@ static void
 note_synced(struct reflector *r)
 {
 	if (metric_value(r->metrics.synced_since) == 0)
-		metric_set(r->metrics.synced_since,
-		           (double)clock_wall(r->clock) / (double)NS_PER_SEC);
+		metric_set(r->metrics.synced_since, clock_seconds(clock_wall(r->config.clock)));
 }
 
 /* ---- objects ---- */
@@ -261,14 +255,14 @@ put_object(struct reflector *r, yyjson_val *val, bool *ret_is_skipped, struct er
 
 	*ret_is_skipped = !r->kind->parse(r->kind, val, &object, err);
 	if (!*ret_is_skipped)
-		return store_put(r->store, object, err);
+		return store_put(r->config.store, object, err);
 	if (!object_read_key(val, &key))
 		return err_wrap(err, "an object without a usable name");
 	if (r->n_skipped++ % LOG_SKIPPED_EVERY == 0)
 		log_warn("an object cannot be parsed, keeping its last known state",
 		         LOG_CSTR("kind", r->kind->name), LOG_STR("key", buf_str(&key)),
 		         LOG_I64("skipped", r->n_skipped), LOG_ERR(err));
-	store_keep(r->store, buf_str(&key));
+	store_keep(r->config.store, buf_str(&key));
 	return true;
 }
 
@@ -297,15 +291,15 @@ static bool
 open_stream(struct reflector *r, struct http_request request, struct http_stream **ret,
             struct error *err)
 {
-	struct call call = { .clock = r->clock,
-		             .cancel = r->cancel,
+	struct call call = { .clock = r->config.clock,
+		             .cancel = r->config.cancel,
 		             .deadline_mono_ns = CLOCK_FOREVER };
 	bool is_open;
 
 	request.method = HTTP_GET;
-	request.user_agent = r->user_agent;
-	is_open = http_stream_open(r->http, &call, &request, ret, err);
-	kube_count_request(r->host, HTTP_GET, is_open ? 200 : err->http_status);
+	request.user_agent = r->config.user_agent;
+	is_open = http_stream_open(r->config.http, &call, &request, ret, err);
+	kube_count_request(r->config.host, HTTP_GET, is_open ? 200 : err->http_status);
 	return is_open;
 }
 
@@ -383,12 +377,12 @@ receive_list(struct reflector *r, struct http_stream *stream, struct error *err)
 	CLEANUP(json_split_freep)
 	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	int64_t end_ns = clock_deadline(clock_mono(r->clock), LIST_TIMEOUT_NS);
+	int64_t end_ns = clock_deadline(clock_mono(r->config.clock), LIST_TIMEOUT_NS);
 	struct str bytes, head, rv;
 	size_t total = 0;
 
 	for (;;) {
-		int64_t deadline_ns = clock_deadline(clock_mono(r->clock), LIST_IDLE_NS);
+		int64_t deadline_ns = clock_deadline(clock_mono(r->config.clock), LIST_IDLE_NS);
 
 		if (deadline_ns > end_ns)
 			deadline_ns = end_ns;
@@ -396,7 +390,7 @@ receive_list(struct reflector *r, struct http_stream *stream, struct error *err)
 			return false;
 		if (bytes.len == 0)
 			break;
-		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
+		watchdog_promise(clock_deadline(clock_mono(r->config.clock), WATCHDOG_WORK_NS));
 		total += bytes.len;
 		if (total > LIMIT_LIST_BODY)
 			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
@@ -408,7 +402,7 @@ receive_list(struct reflector *r, struct http_stream *stream, struct error *err)
 		return false;
 	if (!check_head(r, yyjson_doc_get_root(doc), &rv, err))
 		return false;
-	store_end_list(r->store);
+	store_end_list(r->config.store);
 	set_last_rv(r, rv);
 	return true;
 }
@@ -421,13 +415,13 @@ list_at(struct reflector *r, struct str rv, struct error *err)
 
 	if (!request_list(r, rv, /*is_probe=*/false, &stream, err))
 		return false;
-	store_begin_list(r->store, /*is_newest=*/rv.len == 0);
+	store_begin_list(r->config.store, /*is_newest=*/rv.len == 0);
 	if (receive_list(r, stream, err))
 		return true;
 	if (err->code == ERR_INVALID)
-		store_reject_list(r->store);
+		store_reject_list(r->config.store);
 	else
-		store_abort_list(r->store);
+		store_abort_list(r->config.store);
 	return false;
 }
 
@@ -439,8 +433,8 @@ list_at(struct reflector *r, struct str rv, struct error *err)
 static bool
 list(struct reflector *r, struct error *err)
 {
-	int64_t start_ns = clock_mono(r->clock);
-	bool is_first = !store_has_synced(r->store);
+	int64_t start_ns = clock_mono(r->config.clock);
+	bool is_first = !store_has_synced(r->config.store);
 	bool is_ok = false;
 
 	metric_inc(metric_of(&relists, r->kind->name, r->list_reason));
@@ -457,13 +451,13 @@ list(struct reflector *r, struct error *err)
 	count_objects(r);
 	if (!is_ok)
 		return err_wrap(err, "list %s", r->kind->path);
-	r->listed_ns = clock_mono(r->clock);
+	r->listed_ns = clock_mono(r->config.clock);
 	note_arrival(r);
 	metric_set(r->metrics.synced, 1);
 	note_synced(r);
 	if (is_first)
 		log_info("objects listed", LOG_CSTR("kind", r->kind->name),
-		         LOG_I64("count", (int64_t)store_count(r->store)),
+		         LOG_I64("count", (int64_t)store_count(r->config.store)),
 		         LOG_DURATION("took", r->listed_ns - start_ns));
 	return true;
 }
@@ -528,7 +522,7 @@ apply_line(struct reflector *r, struct str line, struct error *err)
 
 		if (!r->kind->parse(r->kind, event.object, &last, err))
 			return err_wrap(err, "a deletion event cannot be parsed");
-		store_remove(r->store, last);
+		store_remove(r->config.store, last);
 		break;
 	}
 	case WATCH_BOOKMARK:
@@ -558,7 +552,7 @@ next_line(struct reflector *r, int64_t deadline_ns, struct http_stream *stream, 
 		if (http_stream_next(stream, until_ns, LIMIT_WATCH_LINE, ret, err))
 			return true;
 		if (err->code != ERR_TIMEOUT || until_ns == deadline_ns ||
-		    clock_mono(r->clock) < until_ns)
+		    clock_mono(r->config.clock) < until_ns)
 			return false;
 		if (!probe(r, err))
 			return false;
@@ -573,14 +567,14 @@ watch(struct reflector *r, unsigned *n_events, struct error *err)
 {
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	int64_t timeout_s = rand_between(r->watch_min_s, 2 * r->watch_min_s + 1);
+	int64_t timeout_s = rand_between(r->config.watch_min_s, 2 * r->config.watch_min_s + 1);
 	struct http_request request = { .timeout_ms = HEADERS_TIMEOUT_MS, .is_endless = true };
 	int64_t opened_ns, deadline_ns;
 	struct str line;
 
 	/* If a proxy ends each silent watch before SILENCE_NS has passed, this is the only place
 	 * where a probe becomes due. */
-	if (clock_mono(r->clock) >= r->probe_ns && !probe(r, err))
+	if (clock_mono(r->config.clock) >= r->probe_ns && !probe(r, err))
 		return false;
 
 	/* The server ends the watch after timeout_s; if it does not, the connection is broken. */
@@ -588,7 +582,7 @@ watch(struct reflector *r, unsigned *n_events, struct error *err)
 	         r->kind->path, (long long)timeout_s);
 	url_add_query(&target, "resourceVersion", buf_str(&r->last_rv));
 	request.target = buf_str(&target);
-	opened_ns = clock_mono(r->clock);
+	opened_ns = clock_mono(r->config.clock);
 	deadline_ns = clock_deadline(opened_ns, timeout_s * NS_PER_SEC + WATCH_GRACE_NS);
 	if (!open_stream(r, request, &stream, err))
 		return false;
@@ -606,12 +600,12 @@ watch(struct reflector *r, unsigned *n_events, struct error *err)
 		if (line.len == 0)
 			continue;
 		(*n_events)++;
-		start_ns = clock_mono(r->clock);
+		start_ns = clock_mono(r->config.clock);
 		watchdog_promise(clock_deadline(start_ns, WATCHDOG_WORK_NS));
 		note_arrival(r);
 		is_ok = apply_line(r, line, err);
 		metric_observe(r->metrics.latency,
-		               (double)(clock_mono(r->clock) - start_ns) / (double)NS_PER_SEC);
+		               clock_seconds(clock_mono(r->config.clock) - start_ns));
 		if (!is_ok)
 			return false;
 		if (r->n_failures > 0)
@@ -635,7 +629,7 @@ watch_once(struct reflector *r, struct error *err)
 	unsigned n_events = 0;
 	bool is_ok = watch(r, &n_events, err);
 	bool was_open = r->watch_opened_ns > 0;
-	int64_t now_ns = clock_mono(r->clock);
+	int64_t now_ns = clock_mono(r->config.clock);
 	int64_t lived_ns = now_ns - r->watch_opened_ns;
 
 	r->watch_opened_ns = 0;
@@ -666,12 +660,12 @@ watch_until_list(struct reflector *r)
 	struct error err = { 0 };
 	enum next next;
 
-	while (!cancel_is_fired(r->cancel)) {
-		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
+	while (!cancel_is_fired(r->config.cancel)) {
+		watchdog_promise(clock_deadline(clock_mono(r->config.clock), WATCHDOG_WORK_NS));
 		next = watch_once(r, &err);
 		if (next == NEXT_WATCH)
 			continue;
-		if (cancel_is_fired(r->cancel))
+		if (cancel_is_fired(r->config.cancel))
 			return;
 		r->list_reason = err.code == ERR_GONE ? "gone" : "failed";
 		if (err.code == ERR_GONE)
@@ -692,11 +686,11 @@ reflector_run(void *arg)
 	struct reflector *r = arg;
 	struct error err = { 0 };
 
-	while (!cancel_is_fired(r->cancel)) {
-		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
+	while (!cancel_is_fired(r->config.cancel)) {
+		watchdog_promise(clock_deadline(clock_mono(r->config.clock), WATCHDOG_WORK_NS));
 		if (list(r, &err)) {
 			watch_until_list(r);
-		} else if (!cancel_is_fired(r->cancel)) {
+		} else if (!cancel_is_fired(r->config.cancel)) {
 			note_failure(r, "list", &err);
 			(void)back_off(r, &err);
 		}
@@ -709,14 +703,10 @@ reflector_new(const struct reflector_config *config)
 {
 	struct reflector *r = xcalloc(1, sizeof(*r));
 
-	r->http = config->http;
-	r->store = config->store;
+	r->config = *config;
 	r->kind = store_kind(config->store);
-	r->clock = config->clock;
-	r->cancel = config->cancel;
-	r->host = config->host;
-	r->user_agent = config->user_agent;
-	r->watch_min_s = config->watch_min_s > 0 ? config->watch_min_s : WATCH_MIN_S;
+	if (config->watch_min_s == 0)
+		r->config.watch_min_s = WATCH_MIN_S;
 	r->last_rv = BUF_INIT(LIMIT_NAME);
 	buf_add_str(&r->last_rv, str_head(config->min_version, LIMIT_NAME));
 	r->backoff_ns = BACKOFF_FIRST_NS;
