@@ -106,20 +106,23 @@ static const enum connection_rank ranks[] = {
 };
 
 static void
-connection_enter(struct connection *c, enum connection_state state)
-{
-	TAILQ_REMOVE(c->list, c, link);
-	c->state = state;
-	c->list = &c->server->lists[ranks[state]];
-	TAILQ_INSERT_TAIL(c->list, c, link);
-}
-
-static void
 connection_set_deadline(struct connection *c, int64_t ms)
 {
 	struct timeval tv = { .tv_sec = ms / MS_PER_SEC, .tv_usec = ms % MS_PER_SEC * 1000 };
 
 	event_add(&c->timer, &tv);
+}
+
+/* deadline_ms: 0: the deadline stays as it is. */
+static void
+connection_enter(struct connection *c, enum connection_state state, int64_t deadline_ms)
+{
+	TAILQ_REMOVE(c->list, c, link);
+	c->state = state;
+	c->list = &c->server->lists[ranks[state]];
+	TAILQ_INSERT_TAIL(c->list, c, link);
+	if (deadline_ms > 0)
+		connection_set_deadline(c, deadline_ms);
 }
 
 /* Closes our direction and waits for the client to close its own. close() would make the kernel
@@ -134,8 +137,7 @@ connection_begin_close(struct connection *c)
 	(void)shutdown(c->fd, SHUT_WR);
 	buf_fini(&c->in);
 	buf_fini(&c->out);
-	connection_enter(c, CONNECTION_CLOSING);
-	connection_set_deadline(c, c->server->limits.linger_ms);
+	connection_enter(c, CONNECTION_CLOSING, c->server->limits.linger_ms);
 }
 
 /* ---- steps: each does what it can, and returns what it waits for ---- */
@@ -155,7 +157,7 @@ connection_shake_hands(struct connection *c)
 		io = tls_outcome(c, SSL_do_handshake(c->ssl));
 	}
 	if (io == IO_DONE)
-		connection_enter(c, CONNECTION_HEAD);
+		connection_enter(c, CONNECTION_HEAD, /*deadline_ms=*/0);
 	code = ERR_peek_error();
 	if (io != IO_ENDED || ERR_GET_LIB(code) != ERR_LIB_SSL ||
 	    ERR_GET_REASON(code) != SSL_R_HTTP_REQUEST)
@@ -166,18 +168,11 @@ connection_shake_hands(struct connection *c)
 }
 
 static void
-connection_begin_answer(struct connection *c)
-{
-	connection_enter(c, CONNECTION_WRITING);
-	connection_set_deadline(c, c->server->limits.write_ms);
-}
-
-static void
 connection_refuse(struct connection *c, int status)
 {
 	answer_refuse(&c->out, status, clock_wall(c->server->clock));
 	c->closes = true;
-	connection_begin_answer(c);
+	connection_enter(c, CONNECTION_WRITING, c->server->limits.write_ms);
 }
 
 /* Passes the whole request to the handler. Bytes of a further request stay in c->in. */
@@ -197,7 +192,7 @@ connection_hand_over(struct connection *c)
 	c->request = r;
 	s->n_requests++;
 	event_del(&c->timer);
-	connection_enter(c, CONNECTION_PENDING);
+	connection_enter(c, CONNECTION_PENDING, /*deadline_ms=*/0);
 	s->handle(s->arg, r);
 }
 
@@ -209,7 +204,7 @@ connection_parse_head(struct connection *c)
 {
 	static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	struct head head;
-	int status = head_parse_on(buf_str(&c->in), c->n_searched, &head);
+	int status = head_parse(buf_str(&c->in), c->n_searched, &head);
 	size_t n = 0;
 
 	c->n_searched = c->in.len;
@@ -220,8 +215,7 @@ connection_parse_head(struct connection *c)
 	c->wanted = head.len + head.body_len;
 	if (c->in.len >= c->wanted)
 		return IO_DONE;
-	connection_enter(c, CONNECTION_BODY);
-	connection_set_deadline(c, c->server->limits.headers_ms);
+	connection_enter(c, CONNECTION_BODY, c->server->limits.headers_ms);
 	if (!head.expects_continue)
 		return IO_DONE;
 	(void)connection_write(c, go_ahead, sizeof(go_ahead) - 1, &n);
@@ -246,10 +240,9 @@ connection_read_request(struct connection *c)
 	io = connection_read(c);
 	if (c->in.len == 0 && io != IO_DONE)
 		buf_fini(&c->in);
-	if (c->state == CONNECTION_IDLE && c->in.len > 0) { /* the first bytes of another request */
-		connection_enter(c, CONNECTION_HEAD);
-		connection_set_deadline(c, c->server->limits.headers_ms);
-	}
+	/* the first bytes of another request */
+	if (c->state == CONNECTION_IDLE && c->in.len > 0)
+		connection_enter(c, CONNECTION_HEAD, c->server->limits.headers_ms);
 	return io;
 }
 
@@ -269,12 +262,10 @@ connection_write_answer(struct connection *c)
 	buf_fini(&c->out);
 	c->n_sent = c->wanted = c->n_searched = 0;
 	if (c->in.len > 0) {
-		connection_enter(c, CONNECTION_HEAD);
-		connection_set_deadline(c, c->server->limits.headers_ms);
+		connection_enter(c, CONNECTION_HEAD, c->server->limits.headers_ms);
 	} else {
 		buf_fini(&c->in);
-		connection_enter(c, CONNECTION_IDLE);
-		connection_set_deadline(c, c->server->limits.idle_ms);
+		connection_enter(c, CONNECTION_IDLE, c->server->limits.idle_ms);
 	}
 	return IO_DONE;
 }
@@ -345,7 +336,7 @@ void
 connection_answer(struct connection *c)
 {
 	c->request = NULL;
-	connection_begin_answer(c);
+	connection_enter(c, CONNECTION_WRITING, c->server->limits.write_ms);
 	connection_run(c);
 }
 

@@ -174,7 +174,7 @@ read_fields(struct head *h, bool is_11)
 }
 
 int
-head_parse_on(struct str bytes, size_t n_searched, struct head *ret)
+head_parse(struct str bytes, size_t n_searched, struct head *ret)
 {
 	struct str rest = bytes, line;
 	size_t from, n_skipped;
@@ -206,12 +206,6 @@ head_parse_on(struct str bytes, size_t n_searched, struct head *ret)
 	if (status != HEAD_WHOLE)
 		return status;
 	return read_fields(ret, is_11);
-}
-
-int
-head_parse(struct str bytes, struct head *ret)
-{
-	return head_parse_on(bytes, 0, ret);
 }
 
 bool

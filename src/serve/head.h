@@ -33,12 +33,10 @@ struct head {
 };
 
 /** HEAD_WHOLE with *ret filled, HEAD_MORE, or the status to refuse the request with: 400, 411, 413,
- * 431, 505. */
-NODISCARD int head_parse(struct str bytes, struct head *ret);
-/** The same if an earlier call with the first n_searched bytes returned HEAD_MORE: these are not
+ * 431, 505. n_searched: if an earlier call with that many bytes returned HEAD_MORE, these are not
  * searched again for the end, so that a head that arrives byte by byte does not cost quadratic
- * time. */
-NODISCARD int head_parse_on(struct str bytes, size_t n_searched, struct head *ret);
+ * time; else 0. */
+NODISCARD int head_parse(struct str bytes, size_t n_searched, struct head *ret);
 
 /** The n-th field of that name, in any case. */
 bool head_field(const struct head *h, struct str name, size_t n, struct str *ret);

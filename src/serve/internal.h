@@ -27,6 +27,7 @@
 #include <sys/queue.h>
 
 #include "base/ip.h"
+#include "base/ref.h"
 #include "base/secret.h"
 #include "base/thread.h"
 #include "serve/head.h"
@@ -44,17 +45,12 @@ struct server_limits {
 
 extern const struct server_limits server_limits; /* from base/limits.h */
 
-/** server_new() with other limits, for tests in milliseconds. */
-NODISCARD bool server_new_limited(const struct server_config *config,
-                                  const struct server_limits *limits, struct server **ret,
-                                  struct error *err);
-
 /* Where answers wait for the loop. It lives until the last request is answered, so that another
  * thread can answer after the server was freed. */
 struct outbox {
+	struct ref refs; /* of the server and of each request */
 	pthread_mutex_t mu;
 	STAILQ_HEAD(, server_request) answered; /* mu */
-	unsigned n_refs;                        /* mu; the server and each request */
 	int fd;                                 /* mu; a wake; -1: the server is gone */
 };
 

@@ -24,9 +24,7 @@ request_new(struct connection *c, struct server_request **ret)
 
 	r->server = c->server;
 	r->outbox = c->server->outbox;
-	mutex_lock(&r->outbox->mu);
-	r->outbox->n_refs++;
-	mutex_unlock(&r->outbox->mu);
+	ref_take(&r->outbox->refs);
 	r->clock = c->server->clock;
 	r->connection = c;
 	r->answer = BUF_INIT(SIZE_MAX / 2);
@@ -34,7 +32,7 @@ request_new(struct connection *c, struct server_request **ret)
 	memcpy(r->peer, c->peer, sizeof(r->peer));
 	r->certificate = c->ssl ? SSL_get1_peer_certificate(c->ssl) : NULL;
 	r->chain = chain ? X509_chain_up_ref(chain) : NULL;
-	status = head_parse(str_n(r->bytes, c->wanted), &r->head);
+	status = head_parse(str_n(r->bytes, c->wanted), 0, &r->head);
 
 	/* The path is decoded in place: it never gets longer. One that parse_target() made up ("/"
 	 * for "http://host") is not in r->bytes, and has nothing to decode. */

@@ -36,12 +36,7 @@ const struct server_limits server_limits = {
 void
 outbox_unref(struct outbox *o)
 {
-	bool is_last;
-
-	mutex_lock(&o->mu);
-	is_last = --o->n_refs == 0;
-	mutex_unlock(&o->mu);
-	if (!is_last)
+	if (!ref_drop(&o->refs))
 		return;
 	mutex_destroy(&o->mu);
 	free(o);
@@ -223,17 +218,16 @@ server_listen(struct server *s, const struct server_config *config, struct error
 DEFINE_CLEANUP(struct server, server_free)
 
 bool
-server_new_limited(const struct server_config *config, const struct server_limits *limits,
-                   struct server **ret, struct error *err)
+server_new(const struct server_config *config, struct server **ret, struct error *err)
 {
 	CLEANUP(server_freep) struct server *s = xcalloc(1, sizeof(*s));
 	struct outbox *o = xcalloc(1, sizeof(*o));
 
+	ref_init(&o->refs);
 	mutex_init(&o->mu);
 	STAILQ_INIT(&o->answered);
-	o->n_refs = 1;
 	o->fd = -1;
-	s->limits = *limits;
+	s->limits = config->limits ? *config->limits : server_limits;
 	s->loop = config->loop;
 	s->clock = config->clock;
 	s->handle = config->handle;
@@ -257,12 +251,6 @@ server_new_limited(const struct server_config *config, const struct server_limit
 	event_add(&s->answering, NULL);
 	*ret = TAKE(s);
 	return true;
-}
-
-bool
-server_new(const struct server_config *config, struct server **ret, struct error *err)
-{
-	return server_new_limited(config, &server_limits, ret, err);
 }
 
 void

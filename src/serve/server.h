@@ -68,6 +68,8 @@ struct server_config {
 	/** Called for each request; must lead to exactly one server_reply(). */
 	void (*handle)(void *arg, struct server_request *);
 	void *arg;
+	/* serve/internal.h; NULL: those of base/limits.h. Tests have shorter ones */
+	const struct server_limits *limits;
 };
 
 /** Binds and listens. Copies what it needs. ERR_EXISTS the address is taken; ERR_INVALID

@@ -14,7 +14,7 @@ parse(const char *text)
 {
 	struct head head;
 
-	return head_parse(str_c(text), &head);
+	return head_parse(str_c(text), 0, &head);
 }
 
 static void
@@ -25,12 +25,12 @@ waits_for_the_end(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(text) - 1; i++)
-		assert_int_equal(head_parse(str_n(text, i), &head), HEAD_MORE);
+		assert_int_equal(head_parse(str_n(text, i), 0, &head), HEAD_MORE);
 	for (size_t i = 0; i < sizeof(text) - 1; i++) {
-		assert_int_equal(head_parse_on(str_c(text), i, &head), HEAD_WHOLE);
+		assert_int_equal(head_parse(str_c(text), i, &head), HEAD_WHOLE);
 		assert_int_equal(head.len, sizeof(text) - 1);
 	}
-	assert_int_equal(head_parse(STR("GET / HTTP/1.1\r\nHost: x\r\n\r\nmore\r\n\r\n"), &head),
+	assert_int_equal(head_parse(STR("GET / HTTP/1.1\r\nHost: x\r\n\r\nmore\r\n\r\n"), 0, &head),
 	                 HEAD_WHOLE);
 	assert_int_equal(head.len, 27);
 }
@@ -41,17 +41,18 @@ reads_targets(void **state)
 	struct head head;
 
 	(void)state;
-	assert_int_equal(head_parse(STR("GET http://h:1/p/q?a=b?c HTTP/1.1\r\nHost:x\r\n\r\n"),
+	assert_int_equal(head_parse(STR("GET http://h:1/p/q?a=b?c HTTP/1.1\r\nHost:x\r\n\r\n"), 0,
 	                            &head),
 	                 HEAD_WHOLE);
 	assert_true(str_eq_c(head.path, "/p/q"));
 	assert_true(str_eq_c(head.query, "a=b?c"));
-	assert_int_equal(head_parse(STR("GET http://h HTTP/1.1\r\nHost:x\r\n\r\n"), &head),
+	assert_int_equal(head_parse(STR("GET http://h HTTP/1.1\r\nHost:x\r\n\r\n"), 0, &head),
 	                 HEAD_WHOLE);
 	assert_true(str_eq_c(head.path, "/"));
-	assert_int_equal(head_parse(STR("GET /?u=http://h HTTP/1.0\r\n\r\n"), &head), HEAD_WHOLE);
+	assert_int_equal(head_parse(STR("GET /?u=http://h HTTP/1.0\r\n\r\n"), 0, &head),
+	                 HEAD_WHOLE);
 	assert_true(str_eq_c(head.query, "u=http://h"));
-	assert_int_equal(head_parse(STR("OPTIONS * HTTP/1.0\r\n\r\n"), &head), HEAD_WHOLE);
+	assert_int_equal(head_parse(STR("OPTIONS * HTTP/1.0\r\n\r\n"), 0, &head), HEAD_WHOLE);
 	assert_int_equal(head.method, SERVER_OTHER);
 	assert_int_equal(parse("GET relative HTTP/1.0\r\n\r\n"), 400);
 	assert_int_equal(parse("GET /a b HTTP/1.0\r\n\r\n"), 400);
@@ -72,11 +73,13 @@ refuses_what_can_be_read_in_two_ways(void **state)
 	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"), 400);
 	assert_int_equal(parse("GET / HTTP/1.1\r\n\r\n"), 400);
 	assert_int_equal(parse("GET / HTTP/1.1\r\nHost: x\r\nnothing\r\n\r\n"), 400);
-	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: b\0c\r\n\r\n"), &(struct head){ 0 }),
+	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: b\0c\r\n\r\n"), 0,
+	                            &(struct head){ 0 }),
 	                 400);
-	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: \0b\r\n\r\n"), &(struct head){ 0 }),
+	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: \0b\r\n\r\n"), 0,
+	                            &(struct head){ 0 }),
 	                 400);
-	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: b \0\0\r\n\r\n"),
+	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nA: b \0\0\r\n\r\n"), 0,
 	                            &(struct head){ 0 }),
 	                 400);
 	assert_int_equal(parse("PUT / HTTP/1.0\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n"),
@@ -98,14 +101,16 @@ knows_when_to_keep_a_connection(void **state)
 	struct head head;
 
 	(void)state;
-	assert_int_equal(head_parse(STR("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), &head), HEAD_WHOLE);
+	assert_int_equal(head_parse(STR("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), 0, &head),
+	                 HEAD_WHOLE);
 	assert_true(head.keeps_alive);
 	assert_int_equal(
-		head_parse(STR("GET / HTTP/1.1\r\nHost: x\r\nconnection: te, Close\r\n\r\n"),
+		head_parse(STR("GET / HTTP/1.1\r\nHost: x\r\nconnection: te, Close\r\n\r\n"), 0,
 	                   &head),
 		HEAD_WHOLE);
 	assert_false(head.keeps_alive);
-	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), &head),
+	assert_int_equal(head_parse(STR("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), 0,
+	                            &head),
 	                 HEAD_WHOLE);
 	assert_false(head.keeps_alive);
 }
@@ -131,15 +136,16 @@ bounds_number_and_size(void **state)
 	(void)state;
 	add_fields(&b, LIMIT_SERVER_FIELDS, 1);
 	buf_add_c(&b, "\r\n");
-	assert_int_equal(head_parse(buf_str(&b), &head), HEAD_WHOLE);
+	assert_int_equal(head_parse(buf_str(&b), 0, &head), HEAD_WHOLE);
 	buf_reset(&b);
 	add_fields(&b, LIMIT_SERVER_FIELDS + 1, 1);
 	buf_add_c(&b, "\r\n");
-	assert_int_equal(head_parse(buf_str(&b), &head), 431);
+	assert_int_equal(head_parse(buf_str(&b), 0, &head), 431);
 	buf_reset(&b);
 	add_fields(&b, 1, LIMIT_SERVER_HEADERS);
-	assert_int_equal(head_parse(buf_str(&b), &head), 431);
-	assert_int_equal(head_parse(str_head(buf_str(&b), LIMIT_SERVER_HEADERS), &head), HEAD_MORE);
+	assert_int_equal(head_parse(buf_str(&b), 0, &head), 431);
+	assert_int_equal(head_parse(str_head(buf_str(&b), LIMIT_SERVER_HEADERS), 0, &head),
+	                 HEAD_MORE);
 }
 
 static void

@@ -255,7 +255,8 @@ a_silent_name_server_is_waited_for_in_bounds(void **state)
 	sem_init(&silence, 0, 0);
 	w.config.address = STR("silent.test");
 	w.limits.lookup_ms = 50;
-	assert_false(server_new_limited(&w.config, &w.limits, &w.server, &w.err));
+	w.config.limits = &w.limits;
+	assert_false(server_new(&w.config, &w.server, &w.err));
 	assert_int_equal(w.err.code, ERR_TIMEOUT);
 	assert_non_null(strstr(w.err.msg, "silent.test: the name was not resolved"));
 	sem_post(&silence); /* the thread ends by itself */

@@ -154,7 +154,8 @@ server_world_init(struct server_world *w)
 void
 server_world_start(struct server_world *w)
 {
-	if (!server_new_limited(&w->config, &w->limits, &w->server, &w->err))
+	w->config.limits = &w->limits;
+	if (!server_new(&w->config, &w->server, &w->err))
 		fail_msg("%s", w->err.msg);
 	w->port = server_port(w->server);
 	server_world_go_on(w);
