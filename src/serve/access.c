@@ -109,16 +109,6 @@ access_draft_extra(struct access_draft *d, struct str key, struct str value)
 
 /* ---- users ---- */
 
-static bool
-is_among(const struct str groups[], size_t n, const char *group)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (str_eq_c(groups[i], group))
-			return true;
-	}
-	return false;
-}
-
 /* One block: the user, its arrays, their texts. */
 static struct access_user *
 copy_draft(const struct access_draft *d)
@@ -151,8 +141,8 @@ copy_draft(const struct access_draft *d)
 bool
 access_user_new(struct access_draft *d, struct access_user **ret, struct error *err)
 {
-	if (!is_among(d->groups, d->n_groups, ACCESS_AUTHENTICATED) &&
-	    !is_among(d->groups, d->n_groups, ACCESS_UNAUTHENTICATED))
+	if (!str_is_among(STR(ACCESS_AUTHENTICATED), d->groups, d->n_groups) &&
+	    !str_is_among(STR(ACCESS_UNAUTHENTICATED), d->groups, d->n_groups))
 		access_draft_group(d, STR(ACCESS_AUTHENTICATED));
 	if (d->is_over)
 		return err_set(err, ERR_INVALID, "the user has too many groups or extras");
@@ -174,13 +164,6 @@ access_user_anonymous(void)
 	return copy_draft(&d);
 }
 
-struct access_user *
-access_user_ref(struct access_user *u)
-{
-	ref_take(&u->refs);
-	return u;
-}
-
 void
 access_user_unref(struct access_user *u)
 {
@@ -191,28 +174,16 @@ access_user_unref(struct access_user *u)
 bool
 access_user_is_in(const struct access_user *u, const char *group)
 {
-	return is_among(u->groups, u->n_groups, group);
+	return str_is_among(str_c(group), u->groups, u->n_groups);
 }
 
 /* ---- certificates and tokens ---- */
-
-/* The token of "Bearer TOKEN"; empty without such a header, and for other schemes. */
-static struct str
-bearer_token(struct str authorization)
-{
-	struct str scheme, token, rest = str_trim(authorization);
-
-	if (!str_split(&rest, ' ', &scheme) || !str_eq_nocase(scheme, STR("Bearer")) ||
-	    !str_split(&rest, ' ', &token))
-		return STR_EMPTY;
-	return token;
-}
 
 enum access_identity
 access_identify(const struct access_proof *client, struct str authorization, bool can_review,
                 struct access_user **ret_user, struct str *ret_token)
 {
-	struct str token = can_review ? bearer_token(authorization) : STR_EMPTY;
+	struct str scheme, token, rest = str_trim(authorization);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
 	const struct peer_name *peer = &client->peer;
@@ -225,7 +196,9 @@ access_identify(const struct access_proof *client, struct str authorization, boo
 		/* refused if it has more organizations than a user may have groups */
 		return access_user_new(&d, ret_user, &err) ? ACCESS_KNOWN : ACCESS_REFUSED;
 	}
-	if (token.len) {
+	/* "Bearer TOKEN"; other schemes count as none */
+	if (can_review && str_split(&rest, ' ', &scheme) && str_eq_nocase(scheme, STR("Bearer")) &&
+	    str_split(&rest, ' ', &token) && token.len) {
 		*ret_token = token;
 		return ACCESS_HAS_TOKEN;
 	}
@@ -241,21 +214,6 @@ static struct str
 without_slash(struct str path)
 {
 	return str_starts(path, STR("/")) ? str_skip(path, 1) : path;
-}
-
-bool
-access_paths_check(struct str_list paths, struct error *err)
-{
-	for (size_t i = 0; i < paths.n; i++) {
-		ptrdiff_t star = str_index(paths.items[i], '*');
-
-		if (star >= 0 && (size_t)star + 1 != paths.items[i].len)
-			return err_set(err, ERR_INVALID,
-			               "path \"%" STR_FMT
-			               "\" that is always allowed: a star may only be at the end",
-			               STR_ARG(paths.items[i]));
-	}
-	return true;
 }
 
 bool
@@ -319,23 +277,6 @@ static const char *const verbs[] = {
 	[SERVER_GET] = "get", [SERVER_HEAD] = "head",     [SERVER_POST] = "post",
 	[SERVER_PUT] = "put", [SERVER_DELETE] = "delete", [SERVER_OTHER] = "other",
 };
-
-static struct access_proof
-check_certificate(const struct server_request *request, const struct trust *trust,
-                  struct arena *arena)
-{
-	struct access_proof proof = { .verdict = ACCESS_PROOF_NONE };
-	struct error err;
-
-	if (!trust || !server_request_has_certificate(request))
-		return proof;
-	proof.verdict = ACCESS_PROOF_GOOD;
-	if (!server_request_verify(request, trust, arena, &proof.peer, &err)) {
-		log_debug("client certificate is not trusted", LOG_ERR(&err));
-		proof.verdict = ACCESS_PROOF_BAD;
-	}
-	return proof;
-}
 
 /* ---- the steps ---- */
 
@@ -414,10 +355,12 @@ check_on_token(void *arg, const struct review_answer *answer)
 {
 	struct pending_check *k = arg;
 
-	if (answer->verdict == REVIEW_YES)
-		check_authorize(k, access_user_ref(answer->user));
-	else
+	if (answer->verdict != REVIEW_YES) {
 		check_finish(k, ACCESS_UNAUTHORIZED, STR("Unauthorized"));
+		return;
+	}
+	ref_take(&answer->user->refs);
+	check_authorize(k, answer->user);
 }
 
 void
@@ -425,12 +368,21 @@ access_check(struct access *a, struct server_request *request, access_done *done
 {
 	CLEANUP(trust_unrefp) struct trust *trust = authorities_get(a->authorities);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_proof client = check_certificate(request, trust, &arena);
+	struct access_proof client = { .verdict = ACCESS_PROOF_NONE };
 	struct str token, authorization = STR_EMPTY, path = server_request_path(request);
 	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
 	struct review_answer *answer = NULL;
 	enum reviewer_start start;
 	struct access_user *user;
+	struct error err;
+
+	if (trust && server_request_has_certificate(request)) {
+		client.verdict = ACCESS_PROOF_GOOD;
+		if (!server_request_verify(request, trust, &arena, &client.peer, &err)) {
+			log_debug("client certificate is not trusted", LOG_ERR(&err));
+			client.verdict = ACCESS_PROOF_BAD;
+		}
+	}
 
 	k->access = a;
 	k->request = request;
@@ -461,14 +413,6 @@ access_check(struct access *a, struct server_request *request, access_done *done
 
 /* ---- life cycle ---- */
 
-static int64_t
-access_upkeep(void *arg, struct call *call)
-{
-	struct access *a = arg;
-
-	return authorities_refresh(a->authorities, call);
-}
-
 bool
 access_new(const struct access_config *config, struct access **ret, struct error *err)
 {
@@ -488,8 +432,7 @@ access_new(const struct access_config *config, struct access **ret, struct error
 		.token_ttl_ns = config->token_ttl_ns,
 		.authorized_ttl_ns = config->authorized_ttl_ns,
 		.unauthorized_ttl_ns = config->unauthorized_ttl_ns,
-		.upkeep = access_upkeep,
-		.arg = a,
+		.upkeep = authorities_refresh,
 	};
 	struct str *paths;
 
@@ -500,8 +443,6 @@ access_new(const struct access_config *config, struct access **ret, struct error
 	a->allow_paths = (struct str_list){ paths, config->allow_paths.n };
 	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
 	a->can_review_rights = config->authorization;
-	if (!access_paths_check(a->allow_paths, err))
-		return false;
 
 	authorities.client_ca_file = arena_str(&a->arena, config->client_ca_file);
 	call.deadline_mono_ns = clock_deadline(clock_mono(config->clock), START_NS);
@@ -518,6 +459,7 @@ access_new(const struct access_config *config, struct access **ret, struct error
 	if (!config->authorization)
 		log_warn("no API server is configured to authorize callers: only members of "
 		         "system:masters have access, except to paths that are always allowed");
+	reviewer.arg = a->authorities;
 	a->reviewer = reviewer_new(&reviewer);
 	*ret = TAKE(a);
 	return true;

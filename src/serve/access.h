@@ -72,7 +72,6 @@ NODISCARD bool access_user_new(struct access_draft *, struct access_user **ret, 
 /** system:anonymous. */
 struct access_user *access_user_anonymous(void);
 
-struct access_user *access_user_ref(struct access_user *);
 /** NULL is fine. */
 void access_user_unref(struct access_user *);
 DEFINE_CLEANUP(struct access_user, access_user_unref)
@@ -116,11 +115,9 @@ enum access_identity access_identify(const struct access_proof *client, struct s
                                      bool can_review, struct access_user **ret_user,
                                      struct str *ret_token);
 
-/** ERR_INVALID: a path has a star that is not at its end. */
-NODISCARD bool access_paths_check(struct str_list paths, struct error *err);
 /** Is the request allowed without a review? Members of system:masters may do everything, everyone
  * may use the paths that are always allowed: "/a" exactly, "/a*" as a prefix; the first slash may
- * be missing. */
+ * be missing. flags/validate.c has checked that a star is only at the end. */
 bool access_is_free(const struct access_user *, struct str path, struct str_list paths);
 
 /** Appends the message of the Status object for a request that is not allowed. reason: the API
@@ -147,8 +144,7 @@ struct access_config {
 /** Reads the ConfigMap kube-system/extension-apiserver-authentication, and reads it again from time
  * to time. Copies what it needs of config. On false the server must not be opened: ERR_FORBIDDEN
  * (the message names the missing role), ERR_UNAVAILABLE…, or ERR_INVALID, ERR_NOT_FOUND for the
- * files, ERR_INVALID for a path with a star inside. Warns if the ConfigMap does not exist, and if
- * no API server is configured for reviews. */
+ * files. Warns if the ConfigMap does not exist, and if no API server is configured for reviews. */
 NODISCARD bool access_new(const struct access_config *config, struct access **ret,
                           struct error *err);
 /** Ends the thread; pending requests are refused first. NULL is fine. */

@@ -168,8 +168,9 @@ warn_not_read(struct authorities *s, const struct error *err)
 }
 
 int64_t
-authorities_refresh(struct authorities *s, struct call *call)
+authorities_refresh(void *authorities, struct call *call)
 {
+	struct authorities *s = authorities;
 	int64_t now_ns = clock_mono(s->config.clock), next_ns;
 	bool is_changed = false;
 	struct error err;

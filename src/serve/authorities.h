@@ -47,7 +47,7 @@ DEFINE_CLEANUP(struct authorities, authorities_free)
 struct trust *authorities_get(struct authorities *);
 /** A certificate was not trusted: returns when (mono) authorities_refresh() should be called. */
 int64_t authorities_recheck(struct authorities *);
-/** Reads what is due; returns when (mono) to call it again. */
-int64_t authorities_refresh(struct authorities *, struct call *call);
+/** Reads what is due; returns when (mono) to call it again. An upkeep of serve/reviewer.h. */
+int64_t authorities_refresh(void *authorities, struct call *call);
 
 #endif

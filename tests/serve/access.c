@@ -606,21 +606,6 @@ masters_are_allowed_everything(void **state)
 }
 
 static void
-a_star_ends_a_path(void **state)
-{
-	struct str wrong[] = { STR("/healthz"), STR("/a*b") };
-	struct str twice = STR("/a**");
-	struct error err;
-
-	(void)state;
-	assert_false(access_paths_check((struct str_list){ wrong, 2 }, &err));
-	assert_int_equal(err.code, ERR_INVALID);
-	assert_non_null(strstr(err.msg, "/a*b"));
-	assert_false(access_paths_check((struct str_list){ &twice, 1 }, &err));
-	assert_true(access_paths_check((struct str_list){ wrong, 1 }, &err));
-}
-
-static void
 refusals_have_the_words_of_kubernetes(void **state)
 {
 	CLEANUP(access_user_unrefp) struct access_user *user = access_user_anonymous();
@@ -664,7 +649,6 @@ main(void)
 		cmocka_unit_test(tokens_are_found),
 		cmocka_unit_test(paths_that_are_always_allowed),
 		cmocka_unit_test(masters_are_allowed_everything),
-		cmocka_unit_test(a_star_ends_a_path),
 		cmocka_unit_test(refusals_have_the_words_of_kubernetes),
 	};
 
