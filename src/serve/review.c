@@ -34,7 +34,7 @@ review_answer_new(enum review_verdict verdict, struct access_user *user, struct 
 	return a;
 }
 
-struct review_answer *
+static struct review_answer *
 review_answer_ref(struct review_answer *a)
 {
 	ref_take(&a->refs);
@@ -189,8 +189,9 @@ read_user(yyjson_val *status, struct access_user **ret, struct error *err)
 		return false;
 	access_draft_name(&d, name);
 	access_draft_uid(&d, uid);
-	return read_groups(status, &d, err) && read_extras(status, &d, err) &&
-	       access_user_new(&d, ret, err);
+	if (!read_groups(status, &d, err) || !read_extras(status, &d, err))
+		return false;
+	return access_user_new(&d, ret, err);
 }
 
 /* yyjson keeps a copy of the whole text, which for a TokenReview contains the token. */

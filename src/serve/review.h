@@ -36,7 +36,6 @@ struct review_answer {
 /** Takes over the reference to user, which may be NULL. */
 struct review_answer *review_answer_new(enum review_verdict verdict, struct access_user *user,
                                         struct str reason);
-struct review_answer *review_answer_ref(struct review_answer *);
 /** NULL is fine. */
 void review_answer_unref(struct review_answer *);
 DEFINE_CLEANUP(struct review_answer, review_answer_unref)

@@ -141,19 +141,6 @@ is_same_digest(const struct digest *a, const struct digest *b)
 	return str_eq(digest_str(a), digest_str(b));
 }
 
-/* The question in the list that asks the same, or NULL. Called with mu held. */
-static struct question *
-find_question(struct reviewer *r, const struct question *like)
-{
-	struct question *q;
-
-	TAILQ_FOREACH(q, &r->questions, next) {
-		if (q->subject == like->subject && is_same_digest(&q->key, &like->key))
-			return q;
-	}
-	return NULL;
-}
-
 static struct review_answer *
 failed_answer(void)
 {
@@ -174,21 +161,6 @@ link_question(struct reviewer *r, struct question *q)
 	TAILQ_INSERT_TAIL(&r->questions, q, next);
 	r->n_questions++;
 	cond_signal(&r->changed);
-}
-
-/* Called with mu held. */
-static size_t
-count_waiters(const struct reviewer *r, const struct digest *source)
-{
-	const struct question *q;
-	const struct waiter *w;
-	size_t n = 0;
-
-	TAILQ_FOREACH(q, &r->questions, next) {
-		SLIST_FOREACH(w, &q->waiters, next)
-		n += is_same_digest(&w->source, source);
-	}
-	return n;
 }
 
 /* The entry of the token, or else the one that expires first, which a new token may have. Called
@@ -214,24 +186,15 @@ ask_question(struct reviewer *r, struct question *question, struct review_answer
 {
 	CLEANUP(question_freep) struct question *q = question;
 	int64_t now_ns = clock_boot(r->config.clock);
+	struct question *other, *asked = NULL;
 	const struct known_token *known;
-	struct question *asked;
+	size_t n_of_source = 0;
 	struct waiter *w;
 	bool is_stale;
 	WITH_LOCK(&r->mu);
 
 	if (r->is_closing) {
 		*ret = failed_answer();
-		return REVIEWER_KNOWS;
-	}
-	asked = find_question(r, q);
-	*ret = review_cache_get(&r->caches[q->subject], &q->key, now_ns, &is_stale);
-	if (*ret) {
-		/* A stale answer is renewed, so that the next request finds a fresh one. */
-		if (is_stale && !asked && r->n_questions < 2 * LIMIT_SERVER_PENDING) {
-			q->source = q->key;
-			link_question(r, TAKE(q));
-		}
 		return REVIEWER_KNOWS;
 	}
 
@@ -242,12 +205,28 @@ ask_question(struct reviewer *r, struct question *question, struct review_answer
 		q->source = q->key;
 		q->is_unauthenticated = false;
 	}
-	if (count_waiters(r, &q->source) >= LIMIT_SERVER_PER_SOURCE)
+	/* Is the same asked already, and how many requests of this source wait? */
+	TAILQ_FOREACH(other, &r->questions, next) {
+		if (!asked && other->subject == q->subject && is_same_digest(&other->key, &q->key))
+			asked = other;
+		SLIST_FOREACH(w, &other->waiters, next)
+		n_of_source += is_same_digest(&w->source, &q->source);
+	}
+
+	/* A stale answer is renewed, so that the next request finds a fresh one. */
+	*ret = review_cache_get(&r->caches[q->subject], &q->key, now_ns, &is_stale);
+	if (*ret && is_stale && !asked && r->n_questions < 2 * LIMIT_SERVER_PENDING) {
+		q->source = q->key;
+		link_question(r, TAKE(q));
+	}
+	if (*ret)
+		return REVIEWER_KNOWS;
+
+	if (n_of_source >= LIMIT_SERVER_PER_SOURCE)
 		return REVIEWER_SOURCE_BUSY;
 	if (r->n_waiters >=
 	    (q->is_unauthenticated ? LIMIT_SERVER_UNAUTHENTICATED : LIMIT_SERVER_PENDING))
 		return REVIEWER_BUSY;
-
 	w = xcalloc(1, sizeof(*w));
 	*w = (struct waiter){ .source = q->source, .done = done, .arg = arg };
 	if (!asked) {
@@ -405,37 +384,27 @@ try_question(struct reviewer *r, struct question *q)
 
 /* ---- the thread ---- */
 
-/* The due question with the lowest turn, or NULL with the time when one will be due. Called with mu
- * held. */
-static struct question *
-due_question(struct reviewer *r, int64_t *ret_next_ns)
-{
-	int64_t now_ns = clock_mono(r->config.clock);
-	struct question *first = NULL, *q;
-
-	*ret_next_ns = CLOCK_FOREVER;
-	TAILQ_FOREACH(q, &r->questions, next) {
-		if (q->due_ns <= now_ns && (!first || q->turn < first->turn))
-			first = q;
-		if (q->due_ns < *ret_next_ns)
-			*ret_next_ns = q->due_ns;
-	}
-	if (first && first->turn > r->turn)
-		r->turn = first->turn;
-	return first;
-}
-
-/* Waits for work: a question, or upkeep if *ret is NULL. False when the reviewer is closing. */
+/* Waits for work: the due question with the lowest turn, or upkeep if *ret is NULL. False when the
+ * reviewer is closing. */
 static bool
 take_work(struct reviewer *r, struct question **ret)
 {
 	WITH_LOCK(&r->mu);
 
 	while (!r->is_closing) {
-		int64_t next_ns;
+		int64_t now_ns = clock_mono(r->config.clock), next_ns = CLOCK_FOREVER;
+		struct question *first = NULL, *q;
 
-		*ret = due_question(r, &next_ns);
-		if (*ret || (r->config.upkeep && clock_mono(r->config.clock) >= r->upkeep_ns))
+		TAILQ_FOREACH(q, &r->questions, next) {
+			if (q->due_ns <= now_ns && (!first || q->turn < first->turn))
+				first = q;
+			if (q->due_ns < next_ns)
+				next_ns = q->due_ns;
+		}
+		if (first && first->turn > r->turn)
+			r->turn = first->turn;
+		*ret = first;
+		if (first || (r->config.upkeep && now_ns >= r->upkeep_ns))
 			return true;
 		if (r->config.upkeep && r->upkeep_ns < next_ns)
 			next_ns = r->upkeep_ns;
@@ -444,35 +413,27 @@ take_work(struct reviewer *r, struct question **ret)
 	return false;
 }
 
-/* upkeep_ns is reset before the call, so that reviewer_upkeep_by() during the call is not lost. */
-static void
-run_upkeep(struct reviewer *r)
-{
-	int64_t deadline_ns = clock_deadline(clock_mono(r->config.clock), REVIEW_NS);
-	struct call call = { .clock = r->config.clock,
-		             .cancel = r->cancel,
-		             .deadline_mono_ns = deadline_ns,
-		             .arena = &r->arena };
-
-	mutex_lock(&r->mu);
-	r->upkeep_ns = CLOCK_FOREVER;
-	mutex_unlock(&r->mu);
-	reviewer_upkeep_by(r, r->config.upkeep(r->config.arg, &call));
-	arena_reset(&r->arena);
-}
-
 static void *
 reviewer_run(void *arg)
 {
 	struct reviewer *r = arg;
+	struct call call = { .clock = r->config.clock, .cancel = r->cancel, .arena = &r->arena };
 	struct question *q;
 
 	while (take_work(r, &q)) {
-		watchdog_until(r->watchdog, clock_deadline(clock_mono(r->config.clock), REVIEW_NS));
-		if (q)
+		call.deadline_mono_ns = clock_deadline(clock_mono(r->config.clock), REVIEW_NS);
+		watchdog_until(r->watchdog, call.deadline_mono_ns);
+		if (q) {
 			try_question(r, q);
-		else
-			run_upkeep(r);
+		} else {
+			/* reset before the call, so that reviewer_upkeep_by() during the call is
+			 * not lost */
+			mutex_lock(&r->mu);
+			r->upkeep_ns = CLOCK_FOREVER;
+			mutex_unlock(&r->mu);
+			reviewer_upkeep_by(r, r->config.upkeep(r->config.arg, &call));
+			arena_reset(&r->arena);
+		}
 		watchdog_until(r->watchdog, CLOCK_FOREVER);
 	}
 	return NULL;
