@@ -59,31 +59,6 @@ reply_whole(struct server_request *request, int status, const char *type, const 
 		reply_line(request, 500, "the answer is too large");
 }
 
-/* docs/spec/kube-client.md, "Status objects" */
-static void
-reply_status(struct server_request *request, int code, const char *reason, struct str message)
-{
-	static const char *const soon[] = { "Retry-After", "1", NULL };
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_SERVER_BODY);
-
-	buf_add_c(&body, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
-	                 "\"status\":\"Failure\",\"message\":");
-	json_add_str(&body, message);
-	buf_addf(&body, ",\"reason\":\"%s\"%s,\"code\":%d}\n", reason,
-	         code == 403   ? ",\"details\":{}"
-	         : code == 429 ? ",\"details\":{\"retryAfterSeconds\":1}"
-	                       : "",
-	         code);
-	if (!buf_ok(&body)) {
-		reply_line(request, 500, "the answer is too large");
-		return;
-	}
-	server_reply(request, &(struct server_response){ .status = code,
-	                                                 .content_type = JSON_TYPE,
-	                                                 .headers = code == 429 ? soon : NULL,
-	                                                 .body = buf_str(&body) });
-}
-
 /* ---- health ---- */
 
 static enum health_kind
@@ -142,24 +117,17 @@ answer_check(const struct endpoints_config *config, struct server_request *reque
 
 /* ---- metrics ---- */
 
-static enum metric_format
-wanted_format(const struct server_request *request)
-{
-	struct str accept;
-
-	for (size_t i = 0; server_request_header(request, "Accept", i, &accept); i++) {
-		if (str_contains(accept, STR("application/openmetrics-text")))
-			return METRICS_OPENMETRICS;
-	}
-	return METRICS_TEXT;
-}
-
 static void
 reply_metrics(struct server_request *request, enum metric_page page)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
-	enum metric_format format = wanted_format(request);
+	enum metric_format format = METRICS_TEXT;
+	struct str accept;
 
+	for (size_t i = 0; server_request_header(request, "Accept", i, &accept); i++) {
+		if (str_contains(accept, STR("application/openmetrics-text")))
+			format = METRICS_OPENMETRICS;
+	}
 	metrics_write_page(&text, page, format);
 	reply_whole(request, 200, format == METRICS_TEXT ? METRICS_TYPE : OPENMETRICS_TYPE, &text);
 }
@@ -313,24 +281,43 @@ answer_endpoint(const struct endpoints_config *config, struct server_request *re
 	                                                 .body = STR("Method Not Allowed\n") });
 }
 
+/* A refusal is a Status object (docs/spec/kube-client.md, "Status objects"). */
 static void
 on_checked(void *config, struct server_request *request, enum access_outcome outcome,
            struct str message)
 {
 	static const struct {
 		int code;
-		const char *reason;
+		const char *reason, *details;
 	} refusals[] = {
-		[ACCESS_UNAUTHORIZED] = { 401, "Unauthorized" },
-		[ACCESS_FORBIDDEN] = { 403, "Forbidden" },
-		[ACCESS_TOO_MANY] = { 429, "TooManyRequests" },
-		[ACCESS_BUSY] = { 503, "ServiceUnavailable" },
+		[ACCESS_UNAUTHORIZED] = { 401, "Unauthorized", "" },
+		[ACCESS_FORBIDDEN] = { 403, "Forbidden", ",\"details\":{}" },
+		[ACCESS_TOO_MANY] = { 429, "TooManyRequests",
+		                      ",\"details\":{\"retryAfterSeconds\":1}" },
+		[ACCESS_BUSY] = { 503, "ServiceUnavailable", "" },
 	};
+	static const char *const soon[] = { "Retry-After", "1", NULL };
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_SERVER_BODY);
 
-	if (outcome == ACCESS_ALLOWED)
+	if (outcome == ACCESS_ALLOWED) {
 		answer_endpoint(config, request);
-	else
-		reply_status(request, refusals[outcome].code, refusals[outcome].reason, message);
+		return;
+	}
+	buf_add_c(&body, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
+	                 "\"status\":\"Failure\",\"message\":");
+	json_add_str(&body, message);
+	buf_addf(&body, ",\"reason\":\"%s\"%s,\"code\":%d}\n", refusals[outcome].reason,
+	         refusals[outcome].details, refusals[outcome].code);
+	if (!buf_ok(&body)) {
+		reply_line(request, 500, "the answer is too large");
+		return;
+	}
+	server_reply(request, &(struct server_response){
+				      .status = refusals[outcome].code,
+				      .content_type = JSON_TYPE,
+				      .headers = outcome == ACCESS_TOO_MANY ? soon : NULL,
+				      .body = buf_str(&body),
+			      });
 }
 
 void

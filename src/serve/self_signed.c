@@ -52,16 +52,6 @@ add_alternative(struct buf *b, const char *name)
 }
 
 static bool
-add_extension(X509 *cert, int nid, const char *value)
-{
-	X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
-	bool is_ok = extension && X509_add_ext(cert, extension, -1);
-
-	X509_EXTENSION_free(extension);
-	return is_ok;
-}
-
-static bool
 fill_and_sign(X509 *cert, EVP_PKEY *key, const char *host, const char *alternatives,
               int64_t wall_ns)
 {
@@ -86,7 +76,12 @@ fill_and_sign(X509 *cert, EVP_PKEY *key, const char *host, const char *alternati
 	    !ASN1_TIME_set(X509_getm_notAfter(cert), from + YEAR_S) || !X509_set_pubkey(cert, key))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(extensions); i++) {
-		if (!add_extension(cert, extensions[i].nid, extensions[i].value))
+		X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, extensions[i].nid,
+		                                                extensions[i].value);
+		bool is_added = extension && X509_add_ext(cert, extension, -1);
+
+		X509_EXTENSION_free(extension);
+		if (!is_added)
 			return false;
 	}
 	return X509_sign(cert, key, EVP_sha256());

@@ -131,20 +131,10 @@ pair_load(struct pair *p, bool *ret_changed, struct error *err)
 /* ---- the self-signed certificate ---- */
 
 static bool
-write_pair(struct pair *p, X509 *cert, EVP_PKEY *key, struct error *err)
+make_pair(struct tls_server *t, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf cert_pem = BUF_INIT(LIMIT_CREDENTIAL);
 	CLEANUP(secret_fini) struct secret key_pem = SECRET_NONE;
-
-	self_signed_write(cert, key, &cert_pem, &key_pem);
-	(void)pair_keep_digest(p, buf_str(&cert_pem), secret_expose(&key_pem));
-	return file_replace(p->key_file, secret_expose(&key_pem), KEY_MODE, err) &&
-	       file_replace(p->cert_file, buf_str(&cert_pem), CERT_MODE, err);
-}
-
-static bool
-make_pair(struct tls_server *t, struct error *err)
-{
 	struct pair *p = &t->pairs[0];
 	STACK_OF(X509) * certs;
 	EVP_PKEY *key;
@@ -156,7 +146,12 @@ make_pair(struct tls_server *t, struct error *err)
 	certs = sk_X509_new_null();
 	if (!certs || !sk_X509_push(certs, cert))
 		alloc_fail(1, sizeof(cert));
-	if (p->cert_file && !write_pair(p, cert, key, err)) {
+	if (p->cert_file) {
+		self_signed_write(cert, key, &cert_pem, &key_pem);
+		(void)pair_keep_digest(p, buf_str(&cert_pem), secret_expose(&key_pem));
+	}
+	if (p->cert_file && (!file_replace(p->key_file, secret_expose(&key_pem), KEY_MODE, err) ||
+	                     !file_replace(p->cert_file, buf_str(&cert_pem), CERT_MODE, err))) {
 		sk_X509_pop_free(certs, X509_free);
 		EVP_PKEY_free(key);
 		return false;
@@ -182,51 +177,47 @@ renew_self_signed(struct tls_server *t)
 
 /* ---- choosing ---- */
 
-/* "*.example.com" stands for one label, as in certificates. */
-static bool
-name_matches(struct str pattern, struct str host, bool is_wild)
-{
-	ptrdiff_t dot = str_index(host, '.');
-
-	if (!is_wild)
-		return str_eq_nocase(pattern, host);
-	return dot > 0 && str_starts(pattern, STR("*.")) &&
-	       str_eq_nocase(str_skip(pattern, 1), str_skip(host, (size_t)dot));
-}
-
+/* Does the pair have the host's name, exactly or by a wildcard? "*.example.com" stands for one
+ * label, as in certificates. */
 static bool
 pair_has(const struct pair *p, const char *host, bool is_wild)
 {
+	struct str whole = str_c(host), parent = STR_EMPTY, label;
+
 	if (p->names[0] == '\0')
 		return X509_check_host(p->cert, host, 0,
 		                       is_wild ? X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS
 		                               : X509_CHECK_FLAG_NO_WILDCARDS,
 		                       NULL) == 1;
+	if (is_wild && (!str_cut(whole, '.', &label, &parent) || label.len == 0))
+		return false;
 	for (struct str name, rest = str_c(p->names); str_split(&rest, ',', &name);) {
-		if (name_matches(str_trim(name), str_c(host), is_wild))
+		name = str_trim(name);
+		if (is_wild ? str_starts(name, STR("*.")) &&
+		                      str_eq_nocase(str_skip(name, 2), parent)
+		            : str_eq_nocase(name, whole))
 			return true;
 	}
 	return false;
 }
 
-/* Exact names take precedence over wildcards; within both, the order of the flags decides. */
-static const struct pair *
-pick_pair(const struct tls_server *t, const char *host)
-{
-	for (int is_wild = 0; host && is_wild < 2; is_wild++) {
-		for (size_t i = 1; i < t->n_pairs; i++) {
-			if (pair_has(&t->pairs[i], host, is_wild))
-				return &t->pairs[i];
-		}
-	}
-	return &t->pairs[0];
-}
-
+/* The first pair is used if no other one has the client's host name. Exact names take precedence
+ * over wildcards; within both, the order of the flags decides. */
 static int
 choose_certificate(SSL *ssl, void *arg)
 {
-	const struct pair *p = pick_pair(arg, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
+	const char *host = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+	const struct tls_server *t = arg;
+	const struct pair *p = NULL;
 
+	for (int is_wild = 0; host && is_wild < 2; is_wild++) {
+		for (size_t i = 1; !p && i < t->n_pairs; i++) {
+			if (pair_has(&t->pairs[i], host, is_wild))
+				p = &t->pairs[i];
+		}
+	}
+	if (!p)
+		p = &t->pairs[0];
 	return SSL_use_certificate(ssl, p->cert) == 1 && SSL_use_PrivateKey(ssl, p->key) == 1 &&
 	       SSL_set1_chain(ssl, p->chain) == 1;
 }
