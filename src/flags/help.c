@@ -56,13 +56,6 @@ add_left(const struct flag *flag, struct buf *b)
 		buf_add_c(b, " version[=true]");
 }
 
-static void
-add_spaces(struct buf *b, size_t n)
-{
-	while (n-- > 0)
-		buf_add_char(b, ' ');
-}
-
 /* Returns how many bytes of text go on a line: up to the last space within width or, without such a
  * space, up to the first one after it. */
 static size_t
@@ -95,7 +88,7 @@ add_wrapped(struct str text, size_t column, size_t width, struct buf *out)
 		text = str_skip(text, len + 1);
 		if (text.len == 0)
 			return;
-		add_spaces(out, column);
+		buf_addf(out, "%*s", (int)column, "");
 	}
 }
 
@@ -117,9 +110,9 @@ print_flag(const struct flag *flag, size_t column, unsigned width, struct buf *o
 	if (width > 0 && width < column + MIN_COLUMN) {
 		column = OWN_INDENT;
 		buf_add_char(out, '\n');
-		add_spaces(out, column);
+		buf_addf(out, "%*s", (int)column, "");
 	} else {
-		add_spaces(out, column - left_width(flag));
+		buf_addf(out, "%*s", (int)(column - left_width(flag)), "");
 	}
 	buf_add_c(&text, flag->help);
 	if (flag->effect == FLAG_NO_EFFECT)

@@ -72,25 +72,17 @@ flag_count(void)
 	return n;
 }
 
-static bool
-name_matches(const char *name, struct str typed)
-{
-	if (strlen(name) != typed.len)
-		return false;
-	for (size_t i = 0; i < typed.len; i++) {
-		if (name[i] != (typed.ptr[i] == '_' ? '-' : typed.ptr[i]))
-			return false;
-	}
-	return true;
-}
-
 bool
 flag_find(struct str name, size_t *ret_index)
 {
 	const struct flag *flag;
 
 	for (size_t i = 0; (flag = flag_at(i)); i++) {
-		if (name_matches(flag->name, name)) {
+		size_t n = 0;
+
+		while (n < name.len && flag->name[n] == (name.ptr[n] == '_' ? '-' : name.ptr[n]))
+			n++;
+		if (n == name.len && flag->name[n] == '\0') {
 			*ret_index = i;
 			return true;
 		}
