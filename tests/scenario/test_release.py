@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from lib.helm import tool
-from lib.process import REPOSITORY
+from lib.process import REPOSITORY, Process, free_ports
+from lib.wait import wait_for
 
 SLOW_MACHINE_S = 3600  # each test builds something in two folders; two programs alone took 9 minutes on a busy machine
 
@@ -116,11 +117,82 @@ def test_the_release_workflow_builds_without_rights_and_signs_without_a_build():
     build, publish = jobs["build"], jobs["publish"]
     assert build["permissions"] == {"contents": "read"} and "secrets." not in str(build) and "github.token" not in str(build)
     assert "./dev" not in str(publish) and publish["needs"] == "build"
+    registry = jobs["registry"]
+    assert (registry["needs"], registry["if"]) == ("publish", "vars.CCMD_REGISTRY != ''") and "./dev" not in str(registry)
+    assert registry["permissions"] == {"contents": "read", "packages": "write", "id-token": "write", "attestations": "write"}
+    assert "CCMD_SIGNING_KEY" not in str(registry)
     for job in jobs.values():
         for step in job["steps"]:
             assert "uses" not in step or re.search(r"@[0-9a-f]{40}$", step["uses"])
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
+
+
+def oci_archive(folder, path):
+    """An image for two architectures, of no program."""
+    blobs = folder / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+
+    def add(content, kind, **more):
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        name = hashlib.sha256(data).hexdigest()
+        (blobs / name).write_bytes(data)
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{name}", "size": len(data), **more}
+
+    layer = bytes(1024)  # an empty tar file
+    manifests = [
+        add({"schemaVersion": 2, "layers": [add(layer, "layer.v1.tar")], "config": add(
+            {"architecture": architecture, "os": "linux", "rootfs": {
+                "type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}}, "config.v1+json")},
+            "manifest.v1+json", platform={"architecture": architecture, "os": "linux"})
+        for architecture in ("amd64", "arm64")]
+    index = add({"schemaVersion": 2, "manifests": manifests}, "index.v1+json")
+    (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}))
+    (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    run("tar", "-C", folder, "-cf", path, ".")
+    return index["digest"]
+
+
+def test_a_release_is_copied_into_a_registry(pytestconfig, tmp_path):
+    if not shutil.which("skopeo"):
+        pytest.skip("skopeo is not installed")
+    tree = copy_of_the_tree(tmp_path / "tree")
+    helm = tool(pytestconfig, "helm")
+    done = release(tree, "chart")
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = tree / "dist" / "release"
+    (tmp_path / "oci").mkdir()
+    image = oci_archive(tmp_path / "oci", files / "ccmd-image.tar")
+    (chart,) = files.glob("ccmd-*.tgz")
+    (files / "SHA256SUMS").write_text("".join(f"{digest(path)}  {path.name}\n" for path in (chart, files / "ccmd-image.tar")))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "helm").symlink_to(helm)
+    environment = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    (port,) = free_ports(1)
+    registry = Process("registry", [tool(pytestconfig, "registry"), f"-port={port}"], tmp_path / "registry.log").start()
+    try:
+        address = f"127.0.0.1:{port}"
+        wait_for(lambda: "serving on port" in registry.log_text(), what="the registry")
+        done = subprocess.run([tree / "tools" / "publish", files, address], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        version = chart.name.removeprefix("ccmd-").removesuffix(".tgz")
+        printed = dict(line.split() for line in done.stdout.splitlines())
+        assert printed["image"] == image, "its bytes are those of the archive"
+        inspected = run("skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://{address}/ccmd:{version}")
+        assert {one["platform"]["architecture"] for one in json.loads(inspected)["manifests"]} == {"amd64", "arm64"}
+        run(helm, "pull", "--plain-http", f"oci://{address}/charts/ccmd@{printed['chart']}", cwd=tmp_path, env=environment)
+        assert digest(tmp_path / chart.name) == digest(chart)
+        # the command of docs/install/index.md, for this registry
+        page = (REPOSITORY / "docs" / "install" / "index.md").read_text()
+        (command,) = re.findall(r"^skopeo copy .*$", page, re.M)
+        command = command.replace("registry.example.com", address).replace("docker://", "--dest-tls-verify=false docker://")
+        run("bash", "-euc", command.replace(f"{address}/ccmd", f"{address}/mine"), cwd=files, env=environment)
+        # a file that is not the one that was signed
+        chart.write_bytes(b"another")
+        done = subprocess.run([tree / "tools" / "publish", files, address], capture_output=True, text=True, env=environment)
+        assert done.returncode != 0 and done.stdout == ""
+    finally:
+        registry.stop()
 
 
 def test_the_packages_have_names_that_github_keeps(tmp_path):
@@ -133,19 +205,61 @@ def test_the_packages_have_names_that_github_keeps(tmp_path):
     assert {path.name for path in files.iterdir()} == {"ccmd_0.1.0-1.deb13u1_amd64.deb", "SHA256SUMS"}
 
 
+def verify(tree, folder, *arguments):
+    """The folder is named as seen from where it is, as a user names it."""
+    return subprocess.run([tree / "dev", "verify-release", folder.name, *arguments], capture_output=True, text=True,
+                          cwd=folder.parent)
+
+
+def test_a_release_is_rebuilt_and_compared(tmp_path, key):
+    """The part that is built here takes seconds; the others are rebuilt in the same way."""
+    secret, public = key
+    tree = copy_of_the_tree(tmp_path / "tree")
+    done = release(tree, "source")
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = shutil.move(tree / "dist" / "release", tmp_path / "downloads")
+    (archive,) = files.glob("*-source.tar.gz")
+    sums = files / "SHA256SUMS"
+    sums.write_text(sums.read_text() + f"{'0' * 64}  ccmd-image.tar\n")
+    done = verify(tree, files, "source")
+    version = archive.name.removeprefix("ccmd-").removesuffix("-source.tar.gz")
+    assert done.returncode == 1 and f"this clone has no tag v{version}" in done.stderr, done.stderr
+    run("git", "tag", f"v{version}", cwd=tree)
+    done = verify(tree, files, "source")
+    assert (done.returncode, done.stdout.split()) == (0, ["same", archive.name, "not", "rebuilt", "ccmd-image.tar"]), done.stderr
+    assert "the signature is not checked" in done.stderr
+    # published by somebody whose build differs
+    sums.write_text(f"{'1' * 64}  {archive.name}\n")
+    content = archive.read_bytes()
+    archive.unlink()
+    done = verify(tree, files, "source")
+    assert (done.returncode, done.stdout.split()) == (1, ["differs", archive.name]), done.stderr
+    # downloaded badly, or signed by somebody else
+    archive.write_bytes(content)
+    done = verify(tree, files, "source")
+    assert done.returncode == 1 and "are not those that SHA256SUMS lists" in done.stderr and done.stdout == ""
+    sums.write_text(f"{digest(archive)}  {archive.name}\n")
+    assert sign(files, secret).returncode == 0
+    assert verify(tree, files, f"--key={public}", "source").returncode == 0
+    sums.write_text(sums.read_text() + f"{'0' * 64}  ccmd-image.tar\n")
+    done = verify(tree, files, f"--key={public}", "source")
+    assert done.returncode == 1 and "the signature of SHA256SUMS is not by" in done.stderr
+
+
 @pytest.mark.parametrize("tag, change, problem", [
     ("v9.9.9", None, "the tag is v9.9.9, but meson.build has version"),
     (None, "README.md", "the tree has changes"),
     (None, None, "CHANGELOG.md has no section"),
+    (None, "a section", "the placeholder ccmd.example in charts/ccmd/Chart.yaml charts/ccmd/README.md packaging/debian/control"),
 ])
 def test_a_release_of_a_tag_is_refused(tmp_path, tag, change, problem):
     tree = copy_of_the_tree(tmp_path / "tree")
     (version,) = re.findall(r"^  version: '(.*)',", (tree / "meson.build").read_text(), re.M)
-    if change:
+    if change == "README.md":
         (tree / change).write_text("changed")
     elif not tag:
         text = (tree / "CHANGELOG.md").read_text().replace(f"## {version}", "## another version")
-        (tree / "CHANGELOG.md").write_text(text)
+        (tree / "CHANGELOG.md").write_text(text + (f"\n## {version}\n\nAll.\n" if change else ""))
         run("git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-aqm", "changelog", "--allow-empty",
             cwd=tree)
     done = release(tree, f"--tag={tag or 'v' + version}")
