@@ -84,8 +84,8 @@ struct right {
 #define SYSTEM "kube-system"
 #define COORDINATION "coordination.k8s.io"
 #define NO_CALLERS "the HTTPS server refuses callers of /metrics and /debug/, but not of /healthz"
-#define DEFAULT_ACCOUNT "cloud-controller-manager" /* of deploy/rbac.yaml, in kube-system */
-#define DEFAULT_LEASE "cloud-controller-manager"   /* the same */
+#define DEFAULT_ACCOUNT "ccmd" /* of deploy/rbac.yaml, in kube-system */
+#define DEFAULT_LEASE "cloud-controller-manager"
 
 /* The rules of deploy/rbac.yaml. check_rights() fills in the namespace of the rights
  * with NEED_ELECTION, and replaces the name "lease". */

@@ -1,8 +1,11 @@
 """The Helm chart: what it renders, what it refuses, and that ccmd does its job as the chart installs it."""
+import itertools
 import json
 import re
 import shlex
 import subprocess
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -61,6 +64,7 @@ MATRIX = {
                           "leader-elect-resource-namespace": "default", "bind-address": "127.0.0.1"}},
     "another release": {"nameOverride": "ccm-two", "serviceAccount": {"name": "ccm-two"},
                         "args": {"leader-elect-resource-name": "ccm-two"}},
+    "policy": {"admissionPolicy": {"enabled": True}},
     "no rights": {"rbac": {"create": False}, "serviceAccount": {"create": False, "name": "mine"}},
 }
 matrix = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
@@ -93,7 +97,11 @@ def test_values_pass_the_linter(helm, values):
     ({"networking": {"clusterCIDR": "10.244.0.0"}}, "at '/networking/clusterCIDR': '10.244.0.0' does not match pattern"),
     ({"replicaCount": "two"}, "at '/replicaCount': got string, want integer"),
     ({"image": {"digest": "abc"}}, "at '/image/digest': 'abc' does not match pattern"),
-    ({"serviceAccount": {"name": ""}}, "at '/serviceAccount/name': '' does not match pattern"),
+    ({"serviceAccount": {"name": "-"}}, "at '/serviceAccount/name': '-' does not match pattern"),
+    ({"serviceAccount": {"create": False}}, "serviceAccount.name: name the account"),
+    ({"admissionPolicy": {"enabled": True}, "args": {"use-service-account-credentials": True}},
+     "admissionPolicy.enabled: with args.use-service-account-credentials"),
+    ({"admissionPolicy": {"actions": ["Refuse"]}}, "at '/admissionPolicy/actions/0': value must be one of 'Deny', "),
     ({"monitoring": {"port": 0}}, "at '/monitoring/port': minimum: got 0, want 1"),
     ({"args": {"cluster-cidr": "10.0.0.0/8"}}, "args.cluster-cidr: the chart sets this flag; use networking.enabled and"),
     ({"args": {"leader-elect": False}, "replicaCount": 2}, "args.leader-elect: without election only one replica may run"),
@@ -119,6 +127,55 @@ def test_values_pass_the_linter(helm, values):
 def test_wrong_values_are_explained(helm, values, message):
     done = helm.run("template", "ccmd", values=values)
     assert done.returncode != 0 and message in done.stderr, done.stderr
+
+
+def test_the_policy_needs_kubernetes_1_30(helm):
+    done = helm.run("template", "ccmd", "--kube-version=1.29.0", values={"admissionPolicy": {"enabled": True}})
+    assert "admissionPolicy.enabled: needs Kubernetes 1.30" in done.stderr
+    assert "ValidatingAdmissionPolicy" not in helm.checked("template", "ccmd", "--kube-version=1.29.0", values={})
+
+
+@pytest.mark.parametrize("release, values, name, account", [
+    ("ccmd", {}, "ccmd", "ccmd"),
+    ("ccmd-two", {}, "ccmd-two", "ccmd-two"),
+    ("hetzner", {}, "hetzner-ccmd", "hetzner-ccmd"),
+    ("hetzner", {"fullnameOverride": "x", "nameOverride": "y"}, "x", "x"),
+    ("hccm", {"nameOverride": "hcloud-cloud-controller-manager"}, "hcloud-cloud-controller-manager", "hcloud-cloud-controller-manager"),
+    ("ccmd", {"serviceAccount": {"name": "cloud-controller-manager"}}, "ccmd", "cloud-controller-manager"),
+], ids=lambda one: json.dumps(one))
+def test_names_follow_the_release(helm, release, values, name, account):
+    values = {**values, "hostNetwork": False, "replicaCount": 2, "admissionPolicy": {"enabled": True},
+              "operatorRole": {"bindServiceAccount": True}, **ALL_MONITORING}
+    found = helm.render(values, release=release, tests=True)
+    (workload,) = found["Deployment"]
+    assert workload["metadata"]["name"] == name
+    assert workload["spec"]["template"]["spec"]["serviceAccountName"] == account
+    names = {one["metadata"]["name"] for objects in found.values() for one in objects} - {account}
+    assert all(one.startswith((name, f"system:{account}")) for one in names), names
+    subjects = {subject["name"] for kind in ("ClusterRoleBinding", "RoleBinding") for one in found[kind] for subject in one["subjects"]}
+    assert subjects == {account, f"{name}-test"}
+
+
+def test_two_releases_share_no_object(helm):
+    def objects(release):
+        values = {"admissionPolicy": {"enabled": True}, **ALL_MONITORING}
+        return {(kind, one["metadata"].get("namespace"), one["metadata"]["name"])
+                for kind, ones in helm.render(values, release=release, tests=True).items() for one in ones}
+
+    assert not objects("ccmd") & objects("ccmd-two")
+
+
+def test_the_chart_says_where_it_comes_from():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["home"].startswith("https://") and chart["sources"]
+    kind, picture = chart["icon"].split(",", 1)
+    assert kind == "data:image/svg+xml" and ElementTree.fromstring(unquote(picture)).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_page_of_the_chart_names_all_values():
+    rows = re.findall(r"^\| (`.*?`) \| ", (CHART / "README.md").read_text(), re.M)
+    named = [name for row in rows for name in re.findall("`(.*?)`", row)]
+    assert sorted(named) == sorted(yaml.safe_load((CHART / "values.yaml").read_text()))
 
 
 def test_flags_are_written_as_given(helm):
@@ -192,7 +249,7 @@ def test_no_file_names_an_image_that_is_not_the_projects(helm):
         for name in re.findall(r"\b[\w.-]+(?:\.[a-z]+|localhost)(?::\d+)?/(?:[\w.-]+/)*ccmd\b", path.read_text()):
             names.setdefault(name, path.name)
     assert all(re.match(r"registry\.(invalid|example(\.com)?)/", name) or name == IMAGE for name in names
-               if not name.startswith(("github.com/", "docs.example.com"))), names
+               if not name.startswith(("github.com/", "docs.example.com/", "git.example.com/", "ccmd.example/"))), names
 
 
 @pytest.mark.parametrize("values, wanted", [
@@ -301,6 +358,93 @@ def test_commands_of_documents_name_values_of_the_chart(helm, document, options)
     helm.checked("template", "ccmd", CHART, *options)
 
 
+# --- values of Hetzner's chart, turned into ours --------------------------------------------------------------------------
+
+
+def migrated(values):
+    """(values for our chart, in which the user has named the image; what standard error says)"""
+    done = subprocess.run([CHART / "migrate-values"], input=values if isinstance(values, str) else json.dumps(values),
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["image"]["repository"] == ""
+    found["image"]["repository"] = IMAGE
+    return found, done.stderr
+
+
+# Its defaults, with the templates that each copied file of values has.
+HETZNER_DEFAULTS = {
+    **HETZNER, "selectorLabels": {}, "args": {**HETZNER["args"], "cluster-cidr": "10.0.0.0/8", "profiling": False},
+    "env": {**HETZNER["env"], "HCLOUD_X": {"value": "{{ .Release.Name }}"}},
+    "image": {"repository": "docker.io/hetznercloud/hcloud-cloud-controller-manager", "tag": "v{{ $.Chart.Version }}",
+              "pullSecrets": [{"name": "registry"}]},
+    "monitoring": {"enabled": True, "podMonitor": {"enabled": True, "spec": {
+        "podMetricsEndpoints": [{"port": "metrics"}], "jobLabel": "{{ .Release.Name }}"}}},
+}
+
+
+def test_values_of_hetzners_chart_are_migrated(helm):
+    done = helm.run("template", "ccmd", values=HETZNER_DEFAULTS)
+    assert done.returncode != 0
+    values, said = migrated(HETZNER_DEFAULTS)
+    workload = helm.workload(values)
+    spec = workload["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["image"].startswith(IMAGE) and spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert workload["metadata"]["name"] == spec["serviceAccountName"] == LEGACY_ACCOUNT
+    assert has_plain_metrics(workload) and variables(workload)["HCLOUD_LOAD_BALANCERS_ADOPTION"] == "by-name"
+    assert not (spec.get("affinity") or {}).get("nodeAffinity")
+    for text in ("to do: image.repository: name your copy", "to do: args.cluster-cidr: removed; set networking.clusterCIDR",
+                 "to do: args.profiling: Hetzner's chart wrote the flag without a value", "to do: env.HCLOUD_X: removed",
+                 "to do: monitoring.podMonitor.spec: removed", "changed: affinity.nodeAffinity: null", "changed: selectorLabels: removed"):
+        assert text in said, said
+
+
+def test_a_release_without_values_is_migrated(helm):
+    values, said = migrated("null\n")  # what `helm get values` prints
+    helm.checked("lint", "--strict", values=values)
+    assert said.count("to do: ") == 1
+    values, said = migrated({"unknown": 1})
+    assert "to do: unknown: no such value; removed" in said
+    helm.checked("lint", "--strict", values=values)
+
+
+# --- examples ------------------------------------------------------------------------------------------------------------
+
+EXAMPLES = REPOSITORY / "examples"
+
+
+def example(name):
+    return [one for one in yaml.safe_load_all((EXAMPLES / name).read_text()) if one]
+
+
+def values_of(name):
+    """(name of the release, its values) as Helm, Argo CD or Flux take them from an example."""
+    if name.startswith("helm/"):
+        return "ccmd", example(name)[0]
+    spec = example(name)[-1]["spec"]
+    if "source" in spec:
+        assert (REPOSITORY / spec["source"]["path"]) == CHART and spec["destination"]["namespace"] == NAMESPACE
+        return spec["source"]["helm"]["releaseName"], spec["source"]["helm"]["valuesObject"]
+    assert (REPOSITORY / spec["chart"]["spec"]["chart"]) == CHART and spec["targetNamespace"] == NAMESPACE
+    return spec["releaseName"], spec["values"]
+
+
+NAMES_OF_EXAMPLES = ["helm/hetzner-production.yaml", "gitops/argocd.yaml", "gitops/flux.yaml"]
+
+
+@pytest.mark.parametrize("name", NAMES_OF_EXAMPLES)
+def test_examples_are_rendered(helm, name):
+    release, values = values_of(name)
+    helm.checked("lint", "--strict", values=values)
+    workload = helm.workload(values)
+    assert workload["metadata"]["name"] == release == "ccmd" and workload["spec"]["replicas"] == 2
+    assert variables(workload)["HCLOUD_LOAD_BALANCERS_LOCATION"] == "fsn1"
+    assert variables(workload)["HCLOUD_LOAD_BALANCERS_ADOPTION"] == "labelled"
+    assert set(path.relative_to(EXAMPLES).as_posix() for kind in ("helm", "gitops") for path in (EXAMPLES / kind).iterdir()) == set(
+        NAMES_OF_EXAMPLES)
+
+
 # --- in a cluster --------------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +505,32 @@ def test_the_api_server_accepts_all(helm, cluster, api, crds, values):
         assert said.count(" created\n") == len([one for one in yaml.safe_load_all(text) if one])
     finally:
         cluster.kubectl("delete", "--ignore-not-found", "-f", "-", input=text)
+
+
+@pytest.fixture(scope="module")
+def gitops(request, cluster):
+    """The CRDs of Argo CD and Flux."""
+    folders = {name: tool(request.config, name) for name in ("argo-cd", "flux-helm-controller", "flux-source-controller")}
+    files = [f"{folders['argo-cd']}/manifests/crds/application-crd.yaml",
+             f"{folders['flux-helm-controller']}/config/crd/bases/helm.toolkit.fluxcd.io_helmreleases.yaml",
+             f"{folders['flux-source-controller']}/config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml"]
+    arguments = [word for one in files for word in ("-f", one)]
+    cluster.kubectl("apply", "--server-side", *arguments)
+    cluster.kubectl("wait", "--for=condition=Established", *arguments)
+    for namespace in ("argocd", "flux-system"):
+        cluster.kubectl("create", "namespace", namespace)
+    yield
+    cluster.kubectl("delete", "--wait=false", *arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.one_version
+@pytest.mark.parametrize("name", NAMES_OF_EXAMPLES)
+def test_examples_are_applied(cluster, crds, gitops, release, name):
+    if name.startswith("gitops/"):
+        cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(EXAMPLES / name))
+    workload = release(values_of(name)[1])
+    assert workload["spec"]["replicas"] == 2
 
 
 @pytest.mark.slow
@@ -450,6 +620,13 @@ LEGACY_RBAC = {
 }
 
 
+def helm_command(page, beginning):
+    """The words of the one command of a page that begins so, without "helm"."""
+    (found,) = re.findall(rf"^helm ({beginning.removeprefix('helm ')}.*)$", (REPOSITORY / page).read_text().replace("\\\n", " "), re.M)
+    words = shlex.split(found)
+    return [words[0], words[1], words[2], *words[3:]]
+
+
 @pytest.fixture(params=["helm", "helm3"])
 def each_helm(request, tmp_path):
     return Helm(tool(request.config, request.param), tmp_path)
@@ -480,8 +657,12 @@ def test_a_release_of_hetzners_chart_is_upgraded_and_rolled_back(each_helm, clus
     helm.checked("install", "hccm", *access, values={"replicaCount": 1, "networking": {"enabled": True}}, chart=legacy)
     try:
         uid = deployment()["metadata"]["uid"]
-        helm.checked("upgrade", "hccm", *access, "--reset-then-reuse-values", values={
-            "nameOverride": name, "serviceAccount": {"name": name}})
+        # the values of the release, as the page of the chart says, and the command of docs/helm.md
+        values, _ = migrated(helm.checked("get", "values", "hccm", *access, "-o", "json"))
+        helm.checked("upgrade", "hccm", *access, "--dry-run=server", values=values)
+        _, _, chart, *options = helm_command("docs/helm.md", "helm upgrade hccm ")
+        assert REPOSITORY / chart == CHART
+        helm.checked("upgrade", "hccm", CHART, *access, *options[2:])
         found = deployment()
         assert found["metadata"]["uid"] == uid and container_of(found) == ["ccmd"]
         wait_for(lambda: not is_administrator(), what="the rights of an administrator to end")
@@ -528,7 +709,7 @@ def test_an_upgrade_keeps_what_the_workload_has(each_helm, cluster, api):
 def ports():
     """The values that make ccmd listen where no other test does."""
     secure, metrics = free_ports(2)
-    return {"args": {"secure-port": secure}, "monitoring": {"enabled": True, "port": metrics}}
+    return {"args": {"secure-port": secure}, "monitoring": {"enabled": True, "port": metrics}, "admissionPolicy": {"enabled": True}}
 
 
 @pytest.fixture
@@ -681,3 +862,32 @@ def test_doctor_in_the_container_names_what_it_could_not_read(api, inventory, ku
     done = one.exec("/ccmd", "status")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert "metrics need credentials that may get /metrics" in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.one_version
+@pytest.mark.needs_binary
+def test_helm_test_runs_the_doctor(helm, api, cluster, inventory, kubelet, ports, release, run, secret, tmp_path):
+    """The pod that `helm test` makes, with what its other objects permit. Without a kubelet, Helm itself would wait for ever."""
+    inventory.add(machine("n1", "10.0.0.1"))
+    secret("ccmd", **{"cloud.yaml": inventory.text()})
+    values = merged(ports, {"args": {"cloud-provider": "cloudlycke"}, "serviceAccount": {"name": ACCOUNT}})
+    workload = release(values)
+    kubelet("n1", ip="10.0.0.1")
+    run(workload)
+    api.wait_node("n1", is_initialized)
+    hooks = [one for ones in helm.render(values, tests=True).values() for one in ones if "annotations" in one["metadata"]]
+    order = sorted(hooks, key=lambda one: int(one["metadata"]["annotations"].get("helm.sh/hook-weight", 0)))
+    assert [one["kind"] for one in order] == ["ServiceAccount", "ClusterRoleBinding", "Pod"]
+    assert all(one["metadata"]["annotations"]["helm.sh/hook"] == "test" for one in order)
+    cluster.kubectl("apply", "--validate=strict", "-f", "-", input=yaml.safe_dump_all(order))
+    try:
+        pod = api.get(f"/api/v1/namespaces/{NAMESPACE}/pods/ccmd-test")
+        test = Pod(cluster, {"metadata": pod["metadata"], "spec": {"template": {"spec": pod["spec"]}}})
+        folders = (tmp_path / f"test-{number}" for number in itertools.count())
+        done = wait_for(lambda: (one := test.run(next(folders))).returncode == 0 and one, 20, "the new rights to be in force", poll=1)
+        assert done.stderr == "" and "not checked" not in done.stdout, "the account may read everything"
+        kubelet("n2", ip="10.0.0.2")  # which has no machine
+        wait_for(lambda: test.run(next(folders)).returncode == 1, 20, "a finding", poll=1)
+    finally:
+        cluster.kubectl("delete", "--force", "-f", "-", input=yaml.safe_dump_all(order))

@@ -17,7 +17,7 @@ from lib.wait import wait_for
 
 pytestmark = pytest.mark.needs_binary
 
-ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/cloud-controller-manager"
+ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/ccmd"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CREDENTIAL = "client.authentication.k8s.io/v1"
 REFUSED_S = 15  # the API server remembers for 10 s that a token is good
@@ -258,7 +258,7 @@ def test_a_client_certificate_that_is_renewed(rig):
     authority = rig.cluster.authority
     pairs = {name: authority.client(f"renewed-{name}", name, [group]) for name, group in
              (("old-name", "old-group"), ("new-name", REPLICAS))}
-    role = rig.api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:cloud-controller-manager:ccmd")
+    role = rig.api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:ccmd:ccmd")
     binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     rig.api.post(binding, {
         "metadata": {"name": "old"}, "roleRef": role["roleRef"],

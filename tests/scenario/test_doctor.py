@@ -161,12 +161,12 @@ def test_an_administrator_names_another_account(cluster, api, examine):
 
 def test_an_administrator_is_not_the_controller(cluster, api, examine):
     path = "/api/v1/namespaces/kube-system/serviceaccounts"
-    account = api.get(f"{path}/cloud-controller-manager")
-    api.delete(f"{path}/cloud-controller-manager")
+    account = api.get(f"{path}/ccmd")
+    api.delete(f"{path}/ccmd")
     try:
         report = examine(kubeconfig=cluster.admin_kubeconfig)
     finally:
-        api.post(path, {**account, "metadata": {"name": "cloud-controller-manager", "labels": account["metadata"]["labels"]}})
+        api.post(path, {**account, "metadata": {"name": "ccmd", "labels": account["metadata"]["labels"]}})
     assert report.checks["CCMD010"]["result"] == "skipped"
     assert "--as-service-account" in report.checks["CCMD010"]["reason"]
 

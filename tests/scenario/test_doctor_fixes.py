@@ -78,7 +78,7 @@ def world(cluster, request):
 
 def a_lost_right(world):
     world.at_home(kubeconfig=world.cluster.admin_kubeconfig).controller.stop()  # it has its rights from elsewhere
-    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:cloud-controller-manager"
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:ccmd"
     rules = world.api.get(path)["rules"]
     world.api.patch(path, {"rules": [one for one in rules if one["resources"] != ["services/status"]]})
 

@@ -569,7 +569,7 @@ def test_the_role_of_operators(cluster, api, node, ccmd, inventory, operator, se
     node("n1", "10.0.0.1")
     ccmd(**serving, leader_elect=True)
     wait_ready(serving)
-    account = "--as-service-account=kube-system/cloud-controller-manager"
+    account = "--as-service-account=kube-system/ccmd"
     report = doctor(*flags_of(operator, inventory, account, leader_elect=True, **serving))
     assert report.codes("unknown") == set(), report.content
     skipped = [one["reason"] for one in report.checks.values() if one["result"] == "skipped"]

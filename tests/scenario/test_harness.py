@@ -31,7 +31,7 @@ def test_the_api_server_is_of_the_version_asked_for(cluster, api):
 
 
 def test_ccmd_may_do_what_its_role_says_and_no_more(cluster, api, kubelet):
-    kubelet("n1")
+    kubelet("n1", ready="False")
     own = cluster.api(cluster.ccmd_pair)
     own.patch(f"{NODES}/n1", {"metadata": {"labels": {"a": "b"}}})
     own.patch(f"{NODES}/n1/status", {"status": {"addresses": []}}, STRATEGIC)
@@ -42,7 +42,7 @@ def test_ccmd_may_do_what_its_role_says_and_no_more(cluster, api, kubelet):
 
 
 def test_a_refusal_counts_unless_the_role_allows_the_call():
-    user = r'is forbidden: User \"system:serviceaccount:kube-system:cloud-controller-manager\" cannot'
+    user = r'is forbidden: User \"system:serviceaccount:kube-system:ccmd\" cannot'
     lease = r'in API group \"coordination.k8s.io\" in the namespace \"kube-system\"'
     allowed = [
         rf'nodes {user} watch resource \"nodes\" in API group \"\" at the cluster scope',

@@ -26,7 +26,7 @@ CLOUD = {"an error": faults.error("server_error"), "a reset": faults.reset(), "h
 KINDS = list(SERVER)
 
 # Requests of which the status alone is the answer, and what a plan does not need.
-STATUS_IS_ENOUGH = {"/api/v1/namespaces/kube-system/serviceaccounts/cloud-controller-manager"}
+STATUS_IS_ENOUGH = {"/api/v1/namespaces/kube-system/serviceaccounts/ccmd"}
 NOT_FOR_A_PLAN = {"/version"}
 
 

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
 
 STRACE, SETPRIV, UNSHARE = (shutil.which(name) for name in ("strace", "setpriv", "unshare"))
 NOBODY = 65532
-ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/cloud-controller-manager"
+ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/ccmd"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 

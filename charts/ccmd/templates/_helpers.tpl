@@ -2,6 +2,19 @@
 {{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{/*
+The name of the workload, and the beginning of the names of all other objects. Hetzner's chart names its workload by
+nameOverride alone, and an upgrade of its release has to keep that name.
+*/}}
+{{- define "ccmd.fullname" -}}
+{{- $both := contains .Chart.Name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) }}
+{{- .Values.fullnameOverride | default .Values.nameOverride | default $both | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "ccmd.account" -}}
+{{ .Values.serviceAccount.name | default (include "ccmd.fullname" .) }}
+{{- end }}
+
 {{- define "ccmd.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "ccmd.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -98,5 +111,123 @@ ROBOT_PASSWORD_FILE: {value: /etc/ccmd/robot-password}
 BRIGHTBOX_CLIENT_FILE: {value: /etc/ccmd/controller-client}
 BRIGHTBOX_CLIENT_SECRET_FILE: {value: /etc/ccmd/controller-client-secret}
 BRIGHTBOX_API_URL: {valueFrom: {secretKeyRef: {name: {{ $secret }}, key: apiurl, optional: true}}}
+{{- end }}
+{{- end }}
+
+{{/* What the pods of the workload and of the test have in common. */}}
+{{- define "ccmd.place" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+dnsPolicy: {{ .Values.dnsPolicy }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+tolerations:
+  # The taint that ccmd removes, and the taints of nodes without a network.
+  - key: node.cloudprovider.kubernetes.io/uninitialized
+    operator: Exists
+    effect: NoSchedule
+  - key: node.kubernetes.io/network-unavailable
+    operator: Exists
+    effect: NoSchedule
+  - key: node.kubernetes.io/not-ready
+    operator: Exists
+  - key: node.kubernetes.io/unreachable
+    operator: Exists
+    effect: NoExecute
+    tolerationSeconds: 30
+  # The taints of control planes: kubeadm, k3s and RKE2.
+  - key: node-role.kubernetes.io/control-plane
+    operator: Exists
+  - key: node-role.kubernetes.io/etcd
+    operator: Exists
+  - key: CriticalAddonsOnly
+    operator: Exists
+  {{- with .Values.additionalTolerations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "ccmd.image" -}}
+{{- with .Values.image }}
+image: {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+imagePullPolicy: {{ .pullPolicy }}
+{{- end }}
+{{- end }}
+
+{{- define "ccmd.args" -}}
+{{- range $flag, $value := .Values.args }}
+{{- if kindIs "float64" $value }}
+{{- $value = int64 $value }}
+{{- end }}
+{{- if not (kindIs "invalid" $value) }}
+- {{ printf "--%s%s%v" $flag (eq (toString $value) "" | ternary "" "=") $value | toYaml }}
+{{- end }}
+{{- end }}
+{{- if and (eq (index .Values.args "cloud-provider") "cloudlycke") (not (hasKey .Values.args "cloud-config")) }}
+- --cloud-config=/etc/ccmd/cloud.yaml
+{{- end }}
+{{- if .Values.networking.enabled }}
+- --cluster-cidr={{ .Values.networking.clusterCIDR }}
+{{- end }}
+{{- if include "ccmd.hasPlainMetrics" . }}
+- --metrics-bind-address=:{{ .Values.monitoring.port }}
+{{- end }}
+{{- end }}
+
+{{- define "ccmd.environment" -}}
+{{- $env := include "ccmd.env" . | fromYaml }}
+{{- range $name, $value := .Values.env }}
+{{- $_ := set $env $name $value }}
+{{- end }}
+{{- range $name, $value := $env }}
+{{- if $value }}
+- name: {{ $name }}
+  {{- toYaml $value | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "ccmd.volumeMounts" -}}
+- name: secret
+  mountPath: /etc/ccmd
+  readOnly: true
+- name: certificate
+  mountPath: /run/ccmd
+{{- with .Values.extraVolumeMounts }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{- define "ccmd.volumes" -}}
+- name: secret
+  secret:
+    secretName: {{ include "ccmd.secretName" . }}
+    defaultMode: 0440
+    optional: true # so that ccmd starts, and its log names the missing key
+- name: certificate
+  emptyDir:
+    medium: Memory
+    sizeLimit: 1Mi
+{{- with .Values.extraVolumes }}
+{{- toYaml . | nindent 0 }}
 {{- end }}
 {{- end }}

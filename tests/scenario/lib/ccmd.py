@@ -173,7 +173,7 @@ class Ccmd:
         report = SANITIZER_REPORT.search(text)
         assert not report, f"a sanitizer complains:\n{text[max(0, report.start() - 200):][:6000]}"
         refused = None if self.may_be_refused else role.missing(text)
-        assert not refused, f"deploy/rbac.yaml does not allow what it does:\n{refused}"
+        assert not refused, f"deploy/rbac.yaml or deploy/policy.yaml does not allow what it does:\n{refused}"
 
     def finish(self, check=True):
         """For the end of a test: stops ccmd if it runs. With check it must still run, or the test must have stopped it."""

@@ -53,15 +53,16 @@ class Helm:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def template(self, values=None, monitoring=True):
-        """The rendered text; monitoring: of a cluster that has the CRDs of the Prometheus operator."""
+    def template(self, values=None, monitoring=True, release="ccmd", tests=False):
+        """The rendered text; monitoring: of a cluster that has the CRDs of the Prometheus operator; tests: with `helm test`."""
         apis = [f"--api-versions={MONITORING}{kind}" for kind in KINDS_OF_MONITORING if monitoring]
-        return self.checked("template", "ccmd", f"--namespace={NAMESPACE}", *apis, values=values or {})
+        apis += [] if tests else ["--skip-tests"]
+        return self.checked("template", release, f"--namespace={NAMESPACE}", *apis, values=values or {})
 
-    def render(self, values=None, monitoring=True):
+    def render(self, values=None, monitoring=True, **options):
         """{kind: [object]}"""
         found = {}
-        for one in yaml.safe_load_all(self.template(values, monitoring)):
+        for one in yaml.safe_load_all(self.template(values, monitoring, **options)):
             if one:
                 found.setdefault(one["kind"], []).append(one)
         return found

@@ -54,13 +54,8 @@ class Pod:
     def start(self, folder):
         """Its ccmd, which runs already."""
         skip_unless_possible()
-        root = self.make_root(folder / "root")
         one = Ccmd(folder, None, None, name="pod")
-        user = self.spec["securityContext"]
-        one.process.argv = ["unshare", "--mount-proc", "--pid", "--fork", "--kill-child", "--propagation=private",
-                            "sh", "-c", START, "sh", str(root),
-                            f"{user['runAsUser']}:{user['runAsGroup']}", self.writable_folders(), "/ccmd",
-                            *self.container["args"]]
+        one.process.argv = self.command(self.make_root(folder / "root"))
         one.process.env = self.environment()
         one.start()
         children = Path(f"/proc/{one.pid}/task/{one.pid}/children")
@@ -68,6 +63,18 @@ class Pod:
         one.process.child.terminate = lambda: os.kill(self.pid, signal.SIGTERM)  # unshare ignores it
         one.exec = self.exec
         return one
+
+    def run(self, folder):
+        """Runs a container that ends by itself. Returns subprocess.CompletedProcess."""
+        skip_unless_possible()
+        return subprocess.run(self.command(self.make_root(folder)), capture_output=True, text=True, timeout=120,
+                              env=self.environment())
+
+    def command(self, root):
+        user = self.spec["securityContext"]
+        return ["unshare", "--mount-proc", "--pid", "--fork", "--kill-child", "--propagation=private",
+                "sh", "-c", START, "sh", str(root), f"{user['runAsUser']}:{user['runAsGroup']}", self.writable_folders(),
+                "/ccmd", *self.container["args"]]
 
     def exec(self, *argv):
         """`kubectl exec`: another process in the container. Returns subprocess.CompletedProcess."""

@@ -1,4 +1,5 @@
-"""The published role, deploy/rbac.yaml, and whether it allows what the API server refused.
+"""The published role, deploy/rbac.yaml, and whether it allows what the API server refused; and deploy/policy.yaml, which refuses
+what the role cannot.
 
 For a moment after its start the API server knows no roles and refuses everybody: that says nothing about ours.
 """
@@ -10,7 +11,8 @@ import yaml
 from .process import REPOSITORY
 
 FILE = REPOSITORY / "deploy" / "rbac.yaml"
-NAME = "system:cloud-controller-manager"
+POLICY_FILE = REPOSITORY / "deploy" / "policy.yaml"
+NAME = "system:ccmd"
 
 # nodes "n1" is forbidden: User "…" cannot patch resource "nodes/status" in API group "" at the cluster scope
 REFUSED = re.compile(
@@ -51,10 +53,12 @@ def allows(verb, resource, group, namespace=None, name=None):
 
 
 def missing(text):
-    """The first refusal in a log that the role does not explain, or None."""
+    """The first refusal in a log that the role does not explain, or one of the policy, or None."""
     for line in text.splitlines():
         plain = line.replace('\\"', '"')
         refused = REFUSED.search(plain)
+        if "ValidatingAdmissionPolicy" in plain:
+            return line
         if PATH_REFUSED.search(plain) or refused and not allows(**refused.groupdict()):
             return line
     return None
