@@ -147,16 +147,19 @@ arena_lower(struct arena *a, struct str s)
 struct str
 arena_printf(struct arena *a, const char *fmt, ...)
 {
+	size_t room = a->block ? a->block->cap - a->used : 0;
 	va_list args;
 	char *text;
 	int len;
 
 	va_start(args, fmt);
-	len = vsnprintf(NULL, 0, fmt, args);
+	len = vsnprintf(room > 0 ? a->block->bytes + a->used : NULL, room, fmt, args);
 	va_end(args);
 	if (len < 0)
 		return STR_EMPTY;
 	text = take(a, (size_t)len + 1);
+	if ((size_t)len < room)
+		return (struct str){ text, (size_t)len };
 	va_start(args, fmt);
 	(void)vsnprintf(text, (size_t)len + 1, fmt, args);
 	va_end(args);

@@ -139,17 +139,17 @@ void
 buf_addv(struct buf *b, const char *fmt, va_list args)
 {
 	va_list again;
-	size_t n;
+	size_t room = b->is_over ? 0 : b->cap - b->len, n;
 	int len;
 
+	/* mostly the text fits into the memory that is there */
 	va_copy(again, args);
-	len = vsnprintf(NULL, 0, fmt, again);
-	va_end(again);
+	len = vsnprintf(room > 0 ? b->ptr + b->len : NULL, room, fmt, args);
 	assert(len >= 0);
 	n = reserve_some(b, (size_t)len);
-	if (n == 0)
-		return;
-	(void)vsnprintf(b->ptr + b->len, n + 1, fmt, args);
+	if (n > 0 && (size_t)len >= room)
+		(void)vsnprintf(b->ptr + b->len, n + 1, fmt, again);
+	va_end(again);
 	b->len += n;
 }
 
