@@ -110,13 +110,15 @@ static bool
 take_digits(struct str *s, size_t n, int min, int max, int *ret)
 {
 	struct str digits = str_head(*s, n);
-	int64_t value;
+	int value = 0;
 
-	if (digits.len < n || str_starts(digits, STR("-")) || !str_to_i64(digits, min, max, &value))
+	if (digits.len < n || !str_is_digits(digits))
 		return false;
+	for (size_t i = 0; i < n; i++)
+		value = value * 10 + (digits.ptr[i] - '0');
 	*s = str_skip(*s, n);
-	*ret = (int)value;
-	return true;
+	*ret = value;
+	return value >= min && value <= max;
 }
 
 static bool

@@ -285,8 +285,11 @@ begin_part(struct buf *b, const char *name)
 {
 	if (b->len > 0 && !char_is_in(b->ptr[b->len - 1], "{[:,"))
 		buf_add_char(b, ',');
-	if (name)
-		buf_addf(b, "\"%s\":", name);
+	if (!name)
+		return;
+	buf_add_char(b, '"');
+	buf_add_c(b, name);
+	buf_add_c(b, "\":");
 }
 
 void
