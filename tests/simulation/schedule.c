@@ -69,6 +69,8 @@ static struct {
 	unsigned yields;
 	struct fiber **fibers; /* that have not ended */
 	size_t n_fibers, cap_fibers;
+	size_t n_runnable; /* also those that are held */
+	int64_t next_ns;   /* next_deadline() is not before it */
 	struct fiber *self;
 	jmp_buf jump;
 	struct entry *agenda; /* a heap */
@@ -288,6 +290,14 @@ leave(struct fiber *f)
 }
 
 static void
+set_state(struct fiber *f, enum state state)
+{
+	sim.n_runnable -= f->state == RUNNABLE;
+	sim.n_runnable += state == RUNNABLE;
+	f->state = state;
+}
+
+static void
 begin(void)
 {
 	struct fiber *f = sim.self;
@@ -295,7 +305,7 @@ begin(void)
 	f->run(f->arg);
 	for (unsigned i = 0; i < N_KEYS; i++)
 		replica_destroy_specific(i, f->specific[i]);
-	f->state = ENDED;
+	set_state(f, ENDED);
 	fiber_wake(f, true);
 	_longjmp(sim.jump, 1);
 }
@@ -314,6 +324,7 @@ fiber_new(struct replica *r, void *(*run)(void *), void *arg)
 	f->context.uc_stack.ss_size = STACK_SIZE;
 	makecontext(&f->context, begin, 0);
 	ARRAY_PUSH(sim.fibers, sim.n_fibers, sim.cap_fibers, f);
+	sim.n_runnable++;
 	return f;
 }
 
@@ -388,9 +399,11 @@ fiber_wait(const void *channel, int64_t until_ns)
 {
 	struct fiber *f = sim.self;
 
-	f->state = WAITING;
+	set_state(f, WAITING);
 	f->channel = channel;
 	f->until_ns = until_ns;
+	if (until_ns < sim.next_ns)
+		sim.next_ns = until_ns;
 	leave(f);
 	return f->is_woken;
 }
@@ -402,7 +415,7 @@ wake(struct fiber *f, bool is_woken)
 		f->is_due |= is_woken;
 		return;
 	}
-	f->state = RUNNABLE;
+	set_state(f, RUNNABLE);
 	f->is_woken = is_woken;
 	f->is_due = false;
 }
@@ -432,6 +445,7 @@ fiber_wake(const void *channel, bool all)
 void
 fiber_resume(struct replica *r)
 {
+	sim.next_ns = 0;
 	for (size_t i = 0; i < sim.n_fibers; i++) {
 		struct fiber *f = sim.fibers[i];
 
@@ -443,6 +457,7 @@ fiber_resume(struct replica *r)
 void
 fiber_hold(const struct replica *r, const char *name, int64_t until_ns)
 {
+	sim.next_ns = 0;
 	for (size_t i = 0; i < sim.n_fibers; i++) {
 		if (sim.fibers[i]->replica == r && strcmp(sim.fibers[i]->name, name) == 0)
 			sim.fibers[i]->held_ns = until_ns;
@@ -467,12 +482,12 @@ fiber_drop(struct replica *r)
 	for (size_t i = sim.n_fibers; i-- > 0;) {
 		if (sim.fibers[i]->replica != r || sim.fibers[i] == self)
 			continue;
-		sim.fibers[i]->state = ENDED;
+		set_state(sim.fibers[i], ENDED);
 		forget_fiber(i);
 	}
 	if (!self || self->replica != r)
 		return;
-	self->state = ENDED;
+	set_state(self, ENDED);
 	_longjmp(sim.jump, 1);
 }
 
@@ -508,10 +523,14 @@ static struct fiber *
 choose(void)
 {
 	struct fiber *chosen = NULL;
+	size_t n_left = sim.n_runnable;
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < sim.n_fibers; i++) {
-		if (sim.fibers[i]->state != RUNNABLE || sim.fibers[i]->held_ns > sim.now_ns)
+	for (size_t i = 0; n_left > 0; i++) {
+		if (sim.fibers[i]->state != RUNNABLE)
+			continue;
+		n_left--;
+		if (sim.fibers[i]->held_ns > sim.now_ns)
 			continue;
 		if (++n == 1 || rng_below(&sim.order, n) == 0)
 			chosen = sim.fibers[i];
@@ -557,7 +576,6 @@ schedule_run_until(int64_t until_ns)
 
 	while (!failure() && sim.now_ns <= until_ns) {
 		int64_t agenda_ns = sim.n_agenda > 0 ? sim.agenda[0].at_ns : CLOCK_FOREVER;
-		int64_t next_ns = next_deadline();
 		struct fiber *f;
 
 		if (agenda_ns <= sim.now_ns) {
@@ -566,8 +584,10 @@ schedule_run_until(int64_t until_ns)
 			entry.fn(entry.arg);
 			continue;
 		}
-		if (next_ns <= sim.now_ns)
+		if (sim.next_ns <= sim.now_ns) {
 			wake_late();
+			sim.next_ns = next_deadline();
+		}
 		f = choose();
 		if (f) {
 			enter(f);
@@ -576,8 +596,8 @@ schedule_run_until(int64_t until_ns)
 			continue;
 		}
 		n_turns = 0;
-		if (agenda_ns < next_ns)
-			next_ns = agenda_ns;
-		sim.now_ns = next_ns < until_ns ? next_ns : until_ns + 1;
+		if (agenda_ns > sim.next_ns)
+			agenda_ns = sim.next_ns;
+		sim.now_ns = agenda_ns < until_ns ? agenda_ns : until_ns + 1;
 	}
 }
