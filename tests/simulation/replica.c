@@ -142,8 +142,9 @@ replicas_load(const char *folder)
 	if (!mkdtemp(folder_name))
 		stop(folder_name, "cannot be made");
 	/* OpenSSL reads the real environment. It must not load this machine's certificates. */
-	if (setenv("SSL_CERT_FILE", "/nonexistent", 1) != 0)
-		stop("SSL_CERT_FILE", "cannot be set");
+	if (setenv("SSL_CERT_FILE", "/nonexistent", 1) != 0 ||
+	    setenv("SSL_CERT_DIR", "/nonexistent", 1) != 0)
+		stop("SSL_CERT_DIR", "cannot be set");
 	for (unsigned i = 0; i < N_REPLICAS; i++) {
 		load(&objects[i], folder, i);
 		write_kubeconfig(&objects[i]);

@@ -7,7 +7,6 @@
 #include "system.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "heap.h"
 #include "parts.h"
 
 /* CLOCK_MONOTONIC and CLOCK_BOOTTIME at the start */
@@ -52,6 +52,7 @@ system_start(const struct replica *r)
 	signal_channel[r->index] = NULL;
 	n_keys[r->index] = 1;
 	n_bytes[r->index] = 0;
+	heap_start(r->index);
 }
 
 static struct replica *
@@ -105,42 +106,40 @@ void *__wrap_realloc(void *block, size_t size);
 void *__wrap_reallocarray(void *block, size_t n, size_t size);
 void __wrap_free(void *block);
 
-/* Blocks that the C library or OpenSSL allocated count only when they are freed here: few do. */
 static void
 count_bytes(int64_t change)
 {
-	unsigned i;
+	unsigned i = self()->index;
 
-	if (!fiber_self())
-		return;
-	i = self()->index;
 	n_bytes[i] += change;
 	if (n_bytes[i] > max_bytes[i])
 		max_bytes[i] = n_bytes[i];
 }
 
-static int64_t
-size_of(void *block)
-{
-	return block ? (int64_t)malloc_usable_size(block) : 0;
-}
-
+/* Code of a replica that no fiber runs initialises its object. */
 void *
 __wrap_malloc(size_t size)
 {
-	void *block = malloc(size);
+	void *block;
 
-	count_bytes(size_of(block));
+	if (!fiber_self())
+		return malloc(size);
+	block = heap_alloc(self()->index, size);
+	if (block)
+		count_bytes((int64_t)size);
 	return block;
 }
 
 void *
 __wrap_calloc(size_t n, size_t size)
 {
-	void *block = calloc(n, size);
+	size_t bytes;
+	void *block;
 
-	count_bytes(size_of(block));
-	return block;
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return NULL;
+	block = __wrap_malloc(bytes);
+	return block ? memset(block, 0, bytes) : NULL;
 }
 
 void *
@@ -152,19 +151,38 @@ __wrap_realloc(void *block, size_t size)
 void *
 __wrap_reallocarray(void *block, size_t n, size_t size)
 {
-	int64_t before = size_of(block);
-	void *after = reallocarray(block, n, size);
+	size_t bytes, before;
+	void *copy;
 
-	if (after)
-		count_bytes(size_of(after) - before);
-	return after;
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return NULL;
+	if (!block)
+		return __wrap_malloc(bytes);
+	if (!heap_has(block))
+		return realloc(block, bytes);
+	before = heap_size(block);
+	if (heap_resize(block, bytes)) {
+		count_bytes((int64_t)bytes - (int64_t)before);
+		return block;
+	}
+	copy = __wrap_malloc(bytes);
+	if (!copy)
+		return NULL;
+	memcpy(copy, block, before < bytes ? before : bytes);
+	__wrap_free(block);
+	return copy;
 }
 
+/* What the C library or OpenSSL has allocated is freed there. */
 void
 __wrap_free(void *block)
 {
-	count_bytes(-size_of(block));
-	free(block);
+	if (!heap_has(block)) {
+		free(block);
+		return;
+	}
+	count_bytes(-(int64_t)heap_size(block));
+	heap_free(block);
 }
 
 size_t
@@ -478,6 +496,7 @@ void __wrap_abort(void);
 void __wrap___assert_fail(const char *text, const char *file, unsigned line, const char *function);
 int __wrap_mallopt(int name, int value);
 void __wrap_thread_trim(void);
+void __wrap_metrics_process_setup(void);
 void *__wrap_signal(int number, void *handler);
 
 /* Also called by code of the models: base/map.c seeds its hashes. */
@@ -549,7 +568,7 @@ __wrap___assert_fail(const char *text, const char *file, unsigned line, const ch
 	replica_exit(134);
 }
 
-/* These three would only cost time. */
+/* These four would only cost time. */
 int
 __wrap_mallopt(int name, int value)
 {
@@ -560,6 +579,12 @@ __wrap_mallopt(int name, int value)
 
 void
 __wrap_thread_trim(void)
+{
+}
+
+/* It opens files of /proc, and the metrics that it sets are those of the real process. */
+void
+__wrap_metrics_process_setup(void)
 {
 }
 
