@@ -35,7 +35,7 @@ is_event(const struct server_request *r)
 	return str_contains(r->target, STR("/events"));
 }
 
-/* What a replica writes into the Lease says who it is. */
+/* What a replica first writes into the Lease says who it is. */
 static void
 learn_identity(const struct net_request *n)
 {
@@ -45,7 +45,7 @@ learn_identity(const struct net_request *n)
 	struct str holder;
 	unsigned i = n->replica->index;
 
-	if (!json_parse(n->request->body, &doc, &err))
+	if (identity_of[i] == n->incarnation || !json_parse(n->request->body, &doc, &err))
 		return;
 	holder = json_text_at(&arena, yyjson_doc_get_root(doc), "spec.holderIdentity");
 	if (holder.len == 0)

@@ -1,5 +1,6 @@
 /* hetzner_json.c: resources as the API shows them. hetzner_balancer_json.c has services and
  * targets. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "hetzner_internal.h"
@@ -102,20 +103,36 @@ hm_add_price(struct buf *b, const char *name, double price)
 	json_end_object(b);
 }
 
-/* The same everywhere. */
+/* The same everywhere. Most answers contain prices, so each text is made once. */
 static void
 hm_add_prices(struct buf *b, double monthly)
 {
-	json_begin_array(b, "prices");
-	for (size_t i = 0; i < HM_N_LOCATIONS; i++) {
-		json_begin_object(b, NULL);
-		json_add_text(b, "location", str_c(hm_locations[i].name));
-		hm_add_price(b, "price_hourly", monthly / 720);
-		hm_add_price(b, "price_monthly", monthly);
-		json_add_number(b, "included_traffic", INCLUDED_TRAFFIC);
-		hm_add_price(b, "price_per_tb_traffic", 1);
-		json_end_object(b);
+	static struct {
+		double monthly;
+		struct buf text;
+	} made[8];
+	struct buf *text;
+	size_t k = 0;
+
+	while (made[k].text.len > 0 && made[k].monthly != monthly)
+		k++;
+	assert(k + 1 < ARRAY_LEN(made));
+	text = &made[k].text;
+	made[k].monthly = monthly;
+	if (text->len == 0) {
+		*text = (struct buf)BUF_INIT(1 << 20);
+		for (size_t i = 0; i < HM_N_LOCATIONS; i++) {
+			json_begin_object(text, NULL);
+			json_add_text(text, "location", str_c(hm_locations[i].name));
+			hm_add_price(text, "price_hourly", monthly / 720);
+			hm_add_price(text, "price_monthly", monthly);
+			json_add_number(text, "included_traffic", INCLUDED_TRAFFIC);
+			hm_add_price(text, "price_per_tb_traffic", 1);
+			json_end_object(text);
+		}
 	}
+	json_begin_array(b, "prices");
+	buf_add_str(b, buf_str(text));
 	json_end_array(b);
 }
 
@@ -154,6 +171,28 @@ hm_add_balancer_type(struct buf *b, const char *name, const struct hetzner_balan
 	json_end_object(b);
 }
 
+static void
+hm_add_type_locations(struct buf *b)
+{
+	static struct buf text; /* it never changes */
+
+	if (text.len == 0) {
+		text = (struct buf)BUF_INIT(1 << 20);
+		for (size_t i = 0; i < HM_N_LOCATIONS; i++) {
+			json_begin_object(&text, NULL);
+			json_add_number(&text, "id", hm_locations[i].id);
+			json_add_text(&text, "name", str_c(hm_locations[i].name));
+			hm_add_null(&text, "deprecation");
+			json_add_flag(&text, "available", true);
+			json_add_flag(&text, "recommended", true);
+			json_end_object(&text);
+		}
+	}
+	json_begin_array(b, "locations");
+	buf_add_str(b, buf_str(&text));
+	json_end_array(b);
+}
+
 void
 hm_add_server_type(struct buf *b, const char *name, const struct hetzner_server_type *type)
 {
@@ -171,17 +210,7 @@ hm_add_server_type(struct buf *b, const char *name, const struct hetzner_server_
 	json_add_text(b, "architecture", str_c(type->architecture));
 	json_add_flag(b, "deprecated", false);
 	hm_add_null(b, "deprecation");
-	json_begin_array(b, "locations");
-	for (size_t i = 0; i < HM_N_LOCATIONS; i++) {
-		json_begin_object(b, NULL);
-		json_add_number(b, "id", hm_locations[i].id);
-		json_add_text(b, "name", str_c(hm_locations[i].name));
-		hm_add_null(b, "deprecation");
-		json_add_flag(b, "available", true);
-		json_add_flag(b, "recommended", true);
-		json_end_object(b);
-	}
-	json_end_array(b);
+	hm_add_type_locations(b);
 	json_end_object(b);
 }
 

@@ -223,14 +223,12 @@ kube_model_add_node(struct kube_model *m, const struct kube_model_new_node *want
 	return status;
 }
 
-void
-kube_model_renew_node(struct kube_model *m, struct str name)
+static void
+km_create_node_lease(struct kube_model *m, struct str name)
 {
 	CLEANUP(buf_fini) struct buf target = BUF_INIT(MAX_BODY), body = BUF_INIT(MAX_BODY);
-	bool is_there = kube_model_find(m, KUBE_MODEL_LEASE, STR("kube-node-lease"), name) != NULL;
 
-	km_add_target(&target, KUBE_MODEL_LEASE, STR("kube-node-lease"),
-	              is_there ? name : STR_EMPTY);
+	km_add_target(&target, KUBE_MODEL_LEASE, STR("kube-node-lease"), STR_EMPTY);
 	json_begin_object(&body, NULL);
 	json_begin_object(&body, "metadata");
 	json_add_text(&body, "name", name);
@@ -243,10 +241,27 @@ kube_model_renew_node(struct kube_model *m, struct str name)
 	json_end_object(&body);
 	kube_model_request(m,
 	                   &(struct kube_model_request){ .user_agent = "kubelet",
-	                                                 .method = is_there ? "PATCH" : "POST",
+	                                                 .method = "POST",
 	                                                 .target = target.ptr,
 	                                                 .body = buf_str(&body) },
 	                   NULL);
+}
+
+void
+kube_model_renew_node(struct kube_model *m, struct str name)
+{
+	char array[64] = "";
+	struct buf now = BUF_FIXED(array);
+	struct km_object *lease;
+	size_t place;
+
+	lease = km_find(&m->of[KUBE_MODEL_LEASE], STR("kube-node-lease"), name, &place);
+	if (!lease) {
+		km_create_node_lease(m, name);
+		return;
+	}
+	clock_format_rfc3339(&now, m->now_ns, /*micros=*/true);
+	km_write_spec(m, "kubelet", lease, "renewTime", buf_str(&now));
 }
 
 int

@@ -561,26 +561,57 @@ km_count(struct km_call *call)
 	client->n_changes += call->has_changed;
 }
 
+static struct km_call
+km_begin(struct kube_model *m, const struct server_request *request, struct server_response *answer,
+         bool is_actor)
+{
+	return (struct km_call){ .m = m,
+		                 .request = request,
+		                 .answer = answer,
+		                 .is_actor = is_actor,
+		                 .arena = ARENA_INIT,
+		                 .namespace = STR_EMPTY,
+		                 .name = STR_EMPTY,
+		                 .mistyped = STR_EMPTY,
+		                 .doc = yyjson_mut_doc_new(NULL) };
+}
+
+static void
+km_end(struct km_call *call)
+{
+	km_count(call);
+	free(call->problems);
+	yyjson_mut_doc_free(call->doc);
+	arena_fini(&call->arena);
+}
+
 void
 km_serve(struct kube_model *m, const struct server_request *request, struct server_response *ret,
          bool is_actor)
 {
-	struct km_call call = { .m = m,
-		                .request = request,
-		                .answer = ret,
-		                .is_actor = is_actor,
-		                .arena = ARENA_INIT,
-		                .namespace = STR_EMPTY,
-		                .name = STR_EMPTY,
-		                .mistyped = STR_EMPTY,
-		                .doc = yyjson_mut_doc_new(NULL) };
+	struct km_call call = km_begin(m, request, ret, is_actor);
 
 	if (!km_route(&call))
 		ret->is_stream = false;
 	if (ret->headers.len == 0 || ret->status >= 400)
 		buf_add_c(&ret->headers, "Content-Type: application/json\r\n");
-	km_count(&call);
-	free(call.problems);
-	yyjson_mut_doc_free(call.doc);
-	arena_fini(&call.arena);
+	km_end(&call);
+}
+
+void
+km_write_spec(struct kube_model *m, const char *user_agent, struct km_object *object,
+              const char *member, struct str text)
+{
+	struct server_request request = { .method = "PATCH",
+		                          .token = STR_EMPTY,
+		                          .user_agent = str_c(user_agent) };
+	struct server_response answer = { .status = 200 };
+	struct km_call call = km_begin(m, &request, &answer, /*is_actor=*/true);
+	yyjson_mut_val *tree = km_tree(&call, object);
+
+	call.which = object->base.kind;
+	km_put_text(&call, km_at(tree, "spec"), member, text);
+	km_commit(&call, object, tree);
+	km_end(&call);
+	km_send_changes(m);
 }

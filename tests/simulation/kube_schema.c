@@ -309,15 +309,19 @@ km_decode_time(struct km_call *call, const struct km_field *field, yyjson_mut_va
 	char array[64] = "";
 	struct buf text = BUF_FIXED(array);
 	bool is_micro = field->type == KM_MICRO_TIME;
-	struct str before, fraction;
+	struct str given = km_text(in), before, fraction;
 	int64_t wall_ns;
 
-	if (!yyjson_mut_is_str(in) || !clock_parse_rfc3339(km_text(in), &wall_ns))
+	if (!yyjson_mut_is_str(in) || !clock_parse_rfc3339(given, &wall_ns))
 		return km_mistyped(call, field);
 	if (is_micro &&
-	    (!str_cut(km_text(in), '.', &before, &fraction) || fraction.len < 7 ||
+	    (!str_cut(given, '.', &before, &fraction) || fraction.len < 7 ||
 	     !str_is_digits(str_head(fraction, 6)) || str_is_digits(str_head(fraction, 7))))
 		return km_mistyped(call, field);
+	if (given.len == (is_micro ? 27 : 20) && given.ptr[given.len - 1] == 'Z') {
+		*ret = yyjson_mut_val_mut_copy(call->doc, in); /* as Go writes it */
+		return true;
+	}
 	clock_format_rfc3339(&text, wall_ns, is_micro);
 	*ret = yyjson_mut_strncpy(call->doc, text.ptr, text.len);
 	return true;
@@ -456,9 +460,11 @@ km_decode(struct km_call *call, const struct km_field *fields, yyjson_mut_val *i
           yyjson_mut_val **ret)
 {
 	yyjson_mut_val *out = yyjson_mut_obj(call->doc);
+	yyjson_mut_obj_iter it = yyjson_mut_obj_iter_with(in);
 
 	for (const struct km_field *field = fields; field->name; field++) {
-		yyjson_mut_val *value = yyjson_mut_obj_get(in, field->name), *decoded;
+		/* the members mostly have the order of the fields */
+		yyjson_mut_val *value = yyjson_mut_obj_iter_get(&it, field->name), *decoded;
 
 		if (value && !yyjson_mut_is_null(value)) {
 			if (!km_decode_value(call, field, value, &decoded))

@@ -249,7 +249,9 @@ on_answer(void *arg)
 		release(x);
 		return;
 	}
-	buf_addf(&x->head, "HTTP/1.1 %d x\r\n%" STR_FMT, r->status, STR_ARG(buf_str(&r->headers)));
+	(void)!buf_reserve(&x->head, 100 + r->headers.len);
+	buf_addf(&x->head, "HTTP/1.1 %d x\r\n", r->status);
+	buf_add_str(&x->head, buf_str(&r->headers));
 	if (!r->is_stream)
 		buf_addf(&x->head, "Content-Length: %zu\r\n", body.len);
 	buf_add_c(&x->head, "\r\n");
