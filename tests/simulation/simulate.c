@@ -160,7 +160,7 @@ seconds_of(struct timeval time)
 }
 
 static void
-print_figures(size_t n, size_t n_failed, double simulated_hours)
+print_figures(size_t n, size_t n_failed, double simulated_hours, uint64_t hash)
 {
 	struct rusage usage;
 	double cpu_s;
@@ -168,8 +168,8 @@ print_figures(size_t n, size_t n_failed, double simulated_hours)
 	getrusage(RUSAGE_CHILDREN, &usage);
 	cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 	printf("%zu histories, %zu failed; each second of CPU time: %.1f histories, %.1f simulated "
-	       "hours\n",
-	       n, n_failed, (double)n / cpu_s, simulated_hours / cpu_s);
+	       "hours; hash of all %016llx\n",
+	       n, n_failed, (double)n / cpu_s, simulated_hours / cpu_s, (unsigned long long)hash);
 }
 
 /* Runs the histories of these seeds, n_jobs at a time. The first one is run twice, and has to be
@@ -180,6 +180,7 @@ run_many(const uint64_t *seeds, size_t n, unsigned n_jobs)
 	struct job jobs[MAX_JOBS];
 	size_t n_started = 0, n_failed = 0;
 	double simulated_hours = 0;
+	uint64_t hash = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct result result;
@@ -188,6 +189,7 @@ run_many(const uint64_t *seeds, size_t n, unsigned n_jobs)
 			jobs[n_started % n_jobs] = start_job(seeds[n_started]);
 		result = end_job(&jobs[i % n_jobs]);
 		simulated_hours += (double)result.simulated_ns / 3600e9;
+		hash = hash_bytes(hash, (const char *)&result.hash, sizeof(result.hash));
 		if (i == 0 && !result.failure[0] && run_alone(seeds[0]).hash != result.hash)
 			snprintf(result.failure, sizeof(result.failure),
 			         "the second run differs from the first");
@@ -196,7 +198,7 @@ run_many(const uint64_t *seeds, size_t n, unsigned n_jobs)
 		n_failed++;
 		printf("seed %llu: %s\n", (unsigned long long)result.seed, result.failure);
 	}
-	print_figures(n, n_failed, simulated_hours);
+	print_figures(n, n_failed, simulated_hours, hash);
 	return n_failed;
 }
 
