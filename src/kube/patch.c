@@ -130,7 +130,8 @@ patch_service_claim(struct buf *b, const struct service *s)
 bool
 patch_service_release(struct buf *b, const struct service *s, bool is_stale)
 {
-	bool has_status = is_stale || s->n_ingress > 0;
+	/* the status of a Service of another class is its controller's */
+	bool has_status = !s->has_class && (is_stale || s->n_ingress > 0);
 	bool has_finalizer = is_stale || s->has_finalizer;
 
 	if (!has_finalizer && !has_status)

@@ -338,6 +338,8 @@ put_entry(struct fake_services *fs, const struct fake_service *s)
 	if (!e)
 		e = entry_new(fs, s);
 	set_text(&e->type, s->type ? s->type : "LoadBalancer");
+	if (strcmp(e->type, "LoadBalancer") != 0)
+		set_text(&e->ingress, NULL); /* as the API server does */
 	set_text(&e->class, s->class);
 	set_text(&e->annotations, s->annotations ? s->annotations : "");
 	set_text(&e->spec, s->spec ? s->spec

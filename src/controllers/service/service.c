@@ -127,6 +127,14 @@ service_is_ours(const struct service *s)
 	return service_wants_balancer(s) || service_needs_cleanup(s);
 }
 
+/* A Service gets another class while it still has our finalizer. Its type was another one in
+ * between, which may have been too short, or before our time, for the removal of its balancer. */
+static bool
+service_may_keep_balancer(const struct service *old, const struct service *current)
+{
+	return current->has_class && current->has_finalizer && !(old && old->has_class);
+}
+
 /* A Service has left the store. Without a record it had no balancer. */
 static void
 service_on_vanished(struct service_controller *c, const struct object *old)
@@ -158,6 +166,7 @@ service_on_change(void *arg, const struct object *object_old, const struct objec
 		is_changed = service_needs_update(old, current) || service_needs_cleanup(current);
 	else
 		is_changed = service_is_ours(current);
+	is_changed = is_changed || service_may_keep_balancer(old, current);
 	/* Another client has removed our finalizer. It is added again, because without it the
 	 * balancer would be left behind when the Service is deleted. */
 	has_lost_finalizer = old && old->has_finalizer && !current->has_finalizer &&

@@ -55,7 +55,8 @@ struct service_record {
 	int64_t failing_mono_ns; /* mu: when the first of the runs ended that were not complete */
 
 	/* The rest belongs to the worker that has the key. */
-	/* hash of the UID of a Service of another class that has no balancer of ours */
+	/* of a Service of another class that has no balancer of ours: a hash of its UID, and of
+	 * whether it is being deleted */
 	uint64_t foreign_hash;
 	/* targets_hash is the hash of the targets that the provider was given last */
 	bool has_targets;

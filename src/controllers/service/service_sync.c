@@ -361,11 +361,14 @@ forget_balancer(struct service_run *run)
 
 /* Every controller based on k8s.io/cloud-provider uses the same finalizer as we do. On a Service of
  * another class it is ours only if we had a balancer for the Service. If we removed the finalizer
- * of another controller, its balancer would be left behind. */
+ * of another controller, its balancer would be left behind. That controller is at work if there is
+ * a status: the API server cleared ours when the type changed, and without that no Service gets
+ * another class. */
 static bool
 may_release(const struct service_run *run)
 {
-	return !run->service->has_class || run->record->service_with_balancer;
+	return !run->service->has_class ||
+	       (run->record->service_with_balancer && run->service->n_ingress == 0);
 }
 
 /* Calls the provider. Only the UID and the names of the Service matter for a removal, whatever its
@@ -409,10 +412,10 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 static bool
 service_clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 {
-	uint64_t hash = str_hash(run->service->object.uid);
+	uint64_t hash = str_hash(run->service->object.uid) + run->service->is_deleting;
 
-	/* The cloud is asked only once about a Service of another class, however often other
-	 * clients change it while it is being deleted. */
+	/* The cloud is asked only once about a Service of another class, and once more when it is
+	 * being deleted, however often other clients change it. */
 	*ret_is_done = false;
 	if (run->record->foreign_hash == hash && !run->record->service_with_balancer)
 		return true;

@@ -256,17 +256,18 @@ the_finalizer_of_another_class_is_left_to_its_controller(void **state)
 	service_controller_wake(rig->balancing, STR_EMPTY);
 	service_controller_wake(rig->balancing, STR("default/web"));
 	rig_deliver(rig);
-	assert_int_equal(calls(NULL), 1); /* adopt */
+	assert_int_equal(calls(NULL), 2); /* adopt, and once the search for a balancer of ours */
+	assert_int_equal(calls("remove web web-1"), 1);
 	fake_services_delete(rig->services, "web");
 	rig_deliver(rig);
-	assert_int_equal(calls("remove web web-1"), 1);
+	assert_int_equal(calls("remove web web-1"), 2);
 	theirs.annotations = "\"k\":\"v\""; /* whatever others write meanwhile */
 	put(&theirs);
 	fake_services_set_status(rig->services, "web", "[{\"ip\":\"192.0.2.99\"}]");
 	rig_deliver(rig);
 	service_controller_wake(rig->balancing, STR_EMPTY);
 	run(600);
-	assert_int_equal(calls(NULL), 2);
+	assert_int_equal(calls(NULL), 3);
 	assert_true(service().is_claimed);
 	assert_int_equal(n_patches(), 0);
 	assert_int_equal(n_event_writes(), 0);
@@ -280,6 +281,46 @@ the_finalizer_of_another_class_is_left_to_its_controller(void **state)
 	assert_balanced("web-2", "a=fake://a,");
 }
 
+/* The Service gets another class while no leader looks; the API permits that only by way of another
+ * type. */
+static void
+begin_reclassed(const char *status)
+{
+	begin_settled();
+	rig_restart_services(rig, 2);
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ .name = "web", .type = "ClusterIP" });
+	fake_services_put(rig->services, &(struct fake_service){ .name = "web", .class = "x" });
+	if (status)
+		fake_services_set_status(rig->services, "web", status);
+	begin_with(NULL);
+	run(60);
+}
+
+static void
+a_balancer_left_under_another_class_is_removed(void **state)
+{
+	(void)state;
+	begin_reclassed(NULL);
+	assert_int_equal(calls("remove web web-1"), 1);
+	assert_false(balancer("web-1").exists);
+	assert_false(service().is_claimed);
+	run(600);
+	assert_int_equal(calls(NULL), 2); /* with adopt */
+}
+
+/* That controller uses the same finalizer, and is at work. */
+static void
+a_class_that_is_served_keeps_finalizer_and_status(void **state)
+{
+	(void)state;
+	begin_reclassed("[{\"ip\":\"192.0.2.99\"}]");
+	assert_false(balancer("web-1").exists);
+	assert_true(service().is_claimed);
+	assert_string_equal(service().ingress, "[{\"ip\":\"192.0.2.99\"}]");
+	assert_int_equal(n_patches(), 0);
+}
+
 /* It was ours before its type was changed and changed back, as the balancer in the cloud shows. */
 static void
 a_service_of_another_class_is_released_where_it_had_our_balancer(void **state)
@@ -287,6 +328,8 @@ a_service_of_another_class_is_released_where_it_had_our_balancer(void **state)
 	(void)state;
 	begin_settled();
 	rig_restart_services(rig, 2);
+	fake_services_put(rig->services,
+	                  &(struct fake_service){ .name = "web", .type = "ClusterIP" });
 	fake_services_put(rig->services, &(struct fake_service){ .name = "web", .class = "x" });
 	fake_services_delete(rig->services, "web");
 	fake_api_rule(rig->api, (struct api_rule){ .method = HTTP_PATCH,
@@ -1582,6 +1625,8 @@ main(void)
 		TEST(no_balancer_is_made_before_the_finalizer_is_on),
 		TEST(services_that_want_none_are_left_alone),
 		TEST(the_finalizer_of_another_class_is_left_to_its_controller),
+		TEST(a_balancer_left_under_another_class_is_removed),
+		TEST(a_class_that_is_served_keeps_finalizer_and_status),
 		TEST(a_service_of_another_class_is_released_where_it_had_our_balancer),
 		TEST(a_service_held_by_another_finalizer_loses_its_status),
 		TEST(what_concerns_the_balancer_leads_to_a_sync),
