@@ -174,6 +174,18 @@ hz_balancers_post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_desire
 	return false;
 }
 
+static void
+hz_balancers_count_creation(const struct hz_lb_run *run)
+{
+	struct hz_lb_cache *cache = run->tools->cache;
+	struct hz_creation creation = {
+		.n_created = hz_lb_cache_creation(cache, run->spec->uid).n_created + 1,
+		.created_ns = clock_mono(run->call->clock),
+	};
+
+	hz_lb_cache_set_creation(cache, run->spec->uid, &creation);
+}
+
 /* One request creates the balancer with all its parts, as far as the API accepts them. Others are
  * added one by one afterwards, so that only the one that is wrong is missing. */
 static bool
@@ -200,6 +212,7 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 		return false;
 	if (run->call->dry)
 		return true;
+	hz_balancers_count_creation(run);
 	return hz_lb_wait(run, done.action, err) && hz_lb_refresh(run, HZ_RECENT, err);
 }
 
@@ -368,6 +381,132 @@ hz_lb_status_check(const struct lb_spec *spec, struct error *err)
 	return true;
 }
 
+/* ---- deleting one ---- */
+
+static void
+hz_balancers_notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
+{
+	host_report_service(
+		run->tools->host, run->spec, &protected_event,
+		"The load balancer named \"%" STR_FMT "\" (%" PRId64
+		") is protected against deletion: it is kept, and has to be paid for, until it is deleted by hand",
+		STR_ARG(str_head(lb->name, 200)), lb->id);
+	log_warn("load balancer kept, because it is protected against deletion",
+	         LOG_STR("name", lb->name), LOG_I64("id", lb->id));
+}
+
+static bool
+hz_balancers_delete_one(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
+{
+	const struct hz_lb_tools *t = run->tools;
+	struct hz_done done = { 0 };
+
+	hz_count_operations("hcops/LoadBalancerOps.Delete", 1);
+	if (lb->is_protected) {
+		hz_balancers_notify_protected(run, lb);
+		return true;
+	}
+	if (run->call->dry) {
+		hz_dry_note_deletion(run, lb);
+		return true;
+	}
+	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
+	if (hz_delete_lb(t->api, run->call, lb->id, &done, err)) {
+		refusals_forget(t->refusals, PROJECT, CREATE);
+		return hz_lb_wait(run, done.action, err);
+	}
+	if (err->code == ERR_NOT_FOUND) {
+		/* It was listed a moment ago. Either somebody else has deleted it, or the token was
+		 * replaced by one of another project, and it still exists. The next run searches
+		 * again, and asks for evidence if it finds nothing. */
+		err->code = ERR_PENDING;
+		return !lb_needs_evidence(run->spec);
+	}
+	if (!str_eq_c(str_c(done.code), "protected"))
+		return hz_lb_set_pending_if_busy(done.code, err);
+	hz_balancers_notify_protected(run, lb);
+	return true;
+}
+
+/* ---- failed creations ----
+ *
+ * If the action that creates a balancer fails, the balancer is in the project without addresses,
+ * and never gets any. It is deleted, and a later run creates another one, so there are never two.
+ * One that is still being created is safe: the API refuses to delete it ("locked"). Pauses between
+ * attempts grow as after every failure, and after CREATIONS_MAX of them to an hour, because each
+ * balancer is paid for at least an hour. */
+
+enum {
+	CREATIONS_MAX = 5,
+};
+
+/* Without addresses for so long, a balancer whose action is not known, because a former leader
+ * created it, has failed. */
+static const int64_t bare_max_ns = 300 * NS_PER_SEC;
+static const int64_t creation_pause_ns = 3600 * NS_PER_SEC;
+
+static bool
+hz_lb_has_addresses(const struct hz_lb *lb)
+{
+	return !lb->is_public || lb->ipv4.ip.len > 0 || lb->ipv6.ip.len > 0;
+}
+
+/* Deletes the balancer, unless it has addresses by now. */
+static bool
+hz_balancers_discard(struct hz_lb_run *run, struct error *err)
+{
+	int64_t id;
+
+	if (!hz_lb_refresh(run, HZ_FRESH, err))
+		return false;
+	if (hz_lb_has_addresses(run->lb))
+		return true;
+	id = run->lb->id;
+	if (!hz_balancers_delete_one(run, run->lb, err))
+		return err_wrap(err, "delete load balancer %" PRId64 ", whose creation has failed",
+		                id);
+	log_warn("a load balancer without addresses was deleted, because its creation has failed",
+	         LOG_STR("service", run->spec->service), LOG_I64("id", id));
+	return err_set(err, ERR_UNAVAILABLE,
+	               "the cloud has failed to create load balancer %" PRId64
+	               ": it had no addresses, and was deleted; another one will be created",
+	               id);
+}
+
+/* A new balancer gets its addresses a moment after it was created. */
+static bool
+hz_balancers_check_addresses(struct hz_lb_run *run, struct error *err)
+{
+	struct hz_lb_cache *cache = run->tools->cache;
+	struct hz_creation creation = hz_lb_cache_creation(cache, run->spec->uid);
+	int64_t now_ns = clock_mono(run->call->clock);
+	bool has_failed;
+
+	if (hz_lb_has_addresses(run->lb)) {
+		if (creation.n_created > 0 || creation.has_failed || creation.bare_since_ns > 0)
+			hz_lb_cache_set_creation(cache, run->spec->uid, &(struct hz_creation){ 0 });
+		return true;
+	}
+	if (creation.bare_since_ns == 0)
+		creation.bare_since_ns = now_ns;
+	if (run->spec->is_changed)
+		creation.n_created = 0;
+	hz_lb_cache_set_creation(cache, run->spec->uid, &creation);
+	has_failed = creation.has_failed || now_ns - creation.bare_since_ns >= bare_max_ns;
+	if (!has_failed || run->lb->is_protected || run->call->dry)
+		return err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet",
+		               run->lb->id);
+	if (creation.n_created >= CREATIONS_MAX && now_ns - creation.created_ns < creation_pause_ns)
+		return err_set(
+			err, ERR_INVALID,
+			"the cloud has failed to create a load balancer %u times, and load "
+			"balancer %" PRId64
+			" has no addresses: it is replaced an hour after its creation, or "
+			"when the Service is changed; if this goes on, ask Hetzner's support",
+			creation.n_created, run->lb->id);
+	return hz_balancers_discard(run, err);
+}
+
 /* ---- ensure and update ---- */
 
 /* The tutorial's status: each address with its name. Texts are copied, because the reading of the
@@ -394,16 +533,9 @@ hz_balancers_tutorial_status(const struct hz_lb_run *run, struct lb_status *ret)
 static bool
 hz_balancers_make(struct hz_lb_run *run, struct lb_status *ret, struct error *err)
 {
-	const struct hz_lb *lb;
-
 	if (!hz_balancers_begin(run, err) || !hz_balancers_find_or_create(run, err))
 		return false;
-	/* A new balancer gets its addresses a moment after it was created. */
-	lb = run->lb;
-	if (lb->is_public && lb->ipv4.ip.len == 0 && lb->ipv6.ip.len == 0)
-		return err_set(err, ERR_PENDING, "load balancer %" PRId64 " has no addresses yet",
-		               lb->id);
-	if (!hz_lb_converge(run, err))
+	if (!hz_balancers_check_addresses(run, err) || !hz_lb_converge(run, err))
 		return false;
 	if (hz_balancers_is_tutorial(run)) {
 		hz_balancers_tutorial_status(run, ret);
@@ -456,51 +588,6 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 }
 
 /* ---- remove ---- */
-
-static void
-hz_balancers_notify_protected(const struct hz_lb_run *run, const struct hz_lb *lb)
-{
-	host_report_service(
-		run->tools->host, run->spec, &protected_event,
-		"The load balancer named \"%" STR_FMT "\" (%" PRId64
-		") is protected against deletion: it is kept, and has to be paid for, until it is deleted by hand",
-		STR_ARG(str_head(lb->name, 200)), lb->id);
-	log_warn("load balancer kept, because it is protected against deletion",
-	         LOG_STR("name", lb->name), LOG_I64("id", lb->id));
-}
-
-static bool
-hz_balancers_delete_one(struct hz_lb_run *run, const struct hz_lb *lb, struct error *err)
-{
-	const struct hz_lb_tools *t = run->tools;
-	struct hz_done done = { 0 };
-
-	hz_count_operations("hcops/LoadBalancerOps.Delete", 1);
-	if (lb->is_protected) {
-		hz_balancers_notify_protected(run, lb);
-		return true;
-	}
-	if (run->call->dry) {
-		hz_dry_note_deletion(run, lb);
-		return true;
-	}
-	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
-	if (hz_delete_lb(t->api, run->call, lb->id, &done, err)) {
-		refusals_forget(t->refusals, PROJECT, CREATE);
-		return hz_lb_wait(run, done.action, err);
-	}
-	if (err->code == ERR_NOT_FOUND) {
-		/* It was listed a moment ago. Either somebody else has deleted it, or the token was
-		 * replaced by one of another project, and it still exists. The next run searches
-		 * again, and asks for evidence if it finds nothing. */
-		err->code = ERR_PENDING;
-		return !lb_needs_evidence(run->spec);
-	}
-	if (!str_eq_c(str_c(done.code), "protected"))
-		return hz_lb_set_pending_if_busy(done.code, err);
-	hz_balancers_notify_protected(run, lb);
-	return true;
-}
 
 /* The controller of the tutorial gives its balancers a name and no label. A balancer with another
  * Service's label is left alone. If two live Services share the name, the balancer is left to the

@@ -68,6 +68,7 @@ struct entry {
 	uint64_t changed; /* cache.now when we changed its balancer last */
 	struct hz_action action;
 	int64_t action_began_ns; /* on the clock of hz_api_uptime_ns() */
+	struct hz_creation creation;
 	struct {
 		uint64_t what;
 		int64_t again_ns; /* mono; 0: immediately */
@@ -551,6 +552,24 @@ hz_lb_cache_action(struct hz_lb_cache *c, struct str uid)
 
 	e = map_get(&c->entries, uid);
 	return e ? e->action : (struct hz_action){ 0 };
+}
+
+struct hz_creation
+hz_lb_cache_creation(struct hz_lb_cache *c, struct str uid)
+{
+	const struct entry *e;
+	WITH_LOCK(&c->flight.mu);
+
+	e = map_get(&c->entries, uid);
+	return e ? e->creation : (struct hz_creation){ 0 };
+}
+
+void
+hz_lb_cache_set_creation(struct hz_lb_cache *c, struct str uid, const struct hz_creation *creation)
+{
+	WITH_LOCK(&c->flight.mu);
+
+	entry_make(c, uid)->creation = *creation;
 }
 
 bool

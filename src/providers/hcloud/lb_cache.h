@@ -98,6 +98,17 @@ void hz_lb_cache_note_change(struct hz_lb_cache *, struct str uid, int64_t id);
  * An action that is kept for five minutes, outages of the API not counted, is dropped. */
 void hz_lb_cache_set_action(struct hz_lb_cache *, struct str uid, struct hz_action action);
 struct hz_action hz_lb_cache_action(struct hz_lb_cache *, struct str uid);
+/** What is known of a balancer that has no addresses, and how often the Service got a new one. */
+struct hz_creation {
+	int64_t bare_since_ns; /* mono; seen without addresses since then; 0: not */
+	bool has_failed;       /* the last action did */
+	unsigned n_created;    /* since the Service had a balancer with addresses */
+	int64_t created_ns;    /* mono; the last time; 0: never */
+};
+
+struct hz_creation hz_lb_cache_creation(struct hz_lb_cache *, struct str uid);
+void hz_lb_cache_set_creation(struct hz_lb_cache *, struct str uid,
+                              const struct hz_creation *creation);
 /** What is reported about a Service while it lasts. */
 enum hz_notice {
 	HZ_NOTICE_REFUSAL, /* why it may not have the balancer of its name */

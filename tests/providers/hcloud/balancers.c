@@ -264,6 +264,90 @@ one_without_addresses_is_waited_for(void **state)
 	assert_true(ensure());
 }
 
+/* ---- creations that fail ---- */
+
+#define CREATION_FAILED \
+	"{\"actions\":[{\"id\":70,\"status\":\"error\",\"error\":{\"code\":\"failed\",\"message\":\"no\"}}]}"
+#define BARE LB_WITH("null", "round_robin")
+
+/* Each balancer is created without addresses, and the action fails. */
+static void
+begin_failing(void)
+{
+	answer(OF_U, 200, NONE);
+	answer("/load_balancer_types*", 200, TYPES);
+	answer("POST /load_balancers", 201,
+	       "{\"load_balancer\":" BARE ",\"action\":{\"id\":70,\"status\":\"running\"}}");
+	answer("/actions?*", 200, CREATION_FAILED);
+	check_failure(ERR_INVALID, "no (failed, 70)");
+}
+
+/* The next run deletes it, and the one after that creates another. */
+static void
+check_replaced(void)
+{
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" BARE "}");
+	answer(OF_U, 200, LISTED(BARE));
+	answer("DELETE /load_balancers/7", 204, "");
+	check_failure(ERR_UNAVAILABLE, "the cloud has failed to create load balancer 7");
+	answer("/load_balancers/7", 404, LAB_ERROR("not_found"));
+	answer(OF_U, 200, NONE);
+	check_failure(ERR_INVALID, "no (failed, 70)");
+}
+
+static void
+one_that_the_cloud_fails_to_create_is_replaced(void **state)
+{
+	(void)state;
+	begin_failing();
+	check_replaced();
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" LB "}");
+	assert_true(ensure());
+}
+
+static void
+failed_creations_are_bounded(void **state)
+{
+	(void)state;
+	begin_failing();
+	for (unsigned i = 1; i < 5; i++)
+		check_replaced();
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" BARE "}");
+	n_asked();
+	for (unsigned minutes = 0; minutes < 59; minutes++) {
+		check_failure(ERR_INVALID, "failed to create a load balancer 5 times");
+		story.lab->fake.now_ns += 60 * NS_PER_SEC;
+	}
+	assert_null(strstr(story.lab->script.asked.ptr, "DELETE"));
+	story.lab->fake.now_ns += 61 * NS_PER_SEC;
+	check_replaced();
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" BARE "}");
+	check_failure(ERR_INVALID, "failed to create a load balancer 6 times");
+	story.spec.is_changed = true;
+	answer(OF_U, 200, LISTED(BARE));
+	answer("DELETE /load_balancers/7", 204, "");
+	check_failure(ERR_UNAVAILABLE, "the cloud has failed to create load balancer 7");
+}
+
+/* Whether its action has failed is not known. */
+static void
+a_former_leaders_failed_creation_is_replaced_after_a_while(void **state)
+{
+	(void)state;
+	answer(OF_U, 200, LISTED(BARE));
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" BARE "}");
+	answer("DELETE /load_balancers/7", 423, LAB_ERROR("locked"));
+	for (unsigned i = 0; i < 5; i++) {
+		check_failure(ERR_PENDING, "has no addresses yet");
+		story.lab->fake.now_ns += 59 * NS_PER_SEC;
+	}
+	assert_null(strstr(story.lab->script.asked.ptr, "DELETE"));
+	story.lab->fake.now_ns += 6 * NS_PER_SEC;
+	check_failure(ERR_TIMEOUT, "delete load balancer 7"); /* it is still being created */
+	answer("DELETE /load_balancers/7", 204, "");
+	check_failure(ERR_UNAVAILABLE, "the cloud has failed to create load balancer 7");
+}
+
 /* ---- adopted ---- */
 
 static const struct label named[] = {
@@ -1110,6 +1194,9 @@ main(void)
 		TEST(several_with_its_label_are_left_to_a_person),
 		TEST(a_lost_answer_is_followed_by_a_look),
 		TEST(one_without_addresses_is_waited_for),
+		TEST(one_that_the_cloud_fails_to_create_is_replaced),
+		TEST(failed_creations_are_bounded),
+		TEST(a_former_leaders_failed_creation_is_replaced_after_a_while),
 		TEST(a_balancer_without_labels_is_adopted_by_name),
 		TEST(a_balancer_of_a_cluster_without_a_name_of_its_own_is_adopted_by_name),
 		TEST(a_cluster_without_a_name_of_its_own_adopts_by_name),
