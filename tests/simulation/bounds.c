@@ -3,6 +3,12 @@
  * - A server that refuses a write gets the same write again at most MAX_REFUSED times in an hour,
  *   and once more for each event of the history, because what has changed may be tried again.
  *   Where the rate limit, a lock, a conflict or the token is the reason, others limit the retries.
+ * - When faults are over, a write is sent at most MAX_REPEATED times in an hour, whether or not it
+ *   succeeds, and MAX_BUSY times if others change the same thing: nothing is retried for ever, and
+ * no two parts undo each other's work.
+ * - The cloud permits 3600 requests in an hour. The replicas send at most MAX_CLOUD in ten minutes,
+ *   MAX_OBJECT of them about one object; and after a refusal because of the limit, at most MAX_OVER
+ *   further requests are refused for this reason in a minute.
  * - When everything has settled, the replicas send what the design allows to an idle program, and
  *   their memory does not grow. */
 #include <stdio.h>
@@ -15,6 +21,11 @@
 
 enum {
 	MAX_REFUSED = 5,
+	MAX_REPEATED = 10,
+	MAX_BUSY = 60, /* what is changed by others is tried again after growing pauses */
+	MAX_CLOUD = 2000,
+	MAX_OBJECT = 400,
+	MAX_OVER = 20,
 	MAX_IDLE_CLOUD = 3,    /* in QUIET_MINUTES of simulate.c */
 	MAX_IDLE_KUBE = 400,   /* the Leases of two replicas every two seconds, and watches */
 	MAX_GROWTH = 16 << 10, /* bytes: the buffers of a request that is under way at the end */
@@ -28,7 +39,15 @@ struct refused {
 	unsigned n_events; /* at first_ns */
 };
 
+/* How often something has happened since a time. */
+struct counter {
+	uint64_t key;
+	int64_t since_ns;
+	unsigned n;
+};
+
 static struct refused refused[512];
+static struct counter repeated[512], objects[512], all, over;
 static uint64_t n_idle[N_HOSTS];
 static size_t n_bytes[N_REPLICAS];
 
@@ -49,12 +68,68 @@ key_of(const struct net_request *n)
 	return hash_bytes(key, n->request->body.ptr, n->request->body.len);
 }
 
+/* Counts within spans of that length; another key, or the next span, begins at 1. */
+static unsigned
+count(struct counter *c, uint64_t key, int64_t span_ns)
+{
+	if (c->n == 0 || c->key != key || schedule_now_ns() - c->since_ns >= span_ns)
+		*c = (struct counter){ .key = key, .since_ns = schedule_now_ns() };
+	return ++c->n;
+}
+
+static void
+check_repetition(const struct net_request *n, int status)
+{
+	bool is_busy = status == 409 || status == 423 || status == 429;
+	uint64_t key = key_of(n) + is_busy;
+	unsigned times = count(&repeated[key % ARRAY_LEN(repeated)], key, 60 * MINUTE_NS);
+
+	if (times > (is_busy ? MAX_BUSY : MAX_REPEATED))
+		fail("replica %s has sent %u times within an hour, after faults ended: %s "
+		     "%" STR_FMT,
+		     n->replica->name, times, n->request->method, STR_ARG(n->request->target));
+}
+
+/* The object of "/v1/load_balancers/7/actions/add_target" is "/v1/load_balancers/7". */
+static struct str
+object_of(struct str target)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < target.len && n < 4 && target.ptr[i] != '?'; i++) {
+		n += target.ptr[i] == '/';
+		if (n == 4)
+			return str_head(target, i);
+	}
+	return target;
+}
+
+static void
+check_budget(const struct net_request *n, int status)
+{
+	struct str object = object_of(n->request->target);
+	uint64_t key = hash_bytes(1, object.ptr, object.len);
+	unsigned of_all = count(&all, 0, 10 * MINUTE_NS);
+	unsigned of_one = count(&objects[key % ARRAY_LEN(objects)], key, 10 * MINUTE_NS);
+
+	if (of_all > MAX_CLOUD)
+		fail("%u requests to the cloud in ten minutes", of_all);
+	if (of_one > MAX_OBJECT)
+		fail("%u requests about %" STR_FMT " in ten minutes", of_one, STR_ARG(object));
+	if (status == 429 && count(&over, 0, MINUTE_NS) > MAX_OVER)
+		fail("%u requests in a minute beyond the cloud's limit", over.n);
+}
+
 void
 bounds_acted(const struct net_request *n, const struct server_response *r)
 {
 	struct refused *one;
 	uint64_t key;
 
+	if (n->host == HOST_CLOUD)
+		check_budget(n, r->status);
+	if (checks_is_write(n) && world.is_settling)
+		check_repetition(n, r->status);
 	if (!checks_is_write(n) || !is_final(r->status))
 		return;
 	key = key_of(n);
@@ -84,8 +159,13 @@ bounds_quiet_ends(void)
 {
 	uint64_t n_kube = net_count(HOST_KUBE) - n_idle[HOST_KUBE];
 	uint64_t n_cloud = net_count(HOST_CLOUD) - n_idle[HOST_CLOUD];
+	uint64_t max_cloud = MAX_IDLE_CLOUD;
 
-	if (n_kube > MAX_IDLE_KUBE || n_cloud > MAX_IDLE_CLOUD)
+	if (world.network)
+		max_cloud += 3; /* the table of routes */
+	if (hetzner_settings(world.cloud)->per_page_max > 0)
+		max_cloud *= 3; /* a list has up to three pages */
+	if (n_kube > MAX_IDLE_KUBE || n_cloud > max_cloud)
 		fail("%d requests to the API server and %d to the cloud after all was settled",
 		     (int)n_kube, (int)n_cloud);
 	for (unsigned i = 0; i < N_REPLICAS; i++) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "world.h"
 
@@ -132,8 +133,8 @@ check_node_deletion(const struct kube_model_object *node)
 		     STR_ARG(node->name), (long long)server->id);
 }
 
-static size_t
-count_balancers(struct str uid)
+size_t
+checks_count_balancers(struct str uid)
 {
 	size_t n = 0;
 
@@ -155,16 +156,49 @@ has_finalizer(const struct kube_model_object *o)
 	                          STR(FINALIZER));
 }
 
-/* Services of another class belong to another controller, which uses the same finalizer. */
+/* Who has added the finalizer to a Service, of ccmd and the other controllers that use it. */
+static struct {
+	char uid[40];
+	bool is_theirs;
+} claims[256]; /* a ring */
+static size_t n_claims;
+
+static bool
+is_finalizer_theirs(struct str uid)
+{
+	bool is_theirs = false;
+
+	for (size_t i = n_claims > ARRAY_LEN(claims) ? n_claims - ARRAY_LEN(claims) : 0;
+	     i < n_claims; i++) {
+		if (str_eq_c(uid, claims[i % ARRAY_LEN(claims)].uid))
+			is_theirs = claims[i % ARRAY_LEN(claims)].is_theirs;
+	}
+	return is_theirs;
+}
+
+static void
+note_finalizer(const struct kube_model_change *c)
+{
+	size_t i = n_claims % ARRAY_LEN(claims);
+
+	if (has_finalizer(c->before) || !has_finalizer(c->after))
+		return;
+	snprintf(claims[i].uid, sizeof(claims[i].uid), "%" STR_FMT, STR_ARG(c->after->uid));
+	claims[i].is_theirs = !str_starts(c->token, STR("kube-"));
+	n_claims++;
+}
+
+/* On a Service of another class, the finalizer is ccmd's only if ccmd has added it. */
 static void
 check_release(const struct kube_model_object *o)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 
-	if (count_balancers(o->uid) > 0)
+	if (checks_count_balancers(o->uid) > 0)
 		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
 		     STR_ARG(o->name));
-	if (json_at(object_json(&arena, o), "spec.loadBalancerClass"))
+	if (json_at(object_json(&arena, o), "spec.loadBalancerClass") &&
+	    is_finalizer_theirs(o->uid))
 		fail("another controller's finalizer of service %" STR_FMT " is removed",
 		     STR_ARG(o->name));
 }
@@ -184,8 +218,11 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 	(void)arg;
 	if (c->before && c->before->kind == KUBE_MODEL_SERVICE)
 		trace_service(c);
+	if (c->after && c->after->kind == KUBE_MODEL_SERVICE)
+		note_finalizer(c);
 	if (!str_starts(c->token, STR("kube-")) || !c->before)
 		return;
+	foreign_check_write(c);
 	if (c->before->kind == KUBE_MODEL_NODE && strcmp(c->method, "DELETE") == 0) {
 		check_node_deletion(c->before);
 		evidence_check(c->token, c->before);
@@ -220,12 +257,14 @@ on_cloud_change(void *arg, const struct hetzner_change *c)
 	if (one->kind != HETZNER_BALANCER && one->kind != HETZNER_NETWORK)
 		fail("ccmd changes %" STR_FMT " by %" STR_FMT, STR_ARG(one->name),
 		     STR_ARG(c->command));
+	if (one->kind == HETZNER_NETWORK)
+		foreign_check_network(c);
 	if (one->kind != HETZNER_BALANCER)
 		return;
 	if (c->before && is_foreign(c->before))
 		fail("ccmd changes the balancer %" STR_FMT " of somebody else", STR_ARG(one->name));
 	if (c->project == world.project && c->after &&
-	    count_balancers(hetzner_label(one, UID_LABEL)) > 1)
+	    checks_count_balancers(hetzner_label(one, UID_LABEL)) > 1)
 		fail("service %" STR_FMT " has two balancers",
 		     STR_ARG(hetzner_label(one, UID_LABEL)));
 }
@@ -297,10 +336,12 @@ check_targets(const struct kube_model_object *service, const struct hetzner_bala
 		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 		const struct machine *m = &world.machines[i];
 		const struct kube_model_object *o = machine_node(m);
+		yyjson_val *node;
 
 		if (!m->server || !o)
 			continue;
-		if (json_key(json_at(object_json(&arena, o), "metadata.labels"), STR(EXCLUDED)))
+		node = object_json(&arena, o);
+		if (json_key(json_at(node, "metadata.labels"), STR(EXCLUDED)))
 			continue;
 		n_wanted++;
 		if (!is_target(lb, m->server))
@@ -402,5 +443,6 @@ checks_is_settled(struct buf *why)
 		check_service(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i), why);
 	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++)
 		check_orphan(world.project->of[HETZNER_BALANCER][i], why);
+	foreign_check_routes(why);
 	return why->len == 0;
 }

@@ -269,6 +269,8 @@ struct hetzner_settings {
 	bool refuses_primary_ips;
 	/* Unhealthy targets have no reason, as until October 2026. */
 	bool hides_health_details;
+	/* Pages of lists have at most so many entries; 0: 50, as in the API. */
+	int64_t per_page_max;
 	/* Balancers keep targets whose server was deleted, until hetzner_drop_dead_targets(). */
 	bool targets_outlive_servers;
 };

@@ -133,6 +133,7 @@ hm_number_parameter(const struct hm_call *call, const char *name, int64_t absent
 static struct page
 hm_page_of(const struct hm_call *call, size_t total)
 {
+	int64_t most = call->h->settings.per_page_max;
 	struct page page = {
 		.number = hm_number_parameter(call, "page", 1),
 		.per_page = hm_number_parameter(call, "per_page", DEFAULT_PER_PAGE),
@@ -141,6 +142,8 @@ hm_page_of(const struct hm_call *call, size_t total)
 
 	if (page.per_page > MAX_PER_PAGE)
 		page.per_page = MAX_PER_PAGE;
+	if (most > 0 && page.per_page > most)
+		page.per_page = most;
 	page.last = (page.total + page.per_page - 1) / page.per_page;
 	if (page.last == 0)
 		page.last = 1;

@@ -70,6 +70,7 @@ struct later {
 	struct replica *replica;
 	enum host host;
 	struct machine *machine;
+	char name[24]; /* of a Service */
 	struct kube_model_backup *backup;
 	struct rng random;
 };
@@ -215,6 +216,39 @@ label_node(struct rng *r)
 	(void)kube_model_change(world.kube, "user", machine_node(m), patch);
 }
 
+static void
+taint_node(struct rng *r)
+{
+	struct machine *m = any_machine(r);
+	const char *key = rng_chance(r, 500) ? AUTOSCALER_TAINT : "example.com/x";
+	bool is_wanted = rng_chance(r, 500);
+
+	if (!m || !machine_node(m))
+		return;
+	trace("a user %s the taint %s of node %s", is_wanted ? "sets" : "removes", key, m->name);
+	node_set_taint(machine_node(m), key, is_wanted);
+}
+
+static void
+attach_later(struct later *later)
+{
+	trace("machine %s is in the network again", later->machine->name);
+	machine_attach(later->machine);
+}
+
+static void
+detach_machine(struct rng *r)
+{
+	struct machine *m = any_server(r);
+
+	if (!m || !world.network || machine_server(m)->n_networks == 0)
+		return;
+	trace("machine %s leaves the network", m->name);
+	hetzner_detach(world.cloud, world.project, machine_server(m), world.network);
+	after(rng_between(r, 1, 120) * NS_PER_SEC,
+	      (struct later){ .fn = attach_later, .machine = m });
+}
+
 /* ---- Services ---- */
 
 static void
@@ -302,20 +336,53 @@ annotate_service(struct rng *r)
 	patch_service(o, patch);
 }
 
+#define OTHER_CLASS "\"loadBalancerClass\":\"example.com/other\""
+
+static bool
+is_of_type(const struct kube_model_object *o, const char *type)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	return str_eq_c(json_text_at(&arena, object_json(&arena, o), "spec.type"), type);
+}
+
 static void
 retype_service(struct rng *r)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct kube_model_object *o = any_service(r);
 
 	if (!o)
 		return;
-	if (json_at(object_json(&arena, o), "spec.loadBalancerClass"))
-		return; /* see docs/testing.md, "What it has found" */
-	if (str_eq_c(json_text_at(&arena, object_json(&arena, o), "spec.type"), "ClusterIP"))
-		patch_service(o, "{\"spec\":{\"type\":\"LoadBalancer\"}}");
+	if (is_of_type(o, "ClusterIP"))
+		patch_service(o, rng_chance(r, 200)
+		                         ? "{\"spec\":{\"type\":\"LoadBalancer\"," OTHER_CLASS "}}"
+		                         : "{\"spec\":{\"type\":\"LoadBalancer\"}}");
 	else
 		patch_service(o, "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
+}
+
+static void
+give_class(struct later *later)
+{
+	const struct kube_model_object *o = kube_model_find(world.kube, KUBE_MODEL_SERVICE,
+	                                                    STR("default"), str_c(later->name));
+
+	if (o && is_of_type(o, "ClusterIP"))
+		patch_service(o, "{\"spec\":{\"type\":\"LoadBalancer\"," OTHER_CLASS "}}");
+}
+
+/* A class can only be given together with the type, so the type is changed twice. */
+static void
+reclass_service(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+	struct later later = { .fn = give_class };
+
+	if (!o || !is_of_type(o, "LoadBalancer"))
+		return;
+	snprintf(later.name, sizeof(later.name), "%" STR_FMT, STR_ARG(o->name));
+	patch_service(o, "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
+	after(rng_between(r, 0, 4000) * NS_PER_MS, later);
 }
 
 static void
@@ -339,6 +406,28 @@ hold_service(struct rng *r)
 	trace("a foreign finalizer of service %" STR_FMT " comes or goes", STR_ARG(o->name));
 	if (!kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign"))
 		(void)kube_model_add_finalizer(world.kube, "other", o, "example.com/foreign");
+}
+
+/* Another program writes the status of a Service that ccmd serves. */
+static void
+write_status(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+	char target[100];
+
+	if (!o || !is_of_type(o, "LoadBalancer"))
+		return;
+	trace("a rival writes the status of service %" STR_FMT, STR_ARG(o->name));
+	snprintf(target, sizeof(target), "/api/v1/namespaces/default/services/%" STR_FMT "/status",
+	         STR_ARG(o->name));
+	(void)kube_model_request(world.kube,
+	                         &(struct kube_model_request){
+					 .user_agent = "rival",
+					 .method = "PATCH",
+					 .target = target,
+					 .body = STR("{\"status\":{\"loadBalancer\":{\"ingress\":"
+	                                             "[{\"ip\":\"192.0.2.250\"}]}}}") },
+	                         NULL);
 }
 
 /* ---- the cloud ---- */
@@ -388,13 +477,42 @@ person_deletes_balancer(struct rng *r)
 	ask_cloud("DELETE", target, "");
 }
 
+/* Routes of other programs, to nowhere inside of the pod network, or of a node. */
+static void
+person_changes_route(struct rng *r)
+{
+	char route[120];
+	unsigned kind = (unsigned)rng_below(r, 3), number = (unsigned)rng_below(r, 4);
+	bool is_added = rng_chance(r, 500);
+
+	if (!world.network)
+		return;
+	if (kind == 2 && world.network->n_routes > 0) {
+		const struct hetzner_route
+			*one = &world.network->routes[rng_below(r, world.network->n_routes)];
+
+		if (!str_starts(one->destination, STR(POD_NETWORK)))
+			return;
+		snprintf(route, sizeof(route),
+		         "{\"destination\":\"%" STR_FMT "\",\"gateway\":\"%" STR_FMT "\"}",
+		         STR_ARG(one->destination), STR_ARG(one->gateway));
+		is_added = false;
+	} else {
+		snprintf(route, sizeof(route),
+		         "{\"destination\":\"%s%u.0/24\",\"gateway\":\"10.0.200.%u\"}",
+		         kind == 0 ? "10.98." : POD_NETWORK "1", number, number + 2);
+	}
+	world_ask_cloud_about_route(is_added ? "add_route" : "delete_route", route);
+}
+
 static void
 doom_actions(struct rng *r)
 {
-	/* not create_load_balancer: one that failed needs a person, who deletes the balancer */
-	static const char *const commands[] = { "add_target",     "add_service",
-		                                "remove_target",  "delete_service",
-		                                "update_service", "change_algorithm" };
+	static const char *const commands[] = { "create_load_balancer", "add_target",
+		                                "add_service",          "remove_target",
+		                                "delete_service",       "update_service",
+		                                "change_algorithm",     "add_route",
+		                                "delete_route" };
 	const char *command = commands[rng_below(r, ARRAY_LEN(commands))];
 	enum hetzner_fate fate = rng_chance(r, 700) ? HETZNER_FAILS : HETZNER_HANGS;
 
@@ -637,7 +755,7 @@ disturb(struct rng *r)
 	unsigned *faults[] = { &net_faults(host)->refused, &net_faults(host)->closed,
 		               &net_faults(host)->silent,  &net_faults(host)->refusing,
 		               &net_faults(host)->failing, &net_faults(host)->cut,
-		               &net_faults(host)->slow };
+		               &net_faults(host)->slow,    &net_faults(host)->emptied };
 
 	for (size_t i = 0; i < ARRAY_LEN(faults); i++)
 		*faults[i] = rng_chance(r, 400) ? rate / 2 : 0;
@@ -717,15 +835,20 @@ static const struct {
 	{ switch_kubelet, 8, 6 },
 	{ delete_node, 3, 3 },
 	{ label_node, 8, 5 },
+	{ taint_node, 4, 3 },
+	{ detach_machine, 2, 2 },
 	{ add_service, 14, 12 },
 	{ change_ports, 8, 6 },
 	{ annotate_service, 8, 6 },
 	{ retype_service, 5, 5 },
+	{ reclass_service, 1, 2 },
 	{ delete_service, 6, 6 },
 	{ hold_service, 3, 3 },
+	{ write_status, 1, 2 },
 	{ person_creates_balancer, 1, 1 },
 	{ person_changes_balancer, 2, 3 },
 	{ person_deletes_balancer, 1, 2 },
+	{ person_changes_route, 2, 2 },
 	{ doom_actions, 2, 4 },
 	{ lock_balancer, 2, 3 },
 	{ drain_budget, 0, 1 },

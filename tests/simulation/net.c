@@ -30,6 +30,7 @@ enum fate {
 	FAILING,
 	CUT,
 	SLOW,
+	EMPTIED,
 };
 
 struct exchange {
@@ -393,9 +394,25 @@ act(struct exchange *x)
 }
 
 static void
+empty_list(struct exchange *x)
+{
+	struct server_response *r = &x->response;
+
+	if (x->host != HOST_CLOUD || r->status != 200 ||
+	    !str_starts(x->request.target, STR("/v1/servers?")))
+		return;
+	buf_reset(&r->body);
+	buf_add_c(&r->body, "{\"servers\":[],\"meta\":{\"pagination\":{\"page\":1,\"per_page\":50,"
+	                    "\"previous_page\":null,\"next_page\":null,\"last_page\":1,"
+	                    "\"total_entries\":0}}}");
+}
+
+static void
 trace_request(const struct exchange *x)
 {
-	const char *how = x->fate == REFUSING ? " (simulated)" : "";
+	const char *how = x->fate == REFUSING  ? " (simulated)"
+	                  : x->fate == EMPTIED ? " (as if empty)"
+	                                       : "";
 
 	if (str_contains(x->request.target, STR("/leases/")))
 		trace_detail("%s #%llu %s %.200s = %d%s", x->replica->name,
@@ -426,6 +443,8 @@ on_arrived(void *arg)
 		answer_with_error(x);
 	else if (x->fate != SILENT_BEFORE && x->fate != CLOSED_BEFORE)
 		act(x);
+	if (x->fate == EMPTIED)
+		empty_list(x);
 	trace_request(x);
 	if (x->fate == FAILING && !x->response.is_stream)
 		answer_with_error(x);
@@ -459,6 +478,7 @@ choose_fate(const struct net_faults *f)
 		{ f->failing, FAILING },
 		{ f->cut, CUT },
 		{ f->slow, SLOW },
+		{ f->emptied, EMPTIED },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fates); i++) {

@@ -28,6 +28,7 @@ struct net_faults {
 	unsigned failing;    /* 502 or 504 by something before the server, which has acted */
 	unsigned cut;        /* the body ends early */
 	unsigned slow;       /* the answer takes seconds */
+	unsigned emptied;    /* the cloud's list of servers is empty */
 	unsigned stream_cut; /* a watch breaks within minutes */
 };
 

@@ -11,6 +11,7 @@
 #include "system.h"
 
 #define HEARTBEAT_NS (10 * NS_PER_SEC)
+#define OTHER_NS (20 * NS_PER_SEC)
 #define UNKNOWN_NS (40 * NS_PER_SEC) /* --node-monitor-grace-period */
 
 struct world world;
@@ -41,6 +42,38 @@ machine_node(const struct machine *m)
 }
 
 void
+machine_attach(struct machine *m)
+{
+	struct hetzner_server *server = machine_server(m);
+
+	if (server && world.network && server->n_networks == 0)
+		(void)hetzner_attach(world.cloud, world.project, server, world.network,
+		                     str_c(m->ip));
+}
+
+void
+node_set_taint(const struct kube_model_object *node, const char *key, bool is_wanted)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(buf_fini) struct buf patch = BUF_INIT(10000);
+	yyjson_val *taints = json_at(object_json(&arena, node), "spec.taints"), *one;
+	yyjson_arr_iter iter = yyjson_arr_iter_with(taints);
+
+	buf_add_c(&patch, "{\"spec\":{\"taints\":[");
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (str_eq_c(json_text_at(&arena, one, "key"), key))
+			continue;
+		buf_add_c(&patch, patch.ptr[patch.len - 1] == '[' ? "" : ",");
+		json_add_value(&patch, one);
+	}
+	if (is_wanted)
+		buf_addf(&patch, "%s{\"key\":\"%s\",\"effect\":\"NoSchedule\"}",
+		         patch.ptr[patch.len - 1] == '[' ? "" : ",", key);
+	buf_add_c(&patch, "]}}");
+	(void)kube_model_change(world.kube, "user", node, patch.ptr);
+}
+
+void
 world_add_machine(void)
 {
 	struct machine *m = &world.machines[world.n_machines];
@@ -51,7 +84,10 @@ world_add_machine(void)
 		return;
 	*m = (struct machine){ .is_joining = true };
 	snprintf(m->name, sizeof(m->name), "m%u", world.n_names++);
+	snprintf(m->ip, sizeof(m->ip), "10.0.1.%u", world.n_names);
 	wanted.name = str_c(m->name);
+	if (world.network)
+		wanted.private_ip = str_c(m->ip);
 	server = hetzner_add_server(world.cloud, world.project, &wanted);
 	if (!server)
 		return;
@@ -109,6 +145,36 @@ tick_machine(struct machine *m)
 	}
 }
 
+/* ---- pod networks ---- */
+
+static bool
+is_cidr_used(const char *cidr)
+{
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++) {
+		if (str_contains(kube_model_at(world.kube, KUBE_MODEL_NODE, i)->json, str_c(cidr)))
+			return true;
+	}
+	return false;
+}
+
+/* As kube-controller-manager does, a Node gets the first network that no other one has. */
+static void
+give_pod_cidr(const struct kube_model_object *node)
+{
+	char cidr[32], patch[120];
+
+	if (!world.network || str_contains(node->json, STR("\"podCIDR\"")))
+		return;
+	for (unsigned i = 0; i < 256; i++) {
+		snprintf(cidr, sizeof(cidr), "\"" POD_NETWORK "%u.0/24\"", i);
+		if (!is_cidr_used(cidr))
+			break;
+	}
+	snprintf(patch, sizeof(patch), "{\"spec\":{\"podCIDR\":%s,\"podCIDRs\":[%s]}}", cidr, cidr);
+	trace("node %" STR_FMT " gets %s", STR_ARG(node->name), cidr);
+	(void)kube_model_change(world.kube, "ipam", node, patch);
+}
+
 static void
 tick_kubelets(void *arg)
 {
@@ -116,8 +182,62 @@ tick_kubelets(void *arg)
 	net_advance(HOST_KUBE);
 	for (size_t i = 0; i < world.n_machines; i++)
 		tick_machine(&world.machines[i]);
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++)
+		give_pod_cidr(kube_model_at(world.kube, KUBE_MODEL_NODE, i));
 	net_arm(HOST_KUBE);
 	schedule_at(schedule_now_ns() + HEARTBEAT_NS, tick_kubelets, NULL);
+}
+
+/* ---- the controller of the other class ---- */
+
+static void
+serve_other(const struct kube_model_object *o)
+{
+	char target[100];
+
+	snprintf(target, sizeof(target), "/api/v1/namespaces/default/services/%" STR_FMT "/status",
+	         STR_ARG(o->name));
+	(void)kube_model_request(world.kube,
+	                         &(struct kube_model_request){
+					 .user_agent = "other",
+					 .method = "PATCH",
+					 .target = target,
+					 .body = STR("{\"status\":{\"loadBalancer\":{\"ingress\":"
+	                                             "[{\"ip\":\"192.0.2.200\"}]}}}") },
+	                         NULL);
+}
+
+/* It removes the finalizer that it shares with ccmd only when ccmd's balancer is gone: a controller
+ * that does not know of the other may leave the balancer behind (docs/testing.md). */
+static void
+work_as_other(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *service = object_json(&arena, o);
+
+	if (!json_at(service, "spec.loadBalancerClass"))
+		return;
+	kube_model_hold(o);
+	if (json_at(service, "metadata.deletionTimestamp")) {
+		if (checks_count_balancers(o->uid) == 0)
+			(void)kube_model_remove_finalizer(world.kube, "other", o, FINALIZER);
+	} else {
+		(void)kube_model_add_finalizer(world.kube, "other", o, FINALIZER);
+		if (!json_at(service, "status.loadBalancer.ingress"))
+			serve_other(o);
+	}
+	kube_model_release(o);
+}
+
+static void
+tick_other(void *arg)
+{
+	(void)arg;
+	net_advance(HOST_KUBE);
+	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0;)
+		work_as_other(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i));
+	net_arm(HOST_KUBE);
+	schedule_at(schedule_now_ns() + OTHER_NS, tick_other, NULL);
 }
 
 /* ---- the replicas ---- */
@@ -141,7 +261,11 @@ start_replica(struct replica *r)
 		{ ENVIRONMENT("hcloud-b"), NULL },
 	};
 	char kubeconfig[200];
-	const char *const arguments[] = { "--cloud-provider=hcloud", kubeconfig, "--secure-port=0",
+	const char *const arguments[] = { "--cloud-provider=hcloud",
+		                          kubeconfig,
+		                          "--secure-port=0",
+		                          world.network ? "--allocate-node-cidrs=true" : NULL,
+		                          "--cluster-cidr=" POD_NETWORK "0.0/16",
 		                          NULL };
 
 	snprintf(kubeconfig, sizeof(kubeconfig), "--kubeconfig=%s", replica_kubeconfig(r));
@@ -166,10 +290,22 @@ tick_replicas(void *arg)
 			world.lives[i].restart_ns = now_ns + rng_between(&lives_random, NS_PER_SEC,
 			                                                 20 * NS_PER_SEC);
 		} else if (world.lives[i].restart_ns <= now_ns) {
+			world.lives[i].restart_ns = 0;
 			start_replica(r);
 		}
 	}
 	schedule_at(now_ns + NS_PER_SEC, tick_replicas, NULL);
+}
+
+void
+world_ask_cloud_about_route(const char *verb, const char *route)
+{
+	char target[100];
+
+	snprintf(target, sizeof(target), "/networks/%lld/actions/%s",
+	         (long long)world.network->base.id, verb);
+	trace("a person sends %s %s = %d", target, route,
+	      hetzner_request(world.cloud, world.project, "person", "POST", target, str_c(route)));
 }
 
 void
@@ -218,9 +354,14 @@ world_begin(uint64_t seed)
 	settings->action_min_ns = 100 * NS_PER_MS;
 	settings->action_max_ns = rng_chance(&r, 700) ? 2 * NS_PER_SEC : 20 * NS_PER_SEC;
 	settings->deletes_without_action = rng_chance(&r, 300);
-	if (rng_chance(&r, 400))
+	if (rng_chance(&r, 250))
+		settings->per_page_max = 4;
+	if (rng_chance(&r, 400)) {
 		world.network = hetzner_add_network(world.cloud, world.project, STR("net"),
 		                                    STR("10.0.0.0/8"), STR("10.0.0.0/16"));
+		world_ask_cloud_about_route("add_route", FOREIGN_ROUTE);
+	}
+	(void)hetzner_add_primary_ip(world.cloud, world.project, STR("foreign"), false, NULL);
 	for (int64_t n = rng_between(&r, 3, 6); n > 0; n--)
 		world_add_machine();
 	net_set_server(HOST_KUBE, kube_model_server(world.kube));
@@ -230,6 +371,7 @@ world_begin(uint64_t seed)
 	checks_begin();
 	tick_kubelets(NULL);
 	tick_replicas(NULL);
+	tick_other(NULL);
 }
 
 /* ---- the end of faults ---- */
@@ -245,16 +387,9 @@ settle_machine(struct machine *m)
 		hetzner_set_status(world.cloud, world.project, server, "running");
 	if (server && !str_eq_c(server->base.name, m->name))
 		hetzner_rename_server(world.cloud, world.project, server, str_c(m->name));
-}
-
-/* The other controller has no balancers. */
-static void
-settle_foreign(const struct kube_model_object *o)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-
-	if (json_at(object_json(&arena, o), "spec.loadBalancerClass"))
-		(void)kube_model_remove_finalizer(world.kube, "other", o, FINALIZER);
+	machine_attach(m);
+	if (machine_node(m))
+		node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
 }
 
 /* A change of each Service makes ccmd look at its balancer, which a person may have changed. */
@@ -267,13 +402,11 @@ settle_services(void)
 
 		(void)kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign");
 	}
-	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0;)
-		settle_foreign(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i));
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)
 		(void)kube_model_change(
 			world.kube, "user", kube_model_at(world.kube, KUBE_MODEL_SERVICE, i),
-			"{\"metadata\":{\"annotations\":{\"load-balancer.hetzner.cloud/"
-			"algorithm-type\":\"round_robin\"}}}");
+			"{\"metadata\":{\"annotations\":{\"a\":\"settled\","
+			"\"load-balancer.hetzner.cloud/algorithm-type\":\"round_robin\"}}}");
 }
 
 void

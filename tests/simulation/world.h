@@ -8,6 +8,7 @@
  * - history.c: the events that the seed chooses
  * - checks.c: what must be true at every step, and at the end
  * - evidence.c: what a replica must have seen before it deletes a Node
+ * - foreign.c: what does not belong to ccmd, and routes
  * - bounds.c: how many requests and how much memory a replica may need
  *
  * Threads: none.
@@ -29,6 +30,7 @@ enum {
 	MAX_DROPPED = 1000,
 };
 
+#define POD_NETWORK "10.244." /* the beginning of all pod CIDRs */
 #define MINUTE_NS (60 * NS_PER_SEC)
 #define EXCLUDED "node.kubernetes.io/exclude-from-external-load-balancers"
 #define UID_LABEL "hcloud-ccm/service-uid"
@@ -37,6 +39,7 @@ enum {
 /** A server of the project, and the kubelet on it. */
 struct machine {
 	char name[24];    /* of the Node */
+	char ip[20];      /* in the network */
 	int64_t server;   /* its ID; 0: it was deleted */
 	bool is_silent;   /* the kubelet does not run */
 	bool is_joining;  /* the kubelet registers a Node if there is none */
@@ -73,7 +76,14 @@ void world_settle(void);
 struct hetzner_server *machine_server(const struct machine *);
 bool machine_is_alive(const struct machine *);
 const struct kube_model_object *machine_node(const struct machine *);
+/** Attaches its server to the network again, if it is not. */
+void machine_attach(struct machine *);
+#define AUTOSCALER_TAINT "ToBeDeletedByClusterAutoscaler"
+void node_set_taint(const struct kube_model_object *node, const char *key, bool is_wanted);
 void world_add_machine(void);
+#define FOREIGN_ROUTE "{\"destination\":\"10.99.0.0/24\",\"gateway\":\"10.0.200.1\"}"
+/** A request of a person about a route of the network. */
+void world_ask_cloud_about_route(const char *verb, const char *route);
 /** The token of both replicas: NULL refuses it. */
 void world_set_account(struct hetzner_project *);
 
@@ -103,8 +113,19 @@ bool checks_is_settled(struct buf *why);
 bool checks_is_write(const struct net_request *);
 /** How many of these the replicas have sent. */
 uint64_t checks_n_writes(void);
+/** How many balancers bear the UID of a Service. */
+size_t checks_count_balancers(struct str uid);
 /** 0: it is the ID of no server. */
 int64_t server_of_provider_id(struct str id);
+
+/* ---- foreign.c ---- */
+
+/** For each write of ccmd: it may only change its own fields. */
+void foreign_check_write(const struct kube_model_change *);
+/** For each change of a network by ccmd: it may only change routes of the pod network. */
+void foreign_check_network(const struct hetzner_change *);
+/** Whether each pod CIDR has its route, and each route of the pod network its node. */
+void foreign_check_routes(struct buf *why);
 
 /* ---- evidence.c ---- */
 

@@ -1,0 +1,238 @@
+/* tests/simulation/foreign.c: what does not belong to ccmd stays as it is: the fields of Nodes and
+ * Services that others write, and routes outside of the cluster's pod network. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/json.h"
+#include "world.h"
+
+/* ---- fields ---- */
+
+static bool
+is_one_of(struct str text, const char *const list[])
+{
+	for (; *list; list++) {
+		if (str_eq_c(text, *list))
+			return true;
+	}
+	return false;
+}
+
+/* Are all members that are not ours in the other object, with the same value? */
+static bool
+has_members(yyjson_val *of, yyjson_val *in, const char *const ours[])
+{
+	yyjson_val *key, *value;
+	size_t i, n;
+
+	yyjson_obj_foreach(of, i, n, key, value)
+	{
+		if (!is_one_of(json_text(key), ours) &&
+		    !yyjson_equals(value, json_key(in, json_text(key))))
+			return false;
+	}
+	return true;
+}
+
+static bool
+are_same_but(yyjson_val *a, yyjson_val *b, const char *const ours[])
+{
+	return has_members(a, b, ours) && has_members(b, a, ours);
+}
+
+/* An item of a list: taints have a key, conditions a type, finalizers are texts. */
+static bool
+is_our_item(yyjson_val *item)
+{
+	static const char *const ours[] = { "node.cloudprovider.kubernetes.io/uninitialized",
+		                            "node.cloudprovider.kubernetes.io/shutdown",
+		                            "NetworkUnavailable", FINALIZER, NULL };
+	struct str name = STR_EMPTY;
+
+	if (yyjson_is_str(item))
+		name = json_text(item);
+	else if (json_str(item, "key", &name) != JSON_FOUND)
+		(void)json_str(item, "type", &name);
+	return is_one_of(name, ours);
+}
+
+static bool
+has_items(yyjson_val *of, yyjson_val *in)
+{
+	yyjson_val *item, *other;
+	size_t i, n, j, m;
+
+	yyjson_arr_foreach(of, i, n, item)
+	{
+		bool is_found = is_our_item(item);
+
+		yyjson_arr_foreach(in, j, m, other)
+		{
+			is_found = is_found || yyjson_equals(item, other);
+		}
+		if (!is_found)
+			return false;
+	}
+	return true;
+}
+
+static bool
+are_items_same(yyjson_val *before, yyjson_val *after, const char *path)
+{
+	return has_items(json_at(before, path), json_at(after, path)) &&
+	       has_items(json_at(after, path), json_at(before, path));
+}
+
+static const char *
+changed_field(enum kube_model_kind kind, yyjson_val *before, yyjson_val *after)
+{
+	static const char *const none[] = { NULL };
+	static const char *const spec[] = { "providerID", "taints", NULL };
+	static const char *const labels[] = { "beta.kubernetes.io/instance-type",
+		                              "node.kubernetes.io/instance-type",
+		                              "failure-domain.beta.kubernetes.io/zone",
+		                              "failure-domain.beta.kubernetes.io/region",
+		                              "topology.kubernetes.io/zone",
+		                              "topology.kubernetes.io/region",
+		                              "instance.hetzner.cloud/provided-by",
+		                              NULL };
+	bool is_node = kind == KUBE_MODEL_NODE;
+
+	if (!are_same_but(json_at(before, "metadata.labels"), json_at(after, "metadata.labels"),
+	                  is_node ? labels : none))
+		return "metadata.labels";
+	if (!are_same_but(json_at(before, "metadata.annotations"),
+	                  json_at(after, "metadata.annotations"), none))
+		return "metadata.annotations";
+	if (!are_same_but(json_at(before, "spec"), json_at(after, "spec"), is_node ? spec : none))
+		return "spec";
+	if (!are_items_same(before, after, "metadata.finalizers"))
+		return "metadata.finalizers";
+	if (!are_items_same(before, after, "spec.taints"))
+		return "spec.taints";
+	if (!are_items_same(before, after, "status.conditions"))
+		return "status.conditions";
+	return NULL;
+}
+
+void
+foreign_check_write(const struct kube_model_change *c)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const char *field;
+
+	if (!c->before || !c->after ||
+	    (c->before->kind != KUBE_MODEL_NODE && c->before->kind != KUBE_MODEL_SERVICE))
+		return;
+	field = changed_field(c->before->kind, object_json(&arena, c->before),
+	                      object_json(&arena, c->after));
+	if (field)
+		fail("ccmd changes what others have written into %s of %" STR_FMT, field,
+		     STR_ARG(c->before->name));
+}
+
+/* ---- routes ---- */
+
+static bool
+is_pod_route(const struct hetzner_route *route)
+{
+	return str_starts(route->destination, STR(POD_NETWORK));
+}
+
+static bool
+has_route(const struct hetzner_network *network, const struct hetzner_route *route)
+{
+	for (size_t i = 0; i < network->n_routes; i++) {
+		if (str_eq(network->routes[i].destination, route->destination) &&
+		    str_eq(network->routes[i].gateway, route->gateway))
+			return true;
+	}
+	return false;
+}
+
+static void
+check_foreign_routes(const struct hetzner_network *of, const struct hetzner_network *in)
+{
+	for (size_t i = 0; i < of->n_routes; i++) {
+		if (!is_pod_route(&of->routes[i]) && !has_route(in, &of->routes[i]))
+			fail("ccmd changes the route to %" STR_FMT
+			     ", which is not in the pod network",
+			     STR_ARG(of->routes[i].destination));
+	}
+}
+
+void
+foreign_check_network(const struct hetzner_change *c)
+{
+	const struct hetzner_network *before = (const struct hetzner_network *)c->before;
+	const struct hetzner_network *after = (const struct hetzner_network *)c->after;
+
+	if (!before || !after) {
+		fail("ccmd adds or deletes a network");
+		return;
+	}
+	check_foreign_routes(before, after);
+	check_foreign_routes(after, before);
+}
+
+/* ---- routes at the end ---- */
+
+/* The address of the node's machine in the network; empty: it has none. */
+static struct str
+gateway_of(const struct kube_model_object *node)
+{
+	for (size_t i = 0; i < world.n_machines; i++) {
+		const struct machine *m = &world.machines[i];
+		const struct hetzner_server *server = machine_server(m);
+
+		if (server && server->n_networks > 0 && str_eq_c(node->name, m->name))
+			return server->networks[0].ip;
+	}
+	return STR_EMPTY;
+}
+
+static bool
+is_needed(const struct hetzner_route *route)
+{
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++) {
+		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_NODE, i);
+
+		if (str_eq(json_text_at(&arena, object_json(&arena, o), "spec.podCIDR"),
+		           route->destination))
+			return str_eq(gateway_of(o), route->gateway);
+	}
+	return false;
+}
+
+static void
+check_node_route(const struct kube_model_object *o, struct buf *why)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct hetzner_route wanted = {
+		.destination = json_text_at(&arena, object_json(&arena, o), "spec.podCIDR"),
+		.gateway = gateway_of(o),
+	};
+
+	if (wanted.destination.len > 0 && !has_route(world.network, &wanted))
+		buf_addf(why, "node %" STR_FMT " has no route to %" STR_FMT ". ", STR_ARG(o->name),
+		         STR_ARG(wanted.destination));
+}
+
+void
+foreign_check_routes(struct buf *why)
+{
+	/* after a restore two Nodes may have the same pod CIDR */
+	if (!world.network || world.was_restored)
+		return;
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++)
+		check_node_route(kube_model_at(world.kube, KUBE_MODEL_NODE, i), why);
+	for (size_t i = 0; i < world.network->n_routes; i++) {
+		const struct hetzner_route *route = &world.network->routes[i];
+
+		if (is_pod_route(route) && !is_needed(route))
+			buf_addf(why, "the route to %" STR_FMT " leads to no node that needs it. ",
+			         STR_ARG(route->destination));
+	}
+}
