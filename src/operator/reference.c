@@ -29,13 +29,13 @@ checks_reference(struct buf *out)
 		if (strcmp(group, check->group) != 0)
 			buf_addf(
 				out,
-				"\n## %s\n\n| code | if nothing is wrong | why it matters | put right |\n|---|---|---|---|\n",
+				"\n## %s\n\n| code | finding | why it matters | put right |\n|---|---|---|---|\n",
 				check->group);
 		group = check->group;
 		for (const char *c = check->code; *c; c++)
 			buf_add_char(&anchor, (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c));
 		buf_addf(out, "| [%s](../doctor.md#%s) | %s | %s | %s |\n", check->code, anchor.ptr,
-		         check->title, check->why, fixes[check->fix]);
+		         check->fault, check->why, fixes[check->fix]);
 	}
 }
 

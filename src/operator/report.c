@@ -286,7 +286,8 @@ report_print(const struct report *r, bool has_colours, bool shows_all, struct bu
 		buf_addf(out, "  %s%-*s%s %s  %s\n",
 		         has_colours ? marks[result->result].colour : "", MARK_WIDTH,
 		         marks[result->result].name, has_colours ? "\033[0m" : "",
-		         result->check->code, result->check->title);
+		         result->check->code,
+		         result->n_findings > 0 ? result->check->fault : result->check->title);
 		if (result->reason.len > 0)
 			print_reason(r, result, out);
 		if (result->n_findings > 0)

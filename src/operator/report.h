@@ -39,7 +39,8 @@ enum check_fix {
 struct check {
 	const char *code;  /* "CCMD001"; never given to another check */
 	const char *group; /* "Nodes"; checks of one group are neighbours */
-	const char *title; /* what is true if nothing is wrong: "The API server answers" */
+	const char *title; /* what is true if nothing is wrong: "The API server responds" */
+	const char *fault; /* what is true if something is: "The API server does not respond" */
 	const char *why;   /* why it matters, a sentence */
 	void (*run)(struct doctor *, struct report *);
 	enum check_fix fix;

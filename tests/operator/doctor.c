@@ -34,12 +34,13 @@ texts_are_sentences(void **state UNUSED)
 {
 	for (size_t i = 0; i < doctor_n_checks; i++) {
 		assert_false(str_ends(str_c(doctor_checks[i].title), STR(".")));
+		assert_false(str_ends(str_c(doctor_checks[i].fault), STR(".")));
 		assert_true(str_ends(str_c(doctor_checks[i].why), STR(".")));
 		assert_non_null(doctor_checks[i].run);
 	}
 }
 
-/* Each code has its section, which begins with the title. */
+/* Each code has its section, with the fault in its heading, and an anchor that stays. */
 static void
 every_check_is_documented(void **state UNUSED)
 {
@@ -50,11 +51,12 @@ every_check_is_documented(void **state UNUSED)
 	assert_true(file_read("docs/doctor.md", &page, &err));
 	for (size_t i = 0; i < doctor_n_checks; i++) {
 		buf_reset(&section);
-		buf_addf(&section, "### %s\n\n**%s.**", doctor_checks[i].code,
-		         doctor_checks[i].title);
+		buf_addf(&section, "<a id=\"ccmd%s\"></a>\n\n### %s: %s\n",
+		         doctor_checks[i].code + strlen("CCMD"), doctor_checks[i].code,
+		         doctor_checks[i].fault);
 		if (!strstr(page.ptr, section.ptr))
 			fail_msg("docs/doctor.md has no section for %s: %s", doctor_checks[i].code,
-			         doctor_checks[i].title);
+			         doctor_checks[i].fault);
 	}
 }
 

@@ -11,8 +11,10 @@
 #include "base/limits.h"
 
 static struct buf out = BUF_INIT(MIB(1));
-static const struct check check_one = { "CCMD044", "Nodes", "Each node has its machine",
-	                                "",        NULL,    FIX_BY_HAND };
+static const struct check check_one = {
+	"CCMD044", "Nodes",    "Each node has its machine", "Nodes have no machine", "",
+	NULL,      FIX_BY_HAND
+};
 
 static struct explanation
 bad_node(void)

@@ -10,11 +10,13 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-static const struct check first = { "CCMD001", "API server", "It answers", "Else nothing works.",
-	                            NULL,      FIX_EITHER };
-static const struct check second = { "CCMD002",          "API server", "It is new",
+static const struct check first = {
+	"CCMD001", "API server", "It responds", "It does not respond", "Else nothing works.",
+	NULL,      FIX_EITHER
+};
+static const struct check second = { "CCMD002",          "API server", "It is new", "It is old",
 	                             "Old ones differ.", NULL,         FIX_BY_HAND };
-static const struct check third = { "CCMD040",         "Nodes", "All are well",
+static const struct check third = { "CCMD040",         "Nodes", "All are well", "Some are not well",
 	                            "Pods need them.", NULL,    FIX_EITHER };
 
 #define REPORT(r)                                           \
@@ -64,13 +66,13 @@ prints_text(void **state UNUSED)
 	report_print(&r, /*has_colours=*/false, /*shows_all=*/false, &out);
 	assert_string_equal(out.ptr,
 	                    "API server\n"
-	                    "  unknown  CCMD001  It answers\n"
+	                    "  unknown  CCMD001  It responds\n"
 	                    "           could not check: connection refused\n"
 	                    "  unknown  CCMD002  It is new\n"
 	                    "           could not check: see CCMD001\n"
 	                    "\n"
 	                    "Nodes\n"
-	                    "  problem  CCMD040  All are well\n"
+	                    "  problem  CCMD040  Some are not well\n"
 	                    "           - node n1: it is gone\n"
 	                    "             run: kubectl delete node n1\n"
 	                    "           - all are gone\n"
@@ -95,10 +97,10 @@ prints_notes(void **state UNUSED)
 	report_find(&r, "right", STR("nodes"), "may not list nodes");
 	report_note(&r, "right", STR("leases"), "may not list leases");
 	report_print(&r, false, false, &out);
-	assert_non_null(strstr(out.ptr, "  note     CCMD001  It answers\n"
+	assert_non_null(strstr(out.ptr, "  note     CCMD001  It does not respond\n"
 	                                "           - flag --x: has no effect\n"
 	                                "             fix: remove it\n"));
-	assert_non_null(strstr(out.ptr, "  problem  CCMD002  It is new\n"
+	assert_non_null(strstr(out.ptr, "  problem  CCMD002  It is old\n"
 	                                "           - note: right leases: may not get leases\n"
 	                                "           - right nodes: may not list nodes\n"));
 	assert_non_null(strstr(out.ptr, "1 of 2 checks found a problem, 0 could not run, 0 did not "
@@ -128,7 +130,7 @@ colours_only_the_mark(void **state UNUSED)
 
 	report_begin(&r, &first);
 	report_print(&r, true, false, &out);
-	assert_non_null(strstr(out.ptr, "  \033[32mok      \033[0m CCMD001  It answers\n"));
+	assert_non_null(strstr(out.ptr, "  \033[32mok      \033[0m CCMD001  It responds\n"));
 }
 
 static void

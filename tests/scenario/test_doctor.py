@@ -1060,7 +1060,7 @@ def test_text_for_people(api, cluster, node, kubelet, inventory):
     kubelet("n2")
     done = run_ccmd("doctor", *flags_of(cluster.ccmd_kubeconfig, inventory))
     assert done.returncode == 1
-    assert "  problem  CCMD041  New nodes are initialised\n           - node n2: " in done.stdout
+    assert "  problem  CCMD041  New nodes are not initialised\n           - node n2: " in done.stdout
     assert "\x1b" not in done.stdout, "no colours without a terminal"
     assert done.stderr == ""
 
