@@ -671,7 +671,7 @@ a_wrong_project_is_reported_on_each_node(void **state)
 	live_through(0);
 	assert_int_equal(events("NodeDeletionHeld"), 60);
 	assert_non_null(strstr(fake_api_last_event(world->rig->api, "NodeDeletionHeld"),
-	                       "the answer may come from a wrong token"));
+	                       "the response may come from a wrong token"));
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)

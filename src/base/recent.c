@@ -11,7 +11,7 @@
 
 METRIC_FAMILY(
 	recent_requests, METRIC_GAUGE, "ccmd_recent_requests",
-	"[ALPHA] Attempts of requests in the last 5 minutes, by server (api_server, cloud) and result (ok; failed: no answer, or a status of 400 or more).",
+	"[ALPHA] Attempts of requests in the last 5 minutes, by server (api_server, cloud) and result (ok; failed: no response, or a status of 400 or more).",
 	.labels = { "server", "result" });
 
 enum result {

@@ -121,7 +121,7 @@ resolve_host(struct str name, int64_t timeout_ms, struct cancel *cancel, struct 
 		return err_set(
 			err, ERR_UNAVAILABLE,
 			"%" STR_FMT
-			": %d names are being resolved already; the name servers do not answer",
+			": %d names are being resolved already; the name servers do not respond",
 			STR_ARG(name), LIMIT_LOOKUPS);
 	}
 	l = xcalloc(1, sizeof(*l) + name.len + 1);

@@ -212,7 +212,7 @@ change_send(const struct change_sender *sender, struct call *call, const struct 
 		return true;
 	id = json_text_at(call->arena, doc ? yyjson_doc_get_root(doc) : NULL, "id");
 	if (id.len == 0)
-		return err_set(err, ERR_UNAVAILABLE, "%s: the answer has no id", change->request);
+		return err_set(err, ERR_UNAVAILABLE, "%s: the response has no id", change->request);
 	*ret_id = id;
 	return true;
 }

@@ -32,7 +32,7 @@ look_new(size_t n, int64_t started_boot_ns)
 		look->instances[i] = (struct instance){
 			.presence = PRESENCE_UNKNOWN,
 			.error_code = ERR_INTERNAL,
-			.error = STR("the cloud provider gave no answer"),
+			.error = STR("the cloud provider gave no result"),
 			.provider_id = STR_EMPTY,
 			.type = STR_EMPTY,
 			.zone = STR_EMPTY,
@@ -198,7 +198,7 @@ ask_for(struct list_look *p, size_t i, struct str id)
 	if (!p->cloud->ops->get_machine || p->n_asked == CONFIRMED_MAX) {
 		set_unknown(p, i, ERR_UNAVAILABLE,
 		            "machine \"%" STR_FMT
-		            "\" is not in the cloud's list, and was not asked for",
+		            "\" is not in the cloud's list, and was not requested",
 		            STR_ARG(id));
 		return;
 	}

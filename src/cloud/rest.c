@@ -19,14 +19,14 @@ static const double duration_buckets[] = { .005, .01, .025, .05, .1, .25, .5, 1,
 
 METRIC_FAMILY(
 	requests, METRIC_COUNTER, "ccmd_cloud_requests_total",
-	"[ALPHA] Requests to the API of a cloud other than Hetzner's, by status code; code is \"error\" if no answer arrived.",
+	"[ALPHA] Requests to the API of a cloud other than Hetzner's, by status code; code is \"error\" if no response arrived.",
 	.labels = { "cloud", "method", "code" });
 METRIC_FAMILY(durations, METRIC_HISTOGRAM, "ccmd_cloud_request_duration_seconds",
-              "[ALPHA] How long the API of a cloud other than Hetzner's took to answer.",
+              "[ALPHA] How long the API of a cloud other than Hetzner's took to respond.",
               .labels = { "cloud" }, METRIC_BUCKETS(duration_buckets));
 METRIC_FAMILY(
 	left, METRIC_GAUGE, "ccmd_cloud_rate_limit_remaining",
-	"[ALPHA] Requests left of the rate limit, as the last answer of the API says. Absent if the API does not say it.",
+	"[ALPHA] Requests left of the rate limit, as the last response of the API says. Absent if the API does not say it.",
 	.labels = { "cloud" });
 
 struct rest {
@@ -57,7 +57,7 @@ message_of(yyjson_doc *doc, struct str body, int status, struct buf *scratch)
 			return message;
 	}
 	if (!root && str_trim(body).len > 0) {
-		buf_addf(scratch, "%s (the answer is not JSON, %zu bytes)",
+		buf_addf(scratch, "%s (the response is not JSON, %zu bytes)",
 		         http_status_text(status), body.len);
 		return str_trim(buf_str(scratch));
 	}
@@ -204,7 +204,7 @@ rest_check_absence(const struct call *call, bool is_search, struct error *err)
 		err_wrap(err, "\"not found\" is not believed after a %s%d",
 		         is_404 ? "success and a " : "", seen->last_status);
 	else
-		err_wrap(err, "\"not found\" is not believed without an answer of the API");
+		err_wrap(err, "\"not found\" is not believed without a response of the API");
 }
 
 /* ---- lists ---- */

@@ -242,7 +242,7 @@ wait_done(struct lookup *l, struct call *call, struct batch *b, struct error *er
 	bool is_turn;
 
 	watchdog_extend(call->deadline_mono_ns);
-	if (!single_flight_wait(&l->flight, call, b->run, "a look at the cloud", &is_turn, err))
+	if (!single_flight_wait(&l->flight, call, b->run, "a check of the cloud", &is_turn, err))
 		return false;
 	if (is_turn)
 		lookup_start(l, call);

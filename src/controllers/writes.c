@@ -122,12 +122,12 @@ node_write_send(const struct node_write *w, const char *subresource, enum kube_p
 	if (!kube_patch(w->env->kube, w->call, &patch, &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
-		return err_wrap(err, "answer to PATCH %" STR_FMT, STR_ARG(buf_str(&path)));
+		return err_wrap(err, "response to PATCH %" STR_FMT, STR_ARG(buf_str(&path)));
 	if (json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) !=
 	            JSON_FOUND ||
 	    version.len == 0)
 		return err_set(err, ERR_INTERNAL,
-		               "answer to PATCH %" STR_FMT " has no resourceVersion",
+		               "response to PATCH %" STR_FMT " has no resourceVersion",
 		               STR_ARG(buf_str(&path)));
 	own_writes_note(w->env->own_writes, w->node, version);
 	if (ret_version)

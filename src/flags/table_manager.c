@@ -63,7 +63,7 @@ static const struct flag election[] = {
 	{ "leader-elect-lease-duration", FLAG_DURATION, AT(election.lease_duration_ns), "15s",
 	  "How long other replicas wait after the last renewal before they take over." },
 	{ "leader-elect-renew-deadline", FLAG_DURATION, AT(election.renew_deadline_ns), "10s",
-	  "A leader that cannot renew the lease for this long ends. Must be shorter than the lease duration." },
+	  "A leader that has failed to renew the lease for this long exits. Must be shorter than the lease duration." },
 	{ "leader-elect-retry-period", FLAG_DURATION, AT(election.retry_period_ns), "2s",
 	  "Time between two attempts to acquire or renew the lease." },
 	{ "leader-elect-resource-lock", FLAG_TEXT, AT(election.resource_lock), "leases",
@@ -113,10 +113,10 @@ static const struct flag guard[] = {
 	{ "node-delete-guard", FLAG_BOOL, AT(guard.is_enabled), "true",
 	  "Delete nodes only on proof that their machine is gone. false: at the first \"not found\", as the Go controllers do." },
 	{ "node-delete-require-witness", FLAG_BOOL, AT(guard.require_witness), "true",
-	  "A look counts only if it also found the machine of another node. false: for clusters that scale to zero and "
+	  "A check counts only if it also found the machine of another node. false: for clusters that scale to zero and "
 	  "whose control plane is elsewhere." },
 	{ "node-delete-confirm-interval", FLAG_DURATION, AT(guard.confirm_ns), "12s",
-	  "Time between two looks that must agree that a machine is gone." },
+	  "Time between two checks that must agree that a machine is gone." },
 	{ "node-delete-min-age", FLAG_DURATION, AT(guard.min_age_ns), "1m0s",
 	  "Nodes that are younger are not deleted." },
 	{ "node-delete-nameless-age", FLAG_DURATION, AT(guard.nameless_ns), "15m0s",
@@ -124,11 +124,11 @@ static const struct flag guard[] = {
 	{ "node-delete-breaker-min", FLAG_NUMBER, AT(guard.breaker_min), "3",
 	  "Up to this number of nodes may be deleted within the window, whatever their percentage is." },
 	{ "node-delete-breaker-percent", FLAG_PERCENT, AT(guard.breaker_percent), "20",
-	  "If a larger percentage of all nodes would be deleted within the window, looks must agree for longer." },
+	  "If a larger percentage of all nodes would be deleted within the window, checks must agree for longer." },
 	{ "node-delete-breaker-window", FLAG_DURATION, AT(guard.breaker_window_ns), "10m0s",
 	  "Time within which deletions are counted together." },
 	{ "node-delete-breaker-agree", FLAG_DURATION, AT(guard.breaker_agree_ns), "5m0s",
-	  "How long looks must agree if too many nodes would be deleted." },
+	  "How long checks must agree if too many nodes would be deleted." },
 };
 
 const struct flag_group guard_flags = { "Deletion of nodes", guard, ARRAY_LEN(guard) };

@@ -53,7 +53,7 @@ static const struct flag authentication[] = {
 	  AT(access.config.tolerate_lookup_failure), "false",
 	  "Start even if that ConfigMap cannot be read." },
 	{ "authentication-token-webhook-cache-ttl", FLAG_DURATION, AT(access.config.token_ttl_ns),
-	  "10s", "How long answers about tokens are cached." },
+	  "10s", "How long results about tokens are cached." },
 	{ "client-ca-file", FLAG_STR, AT(access.config.client_ca_file), "",
 	  "File with the authorities of client certificates." },
 	{ "requestheader-client-ca-file", FLAG_TEXT, FLAG_NOWHERE, "",
@@ -152,7 +152,7 @@ const struct flag_group logging_flags = { "Logs", logging, ARRAY_LEN(logging) };
 
 static const struct flag global[] = {
 	{ "version", FLAG_VERSION, FLAG_NOWHERE, NULL,
-	  "Print the version and exit; raw: with all details. vX.Y.Z: report that version instead." },
+	  "Print the version and exit; raw: with all details. vX.Y.Z: report that version in place of the real one." },
 	{ "help", FLAG_HELP, FLAG_NOWHERE, NULL, "Print this text and exit; also -h." },
 };
 

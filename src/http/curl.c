@@ -153,7 +153,7 @@ read_header(struct job *job, struct str name, struct str value)
 			(void)!str_to_i64(value, 0, INT64_MAX, numbers[i].ret);
 	}
 	if (length >= 0 && job->max_body > 0 && length > (int64_t)job->max_body) {
-		job->refused = "the answer is larger than allowed";
+		job->refused = "the response is larger than allowed";
 		return false;
 	}
 	/* Reserves memory once instead of growing step by step. The server may announce any length,
@@ -197,7 +197,7 @@ on_header(char *bytes, size_t size, size_t n, void *arg)
 
 	job->n_header_bytes += size * n;
 	if (job->n_header_bytes > LIMIT_HTTP_HEADERS) {
-		job->refused = "the headers of the answer are larger than allowed";
+		job->refused = "the headers of the response are larger than allowed";
 		return 0;
 	}
 	if (str_starts(line, STR("HTTP/"))) {
@@ -227,7 +227,7 @@ on_body(char *bytes, size_t size, size_t n, void *arg)
 	bool is_stream = job->stream && is_success_status(job->response->status);
 
 	if (job->max_body > 0 && part.len > job->max_body - job->n_body_bytes)
-		job->refused = "the answer is larger than allowed";
+		job->refused = "the response is larger than allowed";
 	if (job->refused)
 		return 0;
 	if (is_stream && !stream_take(job->stream, part))
@@ -421,9 +421,9 @@ transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t s
 	if (transfer->job->refused)
 		return transfer->job->refused;
 	if (transfer->n_sends > 1 || code == CURLE_GOT_NOTHING)
-		return "the server closed the connection without an answer";
+		return "the server closed the connection without a response";
 	if (code == CURLE_PARTIAL_FILE)
-		return "the connection ended in the middle of the answer";
+		return "the connection ended in the middle of the response";
 	if (code == CURLE_COULDNT_CONNECT && number != 0 && system) {
 		buf_add_c(&text, system);
 		text.ptr[0] = (char)tolower((unsigned char)text.ptr[0]);

@@ -235,7 +235,7 @@ job_hide_credential(const struct job *job, struct http_response *response)
 	    !str_contains(buf_str(&response->body), value))
 		return;
 	buf_wipe(&response->body);
-	buf_add_c(&response->body, "the answer repeats the credentials of the request");
+	buf_add_c(&response->body, "the response repeats the credentials of the request");
 }
 
 bool

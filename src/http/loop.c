@@ -337,7 +337,7 @@ check_job(const struct job *job, int64_t now_ns)
 	if (now_ns < job->deadline_ns)
 		return true;
 	return job_error(job, job->err, ERR_TIMEOUT,
-	                 job->transfer ? "no answer in time"
+	                 job->transfer ? "no response in time"
 	                               : "timed out while waiting for its turn");
 }
 

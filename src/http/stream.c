@@ -267,7 +267,7 @@ static bool
 stream_keep_piece(struct http_stream *s, size_t n, size_t max_line, struct error *err)
 {
 	if (n > max_line - s->line.len)
-		return err_set(err, ERR_INVALID, "a line of the answer is longer than %zu bytes",
+		return err_set(err, ERR_INVALID, "a line of the response is longer than %zu bytes",
 		               max_line);
 	buf_add(&s->line, s->pending.ptr, n);
 	s->pending = str_skip(s->pending, n);

@@ -39,7 +39,7 @@ static const double size_buckets[] = { 64,    256,    512,     1024,    4096,   
 
 METRIC_FAMILY(
 	requests_total, METRIC_COUNTER, "rest_client_requests_total",
-	"[ALPHA] Attempts of requests to the API server, by status code (<error>: no answer).",
+	"[ALPHA] Attempts of requests to the API server, by status code (<error>: no response).",
 	.labels = { "code", "method", "host" });
 METRIC_FAMILY(
 	retries_total, METRIC_COUNTER, "rest_client_request_retries_total",
@@ -56,9 +56,10 @@ METRIC_FAMILY(
 METRIC_FAMILY(request_bytes, METRIC_HISTOGRAM, "rest_client_request_size_bytes",
               "[ALPHA] Size of the bodies of requests to the API server, for each attempt.",
               .labels = { "verb", "host" }, METRIC_BUCKETS(size_buckets));
-METRIC_FAMILY(response_bytes, METRIC_HISTOGRAM, "rest_client_response_size_bytes",
-              "[ALPHA] Size of the bodies of the API server's answers, without lists and watches.",
-              .labels = { "verb", "host" }, METRIC_BUCKETS(size_buckets));
+METRIC_FAMILY(
+	response_bytes, METRIC_HISTOGRAM, "rest_client_response_size_bytes",
+	"[ALPHA] Size of the bodies of the API server's responses, without lists and watches.",
+	.labels = { "verb", "host" }, METRIC_BUCKETS(size_buckets));
 
 static const char *
 host_label(const struct kube_client *c)
@@ -301,7 +302,7 @@ check_content(const struct http_request *request, const struct http_response *re
               struct error *err)
 {
 	if (response->body.len == 0)
-		return err_set(err, ERR_INTERNAL, "%s %" STR_FMT ": the answer is empty",
+		return err_set(err, ERR_INTERNAL, "%s %" STR_FMT ": the response is empty",
 		               http_method_name(request->method), STR_ARG(request->target));
 	return true;
 }

@@ -75,8 +75,8 @@ struct kube_connection {
 static const double lookup_buckets[] = { .005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30 };
 
 METRIC_FAMILY(lookup_seconds, METRIC_HISTOGRAM, "rest_client_dns_resolution_duration_seconds",
-              "[ALPHA] Duration of DNS look-ups of the API server or its proxy for a new "
-              "connection. Configured addresses need no look-up.",
+              "[ALPHA] Duration of DNS lookups of the API server or its proxy for a new "
+              "connection. Configured addresses need no lookup.",
               .labels = { "host" }, METRIC_BUCKETS(lookup_buckets));
 METRIC_FAMILY(transports, METRIC_GAUGE, "rest_client_transport_cache_entries",
               "[ALPHA] Number of HTTP clients, each with connections of its own.");

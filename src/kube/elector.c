@@ -51,7 +51,7 @@ enum outcome {
 
 static const char restored[] =
 	"the data of the API server was restored from a backup: the Lease is older than when it was last "
-	"read, so all other cached objects may be newer than the restored data; ending, to start with empty caches";
+	"read, so all other cached objects may be newer than the restored data; exiting, to start with empty caches";
 
 struct elector {
 	struct elector_config config;
@@ -305,7 +305,7 @@ send_claim(struct elector *e, const struct lease *old, enum lease_change change,
 		return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
 	if (is_ours(e))
 		return accept_claim(e, start_ns);
-	err_set(err, ERR_INTERNAL, "the answer to our %s of the Lease names another holder",
+	err_set(err, ERR_INTERNAL, "the response to our %s of the Lease names another holder",
 	        old ? "PUT" : "POST");
 	return FAILED;
 }
@@ -428,7 +428,7 @@ read_and_claim(struct elector *e, struct error *err)
 static enum outcome
 attempt_claim(struct elector *e)
 {
-	struct error err = { .code = ERR_TIMEOUT, .msg = "the answer came too late" };
+	struct error err = { .code = ERR_TIMEOUT, .msg = "the response came too late" };
 	enum outcome outcome = e->is_leader ? send_claim(e, &e->seen, LEASE_RENEW, &err) : FAILED;
 	bool is_late = e->is_leader && now_boot(e) >= e->deadline_boot_ns;
 

@@ -64,7 +64,7 @@ struct recorder {
 METRIC_FAMILY(
 	dropped_total, METRIC_COUNTER, "ccmd_events_dropped_total",
 	"[ALPHA] Events that were not written, by reason: spam (too many of one object), queue_full, "
-	"failed (refused by the API server, or 12 times without an answer), shutdown.",
+	"failed (refused by the API server, or 12 times without a response), shutdown.",
 	.labels = { "reason" });
 METRIC_FAMILY(written_total, METRIC_COUNTER, "ccmd_events_written_total",
               "[ALPHA] Events that were written, including raised counts.");

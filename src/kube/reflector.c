@@ -357,12 +357,12 @@ check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, stru
 	(void)json_str(head, "kind", &kind);
 	if (!str_ends(kind, STR("List")) || !str_eq_c(str_head(kind, kind.len - 4), r->kind->name))
 		return err_set(err, ERR_INVALID,
-		               "the answer has kind \"%" STR_FMT "\" instead of %sList",
+		               "the response has kind \"%" STR_FMT "\" instead of %sList",
 		               STR_ARG(kind), r->kind->name);
 	if (!yyjson_obj_get(head, "items"))
 		return err_set(err, ERR_INVALID, "the list has no member \"items\"");
 	if (json_str(head, "metadata.continue", &more) != JSON_ABSENT && more.len > 0)
-		return err_set(err, ERR_INVALID, "the answer is only a part of the list");
+		return err_set(err, ERR_INVALID, "the response is only a part of the list");
 	if (json_str(head, "metadata.resourceVersion", ret_rv) != JSON_FOUND || ret_rv->len == 0 ||
 	    ret_rv->len > LIMIT_NAME)
 		return err_set(err, ERR_INVALID, "the list has no usable resourceVersion");

@@ -93,10 +93,11 @@ read_answer(struct str json, struct secret *ret, int64_t *ret_life_ns, struct er
 	root = yyjson_doc_get_root(doc);
 	if (json_str(root, "status.token", &token) != JSON_FOUND || token.len == 0 ||
 	    token.len > LIMIT_CREDENTIAL)
-		return err_set(err, ERR_INTERNAL, "the answer has no token");
+		return err_set(err, ERR_INTERNAL, "the response has no token");
 	if (!str_is_visible(token))
-		return err_set(err, ERR_INVALID,
-		               "the token in the answer contains characters that are not allowed");
+		return err_set(
+			err, ERR_INVALID,
+			"the token in the response contains characters that are not allowed");
 	secret_set(ret, token);
 	explicit_bzero((char *)(uintptr_t)token.ptr, token.len);
 	(void)json_i64(root, "spec.expirationSeconds", &life_s);

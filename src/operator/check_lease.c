@@ -68,7 +68,7 @@ check_renewal(struct doctor *d, struct report *r)
 	if (is_other)
 		report_fix(
 			r,
-			"start ccmd, if no replica runs: that program has ended without releasing the Lease, and ccmd takes it within %lld s of its start",
+			"start ccmd, if no replica runs: that program has exited without releasing the Lease, and ccmd takes it within %lld s of its start",
 			(long long)l->wait_s);
 	else
 		report_fix(

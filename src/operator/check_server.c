@@ -34,8 +34,9 @@ check_server(struct doctor *d, struct report *r)
 void
 check_version(struct doctor *d, struct report *r)
 {
-	static const struct error unnamed = { .code = ERR_INVALID,
-		                              .msg = "GET /version: the answer names no version" };
+	static const struct error unnamed = {
+		.code = ERR_INVALID, .msg = "GET /version: the response names no version"
+	};
 	const struct view_server *server = &d->view->server;
 
 	if (!doctor_needs(d, r, VIEW_SERVER))
@@ -197,10 +198,10 @@ ask(struct view *v, const struct right *right, const struct subject *subject, bo
 	               buf_str(b), &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
-		return err_wrap(err, "the answer to an access review");
+		return err_wrap(err, "the response to an access review");
 	if (json_bool(yyjson_doc_get_root(doc), "status.allowed", ret_is_allowed) != JSON_FOUND)
 		return err_set(err, ERR_INVALID,
-		               "the answer to an access review has no status.allowed");
+		               "the response to an access review has no status.allowed");
 	return true;
 }
 

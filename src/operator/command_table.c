@@ -310,7 +310,7 @@ static const struct command_flag status_flags[] = {
 	{ .name = "--watch",
 	  .help = "Print it every two seconds, until Ctrl-C.",
 	  .offset = AT(is_watch) },
-	OUTPUT("docs/operating.md"),
+	OUTPUT("docs/status.md"),
 	{ 0 },
 };
 

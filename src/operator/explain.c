@@ -101,7 +101,7 @@ ask_here(struct explanation *e, const char *target, struct str *ret, struct erro
 	    silence.code == ERR_UNAVAILABLE)
 		return err_set(
 			err, ERR_UNAVAILABLE,
-			"no ccmd answers on this machine: %s; --url=https://HOST:PORT names another one",
+			"no ccmd responds on this machine: %s; --url=https://HOST:PORT names another one",
 			silence.msg);
 	return false;
 }
@@ -121,7 +121,7 @@ ask_leader(struct explanation *e, const struct explain_source *source, struct er
 	if (!is_answered || !json_parse(text, &e->leader, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(e->leader), "isLeading", &is_leading) != JSON_FOUND)
-		return err_set(err, ERR_INVALID, "the server that answered is not ccmd");
+		return err_set(err, ERR_INVALID, "the server that responded is not ccmd");
 	if (!is_leading)
 		return err_set(
 			err, ERR_UNAVAILABLE,

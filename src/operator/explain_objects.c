@@ -181,7 +181,7 @@ node_waits_for(struct explanation *e, const struct node_facts *f)
 		const char *verdict, *text;
 	} verdicts[] = {
 		{ "keep", "its kubelet: the cloud has its machine" },
-		{ "unconfirmed", "a second look that does not find its machine" },
+		{ "unconfirmed", "a second check that does not find its machine" },
 		{ "kubelet_alive", "its kubelet to be silent" },
 		{ "young", "the node to be old enough to be deleted" },
 		{ "foreign", "nothing: ccmd leaves nodes of other clouds alone" },
@@ -223,7 +223,7 @@ node_next(struct explanation *e, const struct node *node)
 	add_queue(e, node_is_new(node) ? "initialise it" : "update its labels and addresses",
 	          &text);
 	if (json_i64(guard, "nextLookInSeconds", &seconds) == JSON_FOUND) {
-		buf_addf(add_part(&text), "the next look for its machine is in %lld s",
+		buf_addf(add_part(&text), "the next check of its machine is in %lld s",
 		         (long long)seconds);
 		(void)json_i64(guard, "failedLooks", &failed);
 		if (failed > 0)
@@ -231,7 +231,7 @@ node_next(struct explanation *e, const struct node *node)
 		if (json_i64(guard, "deletableInSeconds", &seconds) == JSON_FOUND)
 			buf_addf(
 				add_part(&text),
-				"the node is deleted in %lld s at the earliest, if no look finds it until then",
+				"the node is deleted in %lld s at the earliest, if no check finds it until then",
 				(long long)seconds);
 	}
 	if (json_i64(find_failure(e, "lifecycle"), "nextInSeconds", &seconds) == JSON_FOUND)

@@ -90,7 +90,7 @@ collect(struct dry_run *run, const struct dry_item *item, const struct dry_chang
 			buf_addf(b, "%" STR_FMT " %" STR_FMT " is missing", STR_ARG(name),
 			         STR_ARG(new));
 		else if (new.len == 0)
-			buf_addf(b, "%" STR_FMT " %" STR_FMT " is not asked for", STR_ARG(name),
+			buf_addf(b, "%" STR_FMT " %" STR_FMT " is not requested", STR_ARG(name),
 			         STR_ARG(old));
 		else
 			buf_addf(b, "%" STR_FMT " is %" STR_FMT " instead of %" STR_FMT,

@@ -128,7 +128,7 @@ note_candidates(struct runner *r)
 			continue;
 		if (c->deletable_in_ns != CLOCK_FOREVER) {
 			step.not_before_wall_ns = clock_wall(&clock_real) + c->deletable_in_ns;
-			buf_add_c(&condition, "its machine is absent at the next look, too");
+			buf_add_c(&condition, "its machine is absent at the next check, too");
 		}
 		if (c->hold_reason)
 			buf_addf(&condition, "%s%s", condition.len > 0 ? "; " : "", c->hold_reason);

@@ -54,7 +54,7 @@ authorities_read_map(struct str body, struct arena *arena, struct str *ret_clien
 		return false;
 	root = yyjson_doc_get_root(doc);
 	if (json_str(root, "kind", &kind) != JSON_FOUND || !str_eq_c(kind, "ConfigMap"))
-		return err_set(err, ERR_INVALID, "the answer is not a ConfigMap");
+		return err_set(err, ERR_INVALID, "the response is not a ConfigMap");
 	if (json_object(root, "data", &data) == JSON_MISTYPED)
 		return err_set(err, ERR_INVALID, "data is not an object");
 	val = json_key(data, STR("client-ca-file"));

@@ -56,7 +56,7 @@ reply_whole(struct server_request *request, int status, const char *type, const 
 	if (buf_ok(body))
 		reply(request, status, type, body);
 	else
-		reply_line(request, 500, "the answer is too large");
+		reply_line(request, 500, "the response is too large");
 }
 
 /* ---- health ---- */
@@ -309,7 +309,7 @@ on_checked(void *config, struct server_request *request, enum access_outcome out
 	buf_addf(&body, ",\"reason\":\"%s\"%s,\"code\":%d}\n", refusals[outcome].reason,
 	         refusals[outcome].details, refusals[outcome].code);
 	if (!buf_ok(&body)) {
-		reply_line(request, 500, "the answer is too large");
+		reply_line(request, 500, "the response is too large");
 		return;
 	}
 	server_reply(request, &(struct server_response){

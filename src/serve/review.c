@@ -104,7 +104,7 @@ find_status(yyjson_val *root, const char *kind, yyjson_val **ret, struct error *
 	struct str found = STR_EMPTY;
 
 	if (json_str(root, "kind", &found) != JSON_FOUND || !str_eq_c(found, kind))
-		return err_set(err, ERR_INVALID, "the answer is not a %s", kind);
+		return err_set(err, ERR_INVALID, "the response is not a %s", kind);
 	if (json_object(root, "status", ret) != JSON_FOUND)
 		return err_set(err, ERR_INVALID, "%s without a status", kind);
 	return true;

@@ -221,7 +221,7 @@ the_id_is_that_of_the_answer(void **state)
 	for (int i = 0; i < 2; i++) {
 		assert_false(change_send(&sender, &w->call, &change, &id, &w->err));
 		assert_int_equal(w->err.code, ERR_UNAVAILABLE);
-		assert_string_equal(w->err.msg, "POST /groups: the answer has no id");
+		assert_string_equal(w->err.msg, "POST /groups: the response has no id");
 		assert_true(str_eq_c(id, "g7"));
 	}
 	w->call.dry = &w->notes.item;

@@ -83,7 +83,7 @@ do_request(struct http_client *client, struct call *call, const struct http_requ
 		return err_set(err, answer->code, "scripted failure");
 	fill(response, answer);
 	if (!buf_ok(&response->body))
-		return err_set(err, ERR_INVALID, "the answer is larger than allowed");
+		return err_set(err, ERR_INVALID, "the response is larger than allowed");
 	if (s->correlation_id)
 		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%s", s->correlation_id);
 	return true;

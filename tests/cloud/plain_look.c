@@ -216,7 +216,7 @@ without_get_machine_no_machine_is_absent(void **state)
 	listing.get_machine = NULL;
 	w->cloud.ops = &listing;
 	look = look_at(w, refs, 1);
-	check(look, 0, PRESENCE_UNKNOWN, "was not asked for");
+	check(look, 0, PRESENCE_UNKNOWN, "was not requested");
 }
 
 static void
@@ -384,10 +384,10 @@ only_the_clouds_answer_shows_that_a_machine_does_not_exist(void **state)
 		{ { 401, false, false }, PRESENCE_UNKNOWN, "not believed after a 401" },
 		{ { 200, true, false }, PRESENCE_UNKNOWN, "not believed after a 200" },
 		{ { 404, true, false }, PRESENCE_UNKNOWN, "after a success and a 404" },
-		{ { -1, false, false }, PRESENCE_UNKNOWN, "without an answer" },
-		{ { 0, false, false }, PRESENCE_UNKNOWN, "without an answer" },
+		{ { -1, false, false }, PRESENCE_UNKNOWN, "without a response" },
+		{ { 0, false, false }, PRESENCE_UNKNOWN, "without a response" },
 		{ { 503, false, true }, PRESENCE_UNKNOWN, "not believed after a 503" },
-		{ { -1, false, true }, PRESENCE_UNKNOWN, "without an answer" },
+		{ { -1, false, true }, PRESENCE_UNKNOWN, "without a response" },
 	};
 	struct node_ref ref = by_id("toy://2");
 	struct world *w = *state;

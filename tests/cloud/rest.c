@@ -132,7 +132,7 @@ an_error_ends_with_the_message_of_the_api(void **state)
 	check_failure(w, 500, "{\"error\": \"oops\"}", ERR_UNAVAILABLE,
 	              "GET /machines/7: 500 oops");
 	check_failure(w, 502, "bad\ngateway", ERR_UNAVAILABLE,
-	              "GET /machines/7: 502 Bad Gateway (the answer is not JSON, 11 bytes)");
+	              "GET /machines/7: 502 Bad Gateway (the response is not JSON, 11 bytes)");
 }
 
 static void
@@ -174,7 +174,7 @@ a_404_counts_only_in_the_words_of_the_api(void **state)
 	check_failure(w, 404, "{\"message\": \"no machine 7\"}", ERR_NOT_FOUND,
 	              "GET /machines/7: 404 no machine 7");
 	check_failure(w, 404, "<html>nginx</html>", ERR_UNAVAILABLE,
-	              "GET /machines/7: 404 Not Found (the answer is not JSON, 18 bytes)");
+	              "GET /machines/7: 404 Not Found (the response is not JSON, 18 bytes)");
 	check_failure(w, 404, NULL, ERR_UNAVAILABLE, "GET /machines/7: 404 Not Found");
 	open_rest(w, true);
 	assert_false(get(w, &doc));

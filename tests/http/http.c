@@ -275,14 +275,14 @@ static void
 refuses_broken_answers(void **state)
 {
 	(void)state;
-	check_raw("", ERR_UNAVAILABLE, "/path: the server closed the connection without an answer");
+	check_raw("", ERR_UNAVAILABLE, "/path: the server closed the connection without a response");
 	check_raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", ERR_UNAVAILABLE,
-	          "the connection ended in the middle of the answer");
+	          "the connection ended in the middle of the response");
 	check_raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", ERR_UNAVAILABLE,
 	          "middle");
 	check_raw("SSH-2.0-OpenSSH\r\n", ERR_INVALID, "/path: ");
 	check_raw("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", ERR_INVALID,
-	          "the answer is larger than allowed");
+	          "the response is larger than allowed");
 }
 
 static bool
@@ -301,7 +301,7 @@ bounds_headers(void **state)
 
 	(void)state;
 	start(&w, endless_headers, NULL);
-	must_fail(&w, HTTP_GET, ERR_INVALID, "headers of the answer are larger than allowed");
+	must_fail(&w, HTTP_GET, ERR_INVALID, "headers of the response are larger than allowed");
 }
 
 static void
@@ -314,7 +314,7 @@ bounds_bodies(void **state)
 	start(&w, endless_body, NULL);
 	assert_false(http_do(w.client, &w.call, &request, &w.response, &w.err));
 	assert_int_equal(w.err.code, ERR_INVALID);
-	assert_non_null(strstr(w.err.msg, "the answer is larger than allowed"));
+	assert_non_null(strstr(w.err.msg, "the response is larger than allowed"));
 }
 
 static void
@@ -471,7 +471,7 @@ nothing_else_is(void **state)
 		start(&w, dies_at_the_second, NULL);
 		must_get(&w);
 		must_fail(&w, methods[i], ERR_UNAVAILABLE,
-		          "closed the connection without an answer");
+		          "closed the connection without a response");
 		assert_int_equal(loopback_requests(w.server), 2);
 		assert_true(send_request(&w, methods[i], NULL, false));
 	}
@@ -596,7 +596,7 @@ an_error_page_does_not_show_the_credential(void **state)
 	must_get(&w);
 	assert_int_equal(w.response.status, 502);
 	assert_string_equal(w.response.body.ptr,
-	                    "the answer repeats the credentials of the request");
+	                    "the response repeats the credentials of the request");
 }
 
 /* ---- the gate ---- */

@@ -211,7 +211,7 @@ a_stream_that_breaks_says_so(void **state)
 	assert_true(str_eq_c(must_next(&w, stream), "line"));
 	next_fails(&w, stream, CLOCK_FOREVER, ERR_UNAVAILABLE);
 	assert_string_equal(strstr(w.err.msg, "/watch"),
-	                    "/watch: the connection ended in the middle of the answer");
+	                    "/watch: the connection ended in the middle of the response");
 	next_fails(&w, stream, CLOCK_FOREVER, ERR_UNAVAILABLE);
 	http_stream_close(stream);
 }

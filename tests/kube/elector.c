@@ -1118,7 +1118,7 @@ changes_of_the_lease_are_noticed_immediately(void **state)
 #define RESTORED                                                                               \
 	"the data of the API server was restored from a backup: the Lease is older than when " \
 	"it was last read, so all other cached objects may be newer than the restored data; "  \
-	"ending, to start with empty caches"
+	"exiting, to start with empty caches"
 
 static void
 a_leader_ends_when_the_data_was_restored(void **state)

@@ -150,7 +150,7 @@ def test_a_held_deletion(api, inventory, kubelet, ccmd, serving, explain):
     assert guard["verdict"] == "no_witness" and guard["machine"] == "absent" and guard["absentLooks"] == 0
     assert "deletableInSeconds" not in guard
     assert said["waitsFor"] == guard["heldBecause"] and "no other node has a provider ID" in guard["heldBecause"]
-    assert f"the next look for its machine is in {guard['nextLookInSeconds']} s" == said["next"].split("; ")[-1]
+    assert f"the next check of its machine is in {guard['nextLookInSeconds']} s" == said["next"].split("; ")[-1]
     assert said.exit_code == 1 and {"CCMD044", "CCMD049"} & set(said.problems), said.problems
     wait_for(lambda: "NodeDeletionHeld" in explain("node", "gone").reasons, what="the event")
 
@@ -164,7 +164,7 @@ def test_a_deletion_that_is_to_come(inventory, node, kubelet, ccmd, serving, exp
     guard = said.leader["guard"]
     assert guard["verdict"] == "unconfirmed" and guard["absentLooks"] == 1
     assert 500 < guard["deletableInSeconds"] <= 600
-    assert said["waitsFor"] == "a second look that does not find its machine"
+    assert said["waitsFor"] == "a second check that does not find its machine"
     assert f"the node is deleted in {guard['deletableInSeconds']} s at the earliest" in said["next"]
 
 
@@ -243,7 +243,7 @@ def test_a_machine_that_cannot_be_looked_at(inventory, kubelet, ccmd, serving, e
     said = wait_failure(explain, "n1", "lifecycle")
     assert "rack on fire" in failures(said)["lifecycle"]["error"]
     assert said["waitsFor"] == "a retry, because: " + failures(said)["lifecycle"]["error"]
-    assert "the next look for its machine is in" in said["next"]
+    assert "the next check of its machine is in" in said["next"]
 
 
 def test_addresses_that_cannot_be_compared(api, node, ccmd, serving, explain):

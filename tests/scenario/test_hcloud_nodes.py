@@ -224,7 +224,7 @@ def test_a_cloud_that_does_not_answer_deletes_nothing(api, cloud, fleet, hetzner
     for kubelet in kubelets:
         kubelet.silent()
     wait_for(lambda: cloud.calls(since=mark), 10, "a request")
-    one.wait_log("the cloud does not answer about nodes that are not ready|a cloud API is unavailable")
+    one.wait_log("the cloud does not report about nodes that are not ready|a cloud API is unavailable")
     stay(api, *kubelets)
     cloud.clear_faults()
     api.wait_gone("n1", timeout=30)

@@ -259,7 +259,7 @@ def test_a_deletion_that_has_to_wait(api, cluster, lab, ccmd):
     later = found.objects["node n2"]["later"]
     assert (later["action"], later["verdict"]) == ("delete", "unconfirmed") and later["notBefore"]
     done = run_ccmd("plan", *flags)
-    assert re.fullmatch(r"- node n2: not before \d\d:\d\d:\d\d UTC \(in .*s\), if its machine is absent at the next look, too "
+    assert re.fullmatch(r"- node n2: not before \d\d:\d\d:\d\d UTC \(in .*s\), if its machine is absent at the next check, too "
                         r"\(unconfirmed\)\n(  .* are left out: .*\n)*\n1 deletion has to wait\.\n", done.stdout), done.stdout
     assert done.stderr == ""
 

@@ -234,9 +234,9 @@ hold_reason(const struct round *r, const struct check *check, enum guard_outcome
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
 		return check->candidate->asked.n_asked == 0
-		               ? "no other node has a provider ID by which its machine could be found, so the answer may come "
+		               ? "no other node has a provider ID by which its machine could be found, so the response may come "
 		                 "from a wrong token, project or inventory"
-		               : "no machine of the other nodes that were asked for was found either, so the answer may come from a "
+		               : "no machine of the other nodes that were checked was found either, so the response may come from a "
 		                 "wrong token, project or inventory";
 	case GUARD_KUBELET_ALIVE:
 		return "its kubelet still renews its lease or its heartbeat";
@@ -244,9 +244,9 @@ hold_reason(const struct round *r, const struct check *check, enum guard_outcome
 		return "it has no provider ID, so a wrong node name would look the same; it is deleted if the machine stays absent";
 	case GUARD_BREAKER:
 		return r->n_assumed > 0
-		               ? "the previous leader ended without releasing its Lease, so it is unknown how many nodes it "
-		                 "deleted, and one more may be too many; it is deleted if further looks agree"
-		               : "too many nodes would be deleted together; they are deleted if further looks agree";
+		               ? "the previous leader exited without releasing its Lease, so it is unknown how many nodes it "
+		                 "deleted, and one more may be too many; it is deleted if further checks agree"
+		               : "too many nodes would be deleted together; they are deleted if further checks agree";
 	default:
 		return NULL;
 	}
@@ -266,7 +266,7 @@ report_held(struct round *r, const struct check *check, enum guard_outcome outco
 	         "Not deleting node %" STR_FMT ": the cloud says that its machine is gone, but %s",
 	         STR_ARG(name), reason);
 	if (outcome == GUARD_NO_WITNESS && asked->n_asked > 0)
-		buf_addf(&text, " (asked for: %u, absent: %u, unknown: %u)", asked->n_asked,
+		buf_addf(&text, " (checked: %u, absent: %u, unknown: %u)", asked->n_asked,
 		         asked->n_absent, asked->n_asked - asked->n_absent);
 	buf_addf(&text, ". If it is really gone: kubectl delete node %" STR_FMT, STR_ARG(name));
 	event_dedup_warn_as(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,

@@ -30,7 +30,7 @@ enum {
 
 METRIC_FAMILY(
 	calls, METRIC_COUNTER, "cloud_node_lifecycle_controller_cloud_provider_calls_total",
-	"[ALPHA] Look-ups of machines of nodes that are not ready. operation: instance_exists, and instance_shutdown for a machine that exists; the Go framework makes a call for each of them, ccmd one for all. result: success, instance_not_found or error.",
+	"[ALPHA] Lookups of machines of nodes that are not ready. operation: instance_exists, and instance_shutdown for a machine that exists; the Go framework makes a call for each of them, ccmd one for all. result: success, instance_not_found or error.",
 	.labels = { "operation", "result" });
 
 /* ---- the heartbeat of the kubelet ---- */
@@ -263,7 +263,7 @@ lifecycle_ask(struct round *r, const struct question *q, struct lookup_result *r
 	                    clock_boot(r->c->env->clock), ret, &err))
 		return true;
 	if (err.code != ERR_CANCELLED && !err.is_outage)
-		log_warn("the cloud does not answer about nodes that are not ready",
+		log_warn("the cloud does not report about nodes that are not ready",
 		         LOG_I64("nodes", (int64_t)q->n_checks), LOG_ERR(&err));
 	for (size_t i = 0; i < q->n_checks; i++)
 		note_failed(r, q->checks[i].node, &err);
@@ -311,7 +311,7 @@ record_look_result(struct round *r, const struct question *q, const struct looku
 	if (found.presence == PRESENCE_ABSENT &&
 	    !lifecycle_read_renewal(r->c->env->kube, r->call, check->node, &renewal, &err)) {
 		err_wrap(&err, "lease of node %" STR_FMT, STR_ARG(node_name(check->node)));
-		log_warn("kubelet's heartbeat cannot be read, this look does not count",
+		log_warn("kubelet's heartbeat cannot be read, this check does not count",
 		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
 		note_failed(r, check->node, &err);
 		seen.presence = PRESENCE_UNKNOWN;

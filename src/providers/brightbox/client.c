@@ -77,7 +77,7 @@ bb_list(struct bb_client *c, struct call *call, const char *collection,
 		return false;
 	list = yyjson_doc_get_root(doc);
 	if (!yyjson_is_arr(list))
-		return err_set(err, ERR_UNAVAILABLE, "GET %s: the answer is not a list",
+		return err_set(err, ERR_UNAVAILABLE, "GET %s: the response is not a list",
 		               collection);
 	if (!bb_list_read(list, object, call->arena, ret, ret_n, err))
 		return err_wrap(err, "GET %s", collection);

@@ -41,10 +41,10 @@ METRIC_FAMILY(
 	"[ALPHA] Operations of the Hetzner Cloud provider, as the official controller counts them.",
 	.labels = { "op" });
 
-METRIC_FAMILY(
-	server_lookups, METRIC_COUNTER, "cloud_controller_manager_server_cache_requests_total",
-	"[ALPHA] Look-ups of servers, by whether a list that was read already had the answer.",
-	.labels = { "subsystem", "mode", "result" });
+METRIC_FAMILY(server_lookups, METRIC_COUNTER,
+              "cloud_controller_manager_server_cache_requests_total",
+              "[ALPHA] Lookups of servers, by whether a list that was read already had the result.",
+              .labels = { "subsystem", "mode", "result" });
 
 void
 hz_count_operations(const char *op, double n)
@@ -156,10 +156,10 @@ EVENT_KIND(
 	"hcloud: the Hetzner Cloud API refuses the token, or changes with it because it may only read: nodes and load balancers stay as they are until it is replaced.");
 EVENT_KIND(
 	away_event, HZ_COMPONENT, "HetznerUnavailable", true, "Pod or Namespace kube-system",
-	"hcloud: the Hetzner Cloud API has not answered for a minute: nodes and load balancers stay as they are until it does.");
+	"hcloud: the Hetzner Cloud API has not responded for a minute: nodes and load balancers stay as they are until it does.");
 EVENT_KIND(
 	back_event, HZ_COMPONENT, "HetznerAnswers", false, "Pod or Namespace kube-system",
-	"hcloud: the Hetzner Cloud API answers or accepts changes again, after HetznerTokenRefused or HetznerUnavailable.");
+	"hcloud: the Hetzner Cloud API responds or accepts changes again, after HetznerTokenRefused or HetznerUnavailable.");
 
 static const double duration_buckets[] = { .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10 };
 
@@ -167,13 +167,13 @@ METRIC_FAMILY(requests, METRIC_COUNTER, "hcloud_api_requests_total",
               "[ALPHA] Requests to the Hetzner Cloud API; each attempt counts.",
               .labels = { "code", "method", "api_endpoint" });
 METRIC_FAMILY(in_flight, METRIC_GAUGE, "hcloud_api_in_flight_requests",
-              "[ALPHA] Requests to the Hetzner Cloud API that are not answered yet.");
+              "[ALPHA] Requests to the Hetzner Cloud API that are without a response yet.");
 METRIC_FAMILY(durations, METRIC_HISTOGRAM, "hcloud_api_request_duration_seconds",
-              "[ALPHA] How long the Hetzner Cloud API took to answer.", .labels = { "method" },
+              "[ALPHA] How long the Hetzner Cloud API took to respond.", .labels = { "method" },
               METRIC_BUCKETS(duration_buckets));
 METRIC_FAMILY(
 	left, METRIC_GAUGE, "hcloud_api_rate_limit_remaining",
-	"[ALPHA] Requests left of the rate limit, as the last answer of the Hetzner Cloud API says.");
+	"[ALPHA] Requests left of the rate limit, as the last response of the Hetzner Cloud API says.");
 METRIC_FAMILY(throttled, METRIC_COUNTER, "hcloud_api_throttled_total",
               "[ALPHA] Requests that were postponed because of the rate limit.",
               .labels = { "urgency" });
@@ -325,7 +325,7 @@ hz_api_read_answer(const struct http_request *request, const struct http_respons
 		is_json = json_parse_answer(buf_str(&response->body), &answer->doc, &why);
 	if (is_good && !is_json)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s %" STR_FMT ": the answer cannot be read: %s", method,
+		               "%s %" STR_FMT ": the response cannot be read: %s", method,
 		               STR_ARG(target), why.msg);
 	if (is_good)
 		return true;
@@ -478,16 +478,16 @@ struct report {
 };
 
 static const struct report reports_of_api[] = {
-	[HZ_ANSWERED] = { &back_event, "the Hetzner Cloud API answers again",
-	                  "The Hetzner Cloud API answers again" },
+	[HZ_ANSWERED] = { &back_event, "the Hetzner Cloud API responds again",
+	                  "The Hetzner Cloud API responds again" },
 	[HZ_REFUSED] = { &refused_event, "the Hetzner Cloud API refuses the token",
 	                 "The Hetzner Cloud API refuses the token, so nodes and load balancers "
 	                 "stay as they are. Put a valid one into HCLOUD_TOKEN, or into the file "
-	                 "HCLOUD_TOKEN_FILE, which is read without a restart. The API's answer: " },
-	[HZ_UNANSWERED] = { &away_event, "the Hetzner Cloud API does not answer",
-	                    "The Hetzner Cloud API has not answered for a minute, so nodes and "
+	                 "HCLOUD_TOKEN_FILE, which is read without a restart. The API's response: " },
+	[HZ_UNANSWERED] = { &away_event, "the Hetzner Cloud API does not respond",
+	                    "The Hetzner Cloud API has not responded for a minute, so nodes and "
 	                    "load balancers stay as they are. Requests are repeated until it "
-	                    "answers. The last failure: " },
+	                    "responds. The last failure: " },
 };
 
 static const struct report reports_of_changes[] = {
@@ -497,7 +497,7 @@ static const struct report reports_of_changes[] = {
 	                 "The token may only read, so load balancers and routes stay as they are. "
 	                 "Create one with the permission Read & Write and put it into "
 	                 "HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read without "
-	                 "a restart. The Hetzner Cloud API's answer: " },
+	                 "a restart. The Hetzner Cloud API's response: " },
 };
 
 /* Sends the report about `reception`, if it is due. */

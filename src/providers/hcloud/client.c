@@ -154,7 +154,7 @@ hz_find_object(struct hz_api *api, struct call *call, const char *kind, struct h
 			return false;
 		if (json_i64(val, "id", &its_id) == JSON_FOUND && its_id != which.id)
 			return err_set(err, ERR_UNAVAILABLE,
-			               "asked for %s %" PRId64 ", got %" PRId64, kind, which.id,
+			               "requested %s %" PRId64 ", got %" PRId64, kind, which.id,
 			               its_id);
 		*ret = val;
 		return true;

@@ -458,7 +458,7 @@ hz_config_log_oddities(const struct hz_config *c)
 		log_warn("HCLOUD_SERVER_CACHE_MODE is experimental");
 	if (getenv("HCLOUD_SERVER_CACHE_MAX_AGE"))
 		log_info(
-			"HCLOUD_SERVER_CACHE_MAX_AGE has no effect: servers are read again for each look-up");
+			"HCLOUD_SERVER_CACHE_MAX_AGE has no effect: servers are read again for each lookup");
 	if (c->has_robot && !hz_config_has_robot_login(c))
 		log_info(
 			"Robot support enabled without credentials. Some features might not work as expected.");

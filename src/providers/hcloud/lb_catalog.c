@@ -36,7 +36,7 @@
 
 METRIC_FAMILY(type_lookups, METRIC_COUNTER,
               "cloud_controller_manager_load_balancer_type_cache_requests_total",
-              "[ALPHA] Look-ups of load balancer types, by whether the answer was cached.",
+              "[ALPHA] Lookups of load balancer types, by whether the result was cached.",
               .labels = { "subsystem", "mode", "result" });
 
 struct hz_types {

@@ -215,7 +215,7 @@ hz_delete_lb(struct hz_api *api, struct call *call, int64_t id, struct hz_done *
 	if (hz_answer_root(&answer) && ret_done->action.id == 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "DELETE %" STR_FMT
-		               ": the answer has no action, so it is not known whether the "
+		               ": the response has no action, so it is not known whether the "
 		               "load balancer is deleted",
 		               STR_ARG(request.target));
 	return true;

@@ -179,7 +179,7 @@ hz_robot_exchange(struct hz_robot *r, struct call *call, struct str target, yyjs
 		                     err);
 	if (!is_json)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "GET %" STR_FMT ": the answer cannot be read: %s", STR_ARG(target),
+		               "GET %" STR_FMT ": the response cannot be read: %s", STR_ARG(target),
 		               why.msg);
 	*ret = TAKE(doc);
 	return true;

@@ -673,7 +673,7 @@ the_event_says_how_many_were_asked_and_what_was_found(void **state)
 	put("b", "True");
 	put("c", "True");
 	rig_sync(rig);
-	assert_told("NodeDeletionHeld", "(asked for: 2, absent: 1, unknown: 1)");
+	assert_told("NodeDeletionHeld", "(checked: 2, absent: 1, unknown: 1)");
 	assert_told("NodeDeletionHeld", "wrong token");
 	fake_cloud_set(rig->cloud, "b", MACHINE_GONE); /* no reason for another event */
 	rig_run(rig, 3600);
@@ -1129,7 +1129,7 @@ after_a_crash_a_node_waits_for_five_minutes(void **state)
 	rig_run(rig, 299);
 	assert_int_equal(deletions(), 0);
 	assert_int_equal(events("NodeDeletionHeld"), 1);
-	assert_told("NodeDeletionHeld", "the previous leader ended");
+	assert_told("NodeDeletionHeld", "the previous leader exited");
 	rig_run(rig, 66);
 	assert_int_equal(deletions_of("n0"), deletions());
 	assert_in_range(deletions(), 1, 20);

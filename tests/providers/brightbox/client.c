@@ -271,7 +271,7 @@ errors_have_the_texts_of_the_api(void **state)
 		  ERR_INVALID },
 		{ 400, "{\"error\":\"e\",\"error_description\":\"d\",\"error_name\":\"n\"}",
 		  "400 e, d", ERR_INVALID },
-		{ 502, "<html>no</html>", "502 Bad Gateway (the answer is not JSON, 15 bytes)",
+		{ 502, "<html>no</html>", "502 Bad Gateway (the response is not JSON, 15 bytes)",
 		  ERR_UNAVAILABLE },
 		{ 503, NULL, "503 Service Unavailable", ERR_UNAVAILABLE },
 		{ 401, "{}", "401 Unauthorized", ERR_UNAUTHORIZED },
@@ -293,7 +293,7 @@ only_a_404_of_the_api_means_that_something_is_gone(void **state)
 	struct world *w = *state;
 
 	check_failure(w, 404, "<html>nginx</html>", ERR_UNAVAILABLE,
-	              "GET /servers/srv-11111: 404 Not Found (the answer is not JSON, 18 bytes)");
+	              "GET /servers/srv-11111: 404 Not Found (the response is not JSON, 18 bytes)");
 	check_failure(w, 404, "{}", ERR_NOT_FOUND, "GET /servers/srv-11111: 404 Not Found");
 	check_failure(w, 410, "{\"error_name\":\"gone\"}", ERR_GONE,
 	              "GET /servers/srv-11111: 410 gone");
@@ -314,7 +314,7 @@ an_answer_that_cannot_be_understood_is_an_error(void **state)
 	              "GET /servers/srv-11111: a server is not an object");
 	answer(w, 200, "{}");
 	assert_false(bb_list_lbs(w->client, &w->call, &lbs, &n, &w->err));
-	assert_string_equal(w->err.msg, "GET load_balancers: the answer is not a list");
+	assert_string_equal(w->err.msg, "GET load_balancers: the response is not a list");
 	answer(w, 200, "[{\"id\":\"lba-1\"},{\"id\":\"\"}]");
 	assert_false(bb_list_lbs(w->client, &w->call, &lbs, &n, &w->err));
 	assert_string_equal(w->err.msg, "GET load_balancers: a load balancer has no id");

@@ -216,14 +216,14 @@ a_wrong_token_is_reported_once(void **state)
 		lab->fake.events.ptr,
 		"- HetznerTokenRefused: The Hetzner Cloud API refuses the token, so nodes and load balancers stay as "
 		"they are. Put a valid one into HCLOUD_TOKEN, or into the file HCLOUD_TOKEN_FILE, which is read without "
-		"a restart. The API's answer: no (unauthorized) [GET /x, status 401]\n");
+		"a restart. The API's response: no (unauthorized) [GET /x, status 401]\n");
 	buf_reset(&lab->fake.events);
 	lab->script.n_answers = 0;
 	lab_answer(lab, "/x", 404, LAB_NOT_FOUND);
 	lab->fake.now_ns += NS_PER_SEC;
 	assert_false(ask(lab, HTTP_GET, false, &err));
 	assert_string_equal(lab->fake.events.ptr,
-	                    "- Normal HetznerAnswers: The Hetzner Cloud API answers again\n");
+	                    "- Normal HetznerAnswers: The Hetzner Cloud API responds again\n");
 }
 
 static bool
