@@ -175,11 +175,19 @@ json_str(yyjson_val *val, const char *path, struct str *ret)
 }
 
 struct str
-json_text_at(struct arena *arena, yyjson_val *val, const char *path)
+json_view(yyjson_val *val, const char *path)
 {
 	struct str text = STR_EMPTY;
 
 	json_str(val, path, &text);
+	return text;
+}
+
+struct str
+json_text_at(struct arena *arena, yyjson_val *val, const char *path)
+{
+	struct str text = json_view(val, path);
+
 	return text.len > 0 ? arena_str(arena, text) : STR_EMPTY;
 }
 

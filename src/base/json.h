@@ -41,12 +41,15 @@ yyjson_val *json_key(yyjson_val *obj, struct str key);
 
 /** The view is valid as long as the document. It may contain NUL bytes. */
 enum json_found json_str(yyjson_val *val, const char *path, struct str *ret);
+/** Returns a view; empty when the value is not a text. */
+struct str json_view(yyjson_val *val, const char *path);
 /** Returns a copy in the arena; empty when the value is not a text. */
 struct str json_text_at(struct arena *arena, yyjson_val *val, const char *path);
 /** Accepts integers only: 1.0 and numbers beyond int64 are mistyped. */
 enum json_found json_i64(yyjson_val *val, const char *path, int64_t *ret);
 enum json_found json_bool(yyjson_val *val, const char *path, bool *ret);
-/** Finds an array; iterate over *ret with yyjson_arr_iter. */
+/** Finds an array; iterate over *ret with yyjson_arr_iter. To those functions json_at() gives an
+ * empty array where the value is not one. */
 enum json_found json_array(yyjson_val *val, const char *path, yyjson_val **ret);
 enum json_found json_object(yyjson_val *val, const char *path, yyjson_val **ret);
 

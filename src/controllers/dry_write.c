@@ -110,11 +110,10 @@ fields_add_list(struct fields *f, struct str order_name, const struct values *ol
 static void
 add_labels_and_id(struct fields *f, const struct node *node, yyjson_val *patch)
 {
-	yyjson_val *labels = NULL, *key, *val;
-	struct str id;
+	struct str id = json_text_at(f->arena, patch, "spec.providerID");
+	yyjson_val *labels = json_at(patch, "metadata.labels"), *key, *val;
 	size_t i, n;
 
-	(void)json_object(patch, "metadata.labels", &labels);
 	yyjson_obj_foreach(labels, i, n, key, val)
 	{
 		const struct str *old = node_label(node, json_text(key));
@@ -123,26 +122,22 @@ add_labels_and_id(struct fields *f, const struct node *node, yyjson_val *patch)
 		           old ? *old : STR_EMPTY,
 		           yyjson_is_str(val) ? arena_str(f->arena, json_text(val)) : STR_EMPTY);
 	}
-	if (json_str(patch, "spec.providerID", &id) == JSON_FOUND)
-		fields_add(f, STR("provider ID"), node_provider_id(node), arena_str(f->arena, id));
+	if (id.len > 0)
+		fields_add(f, STR("provider ID"), node_provider_id(node), id);
 }
 
 /* "true:NoSchedule", as kubectl prints it after the key and a '='. */
 static struct value
 taint_value(struct arena *arena, yyjson_val *taint)
 {
-	struct str key = json_text_at(arena, taint, "key");
-	struct str value = json_text_at(arena, taint, "value");
-	struct str since = json_text_at(arena, taint, "timeAdded");
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_TAINTS_JSON);
+	struct str value = json_view(taint, "value"), since = json_view(taint, "timeAdded");
 
-	if (value.len > 0)
-		buf_addf(&b, "%" STR_FMT ":", STR_ARG(value));
-	buf_add_str(&b, json_text_at(arena, taint, "effect"));
-	if (since.len > 0)
-		buf_addf(&b, " since %" STR_FMT, STR_ARG(since));
-	return (struct value){ arena_printf(arena, "taint %" STR_FMT, STR_ARG(key)),
-		               arena_str(arena, buf_str(&b)) };
+	return (struct value){
+		arena_printf(arena, "taint %" STR_FMT, STR_ARG(json_view(taint, "key"))),
+		arena_printf(arena, "%" STR_FMT "%s%" STR_FMT "%s%" STR_FMT, STR_ARG(value),
+		             value.len > 0 ? ":" : "", STR_ARG(json_view(taint, "effect")),
+		             since.len > 0 ? " since " : "", STR_ARG(since)),
+	};
 }
 
 /* Returns the values of a JSON array; null, and an absent one, have none. */
@@ -185,7 +180,7 @@ static struct value
 address_value(struct arena *arena, yyjson_val *address)
 {
 	return (struct value){ arena_printf(arena, "address %" STR_FMT,
-		                            STR_ARG(json_text_at(arena, address, "type"))),
+		                            STR_ARG(json_view(address, "type"))),
 		               json_text_at(arena, address, "address") };
 }
 
@@ -216,20 +211,17 @@ add_condition(struct fields *f, const struct node *node, yyjson_val *patch)
 	static const char *const old[] = { [NODE_NETWORK_OTHER] = "",
 		                           [NODE_NETWORK_ROUTED] = "False",
 		                           [NODE_NETWORK_MISSING] = "True (NoRouteCreated)" };
-	yyjson_val *conditions = NULL, *condition;
-	struct str status, reason;
+	yyjson_val *condition = yyjson_arr_get_first(json_at(patch, "status.conditions"));
 
-	if (json_array(patch, "status.conditions", &conditions) != JSON_FOUND)
+	if (!condition)
 		return;
-	condition = yyjson_arr_get_first(conditions);
-	status = json_text_at(f->arena, condition, "status");
-	reason = json_text_at(f->arena, condition, "reason");
 	fields_add(f,
 	           arena_printf(f->arena, "condition %" STR_FMT,
-	                        STR_ARG(json_text_at(f->arena, condition, "type"))),
+	                        STR_ARG(json_view(condition, "type"))),
 	           str_c(old[node->network]),
-	           arena_printf(f->arena, "%" STR_FMT " (%" STR_FMT ")", STR_ARG(status),
-	                        STR_ARG(reason)));
+	           arena_printf(f->arena, "%" STR_FMT " (%" STR_FMT ")",
+	                        STR_ARG(json_view(condition, "status")),
+	                        STR_ARG(json_view(condition, "reason"))));
 }
 
 /* ---- Services ---- */

@@ -147,12 +147,12 @@ search_item(void *arg, struct str item, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const struct search *s = arg;
-	struct str name = STR_EMPTY;
+	yyjson_val *object;
 
 	if (!json_parse(item, &doc, err))
 		return false;
-	(void)json_str(yyjson_doc_get_root(doc), "metadata.name", &name);
-	s->each(s, yyjson_doc_get_root(doc), name);
+	object = yyjson_doc_get_root(doc);
+	s->each(s, object, json_view(object, "metadata.name"));
 	return true;
 }
 
@@ -192,18 +192,16 @@ static bool
 is_other_workload(yyjson_val *object, struct str name)
 {
 	bool is_controller = view_is_controller(name);
-	yyjson_val *containers = NULL, *container;
+	yyjson_val *containers = json_at(object, "spec.template.spec.containers"), *container;
 	size_t i, n;
 
-	(void)json_array(object, "spec.template.spec.containers", &containers);
 	yyjson_arr_foreach(containers, i, n, container)
 	{
-		struct str image = STR_EMPTY;
+		struct str image = image_name(json_view(container, "image"));
 
-		(void)json_str(container, "image", &image);
-		if (str_eq_c(image_name(image), "ccmd"))
+		if (str_eq_c(image, "ccmd"))
 			return false;
-		is_controller |= view_is_controller(image_name(image));
+		is_controller |= view_is_controller(image);
 	}
 	return is_controller;
 }
@@ -212,10 +210,9 @@ is_other_workload(yyjson_val *object, struct str name)
 static void
 report_workload(const struct search *s, yyjson_val *object, struct str name)
 {
-	struct str namespace = STR_EMPTY;
+	struct str namespace = json_view(object, "metadata.namespace");
 	int64_t n_pods = s->pods_if_absent;
 
-	(void)json_str(object, "metadata.namespace", &namespace);
 	(void)json_i64(object, s->n_pods, &n_pods);
 	if (n_pods == 0 || !is_other_workload(object, name))
 		return;
@@ -256,14 +253,13 @@ static void
 report_lease(const struct search *s, yyjson_val *lease, struct str name)
 {
 	const struct election_options *own = &s->d->view->options->election;
-	struct str holder = STR_EMPTY, renewed = STR_EMPTY;
+	struct str holder = json_view(lease, "spec.holderIdentity");
 	int64_t duration_s = 0, renewed_ns, ago_s;
 
-	(void)json_str(lease, "spec.holderIdentity", &holder);
-	(void)json_str(lease, "spec.renewTime", &renewed);
 	(void)json_i64(lease, "spec.leaseDurationSeconds", &duration_s);
 	if ((own->is_enabled && str_eq_c(name, own->resource_name)) || !view_is_controller(name) ||
-	    holder.len == 0 || !clock_parse_rfc3339(renewed, &renewed_ns))
+	    holder.len == 0 ||
+	    !clock_parse_rfc3339(json_view(lease, "spec.renewTime"), &renewed_ns))
 		return;
 	ago_s = view_now_s(s->d->view) - renewed_ns / NS_PER_SEC;
 	if (ago_s > duration_s)

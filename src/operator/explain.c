@@ -49,7 +49,6 @@ explain_raw(struct explanation *e, const char *list_path, struct str name)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	struct view *v = e->view;
-	yyjson_val *items = NULL;
 	struct error ignored;
 	struct str body;
 
@@ -59,8 +58,7 @@ explain_raw(struct explanation *e, const char *list_path, struct str name)
 	    !kube_get(v->kube, &v->call, buf_str(&path), &body, &ignored) ||
 	    !json_parse(body, &e->raw, &ignored))
 		return NULL;
-	(void)json_array(yyjson_doc_get_root(e->raw), "items", &items);
-	return yyjson_arr_get_first(items);
+	return yyjson_arr_get_first(json_at(yyjson_doc_get_root(e->raw), "items"));
 }
 
 /* ---- the leader ---- */
@@ -132,11 +130,9 @@ ask_leader(struct explanation *e, const struct explain_source *source, struct er
 yyjson_val *
 explain_leader(const struct explanation *e)
 {
-	yyjson_val *root = e->leader ? yyjson_doc_get_root(e->leader) : NULL;
-	bool is_leading = false;
+	yyjson_val *root = yyjson_doc_get_root(e->leader);
 
-	(void)json_bool(root, "isLeading", &is_leading);
-	return is_leading ? root : NULL;
+	return yyjson_is_true(json_at(root, "isLeading")) ? root : NULL;
 }
 
 /* ---- events ---- */
@@ -149,10 +145,7 @@ event_time_s(yyjson_val *event)
 	int64_t wall_ns;
 
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
-		struct str text = STR_EMPTY;
-
-		(void)json_str(event, members[i], &text);
-		if (clock_parse_rfc3339(text, &wall_ns))
+		if (clock_parse_rfc3339(json_view(event, members[i]), &wall_ns))
 			return wall_ns / NS_PER_SEC;
 	}
 	return 0;
@@ -190,9 +183,8 @@ event_of(yyjson_val *event, struct arena *arena)
 static bool
 is_about_this(const struct explanation *e, yyjson_val *event)
 {
-	struct str uid = STR_EMPTY;
+	struct str uid = json_view(event, "involvedObject.uid");
 
-	(void)json_str(event, "involvedObject.uid", &uid);
 	if (e->uid.len == 0 || str_eq(uid, e->uid))
 		return true;
 	return e->what.kind == DESCRIBED_NODE && (uid.len == 0 || str_eq(uid, e->what.key)) &&
@@ -207,7 +199,7 @@ read_events(struct explanation *e)
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str namespace = STR("default"), name = e->what.key, body;
 	struct view *v = e->view;
-	yyjson_val *items = NULL, *item;
+	yyjson_val *items, *item;
 	struct error err;
 	size_t i, n;
 
@@ -225,7 +217,7 @@ read_events(struct explanation *e)
 		explain_note_gap(e, "events", &err);
 		return;
 	}
-	(void)json_array(yyjson_doc_get_root(doc), "items", &items);
+	items = json_at(yyjson_doc_get_root(doc), "items");
 	e->events = arena_calloc(&v->arena, yyjson_arr_size(items) + 1, sizeof(e->events[0]));
 	yyjson_arr_foreach(items, i, n, item)
 	{

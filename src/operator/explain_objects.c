@@ -44,14 +44,11 @@ add_queue(struct explanation *e, const char *work, struct buf *text)
 {
 	yyjson_val *queue = json_at(explain_leader(e), "queue");
 	int64_t failures = 0, seconds = 0, before = 0;
-	bool waits_for_outage = false;
-	struct str state = STR_EMPTY;
+	struct str state = json_view(queue, "state");
 
-	(void)json_str(queue, "state", &state);
 	(void)json_i64(queue, "failures", &failures);
 	(void)json_i64(queue, "dueInSeconds", &seconds);
 	(void)json_i64(queue, "keysBefore", &before);
-	(void)json_bool(queue, "waitsForOutage", &waits_for_outage);
 	if (str_eq_c(state, "working"))
 		buf_add_c(text, "a worker handles it now");
 	else if (str_eq_c(state, "waiting"))
@@ -59,7 +56,7 @@ add_queue(struct explanation *e, const char *work, struct buf *text)
 	if (!str_eq_c(state, "delayed"))
 		return;
 	buf_addf(text, "the next attempt to %s is in %lld s", work, (long long)seconds);
-	if (waits_for_outage)
+	if (yyjson_is_true(json_at(queue, "waitsForOutage")))
 		buf_add_c(text, ", or when the cloud is available again");
 	else if (failures > 0)
 		buf_addf(text, ", after %lld that failed", (long long)failures);
@@ -69,10 +66,7 @@ add_queue(struct explanation *e, const char *work, struct buf *text)
 static struct str
 creation_time(struct explanation *e, yyjson_val *raw)
 {
-	struct str created = STR_EMPTY;
-
-	(void)json_str(raw, "metadata.creationTimestamp", &created);
-	return explain_since(e, created);
+	return explain_since(e, json_view(raw, "metadata.creationTimestamp"));
 }
 
 /* ---- nodes ---- */
@@ -81,16 +75,12 @@ creation_time(struct explanation *e, yyjson_val *raw)
 static yyjson_val *
 find_failure(struct explanation *e, const char *work)
 {
-	yyjson_val *errors = NULL, *one;
+	yyjson_val *errors = json_at(explain_leader(e), "errors"), *one;
 	size_t i, n;
 
-	(void)json_array(explain_leader(e), "errors", &errors);
 	yyjson_arr_foreach(errors, i, n, one)
 	{
-		struct str its = STR_EMPTY;
-
-		(void)json_str(one, "work", &its);
-		if (str_eq_c(its, work))
+		if (str_eq_c(json_view(one, "work"), work))
 			return one;
 	}
 	return NULL;
@@ -100,9 +90,8 @@ find_failure(struct explanation *e, const char *work)
 static struct str
 failure_text_or(struct explanation *e, yyjson_val *failure, struct str other)
 {
-	struct str error = STR_EMPTY;
+	struct str error = json_view(failure, "error");
 
-	(void)json_str(failure, "error", &error);
 	return error.len > 0 ? retry_text(e, error) : other;
 }
 
@@ -127,18 +116,15 @@ node_state(struct explanation *e, const struct node *node)
 		                             [NODE_READY_TRUE] = "Ready" };
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	yyjson_val *raw = explain_raw(e, "/api/v1/nodes", node_name(node));
-	yyjson_val *conditions = NULL, *condition;
+	yyjson_val *conditions = json_at(raw, "status.conditions"), *condition;
 	size_t i, n;
 
 	buf_add_c(&text, names[node->ready]);
-	(void)json_array(raw, "status.conditions", &conditions);
 	yyjson_arr_foreach(conditions, i, n, condition)
 	{
-		struct str type = STR_EMPTY, since = STR_EMPTY;
+		struct str since = json_view(condition, "lastTransitionTime");
 
-		(void)json_str(condition, "type", &type);
-		(void)json_str(condition, "lastTransitionTime", &since);
-		if (str_eq_c(type, "Ready") && since.len > 0)
+		if (str_eq_c(json_view(condition, "type"), "Ready") && since.len > 0)
 			buf_addf(&text, " since %" STR_FMT, STR_ARG(explain_since(e, since)));
 	}
 	if (node_is_new(node))
@@ -188,7 +174,7 @@ node_waits_for(struct explanation *e, const struct node_facts *f)
 		{ "delete", "the end of its deletion" },
 	};
 	yyjson_val *guard = json_at(explain_leader(e), "guard"), *failure = NULL;
-	struct str verdict = STR_EMPTY, held = STR_EMPTY;
+	struct str verdict = json_view(guard, "verdict"), held = json_view(guard, "heldBecause");
 
 	if (node_is_new(f->node))
 		return new_node_waits_for(e, f);
@@ -203,8 +189,6 @@ node_waits_for(struct explanation *e, const struct node_facts *f)
 		return STR("the proof that its machine is gone (docs/deletion.md)");
 	if (!guard)
 		return STR("its kubelet");
-	(void)json_str(guard, "verdict", &verdict);
-	(void)json_str(guard, "heldBecause", &held);
 	for (size_t i = 0; i < ARRAY_LEN(verdicts) && held.len == 0; i++) {
 		if (str_eq_c(verdict, verdicts[i].verdict))
 			return str_c(verdicts[i].text);
@@ -375,7 +359,7 @@ static struct str
 service_waits_for(struct explanation *e, const struct service *s)
 {
 	struct view *v = e->view;
-	struct str failure = STR_EMPTY;
+	struct str failure = json_view(explain_leader(e), "memory.error");
 	struct lb_spec spec;
 	struct error err;
 
@@ -383,7 +367,6 @@ service_waits_for(struct explanation *e, const struct service *s)
 		return STR("nothing");
 	if (!v->cloud->balancers)
 		return STR("nothing: the cloud, as it is configured, has no load balancers");
-	(void)json_str(explain_leader(e), "memory.error", &failure);
 	if (failure.len > 0)
 		return retry_text(e, failure);
 	if (s->is_deleting)
@@ -522,18 +505,15 @@ static struct str
 route_waits_for(struct explanation *e, bool has_owner, bool has_route)
 {
 	yyjson_val *last = json_at(explain_leader(e), "lastRun");
-	struct str failure = STR_EMPTY;
-	bool is_held_for_nodes = false;
+	struct str failure = json_view(last, "error");
 	int64_t n_held = 0;
 
-	(void)json_str(last, "error", &failure);
 	(void)json_i64(last, "heldRemovals", &n_held);
-	(void)json_bool(last, "isHeldForNodes", &is_held_for_nodes);
 	if (failure.len > 0)
 		return retry_text(e, failure);
 	if (has_owner)
 		return STR("the next run of the route controller");
-	if (n_held > 0 && is_held_for_nodes)
+	if (n_held > 0 && yyjson_is_true(json_at(last, "isHeldForNodes")))
 		return STR("a node: while the cluster shows none, no route is removed");
 	if (n_held > 0)
 		return arena_printf(&e->view->arena,

@@ -87,17 +87,13 @@ find_recent(const struct status *s, const char *server, double *ret_all, double 
 static bool
 is_pod_ready(yyjson_val *pod)
 {
-	yyjson_val *conditions = NULL, *condition;
+	yyjson_val *conditions = json_at(pod, "status.conditions"), *condition;
 	size_t i, n;
 
-	(void)json_array(pod, "status.conditions", &conditions);
 	yyjson_arr_foreach(conditions, i, n, condition)
 	{
-		struct str type = STR_EMPTY, value = STR_EMPTY;
-
-		(void)json_str(condition, "type", &type);
-		(void)json_str(condition, "status", &value);
-		if (str_eq_c(type, "Ready") && str_eq_c(value, "True"))
+		if (str_eq_c(json_view(condition, "type"), "Ready") &&
+		    str_eq_c(json_view(condition, "status"), "True"))
 			return true;
 	}
 	return false;
@@ -109,7 +105,7 @@ read_replicas(struct view *v, struct status *s)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const char *namespace = getenv("POD_NAMESPACE"), *name = getenv("POD_NAME");
-	yyjson_val *items = NULL, *pod;
+	yyjson_val *items, *pod;
 	struct str path, body;
 	struct error ignored;
 	size_t i, n;
@@ -127,7 +123,7 @@ read_replicas(struct view *v, struct status *s)
 	              json_parse(body, &doc, &ignored);
 	if (!s->has_pods)
 		return;
-	(void)json_array(yyjson_doc_get_root(doc), "items", &items);
+	items = json_at(yyjson_doc_get_root(doc), "items");
 	yyjson_arr_foreach(items, i, n, pod)
 	{
 		s->n_pods++;

@@ -192,19 +192,17 @@ static void
 note_writers(const struct filling *f, yyjson_val *item, struct str name)
 {
 	struct view *v = f->view;
-	yyjson_val *fields = NULL, *entry;
+	yyjson_val *fields = json_at(item, "metadata.managedFields"), *entry;
 	size_t i, n;
 
-	(void)json_array(item, "metadata.managedFields", &fields);
 	yyjson_arr_foreach(fields, i, n, entry)
 	{
-		struct str manager = STR_EMPTY, time = STR_EMPTY;
+		struct str manager = json_view(entry, "manager");
 		int64_t time_ns;
 		size_t w = 0;
 
-		(void)json_str(entry, "manager", &manager);
-		(void)json_str(entry, "time", &time);
-		if (!view_is_controller(manager) || !clock_parse_rfc3339(time, &time_ns))
+		if (!view_is_controller(manager) ||
+		    !clock_parse_rfc3339(json_view(entry, "time"), &time_ns))
 			continue;
 		while (w < v->n_writers && !str_eq(v->writers[w].manager, manager))
 			w++;
@@ -298,22 +296,20 @@ read_services(struct view *v, struct error *err)
 static struct str
 last_manager(yyjson_val *object, struct arena *arena)
 {
-	yyjson_val *fields = NULL, *entry;
+	yyjson_val *fields = json_at(object, "metadata.managedFields"), *entry;
 	struct str manager = STR_EMPTY, newest = STR_EMPTY;
 	size_t i, n;
 
-	(void)json_array(object, "metadata.managedFields", &fields);
 	yyjson_arr_foreach(fields, i, n, entry)
 	{
-		struct str time = STR_EMPTY;
+		struct str time = json_view(entry, "time"); /* all in UTC and of one length */
 
-		(void)json_str(entry, "time", &time); /* all in UTC and of the same length */
-		if (str_cmp(time, newest) >= 0) {
-			newest = time;
-			manager = json_text_at(arena, entry, "manager");
-		}
+		if (str_cmp(time, newest) < 0)
+			continue;
+		newest = time;
+		manager = json_view(entry, "manager");
 	}
-	return manager;
+	return arena_str(arena, manager);
 }
 
 static bool
@@ -322,7 +318,7 @@ read_lease(struct view *v, struct error *err)
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(2));
 	const struct election_options *o = &v->options->election;
 	struct view_lease *l = &v->lease;
-	struct str body, renewed = STR_EMPTY;
+	struct str body;
 	int64_t renewed_ns;
 	yyjson_val *root;
 
@@ -337,8 +333,7 @@ read_lease(struct view *v, struct error *err)
 	l->has_holder = l->lease.holder.len > 0;
 	root = yyjson_doc_get_root(l->lease.doc);
 	l->manager = last_manager(root, &v->arena);
-	(void)json_str(root, "spec.renewTime", &renewed);
-	if (clock_parse_rfc3339(renewed, &renewed_ns))
+	if (clock_parse_rfc3339(json_view(root, "spec.renewTime"), &renewed_ns))
 		l->renewed_s = renewed_ns / NS_PER_SEC;
 	l->wait_s = elector_wait_ns(o->lease_duration_ns, l->lease.duration_s) / NS_PER_SEC;
 	l->late_s = view_now_s(v) - l->renewed_s - l->wait_s;

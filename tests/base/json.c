@@ -209,6 +209,9 @@ a_text_is_copied_or_empty(void **state)
 	assert_string_equal(json_text_at(&arena, root, "s").ptr, "x");
 	assert_ptr_not_equal(json_text_at(&arena, root, "s").ptr, found.ptr);
 	assert_string_equal(json_text_at(&arena, root, "b").ptr, "");
+	assert_ptr_equal(json_view(root, "s").ptr, found.ptr);
+	assert_string_equal(json_view(root, "b").ptr, "");
+	assert_string_equal(json_view(NULL, "s").ptr, "");
 	assert_string_equal(json_text_at(&arena, root, "empty").ptr, "");
 	assert_string_equal(json_text_at(&arena, NULL, "s").ptr, "");
 }
