@@ -170,6 +170,16 @@ map_fini(struct map *m)
 	*m = (struct map){ .key_at = m->key_at };
 }
 
+void
+map_free_all(struct map *m, void (*free_value)(void *value))
+{
+	for (size_t i = 0; i < m->cap; i++) {
+		if (value_at(m, i))
+			free_value(value_at(m, i));
+	}
+	map_fini(m);
+}
+
 static void
 resize(struct map *m, size_t cap)
 {
@@ -205,21 +215,13 @@ map_put(struct map *m, struct str key, void *value)
 	return before;
 }
 
-void *
-map_remove(struct map *m, struct str key)
+/* Moves entries back to where look-ups find them. An entry may fill the gap if its home position
+ * does not lie between the two. */
+static void
+close_gap(struct map *m, size_t gap)
 {
-	size_t gap, mask = m->cap - 1;
-	void *value;
+	size_t mask = m->cap - 1;
 
-	if (m->cap == 0)
-		return NULL;
-	gap = find(m, key);
-	value = value_at(m, gap);
-	if (!value)
-		return NULL;
-
-	/* Moves entries back to where look-ups find them. An entry may fill the gap if its home
-	 * position does not lie between the two. */
 	for (size_t i = after(m, gap); value_at(m, i); i = after(m, i)) {
 		if (((i - home(m, key_at(m, i))) & mask) >= ((i - gap) & mask)) {
 			set(m, gap, key_at(m, i), value_at(m, i));
@@ -228,7 +230,40 @@ map_remove(struct map *m, struct str key)
 	}
 	set(m, gap, STR_EMPTY, NULL);
 	m->count--;
+}
+
+void *
+map_remove(struct map *m, struct str key)
+{
+	void *value;
+	size_t i;
+
+	if (m->cap == 0)
+		return NULL;
+	i = find(m, key);
+	value = value_at(m, i);
+	if (!value)
+		return NULL;
+	close_gap(m, i);
 	if (m->cap > MAP_KEPT && m->count < m->cap / 16)
 		resize(m, m->cap / 4);
 	return value;
+}
+
+/* An entry that fills the gap comes from a later slot, or from one at the begin of the table that
+ * was visited already, so none is skipped. */
+void
+map_free_obsolete(struct map *m, bool (*is_obsolete)(const void *value, const void *arg),
+                  const void *arg, void (*free_value)(void *value))
+{
+	for (size_t i = 0; i < m->cap; i++) {
+		void *value;
+
+		while ((value = value_at(m, i)) && is_obsolete(value, arg)) {
+			close_gap(m, i);
+			free_value(value);
+		}
+	}
+	while (m->cap > MAP_KEPT && m->count < m->cap / 16)
+		resize(m, m->cap / 4);
 }

@@ -46,6 +46,12 @@ map_key_i64(const int64_t *number)
 /** Frees the table, but not the values. The map is empty afterwards and may be used again. */
 void map_fini(struct map *m);
 
+/** The same, and frees each value by that function: free(), for example. */
+void map_free_all(struct map *m, void (*free_value)(void *value));
+/** Removes the entries that are obsolete, and frees their values by that function. */
+void map_free_obsolete(struct map *m, bool (*is_obsolete)(const void *value, const void *arg),
+                       const void *arg, void (*free_value)(void *value));
+
 /** Returns the value, or NULL when the key is absent. */
 void *map_get(const struct map *m, struct str key);
 /** Inserts or replaces key and value; returns the previous value, or NULL. value is not NULL. */

@@ -35,24 +35,10 @@ refusals_new(struct clock *clock)
 	return rs;
 }
 
-/* Removes refusals that are not valid any more at that time. With the lock held. */
-static void
-refusals_expire(struct refusals *rs, int64_t boot_ns)
+static bool
+is_over(const void *refusal, const void *boot_ns)
 {
-	struct map kept = MAP_OF(struct refusal, key);
-	struct str key;
-	void *value;
-
-	for (size_t pos = 0; map_next(&rs->all, &pos, &key, &value);) {
-		struct refusal *r = value;
-
-		if (r->until_boot_ns <= boot_ns)
-			free(r);
-		else
-			map_put(&kept, r->key, r);
-	}
-	map_fini(&rs->all);
-	rs->all = kept;
+	return ((const struct refusal *)refusal)->until_boot_ns <= *(const int64_t *)boot_ns;
 }
 
 void
@@ -60,8 +46,7 @@ refusals_free(struct refusals *rs)
 {
 	if (!rs)
 		return;
-	refusals_expire(rs, INT64_MAX);
-	map_fini(&rs->all);
+	map_free_all(&rs->all, free);
 	mutex_destroy(&rs->mu);
 	free(rs);
 }
@@ -106,7 +91,7 @@ refusals_note(struct refusals *rs, struct str object, const char *kind, uint64_t
 		return;
 	free(map_remove(&rs->all, buf_str(&key)));
 	if (rs->all.count >= LIMIT_REFUSALS)
-		refusals_expire(rs, now_ns);
+		map_free_obsolete(&rs->all, is_over, &now_ns, free);
 	if (rs->all.count >= LIMIT_REFUSALS)
 		return;
 	r = xcalloc(1, sizeof(*r) + key.len + msg.len);

@@ -10,13 +10,13 @@
 struct event_dedup {
 	struct recorder *recorder;
 	pthread_mutex_t mu;
-	struct map last; /* mu; "uid/reason" -> struct sent_event */
+	struct map last; /* mu; struct sent_event by "uid/reason" */
 };
 
 struct sent_event {
 	uint64_t text_hash;
-	size_t key_len;
-	char key[];
+	struct str key; /* in text */
+	char text[];
 };
 
 struct event_dedup *
@@ -25,20 +25,9 @@ event_dedup_new(struct recorder *recorder)
 	struct event_dedup *d = xcalloc(1, sizeof(*d));
 
 	d->recorder = recorder;
+	d->last = MAP_OF(struct sent_event, key);
 	mutex_init(&d->mu);
 	return d;
-}
-
-static void
-dedup_forget_all(struct event_dedup *d)
-{
-	struct str key;
-	void *sent;
-
-	for (size_t pos = 0; map_next(&d->last, &pos, &key, &sent);)
-		free(sent);
-	map_fini(&d->last);
-	d->last = MAP_INIT;
 }
 
 void
@@ -46,7 +35,7 @@ event_dedup_free(struct event_dedup *d)
 {
 	if (!d)
 		return;
-	dedup_forget_all(d);
+	map_free_all(&d->last, free);
 	mutex_destroy(&d->mu);
 	free(d);
 }
@@ -73,12 +62,11 @@ dedup_remember(struct event_dedup *d, struct str key, struct str message)
 		return is_new;
 	}
 	if (d->last.count >= LIMIT_EVENT_DEDUP)
-		dedup_forget_all(d);
+		map_free_all(&d->last, free);
 	sent = xmalloc(sizeof(*sent) + key.len);
 	sent->text_hash = hash;
-	sent->key_len = key.len;
-	memcpy(sent->key, key.ptr, key.len);
-	map_put(&d->last, str_n(sent->key, key.len), sent);
+	sent->key = str_n(memcpy(sent->text, key.ptr, key.len), key.len);
+	map_put(&d->last, sent->key, sent);
 	return true;
 }
 

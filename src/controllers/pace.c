@@ -51,72 +51,43 @@ paces_new(struct clock *clock)
 	return ps;
 }
 
-/* Forgets objects whose last reaction was before that time. */
-static void
-forget_before(struct paces *ps, int64_t mono_ns)
-{
-	struct map kept = MAP_OF(struct entry, key);
-	struct str key;
-	void *value;
-
-	for (size_t pos = 0; map_next(&ps->all, &pos, &key, &value);) {
-		struct entry *entry = value;
-
-		if (entry->pace.last_mono_ns < mono_ns)
-			free(entry);
-		else
-			map_put(&kept, entry->key, entry);
-	}
-	map_fini(&ps->all);
-	ps->all = kept;
-}
-
 void
 paces_free(struct paces *ps)
 {
 	if (!ps)
 		return;
-	forget_before(ps, INT64_MAX);
-	map_fini(&ps->all);
+	map_free_all(&ps->all, free);
 	mutex_destroy(&ps->mu);
 	free(ps);
 }
 
-static void
-make_room(struct paces *ps, int64_t now_ns)
+static bool
+is_before(const void *entry, const void *mono_ns)
 {
-	if (now_ns - ps->swept_mono_ns > quiet_ns || ps->all.count >= LIMIT_PACES) {
-		forget_before(ps, now_ns - quiet_ns);
-		ps->swept_mono_ns = now_ns;
-	}
-	if (ps->all.count >= LIMIT_PACES)
-		forget_before(ps, INT64_MAX);
+	return ((const struct entry *)entry)->pace.last_mono_ns < *(const int64_t *)mono_ns;
 }
 
-static struct entry *
-entry_new(struct str key)
-{
-	struct entry *entry = xcalloc(1, sizeof(*entry) + key.len);
-
-	memcpy(entry->text, key.ptr, key.len);
-	entry->key = str_n(entry->text, key.len);
-	return entry;
-}
-
-/* With the lock held. */
+/* Finds the pace, or makes it. With the lock held. */
 static struct pace *
 pace_of(struct paces *ps, struct str uid, const char *reaction)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	int64_t now_ns = clock_mono(ps->clock), quiet_since_ns = now_ns - quiet_ns;
 	struct entry *entry;
 
 	buf_addf(&key, "%s/%" STR_FMT, reaction, STR_ARG(uid));
 	entry = map_get(&ps->all, buf_str(&key));
-	if (!entry) {
-		make_room(ps, clock_mono(ps->clock));
-		entry = entry_new(buf_str(&key));
-		map_put(&ps->all, entry->key, entry);
+	if (entry)
+		return &entry->pace;
+	if (ps->swept_mono_ns < quiet_since_ns || ps->all.count >= LIMIT_PACES) {
+		map_free_obsolete(&ps->all, is_before, &quiet_since_ns, free);
+		ps->swept_mono_ns = now_ns;
 	}
+	if (ps->all.count >= LIMIT_PACES)
+		map_free_all(&ps->all, free);
+	entry = xcalloc(1, sizeof(*entry) + key.len);
+	entry->key = str_n(memcpy(entry->text, key.ptr, key.len), key.len);
+	map_put(&ps->all, entry->key, entry);
 	return &entry->pace;
 }
 

@@ -49,14 +49,9 @@ own_writes_new(struct clock *clock)
 void
 own_writes_free(struct own_writes *w)
 {
-	struct str name;
-	void *entry;
-
 	if (!w)
 		return;
-	for (size_t pos = 0; map_next(&w->entries, &pos, &name, &entry);)
-		free(entry);
-	map_fini(&w->entries);
+	map_free_all(&w->entries, free);
 	mutex_destroy(&w->mu);
 	free(w);
 }

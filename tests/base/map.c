@@ -190,6 +190,67 @@ values_may_bring_their_key(void **state)
 	assert_ptr_equal(map_get(&m, STR("node-2")), &keys[2]);
 }
 
+static int n_freed;
+
+static void
+count_freed(void *value)
+{
+	((struct key *)value)->is_in = false;
+	n_freed++;
+}
+
+/* Is its number a multiple of this one? */
+static bool
+is_multiple(const void *key, const void *number)
+{
+	return ((const struct key *)key - keys) % *(const int *)number == 0;
+}
+
+static void
+obsolete_values_are_freed_and_the_others_stay(void **state)
+{
+	struct map maps[] = { MAP_INIT, MAP_OF(struct key, name) };
+	int numbers[] = { 7, 3, 2, 1 };
+
+	(void)state;
+	for (size_t m = 0; m < ARRAY_LEN(maps); m++) {
+		for (int i = 0; i < N_KEYS; i++) {
+			keys[i].is_in = true;
+			map_put(&maps[m], keys[i].name, &keys[i]);
+		}
+		for (size_t n = 0; n < ARRAY_LEN(numbers); n++) {
+			map_free_obsolete(&maps[m], is_multiple, &numbers[n], count_freed);
+			for (int i = 0; i < N_KEYS; i++) {
+				if (i % numbers[n] == 0)
+					assert_false(keys[i].is_in);
+				assert_ptr_equal(map_get(&maps[m], keys[i].name),
+				                 keys[i].is_in ? &keys[i] : NULL);
+			}
+		}
+		assert_int_equal(maps[m].count, 0);
+		assert_true(maps[m].cap < N_KEYS / 2);
+		map_fini(&maps[m]);
+	}
+	assert_int_equal(n_freed, 2 * N_KEYS);
+}
+
+static void
+all_values_are_freed(void **state)
+{
+	struct map m = MAP_OF(struct key, name);
+
+	(void)state;
+	n_freed = 0;
+	for (int i = 0; i < N_KEYS; i++)
+		map_put(&m, keys[i].name, &keys[i]);
+	map_free_all(&m, count_freed);
+	assert_int_equal(n_freed, N_KEYS);
+	assert_int_equal(m.count, 0);
+	map_put(&m, keys[0].name, &keys[0]);
+	assert_ptr_equal(map_get(&m, keys[0].name), &keys[0]);
+	map_fini(&m);
+}
+
 static void
 print_order(void)
 {
@@ -247,6 +308,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(behaves_like_a_list),
 		cmocka_unit_test(gives_memory_back_when_it_empties),
 		cmocka_unit_test(values_may_bring_their_key),
+		cmocka_unit_test(obsolete_values_are_freed_and_the_others_stay),
+		cmocka_unit_test(all_values_are_freed),
 		cmocka_unit_test(the_order_is_another_one_in_each_process),
 	};
 

@@ -67,8 +67,10 @@ first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 }
 
 static void
-candidate_free(struct candidate *candidate)
+candidate_free(void *arg)
 {
+	struct candidate *candidate = arg;
+
 	free(candidate->shown);
 	free(candidate->uid);
 	free(candidate);
@@ -92,28 +94,10 @@ lifecycle_track(struct lifecycle_controller *c, const struct node *node)
 	return candidate;
 }
 
-/* Drops the candidates whose node is gone or Ready, which are those that this round has not
- * tracked. (Removing from a map while walking it is not allowed, hence two passes.) */
-static void
-lifecycle_untrack_absent(struct lifecycle_controller *c, struct arena *arena)
+static bool
+is_of_earlier_round(const void *candidate, const void *round)
 {
-	struct candidate **gone = arena_calloc(arena, c->candidates.count + 1,
-	                                       sizeof(struct candidate *));
-	struct str uid;
-	void *value;
-	size_t n = 0;
-	WITH_LOCK(&c->mu);
-
-	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
-		struct candidate *candidate = value;
-
-		if (candidate->round != c->n_rounds)
-			gone[n++] = candidate;
-	}
-	for (size_t i = 0; i < n; i++) {
-		map_remove(&c->candidates, str_c(gone[i]->uid));
-		candidate_free(gone[i]);
-	}
+	return ((const struct candidate *)candidate)->round != *(const uint64_t *)round;
 }
 
 /* Shows what a round has found to other threads, which therefore never wait for a round: it takes
@@ -189,7 +173,10 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE && is_unanswered))
 			candidate->due_mono_ns = 0;
 	}
-	lifecycle_untrack_absent(r->c, r->call->arena);
+	/* the others are gone or Ready */
+	mutex_lock(&r->c->mu);
+	map_free_obsolete(&r->c->candidates, is_of_earlier_round, &r->c->n_rounds, candidate_free);
+	mutex_unlock(&r->c->mu);
 }
 
 static bool
@@ -444,17 +431,12 @@ lifecycle_controller_is_working(const struct lifecycle_controller *c)
 void
 lifecycle_controller_free(struct lifecycle_controller *c)
 {
-	struct str uid;
-	void *value;
-
 	if (!c)
 		return;
 	thread_join(c->thread);
 	metrics_off_scrape(set_held_nodes, c);
 	cancel_unhook(c->env->cancel, lifecycle_on_cancel, c);
-	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);)
-		candidate_free(value);
-	map_fini(&c->candidates);
+	map_free_all(&c->candidates, candidate_free);
 	free(c->deletions_boot_ns);
 	cond_destroy(&c->changed);
 	mutex_destroy(&c->mu);

@@ -656,9 +656,6 @@ node_controller_queue(struct node_controller *c)
 void
 node_controller_free(struct node_controller *c)
 {
-	struct str key;
-	void *name;
-
 	if (!c)
 		return;
 	metrics_off_scrape(set_uninitialized, c);
@@ -666,9 +663,7 @@ node_controller_free(struct node_controller *c)
 		thread_join(c->workers[i]);
 	thread_join(c->refresher);
 	queue_free(c->queue);
-	for (size_t pos = 0; map_next(&c->stale, &pos, &key, &name);)
-		free(name);
-	map_fini(&c->stale);
+	map_free_all(&c->stale, free);
 	failure_pause_fini(&c->refresh_pause);
 	mutex_destroy(&c->mu);
 	free(c->workers);

@@ -58,24 +58,13 @@ route_removals_new(struct controller_env *env)
 	return rr;
 }
 
-static void
-free_values(struct map *map)
-{
-	struct str key;
-	void *value;
-
-	for (size_t pos = 0; map_next(map, &pos, &key, &value);)
-		free(value);
-	map_fini(map);
-}
-
 void
 route_removals_free(struct route_removals *rr)
 {
 	if (!rr)
 		return;
-	free_values(&rr->wanted);
-	free_values(&rr->expected);
+	map_free_all(&rr->wanted, free);
+	map_free_all(&rr->expected, free);
 	free(rr->done_boot_ns);
 	mutex_destroy(&rr->mu);
 	free(rr);
@@ -113,7 +102,7 @@ forget_expected(struct route_removals *rr, const struct route *routes, size_t n_
 		if (copy)
 			map_put(&kept, str_n(copy, destination.len), copy);
 	}
-	free_values(&rr->expected);
+	map_free_all(&rr->expected, free);
 	rr->expected = kept;
 }
 
@@ -130,8 +119,7 @@ wanted_since(struct route_removals *rr, struct arena *arena, const struct route 
 
 	if (!t) {
 		t = xcalloc(1, sizeof(*t) + key.len);
-		memcpy(t->text, key.ptr, key.len);
-		t->key = str_n(t->text, key.len);
+		t->key = str_n(memcpy(t->text, key.ptr, key.len), key.len);
 		t->since_boot_ns = now_ns;
 		map_put(&rr->wanted, t->key, t);
 	}
@@ -139,24 +127,10 @@ wanted_since(struct route_removals *rr, struct arena *arena, const struct route 
 	return t->since_boot_ns;
 }
 
-/* Forgets removals that this run did not want. */
-static void
-forget_tracks(struct route_removals *rr)
+static bool
+is_of_earlier_run(const void *track, const void *run)
 {
-	struct map kept = MAP_OF(struct track, key);
-	struct str key;
-	void *value;
-
-	for (size_t pos = 0; map_next(&rr->wanted, &pos, &key, &value);) {
-		struct track *t = value;
-
-		if (t->run == rr->n_runs)
-			map_put(&kept, t->key, t);
-		else
-			free(t);
-	}
-	map_fini(&rr->wanted);
-	rr->wanted = kept;
+	return ((const struct track *)track)->run != *(const uint64_t *)run;
 }
 
 void
@@ -222,7 +196,8 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 			hold.due_mono_ns = due_ns;
 	}
 	plan->n_remove = n_kept;
-	forget_tracks(rr);
+	/* the history of a removal that this run did not want has ended */
+	map_free_obsolete(&rr->wanted, is_of_earlier_run, &rr->n_runs, free);
 	forget_expected(rr, routes, n_routes);
 	return hold;
 }

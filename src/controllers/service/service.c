@@ -47,8 +47,10 @@ METRIC_FAMILY(
 /* ---- records ---- */
 
 static void
-record_free(struct service_record *r)
+record_free(void *record)
 {
+	struct service_record *r = record;
+
 	object_unref(r->vanished);
 	object_unref(r->service_with_balancer);
 	buf_fini(&r->repairs);
@@ -575,18 +577,13 @@ service_controller_remembers(struct service_controller *c, struct arena *arena, 
 void
 service_controller_free(struct service_controller *c)
 {
-	struct str key;
-	void *record;
-
 	if (!c)
 		return;
 	metrics_off_scrape(set_failing, c);
 	for (unsigned i = 0; i < c->config.n_workers; i++)
 		thread_join(c->workers[i]);
 	queue_free(c->queue);
-	for (size_t pos = 0; map_next(&c->records, &pos, &key, &record);)
-		record_free(record);
-	map_fini(&c->records);
+	map_free_all(&c->records, record_free);
 	targets_free(c->targets);
 	failure_pause_fini(&c->adopt_pause);
 	mutex_destroy(&c->mu);

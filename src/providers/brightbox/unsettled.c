@@ -24,8 +24,10 @@ struct bb_unsettled_table {
 /* ---- the table ---- */
 
 static void
-bb_unsettled_free(struct bb_unsettled *u)
+bb_unsettled_free(void *unsettled)
 {
+	struct bb_unsettled *u = unsettled;
+
 	if (!u)
 		return;
 	for (size_t i = 0; i < u->n_sent; i++)
@@ -99,14 +101,9 @@ bb_unsettled_table_new(void)
 void
 bb_unsettled_table_free(struct bb_unsettled_table *t)
 {
-	struct str name;
-	void *value;
-
 	if (!t)
 		return;
-	for (size_t pos = 0; map_next(&t->all, &pos, &name, &value);)
-		bb_unsettled_free(value);
-	map_fini(&t->all);
+	map_free_all(&t->all, bb_unsettled_free);
 	mutex_destroy(&t->mu);
 	free(t);
 }

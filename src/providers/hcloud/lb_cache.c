@@ -122,8 +122,10 @@ entry_make(struct hz_lb_cache *c, struct str uid)
 }
 
 static void
-entry_free(struct entry *e)
+entry_free(void *entry)
 {
+	struct entry *e = entry;
+
 	reading_unref(e->reading);
 	free(e->uid);
 	free(e->key);
@@ -615,15 +617,10 @@ hz_lb_cache_new(struct hz_api *api, struct clock *clock)
 void
 hz_lb_cache_free(struct hz_lb_cache *c)
 {
-	struct str uid;
-	void *e;
-
 	if (!c)
 		return;
-	for (size_t pos = 0; map_next(&c->entries, &pos, &uid, &e);)
-		entry_free(e);
+	map_free_all(&c->entries, entry_free);
 	map_fini(&c->by_key);
-	map_fini(&c->entries);
 	reading_unref(c->pending);
 	reading_unref(c->all);
 	single_flight_fini(&c->flight);

@@ -78,25 +78,12 @@ hz_servers_known_new(void)
 	return k;
 }
 
-static void
-hz_servers_known_forget_all(struct hz_servers_known *k)
-{
-	struct str key;
-	void *server;
-
-	for (size_t pos = 0; map_next(&k->by_id, &pos, &key, &server);)
-		free(server);
-	map_fini(&k->by_id);
-	k->by_id = MAP_OF(struct server_known, key);
-}
-
 void
 hz_servers_known_free(struct hz_servers_known *k)
 {
 	if (!k)
 		return;
-	hz_servers_known_forget_all(k);
-	map_fini(&k->by_id);
+	map_free_all(&k->by_id, free);
 	mutex_destroy(&k->mu);
 	free(k);
 }
@@ -110,7 +97,7 @@ hz_servers_known_note(struct hz_servers_known *k, const struct hz_server *server
 	known = map_get(&k->by_id, map_key_i64(&server->id));
 	if (!known) {
 		if (k->by_id.count >= LIMIT_MACHINES)
-			hz_servers_known_forget_all(k);
+			map_free_all(&k->by_id, free);
 		known = xcalloc(1, sizeof(*known));
 		known->id = server->id;
 		known->key = map_key_i64(&known->id);
