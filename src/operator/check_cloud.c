@@ -37,12 +37,9 @@ check_cloud(struct doctor *d, struct report *r)
 void
 check_budget(struct doctor *d, struct report *r)
 {
-	struct cloud *cloud;
+	struct cloud *cloud = d->view->cloud;
 	struct cloud_budget budget;
 
-	if (!doctor_needs(d, r, VIEW_CLOUD))
-		return;
-	cloud = d->view->cloud;
 	if (!cloud->ops->get_budget || !cloud->ops->get_budget(cloud, &budget)) {
 		report_skip(r, "this cloud reports no rate limit");
 		return;
@@ -64,12 +61,9 @@ check_project(struct doctor *d, struct report *r)
 {
 	size_t n_absent = 0, unknown = SIZE_MAX;
 	const struct view_nodes *nodes = &d->view->nodes;
-	const struct look *look;
+	const struct look *look = d->view->look;
 	struct error err;
 
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
-	look = d->view->look;
 	for (size_t i = 0; i < nodes->n; i++) {
 		struct str id = nodes->refs[i].provider_id;
 		unsigned realm;

@@ -120,8 +120,6 @@ explain_absence(const struct cloud_setting *s, struct str value, struct buf *b)
 void
 check_settings(struct doctor *d, struct report *r)
 {
-	if (!doctor_needs(d, r, VIEW_SETTINGS))
-		return;
 	if (d->view->n_settings == 0)
 		report_skip(r, "no setting of this cloud names anything in it");
 	for (size_t i = 0; i < d->view->n_settings; i++) {

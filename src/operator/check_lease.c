@@ -106,8 +106,7 @@ check_other_controllers(struct doctor *d, struct report *r)
 	bool is_elected = v->options->election.is_enabled;
 	int64_t first_s, acquired_ns;
 
-	if (!doctor_needs(d, r,
-	                  VIEW_NODES | VIEW_SERVICES | (is_elected ? (unsigned)VIEW_LEASE : 0)))
+	if (is_elected && !doctor_needs(d, r, VIEW_LEASE))
 		return;
 	/* older writes may be from before a migration to ccmd */
 	first_s = view_now_s(v) - RECENT_S;

@@ -46,8 +46,6 @@ check_kubelets(struct doctor *d, struct report *r)
 {
 	const struct view_nodes *nodes = &d->view->nodes;
 
-	if (!doctor_needs(d, r, VIEW_NODES))
-		return;
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct node *node = nodes->items[i];
 
@@ -79,8 +77,6 @@ check_new_nodes(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
 		const struct instance *machine = &v->look->instances[i];
@@ -122,8 +118,6 @@ check_foreign_ids(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
 
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
 
@@ -144,8 +138,6 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 	CLEANUP(map_fini) struct map first = MAP_INIT;
 	const struct view_nodes *nodes = &d->view->nodes;
 
-	if (!doctor_needs(d, r, VIEW_NODES))
-		return;
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct node *node = nodes->items[i], *other;
 
@@ -171,11 +163,8 @@ void
 check_absent_machines(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
-	bool has_any;
+	bool has_any = v->look->n_anchors > 0;
 
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
-	has_any = v->look->n_anchors > 0;
 	for (size_t i = 0; i < v->look->n; i++)
 		has_any |= v->look->instances[i].presence == PRESENCE_PRESENT;
 	for (size_t i = 0; i < v->nodes.n; i++) {
@@ -204,8 +193,6 @@ check_stopped_machines(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
 
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
 		const struct node *node = v->nodes.items[i];
@@ -227,8 +214,6 @@ check_addresses(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
 		CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
@@ -275,8 +260,6 @@ check_labels(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
 		struct node_facts f;
@@ -351,11 +334,13 @@ report_missing_proof(const struct view *v, struct report *r, const struct lifecy
 	           STR_ARG(name));
 }
 
-/* The leader decides by a history of looks. Here each node has the best one, so what is missing is
- * not there now (controllers/lifecycle/lifecycle.h). */
-static void
-check_proofs(struct view *v, struct report *r)
+/* A node whose machine is not known to be gone is never deleted, and no event says so. If the cloud
+ * cannot be used at all, the look has failed, and check_cloud() reports that once. */
+void
+check_held_deletions(struct doctor *d, struct report *r)
 {
+	struct view *v = d->view;
+	bool deletes = controllers_enabled(v->options, "cloud-node-lifecycle-controller");
 	struct lifecycle_view seen = { .guard = &v->options->guard,
 		                       .cloud = v->cloud,
 		                       .kube = v->kube,
@@ -364,26 +349,14 @@ check_proofs(struct view *v, struct report *r)
 		                       .now_wall_ns = view_now_s(v) * NS_PER_SEC };
 	struct lifecycle_foresight *found;
 	struct error err;
-	size_t n;
+	size_t n = 0;
 
-	if (!lifecycle_foresee(&seen, &v->call, &found, &n, &err))
+	/* The leader decides by a history of looks. Here each node has the best one, so what is
+	 * missing is not there now (controllers/lifecycle/lifecycle.h). */
+	if (deletes && !lifecycle_foresee(&seen, &v->call, &found, &n, &err))
 		report_unknown(r, &err);
 	for (size_t i = 0; i < n; i++)
 		report_missing_proof(v, r, &found[i]);
-}
-
-/* A node whose machine is not known to be gone is never deleted, and no event says so. If the cloud
- * cannot be used at all, the look has failed, and check_cloud() reports that once. */
-void
-check_held_deletions(struct doctor *d, struct report *r)
-{
-	struct view *v = d->view;
-	bool deletes = controllers_enabled(v->options, "cloud-node-lifecycle-controller");
-
-	if (!doctor_needs(d, r, VIEW_LOOK))
-		return;
-	if (deletes)
-		check_proofs(v, r);
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		struct str name = node_name(v->nodes.items[i]);
 

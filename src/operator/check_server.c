@@ -39,8 +39,6 @@ check_version(struct doctor *d, struct report *r)
 	};
 	const struct view_server *server = &d->view->server;
 
-	if (!doctor_needs(d, r, VIEW_SERVER))
-		return;
 	if (server->version.len == 0) {
 		report_unknown(r, &unnamed);
 	} else if (server->minor > 0 && server->minor < OLDEST_MINOR) {
@@ -53,11 +51,8 @@ check_version(struct doctor *d, struct report *r)
 void
 check_clock(struct doctor *d, struct report *r)
 {
-	int64_t skew_s;
+	int64_t skew_s = d->view->server.skew_s;
 
-	if (!doctor_needs(d, r, VIEW_SERVER))
-		return;
-	skew_s = d->view->server.skew_s;
 	if (skew_s >= -MAX_SKEW_S && skew_s <= MAX_SKEW_S)
 		return;
 	report_find(r, "", STR_EMPTY, "the API server's clock is %lld s %s this machine's",

@@ -10,22 +10,21 @@
 /* Any new value of an annotation makes ccmd compare the balancer. */
 #define REPAIR "ccmd.io/repair=$(date +%%s)"
 
-/* Reads the Services, and starts the cloud. False: the check is skipped or could not run. */
+/* Does the cloud have load balancers? If not, the check is skipped. */
 static bool
-get_services(struct doctor *d, struct report *r)
+has_balancers(struct doctor *d, struct report *r)
 {
-	if (!doctor_needs(d, r, VIEW_SERVICES | VIEW_CLOUD))
-		return false;
 	if (!d->view->cloud->balancers)
 		report_skip(r, "the cloud, as it is configured, has no load balancers");
 	return d->view->cloud->balancers != NULL;
 }
 
-/* Reads one of the parts that need a list of the balancers. False: likewise. */
+/* Reads one of the parts that need a list of the balancers. False: the check is skipped, or could
+ * not run. */
 static bool
 get_listed(struct doctor *d, struct report *r, enum view_part part)
 {
-	if (!get_services(d, r))
+	if (!has_balancers(d, r))
 		return false;
 	if (!d->view->cloud->balancers->list) {
 		report_skip(r, "the load balancers of this cloud cannot be listed");
@@ -46,7 +45,7 @@ is_wanted(const struct service *s)
 void
 check_pending_services(struct doctor *d, struct report *r)
 {
-	if (!get_services(d, r))
+	if (!has_balancers(d, r))
 		return;
 	for (size_t i = 0; i < d->view->services.n; i++) {
 		const struct service *s = d->view->services.items[i];
@@ -65,7 +64,7 @@ check_pending_services(struct doctor *d, struct report *r)
 void
 check_targets(struct doctor *d, struct report *r)
 {
-	if (!get_services(d, r) || !doctor_needs(d, r, VIEW_NODES))
+	if (!has_balancers(d, r) || !doctor_needs(d, r, VIEW_NODES))
 		return;
 	for (size_t i = 0; i < d->view->services.n; i++) {
 		const struct service *s = d->view->services.items[i];
@@ -115,7 +114,7 @@ check_annotation_names(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 
-	if (!get_services(d, r))
+	if (!has_balancers(d, r))
 		return;
 	if (!v->cloud->balancers->annotation_prefix) {
 		report_skip(r, "this cloud does not declare the names of its annotations");
@@ -191,7 +190,7 @@ check_service_specs(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 
-	if (!get_services(d, r))
+	if (!has_balancers(d, r))
 		return;
 	for (size_t i = 0; i < v->services.n; i++) {
 		const struct service *s = v->services.items[i];
@@ -263,29 +262,26 @@ check_refused_balancers(struct doctor *d, struct report *r)
 
 /* ---- the balancers in the cloud ---- */
 
-static bool
-has_balancer(const struct view *v, const struct service *s)
-{
-	for (size_t i = 0; i < v->n_balancers; i++) {
-		const struct lb_listed *lb = &v->balancers[i];
-
-		if (lb->is_balancer && facts_is_of_service(lb, s) &&
-		    (lb->uid.len > 0 || str_eq_c(lb->cluster, v->options->cluster_name)))
-			return true;
-	}
-	return false;
-}
-
 /* Services without an address are reported by check_pending_services(). */
 void
 check_balancers(struct doctor *d, struct report *r)
 {
+	const struct view *v = d->view;
+
 	if (!get_listed(d, r, VIEW_BALANCERS))
 		return;
-	for (size_t i = 0; i < d->view->services.n; i++) {
-		const struct service *s = d->view->services.items[i];
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
+		bool has_balancer = false;
 
-		if (!is_wanted(s) || s->n_ingress == 0 || has_balancer(d->view, s))
+		for (size_t j = 0; j < v->n_balancers; j++) {
+			const struct lb_listed *lb = &v->balancers[j];
+
+			has_balancer |= lb->is_balancer && facts_is_of_service(lb, s) &&
+			                (lb->uid.len > 0 ||
+			                 str_eq_c(lb->cluster, v->options->cluster_name));
+		}
+		if (!is_wanted(s) || s->n_ingress == 0 || has_balancer)
 			continue;
 		report_find(r, "service", s->object.key,
 		            "it has an address, but the cloud has no load balancer for it");
@@ -294,24 +290,6 @@ check_balancers(struct doctor *d, struct report *r)
 			"check that the credentials are those of the cluster's project; if the load balancer was deleted: kubectl -n %" STR_FMT
 			" annotate service %" STR_FMT " " LB_ANNOTATION_GONE "=true",
 			STR_ARG(s->namespace), STR_ARG(s->name));
-	}
-}
-
-static void
-report_forwarding(struct report *r, const struct service *s, const struct lb_listed *lb)
-{
-	if (lb->n_unhealthy > 0 && lb->n_healthy == 0) {
-		report_find(r, "service", s->object.key,
-		            "no target of its load balancer is healthy: %" STR_FMT,
-		            STR_ARG(lb->unhealthy));
-		report_fix(
-			r,
-			"check that its pods are ready, and that the load balancer can reach the nodes at these ports");
-	}
-	if (lb->blocked.len > 0) {
-		report_find(r, "service", s->object.key,
-		            "the cloud has blocked its address %" STR_FMT, STR_ARG(lb->blocked));
-		report_fix(r, "ask the cloud's support why");
 	}
 }
 
@@ -326,30 +304,33 @@ check_forwarding(struct doctor *d, struct report *r)
 	if (!get_listed(d, r, VIEW_BALANCERS))
 		return;
 	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
+
 		for (size_t j = 0; j < v->n_balancers; j++) {
-			if (v->balancers[j].is_balancer &&
-			    facts_is_of_service(&v->balancers[j], v->services.items[i]))
-				report_forwarding(r, v->services.items[i], &v->balancers[j]);
+			const struct lb_listed *lb = &v->balancers[j];
+
+			if (!lb->is_balancer || !facts_is_of_service(lb, s))
+				continue;
+			if (lb->n_unhealthy > 0 && lb->n_healthy == 0) {
+				report_find(r, "service", s->object.key,
+				            "no target of its load balancer is healthy: %" STR_FMT,
+				            STR_ARG(lb->unhealthy));
+				report_fix(
+					r,
+					"check that its pods are ready, and that the load balancer can reach the nodes at these ports");
+			}
+			if (lb->blocked.len > 0) {
+				report_find(r, "service", s->object.key,
+				            "the cloud has blocked its address %" STR_FMT,
+				            STR_ARG(lb->blocked));
+				report_fix(r, "ask the cloud's support why");
+			}
 		}
 	}
 	for (size_t j = 0; j < v->n_balancers; j++)
 		has_health |= v->balancers[j].has_health;
 	if (v->n_balancers > 0 && !has_health)
 		report_skip(r, "this cloud does not report the health of targets");
-}
-
-/* A Service of the same name may be of another type by now. */
-static bool
-has_service(const struct view_services *services, const struct lb_listed *one)
-{
-	for (size_t i = 0; i < services->n; i++) {
-		const struct service *s = services->items[i];
-
-		if (facts_is_of_service(one, s) &&
-		    (one->uid.len > 0 || service_wants_balancer(s) || s->has_finalizer))
-			return true;
-	}
-	return false;
 }
 
 /* A balancer without the name of a cluster, or with the default name, may belong to any cluster of
@@ -370,9 +351,17 @@ check_orphans(struct doctor *d, struct report *r)
 	for (size_t i = 0; i < v->n_balancers; i++) {
 		const struct lb_listed *one = &v->balancers[i];
 		const char *costs = one->cost.len > 0 ? "; it costs " : "";
+		bool has_service = false;
 
-		if (!str_eq_c(one->cluster, v->options->cluster_name) ||
-		    has_service(&v->services, one))
+		for (size_t j = 0; j < v->services.n; j++) {
+			const struct service *s = v->services.items[j];
+
+			/* a Service of the same name may be of another type by now */
+			has_service |= facts_is_of_service(one, s) &&
+			               (one->uid.len > 0 || service_wants_balancer(s) ||
+			                s->has_finalizer);
+		}
+		if (!str_eq_c(one->cluster, v->options->cluster_name) || has_service)
 			continue;
 		if (one->uid.len > 0)
 			report_find(r, one->what, one->id,

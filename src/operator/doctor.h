@@ -27,6 +27,8 @@ extern const size_t doctor_n_checks;
 
 /** Runs all checks. */
 void doctor_run(struct doctor *, struct report *ret);
+/** Runs one of them. */
+void doctor_run_check(struct doctor *, const struct check *, struct report *ret);
 
 /** view_need() for a check. False: a part cannot be read, and the check is now UNKNOWN. */
 bool doctor_needs(struct doctor *, struct report *, unsigned parts);

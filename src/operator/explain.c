@@ -63,23 +63,6 @@ explain_raw(struct explanation *e, const char *list_path, struct str name)
 
 /* ---- the leader ---- */
 
-/* The path of the object at the leader. */
-static const char *
-path_at_leader(struct explanation *e)
-{
-	static const char *const kinds[] = { [DESCRIBED_NODE] = "nodes",
-		                             [DESCRIBED_SERVICE] = "services",
-		                             [DESCRIBED_ROUTE] = "routes" };
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-
-	buf_addf(&target, "/debug/objects/%s", kinds[e->what.kind]);
-	for (struct str part, rest = e->what.key; str_split(&rest, '/', &part);) {
-		buf_add_char(&target, '/');
-		url_add_escaped(&target, part);
-	}
-	return arena_strz(&e->view->arena, buf_str(&target));
-}
-
 /* Asks the process on this machine. If no ccmd answers there at all, that is the error, whatever
  * the error of this request was. */
 static bool
@@ -107,15 +90,23 @@ ask_here(struct explanation *e, const char *target, struct str *ret, struct erro
 static bool
 ask_leader(struct explanation *e, const struct explain_source *source, struct error *err)
 {
-	const char *target = path_at_leader(e);
+	static const char *const kinds[] = { [DESCRIBED_NODE] = "nodes",
+		                             [DESCRIBED_SERVICE] = "services",
+		                             [DESCRIBED_ROUTE] = "routes" };
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
 	bool is_answered, is_leading;
 	struct str text;
 
+	buf_addf(&target, "/debug/objects/%s", kinds[e->what.kind]);
+	for (struct str part, rest = e->what.key; str_split(&rest, '/', &part);) {
+		buf_add_char(&target, '/');
+		url_add_escaped(&target, part);
+	}
 	if (source->url)
-		is_answered = local_get_at(e->view, source->url, source->ca_file, target, &text,
+		is_answered = local_get_at(e->view, source->url, source->ca_file, target.ptr, &text,
 		                           err);
 	else
-		is_answered = ask_here(e, target, &text, err);
+		is_answered = ask_here(e, target.ptr, &text, err);
 	if (!is_answered || !json_parse(text, &e->leader, err))
 		return false;
 	if (json_bool(yyjson_doc_get_root(e->leader), "isLeading", &is_leading) != JSON_FOUND)
@@ -229,37 +220,26 @@ read_events(struct explanation *e)
 
 /* ---- the checks ---- */
 
-static bool
-is_about(const struct explanation *e, const struct check *check)
-{
-	switch (e->what.kind) {
-	case DESCRIBED_NODE:
-		return strcmp(check->group, "Nodes") == 0;
-	case DESCRIBED_SERVICE:
-		return strcmp(check->group, "Services") == 0;
-	case DESCRIBED_ROUTE:
-		return check->run == check_cluster_cidr || check->run == check_pod_cidrs ||
-		       check->run == check_node_routes || check->run == check_orphaned_routes;
-	}
-	return false;
-}
-
 /* Runs the doctor's checks, of which only findings about this object are kept. (For a route,
  * explain_route() has said which one it is.) */
 static void
 run_checks(struct explanation *e)
 {
 	struct doctor d = { .view = e->view, .flag_notes = STR_EMPTY, .flag_warnings = STR_EMPTY };
+	bool is_node = e->what.kind == DESCRIBED_NODE, is_route = e->what.kind == DESCRIBED_ROUTE;
 
-	if (e->what.kind != DESCRIBED_ROUTE) {
-		e->problems.only_kind = e->what.kind == DESCRIBED_NODE ? "node" : "service";
+	if (!is_route) {
+		e->problems.only_kind = is_node ? "node" : "service";
 		e->problems.only_name = e->what.key;
 	}
 	for (size_t i = 0; i < doctor_n_checks; i++) {
-		if (!is_about(e, &doctor_checks[i]))
-			continue;
-		report_begin(&e->problems, &doctor_checks[i]);
-		doctor_checks[i].run(&d, &e->problems);
+		const struct check *check = &doctor_checks[i];
+
+		if (is_route ? check->run == check_cluster_cidr || check->run == check_pod_cidrs ||
+		                       check->run == check_node_routes ||
+		                       check->run == check_orphaned_routes
+		             : strcmp(check->group, is_node ? "Nodes" : "Services") == 0)
+			doctor_run_check(&d, check, &e->problems);
 	}
 }
 

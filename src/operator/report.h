@@ -44,6 +44,7 @@ struct check {
 	const char *why;   /* why it matters, a sentence */
 	void (*run)(struct doctor *, struct report *);
 	enum check_fix fix;
+	unsigned needs; /* parts of the view, VIEW_NODES: if they cannot be read, it is UNKNOWN */
 };
 
 /** All texts are in the report's arena. */

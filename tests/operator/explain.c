@@ -12,8 +12,8 @@
 
 static struct buf out = BUF_INIT(MIB(1));
 static const struct check check_one = {
-	"CCMD044", "Nodes",    "Each node has its machine", "Nodes have no machine", "",
-	NULL,      FIX_BY_HAND
+	"CCMD044",   "Nodes", "Each node has its machine", "Nodes have no machine", "", NULL,
+	FIX_BY_HAND, 0
 };
 
 static struct explanation

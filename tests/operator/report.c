@@ -10,14 +10,18 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-static const struct check first = {
-	"CCMD001", "API server", "It responds", "It does not respond", "Else nothing works.",
-	NULL,      FIX_EITHER
-};
+static const struct check first = { "CCMD001",
+	                            "API server",
+	                            "It responds",
+	                            "It does not respond",
+	                            "Else nothing works.",
+	                            NULL,
+	                            FIX_EITHER,
+	                            0 };
 static const struct check second = { "CCMD002",          "API server", "It is new", "It is old",
-	                             "Old ones differ.", NULL,         FIX_BY_HAND };
+	                             "Old ones differ.", NULL,         FIX_BY_HAND, 0 };
 static const struct check third = { "CCMD040",         "Nodes", "All are well", "Some are not well",
-	                            "Pods need them.", NULL,    FIX_EITHER };
+	                            "Pods need them.", NULL,    FIX_EITHER,     0 };
 
 #define REPORT(r)                                           \
 	CLEANUP(report_fini) struct report r = REPORT_INIT; \
