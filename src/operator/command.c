@@ -125,18 +125,6 @@ command_help(struct str topic, struct buf *out)
 	return true;
 }
 
-static int
-run_help(const struct command_line *line)
-{
-	CLEANUP(buf_fini) struct buf out = BUF_INIT(KIB(64));
-
-	if (command_help(line->topic, &out))
-		return fd_print(buf_str(&out)) ? EXIT_NOTHING_TO_DO : EXIT_NOT_KNOWN;
-	refuse_command(line->topic.ptr, &out);
-	(void)!fd_write_all(STDERR_FILENO, buf_str(&out));
-	return EXIT_NOT_KNOWN;
-}
-
 /* ---- flags ---- */
 
 /* A flag of a command, as it is typed: "--output=json", "-o=json", "-ojson". */
@@ -166,23 +154,6 @@ find_flag(const struct command *command, struct str name)
 			return flag;
 	}
 	return NULL;
-}
-
-/* The command's own flag that was probably meant by one that neither the command nor the controller
- * has. NULL: there is none. */
-static const struct command_flag *
-find_meant(const struct command *command, struct str name)
-{
-	struct nearest nearest = nearest_to(str_skip(name, 2));
-	const struct command_flag *meant = NULL;
-
-	flags_compare(&nearest); /* flags_parse() suggests these */
-	for (const struct command_flag *flag = command->flags; flag->name; flag++) {
-		nearest_compare(&nearest, flag->name + 2);
-		if (nearest.found == flag->name + 2)
-			meant = flag;
-	}
-	return meant;
 }
 
 /* Stores the value, or a problem. value: NULL: none was given. */
@@ -223,8 +194,17 @@ parse_command_flag(struct command_line *line, int argc, char *const argv[], int 
 	struct typed_flag typed = cut_flag(argv[*at]);
 	const struct command_flag *flag = find_flag(line->command, typed.name);
 
+	/* Neither the command nor the controller has the flag. Was one of the command's own meant?
+	 * flags_parse() suggests those of the controller. */
 	if (!flag && !flags_know(argv[*at])) {
-		flag = find_meant(line->command, typed.name);
+		struct nearest nearest = nearest_to(str_skip(typed.name, 2));
+
+		flags_compare(&nearest);
+		for (const struct command_flag *own = line->command->flags; own->name; own++) {
+			nearest_compare(&nearest, own->name + 2);
+			if (nearest.found == own->name + 2)
+				flag = own;
+		}
 		if (flag)
 			buf_addf(problems,
 			         "ccmd %s: unknown flag: %" STR_FMT "; did you mean %s?\n",
@@ -478,6 +458,7 @@ command_main(int argc, char *const argv[])
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
+	CLEANUP(buf_fini) struct buf help = BUF_INIT(KIB(64));
 	struct command_line line;
 	int code;
 
@@ -492,11 +473,15 @@ command_main(int argc, char *const argv[])
 			return EXIT_NOT_KNOWN;
 		if (!line.is_watch)
 			progress_start();
-		code = line.command->run(&line);
+		code = command_run(&line);
 		progress_stop();
 		return code;
 	}
 	if (line.command->run)
 		line.topic = str_c(line.command->name);
-	return run_help(&line);
+	if (command_help(line.topic, &help))
+		return fd_print(buf_str(&help)) ? EXIT_NOTHING_TO_DO : EXIT_NOT_KNOWN;
+	refuse_command(line.topic.ptr, &problems);
+	(void)!fd_write_all(STDERR_FILENO, buf_str(&problems));
+	return EXIT_NOT_KNOWN;
 }

@@ -24,6 +24,7 @@ enum {
 };
 
 struct command_line;
+struct parsed;
 
 /** A flag that commands have besides those of the controller. */
 struct command_flag {
@@ -53,11 +54,15 @@ struct command {
 	/** Takes an operand; false: the value cannot be right. It is empty if the operand has none.
 	 */
 	bool (*set_operand)(struct command_line *, const char *word, struct str value);
-	int (*run)(const struct command_line *); /* NULL: help */
+	/** Reads, prints into out, and returns the exit code. NULL: help. */
+	int (*run)(const struct command_line *, struct parsed *, struct view *, struct buf *out);
 };
 
 extern const struct command commands[]; /* command_table.c */
 extern const size_t n_commands;
+
+/** Runs the command, again and again with --watch. Returns the exit code of the process. */
+int command_run(const struct command_line *);
 
 /** A command line, cut into the command's own flags and those of the controller. */
 struct command_line {

@@ -29,6 +29,7 @@
 struct parsed {
 	struct options options;
 	struct buf out, problems, notes, warnings;
+	struct status_totals totals; /* of the turn before; zeros: this is the first one */
 };
 
 static void
@@ -93,119 +94,104 @@ wants_json(const struct command_line *line)
 	return line->output && strcmp(line->output, "json") == 0;
 }
 
-/* ---- running: each of them ---- */
-
-static int
-run_doctor(const struct command_line *line)
-{
-	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
-	CLEANUP(report_fini) struct report report = REPORT_INIT;
-	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
-	CLEANUP(view_freep) struct view *view = NULL;
-	struct doctor doctor;
-
-	if (!parse_options(line, &parsed))
-		return EXIT_NOT_KNOWN;
-	view = view_new(&parsed.options);
-	view_confine(view, /*cloud=*/NULL);
-	doctor = (struct doctor){ .view = view,
-		                  .flag_notes = buf_str(&parsed.notes),
-		                  .flag_warnings = buf_str(&parsed.warnings),
-		                  .service_account = line->service_account };
-	doctor_run(&doctor, &report);
-	if (wants_json(line))
-		report_print_json(&report, &out);
-	else
-		report_print(&report, has_colours(), line->is_all, &out);
-	if (!fd_print(buf_str(&out)))
-		return EXIT_NOT_KNOWN;
-	return report_exit_code(&report);
-}
-
-/* *totals: of the reading before; zeros: this is the first one. False: the output cannot be
- * written. */
+/* One turn of a command: reads, prints into out, and returns the exit code. */
 static bool
-print_status(const struct command_line *line, const struct options *options,
-             struct status_totals *totals, int *ret_code)
+run_turn(const struct command_line *line, struct parsed *parsed, int *ret_code)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
-	CLEANUP(view_freep) struct view *view = view_new(options);
-	const struct status_totals before = *totals;
-	struct status status;
+	CLEANUP(view_freep) struct view *view = view_new(&parsed->options);
 
-	/* with --watch, the filter has been there since the first reading */
-	view_confine(view, /*cloud=*/NULL);
-	status_read(view, &status);
-	if (totals->start > 0)
-		status.totals_before = &before;
-	*totals = status.totals;
-	if (line->is_watch && !wants_json(line) && isatty(STDOUT_FILENO))
-		buf_add_c(&out, CLEAR_SCREEN);
-	if (wants_json(line))
-		status_print_json(&status, &out);
-	else
-		status_print(&status, &out);
-	*ret_code = status_exit_code(&status);
+	*ret_code = line->command->run(line, parsed, view, &out);
 	return fd_print(buf_str(&out));
 }
 
 /* --watch goes on until a signal ends the process, or nobody reads its output any more. */
-static int
-run_status(const struct command_line *line)
+int
+command_run(const struct command_line *line)
 {
 	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
-	struct status_totals totals = { 0 };
 	struct error ignored;
-	int code = EXIT_NOT_KNOWN;
+	int code;
 
 	if (!parse_options(line, &parsed))
 		return EXIT_NOT_KNOWN;
-	while (print_status(line, &parsed.options, &totals, &code) && line->is_watch)
+	while (run_turn(line, &parsed, &code)) {
+		if (!line->is_watch)
+			return code;
 		(void)!cancel_sleep(NULL, &clock_real, WATCH_PAUSE_NS, &ignored);
-	return code;
+	}
+	return line->is_watch ? code : EXIT_NOT_KNOWN;
+}
+
+/* ---- running: each of them ---- */
+
+static int
+run_doctor(const struct command_line *line, struct parsed *parsed, struct view *view,
+           struct buf *out)
+{
+	CLEANUP(report_fini) struct report report = REPORT_INIT;
+	struct doctor doctor = { .view = view,
+		                 .flag_notes = buf_str(&parsed->notes),
+		                 .flag_warnings = buf_str(&parsed->warnings),
+		                 .service_account = line->service_account };
+
+	view_confine(view, /*cloud=*/NULL);
+	doctor_run(&doctor, &report);
+	if (wants_json(line))
+		report_print_json(&report, out);
+	else
+		report_print(&report, has_colours(), line->is_all, out);
+	return report_exit_code(&report);
 }
 
 static int
-run_explain(const struct command_line *line)
+run_status(const struct command_line *line, struct parsed *parsed, struct view *view,
+           struct buf *out)
 {
-	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
-	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
-	CLEANUP(view_freep) struct view *view = NULL;
+	const struct status_totals before = parsed->totals;
+	struct status status;
+
+	view_confine(view, /*cloud=*/NULL); /* with --watch, for the first reading */
+	status_read(view, &status);
+	if (before.start > 0)
+		status.totals_before = &before;
+	parsed->totals = status.totals;
+	if (line->is_watch && !wants_json(line) && isatty(STDOUT_FILENO))
+		buf_add_c(out, CLEAR_SCREEN);
+	if (wants_json(line))
+		status_print_json(&status, out);
+	else
+		status_print(&status, out);
+	return status_exit_code(&status);
+}
+
+static int
+run_explain(const struct command_line *line, struct parsed *parsed, struct view *view,
+            struct buf *out)
+{
 	CLEANUP(explanation_fini) struct explanation explanation = { 0 };
 
-	if (!parse_options(line, &parsed))
-		return EXIT_NOT_KNOWN;
-	view = view_new(&parsed.options);
+	(void)parsed;
 	view_confine(view, /*cloud=*/NULL);
 	explain_read(view, &line->object, &line->leader, &explanation);
 	if (wants_json(line))
-		explain_print_json(&explanation, &out);
+		explain_print_json(&explanation, out);
 	else
-		explain_print(&explanation, has_colours(), &out);
-	if (!fd_print(buf_str(&out)))
-		return EXIT_NOT_KNOWN;
+		explain_print(&explanation, has_colours(), out);
 	return explain_exit_code(&explanation);
 }
 
 static int
-run_plan(const struct command_line *line)
+run_plan(const struct command_line *line, struct parsed *parsed, struct view *view, struct buf *out)
 {
-	CLEANUP(parsed_fini) struct parsed parsed = PARSED_INIT;
 	CLEANUP(plan_freep) struct plan *plan = plan_new();
-	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
-	CLEANUP(view_freep) struct view *view = NULL;
 
-	if (!parse_options(line, &parsed))
-		return EXIT_NOT_KNOWN;
-	controllers_choose_numbers(&parsed.options);
-	view = view_new(&parsed.options);
+	controllers_choose_numbers(&parsed->options);
 	plan_run(plan, view, line->scope);
 	if (wants_json(line))
-		plan_print_json(plan, &out);
+		plan_print_json(plan, out);
 	else
-		plan_print(plan, has_colours(), clock_wall(&clock_real), &out);
-	if (!fd_print(buf_str(&out)))
-		return EXIT_NOT_KNOWN;
+		plan_print(plan, has_colours(), clock_wall(&clock_real), out);
 	return plan_exit_code(plan);
 }
 
