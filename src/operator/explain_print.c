@@ -95,24 +95,6 @@ print_rows(const struct explanation *e, bool has_colours, struct buf *out)
 }
 
 static void
-print_event(const struct explain_event *event, bool has_colours, struct buf *out)
-{
-	bool is_red = has_colours && str_eq_c(event->type, "Warning");
-
-	buf_add_c(out, "  ");
-	if (event->time_s > 0)
-		clock_format_rfc3339(out, event->time_s * NS_PER_SEC, /*micros=*/false);
-	buf_addf(out, "  %s", is_red ? RED : "");
-	buf_add_clean(out, event->reason);
-	buf_add_c(out, is_red ? PLAIN : "");
-	if (event->count > 1)
-		buf_addf(out, " (%lld times)", (long long)event->count);
-	buf_add_c(out, ": ");
-	buf_add_clean(out, event->message);
-	buf_add_char(out, '\n');
-}
-
-static void
 print_events(const struct explanation *e, bool has_colours, struct buf *out)
 {
 	size_t first = e->n_events > MAX_SHOWN_EVENTS ? e->n_events - MAX_SHOWN_EVENTS : 0;
@@ -122,19 +104,22 @@ print_events(const struct explanation *e, bool has_colours, struct buf *out)
 	buf_add_c(out, "\nEvents\n");
 	if (first > 0)
 		buf_addf(out, "  %zu earlier ones are not shown\n", first);
-	for (size_t i = first; i < e->n_events; i++)
-		print_event(&e->events[i], has_colours, out);
-}
+	for (size_t i = first; i < e->n_events; i++) {
+		const struct explain_event *event = &e->events[i];
+		bool is_red = has_colours && str_eq_c(event->type, "Warning");
 
-/* A check that could not run for the reason of a gap is not repeated. */
-static bool
-is_gap(const struct explanation *e, struct str why)
-{
-	for (size_t i = 0; i < e->n_gaps; i++) {
-		if (str_eq(e->gaps[i].why, why))
-			return true;
+		buf_add_c(out, "  ");
+		if (event->time_s > 0)
+			clock_format_rfc3339(out, event->time_s * NS_PER_SEC, /*micros=*/false);
+		buf_addf(out, "  %s", is_red ? RED : "");
+		buf_add_clean(out, event->reason);
+		buf_add_c(out, is_red ? PLAIN : "");
+		if (event->count > 1)
+			buf_addf(out, " (%lld times)", (long long)event->count);
+		buf_add_c(out, ": ");
+		buf_add_clean(out, event->message);
+		buf_add_char(out, '\n');
 	}
-	return false;
 }
 
 static void
@@ -151,8 +136,12 @@ print_gaps(const struct explanation *e, struct buf *out)
 	}
 	for (size_t i = 0; i < e->problems.n; i++) {
 		const struct check_result *result = &e->problems.results[i];
+		bool is_gap = false;
 
-		if (!report_is_incomplete(result) || is_gap(e, result->reason))
+		/* a check that could not run for the reason of a gap is not repeated */
+		for (size_t j = 0; j < e->n_gaps; j++)
+			is_gap |= str_eq(e->gaps[j].why, result->reason);
+		if (!report_is_incomplete(result) || is_gap)
 			continue;
 		buf_addf(out, "%s  - %s: %" STR_FMT "\n", has_title ? "" : "\nNot known\n",
 		         result->check->code, STR_ARG(result->reason));
@@ -179,79 +168,12 @@ explain_print(const struct explanation *e, bool has_colours, struct buf *out)
 /* ---- JSON ---- */
 
 static void
-add_problems_json(const struct explanation *e, struct buf *out)
-{
-	json_begin_array(out, "problems");
-	for (size_t i = 0; i < e->problems.n; i++) {
-		const struct check_result *result = &e->problems.results[i];
-
-		for (size_t j = 0; j < result->n_findings; j++) {
-			json_begin_object(out, NULL);
-			json_add_text(out, "code", str_c(result->check->code));
-			json_add_text(out, "message", result->findings[j].message);
-			json_add_text(out, "fix", result->findings[j].fix);
-			json_add_flag(out, "fixIsCommand", result->findings[j].is_command);
-			json_end_object(out);
-		}
-	}
-	json_end_array(out);
-}
-
-static void
-add_rows_json(const struct explanation *e, struct buf *out)
-{
-	json_begin_array(out, "comparison");
-	for (size_t i = 0; i < e->n_rows; i++) {
-		json_begin_object(out, NULL);
-		json_add_text(out, "name", str_c(e->rows[i].name));
-		json_add_text(out, "cluster", e->rows[i].cluster);
-		json_add_text(out, "cloud", e->rows[i].cloud);
-		json_add_flag(out, "differs", e->rows[i].differs);
-		json_end_object(out);
-	}
-	json_end_array(out);
-}
-
-static void
-add_events_json(const struct explanation *e, struct buf *out)
-{
-	json_begin_array(out, "events");
-	for (size_t i = 0; i < e->n_events; i++) {
-		const struct explain_event *event = &e->events[i];
-
-		json_begin_object(out, NULL);
-		json_add_number(out, "time", event->time_s);
-		json_add_text(out, "type", event->type);
-		json_add_text(out, "reason", event->reason);
-		json_add_text(out, "source", event->source);
-		json_add_text(out, "message", event->message);
-		json_add_number(out, "count", event->count);
-		json_end_object(out);
-	}
-	json_end_array(out);
-}
-
-static void
 add_gap_json(struct buf *out, struct str what, struct str why)
 {
 	json_begin_object(out, NULL);
 	json_add_text(out, "what", what);
 	json_add_text(out, "why", why);
 	json_end_object(out);
-}
-
-static void
-add_gaps_json(const struct explanation *e, struct buf *out)
-{
-	json_begin_array(out, "notKnown");
-	for (size_t i = 0; i < e->n_gaps; i++)
-		add_gap_json(out, str_c(e->gaps[i].what), e->gaps[i].why);
-	for (size_t i = 0; i < e->problems.n; i++) {
-		if (report_is_incomplete(&e->problems.results[i]))
-			add_gap_json(out, str_c(e->problems.results[i].check->code),
-			             e->problems.results[i].reason);
-	}
-	json_end_array(out);
 }
 
 void
@@ -268,14 +190,63 @@ explain_print_json(const struct explanation *e, struct buf *out)
 	json_add_text(out, "state", e->state);
 	json_add_text(out, "waitsFor", e->waits_for);
 	json_add_text(out, "next", e->next);
-	add_problems_json(e, out);
-	add_rows_json(e, out);
-	add_events_json(e, out);
+
+	json_begin_array(out, "problems");
+	for (size_t i = 0; i < e->problems.n; i++) {
+		const struct check_result *result = &e->problems.results[i];
+
+		for (size_t j = 0; j < result->n_findings; j++) {
+			json_begin_object(out, NULL);
+			json_add_text(out, "code", str_c(result->check->code));
+			json_add_text(out, "message", result->findings[j].message);
+			json_add_text(out, "fix", result->findings[j].fix);
+			json_add_flag(out, "fixIsCommand", result->findings[j].is_command);
+			json_end_object(out);
+		}
+	}
+	json_end_array(out);
+
+	json_begin_array(out, "comparison");
+	for (size_t i = 0; i < e->n_rows; i++) {
+		json_begin_object(out, NULL);
+		json_add_text(out, "name", str_c(e->rows[i].name));
+		json_add_text(out, "cluster", e->rows[i].cluster);
+		json_add_text(out, "cloud", e->rows[i].cloud);
+		json_add_flag(out, "differs", e->rows[i].differs);
+		json_end_object(out);
+	}
+	json_end_array(out);
+
+	json_begin_array(out, "events");
+	for (size_t i = 0; i < e->n_events; i++) {
+		const struct explain_event *event = &e->events[i];
+
+		json_begin_object(out, NULL);
+		json_add_number(out, "time", event->time_s);
+		json_add_text(out, "type", event->type);
+		json_add_text(out, "reason", event->reason);
+		json_add_text(out, "source", event->source);
+		json_add_text(out, "message", event->message);
+		json_add_number(out, "count", event->count);
+		json_end_object(out);
+	}
+	json_end_array(out);
+
 	if (leader) {
 		json_add_name(out, STR("leader"));
 		json_add_value(out, leader);
 	}
-	add_gaps_json(e, out);
+
+	json_begin_array(out, "notKnown");
+	for (size_t i = 0; i < e->n_gaps; i++)
+		add_gap_json(out, str_c(e->gaps[i].what), e->gaps[i].why);
+	for (size_t i = 0; i < e->problems.n; i++) {
+		const struct check_result *result = &e->problems.results[i];
+
+		if (report_is_incomplete(result))
+			add_gap_json(out, str_c(result->check->code), result->reason);
+	}
+	json_end_array(out);
 	json_end_object(out);
 	buf_add_char(out, '\n');
 }

@@ -210,34 +210,28 @@ local_get_metrics(struct view *v, struct str *ret, struct error *err)
 
 /* ---- samples ---- */
 
-/* Finite numbers are those of JSON; "+Inf" and "NaN" are not wanted. */
-static bool
-parse_number(struct str text, double *ret)
-{
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct error ignored;
-
-	if (text.len > NUMBER_MAX || !json_parse(text, &doc, &ignored) ||
-	    !yyjson_is_num(yyjson_doc_get_root(doc)))
-		return false;
-	*ret = yyjson_get_num(yyjson_doc_get_root(doc));
-	return true;
-}
-
 /* "name 1", "name{a=\"b\"} 1". A value of a label may contain a blank or a brace. */
 static bool
 parse_sample(struct str line, struct sample *ret)
 {
 	ptrdiff_t brace = str_index(line, '{'), blank = str_index(line, ' ');
 	ptrdiff_t end = (ptrdiff_t)line.len - 1;
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct error ignored;
+	struct str number;
 
 	if (blank <= 0 || line.ptr[0] == '#')
 		return false;
 	while (line.ptr[end] != ' ')
 		end--;
-	*ret = (struct sample){ .name = str_head(line, (size_t)blank), .labels = STR_EMPTY };
-	if (!parse_number(str_skip(line, (size_t)end + 1), &ret->value))
+	/* finite numbers are those of JSON; "+Inf" and "NaN" are not wanted */
+	number = str_skip(line, (size_t)end + 1);
+	if (number.len > NUMBER_MAX || !json_parse(number, &doc, &ignored) ||
+	    !yyjson_is_num(yyjson_doc_get_root(doc)))
 		return false;
+	*ret = (struct sample){ .name = str_head(line, (size_t)blank),
+		                .labels = STR_EMPTY,
+		                .value = yyjson_get_num(yyjson_doc_get_root(doc)) };
 	if (brace < 0 || brace > blank)
 		return blank == end;
 	ret->name = str_head(line, (size_t)brace);

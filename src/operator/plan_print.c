@@ -332,29 +332,6 @@ plan_print(const struct plan *p, bool has_colours, int64_t now_wall_ns, struct b
 /* ---- JSON ---- */
 
 static void
-add_change_json(const struct plan_change *change, struct buf *out)
-{
-	json_begin_object(out, NULL);
-	json_add_text(out, "action", str_c(verbs[change->verb].name));
-	json_add_text(out, "what", str_c(change->what));
-	json_add_text(out, "name", change->name);
-	json_begin_array(out, "fields");
-	for (size_t i = 0; i < change->n_fields; i++) {
-		const struct dry_field *field = &change->fields[i];
-
-		json_begin_object(out, NULL);
-		json_add_text(out, "name", field->name);
-		json_add_text(out, "old", field->old);
-		json_add_text(out, "new", field->new);
-		json_end_object(out);
-	}
-	json_end_array(out);
-	json_add_text(out, "request", change->request);
-	json_add_flag(out, "isCloud", change->is_cloud);
-	json_end_object(out);
-}
-
-static void
 add_object_json(const struct plan_object *object, struct buf *out)
 {
 	CLEANUP(buf_fini) struct buf time = BUF_INIT(KIB(1));
@@ -365,8 +342,24 @@ add_object_json(const struct plan_object *object, struct buf *out)
 	json_add_text(out, "kind", str_c(object->kind));
 	json_add_text(out, "name", object->name);
 	json_begin_array(out, "changes");
-	STAILQ_FOREACH(c, &object->changes, next)
-		add_change_json(c, out);
+	STAILQ_FOREACH(c, &object->changes, next) {
+		json_begin_object(out, NULL);
+		json_add_text(out, "action", str_c(verbs[c->verb].name));
+		json_add_text(out, "what", str_c(c->what));
+		json_add_text(out, "name", c->name);
+		json_begin_array(out, "fields");
+		for (size_t i = 0; i < c->n_fields; i++) {
+			json_begin_object(out, NULL);
+			json_add_text(out, "name", c->fields[i].name);
+			json_add_text(out, "old", c->fields[i].old);
+			json_add_text(out, "new", c->fields[i].new);
+			json_end_object(out);
+		}
+		json_end_array(out);
+		json_add_text(out, "request", c->request);
+		json_add_flag(out, "isCloud", c->is_cloud);
+		json_end_object(out);
+	}
 	json_end_array(out);
 	if (object->has_step) {
 		if (step->not_before_wall_ns > 0)

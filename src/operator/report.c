@@ -303,25 +303,6 @@ report_print(const struct report *r, bool has_colours, bool shows_all, struct bu
 
 /* ---- JSON ---- */
 
-static void
-add_findings_json(const struct check_result *result, struct buf *out)
-{
-	json_begin_array(out, "findings");
-	for (size_t i = 0; i < result->n_findings; i++) {
-		const struct finding *finding = &result->findings[i];
-
-		json_begin_object(out, NULL);
-		json_add_text(out, "kind", finding->kind);
-		json_add_text(out, "name", finding->name);
-		json_add_text(out, "message", finding->message);
-		json_add_text(out, "fix", finding->fix);
-		json_add_flag(out, "fixIsCommand", finding->is_command);
-		json_add_flag(out, "isNote", finding->is_note);
-		json_end_object(out);
-	}
-	json_end_array(out);
-}
-
 void
 report_print_json(const struct report *r, struct buf *out)
 {
@@ -338,7 +319,20 @@ report_print_json(const struct report *r, struct buf *out)
 		json_add_text(out, "why", str_c(result->check->why));
 		json_add_text(out, "result", str_c(marks[result->result].name));
 		json_add_text(out, "reason", result->reason);
-		add_findings_json(result, out);
+		json_begin_array(out, "findings");
+		for (size_t j = 0; j < result->n_findings; j++) {
+			const struct finding *finding = &result->findings[j];
+
+			json_begin_object(out, NULL);
+			json_add_text(out, "kind", finding->kind);
+			json_add_text(out, "name", finding->name);
+			json_add_text(out, "message", finding->message);
+			json_add_text(out, "fix", finding->fix);
+			json_add_flag(out, "fixIsCommand", finding->is_command);
+			json_add_flag(out, "isNote", finding->is_note);
+			json_end_object(out);
+		}
+		json_end_array(out);
 		json_add_number(out, "findingsLeftOut", (int64_t)result->n_dropped);
 		json_end_object(out);
 	}

@@ -84,31 +84,16 @@ find_recent(const struct status *s, const char *server, double *ret_all, double 
 
 /* ---- reading ---- */
 
-static bool
-is_pod_ready(yyjson_val *pod)
-{
-	yyjson_val *conditions = json_at(pod, "status.conditions"), *condition;
-	size_t i, n;
-
-	yyjson_arr_foreach(conditions, i, n, condition)
-	{
-		if (str_eq_c(json_view(condition, "type"), "Ready") &&
-		    str_eq_c(json_view(condition, "status"), "True"))
-			return true;
-	}
-	return false;
-}
-
 /* The pods of the chart and of deploy/. The controller's own account may not list them. */
 static void
 read_replicas(struct view *v, struct status *s)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const char *namespace = getenv("POD_NAMESPACE"), *name = getenv("POD_NAME");
-	yyjson_val *items, *pod;
+	yyjson_val *items, *pod, *conditions, *condition;
 	struct str path, body;
 	struct error ignored;
-	size_t i, n;
+	size_t i, j, n, n_conditions;
 
 	s->is_in_pod = name != NULL;
 	s->pod_name = str_c(name ? name : "");
@@ -127,7 +112,10 @@ read_replicas(struct view *v, struct status *s)
 	yyjson_arr_foreach(items, i, n, pod)
 	{
 		s->n_pods++;
-		s->n_ready_pods += is_pod_ready(pod);
+		conditions = json_at(pod, "status.conditions"); /* one of each type */
+		yyjson_arr_foreach(conditions, j, n_conditions, condition)
+			s->n_ready_pods += str_eq_c(json_view(condition, "type"), "Ready") &&
+		                           str_eq_c(json_view(condition, "status"), "True");
 	}
 }
 

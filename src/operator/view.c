@@ -251,18 +251,28 @@ compare_objects(const void *a, const void *b)
 	return str_cmp((*x)->key, (*y)->key);
 }
 
+/* Fills a new store, and lists its objects, sorted by key. */
+static bool
+read_objects(struct view *v, const char *name, const struct kind *kind, struct store **ret,
+             struct store_list *ret_list, struct error *err)
+{
+	*ret = store_new(kind, &clock_real);
+	if (!view_fill(v, name, *ret, err))
+		return false;
+	*ret_list = store_list(*ret);
+	qsort(ret_list->objects, ret_list->n, sizeof(ret_list->objects[0]), compare_objects);
+	return true;
+}
+
 static bool
 read_nodes(struct view *v, struct error *err)
 {
 	struct view_nodes *nodes = &v->nodes;
 
 	v->node_kind.annotations = cloud_find(str_c(v->options->cloud_provider))->node_annotations;
-	nodes->store = store_new(&v->node_kind.kind, &clock_real);
-	if (!view_fill(v, "node", nodes->store, err))
+	if (!read_objects(v, "node", &v->node_kind.kind, &nodes->store, &nodes->list, err))
 		return false;
-	nodes->list = store_list(nodes->store);
 	nodes->n = nodes->list.n;
-	qsort(nodes->list.objects, nodes->n, sizeof(nodes->list.objects[0]), compare_objects);
 	nodes->items = arena_calloc(&v->arena, nodes->n + 1, sizeof(nodes->items[0]));
 	nodes->refs = arena_calloc(&v->arena, nodes->n + 1, sizeof(nodes->refs[0]));
 	for (size_t i = 0; i < nodes->n; i++) {
@@ -277,13 +287,9 @@ read_services(struct view *v, struct error *err)
 {
 	struct view_services *services = &v->services;
 
-	services->store = store_new(&service_kind.kind, &clock_real);
-	if (!view_fill(v, "service", services->store, err))
+	if (!read_objects(v, "service", &service_kind.kind, &services->store, &services->list, err))
 		return false;
-	services->list = store_list(services->store);
 	services->n = services->list.n;
-	qsort(services->list.objects, services->n, sizeof(services->list.objects[0]),
-	      compare_objects);
 	services->items = arena_calloc(&v->arena, services->n + 1, sizeof(services->items[0]));
 	for (size_t i = 0; i < services->n; i++)
 		services->items[i] = service_of(services->list.objects[i]);
