@@ -62,11 +62,11 @@ facts_of(struct round *r, const struct check *check, const struct node *now)
 	return (struct guard_facts){
 		.is_ready = now->ready == NODE_READY_TRUE,
 		.has_new_heartbeat = now->heartbeat != check->node->heartbeat,
-		.is_foreign = check->candidate->presence == PRESENCE_FOREIGN,
+		.is_foreign = check->candidate->now.presence == PRESENCE_FOREIGN,
 		.has_provider_id = node_provider_id(check->node).len > 0,
 		.is_announced = node_is_leaving(check->node),
 		.age_ns = clock_wall(r->c->env->clock) - check->node->created_wall_ns,
-		.track = check->candidate->track,
+		.track = check->candidate->now.track,
 		.n_nodes = (unsigned)r->all.n,
 		.n_going = (unsigned)r->c->n_deletions + r->n_assumed + r->n_proven,
 		.group_first_boot_ns = r->group_first_boot_ns,
@@ -81,7 +81,7 @@ lifecycle_count_proven(struct round *r)
 	for (size_t i = 0; i < r->n_checks; i++) {
 		struct guard_facts facts = facts_of(r, &r->checks[i], r->checks[i].node);
 
-		if (r->checks[i].candidate->is_deleted || facts.is_announced ||
+		if (r->checks[i].candidate->now.is_deleted || facts.is_announced ||
 		    guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
 			continue;
 		r->n_proven++;
@@ -107,23 +107,16 @@ lifecycle_add_shutdown_taint(struct round *r, const struct check *check)
 	          LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
 }
 
-static bool
-has_shutdown_taint(const struct node *node)
-{
-	for (size_t i = 0; i < node->n_taints; i++) {
-		if (taint_is_shutdown(node->taints[i]))
-			return true;
-	}
-	return false;
-}
-
 void
 lifecycle_remove_shutdown_taint(struct round *r, const struct node *node)
 {
 	struct node_errors *errors = r->c->env->node_errors;
+	bool has_taint = false;
 	struct error err;
 
-	if (!has_shutdown_taint(node)) {
+	for (size_t i = 0; i < node->n_taints; i++)
+		has_taint |= taint_is_shutdown(node->taints[i]);
+	if (!has_taint) {
 		node_errors_clear(errors, NODE_WORK_LIFECYCLE, node_name(node));
 		return;
 	}
@@ -208,9 +201,9 @@ lifecycle_delete(struct round *r, const struct check *check, const struct node *
 
 	/* A DELETE that is repeated before the watch shows the first one is neither logged nor
 	 * counted again: the breaker counts each node once, either as proven or as deleted. */
-	if (candidate->is_deleted)
+	if (candidate->now.is_deleted)
 		return;
-	candidate->is_deleted = true;
+	candidate->now.is_deleted = true;
 	if (!r->call->dry) {
 		metric_set(metric_of(&last_deletion),
 		           (double)clock_wall(c->env->clock) / (double)NS_PER_SEC);
@@ -291,23 +284,23 @@ lifecycle_decide(struct round *r, const struct check *check)
 	outcome = guard_decide(&c->config.guard, &facts);
 
 	/* A DELETE that was sent, or a write that failed, brings the next look forward. */
-	delay_ns = guard_next_look_ns(&c->config.guard, &facts, candidate->n_looks,
+	delay_ns = guard_next_look_ns(&c->config.guard, &facts, candidate->now.n_looks,
 	                              c->config.period_ns);
 	retry_ns = delay_ns < LIFECYCLE_RETRY_NS ? delay_ns : LIFECYCLE_RETRY_NS;
 	if (outcome == GUARD_DELETE && !check->node->is_deleting)
 		delay_ns = backoff_ns(retry_ns, candidate->n_deletes, LIFECYCLE_RETRY_MAX_NS);
 	else if (candidate->is_unfinished)
 		delay_ns = retry_ns;
-	candidate->due_mono_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	candidate->now.due_mono_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
 	candidate->is_unfinished = false;
 
-	candidate->outcome = outcome;
-	candidate->hold_reason = hold_reason(r, check, outcome);
-	candidate->deletable_boot_ns = guard_not_before_ns(&c->config.guard, &facts,
-	                                                   clock_boot(c->env->clock));
+	candidate->now.outcome = outcome;
+	candidate->now.hold_reason = hold_reason(r, check, outcome);
+	candidate->now.deletable_boot_ns = guard_not_before_ns(&c->config.guard, &facts,
+	                                                       clock_boot(c->env->clock));
 	metric_inc(metric_of(&outcomes, guard_outcome_name(outcome)));
-	if (candidate->hold_reason)
-		report_held(r, check, outcome, candidate->hold_reason);
+	if (candidate->now.hold_reason)
+		report_held(r, check, outcome, candidate->now.hold_reason);
 	else
 		event_dedup_clear(c->env->event_dedup, check->node, held_event.reason);
 	if (outcome == GUARD_FOREIGN) {

@@ -16,19 +16,6 @@ enum {
 	MAX_LEASES = 50,
 };
 
-/* The track after two looks that found the machine absent, as far apart as they must be. */
-static struct guard_track
-track_of(const struct guard_config *guard, bool has_witness)
-{
-	struct guard_observation seen = { .presence = PRESENCE_ABSENT, .has_witness = has_witness };
-	struct guard_track track = { 0 };
-
-	guard_observe(&track, guard, &seen);
-	seen.started_boot_ns = guard->confirm_ns;
-	guard_observe(&track, guard, &seen);
-	return track;
-}
-
 /* Fills in everything but the breaker, which depends on all nodes. */
 static bool
 foresee_one(const struct lifecycle_view *v, struct call *call, const struct witnesses *witnesses,
@@ -39,6 +26,8 @@ foresee_one(const struct lifecycle_view *v, struct call *call, const struct witn
 	struct asked_witnesses others;
 	enum witness witness = lifecycle_find_witness(witnesses, node,
 	                                              v->look->instances[f->node].realm, &others);
+	struct guard_observation seen = { .presence = PRESENCE_ABSENT,
+		                          .has_witness = witness == WITNESS_FOUND };
 	struct str renewal = STR_EMPTY;
 	int64_t renewed_ns;
 
@@ -55,9 +44,12 @@ foresee_one(const struct lifecycle_view *v, struct call *call, const struct witn
 		.has_provider_id = node_provider_id(node).len > 0,
 		.is_announced = node_is_leaving(node),
 		.age_ns = v->now_wall_ns - node->created_wall_ns,
-		.track = track_of(v->guard, witness == WITNESS_FOUND),
 		.n_nodes = (unsigned)v->nodes->n,
 	};
+	/* two looks that found the machine absent, as far apart as they must be */
+	guard_observe(&ret->track, v->guard, &seen);
+	seen.started_boot_ns = v->guard->confirm_ns;
+	guard_observe(&ret->track, v->guard, &seen);
 	return true;
 }
 

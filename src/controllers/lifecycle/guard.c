@@ -18,12 +18,19 @@ const struct guard_config guard_defaults = {
 	.breaker_agree_ns = 5 * 60 * NS_PER_SEC,
 };
 
-/* An absence without a witness does not count. A kubelet that reported since the first absence
- * shows that its machine runs: counting begins again. */
-static void
-observe_absent(struct guard_track *t, const struct guard_config *config,
-               const struct guard_observation *seen)
+void
+guard_observe(struct guard_track *t, const struct guard_config *config,
+              const struct guard_observation *seen)
 {
+	if (seen->presence == PRESENCE_UNKNOWN)
+		return; /* neither counts nor resets the count */
+	if (seen->presence != PRESENCE_ABSENT) {
+		*t = (struct guard_track){ 0 };
+		return;
+	}
+
+	/* An absence without a witness does not count. A kubelet that reported since the first
+	 * absence shows that its machine runs: counting begins again. */
 	t->lacks_witness = config->is_enabled && config->require_witness && !seen->has_witness;
 	if (t->lacks_witness)
 		return;
@@ -35,32 +42,6 @@ observe_absent(struct guard_track *t, const struct guard_config *config,
 	}
 	t->n_absent++;
 	t->last_boot_ns = seen->started_boot_ns;
-}
-
-void
-guard_observe(struct guard_track *t, const struct guard_config *config,
-              const struct guard_observation *seen)
-{
-	switch (seen->presence) {
-	case PRESENCE_ABSENT:
-		observe_absent(t, config, seen);
-		break;
-	case PRESENCE_UNKNOWN: /* neither counts nor resets the count */
-		break;
-	case PRESENCE_PRESENT:
-	case PRESENCE_FOREIGN:
-		*t = (struct guard_track){ 0 };
-		break;
-	}
-}
-
-/* Without the guard the first absence is enough, as in the Go controllers. */
-static bool
-is_confirmed(const struct guard_config *config, const struct guard_track *t)
-{
-	if (!config->is_enabled)
-		return t->n_absent > 0;
-	return t->n_absent > 1 && t->last_boot_ns - t->first_boot_ns >= config->confirm_ns;
 }
 
 enum guard_outcome
@@ -78,10 +59,11 @@ guard_prove(const struct guard_config *config, const struct guard_facts *f)
 		return GUARD_KEEP;
 	if (t->has_heartbeat || (config->is_enabled && f->has_new_heartbeat))
 		return GUARD_KUBELET_ALIVE;
-	if (!is_confirmed(config, t))
-		return GUARD_UNCONFIRMED;
+	/* without the guard the first absence is enough, as in the Go controllers */
 	if (!config->is_enabled)
 		return GUARD_DELETE;
+	if (t->n_absent < 2 || t->last_boot_ns - t->first_boot_ns < config->confirm_ns)
+		return GUARD_UNCONFIRMED;
 	if (f->age_ns < config->min_age_ns)
 		return GUARD_YOUNG;
 	if (!f->has_provider_id && t->last_boot_ns - t->first_boot_ns < config->nameless_ns)
@@ -89,22 +71,17 @@ guard_prove(const struct guard_config *config, const struct guard_facts *f)
 	return GUARD_DELETE;
 }
 
-static bool
-is_too_many(const struct guard_config *config, const struct guard_facts *f)
-{
-	if (f->n_going <= config->breaker_min)
-		return false;
-	return (uint64_t)f->n_going * 100 > (uint64_t)f->n_nodes * config->breaker_percent;
-}
-
 enum guard_outcome
 guard_decide(const struct guard_config *config, const struct guard_facts *f)
 {
 	enum guard_outcome outcome = guard_prove(config, f);
+	bool is_too_many = f->n_going > config->breaker_min &&
+	                   (uint64_t)f->n_going * 100 >
+	                           (uint64_t)f->n_nodes * config->breaker_percent;
 
 	if (outcome != GUARD_DELETE || !config->is_enabled || f->is_announced)
 		return outcome;
-	if (is_too_many(config, f) &&
+	if (is_too_many &&
 	    f->track.last_boot_ns - f->group_first_boot_ns < config->breaker_agree_ns)
 		return GUARD_BREAKER;
 	return GUARD_DELETE;
@@ -166,22 +143,17 @@ guard_outcome_name(enum guard_outcome outcome)
 
 /* Without a witness no look can prove anything until a person has corrected something, and each
  * look costs a request for every node. */
-static int64_t
-regular_ns(const struct guard_facts *f, unsigned n_looks)
-{
-	static const int64_t steps_s[] = { 12, 18, 30 };
-
-	if (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s))
-		return steps_s[n_looks - 1] * NS_PER_SEC;
-	return (f->track.lacks_witness ? GUARD_LOST_LOOK_S : GUARD_LOOK_S) * NS_PER_SEC;
-}
-
 int64_t
 guard_next_look_ns(const struct guard_config *config, const struct guard_facts *f, unsigned n_looks,
                    int64_t period_ns)
 {
-	int64_t regular = period_ns != 0 ? period_ns : regular_ns(f, n_looks);
+	static const int64_t steps_s[] = { 12, 18, 30 };
+	int64_t regular = (f->track.lacks_witness ? GUARD_LOST_LOOK_S : GUARD_LOOK_S) * NS_PER_SEC;
 
+	if (period_ns != 0)
+		regular = period_ns;
+	else if (n_looks >= 1 && n_looks <= ARRAY_LEN(steps_s))
+		regular = steps_s[n_looks - 1] * NS_PER_SEC;
 	switch (guard_decide(config, f)) {
 	case GUARD_UNCONFIRMED:
 	case GUARD_KUBELET_ALIVE:

@@ -50,40 +50,32 @@ enum witness {
 	WITNESS_UNKNOWN, /* there may be an anchor, but the cloud could not find that out */
 };
 
-/* What other threads see of a candidate. */
-struct shown_candidate {
-	enum presence presence;
-	enum guard_outcome outcome;
-	const char *hold_reason;
-	unsigned n_looks, n_failures, n_absent;
-	bool is_deleted;
-	int64_t looked_boot_ns;
-	int64_t absent_boot_ns; /* when the first look of n_absent began */
-	int64_t due_mono_ns;
-	int64_t deletable_boot_ns;
-};
-
-struct candidate {
-	char *uid;           /* owned: the map's key */
-	uint64_t round;      /* the last round in which the node existed and was not Ready */
+/* What is known about a candidate, and other threads may see. */
+struct candidate_state {
 	int64_t due_mono_ns; /* when the next look is due */
 	unsigned n_looks;
 	unsigned n_failures;    /* looks that failed, in a row */
-	unsigned n_deletes;     /* DELETE requests since the proof was complete */
-	unsigned n_conflicts;   /* of these requests, in a row: the node had changed */
 	enum presence presence; /* as the last look found it */
 	int64_t looked_boot_ns; /* when that look began */
 	/* the decision after it */
 	enum guard_outcome outcome;
 	const char *hold_reason;
 	int64_t deletable_boot_ns;
-	bool is_deletion_reported; /* by an event */
-	bool is_deleted;    /* the API server accepted a DELETE; the watch has not shown it yet */
-	bool is_unfinished; /* a write after the last look failed, so the next look comes soon */
+	bool is_deleted; /* the API server accepted a DELETE; the watch has not shown it yet */
 	struct guard_track track;
-	struct asked_witnesses
-		asked; /* by the last look with an absence; for track.lacks_witness */
-	struct shown_candidate *shown; /* mu; as of the last round; NULL: not looked at yet */
+};
+
+struct candidate {
+	char *uid;      /* owned: the map's key */
+	uint64_t round; /* the last round in which the node existed and was not Ready */
+	struct candidate_state now;
+	struct candidate_state *shown; /* mu; after the last round; NULL: not looked at yet */
+	unsigned n_deletes;            /* DELETE requests since the proof was complete */
+	unsigned n_conflicts;          /* of these requests, in a row: the node had changed */
+	bool is_deletion_reported;     /* by an event */
+	bool is_unfinished; /* a write after the last look failed, so the next look comes soon */
+	/* by the last look with an absence; for track.lacks_witness */
+	struct asked_witnesses asked;
 };
 
 /* A node that is not Ready, in this round. */

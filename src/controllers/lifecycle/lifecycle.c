@@ -76,24 +76,6 @@ candidate_free(void *arg)
 	free(candidate);
 }
 
-static struct candidate *
-lifecycle_track(struct lifecycle_controller *c, const struct node *node)
-{
-	struct candidate *candidate = map_get(&c->candidates, node->object.uid);
-
-	if (!candidate) {
-		candidate = xcalloc(1, sizeof(*candidate));
-		candidate->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
-		candidate->due_mono_ns = first_due_ns(c, node);
-		candidate->deletable_boot_ns = CLOCK_FOREVER;
-		mutex_lock(&c->mu);
-		map_put(&c->candidates, str_c(candidate->uid), candidate);
-		mutex_unlock(&c->mu);
-	}
-	candidate->round = c->n_rounds;
-	return candidate;
-}
-
 static bool
 is_of_earlier_round(const void *candidate, const void *round)
 {
@@ -110,23 +92,11 @@ lifecycle_show(struct round *r)
 	for (size_t i = 0; i < r->n_checks; i++) {
 		struct candidate *candidate = r->checks[i].candidate;
 
-		if (candidate->n_looks + candidate->n_failures == 0)
+		if (candidate->now.n_looks + candidate->now.n_failures == 0)
 			continue;
 		if (!candidate->shown)
 			candidate->shown = xmalloc(sizeof(*candidate->shown));
-		*candidate->shown = (struct shown_candidate){
-			.presence = candidate->presence,
-			.outcome = candidate->outcome,
-			.hold_reason = candidate->hold_reason,
-			.n_looks = candidate->n_looks,
-			.n_failures = candidate->n_failures,
-			.n_absent = candidate->track.n_absent,
-			.is_deleted = candidate->is_deleted,
-			.looked_boot_ns = candidate->looked_boot_ns,
-			.absent_boot_ns = candidate->track.first_boot_ns,
-			.due_mono_ns = candidate->due_mono_ns,
-			.deletable_boot_ns = candidate->deletable_boot_ns,
-		};
+		*candidate->shown = candidate->now;
 	}
 }
 
@@ -140,7 +110,7 @@ set_held_nodes(void *controller)
 	WITH_LOCK(&c->mu);
 
 	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
-		const struct shown_candidate *shown = ((struct candidate *)value)->shown;
+		const struct candidate_state *shown = ((struct candidate *)value)->shown;
 
 		n += shown && shown->hold_reason && !shown->is_deleted;
 	}
@@ -154,6 +124,8 @@ set_held_nodes(void *controller)
 static void
 lifecycle_collect(struct round *r, enum lifecycle_due due)
 {
+	struct lifecycle_controller *c = r->c;
+
 	r->checks = arena_calloc(r->call->arena, r->all.n + 1, sizeof(*r->checks));
 	for (size_t i = 0; i < r->all.n; i++) {
 		struct node *node = node_of(r->all.objects[i]);
@@ -164,25 +136,36 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 			lifecycle_remove_shutdown_taint(r, node);
 			continue;
 		}
-		candidate = lifecycle_track(r->c, node);
+		candidate = map_get(&c->candidates, node->object.uid);
+		if (!candidate) {
+			candidate = xcalloc(1, sizeof(*candidate));
+			candidate->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
+			candidate->now.due_mono_ns = first_due_ns(c, node);
+			candidate->now.deletable_boot_ns = CLOCK_FOREVER;
+			mutex_lock(&c->mu);
+			map_put(&c->candidates, str_c(candidate->uid), candidate);
+			mutex_unlock(&c->mu);
+		}
+		candidate->round = c->n_rounds;
 		r->checks[r->n_checks++] = (struct check){ node, candidate };
 		/* The last look left open whether the machine exists: the whole look failed, or one
 		 * of several APIs did not answer. */
-		is_unanswered = candidate->n_failures > 0 ||
-		                (candidate->n_looks > 0 && candidate->presence == PRESENCE_UNKNOWN);
+		is_unanswered = candidate->now.n_failures > 0 ||
+		                (candidate->now.n_looks > 0 &&
+		                 candidate->now.presence == PRESENCE_UNKNOWN);
 		if (due == LIFECYCLE_ALL_DUE || (due == LIFECYCLE_FAILED_DUE && is_unanswered))
-			candidate->due_mono_ns = 0;
+			candidate->now.due_mono_ns = 0;
 	}
 	/* the others are gone or Ready */
-	mutex_lock(&r->c->mu);
-	map_free_obsolete(&r->c->candidates, is_of_earlier_round, &r->c->n_rounds, candidate_free);
-	mutex_unlock(&r->c->mu);
+	mutex_lock(&c->mu);
+	map_free_obsolete(&c->candidates, is_of_earlier_round, &c->n_rounds, candidate_free);
+	mutex_unlock(&c->mu);
 }
 
 static bool
 is_due(struct round *r, const struct check *check)
 {
-	return check->candidate->due_mono_ns <= clock_mono(r->c->env->clock);
+	return check->candidate->now.due_mono_ns <= clock_mono(r->c->env->clock);
 }
 
 /* Returns when the next round is due (mono). */
@@ -235,8 +218,8 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 	if (r.must_retry)
 		next_ns = clock_deadline(clock_mono(c->env->clock), LIFECYCLE_RETRY_NS);
 	for (size_t i = 0; i < r.n_checks; i++) {
-		if (r.checks[i].candidate->due_mono_ns < next_ns)
-			next_ns = r.checks[i].candidate->due_mono_ns;
+		if (r.checks[i].candidate->now.due_mono_ns < next_ns)
+			next_ns = r.checks[i].candidate->now.due_mono_ns;
 	}
 	return next_ns;
 }
@@ -375,7 +358,7 @@ describe_candidate(struct lifecycle_controller *c, struct arena *arena, const st
                    struct lifecycle_candidate *ret)
 {
 	const struct candidate *candidate = map_get(&c->candidates, node->uid);
-	const struct shown_candidate *shown = candidate ? candidate->shown : NULL;
+	const struct candidate_state *shown = candidate ? candidate->shown : NULL;
 	int64_t now_ns = clock_boot(c->env->clock);
 
 	if (!shown)
@@ -388,10 +371,11 @@ describe_candidate(struct lifecycle_controller *c, struct arena *arena, const st
 		.hold_reason = shown->hold_reason,
 		.n_looks = shown->n_looks,
 		.n_failures = shown->n_failures,
-		.n_absent = shown->n_absent,
+		.n_absent = shown->track.n_absent,
 		.is_deleted = shown->is_deleted,
 		.looked_ago_ns = shown->n_looks > 0 ? now_ns - shown->looked_boot_ns : 0,
-		.absent_for_ns = shown->n_absent > 0 ? now_ns - shown->absent_boot_ns : 0,
+		.absent_for_ns = shown->track.n_absent > 0 ? now_ns - shown->track.first_boot_ns
+		                                           : 0,
 		.next_look_in_ns = left_ns(clock_mono(c->env->clock), shown->due_mono_ns),
 		.deletable_in_ns = left_ns(now_ns, shown->deletable_boot_ns),
 	};

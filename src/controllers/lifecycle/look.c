@@ -76,16 +76,6 @@ question_about(struct round *r, const struct check *checks, size_t n)
 	return q;
 }
 
-static bool
-is_checked(const struct check *checks, size_t n, const struct node *node)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (checks[i].node == node)
-			return true;
-	}
-	return false;
-}
-
 /* Finds the realm in which the cloud can find the node's machine by its provider ID. False: no
  * realm can. */
 static bool
@@ -120,10 +110,14 @@ add_witnesses_of_realm(struct round *r, struct question *q, unsigned realm, bool
 
 	for (size_t i = 0; i < r->all.n && n_added < max; i++) {
 		struct node *node = node_of(r->all.objects[(r->c->first_witness + i) % r->all.n]);
+		bool is_asked = false;
 
-		if ((node->ready == NODE_READY_TRUE) == is_ready &&
-		    can_witness(r->c->env->cloud, node, realm) &&
-		    (is_ready || !is_checked(q->checks, q->n_checks, node))) {
+		if ((node->ready == NODE_READY_TRUE) != is_ready ||
+		    !can_witness(r->c->env->cloud, node, realm))
+			continue;
+		for (size_t j = 0; !is_ready && j < q->n_checks; j++)
+			is_asked |= q->checks[j].node == node;
+		if (!is_asked) {
 			q->nodes[q->n_nodes++] = node;
 			n_added++;
 		}
@@ -171,37 +165,27 @@ lifecycle_add_witness(struct witnesses *w, const struct node *node, const struct
 	w->realms[realm].n_present += found->presence == PRESENCE_PRESENT && found->realm == realm;
 }
 
-/* Is this the only node that the cloud can find by its provider ID, so that there can be no
- * witness? */
-static bool
-is_only_findable(const struct witnesses *w, const struct node *me)
-{
-	unsigned realm;
-
-	for (size_t i = 0; i < w->all->n; i++) {
-		const struct node *node = node_of(w->all->objects[i]);
-
-		if (node != me && find_realm(w->cloud, node, &realm))
-			return false;
-	}
-	return true;
-}
-
-/* Where no other node can be a witness, an anchor of the provider is enough: something else of this
- * project that was found by its id. */
+/* Where no other node can be a witness, because the cloud can find none by its provider ID, an
+ * anchor of the provider is enough: something else of this project that was found by its id. */
 enum witness
 lifecycle_find_witness(const struct witnesses *w, const struct node *absent, unsigned realm,
                        struct asked_witnesses *ret)
 {
 	bool is_counted = can_witness(w->cloud, absent, realm);
+	unsigned other;
 
 	ret->n_asked = w->realms[realm].n_asked - is_counted;
 	ret->n_absent = w->realms[realm].n_absent - is_counted;
 	if (w->realms[realm].n_present > 0)
 		return WITNESS_FOUND;
-	if (realm != 0 || (w->look->n_anchors == 0 && w->look->anchors_error.len == 0) ||
-	    !is_only_findable(w, absent))
+	if (realm != 0 || (w->look->n_anchors == 0 && w->look->anchors_error.len == 0))
 		return WITNESS_MISSING;
+	for (size_t i = 0; i < w->all->n; i++) {
+		const struct node *node = node_of(w->all->objects[i]);
+
+		if (node != absent && find_realm(w->cloud, node, &other))
+			return WITNESS_MISSING;
+	}
 	return w->look->n_anchors > 0 ? WITNESS_FOUND : WITNESS_UNKNOWN;
 }
 
@@ -231,25 +215,26 @@ lifecycle_postpone(struct round *r, const struct check *checks, size_t n, const 
 
 		/* A cloud that is unavailable or limits our rate says when it wants to be asked
 		 * again. */
-		delay_ns = err->is_outage ? failure_outage_ns(err)
-		                          : backoff_ns(LIFECYCLE_RETRY_NS, candidate->n_failures,
-		                                       LIFECYCLE_RETRY_MAX_NS);
+		delay_ns = err->is_outage
+		                   ? failure_outage_ns(err)
+		                   : backoff_ns(LIFECYCLE_RETRY_NS, candidate->now.n_failures,
+		                                LIFECYCLE_RETRY_MAX_NS);
 		if (err->retry_after_ms * NS_PER_MS > delay_ns)
 			delay_ns = err->retry_after_ms * NS_PER_MS;
 		if (delay_ns > LIFECYCLE_RETRY_MAX_NS)
 			delay_ns = LIFECYCLE_RETRY_MAX_NS;
-		candidate->n_failures++;
-		candidate->due_mono_ns = clock_deadline(now_ns, delay_ns);
+		candidate->now.n_failures++;
+		candidate->now.due_mono_ns = clock_deadline(now_ns, delay_ns);
 	}
 	for (size_t i = 0; i < r->n_checks; i++) {
 		const struct candidate *candidate = r->checks[i].candidate;
 
-		if (candidate->n_failures > 0 && candidate->due_mono_ns > last_ns)
-			last_ns = candidate->due_mono_ns;
+		if (candidate->now.n_failures > 0 && candidate->now.due_mono_ns > last_ns)
+			last_ns = candidate->now.due_mono_ns;
 	}
 	for (size_t i = 0; i < r->n_checks; i++) {
-		if (r->checks[i].candidate->n_failures > 0)
-			r->checks[i].candidate->due_mono_ns = last_ns;
+		if (r->checks[i].candidate->now.n_failures > 0)
+			r->checks[i].candidate->now.due_mono_ns = last_ns;
 	}
 }
 
@@ -293,9 +278,9 @@ record_look_result(struct round *r, const struct question *q, const struct looku
 		found.error_code = ERR_UNAVAILABLE;
 		found.error = answer->look->anchors_error;
 	}
-	candidate->n_looks++;
-	candidate->looked_boot_ns = answer->look->started_boot_ns;
-	candidate->n_failures = 0;
+	candidate->now.n_looks++;
+	candidate->now.looked_boot_ns = answer->look->started_boot_ns;
+	candidate->now.n_failures = 0;
 	node_errors_clear(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node));
 	metric_inc(metric_of(&calls, "instance_exists",
 	                     found.presence == PRESENCE_PRESENT  ? "success"
@@ -325,9 +310,9 @@ record_look_result(struct round *r, const struct question *q, const struct looku
 			         LOG_STR("node", node_name(check->node)),
 			         LOG_STR("err", found.error));
 	}
-	candidate->presence = seen.presence;
+	candidate->now.presence = seen.presence;
 	seen.heartbeat = check->node->heartbeat * 31 + str_hash(renewal);
-	guard_observe(&candidate->track, &r->c->config.guard, &seen);
+	guard_observe(&candidate->now.track, &r->c->config.guard, &seen);
 	if (found.presence == PRESENCE_PRESENT && found.power == POWER_OFF)
 		lifecycle_add_shutdown_taint(r, check);
 }
@@ -393,7 +378,7 @@ lifecycle_check_candidates(struct round *r, const struct check *due, size_t n)
 	size_t n_plain = 0, n_suspect = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct guard_track *track = &due[i].candidate->track;
+		const struct guard_track *track = &due[i].candidate->now.track;
 
 		if (track->n_absent > 0 || track->lacks_witness) /* the last look did not find it */
 			suspect[n_suspect++] = due[i];
