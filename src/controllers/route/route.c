@@ -98,7 +98,7 @@ struct batch {
 	const struct call *call;
 	route_work_fn *work;
 	void *arg;
-	size_t n;
+	size_t end;
 	_Atomic size_t next;
 };
 
@@ -110,7 +110,7 @@ parallel_thread(void *arg)
 	struct call call = *batch->call;
 
 	call.arena = &arena;
-	for (size_t i; !cancel_is_fired(call.cancel) && (i = batch->next++) < batch->n;) {
+	for (size_t i; !cancel_is_fired(call.cancel) && (i = batch->next++) < batch->end;) {
 		batch->work(batch->arg, &call, i);
 		arena_reset(&arena);
 	}
@@ -118,10 +118,10 @@ parallel_thread(void *arg)
 }
 
 void
-route_parallel(const struct call *call, size_t n, route_work_fn *work, void *arg)
+route_parallel(const struct call *call, size_t first, size_t end, route_work_fn *work, void *arg)
 {
-	struct batch batch = { .call = call, .work = work, .arg = arg, .n = n };
-	size_t n_threads = n < PARALLEL_THREADS ? n : PARALLEL_THREADS;
+	struct batch batch = { .call = call, .work = work, .arg = arg, .end = end, .next = first };
+	size_t n_threads = end - first < PARALLEL_THREADS ? end - first : PARALLEL_THREADS;
 	pthread_t threads[PARALLEL_THREADS];
 
 	for (size_t i = 0; i < n_threads; i++)
@@ -273,14 +273,6 @@ route_apply_change(void *arg, struct call *call, size_t i)
 		route_create(r, call, &r->plan.create[i - r->plan.n_remove]);
 }
 
-static void
-route_apply_creation(void *arg, struct call *call, size_t i)
-{
-	struct route_run *r = arg;
-
-	route_create(r, call, &r->plan.create[i]);
-}
-
 /* ---- conditions ---- */
 
 /* The condition that a node is to have after this run. If none of its pod CIDRs is ours to route,
@@ -345,6 +337,7 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 {
 	struct route_controller *c = r->c;
 	struct route_plan *plan = &r->plan;
+	size_t n_first;
 
 	if (!c->ops->list(c->env->cloud, r->call, &r->routes, err))
 		return err_wrap(err, "error listing routes");
@@ -358,12 +351,9 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 	r->hold = route_removals_hold(c->removals, r->call->arena, r->routes.routes, r->routes.n,
 	                              plan, r->all.n);
 	route_note_held(r);
-	if (plan->removes_first) {
-		route_parallel(r->call, plan->n_remove, route_apply_change, r);
-		route_parallel(r->call, plan->n_create, route_apply_creation, r);
-	} else {
-		route_parallel(r->call, plan->n_remove + plan->n_create, route_apply_change, r);
-	}
+	n_first = plan->removes_first ? plan->n_remove : 0;
+	route_parallel(r->call, 0, n_first, route_apply_change, r);
+	route_parallel(r->call, n_first, plan->n_remove + plan->n_create, route_apply_change, r);
 	route_removals_report(c->removals, &r->hold, plan->n_ours, r->is_refused);
 	route_set_conditions(r);
 	return true;
@@ -546,50 +536,38 @@ route_controller_release(struct route_controller *c)
 	cond_signal(&c->woken);
 }
 
-/* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs
- * without limit. */
-static void
-route_wake_paced(struct route_controller *c, const struct node *node)
-{
-	int64_t wait_ns = paces_reserve(c->env->paces, node->object.uid, "route");
-	int64_t due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
-	WITH_LOCK(&c->mu);
-
-	if (wait_ns == 0)
-		c->is_woken = true;
-	else if (due_ns < c->paced_mono_ns)
-		c->paced_mono_ns = due_ns;
-	cond_signal(&c->woken);
-}
-
 static void
 route_on_node(void *arg, const struct object *object_old, const struct object *object)
 {
 	struct route_controller *c = arg;
 	const struct node *old = (const struct node *)object_old,
 			  *current = (const struct node *)object;
-	bool needs_other_routes;
+	int64_t wait_ns = CLOCK_FOREVER, due_ns;
 
 	if (!current) {
 		own_writes_forget(c->env->own_writes, node_name(old));
 		route_removals_expect(c->removals, old);
 	}
-	if (!old || !current || !str_eq(object_old->uid, object->uid)) {
-		route_controller_wake(c);
-	} else {
-		needs_other_routes = !node_pod_cidrs_equal(old, current) ||
-		                     !node_addresses_equal(old, current) ||
-		                     !str_eq(node_provider_id(old), node_provider_id(current));
-		if (needs_other_routes)
-			route_wake_paced(c, current);
-	}
-	if (old && current &&
-	    (old->network != current->network || (node_is_new(old) && !node_is_new(current)))) {
-		mutex_lock(&c->mu);
-		c->has_changed_conditions = true;
+	/* Each run costs requests to the cloud, so a node that changes back and forth must not
+	 * cause runs without limit. */
+	if (!old || !current || !str_eq(object_old->uid, object->uid))
+		wait_ns = 0;
+	else if (!node_pod_cidrs_equal(old, current) || !node_addresses_equal(old, current) ||
+	         !str_eq(node_provider_id(old), node_provider_id(current)))
+		wait_ns = paces_reserve(c->env->paces, object->uid, "route");
+	due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
+
+	mutex_lock(&c->mu);
+	if (wait_ns == 0)
+		c->is_woken = true;
+	else if (due_ns < c->paced_mono_ns)
+		c->paced_mono_ns = due_ns;
+	if (old && current)
+		c->has_changed_conditions |= old->network != current->network ||
+		                             (node_is_new(old) && !node_is_new(current));
+	if (wait_ns != CLOCK_FOREVER || c->has_changed_conditions)
 		cond_signal(&c->woken);
-		mutex_unlock(&c->mu);
-	}
+	mutex_unlock(&c->mu);
 }
 
 /* ---- life cycle ---- */

@@ -201,7 +201,7 @@ route_conditions_write(struct route_conditions *rc, const struct call *call)
 	pass.due = arena_calloc(call->arena, all.n + 1, sizeof(*pass.due));
 	for (size_t i = 0; i < all.n; i++)
 		conditions_check_node(&pass, node_of(all.objects[i]));
-	route_parallel(call, pass.n_due, write_condition, &pass);
+	route_parallel(call, 0, pass.n_due, write_condition, &pass);
 	for (size_t i = 0; i < pass.n_due; i++) {
 		if (!pass.due[i].state->was_written)
 			return clock_mono(rc->env->clock);

@@ -18,10 +18,11 @@
 
 typedef void route_work_fn(void *arg, struct call *call, size_t i);
 
-/** Calls work for the pieces 0 to n - 1 on a few threads, and waits for them. For work that mostly
- * waits for answers. Each thread has an arena of its own, which is reset after each piece. No piece
- * is begun after the call was cancelled. */
-void route_parallel(const struct call *call, size_t n, route_work_fn *work, void *arg);
+/** Calls work for the pieces first to end - 1 on a few threads, and waits for them. For work that
+ * mostly waits for answers. Each thread has an arena of its own, which is reset after each piece.
+ * No piece is begun after the call was cancelled. */
+void route_parallel(const struct call *call, size_t first, size_t end, route_work_fn *work,
+                    void *arg);
 
 /* ---- route_claims.c ---- */
 

@@ -53,17 +53,6 @@ compare_precedence(const void *a, const void *b)
 	return compare_ages(x, y);
 }
 
-/* A granted claim that overlaps with this one; NULL: none. */
-static const struct route_claim *
-find_granted(const struct route_claim *claim)
-{
-	const struct route_claim *found = claim->inner;
-
-	for (const struct route_claim *outer = claim->outer; outer && !found; outer = outer->outer)
-		found = outer->is_granted ? outer : NULL;
-	return found;
-}
-
 void
 route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n)
 {
@@ -94,8 +83,12 @@ route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct route_claim *claim = sorted[i];
 
+		/* a granted claim that overlaps with this one: inside of it, or around it */
 		if (!claim->is_routed)
-			claim->lost_to = find_granted(claim);
+			claim->lost_to = claim->inner;
+		for (const struct route_claim *c = claim->outer;
+		     c && !claim->is_routed && !claim->lost_to; c = c->outer)
+			claim->lost_to = c->is_granted ? c : NULL;
 		if (claim->lost_to)
 			continue;
 		claim->is_granted = true;
@@ -158,21 +151,6 @@ route_key(struct planner *p, struct str node, struct str cidr)
 	return arena_printf(p->arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
 }
 
-static void
-index_routes(struct planner *p)
-{
-	for (size_t i = 0; i < p->n_routes; i++) {
-		const struct route *route = &p->routes[i];
-		struct str key = route_key(p, route->target_node, route->destination_cidr);
-
-		if (route->target_node.len == 0)
-			continue;
-		map_put(&p->targets, route->target_node, (void *)(uintptr_t)route);
-		if (!route->is_blackhole && !route->is_unfinished && !map_get(&p->by_target, key))
-			map_put(&p->by_target, key, (void *)(uintptr_t)route);
-	}
-}
-
 static bool
 has_address(const struct route *route, const struct address *address)
 {
@@ -221,23 +199,6 @@ plan_one(struct planner *p, size_t i, struct str cidr, struct route_plan *plan)
 	plan->create[plan->n_create++] = entry->need;
 }
 
-static void
-plan_creations(struct planner *p, struct route_plan *plan)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->n_nodes; i++) {
-		n += p->nodes[i].n_pod_cidrs;
-		if (p->nodes[i].is_frozen)
-			map_put(&p->frozen, p->nodes[i].name, (void *)(uintptr_t)&p->nodes[i]);
-	}
-	plan->create = arena_calloc(p->arena, n, sizeof(plan->create[0]));
-	for (size_t i = 0; i < p->n_nodes; i++) {
-		for (size_t j = 0; j < p->nodes[i].n_pod_cidrs; j++)
-			plan_one(p, i, p->nodes[i].pod_cidrs[j], plan);
-	}
-}
-
 /* Does the route belong to a frozen node? If a node needs the destination, the route belongs to
  * that node, otherwise to the node to whose machine it leads. */
 static bool
@@ -283,22 +244,6 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 	}
 }
 
-static void
-plan_conditions(struct planner *p, struct route_plan *plan)
-{
-	plan->conditions = arena_calloc(p->arena, p->n_nodes, sizeof(plan->conditions[0]));
-	for (size_t i = 0; i < p->n_nodes; i++) {
-		if (p->nodes[i].is_frozen)
-			plan->conditions[i] = ROUTE_CONDITION_UNTOUCHED;
-		else if (p->nodes[i].n_pod_cidrs > 0)
-			plan->conditions[i] = ROUTE_CONDITION_BY_RESULT;
-		else if (map_get(&p->targets, p->nodes[i].name))
-			plan->conditions[i] = ROUTE_CONDITION_NOT_CREATED;
-		else
-			plan->conditions[i] = ROUTE_CONDITION_UNTOUCHED;
-	}
-}
-
 struct route_plan
 route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
            const struct route routes[], size_t n_routes, const struct ip_net cluster_cidrs[],
@@ -314,11 +259,42 @@ route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
 		.compares_addresses = compares_addresses,
 	};
 	struct route_plan plan = { 0 };
+	size_t n = 0;
 
-	index_routes(&p);
-	plan_creations(&p, &plan);
+	/* the tables */
+	for (size_t i = 0; i < n_routes; i++) {
+		const struct route *route = &routes[i];
+		struct str key = route_key(&p, route->target_node, route->destination_cidr);
+
+		if (route->target_node.len == 0)
+			continue;
+		map_put(&p.targets, route->target_node, (void *)(uintptr_t)route);
+		if (!route->is_blackhole && !route->is_unfinished && !map_get(&p.by_target, key))
+			map_put(&p.by_target, key, (void *)(uintptr_t)route);
+	}
+	for (size_t i = 0; i < n_nodes; i++) {
+		n += nodes[i].n_pod_cidrs;
+		if (nodes[i].is_frozen)
+			map_put(&p.frozen, nodes[i].name, (void *)(uintptr_t)&nodes[i]);
+	}
+
+	/* creations, then removals, which depend on them */
+	plan.create = arena_calloc(arena, n, sizeof(plan.create[0]));
+	for (size_t i = 0; i < n_nodes; i++) {
+		for (size_t j = 0; j < nodes[i].n_pod_cidrs; j++)
+			plan_one(&p, i, nodes[i].pod_cidrs[j], &plan);
+	}
 	plan_removals(&p, cluster_cidrs, n_cluster_cidrs, &plan);
-	plan_conditions(&p, &plan);
+
+	plan.conditions = arena_calloc(arena, n_nodes, sizeof(plan.conditions[0]));
+	for (size_t i = 0; i < n_nodes; i++) {
+		bool is_target = map_get(&p.targets, nodes[i].name) != NULL;
+
+		plan.conditions[i] = nodes[i].is_frozen         ? ROUTE_CONDITION_UNTOUCHED
+		                     : nodes[i].n_pod_cidrs > 0 ? ROUTE_CONDITION_BY_RESULT
+		                     : is_target                ? ROUTE_CONDITION_NOT_CREATED
+		                                                : ROUTE_CONDITION_UNTOUCHED;
+	}
 	return plan;
 }
 

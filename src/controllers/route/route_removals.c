@@ -88,24 +88,6 @@ route_removals_expect(struct route_removals *rr, const struct node *node)
 	}
 }
 
-/* Forgets destinations to which no route exists any more. */
-static void
-forget_expected(struct route_removals *rr, const struct route *routes, size_t n_routes)
-{
-	struct map kept = MAP_INIT;
-	WITH_LOCK(&rr->mu);
-
-	for (size_t i = 0; i < n_routes && rr->expected.count > 0; i++) {
-		struct str destination = routes[i].destination_cidr;
-		char *copy = map_remove(&rr->expected, destination);
-
-		if (copy)
-			map_put(&kept, str_n(copy, destination.len), copy);
-	}
-	map_free_all(&rr->expected, free);
-	rr->expected = kept;
-}
-
 /* ---- for how long, and how many ---- */
 
 /* Returns since when runs have wanted this removal (boot). */
@@ -153,6 +135,7 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 		                   .due_mono_ns = CLOCK_FOREVER };
 	struct route_removal_facts facts = { .n_nodes = n_nodes };
 	int64_t now_ns = clock_boot(rr->clock);
+	struct map expected = MAP_INIT;
 	size_t n_done = 0, n_kept = 0;
 
 	rr->n_runs++;
@@ -170,6 +153,16 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 		plan->is_expected[i] = plan->is_expected[i] || map_get(&rr->expected, destination);
 		facts.n_going += !plan->is_expected[i];
 	}
+	/* destinations to which no route exists any more are forgotten */
+	for (size_t i = 0; i < n_routes && rr->expected.count > 0; i++) {
+		struct str destination = routes[i].destination_cidr;
+		char *copy = map_remove(&rr->expected, destination);
+
+		if (copy)
+			map_put(&expected, str_n(copy, destination.len), copy);
+	}
+	map_free_all(&rr->expected, free);
+	rr->expected = expected;
 	mutex_unlock(&rr->mu);
 
 	/* The plan keeps the removals that are not held. */
@@ -198,7 +191,6 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 	plan->n_remove = n_kept;
 	/* the history of a removal that this run did not want has ended */
 	map_free_obsolete(&rr->wanted, is_of_earlier_run, &rr->n_runs, free);
-	forget_expected(rr, routes, n_routes);
 	return hold;
 }
 
