@@ -137,31 +137,25 @@ service_may_keep_balancer(const struct service *old, const struct service *curre
 	return current->has_class && current->has_finalizer && !(old && old->has_class);
 }
 
-/* A Service has left the store. Without a record it had no balancer. */
-static void
-service_on_vanished(struct service_controller *c, const struct object *old)
-{
-	struct service_record *r;
-
-	mutex_lock(&c->mu);
-	r = map_get(&c->records, old->key);
-	if (r)
-		remember_removed_service(r, old);
-	mutex_unlock(&c->mu);
-	if (r)
-		queue_add(c->queue, old->key);
-}
-
 static void
 service_on_change(void *arg, const struct object *object_old, const struct object *object)
 {
 	struct service_controller *c = arg;
 	const struct service *old = (const struct service *)object_old,
 			     *current = (const struct service *)object;
-	bool is_changed, has_lost_finalizer, has_record;
+	bool is_changed, has_lost_finalizer;
+	struct service_record *r;
 
-	if (old && !is_same_service(object_old, object))
-		service_on_vanished(c, object_old);
+	/* A Service has left the store. Without a record it had no balancer. */
+	if (old && !is_same_service(object_old, object)) {
+		mutex_lock(&c->mu);
+		r = map_get(&c->records, object_old->key);
+		if (r)
+			remember_removed_service(r, object_old);
+		mutex_unlock(&c->mu);
+		if (r)
+			queue_add(c->queue, object_old->key);
+	}
 	if (!current)
 		return;
 	if (old)
@@ -182,10 +176,10 @@ service_on_change(void *arg, const struct object *object_old, const struct objec
 		                    paces_reserve(c->env->paces, object->uid, "finalizer"));
 	} else if (!service_is_ours(current)) {
 		mutex_lock(&c->mu);
-		has_record = map_get(&c->records, object->key) != NULL;
+		r = map_get(&c->records, object->key);
 		mutex_unlock(&c->mu);
 		/* our finalizer was removed: a worker drops the record */
-		if (has_record)
+		if (r)
 			queue_add(c->queue, object->key);
 	}
 }
@@ -346,8 +340,8 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 
 	/* Another Service has the name of the one whose balancer we have. What happens to that
 	 * balancer depends on the last state of the former Service. The store calls
-	 * service_on_vanished() with it shortly after replacing the Service, and that queues the
-	 * key again. */
+	 * service_on_change() with it shortly after replacing the Service, and that queues the key
+	 * again. */
 	if (object && has_former && !vanished) {
 		record_put_back(c, r, run.reasons, NULL);
 		return true;
@@ -371,7 +365,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 
 	/* The record is dropped unless there is a new reason meanwhile. A record that knows of a
 	 * balancer stays: the store removes a Service a moment before it calls
-	 * service_on_vanished(), which needs the record. */
+	 * service_on_change(), which needs the record. */
 	is_needed = object && (!is_done || service_is_stale(r, run.service));
 	mutex_lock(&c->mu);
 	free(TAKE(r->failure));

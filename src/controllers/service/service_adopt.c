@@ -29,30 +29,6 @@ struct adopt_failure {
 	int64_t next_report_ns; /* mono: the same message is reported again then */
 };
 
-/* Does the Service have a balancer that the provider must know? Another controller writes the
- * status of a Service of another class. A Service that is being deleted without our finalizer has
- * no balancer any more, although its status may still show an address that another Service has by
- * now. */
-static bool
-is_adoptable(const struct service *s)
-{
-	if (s->has_class)
-		return false;
-	return s->has_finalizer || (service_wants_balancer(s) && !s->is_deleting);
-}
-
-/* The provider gets a Service beyond the limits without its ports and ranges: the Service keeps its
- * addresses, and does not prevent the adoption of the others. Its balancer is neither made nor
- * changed until it is corrected. */
-static void
-cut_excess(const struct cloud *cloud, struct lb_spec *spec)
-{
-	struct error ignored;
-
-	if (!balancer_check_limits(cloud, spec, &ignored))
-		spec->n_ports = spec->n_source_ranges = 0;
-}
-
 bool
 service_adopt_all(struct cloud *cloud, struct call *call, struct store *services,
                   const char *cluster_name, struct error *err)
@@ -65,13 +41,22 @@ service_adopt_all(struct cloud *cloud, struct call *call, struct store *services
 		return true;
 	for (size_t i = 0; i < all.n; i++) {
 		const struct service *s = service_of(all.objects[i]);
+		struct error ignored;
 		struct lb_spec *spec;
 
-		if (!is_adoptable(s))
+		/* Another controller writes the status of a Service of another class. A Service
+		 * that is being deleted without our finalizer has no balancer any more, although
+		 * its status may still show an address that another Service has by now. */
+		if (s->has_class ||
+		    (!s->has_finalizer && (s->is_deleting || !service_wants_balancer(s))))
 			continue;
 		spec = ARENA_NEW(call->arena, struct lb_spec);
 		*spec = service_spec(s, cluster_name, call->arena);
-		cut_excess(cloud, spec);
+		/* The provider gets a Service beyond the limits without its ports and ranges: the
+		 * Service keeps its addresses, and does not prevent the adoption of the others. Its
+		 * balancer is neither made nor changed until it is corrected. */
+		if (!balancer_check_limits(cloud, spec, &ignored))
+			spec->n_ports = spec->n_source_ranges = 0;
 		specs[n++] = spec;
 	}
 	return cloud->balancers->adopt(cloud, call, specs, n, err);
@@ -94,20 +79,11 @@ service_adopt_again(struct service_controller *c, struct call *call, struct erro
 /* ---- failures ---- */
 
 static void
-service_send_adopt_event(struct service_controller *c, const struct error *err)
-{
-	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	struct event_object object = host_ourselves();
-
-	buf_addf(&message, "Load balancers that exist cannot be taken over: %s", err->msg);
-	recorder_event(c->env->recorder, SERVICE_COMPONENT, &object, EVENT_WARNING,
-	               failed_event.reason, buf_str(&message));
-}
-
-static void
 service_report_failed_adoption(struct service_controller *c, struct adopt_failure *t,
                                const struct error *err)
 {
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct event_object object = host_ourselves();
 	int64_t now_ns = clock_mono(c->env->clock);
 	uint64_t hash = str_hash(str_c(err->msg));
 
@@ -117,15 +93,9 @@ service_report_failed_adoption(struct service_controller *c, struct adopt_failur
 	t->reported = hash;
 	t->next_report_ns = clock_deadline(now_ns, remind_ns);
 	log_error("load balancers that exist cannot be taken over, will retry", LOG_ERR(err));
-	service_send_adopt_event(c, err);
-}
-
-static int64_t
-next_delay_ns(struct adopt_failure *t, const struct error *err)
-{
-	if (err->retry_after_ms > 0)
-		return err->retry_after_ms * NS_PER_MS;
-	return backoff_spread_ns(pause_ns, t->n_pauses++, pause_max_ns);
+	buf_addf(&message, "Load balancers that exist cannot be taken over: %s", err->msg);
+	recorder_event(c->env->recorder, SERVICE_COMPONENT, &object, EVENT_WARNING,
+	               failed_event.reason, buf_str(&message));
 }
 
 /* Returns false when cancelled. */
@@ -134,13 +104,16 @@ service_adopt(struct service_controller *c, struct call *call, struct error *err
 {
 	unsigned n_seen = failure_pause_count(&c->adopt_pause);
 	struct adopt_failure t = { 0 };
+	int64_t delay_ns;
 
 	while (c->ops->adopt && !adopt_once(c, call, err)) {
 		service_report_failed_adoption(c, &t, err);
 		dry_failed(call->dry, err);
 		settling_note(c->env->settling, SETTLING_ADOPTION);
-		if (!failure_pause_sleep(&c->adopt_pause, call, n_seen, next_delay_ns(&t, err),
-		                         err))
+		delay_ns = err->retry_after_ms > 0
+		                   ? err->retry_after_ms * NS_PER_MS
+		                   : backoff_spread_ns(pause_ns, t.n_pauses++, pause_max_ns);
+		if (!failure_pause_sleep(&c->adopt_pause, call, n_seen, delay_ns, err))
 			return false;
 		n_seen = failure_pause_count(&c->adopt_pause);
 		arena_reset(call->arena);
@@ -149,17 +122,6 @@ service_adopt(struct service_controller *c, struct call *call, struct error *err
 }
 
 /* ---- the first worker adopts ---- */
-
-static void
-end_adoption(struct service_controller *c)
-{
-	mutex_lock(&c->mu);
-	c->adoption = ADOPT_DONE;
-	cond_broadcast(&c->adopted);
-	mutex_unlock(&c->mu);
-	settling_note(c->env->settling, SETTLING_ADOPTION);
-	service_plan_drift(c);
-}
 
 /* The first worker adopts, the others wait for it. If it is cancelled, the queue is shut down, so
  * that the others end as well. */
@@ -181,5 +143,10 @@ service_begin(struct service_controller *c, struct call *call)
 	balancer_begin(c->env->cloud, call);
 	if (!service_adopt(c, call, &err))
 		queue_shut_down(c->queue);
-	end_adoption(c);
+	mutex_lock(&c->mu);
+	c->adoption = ADOPT_DONE;
+	cond_broadcast(&c->adopted);
+	mutex_unlock(&c->mu);
+	settling_note(c->env->settling, SETTLING_ADOPTION);
+	service_plan_drift(c);
 }

@@ -55,22 +55,6 @@ is_stale(const struct service_run *run)
 	return service_is_stale(run->record, run->service);
 }
 
-/* If the answer has no version, the record stays unsure whether the write was executed. */
-static void
-note_written(struct service_record *r, struct str answer)
-{
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str version;
-	struct error err;
-
-	if (!json_parse(answer, &doc, &err) ||
-	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) != JSON_FOUND)
-		return;
-	r->is_unsure = false;
-	free(r->written_version);
-	r->written_version = xstrndup(version.ptr, version.len);
-}
-
 /* The server answered 409. Either another Service has the name by now, which the store shows
  * already or will show soon; or other clients wrote to the Service so often that the server gave
  * up. The answer does not say which. */
@@ -97,10 +81,13 @@ static bool
 service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct kube_patch patch = { .type = KUBE_PATCH_STRATEGIC,
 		                    .body = body,
 		                    .answer = KUBE_ANSWER_META };
-	struct str answer;
+	struct service_record *r = run->record;
+	struct str answer, version;
+	struct error ignored;
 
 	patch_service_path(&path, run->service);
 	patch.path = buf_str(&path);
@@ -109,15 +96,22 @@ service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struc
 		dry_write_service(run->call, run->service, patch.path, body);
 		return true;
 	}
-	run->record->is_unsure = true;
-	if (kube_patch(run->c->env->kube, run->call, &patch, &answer, err)) {
-		note_written(run->record, answer);
-		return true;
+	r->is_unsure = true;
+	if (!kube_patch(run->c->env->kube, run->call, &patch, &answer, err)) {
+		if (err->code == ERR_CONFLICT)
+			return handle_conflict(run, ret_is_gone, err);
+		*ret_is_gone = err->code == ERR_NOT_FOUND;
+		return *ret_is_gone;
 	}
-	if (err->code == ERR_CONFLICT)
-		return handle_conflict(run, ret_is_gone, err);
-	*ret_is_gone = err->code == ERR_NOT_FOUND;
-	return *ret_is_gone;
+	/* if the answer has no version, it stays unsure whether the write was executed */
+	if (json_parse(answer, &doc, &ignored) &&
+	    json_str(yyjson_doc_get_root(doc), "metadata.resourceVersion", &version) ==
+	            JSON_FOUND) {
+		r->is_unsure = false;
+		free(r->written_version);
+		r->written_version = xstrndup(version.ptr, version.len);
+	}
+	return true;
 }
 
 /* Adds our finalizer. */

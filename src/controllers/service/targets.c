@@ -90,30 +90,12 @@ compare_names(const void *a, const void *b)
 	return str_cmp((*x)->key, (*y)->key);
 }
 
-static struct target_set *
-make_set(struct store *nodes)
-{
-	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
-	struct target_set *set = xmalloc(sizeof(*set) + all.n * sizeof(set->nodes[0]));
-
-	set->n = 0;
-	ref_init(&set->refs);
-	/* Of several nodes with one provider ID only the oldest is a target, so another node that
-	 * gets the ID of a target's machine changes nothing. */
-	for (size_t i = 0; i < all.n; i++) {
-		if (target_is_eligible(node_of(all.objects[i])) &&
-		    !provider_ids_has_older(nodes, node_of(all.objects[i])))
-			set->nodes[set->n++] = object_ref(all.objects[i]);
-	}
-	qsort(set->nodes, set->n, sizeof(set->nodes[0]), compare_names);
-	return set;
-}
-
 /* Returns a reference to the current set. A new one is kept for other callers, unless a node
  * changed while it was built. */
 static struct target_set *
 take_set(struct targets *t)
 {
+	CLEANUP(store_list_free) struct store_list all = { 0 };
 	struct target_set *set;
 	uint64_t generation;
 
@@ -126,7 +108,19 @@ take_set(struct targets *t)
 	if (set)
 		return set;
 
-	set = make_set(t->nodes);
+	/* Of several nodes with one provider ID only the oldest is a target, so another node that
+	 * gets the ID of a target's machine changes nothing. */
+	all = store_list(t->nodes);
+	set = xmalloc(sizeof(*set) + all.n * sizeof(set->nodes[0]));
+	set->n = 0;
+	ref_init(&set->refs);
+	for (size_t i = 0; i < all.n; i++) {
+		if (target_is_eligible(node_of(all.objects[i])) &&
+		    !provider_ids_has_older(t->nodes, node_of(all.objects[i])))
+			set->nodes[set->n++] = object_ref(all.objects[i]);
+	}
+	qsort(set->nodes, set->n, sizeof(set->nodes[0]), compare_names);
+
 	mutex_lock(&t->mu);
 	if (!t->current && t->generation == generation) {
 		ref_take(&set->refs);
