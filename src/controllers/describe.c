@@ -161,29 +161,21 @@ describe_service(const struct describe_sources *s, struct str key, struct arena 
 	json_end_object(json);
 }
 
-static bool
-is_pod_cidr(struct store *nodes, struct str cidr)
-{
-	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
-
-	for (size_t i = 0; i < all.n; i++) {
-		const struct node *node = node_of(all.objects[i]);
-
-		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
-			if (str_eq(node->pod_cidrs[j], cidr))
-				return true;
-		}
-	}
-	return false;
-}
-
 static void
 describe_route(const struct describe_sources *s, struct str cidr, struct arena *arena,
                struct buf *json)
 {
+	CLEANUP(store_list_free) struct store_list all = store_list(s->nodes);
 	struct route_outcome outcome;
+	bool is_known = false;
 
-	json_add_flag(json, "isKnown", is_pod_cidr(s->nodes, cidr));
+	for (size_t i = 0; i < all.n; i++) {
+		const struct node *node = node_of(all.objects[i]);
+
+		for (uint32_t j = 0; j < node->n_pod_cidrs; j++)
+			is_known |= str_eq(node->pod_cidrs[j], cidr);
+	}
+	json_add_flag(json, "isKnown", is_known);
 	if (!s->route)
 		return;
 	outcome = route_controller_outcome(s->route, arena);

@@ -114,24 +114,6 @@ batch_add(struct batch *b, struct node *node)
 	b->nodes[position] = node;
 }
 
-/* Keeps only what the nodes of later callers are compared with. If the nodes were kept, thousands
- * of old snapshots would stay in memory beside the new ones in the store, and fragment the heap. */
-static void
-batch_drop_nodes(struct batch *b)
-{
-	struct map by_uid = MAP_INIT;
-
-	b->provider_ids = arena_calloc(&b->arena, b->n, sizeof(b->provider_ids[0]));
-	for (size_t i = 0; i < b->n; i++) {
-		b->provider_ids[i] = arena_str(&b->arena, node_provider_id(b->nodes[i]));
-		map_put(&by_uid, arena_str(&b->arena, b->nodes[i]->object.uid),
-		        (void *)(uintptr_t)(i + 1));
-	}
-	map_fini(&b->by_uid);
-	b->by_uid = by_uid;
-	unref_nodes(b);
-}
-
 /* Does this batch, whose look is done, answer the question? */
 static bool
 batch_covers(const struct batch *b, struct node *const nodes[], size_t n,
@@ -200,6 +182,7 @@ static void
 lookup_start(struct lookup *l, struct call *call)
 {
 	struct batch *b = l->running = TAKE(l->pending);
+	struct map by_uid = MAP_INIT;
 	struct node_ref *refs;
 
 	single_flight_begin(&l->flight);
@@ -223,7 +206,19 @@ lookup_start(struct lookup *l, struct call *call)
 	                        &b->error);
 	for (size_t i = 0; b->is_good && i < b->n; i++)
 		refuse_duplicate(l, b, i);
-	batch_drop_nodes(b);
+
+	/* Only what the nodes of later callers are compared with is kept. If the nodes were kept,
+	 * thousands of old snapshots would stay in memory beside the new ones in the store, and
+	 * fragment the heap. */
+	b->provider_ids = arena_calloc(&b->arena, b->n, sizeof(b->provider_ids[0]));
+	for (size_t i = 0; i < b->n; i++) {
+		b->provider_ids[i] = arena_str(&b->arena, node_provider_id(b->nodes[i]));
+		map_put(&by_uid, arena_str(&b->arena, b->nodes[i]->object.uid),
+		        (void *)(uintptr_t)(i + 1));
+	}
+	map_fini(&b->by_uid);
+	b->by_uid = by_uid;
+	unref_nodes(b);
 
 	mutex_lock(&l->flight.mu);
 	l->running = NULL;

@@ -7,6 +7,7 @@
 #include "controllers/node/addresses.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/ip.h"
@@ -89,32 +90,13 @@ filter_provided(const struct address *all, size_t n, struct str annotation, stru
 	return true;
 }
 
-/* The Hostname that the kubelet has set stays if the cloud names none. */
-static struct address_list
-with_hostnames(const struct node *node, const struct instance *instance, struct arena *arena)
-{
-	struct address_list all = { arena_calloc(arena,
-		                                 instance->n_addresses + node->n_addresses + 1,
-		                                 sizeof(struct address)),
-		                    0 };
-
-	for (size_t i = 0; i < instance->n_addresses; i++)
-		all.items[all.n++] = instance->addresses[i];
-	if (has_type(all.items, all.n, type_hostname))
-		return all;
-	for (size_t i = 0; i < node->n_addresses; i++) {
-		if (str_eq(node->addresses[i].type, type_hostname))
-			all.items[all.n++] = node->addresses[i];
-	}
-	return all;
-}
-
 bool
 addresses_plan(const struct node *node, const struct instance *instance, struct arena *arena,
                struct address_list *ret, struct error *err)
 {
 	const struct str *provided = node_annotation(node, STR(NODE_ANNOTATION_PROVIDED_IP));
 	struct address_list all;
+	bool has_hostname;
 
 	/* The provided IP must be in the cloud's list, so it is checked before the node's own
 	 * Hostname is added. */
@@ -126,7 +108,16 @@ addresses_plan(const struct node *node, const struct instance *instance, struct 
 		*ret = (struct address_list){ 0 };
 		return true;
 	}
-	all = with_hostnames(node, instance, arena);
+
+	/* The Hostname that the kubelet has set stays if the cloud names none. */
+	has_hostname = has_type(instance->addresses, instance->n_addresses, type_hostname);
+	all.n = instance->n_addresses;
+	all.items = arena_calloc(arena, all.n + node->n_addresses, sizeof(*all.items));
+	memcpy(all.items, instance->addresses, all.n * sizeof(*all.items));
+	for (size_t i = 0; i < node->n_addresses && !has_hostname; i++) {
+		if (str_eq(node->addresses[i].type, type_hostname))
+			all.items[all.n++] = node->addresses[i];
+	}
 	if (provided && !filter_provided(all.items, all.n, *provided, arena, &all, err))
 		return false;
 	*ret = all;

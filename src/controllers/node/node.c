@@ -203,23 +203,6 @@ node_postpone(struct node_controller *c, const struct node *node, const char *re
 	return true;
 }
 
-static void
-report_initialised(struct node_controller *c, const struct node *node)
-{
-	double age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) /
-	               (double)NS_PER_SEC;
-
-	metric_observe(metric_of(&taint_removal_delay), age_s);
-	metric_observe(metric_of(&initial_sync_delay), age_s);
-	/* A node joins without a provider ID, and has one from then on. So only a node that has one
-	 * already may be initialised for the second time, and only such nodes are remembered. */
-	if (node_provider_id(node).len == 0 ||
-	    event_dedup_is_new(c->env->event_dedup, node, synced_event.reason))
-		node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
-		           STR("Node synced successfully"));
-	log_info("node initialised", LOG_STR("node", node_name(node)));
-}
-
 static bool
 node_initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
@@ -230,6 +213,7 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 	 * last attempt failed. */
 	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
 	struct init init = { 0 };
+	double age_s;
 
 	if (!lookup_machines(c->env->lookup, call, &node, 1, not_before, &answer, err) ||
 	    !require_present(node, lookup_result_at(&answer, 0), err))
@@ -246,13 +230,25 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 	                err))
 		return err_wrap(err, "failed to initialize node %" STR_FMT,
 		                STR_ARG(node_name(node)));
-	/* A node that had no provider ID got one, which cannot be removed. So this happens once in
-	 * a node's life, and need not be remembered for each node that joins. */
-	if (init.has_written && node_provider_id(node).len > 0)
-		(void)paces_take(c->env->paces, node->object.uid, "initialise");
-	if (init.has_written && !call->dry)
-		report_initialised(c, node);
 	event_dedup_clear(c->env->event_dedup, node, failed_event.reason);
+	if (!init.has_written)
+		return true;
+
+	/* A node joins without a provider ID, and has one from then on, which cannot be removed. So
+	 * only a node that has one already may be initialised for the second time, and only such
+	 * nodes are remembered. */
+	if (node_provider_id(node).len > 0)
+		(void)paces_take(c->env->paces, node->object.uid, "initialise");
+	if (call->dry)
+		return true;
+	age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) / (double)NS_PER_SEC;
+	metric_observe(metric_of(&taint_removal_delay), age_s);
+	metric_observe(metric_of(&initial_sync_delay), age_s);
+	if (node_provider_id(node).len == 0 ||
+	    event_dedup_is_new(c->env->event_dedup, node, synced_event.reason))
+		node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
+		           STR("Node synced successfully"));
+	log_info("node initialised", LOG_STR("node", node_name(node)));
 	return true;
 }
 
