@@ -89,42 +89,36 @@ open_review_client(const struct review_connection *r, const char *flag, const ch
 	return kube_connection_client(r->connection, &options, ret, err);
 }
 
-static bool
-open_access(struct serving *s, struct error *err)
-{
-	const struct review_connections *reviews = s->config.reviews;
-	struct access_config config = s->config.options->access.config;
-
-	if (!open_review_client(&reviews->authentication, "--authentication-kubeconfig", "authn",
-	                        &config.authentication, err))
-		return false;
-	config.authorization = config.authentication;
-	if (!is_one_connection(s->config.options) &&
-	    !open_review_client(&reviews->authorization, "--authorization-kubeconfig", "authz",
-	                        &config.authorization, err))
-		return false;
-	config.clock = &clock_real;
-	config.cancel = s->config.cancel;
-	return access_new(&config, &s->access, err);
-}
-
 /* ---- the listeners ---- */
 
 static bool
 open_secure(struct serving *s, struct error *err)
 {
+	const struct review_connections *reviews = s->config.reviews;
+	struct access_config access = s->config.options->access.config;
 	struct server_config config = s->config.options->serving.secure;
 	const char *names[] = { "localhost", "127.0.0.1", "::1", config.address.ptr, NULL };
 
+	if (!open_review_client(&reviews->authentication, "--authentication-kubeconfig", "authn",
+	                        &access.authentication, err))
+		return false;
+	access.authorization = access.authentication;
+	if (!is_one_connection(s->config.options) &&
+	    !open_review_client(&reviews->authorization, "--authorization-kubeconfig", "authz",
+	                        &access.authorization, err))
+		return false;
+	access.clock = &clock_real;
+	access.cancel = s->config.cancel;
+	if (!access_new(&access, &s->access, err))
+		return false;
+
+	s->endpoints.access = s->access;
 	config.tls.self_signed_names = names;
 	config.tls.pair_name = "cloud-controller-manager";
 	config.loop = loop_base(s->config.loop);
 	config.clock = &clock_real;
 	config.handle = endpoints_handle;
 	config.arg = &s->endpoints;
-	if (!open_access(s, err))
-		return false;
-	s->endpoints.access = s->access;
 	if (!server_new(&config, &s->secure, err))
 		return err_wrap(err, "--secure-port");
 	log_info("serving", LOG_STR("address", config.address),
