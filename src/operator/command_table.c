@@ -151,7 +151,8 @@ run_status(const struct command_line *line, struct parsed *parsed, struct view *
 	const struct status_totals before = parsed->totals;
 	struct status status;
 
-	view_confine(view, /*cloud=*/NULL); /* with --watch, for the first reading */
+	/* with --watch, the filter has been there since the first reading */
+	view_confine(view, /*cloud=*/NULL);
 	status_read(view, &status);
 	if (before.start > 0)
 		status.totals_before = &before;
