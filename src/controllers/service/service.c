@@ -248,7 +248,8 @@ service_queue_after_node_change(struct service_controller *c)
 
 /* ---- balancers that other clients changed ---- */
 
-void
+/* Queues the next comparison, unless it is switched off. */
+static void
 service_plan_drift(struct service_controller *c)
 {
 	if (c->ops->finds_drift && c->config.drift_period_ns > 0 && !c->env->dry)
@@ -461,7 +462,8 @@ service_worker(void *arg)
 	if (!store_wait_synced(c->env->nodes, &call, &err) ||
 	    !store_wait_synced(c->env->services, &call, &err))
 		return NULL;
-	service_begin(c, &call);
+	if (service_begin(c, &call))
+		service_plan_drift(c);
 	arena_reset(&arena);
 	while (queue_get_trimming(c->queue, &n_busy, &key))
 		service_work_on(c, &arena, key);

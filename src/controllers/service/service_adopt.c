@@ -125,7 +125,7 @@ service_adopt(struct service_controller *c, struct call *call, struct error *err
 
 /* The first worker adopts, the others wait for it. If it is cancelled, the queue is shut down, so
  * that the others end as well. */
-void
+bool
 service_begin(struct service_controller *c, struct call *call)
 {
 	struct error err;
@@ -139,7 +139,7 @@ service_begin(struct service_controller *c, struct call *call)
 		clock_wait(c->env->clock, &c->adopted, &c->mu, CLOCK_FOREVER);
 	mutex_unlock(&c->mu);
 	if (!is_first)
-		return;
+		return false;
 	balancer_begin(c->env->cloud, call);
 	if (!service_adopt(c, call, &err))
 		queue_shut_down(c->queue);
@@ -148,5 +148,5 @@ service_begin(struct service_controller *c, struct call *call)
 	cond_broadcast(&c->adopted);
 	mutex_unlock(&c->mu);
 	settling_note(c->env->settling, SETTLING_ADOPTION);
-	service_plan_drift(c);
+	return true;
 }

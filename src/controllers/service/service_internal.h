@@ -127,13 +127,11 @@ NODISCARD bool service_sync_former(struct service_run *run, const struct service
                                    struct error *err);
 
 /** What a worker does once the stores have synced: the first one lets the provider adopt existing
- * balancers, the others wait for it. */
-void service_begin(struct service_controller *c, struct call *call);
+ * balancers, the others wait for it. Returns true in the first one. */
+bool service_begin(struct service_controller *c, struct call *call);
 /** Lets the provider read all balancers again. */
 NODISCARD bool service_adopt_again(struct service_controller *c, struct call *call,
                                    struct error *err);
-/** Queues the next comparison of all balancers with their Services, unless it is switched off. */
-void service_plan_drift(struct service_controller *c);
 /** What a worker does with each key that the queue hands out. The arena is empty afterwards. */
 void service_work_on(struct service_controller *c, struct arena *arena, struct str key);
 

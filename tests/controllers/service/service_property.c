@@ -323,7 +323,7 @@ build(struct world *w)
 	store_end_list(r->env.nodes);
 	store_end_list(r->env.services);
 	fake_balancers_mood(r->balancers, NULL, NULL); /* adopt() is tried until it works */
-	service_begin(w->c, &call);
+	(void)service_begin(w->c, &call);
 	fake_balancers_mood(r->balancers, call_mood, w);
 }
 
