@@ -286,7 +286,6 @@ lookup_machines(struct lookup *l, struct call *call, struct node *const nodes[],
 	if (ok) {
 		ret->look = look_ref(b->look);
 		ret->index = arena_calloc(&ret->arena, n, sizeof(*ret->index));
-		ret->n = n;
 	}
 	for (size_t i = 0; ok && i < n; i++) {
 		bool is_there = batch_index(b, nodes[i], &ret->index[i]);

@@ -38,7 +38,6 @@ struct lookup_result {
 	struct look *look;
 	struct arena arena; /* owns index */
 	size_t *index;
-	size_t n;
 };
 
 #define LOOKUP_RESULT_INIT ((struct lookup_result){ 0 })

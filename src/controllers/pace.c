@@ -30,11 +30,11 @@ pace_take(struct pace *p, int64_t now_mono_ns)
 struct paces {
 	struct clock *clock;
 	pthread_mutex_t mu;
-	struct map all;        /* mu; struct entry by its key */
+	struct map all;        /* mu; struct paced by its key */
 	int64_t swept_mono_ns; /* mu */
 };
 
-struct entry {
+struct paced {
 	struct str key; /* "reaction/uid", in text */
 	struct pace pace;
 	char text[];
@@ -46,7 +46,7 @@ paces_new(struct clock *clock)
 	struct paces *ps = xcalloc(1, sizeof(*ps));
 
 	ps->clock = clock;
-	ps->all = MAP_OF(struct entry, key);
+	ps->all = MAP_OF(struct paced, key);
 	mutex_init(&ps->mu);
 	return ps;
 }
@@ -64,7 +64,7 @@ paces_free(struct paces *ps)
 static bool
 is_before(const void *entry, const void *mono_ns)
 {
-	return ((const struct entry *)entry)->pace.last_mono_ns < *(const int64_t *)mono_ns;
+	return ((const struct paced *)entry)->pace.last_mono_ns < *(const int64_t *)mono_ns;
 }
 
 /* Finds the pace, or makes it. With the lock held. */
@@ -73,7 +73,7 @@ pace_of(struct paces *ps, struct str uid, const char *reaction)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
 	int64_t now_ns = clock_mono(ps->clock), quiet_since_ns = now_ns - quiet_ns;
-	struct entry *entry;
+	struct paced *entry;
 
 	buf_addf(&key, "%s/%" STR_FMT, reaction, STR_ARG(uid));
 	entry = map_get(&ps->all, buf_str(&key));
@@ -119,7 +119,7 @@ int64_t
 paces_look(struct paces *ps, struct str uid, const char *reaction)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
-	const struct entry *entry;
+	const struct paced *entry;
 	struct pace pace = { 0 };
 	WITH_LOCK(&ps->mu);
 

@@ -57,7 +57,7 @@ METRIC_FAMILY(
 /* now: the newest known state of the node. check->node is as old as the round, which may have
  * waited long for the cloud; the kubelet may have reported meanwhile. */
 static struct guard_facts
-facts_of(struct round *r, const struct check *check, const struct node *now)
+facts_of(struct round *r, const struct node_check *check, const struct node *now)
 {
 	return (struct guard_facts){
 		.is_ready = now->ready == NODE_READY_TRUE,
@@ -93,7 +93,7 @@ lifecycle_count_proven(struct round *r)
 /* ---- the shutdown taint ---- */
 
 void
-lifecycle_add_shutdown_taint(struct round *r, const struct check *check)
+lifecycle_add_shutdown_taint(struct round *r, const struct node_check *check)
 {
 	struct error err;
 
@@ -150,7 +150,7 @@ lifecycle_remove_shutdown_taint(struct round *r, const struct node *node)
  * conflicts only if another client writes between our last watch event and the request. It is
  * retried with the new version. */
 static void
-lifecycle_delete(struct round *r, const struct check *check, const struct node *now)
+lifecycle_delete(struct round *r, const struct node_check *check, const struct node *now)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
@@ -222,7 +222,7 @@ lifecycle_delete(struct round *r, const struct check *check, const struct node *
 /* Why a node is not deleted although its machine seems gone; NULL: no event is needed, e.g. because
  * the absence has only just been seen. */
 static const char *
-hold_reason(const struct round *r, const struct check *check, enum guard_outcome outcome)
+hold_reason(const struct round *r, const struct node_check *check, enum guard_outcome outcome)
 {
 	switch (outcome) {
 	case GUARD_NO_WITNESS:
@@ -248,7 +248,7 @@ hold_reason(const struct round *r, const struct check *check, enum guard_outcome
 /* The numbers in the text may change with each look; a change of them alone sends no further
  * event. */
 static void
-report_held(struct round *r, const struct check *check, enum guard_outcome outcome,
+report_held(struct round *r, const struct node_check *check, enum guard_outcome outcome,
             const char *reason)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
@@ -267,7 +267,7 @@ report_held(struct round *r, const struct check *check, enum guard_outcome outco
 }
 
 void
-lifecycle_decide(struct round *r, const struct check *check)
+lifecycle_decide(struct round *r, const struct node_check *check)
 {
 	struct lifecycle_controller *c = r->c;
 	CLEANUP(object_unrefp)

@@ -79,7 +79,7 @@ struct candidate {
 };
 
 /* A node that is not Ready, in this round. */
-struct check {
+struct node_check {
 	struct node *node; /* a snapshot, borrowed from the round's list */
 	struct candidate *candidate;
 };
@@ -116,7 +116,7 @@ struct round {
 	struct lifecycle_controller *c;
 	struct call *call;
 	struct store_list all;
-	struct check *checks;
+	struct node_check *checks;
 	size_t n_checks;
 	int64_t group_first_boot_ns; /* guard_facts */
 	unsigned n_proven;
@@ -139,10 +139,10 @@ enum witness lifecycle_find_witness(const struct witnesses *, const struct node 
 /** Asks the cloud about the machines of the checks in due[], and notes in the candidates what it
  * answered. Checks whose look failed are postponed: their due_mono_ns is in the future afterwards.
  */
-void lifecycle_check_candidates(struct round *r, const struct check *due, size_t n);
+void lifecycle_check_candidates(struct round *r, const struct node_check *due, size_t n);
 /** Decides on the looks so far whether the node is deleted, acts on it, and sets the time of the
  * next look. */
-void lifecycle_decide(struct round *r, const struct check *check);
+void lifecycle_decide(struct round *r, const struct node_check *check);
 /** Counters exist from the start: Prometheus does not see the increase of one that appears with 1.
  */
 void lifecycle_start_counters(void);
@@ -152,6 +152,6 @@ void lifecycle_count_proven(struct round *r);
 /** Removes the shutdown taint, if it has it, from a node that is Ready. */
 void lifecycle_remove_shutdown_taint(struct round *r, const struct node *node);
 /** Adds the shutdown taint. */
-void lifecycle_add_shutdown_taint(struct round *r, const struct check *check);
+void lifecycle_add_shutdown_taint(struct round *r, const struct node_check *check);
 
 #endif

@@ -147,7 +147,7 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 			mutex_unlock(&c->mu);
 		}
 		candidate->round = c->n_rounds;
-		r->checks[r->n_checks++] = (struct check){ node, candidate };
+		r->checks[r->n_checks++] = (struct node_check){ node, candidate };
 		/* The last look left open whether the machine exists: the whole look failed, or one
 		 * of several APIs did not answer. */
 		is_unanswered = candidate->now.n_failures > 0 ||
@@ -163,7 +163,7 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 }
 
 static bool
-is_due(struct round *r, const struct check *check)
+is_due(struct round *r, const struct node_check *check)
 {
 	return check->candidate->now.due_mono_ns <= clock_mono(r->c->env->clock);
 }
@@ -178,7 +178,7 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 	int64_t begun_ns = clock_mono(c->env->clock), now_ns = clock_boot(c->env->clock), next_ns;
 	const struct guard_config *guard = &c->config.guard;
 	size_t n_kept = 0, n_due = 0;
-	struct check *checks;
+	struct node_check *checks;
 
 	call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, arena);
 	c->n_rounds++;

@@ -58,14 +58,14 @@ lifecycle_read_renewal(struct kube_client *kube, struct call *call, const struct
 
 /* What one look asks for: the machines of the nodes that are checked, and of their witnesses. */
 struct question {
-	const struct check *checks;
+	const struct node_check *checks;
 	size_t n_checks;
 	struct node **nodes; /* the nodes of the checks, index by index, then the witnesses */
 	size_t n_nodes;
 };
 
 static struct question
-question_about(struct round *r, const struct check *checks, size_t n)
+question_about(struct round *r, const struct node_check *checks, size_t n)
 {
 	struct question q = { .checks = checks, .n_checks = n, .n_nodes = n };
 
@@ -206,7 +206,8 @@ note_failed(struct round *r, const struct node *node, const struct error *err)
 /* Sets the next look of checks whose look failed. All candidates whose looks failed, now or before,
  * become due at the same time, so that they share one question. */
 static void
-lifecycle_postpone(struct round *r, const struct check *checks, size_t n, const struct error *err)
+lifecycle_postpone(struct round *r, const struct node_check *checks, size_t n,
+                   const struct error *err)
 {
 	int64_t now_ns = clock_mono(r->c->env->clock), delay_ns, last_ns = 0;
 
@@ -261,7 +262,7 @@ static void
 record_look_result(struct round *r, const struct question *q, const struct lookup_result *answer,
                    size_t i, enum witness witness)
 {
-	const struct check *check = &q->checks[i];
+	const struct node_check *check = &q->checks[i];
 	struct candidate *candidate = check->candidate;
 	struct instance found = *lookup_result_at(answer, i);
 	struct guard_observation seen = {
@@ -321,8 +322,8 @@ record_look_result(struct round *r, const struct question *q, const struct looku
  * here: checks whose machine seems absent are copied to ret_absent, and their number is returned.
  */
 static size_t
-look_without_witnesses(struct round *r, const struct check *checks, size_t n,
-                       struct check *ret_absent)
+look_without_witnesses(struct round *r, const struct node_check *checks, size_t n,
+                       struct node_check *ret_absent)
 {
 	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	struct question q = question_about(r, checks, n);
@@ -341,7 +342,7 @@ look_without_witnesses(struct round *r, const struct check *checks, size_t n,
 
 /* A look that also asks for witnesses, without which an absence proves nothing. */
 static void
-look_with_witnesses(struct round *r, const struct check *checks, size_t n)
+look_with_witnesses(struct round *r, const struct node_check *checks, size_t n)
 {
 	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
 	struct question q = question_about(r, checks, n);
@@ -371,10 +372,10 @@ look_with_witnesses(struct round *r, const struct check *checks, size_t n)
 }
 
 void
-lifecycle_check_candidates(struct round *r, const struct check *due, size_t n)
+lifecycle_check_candidates(struct round *r, const struct node_check *due, size_t n)
 {
-	struct check *plain = arena_calloc(r->call->arena, n, sizeof(*plain));
-	struct check *suspect = arena_calloc(r->call->arena, n, sizeof(*suspect));
+	struct node_check *plain = arena_calloc(r->call->arena, n, sizeof(*plain));
+	struct node_check *suspect = arena_calloc(r->call->arena, n, sizeof(*suspect));
 	size_t n_plain = 0, n_suspect = 0;
 
 	for (size_t i = 0; i < n; i++) {

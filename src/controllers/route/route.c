@@ -94,7 +94,7 @@ struct route_run {
 /* ---- several changes at the same time ---- */
 
 /* Threads that take the next piece of work until none is left. */
-struct batch {
+struct parallel {
 	const struct call *call;
 	route_work_fn *work;
 	void *arg;
@@ -105,7 +105,7 @@ struct batch {
 static void *
 parallel_thread(void *arg)
 {
-	struct batch *batch = arg;
+	struct parallel *batch = arg;
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct call call = *batch->call;
 
@@ -120,7 +120,9 @@ parallel_thread(void *arg)
 void
 route_parallel(const struct call *call, size_t first, size_t end, route_work_fn *work, void *arg)
 {
-	struct batch batch = { .call = call, .work = work, .arg = arg, .end = end, .next = first };
+	struct parallel batch = {
+		.call = call, .work = work, .arg = arg, .end = end, .next = first
+	};
 	size_t n_threads = end - first < PARALLEL_THREADS ? end - first : PARALLEL_THREADS;
 	pthread_t threads[PARALLEL_THREADS];
 

@@ -48,12 +48,6 @@ place_of(const struct route_scope *scope, struct str cidr, struct ip_net *ret)
 
 /* ---- claims ---- */
 
-static struct str
-route_key(struct arena *arena, struct str node, struct str cidr)
-{
-	return arena_printf(arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
-}
-
 /* Only pod CIDRs of our families and within --cluster-cidr are claims. Others are ignored entirely,
  * because an unusual pod CIDR must not make a node unusable. */
 static void
@@ -195,7 +189,6 @@ route_claims_collect(struct controller_env *env, const struct route_scope *scope
 				ret_has_lost[i] = true;
 		}
 		ret_nodes[i] = (struct route_node){ .name = node_name(node),
-			                            .uid = node->object.uid,
 			                            .pod_cidrs = granted,
 			                            .n_pod_cidrs = n_granted,
 			                            .addresses = node->addresses,

@@ -1,6 +1,7 @@
 /* controllers/route/route_internal.h: what the files behind controllers/route/route.h share.
  *
- * 	route.c             the loop, runs, and several requests at the same time
+ * 	route.c             the loop and its runs, which call the other files; these use only
+ * 	                    route_parallel() of it
  * 	route_claims.c      which pod CIDRs of each node are to be routed
  * 	route_plan.c        the decisions, as pure functions (route_plan.h)
  * 	route_removals.c    the history of removals, which may be held back

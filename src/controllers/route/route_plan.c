@@ -113,7 +113,7 @@ enum action {
 };
 
 /* What is planned for one pod CIDR of one node. */
-struct entry {
+struct planned_cidr {
 	enum action action;
 	struct route_need need;
 };
@@ -128,9 +128,9 @@ struct planner {
 	struct map by_target; /* "node CIDR" -> the first of these routes that works */
 	struct map targets;   /* name of a node that any route leads to -> the route */
 	struct map frozen;    /* name of a frozen node -> the node */
-	struct map entries;   /* "node CIDR" -> struct entry */
-	struct map live;      /* CIDR of a node -> struct entry */
-	struct map needed;    /* CIDR for which a route is to be created -> struct entry */
+	struct map entries;   /* "node CIDR" -> struct planned_cidr */
+	struct map live;      /* CIDR of a node -> struct planned_cidr */
+	struct map needed;    /* CIDR for which a route is to be created -> struct planned_cidr */
 };
 
 static void
@@ -144,11 +144,10 @@ planner_fini(struct planner *p)
 	map_fini(&p->needed);
 }
 
-/* The key of a route. Neither a node's name nor a CIDR contains a blank. */
-static struct str
-route_key(struct planner *p, struct str node, struct str cidr)
+struct str
+route_key(struct arena *arena, struct str node, struct str cidr)
 {
-	return arena_printf(p->arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
+	return arena_printf(arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
 }
 
 static bool
@@ -179,9 +178,9 @@ static void
 plan_one(struct planner *p, size_t i, struct str cidr, struct route_plan *plan)
 {
 	const struct route_node *node = &p->nodes[i];
-	struct str key = route_key(p, node->name, cidr);
+	struct str key = route_key(p->arena, node->name, cidr);
 	const struct route *route = map_get(&p->by_target, key);
-	struct entry *entry = ARENA_NEW(p->arena, struct entry);
+	struct planned_cidr *entry = ARENA_NEW(p->arena, struct planned_cidr);
 
 	entry->need = (struct route_need){ i, cidr };
 	if (node->is_frozen)
@@ -204,7 +203,7 @@ plan_one(struct planner *p, size_t i, struct str cidr, struct route_plan *plan)
 static bool
 is_frozen(const struct planner *p, const struct route *route)
 {
-	const struct entry *live = map_get(&p->live, route->destination_cidr);
+	const struct planned_cidr *live = map_get(&p->live, route->destination_cidr);
 
 	if (live)
 		return p->nodes[live->need.node].is_frozen;
@@ -220,9 +219,9 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 	plan->removes_first = p->compares_addresses;
 	for (size_t i = 0; i < p->n_routes; i++) {
 		const struct route *route = &p->routes[i];
-		const struct entry *entry = map_get(&p->entries,
-		                                    route_key(p, route->target_node,
-		                                              route->destination_cidr));
+		const struct planned_cidr *entry = map_get(&p->entries,
+		                                           route_key(p->arena, route->target_node,
+		                                                     route->destination_cidr));
 		struct ip_net net;
 		bool stays;
 
@@ -264,7 +263,7 @@ route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
 	/* the tables */
 	for (size_t i = 0; i < n_routes; i++) {
 		const struct route *route = &routes[i];
-		struct str key = route_key(&p, route->target_node, route->destination_cidr);
+		struct str key = route_key(arena, route->target_node, route->destination_cidr);
 
 		if (route->target_node.len == 0)
 			continue;

@@ -52,9 +52,12 @@ bool route_claim_is_older(const struct route_claim *a, const struct route_claim 
 
 /* ---- the plan ---- */
 
+/** The key of a route: "node CIDR". Neither a node's name nor a CIDR contains a blank. */
+struct str route_key(struct arena *, struct str node, struct str cidr);
+
 /** A node, and the pod CIDRs that are to be routed to it. */
 struct route_node {
-	struct str name, uid;
+	struct str name;
 	const struct str *pod_cidrs;
 	size_t n_pod_cidrs;
 	const struct address *addresses;

@@ -26,7 +26,7 @@ EVENT_KIND(
 struct route_removals {
 	struct clock *clock;
 	struct recorder *recorder;
-	struct map wanted; /* struct track by "destination name" */
+	struct map wanted; /* struct wanted_removal by "destination name" */
 	uint64_t n_runs;
 	bool is_hold_reported; /* an event has reported that removals are held */
 	/* an event has reported that a route could not be created meanwhile */
@@ -39,7 +39,7 @@ struct route_removals {
 };
 
 /* A removal that was wanted in the last run. */
-struct track {
+struct wanted_removal {
 	struct str key; /* in text */
 	uint64_t run;
 	int64_t since_boot_ns;
@@ -53,7 +53,7 @@ route_removals_new(struct controller_env *env)
 
 	rr->clock = env->clock;
 	rr->recorder = env->recorder;
-	rr->wanted = MAP_OF(struct track, key);
+	rr->wanted = MAP_OF(struct wanted_removal, key);
 	mutex_init(&rr->mu);
 	return rr;
 }
@@ -97,7 +97,7 @@ wanted_since(struct route_removals *rr, struct arena *arena, const struct route 
 {
 	struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
 	                              STR_ARG(route->destination_cidr), STR_ARG(route->name));
-	struct track *t = map_get(&rr->wanted, key);
+	struct wanted_removal *t = map_get(&rr->wanted, key);
 
 	if (!t) {
 		t = xcalloc(1, sizeof(*t) + key.len);
@@ -112,7 +112,7 @@ wanted_since(struct route_removals *rr, struct arena *arena, const struct route 
 static bool
 is_of_earlier_run(const void *track, const void *run)
 {
-	return ((const struct track *)track)->run != *(const uint64_t *)run;
+	return ((const struct wanted_removal *)track)->run != *(const uint64_t *)run;
 }
 
 void

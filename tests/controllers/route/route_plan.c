@@ -19,9 +19,9 @@ static const struct address address_a_turned[] = { { STR("Hostname"), STR("a") }
 	                                           { STR("InternalIP"), STR("10.0.0.1") } };
 
 static const struct route_node nodes[] = {
-	{ STR("a"), STR("u-a"), cidr_a, 1, address_a, 2, false },
-	{ STR("b"), STR("u-b"), cidr_b, 2, NULL, 0, false },
-	{ STR("bare"), STR("u-c"), NULL, 0, NULL, 0, false },
+	{ STR("a"), cidr_a, 1, address_a, 2, false },
+	{ STR("b"), cidr_b, 2, NULL, 0, false },
+	{ STR("bare"), NULL, 0, NULL, 0, false },
 };
 
 static struct arena arena;
