@@ -121,7 +121,6 @@ struct planned_cidr {
 struct planner {
 	struct arena *arena;
 	const struct route_node *nodes;
-	size_t n_nodes;
 	const struct route *routes;
 	size_t n_routes;
 	bool compares_addresses;
@@ -252,7 +251,6 @@ route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
 	struct planner p = {
 		.arena = arena,
 		.nodes = nodes,
-		.n_nodes = n_nodes,
 		.routes = routes,
 		.n_routes = n_routes,
 		.compares_addresses = compares_addresses,
