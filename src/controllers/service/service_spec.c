@@ -11,6 +11,105 @@ enum {
 	MAX_NAME = 32,
 };
 
+/* "a" and the UID without dashes, up to 32 characters: the default name in upstream
+ * (docs/spec/framework.md, "Load balancer names"). */
+static struct str
+default_name(struct str uid, struct arena *arena)
+{
+	char *name = arena_alloc(arena, MAX_NAME);
+	size_t n = 0;
+
+	name[n++] = 'a';
+	for (size_t i = 0; i < uid.len && n < MAX_NAME; i++) {
+		if (uid.ptr[i] != '-')
+			name[n++] = uid.ptr[i];
+	}
+	return str_n(name, n);
+}
+
+static enum lb_protocol
+protocol_of(struct str text)
+{
+	if (str_eq_c(text, "UDP"))
+		return LB_UDP;
+	return str_eq_c(text, "SCTP") ? LB_SCTP : LB_TCP;
+}
+
+static void
+add_ports(struct lb_spec *spec, const struct service *s, struct arena *arena)
+{
+	struct lb_port *ports = arena_calloc(arena, s->n_ports, sizeof(*ports));
+
+	for (uint32_t i = 0; i < s->n_ports; i++)
+		ports[i] = (struct lb_port){
+			.name = s->ports[i].name,
+			.app_protocol = s->ports[i].app_protocol,
+			.protocol_text = s->ports[i].protocol,
+			.protocol = protocol_of(s->ports[i].protocol),
+			.port = s->ports[i].port,
+			.node_port = s->ports[i].node_port,
+		};
+	spec->ports = ports;
+	spec->n_ports = s->n_ports;
+}
+
+/* The field decides; without it the annotation does. The texts are passed on unchecked: the
+ * provider checks them (docs/spec/framework.md, "Source ranges"). */
+static void
+add_source_ranges(struct lb_spec *spec, const struct service *s, struct arena *arena)
+{
+	const struct str *annotation = service_annotation(s, STR(ANNOTATION_SOURCE_RANGES));
+	struct str rest, part, *ranges;
+	size_t n = 0;
+
+	spec->source_ranges = s->source_ranges;
+	spec->n_source_ranges = s->n_source_ranges;
+	if (s->n_source_ranges > 0 || !annotation || str_trim(*annotation).len == 0)
+		return;
+	rest = str_trim(*annotation);
+	ranges = arena_calloc(arena, rest.len + 1, sizeof(*ranges));
+	while (str_split(&rest, ',', &part))
+		ranges[n++] = str_trim(part);
+	spec->source_ranges = ranges;
+	spec->n_source_ranges = n;
+}
+
+static void
+add_families(struct lb_spec *spec, const struct service *s, struct arena *arena)
+{
+	enum ip_family *families = arena_calloc(arena, s->n_families + 1, sizeof(*families));
+
+	for (uint32_t i = 0; i < s->n_families; i++)
+		families[i] = str_eq_c(s->families[i], "IPv6") ? IP_V6 : IP_V4;
+	if (s->n_families == 0)
+		families[0] = IP_V4;
+	spec->families = families;
+	spec->n_families = s->n_families > 0 ? s->n_families : 1;
+	if (str_eq_c(s->family_policy, "RequireDualStack"))
+		spec->family_policy = LB_REQUIRE_DUAL_STACK;
+	else if (str_eq_c(s->family_policy, "PreferDualStack"))
+		spec->family_policy = LB_PREFER_DUAL_STACK;
+}
+
+static enum lb_ip_mode
+ip_mode_of(const struct service_ingress *ingress)
+{
+	if (ingress->ip.len == 0)
+		return LB_IP_MODE_NONE;
+	return str_eq_c(ingress->ip_mode, "Proxy") ? LB_IP_MODE_PROXY : LB_IP_MODE_VIP;
+}
+
+static void
+add_status(struct lb_spec *spec, const struct service *s, struct arena *arena)
+{
+	struct lb_ingress *ingress = arena_calloc(arena, s->n_ingress, sizeof(*ingress));
+
+	for (uint32_t i = 0; i < s->n_ingress; i++)
+		ingress[i] = (struct lb_ingress){ s->ingress[i].ip, s->ingress[i].hostname,
+			                          ip_mode_of(&s->ingress[i]) };
+	spec->status = (struct lb_status){ ingress, s->n_ingress };
+}
+
 struct service_kind
 service_kind_of(const struct cloud *cloud)
 {
@@ -29,86 +128,26 @@ service_kind_of(const struct cloud *cloud)
 struct lb_spec
 service_spec(const struct service *s, const char *cluster_name, struct arena *arena)
 {
-	const struct str *annotation = service_annotation(s, STR(ANNOTATION_SOURCE_RANGES));
-	struct lb_port *ports = arena_calloc(arena, s->n_ports, sizeof(*ports));
-	enum ip_family *families = arena_calloc(arena, s->n_families + 1, sizeof(*families));
-	struct lb_ingress *status = arena_calloc(arena, s->n_ingress, sizeof(*status));
-	struct str uid = s->object.uid, rest, part, *ranges;
-	char *name = arena_alloc(arena, MAX_NAME);
-	size_t n = 0;
 	struct lb_spec spec = {
 		.cluster = str_c(cluster_name),
 		.namespace = s->namespace,
 		.service = s->name,
-		.uid = uid,
+		.uid = s->object.uid,
+		.name = default_name(s->object.uid, arena),
 		.annotations = s->annotations,
 		.n_annotations = s->n_annotations,
-		.ports = ports,
-		.n_ports = s->n_ports,
-		.source_ranges = s->source_ranges,
-		.n_source_ranges = s->n_source_ranges,
-		.families = families,
-		.n_families = s->n_families > 0 ? s->n_families : 1,
-		.family_policy = str_eq_c(s->family_policy, "RequireDualStack")
-		                         ? LB_REQUIRE_DUAL_STACK
-		                 : str_eq_c(s->family_policy, "PreferDualStack")
-		                         ? LB_PREFER_DUAL_STACK
-		                         : LB_SINGLE_STACK,
 		.wanted_ip = s->load_balancer_ip,
 		.traffic = str_eq_c(s->traffic_policy, "Local") ? LB_TRAFFIC_LOCAL
 		                                                : LB_TRAFFIC_CLUSTER,
 		.health_check_node_port = s->health_check_node_port,
 		.has_client_ip_affinity = str_eq_c(s->session_affinity, "ClientIP"),
 		.affinity_timeout_s = s->affinity_timeout_s,
-		.status = { status, s->n_ingress },
 		.is_leaving = s->is_deleting || !service_wants_balancer(s),
 	};
 
-	/* The default name in upstream: "a" and the UID without dashes, up to 32 characters
-	 * (docs/spec/framework.md, "Load balancer names"). */
-	name[n++] = 'a';
-	for (size_t i = 0; i < uid.len && n < MAX_NAME; i++) {
-		if (uid.ptr[i] != '-')
-			name[n++] = uid.ptr[i];
-	}
-	spec.name = str_n(name, n);
-
-	for (uint32_t i = 0; i < s->n_ports; i++) {
-		const struct service_port *port = &s->ports[i];
-
-		ports[i] = (struct lb_port){
-			.name = port->name,
-			.app_protocol = port->app_protocol,
-			.protocol_text = port->protocol,
-			.protocol = str_eq_c(port->protocol, "UDP")    ? LB_UDP
-			            : str_eq_c(port->protocol, "SCTP") ? LB_SCTP
-			                                               : LB_TCP,
-			.port = port->port,
-			.node_port = port->node_port,
-		};
-	}
-
-	/* The field decides; without it the annotation does. The texts are passed on unchecked: the
-	 * provider checks them (docs/spec/framework.md, "Source ranges"). */
-	rest = annotation && s->n_source_ranges == 0 ? str_trim(*annotation) : STR_EMPTY;
-	if (rest.len > 0) {
-		ranges = arena_calloc(arena, rest.len + 1, sizeof(*ranges));
-		spec.source_ranges = ranges;
-		while (str_split(&rest, ',', &part))
-			ranges[spec.n_source_ranges++] = str_trim(part);
-	}
-
-	families[0] = IP_V4;
-	for (uint32_t i = 0; i < s->n_families; i++)
-		families[i] = str_eq_c(s->families[i], "IPv6") ? IP_V6 : IP_V4;
-
-	for (uint32_t i = 0; i < s->n_ingress; i++) {
-		const struct service_ingress *from = &s->ingress[i];
-
-		status[i] = (struct lb_ingress){ .ip = from->ip, .hostname = from->hostname };
-		if (from->ip.len > 0)
-			status[i].ip_mode = str_eq_c(from->ip_mode, "Proxy") ? LB_IP_MODE_PROXY
-			                                                     : LB_IP_MODE_VIP;
-	}
+	add_ports(&spec, s, arena);
+	add_source_ranges(&spec, s, arena);
+	add_families(&spec, s, arena);
+	add_status(&spec, s, arena);
 	return spec;
 }

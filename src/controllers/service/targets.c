@@ -90,43 +90,60 @@ compare_names(const void *a, const void *b)
 	return str_cmp((*x)->key, (*y)->key);
 }
 
-/* Returns a reference to the current set. A new one is kept for other callers, unless a node
- * changed while it was built. */
 static struct target_set *
-take_set(struct targets *t)
+make_set(struct store *nodes)
 {
-	CLEANUP(store_list_free) struct store_list all = { 0 };
-	struct target_set *set;
-	uint64_t generation;
+	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
+	struct target_set *set = xmalloc(sizeof(*set) + all.n * sizeof(set->nodes[0]));
 
-	mutex_lock(&t->mu);
-	generation = t->generation;
-	set = t->current;
-	if (set)
-		ref_take(&set->refs);
-	mutex_unlock(&t->mu);
-	if (set)
-		return set;
-
-	/* Of several nodes with one provider ID only the oldest is a target, so another node that
-	 * gets the ID of a target's machine changes nothing. */
-	all = store_list(t->nodes);
-	set = xmalloc(sizeof(*set) + all.n * sizeof(set->nodes[0]));
 	set->n = 0;
 	ref_init(&set->refs);
+	/* Of several nodes with one provider ID only the oldest is a target, so another node that
+	 * gets the ID of a target's machine changes nothing. */
 	for (size_t i = 0; i < all.n; i++) {
 		if (target_is_eligible(node_of(all.objects[i])) &&
-		    !provider_ids_has_older(t->nodes, node_of(all.objects[i])))
+		    !provider_ids_has_older(nodes, node_of(all.objects[i])))
 			set->nodes[set->n++] = object_ref(all.objects[i]);
 	}
 	qsort(set->nodes, set->n, sizeof(set->nodes[0]), compare_names);
+	return set;
+}
 
-	mutex_lock(&t->mu);
-	if (!t->current && t->generation == generation) {
-		ref_take(&set->refs);
-		t->current = set;
+/* Returns a reference to the current set, or NULL and the generation that a new one would belong
+ * to. */
+static struct target_set *
+get_current_set(struct targets *t, uint64_t *ret_generation)
+{
+	WITH_LOCK(&t->mu);
+
+	*ret_generation = t->generation;
+	if (t->current)
+		ref_take(&t->current->refs);
+	return t->current;
+}
+
+/* Keeps the set for other callers, unless a node changed while it was built. */
+static void
+keep_set(struct targets *t, struct target_set *set, uint64_t generation)
+{
+	WITH_LOCK(&t->mu);
+
+	if (t->current || t->generation != generation)
+		return;
+	ref_take(&set->refs);
+	t->current = set;
+}
+
+static struct target_set *
+take_set(struct targets *t)
+{
+	uint64_t generation;
+	struct target_set *set = get_current_set(t, &generation);
+
+	if (!set) {
+		set = make_set(t->nodes);
+		keep_set(t, set, generation);
 	}
-	mutex_unlock(&t->mu);
 	return set;
 }
 
