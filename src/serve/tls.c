@@ -177,25 +177,28 @@ renew_self_signed(struct tls_server *t)
 
 /* ---- choosing ---- */
 
-/* Does the pair have the host's name, exactly or by a wildcard? "*.example.com" stands for one
- * label, as in certificates. */
+/* "*.example.com" stands for one label, as in certificates. */
+static bool
+name_matches(struct str pattern, struct str host, bool is_wild)
+{
+	ptrdiff_t dot = str_index(host, '.');
+
+	if (!is_wild)
+		return str_eq_nocase(pattern, host);
+	return dot > 0 && str_starts(pattern, STR("*.")) &&
+	       str_eq_nocase(str_skip(pattern, 1), str_skip(host, (size_t)dot));
+}
+
 static bool
 pair_has(const struct pair *p, const char *host, bool is_wild)
 {
-	struct str whole = str_c(host), parent = STR_EMPTY, label;
-
 	if (p->names[0] == '\0')
 		return X509_check_host(p->cert, host, 0,
 		                       is_wild ? X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS
 		                               : X509_CHECK_FLAG_NO_WILDCARDS,
 		                       NULL) == 1;
-	if (is_wild && (!str_cut(whole, '.', &label, &parent) || label.len == 0))
-		return false;
 	for (struct str name, rest = str_c(p->names); str_split(&rest, ',', &name);) {
-		name = str_trim(name);
-		if (is_wild ? str_starts(name, STR("*.")) &&
-		                      str_eq_nocase(str_skip(name, 2), parent)
-		            : str_eq_nocase(name, whole))
+		if (name_matches(str_trim(name), str_c(host), is_wild))
 			return true;
 	}
 	return false;
@@ -203,21 +206,23 @@ pair_has(const struct pair *p, const char *host, bool is_wild)
 
 /* The first pair is used if no other one has the client's host name. Exact names take precedence
  * over wildcards; within both, the order of the flags decides. */
+static const struct pair *
+pick_pair(const struct tls_server *t, const char *host)
+{
+	for (int is_wild = 0; host && is_wild < 2; is_wild++) {
+		for (size_t i = 1; i < t->n_pairs; i++) {
+			if (pair_has(&t->pairs[i], host, is_wild))
+				return &t->pairs[i];
+		}
+	}
+	return &t->pairs[0];
+}
+
 static int
 choose_certificate(SSL *ssl, void *arg)
 {
-	const char *host = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-	const struct tls_server *t = arg;
-	const struct pair *p = NULL;
+	const struct pair *p = pick_pair(arg, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
 
-	for (int is_wild = 0; host && is_wild < 2; is_wild++) {
-		for (size_t i = 1; !p && i < t->n_pairs; i++) {
-			if (pair_has(&t->pairs[i], host, is_wild))
-				p = &t->pairs[i];
-		}
-	}
-	if (!p)
-		p = &t->pairs[0];
 	return SSL_use_certificate(ssl, p->cert) == 1 && SSL_use_PrivateKey(ssl, p->key) == 1 &&
 	       SSL_set1_chain(ssl, p->chain) == 1;
 }

@@ -296,29 +296,32 @@ hz_desired_primary_ip(const struct lb_spec *spec, const char *key)
 
 /* ---- certificates ---- */
 
-static bool
-hz_desired_read_certificates(const struct reader *r, struct error *err)
+/* An element that is not a number is a name. */
+static void
+hz_desired_read_uploaded(const struct reader *r)
 {
-	struct str type = hz_desired_text_or(r->spec, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
 	struct hz_lb_desired *desired = r->desired;
 	struct str *elements;
-	struct error ignored;
 
-	desired->is_managed = str_eq_c(type, "managed"); /* its case matters */
-	if (!desired->is_managed) {
-		if (!hz_desired_read_list(r->spec, HZ_LB_PREFIX "http-certificates", r->arena,
-		                          &elements, &desired->n_certificates))
-			return true;
-		desired->certificates = arena_calloc(r->arena, desired->n_certificates,
-		                                     sizeof(*desired->certificates));
-		for (size_t i = 0; i < desired->n_certificates; i++) {
-			struct hz_certificate_ref *ref = &desired->certificates[i];
+	if (!hz_desired_read_list(r->spec, HZ_LB_PREFIX "http-certificates", r->arena, &elements,
+	                          &desired->n_certificates))
+		return;
+	desired->certificates = arena_calloc(r->arena, desired->n_certificates,
+	                                     sizeof(*desired->certificates));
+	for (size_t i = 0; i < desired->n_certificates; i++) {
+		struct hz_certificate_ref *ref = &desired->certificates[i];
 
-			ref->name = elements[i];
-			(void)!str_to_i64(elements[i], 1, INT64_MAX, &ref->id);
-		}
-		return true;
+		ref->name = elements[i];
+		if (!str_to_i64(elements[i], 1, INT64_MAX, &ref->id))
+			ref->id = 0;
 	}
+}
+
+static bool
+hz_desired_read_managed(const struct reader *r, struct error *err)
+{
+	struct hz_lb_desired *desired = r->desired;
+	struct error ignored;
 
 	desired->certificate_name = hz_desired_text_or(r->spec,
 	                                               HZ_LB_PREFIX "http-managed-certificate-name",
@@ -335,6 +338,18 @@ hz_desired_read_certificates(const struct reader *r, struct error *err)
 		return err_set(err, ERR_INVALID,
 		               SERVICES ": hcops/LoadBalancerOps.reconcileManagedCertificate: "
 		                        "no domains for managed certificate");
+	return true;
+}
+
+static bool
+hz_desired_read_certificates(const struct reader *r, struct error *err)
+{
+	struct str type = hz_desired_text_or(r->spec, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
+
+	r->desired->is_managed = str_eq_c(type, "managed"); /* its case matters */
+	if (r->desired->is_managed)
+		return hz_desired_read_managed(r, err);
+	hz_desired_read_uploaded(r);
 	return true;
 }
 
