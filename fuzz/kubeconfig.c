@@ -32,7 +32,6 @@ check_config(const struct kube_config *config)
 	assert(!config->is_insecure || config->ca_pem.len == 0);
 	assert(!config->cert_pem.len == !secret_is_set(&config->key_pem));
 	assert(!config->token_file.len || !secret_is_set(&config->token));
-	assert(!config->is_in_cluster);
 }
 
 static void
