@@ -127,6 +127,29 @@ is_success_status(int status)
 	return status >= 200 && status < 300;
 }
 
+/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
+static void
+read_date(struct http_response *response, struct str value)
+{
+	char text[DATE_MAX] = "";
+	struct buf date = BUF_FIXED(text);
+	time_t seconds;
+
+	buf_add_str(&date, value);
+	seconds = curl_getdate(text, NULL);
+	if (buf_ok(&date) && seconds > 0)
+		response->date_s = seconds;
+}
+
+/* The value is foreign text that is shown in messages: only visible characters are accepted. */
+static void
+read_correlation(struct http_response *response, struct str value)
+{
+	if (value.len < HTTP_CORRELATION_MAX && str_is_visible(value))
+		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
+		         STR_ARG(value));
+}
+
 /* Returns false when the answer is refused. A number that cannot be read counts as absent. */
 static bool
 read_header(struct job *job, struct str name, struct str value)
@@ -134,9 +157,6 @@ read_header(struct job *job, struct str name, struct str value)
 	const struct curl_client *client = job->client;
 	struct http_response *response = job->response;
 	int64_t length = -1, retry_after_s = -1;
-	char text[DATE_MAX] = "";
-	struct buf date = BUF_FIXED(text);
-	time_t seconds;
 	const struct {
 		struct str name;
 		int64_t *ret;
@@ -166,19 +186,10 @@ read_header(struct job *job, struct str name, struct str value)
 		                                                 ? retry_after_s
 		                                                 : LIMIT_RETRY_AFTER_S);
 
-	/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7 */
-	if (str_eq_nocase(name, STR("Date"))) {
-		buf_add_str(&date, value);
-		seconds = curl_getdate(text, NULL);
-		if (buf_ok(&date) && seconds > 0)
-			response->date_s = seconds;
-	}
-
-	/* foreign text that is shown in messages: only visible characters are accepted */
-	if (str_eq_nocase(name, STR("X-Correlation-Id")) && value.len < HTTP_CORRELATION_MAX &&
-	    str_is_visible(value))
-		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
-		         STR_ARG(value));
+	if (str_eq_nocase(name, STR("Date")))
+		read_date(response, value);
+	if (str_eq_nocase(name, STR("X-Correlation-Id")))
+		read_correlation(response, value);
 
 	/* "299 - \"text\"": a message of the API server to users, e.g. about a deprecated API */
 	if (client->warned && str_eq_nocase(name, STR("Warning")) && str_starts(value, STR("299 ")))
