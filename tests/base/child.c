@@ -138,7 +138,9 @@ is_alive(pid_t pid)
 	struct error err;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	return file_read(path, &text, &err) && !str_contains(buf_str(&text), STR(") Z "));
+	/* X: its parent is reaping it at this moment */
+	return file_read(path, &text, &err) && !str_contains(buf_str(&text), STR(") Z ")) &&
+	       !str_contains(buf_str(&text), STR(") X "));
 }
 
 static void
