@@ -275,7 +275,8 @@ static void
 refuses_broken_answers(void **state)
 {
 	(void)state;
-	check_raw("", ERR_UNAVAILABLE, "/path: the server closed the connection without a response");
+	check_raw("", ERR_UNAVAILABLE,
+	          "/path: the server closed the connection without a response");
 	check_raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", ERR_UNAVAILABLE,
 	          "the connection ended in the middle of the response");
 	check_raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", ERR_UNAVAILABLE,
