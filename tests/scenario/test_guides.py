@@ -189,16 +189,16 @@ def test_the_dry_run_of_the_page(cluster, api, cloud, kubelet, tmp_path):
 
 def test_the_verbosity_is_changed_as_the_page_says(cluster, api, served):
     _, administrator, _ = served()
-    cluster.kubectl("create", "serviceaccount", "operator")
-    cluster.kubectl("create", "clusterrolebinding", "operator", "--clusterrole=cluster-admin", "--serviceaccount=default:operator")
+    cluster.kubectl("create", "serviceaccount", "verbosity")
+    cluster.kubectl("create", "clusterrolebinding", "verbosity", "--clusterrole=cluster-admin", "--serviceaccount=default:verbosity")
     try:
-        token = cluster.kubectl("create", "token", "operator").strip()
+        token = cluster.kubectl("create", "token", "verbosity").strip()
         command = only("operating", "curl -k -X PUT").replace(":10258", f":{administrator.port}")
         done = subprocess.run(["bash", "-euc", command], capture_output=True, text=True,
                               env={"PATH": os.environ["PATH"], "TOKEN": token})
         assert done.returncode == 0 and "successfully set" in done.stdout, done.stdout + done.stderr
     finally:
-        cluster.kubectl("delete", "serviceaccount/operator", "clusterrolebinding/operator")
+        cluster.kubectl("delete", "serviceaccount/verbosity", "clusterrolebinding/verbosity")
 
 
 # --- the files -----------------------------------------------------------------------------------------------------------
