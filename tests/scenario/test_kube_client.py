@@ -154,7 +154,8 @@ def test_a_node_deleted_between_two_watches_is_forgotten(api, n1, kubelet, proxy
     proxy.accept_again()
     initialized(api)
     assert len(api.events("n1", "Synced")) <= 2
-    wait_for(lambda: len(api.events("n1", "Synced")) == 2, what="an event for each of the two")
+    # an event that met the refused connections is sent again after up to 10 s, then every 10 s
+    wait_for(lambda: len(api.events("n1", "Synced")) == 2, timeout=40, what="an event for each of the two")
 
 
 # --- the API server goes away --------------------------------------------------------------------------------------------
