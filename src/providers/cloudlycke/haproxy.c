@@ -10,6 +10,7 @@
  */
 #include "providers/cloudlycke/haproxy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,7 @@ add_record(struct buf *b, const struct cl_record_values *r, bool has_peers)
 	size_t n_ports = r->allocation.n_ports, n_served = 0;
 	bool has_common;
 
+	assert(ips->n <= CL_FAMILIES);
 	for (size_t i = 0; i < n_ports; i++)
 		n_served += is_served(&ports[i]);
 	has_common = n_served > 1 && r->n_source_ranges > 0;
