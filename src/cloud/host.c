@@ -10,11 +10,8 @@ host_report(const struct cloud_host *host, const struct node_ref *ref,
             const struct event_kind *kind, const char *fmt, ...)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&text, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
 	host->event(host, ref, kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL,
 	            kind->reason, buf_str(&text));
 }
@@ -24,11 +21,8 @@ host_report_service(const struct cloud_host *host, const struct lb_spec *spec,
                     const struct event_kind *kind, const char *fmt, ...)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&text, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
 	host->service_event(host, spec, kind->is_warning ? HOST_EVENT_WARNING : HOST_EVENT_NORMAL,
 	                    kind->reason, buf_str(&text));
 }

@@ -180,11 +180,8 @@ static void
 set_unknown(struct list_look *p, size_t i, enum err_code code, const char *fmt, ...)
 {
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
-	va_list args;
 
-	va_start(args, fmt);
-	buf_addv(&why, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&why, fmt);
 	look_set_error(p->look, i, PRESENCE_UNKNOWN, code, buf_str(&why));
 }
 
