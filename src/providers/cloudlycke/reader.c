@@ -47,7 +47,6 @@ cl_add_problem(struct cl_reader *r, const struct yaml_node *node, const char *fm
 	struct cl_problems *p = r->problems;
 	int line = node->line < 1 ? 1 : node->line;
 	size_t at = p->n_kept;
-	va_list args;
 
 	p->n++;
 	/* sorted by line, then in the order in which they were found */
@@ -58,9 +57,7 @@ cl_add_problem(struct cl_reader *r, const struct yaml_node *node, const char *fm
 	buf_addf(&b, "%s:%d: ", p->file, line);
 	if (r->path.len > 0)
 		buf_addf(&b, "%s: ", r->path.ptr);
-	va_start(args, fmt);
-	buf_addv(&b, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&b, fmt);
 	/* Quoted texts have no control characters, but the messages of the YAML parser may have. */
 	for (char *c = b.ptr; *c; c++) {
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)

@@ -197,8 +197,7 @@ read_document(struct cl_state *s, yyjson_val *root, struct error *err)
 			"taken from the Services",
 			s->quoted, (long long)version);
 		log_warn(text.ptr);
-		s->host->event(s->host, /*ref=*/NULL, HOST_EVENT_WARNING, newer_event.reason,
-		               buf_str(&text));
+		host_report(s->host, /*ref=*/NULL, &newer_event, "%s", text.ptr);
 		return true;
 	}
 	if (json_object(root, "loadBalancers", &all) == JSON_MISTYPED)
