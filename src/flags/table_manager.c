@@ -31,7 +31,7 @@ static const struct flag generic[] = {
 	  .choices = (const char *const[]){ "auto", "off", NULL } },
 };
 
-const struct flag_group generic_flags = { "Generic", generic, ARRAY_LEN(generic) };
+const struct flag_group generic_flags = { "General", generic, ARRAY_LEN(generic) };
 
 static const struct flag client[] = {
 	{ "kubeconfig", FLAG_TEXT, AT(kubeconfig), "",
@@ -90,7 +90,8 @@ static const struct flag controllers[] = {
 	  "all controllers start together" },
 };
 
-const struct flag_group controller_flags = { "Controllers", controllers, ARRAY_LEN(controllers) };
+const struct flag_group controller_flags = { "Controller selection", controllers,
+	                                     ARRAY_LEN(controllers) };
 
 static const struct flag node[] = {
 	{ "concurrent-node-syncs", FLAG_COUNT, AT(n_node_workers), "auto",
@@ -131,7 +132,7 @@ static const struct flag guard[] = {
 	  "How long checks must agree if too many nodes would be deleted." },
 };
 
-const struct flag_group guard_flags = { "Deletion of nodes", guard, ARRAY_LEN(guard) };
+const struct flag_group guard_flags = { "Node deletion", guard, ARRAY_LEN(guard) };
 
 static const struct flag service[] = {
 	{ "concurrent-service-syncs", FLAG_COUNT, AT(n_service_workers), "auto",

@@ -148,7 +148,7 @@ static const struct flag logging[] = {
 	  FLAG_NO_EFFECT, NO_BUFFER },
 };
 
-const struct flag_group logging_flags = { "Logs", logging, ARRAY_LEN(logging) };
+const struct flag_group logging_flags = { "Logging", logging, ARRAY_LEN(logging) };
 
 static const struct flag global[] = {
 	{ "version", FLAG_VERSION, FLAG_NOWHERE, NULL,
