@@ -248,13 +248,24 @@ find_word(int argc, char *const argv[])
 	return at < argc ? at : argc;
 }
 
+static bool
+asks_version(int argc, char *const argv[])
+{
+	for (int i = 1; i < argc; i++) {
+		if (str_eq_c(cut_flag(argv[i]).name, "--version"))
+			return true;
+	}
+	return false;
+}
+
 bool
 command_is_given(int argc, char *const argv[])
 {
 	int at = find_word(argc, argv);
 
+	/* kubectl ccmd --version has no word: the flag is the controller's. */
 	if (argc > 0 && is_plugin(argv[0]))
-		return true;
+		return at < argc || !asks_version(argc, argv);
 	return at < argc && (at == 1 || find_command(str_c(argv[at])));
 }
 

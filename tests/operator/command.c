@@ -64,6 +64,9 @@ the_controller_runs_without_a_command(void **state UNUSED)
 	assert_true(is_given(ARGV("/usr/bin/ccmd", "help")));
 	assert_true(is_given(ARGV("/usr/local/bin/kubectl-ccmd")));
 	assert_true(is_given(ARGV("kubectl-ccmd", "nothing")));
+	assert_true(is_given(ARGV("kubectl-ccmd", "doctor", "--version")));
+	assert_false(is_given(ARGV("kubectl-ccmd", "--version")));
+	assert_false(is_given(ARGV("kubectl-ccmd", "--version=raw")));
 }
 
 static void

@@ -57,6 +57,13 @@ def test_version_and_help():
     assert help.stdout.startswith(f"ccmd is a cloud-controller-manager for Kubernetes.\n\n{run_ccmd('help').stdout}\n")
 
 
+def test_version_of_the_plugin(tmp_path):
+    """kubectl ccmd --version"""
+    (tmp_path / "kubectl-ccmd").symlink_to(binary())
+    done = subprocess.run([tmp_path / "kubectl-ccmd", "--version"], capture_output=True, text=True, timeout=60, env=environment())
+    assert (done.returncode, done.stdout) == (0, run_ccmd("--version").stdout), done
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["help"], ["doctor"], ["plan"], ["status"]], ids=" ".join)
 @pytest.mark.parametrize("output, reason", [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")])
 def test_output_that_cannot_be_written_is_a_failure(usual, arguments, output, reason):
