@@ -52,7 +52,7 @@ the workload, and the release may be of Hetzner's chart.
 {{- with $found }}{{ first . | toJson }}{{ end }}
 {{- end }}
 
-{{/* Which balancers hcloud may adopt; empty: the default of the program, which is by-name. */}}
+{{/* Which load balancers hcloud may adopt; empty: the default of the program, which is by-name. */}}
 {{- define "ccmd.adoption" -}}
 {{- if .Values.loadBalancerAdoption }}
 {{- .Values.loadBalancerAdoption }}
@@ -67,7 +67,7 @@ the workload, and the release may be of Hetzner's chart.
 {{- end }}
 {{- end }}
 
-{{/* "true", or empty: whether metrics are served by plain HTTP. */}}
+{{/* "true", or empty: whether metrics are served over plain HTTP. */}}
 {{- define "ccmd.hasPlainMetrics" -}}
 {{- $enabled := .Values.monitoring.enabled }}
 {{- if kindIs "bool" $enabled }}
