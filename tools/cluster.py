@@ -50,7 +50,7 @@ def show(cluster):
     say(f"ready after {cluster.started_in_s:.1f} s. Run the line above in another terminal, and there for example:\n"
         "    ./dev cluster kubelet add worker-1\n"
         "    kubectl get nodes\n"
-        "Ctrl-C ends it.")
+        "Ctrl-C stops it.")
 
 
 # --- kubelets ------------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def command_kubelets(options):
             except ApiError as error:
                 sys.exit(f"cluster: kubelet {name}: {error}")
             except OSError as problem:
-                sys.exit(f"cluster: kubelet {name}: the API server does not answer: {problem}")
+                sys.exit(f"cluster: kubelet {name}: the API server does not respond: {problem}")
 
 
 def main():

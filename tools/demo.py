@@ -9,7 +9,7 @@ exits with 0 only if every result was seen.
     ./dev demo --cloud=hcloud      the same job in a simulated Hetzner Cloud
     ./dev demo --cloud=brightbox   and in a simulated Brightbox Cloud
     ./dev demo --ha                two replicas: the leader is killed, the other takes over
-    ./dev demo --keep              leaves it running, and prints commands to look around
+    ./dev demo --keep              leaves it running, and prints commands to try
 """
 import argparse
 import contextlib
@@ -39,7 +39,7 @@ MACHINES = ("control-1", "worker-1", "worker-2")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
 LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "example.com/rack")
 
-# The defaults are 12 s and 60 s. With shorter times the demo ends sooner, and shows the same rules.
+# The defaults are 12 s and 60 s. With shorter times the demo is shorter, and shows the same rules.
 GUARD = {"node_delete_confirm_interval": "4s", "node_delete_min_age": "10s"}
 
 
@@ -85,9 +85,9 @@ class Stage:
         """Leaves everything running until Ctrl-C; hints are commands for a shell that has read the file env.
 
         variables: the environment that ccmd was given."""
-        self.title("It keeps running: look around from another terminal")
+        self.title("It keeps running, so that you can try the commands in another terminal")
         self.shell(f". {self.write_env(cluster, ccmd, variables)}     # kubectl, and ccmd with the flags of the controller\n{hints}")
-        self.say("Ctrl-C ends it.")
+        self.say("Ctrl-C stops it.")
         with contextlib.suppress(KeyboardInterrupt):
             cluster.apiserver.child.wait()
 
@@ -217,7 +217,7 @@ class Demo:
 
     def still_served(self):
         if self.haproxy:
-            self.stage.step("web: worker-2 gets no more requests, the others answer",
+            self.stage.step("web: worker-2 gets no more requests, the others respond",
                             lambda: {self.curl() for _ in range(8)} == {"control-1", "worker-1"})
 
     def unserve(self):
@@ -246,7 +246,7 @@ class Demo:
         self.inventory.remove("worker-2")
         self.kubelets["worker-2"].silent()
         self.stage.step(
-            "worker-2: node deleted, after two looks that agreed while its kubelet stayed silent and other machines were seen",
+            "worker-2: node deleted, after two checks that agreed while its kubelet stayed silent and other machines were found",
             lambda: self.api.get_or_none("/api/v1/nodes/worker-2") is None,
             timeout=40,
         )
@@ -264,12 +264,12 @@ class Demo:
         for name in ("control-1", "worker-1"):
             assert self.api.get_or_none(f"/api/v1/nodes/{name}"), f"{name} is gone"
         self.stage.step(
-            "both nodes are still there, two looks later",
+            "both nodes are still there, two checks later",
             lambda: time.monotonic() - begun > 9 and all(self.api.get_or_none(f"/api/v1/nodes/{name}") for name in ("control-1", "worker-1")),
         )
 
     def end(self):
-        self.stage.title("ccmd ends on SIGTERM")
+        self.stage.title("ccmd stops on SIGTERM")
         took = self.ccmd.stop()
         self.stage.say(f"exit code 0 after {took:.2f} s")
 
@@ -388,7 +388,7 @@ class Failover:
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", action="store_true", help="leave everything running, and print commands to look around")
+    parser.add_argument("--keep", action="store_true", help="leave everything running, and print commands to try")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--cloud", choices=["cloudlycke", *CLOUDS], default="cloudlycke", help="default: cloudlycke, an inventory file")
     what.add_argument("--ha", action="store_true", help="two replicas: the leader is killed, the other takes over")

@@ -151,7 +151,7 @@ class CloudDemo:
         self.stage.title(f"{name} is destroyed")
         self.cloud.destroy(name)
         self.kubelets[name].silent()
-        self.stage.step(f"{name}: node deleted, after two looks that agreed",
+        self.stage.step(f"{name}: node deleted, after two checks that agreed",
                         lambda: self.api.get_or_none(f"/api/v1/nodes/{name}") is None, timeout=40)
         self.note(self.stage.step("the event says why", lambda: self.event(name, "DeletingNode"))["message"])
         self.stage.step("the balancer has the other two servers", lambda: self.has_balancer(2))
@@ -166,18 +166,18 @@ class CloudDemo:
 
     def empty(self):
         name = self.cloud.names[1]
-        self.stage.title(f"All servers vanish from the cloud's answers, while {name} is not ready")
+        self.stage.title(f"All servers vanish from the cloud's responses, while {name} is not ready")
         for one in self.cloud.names[:2]:
             self.cloud.destroy(one)
         self.kubelets[name].silent()
         event = self.stage.step(f"{name}: held, and a Warning says why", lambda: self.event(name, "NodeDeletionHeld"), timeout=40)
         self.note(event["message"])
         begun = time.monotonic()
-        self.stage.step("both nodes are still there, two looks later", lambda: time.monotonic() - begun > 9 and all(
+        self.stage.step("both nodes are still there, two checks later", lambda: time.monotonic() - begun > 9 and all(
             self.api.get_or_none(f"/api/v1/nodes/{one}") for one in self.cloud.names[:2]))
 
     def end(self):
-        self.stage.title("ccmd ends on SIGTERM")
+        self.stage.title("ccmd stops on SIGTERM")
         self.stage.say(f"exit code 0 after {self.ccmd.stop():.2f} s")
 
     def keep(self):
