@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
@@ -31,10 +32,11 @@ from lib.ccmd import Ccmd, Inventory, binary, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.faultproxy import FaultProxy  # noqa: E402
 from lib.nodes import Kubelet, is_initialized  # noqa: E402
-from lib.process import free_ports  # noqa: E402
+from lib.process import REPOSITORY, free_ports  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.services import Services  # noqa: E402
 from lib.serving import Serving  # noqa: E402
+from lib.wait import wait_for  # noqa: E402
 from sim.endpoint import Endpoint  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
 from sim.metadata import Metadata  # noqa: E402
@@ -43,6 +45,7 @@ from sim.robot import Robot  # noqa: E402
 VERSIONS = ["1.37"]
 ALL_VERSIONS = ["1.37", "1.36", "1.33", "1.28"]
 SENTINEL = "sentinel"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 Endpoint.note = staticmethod(traces.add)
 
 
@@ -216,6 +219,30 @@ def served(cluster, ccmd):
         return one, Serving(port, cluster.admin_pair), Serving(port)
 
     return start
+
+
+@pytest.fixture
+def serving(cluster, tmp_path):
+    """The options of a ccmd whose secure port can be asked, and of the commands that ask it."""
+    return {"secure_port": free_ports(1)[0], "bind_address": "127.0.0.1", "cert_dir": tmp_path / "certificates",
+            "authentication_kubeconfig": cluster.ccmd_kubeconfig, "authorization_kubeconfig": cluster.ccmd_kubeconfig}
+
+
+@pytest.fixture(scope="session")
+def operator(cluster):
+    """The kubeconfig of a user who is bound to the published ClusterRole and to nothing else."""
+    api = cluster.api()
+    role = next(one for one in yaml.safe_load_all((REPOSITORY / "deploy" / "operator.yaml").read_text())
+                if one["kind"] == "ClusterRole")
+    role["metadata"]["name"] = "operator"  # tests of the chart install its own name
+    api.ensure(f"{RBAC}/clusterroles", role)
+    api.ensure(f"{RBAC}/clusterrolebindings", {
+        "metadata": {"name": "operator"}, "subjects": [{"kind": "User", "name": "operator"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}})
+    path = cluster.kubeconfig("operator", pair=cluster.authority.client("operator", "operator"))
+    wait_for(lambda: "yes" in cluster.kubectl("auth", "can-i", "get", "/debug/objects/x", "--as=operator", check=False),
+             what="the role to count")
+    return path
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@ import json
 import time
 
 import pytest
-import yaml
 
 from lib.api import NODES
 from lib.ccmd import machine, run_ccmd
 from lib.faultproxy import answer
 from lib.nodes import is_initialized
 from lib.operator import doctor, flags_of
-from lib.process import REPOSITORY, free_ports
 from lib.services import ingress
 from lib.serving import Serving
 from lib.wait import wait_for
@@ -18,8 +16,6 @@ from sim import faults
 from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
-
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class Explanation:
@@ -38,30 +34,6 @@ class Explanation:
 
     def __getitem__(self, name):
         return self.content[name]
-
-
-@pytest.fixture
-def serving(cluster, tmp_path):
-    """The options of a ccmd whose secure port can be asked, and of the commands that ask it."""
-    return {"secure_port": free_ports(1)[0], "bind_address": "127.0.0.1", "cert_dir": tmp_path / "certificates",
-            "authentication_kubeconfig": cluster.ccmd_kubeconfig, "authorization_kubeconfig": cluster.ccmd_kubeconfig}
-
-
-@pytest.fixture(scope="session")
-def operator(cluster):
-    """The kubeconfig of a user who is bound to the published ClusterRole and to nothing else."""
-    api = cluster.api()
-    role = next(one for one in yaml.safe_load_all((REPOSITORY / "deploy" / "operator.yaml").read_text())
-                if one["kind"] == "ClusterRole")
-    role["metadata"]["name"] = "operator"  # tests of the chart install its own name
-    api.ensure(f"{RBAC}/clusterroles", role)
-    api.ensure(f"{RBAC}/clusterrolebindings", {
-        "metadata": {"name": "operator"}, "subjects": [{"kind": "User", "name": "operator"}],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}})
-    path = cluster.kubeconfig("operator", pair=cluster.authority.client("operator", "operator"))
-    wait_for(lambda: "yes" in cluster.kubectl("auth", "can-i", "get", "/debug/objects/x", "--as=operator", check=False),
-             what="the role to count")
-    return path
 
 
 @pytest.fixture
