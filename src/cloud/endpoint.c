@@ -90,29 +90,29 @@ store_error(struct endpoint *e, const struct error *why)
 	e->error.is_outage = true;
 }
 
-/* Takes in the outcome of a request. Returns true when the endpoint went down or came up. */
+/* Returns true when this answer ends an outage. */
 static bool
-note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint_outcome outcome,
-             struct error *err)
+note_answer(struct endpoint *e)
 {
-	bool was_down;
-	WITH_LOCK(&e->mu);
+	bool was_down = e->is_down;
 
-	was_down = e->is_down;
-	if (pass->is_probe)
-		e->is_probing = false;
-	if (outcome == ENDPOINT_ANSWERED) {
-		e->n_answers++;
-		e->n_failures = 0;
-		if (!was_down)
-			return false;
+	e->n_answers++;
+	e->n_failures = 0;
+	if (was_down) {
 		e->is_down = false;
 		e->past_outages_ns += now_boot(e) - e->down_ns;
-		return true;
 	}
-	if (outcome == ENDPOINT_UNKNOWN || pass->n_answers != e->n_answers)
-		return false;
+	return was_down;
+}
 
+/* Returns true when this failure begins an outage. */
+static bool
+note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error *err)
+{
+	bool was_down = e->is_down;
+
+	if (pass->n_answers != e->n_answers)
+		return false;
 	if (e->n_failures++ == 0)
 		e->failed_wall_ns = clock_wall(e->config.host->clock);
 	if (e->n_failures < FAILURES_MIN)
@@ -131,6 +131,26 @@ note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint
 	store_error(e, err);
 	set_outage(e, pass->is_probe || !was_down ? 1 : e->n_refused++, err);
 	return !was_down;
+}
+
+/* Takes in the outcome of a request. Returns true when the endpoint went down or came up. */
+static bool
+note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint_outcome outcome,
+             struct error *err)
+{
+	WITH_LOCK(&e->mu);
+
+	if (pass->is_probe)
+		e->is_probing = false;
+	switch (outcome) {
+	case ENDPOINT_ANSWERED:
+		return note_answer(e);
+	case ENDPOINT_FAILED:
+		return note_failure(e, pass, err);
+	case ENDPOINT_UNKNOWN:
+		break;
+	}
+	return false;
 }
 
 /* ---- requests ---- */
