@@ -403,27 +403,33 @@ perform(struct curl_client *c)
 	} while (has_ended && (!TAILQ_EMPTY(&c->work.jobs) || !TAILQ_EMPTY(&c->background.jobs)));
 }
 
-/* Frees memory after a burst of requests: first spare handles, which are cheap to allocate again
- * and have buffers of 32 kB each, later idle connections with their TLS state. */
+/* Frees memory after a burst of requests. The first of two steps frees spare handles, which are
+ * cheap to allocate again and have buffers of 32 kB each. */
 static void
-free_unused(struct curl_client *c)
+trim_handles(struct curl_client *c)
+{
+	if (clock_mono(&clock_real) < c->trim_ns)
+		return;
+	c->trim_ns = CLOCK_FOREVER;
+	free_spare(c);
+	thread_trim();
+}
+
+/* The second step closes idle connections and frees their TLS state. */
+static void
+sweep_connections(struct curl_client *c)
 {
 	int64_t now_ns = clock_mono(&clock_real);
-	bool must_sweep = now_ns >= c->sweep_ns || now_ns >= c->retire_ns;
 
-	if (now_ns < c->trim_ns && !must_sweep)
+	if (now_ns < c->sweep_ns && now_ns < c->retire_ns)
 		return;
-	if (now_ns >= c->trim_ns)
-		c->trim_ns = CLOCK_FOREVER;
+	if (now_ns >= c->retire_ns)
+		c->retire_ns = CLOCK_FOREVER;
+	c->sweep_ns = CLOCK_FOREVER;
 	free_spare(c);
-	if (must_sweep) {
-		if (now_ns >= c->retire_ns)
-			c->retire_ns = CLOCK_FOREVER;
-		c->sweep_ns = CLOCK_FOREVER;
-		free_sweeper(c);
-		c->sweeper = sweeper_new();
-		curl_multi_add_handle(c->multi, c->sweeper);
-	}
+	free_sweeper(c);
+	c->sweeper = sweeper_new();
+	curl_multi_add_handle(c->multi, c->sweeper);
 	thread_trim();
 }
 
@@ -483,7 +489,8 @@ loop_run(void *arg)
 		c->shown.n_background = c->background.n;
 
 		check_jobs(c);
-		free_unused(c);
+		trim_handles(c);
+		sweep_connections(c);
 		perform(c);
 		TAILQ_FOREACH(job, &c->running.jobs, link) {
 			if (job->stream)
