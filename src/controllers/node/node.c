@@ -380,16 +380,38 @@ node_reconcile(struct node_controller *c, struct call *call, struct str name, st
 	return node_initialise(c, call, node, err);
 }
 
+/* A cloud may list a machine some time after its kubelet has created the Node: that is not yet
+ * worth an error. The age compares two clocks, the API server's and ours; if they differ by more
+ * than that time, the failure is reported immediately. */
+static bool
+is_machine_awaited(const struct node_controller *c, const struct node *node,
+                   const struct error *err)
+{
+	int64_t age_ns;
+
+	if (!node || err->code != ERR_NOT_FOUND)
+		return false;
+	age_ns = clock_wall(c->env->clock) - node->created_wall_ns;
+	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
+}
+
+/* Must a person correct something before another attempt can succeed? */
+static bool
+is_for_operator(enum err_code code)
+{
+	return code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_NOT_FOUND ||
+	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
+}
+
 /* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
 static void
 node_handle_failure(struct node_controller *c, struct str name, const struct error *err)
 {
-	CLEANUP(object_unrefp) struct object *object = NULL;
-	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns, age_ns;
-	bool needs_user = err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED ||
-	                  err->code == ERR_NOT_FOUND || err->code == ERR_UNAUTHORIZED ||
-	                  err->code == ERR_FORBIDDEN;
-	const struct node *node;
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
+	const struct node *new_node =
+		object && node_is_new(node_of(object)) ? node_of(object) : NULL;
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns;
+	bool is_lasting;
 
 	if (err->code == ERR_CANCELLED)
 		return;
@@ -401,33 +423,23 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 		queue_add_after(c->queue, name, delay_ns);
 	else
 		delay_ns = queue_add_failed(c->queue, name, failure_max_ns(err->code));
+
 	if (err->code == ERR_PENDING)
 		return;
-	object = store_get(c->env->nodes, name);
-	node = object && node_is_new(node_of(object)) ? node_of(object) : NULL;
-
-	/* A cloud may list a machine some time after its kubelet has created the Node: that is not
-	 * yet worth an error. The age compares two clocks, the API server's and ours; if they
-	 * differ by more than that time, the failure is reported immediately. */
-	if (node && err->code == ERR_NOT_FOUND) {
-		age_ns = clock_wall(c->env->clock) - node->created_wall_ns;
-		if (age_ns > -machine_delay_ns && age_ns < machine_delay_ns) {
-			log_debug("the machine of a new node is not listed yet, will retry",
-			          LOG_STR("node", name), LOG_ERR(err),
-			          LOG_DURATION("in", delay_ns));
-			return;
-		}
+	if (is_machine_awaited(c, new_node, err)) {
+		log_debug("the machine of a new node is not listed yet, will retry",
+		          LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
+		return;
 	}
-
-	/* An outage concerns all nodes, and is in the log once. */
+	/* An outage concerns all nodes: it is in the log once, and no event of a node, however long
+	 * it lasts. */
 	if (!err->is_outage)
 		log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
 		          LOG_DURATION("in", delay_ns));
-
-	/* An event on the node, if a user must correct the failure, or if all attempts have failed
-	 * for a long time, for example because an answer of the cloud is not understood. */
-	if (node && (needs_user || (lasting_ns >= lasting_failure_ns && !err->is_outage)))
-		event_dedup_warn(c->env->event_dedup, COMPONENT, node, failed_event.reason,
+	/* for example because an answer of the cloud is not understood */
+	is_lasting = !err->is_outage && lasting_ns >= lasting_failure_ns;
+	if (new_node && (is_for_operator(err->code) || is_lasting))
+		event_dedup_warn(c->env->event_dedup, COMPONENT, new_node, failed_event.reason,
 		                 str_c(err->msg));
 }
 
