@@ -478,6 +478,29 @@ hz_look_find_anchors(struct cloud *cloud, struct hz_look_run *run)
 
 /* ---- a look ---- */
 
+static void
+hz_look_ask_robot(struct hz_look_run *run)
+{
+	for (size_t i = 0; run->in->config.robot && i < run->n; i++) {
+		if (!run->questions[i].has_id)
+			hz_look_ask_robot_by_name(run, i);
+		else if (!run->questions[i].is_answered)
+			hz_look_ask_robot_by_id(run, i);
+	}
+}
+
+/* FOREIGN follows from a provider ID alone, so it is no answer. */
+static bool
+hz_look_has_answer(const struct look *look)
+{
+	for (size_t i = 0; i < look->n; i++) {
+		if (look->instances[i].presence == PRESENCE_PRESENT ||
+		    look->instances[i].presence == PRESENCE_ABSENT)
+			return true;
+	}
+	return false;
+}
+
 bool
 hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
                   int64_t not_before_boot_ns, struct look **ret, struct error *err)
@@ -485,28 +508,16 @@ hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref 
 	struct hz_look_run run = {
 		.in = hcloud_of(cloud)->instances, .call = call, .refs = refs, .n = n
 	};
-	bool is_asked, has_answer = false;
+	bool is_asked;
 
 	(void)not_before_boot_ns; /* no answer of the Cloud API is cached */
 	run.look = look_new(n, clock_boot(call->clock));
 	hz_look_read_ids(&run);
 	is_asked = hz_look_ask_cloud(&run, err);
-	for (size_t i = 0; run.in->config.robot && i < n; i++) {
-		if (!run.questions[i].has_id)
-			hz_look_ask_robot_by_name(&run, i);
-		else if (!run.questions[i].is_answered)
-			hz_look_ask_robot_by_id(&run, i);
-	}
+	hz_look_ask_robot(&run);
 	hz_look_find_anchors(cloud, &run);
 	arena_fini(&run.arena);
-
-	/* FOREIGN follows from a provider ID alone, so it is no answer. */
-	for (size_t i = 0; i < n; i++) {
-		enum presence presence = run.look->instances[i].presence;
-
-		has_answer |= presence == PRESENCE_PRESENT || presence == PRESENCE_ABSENT;
-	}
-	if (!is_asked && !has_answer) {
+	if (!is_asked && !hz_look_has_answer(run.look)) {
 		look_unref(run.look);
 		return false;
 	}
