@@ -380,22 +380,28 @@ hz_body_add_opt_flag(struct buf *b, const char *key, enum hz_opt_bool is_so)
 
 /* ---- writing: services ---- */
 
+/* One that is still to be issued is in notes of a dry run only. */
+static void
+hz_body_add_certificates(struct buf *b, const int64_t ids[], size_t n)
+{
+	json_begin_array(b, "certificates");
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i] == HZ_DRY_ID)
+			json_add_text(b, NULL, STR("(to be issued)"));
+		else
+			json_add_number(b, NULL, ids[i]);
+	}
+	json_end_array(b);
+}
+
 static void
 hz_body_add_http(struct buf *b, const struct hz_lb_http *http)
 {
 	json_begin_object(b, "http");
 	hz_body_add_opt_text(b, "cookie_name", &http->cookie_name);
 	hz_body_add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
-	if (http->has_certificates) {
-		json_begin_array(b, "certificates");
-		for (size_t i = 0; i < http->n_certificates; i++) {
-			if (http->certificates[i] == HZ_DRY_ID)
-				json_add_text(b, NULL, STR("(to be issued)"));
-			else
-				json_add_number(b, NULL, http->certificates[i]);
-		}
-		json_end_array(b);
-	}
+	if (http->has_certificates)
+		hz_body_add_certificates(b, http->certificates, http->n_certificates);
 	hz_body_add_opt_flag(b, "redirect_http", http->redirects);
 	hz_body_add_opt_flag(b, "sticky_sessions", http->is_sticky);
 	hz_body_add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
