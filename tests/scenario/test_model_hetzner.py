@@ -169,10 +169,19 @@ class Sequence:
         )()
 
 
+# The network is deleted while balancers with private targets are in it.
+END = [
+    lambda side: ("DELETE", f"/networks/{side.network}", None),
+    lambda side: ("GET", "/load_balancers?sort=id", None),
+    lambda side: ("GET", "/networks", None),
+    lambda side: ("DELETE", f"/networks/{side.network}", None),
+    lambda side: ("POST", f"/networks/{side.network}/actions/add_route", {"destination": "10.244.0.0/24", "gateway": "10.0.0.2"}),
+]
+
+
 def run(sides, seed, count):
     sequence = Sequence(seed)
-    for _ in range(count):
-        choose = sequence.next()
+    for choose in [*(sequence.next() for _ in range(count)), *END]:
         requests = [choose(side) for side in sides]
         right, found = (side.send(*request) for side, request in zip(sides, requests))
         assert found == right, f"{requests[1]}\nsimulated cloud: {right}\nmodel: {found}"

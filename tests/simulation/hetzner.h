@@ -350,8 +350,6 @@ void hetzner_drop_dead_targets(struct hetzner *, struct hetzner_project *);
 struct hetzner_network *hetzner_add_network(struct hetzner *, struct hetzner_project *,
                                             struct str name, struct str ip_range,
                                             struct str subnet);
-/** Its members leave it. */
-void hetzner_delete_network(struct hetzner *, struct hetzner_project *, struct hetzner_network *);
 /** An address of a dedicated server, which a target of type ip may name. */
 void hetzner_add_robot_ip(struct hetzner *, struct hetzner_project *, struct str ip);
 /** A Primary IP that is free; its public members may be changed afterwards. location NULL: fsn1. */

@@ -214,34 +214,6 @@ hetzner_add_network(struct hetzner *h, struct hetzner_project *p, struct str nam
 	return network;
 }
 
-static bool
-hm_is_private_one(const struct hetzner_target *target, const void *arg)
-{
-	(void)arg;
-	return target->uses_private_ip;
-}
-
-void
-hetzner_delete_network(struct hetzner *h, struct hetzner_project *p,
-                       struct hetzner_network *network)
-{
-	struct hm_who who = hm_actor("delete_network");
-
-	for (size_t i = 0; i < p->n_of[HETZNER_SERVER]; i++)
-		hetzner_detach(h, p, HETZNER_SERVER_AT(p, i), network);
-	for (size_t i = 0; i < p->n_of[HETZNER_BALANCER]; i++) {
-		struct hetzner_balancer *lb = HETZNER_BALANCER_AT(p, i), before = *lb;
-
-		if (!hm_member_of(lb->networks, lb->n_networks, network->base.id))
-			continue;
-		lb->n_networks = 0;
-		hm_report(h, hm_project(p), &who, &before.base, &lb->base);
-		hm_drop_targets(h, hm_project(p), &who, lb, hm_is_private_one, NULL);
-	}
-	hm_remove_resource(hm_project(p), &network->base);
-	hm_report(h, hm_project(p), &who, &network->base, NULL);
-}
-
 /* ---- the rest ---- */
 
 void

@@ -147,6 +147,9 @@ hm_do_add_target(struct hetzner *h, struct hm_project *p, const struct hm_effect
 
 	if (!hm_begin(p, effect, &lb, &before))
 		return;
+	if (effect->target.type == HETZNER_TARGET_SERVER &&
+	    !hm_find_server(p, effect->target.server))
+		return; /* it was deleted meanwhile */
 	lb->targets = hm_with(&h->arena, lb->targets, lb->n_targets, sizeof(*lb->targets),
 	                      &effect->target);
 	lb->n_targets++;

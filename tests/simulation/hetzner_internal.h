@@ -353,6 +353,7 @@ bool hm_order_certificate(struct hm_call *);
 
 bool hm_list_networks(struct hm_call *);
 bool hm_show_network(struct hm_call *);
+bool hm_delete_network(struct hm_call *);
 bool hm_add_route(struct hm_call *);
 bool hm_delete_route(struct hm_call *);
 

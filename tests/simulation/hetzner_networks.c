@@ -1,4 +1,4 @@
-/* hetzner_networks.c: the routes of networks. */
+/* hetzner_networks.c: the deletion of networks, and their routes. */
 #include "hetzner_internal.h"
 
 enum { MAX_ROUTES = 100 };
@@ -152,6 +152,43 @@ hm_do_delete_route(struct hetzner *h, struct hm_project *p, const struct hm_effe
 	                             sizeof(*network->routes), i);
 	network->n_routes--;
 	hm_report(h, p, who, &before.base, &network->base);
+}
+
+static bool
+hm_is_private(const struct hetzner_target *target, const void *arg)
+{
+	(void)arg;
+	return target->uses_private_ip;
+}
+
+/* Its members leave it. */
+bool
+hm_delete_network(struct hm_call *call)
+{
+	struct hetzner_project *p = &call->p->base;
+	struct hetzner_resource *network;
+
+	if (!hm_get(call, HETZNER_NETWORK, &network))
+		return false;
+	if (network->is_protected)
+		return hm_refuse(call, "protected", "network deletion is protected");
+	if (!hm_check_free(call, network))
+		return false;
+	for (size_t i = 0; i < p->n_of[HETZNER_SERVER]; i++)
+		hetzner_detach(call->h, p, HETZNER_SERVER_AT(p, i),
+		               (struct hetzner_network *)network);
+	for (size_t i = 0; i < p->n_of[HETZNER_BALANCER]; i++) {
+		struct hetzner_balancer *lb = HETZNER_BALANCER_AT(p, i), before = *lb;
+
+		if (!hm_member_of(lb->networks, lb->n_networks, network->id))
+			continue;
+		lb->n_networks = 0;
+		hm_report(call->h, call->p, &call->who, &before.base, &lb->base);
+		hm_drop_targets(call->h, call->p, &call->who, lb, hm_is_private, NULL);
+	}
+	hm_remove_resource(call->p, network);
+	hm_report(call->h, call->p, &call->who, network, NULL);
+	return true;
 }
 
 bool

@@ -124,6 +124,7 @@ const struct hm_row hm_rows[] = {
 	{ "GET", "/servers/{id}", 200, NULL, NULL, hm_show_server },
 	{ "GET", "/networks", 200, OBJECT(BY_LABEL), NULL, hm_list_networks },
 	{ "GET", "/networks/{id}", 200, NULL, NULL, hm_show_network },
+	{ "DELETE", "/networks/{id}", 204, NULL, NULL, hm_delete_network },
 	{ "POST", "/networks/{id}/actions/add_route", 201, NULL, ROUTE, hm_add_route },
 	{ "POST", "/networks/{id}/actions/delete_route", 201, NULL, ROUTE, hm_delete_route },
 	{ "GET", "/load_balancers", 200, OBJECT(BY_LABEL), NULL, hm_list_balancers },

@@ -206,7 +206,9 @@ test_a_detached_server_is_no_private_target(void **state)
 	assert_int_equal(lb->n_targets, 0);
 	assert_true(hetzner_attach(w->h, w->p, server, w->net, STR("10.0.0.9")));
 	assert_false(hetzner_attach(w->h, w->p, server, w->net, STR_EMPTY));
-	hetzner_delete_network(w->h, w->p, w->net);
+	snprintf(body, sizeof(body), "/networks/%lld", (long long)w->net->base.id);
+	assert_int_equal(request(w, "DELETE", body, ""), 204);
+	assert_int_equal(request(w, "DELETE", body, ""), 404);
 	assert_int_equal(server->n_networks, 0);
 	assert_int_equal(lb->n_networks, 0);
 }
