@@ -62,28 +62,19 @@ km_unref(struct km_object *o)
 		kube_model_release(&o->base);
 }
 
-/* The object's texts are views of its own JSON and of names that are packed behind it. */
+/* The object's texts are packed behind it. */
 static struct km_object *
-km_object_new(enum kube_model_kind kind, int64_t version, yyjson_mut_val *tree)
+km_object_new(const struct kube_model_object *texts)
 {
-	struct str namespace = km_text_at(tree, "metadata.namespace");
-	struct str name = km_text_at(tree, "metadata.name");
-	struct str uid = km_text_at(tree, "metadata.uid"), json;
-	struct km_object *o;
-	char *text, *at;
+	struct km_object *o = xmalloc(sizeof(*o) + texts->json.len + texts->namespace.len +
+	                              texts->name.len + texts->uid.len);
+	char *at = o->bytes;
 
-	text = yyjson_mut_val_write(tree, YYJSON_WRITE_NOFLAG, &json.len);
-	if (!text)
-		abort();
-	json.ptr = text;
-	o = xmalloc(sizeof(*o) + json.len + namespace.len + name.len + uid.len);
-	*o = (struct km_object){ .n_refs = 1, .base = { .kind = kind, .version = version } };
-	at = o->bytes;
-	o->base.json = str_pack(&at, json);
-	o->base.namespace = str_pack(&at, namespace);
-	o->base.name = str_pack(&at, name);
-	o->base.uid = str_pack(&at, uid);
-	free(text);
+	*o = (struct km_object){ .n_refs = 1, .base = *texts };
+	o->base.json = str_pack(&at, texts->json);
+	o->base.namespace = str_pack(&at, texts->namespace);
+	o->base.name = str_pack(&at, texts->name);
+	o->base.uid = str_pack(&at, texts->uid);
 	return o;
 }
 
@@ -220,31 +211,81 @@ km_report(struct km_call *call, const struct km_change *change)
 		m->observe(m->observe_arg, &report);
 }
 
-const struct km_object *
-km_commit(struct km_call *call, struct km_object *before, yyjson_mut_val *tree)
+/* Stores the state that was made, in place of the one before. */
+static const struct km_object *
+km_store(struct km_call *call, struct km_object *before, struct km_object *made, bool is_deleted)
 {
 	struct kube_model *m = call->m;
 	struct km_objects *all = &m->of[call->which];
-	yyjson_mut_val *shown = tree ? tree : km_tree(call, before);
-	struct km_change change = { .version = ++m->version, .before = before };
-	struct km_object *made;
+	struct km_change change = { .version = m->version, .before = before };
 
-	km_put_text(call, km_at(shown, "metadata"), "resourceVersion",
-	            KM_FIELD(call, "%lld", (long long)m->version));
-	made = km_object_new(call->which, m->version, shown);
-	if (tree)
-		change.after = made;
-	else
+	if (is_deleted)
 		change.last = made;
+	else
+		change.after = made;
 	if (all->n == all->cap) {
 		all->cap = all->cap ? all->cap * 2 : 8;
 		all->items = xreallocarray(all->items, all->cap, sizeof(*all->items));
 	}
-	km_replace(all, made, tree ? km_ref(made) : NULL);
+	km_replace(all, made, is_deleted ? NULL : km_ref(made));
 	/* the reference of the state passes to the history */
 	ARRAY_PUSH(m->log, m->n_log, m->cap_log, change);
 	km_report(call, &change);
 	return made;
+}
+
+const struct km_object *
+km_commit(struct km_call *call, struct km_object *before, yyjson_mut_val *tree)
+{
+	yyjson_mut_val *shown = tree ? tree : km_tree(call, before);
+	struct kube_model_object texts = { .kind = call->which, .version = ++call->m->version };
+	struct km_object *made;
+	char *json;
+
+	km_put_text(call, km_at(shown, "metadata"), "resourceVersion",
+	            KM_FIELD(call, "%lld", (long long)texts.version));
+	json = yyjson_mut_val_write(shown, YYJSON_WRITE_NOFLAG, &texts.json.len);
+	if (!json)
+		abort();
+	texts.json.ptr = json;
+	texts.namespace = km_text_at(shown, "metadata.namespace");
+	texts.name = km_text_at(shown, "metadata.name");
+	texts.uid = km_text_at(shown, "metadata.uid");
+	made = km_object_new(&texts);
+	free(json);
+	return km_store(call, before, made, /*is_deleted=*/!tree);
+}
+
+/* Copies *rest up to the value of a member, and writes another value. */
+static void
+km_add_replaced(struct buf *b, struct str *rest, struct str member, struct str value)
+{
+	const char *at = memmem(rest->ptr, rest->len, member.ptr, member.len);
+	struct str old;
+
+	if (!at)
+		abort();
+	buf_add(b, rest->ptr, (size_t)(at - rest->ptr) + member.len);
+	buf_add_str(b, value);
+	*rest = str_skip(*rest, (size_t)(at - rest->ptr) + member.len);
+	(void)str_split(rest, '"', &old);
+	buf_add_char(b, '"');
+}
+
+void
+km_commit_renewal(struct km_call *call, struct km_object *lease, struct str time)
+{
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(1 << 16);
+	struct kube_model_object texts = lease->base;
+	struct str rest = lease->base.json;
+
+	texts.version = ++call->m->version;
+	km_add_replaced(&json, &rest, STR("\"resourceVersion\":\""),
+	                KM_FIELD(call, "%lld", (long long)texts.version));
+	km_add_replaced(&json, &rest, STR("\"renewTime\":\""), time);
+	buf_add_str(&json, rest);
+	texts.json = buf_str(&json);
+	(void)km_store(call, lease, km_object_new(&texts), /*is_deleted=*/false);
 }
 
 void

@@ -261,7 +261,7 @@ kube_model_renew_node(struct kube_model *m, struct str name)
 		return;
 	}
 	clock_format_rfc3339(&now, m->now_ns, /*micros=*/true);
-	km_write_spec(m, "kubelet", lease, "renewTime", buf_str(&now));
+	km_renew_lease(m, "kubelet", lease, buf_str(&now));
 }
 
 int

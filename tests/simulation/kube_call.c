@@ -599,19 +599,17 @@ km_serve(struct kube_model *m, const struct server_request *request, struct serv
 }
 
 void
-km_write_spec(struct kube_model *m, const char *user_agent, struct km_object *object,
-              const char *member, struct str text)
+km_renew_lease(struct kube_model *m, const char *user_agent, struct km_object *lease,
+               struct str time)
 {
 	struct server_request request = { .method = "PATCH",
 		                          .token = STR_EMPTY,
 		                          .user_agent = str_c(user_agent) };
 	struct server_response answer = { .status = 200 };
 	struct km_call call = km_begin(m, &request, &answer, /*is_actor=*/true);
-	yyjson_mut_val *tree = km_tree(&call, object);
 
-	call.which = object->base.kind;
-	km_put_text(&call, km_at(tree, "spec"), member, text);
-	km_commit(&call, object, tree);
+	call.which = lease->base.kind;
+	km_commit_renewal(&call, lease, time);
 	km_end(&call);
 	km_send_changes(m);
 }

@@ -158,6 +158,8 @@ struct km_objects km_objects_at(struct kube_model *, struct arena *arena, enum k
  * @return  the new state, or the last one of a deleted object
  */
 const struct km_object *km_commit(struct km_call *, struct km_object *before, yyjson_mut_val *tree);
+/** Writes a Lease that has a renewTime, with another one. */
+void km_commit_renewal(struct km_call *, struct km_object *lease, struct str time);
 /** Sends the watches what they have not got. */
 void km_send_changes(struct kube_model *);
 void km_send_bookmarks(struct kube_model *);
@@ -203,10 +205,9 @@ struct km_call {
 /** Serves a request. is_actor: it needs no token. */
 void km_serve(struct kube_model *, const struct server_request *, struct server_response *,
               bool is_actor);
-/** Changes a text in the spec, which must be valid: what a PATCH would do, in a fraction of its
- * time. */
-void km_write_spec(struct kube_model *, const char *user_agent, struct km_object *,
-                   const char *member, struct str text);
+/** What a PATCH of a Lease with another renewTime would do, in a fraction of its time. */
+void km_renew_lease(struct kube_model *, const char *user_agent, struct km_object *lease,
+                    struct str time);
 /** Empty: the parameter is absent. */
 struct str km_parameter(const struct km_call *, const char *name);
 /** Does the client ask for the metadata only? */

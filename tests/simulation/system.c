@@ -498,6 +498,8 @@ int __wrap_mallopt(int name, int value);
 void __wrap_thread_trim(void);
 void __wrap_metrics_process_setup(void);
 void *__wrap_signal(int number, void *handler);
+void __wrap_explicit_bzero(void *bytes, size_t n);
+void __wrap___explicit_bzero_chk(void *bytes, size_t n, size_t size);
 
 /* Also called by code of the models: base/map.c seeds its hashes. */
 ssize_t
@@ -568,7 +570,7 @@ __wrap___assert_fail(const char *text, const char *file, unsigned line, const ch
 	replica_exit(134);
 }
 
-/* These four would only cost time. */
+/* These would only cost time. */
 int
 __wrap_mallopt(int name, int value)
 {
@@ -586,6 +588,21 @@ __wrap_thread_trim(void)
 void
 __wrap_metrics_process_setup(void)
 {
+}
+
+void
+__wrap_explicit_bzero(void *bytes, size_t n)
+{
+	(void)bytes;
+	(void)n;
+}
+
+void
+__wrap___explicit_bzero_chk(void *bytes, size_t n, size_t size)
+{
+	(void)bytes;
+	(void)n;
+	(void)size;
 }
 
 void *
