@@ -161,7 +161,7 @@ bounds_quiet_ends(void)
 	uint64_t n_cloud = net_count(HOST_CLOUD) - n_idle[HOST_CLOUD];
 	uint64_t max_cloud = MAX_IDLE_CLOUD;
 
-	if (world.network)
+	if (world.has_network)
 		max_cloud += 3; /* the table of routes */
 	if (hetzner_settings(world.cloud)->per_page_max > 0)
 		max_cloud *= 3; /* a list has up to three pages */

@@ -414,6 +414,9 @@ check_service(const struct kube_model_object *o, struct buf *why)
 	if (!str_contains(o->json, lb->ipv4))
 		buf_addf(why, "service %" STR_FMT " does not show %" STR_FMT ". ", STR_ARG(o->name),
 		         STR_ARG(lb->ipv4));
+	if (world.network && lb->n_networks == 0)
+		buf_addf(why, "service %" STR_FMT ": the balancer is not in the network. ",
+		         STR_ARG(o->name));
 	check_ports(o, service, lb, why);
 	check_targets(o, lb, why);
 }

@@ -454,15 +454,21 @@ static void
 person_changes_balancer(struct rng *r)
 {
 	const struct hetzner_balancer *lb = any_balancer(r);
-	char target[100];
+	unsigned kind = (unsigned)rng_below(r, 3);
+	char target[100], body[100] = "{\"listen_port\":80}";
+	static const char *const verbs[] = { "delete_service", "change_algorithm",
+		                             "detach_from_network" };
 
-	if (!lb)
+	if (!lb || (kind == 2 && lb->n_networks == 0))
 		return;
+	if (kind == 1)
+		snprintf(body, sizeof(body), "{\"type\":\"least_connections\"}");
+	else if (kind == 2)
+		snprintf(body, sizeof(body), "{\"network\":%lld}",
+		         (long long)lb->networks[0].network);
 	snprintf(target, sizeof(target), "/load_balancers/%lld/actions/%s", (long long)lb->base.id,
-	         rng_chance(r, 500) ? "delete_service" : "change_algorithm");
-	ask_cloud("POST", target,
-	          str_contains(str_c(target), STR("algorithm")) ? "{\"type\":\"least_connections\"}"
-	                                                        : "{\"listen_port\":80}");
+	         verbs[kind]);
+	ask_cloud("POST", target, body);
 }
 
 static void
@@ -503,6 +509,31 @@ person_changes_route(struct rng *r)
 		         kind == 0 ? "10.98." : POD_NETWORK "1", number, number + 2);
 	}
 	world_ask_cloud_about_route(is_added ? "add_route" : "delete_route", route);
+}
+
+static void
+bring_network_back(struct later *later)
+{
+	(void)later;
+	trace("a person creates the network again, and restarts ccmd");
+	world_add_network();
+	world_restart_replicas();
+}
+
+/* A network that was created again has another ID, and ccmd asks for the ID at its start. */
+static void
+person_deletes_network(struct rng *r)
+{
+	char target[100];
+
+	if (!world.network)
+		return;
+	snprintf(target, sizeof(target), "/networks/%lld", (long long)world.network->base.id);
+	ask_cloud("DELETE", target, "");
+	if (hetzner_find(world.project, HETZNER_NETWORK, world.network->base.id))
+		return;
+	world.network = NULL;
+	after(rng_between(r, 1, 240) * NS_PER_SEC, (struct later){ .fn = bring_network_back });
 }
 
 static void
@@ -849,6 +880,7 @@ static const struct {
 	{ person_changes_balancer, 2, 3 },
 	{ person_deletes_balancer, 1, 2 },
 	{ person_changes_route, 2, 2 },
+	{ person_deletes_network, 1, 1 },
 	{ doom_actions, 2, 4 },
 	{ lock_balancer, 2, 3 },
 	{ drain_budget, 0, 1 },

@@ -163,7 +163,7 @@ give_pod_cidr(const struct kube_model_object *node)
 {
 	char cidr[32], patch[120];
 
-	if (!world.network || str_contains(node->json, STR("\"podCIDR\"")))
+	if (!world.has_network || str_contains(node->json, STR("\"podCIDR\"")))
 		return;
 	for (unsigned i = 0; i < 256; i++) {
 		snprintf(cidr, sizeof(cidr), "\"" POD_NETWORK "%u.0/24\"", i);
@@ -264,14 +264,28 @@ start_replica(struct replica *r)
 	const char *const arguments[] = { "--cloud-provider=hcloud",
 		                          kubeconfig,
 		                          "--secure-port=0",
-		                          world.network ? "--allocate-node-cidrs=true" : NULL,
+		                          world.has_network ? "--allocate-node-cidrs=true" : NULL,
 		                          "--cluster-cidr=" POD_NETWORK "0.0/16",
 		                          NULL };
 
 	snprintf(kubeconfig, sizeof(kubeconfig), "--kubeconfig=%s", replica_kubeconfig(r));
 	replica_set_environment(r,
-	                        world.network ? environments[r->index] : without_network[r->index]);
+	                        world.has_network ? environments[r->index]
+	                                          : without_network[r->index]);
 	replica_start(r, arguments);
+}
+
+void
+world_restart_replicas(void)
+{
+	for (unsigned i = 0; i < N_REPLICAS; i++) {
+		struct replica *r = replica_at(i);
+
+		if (r->is_running && r->is_paused)
+			replica_crash(r);
+		else if (r->is_running)
+			replica_signal(r, SIGTERM);
+	}
 }
 
 /* A replica that has ended is started again after a while, as by the kubelet. */
@@ -306,6 +320,16 @@ world_ask_cloud_about_route(const char *verb, const char *route)
 	         (long long)world.network->base.id, verb);
 	trace("a person sends %s %s = %d", target, route,
 	      hetzner_request(world.cloud, world.project, "person", "POST", target, str_c(route)));
+}
+
+void
+world_add_network(void)
+{
+	world.network = hetzner_add_network(world.cloud, world.project, STR("net"),
+	                                    STR("10.0.0.0/8"), STR("10.0.0.0/16"));
+	world_ask_cloud_about_route("add_route", FOREIGN_ROUTE);
+	for (size_t i = 0; i < world.n_machines; i++)
+		machine_attach(&world.machines[i]);
 }
 
 void
@@ -356,11 +380,9 @@ world_begin(uint64_t seed)
 	settings->deletes_without_action = rng_chance(&r, 300);
 	if (rng_chance(&r, 250))
 		settings->per_page_max = 4;
-	if (rng_chance(&r, 400)) {
-		world.network = hetzner_add_network(world.cloud, world.project, STR("net"),
-		                                    STR("10.0.0.0/8"), STR("10.0.0.0/16"));
-		world_ask_cloud_about_route("add_route", FOREIGN_ROUTE);
-	}
+	world.has_network = rng_chance(&r, 400);
+	if (world.has_network)
+		world_add_network();
 	(void)hetzner_add_primary_ip(world.cloud, world.project, STR("foreign"), false, NULL);
 	for (int64_t n = rng_between(&r, 3, 6); n > 0; n--)
 		world_add_machine();
@@ -432,6 +454,10 @@ world_settle(void)
 	hetzner_release(world.cloud, world.project);
 	hetzner_settings(world.cloud)->targets_outlive_servers = false;
 	hetzner_drop_dead_targets(world.cloud, world.project);
+	if (world.has_network && !world.network) {
+		world_add_network();
+		world_restart_replicas();
+	}
 	for (size_t i = 0; i < world.n_machines; i++)
 		settle_machine(&world.machines[i]);
 	settle_services();

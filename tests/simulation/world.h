@@ -52,7 +52,8 @@ struct world {
 	struct hetzner *cloud;
 	struct hetzner_project *project, *other; /* the other one is not the cluster's */
 	struct hetzner_project *account;         /* of the replicas' token; NULL: it is refused */
-	struct hetzner_network *network;         /* NULL: the cluster has none */
+	bool has_network;
+	struct hetzner_network *network; /* NULL: the cluster has none, or it was deleted */
 	struct machine machines[MAX_MACHINES];
 	size_t n_machines;
 	unsigned n_names; /* machines and Services are numbered */
@@ -81,6 +82,10 @@ void machine_attach(struct machine *);
 #define AUTOSCALER_TAINT "ToBeDeletedByClusterAutoscaler"
 void node_set_taint(const struct kube_model_object *node, const char *key, bool is_wanted);
 void world_add_machine(void);
+/** Of a cluster that has one: with a new ID, and with the machines in it. */
+void world_add_network(void);
+/** A person restarts both replicas. */
+void world_restart_replicas(void);
 #define FOREIGN_ROUTE "{\"destination\":\"10.99.0.0/24\",\"gateway\":\"10.0.200.1\"}"
 /** A request of a person about a route of the network. */
 void world_ask_cloud_about_route(const char *verb, const char *route);
