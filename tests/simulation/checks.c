@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "world.h"
 
 #define LEASE_NAMESPACE "kube-system"
 #define LEASE_NAME "cloud-controller-manager"
+#define UNDER_WAY_NS (10 * NS_PER_SEC) /* from a decision until the last request arrives */
 
 static uint64_t n_writes;
 static char identity[N_REPLICAS][200];   /* of the running incarnations, as their Leases say */
@@ -156,49 +158,72 @@ has_finalizer(const struct kube_model_object *o)
 	                          STR(FINALIZER));
 }
 
-/* Who has added the finalizer to a Service, of ccmd and the other controllers that use it. */
+/* Whose the finalizer of a Service is, of ccmd and the other controllers that use it: who has added
+ * it, or ccmd if it has made a balancer since. */
 static struct {
 	char uid[40];
 	bool is_theirs;
+	int64_t from_ns;
 } claims[256]; /* a ring */
 static size_t n_claims;
 
-static bool
-is_finalizer_theirs(struct str uid)
+bool
+checks_is_finalizer_theirs(struct str uid)
 {
 	bool is_theirs = false;
 
 	for (size_t i = n_claims > ARRAY_LEN(claims) ? n_claims - ARRAY_LEN(claims) : 0;
 	     i < n_claims; i++) {
-		if (str_eq_c(uid, claims[i % ARRAY_LEN(claims)].uid))
+		if (str_eq_c(uid, claims[i % ARRAY_LEN(claims)].uid) &&
+		    claims[i % ARRAY_LEN(claims)].from_ns <= schedule_now_ns())
 			is_theirs = claims[i % ARRAY_LEN(claims)].is_theirs;
 	}
 	return is_theirs;
 }
 
 static void
+note_claim(struct str uid, bool is_theirs, int64_t from_ns)
+{
+	size_t i = n_claims++ % ARRAY_LEN(claims);
+
+	snprintf(claims[i].uid, sizeof(claims[i].uid), "%" STR_FMT, STR_ARG(uid));
+	claims[i].is_theirs = is_theirs;
+	claims[i].from_ns = from_ns;
+}
+
+static bool
+has_class(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	return json_at(object_json(&arena, o), "spec.loadBalancerClass") != NULL;
+}
+
+/* As long as a Service of type ClusterIP had no class, ccmd could decide to release it, and the
+ * request may arrive later. */
+static void
 note_finalizer(const struct kube_model_change *c)
 {
-	size_t i = n_claims % ARRAY_LEN(claims);
+	struct str uid = c->after->uid;
+	int64_t now_ns = schedule_now_ns();
 
-	if (has_finalizer(c->before) || !has_finalizer(c->after))
-		return;
-	snprintf(claims[i].uid, sizeof(claims[i].uid), "%" STR_FMT, STR_ARG(c->after->uid));
-	claims[i].is_theirs = !str_starts(c->token, STR("kube-"));
-	n_claims++;
+	if (!has_finalizer(c->before) && has_finalizer(c->after)) {
+		note_claim(uid, !str_starts(c->token, STR("kube-")), now_ns);
+	} else if (c->before && checks_is_finalizer_theirs(uid) && !has_class(c->before) &&
+	           has_class(c->after)) {
+		note_claim(uid, /*is_theirs=*/false, now_ns);
+		note_claim(uid, /*is_theirs=*/true, now_ns + UNDER_WAY_NS);
+	}
 }
 
 /* On a Service of another class, the finalizer is ccmd's only if ccmd has added it. */
 static void
 check_release(const struct kube_model_object *o)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-
 	if (checks_count_balancers(o->uid) > 0)
 		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
 		     STR_ARG(o->name));
-	if (json_at(object_json(&arena, o), "spec.loadBalancerClass") &&
-	    is_finalizer_theirs(o->uid))
+	if (has_class(o) && checks_is_finalizer_theirs(o->uid))
 		fail("another controller's finalizer of service %" STR_FMT " is removed",
 		     STR_ARG(o->name));
 }
@@ -261,6 +286,8 @@ on_cloud_change(void *arg, const struct hetzner_change *c)
 		foreign_check_network(c);
 	if (one->kind != HETZNER_BALANCER)
 		return;
+	if (!c->before)
+		note_claim(hetzner_label(one, UID_LABEL), /*is_theirs=*/false, schedule_now_ns());
 	if (c->before && is_foreign(c->before))
 		fail("ccmd changes the balancer %" STR_FMT " of somebody else", STR_ARG(one->name));
 	if (c->project == world.project && c->after &&

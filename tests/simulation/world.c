@@ -207,7 +207,8 @@ serve_other(const struct kube_model_object *o)
 	                         NULL);
 }
 
-/* It removes the finalizer that it shares with ccmd only when ccmd's balancer is gone: a controller
+/* A Service of its class that gets another type loses its finalizer, too.
+ * It removes the finalizer that it shares with ccmd only when ccmd's balancer is gone: a controller
  * that does not know of the other may leave the balancer behind (docs/testing.md). */
 static void
 work_as_other(const struct kube_model_object *o)
@@ -215,10 +216,12 @@ work_as_other(const struct kube_model_object *o)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	yyjson_val *service = object_json(&arena, o);
 
-	if (!json_at(service, "spec.loadBalancerClass"))
+	bool has_class = json_at(service, "spec.loadBalancerClass") != NULL;
+
+	if (!has_class && (service_is_ours(service) || !checks_is_finalizer_theirs(o->uid)))
 		return;
 	kube_model_hold(o);
-	if (json_at(service, "metadata.deletionTimestamp")) {
+	if (!has_class || json_at(service, "metadata.deletionTimestamp")) {
 		if (checks_count_balancers(o->uid) == 0)
 			(void)kube_model_remove_finalizer(world.kube, "other", o, FINALIZER);
 	} else {

@@ -120,6 +120,8 @@ bool checks_is_write(const struct net_request *);
 uint64_t checks_n_writes(void);
 /** How many balancers bear the UID of a Service. */
 size_t checks_count_balancers(struct str uid);
+/** Is the finalizer of the Service with this UID another controller's? */
+bool checks_is_finalizer_theirs(struct str uid);
 /** 0: it is the ID of no server. */
 int64_t server_of_provider_id(struct str id);
 
