@@ -28,6 +28,7 @@ enum {
 	MAX_MACHINES = 10,
 	MAX_SERVICES = 6,
 	MAX_DROPPED = 1000,
+	QUIET_MINUTES = 6, /* at the end of a history: bounds_quiet_begins() */
 };
 
 #define POD_NETWORK "10.244." /* the beginning of all pod CIDRs */
@@ -63,6 +64,7 @@ struct world {
 	bool is_settling;  /* faults are over */
 	bool was_restored; /* from a backup of etcd */
 	bool is_wild;
+	unsigned retry_s; /* --leader-elect-retry-period */
 	unsigned n_events;  /* that have happened */
 	bool is_cache_held; /* the API server's watch cache */
 };
@@ -144,8 +146,9 @@ void evidence_check(struct str token, const struct kube_model_object *node);
 /* ---- bounds.c ---- */
 
 void bounds_acted(const struct net_request *, const struct server_response *);
-/** Everything has settled: the replicas must need little from now on. */
+/** Everything has settled: the replicas must need little for QUIET_MINUTES. */
 void bounds_quiet_begins(void);
-void bounds_quiet_ends(void);
+/** *why says what they have done too much. */
+void bounds_quiet_ends(struct buf *why);
 
 #endif
