@@ -28,6 +28,9 @@
 #define REST_MAX 20.0
 #define RUN 4.0
 #define SLOW_BELOW 0.5 /* background work slows down below this part of the limit */
+/* A run of background work pays for its requests one after the other. If the second had to wait
+ * for the pace, the run would begin again later, and would never end. */
+#define BACKGROUND_RUN_NS (5 * NS_PER_SEC)
 #define MIN_SAMPLE_S 10.0
 /* Background work plans with at least a fifth of the refill, even if other tools use all of it:
  * only answers show how full the bucket is, so without requests it would never be noticed that the
@@ -180,7 +183,7 @@ hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, 
 	wanted = hz_budget_clamp(floor + n, 0, b->limit);
 	if (left < wanted)
 		return hz_budget_wait_of((wanted - left) / rate);
-	if (urgency == HZ_URGENT)
+	if (urgency == HZ_URGENT || now_ns - b->background_ns < BACKGROUND_RUN_NS)
 		return 0;
 	return hz_budget_wait_of(hz_budget_pace_s(b, left, floor, n) -
 	                         hz_budget_seconds(now_ns - b->background_ns));
@@ -204,7 +207,8 @@ hz_budget_take(struct hz_budget *b, enum hz_urgency urgency, double n, int64_t n
 	b->seen_ns = now_ns;
 	b->spent_since_sample += n;
 	if (urgency == HZ_BACKGROUND) {
-		b->background_ns = now_ns;
+		if (now_ns - b->background_ns >= BACKGROUND_RUN_NS)
+			b->background_ns = now_ns;
 	} else {
 		b->is_resting = false;
 		b->n_refused = 0;

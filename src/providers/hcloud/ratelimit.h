@@ -4,9 +4,9 @@
  * A project has a bucket of requests (3,600) that refills steadily (one a second); each answer says
  * how full it is. All tools of the project share it, so a reserve is left to them. Urgent work may
  * use all but the reserve. Background work stops at twice the reserve, and slows down below half of
- * the bucket: the less is left, the longer the pauses. The refill is what the cloud reports, less
- * what other tools were seen to use: if they use all of it, background work sends hardly any
- * requests.
+ * the bucket: the less is left, the longer the pauses between two runs. The refill is what the
+ * cloud reports, less what other tools were seen to use: if they use all of it, background work
+ * sends hardly any requests.
  *
  * A refused token is reported immediately. That the API does not answer is reported after a minute,
  * because short outages are frequent. Both are reported again every half hour, because the API
@@ -40,7 +40,7 @@ struct hz_budget {
 	/* `left` when own_rate was measured last, and what we took since */
 	double left_at_sample, spent_since_sample;
 	int64_t sampled_ns;
-	int64_t background_ns; /* when background requests were sent last */
+	int64_t background_ns; /* when the last run of background requests began */
 	bool is_resting;       /* urgent work was refused, and waits for some refill */
 	unsigned n_refused;    /* pieces of urgent work, since it rests */
 };
