@@ -178,14 +178,20 @@ seconds_of(struct timeval time)
 	return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-static void
-print_figures(size_t n, size_t n_failed, double simulated_hours, uint64_t hash)
+/* Of the histories, and before the first one that of the build: ./dev simulate executes this
+ * program. */
+static double
+cpu_of_children_s(void)
 {
 	struct rusage usage;
-	double cpu_s;
 
 	getrusage(RUSAGE_CHILDREN, &usage);
-	cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+	return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+static void
+print_figures(size_t n, size_t n_failed, double simulated_hours, double cpu_s, uint64_t hash)
+{
 	printf("%zu histories, %zu failed; each second of CPU time: %.1f histories, %.1f simulated "
 	       "hours; hash of all %016llx\n",
 	       n, n_failed, (double)n / cpu_s, simulated_hours / cpu_s, (unsigned long long)hash);
@@ -217,7 +223,7 @@ run_many(const uint64_t *seeds, size_t n, unsigned n_jobs)
 	struct job jobs[MAX_JOBS];
 	size_t n_started = 0, n_running = 0, n_failed = 0;
 	uint64_t *hashes = xcalloc(n, sizeof(*hashes));
-	double simulated_hours = 0;
+	double simulated_hours = 0, before_s = cpu_of_children_s();
 
 	for (size_t n_ended = 1; n_ended <= n; n_ended++) {
 		struct result result;
@@ -242,7 +248,7 @@ run_many(const uint64_t *seeds, size_t n, unsigned n_jobs)
 		if (n_ended % PROGRESS == 0 && n_ended < n)
 			printf("%zu of %zu histories, %zu failed\n", n_ended, n, n_failed);
 	}
-	print_figures(n, n_failed, simulated_hours,
+	print_figures(n, n_failed, simulated_hours, cpu_of_children_s() - before_s,
 	              hash_bytes(0, (const char *)hashes, n * sizeof(*hashes)));
 	free(hashes);
 	return n_failed;
