@@ -121,12 +121,12 @@ class CloudDemo:
             self.note(f"labels      {' '.join(f'{key}={labels[key]}' for key in LABELS if key in labels)}")
 
     def serve(self):
-        self.stage.title("A Service of type LoadBalancer gets a balancer of the cloud")
+        self.stage.title("A Service of type LoadBalancer gets a load balancer of the cloud")
         mark = self.cloud.sim.mark()
         self.services.create("web", 80)
         web = self.stage.step("web: its status says where it is reached", lambda: self.is_served() and self.services.get("web"))
         self.note(" ".join(one.get("hostname") or one["ip"] for one in ingress(web)))
-        (name, ports, n_servers), = self.stage.step("the cloud has one balancer, with all servers", lambda: self.has_balancer(3))
+        (name, ports, n_servers), = self.stage.step("the cloud has one load balancer, with all servers", lambda: self.has_balancer(3))
         self.note(f"{name}: ports {ports}, {n_servers} servers, after {self.cloud.sim.calls(since=mark)} requests")
 
     def is_served(self):
@@ -148,21 +148,21 @@ class CloudDemo:
 
     def destroy(self):
         name = self.cloud.names[2]
-        self.stage.title(f"{name} is destroyed")
+        self.stage.destroyed(name)
         self.cloud.destroy(name)
         self.kubelets[name].silent()
         self.stage.step(f"{name}: node deleted, after two checks that agreed",
                         lambda: self.api.get_or_none(f"/api/v1/nodes/{name}") is None, timeout=40)
         self.note(self.stage.step("the event says why", lambda: self.event(name, "DeletingNode"))["message"])
-        self.stage.step("the balancer has the other two servers", lambda: self.has_balancer(2))
+        self.stage.step("the load balancer has the other two servers", lambda: self.has_balancer(2))
 
     def unserve(self):
         self.stage.title("The Service is deleted")
-        self.note(f"held by its finalizer {FINALIZER} until its balancer is gone")
+        self.note(f"held by its finalizer {FINALIZER} until its load balancer is gone")
         assert FINALIZER in finalizers(self.services.get("web"))
         self.services.delete("web")
         self.stage.step("web: gone", lambda: self.services.get("web") is None)
-        self.stage.step("its balancer is gone", lambda: not self.cloud.balancers())
+        self.stage.step("its load balancer is gone", lambda: not self.cloud.balancers())
 
     def empty(self):
         name = self.cloud.names[1]
