@@ -288,7 +288,7 @@ class World:
         path = f"/apis/rbac.authorization.k8s.io/v1/{path}"
         rules = self.api.get(path)["rules"]
         for rule in rules:
-            if resource in rule["resources"]:
+            if resource in rule.get("resources", ()):
                 rule["verbs"] = [one for one in rule["verbs"] if one != verb]
         self.at_end.callback(self.cluster.grant)
         self.api.patch(path, {"rules": [rule for rule in rules if rule["verbs"]]})
