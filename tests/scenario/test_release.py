@@ -182,7 +182,8 @@ def test_a_release_is_copied_into_a_registry(pytestconfig, tmp_path):
         inspected = run("skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://{address}/ccmd:{version}")
         assert {one["platform"]["architecture"] for one in json.loads(inspected)["manifests"]} == {"amd64", "arm64"}
         run(helm, "pull", "--plain-http", f"oci://{address}/charts/ccmd@{printed['chart']}", cwd=tmp_path, env=environment)
-        assert digest(tmp_path / chart.name) == digest(chart)
+        (pulled,) = tmp_path.glob("*.tgz")  # named after the digest
+        assert digest(pulled) == digest(chart)
         # the command of docs/install/index.md, for this registry
         page = (REPOSITORY / "docs" / "install" / "index.md").read_text()
         (command,) = re.findall(r"^skopeo copy .*$", page, re.M)
