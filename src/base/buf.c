@@ -129,6 +129,42 @@ buf_add_clean(struct buf *b, struct str text)
 	}
 }
 
+/* Returns how many bytes of text go on a line: up to the last space within width or, without such a
+ * space, up to the first one after it. */
+static size_t
+line_len(struct str text, size_t width)
+{
+	size_t len = text.len;
+
+	if (text.len <= width)
+		return text.len;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.ptr[i] != ' ')
+			continue;
+		if (i > width)
+			return len < text.len ? len : i;
+		len = i;
+	}
+	return len;
+}
+
+void
+buf_add_wrapped(struct buf *b, struct str text, size_t column, size_t width)
+{
+	size_t room = width > column ? width - column : SIZE_MAX;
+
+	for (;;) {
+		size_t len = line_len(text, room);
+
+		buf_add_str(b, str_head(text, len));
+		buf_add_char(b, '\n');
+		text = str_skip(text, len + 1);
+		if (text.len == 0)
+			return;
+		buf_addf(b, "%*s", (int)column, "");
+	}
+}
+
 void
 buf_addf(struct buf *b, const char *fmt, ...)
 {

@@ -52,6 +52,10 @@ void buf_add_char(struct buf *b, char c);
 /** Appends foreign text to a one-line message: a control character (str_next_char()) becomes a
  * blank, a byte that is not valid UTF-8 becomes '?'. */
 void buf_add_clean(struct buf *b, struct str text);
+/** Appends a text and a line break. The text begins at the column of the first line, which the
+ * caller has filled up to there. Lines end at blanks, so that they are no longer than width where
+ * that is possible, and further lines begin at the same column. width 0: the text is one line. */
+void buf_add_wrapped(struct buf *b, struct str text, size_t column, size_t width);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_addv(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /** buf_addv() with the arguments after fmt, the last named parameter of the calling function. */

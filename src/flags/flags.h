@@ -56,4 +56,7 @@ void flags_compare(struct nearest *);
 /** Logs a debug line for each flag, as the Go programs do: FLAG: --name="value". */
 void flags_log(const struct options *o);
 
+/** The number of columns of the terminal behind fd, at least 80; 0: fd is not a terminal. */
+unsigned help_width(int fd);
+
 #endif

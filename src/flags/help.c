@@ -7,6 +7,7 @@
  * wrapped, so that each flag is one line for grep.
  */
 #include "cloud/cloud.h"
+#include "flags/flags.h"
 #include "flags/table.h"
 
 #include <string.h>
@@ -56,42 +57,6 @@ add_left(const struct flag *flag, struct buf *b)
 		buf_add_c(b, " version[=true]");
 }
 
-/* Returns how many bytes of text go on a line: up to the last space within width or, without such a
- * space, up to the first one after it. */
-static size_t
-line_len(struct str text, size_t width)
-{
-	size_t len = text.len;
-
-	if (text.len <= width)
-		return text.len;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] != ' ')
-			continue;
-		if (i > width)
-			return len < text.len ? len : i;
-		len = i;
-	}
-	return len;
-}
-
-static void
-add_wrapped(struct str text, size_t column, size_t width, struct buf *out)
-{
-	size_t room = width > 0 ? width - column : SIZE_MAX;
-
-	for (;;) {
-		size_t len = line_len(text, room);
-
-		buf_add_str(out, str_head(text, len));
-		buf_add_char(out, '\n');
-		text = str_skip(text, len + 1);
-		if (text.len == 0)
-			return;
-		buf_addf(out, "%*s", (int)column, "");
-	}
-}
-
 static size_t
 left_width(const struct flag *flag)
 {
@@ -120,7 +85,7 @@ print_flag(const struct flag *flag, size_t column, unsigned width, struct buf *o
 	flag_add_default(flag, &fallback);
 	if (fallback.len > 0)
 		buf_addf(&text, " (default %s)", fallback.ptr);
-	add_wrapped(buf_str(&text), column, width, out);
+	buf_add_wrapped(out, buf_str(&text), column, width);
 }
 
 /* Where the descriptions of a group begin, at column or behind it. */

@@ -108,7 +108,5 @@ void options_validate(struct options *o, struct buf *problems, struct buf *warni
 
 /** Appends the flags, for --help. Descriptions are wrapped at width columns; 0: not wrapped. */
 void help_print(struct buf *out, unsigned width);
-/** The number of columns of the terminal behind fd, at least 80; 0: fd is not a terminal. */
-unsigned help_width(int fd);
 
 #endif
