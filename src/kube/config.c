@@ -233,6 +233,7 @@ config_load_current(struct config_loader *l, const struct config_files *files, b
 				"current-context: not set, no configuration has been provided");
 		return;
 	}
+	l->config->context = arena_str(&l->config->arena, current->text);
 	if (config_find_entry(l, files, "contexts", "context", current->text, &context)) {
 		config_load_context(&context, files, has_master);
 		return;
@@ -382,6 +383,7 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 {
 	static const struct kube_config empty = {
 		.server = STR_EMPTY,
+		.context = STR_EMPTY,
 		.tls_server_name = STR_EMPTY,
 		.proxy_url = STR_EMPTY,
 		.ca_pem = STR_EMPTY,

@@ -27,6 +27,7 @@ struct kube_exec {
 struct kube_config {
 	struct arena arena;         /* owns every view below */
 	struct str server;          /* "https://host:port[/prefix]", without a trailing slash */
+	struct str context;         /* its name in the kubeconfig; empty: there is none */
 	struct str tls_server_name; /* empty: the server's host */
 	struct str proxy_url;       /* http, https or socks5; empty: as the environment specifies */
 	bool is_insecure;           /* the server's certificate is not verified */

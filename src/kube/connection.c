@@ -492,6 +492,12 @@ kube_connection_server(const struct kube_connection *c)
 	return c->config->server;
 }
 
+struct str
+kube_connection_context(const struct kube_connection *c)
+{
+	return c->config->context;
+}
+
 bool
 kube_connection_uses_plugin(const struct kube_connection *c)
 {
