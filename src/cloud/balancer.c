@@ -370,18 +370,27 @@ report_service(struct cloud *cloud, const struct lb_spec *spec, const struct eve
 }
 
 void
+balancer_leave_out(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
+                   struct lb_spec *ret, struct buf *names)
+{
+	struct error ignored;
+
+	*ret = *spec;
+	(void)!restrict_spec(cloud, call, ret, /*refuses=*/false, names, &ignored);
+}
+
+void
 balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                          uint64_t *reported)
 {
 	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(2));
-	struct lb_spec fitted = *spec;
+	struct lb_spec fitted;
 	uint64_t last = *reported;
-	struct error ignored;
 
 	*reported = 0;
-	if (!restrict_spec(cloud, call, &fitted, /*refuses=*/false, &left_out, &ignored) ||
-	    left_out.len == 0)
+	balancer_leave_out(cloud, call, spec, &fitted, &left_out);
+	if (left_out.len == 0)
 		return;
 	buf_addf(&text, "Load balancers of %s do not support %s: left out%s", cloud->ops->name,
 	         left_out.ptr,

@@ -215,13 +215,22 @@ struct lb_listed {
 	/* of a balancer */
 	const struct str *addresses;
 	size_t n_addresses, n_targets;
-	bool has_targets; /* else their number is not known */
+	bool has_targets;  /* else their number is not known */
+	bool is_protected; /* against deletion, until a person removes the protection */
 	/* Of the targets; what is neither is not checked yet. A target that stands for several
 	 * machines counts as these. */
 	size_t n_healthy, n_unhealthy;
 	bool has_health;      /* else nothing is known of it */
 	struct str unhealthy; /* which ones and why, the first few; empty: none, or not told */
 	struct str blocked;   /* addresses that the cloud has blocked, "203.0.113.7"; empty: none */
+};
+
+/** An annotation that has no effect if another one has that value, or, if it is the default, is
+ * absent. Both are without the prefix. */
+struct lb_useless {
+	const char *key, *beside;
+	const char *value; /* NULL: any */
+	bool is_default;
 };
 
 /** A provider sets either ensure() and remove(), with update_nodes() if that is cheaper when only
@@ -324,6 +333,10 @@ struct balancer_ops {
 	/** The keys of all annotations that the provider reads without that prefix; NULL at the
 	 * end. A provider with a prefix sees no other annotations. NULL: none. */
 	const char *const *other_annotations;
+	/** Annotations that have no effect beside another one; without a key at the end. NULL:
+	 * none.
+	 */
+	const struct lb_useless *useless_annotations;
 	/** Those of `annotations` that are lists of which each element costs a request or a lookup,
 	 * such as domains; NULL at the end. Each may have LIMIT_BALANCER_NAMES elements. NULL:
 	 * none.
@@ -372,6 +385,11 @@ NODISCARD bool balancer_ensure(struct cloud *, struct call *, const struct lb_sp
  * had the same text. *reported: the caller keeps it for the Service; 0 before the first call. */
 void balancer_report_left_out(struct cloud *, struct call *, const struct lb_spec *,
                               uint64_t *reported);
+/** Reduces a copy of what the Service asks for to what the balancers can do, and appends the names
+ * of what is left out with an event: "spec.loadBalancerSourceRanges, ports of protocol UDP". A
+ * refused feature stays in *ret. */
+void balancer_leave_out(struct cloud *, struct call *, const struct lb_spec *, struct lb_spec *ret,
+                        struct buf *names);
 /** Would balancer_ensure() refuse the Service before it makes a request? ERR_UNSUPPORTED,
  * ERR_INVALID: why. Changes nothing. */
 NODISCARD bool balancer_check(struct cloud *, struct call *, const struct lb_spec *,

@@ -200,11 +200,13 @@ struct cloud_listener {
 
 /** A setting whose value names something of the cloud: a region, a network. */
 struct cloud_setting {
-	const char *variable; /* of the environment: "HCLOUD_NETWORK" */
+	const char *variable; /* of the environment: "HCLOUD_NETWORK"; NULL: only the annotation */
 	struct str value;     /* empty: it is not set */
 	const char *what;     /* what it names: "network" */
 	/* the annotation that means the same for one Service; NULL: there is none */
 	const char *annotation;
+	bool is_list;  /* the annotation has several of them, with commas between */
+	bool is_range; /* the value is an address or a network within one of the names */
 	/* what exists in the cloud; NULL at the end */
 	const char *const *names;
 	const char *const *ids; /* of the same, if the value may be an id as well; else NULL */
@@ -255,6 +257,9 @@ struct cloud_ops {
 	/** The prefixes of the environment variables that it reads: "MYCLOUD_". The commands for
 	 * operators take these variables from the running controller. */
 	const char *variables[CLOUD_VARIABLES_MAX];
+	/** Does the provider read the environment variable with that name? If not, *ret_nearest is
+	 * the one that is probably meant, or NULL. NULL: misspelt names are not reported. */
+	bool (*reads_variable)(struct str name, const char **ret_nearest);
 	/** The target of the POST by which the provider gets a token: "/token/". The commands for
 	 * operators, which change nothing, send no other POST to the cloud. NULL: it sends none. */
 	const char *login_target;
@@ -273,6 +278,9 @@ struct cloud_ops {
 	void (*reload)(struct cloud *);
 	/** Ends its threads and frees it, started or not. NULL is fine. */
 	void (*close)(struct cloud *);
+	/** For messages about a node whose machine or address is not found: what else decides about
+	 * that, such as a setting. NULL: nothing does. */
+	const char *machine_hint, *address_hint;
 	/** The rate limit as the answers of the API report it; makes no request. The cloud is
 	 * started. False: no answer has reported it. NULL: the API reports no rate limit. */
 	bool (*get_budget)(struct cloud *, struct cloud_budget *ret);
@@ -299,7 +307,8 @@ struct cloud_ops {
 	bool (*can_find)(struct cloud *, struct str provider_id, unsigned *ret_realm);
 
 	/** Lists all machines of the project (rest_list() in cloud/rest.h does the paging). ret is
-	 * empty before. */
+	 * empty before. A provider with look() may have it as well: the commands for operators then
+	 * name the machine that a node probably means. */
 	bool (*list_machines)(struct cloud *, struct call *, struct machine_list *ret,
 	                      struct error *);
 	/** Asks the cloud for one machine. ERR_NOT_FOUND: the cloud says that no machine has this

@@ -160,6 +160,37 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 	return true;
 }
 
+/* The inventory may be replaced, so its texts are copied. */
+static bool
+list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret, struct error *err)
+{
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(cloudlycke_of(cloud)->loader, NULL);
+
+	(void)err;
+	for (size_t i = 0; i < inventory->schema.n_machines; i++) {
+		const struct cl_machine *from = &inventory->schema.machines[i];
+		struct address *addresses = arena_calloc(call->arena, from->n_addresses,
+		                                         sizeof(*addresses));
+		struct machine *machine;
+
+		if (!cl_machine_is_there(from))
+			continue;
+		for (size_t k = 0; k < from->n_addresses; k++)
+			addresses[k] = (struct address){
+				arena_str(call->arena, from->addresses[k].type),
+				arena_str(call->arena, from->addresses[k].address)
+			};
+		machine = machine_list_add(ret);
+		machine->name = arena_str(call->arena, from->name);
+		machine->instance.provider_id = arena_str(call->arena,
+		                                          cl_machine_provider_id(from));
+		machine->instance.addresses = addresses;
+		machine->instance.n_addresses = from->n_addresses;
+	}
+	return true;
+}
+
 static void
 reload(struct cloud *cloud)
 {
@@ -269,6 +300,7 @@ const struct cloud_ops cloudlycke_cloud = {
 	.start = start,
 	.close = close_cloud,
 	.look = look,
+	.list_machines = list_machines,
 	.can_find = can_find,
 	.reload = reload,
 };

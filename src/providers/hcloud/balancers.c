@@ -788,6 +788,7 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 			.cost = hz_balancers_cost(lb, call->arena),
 			.n_targets = lb->n_targets,
 			.has_targets = true,
+			.is_protected = lb->is_protected,
 		};
 		/* as in the status of a Service without annotations */
 		(*ret)[i].addresses = addresses;
@@ -798,6 +799,16 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 	}
 	return true;
 }
+
+static const struct lb_useless useless_annotations[] = {
+	{ "network-zone", "location", NULL, false },
+	{ "http-certificates", "certificate-type", "managed", false },
+	{ "http-managed-certificate-domains", "certificate-type", "uploaded", true },
+	{ "http-managed-certificate-name", "certificate-type", "uploaded", true },
+	{ "health-check-http-path", "health-check-protocol", "tcp", false },
+	{ "health-check-http-domain", "health-check-protocol", "tcp", false },
+	{ 0 },
+};
 
 /* The official controller silently ignores source ranges, session affinity and a chosen address.
  * Here an Event reports them, as it does ports that are not TCP. The traffic policy is ignored:
@@ -829,6 +840,7 @@ const struct balancer_ops hz_balancer_ops = {
 	.annotation_prefix = HZ_LB_PREFIX,
 	.annotations = hz_lb_annotations,
 	.annotation_lists = hz_lb_annotation_lists,
+	.useless_annotations = useless_annotations,
 	.check = hz_balancers_check,
 	.list = hz_balancers_list,
 };

@@ -14,6 +14,7 @@
 #include "base/ip.h"
 #include "base/log.h"
 #include "base/buf.h"
+#include "base/words.h"
 
 /* ---- dialects ---- */
 
@@ -257,6 +258,23 @@ static const char *const tutorial_variables[] = {
 	"HCLOUD_NETWORK",
 	"HCLOUD_RATE_LIMIT_RESERVE",
 };
+
+static const char *const secret_variables[] = { "HCLOUD_TOKEN",   "HCLOUD_TOKEN_FILE",
+	                                        "ROBOT_USER",     "ROBOT_USER_FILE",
+	                                        "ROBOT_PASSWORD", "ROBOT_PASSWORD_FILE" };
+
+bool
+hz_config_reads_variable(struct str name, const char **ret_nearest)
+{
+	struct nearest nearest = nearest_to(name);
+
+	for (size_t i = 0; i < ARRAY_LEN(variables); i++)
+		nearest_compare(&nearest, variables[i].name);
+	for (size_t i = 0; i < ARRAY_LEN(secret_variables); i++)
+		nearest_compare(&nearest, secret_variables[i]);
+	*ret_nearest = nearest.found;
+	return nearest.found && str_eq_c(name, nearest.found);
+}
 
 /* ---- reading ---- */
 

@@ -113,6 +113,9 @@ NODISCARD bool hz_config_load(const struct hz_dialect *, unsigned reserve_percen
 void hz_config_free(struct hz_config *); /* NULL is fine */
 DEFINE_CLEANUP(struct hz_config, hz_config_free)
 
+/** cloud_ops.reads_variable. */
+bool hz_config_reads_variable(struct str name, const char **ret_nearest);
+
 /** Are both user and password of Robot configured? */
 bool hz_config_has_robot_login(const struct hz_config *);
 

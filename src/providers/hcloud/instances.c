@@ -525,6 +525,43 @@ hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref 
 	return true;
 }
 
+/* ---- for the commands for operators ---- */
+
+bool
+hz_instances_list(struct cloud *cloud, struct call *call, struct machine_list *ret,
+                  struct error *err)
+{
+	static const struct node_ref nobody = { 0 };
+	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
+	const struct hz_instances *in = hcloud_of(cloud)->instances;
+	const struct hz_instances_config *config = &in->config;
+	struct hz_robot_server *dedicated;
+	struct machine *machine;
+	size_t pos = 0, n = 0;
+	struct str ignored;
+	void *server;
+
+	while (servers.pages.next > 0) {
+		if (!hz_api_admit(config->api, HZ_BACKGROUND, 1, err) ||
+		    !hz_servers_read_page(config->api, call, &servers, err))
+			return err_wrap(err, "list servers");
+	}
+	while (map_next(&servers.by_id, &pos, &ignored, &server)) {
+		machine = machine_list_add(ret);
+		machine->name = arena_str(call->arena, ((struct hz_server *)server)->name);
+		hz_describe_cloud(&in->describer, call->arena, &nobody, server, &machine->instance);
+	}
+	if (config->robot && !hz_robot_list(config->robot, call, call->arena, &dedicated, &n, err))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		machine = machine_list_add(ret);
+		machine->name = dedicated[i].name;
+		hz_describe_robot(&in->describer, call->arena, &nobody, &dedicated[i],
+		                  &machine->instance);
+	}
+	return true;
+}
+
 /* ---- life cycle ---- */
 
 struct hz_instances *

@@ -40,6 +40,9 @@ bool hz_instances_can_find(struct cloud *, struct str provider_id, unsigned *ret
 NODISCARD bool hz_instances_look(struct cloud *, struct call *, const struct node_ref refs[],
                                  size_t n, int64_t not_before_boot_ns, struct look **ret,
                                  struct error *err);
+/** cloud_ops.list_machines: the servers of the cloud and of Robot. */
+NODISCARD bool hz_instances_list(struct cloud *, struct call *, struct machine_list *ret,
+                                 struct error *);
 /** cloud_ops.count_anchors. */
 NODISCARD bool hz_instances_count_anchors(struct cloud *, struct call *, unsigned *ret,
                                           struct error *err);

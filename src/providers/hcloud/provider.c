@@ -23,7 +23,7 @@
 
 enum {
 	AGENT_MAX = 200,
-	MAX_SETTINGS = 4,
+	MAX_SETTINGS = 7,
 };
 
 /* ---- life cycle ---- */
@@ -279,6 +279,38 @@ hz_provider_get_budget(struct cloud *cloud, struct cloud_budget *ret)
 
 /* ---- for `ccmd doctor` ---- */
 
+/* The settings that name a subnet of the network, or an address in one. */
+static bool
+hz_provider_add_subnets(struct hcloud *hz, struct call *call, struct cloud_setting settings[],
+                        size_t *n, struct error *err)
+{
+	struct hz_network network;
+	const char **subnets;
+
+	if (!hz_find_network(hz->api, call, call->arena, HZ_BY_ID(hz->network), false, &network,
+	                     err))
+		return false;
+	subnets = arena_calloc(call->arena, network.n_subnets + 1, sizeof(subnets[0]));
+	for (size_t i = 0; i < network.n_subnets; i++)
+		subnets[i] = arena_strz(call->arena, network.subnets[i]);
+	settings[(*n)++] = (struct cloud_setting){
+		.variable = "HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE",
+		.value = hz->config->lb.private_subnet,
+		.what = "subnet",
+		.annotation = HZ_LB_PREFIX "private-subnet-ip-range",
+		.is_range = true,
+		.names = subnets,
+	};
+	settings[(*n)++] = (struct cloud_setting){
+		.value = STR_EMPTY,
+		.what = "subnet for",
+		.annotation = HZ_LB_PREFIX "private-ipv4",
+		.is_range = true,
+		.names = subnets,
+	};
+	return true;
+}
+
 /* The variables that name something of the cloud. */
 static bool
 hz_provider_list_settings(struct cloud *cloud, struct call *call, struct cloud_setting **ret,
@@ -324,16 +356,32 @@ hz_provider_list_settings(struct cloud *cloud, struct call *call, struct cloud_s
 			.names = found.zones,
 		};
 	}
-	/* The type in an annotation is checked when the Service is compared with its balancer. */
-	if (!lb->is_disabled && !is_tutorial && lb->type.len > 0) {
+	if (!lb->is_disabled && !is_tutorial && hz->network > 0 &&
+	    !hz_provider_add_subnets(hz, call, settings, &n, err))
+		return false;
+	if (!lb->is_disabled && !is_tutorial) {
 		if (!hz_list_names(hz->api, call, call->arena, "/load_balancer_types", &found, err))
 			return false;
 		settings[n++] = (struct cloud_setting){
 			.variable = "HCLOUD_LOAD_BALANCERS_TYPE",
 			.value = lb->type,
 			.what = "load balancer type",
+			.annotation = HZ_LB_PREFIX "type",
 			.names = found.names,
 		};
+		/* The list has the first certificates only, and in a longer one a name may be
+		 * missing. */
+		if (!hz_list_names(hz->api, call, call->arena, "/certificates", &found, err))
+			return false;
+		settings[n] = (struct cloud_setting){
+			.value = STR_EMPTY,
+			.what = "certificate",
+			.annotation = HZ_LB_PREFIX "http-certificates",
+			.is_list = true,
+			.names = found.names,
+			.ids = found.ids,
+		};
+		n += !found.ids[HZ_PAGE - 1];
 	}
 	*ret = settings;
 	*ret_n = n;
@@ -372,13 +420,20 @@ static const char *const node_annotations[] = { HZ_ANNOTATION_IPV6, NULL };
 #define IN_ALL_DIALECTS                                                                          \
 	.event_component = HZ_COMPONENT, .start = hz_provider_start, .close = hz_provider_close, \
 	.get_budget = hz_provider_get_budget, .list_settings = hz_provider_list_settings,        \
-	.look = hz_instances_look, .can_find = hz_instances_can_find,                            \
-	.count_anchors = hz_instances_count_anchors
+	.look = hz_instances_look, .list_machines = hz_instances_list,                           \
+	.can_find = hz_instances_can_find, .count_anchors = hz_instances_count_anchors
 
 const struct cloud_ops hcloud_cloud = {
 	.name = "hcloud",
+	.machine_hint = "dedicated servers are found only with ROBOT_ENABLED=true",
+	.address_hint =
+		"its addresses are those of the families in HCLOUD_INSTANCES_ADDRESS_FAMILY, and "
+		"one in the network that HCLOUD_NETWORK names, if the server is attached to it; "
+		"a dedicated server keeps its private address only with "
+		"ROBOT_FORWARD_INTERNAL_IPS=true",
 	.node_annotations = node_annotations,
 	.variables = { "HCLOUD_", "ROBOT_" },
+	.reads_variable = hz_config_reads_variable,
 	.load = hz_provider_load_official,
 	IN_ALL_DIALECTS,
 };

@@ -279,6 +279,19 @@ hz_robot_refresh(struct hz_robot *r, struct call *call, struct error *err)
 	return true;
 }
 
+static struct hz_robot_server
+hz_robot_copy(const struct hz_robot_server *s, struct arena *arena)
+{
+	return (struct hz_robot_server){
+		.number = s->number,
+		.name = arena_str(arena, s->name),
+		.product = arena_str(arena, s->product),
+		.dc = arena_str(arena, s->dc),
+		.ipv4 = arena_str(arena, s->ipv4),
+		.ipv6_net = arena_str(arena, s->ipv6_net),
+	};
+}
+
 /* Copies a server of the list; of several with one name the last. False: the list lacks it. */
 static bool
 hz_robot_recall(const struct hz_robot *r, struct hz_which which, struct arena *arena,
@@ -289,20 +302,28 @@ hz_robot_recall(const struct hz_robot *r, struct hz_which which, struct arena *a
 
 		if (which.id > 0 ? s->number != which.id : !str_eq(s->name, which.name))
 			continue;
-		*ret = (struct hz_robot_server){
-			.number = s->number,
-			.name = arena_str(arena, s->name),
-			.product = arena_str(arena, s->product),
-			.dc = arena_str(arena, s->dc),
-			.ipv4 = arena_str(arena, s->ipv4),
-			.ipv6_net = arena_str(arena, s->ipv6_net),
-		};
+		*ret = hz_robot_copy(s, arena);
 		return true;
 	}
 	return false;
 }
 
 /* ---- look-ups ---- */
+
+bool
+hz_robot_list(struct hz_robot *r, struct call *call, struct arena *arena,
+              struct hz_robot_server **ret, size_t *ret_n, struct error *err)
+{
+	WITH_LOCK(&r->mu);
+
+	if (!hz_robot_refresh(r, call, err))
+		return false;
+	*ret = arena_calloc(arena, r->n, sizeof(**ret));
+	*ret_n = r->n;
+	for (size_t i = 0; i < r->n; i++)
+		(*ret)[i] = hz_robot_copy(&r->servers[i], arena);
+	return true;
+}
 
 bool
 hz_robot_find(struct hz_robot *r, struct call *call, struct arena *arena, int64_t number,

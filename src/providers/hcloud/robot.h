@@ -38,6 +38,9 @@ DEFINE_CLEANUP(struct hz_robot, hz_robot_free)
  * does not prove that it does not exist. Texts are copied to the arena. */
 NODISCARD bool hz_robot_find(struct hz_robot *, struct call *, struct arena *, int64_t number,
                              struct hz_robot_server *ret, struct error *err);
+/** All servers of the list, copied to the arena. */
+NODISCARD bool hz_robot_list(struct hz_robot *, struct call *, struct arena *,
+                             struct hz_robot_server **ret, size_t *ret_n, struct error *err);
 /** Finds a server by name; of several the last. If the list cannot be read again, an older one may
  * answer with the server, and with ERR_NOT_FOUND only if may_be_old. */
 NODISCARD bool hz_robot_find_name(struct hz_robot *, struct call *, struct arena *, struct str name,
