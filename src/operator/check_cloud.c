@@ -1,6 +1,10 @@
 /* operator/check_cloud.c: the cloud as a whole. */
+#include "base/limits.h"
+#include "base/metrics.h"
 #include "operator/doctor.h"
 #include "operator/local.h"
+
+#define SLOW_S 1.0 /* an answer of a cloud takes a tenth of this */
 
 #define BUDGET_FIX                                                                                \
 	"find the program that sends so many requests with credentials of the same project, and " \
@@ -11,17 +15,24 @@
 void
 check_cloud(struct doctor *d, struct report *r)
 {
+	const char *prefix;
 	struct error err;
 
 	if (view_need(d->view, VIEW_CLOUD, &err)) {
 		if (!doctor_needs(d, r, VIEW_NODES) || view_need(d->view, VIEW_LOOK, &err))
 			return;
 	}
+	prefix = cloud_find(str_c(d->view->options->cloud_provider))->variables[0];
 	report_find(r, "", STR_EMPTY, "%s", err.msg);
 	switch (err.code) {
 	case ERR_UNAUTHORIZED:
 	case ERR_FORBIDDEN:
-		report_fix(r, "replace the credentials of the cloud");
+		report_fix(r, "replace the credentials of the cloud%s%s%s",
+		           prefix ? ": those in the variables " : "", prefix ? prefix : "",
+		           prefix ? "…, or in the files that they name" : "");
+		break;
+	case ERR_INVALID:
+		report_fix(r, "correct the configuration of the cloud");
 		break;
 	case ERR_THROTTLED:
 		report_fix(r, BUDGET_FIX);
@@ -87,9 +98,12 @@ check_project(struct doctor *d, struct report *r)
 		report_unknown(r, &err);
 		return;
 	}
-	report_find(r, "", STR_EMPTY, "none of the machines of %zu nodes exists in the cloud",
-	            n_absent);
-	report_fix(r, "check that the credentials are those of the cluster's project");
+	report_find(r, "", STR_EMPTY,
+	            "the project of these credentials has none of the machines of %zu node%s",
+	            n_absent, n_absent == 1 ? "" : "s");
+	report_fix(
+		r,
+		"give ccmd the credentials of the cluster's project; if these are, and all machines were deleted, delete the nodes by hand");
 }
 
 /* Only a change that was refused shows that credentials may only read, and doctor makes none. So
@@ -123,4 +137,34 @@ check_cloud_rights(struct doctor *d, struct report *r)
 	            "the cloud refused the last change of the leader, because its credentials may "
 	            "only read");
 	report_fix(r, "give ccmd credentials that may also write");
+}
+
+/* How long the cloud has taken for the requests of this command. */
+void
+check_cloud_latency(struct doctor *d, struct report *r)
+{
+	static const char *const families[][2] = {
+		{ "ccmd_cloud_request_duration_seconds_sum",
+		  "ccmd_cloud_request_duration_seconds_count" },
+		{ "hcloud_api_request_duration_seconds_sum",
+		  "hcloud_api_request_duration_seconds_count" },
+	};
+	CLEANUP(buf_fini) struct buf page = BUF_INIT(LIMIT_REPORT);
+	double took_s = 0, n = 0;
+
+	(void)d;
+	metrics_write_page(&page, METRICS_MAIN, METRICS_TEXT);
+	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+		took_s += samples_sum(buf_str(&page), families[i][0], NULL, NULL);
+		n += samples_sum(buf_str(&page), families[i][1], NULL, NULL);
+	}
+	if (n == 0)
+		report_skip(r, "this cloud was not asked anything by HTTP");
+	if (n == 0 || took_s / n < SLOW_S)
+		return;
+	report_find(r, "", STR_EMPTY, "an answer of the cloud takes %.1f s (the average of %.0f)",
+	            took_s / n, n);
+	report_fix(
+		r,
+		"see whether the cloud reports an outage, and whether a proxy or the name servers are slow; until then new nodes and changes of Services take as long");
 }

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/words.h"
 #include "operator/doctor.h"
@@ -34,6 +35,32 @@ check_flags(struct doctor *d, struct report *r)
 		else
 			report_note(r, "", STR_EMPTY, "%" STR_FMT, STR_ARG(line));
 		report_fix(r, "remove or change it; see docs/reference/flags.md");
+	}
+}
+
+/* A name that is like no other may be that of another program: HCLOUD_CONTEXT. */
+void
+check_variables(struct doctor *d, struct report *r)
+{
+	const struct cloud_ops *ops = cloud_find(str_c(d->view->options->cloud_provider));
+
+	if (!ops->reads_variable) {
+		report_skip(r, "this cloud does not declare the names of its variables");
+		return;
+	}
+	for (char **one = environ; *one; one++) {
+		const char *nearest = NULL;
+		struct str name, value;
+		bool is_ours = false;
+
+		if (!str_cut(str_c(*one), '=', &name, &value))
+			continue;
+		for (size_t i = 0; i < CLOUD_VARIABLES_MAX && ops->variables[i]; i++)
+			is_ours |= str_starts(name, str_c(ops->variables[i]));
+		if (!is_ours || ops->reads_variable(name, &nearest) || !nearest)
+			continue;
+		report_find(r, "variable", name, "it has no effect; %s is probably meant", nearest);
+		report_fix(r, "set %s instead", nearest);
 	}
 }
 
@@ -95,9 +122,30 @@ check_files(struct doctor *d, struct report *r)
 
 /* ---- names in the cloud ---- */
 
+/* A network, or a single address. */
+static bool
+parse_range(struct str text, struct ip_net *ret)
+{
+	if (ip_net_parse(text, ret))
+		return true;
+	if (!ip_parse(text, &ret->ip))
+		return false;
+	ret->bits = 128; /* of IPv4, too: base/ip.h */
+	return true;
+}
+
 static bool
 has_name(const struct cloud_setting *s, struct str value)
 {
+	struct ip_net net, range;
+
+	/* what is not an address is reported as invalid */
+	if (s->is_range && !parse_range(value, &net))
+		return true;
+	for (size_t i = 0; s->is_range && s->names[i]; i++) {
+		if (ip_net_parse(str_c(s->names[i]), &range) && ip_net_is_within(&net, &range))
+			return true;
+	}
 	return words_have(s->names, value) || (s->ids && words_have(s->ids, value));
 }
 
@@ -125,7 +173,7 @@ check_settings(struct doctor *d, struct report *r)
 	for (size_t i = 0; i < d->view->n_settings; i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(16));
 		const struct cloud_setting *s = &d->view->settings[i];
-		const char *nearest = words_nearest(s->names, s->value);
+		const char *nearest = s->is_range ? NULL : words_nearest(s->names, s->value);
 
 		if (s->value.len == 0 || has_name(s, s->value))
 			continue;
@@ -140,42 +188,45 @@ check_settings(struct doctor *d, struct report *r)
 }
 
 static void
-report_unknown_name(struct report *r, const struct service *service, const struct cloud_setting *s)
+report_unknown_name(struct report *r, const struct service *service, const struct cloud_setting *s,
+                    struct str value, bool is_all)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(16));
-	const struct str *value = s->annotation ? service_annotation(service, str_c(s->annotation))
-	                                        : NULL;
-	const char *nearest;
+	const char *nearest = s->is_range ? NULL : words_nearest(s->names, value);
 
-	if (!value || value->len == 0 || has_name(s, *value))
-		return;
-	explain_absence(s, *value, &text);
+	explain_absence(s, value, &text);
 	report_find(r, "service", service->object.key, "%s: %s", s->annotation, text.ptr);
-	nearest = words_nearest(s->names, *value);
-	if (nearest && report_is_plain(str_c(nearest)))
+	if (nearest && is_all && report_is_plain(str_c(nearest)))
 		report_command(r,
 		               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
 		               " --overwrite %s=%s",
 		               STR_ARG(service->namespace), STR_ARG(service->name), s->annotation,
 		               nearest);
 	else
-		report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
+		report_fix(r, "%s%s%skubectl -n %" STR_FMT " edit service %" STR_FMT,
+		           nearest ? "write " : "", nearest ? nearest : "", nearest ? ": " : "",
 		           STR_ARG(service->namespace), STR_ARG(service->name));
 }
 
-void
-doctor_report_unknown_names(struct doctor *d, struct report *r)
+bool
+doctor_report_unknown_names(struct doctor *d, struct report *r, const struct service *service)
 {
-	const struct view *v = d->view;
+	bool is_found = false;
 
-	if (!doctor_needs(d, r, VIEW_SERVICES | VIEW_SETTINGS))
-		return;
-	for (size_t i = 0; i < v->services.n; i++) {
-		const struct service *service = v->services.items[i];
+	for (size_t i = 0; i < d->view->n_settings; i++) {
+		const struct cloud_setting *s = &d->view->settings[i];
+		const struct str *value = s->annotation ? service_annotation(service,
+		                                                             str_c(s->annotation))
+		                                        : NULL;
+		struct str rest = value ? *value : STR_EMPTY, all = rest;
 
-		if (!service_wants_balancer(service) || service->is_deleting)
-			continue;
-		for (size_t j = 0; j < v->n_settings; j++)
-			report_unknown_name(r, service, &v->settings[j]);
+		for (struct str one; str_split(&rest, s->is_list ? ',' : '\0', &one);) {
+			one = s->is_list ? str_trim(one) : one;
+			if (one.len == 0 || has_name(s, one))
+				continue;
+			report_unknown_name(r, service, s, one, one.len == all.len);
+			is_found = true;
+		}
 	}
+	return is_found;
 }

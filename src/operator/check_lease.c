@@ -185,6 +185,21 @@ image_name(struct str image)
 	return name;
 }
 
+/* Does a container of it have the image of ccmd? */
+static bool
+is_ccmd(yyjson_val *object)
+{
+	yyjson_val *containers = json_at(object, "spec.template.spec.containers"), *container;
+	size_t i, n;
+
+	yyjson_arr_foreach(containers, i, n, container)
+	{
+		if (str_eq_c(image_name(json_view(container, "image")), "ccmd"))
+			return true;
+	}
+	return false;
+}
+
 /* Is it a cloud controller manager, but not ccmd? The image decides, because ccmd may run under the
  * name of the controller that it replaced. */
 static bool
@@ -196,13 +211,17 @@ is_other_workload(yyjson_val *object, struct str name)
 
 	yyjson_arr_foreach(containers, i, n, container)
 	{
-		struct str image = image_name(json_view(container, "image"));
-
-		if (str_eq_c(image, "ccmd"))
-			return false;
-		is_controller |= view_is_controller(image);
+		is_controller |= view_is_controller(image_name(json_view(container, "image")));
 	}
-	return is_controller;
+	return is_controller && !is_ccmd(object);
+}
+
+static struct str
+full_name(const struct search *s, yyjson_val *object)
+{
+	return arena_printf(&s->d->view->arena, "%" STR_FMT "/%" STR_FMT,
+	                    STR_ARG(json_view(object, "metadata.namespace")),
+	                    STR_ARG(json_view(object, "metadata.name")));
 }
 
 /* A Deployment that is scaled to 0, and a DaemonSet without pods, do nothing. */
@@ -213,24 +232,55 @@ report_workload(const struct search *s, yyjson_val *object, struct str name)
 	int64_t n_pods = s->pods_if_absent;
 
 	(void)json_i64(object, s->n_pods, &n_pods);
+	/* k3s has one for each Service of type LoadBalancer */
+	if (n_pods > 0 && str_starts(name, STR("svclb-"))) {
+		report_find(
+			s->r, s->kind, full_name(s, object),
+			"it is of the service load balancer of k3s, which serves the same Service");
+		report_fix(s->r, "start k3s with --disable=servicelb");
+		return;
+	}
 	if (n_pods == 0 || !is_other_workload(object, name))
 		return;
-	report_find(s->r, s->kind,
-	            arena_printf(&s->d->view->arena, "%" STR_FMT "/%" STR_FMT, STR_ARG(namespace),
-	                         STR_ARG(name)),
+	report_find(s->r, s->kind, full_name(s, object),
 	            "it runs another cloud controller manager (pods: %lld)", (long long)n_pods);
 	report_fix(s->r, "if ccmd replaces it: kubectl -n %" STR_FMT " delete %s %" STR_FMT,
 	           STR_ARG(namespace), s->kind, STR_ARG(name));
 }
 
-void
-check_other_workloads(struct doctor *d, struct report *r)
+/* Reports the workload of ccmd if nothing tolerates the taint of new nodes. */
+static void
+report_toleration(const struct search *s, yyjson_val *object, struct str name)
+{
+	yyjson_val *tolerations = json_at(object, "spec.template.spec.tolerations"), *one;
+	size_t i, n;
+
+	(void)name;
+	if (!is_ccmd(object))
+		return;
+	yyjson_arr_foreach(tolerations, i, n, one)
+	{
+		struct str key = json_view(one, "key");
+
+		if (key.len == 0 || str_eq_c(key, NODE_TAINT_UNINITIALIZED))
+			return;
+	}
+	report_find(s->r, s->kind, full_name(s, object),
+	            "it has no toleration for " NODE_TAINT_UNINITIALIZED);
+	report_fix(s->r, "add to its pods: tolerations: [{key: " NODE_TAINT_UNINITIALIZED
+	                 ", operator: Exists}]");
+}
+
+/* Lists Deployments and DaemonSets. */
+static void
+search_workloads(struct doctor *d, struct report *r,
+                 void (*each)(const struct search *, yyjson_val *object, struct str name))
 {
 	struct search deployments = { .d = d,
 		                      .r = r,
 		                      .path = "/apis/apps/v1/deployments",
 		                      .what = "deployments",
-		                      .each = report_workload,
+		                      .each = each,
 		                      .kind = "deployment",
 		                      .n_pods = "spec.replicas",
 		                      .pods_if_absent = 1 };
@@ -238,12 +288,24 @@ check_other_workloads(struct doctor *d, struct report *r)
 		                     .r = r,
 		                     .path = "/apis/apps/v1/daemonsets",
 		                     .what = "daemonsets",
-		                     .each = report_workload,
+		                     .each = each,
 		                     .kind = "daemonset",
 		                     .n_pods = "status.desiredNumberScheduled" };
 
 	if (search(&deployments))
 		(void)search(&daemonsets);
+}
+
+void
+check_other_workloads(struct doctor *d, struct report *r)
+{
+	search_workloads(d, r, report_workload);
+}
+
+void
+check_tolerations(struct doctor *d, struct report *r)
+{
+	search_workloads(d, r, report_toleration);
 }
 
 /* A Lease counts if its holder has renewed it, and may still rely on it. The Lease of ccmd itself

@@ -7,7 +7,9 @@
 #include "operator/facts.h"
 
 enum {
-	NEW_S = 60, /* an uninitialised node is reported when it is older */
+	NEW_S = 60, /* an uninitialised node, or one that is not Ready, is reported when it is older
+	             */
+	MAX_RENEWALS = 20, /* Leases of kubelets that are read, with a request for each */
 };
 
 bool
@@ -61,21 +63,87 @@ check_kubelets(struct doctor *d, struct report *r)
 	}
 }
 
+/* Can the list of all machines be read? It only improves what is said about a finding. */
+static bool
+has_machines(struct doctor *d, struct report *r)
+{
+	struct error err;
+
+	if (view_need(d->view, VIEW_MACHINES, &err))
+		return true;
+	if (err.code != ERR_UNSUPPORTED)
+		report_unknown(r, &err);
+	return false;
+}
+
 /* Does the node ask for an address that its machine does not have? That is reported then. */
 static bool
-report_wrong_node_ip(struct report *r, const struct node_facts *f)
+report_wrong_node_ip(struct doctor *d, struct report *r, const struct node_facts *f)
 {
+	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
+	const struct str *wanted = node_annotation(f->node, STR(NODE_ANNOTATION_PROVIDED_IP));
+	const char *hint = d->view->cloud->ops->address_hint;
+	const struct machine *other = NULL;
+
 	if (f->addresses_err.code == ERR_NONE)
 		return false;
-	report_find(r, "node", node_name(f->node), "%s", f->addresses_err.msg);
-	report_fix(r, "start its kubelet with a --node-ip that the machine has in the cloud");
+	if (wanted && has_machines(d, r))
+		other = facts_machine_at(d->view, *wanted);
+	if (other) {
+		report_find(r, "node", node_name(f->node),
+		            "%s, which is that of another machine: %" STR_FMT " (%" STR_FMT ")",
+		            f->addresses_err.msg, STR_ARG(other->name),
+		            STR_ARG(other->instance.provider_id));
+		report_fix(
+			r,
+			"if the node runs on that machine, its name or its --provider-id is wrong: correct it, delete the node, and start its kubelet again");
+		return true;
+	}
+	facts_add_addresses(&has, f->machine->addresses, f->machine->n_addresses);
+	report_find(r, "node", node_name(f->node), "%s; the cloud has %s", f->addresses_err.msg,
+	            has.len > 0 ? has.ptr : "no address of its machine");
+	report_fix(r, "start its kubelet with a --node-ip that the machine has in the cloud%s%s",
+	           hint ? "; " : "", hint ? hint : "");
 	return true;
+}
+
+/* Finds the machine that the node probably means. */
+static bool
+find_near(struct doctor *d, struct report *r, const struct node *node, struct near_machine *ret)
+{
+	return has_machines(d, r) && facts_find_near_machine(d->view, node, ret);
+}
+
+static void
+report_without_machine(struct doctor *d, struct report *r, const struct node *node)
+{
+	const char *hint = d->view->cloud->ops->machine_hint;
+	struct near_machine near;
+
+	if (!find_near(d, r, node, &near)) {
+		report_find(r, "node", node_name(node), "the cloud has no machine for it");
+		report_fix(
+			r,
+			"give the machine the name of the node, or start the kubelet with --hostname-override or --provider-id%s%s",
+			hint ? "; " : "", hint ? hint : "");
+		return;
+	}
+	report_find(r, "node", node_name(node),
+	            "the cloud has no machine of this name; machine %" STR_FMT " (%" STR_FMT
+	            ") %" STR_FMT,
+	            STR_ARG(near.machine->name), STR_ARG(near.machine->instance.provider_id),
+	            STR_ARG(near.why));
+	report_fix(r,
+	           "rename the machine to %" STR_FMT
+	           "; or delete the node, and start its kubelet with --hostname-override=%" STR_FMT,
+	           STR_ARG(node_name(node)), STR_ARG(near.machine->name));
 }
 
 void
 check_new_nodes(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
+	const char *hint = v->cloud->ops->machine_hint;
 
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
@@ -87,19 +155,18 @@ check_new_nodes(struct doctor *d, struct report *r)
 			continue;
 		switch (machine->presence) {
 		case PRESENCE_ABSENT:
-			report_find(r, "node", node_name(node), "the cloud has no machine for it");
-			report_fix(
-				r,
-				"give the machine the name of the node, or start the kubelet with --hostname-override or --provider-id");
+			report_without_machine(d, r, node);
 			break;
 		case PRESENCE_FOREIGN:
 		case PRESENCE_UNKNOWN:
 			report_find(r, "node", node_name(node), "%" STR_FMT,
 			            STR_ARG(machine->error));
+			report_fix(r, "correct what the message names%s%s", hint ? "; " : "",
+			           hint ? hint : "");
 			break;
 		case PRESENCE_PRESENT:
 			facts = facts_of_node(node, machine, &v->arena);
-			if (report_wrong_node_ip(r, &facts) || age_s <= NEW_S)
+			if (report_wrong_node_ip(d, r, &facts) || age_s <= NEW_S)
 				break;
 			report_find(
 				r, "node", node_name(node),
@@ -113,22 +180,48 @@ check_new_nodes(struct doctor *d, struct report *r)
 
 /* ---- provider IDs and machines ---- */
 
+/* Who writes such provider IDs? */
+static const char *
+foreign_id_origin(struct str id)
+{
+	static const struct {
+		const char *scheme, *origin;
+	} known[] = {
+		{ "k3s://", "is that of the cloud controller of k3s, which "
+		            "--disable-cloud-controller switches off" },
+		{ "rke2://", "is that of the cloud controller of RKE2, which "
+		             "disable-cloud-controller: true switches off" },
+		{ "talos://", "is that of the Talos cloud controller manager" },
+		{ "hrobot://", "is that of a dedicated server, for which ccmd has no credentials" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		if (str_starts(id, str_c(known[i].scheme)))
+			return known[i].origin;
+	}
+	return str_contains(id, STR("://"))
+	               ? "belongs to another cloud"
+	               : "has no scheme, so no cloud controller manager has set it";
+}
+
 void
 check_foreign_ids(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
+	const char *hint = v->cloud->ops->machine_hint;
 
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
+		struct str id = node_provider_id(node);
 
 		if (node_is_new(node) || v->look->instances[i].presence != PRESENCE_FOREIGN)
 			continue;
-		report_find(r, "node", node_name(node),
-		            "its provider ID %" STR_FMT " belongs to another cloud",
-		            STR_ARG(node_provider_id(node)));
+		report_find(r, "node", node_name(node), "its provider ID %" STR_FMT " %s",
+		            STR_ARG(id), foreign_id_origin(id));
 		report_fix(
 			r,
-			"if that is not intended, delete the node, correct --provider-id, and start its kubelet again");
+			"if that is not intended, switch off what has set it, or correct --provider-id; then delete the node, and start its kubelet again%s%s",
+			hint ? "; " : "", hint ? hint : "");
 	}
 }
 
@@ -151,59 +244,112 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 		report_find(r, "node", node_name(node),
 		            "it has the provider ID %" STR_FMT " of node %" STR_FMT,
 		            STR_ARG(node_provider_id(node)), STR_ARG(node_name(other)));
-		report_fix(
-			r,
-			"if one of the two nodes is not Ready, delete it: kubectl delete node NAME; "
-			"if both are, one of their kubelets has the wrong --provider-id: correct it, "
-			"delete its node, and start it again");
+		if ((node->ready == NODE_READY_TRUE) == (other->ready == NODE_READY_TRUE))
+			report_fix(
+				r,
+				"the kubelet of one of the two has the wrong --provider-id: correct it, delete its node, and start the kubelet again");
+		else
+			report_fix(
+				r,
+				"if the machine was registered under another name, delete the node that is not Ready: kubectl delete node %" STR_FMT,
+				STR_ARG(node_name(node->ready == NODE_READY_TRUE ? other : node)));
 	}
 }
 
+/* That the credentials are those of the cluster's project is certain here (CCMD031). */
 void
 check_absent_machines(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
-	bool has_any = v->look->n_anchors > 0;
+	struct near_machine near;
 
-	for (size_t i = 0; i < v->look->n; i++)
-		has_any |= v->look->instances[i].presence == PRESENCE_PRESENT;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
+		const char *ready = node->ready == NODE_READY_TRUE
+		                            ? ", but its kubelet reports it as Ready"
+		                            : "; ccmd deletes the node when that is proven";
 
 		if (!get_machine(v, r, i, PRESENCE_ABSENT))
 			continue;
-		report_find(r, "node", node_name(node), "its machine is gone%s",
-		            node->ready == NODE_READY_TRUE
-		                    ? ", but its kubelet reports it as Ready"
-		                    : "; ccmd deletes the node when that is proven");
-		if (has_any)
+		if (find_near(d, r, node, &near)) {
+			report_find(r, "node", node_name(node),
+			            "its machine %" STR_FMT " is gone%s; machine %" STR_FMT
+			            " (%" STR_FMT ") %" STR_FMT,
+			            STR_ARG(node_provider_id(node)), ready,
+			            STR_ARG(near.machine->name),
+			            STR_ARG(near.machine->instance.provider_id), STR_ARG(near.why));
 			report_fix(
 				r,
-				"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
+				"if that is the machine of this node now, delete the node, and restart the kubelet of the machine, which registers it again: kubectl delete node %" STR_FMT,
 				STR_ARG(node_name(node)));
-		else
-			report_fix(
-				r,
-				"delete no node before it is certain that these credentials are those of the cluster's project: they find no machine of any node (CCMD031)");
+			continue;
+		}
+		report_find(r, "node", node_name(node), "its machine is gone%s", ready);
+		report_fix(
+			r,
+			"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
+			STR_ARG(node_name(node)));
 	}
 }
 
+/* Reports a node that is not Ready although nothing is wrong with its machine. */
+static void
+report_silent_kubelet(struct doctor *d, struct report *r, const struct node *node, bool is_asked)
+{
+	struct view *v = d->view;
+	struct str renewed = STR_EMPTY;
+	struct error err;
+	int64_t wall_ns;
+
+	if (is_asked && !lifecycle_read_renewal(v->kube, &v->call, node, &renewed, &err))
+		report_unknown_about(r, "node", node_name(node), &err);
+	if (node->ready == NODE_READY_FALSE)
+		report_find(r, "node", node_name(node),
+		            "it is not Ready; its machine runs, and its kubelet reports a problem");
+	else if (clock_parse_rfc3339(renewed, &wall_ns))
+		report_find(
+			r, "node", node_name(node),
+			"it is not Ready; its machine runs, but its kubelet has been silent for %lld s",
+			(long long)(view_now_s(v) - wall_ns / NS_PER_SEC));
+	else
+		report_find(r, "node", node_name(node),
+		            "it is not Ready; its machine runs, but its kubelet is silent");
+	report_fix(
+		r,
+		"look at the conditions of the node and, on its machine, at journalctl -u kubelet; ccmd keeps the node as long as the machine exists");
+}
+
+/* Nodes whose machine is gone, or about which the cloud does not answer, are reported by
+ * check_absent_machines() and check_held_deletions(). */
 void
-check_stopped_machines(struct doctor *d, struct report *r)
+check_down_nodes(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
+	size_t n_asked = 0;
 
 	for (size_t i = 0; i < v->nodes.n; i++) {
-		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
+		const struct instance *machine = &v->look->instances[i];
 		const struct node *node = v->nodes.items[i];
+		int64_t age_s = view_now_s(v) - node->created_wall_ns / NS_PER_SEC;
 
-		if (!machine || machine->power != POWER_OFF || node->ready == NODE_READY_TRUE)
+		if (node->ready == NODE_READY_TRUE || node_is_new(node) ||
+		    doctor_is_unanswered(r, node, machine))
 			continue;
-		report_find(r, "node", node_name(node),
-		            "it is not Ready, and its machine is switched off");
-		report_fix(
-			r,
-			"start the machine, or delete it if it is not needed any more: ccmd then deletes the node");
+		if (machine->presence == PRESENCE_PRESENT && machine->power == POWER_OFF) {
+			report_find(r, "node", node_name(node),
+			            "it is not Ready, and its machine is switched off");
+			report_fix(
+				r,
+				"start the machine, or delete it if it is not needed any more: ccmd then deletes the node");
+		} else if (machine->presence == PRESENCE_PRESENT && age_s > NEW_S) {
+			report_silent_kubelet(d, r, node, n_asked++ < MAX_RENEWALS);
+		} else if (machine->presence == PRESENCE_FOREIGN && age_s > NEW_S) {
+			report_find(r, "node", node_name(node),
+			            "it is not Ready; its machine is not in this cloud, so ccmd "
+			            "does not delete the node");
+			report_fix(r, "if its machine is gone: kubectl delete node %" STR_FMT,
+			           STR_ARG(node_name(node)));
+		}
 	}
 }
 
@@ -223,7 +369,7 @@ check_addresses(struct doctor *d, struct report *r)
 		if (!machine)
 			continue;
 		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
-		if (report_wrong_node_ip(r, &f) || !f.has_other_addresses)
+		if (report_wrong_node_ip(d, r, &f) || !f.has_other_addresses)
 			continue;
 		facts_add_addresses(&has, f.node->addresses, f.node->n_addresses);
 		facts_add_addresses(&wanted, f.wanted.items, f.wanted.n);

@@ -179,7 +179,8 @@ report_missing_route(const struct view *v, struct report *r, const struct node *
 		            STR_ARG(cidr));
 	report_fix(r,
 	           "read the events: kubectl describe node %" STR_FMT
-	           "; without one, it is created " NEXT_TIME,
+	           "; without one, it is created " NEXT_TIME
+	           "; if the network plugin needs no routes: --configure-cloud-routes=false",
 	           STR_ARG(node_name(node)));
 }
 
@@ -225,10 +226,66 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 		if (facts_owner_of_cidr(v, route->destination_cidr))
 			continue; /* its node gets another route */
 		report_find(r, "route", route->destination_cidr,
-		            "no node has this pod CIDR%s%" STR_FMT,
-		            route->target_node.len > 0 ? "; the route leads to node " : "",
+		            "no node has this pod CIDR; the route leads to %s%" STR_FMT,
+		            route->target_node.len > 0
+		                    ? "node "
+		                    : "a machine that is not a node of this cluster",
 		            STR_ARG(route->target_node));
-		report_fix(r, "it is removed " NEXT_TIME
-		              "; if it stays, delete it in the cloud's network");
+		if (route->target_node.len > 0)
+			report_fix(r, "it is removed " NEXT_TIME
+			              "; if it stays, delete it in the cloud's network");
+		else
+			report_fix(
+				r,
+				"if another cluster has made it, give each cluster of this network a --cluster-cidr of its own: ccmd removes the route " NEXT_TIME);
+	}
+}
+
+/* ---- nodes without routes ---- */
+
+void
+check_missing_cidrs(struct doctor *d, struct report *r)
+{
+	const struct view_nodes *nodes = &d->view->nodes;
+
+	if (!has_routes(d, r))
+		return;
+	for (size_t i = 0; i < nodes->n; i++) {
+		const struct node *node = nodes->items[i];
+		int64_t age_s = view_now_s(d->view) - node->created_wall_ns / NS_PER_SEC;
+
+		if (node->n_pod_cidrs > 0 || node_is_new(node) || age_s < NEW_S)
+			continue;
+		report_find(r, "node", node_name(node), "it has no pod CIDR, so it gets no route");
+		report_fix(
+			r,
+			"start kube-controller-manager with --allocate-node-cidrs=true and --cluster-cidr=%s; or, if the network plugin needs no routes, ccmd with --configure-cloud-routes=false",
+			d->view->options->routes.cluster_cidr);
+	}
+}
+
+/* While the route controller works, check_node_routes() reports a missing route. */
+void
+check_network_conditions(struct doctor *d, struct report *r)
+{
+	const struct view *v = d->view;
+
+	if (options_want_routes(v->options) && v->cloud->routes) {
+		report_skip(r, "the route controller keeps these conditions");
+		return;
+	}
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		const struct node *node = v->nodes.items[i];
+
+		if (node->network != NODE_NETWORK_MISSING)
+			continue;
+		report_find(
+			r, "node", node_name(node),
+			"NetworkUnavailable is True with the reason NoRouteCreated, but the route controller is disabled, and nobody else changes that");
+		report_fix(
+			r,
+			"if the network plugin needs no routes: kubectl patch node %" STR_FMT
+			" --subresource=status -p '{\"status\":{\"conditions\":[{\"type\":\"NetworkUnavailable\",\"status\":\"False\",\"reason\":\"RouteCreated\"}]}}'",
+			STR_ARG(node_name(node)));
 	}
 }

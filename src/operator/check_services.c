@@ -3,8 +3,15 @@
 
 #include "base/words.h"
 #include "controllers/service/service.h"
+#include "flags/flags.h"
 #include "operator/doctor.h"
 #include "operator/facts.h"
+
+enum {
+	NEW_S = 60,       /* the pods of a younger Service may still start */
+	DELETION_S = 300, /* a balancer is removed within this time */
+	CLASS_S = 600,    /* likewise, the controller of a class has acted */
+};
 
 #define DEFAULT_CLUSTER "kubernetes" /* of --cluster-name */
 /* Any new value of an annotation makes ccmd compare the balancer. */
@@ -61,20 +68,35 @@ check_pending_services(struct doctor *d, struct report *r)
 	}
 }
 
+#define EXCLUDE "node.kubernetes.io/exclude-from-external-load-balancers"
+
 void
 check_targets(struct doctor *d, struct report *r)
 {
+	struct view *v = d->view;
+	size_t n_excluded = 0, n_new = 0;
+
 	if (!has_balancers(d, r) || !doctor_needs(d, r, VIEW_NODES))
 		return;
-	for (size_t i = 0; i < d->view->services.n; i++) {
-		const struct service *s = d->view->services.items[i];
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		n_excluded += node_label(v->nodes.items[i], STR(EXCLUDE)) != NULL;
+		n_new += node_is_new(v->nodes.items[i]);
+	}
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
 
-		if (!is_wanted(s) || facts_count_targets(d->view, s) > 0)
+		if (!is_wanted(s) || facts_count_targets(v, s) > 0)
 			continue;
-		report_find(r, "service", s->object.key, "no node may be its target");
-		report_fix(
-			r,
-			"initialise the nodes, and remove the label node.kubernetes.io/exclude-from-external-load-balancers from those that should serve");
+		report_find(r, "service", s->object.key,
+		            "no node may be its target: of %zu nodes, %zu have the label " EXCLUDE
+		            ", and %zu are not initialised",
+		            v->nodes.n, n_excluded, n_new);
+		report_fix(r, "%s",
+		           n_excluded > 0 ? "remove the label from the nodes that should serve: "
+		                            "kubectl label node NAME " EXCLUDE "-"
+		           : n_new > 0    ? "initialise the nodes"
+		                          : "add nodes of this cloud, or correct the annotation by "
+		                            "which the Service selects nodes");
 	}
 }
 
@@ -153,61 +175,56 @@ is_incomplete(struct report *r, const struct service_trial *trial)
 	return true;
 }
 
-/* Services that balancer_check() permits, but that the cloud refuses. A load balancer that belongs
+/* A Service that balancer_check() permits, but that the cloud refuses. A load balancer that belongs
  * to another owner is left to check_refused_balancers(). */
 static void
-report_refused_services(struct doctor *d, struct report *r)
+report_refused_service(struct report *r, const struct service_trial *trial)
 {
-	struct view *v = d->view;
+	const struct service *s = trial->service;
 
-	if (!v->cloud->balancers->list || !doctor_needs(d, r, VIEW_TRIALS))
-		return;
-	for (size_t i = 0; i < v->n_trials; i++) {
-		const struct service_trial *trial = &v->trials[i];
-		const struct service *s = trial->service;
-		struct lb_spec spec = service_spec(s, v->options->cluster_name, &v->arena);
-		struct error ignored;
-
-		if (trial->kept.len > 0) {
-			report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->kept));
-			report_fix(r, "choose one of the two");
-		}
-		if (is_incomplete(r, trial) || trial->code == ERR_EXISTS ||
-		    !is_refusal(trial->code) ||
-		    !balancer_check(v->cloud, &v->call, &spec, &ignored))
-			continue;
-		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->error));
-		report_fix(
-			r,
-			"correct the Service, or the configuration of the cloud: kubectl -n %" STR_FMT
-			" describe service %" STR_FMT,
-			STR_ARG(s->namespace), STR_ARG(s->name));
+	if (trial->kept.len > 0) {
+		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->kept));
+		report_fix(r, "choose one of the two");
 	}
+	if (is_incomplete(r, trial) || trial->code == ERR_EXISTS || !is_refusal(trial->code))
+		return;
+	report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->error));
+	report_fix(r,
+	           "correct the Service, or the configuration of the cloud: kubectl -n %" STR_FMT
+	           " describe service %" STR_FMT,
+	           STR_ARG(s->namespace), STR_ARG(s->name));
 }
 
+/* A name that does not exist is also why the cloud refuses the Service. */
 void
 check_service_specs(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
+	bool has_trials, has_names;
 
 	if (!has_balancers(d, r))
 		return;
-	for (size_t i = 0; i < v->services.n; i++) {
+	has_trials = v->cloud->balancers->list && doctor_needs(d, r, VIEW_TRIALS);
+	has_names = doctor_needs(d, r, VIEW_SETTINGS);
+	for (size_t i = 0, next = 0; i < v->services.n; i++) {
 		const struct service *s = v->services.items[i];
+		const struct service_trial *trial = NULL;
 		struct lb_spec spec;
 		struct error err;
 
 		if (!is_wanted(s))
 			continue;
+		if (has_trials)
+			trial = &v->trials[next++];
 		spec = service_spec(s, v->options->cluster_name, &v->arena);
-		if (balancer_check(v->cloud, &v->call, &spec, &err))
-			continue;
-		report_find(r, "service", s->object.key, "%s", err.msg);
-		report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
-		           STR_ARG(s->namespace), STR_ARG(s->name));
+		if (!balancer_check(v->cloud, &v->call, &spec, &err)) {
+			report_find(r, "service", s->object.key, "%s", err.msg);
+			report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
+			           STR_ARG(s->namespace), STR_ARG(s->name));
+		} else if (!(has_names && doctor_report_unknown_names(d, r, s)) && trial) {
+			report_refused_service(r, trial);
+		}
 	}
-	report_refused_services(d, r);
-	doctor_report_unknown_names(d, r);
 }
 
 /* Balancers that do not exist yet are reported by check_pending_services() and check_balancers().
@@ -293,8 +310,49 @@ check_balancers(struct doctor *d, struct report *r)
 	}
 }
 
-/* It is normal that some targets are unhealthy: with externalTrafficPolicy Local, nodes without a
- * pod of the Service are. */
+/* Appends the annotations that decide what the load balancer sends to its targets. */
+static void
+add_protocol_annotations(const struct view *v, const struct service *s, struct buf *b)
+{
+	const char *prefix = v->cloud->balancers->annotation_prefix;
+
+	for (uint32_t i = 0; prefix && i < s->n_annotations; i++) {
+		struct str key = s->annotations[i].key;
+
+		if (str_starts(key, str_c(prefix)) &&
+		    (str_contains(key, STR("proxy")) || str_contains(key, STR("protocol")) ||
+		     str_contains(key, STR("health-check"))))
+			buf_addf(b, "%s%" STR_FMT "=%" STR_FMT,
+			         b->len > 0 ? ", " : "; they have to accept what is sent with ",
+			         STR_ARG(key), STR_ARG(s->annotations[i].value));
+	}
+}
+
+static void
+report_health(const struct view *v, struct report *r, const struct service *s,
+              const struct lb_listed *lb)
+{
+	CLEANUP(buf_fini) struct buf annotations = BUF_INIT(KIB(4));
+
+	/* with Local, nodes without a pod of the Service are unhealthy (check_endpoints()) */
+	if (lb->n_unhealthy == 0 || (lb->n_healthy > 0 && str_eq_c(s->traffic_policy, "Local")))
+		return;
+	if (lb->n_healthy == 0)
+		report_find(r, "service", s->object.key,
+		            "no target of its load balancer is healthy: %" STR_FMT,
+		            STR_ARG(lb->unhealthy));
+	else
+		report_note(r, "service", s->object.key,
+		            "%zu of %zu targets of its load balancer are unhealthy: %" STR_FMT,
+		            lb->n_unhealthy, lb->n_unhealthy + lb->n_healthy,
+		            STR_ARG(lb->unhealthy));
+	add_protocol_annotations(v, s, &annotations);
+	report_fix(
+		r,
+		"check that its pods are ready, and that the load balancer can reach the nodes at these ports%s",
+		annotations.ptr);
+}
+
 void
 check_forwarding(struct doctor *d, struct report *r)
 {
@@ -311,14 +369,7 @@ check_forwarding(struct doctor *d, struct report *r)
 
 			if (!lb->is_balancer || !facts_is_of_service(lb, s))
 				continue;
-			if (lb->n_unhealthy > 0 && lb->n_healthy == 0) {
-				report_find(r, "service", s->object.key,
-				            "no target of its load balancer is healthy: %" STR_FMT,
-				            STR_ARG(lb->unhealthy));
-				report_fix(
-					r,
-					"check that its pods are ready, and that the load balancer can reach the nodes at these ports");
-			}
+			report_health(v, r, s, lb);
 			if (lb->blocked.len > 0) {
 				report_find(r, "service", s->object.key,
 				            "the cloud has blocked its address %" STR_FMT,
@@ -331,6 +382,216 @@ check_forwarding(struct doctor *d, struct report *r)
 		has_health |= v->balancers[j].has_health;
 	if (v->n_balancers > 0 && !has_health)
 		report_skip(r, "this cloud does not report the health of targets");
+}
+
+/* With externalTrafficPolicy Local, only nodes with an endpoint take traffic. */
+static void
+report_endpoints(struct view *v, struct report *r, size_t i)
+{
+	const struct service *s = v->services.items[i];
+	const struct view_endpoints *endpoints = &v->services.endpoints[i];
+	size_t n_targets = facts_count_targets(v, s), n_serving;
+
+	if (endpoints->n_ready == 0) {
+		report_find(r, "service", s->object.key, "%s",
+		            endpoints->n == 0
+		                    ? "it has no endpoints, so nothing answers"
+		                    : "none of its endpoints is ready, so nothing answers");
+		report_fix(
+			r,
+			"compare its selector with the labels of its pods, and see whether they are ready: kubectl -n %" STR_FMT
+			" describe service %" STR_FMT,
+			STR_ARG(s->namespace), STR_ARG(s->name));
+		return;
+	}
+	n_serving = facts_count_serving_targets(v, s, endpoints);
+	if (!str_eq_c(s->traffic_policy, "Local") || n_targets == 0 || n_serving == n_targets)
+		return;
+	if (n_serving == 0) {
+		report_find(
+			r, "service", s->object.key,
+			"externalTrafficPolicy is Local, and no target runs one of its ready pods, so nothing answers");
+		report_fix(
+			r,
+			"let its pods run on nodes that may be targets, or set externalTrafficPolicy: Cluster");
+	} else {
+		report_note(
+			r, "service", s->object.key,
+			"externalTrafficPolicy is Local, and %zu of %zu targets run one of its ready pods; the others are unhealthy on purpose",
+			n_serving, n_targets);
+	}
+}
+
+void
+check_endpoints(struct doctor *d, struct report *r)
+{
+	struct view *v = d->view;
+	struct error err;
+
+	if (!has_balancers(d, r))
+		return;
+	if (!view_need(v, VIEW_ENDPOINTS, &err)) {
+		if (err.code == ERR_FORBIDDEN)
+			report_skip_refused(r, "endpointslices");
+		else
+			report_unknown(r, &err);
+		return;
+	}
+	for (size_t i = 0; i < v->services.n; i++) {
+		if (is_wanted(v->services.items[i]) &&
+		    view_now_s(v) - v->services.more[i].created_s > NEW_S)
+			report_endpoints(v, r, i);
+	}
+}
+
+/* ---- what has no effect ---- */
+
+/* A Service that is being deleted, and that nothing will release. */
+static void
+report_deletion(struct doctor *d, struct report *r, const struct service *s,
+                const struct view_service *more)
+{
+	const struct view *v = d->view;
+	const struct balancer_ops *ops = v->cloud->balancers;
+	int64_t age_s = view_now_s(v) - more->deleted_s;
+	bool has_balancer = false;
+
+	if (s->has_class && ops && ops->list && !doctor_needs(d, r, VIEW_BALANCERS))
+		return;
+	for (size_t i = 0; i < v->n_balancers; i++)
+		has_balancer |= facts_is_of_service(&v->balancers[i], s);
+	if (s->has_class && !has_balancer)
+		report_find(r, "service", s->object.key,
+		            "it has been deleted for %lld s, and waits for the controller of the "
+		            "class \"%" STR_FMT "\"; ccmd does not remove the finalizer",
+		            (long long)age_s, STR_ARG(more->class));
+	else if (!ops || !controllers_enabled(v->options, "service-lb-controller"))
+		report_find(r, "service", s->object.key,
+		            "it has been deleted for %lld s, and nobody removes its finalizer: the "
+		            "service controller is switched off",
+		            (long long)age_s);
+	else
+		return;
+	report_fix(
+		r,
+		"start that controller; or, if it has no load balancer any more: kubectl -n %" STR_FMT
+		" patch service %" STR_FMT
+		" --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
+		STR_ARG(s->namespace), STR_ARG(s->name));
+}
+
+static void
+report_left_out(struct view *v, struct report *r, const struct service *s)
+{
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(1));
+	struct lb_spec spec = service_spec(s, v->options->cluster_name, &v->arena), fitted;
+	bool is_open, lacks_ports;
+
+	balancer_leave_out(v->cloud, &v->call, &spec, &fitted, &names);
+	is_open = fitted.n_source_ranges < spec.n_source_ranges;
+	lacks_ports = fitted.n_ports < spec.n_ports;
+	if (names.len == 0)
+		return;
+	if (is_open || lacks_ports)
+		report_find(r, "service", s->object.key,
+		            "load balancers of %s do not support %s%s%s", v->cloud->ops->name,
+		            names.ptr, is_open ? "; the Service is open to all addresses" : "",
+		            lacks_ports ? "; these ports are not served" : "");
+	else
+		report_note(r, "service", s->object.key, "load balancers of %s do not support %s",
+		            v->cloud->ops->name, names.ptr);
+	report_fix(r, "remove it from the Service%s",
+	           is_open ? ", and restrict the access at the pods, with externalTrafficPolicy: "
+	                     "Local and a NetworkPolicy, or by a firewall of the cloud"
+	                   : "");
+}
+
+static void
+report_useless(struct view *v, struct report *r, const struct service *s)
+{
+	const struct balancer_ops *ops = v->cloud->balancers;
+
+	for (const struct lb_useless *u = ops->useless_annotations; u && u->key; u++) {
+		struct str key = arena_printf(&v->arena, "%s%s", ops->annotation_prefix, u->key);
+		struct str beside = arena_printf(&v->arena, "%s%s", ops->annotation_prefix,
+		                                 u->beside);
+		const struct str *other = service_annotation(s, beside);
+
+		if (!service_annotation(s, key) ||
+		    (other ? u->value && !str_eq_c(*other, u->value) : !u->is_default))
+			continue;
+		report_find(r, "service", s->object.key,
+		            "the annotation %" STR_FMT " has no effect %s%" STR_FMT "%s%" STR_FMT,
+		            STR_ARG(key), other ? "beside " : "without ", STR_ARG(beside),
+		            other ? "=" : "", STR_ARG(other ? *other : STR_EMPTY));
+		report_fix(r, "remove it, or change the other one");
+	}
+}
+
+void
+check_effects(struct doctor *d, struct report *r)
+{
+	struct view *v = d->view;
+
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
+		const struct view_service *more = &v->services.more[i];
+
+		if (s->is_deleting && s->has_finalizer &&
+		    view_now_s(v) - more->deleted_s > DELETION_S)
+			report_deletion(d, r, s, more);
+		if (s->is_load_balancer && s->has_class && !s->is_deleting && s->n_ingress == 0 &&
+		    view_now_s(v) - more->created_s > CLASS_S) {
+			report_find(r, "service", s->object.key,
+			            "no controller has served its class \"%" STR_FMT
+			            "\" for %lld s; ccmd serves Services without a class",
+			            STR_ARG(more->class),
+			            (long long)(view_now_s(v) - more->created_s));
+			report_fix(
+				r,
+				"install the controller of this class, or create the Service again without spec.loadBalancerClass");
+		}
+		if (v->cloud->balancers && is_wanted(s)) {
+			report_left_out(v, r, s);
+			report_useless(v, r, s);
+		}
+	}
+}
+
+/* A controller that serves Services without a class, too, and by whose name in managedFields it is
+ * recognised. */
+static const struct other_writer {
+	const char *manager, *fix;
+} other_writers[] = {
+	{ "controller", "MetalLB: start its controller with --lb-class=NAME" },
+	{ "cilium", "Cilium: set defaultLBServiceIPAM to none in its configuration" },
+	{ "k3s", "the service load balancer of k3s: start k3s with --disable=servicelb" },
+	{ "kube-vip", "kube-vip: set lb_class_only to true in its environment" },
+};
+
+void
+check_address_writers(struct doctor *d, struct report *r)
+{
+	const struct view *v = d->view;
+
+	if (!has_balancers(d, r))
+		return;
+	for (size_t i = 0; i < v->services.n; i++) {
+		const struct service *s = v->services.items[i];
+		struct str writer = v->services.more[i].writer;
+
+		for (size_t j = 0; is_wanted(s) && j < ARRAY_LEN(other_writers); j++) {
+			if (!str_starts(writer, str_c(other_writers[j].manager)))
+				continue;
+			report_find(r, "service", s->object.key,
+			            "another controller, %" STR_FMT ", has written its addresses",
+			            STR_ARG(writer));
+			report_fix(
+				r,
+				"let only one of the two serve Services without a class. If it is %s",
+				other_writers[j].fix);
+		}
+	}
 }
 
 /* A balancer without the name of a cluster, or with the default name, may belong to any cluster of
@@ -373,6 +634,7 @@ check_orphans(struct doctor *d, struct report *r)
 			            "no Service %" STR_FMT
 			            " of this cluster asks for it%s%" STR_FMT,
 			            STR_ARG(one->service), costs, STR_ARG(one->cost));
-		report_fix(r, "delete it in the cloud, if nothing else uses it");
+		report_fix(r, "%sdelete it in the cloud, if nothing else uses it",
+		           one->is_protected ? "it is protected: remove the protection, and " : "");
 	}
 }

@@ -138,9 +138,9 @@ run_doctor(const struct command_line *line, struct parsed *parsed, struct view *
 	view_confine(view, /*cloud=*/NULL);
 	doctor_run(&doctor, &report);
 	if (wants_json(line))
-		report_print_json(&report, out);
+		report_print_json(&report, view, out);
 	else
-		report_print(&report, has_colours(), line->is_all, out);
+		report_print(&report, has_colours(), line->is_all, help_width(STDOUT_FILENO), out);
 	return report_exit_code(&report);
 }
 
@@ -178,7 +178,7 @@ run_explain(const struct command_line *line, struct parsed *parsed, struct view 
 	if (wants_json(line))
 		explain_print_json(&explanation, out);
 	else
-		explain_print(&explanation, has_colours(), out);
+		explain_print(&explanation, has_colours(), help_width(STDOUT_FILENO), out);
 	return explain_exit_code(&explanation);
 }
 
@@ -226,7 +226,7 @@ is_label(const char *value)
 
 static const struct command_flag doctor_flags[] = {
 	{ .name = "--all",
-	  .help = "Also show checks that do not apply, and all findings of each check.",
+	  .help = "Show all checks, also those that are ok or do not apply, and all findings of each.",
 	  .offset = AT(is_all) },
 	{ .name = "--as-service-account",
 	  .value = "NAMESPACE/NAME",

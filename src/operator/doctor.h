@@ -36,8 +36,9 @@ bool doctor_needs(struct doctor *, struct report *, unsigned parts);
  * answer that cannot be used until a user corrects something is not such a failure. Also true,
  * without UNKNOWN, if another node has the provider ID: one check reports that. */
 bool doctor_is_unanswered(struct report *, const struct node *, const struct instance *);
-/** For check_service_specs(): the annotations that name something that the cloud does not have. */
-void doctor_report_unknown_names(struct doctor *, struct report *);
+/** For check_service_specs(): reports the annotations of a Service that name something that the
+ * cloud does not have. False: there are none. Needs VIEW_SETTINGS. */
+bool doctor_report_unknown_names(struct doctor *, struct report *, const struct service *);
 
 /* ---- the checks ---- */
 
@@ -53,11 +54,13 @@ void check_lease_owner(struct doctor *, struct report *);
 void check_other_controllers(struct doctor *, struct report *);
 void check_other_workloads(struct doctor *, struct report *);
 void check_other_leases(struct doctor *, struct report *);
+void check_tolerations(struct doctor *, struct report *);
 
 void check_cloud(struct doctor *, struct report *);
 void check_project(struct doctor *, struct report *);
 void check_budget(struct doctor *, struct report *);
 void check_cloud_rights(struct doctor *, struct report *);
+void check_cloud_latency(struct doctor *, struct report *);
 void check_settings(struct doctor *, struct report *);
 
 void check_kubelets(struct doctor *, struct report *);
@@ -72,7 +75,9 @@ void check_pod_cidrs(struct doctor *, struct report *);
 void check_held_deletions(struct doctor *, struct report *);
 void check_node_routes(struct doctor *, struct report *);
 void check_orphaned_routes(struct doctor *, struct report *);
-void check_stopped_machines(struct doctor *, struct report *);
+void check_down_nodes(struct doctor *, struct report *);
+void check_missing_cidrs(struct doctor *, struct report *);
+void check_network_conditions(struct doctor *, struct report *);
 
 void check_pending_services(struct doctor *, struct report *);
 void check_targets(struct doctor *, struct report *);
@@ -83,8 +88,12 @@ void check_orphans(struct doctor *, struct report *);
 void check_changed_balancers(struct doctor *, struct report *);
 void check_refused_balancers(struct doctor *, struct report *);
 void check_forwarding(struct doctor *, struct report *);
+void check_endpoints(struct doctor *, struct report *);
+void check_effects(struct doctor *, struct report *);
+void check_address_writers(struct doctor *, struct report *);
 
 void check_flags(struct doctor *, struct report *);
+void check_variables(struct doctor *, struct report *);
 void check_files(struct doctor *, struct report *);
 
 #endif

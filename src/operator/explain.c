@@ -221,7 +221,8 @@ read_events(struct explanation *e)
 /* ---- the checks ---- */
 
 /* Runs the doctor's checks, of which only findings about this object are kept. (For a route,
- * explain_route() has said which one it is.) */
+ * explain_route() has said which one it is.) If something is wrong, it may be the consequence of
+ * something that is wrong with the cluster as a whole. */
 static void
 run_checks(struct explanation *e)
 {
@@ -244,6 +245,13 @@ run_checks(struct explanation *e)
 		if (is_about)
 			doctor_run_check(&d, check, &e->problems);
 	}
+	if (report_exit_code(&e->problems) == 0)
+		return;
+	for (size_t i = 0; i < doctor_n_checks; i++) {
+		if (doctor_checks[i].subject)
+			doctor_run_check(&d, &doctor_checks[i], &e->problems);
+	}
+	report_find_causes(&e->problems);
 }
 
 /* ---- all of it ---- */

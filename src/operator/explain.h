@@ -81,7 +81,8 @@ void explanation_fini(struct explanation *);
 /** 0: nothing to do; 1: there are problems, or the object does not exist; 2: a part of its state
  * could not be found out. */
 int explain_exit_code(const struct explanation *);
-void explain_print(const struct explanation *, bool has_colours, struct buf *out);
+/** width: of the terminal; 0: lines are not wrapped. */
+void explain_print(const struct explanation *, bool has_colours, unsigned width, struct buf *out);
 /** Appends one JSON object and a line feed (docs/explain.md, "JSON"). */
 void explain_print_json(const struct explanation *, struct buf *out);
 

@@ -4,8 +4,9 @@
 
 enum {
 	LABEL_WIDTH = 15,
-	MAX_SHOWN_EVENTS = 20, /* the last ones; JSON has all */
-	WIDEST = 60,           /* of the column "cluster" */
+	COLUMN = 2 + LABEL_WIDTH, /* of the texts */
+	MAX_SHOWN_EVENTS = 20,    /* the last ones; JSON has all */
+	WIDEST = 60,              /* of the column "cluster" */
 };
 
 #define RED "\033[31m"
@@ -19,17 +20,19 @@ static const char *const kinds[] = {
 /* ---- text ---- */
 
 static void
-print_line(struct buf *out, const char *label, struct str text)
+print_line(struct buf *out, const char *label, struct str text, unsigned width)
 {
+	CLEANUP(buf_fini) struct buf clean = BUF_INIT(LIMIT_REPORT);
+
 	if (text.len == 0)
 		return;
 	buf_addf(out, "  %-*s", LABEL_WIDTH, label);
-	buf_add_clean(out, text);
-	buf_add_char(out, '\n');
+	buf_add_clean(&clean, text);
+	buf_add_wrapped(out, buf_str(&clean), COLUMN, width);
 }
 
 static void
-print_problems(const struct explanation *e, bool has_colours, struct buf *out)
+print_problems(const struct explanation *e, bool has_colours, unsigned width, struct buf *out)
 {
 	if (report_count(&e->problems, RESULT_PROBLEM) == 0)
 		return;
@@ -38,13 +41,16 @@ print_problems(const struct explanation *e, bool has_colours, struct buf *out)
 		const struct check_result *result = &e->problems.results[i];
 
 		for (size_t j = 0; j < result->n_findings; j++) {
-			buf_addf(out, "  %s%-*s%s%" STR_FMT "\n", has_colours ? RED : "",
-			         LABEL_WIDTH, result->check->code, has_colours ? PLAIN : "",
-			         STR_ARG(result->findings[j].message));
-			if (result->findings[j].fix.len > 0)
-				buf_addf(out, "  %*s%s: %" STR_FMT "\n", LABEL_WIDTH, "",
-				         report_fix_word(&result->findings[j]),
-				         STR_ARG(result->findings[j].fix));
+			const struct finding *f = &result->findings[j];
+
+			buf_addf(out, "  %s%-*s%s", has_colours ? RED : "", LABEL_WIDTH,
+			         result->check->code, has_colours ? PLAIN : "");
+			buf_add_wrapped(out, f->message, COLUMN, width);
+			if (f->fix.len == 0)
+				continue;
+			buf_addf(out, "%*s%s: ", COLUMN, "", report_fix_word(f));
+			buf_add_wrapped(out, f->fix, COLUMN + strlen("fix: "),
+			                f->is_command ? 0 : width);
 		}
 	}
 }
@@ -141,7 +147,7 @@ print_gaps(const struct explanation *e, struct buf *out)
 		/* a check that could not run for the reason of a gap is not repeated */
 		for (size_t j = 0; j < e->n_gaps; j++)
 			is_gap |= str_eq(e->gaps[j].why, result->reason);
-		if (!report_is_incomplete(result) || is_gap)
+		if (!report_is_incomplete(result) || result->cause || is_gap)
 			continue;
 		buf_addf(out, "%s  - %s: %" STR_FMT "\n", has_title ? "" : "\nNot known\n",
 		         result->check->code, STR_ARG(result->reason));
@@ -150,16 +156,16 @@ print_gaps(const struct explanation *e, struct buf *out)
 }
 
 void
-explain_print(const struct explanation *e, bool has_colours, struct buf *out)
+explain_print(const struct explanation *e, bool has_colours, unsigned width, struct buf *out)
 {
 	buf_addf(out, "%s ", kinds[e->what.kind]);
 	buf_add_clean(out, e->what.key);
 	buf_add_char(out, '\n');
-	print_line(out, "is", e->identity);
-	print_line(out, "state", e->state);
-	print_line(out, "waits for", e->waits_for);
-	print_line(out, "next", e->next);
-	print_problems(e, has_colours, out);
+	print_line(out, "is", e->identity, width);
+	print_line(out, "state", e->state, width);
+	print_line(out, "waits for", e->waits_for, width);
+	print_line(out, "next", e->next, width);
+	print_problems(e, has_colours, width, out);
 	print_rows(e, has_colours, out);
 	print_events(e, has_colours, out);
 	print_gaps(e, out);
@@ -182,6 +188,8 @@ explain_print_json(const struct explanation *e, struct buf *out)
 	yyjson_val *leader = explain_leader(e);
 
 	json_begin_object(out, NULL);
+	if (e->view)
+		view_add_json(e->view, out);
 	json_add_number(out, "exitCode", explain_exit_code(e));
 	json_add_text(out, "kind", str_c(kinds[e->what.kind]));
 	json_add_text(out, "name", e->what.key);

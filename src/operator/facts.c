@@ -1,6 +1,9 @@
 /* operator/facts.c: see facts.h. */
 #include "operator/facts.h"
 
+#include <string.h>
+
+#include "base/ip.h"
 #include "base/limits.h"
 #include "controllers/service/service.h"
 #include "controllers/service/targets.h"
@@ -49,6 +52,101 @@ facts_add_addresses(struct buf *b, const struct address *addresses, size_t n)
 	for (size_t i = 0; i < n; i++)
 		buf_addf(b, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
 		         STR_ARG(addresses[i].type), STR_ARG(addresses[i].address));
+}
+
+/* ---- near misses ---- */
+
+/* Is the machine found by the provider ID of a node? */
+static bool
+is_of_node(const struct view *v, const struct machine *machine)
+{
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		if (str_eq(node_provider_id(v->nodes.items[i]), machine->instance.provider_id))
+			return true;
+	}
+	return false;
+}
+
+/* The address of the node that is one of the machine's, too; empty: none is. */
+static struct str
+common_address(const struct node *node, const struct machine *machine)
+{
+	const struct str *provided = node_annotation(node, STR(NODE_ANNOTATION_PROVIDED_IP));
+
+	for (size_t i = 0; i < machine->instance.n_addresses; i++) {
+		struct str address = machine->instance.addresses[i].address;
+		struct ip ip;
+
+		if (!ip_parse(address, &ip))
+			continue;
+		if (provided && str_eq(*provided, address))
+			return address;
+		for (uint32_t j = 0; j < node->n_addresses; j++) {
+			if (str_eq(node->addresses[j].address, address))
+				return address;
+		}
+	}
+	return STR_EMPTY;
+}
+
+/* Is one name the other one within a domain, or does it have dashes in place of dots? */
+static bool
+is_similar_name(struct str a, struct str b)
+{
+	struct str label, rest;
+	size_t i = 0;
+
+	if ((str_cut(a, '.', &label, &rest) && str_eq(label, b)) ||
+	    (str_cut(b, '.', &label, &rest) && str_eq(label, a)))
+		return true;
+	while (i < a.len && i < b.len &&
+	       (a.ptr[i] == b.ptr[i] ||
+	        (strchr(".-_", a.ptr[i]) != NULL && strchr(".-_", b.ptr[i]) != NULL)))
+		i++;
+	return i == a.len && i == b.len;
+}
+
+bool
+facts_find_near_machine(struct view *v, const struct node *node, struct near_machine *ret)
+{
+	struct str name = node_name(node);
+
+	*ret = (struct near_machine){ .why = STR_EMPTY };
+	for (size_t i = 0; i < v->machines.n; i++) {
+		const struct machine *machine = &v->machines.machines[i];
+		struct str address = common_address(node, machine);
+		bool has_name = str_eq(machine->name, name);
+
+		if ((address.len == 0 && !has_name && !is_similar_name(machine->name, name)) ||
+		    is_of_node(v, machine))
+			continue;
+		if (address.len > 0) {
+			*ret = (struct near_machine){
+				machine, arena_printf(&v->arena, "has its address %" STR_FMT,
+				                      STR_ARG(address))
+			};
+			return true;
+		}
+		if (has_name || !ret->machine)
+			*ret = (struct near_machine){ machine,
+				                      has_name ? STR("has its name")
+				                               : STR("has a similar name") };
+	}
+	return ret->machine != NULL;
+}
+
+const struct machine *
+facts_machine_at(const struct view *v, struct str address)
+{
+	for (size_t i = 0; i < v->machines.n; i++) {
+		const struct machine *machine = &v->machines.machines[i];
+
+		for (size_t j = 0; j < machine->instance.n_addresses; j++) {
+			if (str_eq(machine->instance.addresses[j].address, address))
+				return machine;
+		}
+	}
+	return NULL;
 }
 
 /* ---- Services ---- */
@@ -174,22 +272,37 @@ facts_try_services(struct view *v, struct error *err)
 	return true;
 }
 
-size_t
-facts_count_targets(struct view *v, const struct service *s)
+/* endpoints: only of nodes that run one of them; NULL: of all. */
+static size_t
+count_targets(struct view *v, const struct service *s, const struct view_endpoints *endpoints)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct lb_spec spec = service_spec(s, v->options->cluster_name, &arena);
 	CLEANUP(target_list_fini)
-	struct target_list nodes = select_targets(v, &spec, &arena);
+	struct target_list targets = select_targets(v, &spec, &arena);
 	size_t n = 0;
 
-	for (size_t i = 0; i < nodes.n; i++) {
-		CLEANUP(object_unrefp)
-		struct object *node = store_get(v->nodes.store, nodes.refs[i].name);
-
-		n += node && !node_is_new(node_of(node));
+	/* both are sorted by name */
+	for (size_t i = 0, next = 0; i < v->nodes.n && next < targets.n; i++) {
+		if (!str_eq(v->nodes.refs[i].name, targets.refs[next].name))
+			continue;
+		next++;
+		n += !v->nodes.refs[i].is_new && (!endpoints || endpoints->is_on_node[i]);
 	}
 	return n;
+}
+
+size_t
+facts_count_targets(struct view *v, const struct service *s)
+{
+	return count_targets(v, s, NULL);
+}
+
+size_t
+facts_count_serving_targets(struct view *v, const struct service *s,
+                            const struct view_endpoints *endpoints)
+{
+	return count_targets(v, s, endpoints);
 }
 
 bool

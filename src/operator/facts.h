@@ -36,6 +36,18 @@ struct node_facts {
 struct node_facts facts_of_node(const struct node *, const struct instance *machine,
                                 struct arena *);
 
+/** The machine that a node probably means, although its name or its provider ID says otherwise: of
+ * the machines that are not another node's, one with an address of the node, with its name, or with
+ * a similar name. */
+struct near_machine {
+	const struct machine *machine;
+	struct str why; /* "has its address 10.0.0.3" */
+};
+/** Needs VIEW_NODES and VIEW_MACHINES. False: there is none. */
+bool facts_find_near_machine(struct view *, const struct node *, struct near_machine *ret);
+/** The machine that has this address; NULL: none has it. Needs VIEW_MACHINES. */
+const struct machine *facts_machine_at(const struct view *, struct str address);
+
 /** Appends "InternalIP 10.0.0.1, Hostname a". */
 void facts_add_addresses(struct buf *, const struct address *addresses, size_t n);
 
@@ -58,6 +70,9 @@ NODISCARD bool facts_try_services(struct view *, struct error *err);
  * Service; the machines of others are not known yet. Needs VIEW_NODES and VIEW_CLOUD, and
  * cloud->balancers. */
 size_t facts_count_targets(struct view *, const struct service *);
+/** The number of those that run a ready endpoint of it. Needs VIEW_ENDPOINTS as well. */
+size_t facts_count_serving_targets(struct view *, const struct service *,
+                                   const struct view_endpoints *);
 
 /** The node that a pod CIDR is routed to: the one whose claim is granted, or else the oldest that
  * has it; NULL: no node has it. Needs VIEW_NODES; without VIEW_ROUTES it is the oldest. */

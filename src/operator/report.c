@@ -8,10 +8,13 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/names.h"
+#include "operator/view.h"
 
 enum {
 	MARK_WIDTH = 8, /* "problem" and a blank */
 	MAX_SHOWN = 10, /* findings of one check */
+	MAX_ALIKE = 3,  /* findings that differ only in their objects, and are shown one by one */
+	COLUMN = 11,    /* of the texts below a check */
 	LONGEST_TEXT = 4096,
 };
 
@@ -45,7 +48,8 @@ current(struct report *r)
 static bool
 is_about_other(const struct report *r, const char *kind, struct str name)
 {
-	return r->only_kind && (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name));
+	return r->only_kind && kind[0] &&
+	       (strcmp(kind, r->only_kind) != 0 || !str_eq(name, r->only_name));
 }
 
 /* A text that may have foreign parts, as one line without control characters. */
@@ -196,6 +200,85 @@ report_skip_refused(struct report *r, const char *what)
 	current(r)->is_refused = true;
 }
 
+/* ---- causes ---- */
+
+static struct check_result *
+find_result(const struct report *r, const char *code)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (strcmp(r->results[i].check->code, code) == 0)
+			return &r->results[i];
+	}
+	return NULL;
+}
+
+/* A check may name a later one as its cause: the cloud cannot be used because a setting names no
+ * network. If that one could not run, the earlier check is the reason, so only a finding counts. */
+static const struct check_result *
+find_cause(const struct report *r, const struct check_result *result)
+{
+	const struct check *check = result->check;
+
+	for (size_t i = 0; check->causes[i]; i++) {
+		const struct check_result *above = find_result(r, check->causes[i]);
+
+		if (!above)
+			continue;
+		if (strcmp(above->check->code, check->code) > 0) {
+			if (above->result == RESULT_PROBLEM)
+				return above;
+		} else if (above->result == RESULT_PROBLEM || above->result == RESULT_UNKNOWN) {
+			return find_cause(r, above);
+		}
+	}
+	return result;
+}
+
+/* Of checks without a common cause that could not run for one reason, the first is the cause. */
+static const struct check_result *
+find_same_reason(const struct report *r, const struct check_result *result)
+{
+	const struct check_result *first = r->results;
+
+	while (result->result == RESULT_UNKNOWN &&
+	       (first->result != RESULT_UNKNOWN || !str_eq(first->reason, result->reason)))
+		first++;
+	return result->result == RESULT_UNKNOWN ? first : result;
+}
+
+static void
+follow(struct report *r, struct check_result *result, const struct check_result *cause)
+{
+	struct str why = cause->n_findings > 0 ? cause->findings[0].message : cause->reason;
+
+	if (result->result == RESULT_PROBLEM) {
+		result->reason = arena_printf(&r->arena, "%s: %" STR_FMT, cause->check->code,
+		                              STR_ARG(why));
+		result->result = cause->n_findings > 0 ? RESULT_SKIPPED : RESULT_UNKNOWN;
+	}
+	result->n_findings = result->n_dropped = 0;
+}
+
+void
+report_find_causes(struct report *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct check_result *result = &r->results[i];
+		const struct check_result *cause = result;
+
+		if (result->result == RESULT_PROBLEM || result->result == RESULT_UNKNOWN)
+			cause = find_cause(r, result);
+		if (cause == result)
+			cause = find_same_reason(r, result);
+		if (cause != result)
+			result->cause = cause->cause ? cause->cause : cause->check;
+	}
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->results[i].cause)
+			follow(r, &r->results[i], find_result(r, r->results[i].cause->code));
+	}
+}
+
 /* ---- the outcome ---- */
 
 size_t
@@ -227,86 +310,172 @@ report_exit_code(const struct report *r)
 
 /* ---- text ---- */
 
+/* Appends a text that begins at that column of a new line. */
+static void print_text(struct buf *out, int column, unsigned width, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+
 static void
-print_findings(const struct check_result *result, bool shows_all, struct buf *out)
+print_text(struct buf *out, int column, unsigned width, const char *fmt, ...)
 {
-	size_t n_all = result->n_findings + result->n_dropped, n = result->n_findings;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(2 * LONGEST_TEXT);
 
-	if (!shows_all && n > MAX_SHOWN)
-		n = MAX_SHOWN;
-	for (size_t i = 0; i < n; i++) {
-		const struct finding *f = &result->findings[i];
-
-		buf_addf(out, "           - %s%" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n",
-		         result->result == RESULT_PROBLEM && f->is_note ? "note: " : "",
-		         STR_ARG(f->kind), f->name.len > 0 ? " " : "", STR_ARG(f->name),
-		         f->kind.len > 0 ? ": " : "", STR_ARG(f->message));
-		if (f->fix.len > 0)
-			buf_addf(out, "             %s: %" STR_FMT "\n", report_fix_word(f),
-			         STR_ARG(f->fix));
-	}
-	if (n < n_all)
-		buf_addf(out, "           and %zu more%s\n", n_all - n,
-		         shows_all ? "" : "; --all shows them");
-	buf_addf(out, "           Why: %s\n", result->check->why);
-	buf_addf(out, "           More: docs/doctor.md, \"%s\"\n", result->check->code);
+	BUF_ADD_ARGS(&text, fmt);
+	buf_addf(out, "%*s", column, "");
+	buf_add_wrapped(out, buf_str(&text), (size_t)column, width);
 }
 
-/* Where many checks could not run for one reason, only the first one shows it. */
 static void
-print_reason(const struct report *r, const struct check_result *result, struct buf *out)
+print_count(struct buf *out, const char *before, size_t n, const char *one, const char *many)
 {
-	const struct check_result *first = r->results;
+	if (n > 0)
+		buf_addf(out, "%s%zu %s", before, n, n == 1 ? one : many);
+}
 
-	while (!str_eq(first->reason, result->reason))
-		first++;
-	buf_addf(out, "           %s: ",
-	         result->result == RESULT_SKIPPED ? "not checked" : "could not check");
-	if (first < result && result->result == RESULT_UNKNOWN)
-		buf_addf(out, "see %s\n", first->check->code);
+/* "3 problems, 1 note; 36 checks are ok, 2 could not run." */
+static void
+print_summary(const struct report *r, bool shows_all, struct buf *out)
+{
+	size_t n_problems = report_count(r, RESULT_PROBLEM), n_notes = report_count(r, RESULT_NOTE),
+	       n_ok = report_count(r, RESULT_OK);
+
+	if (n_problems == 0)
+		buf_add_c(out, "No problems");
+	print_count(out, "", n_problems, "problem", "problems");
+	print_count(out, ", ", n_notes, "note", "notes");
+	buf_addf(out, "; %zu check%s ok", n_ok, n_ok == 1 ? " is" : "s are");
+	print_count(out, ", ", report_count(r, RESULT_UNKNOWN), "could not run", "could not run");
+	buf_addf(out, ".%s\n", shows_all ? "" : " --all shows them.");
+}
+
+/* The number of findings from that one on that differ only in the names of their objects. */
+static size_t
+count_alike(const struct check_result *result, size_t first)
+{
+	const struct finding *f = &result->findings[first];
+	size_t n = 1;
+
+	while (first + n < result->n_findings && str_eq(f[n].kind, f->kind) &&
+	       str_eq(f[n].message, f->message) && f[n].is_note == f->is_note)
+		n++;
+	return n;
+}
+
+/* "- node n1: it is gone", or for several "- 300 nodes: node-1 … node-300: it is gone", with the
+ * fix of the first. */
+static void
+print_finding(const struct check_result *result, const struct finding *f, size_t n, unsigned width,
+              struct buf *out)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(2 * LONGEST_TEXT);
+	bool has_y = str_ends(f->kind, STR("y"));
+
+	buf_add_c(&text, result->result == RESULT_PROBLEM && f->is_note ? "note: " : "");
+	if (n > 1)
+		buf_addf(&text, "%zu %" STR_FMT "%s: %" STR_FMT " … %" STR_FMT, n,
+		         STR_ARG(str_head(f->kind, f->kind.len - has_y)), has_y ? "ies" : "s",
+		         STR_ARG(f->name), STR_ARG(f[n - 1].name));
 	else
-		buf_addf(out, "%" STR_FMT "\n", STR_ARG(result->reason));
+		buf_addf(&text, "%" STR_FMT "%s%" STR_FMT, STR_ARG(f->kind),
+		         f->name.len > 0 ? " " : "", STR_ARG(f->name));
+	buf_addf(&text, "%s%" STR_FMT, f->kind.len > 0 ? ": " : "", STR_ARG(f->message));
+	buf_addf(out, "%*s- ", COLUMN, "");
+	buf_add_wrapped(out, buf_str(&text), COLUMN + 2, width);
+	if (f->fix.len > 0)
+		print_text(out, COLUMN + 2, f->is_command ? 0 : width,
+		           "%s%s%" STR_FMT ": %" STR_FMT, report_fix_word(f), n > 1 ? ", for " : "",
+		           STR_ARG(n > 1 ? f->name : STR_EMPTY), STR_ARG(f->fix));
+}
+
+static void
+print_findings(const struct check_result *result, bool shows_all, unsigned width, struct buf *out)
+{
+	size_t n_left = result->n_dropped;
+
+	print_text(out, COLUMN, width, "%s", result->check->why);
+	for (size_t i = 0, n, n_shown = 0; i < result->n_findings; i += n, n_shown++) {
+		n = shows_all ? 1 : count_alike(result, i);
+		if (n <= MAX_ALIKE)
+			n = 1;
+		if (!shows_all && n_shown >= MAX_SHOWN)
+			n_left += n;
+		else
+			print_finding(result, &result->findings[i], n, width, out);
+	}
+	if (n_left > 0)
+		print_text(out, COLUMN, width, "and %zu more%s", n_left,
+		           shows_all ? "" : "; --all shows them");
+	print_text(out, COLUMN, width, "More: docs/doctor.md, \"%s\"", result->check->code);
+}
+
+/* One line for all checks that follow from this one. */
+static void
+print_followers(const struct report *r, const struct check_result *result, unsigned width,
+                struct buf *out)
+{
+	const struct check *check = result->check;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n; i++)
+		n += r->results[i].cause == check;
+	if (n > 0 && check->subject)
+		print_text(out, COLUMN, width, "%zu check%s %s (%s)", n,
+		           n == 1 ? " needs" : "s need", check->subject, check->code);
+	else if (n > 0)
+		print_text(out, COLUMN, width, "%zu more check%s could not run for this reason", n,
+		           n == 1 ? "" : "s");
+}
+
+static bool
+is_shown(const struct check_result *result, bool shows_all)
+{
+	if (shows_all)
+		return true;
+	if (result->cause || result->result == RESULT_OK)
+		return false;
+	return result->result != RESULT_SKIPPED || result->is_refused;
 }
 
 void
-report_print(const struct report *r, bool has_colours, bool shows_all, struct buf *out)
+report_print(const struct report *r, bool has_colours, bool shows_all, unsigned width,
+             struct buf *out)
 {
-	size_t n_notes = report_count(r, RESULT_NOTE);
 	const char *group = "";
 
+	print_summary(r, shows_all, out);
 	for (size_t i = 0; i < r->n; i++) {
 		const struct check_result *result = &r->results[i];
 
+		assert(result->result < ARRAY_LEN(marks));
+		if (!is_shown(result, shows_all))
+			continue;
 		if (!str_eq_c(str_c(group), result->check->group)) {
-			buf_addf(out, "%s%s\n", i > 0 ? "\n" : "", result->check->group);
+			buf_addf(out, "\n%s\n", result->check->group);
 			group = result->check->group;
 		}
-		if (result->result == RESULT_SKIPPED && !result->is_refused && !shows_all)
-			continue;
 		buf_addf(out, "  %s%-*s%s %s  %s\n",
 		         has_colours ? marks[result->result].colour : "", MARK_WIDTH,
 		         marks[result->result].name, has_colours ? "\033[0m" : "",
 		         result->check->code,
 		         result->n_findings > 0 ? result->check->fault : result->check->title);
 		if (result->reason.len > 0)
-			print_reason(r, result, out);
+			print_text(out, COLUMN, width, "%s: %" STR_FMT,
+			           result->result == RESULT_SKIPPED ? "not checked"
+			                                            : "could not check",
+			           STR_ARG(result->reason));
 		if (result->n_findings > 0)
-			print_findings(result, shows_all, out);
+			print_findings(result, shows_all, width, out);
+		print_followers(r, result, width, out);
 	}
-	buf_addf(out, "\n%zu of %zu checks found a problem, %zu could not run, %zu did not apply.",
-	         report_count(r, RESULT_PROBLEM), r->n, report_count(r, RESULT_UNKNOWN),
-	         report_count(r, RESULT_SKIPPED));
-	if (n_notes > 0)
-		buf_addf(out, " %zu found only notes, which need no attention.", n_notes);
-	buf_add_char(out, '\n');
 }
 
 /* ---- JSON ---- */
 
 void
-report_print_json(const struct report *r, struct buf *out)
+report_print_json(const struct report *r, struct view *view, struct buf *out)
 {
 	json_begin_object(out, NULL);
+	if (view)
+		view_add_json(view, out);
 	json_add_number(out, "exitCode", report_exit_code(r));
 	json_begin_array(out, "checks");
 	for (size_t i = 0; i < r->n; i++) {
@@ -316,9 +485,11 @@ report_print_json(const struct report *r, struct buf *out)
 		json_add_text(out, "code", str_c(result->check->code));
 		json_add_text(out, "group", str_c(result->check->group));
 		json_add_text(out, "title", str_c(result->check->title));
+		json_add_text(out, "fault", str_c(result->check->fault));
 		json_add_text(out, "why", str_c(result->check->why));
 		json_add_text(out, "result", str_c(marks[result->result].name));
 		json_add_text(out, "reason", result->reason);
+		json_add_text(out, "cause", result->cause ? str_c(result->cause->code) : STR_EMPTY);
 		json_begin_array(out, "findings");
 		for (size_t j = 0; j < result->n_findings; j++) {
 			const struct finding *finding = &result->findings[j];

@@ -20,6 +20,7 @@
 
 struct doctor;
 struct report;
+struct view;
 
 enum result {
 	RESULT_OK,
@@ -35,6 +36,10 @@ enum check_fix {
 	FIX_EITHER,  /* by the command that the finding has, or by hand if it has none */
 };
 
+enum {
+	MAX_CAUSES = 5,
+};
+
 /** A check: a row of a table. All texts are constants. */
 struct check {
 	const char *code;  /* "CCMD001"; never given to another check */
@@ -45,6 +50,8 @@ struct check {
 	void (*run)(struct doctor *, struct report *);
 	enum check_fix fix;
 	unsigned needs; /* parts of the view, VIEW_NODES: if they cannot be read, it is UNKNOWN */
+	const char *causes[MAX_CAUSES + 1]; /* the codes of checks; NULL at the end */
+	const char *subject; /* of a cause: what the other checks need, "the API server" */
 };
 
 /** All texts are in the report's arena. */
@@ -64,6 +71,8 @@ struct check_result {
 	/* UNKNOWN, SKIPPED: why. NOTE, PROBLEM: why there may be further findings; empty: there are
 	 * none */
 	struct str reason;
+	/* UNKNOWN, SKIPPED: the check of which it is a consequence; NULL: none */
+	const struct check *cause;
 	struct finding *findings;
 	size_t n_findings, cap;
 	size_t n_dropped; /* findings beyond LIMIT_FINDINGS */
@@ -75,7 +84,7 @@ struct report {
 	struct check_result *results;
 	size_t n, cap;
 	struct finding *last; /* that was added; NULL: it was not kept */
-	/* If set, only findings about this object are kept. */
+	/* If set, only findings about this object and about the cluster as a whole are kept. */
 	const char *only_kind; /* a constant */
 	struct str only_name;
 };
@@ -119,10 +128,15 @@ bool report_is_incomplete(const struct check_result *);
  * objects, so there may be problems besides those that were found. */
 int report_exit_code(const struct report *);
 
-/** Appends the text. With colours: for a terminal. shows_all: findings beyond the first ten of a
- * check as well, and the checks that were skipped. */
-void report_print(const struct report *, bool has_colours, bool shows_all, struct buf *out);
-/** Appends the JSON object and a line feed. */
-void report_print_json(const struct report *, struct buf *out);
+/** To be called after all checks: of each check that is a consequence, the findings are dropped. It
+ * is then UNKNOWN, or SKIPPED if its cause has a finding. */
+void report_find_causes(struct report *);
+
+/** Appends the text. With colours: for a terminal. shows_all: also the checks that are OK or were
+ * skipped, and each finding by itself. width: of the terminal; 0: lines are not wrapped. */
+void report_print(const struct report *, bool has_colours, bool shows_all, unsigned width,
+                  struct buf *out);
+/** Appends the JSON object and a line feed. NULL: without what identifies the report. */
+void report_print_json(const struct report *, struct view *, struct buf *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/sandbox.h"
 #include "base/split.h"
+#include "base/version.h"
 #include "controllers/node_ref.h"
 #include "controllers/service/targets.h"
 #include "flags/controllers.h"
@@ -51,6 +52,8 @@ view_free(struct view *v)
 	if (!v)
 		return;
 	look_unref(v->look);
+	free(v->machines.machines);
+	map_fini(&v->services.by_key);
 	for (size_t i = 0; i < v->n_looks; i++)
 		look_unref(v->looks[i]);
 	if (v->cloud)
@@ -171,6 +174,20 @@ view_list(struct view *v, const char *path,
 	return true;
 }
 
+void
+view_add_json(struct view *v, struct buf *out)
+{
+	struct error ignored;
+	bool has_connection = view_need(v, VIEW_CONNECTION, &ignored);
+
+	json_add_time(out, "time", clock_wall(&clock_real), /*micros=*/false);
+	json_add_text(out, "version", version_get());
+	json_add_text(out, "cluster",
+	              has_connection ? kube_connection_server(v->connection) : STR_EMPTY);
+	json_add_text(out, "context",
+	              has_connection ? kube_connection_context(v->connection) : STR_EMPTY);
+}
+
 /* ---- nodes and Services ---- */
 
 bool
@@ -216,6 +233,49 @@ note_writers(const struct filling *f, yyjson_val *item, struct str name)
 	}
 }
 
+/* The last manager that wrote the addresses in the status. */
+static struct str
+address_writer(yyjson_val *item)
+{
+	yyjson_val *fields = json_at(item, "metadata.managedFields"), *entry;
+	struct str writer = STR_EMPTY, newest = STR_EMPTY;
+	size_t i, n;
+
+	yyjson_arr_foreach(fields, i, n, entry)
+	{
+		struct str time = json_view(entry, "time"); /* all in UTC and of one length */
+
+		if (!json_at(entry, "fieldsV1.f:status.f:loadBalancer") ||
+		    str_cmp(time, newest) < 0)
+			continue;
+		newest = time;
+		writer = json_view(entry, "manager");
+	}
+	return writer;
+}
+
+static int64_t
+time_s_at(yyjson_val *item, const char *path)
+{
+	int64_t wall_ns;
+
+	return clock_parse_rfc3339(json_view(item, path), &wall_ns) ? wall_ns / NS_PER_SEC : 0;
+}
+
+static void
+note_service(struct view *v, yyjson_val *item, struct str key)
+{
+	struct view_service *more = ARENA_NEW(&v->arena, struct view_service);
+
+	*more = (struct view_service){
+		.class = json_text_at(&v->arena, item, "spec.loadBalancerClass"),
+		.writer = arena_str(&v->arena, address_writer(item)),
+		.created_s = time_s_at(item, "metadata.creationTimestamp"),
+		.deleted_s = time_s_at(item, "metadata.deletionTimestamp"),
+	};
+	map_put(&v->services.by_key, key, more);
+}
+
 static bool
 fill_item(void *arg, struct str text, struct error *err)
 {
@@ -223,11 +283,19 @@ fill_item(void *arg, struct str text, struct error *err)
 	const struct filling *f = arg;
 	const struct kind *kind = store_kind(f->store);
 	struct object *object;
+	yyjson_val *item;
+	struct str key;
 
-	if (!json_parse(text, &doc, err) ||
-	    !kind->parse(kind, yyjson_doc_get_root(doc), &object, err))
+	if (!json_parse(text, &doc, err))
 		return false;
-	note_writers(f, yyjson_doc_get_root(doc), arena_str(&f->view->arena, object->key));
+	item = yyjson_doc_get_root(doc);
+	if (!kind->parse(kind, item, &object, err))
+		return false;
+	key = arena_str(&f->view->arena, object->key);
+	note_writers(f, item, key);
+	if (str_eq_c(json_view(item, "spec.type"), "LoadBalancer") ||
+	    json_at(item, "metadata.deletionTimestamp"))
+		note_service(f->view, item, key);
 	return store_put(f->store, object, err);
 }
 
@@ -291,9 +359,82 @@ read_services(struct view *v, struct error *err)
 		return false;
 	services->n = services->list.n;
 	services->items = arena_calloc(&v->arena, services->n + 1, sizeof(services->items[0]));
-	for (size_t i = 0; i < services->n; i++)
+	services->more = arena_calloc(&v->arena, services->n + 1, sizeof(services->more[0]));
+	for (size_t i = 0; i < services->n; i++) {
+		const struct view_service *more = map_get(&services->by_key,
+		                                          services->list.objects[i]->key);
+
 		services->items[i] = service_of(services->list.objects[i]);
+		if (more)
+			services->more[i] = *more;
+	}
 	return true;
+}
+
+struct endpoints_reading {
+	struct map services, nodes; /* struct view_endpoints by key, struct node_ref by name */
+	const struct node_ref *refs;
+};
+
+static bool
+read_slice(void *arg, struct str text, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	const struct endpoints_reading *r = arg;
+	struct view_endpoints *endpoints;
+	yyjson_val *slice, *one;
+	size_t i, n;
+
+	if (!json_parse(text, &doc, err))
+		return false;
+	slice = yyjson_doc_get_root(doc);
+	buf_addf(&key, "%" STR_FMT "/%" STR_FMT, STR_ARG(json_view(slice, "metadata.namespace")),
+	         STR_ARG(json_text(json_key(json_at(slice, "metadata.labels"),
+	                                    STR("kubernetes.io/service-name")))));
+	endpoints = map_get(&r->services, buf_str(&key));
+	if (!endpoints)
+		return true;
+	yyjson_arr_foreach(json_at(slice, "endpoints"), i, n, one)
+	{
+		const struct node_ref *node = map_get(&r->nodes, json_view(one, "nodeName"));
+		bool is_ready = !yyjson_is_false(json_at(one, "conditions.ready"));
+
+		endpoints->n++;
+		endpoints->n_ready += is_ready;
+		if (is_ready && node)
+			endpoints->is_on_node[node - r->refs] = true;
+	}
+	return true;
+}
+
+/* All slices are listed: a list for each Service would be a request for each. */
+static bool
+read_endpoints(struct view *v, struct error *err)
+{
+	struct endpoints_reading r = { MAP_INIT, MAP_INIT, NULL };
+	struct view_services *services = &v->services;
+	bool ok;
+
+	if (!view_need(v, VIEW_NODES | VIEW_SERVICES, err))
+		return false;
+	r.refs = v->nodes.refs;
+	services->endpoints = arena_calloc(&v->arena, services->n + 1,
+	                                   sizeof(services->endpoints[0]));
+	for (size_t i = 0; i < v->nodes.n; i++)
+		map_put(&r.nodes, v->nodes.refs[i].name, &v->nodes.refs[i]);
+	for (size_t i = 0; i < services->n; i++) {
+		if (!service_wants_balancer(services->items[i]))
+			continue;
+		services->endpoints[i].is_on_node = arena_calloc(&v->arena, v->nodes.n + 1,
+		                                                 sizeof(bool));
+		map_put(&r.services, services->items[i]->object.key, &services->endpoints[i]);
+	}
+	ok = r.services.count == 0 ||
+	     view_list(v, "/apis/discovery.k8s.io/v1/endpointslices", read_slice, &r, err);
+	map_fini(&r.services);
+	map_fini(&r.nodes);
+	return ok;
 }
 
 /* ---- the Lease ---- */
@@ -465,6 +606,30 @@ read_look(struct view *v, struct error *err)
 	return true;
 }
 
+/* A look by the list of machines leaves the provider ID of each to the framework. */
+static bool
+read_machines(struct view *v, struct error *err)
+{
+	const struct cloud_ops *ops;
+
+	if (!view_need(v, VIEW_CLOUD, err))
+		return false;
+	ops = v->cloud->ops;
+	if (!ops->list_machines)
+		return err_set(err, ERR_UNSUPPORTED, "%s does not list its machines", ops->name);
+	if (!ops->list_machines(v->cloud, &v->call, &v->machines, err))
+		return false;
+	for (size_t i = 0; i < v->machines.n; i++) {
+		struct machine *one = &v->machines.machines[i];
+
+		if (one->instance.provider_id.len == 0)
+			one->instance.provider_id = arena_printf(&v->arena, "%s%" STR_FMT,
+			                                         ops->provider_id_prefix,
+			                                         STR_ARG(one->id));
+	}
+	return true;
+}
+
 /* ---- balancers and routes ---- */
 
 static bool
@@ -516,6 +681,8 @@ view_need(struct view *v, unsigned parts, struct error *err)
 		{ "reading the load balancers of the cloud", read_balancers },
 		{ "reading the routes of the cloud", read_routes },
 		{ "comparing the Services with the cloud", facts_try_services },
+		{ "listing the machines of the cloud", read_machines },
+		{ "reading the endpoints of the Services", read_endpoints },
 	};
 
 	for (size_t i = 0; i < VIEW_N_PARTS; i++) {

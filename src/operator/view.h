@@ -15,6 +15,7 @@
 #ifndef CCMD_OPERATOR_VIEW_H
 #define CCMD_OPERATOR_VIEW_H
 
+#include "base/map.h"
 #include "cloud/balancer.h"
 #include "controllers/host.h"
 #include "controllers/route/route.h"
@@ -43,6 +44,9 @@ enum view_part {
 	VIEW_BALANCERS = 1 << 9, /* what the cloud has for Services; only if it can list that */
 	VIEW_ROUTES = 1 << 10,   /* and what a run would change; only if cloud->routes */
 	VIEW_TRIALS = 1 << 11,   /* a dry run for each Service; only if cloud->balancers */
+	/* All machines of the cloud, by whatever name; ERR_UNSUPPORTED: it does not list them. */
+	VIEW_MACHINES = 1 << 12,
+	VIEW_ENDPOINTS = 1 << 13, /* of the Services that want a balancer; may be forbidden */
 };
 
 struct view_server {
@@ -61,8 +65,26 @@ struct view_nodes {
 	struct store *store;
 };
 
+/** What struct service leaves out of a Service of type LoadBalancer, or one that is being deleted.
+ */
+struct view_service {
+	struct str class;  /* spec.loadBalancerClass; empty: none */
+	struct str writer; /* the manager that wrote its addresses last; empty: unknown */
+	int64_t created_s;
+	int64_t deleted_s; /* 0: it is not being deleted */
+};
+
+/** The endpoints in its EndpointSlices. A Service with addresses of two families has them twice. */
+struct view_endpoints {
+	size_t n, n_ready;
+	bool *is_on_node; /* of the ready ones; index by index as the nodes */
+};
+
 struct view_services {
-	const struct service **items; /* sorted by key */
+	const struct service **items;     /* sorted by key */
+	struct view_service *more;        /* index by index, as the items */
+	struct view_endpoints *endpoints; /* likewise; VIEW_ENDPOINTS */
+	struct map by_key;                /* struct view_service, while the Services are read */
 	size_t n;
 	struct store_list list;
 	struct store *store;
@@ -90,7 +112,7 @@ struct view_lease {
 enum {
 	VIEW_MAX_WRITERS = 16, /* different controllers; more than anybody runs */
 	VIEW_MAX_LOOKS = 20,
-	VIEW_N_PARTS = 12,
+	VIEW_N_PARTS = 14,
 };
 
 /** Each member may be used when its part has been read. Texts live as long as the view. */
@@ -111,6 +133,7 @@ struct view {
 	struct cloud_setting *settings;
 	size_t n_settings;
 	struct look *look; /* index by index as the nodes */
+	struct machine_list machines;
 	struct lb_listed *balancers;
 	size_t n_balancers;
 	struct route_list routes;
@@ -156,6 +179,9 @@ void view_confine(struct view *, const struct cloud *cloud);
 /** Reads these parts (a union of enum view_part), each once. False: the first that cannot be read,
  * now or before, has this error. */
 NODISCARD bool view_need(struct view *, unsigned parts, struct error *err);
+
+/** Adds the members by which reports can be told apart: time, version, cluster and context. */
+void view_add_json(struct view *, struct buf *out);
 
 /** Unix time by the server's clock. */
 int64_t view_now_s(const struct view *);

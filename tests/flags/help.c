@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "flags/flags.h"
 #include "flags/table.h"
 
 static struct buf text = { .ptr = buf_empty, .max = KIB(64) };

@@ -254,7 +254,7 @@ helps(void **state UNUSED)
 	buf_reset(&out);
 	assert_true(command_help(STR("doctor"), &out));
 	assert_non_null(strstr(out.ptr, "\nUsage: ccmd doctor [FLAG...]\n"));
-	assert_non_null(strstr(out.ptr, "\n      --all             Also show checks"));
+	assert_non_null(strstr(out.ptr, "\n      --all             Show all checks, "));
 	assert_non_null(strstr(out.ptr,
 	                       "NAMESPACE/NAME\n                        Check the rights"));
 	assert_non_null(strstr(out.ptr, "\n  -o, --output json     Print JSON"));

@@ -39,7 +39,7 @@ static const char *
 printed(const struct explanation *e, bool has_colours)
 {
 	buf_reset(&out);
-	explain_print(e, has_colours, &out);
+	explain_print(e, has_colours, /*width=*/0, &out);
 	return out.ptr;
 }
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lib.api import NODES
+from lib.api import NODES, STRATEGIC
 from lib.ccmd import machine
 from lib.nodes import is_initialized
 from lib.operator import doctor, doctor_beside, flags_of
@@ -198,12 +198,16 @@ def a_machine_that_is_gone(world):
     world.inventory.remove("n2")
 
 
-def a_witness_is_missing(world):
+def a_kubelet_that_still_reports(world):
     world.at_home("--node-delete-min-age=0s")
-    world.add_node("n2", "10.0.0.2")
-    world.api.delete(f"{NODES}/n1")
-    world.inventory.remove("n1", "n2")
-    world.api.patch(f"{NODES}/n2/status", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})
+    world.add_node("n2", "10.0.0.2", ready="False", lease=True)
+    world.inventory.remove("n2")
+
+
+def a_condition_that_nobody_clears(world):
+    world.at_home()
+    condition = {"type": "NetworkUnavailable", "status": "True", "reason": "NoRouteCreated"}
+    world.api.patch(f"{NODES}/n1/status", {"status": {"conditions": [condition]}}, content_type=STRATEGIC)
 
 
 def a_balancer_that_was_deleted(world):
@@ -222,7 +226,8 @@ FOR_A_PERSON = {
     "CCMD024": (another_controller, set()),
     "CCMD040": (a_kubelet_without_the_cloud_provider, set()),
     "CCMD044": (a_machine_that_is_gone, set()),
-    "CCMD049": (a_witness_is_missing, {"CCMD031", "CCMD044"}),
+    "CCMD049": (a_kubelet_that_still_reports, {"CCMD044"}),
+    "CCMD054": (a_condition_that_nobody_clears, set()),
     "CCMD064": (a_balancer_that_was_deleted, set()),
     "CCMD066": (a_port_that_was_changed, set()),
 }

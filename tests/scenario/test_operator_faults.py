@@ -94,10 +94,13 @@ def is_incomplete(check):
 
 
 def check_report(found, healthy):
-    """A check is as in the healthy run, or says that it could not run, for some objects at least."""
+    """A check is as in the healthy run, or says that it could not run, for some objects at least, or of which it is a consequence."""
     unreachable = {"CCMD001", "CCMD030"}  # that the API server or the cloud does not answer is their finding
     for code, check in found.checks.items():
         if code in unreachable and healthy.checks[code]["result"] == "ok":
+            continue
+        if check["cause"]:  # its findings are left out
+            assert found.checks[check["cause"]]["result"] in ("problem", "unknown"), check
             continue
         if code == "CCMD049" and all("the cloud does not say" in one["message"] for one in check["findings"]):
             continue

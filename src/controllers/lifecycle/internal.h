@@ -124,12 +124,6 @@ struct round {
 	unsigned n_assumed;
 	bool must_retry; /* a write failed: the next round comes soon, whatever else is due */
 };
-
-/** Finds when the kubelet of the node last renewed its Lease, as it says itself; empty: there is no
- * Lease, or it may not be read, and then only the status of the node counts. Any other failure is
- * an error, because it is then unknown whether the kubelet is silent. */
-NODISCARD bool lifecycle_read_renewal(struct kube_client *, struct call *, const struct node *,
-                                      struct str *ret, struct error *err);
 /** Counts a node that the look has asked for. */
 void lifecycle_add_witness(struct witnesses *, const struct node *, const struct instance *found);
 /** Is there a witness for the absence of this machine, which was looked for in that realm? The node

@@ -16,6 +16,7 @@
 #include "controllers/env.h"
 #include "controllers/lifecycle/guard.h"
 
+struct node;
 struct lifecycle_controller;
 
 struct lifecycle_config {
@@ -87,6 +88,12 @@ struct lifecycle_foresight {
 NODISCARD bool lifecycle_foresee(const struct lifecycle_view *, struct call *,
                                  struct lifecycle_foresight **ret, size_t *ret_n,
                                  struct error *err);
+
+/** Finds when the kubelet of the node last renewed its Lease, as it says itself; empty: there is no
+ * Lease, or it may not be read, and then only the status of the node counts. Any other failure is
+ * an error, because it is then unknown whether the kubelet is silent. */
+NODISCARD bool lifecycle_read_renewal(struct kube_client *, struct call *, const struct node *,
+                                      struct str *ret, struct error *err);
 
 /** For use after the cancel token has fired: is a round running, so that the API server or the
  * cloud may still execute a request of it? */

@@ -18,13 +18,13 @@ NOT_OURS = {"CCMD040", "CCMD041", "CCMD042", "CCMD043"}
 MADE_BY = {
     "test_addresses.py": NOT_OURS | ALREADY_INITIALISED,
     "test_balancers.py": NO_MACHINE | NO_BALANCER,
-    "test_brightbox.py": NOT_OURS | ALREADY_INITIALISED | NO_BALANCER | OFF | {"CCMD064"},
+    "test_brightbox.py": NOT_OURS | ALREADY_INITIALISED | NO_BALANCER | OFF | {"CCMD064", "CCMD070"},
     "test_dry_run.py": ALREADY_INITIALISED,
     "test_endpoints.py": NO_MACHINE | {"CCMD041"},
     "test_explain.py": ALREADY_INITIALISED | NO_MACHINE | NO_BALANCER | OFF | {"CCMD022", "CCMD030", "CCMD041", "CCMD068"},
     "test_haproxy.py": NO_BALANCER,
     "test_hcloud_balancers.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | NO_BALANCER |
-    {"CCMD030", "CCMD032", "CCMD064", "CCMD066"},
+    {"CCMD030", "CCMD032", "CCMD064", "CCMD066", "CCMD070"},
     "test_hcloud_nodes.py": NOT_OURS | ALREADY_INITIALISED | NO_MACHINE | OFF | {"CCMD030", "CCMD032"},
     "test_hcloud_operating.py": NOT_OURS | ALREADY_INITIALISED | {"CCMD030", "CCMD032"},
     "test_hcloud_primary_ips.py": ALREADY_INITIALISED | NO_BALANCER | {"CCMD067", "CCMD068"},

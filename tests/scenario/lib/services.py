@@ -58,6 +58,11 @@ class Services:
         return self.patch(name, {"metadata": {"annotations": {PREFIX + key: value for key, value in annotations.items()}}},
                           namespace)
 
+    def set_ingress(self, name, ip, manager="ccmd"):
+        """Its status, as that controller writes it."""
+        body = {"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}}
+        return self.api.patch(f"{path(name)}/status", body, fieldManager=manager)
+
     def delete(self, name, namespace="default"):
         return self.api.delete(path(name, namespace))
 
