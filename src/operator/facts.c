@@ -210,6 +210,20 @@ collect_kept(struct dry_run *run, const struct dry_item *item, const struct erro
 		c->trial->kept = arena_str(c->arena, str_c(why->msg));
 }
 
+/* A part that the cloud would refuse is left out of the changes. Any other failure means that they
+ * are not all known. */
+static void
+collect_failed(struct dry_run *run, const struct dry_item *item, const struct error *err)
+{
+	struct collector *c = CONTAINER_OF(run, struct collector, run);
+
+	(void)item;
+	if (err->code == ERR_INVALID || err->code == ERR_NOT_FOUND)
+		return;
+	c->trial->code = err->code;
+	c->trial->error = arena_str(c->arena, str_c(err->msg));
+}
+
 static struct target_list
 select_targets(struct view *v, const struct lb_spec *spec, struct arena *arena)
 {
@@ -222,7 +236,7 @@ static void
 try_service(struct view *v, struct service_trial *trial)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct collector c = { .run = { .note = collect, .kept = collect_kept },
+	struct collector c = { .run = { .note = collect, .failed = collect_failed, .kept = collect_kept },
 		               .trial = trial,
 		               .text = BUF_INIT(LIMIT_EVENT_MESSAGE),
 		               .arena = &v->arena };
