@@ -332,7 +332,7 @@ def test_the_notes_say_what_was_left_out(helm):
     said = helm.checked("install", "ccmd", "--dry-run=client", values=ALL_MONITORING)
     assert "monitoring.prometheusRule is left out: the cluster has no such API" in said
     assert "exec deployment/ccmd -- ccmd doctor" in said
-    assert "only if the balancer's label ccmd.io/adopt names the cluster" in said and "HCLOUD_TOKEN takes precedence" not in said
+    assert "only if the load balancer's label ccmd.io/adopt names the cluster" in said and "HCLOUD_TOKEN takes precedence" not in said
     assert "The pods need a node with the labels of affinity.nodeAffinity" in said
     said = helm.checked("install", "ccmd", "--dry-run=client", values=HETZNER)
     assert "env.HCLOUD_TOKEN takes precedence over the file of the Secret: a new token needs a restart" in said
