@@ -184,8 +184,9 @@ struct cloud_needs {
 
 /** The rate limit of a cloud's API. All programs with credentials of the project share it. */
 struct cloud_budget {
-	double limit; /* requests */
-	double left;  /* requests */
+	double limit;      /* requests */
+	double left;       /* requests */
+	int64_t full_in_s; /* if nobody sends any */
 	/* While fewer requests are left, this process postpones those that can wait. */
 	double postpones_below;
 };
@@ -205,6 +206,8 @@ struct cloud_setting {
 	const char *what;     /* what it names: "network" */
 	/* the annotation that means the same for one Service; NULL: there is none */
 	const char *annotation;
+	/* Services for which this annotation is "true" need what is named; NULL: none does */
+	const char *needed_by;
 	bool is_list;  /* the annotation has several of them, with commas between */
 	bool is_range; /* the value is an address or a network within one of the names */
 	/* what exists in the cloud; NULL at the end */

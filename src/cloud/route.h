@@ -10,6 +10,7 @@
 
 struct route {
 	struct str name;        /* the provider's name for it; never compared */
+	struct str gateway;     /* the address that it leads to; empty: not known */
 	struct str target_node; /* empty: the target is not a node of this cluster */
 	/* exactly the text that create() was given, because texts are compared */
 	struct str destination_cidr;

@@ -361,13 +361,17 @@ hz_api_read_answer(const struct http_request *request, const struct http_respons
 bool
 hz_api_get_budget(struct hz_api *a, struct cloud_budget *ret)
 {
+	double n_left;
 	WITH_LOCK(&a->mu);
 
 	if (!a->budget.is_known)
 		return false;
+	n_left = hz_budget_left(&a->budget, clock_boot(a->config.host->clock));
 	*ret = (struct cloud_budget){
 		.limit = a->budget.limit,
-		.left = hz_budget_left(&a->budget, clock_boot(a->config.host->clock)),
+		.left = n_left,
+		/* the API gives back the whole limit within an hour, evenly */
+		.full_in_s = (int64_t)((a->budget.limit - n_left) / a->budget.limit * 3600),
 		.postpones_below = hz_budget_background_floor(&a->budget),
 	};
 	return true;

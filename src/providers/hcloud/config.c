@@ -437,7 +437,9 @@ hz_config_check(struct hz_config *c, const struct raw *raw, struct buf *problems
 		buf_add_c(problems, "both \"ROBOT_USER\" and \"ROBOT_PASSWORD\" must be "
 		                    "provided, or neither\n");
 	if (c->has_robot && c->has_routes)
-		buf_add_c(problems, "using Routes with Robot is not supported\n");
+		buf_add_c(
+			problems,
+			"using Routes with Robot is not supported: set HCLOUD_NETWORK_ROUTES_ENABLED=false or ROBOT_ENABLED=false\n");
 
 	if (c->has_metrics &&
 	    !hz_config_parse_listener(raw->metrics_address, &c->metrics_host, &c->metrics_port)) {

@@ -601,11 +601,31 @@ hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 
 /* ---- the run ---- */
 
+/* In a dry run: reports an annotation with another location, because a load balancer cannot be
+ * moved. A number is the location's ID. */
+static void
+hz_lb_note_location(const struct hz_lb_run *run)
+{
+	const struct str *wanted = lb_annotation(run->spec, HZ_LB_PREFIX "location");
+	struct error why;
+
+	if (!run->call->dry || !wanted || wanted->len == 0 || str_is_digits(*wanted) ||
+	    run->lb->location.len == 0 || str_eq(*wanted, run->lb->location))
+		return;
+	err_set(&why, ERR_INVALID,
+	        HZ_LB_PREFIX
+	        "location: \"%" STR_FMT
+	        "\" has no effect on an existing load balancer, which stays in %" STR_FMT,
+	        STR_ARG(*wanted), STR_ARG(run->lb->location));
+	dry_kept(run->call->dry, &why);
+}
+
 bool
 hz_lb_converge(struct hz_lb_run *run, struct error *err)
 {
 	const struct hz_step *postponed;
 
+	hz_lb_note_location(run);
 	if (!hz_lb_converge_shape(run, &postponed, err) || !hz_lb_converge_targets(run, err) ||
 	    !hz_lb_converge_services(run, err))
 		return false;

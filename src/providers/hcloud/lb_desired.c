@@ -552,7 +552,9 @@ hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct
 	if (!hz_annotation_bool(spec, HZ_LB_PREFIX "use-private-ip", &d.uses_private_ip, err))
 		return err_wrap(err, TARGETS);
 	if (d.uses_private_ip && network == 0)
-		return err_set(err, ERR_INVALID, TARGETS ": use private ip: missing network id");
+		return err_set(err, ERR_INVALID,
+		               TARGETS
+		               ": use private ip: missing network id: HCLOUD_NETWORK is not set");
 	*ret = d;
 	return true;
 }

@@ -274,6 +274,7 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	if (!hz_wire_read_id(val, "load balancer", &lb.id, err))
 		return false;
 	lb.type = hz_wire_read_type(arena, json_at(val, "load_balancer_type"));
+	lb.location = json_text_at(arena, val, "location.name");
 	lb.monthly_price = hz_wire_read_price(arena, val);
 	lb.name = json_text_at(arena, val, "name");
 	lb.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID);

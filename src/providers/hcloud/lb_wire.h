@@ -121,6 +121,7 @@ struct hz_lb {
 	size_t n_labels;
 	struct str uid; /* the value of HZ_LABEL_UID; empty: none */
 	struct hz_lb_type type;
+	struct str location;      /* its name */
 	struct str monthly_price; /* at its location, without VAT: "5.3900"; empty: not known */
 	struct str algorithm;
 	bool is_public, is_protected;

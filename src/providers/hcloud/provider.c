@@ -331,6 +331,7 @@ hz_provider_list_settings(struct cloud *cloud, struct call *call, struct cloud_s
 			.variable = "HCLOUD_NETWORK",
 			.value = hz->config->network,
 			.what = "network",
+			.needed_by = HZ_LB_PREFIX "use-private-ip",
 			/* the tutorial's controller accepts no name */
 			.names = is_tutorial ? found.ids : found.names,
 			.ids = found.ids,

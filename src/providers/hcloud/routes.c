@@ -125,6 +125,7 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 		list.routes[list.n] = (struct route){
 			.name = arena_printf(arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(first),
 			                     STR_ARG(second)),
+			.gateway = arena_str(arena, route->gateway),
 			.target_node = node ? node->name : STR_EMPTY,
 			.destination_cidr = arena_str(arena, route->destination),
 			.is_blackhole = !member && r->view.is_sure,

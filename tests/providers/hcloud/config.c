@@ -324,7 +324,9 @@ values_that_exclude_each_other(void **state)
 	          "both \"ROBOT_USER\" and \"ROBOT_PASSWORD\" must be provided, or neither");
 	check_bad("ROBOT_PASSWORD", "p",
 	          "both \"ROBOT_USER\" and \"ROBOT_PASSWORD\" must be provided, or neither");
-	check_bad("HCLOUD_NETWORK", "nw", "using Routes with Robot is not supported");
+	check_bad(
+		"HCLOUD_NETWORK", "nw",
+		"using Routes with Robot is not supported: set HCLOUD_NETWORK_ROUTES_ENABLED=false or ROBOT_ENABLED=false");
 }
 
 static void

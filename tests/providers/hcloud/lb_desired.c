@@ -299,7 +299,9 @@ check_private(bool env, const char *annotation, bool uses_private_ip)
 		lb_case_note(&c, "use-private-ip", annotation);
 	assert_int_equal(lb_case_desired(&c, NETWORK).uses_private_ip, uses_private_ip);
 	if (uses_private_ip)
-		lb_case_refused(&c, 0, TARGETS "use private ip: missing network id");
+		lb_case_refused(&c, 0,
+		                TARGETS
+		                "use private ip: missing network id: HCLOUD_NETWORK is not set");
 }
 
 static void
