@@ -1,4 +1,6 @@
 /* operator/check_cloud.c: the cloud as a whole. */
+#include <string.h>
+
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "operator/doctor.h"
@@ -15,6 +17,7 @@
 void
 check_cloud(struct doctor *d, struct report *r)
 {
+	CLEANUP(buf_fini) struct buf files = BUF_INIT(KIB(4));
 	const char *prefix;
 	struct error err;
 
@@ -27,9 +30,12 @@ check_cloud(struct doctor *d, struct report *r)
 	switch (err.code) {
 	case ERR_UNAUTHORIZED:
 	case ERR_FORBIDDEN:
-		report_fix(r, "replace the credentials of the cloud%s%s%s",
+		for (size_t i = 0; d->view->cloud && i < d->view->cloud->needs.n_reads; i++)
+			buf_addf(&files, "%s%" STR_FMT, files.len > 0 ? ", " : ", or in the file ",
+			         STR_ARG(d->view->cloud->needs.reads[i]));
+		report_fix(r, "replace the credentials of the cloud%s%s%s%s",
 		           prefix ? ": those in the variables " : "", prefix ? prefix : "",
-		           prefix ? "…, or in the files that they name" : "");
+		           prefix ? "…" : "", files.ptr);
 		break;
 	case ERR_INVALID:
 		report_fix(r, "correct the configuration of the cloud");
@@ -39,8 +45,10 @@ check_cloud(struct doctor *d, struct report *r)
 		break;
 	default:
 		report_fix(
-			r,
-			"check the cloud's configuration, and that this machine reaches its API");
+			r, "%s",
+			strstr(err.msg, "certificate")
+				? "add the authority that has signed the certificate of the cloud's API to those of this machine, in /etc/ssl/certs/ca-certificates.crt"
+				: "check the cloud's configuration, and that this machine reaches its API");
 	}
 }
 
@@ -61,8 +69,8 @@ check_budget(struct doctor *d, struct report *r)
 	report_find(
 		r, "", STR_EMPTY,
 		"%.0f of %.0f requests are left, and ccmd postpones requests that can wait while "
-		"fewer than %.0f are left",
-		budget.left, budget.limit, budget.postpones_below);
+		"fewer than %.0f are left; it would be full again in %lld s",
+		budget.left, budget.limit, budget.postpones_below, (long long)budget.full_in_s);
 	report_fix(r, BUDGET_FIX);
 }
 

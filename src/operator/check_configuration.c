@@ -165,6 +165,27 @@ explain_absence(const struct cloud_setting *s, struct str value, struct buf *b)
 		buf_addf(b, " and %zu more", n - MAX_NAMES);
 }
 
+/* "; needed by the Services default/web, default/shop" */
+static void
+add_dependents(struct doctor *d, const struct cloud_setting *s, struct buf *b)
+{
+	const struct view_services *services = &d->view->services;
+	const char *before = "; needed by the Services ";
+	struct error ignored;
+
+	if (!s->needed_by || !view_need(d->view, VIEW_SERVICES, &ignored))
+		return;
+	for (size_t i = 0; i < services->n; i++) {
+		const struct str *value = service_annotation(services->items[i],
+		                                             str_c(s->needed_by));
+
+		if (!value || !str_eq_c(*value, "true"))
+			continue;
+		buf_addf(b, "%s%" STR_FMT, before, STR_ARG(services->items[i]->object.key));
+		before = ", ";
+	}
+}
+
 void
 check_settings(struct doctor *d, struct report *r)
 {
@@ -178,6 +199,7 @@ check_settings(struct doctor *d, struct report *r)
 		if (s->value.len == 0 || has_name(s, s->value))
 			continue;
 		explain_absence(s, s->value, &text);
+		add_dependents(d, s, &text);
 		report_find(r, "variable", str_c(s->variable), "%s", text.ptr);
 		if (nearest)
 			report_fix(r, "set %s=%s", s->variable, nearest);

@@ -12,6 +12,8 @@ enum {
 	MAX_RENEWALS = 20, /* Leases of kubelets that are read, with a request for each */
 };
 
+#define TAINT_CLUSTER_API "node.cluster.x-k8s.io/uninitialized"
+
 bool
 doctor_is_unanswered(struct report *r, const struct node *node, const struct instance *machine)
 {
@@ -63,9 +65,8 @@ check_kubelets(struct doctor *d, struct report *r)
 	}
 }
 
-/* Can the list of all machines be read? It only improves what is said about a finding. */
-static bool
-has_machines(struct doctor *d, struct report *r)
+bool
+doctor_has_machines(struct doctor *d, struct report *r)
 {
 	struct error err;
 
@@ -87,7 +88,7 @@ report_wrong_node_ip(struct doctor *d, struct report *r, const struct node_facts
 
 	if (f->addresses_err.code == ERR_NONE)
 		return false;
-	if (wanted && has_machines(d, r))
+	if (wanted && doctor_has_machines(d, r))
 		other = facts_machine_at(d->view, *wanted);
 	if (other) {
 		report_find(r, "node", node_name(f->node),
@@ -111,7 +112,7 @@ report_wrong_node_ip(struct doctor *d, struct report *r, const struct node_facts
 static bool
 find_near(struct doctor *d, struct report *r, const struct node *node, struct near_machine *ret)
 {
-	return has_machines(d, r) && facts_find_near_machine(d->view, node, ret);
+	return doctor_has_machines(d, r) && facts_find_near_machine(d->view, node, ret);
 }
 
 static void
@@ -151,6 +152,12 @@ check_new_nodes(struct doctor *d, struct report *r)
 		int64_t age_s = view_now_s(v) - node->created_wall_ns / NS_PER_SEC;
 		struct node_facts facts;
 
+		if (!node_is_new(node) && node_taint(node, STR(TAINT_CLUSTER_API))) {
+			report_note(r, "node", node_name(node),
+			            "it has the taint " TAINT_CLUSTER_API
+			            ", which Cluster API has to remove: ccmd does not");
+			report_fix(r, "read the log of Cluster API's controllers");
+		}
 		if (!node_is_new(node) || doctor_is_unanswered(r, node, machine))
 			continue;
 		switch (machine->presence) {

@@ -49,8 +49,10 @@ check_network(struct doctor *d, struct report *r)
 		if (ip_family(&pods->ip) != ip_family(&range.ip))
 			continue;
 		if (!ip_net_is_within(pods, &range)) {
-			report_find(r, "network", list->range,
-			            "it does not contain the pods' network, %s", o->cluster_cidr);
+			report_find(
+				r, "network", list->range,
+				"it does not contain the pods' network, %s, so ccmd creates no routes",
+				o->cluster_cidr);
 			report_fix(
 				r,
 				"choose the private network or the pod CIDRs so that it does, and "
@@ -217,6 +219,7 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
 	const struct route_plan *plan = &v->route_run.plan;
+	const struct machine *other;
 
 	if (!has_routes(d, r) || !doctor_needs(d, r, VIEW_ROUTES))
 		return;
@@ -225,12 +228,17 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 
 		if (facts_owner_of_cidr(v, route->destination_cidr))
 			continue; /* its node gets another route */
+		other = route->target_node.len == 0 && doctor_has_machines(d, r)
+		                ? facts_machine_at(v, route->gateway)
+		                : NULL;
 		report_find(r, "route", route->destination_cidr,
-		            "no node has this pod CIDR; the route leads to %s%" STR_FMT,
-		            route->target_node.len > 0
-		                    ? "node "
-		                    : "a machine that is not a node of this cluster",
-		            STR_ARG(route->target_node));
+		            "no node has this pod CIDR; the route leads to %s%" STR_FMT "%s",
+		            other                        ? "machine "
+		            : route->target_node.len > 0 ? "node "
+		                                         : "a machine",
+		            STR_ARG(other ? other->name : route->target_node),
+		            route->target_node.len > 0 ? ""
+		                                       : " that is not a node of this cluster");
 		if (route->target_node.len > 0)
 			report_fix(r, "it is removed " NEXT_TIME
 			              "; if it stays, delete it in the cloud's network");
@@ -247,14 +255,18 @@ void
 check_missing_cidrs(struct doctor *d, struct report *r)
 {
 	const struct view_nodes *nodes = &d->view->nodes;
+	size_t n_with = 0;
 
 	if (!has_routes(d, r))
 		return;
+	for (size_t i = 0; i < nodes->n; i++)
+		n_with += nodes->items[i]->n_pod_cidrs > 0;
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct node *node = nodes->items[i];
 		int64_t age_s = view_now_s(d->view) - node->created_wall_ns / NS_PER_SEC;
 
-		if (node->n_pod_cidrs > 0 || node_is_new(node) || age_s < NEW_S)
+		/* a new node gets its pod CIDR within seconds, if any does */
+		if (node->n_pod_cidrs > 0 || node_is_new(node) || (n_with > 0 && age_s < NEW_S))
 			continue;
 		report_find(r, "node", node_name(node), "it has no pod CIDR, so it gets no route");
 		report_fix(

@@ -184,7 +184,9 @@ report_refused_service(struct report *r, const struct service_trial *trial)
 
 	if (trial->kept.len > 0) {
 		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->kept));
-		report_fix(r, "choose one of the two");
+		report_fix(
+			r,
+			"correct the annotation; or create the Service again, which gets another load balancer");
 	}
 	if (is_incomplete(r, trial) || trial->code == ERR_EXISTS || !is_refusal(trial->code))
 		return;
@@ -384,6 +386,26 @@ check_forwarding(struct doctor *d, struct report *r)
 		report_skip(r, "this cloud does not report the health of targets");
 }
 
+/* The pods of a new Service may still start, unless the cloud finds no healthy target. */
+static bool
+may_start(struct view *v, size_t i)
+{
+	struct error ignored;
+
+	if (view_now_s(v) - v->services.more[i].created_s > NEW_S)
+		return false;
+	if (!v->cloud->balancers->list || !view_need(v, VIEW_BALANCERS, &ignored))
+		return true;
+	for (size_t j = 0; j < v->n_balancers; j++) {
+		const struct lb_listed *lb = &v->balancers[j];
+
+		if (facts_is_of_service(lb, v->services.items[i]) && lb->n_unhealthy > 0 &&
+		    lb->n_healthy == 0)
+			return false;
+	}
+	return true;
+}
+
 /* With externalTrafficPolicy Local, only nodes with an endpoint take traffic. */
 static void
 report_endpoints(struct view *v, struct report *r, size_t i)
@@ -393,6 +415,8 @@ report_endpoints(struct view *v, struct report *r, size_t i)
 	size_t n_targets = facts_count_targets(v, s), n_serving;
 
 	if (endpoints->n_ready == 0) {
+		if (may_start(v, i))
+			return;
 		report_find(r, "service", s->object.key, "%s",
 		            endpoints->n == 0
 		                    ? "it has no endpoints, so nothing answers"
@@ -408,6 +432,8 @@ report_endpoints(struct view *v, struct report *r, size_t i)
 	if (!str_eq_c(s->traffic_policy, "Local") || n_targets == 0 || n_serving == n_targets)
 		return;
 	if (n_serving == 0) {
+		if (may_start(v, i))
+			return;
 		report_find(
 			r, "service", s->object.key,
 			"externalTrafficPolicy is Local, and no target runs one of its ready pods, so nothing answers");
@@ -438,15 +464,15 @@ check_endpoints(struct doctor *d, struct report *r)
 		return;
 	}
 	for (size_t i = 0; i < v->services.n; i++) {
-		if (is_wanted(v->services.items[i]) &&
-		    view_now_s(v) - v->services.more[i].created_s > NEW_S)
+		if (is_wanted(v->services.items[i]) && v->services.items[i]->n_ingress > 0)
 			report_endpoints(v, r, i);
 	}
 }
 
 /* ---- what has no effect ---- */
 
-/* A Service that is being deleted, and that nothing will release. */
+/* A Service that is being deleted, and that ccmd will not release. The controller of its class may
+ * do that any moment. */
 static void
 report_deletion(struct doctor *d, struct report *r, const struct service *s,
                 const struct view_service *more)
@@ -454,24 +480,20 @@ report_deletion(struct doctor *d, struct report *r, const struct service *s,
 	const struct view *v = d->view;
 	const struct balancer_ops *ops = v->cloud->balancers;
 	int64_t age_s = view_now_s(v) - more->deleted_s;
-	bool has_balancer = false;
 
-	if (s->has_class && ops && ops->list && !doctor_needs(d, r, VIEW_BALANCERS))
+	if (!facts_releases_service(d->view, s)) {
+		(age_s > DELETION_S ? report_find : report_note)(
+			r, "service", s->object.key,
+			"it waits for the controller of the class \"%" STR_FMT
+			"\", which has not removed its finalizer for %lld s; ccmd will not remove it",
+			STR_ARG(more->class), (long long)age_s);
+	} else if (!ops || !controllers_enabled(v->options, "service-lb-controller")) {
+		report_find(
+			r, "service", s->object.key,
+			"it is being deleted, and nobody removes its finalizer: the service controller is switched off, by --controllers or in the settings of the cloud");
+	} else {
 		return;
-	for (size_t i = 0; i < v->n_balancers; i++)
-		has_balancer |= facts_is_of_service(&v->balancers[i], s);
-	if (s->has_class && !has_balancer)
-		report_find(r, "service", s->object.key,
-		            "it has been deleted for %lld s, and waits for the controller of the "
-		            "class \"%" STR_FMT "\"; ccmd does not remove the finalizer",
-		            (long long)age_s, STR_ARG(more->class));
-	else if (!ops || !controllers_enabled(v->options, "service-lb-controller"))
-		report_find(r, "service", s->object.key,
-		            "it has been deleted for %lld s, and nobody removes its finalizer: the "
-		            "service controller is switched off",
-		            (long long)age_s);
-	else
-		return;
+	}
 	report_fix(
 		r,
 		"start that controller; or, if it has no load balancer any more: kubectl -n %" STR_FMT
@@ -537,8 +559,7 @@ check_effects(struct doctor *d, struct report *r)
 		const struct service *s = v->services.items[i];
 		const struct view_service *more = &v->services.more[i];
 
-		if (s->is_deleting && s->has_finalizer &&
-		    view_now_s(v) - more->deleted_s > DELETION_S)
+		if (s->is_deleting && s->has_finalizer)
 			report_deletion(d, r, s, more);
 		if (s->is_load_balancer && s->has_class && !s->is_deleting && s->n_ingress == 0 &&
 		    view_now_s(v) - more->created_s > CLASS_S) {

@@ -166,7 +166,7 @@ const struct check doctor_checks[] = {
 	  VIEW_SERVICES | VIEW_CLOUD, .causes = { "CCMD031" } },
 	{ "CCMD066", SERVICES, "The load balancers are what their Services ask for",
 	  "Load balancers differ from what their Services ask for",
-	  "ccmd undoes changes by hand the next time that it compares the load balancer.",
+	  "ccmd undoes changes by hand when it next compares the load balancer, within an hour by default.",
 	  check_changed_balancers, FIX_EITHER, VIEW_SERVICES | VIEW_CLOUD,
 	  .causes = { "CCMD031" } },
 	{ "CCMD067", SERVICES, "Each Service may use its load balancer",

@@ -36,6 +36,9 @@ bool doctor_needs(struct doctor *, struct report *, unsigned parts);
  * answer that cannot be used until a user corrects something is not such a failure. Also true,
  * without UNKNOWN, if another node has the provider ID: one check reports that. */
 bool doctor_is_unanswered(struct report *, const struct node *, const struct instance *);
+/** Can the list of all machines be read (VIEW_MACHINES)? It only improves what is said about a
+ * finding. If the cloud has such a list, but it cannot be read, the check is UNKNOWN. */
+bool doctor_has_machines(struct doctor *, struct report *);
 /** For check_service_specs(): reports the annotations of a Service that name something that the
  * cloud does not have. False: there are none. Needs VIEW_SETTINGS. */
 bool doctor_report_unknown_names(struct doctor *, struct report *, const struct service *);

@@ -365,6 +365,10 @@ service_waits_for(struct explanation *e, const struct service *s)
 
 	if (!service_wants_balancer(s) && !service_needs_cleanup(s))
 		return STR("nothing");
+	if (s->is_deleting && !facts_releases_service(v, s))
+		return STR("the controller of its class, which has to remove the finalizer");
+	if (s->is_deleting && !controllers_enabled(v->options, "service-lb-controller"))
+		return STR("the service controller, which --controllers switches off");
 	if (!v->cloud->balancers)
 		return STR("nothing: the cloud, as it is configured, has no load balancers");
 	if (failure.len > 0)

@@ -236,10 +236,12 @@ static void
 try_service(struct view *v, struct service_trial *trial)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct collector c = { .run = { .note = collect, .failed = collect_failed, .kept = collect_kept },
-		               .trial = trial,
-		               .text = BUF_INIT(LIMIT_EVENT_MESSAGE),
-		               .arena = &v->arena };
+	struct collector c = {
+		.run = { .note = collect, .failed = collect_failed, .kept = collect_kept },
+		.trial = trial,
+		.text = BUF_INIT(LIMIT_EVENT_MESSAGE),
+		.arena = &v->arena
+	};
 	struct dry_item item = { .run = &c.run,
 		                 .kind = "service",
 		                 .name = trial->service->object.key,
@@ -324,6 +326,24 @@ facts_is_of_service(const struct lb_listed *one, const struct service *s)
 {
 	return one->uid.len > 0 ? str_eq(one->uid, s->object.uid)
 	                        : str_eq(one->service, s->object.key);
+}
+
+bool
+facts_releases_service(struct view *v, const struct service *s)
+{
+	const struct balancer_ops *ops = v->cloud->balancers;
+	struct error ignored;
+
+	if (!s->has_class)
+		return true;
+	/* what cannot be seen may exist */
+	if (!ops || (!ops->list && !ops->list_local) || !view_need(v, VIEW_BALANCERS, &ignored))
+		return ops != NULL;
+	for (size_t i = 0; i < v->n_balancers; i++) {
+		if (facts_is_of_service(&v->balancers[i], s))
+			return true;
+	}
+	return false;
 }
 
 /* ---- routes ---- */

@@ -74,6 +74,10 @@ size_t facts_count_targets(struct view *, const struct service *);
 size_t facts_count_serving_targets(struct view *, const struct service *,
                                    const struct view_endpoints *);
 
+/** Does ccmd remove the finalizer of this Service, which is being deleted? Of a Service with a
+ * class only if the cloud has something for it. Needs VIEW_SERVICES and VIEW_CLOUD. */
+bool facts_releases_service(struct view *, const struct service *);
+
 /** The node that a pod CIDR is routed to: the one whose claim is granted, or else the oldest that
  * has it; NULL: no node has it. Needs VIEW_NODES; without VIEW_ROUTES it is the oldest. */
 const struct node *facts_owner_of_cidr(const struct view *, struct str cidr);

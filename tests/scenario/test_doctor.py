@@ -830,6 +830,7 @@ def examine_later(cluster, proxy, examine):
 def test_nodes_without_a_pod_cidr(api, node, routed, examine, examine_later):
     for name in ("n1", "n2"):
         node(name, ip=f"10.0.0.{name[1]}")
+    assert len(examine(**routed).found("CCMD053")) == 2, "nobody assigns them"
     pod_cidr(api, "n1", "10.244.1.0/24")
     assert "CCMD053" not in examine(**routed).codes(), "it is new"
     report = examine_later(100, **routed)
@@ -1150,10 +1151,22 @@ def test_endpoints(cloud, services, kubelet, hcloud_later, policy, pods, result,
     kubelet("n2", initialized=True, provider_id=f"hcloud://{cloud.add_server('n2').id}")
     services.create("web", externalTrafficPolicy=policy)
     slices = [endpoints("web", *pods), endpoints("other", ("n1", True))]
-    assert hcloud_later(0, *slices).checks["CCMD069"]["result"] == "ok", "its pods may still start"
+    services.set_ingress("web", "198.18.0.9")
+    assert hcloud_later(0, *slices).checks["CCMD069"]["result"] != "problem", "its pods may still start"
     report = hcloud_later(100, *slices)
     assert report.checks["CCMD069"]["result"] == result, report.content
     assert text is None or text in report.found("CCMD069")["service default/web"]
+
+
+def test_endpoints_that_the_cloud_misses_too(cloud, services, hetzner, hcloud_later):
+    """Then the Service need not be old."""
+    hetzner(env=HERE)
+    services.create("web")
+    services.wait_ips("web")
+    assert hcloud_later(0).checks["CCMD069"]["result"] == "ok"
+    (balancer,) = cloud.project.load_balancers.values()
+    balancer.health = "unhealthy"
+    assert "it has no endpoints" in hcloud_later(0).found("CCMD069")["service default/web"]
 
 
 def test_endpoints_that_may_not_be_listed(services, hcloud):
@@ -1171,6 +1184,30 @@ def test_what_a_cloud_does_not_support(services, hcloud, spec, ports, result, te
     services.create("web", *ports, **spec)
     check = hcloud().checks["CCMD070"]
     assert check["result"] == result and text in check["findings"][0]["message"], check
+
+
+def test_a_location_that_is_changed_later(services, hetzner, hcloud):
+    ccmd = hetzner("--cluster-name=mine", env=HERE)
+    services.create("web", annotations={f"{PREFIX}location": "fsn1"})
+    services.wait_ips("web")
+    ccmd.stop()
+    assert hcloud("--cluster-name=mine").codes() == set()
+    services.patch("web", {"metadata": {"annotations": {f"{PREFIX}location": "hel1"}}})
+    assert '"hel1" has no effect on an existing load balancer, which stays in fsn1' in str(hcloud("--cluster-name=mine").found("CCMD063"))
+
+
+def test_the_taint_of_cluster_api(api, node, examine):
+    node("n1")
+    taint = {"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"}
+    api.patch(f"{NODES}/n1", {"spec": {"taints": [taint]}})
+    report = examine()
+    assert report.exit_code == 0 and "Cluster API has to remove" in report.found("CCMD041")["node n1"]
+
+
+def test_a_network_that_services_need(cloud, services, hcloud):
+    services.create("web", annotations={f"{PREFIX}use-private-ip": "true"})
+    report = hcloud(env={**HERE, "HCLOUD_NETWORK": "gone"})
+    assert report.found("CCMD034") == {"variable HCLOUD_NETWORK": 'the cloud has no network "gone"; needed by the Services default/web'}
 
 
 def test_an_annotation_without_effect(services, hcloud):
@@ -1196,9 +1233,9 @@ def delete_with_finalizer(services, **spec):
 
 def test_a_finalizer_of_a_controller_that_is_gone(services, hcloud, hcloud_later):
     delete_with_finalizer(services, loadBalancerClass="example.com/gone")
-    assert hcloud().checks["CCMD070"]["result"] == "ok"
+    assert hcloud().checks["CCMD070"]["result"] == "note", "that controller may be at work"
     report = hcloud_later(400)
-    assert 'waits for the controller of the class "example.com/gone"' in report.found("CCMD070")["service default/web"]
+    assert report.checks["CCMD070"]["result"] == "problem" and 'waits for the controller of the class "example.com/gone"' in report.found("CCMD070")["service default/web"]
 
 
 def test_a_finalizer_without_the_service_controller(services, hcloud_later):
