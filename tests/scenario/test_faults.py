@@ -166,7 +166,7 @@ def the_right_to_delete_nodes(world):
 
 
 @fault(17, r"on-premises-1.*another cloud|on-premises-1.*(not|no) (a )?(machine|node|server) of (this|ccmd)",
-       LEFT_ALONE, explain="node on-premises-1")
+       LEFT_ALONE, explain="node on-premises-1", wrong=(r"(?<!if its machine is gone: )kubectl delete node", GONE))
 def a_machine_of_no_cloud_is_silent(world):
     world.be_healthy(**FAST)
     world.register("on-premises-1", ip="192.168.3.4", initialized=True, provider_id="metal://rack-4/1", ready="Unknown")
@@ -180,6 +180,7 @@ def a_server_that_is_not_listed_yet(world):
         if "servers" in body:
             body["servers"] = [one for one in body["servers"] if one["name"] != "worker-4"]
 
+    world.kubeconfig = world.get("operator")  # to whom the node is new
     world.be_healthy()
     world.cloud.fault("GET", "/servers", cloud_faults.rewrite(leave_out), times=None)
     world.add_node("worker-4")
@@ -474,7 +475,7 @@ def nodes_without_a_pod_cidr(world):
 
 
 @fault(52, r"NetworkUnavailable", r"--configure-cloud-routes=false|HCLOUD_NETWORK_ROUTES_ENABLED=false",
-       r"\bCNI\b|network plugin|by hand|ccmd (then )?(clears|sets|removes)", explain="node worker-1")
+       r"\b(plugin|CNI|person|ccmd)\b[^;]*\b(clear|set|remove)s?\b[^;]*NetworkUnavailable", explain="node worker-1")
 def routes_that_the_cni_does_not_need(world):
     """Cilium tunnels, and allocates the pods' addresses by itself."""
     world.in_network(cidr=CIDR).lead()
@@ -567,7 +568,7 @@ def a_rate_limit_that_others_use_up(world):
 
 
 @fault(60, r"(cloud|Hetzner|API)\b[^;]*(took|takes|needs|slow|latency|respond\w* (after|in|late)|no response in \d)[^;]*\d",
-       r"\bwait|\bdelay|\blate\b|\btimed? ?out")
+       r"\bwait|\bdelay|\blate\b|take as long")
 def a_slow_cloud(world):
     world.be_healthy()
     world.cloud.latency_s = 15

@@ -2,9 +2,10 @@
 verdict on that.
 
 The commands run as an operator runs them beside the leader: with the leader's flags and environment, and with the rights of the
-published role for operators.
+published role for operators. To them all nodes and Services are some minutes old, as most are when somebody looks for a fault.
 """
 import contextlib
+import datetime
 import re
 import threading
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 from .api import NODES
 from .ccmd import run_ccmd
 from .cluster import USER
+from .faultproxy import FaultProxy, rewrite
 from .nodes import is_initialized
 from .operator import flags_of
 from .process import REPOSITORY
@@ -26,6 +28,7 @@ ACCOUNT = "kube-system/ccmd"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 UID_LABEL = "hcloud-ccm/service-uid"
 PREFIX = "load-balancer.hetzner.cloud/"
+AGE = datetime.timedelta(minutes=20)
 
 
 # --- what is printed, and the verdict ------------------------------------------------------------------------------------
@@ -106,20 +109,35 @@ def recorded():
 # --- the cluster ---------------------------------------------------------------------------------------------------------
 
 
+def make_older(body):
+    for one in body.get("items", [body]):
+        for field in ("creationTimestamp", "deletionTimestamp"):
+            if text := one.get("metadata", {}).get(field):
+                at = datetime.datetime.fromisoformat(text.replace("Z", "+00:00")) - AGE
+                one["metadata"][field] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 class World:
     """get is the fixtures' getfixturevalue()."""
 
     def __init__(self, get):
         self.get = get
         self.cluster, self.api, self.cloud, self.services = get("cluster"), get("api"), get("cloud"), get("services")
-        self.kubeconfig = get("operator")  # of the commands
+        self.at_end = contextlib.ExitStack()
+        self.kubeconfig = self._make_kubeconfig()  # of the commands
         self.options = {**get("serving"), "leader_elect": True}
         self.flags = ["--cloud-provider=hcloud", "--cluster-name=mine"]
         self.env = {"HCLOUD_ENDPOINT": self.cloud.url, "HCLOUD_TOKEN": self.cloud.token, "HCLOUD_METRICS_ENABLED": "false",
                     "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}
         self.network = self.leader = None
         self.kubelets = {}
-        self.at_end = contextlib.ExitStack()
+
+    def _make_kubeconfig(self):
+        self.get("operator")  # its role
+        pair = self.cluster.authority.client("operator-of-faults", "operator")
+        proxy = self.at_end.enter_context(FaultProxy(self.cluster, pair=pair))
+        proxy.on("GET", r"^/api/v1/(nodes|services|namespaces/[^/]+/services)\b", rewrite(make_older), times=None)
+        return self.cluster.kubeconfig("operator-of-faults", url=proxy.url, pair=pair)
 
     def close(self):
         for one in self.api.list(SLICES):
