@@ -530,7 +530,7 @@ def a_revoked_token(world):
     return {"file": token}
 
 
-@fault(56, r"certificate", r"/etc/ssl/\S+|SSL_CERT_FILE|ca-certificates")
+@fault(56, r"certificate", r"certificate.*(/\S*\b(ssl|certs|pki)\b\S*|SSL_CERT_FILE)")
 def an_unknown_authority(world):
     """Another server with TLS, such as the API server, has a certificate of an authority that this machine does not know."""
     world.env["HCLOUD_ENDPOINT"] = f"{world.cluster.url()}/v1"
