@@ -11,6 +11,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/ip.h"
@@ -127,6 +128,26 @@ tls_is_hashed(const char *folder)
 		found = strspn(entry->d_name, "0123456789abcdef") == 8 && entry->d_name[8] == '.';
 	closedir(dir);
 	return found;
+}
+
+const char *
+tls_system_anchors(void)
+{
+	const char *const folders[] = { X509_get_default_cert_dir(), "/etc/ssl/certs" };
+	const char *file = getenv(X509_get_default_cert_file_env());
+	const char *folder = getenv(X509_get_default_cert_dir_env());
+
+	if (file || folder)
+		return file ? file : folder;
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		if (tls_is_hashed(folders[i]))
+			return folders[i];
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
+		if (access(bundles[i], R_OK) == 0)
+			return bundles[i];
+	}
+	return "/etc/ssl/certs, which has none";
 }
 
 /* A hashed folder is preferred: OpenSSL reads only the certificates that it needs. Minimal

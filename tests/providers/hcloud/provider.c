@@ -14,6 +14,9 @@ extern const struct cloud_ops hcloud_cloud;
 	"{\"id\":2,\"name\":\"nbg1\",\"network_zone\":\"eu-central\"},{\"id\":4,\"name\":\"ash\"," \
 	"\"network_zone\":\"us-east\"}]}"
 
+#define TYPES "{\"load_balancer_types\":[{\"id\":1,\"name\":\"lb11\"}]}"
+#define CERTIFICATES "{\"certificates\":[{\"id\":9,\"name\":\"web\"}]}"
+
 /* Lists them as text: "VARIABLE=value what [names] [ids] annotation", one a line. */
 static void
 check(struct lab *lab, const char *text)
@@ -32,7 +35,8 @@ check(struct lab *lab, const char *text)
 	for (size_t i = 0; i < n; i++) {
 		const struct cloud_setting *s = &settings[i];
 
-		buf_addf(&b, "%s=%" STR_FMT " %s [", s->variable, STR_ARG(s->value), s->what);
+		buf_addf(&b, "%s=%" STR_FMT " %s [", s->variable ? s->variable : "",
+		         STR_ARG(s->value), s->what);
 		for (size_t j = 0; s->names[j]; j++)
 			buf_addf(&b, "%s ", s->names[j]);
 		buf_add_c(&b, "] [");
@@ -51,10 +55,15 @@ places_of_new_balancers(void **state)
 	setenv("HCLOUD_LOAD_BALANCERS_LOCATION", "fns1", 1);
 	lab_open(lab, &hz_official, 0);
 	lab_answer(lab, "/locations?per_page=50", 200, LOCATIONS);
+	lab_answer(lab, "/load_balancer_types?per_page=50", 200, TYPES);
+	lab_answer(lab, "/certificates?per_page=50", 200, CERTIFICATES);
 	check(lab, "HCLOUD_LOAD_BALANCERS_LOCATION=fns1 location [fsn1 nbg1 ash ] [1 2 4 ] "
 	           "load-balancer.hetzner.cloud/location\n"
 	           "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE= network zone [eu-central us-east ] [] "
-	           "load-balancer.hetzner.cloud/network-zone\n");
+	           "load-balancer.hetzner.cloud/network-zone\n"
+	           "HCLOUD_LOAD_BALANCERS_TYPE= load balancer type [lb11 ] [] "
+	           "load-balancer.hetzner.cloud/type\n"
+	           "= certificate [web ] [9 ] load-balancer.hetzner.cloud/http-certificates\n");
 }
 
 /* Without balancers nothing is asked for, and a network that start() found exists. */
@@ -105,6 +114,8 @@ odd_answers(void **state)
 		buf_addf(&body, ",{\"id\":%d,\"name\":\"x%d\",\"network_zone\":\"z%d\"}", i, i, i);
 	buf_add_c(&body, "]}");
 	lab_answer(lab, "/locations?per_page=50", 200, body.ptr);
+	lab_answer(lab, "/load_balancer_types?per_page=50", 200, TYPES);
+	lab_answer(lab, "/certificates?per_page=50", 200, CERTIFICATES);
 	lab->hcloud.config = lab->config;
 	lab->hcloud.api = lab->api;
 	assert_true(hcloud_cloud.list_settings(&lab->hcloud.cloud, &call, &settings, &n, &err));
