@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/metrics.h"
+#include "http/tls.h"
 #include "operator/doctor.h"
 #include "operator/local.h"
 
@@ -44,11 +45,15 @@ check_cloud(struct doctor *d, struct report *r)
 		report_fix(r, BUDGET_FIX);
 		break;
 	default:
-		report_fix(
-			r, "%s",
-			strstr(err.msg, "certificate")
-				? "add the authority that has signed the certificate of the cloud's API to those of this machine, in /etc/ssl/certs/ca-certificates.crt"
-				: "check the cloud's configuration, and that this machine reaches its API");
+		if (strstr(err.msg, "certificate"))
+			report_fix(
+				r,
+				"add the authority that has signed the certificate of the cloud's API to those of this machine: %s",
+				tls_system_anchors());
+		else
+			report_fix(
+				r,
+				"check the cloud's configuration, and that this machine reaches its API");
 	}
 }
 

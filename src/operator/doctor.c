@@ -84,7 +84,7 @@ const struct check doctor_checks[] = {
 	  .subject = "what the settings name" },
 	{ "CCMD035", CLOUD, "The cloud responds quickly", "The cloud responds slowly",
 	  "Each change takes several requests, and new nodes and Services wait for their turn.",
-	  check_cloud_latency, FIX_BY_HAND, 0, .causes = { "CCMD030" } },
+	  check_cloud_latency, FIX_BY_HAND, 0, .causes = { NULL } },
 
 	{ "CCMD040", NODES, "All kubelets run with --cloud-provider=external",
 	  "Kubelets run without --cloud-provider=external",
