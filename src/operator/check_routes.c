@@ -51,7 +51,7 @@ check_network(struct doctor *d, struct report *r)
 		if (!ip_net_is_within(pods, &range)) {
 			report_find(
 				r, "network", list->range,
-				"it does not contain the pods' network, %s, so ccmd creates no routes",
+				"it does not contain the pods' network, %s, so machines send nothing along the routes; ccmd repeats no request because of that",
 				o->cluster_cidr);
 			report_fix(
 				r,
@@ -268,10 +268,13 @@ check_missing_cidrs(struct doctor *d, struct report *r)
 		/* a new node gets its pod CIDR within seconds, if any does */
 		if (node->n_pod_cidrs > 0 || node_is_new(node) || (n_with > 0 && age_s < NEW_S))
 			continue;
-		report_find(r, "node", node_name(node), "it has no pod CIDR, so it gets no route");
+		report_find(r, "node", node_name(node), "it has no pod CIDR, so it gets no route%s",
+		            node->network == NODE_NETWORK_MISSING
+		                    ? ", and NetworkUnavailable stays True"
+		                    : "");
 		report_fix(
 			r,
-			"start kube-controller-manager with --allocate-node-cidrs=true and --cluster-cidr=%s; or, if the network plugin needs no routes, ccmd with --configure-cloud-routes=false",
+			"start kube-controller-manager with --allocate-node-cidrs=true and --cluster-cidr=%s; or, if the network plugin needs no routes, ccmd with --configure-cloud-routes=false; then the plugin, or a person, has to clear NetworkUnavailable (CCMD054)",
 			d->view->options->routes.cluster_cidr);
 	}
 }
