@@ -462,11 +462,17 @@ def a_pod_cidr_that_is_a_subnet(world):
     world.api.wait_event("worker-1", "FailedToCreateRoute")
 
 
+def routes_are_as_said(world, doctor):
+    return bool(world.network.routes) != doctor.says("creates no routes")
+
+
 @fault(50, r"10\.244\.0\.0/16.*10\.0\.0\.0/16|10\.0\.0\.0/16.*10\.244\.0\.0/16",
        r"no (further |more )?request|not (repeat|sent|send|tried|try)|creates? no|sends? no|(in|after) an hour",
-       explain="node worker-1")
+       explain="node worker-1", check=routes_are_as_said)
 def a_cluster_cidr_outside_of_the_network(world):
+    """The cloud accepts such routes."""
     world.in_network("10.0.0.0/16", "10.0.0.0/24", cidr=CIDR).lead(pod_cidrs=POD_CIDRS)
+    wait_for(lambda: world.has_tried_routes(), what="routes, or an event that says why there are none")
 
 
 @fault(51, r"(no|without( a)?) pod CIDR|pod CIDR.*(missing|none)", r"--allocate-node-cidrs", explain="node worker-1")

@@ -269,6 +269,11 @@ class World:
         self.at_end.callback(stop.set)
         self.services.wait_ips(name, *wanted)
 
+    # --- routes ----------------------------------------------------------------------------------------------------------
+
+    def has_tried_routes(self):
+        return self.network.routes or [one for one in self.api.events() if one["reason"] == "FailedToCreateRoute"]
+
     # --- other objects ---------------------------------------------------------------------------------------------------
 
     def make(self, path, body):
