@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/parallel.h"
 #include "base/thread.h"
 #include "controllers/event_dedup.h"
 #include "controllers/failure.h"
@@ -24,7 +25,6 @@
 
 enum {
 	RUN_TIMEOUT_S = 300,
-	PARALLEL_THREADS = 8,
 };
 
 /* Changes of nodes within coalesce_ns are handled by one run. Between the starts of two runs there
@@ -90,47 +90,6 @@ struct route_run {
 	/* mu: the longest permitted pause: the smallest of those of all failures */
 	int64_t failure_max_ns;
 };
-
-/* ---- several changes at the same time ---- */
-
-/* Threads that take the next piece of work until none is left. */
-struct parallel {
-	const struct call *call;
-	route_work_fn *work;
-	void *arg;
-	size_t end;
-	_Atomic size_t next;
-};
-
-static void *
-parallel_thread(void *arg)
-{
-	struct parallel *batch = arg;
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct call call = *batch->call;
-
-	call.arena = &arena;
-	for (size_t i; !cancel_is_fired(call.cancel) && (i = batch->next++) < batch->end;) {
-		batch->work(batch->arg, &call, i);
-		arena_reset(&arena);
-	}
-	return NULL;
-}
-
-void
-route_parallel(const struct call *call, size_t first, size_t end, route_work_fn *work, void *arg)
-{
-	struct parallel batch = {
-		.call = call, .work = work, .arg = arg, .end = end, .next = first
-	};
-	size_t n_threads = end - first < PARALLEL_THREADS ? end - first : PARALLEL_THREADS;
-	pthread_t threads[PARALLEL_THREADS];
-
-	for (size_t i = 0; i < n_threads; i++)
-		thread_start(&threads[i], "route", parallel_thread, &batch);
-	for (size_t i = 0; i < n_threads; i++)
-		thread_join(threads[i]);
-}
 
 /* ---- creating and removing routes ---- */
 
@@ -354,8 +313,9 @@ route_plan_and_apply(struct route_run *r, struct error *err)
 	                              plan, r->all.n);
 	route_note_held(r);
 	n_first = plan->removes_first ? plan->n_remove : 0;
-	route_parallel(r->call, 0, n_first, route_apply_change, r);
-	route_parallel(r->call, n_first, plan->n_remove + plan->n_create, route_apply_change, r);
+	parallel_run("route", r->call, 0, n_first, route_apply_change, r);
+	parallel_run("route", r->call, n_first, plan->n_remove + plan->n_create, route_apply_change,
+	             r);
 	route_removals_report(c->removals, &r->hold, plan->n_ours, r->is_refused);
 	route_set_conditions(r);
 	return true;

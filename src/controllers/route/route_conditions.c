@@ -17,6 +17,7 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "controllers/event_dedup.h"
 #include "controllers/pace.h"
 #include "controllers/route/route_internal.h"
@@ -201,7 +202,7 @@ route_conditions_write(struct route_conditions *rc, const struct call *call)
 	pass.due = arena_calloc(call->arena, all.n + 1, sizeof(*pass.due));
 	for (size_t i = 0; i < all.n; i++)
 		conditions_check_node(&pass, node_of(all.objects[i]));
-	route_parallel(call, 0, pass.n_due, write_condition, &pass);
+	parallel_run("route", call, 0, pass.n_due, write_condition, &pass);
 	for (size_t i = 0; i < pass.n_due; i++) {
 		if (!pass.due[i].state->was_written)
 			return clock_mono(rc->env->clock);

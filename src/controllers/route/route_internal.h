@@ -1,7 +1,6 @@
 /* controllers/route/route_internal.h: what the files behind controllers/route/route.h share.
  *
- * 	route.c             the loop and its runs, which call the other files; these use only
- * 	                    route_parallel() of it
+ * 	route.c             the loop and its runs, which call the other files
  * 	route_claims.c      which pod CIDRs of each node are to be routed
  * 	route_plan.c        the decisions, as pure functions (route_plan.h)
  * 	route_removals.c    the history of removals, which may be held back
@@ -16,14 +15,6 @@
 #include "controllers/route/route.h"
 #include "controllers/route/route_plan.h"
 #include "kube/node.h"
-
-typedef void route_work_fn(void *arg, struct call *call, size_t i);
-
-/** Calls work for the pieces first to end - 1 on a few threads, and waits for them. For work that
- * mostly waits for answers. Each thread has an arena of its own, which is reset after each piece.
- * No piece is begun after the call was cancelled. */
-void route_parallel(const struct call *call, size_t first, size_t end, route_work_fn *work,
-                    void *arg);
 
 /* ---- route_claims.c ---- */
 
