@@ -55,6 +55,8 @@
 #define LIMIT_DRY_TEXT      KIB(16)    /* of what one change changes, in the log */
 #define LIMIT_PACES         20000      /* (object, reaction) pairs whose reactions are counted (pace.h) */
 #define LIMIT_NODE_ERRORS  500         /* failures of work on nodes that are remembered (node_errors.h) */
+#define LIMIT_TROUBLES     500         /* nodes, and Services, in trouble that the leader lists */
+#define LIMIT_DESCRIPTION  MIB(2)      /* what the leader says about them, as JSON */
 #define LIMIT_NODE_ERROR   300         /* bytes of the text of one */
 #define LIMIT_EVENT_DEDUP  10000      /* (node, reason) pairs remembered, so that an event is not repeated */
 

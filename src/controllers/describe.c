@@ -4,9 +4,15 @@
 #include "base/ip.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/metrics.h"
 #include "controllers/node_errors.h"
 #include "kube/node.h"
 #include "kube/store.h"
+
+METRIC_FAMILY(
+	problems, METRIC_GAUGE, "ccmd_doctor_problems",
+	"[ALPHA] Objects with which the leader is in trouble, by the code of the check of ccmd doctor that reports them: nodes that are not initialised (CCMD041), deletions of nodes that are held (CCMD049), runs of the route controller that fail (CCMD050), Services without an address (CCMD060).",
+	.labels = { "code" });
 
 /* ---- paths ---- */
 
@@ -162,23 +168,12 @@ describe_service(const struct describe_sources *s, struct str key, struct arena 
 }
 
 static void
-describe_route(const struct describe_sources *s, struct str cidr, struct arena *arena,
-               struct buf *json)
+add_route_run(const struct describe_sources *s, struct arena *arena, struct buf *json)
 {
-	CLEANUP(store_list_free) struct store_list all = store_list(s->nodes);
-	struct route_outcome outcome;
-	bool is_known = false;
+	struct route_outcome outcome = { .is_known = false };
 
-	for (size_t i = 0; i < all.n; i++) {
-		const struct node *node = node_of(all.objects[i]);
-
-		for (uint32_t j = 0; j < node->n_pod_cidrs; j++)
-			is_known |= str_eq(node->pod_cidrs[j], cidr);
-	}
-	json_add_flag(json, "isKnown", is_known);
-	if (!s->route)
-		return;
-	outcome = route_controller_outcome(s->route, arena);
+	if (s->route)
+		outcome = route_controller_outcome(s->route, arena);
 	if (!outcome.is_known)
 		return;
 	json_begin_object(json, "lastRun");
@@ -188,8 +183,150 @@ describe_route(const struct describe_sources *s, struct str cidr, struct arena *
 	json_add_number(json, "failures", outcome.n_failures);
 	json_add_number(json, "heldRemovals", (int64_t)outcome.n_held);
 	json_add_flag(json, "isHeldForNodes", outcome.is_held_for_nodes);
+	if (outcome.n_held > 0 && outcome.held_for_ns != CLOCK_FOREVER)
+		add_seconds(json, "heldForSeconds", outcome.held_for_ns);
 	json_end_object(json);
 }
+
+static void
+describe_route(const struct describe_sources *s, struct str cidr, struct arena *arena,
+               struct buf *json)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(s->nodes);
+	bool is_known = false;
+
+	for (size_t i = 0; i < all.n; i++) {
+		const struct node *node = node_of(all.objects[i]);
+
+		for (uint32_t j = 0; j < node->n_pod_cidrs; j++)
+			is_known |= str_eq(node->pod_cidrs[j], cidr);
+	}
+	json_add_flag(json, "isKnown", is_known);
+	add_route_run(s, arena, json);
+}
+
+/* ---- all objects in trouble ---- */
+
+static bool
+is_node_in_trouble(const struct describe_sources *s, struct str name, struct arena *arena)
+{
+	struct lifecycle_candidate candidate;
+	struct node_error error;
+	bool is_found = s->lifecycle &&
+	                lifecycle_controller_candidate(s->lifecycle, arena, name, &candidate);
+
+	for (size_t i = 0; i < NODE_N_WORKS && !is_found; i++)
+		is_found = node_errors_get(s->node_errors, (enum node_work)i, name, arena, &error);
+	return is_found;
+}
+
+static bool
+is_service_in_trouble(const struct describe_sources *s, struct str key, struct arena *arena)
+{
+	struct service_memory memory;
+
+	return s->service && service_controller_remembers(s->service, arena, key, &memory) &&
+	       memory.error.len > 0;
+}
+
+/* Adds the objects of one kind that are in trouble. Returns how many are left out. */
+static int64_t
+add_troubled(const struct describe_sources *s, enum described_kind kind, struct arena *arena,
+             struct buf *json)
+{
+	bool is_node = kind == DESCRIBED_NODE;
+	struct store *store = is_node ? s->nodes : s->services;
+	CLEANUP(store_list_free)
+	struct store_list all = store ? store_list(store) : (struct store_list){ 0 };
+	int64_t n = 0;
+
+	json_begin_array(json, is_node ? "nodes" : "services");
+	for (size_t i = 0; i < all.n; i++) {
+		struct str key = all.objects[i]->key;
+
+		if (!(is_node ? is_node_in_trouble : is_service_in_trouble)(s, key, arena) ||
+		    n++ >= LIMIT_TROUBLES)
+			continue;
+		json_begin_object(json, NULL);
+		json_add_text(json, "name", key);
+		(is_node ? describe_node : describe_service)(s, key, arena, json);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	return n > LIMIT_TROUBLES ? n - LIMIT_TROUBLES : 0;
+}
+
+static void
+describe_troubles(const struct describe_sources *s, struct arena *arena, struct buf *json)
+{
+	int64_t n_left_out = add_troubled(s, DESCRIBED_NODE, arena, json);
+
+	n_left_out += add_troubled(s, DESCRIBED_SERVICE, arena, json);
+	json_add_number(json, "leftOut", n_left_out);
+	add_route_run(s, arena, json);
+}
+
+/* ---- the metric ---- */
+
+static size_t
+count_new_nodes(const struct describe_sources *s, struct arena *arena)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(s->nodes);
+	struct node_error error;
+	size_t n = 0;
+
+	for (size_t i = 0; i < all.n; i++)
+		n += node_is_new(node_of(all.objects[i])) &&
+		     node_errors_get(s->node_errors, NODE_WORK_SYNC, all.objects[i]->key, arena,
+		                     &error);
+	return n;
+}
+
+static size_t
+count_held_nodes(const struct describe_sources *s, struct arena *arena)
+{
+	struct lifecycle_candidate *found;
+	size_t n_all = 0, n = 0;
+
+	if (s->lifecycle)
+		n_all = lifecycle_controller_candidates(s->lifecycle, arena, &found);
+	for (size_t i = 0; i < n_all; i++)
+		n += found[i].hold_reason && !found[i].is_deleted;
+	return n;
+}
+
+static size_t
+count_pending_services(const struct describe_sources *s, struct arena *arena)
+{
+	CLEANUP(store_list_free)
+	struct store_list all = s->services ? store_list(s->services) : (struct store_list){ 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < all.n; i++) {
+		const struct service *service = service_of(all.objects[i]);
+
+		n += service->n_ingress == 0 && service_wants_balancer(service) &&
+		     is_service_in_trouble(s, all.objects[i]->key, arena);
+	}
+	return n;
+}
+
+void
+describe_count_problems(const struct describe_sources *s)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	bool leads = s != NULL;
+
+	metric_set(metric_of(&problems, "CCMD041"), leads ? (double)count_new_nodes(s, &arena) : 0);
+	metric_set(metric_of(&problems, "CCMD049"),
+	           leads ? (double)count_held_nodes(s, &arena) : 0);
+	metric_set(metric_of(&problems, "CCMD050"),
+	           leads && s->route && route_controller_outcome(s->route, &arena).error.len > 0);
+	metric_set(metric_of(&problems, "CCMD060"),
+	           leads ? (double)count_pending_services(s, &arena) : 0);
+}
+
+/* ---- all of it ---- */
 
 void
 describe(const struct describe_sources *sources, const struct described *what, struct buf *json)
@@ -198,7 +335,9 @@ describe(const struct describe_sources *sources, const struct described *what, s
 
 	json_begin_object(json, NULL);
 	json_add_flag(json, "isLeading", sources != NULL);
-	if (sources && what->kind == DESCRIBED_NODE)
+	if (sources && !what)
+		describe_troubles(sources, &arena, json);
+	else if (sources && what->kind == DESCRIBED_NODE)
 		describe_node(sources, what->key, &arena, json);
 	else if (sources && what->kind == DESCRIBED_SERVICE)
 		describe_service(sources, what->key, &arena, json);

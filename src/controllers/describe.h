@@ -1,5 +1,6 @@
-/* controllers/describe.h: what the running controllers know about one object, as JSON, for the
- * endpoint /debug/objects/ and so for `ccmd explain`.
+/* controllers/describe.h: what the running controllers know about one object, or about all objects
+ * in trouble, as JSON, for the endpoints below /debug/objects/ and so for the commands for
+ * operators.
  *
  * It has only what the process alone knows: its queues, the deletion guard's observations, the last
  * failures. Everything else is in the API server and in the cloud. All times are seconds, relative
@@ -27,6 +28,9 @@ struct described {
 	struct str key; /* "worker-1", "default/web", "10.244.1.0/24"; a view of the path */
 };
 
+/** The path of all objects in trouble. */
+#define DESCRIBED_TROUBLE "trouble"
+
 /** path: "nodes/NAME", "services/NAMESPACE/NAME" or "routes/CIDR", already decoded. Returns
  * false for any other text. The path may come from any caller. */
 bool described_parse(struct str path, struct described *ret);
@@ -41,8 +45,12 @@ struct describe_sources {
 	struct route_controller *route;
 };
 
-/** Appends a JSON object. sources: NULL if this process does not lead. */
+/** Appends a JSON object. sources: NULL if this process does not lead. what: NULL: the objects at
+ * which the last attempt failed, or whose machine was looked for, LIMIT_TROUBLES of each kind. */
 void describe(const struct describe_sources *sources, const struct described *what,
               struct buf *json);
+
+/** Sets the metric ccmd_doctor_problems, from what the controllers remember. sources: as above. */
+void describe_count_problems(const struct describe_sources *sources);
 
 #endif

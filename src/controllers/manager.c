@@ -168,6 +168,15 @@ set_running(enum controller which)
 	           1);
 }
 
+static void
+manager_count_problems(void *manager)
+{
+	struct manager *m = manager;
+	WITH_LOCK(&m->mu);
+
+	describe_count_problems(m->described.nodes ? &m->described : NULL);
+}
+
 /* Controllers subscribe to the stores before the reflectors fill them. */
 void
 manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
@@ -219,6 +228,7 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 		                                  .service = m->service,
 		                                  .route = m->route };
 	mutex_unlock(&m->mu);
+	metrics_on_scrape(manager_count_problems, m);
 	host_set_requeue(config->host, manager_requeue, m);
 	if (config->shared)
 		m->node_reflector = start_reflector(m, config->nodes, min_version);
@@ -291,6 +301,7 @@ manager_stop(struct manager *m, int64_t grace_ns)
 		is_done = false;
 	if (m->route && route_controller_is_working(m->route))
 		is_done = false;
+	metrics_off_scrape(manager_count_problems, m);
 	mutex_lock(&m->mu);
 	m->described = (struct describe_sources){ 0 };
 	mutex_unlock(&m->mu);
@@ -334,10 +345,12 @@ manager_describe(void *manager, struct str path, struct buf *json)
 	struct manager *m = manager;
 	struct described what;
 
-	if (!described_parse(path, &what))
+	bool is_all = str_eq_c(path, DESCRIBED_TROUBLE);
+
+	if (!is_all && !described_parse(path, &what))
 		return false;
 	mutex_lock(&m->mu);
-	describe(m->described.nodes ? &m->described : NULL, &what, json);
+	describe(m->described.nodes ? &m->described : NULL, is_all ? NULL : &what, json);
 	mutex_unlock(&m->mu);
 	return true;
 }

@@ -83,7 +83,8 @@ bool manager_is_started(const struct manager *);
 /** A health_check for readiness: this process does not lead, or all its stores have synced. */
 health_check manager_has_synced;
 
-/** What this process knows about an object (controllers/describe.h). False: path names none. */
+/** What this process knows about an object, or with DESCRIBED_TROUBLE about all in trouble
+ * (controllers/describe.h). False: path names none. */
 bool manager_describe(void *manager, struct str path, struct buf *json);
 
 #endif

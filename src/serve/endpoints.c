@@ -197,7 +197,7 @@ answer_verbosity(const struct endpoints_config *config, struct server_request *r
 static void
 answer_object(const struct endpoints_config *config, struct server_request *request)
 {
-	CLEANUP(buf_fini) struct buf json = BUF_INIT(LIMIT_SERVER_BODY);
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(LIMIT_DESCRIPTION);
 	struct str path = str_skip(server_request_path(request), strlen(OBJECTS));
 
 	if (config->describe(config->describe_arg, path, &json))
@@ -229,6 +229,9 @@ const struct endpoint endpoints[] = {
 	  answer_configz },
 	{ "/version", GET, false, "The program's version, as JSON like that of Kubernetes.",
 	  answer_version },
+	{ OBJECTS "trouble", GET, false,
+	  "What the leader knows about all nodes and Services at which its last attempt failed, and about nodes whose machine it has looked for.",
+	  answer_object },
 	{ OBJECTS "nodes/", GET, false,
 	  "What the leader knows about a node: its place in the queue, and what the deletion guard has seen.",
 	  answer_object },

@@ -1,6 +1,8 @@
 /* What the endpoint says about objects, and which paths name one. */
 #include "controllers/describe.h"
 
+#include "base/limits.h"
+#include "base/metrics.h"
 #include "controllers/rig.h"
 
 static struct rig *rig;
@@ -14,6 +16,7 @@ tear_down(void **state)
 	return 0;
 }
 
+/* path: NULL: all objects in trouble. */
 static const char *
 describe_path(const char *path)
 {
@@ -27,10 +30,31 @@ describe_path(const char *path)
 	CLEANUP(buf_fini) struct buf json = BUF_INIT(KIB(4));
 	struct described what;
 
-	if (!described_parse(str_c(path), &what))
+	if (path && !described_parse(str_c(path), &what))
 		fail_msg("%s names no object", path);
-	describe(&sources, &what, &json);
+	describe(&sources, path ? &what : NULL, &json);
 	return arena_strz(&rig->arena, buf_str(&json));
+}
+
+/* The value of ccmd_doctor_problems for the code. */
+static void
+assert_counted(const char *code, int n)
+{
+	struct describe_sources sources = { .nodes = rig->env.nodes,
+		                            .services = rig->env.services,
+		                            .node_errors = rig->env.node_errors,
+		                            .node = rig->nodes,
+		                            .lifecycle = rig->lifecycle,
+		                            .service = rig->balancing,
+		                            .route = rig->routing };
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
+	const char *line;
+
+	describe_count_problems(&sources);
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
+	line = arena_printf(&rig->arena, "\nccmd_doctor_problems{code=\"%s\"} %d\n", code, n).ptr;
+	if (!strstr(text.ptr, line))
+		fail_msg("no line%s", line);
 }
 
 /* ---- paths ---- */
@@ -127,6 +151,13 @@ a_node_with_a_held_deletion(void **state)
 		"\"absentLooks\":1,\"lookedSecondsAgo\":3,\"absentForSeconds\":3,"
 		"\"nextLookInSeconds\":9,\"deletableInSeconds\":9,\"isDeleted\":false},"
 		"\"errors\":[]}\n");
+	assert_string_equal(
+		describe_path(NULL),
+		"{\"isLeading\":true,\"nodes\":[{\"name\":\"a\",\"isKnown\":true,\"guard\":{"
+		"\"machine\":\"absent\",\"verdict\":\"unconfirmed\",\"heldBecause\":\"\","
+		"\"looks\":1,\"failedLooks\":0,\"absentLooks\":1,\"lookedSecondsAgo\":3,"
+		"\"absentForSeconds\":3,\"nextLookInSeconds\":9,\"deletableInSeconds\":9,"
+		"\"isDeleted\":false},\"errors\":[]}],\"services\":[],\"leftOut\":0}\n");
 	assert_string_equal(describe_path("nodes/w"),
 	                    "{\"isLeading\":true,\"isKnown\":true,\"errors\":[]}\n");
 	assert_string_equal(describe_path("nodes/none"),
@@ -151,9 +182,11 @@ a_new_node_without_a_machine(void **state)
 	            "for node a: no machine of the cloud is this node\","
 	            "\"failedSecondsAgo\":0}]"))
 		fail_msg("%s", text);
+	assert_counted("CCMD041", 1);
 	fake_cloud_set(rig->cloud, "a", MACHINE_ON);
 	rig_run(rig, 1);
 	assert_non_null(strstr(describe_path("nodes/a"), "\"errors\":[]"));
+	assert_counted("CCMD041", 0);
 }
 
 static void
@@ -237,11 +270,15 @@ a_service_whose_balancer_fails(void **state)
 	rig_sync_services(rig);
 	rig_deliver(rig);
 	text = describe_path("services/default/web");
+	assert_non_null(strstr(describe_path(NULL),
+	                       "\"services\":[{\"name\":\"default/web\",\"isKnown\":true,"));
 	if (!strstr(text, "\"queue\":{\"state\":\"delayed\",\"failures\":1,") ||
 	    !strstr(text, "\"memory\":{\"hasBalancer\":true,\"error\":\"") ||
 	    strstr(text, "\"error\":\"\"") || !strstr(text, "\"failedSecondsAgo\":0"))
 		fail_msg("%s", text);
+	assert_counted("CCMD060", 1);
 	rig_run(rig, 60);
+	assert_counted("CCMD060", 0);
 	text = describe_path("services/default/web");
 	if (!strstr(text, "\"queue\":{\"state\":\"idle\",\"failures\":0}") ||
 	    !strstr(text, "\"memory\":{\"hasBalancer\":true,\"error\":\"\"}"))
@@ -268,6 +305,7 @@ a_route_that_cannot_be_created(void **state)
 	    strstr(text, "\"error\":\"\"") || !strstr(text, "\"failures\":1,\"heldRemovals\":0"))
 		fail_msg("%s", text);
 	assert_non_null(strstr(describe_path("routes/10.244.9.0/24"), "\"isKnown\":false"));
+	assert_counted("CCMD050", 1);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)

@@ -60,7 +60,7 @@ struct route_controller {
 		char *error; /* owned; NULL: nothing failed */
 		unsigned n_failures;
 		size_t n_held;
-		int64_t ended_mono_ns, due_mono_ns;
+		int64_t ended_mono_ns, due_mono_ns, held_mono_ns;
 	} outcome;
 
 	struct route_removals *removals;
@@ -389,6 +389,7 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 	c->outcome.n_failures = c->n_failures;
 	c->outcome.n_held = r.hold.n;
 	c->outcome.is_held_for_nodes = r.hold.why == ROUTE_REMOVAL_NO_NODES;
+	c->outcome.held_mono_ns = r.hold.due_mono_ns;
 	c->outcome.ended_mono_ns = clock_mono(c->env->clock);
 	c->outcome.due_mono_ns = due_ns;
 	mutex_unlock(&c->mu);
@@ -574,6 +575,9 @@ route_controller_outcome(struct route_controller *c, struct arena *arena)
 	ret.n_failures = c->outcome.n_failures;
 	ret.n_held = c->outcome.n_held;
 	ret.is_held_for_nodes = c->outcome.is_held_for_nodes;
+	ret.held_for_ns = c->outcome.held_mono_ns;
+	if (ret.held_for_ns != CLOCK_FOREVER)
+		ret.held_for_ns = ret.held_for_ns > now_ns ? ret.held_for_ns - now_ns : 0;
 	ret.ended_ago_ns = now_ns - c->outcome.ended_mono_ns;
 	if (c->outcome.due_mono_ns > now_ns)
 		ret.next_run_in_ns = c->outcome.due_mono_ns - now_ns;

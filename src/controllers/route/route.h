@@ -45,6 +45,8 @@ struct route_outcome {
 	size_t n_held;          /* removals that are held back */
 	bool is_held_for_nodes; /* because the cluster shows no nodes; else because of their number
 	                         */
+	int64_t held_for_ns; /* if any is held: until then; CLOCK_FOREVER: until that is corrected
+	                      */
 	int64_t ended_ago_ns, next_run_in_ns;
 };
 struct route_outcome route_controller_outcome(struct route_controller *, struct arena *);
