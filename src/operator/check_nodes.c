@@ -5,6 +5,7 @@
 #include "flags/flags.h"
 #include "operator/doctor.h"
 #include "operator/facts.h"
+#include "operator/leader.h"
 
 enum {
 	NEW_S = 60, /* an uninitialised node, or one that is not Ready, is reported when it is older
@@ -41,6 +42,15 @@ get_machine(const struct view *v, struct report *r, size_t i, enum presence pres
 	    doctor_is_unanswered(r, node, machine) || machine->presence != presence)
 		return NULL;
 	return machine;
+}
+
+/* Why the leader's last attempt at the node failed. */
+static bool
+add_failure(struct view *v, struct report *r, const struct node *node, struct buf *why)
+{
+	const struct leader_object object = { DESCRIBED_NODE, node_name(node), node->object.uid };
+
+	return leader_add_failure(v, r, &object, why);
 }
 
 /* ---- kubelets and new nodes ---- */
@@ -148,9 +158,11 @@ check_new_nodes(struct doctor *d, struct report *r)
 
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
+		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
 		const struct instance *machine = &v->look->instances[i];
 		int64_t age_s = view_now_s(v) - node->created_wall_ns / NS_PER_SEC;
 		struct node_facts facts;
+		bool is_failing;
 
 		if (!node_is_new(node) && node_taint(node, STR(TAINT_CLUSTER_API))) {
 			report_note(r, "node", node_name(node),
@@ -175,11 +187,17 @@ check_new_nodes(struct doctor *d, struct report *r)
 			facts = facts_of_node(node, machine, &v->arena);
 			if (report_wrong_node_ip(d, r, &facts) || age_s <= NEW_S)
 				break;
+			is_failing = add_failure(v, r, node, &why);
 			report_find(
 				r, "node", node_name(node),
-				"its machine is found, but nothing has initialised it for %lld s",
-				(long long)age_s);
-			report_fix(r, "see the checks of the leader election and of the rights");
+				"its machine is found, but nothing has initialised it for %lld s%s",
+				(long long)age_s, why.ptr);
+			if (is_failing)
+				leader_report_fix(v, r, is_failing);
+			else
+				report_fix(
+					r,
+					"see the checks of the leader election and of the rights");
 			break;
 		}
 	}
@@ -267,22 +285,24 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 void
 check_absent_machines(struct doctor *d, struct report *r)
 {
-	const struct view *v = d->view;
+	struct view *v = d->view;
 	struct near_machine near;
 
 	for (size_t i = 0; i < v->nodes.n; i++) {
+		CLEANUP(buf_fini) struct buf guard = BUF_INIT(KIB(4));
 		const struct node *node = v->nodes.items[i];
-		const char *ready = node->ready == NODE_READY_TRUE
-		                            ? ", but its kubelet reports it as Ready"
-		                            : "; ccmd deletes the node when that is proven";
 
 		if (!get_machine(v, r, i, PRESENCE_ABSENT))
 			continue;
+		if (node->ready == NODE_READY_TRUE)
+			buf_add_c(&guard, ", but its kubelet reports it as Ready");
+		else if (!leader_add_guard(v, node_name(node), &guard))
+			buf_add_c(&guard, "; ccmd deletes the node when that is proven");
 		if (find_near(d, r, node, &near)) {
 			report_find(r, "node", node_name(node),
 			            "its machine %" STR_FMT " is gone%s; machine %" STR_FMT
 			            " (%" STR_FMT ") %" STR_FMT,
-			            STR_ARG(node_provider_id(node)), ready,
+			            STR_ARG(node_provider_id(node)), guard.ptr,
 			            STR_ARG(near.machine->name),
 			            STR_ARG(near.machine->instance.provider_id), STR_ARG(near.why));
 			report_fix(
@@ -291,7 +311,7 @@ check_absent_machines(struct doctor *d, struct report *r)
 				STR_ARG(node_name(node)));
 			continue;
 		}
-		report_find(r, "node", node_name(node), "its machine is gone%s", ready);
+		report_find(r, "node", node_name(node), "its machine is gone%s", guard.ptr);
 		report_fix(
 			r,
 			"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
@@ -371,20 +391,26 @@ check_addresses(struct doctor *d, struct report *r)
 		CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
 		CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
 		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
+		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
 		struct node_facts f;
+		bool is_failing;
 
 		if (!machine)
 			continue;
 		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
 		if (report_wrong_node_ip(d, r, &f) || !f.has_other_addresses)
 			continue;
+		is_failing = add_failure(v, r, f.node, &why);
 		facts_add_addresses(&has, f.node->addresses, f.node->n_addresses);
 		facts_add_addresses(&wanted, f.wanted.items, f.wanted.n);
-		report_find(r, "node", node_name(f.node), "it has %s; the cloud says %s",
-		            has.len > 0 ? has.ptr : "none", wanted.ptr);
-		report_fix(
-			r,
-			"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
+		report_find(r, "node", node_name(f.node), "it has %s; the cloud says %s%s",
+		            has.len > 0 ? has.ptr : "none", wanted.ptr, is_failing ? why.ptr : "");
+		if (is_failing)
+			leader_report_fix(v, r, is_failing);
+		else
+			report_fix(
+				r,
+				"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
 	}
 }
 
@@ -440,8 +466,8 @@ is_down(const struct view *v, size_t i, enum presence presence)
 	       v->look->instances[i].presence == presence;
 }
 
-/* Reports what is missing for the deletion of one node. */
-static void
+/* Reports what is missing for the deletion of one node; false: nothing is. */
+static bool
 report_missing_proof(const struct view *v, struct report *r, const struct lifecycle_foresight *f)
 {
 	const struct guard_config *guard = &v->options->guard;
@@ -462,7 +488,7 @@ report_missing_proof(const struct view *v, struct report *r, const struct lifecy
 			r,
 			"check that the credentials are those of the cluster's project; if the machine is really gone: kubectl delete node %" STR_FMT,
 			STR_ARG(name));
-		return;
+		return true;
 	case GUARD_KUBELET_ALIVE:
 		report_find(
 			r, "node", name,
@@ -481,9 +507,24 @@ report_missing_proof(const struct view *v, struct report *r, const struct lifecy
 			f->n_going, v->nodes.n, (long long)(guard->breaker_agree_ns / NS_PER_SEC));
 		break;
 	default: /* nothing is missing, or the node is still too young */
-		return;
+		return false;
 	}
 	report_fix(r, "if its machine is really gone: kubectl delete node %" STR_FMT,
+	           STR_ARG(name));
+	return true;
+}
+
+/* What only the leader knows, such as that many nodes were deleted shortly before. */
+static void
+report_held_by_leader(struct view *v, struct report *r, struct str name)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	yyjson_val *guard = json_at(leader_about(v, DESCRIBED_NODE, name), "guard");
+
+	if (json_view(guard, "heldBecause").len == 0 || !leader_add_guard(v, name, &text))
+		return;
+	report_find(r, "node", name, "its machine is gone%s", text.ptr);
+	report_fix(r, "wait; if its machine is really gone: kubectl delete node %" STR_FMT,
 	           STR_ARG(name));
 }
 
@@ -508,8 +549,10 @@ check_held_deletions(struct doctor *d, struct report *r)
 	 * missing is not there now (controllers/lifecycle/lifecycle.h). */
 	if (deletes && !lifecycle_foresee(&seen, &v->call, &found, &n, &err))
 		report_unknown(r, &err);
-	for (size_t i = 0; i < n; i++)
-		report_missing_proof(v, r, &found[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (!report_missing_proof(v, r, &found[i]))
+			report_held_by_leader(v, r, node_name(v->nodes.items[found[i].node]));
+	}
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		struct str name = node_name(v->nodes.items[i]);
 

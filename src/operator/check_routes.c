@@ -4,6 +4,7 @@
 #include "flags/flags.h"
 #include "operator/doctor.h"
 #include "operator/facts.h"
+#include "operator/leader.h"
 
 enum {
 	NEW_S = 60, /* a younger node may have no route yet */
@@ -159,31 +160,37 @@ check_pod_cidrs(struct doctor *d, struct report *r)
 
 /* Reports a pod CIDR whose route the controller would create. */
 static void
-report_missing_route(const struct view *v, struct report *r, const struct node *node,
-                     struct str cidr)
+report_missing_route(struct view *v, struct report *r, const struct node *node, struct str cidr)
 {
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
+	struct leader_object object = { DESCRIBED_ROUTE, cidr, node->object.uid };
 	const struct route *route = facts_route_to(v, cidr);
+	bool is_failing;
 
 	/* the cloud does not say to which machine a fixed route leads: it may be this one */
 	if (route && route->is_fixed)
 		return;
+	is_failing = leader_add_failure(v, r, &object, &why);
 	if (!route)
 		report_find(r, "node", node_name(node),
-		            "the cloud has no route to its pod CIDR %" STR_FMT, STR_ARG(cidr));
+		            "the cloud has no route to its pod CIDR %" STR_FMT "%s", STR_ARG(cidr),
+		            why.ptr);
 	else if (!str_eq(route->target_node, node_name(node)))
 		report_find(r, "node", node_name(node),
-		            "the route to its pod CIDR %" STR_FMT " leads to %s%" STR_FMT,
+		            "the route to its pod CIDR %" STR_FMT " leads to %s%" STR_FMT "%s",
 		            STR_ARG(cidr), route->target_node.len > 0 ? "node " : "something else",
-		            STR_ARG(route->target_node));
+		            STR_ARG(route->target_node), why.ptr);
 	else
 		report_find(r, "node", node_name(node),
-		            "the route to its pod CIDR %" STR_FMT " has to be created again",
-		            STR_ARG(cidr));
-	report_fix(r,
-	           "read the events: kubectl describe node %" STR_FMT
-	           "; without one, it is created " NEXT_TIME
-	           "; if the network plugin needs no routes: --configure-cloud-routes=false",
-	           STR_ARG(node_name(node)));
+		            "the route to its pod CIDR %" STR_FMT " has to be created again%s",
+		            STR_ARG(cidr), why.ptr);
+	if (is_failing)
+		leader_report_fix(v, r, is_failing);
+	else
+		report_fix(
+			r,
+			"it is created " NEXT_TIME
+			"; if the network plugin needs no routes: --configure-cloud-routes=false");
 }
 
 /* The controller has yet to create the routes of new nodes, and to remove those of nodes whose
@@ -217,28 +224,30 @@ check_node_routes(struct doctor *d, struct report *r)
 void
 check_orphaned_routes(struct doctor *d, struct report *r)
 {
-	const struct view *v = d->view;
+	struct view *v = d->view;
 	const struct route_plan *plan = &v->route_run.plan;
 	const struct machine *other;
 
 	if (!has_routes(d, r) || !doctor_needs(d, r, VIEW_ROUTES))
 		return;
 	for (size_t i = 0; i < plan->n_remove; i++) {
+		CLEANUP(buf_fini) struct buf held = BUF_INIT(KIB(4));
 		const struct route *route = &v->routes.routes[plan->remove[i]];
 
 		if (facts_owner_of_cidr(v, route->destination_cidr))
 			continue; /* its node gets another route */
+		leader_add_held_routes(v, &held);
 		other = route->target_node.len == 0 && doctor_has_machines(d, r)
 		                ? facts_machine_at(v, route->gateway)
 		                : NULL;
 		report_find(r, "route", route->destination_cidr,
-		            "no node has this pod CIDR; the route leads to %s%" STR_FMT "%s",
+		            "no node has this pod CIDR; the route leads to %s%" STR_FMT "%s%s",
 		            other                        ? "machine "
 		            : route->target_node.len > 0 ? "node "
 		                                         : "a machine",
 		            STR_ARG(other ? other->name : route->target_node),
-		            route->target_node.len > 0 ? ""
-		                                       : " that is not a node of this cluster");
+		            route->target_node.len > 0 ? "" : " that is not a node of this cluster",
+		            held.ptr);
 		if (route->target_node.len > 0)
 			report_fix(r, "it is removed " NEXT_TIME
 			              "; if it stays, delete it in the cloud's network");

@@ -6,6 +6,7 @@
 #include "flags/flags.h"
 #include "operator/doctor.h"
 #include "operator/facts.h"
+#include "operator/leader.h"
 
 enum {
 	NEW_S = 60,       /* the pods of a younger Service may still start */
@@ -47,6 +48,15 @@ is_wanted(const struct service *s)
 	return service_wants_balancer(s) && !s->is_deleting;
 }
 
+/* Why the leader's last attempt at the Service failed. */
+static bool
+add_failure(struct doctor *d, struct report *r, const struct service *s, struct buf *why)
+{
+	const struct leader_object object = { DESCRIBED_SERVICE, s->object.key, s->object.uid };
+
+	return leader_add_failure(d->view, r, &object, why);
+}
+
 /* ---- what needs no balancer in the cloud ---- */
 
 void
@@ -55,16 +65,19 @@ check_pending_services(struct doctor *d, struct report *r)
 	if (!has_balancers(d, r))
 		return;
 	for (size_t i = 0; i < d->view->services.n; i++) {
+		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
 		const struct service *s = d->view->services.items[i];
+		bool is_failing;
 
 		if (!is_wanted(s) || s->n_ingress > 0)
 			continue;
-		report_find(r, "service", s->object.key, "%s",
-		            s->has_finalizer
+		is_failing = add_failure(d, r, s, &why);
+		report_find(r, "service", s->object.key, "%s%s",
+		            s->has_finalizer || is_failing
 		                    ? "its load balancer is not ready"
-		                    : "no controller has begun to create its load balancer");
-		report_fix(r, "read its events: kubectl -n %" STR_FMT " describe service %" STR_FMT,
-		           STR_ARG(s->namespace), STR_ARG(s->name));
+		                    : "no controller has begun to create its load balancer",
+		            why.ptr);
+		leader_report_fix(d->view, r, is_failing);
 	}
 }
 
@@ -237,15 +250,21 @@ check_changed_balancers(struct doctor *d, struct report *r)
 	if (!get_listed(d, r, VIEW_TRIALS))
 		return;
 	for (size_t i = 0; i < d->view->n_trials; i++) {
+		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
 		const struct service_trial *trial = &d->view->trials[i];
 		const struct service *s = trial->service;
+		bool is_failing;
 
 		if (is_incomplete(r, trial) || trial->changes.len == 0 || trial->is_new ||
 		    s->n_ingress == 0)
 			continue;
-		report_find(r, "service", s->object.key, "its load balancer differs: %" STR_FMT,
-		            STR_ARG(trial->changes));
-		if (trial->has_values)
+		is_failing = add_failure(d, r, s, &why);
+		report_find(r, "service", s->object.key,
+		            "its load balancer differs: %" STR_FMT "%s", STR_ARG(trial->changes),
+		            is_failing ? why.ptr : "");
+		if (is_failing)
+			leader_report_fix(d->view, r, is_failing);
+		else if (trial->has_values)
 			report_fix(
 				r,
 				"to keep it, set it by an annotation of the Service; to undo it: kubectl -n %" STR_FMT

@@ -78,7 +78,7 @@ struct command_line {
 	bool kubeconfig_is_list;       /* --kubeconfig in argv is the value of $KUBECONFIG */
 	bool has_cloud;                /* the flags of the controller name a cloud */
 	struct described object;       /* of explain */
-	struct explain_source leader;  /* --url, --ca */
+	struct view_question leader;   /* --url, --ca */
 	unsigned scope;                /* of plan: a union of enum plan_scope */
 	char **argv; /* argv[0] and the flags of the controller; NULL at the end */
 	int argc;

@@ -101,6 +101,7 @@ run_turn(const struct command_line *line, struct parsed *parsed, int *ret_code)
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(LIMIT_REPORT);
 	CLEANUP(view_freep) struct view *view = view_new(&parsed->options);
 
+	view->ask = line->leader;
 	*ret_code = line->command->run(line, parsed, view, &out);
 	return fd_print(buf_str(&out));
 }
@@ -173,8 +174,9 @@ run_explain(const struct command_line *line, struct parsed *parsed, struct view 
 	CLEANUP(explanation_fini) struct explanation explanation = { 0 };
 
 	(void)parsed;
+	view->ask.what = &line->object;
 	view_confine(view, /*cloud=*/NULL);
-	explain_read(view, &line->object, &line->leader, &explanation);
+	explain_read(view, &line->object, &explanation);
 	if (wants_json(line))
 		explain_print_json(&explanation, out);
 	else
@@ -224,6 +226,19 @@ is_label(const char *value)
 	return name_is_dns_label(str_c(value));
 }
 
+/* Where the leader is asked. */
+#define LEADER_FLAGS                                                                          \
+	{ .name = "--url",                                                                    \
+	  .value = "URL",                                                                     \
+	  .help = "Ask the leader at this address (https://HOST:PORT of its --secure-port)\n" \
+		  "instead of the process on this machine.",                                  \
+	  .offset = AT(leader.url) },                                                         \
+	{                                                                                     \
+		.name = "--ca", .value = "FILE",                                              \
+		.help = "The authorities that have signed the certificate of that server.",   \
+		.offset = AT(leader.ca_file)                                                  \
+	}
+
 static const struct command_flag doctor_flags[] = {
 	{ .name = "--all",
 	  .help = "Show all checks, also those that are ok or do not apply, and all findings of each.",
@@ -244,15 +259,7 @@ static const struct command_flag explain_flags[] = {
 	  .is_valid = is_label,
 	  .help = "The namespace of the Service, if its name has none (default: default).",
 	  .offset = AT(namespace) },
-	{ .name = "--url",
-	  .value = "URL",
-	  .help = "Ask the leader at this address (https://HOST:PORT of its --secure-port)\n"
-	          "instead of the process on this machine.",
-	  .offset = AT(leader.url) },
-	{ .name = "--ca",
-	  .value = "FILE",
-	  .help = "The authorities that have signed the certificate of that server.",
-	  .offset = AT(leader.ca_file) },
+	LEADER_FLAGS,
 	OUTPUT("docs/explain.md"),
 	{ 0 },
 };
@@ -276,7 +283,7 @@ set_object(struct command_line *line, const char *word, struct str value)
 	return described_parse(path, &line->object);
 }
 
-static const struct command_flag plan_flags[] = { OUTPUT("docs/plan.md"), { 0 } };
+static const struct command_flag plan_flags[] = { LEADER_FLAGS, OUTPUT("docs/plan.md"), { 0 } };
 
 static const struct command_operand plan_operands[] = {
 	{ "nodes", NULL, { "node", "no" } },

@@ -7,7 +7,6 @@
 #include "base/limits.h"
 #include "http/url.h"
 #include "operator/doctor.h"
-#include "operator/local.h"
 
 enum {
 	MAX_EVENTS = 500, /* that are read; the API server forgets them after an hour */
@@ -63,123 +62,33 @@ explain_raw(struct explanation *e, const char *list_path, struct str name)
 
 /* ---- the leader ---- */
 
-/* Asks the process on this machine. If no ccmd answers there at all, that is the error, whatever
- * the error of this request was. */
-static bool
-ask_here(struct explanation *e, const char *target, struct str *ret, struct error *err)
-{
-	struct error silence;
-	struct str text;
-	int status;
-
-	if (e->view->options->serving.secure.port == 0)
-		return err_set(
-			err, ERR_UNSUPPORTED,
-			"--secure-port=0 switches the server off; --url=https://HOST:PORT names another one");
-	if (local_get(e->view, target, ret, err))
-		return true;
-	if (!local_get_open(e->view, "/livez", &status, &text, &silence) &&
-	    silence.code == ERR_UNAVAILABLE)
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"no ccmd responds on this machine: %s; --url=https://HOST:PORT names another one",
-			silence.msg);
-	return false;
-}
-
-static bool
-ask_leader(struct explanation *e, const struct explain_source *source, struct error *err)
-{
-	static const char *const kinds[] = { [DESCRIBED_NODE] = "nodes",
-		                             [DESCRIBED_SERVICE] = "services",
-		                             [DESCRIBED_ROUTE] = "routes" };
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	bool is_answered, is_leading;
-	struct str text;
-
-	buf_addf(&target, "/debug/objects/%s", kinds[e->what.kind]);
-	for (struct str part, rest = e->what.key; str_split(&rest, '/', &part);) {
-		buf_add_char(&target, '/');
-		url_add_escaped(&target, part);
-	}
-	if (source->url)
-		is_answered = local_get_at(e->view, source->url, source->ca_file, target.ptr, &text,
-		                           err);
-	else
-		is_answered = ask_here(e, target.ptr, &text, err);
-	if (!is_answered || !json_parse(text, &e->leader, err))
-		return false;
-	if (json_bool(yyjson_doc_get_root(e->leader), "isLeading", &is_leading) != JSON_FOUND)
-		return err_set(err, ERR_INVALID, "the server that responded is not ccmd");
-	if (!is_leading)
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"the process that was asked is a standby replica; ccmd status names the leader");
-	return true;
-}
-
 yyjson_val *
 explain_leader(const struct explanation *e)
 {
-	yyjson_val *root = yyjson_doc_get_root(e->leader);
-
-	return yyjson_is_true(json_at(root, "isLeading")) ? root : NULL;
+	return e->view ? leader_about(e->view, e->what.kind, e->what.key) : NULL;
 }
 
 /* ---- events ---- */
 
-static int64_t
-event_time_s(yyjson_val *event)
-{
-	static const char *const members[] = { "series.lastObservedTime", "lastTimestamp",
-		                               "eventTime", "firstTimestamp" };
-	int64_t wall_ns;
-
-	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
-		if (clock_parse_rfc3339(json_view(event, members[i]), &wall_ns))
-			return wall_ns / NS_PER_SEC;
-	}
-	return 0;
-}
-
 static int
 compare_events(const void *a, const void *b)
 {
-	const struct explain_event *x = a, *y = b;
+	const struct leader_event *x = a, *y = b;
 
 	return (x->time_s > y->time_s) - (x->time_s < y->time_s);
-}
-
-static struct explain_event
-event_of(yyjson_val *event, struct arena *arena)
-{
-	struct explain_event ret = {
-		.time_s = event_time_s(event),
-		.type = json_text_at(arena, event, "type"),
-		.reason = json_text_at(arena, event, "reason"),
-		.source = json_text_at(arena, event, "source.component"),
-		.message = json_text_at(arena, event, "message"),
-		.count = 1,
-	};
-
-	if (json_i64(event, "series.count", &ret.count) != JSON_FOUND)
-		(void)json_i64(event, "count", &ret.count);
-	if (ret.source.len == 0)
-		ret.source = json_text_at(arena, event, "reportingComponent");
-	return ret;
 }
 
 /* Is the event about this object, rather than an earlier one of the same name? The kubelet and
  * other controllers write a node's name as its UID; then the time decides. */
 static bool
-is_about_this(const struct explanation *e, yyjson_val *event)
+is_about_this(const struct explanation *e, yyjson_val *event, int64_t time_s)
 {
 	struct str uid = json_view(event, "involvedObject.uid");
 
 	if (e->uid.len == 0 || str_eq(uid, e->uid))
 		return true;
 	return e->what.kind == DESCRIBED_NODE && (uid.len == 0 || str_eq(uid, e->what.key)) &&
-	       event_time_s(event) >= e->created_s;
+	       time_s >= e->created_s;
 }
 
 /* Events about a node are in the namespace default. */
@@ -212,8 +121,10 @@ read_events(struct explanation *e)
 	e->events = arena_calloc(&v->arena, yyjson_arr_size(items) + 1, sizeof(e->events[0]));
 	yyjson_arr_foreach(items, i, n, item)
 	{
-		if (is_about_this(e, item))
-			e->events[e->n_events++] = event_of(item, &v->arena);
+		struct leader_event event = leader_event_of(item, &v->arena);
+
+		if (is_about_this(e, item, event.time_s))
+			e->events[e->n_events++] = event;
 	}
 	qsort(e->events, e->n_events, sizeof(e->events[0]), compare_events);
 }
@@ -257,8 +168,7 @@ run_checks(struct explanation *e)
 /* ---- all of it ---- */
 
 void
-explain_read(struct view *v, const struct described *what, const struct explain_source *source,
-             struct explanation *ret)
+explain_read(struct view *v, const struct described *what, struct explanation *ret)
 {
 	static void (*const kinds[])(struct explanation *) = {
 		[DESCRIBED_NODE] = explain_node,
@@ -275,7 +185,7 @@ explain_read(struct view *v, const struct described *what, const struct explain_
 		return;
 	}
 	ret->now_s = view_now_s(v);
-	has_leader = ask_leader(ret, source, &err);
+	has_leader = view_need(v, VIEW_LEADER, &err);
 	kinds[what->kind](ret);
 	/* the leader waits for nothing about an object that does not exist */
 	if (!has_leader && (ret->exists || ret->is_unknown))
@@ -291,7 +201,6 @@ explanation_fini(struct explanation *e)
 {
 	report_fini(&e->problems);
 	yyjson_doc_free(e->raw);
-	yyjson_doc_free(e->leader);
 }
 
 int

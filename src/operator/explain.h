@@ -1,7 +1,7 @@
 /* operator/explain.h: `ccmd explain`: why one node, Service or route is in its state.
  *
  * It uses what doctor uses: the same view, and the same checks, of which only findings about this
- * object are kept. The leader is asked for what only it knows (controllers/describe.h). Without an
+ * object are kept. The leader is asked for what only it knows (operator/leader.h). Without an
  * answer the lines that need it are missing, and a gap says why.
  *
  * 	explain.c          what is read for all kinds of objects
@@ -13,9 +13,8 @@
 #ifndef CCMD_OPERATOR_EXPLAIN_H
 #define CCMD_OPERATOR_EXPLAIN_H
 
-#include "controllers/describe.h"
+#include "operator/leader.h"
 #include "operator/report.h"
-#include "operator/view.h"
 
 enum {
 	EXPLAIN_MAX_ROWS = 12,
@@ -27,12 +26,6 @@ struct explain_row {
 	const char *name; /* a constant */
 	struct str cluster, cloud;
 	bool differs; /* and that is worth attention */
-};
-
-struct explain_event {
-	int64_t time_s; /* Unix time of its last occurrence; 0: unknown */
-	struct str type, reason, source, message;
-	int64_t count;
 };
 
 /** Something that could not be found out. */
@@ -58,24 +51,17 @@ struct explanation {
 	struct report problems;
 	struct explain_row rows[EXPLAIN_MAX_ROWS];
 	size_t n_rows;
-	struct explain_event *events; /* the oldest first */
+	struct leader_event *events; /* the oldest first */
 	size_t n_events;
-	yyjson_doc *raw;    /* the object of explain_raw() */
-	yyjson_doc *leader; /* its answer; NULL: none */
+	yyjson_doc *raw; /* the object of explain_raw() */
 	struct explain_gap gaps[EXPLAIN_MAX_GAPS];
 	size_t n_gaps;
 	bool is_unknown; /* a gap concerns the state in the cluster or in the cloud */
 };
 
-/** Where the leader is asked. */
-struct explain_source {
-	const char *url;     /* --url; NULL: the process of this machine */
-	const char *ca_file; /* --ca */
-};
-
-/** Reads everything. what->key must outlive *ret. */
-void explain_read(struct view *, const struct described *what, const struct explain_source *,
-                  struct explanation *ret);
+/** Reads everything. what->key must outlive *ret. view->ask is about this object, or about all in
+ * trouble. */
+void explain_read(struct view *, const struct described *what, struct explanation *ret);
 void explanation_fini(struct explanation *);
 
 /** 0: nothing to do; 1: there are problems, or the object does not exist; 2: a part of its state

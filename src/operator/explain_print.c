@@ -111,7 +111,7 @@ print_events(const struct explanation *e, bool has_colours, struct buf *out)
 	if (first > 0)
 		buf_addf(out, "  %zu earlier ones are not shown\n", first);
 	for (size_t i = first; i < e->n_events; i++) {
-		const struct explain_event *event = &e->events[i];
+		const struct leader_event *event = &e->events[i];
 		bool is_red = has_colours && str_eq_c(event->type, "Warning");
 
 		buf_add_c(out, "  ");
@@ -227,7 +227,7 @@ explain_print_json(const struct explanation *e, struct buf *out)
 
 	json_begin_array(out, "events");
 	for (size_t i = 0; i < e->n_events; i++) {
-		const struct explain_event *event = &e->events[i];
+		const struct leader_event *event = &e->events[i];
 
 		json_begin_object(out, NULL);
 		json_add_number(out, "time", event->time_s);

@@ -186,6 +186,12 @@ plan_note_held(struct dry_run *run, const struct dry_item *item, const struct dr
 }
 
 void
+plan_note_last_failure(struct plan *p, struct plan_object *object, struct str text)
+{
+	object->last_failure = clean_copy(p, text);
+}
+
+void
 plan_note_skipped(struct plan *p, const char *what, const char *reason)
 {
 	WITH_LOCK(&p->mu);

@@ -28,6 +28,7 @@
 #include "base/map.h"
 
 struct plan;
+struct plan_object;
 struct view;
 
 struct plan *plan_new(void);
@@ -50,6 +51,9 @@ struct plan_step {
 	struct str condition;       /* completes "if …"; without a time, "held: …" */
 };
 void plan_note_step(struct plan *, const char *kind, struct str name, const struct plan_step *step);
+
+/** For an object with changes: what the leader's last attempt at it ended in. */
+void plan_note_last_failure(struct plan *, struct plan_object *, struct str text);
 
 /** The controller of these objects ("routes") does not run, and why not; both are constants. */
 void plan_note_skipped(struct plan *, const char *what, const char *reason);
@@ -98,7 +102,8 @@ struct plan_object {
 	const char *kind;
 	struct str name;
 	struct plan_changes changes;
-	struct str error; /* empty: none */
+	struct str error;        /* empty: none */
+	struct str last_failure; /* of the leader; empty: none */
 	/* why it, or a part of it, stays as it is: the first reason, and the number of reasons */
 	struct str stays;
 	size_t n_stays;

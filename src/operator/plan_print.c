@@ -202,6 +202,15 @@ print_object_name(const struct printer *to, const struct plan_object *object)
 		buf_addf(to->out, "all %ss", object->kind);
 }
 
+/* All other refusals are known without a request. */
+static const char *
+refusal_text(const struct plan_object *object, const struct plan_change *first)
+{
+	return first->is_cloud && verb_of_thing(object, first) == DRY_CREATE
+	               ? " (may be refused: quota)"
+	               : "";
+}
+
 /* The object, then what belongs to it. An object that is only the reason for changes of other
  * things has no mark. */
 static void
@@ -216,15 +225,15 @@ print_changes(const struct printer *to, const struct plan_object *object)
 	else
 		buf_add_c(to->out, "  ");
 	print_object_name(to, object);
-	buf_add_char(to->out, '\n');
+	buf_addf(to->out, "%s\n", own ? refusal_text(object, own) : "");
 	if (own)
 		print_fields(to, "    ", object, own);
 	STAILQ_FOREACH(c, &object->changes, next) {
 		if (is_own(object, c) || !is_first_of_thing(object, c))
 			continue;
 		print_verb(to, "    ", verb_of_thing(object, c));
-		buf_addf(to->out, "%s%s%" STR_FMT "\n", c->what, c->name.len > 0 ? " " : "",
-		         STR_ARG(c->name));
+		buf_addf(to->out, "%s%s%" STR_FMT "%s\n", c->what, c->name.len > 0 ? " " : "",
+		         STR_ARG(c->name), refusal_text(object, c));
 		print_fields(to, "        ", object, c);
 	}
 }
@@ -261,6 +270,8 @@ print_object(const struct printer *to, const struct plan_object *object)
 
 	if (has_changes)
 		print_changes(to, object);
+	if (object->last_failure.len > 0)
+		buf_addf(to->out, "    so far, %" STR_FMT "\n", STR_ARG(object->last_failure));
 	if (object->has_step)
 		print_step(to, object);
 	if (object->stays.len > 0) {
@@ -358,6 +369,7 @@ add_object_json(const struct plan_object *object, struct buf *out)
 		json_end_array(out);
 		json_add_text(out, "request", c->request);
 		json_add_flag(out, "isCloud", c->is_cloud);
+		json_add_flag(out, "mayExceedQuota", c->is_cloud && c->verb == DRY_CREATE);
 		json_end_object(out);
 	}
 	json_end_array(out);
@@ -373,6 +385,7 @@ add_object_json(const struct plan_object *object, struct buf *out)
 	}
 	json_add_text(out, "staysBecause", object->stays);
 	json_add_text(out, "error", object->error);
+	json_add_text(out, "lastFailure", object->last_failure);
 	json_end_object(out);
 }
 

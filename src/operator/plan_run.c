@@ -12,14 +12,15 @@
 #include "operator/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/thread.h"
 #include "controllers/host.h"
 #include "flags/controllers.h"
+#include "operator/leader.h"
 #include "operator/progress.h"
-#include "operator/view.h"
 
 #define SETTLE_NS (120 * NS_PER_SEC)
 
@@ -110,6 +111,62 @@ wait_settled(struct runner *r, struct error *err)
 	                            err);
 }
 
+/* ---- what the leader knows ---- */
+
+/* The leader has looked at the node for longer, so its word counts, if it has the same answer of
+ * the cloud. */
+static void
+prefer_leader(struct runner *r, struct lifecycle_candidate *c)
+{
+	yyjson_val *guard = json_at(leader_about(r->view, DESCRIBED_NODE, c->name), "guard");
+	struct str held = json_view(guard, "heldBecause");
+	int64_t seconds;
+
+	if (!str_eq_c(json_view(guard, "machine"), "absent"))
+		return;
+	for (enum guard_outcome o = 0; o < GUARD_N_OUTCOMES; o++) {
+		if (str_eq_c(json_view(guard, "verdict"), guard_outcome_name(o)))
+			c->outcome = o;
+	}
+	c->hold_reason = held.len > 0 ? arena_strz(&r->view->arena, held) : NULL;
+	c->deletable_in_ns = CLOCK_FOREVER;
+	if (json_i64(guard, "deletableInSeconds", &seconds) == JSON_FOUND)
+		c->deletable_in_ns = seconds * NS_PER_SEC;
+}
+
+/* Removals of routes are held from when the leader first saw them. */
+static void
+prefer_leader_for_route(struct view *v, struct plan_step *step)
+{
+	yyjson_val *run = json_at(leader_about(v, DESCRIBED_ROUTE, STR_EMPTY), "lastRun");
+	int64_t seconds;
+
+	if (step->not_before_wall_ns > 0 && json_i64(run, "heldForSeconds", &seconds) == JSON_FOUND)
+		step->not_before_wall_ns = clock_wall(&clock_real) + seconds * NS_PER_SEC;
+}
+
+/* The changes of an object at which the leader has failed will hardly succeed. */
+static void
+note_leader(struct plan *plan, struct view *v)
+{
+	static const char *const kinds[] = { [DESCRIBED_NODE] = "node",
+		                             [DESCRIBED_SERVICE] = "service",
+		                             [DESCRIBED_ROUTE] = "route" };
+
+	for (size_t i = 0; i < plan->n; i++) {
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+		struct plan_object *o = plan->objects[i];
+		enum described_kind kind = DESCRIBED_NODE;
+
+		while (kind < DESCRIBED_ROUTE && strcmp(kinds[kind], o->kind) != 0)
+			kind++;
+		if (o->has_step && kind == DESCRIBED_ROUTE)
+			prefer_leader_for_route(v, &o->step);
+		if (!STAILQ_EMPTY(&o->changes) && leader_add_last_failure(v, kind, o->name, &text))
+			plan_note_last_failure(plan, o, buf_str(&text));
+	}
+}
+
 /* Notes the deletions that have to wait. */
 static void
 note_candidates(struct runner *r)
@@ -119,13 +176,14 @@ note_candidates(struct runner *r)
 	size_t n = manager_candidates(r->manager, &arena, &candidates);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct lifecycle_candidate *c = &candidates[i];
+		struct lifecycle_candidate *c = &candidates[i];
 		CLEANUP(buf_fini) struct buf condition = BUF_INIT(KIB(4));
-		struct plan_step step = { .verb = DRY_DELETE,
-			                  .verdict = guard_outcome_name(c->outcome) };
+		struct plan_step step = { .verb = DRY_DELETE };
 
 		if (c->presence != PRESENCE_ABSENT || c->is_deleted || c->outcome == GUARD_DELETE)
 			continue;
+		prefer_leader(r, c);
+		step.verdict = guard_outcome_name(c->outcome);
 		if (c->deletable_in_ns != CLOCK_FOREVER) {
 			step.not_before_wall_ns = clock_wall(&clock_real) + c->deletable_in_ns;
 			buf_add_c(&condition, "its machine is absent at the next check, too");
@@ -340,6 +398,7 @@ plan_run(struct plan *plan, struct view *view, unsigned scope)
 	(void)progress_set("running the controllers");
 	if (!run_controllers(&r, &err))
 		fail_scope(&r, r.scope, &err);
+	note_leader(plan, view);
 
 	/* in the order of main.c */
 	if (r.manager)

@@ -84,28 +84,18 @@ find_recent(const struct status *s, const char *server, double *ret_all, double 
 
 /* ---- reading ---- */
 
-/* The pods of the chart and of deploy/. The controller's own account may not list them. */
 static void
 read_replicas(struct view *v, struct status *s)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	const char *namespace = getenv("POD_NAMESPACE"), *name = getenv("POD_NAME");
+	const char *name = getenv("POD_NAME");
 	yyjson_val *items, *pod, *conditions, *condition;
-	struct str path, body;
-	struct error ignored;
 	size_t i, j, n, n_conditions;
+	struct error ignored;
 
 	s->is_in_pod = name != NULL;
 	s->pod_name = str_c(name ? name : "");
-	s->pod_namespace = str_c(name && namespace ? namespace
-	                                           : v->options->election.resource_namespace);
-	path = arena_printf(&v->arena,
-	                    "/api/v1/namespaces/%" STR_FMT
-	                    "/pods?labelSelector=app.kubernetes.io/name%%3Dccmd",
-	                    STR_ARG(s->pod_namespace));
-	s->has_pods = view_need(v, VIEW_SERVER, &ignored) &&
-	              kube_get(v->kube, &v->call, path, &body, &ignored) &&
-	              json_parse(body, &doc, &ignored);
+	s->has_pods = view_list_pods(v, &s->pod_namespace, &doc, &ignored);
 	if (!s->has_pods)
 		return;
 	items = json_at(yyjson_doc_get_root(doc), "items");

@@ -13,6 +13,7 @@
 #include "flags/controllers.h"
 #include "kube/elector.h"
 #include "operator/facts.h"
+#include "operator/leader.h"
 #include "operator/progress.h"
 
 #define LIST_IDLE_NS (30 * NS_PER_SEC) /* a list is given up after this time without a byte */
@@ -39,6 +40,7 @@ view_new(const struct options *options)
 		                 .arena = &v->arena };
 	v->fence = FENCE_READ_ONLY;
 	v->lease.lease = LEASE_INIT;
+	v->warnings = MAP_INIT;
 	v->node_kind = node_kind;
 	v->node_kind.keeps_routes = true;
 	v->lease.name = arena_printf(&v->arena, "%s/%s", options->election.resource_namespace,
@@ -51,6 +53,8 @@ view_free(struct view *v)
 {
 	if (!v)
 		return;
+	yyjson_doc_free(v->leader);
+	map_fini(&v->warnings);
 	look_unref(v->look);
 	free(v->machines.machines);
 	map_fini(&v->services.by_key);
@@ -437,6 +441,23 @@ read_endpoints(struct view *v, struct error *err)
 	return ok;
 }
 
+bool
+view_list_pods(struct view *v, struct str *ret_namespace, yyjson_doc **ret, struct error *err)
+{
+	const char *namespace = getenv("POD_NAMESPACE");
+	struct str path, body;
+
+	*ret_namespace = str_c(getenv("POD_NAME") && namespace
+	                               ? namespace
+	                               : v->options->election.resource_namespace);
+	path = arena_printf(&v->arena,
+	                    "/api/v1/namespaces/%" STR_FMT
+	                    "/pods?labelSelector=app.kubernetes.io/name%%3Dccmd",
+	                    STR_ARG(*ret_namespace));
+	return view_need(v, VIEW_SERVER, err) && kube_get(v->kube, &v->call, path, &body, err) &&
+	       json_parse(body, ret, err);
+}
+
 /* ---- the Lease ---- */
 
 /* The manager of the newest entry in managedFields. */
@@ -683,6 +704,8 @@ view_need(struct view *v, unsigned parts, struct error *err)
 		{ "comparing the Services with the cloud", facts_try_services },
 		{ "listing the machines of the cloud", read_machines },
 		{ "reading the endpoints of the Services", read_endpoints },
+		{ "asking the leader", leader_read },
+		{ "reading the events", leader_read_warnings },
 	};
 
 	for (size_t i = 0; i < VIEW_N_PARTS; i++) {

@@ -47,7 +47,11 @@ enum view_part {
 	/* All machines of the cloud, by whatever name; ERR_UNSUPPORTED: it does not list them. */
 	VIEW_MACHINES = 1 << 12,
 	VIEW_ENDPOINTS = 1 << 13, /* of the Services that want a balancer; may be forbidden */
+	VIEW_LEADER = 1 << 14,    /* what the leader knows (leader.h) */
+	VIEW_WARNINGS = 1 << 15,  /* the newest Warning event of each Service and Node */
 };
+
+struct described;
 
 struct view_server {
 	struct str url;
@@ -112,7 +116,16 @@ struct view_lease {
 enum {
 	VIEW_MAX_WRITERS = 16, /* different controllers; more than anybody runs */
 	VIEW_MAX_LOOKS = 20,
-	VIEW_N_PARTS = 14,
+	VIEW_MAX_WITNESSES = 2, /* that a command about one object looks for */
+	VIEW_MAX_REQUESTS = 10, /* that it sends to the cloud */
+	VIEW_N_PARTS = 16,
+};
+
+/** What the leader is asked, and where; set before VIEW_LEADER is read. */
+struct view_question {
+	const struct described *what; /* NULL: all objects in trouble */
+	const char *url;              /* --url; NULL: the process of this machine */
+	const char *ca_file;          /* --ca */
 };
 
 /** Each member may be used when its part has been read. Texts live as long as the view. */
@@ -140,6 +153,9 @@ struct view {
 	struct route_foresight route_run; /* what a run of the controller would change */
 	struct service_trial *trials;     /* facts.h */
 	size_t n_trials;
+	struct view_question ask;
+	yyjson_doc *leader;  /* its answer */
+	struct map warnings; /* struct leader_event by the UID of the object */
 
 	/* for view.c */
 	struct arena arena;
@@ -193,6 +209,14 @@ NODISCARD bool view_list(struct view *, const char *path,
 /** Lists all objects of the store's kind into the store, whose handlers are called. kind: "node" or
  * "service", for messages. The view's own nodes and Services are not affected. */
 NODISCARD bool view_fill(struct view *, const char *kind, struct store *, struct error *err);
+
+/** The pods of the chart and of deploy/, as a PodList, and their namespace. The controller's own
+ * account may not list them. */
+NODISCARD bool view_list_pods(struct view *, struct str *ret_namespace, yyjson_doc **ret,
+                              struct error *err);
+
+/** The manager of the newest entry in managedFields, and the Unix time of it; empty: unknown. */
+struct str view_last_manager(yyjson_val *object, struct arena *, int64_t *ret_time_s);
 
 /** Is this the name under which ccmd or another cloud controller manager writes? */
 bool view_is_controller(struct str manager);

@@ -161,8 +161,8 @@ explains_one_object(void **state UNUSED)
 	assert_false(parse(ARGV("ccmd", "explain", "pod", "a")));
 	assert_false(parse(ARGV("ccmd", "explain", "route", "10.0.0.0")));
 	assert_non_null(strstr(problems.ptr, "route CIDR"));
-	assert_true(parse(ARGV("ccmd", "doctor", "--url=x")));
-	assert_string_equal(line.argv[1], "--url=x"); /* not a flag of doctor */
+	assert_true(parse(ARGV("ccmd", "status", "--url=x")));
+	assert_string_equal(line.argv[1], "--url=x"); /* not a flag of status */
 }
 
 #define PLAN_USAGE "ccmd plan [nodes|services|routes|all] [FLAG...]\n"

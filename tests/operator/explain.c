@@ -11,10 +11,11 @@
 #include "base/limits.h"
 
 static struct buf out = BUF_INIT(MIB(1));
-static const struct check check_one = {
-	"CCMD044",   "Nodes", "Each node has its machine", "Nodes have no machine", "", NULL,
-	FIX_BY_HAND, 0
-};
+static const struct check check_one = { .code = "CCMD044",
+	                                .group = "Nodes",
+	                                .title = "Each node has its machine",
+	                                .fault = "Nodes have no machine",
+	                                .why = "" };
 
 static struct explanation
 bad_node(void)
@@ -68,17 +69,17 @@ the_text_is_aligned_and_clean(void **state)
 static void
 events_and_gaps_are_listed(void **state)
 {
-	struct explain_event events[25] = { 0 };
+	struct leader_event events[25] = { 0 };
 	struct explanation e = bad_node();
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(events); i++)
-		events[i] = (struct explain_event){ .time_s = 1767322800 + (int64_t)i,
-			                            .type = STR("Warning"),
-			                            .reason = STR("Held"),
-			                            .source = STR("c"),
-			                            .message = STR("m"),
-			                            .count = i == 24 ? 7 : 1 };
+		events[i] = (struct leader_event){ .time_s = 1767322800 + (int64_t)i,
+			                           .type = STR("Warning"),
+			                           .reason = STR("Held"),
+			                           .source = STR("c"),
+			                           .message = STR("m"),
+			                           .count = i == 24 ? 7 : 1 };
 	e.events = events;
 	e.n_events = ARRAY_LEN(events);
 	explain_note_gap(&(struct explanation){ .n_gaps = EXPLAIN_MAX_GAPS }, "x",

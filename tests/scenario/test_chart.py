@@ -289,7 +289,7 @@ def test_tokens_are_requested_for_the_accounts_of_the_controllers_only(helm):
              for rule in one["rules"] if any("serviceaccounts" in name for name in rule.get("resources", []))]
     assert {(kind, namespace) for kind, namespace, _ in rules} == {("Role", "kube-system")}
     names = ["node-controller", "service-controller", "route-controller"]
-    assert [rule for _, _, rule in rules if rule["resources"] == ["serviceaccounts/token"]] == [
+    assert [rule for _, _, rule in rules if rule.get("resources") == ["serviceaccounts/token"]] == [
         {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": names, "verbs": ["create"]}]
     assert "serviceaccounts" not in str(helm.render({})["ClusterRole"]) + str(helm.render({})["Role"])
 

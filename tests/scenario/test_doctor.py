@@ -110,7 +110,7 @@ def test_missing_rights_are_those_of_the_published_role(cluster, api, examine):
     for one in role.objects():
         for rule in one.get("rules", ()):
             for verb in rule["verbs"]:
-                wanted |= {f"may not {verb} {resource}" for resource in rule["resources"]}
+                wanted |= {f"may not {verb} {resource}" for resource in rule.get("resources", ())}
     told = {(one["message"].split(" in the namespace")[0].split(";")[0].removesuffix(" cloud-controller-manager"), one["isNote"])
             for one in report.checks["CCMD010"]["findings"]}
     server = {"may not create tokenreviews", "may not create subjectaccessreviews",
@@ -927,7 +927,7 @@ def found_one(report, code, name, text):
 
 def test_a_pending_service(services, hcloud):
     services.create("web")
-    found_one(hcloud(), "CCMD060", "service default/web", "describe service web")
+    found_one(hcloud(), "CCMD060", "service default/web", "it could not be asked: --secure-port=0")
 
 
 def test_no_node_may_be_a_target(api, services, hcloud):
@@ -1401,7 +1401,7 @@ def test_the_api_server_fails_at_any_request(cluster, api, node, inventory, prox
     paths = {one.path for one in proxy.requests()}
     assert {"/apis/apps/v1/daemonsets", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n2",
             "/apis/authorization.k8s.io/v1/subjectaccessreviews"} <= paths
-    for path in sorted(paths):
+    for path in sorted(paths - {"/api/v1/namespaces/kube-system/pods"}):  # the leader only adds to what is found
         proxy.clear()
         rule = proxy.on(None, path, answer(500), times=99)
         list_workloads()

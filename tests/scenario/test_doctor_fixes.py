@@ -80,7 +80,7 @@ def a_lost_right(world):
     world.at_home(kubeconfig=world.cluster.admin_kubeconfig).controller.stop()  # it has its rights from elsewhere
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:ccmd"
     rules = world.api.get(path)["rules"]
-    world.api.patch(path, {"rules": [one for one in rules if one["resources"] != ["services/status"]]})
+    world.api.patch(path, {"rules": [one for one in rules if one.get("resources") != ["services/status"]]})
 
 
 def a_resized_machine(world):

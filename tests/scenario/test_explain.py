@@ -1,5 +1,8 @@
 """ccmd explain: one node, Service or route, as the cluster, the cloud and the running leader see it."""
+import datetime
 import json
+import re
+import socket
 import time
 
 import pytest
@@ -8,7 +11,7 @@ from lib.api import NODES
 from lib.ccmd import machine, run_ccmd
 from lib.faultproxy import answer
 from lib.nodes import is_initialized
-from lib.operator import doctor, flags_of
+from lib.operator import doctor, flags_of, plan
 from lib.services import ingress
 from lib.serving import Serving
 from lib.wait import wait_for
@@ -16,6 +19,8 @@ from sim import faults
 from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class Explanation:
@@ -493,7 +498,7 @@ def test_callers_without_the_right(cluster, node, ccmd, serving, explain):
     ccmd(**serving)
     wait_ready(serving)
     said = explain("node", "n1", kubeconfig=cluster.ccmd_kubeconfig)
-    assert said.exit_code == 0 and "403" in said.gaps[LEADER]
+    assert said.exit_code == 0 and said.leader["isKnown"], "commands in its pod have the rights of the controller"
     assert "events" in said.gaps and "forbidden" in said.gaps["events"]
     server = Serving(serving["secure_port"])
     for path in ("nodes/n1", "nodes/none", "services/default/web", "routes/10.0.0.0%2F8", "pods/a", "nodes/..%2f..%2fx"):
@@ -532,6 +537,117 @@ def test_a_wrong_command_line():
     for words in ([], ["node"], ["pod", "a"], ["service", "a/b/c"], ["route", "10.0.0.0"], ["node", "a/b"]):
         done = run_ccmd("explain", *words, "--cloud-provider=cloudlycke")
         assert done.returncode == 2 and "(node NAME|service [NAMESPACE/]NAME|route CIDR)" in done.stderr, words
+
+
+# --- doctor asks the leader --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quota(fleet, services, at_hetzner, cloud, cluster):
+    """A Service for which the cloud has no room: what doctor says about it, with the rights of the controller or of others."""
+    fleet("n1")
+    cloud.fault("POST", "/load_balancers", faults.error("resource_limit_exceeded", "load balancer limit exceeded"), times=None)
+    explain = at_hetzner()
+    services.create("web")
+    wait_for(lambda: explain("service", "default/web").leader["memory"]["error"], what="the leader to fail")
+    env = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token,
+           "HCLOUD_METRICS_ENABLED": "false"}
+
+    def examine(*flags, kubeconfig=cluster.ccmd_kubeconfig, **options):
+        report = doctor(*flags_of(kubeconfig, None, "--cloud-provider=hcloud", "--allow-untagged-cloud", *flags, **options), env=env)
+        finding, = report.checks["CCMD060"]["findings"]
+        return finding
+
+    return examine
+
+
+def test_doctor_says_what_the_leader_failed_at(quota, serving, services):
+    said = quota(**serving)
+    assert "load balancer limit exceeded" in said["message"] and "; the next one is in " in said["message"], said
+    assert "failed" in said["message"] and said["fix"].startswith("correct what the message names")
+
+
+def test_doctor_says_what_the_events_say(quota, services, operator):
+    services.wait_event("web", "SyncLoadBalancerFailed")
+    said = quota(kubeconfig=operator)
+    assert "; the event SyncLoadBalancerFailed says, " in said["message"] and "limit exceeded" in said["message"], said
+
+
+def test_doctor_says_that_nobody_could_be_asked(quota):
+    said = quota()
+    assert said["message"] == "its load balancer is not ready" and "in the pod of the leader" in said["fix"], said
+    assert "--secure-port=0" in said["fix"] and "cannot list resource \"pods\"" in said["fix"]
+
+
+def test_doctor_says_what_the_leader_waits_for(inventory, node, kubelet, ccmd, serving, cluster, explain):
+    """The leader has just seen the machine disappear, so only it knows when the node goes."""
+    node("witness", "10.0.0.1")
+    kubelet("gone", ip="10.0.0.2", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
+    ccmd("--node-delete-confirm-interval=10m", **serving)
+    wait_for(lambda: (explain("node", "gone").leader or {}).get("guard"), what="the first look", timeout=20)
+    found = doctor(*flags_of(cluster.ccmd_kubeconfig, inventory, **serving)).found("CCMD044")["node gone"]
+    seconds, = re.findall(r"; the leader deletes it in (\d+) s at the earliest", found)
+    assert 500 < int(seconds) <= 600
+
+
+def test_plan_says_when_the_leader_acts(inventory, node, kubelet, ccmd, serving, cluster, explain):
+    node("witness", "10.0.0.1")
+    kubelet("gone", ip="10.0.0.2", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
+    ccmd("--node-delete-confirm-interval=10m", **serving)
+    wait_for(lambda: (explain("node", "gone").leader or {}).get("guard"), what="the first look", timeout=20)
+    now = time.time()
+    found = plan(*flags_of(cluster.ccmd_kubeconfig, inventory, "--node-delete-confirm-interval=1h", **serving))
+    later = found.objects["node gone"]["later"]
+    at = datetime.datetime.fromisoformat(later["notBefore"]).timestamp()
+    assert now + 500 < at < now + 620, "by the leader's interval, not by the plan's"
+
+
+def test_plan_says_what_the_leader_failed_at(quota, serving, cluster, cloud):
+    env = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token}
+    flags = flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=hcloud", "--allow-untagged-cloud", **serving)
+    text = run_ccmd("plan", "services", *flags, env=env).stdout
+    assert re.search(r"\+ load balancer \S+ \(may be refused: quota\)\n", text), text
+    assert re.search(r"\n    so far, .* failed.*load balancer limit exceeded", text), text
+
+
+@pytest.fixture
+def address():
+    """Of this machine, for pods: the API server proxies to no loopback address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has only loopback addresses")
+        return one.getsockname()[0]
+
+
+def test_the_leader_is_asked_through_the_api_server(cluster, api, operator, node, ccmd, serving, inventory, address):
+    """By people with the chart's Role, at a ccmd with the flags that the chart sets for it."""
+    role = {"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1"}
+    name = "proxied"
+    api.ensure(f"{RBAC}/namespaces/kube-system/roles", {
+        **role, "metadata": {"name": name}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+                                                      {"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"]}]})
+    api.ensure(f"{RBAC}/namespaces/kube-system/rolebindings", {
+        "metadata": {"name": name}, "subjects": [{"kind": "User", "name": name}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}})
+    api.ensure(f"{RBAC}/clusterrolebindings", {
+        "metadata": {"name": name}, "subjects": [{"kind": "User", "name": name}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "operator"}})
+    pods = "/api/v1/namespaces/kube-system/pods"
+    api.post(pods, {"metadata": {"name": "ccmd-1", "labels": {"app.kubernetes.io/name": "ccmd"}},
+                    "spec": {"containers": [{"name": "ccmd", "image": "ccmd"}]}})
+    api.patch(f"{pods}/ccmd-1/status", {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}})
+    node("n1", "10.0.0.1")
+    ccmd("--authorization-always-allow-paths=/healthz,/readyz,/livez,/debug/objects/*",
+         **{**serving, "bind_address": "0.0.0.0"})
+    wait_ready(serving)
+    path = cluster.kubeconfig(name, pair=cluster.authority.client(name, name))
+    flags = flags_of(path, inventory, secure_port=serving["secure_port"])
+    said = wait_for(lambda: (lambda one: one if one.leader else None)(Explanation(run_ccmd("explain", "node", "n1", "-o", "json", *flags))),
+                    what="the roles to count")
+    api.delete(f"{pods}/ccmd-1?gracePeriodSeconds=0")
+    assert said.leader["isKnown"]
 
 
 # --- the role ----------------------------------------------------------------------------------------------------------------

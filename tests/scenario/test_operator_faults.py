@@ -29,6 +29,10 @@ KINDS = list(SERVER)
 STATUS_IS_ENOUGH = {"/api/v1/namespaces/kube-system/serviceaccounts/ccmd"}
 NOT_FOR_A_PLAN = {"/version"}
 
+# The leader's pods, which are asked what it last failed at. Without an answer the commands find the same, and say that they
+# could not ask.
+PODS = "/api/v1/namespaces/kube-system/pods"
+
 
 @pytest.fixture
 def proxy(cluster):
@@ -175,6 +179,8 @@ class Runs:
         and for anchors (cloud.h, struct look), of which one is enough."""
         if kind == "a reset":
             return request.method == "GET"
+        if self.is_server and request.path == PODS:
+            return True
         if not self.is_server:
             return self.is_plan and re.search("/load_balancers$|/servers/(?!4711|srv-gone1)", request.path)
         return kind == "half an answer" and request.path in STATUS_IS_ENOUGH | (NOT_FOR_A_PLAN if self.is_plan else set())

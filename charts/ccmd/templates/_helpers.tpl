@@ -191,6 +191,9 @@ imagePullPolicy: {{ .pullPolicy }}
 {{- if include "ccmd.hasPlainMetrics" . }}
 - --metrics-bind-address=:{{ .Values.monitoring.port }}
 {{- end }}
+{{- if and .Values.operatorRole.podProxy (not (hasKey .Values.args "authorization-always-allow-paths")) }}
+- --authorization-always-allow-paths=/healthz,/readyz,/livez,/debug/objects/*
+{{- end }}
 {{- end }}
 
 {{- define "ccmd.environment" -}}

@@ -413,6 +413,24 @@ hz_routes_upsert(struct hz_routes *r, struct call *call, const struct hz_route *
 	return hz_routes_add(r, call, route, err);
 }
 
+/* The API refuses a destination that overlaps with a subnet (docs/spec/hcloud.md, "Routes"). */
+static bool
+hz_routes_check_subnets(const struct hz_routes *r, struct str destination, struct error *err)
+{
+	struct ip_net net, subnet;
+
+	for (size_t i = 0; ip_net_parse(destination, &net) && i < r->view.n_subnets; i++) {
+		if (ip_net_parse(r->view.subnets[i], &subnet) &&
+		    (ip_net_is_within(&net, &subnet) || ip_net_is_within(&subnet, &net)))
+			return err_set(err, ERR_INVALID,
+			               "%" STR_FMT " overlaps with the subnet %" STR_FMT
+			               " of network %" PRId64,
+			               STR_ARG(destination), STR_ARG(r->view.subnets[i]),
+			               r->config.network);
+	}
+	return true;
+}
+
 /* Without a request for the server: if the list of servers is complete, the network has no other.
  */
 static bool
@@ -425,7 +443,8 @@ hz_routes_check_create(struct cloud *cloud, struct call *call, const struct node
 	WITH_LOCK(&r->mu);
 
 	if (!hz_routes_check_destination(r, node, destination, err) ||
-	    !hz_routes_need_view(r, call, err) || !hz_routes_read_target(r, node, &which, err))
+	    !hz_routes_need_view(r, call, err) || !hz_routes_check_subnets(r, destination, err) ||
+	    !hz_routes_read_target(r, node, &which, err))
 		return false;
 	member = hz_member_of(&r->view, which);
 	if (member)

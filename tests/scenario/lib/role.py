@@ -46,7 +46,7 @@ def rules(namespace):
 
 def allows(verb, resource, group, namespace=None, name=None):
     return any(
-        verb in rule["verbs"] and resource in rule["resources"] and group in rule["apiGroups"]
+        verb in rule["verbs"] and resource in rule.get("resources", ()) and group in rule["apiGroups"]
         and ("resourceNames" not in rule or name in rule["resourceNames"])
         for rule in rules(namespace)
     )

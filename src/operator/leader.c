@@ -1,0 +1,356 @@
+/* operator/leader.c: see leader.h. */
+#include "operator/leader.h"
+
+#include "base/limits.h"
+#include "http/url.h"
+#include "operator/local.h"
+
+#define POD_NS (5 * NS_PER_SEC) /* for the answer of one pod */
+
+enum {
+	MAX_PODS = 10,        /* that are asked */
+	MAX_WARNINGS = 20000, /* objects whose newest warning is remembered */
+	DEFAULT_PORT = 10258,
+};
+
+static const char *const kinds[] = {
+	[DESCRIBED_NODE] = "nodes", [DESCRIBED_SERVICE] = "services", [DESCRIBED_ROUTE] = "routes"
+};
+
+/* ---- asking ---- */
+
+static bool
+parse_answer(struct view *v, struct str text, struct error *err)
+{
+	bool is_leading;
+
+	yyjson_doc_free(TAKE(v->leader));
+	if (!json_parse(text, &v->leader, err))
+		return false;
+	if (json_bool(yyjson_doc_get_root(v->leader), "isLeading", &is_leading) != JSON_FOUND)
+		return err_set(err, ERR_INVALID, "the server that responded is not ccmd");
+	if (!is_leading)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"the process that was asked is a standby replica; ccmd status names the leader");
+	return true;
+}
+
+/* Asks the process on this machine. If no ccmd answers there at all, that is the error, whatever
+ * the error of this request was. */
+static bool
+ask_here(struct view *v, const char *target, struct error *err)
+{
+	struct error silence;
+	struct str text;
+	int status;
+
+	if (v->options->serving.secure.port == 0)
+		return err_set(
+			err, ERR_UNSUPPORTED,
+			"--secure-port=0 switches the server off; --url=https://HOST:PORT names another one");
+	if (local_get(v, target, &text, err))
+		return parse_answer(v, text, err);
+	if (!local_get_open(v, "/livez", &status, &text, &silence) &&
+	    silence.code == ERR_UNAVAILABLE)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"no ccmd responds on this machine: %s; --url=https://HOST:PORT names another one",
+			silence.msg);
+	return false;
+}
+
+/* Asks the replicas one after the other until the leader answers. The API server does not verify
+ * their server, and sends no credential of the caller, so they permit this only if the path needs
+ * no right (operatorRole.podProxy of the chart). */
+static bool
+ask_pods(struct view *v, const char *target, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	int port = v->options->serving.secure.port;
+	struct call call = v->call;
+	struct str namespace, text;
+	yyjson_val *pods, *pod;
+	size_t i, n;
+
+	if (!view_list_pods(v, &namespace, &doc, err))
+		return false;
+	err_set(err, ERR_NOT_FOUND, "the namespace %" STR_FMT " has no pod of ccmd",
+	        STR_ARG(namespace));
+	pods = json_at(yyjson_doc_get_root(doc), "items");
+	yyjson_arr_foreach(pods, i, n, pod)
+	{
+		struct str name = json_view(pod, "metadata.name");
+		struct str path = arena_printf(&v->arena,
+		                               "/api/v1/namespaces/%" STR_FMT
+		                               "/pods/https:%" STR_FMT ":%d/proxy%s",
+		                               STR_ARG(namespace), STR_ARG(name),
+		                               port > 0 ? port : DEFAULT_PORT, target);
+
+		call.deadline_mono_ns = clock_deadline(clock_mono(&clock_real), POD_NS);
+		if (i < MAX_PODS && kube_get(v->kube, &call, path, &text, err) &&
+		    parse_answer(v, text, err))
+			return true;
+	}
+	return false;
+}
+
+bool
+leader_read(struct view *v, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	const struct described *what = v->ask.what;
+	struct error pods;
+	struct str text;
+
+	buf_addf(&target, "/debug/objects/%s", what ? kinds[what->kind] : DESCRIBED_TROUBLE);
+	for (struct str part, rest = what ? what->key : STR_EMPTY;
+	     what && str_split(&rest, '/', &part);) {
+		buf_add_char(&target, '/');
+		url_add_escaped(&target, part);
+	}
+	if (v->ask.url)
+		return local_get_at(v, v->ask.url, v->ask.ca_file, target.ptr, &text, err) &&
+		       parse_answer(v, text, err);
+	if (ask_here(v, target.ptr, err) || ask_pods(v, target.ptr, &pods))
+		return true;
+	return err_set(err, err->code, "%s; and through the API server: %s",
+	               arena_strz(&v->arena, str_c(err->msg)), pods.msg);
+}
+
+yyjson_val *
+leader_about(struct view *v, enum described_kind kind, struct str key)
+{
+	yyjson_val *root, *objects, *one;
+	struct error ignored;
+	size_t i, n;
+
+	if (!view_need(v, VIEW_LEADER, &ignored))
+		return NULL;
+	root = yyjson_doc_get_root(v->leader);
+	if (v->ask.what)
+		return v->ask.what->kind == kind && str_eq(v->ask.what->key, key) ? root : NULL;
+	if (kind == DESCRIBED_ROUTE)
+		return root;
+	objects = json_at(root, kinds[kind]);
+	yyjson_arr_foreach(objects, i, n, one)
+	{
+		if (str_eq(json_view(one, "name"), key))
+			return one;
+	}
+	return NULL;
+}
+
+/* ---- events ---- */
+
+static int64_t
+event_time_s(yyjson_val *event)
+{
+	static const char *const members[] = { "series.lastObservedTime", "lastTimestamp",
+		                               "eventTime", "firstTimestamp" };
+	int64_t wall_ns;
+
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+		if (clock_parse_rfc3339(json_view(event, members[i]), &wall_ns))
+			return wall_ns / NS_PER_SEC;
+	}
+	return 0;
+}
+
+struct leader_event
+leader_event_of(yyjson_val *event, struct arena *arena)
+{
+	struct leader_event ret = {
+		.time_s = event_time_s(event),
+		.type = json_text_at(arena, event, "type"),
+		.reason = json_text_at(arena, event, "reason"),
+		.source = json_text_at(arena, event, "source.component"),
+		.message = json_text_at(arena, event, "message"),
+		.count = 1,
+	};
+
+	if (json_i64(event, "series.count", &ret.count) != JSON_FOUND)
+		(void)json_i64(event, "count", &ret.count);
+	if (ret.source.len == 0)
+		ret.source = json_text_at(arena, event, "reportingComponent");
+	return ret;
+}
+
+/* Keeps the newest event of each object. Those of the kubelet about nodes are left out: it writes
+ * the node's name as its UID. */
+static bool
+note_warning(void *view, struct str item, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct view *v = view;
+	const struct leader_event *known;
+	struct leader_event *new;
+	yyjson_val *event;
+	struct str uid;
+
+	if (!json_parse(item, &doc, err))
+		return false;
+	event = yyjson_doc_get_root(doc);
+	uid = json_view(event, "involvedObject.uid");
+	known = map_get(&v->warnings, uid);
+	if (uid.len == 0 || (!known && v->warnings.count >= MAX_WARNINGS) ||
+	    (known && known->time_s > event_time_s(event)))
+		return true;
+	new = ARENA_NEW(&v->arena, struct leader_event);
+	*new = leader_event_of(event, &v->arena);
+	map_put(&v->warnings, arena_str(&v->arena, uid), new);
+	return true;
+}
+
+bool
+leader_read_warnings(struct view *v, struct error *err)
+{
+#define WARNINGS "/api/v1/events?fieldSelector=type%3DWarning%2CinvolvedObject.kind%3D"
+	return view_list(v, WARNINGS "Service", note_warning, v, err) &&
+	       view_list(v, WARNINGS "Node", note_warning, v, err);
+}
+
+/* ---- failures ---- */
+
+/* What the leader's last attempt at an object ended in. */
+struct failure {
+	struct str error;          /* empty: none failed */
+	int64_t ago_s, n_attempts; /* n_attempts 0: not known */
+	int64_t next_s;            /* -1: not known */
+};
+
+static struct failure
+find_failure(yyjson_val *about, enum described_kind kind)
+{
+	static const struct {
+		const char *error, *ago, *n, *next;
+	} members[] = {
+		[DESCRIBED_NODE] = { "error", "failedSecondsAgo", "", "nextInSeconds" },
+		[DESCRIBED_SERVICE] = { "memory.error", "memory.failedSecondsAgo", "queue.failures",
+		                        "queue.dueInSeconds" },
+		[DESCRIBED_ROUTE] = { "lastRun.error", "lastRun.endedSecondsAgo",
+		                      "lastRun.failures", "lastRun.nextInSeconds" },
+	};
+	bool is_node = kind == DESCRIBED_NODE;
+	yyjson_val *from = is_node ? yyjson_arr_get_first(json_at(about, "errors")) : about;
+	struct failure f = { .error = json_view(from, members[kind].error), .next_s = -1 };
+
+	(void)json_i64(from, members[kind].ago, &f.ago_s);
+	(void)json_i64(is_node ? about : from, is_node ? "queue.failures" : members[kind].n,
+	               &f.n_attempts);
+	if (json_i64(from, members[kind].next, &f.next_s) != JSON_FOUND && is_node &&
+	    json_i64(about, "queue.dueInSeconds", &f.next_s) != JSON_FOUND)
+		(void)json_i64(about, "guard.nextLookInSeconds", &f.next_s);
+	return f;
+}
+
+bool
+leader_add_guard(struct view *v, struct str node, struct buf *out)
+{
+	yyjson_val *guard = json_at(leader_about(v, DESCRIBED_NODE, node), "guard");
+	struct str held = json_view(guard, "heldBecause");
+	int64_t seconds;
+
+	if (!guard)
+		return false;
+	if (held.len > 0)
+		buf_addf(out, "; the leader holds its deletion, because %" STR_FMT, STR_ARG(held));
+	if (json_i64(guard, "deletableInSeconds", &seconds) == JSON_FOUND)
+		buf_addf(out, "; the leader deletes it in %lld s at the earliest",
+		         (long long)seconds);
+	return true;
+}
+
+void
+leader_add_held_routes(struct view *v, struct buf *out)
+{
+	yyjson_val *run = json_at(leader_about(v, DESCRIBED_ROUTE, STR_EMPTY), "lastRun");
+	int64_t n_held = 0, seconds;
+
+	(void)json_i64(run, "heldRemovals", &n_held);
+	if (n_held == 0)
+		return;
+	buf_addf(out, "; the leader holds %lld removals back", (long long)n_held);
+	if (json_i64(run, "heldForSeconds", &seconds) == JSON_FOUND)
+		buf_addf(out, " for %lld s", (long long)seconds);
+	else
+		buf_add_c(out, ", while the cluster shows no nodes");
+}
+
+/* The newest warning about the object. */
+static bool
+add_warning(struct view *v, struct report *r, const struct leader_object *object, struct buf *out)
+{
+	static const char *const names[] = { "node", "service", "route" };
+	const struct leader_event *event;
+	int64_t now_s = view_now_s(v);
+	struct error err;
+
+	if (!view_need(v, VIEW_WARNINGS, &err)) {
+		if (err.code != ERR_FORBIDDEN)
+			report_unknown_about(r, names[object->kind], object->key, &err);
+		return false;
+	}
+	event = map_get(&v->warnings, object->uid);
+	if (!event)
+		return false;
+	buf_addf(out, "; the event %" STR_FMT " says", STR_ARG(event->reason));
+	if (event->time_s > 0 && event->time_s <= now_s) {
+		buf_add_c(out, ", ");
+		clock_format_duration(out, (now_s - event->time_s) * NS_PER_SEC);
+		buf_add_c(out, " ago");
+	}
+	buf_addf(out, ": %" STR_FMT, STR_ARG(event->message));
+	return true;
+}
+
+bool
+leader_add_last_failure(struct view *v, enum described_kind kind, struct str key, struct buf *out)
+{
+	struct failure f = find_failure(leader_about(v, kind, key), kind);
+
+	if (f.error.len == 0)
+		return false;
+	if (f.n_attempts > 1)
+		buf_addf(out,
+		         "%lld attempts failed, the last one %lld s ago: ", (long long)f.n_attempts,
+		         (long long)f.ago_s);
+	else
+		buf_addf(out, "the last attempt failed %lld s ago: ", (long long)f.ago_s);
+	buf_add_str(out, f.error);
+	if (f.next_s >= 0)
+		buf_addf(out, "; the next one is in %lld s", (long long)f.next_s);
+	return true;
+}
+
+bool
+leader_add_failure(struct view *v, struct report *r, const struct leader_object *object,
+                   struct buf *out)
+{
+	struct error ignored;
+	size_t before = out->len;
+
+	if (!view_need(v, VIEW_LEADER, &ignored))
+		return add_warning(v, r, object, out);
+	buf_add_c(out, "; ");
+	if (leader_add_last_failure(v, object->kind, object->key, out))
+		return true;
+	buf_truncate(out, before);
+	return false;
+}
+
+void
+leader_report_fix(struct view *v, struct report *r, bool is_failing)
+{
+	struct error err;
+
+	if (is_failing)
+		report_fix(r, "correct what the message names; ccmd tries again by itself");
+	else if (view_need(v, VIEW_LEADER, &err))
+		report_fix(r, "wait: no attempt of the leader has failed");
+	else
+		report_fix(
+			r,
+			"run the command in the pod of the leader, which ccmd status names, or read its log; from here it could not be asked: %s",
+			err.msg);
+}

@@ -1,0 +1,57 @@
+/* operator/leader.h: what the running leader knows, and what it has said last.
+ *
+ * The leader is asked once, by explain for one object, by doctor and plan for all objects in
+ * trouble (controllers/describe.h): the process on this machine, or that of --url; if it does not
+ * answer or does not lead, the pods of ccmd through the API server, for which the caller needs
+ * pods/proxy (docs/explain.md, "What the leader adds"). Where that is not possible, the newest
+ * Warning event of an object stands in for the leader's last error.
+ *
+ * Threads: one.
+ */
+#ifndef CCMD_OPERATOR_LEADER_H
+#define CCMD_OPERATOR_LEADER_H
+
+#include "controllers/describe.h"
+#include "operator/report.h"
+#include "operator/view.h"
+
+/** For the view: VIEW_LEADER, and VIEW_WARNINGS. */
+NODISCARD bool leader_read(struct view *, struct error *err);
+NODISCARD bool leader_read_warnings(struct view *, struct error *err);
+
+/** What the leader says about an object; of a route that is its last run. NULL: it was not asked
+ * about the object, is in no trouble with it, or has not answered. */
+yyjson_val *leader_about(struct view *, enum described_kind kind, struct str key);
+
+/** The object of a finding. */
+struct leader_object {
+	enum described_kind kind;
+	struct str key, uid; /* uid: empty for a route */
+};
+
+/** Appends what the leader's last attempt at the object ended in: "3 attempts failed, the last one
+ * 4 s ago: ERROR; the next one is in 4 s". False: none failed, or it is not known. */
+bool leader_add_last_failure(struct view *, enum described_kind, struct str key, struct buf *);
+/** Appends to a finding why the object is in its state: "; " and the last failure, or else the
+ * newest Warning event. False: no failure is known. */
+bool leader_add_failure(struct view *, struct report *, const struct leader_object *, struct buf *);
+/** Sets what to do about such a finding. is_failing: what that function returned. */
+void leader_report_fix(struct view *, struct report *, bool is_failing);
+
+/** Appends what the leader's deletion guard waits for: "; the leader holds its deletion, because
+ * REASON; it is deleted in 214 s at the earliest". False: the leader has not said. */
+bool leader_add_guard(struct view *, struct str node, struct buf *);
+
+/** Appends how many removals of routes the leader holds back, and for how long; nothing if none. */
+void leader_add_held_routes(struct view *, struct buf *);
+
+/** An Event about an object. */
+struct leader_event {
+	int64_t time_s; /* Unix time of its last occurrence; 0: unknown */
+	struct str type, reason, source, message;
+	int64_t count;
+};
+/** Texts are copied. */
+struct leader_event leader_event_of(yyjson_val *event, struct arena *);
+
+#endif
