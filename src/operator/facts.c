@@ -5,6 +5,7 @@
 
 #include "base/ip.h"
 #include "base/limits.h"
+#include "controllers/describe.h"
 #include "controllers/service/service.h"
 #include "controllers/service/targets.h"
 
@@ -280,7 +281,8 @@ facts_try_services(struct view *v, struct error *err)
 	for (size_t i = 0; i < v->services.n; i++) {
 		const struct service *s = v->services.items[i];
 
-		if (!service_wants_balancer(s) || s->is_deleting)
+		if (!service_wants_balancer(s) || s->is_deleting ||
+		    (v->ask.what && !str_eq(v->ask.what->key, s->object.key)))
 			continue;
 		v->trials[v->n_trials].service = s;
 		try_service(v, &v->trials[v->n_trials++]);

@@ -534,6 +534,7 @@ read_cloud(struct view *v, struct error *err)
 	                                          .recorder = v->recorder });
 	host_set_services(v->host, v->services.store);
 	v->cloud->host = host_cloud_host(v->host);
+	v->cloud->max_requests = v->ask.what ? VIEW_MAX_REQUESTS : 0;
 	return v->cloud->ops->start(v->cloud, v->cloud->host, err);
 }
 
@@ -607,17 +608,72 @@ has_answers(const struct look *look, struct error *err)
 	return !failed || err_set(err, failed->error_code, "%" STR_FMT, STR_ARG(failed->error));
 }
 
+/* The node that a command about one object is about; the number of nodes if there is none. */
+static size_t
+find_subject(const struct view *v)
+{
+	const struct described *what = v->ask.what;
+	const struct node *node = NULL;
+	size_t i = 0;
+
+	if (what->kind == DESCRIBED_ROUTE)
+		node = facts_owner_of_cidr(v, what->key);
+	while (i < v->nodes.n &&
+	       (what->kind == DESCRIBED_NODE ? !str_eq(node_name(v->nodes.items[i]), what->key)
+	                                     : v->nodes.items[i] != node))
+		i++;
+	return i;
+}
+
+/* A command about one node looks for its machine, and for those of a few Ready nodes, which show
+ * that the cloud's project is the right one. */
+static bool
+look_for_few(struct view *v, struct error *err)
+{
+	struct node_ref refs[1 + VIEW_MAX_WITNESSES];
+	size_t indices[ARRAY_LEN(refs)], subject = find_subject(v), n = 0;
+	struct look *few;
+
+	if (subject < v->nodes.n)
+		indices[n++] = subject;
+	for (size_t i = 0; i < v->nodes.n && n < ARRAY_LEN(refs); i++) {
+		if (i != subject && v->nodes.refs[i].is_ready && !v->nodes.refs[i].is_new &&
+		    v->nodes.refs[i].provider_id.len > 0)
+			indices[n++] = i;
+	}
+	for (size_t k = 0; k < n; k++)
+		refs[k] = v->nodes.refs[indices[k]];
+	if (!cloud_look(v->cloud, &v->call, refs, n, clock_boot(&clock_real), &few, err))
+		return false;
+	v->looks[v->n_looks++] = few;
+	v->look = look_new(v->nodes.n, few->started_boot_ns);
+	v->look->n_anchors = few->n_anchors;
+	v->look->anchors_error = few->anchors_error;
+	for (size_t i = 0; i < v->nodes.n; i++)
+		look_set_error(v->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE,
+		               STR("not looked for: the command is about another object"));
+	for (size_t k = 0; k < n; k++)
+		v->look->instances[indices[k]] = few->instances[k];
+	return v->cloud->ops->look || has_answers(few, err);
+}
+
+static bool
+look_for_all(struct view *v, struct error *err)
+{
+	if (!cloud_look(v->cloud, &v->call, v->nodes.refs, v->nodes.n, clock_boot(&clock_real),
+	                &v->look, err))
+		return false;
+	look_for_others(v);
+	return v->cloud->ops->look || has_answers(v->look, err);
+}
+
 /* As in the controllers, nothing is known about the machine of a node if another node has its
  * provider ID (controllers/node_ref.h). */
 static bool
 read_look(struct view *v, struct error *err)
 {
 	if (!view_need(v, VIEW_NODES | VIEW_CLOUD, err) ||
-	    !cloud_look(v->cloud, &v->call, v->nodes.refs, v->nodes.n, clock_boot(&clock_real),
-	                &v->look, err))
-		return false;
-	look_for_others(v);
-	if (!v->cloud->ops->look && !has_answers(v->look, err))
+	    !(v->ask.what ? look_for_few : look_for_all)(v, err))
 		return false;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		if (provider_ids_is_shared(v->nodes.store, v->nodes.items[i]))

@@ -17,6 +17,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -188,6 +189,7 @@ struct hz_api {
 	struct hz_outage
 		rights; /* mu; of changes: they are refused while the token may only read */
 	struct endpoint *endpoint;
+	_Atomic unsigned n_requests; /* counted if config.max_requests */
 };
 
 /* ---- the meaning of an answer ---- */
@@ -760,6 +762,12 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 	struct endpoint_pass pass;
 	bool ok;
 
+	if (a->config.max_requests > 0 &&
+	    atomic_fetch_add(&a->n_requests, 1) >= a->config.max_requests)
+		return err_set(
+			err, ERR_UNAVAILABLE,
+			"not asked: a command about one object sends at most %u requests to the cloud",
+			a->config.max_requests);
 	if (!str_starts(request->target, STR("/")))
 		return err_set(
 			err, ERR_INVALID,

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 
 #include "base/array.h"
+#include "base/ip.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
 
@@ -77,6 +78,38 @@ hz_route_removed(struct hz_network_view *v, const struct hz_route *route)
 
 /* ---- reading ---- */
 
+/* Reads the network into an empty view. */
+static bool
+hz_view_read_network(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
+                     struct arena *arena, struct hz_network *ret, struct error *err)
+{
+	v->read_boot_ns = clock_boot(call->clock);
+	hz_count_operations("hcloud/reloadNetwork", 1);
+	if (!hz_find_network(api, call, arena, HZ_BY_ID(id), /*retries_at_start=*/false, ret,
+	                     err)) {
+		if (err->code == ERR_NOT_FOUND)
+			err_wrap(err, "network not found: %" PRId64, id);
+		return false;
+	}
+	for (size_t i = 0; i < ret->n_routes; i++)
+		hz_route_added(v, &ret->routes[i]);
+	v->range = arena_str(&v->arena, ret->range);
+	v->n_subnets = ret->n_subnets;
+	v->subnets = arena_calloc(&v->arena, ret->n_subnets, sizeof(*v->subnets));
+	for (size_t i = 0; i < ret->n_subnets; i++)
+		v->subnets[i] = arena_str(&v->arena, ret->subnets[i]);
+	return true;
+}
+
+static void
+hz_view_add_member(struct hz_network_view *v, int64_t id, struct str name, struct str ip)
+{
+	struct hz_member *member = &v->members[v->n_members++];
+
+	*member = (struct hz_member){ id, arena_str(&v->arena, name), arena_str(&v->arena, ip) };
+	map_put(&v->by_ip, member->ip, member);
+}
+
 /* Reads the network, then all pages of servers, into an empty view. */
 static bool
 hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
@@ -88,39 +121,21 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 	struct str key;
 	void *value;
 
-	v->read_boot_ns = clock_boot(call->clock);
-	hz_count_operations("hcloud/reloadNetwork", 1);
-	if (!hz_find_network(api, call, &servers.arena, HZ_BY_ID(id), /*retries_at_start=*/false,
-	                     &network, err)) {
-		if (err->code == ERR_NOT_FOUND)
-			err_wrap(err, "network not found: %" PRId64, id);
+	if (!hz_view_read_network(v, api, call, id, &servers.arena, &network, err))
 		return false;
-	}
 	for (v->n_pages = 0; servers.pages.next > 0; v->n_pages++) {
 		if (!hz_servers_read_page(api, call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
 	}
 
-	for (size_t i = 0; i < network.n_routes; i++)
-		hz_route_added(v, &network.routes[i]);
 	v->members = arena_calloc(&v->arena, servers.by_id.count, sizeof(*v->members));
 	while (map_next(&servers.by_id, &pos, &key, &value)) {
 		const struct hz_server *server = value;
 		struct str ip = hz_address_in(&server->private_nets, id);
-		struct hz_member *member = &v->members[v->n_members];
 
-		if (ip.len == 0)
-			continue;
-		*member = (struct hz_member){ server->id, arena_str(&v->arena, server->name),
-			                      arena_str(&v->arena, ip) };
-		map_put(&v->by_ip, member->ip, member);
-		v->n_members++;
+		if (ip.len > 0)
+			hz_view_add_member(v, server->id, server->name, ip);
 	}
-	v->range = arena_str(&v->arena, network.range);
-	v->n_subnets = network.n_subnets;
-	v->subnets = arena_calloc(&v->arena, network.n_subnets, sizeof(*v->subnets));
-	for (size_t i = 0; i < network.n_subnets; i++)
-		v->subnets[i] = arena_str(&v->arena, network.subnets[i]);
 
 	/* A network without any member counts as not sure: it is more likely that the list of
 	 * servers is that of another project than that a cluster has no server in its network. */
@@ -132,6 +147,44 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 		if (!server || hz_address_in(&server->private_nets, network.id).len == 0)
 			v->is_sure = false;
 	}
+	return true;
+}
+
+bool
+hz_network_view_read_nodes(struct hz_network_view *v, struct hz_api *api, struct call *call,
+                           int64_t network, const struct cloud_host *host,
+                           const struct hz_dialect *dialect, struct error *err)
+{
+	CLEANUP(hz_network_view_fini) struct hz_network_view fresh = HZ_NETWORK_VIEW_INIT;
+	struct hz_network_view old = *v;
+	struct ip_net range = { 0 };
+	struct hz_network found;
+	struct node_ref *nodes;
+	size_t n;
+
+	if (!hz_view_read_network(&fresh, api, call, network, call->arena, &found, err))
+		return false;
+	host->nodes(host, call->arena, &nodes, &n);
+	fresh.members = arena_calloc(&fresh.arena, n, sizeof(*fresh.members));
+	for (size_t i = 0; ip_net_parse(fresh.range, &range) && i < n; i++) {
+		struct hz_id id = { .kind = HZ_CLOUD };
+		struct str internal = STR_EMPTY;
+		struct error ignored;
+		struct ip ip;
+
+		for (size_t j = 0; j < nodes[i].n_addresses && internal.len == 0; j++) {
+			const struct address *a = &nodes[i].addresses[j];
+
+			if (str_eq_c(a->type, "InternalIP") && ip_parse(a->address, &ip) &&
+			    ip_net_contains(&range, &ip))
+				internal = a->address;
+		}
+		if (internal.len > 0 && (nodes[i].provider_id.len == 0 ||
+		                         hz_id_parse(dialect, nodes[i].provider_id, &id, &ignored)))
+			hz_view_add_member(&fresh, id.number, nodes[i].name, internal);
+	}
+	*v = fresh;
+	fresh = old;
 	return true;
 }
 

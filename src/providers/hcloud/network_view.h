@@ -11,7 +11,9 @@
 #define CCMD_HCLOUD_NETWORK_VIEW_H
 
 #include "base/map.h"
+#include "cloud/host.h"
 #include "providers/hcloud/client.h"
+#include "providers/hcloud/config.h"
 
 /** A server in the network. */
 struct hz_member {
@@ -43,6 +45,13 @@ void hz_network_view_fini(struct hz_network_view *);
  * Cost: two requests, and one more for each further 50 servers of the project. */
 NODISCARD bool hz_network_view_read(struct hz_network_view *, struct hz_api *, struct call *call,
                                     int64_t network, struct error *err);
+
+/** Reads the network alone, for a command that sends few requests. The members are the nodes with
+ * an InternalIP in the network, so the view is not sure. */
+NODISCARD bool hz_network_view_read_nodes(struct hz_network_view *, struct hz_api *,
+                                          struct call *call, int64_t network,
+                                          const struct cloud_host *host,
+                                          const struct hz_dialect *dialect, struct error *err);
 
 /** NULL: not a member. Names are unique in a project. */
 const struct hz_member *hz_member_of(const struct hz_network_view *, struct hz_which which);

@@ -104,7 +104,10 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 	WITH_LOCK(&r->mu);
 
 	hz_count_operations("hcloud/ListRoutes", 1);
-	if (!hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
+	if (cloud->max_requests > 0
+	            ? !hz_network_view_read_nodes(&r->view, r->config.api, call, r->config.network,
+	                                          r->config.host, r->config.config->dialect, err)
+	            : !hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
 		return err_wrap(err, "hcloud/ListRoutes");
 	r->is_full = false;
 	hz_routes_read_nodes(r, &nodes, arena);
