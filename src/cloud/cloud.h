@@ -232,6 +232,10 @@ struct cloud {
 	struct cloud_needs needs;
 	struct cloud_listener metrics;
 
+	/* set by start() of a process that is_read_only: why a check of this machine failed, which
+	 * matters only where ccmd runs; ERR_NONE: none did */
+	struct error machine_err;
+
 	/* set by load() or start(), constant afterwards; NULL: not offered */
 	const struct balancer_ops *balancers;
 	const struct route_ops *routes;

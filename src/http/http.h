@@ -196,9 +196,9 @@ NODISCARD bool http_client_set_tls(struct http_client *, const struct tls_config
 
 /** Checks whether a client can use these settings. ERR_INVALID says what is wrong. */
 NODISCARD bool http_tls_check(const struct tls_config *tls, struct error *err);
-/** The start of the validity of the first certificate of a PEM text. False when it cannot be read.
- */
-NODISCARD bool http_certificate_begins(struct str pem, int64_t *ret_wall_ns);
+/** The validity of the first certificate of a PEM text. False when it cannot be read. */
+NODISCARD bool http_certificate_validity(struct str pem, int64_t *ret_begin_wall_ns,
+                                         int64_t *ret_end_wall_ns);
 /** Appends a host name, or else an address, for which the first certificate of a PEM text is valid.
  * False when it names none, apart from wildcards. */
 NODISCARD bool http_certificate_name(struct str pem, struct buf *ret);

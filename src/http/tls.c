@@ -269,16 +269,27 @@ http_tls_check(const struct tls_config *config, struct error *err)
 	return true;
 }
 
+static bool
+tls_time(const ASN1_TIME *time, int64_t *ret_wall_ns)
+{
+	struct tm tm;
+
+	return ASN1_TIME_to_tm(time, &tm) == 1 &&
+	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
+}
+
 bool
-http_certificate_begins(struct str pem, int64_t *ret_wall_ns)
+http_certificate_validity(struct str pem, int64_t *ret_begin_wall_ns, int64_t *ret_end_wall_ns)
 {
 	CLEANUP(x509_stackp) STACK_OF(X509) *certs = NULL;
 	struct error err;
-	struct tm tm;
+	const X509 *cert;
 
-	return pem_certificates(pem, "the certificate", &certs, &err) &&
-	       ASN1_TIME_to_tm(X509_get0_notBefore(sk_X509_value(certs, 0)), &tm) == 1 &&
-	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
+	if (!pem_certificates(pem, "the certificate", &certs, &err))
+		return false;
+	cert = sk_X509_value(certs, 0);
+	return tls_time(X509_get0_notBefore(cert), ret_begin_wall_ns) &&
+	       tls_time(X509_get0_notAfter(cert), ret_end_wall_ns);
 }
 
 static void

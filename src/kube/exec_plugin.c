@@ -310,14 +310,15 @@ plugin_thread(void *plugin)
 	struct exec_credential *present = &p->credential, fresh = { 0 };
 	struct error err = { 0 };
 	bool is_ok = run_and_parse(p, &fresh, &err);
-	int64_t since_ns;
+	int64_t since_ns, until_ns;
 	WITH_LOCK(&p->flight.mu);
 
 	if (is_ok) {
 		if (!secret_eq(&present->cert_pem, &fresh.cert_pem) ||
 		    !secret_eq(&present->key_pem, &fresh.key_pem)) {
 			if (secret_is_set(&present->cert_pem) &&
-			    http_certificate_begins(secret_expose(&present->cert_pem), &since_ns))
+			    http_certificate_validity(secret_expose(&present->cert_pem), &since_ns,
+			                              &until_ns))
 				metric_observe(metric_of(&rotation_age),
 				               clock_seconds(clock_wall(p->clock) - since_ns));
 			p->cert_generation++;

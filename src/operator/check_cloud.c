@@ -23,6 +23,14 @@ check_cloud(struct doctor *d, struct report *r)
 	struct error err;
 
 	if (view_need(d->view, VIEW_CLOUD, &err)) {
+		const struct error *machine_err = &d->view->cloud->machine_err;
+
+		if (machine_err->code != ERR_NONE) {
+			report_note(r, "", STR_EMPTY, "%s", machine_err->msg);
+			report_fix(
+				r,
+				"nothing, if ccmd runs on another machine: there it has to be attached to the network");
+		}
 		if (!doctor_needs(d, r, VIEW_NODES) || view_need(d->view, VIEW_LOOK, &err))
 			return;
 	}

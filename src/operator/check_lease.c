@@ -4,8 +4,11 @@
  * The controller's account may not list the latter objects, nor may most users, so a refused list
  * only skips the check; the report says so.
  */
+#include <string.h>
+
 #include "base/json.h"
 #include "operator/doctor.h"
+#include "operator/workload.h"
 
 enum {
 	/* When ccmd takes over the Lease of another controller, the last writes of that controller
@@ -13,6 +16,7 @@ enum {
 	HANDOVER_S = 60,
 	/* Without an election, a write that is older than this may be from before a migration. */
 	RECENT_S = 600,
+	MAX_AHEAD_S = 10,
 };
 
 /* ---- the Lease of ccmd ---- */
@@ -97,6 +101,24 @@ check_lease_owner(struct doctor *d, struct report *r)
 	}
 }
 
+/* The elector measures the Lease of another replica by its own clock, so an election works with any
+ * clocks; times in logs, events and certificates do not. */
+void
+check_leader_clock(struct doctor *d, struct report *r)
+{
+	const struct view_lease *l = get_lease(d, r);
+
+	if (!l || !l->has_holder || l->ahead_s <= MAX_AHEAD_S)
+		return;
+	report_find(r, "lease", l->name,
+	            "the clock of its holder, %" STR_FMT
+	            ", is %lld s ahead of the API server's: it writes times that lie in the future",
+	            STR_ARG(l->lease.holder), (long long)l->ahead_s);
+	report_fix(
+		r,
+		"on the machine of the holder: timedatectl; then start a time service such as chrony");
+}
+
 /* ---- writes of others ---- */
 
 void
@@ -126,13 +148,14 @@ check_other_controllers(struct doctor *d, struct report *r)
 	}
 }
 
-/* ---- Deployments, DaemonSets and Leases of others ---- */
+/* ---- Deployments and DaemonSets of others ---- */
 
 /* A list of objects, among which the check finds those of other controllers. */
 struct search {
 	struct doctor *d;
 	struct report *r;
 	const char *path, *what;
+	bool is_of_ccmd; /* only objects of ccmd; other checks say that the right is missing */
 	/* Reports the object, unless it is harmless. */
 	void (*each)(const struct search *, yyjson_val *object, struct str name);
 	/* of Deployments and DaemonSets */
@@ -163,40 +186,12 @@ search(struct search *s)
 
 	if (view_list(s->d->view, s->path, search_item, s, &err))
 		return true;
-	if (err.code == ERR_FORBIDDEN)
+	if (err.code == ERR_FORBIDDEN && s->is_of_ccmd)
+		report_skip(s->r, "these credentials may not list %s", s->what);
+	else if (err.code == ERR_FORBIDDEN)
 		report_skip_refused(s->r, s->what);
 	else
 		report_unknown(s->r, &err);
-	return false;
-}
-
-/* "cloud-controller-manager" of "registry.k8s.io/x/cloud-controller-manager:v1.30@sha256:…". */
-static struct str
-image_name(struct str image)
-{
-	struct str name = image, folder, rest;
-
-	if (str_cut(name, '@', &rest, &folder))
-		name = rest;
-	while (str_cut(name, '/', &folder, &rest))
-		name = rest;
-	if (str_cut(name, ':', &rest, &folder))
-		name = rest;
-	return name;
-}
-
-/* Does a container of it have the image of ccmd? */
-static bool
-is_ccmd(yyjson_val *object)
-{
-	yyjson_val *containers = json_at(object, "spec.template.spec.containers"), *container;
-	size_t i, n;
-
-	yyjson_arr_foreach(containers, i, n, container)
-	{
-		if (str_eq_c(image_name(json_view(container, "image")), "ccmd"))
-			return true;
-	}
 	return false;
 }
 
@@ -211,9 +206,10 @@ is_other_workload(yyjson_val *object, struct str name)
 
 	yyjson_arr_foreach(containers, i, n, container)
 	{
-		is_controller |= view_is_controller(image_name(json_view(container, "image")));
+		is_controller |= view_is_controller(workload_image_name(json_view(container,
+		                                                                  "image")));
 	}
-	return is_controller && !is_ccmd(object);
+	return is_controller && !workload_container(object);
 }
 
 static struct str
@@ -256,7 +252,7 @@ report_toleration(const struct search *s, yyjson_val *object, struct str name)
 	size_t i, n;
 
 	(void)name;
-	if (!is_ccmd(object))
+	if (!workload_container(object))
 		return;
 	yyjson_arr_foreach(tolerations, i, n, one)
 	{
@@ -271,27 +267,86 @@ report_toleration(const struct search *s, yyjson_val *object, struct str name)
 	                 ", operator: Exists}]");
 }
 
-/* Lists Deployments and DaemonSets. */
+/* ---- the workloads of ccmd ---- */
+
+/* Reports replicas that all work at the same time. */
 static void
-search_workloads(struct doctor *d, struct report *r,
-                 void (*each)(const struct search *, yyjson_val *object, struct str name))
+report_replicas(const struct search *s, yyjson_val *object, struct str name)
+{
+	yyjson_val *args = json_at(workload_container(object), "args"), *arg;
+	int64_t n_pods = s->pods_if_absent;
+	bool is_elected = true;
+	size_t i, n;
+
+	(void)name;
+	(void)json_i64(object, s->n_pods, &n_pods);
+	yyjson_arr_foreach(args, i, n, arg)
+		is_elected &= !str_eq_c(json_view(arg, ""), "--leader-elect=false");
+	if (is_elected || n_pods <= 1)
+		return;
+	report_find(s->r, s->kind, full_name(s, object),
+	            "its %lld replicas all work at the same time, because of --leader-elect=false",
+	            (long long)n_pods);
+	report_fix(s->r, "remove the flag");
+}
+
+/* Reports the flags of the controller that this command does not have. */
+static void
+report_flags(const struct search *s, yyjson_val *object, struct str name)
+{
+	CLEANUP(buf_fini) struct buf missing = BUF_INIT(KIB(4));
+	CLEANUP(buf_fini) struct buf ignored = BUF_INIT(KIB(64));
+	struct arena *arena = &s->d->view->arena;
+	yyjson_val *container = workload_container(object);
+	struct running running;
+
+	(void)name;
+	if (!container)
+		return;
+	workload_take(container, arena, &running, &ignored);
+	for (int i = 1; i < running.argc; i++) {
+		bool is_given = false;
+
+		for (int j = 1; j < s->d->argc; j++)
+			is_given |= strcmp(running.argv[i], s->d->argv[j]) == 0;
+		if (!is_given)
+			buf_addf(&missing, " %s", running.argv[i]);
+	}
+	if (missing.len == 0)
+		return;
+	report_note(s->r, s->kind, full_name(s, object),
+	            "it has flags that this command was not given, so other checks may be wrong:%s",
+	            missing.ptr);
+	report_fix(
+		s->r,
+		"give the command these flags, or run it as kubectl ccmd without --cloud-provider, which takes all of them");
+}
+
+/* Searches the Deployments, then the DaemonSets, with that selector ("?labelSelector=…") or of all.
+ */
+static void
+search_workloads(struct doctor *d, struct report *r, const char *selector,
+                 void (*each)(const struct search *, yyjson_val *, struct str))
 {
 	struct search deployments = { .d = d,
 		                      .r = r,
-		                      .path = "/apis/apps/v1/deployments",
 		                      .what = "deployments",
+		                      .is_of_ccmd = selector[0] != '\0',
 		                      .each = each,
 		                      .kind = "deployment",
 		                      .n_pods = "spec.replicas",
 		                      .pods_if_absent = 1 };
 	struct search daemonsets = { .d = d,
 		                     .r = r,
-		                     .path = "/apis/apps/v1/daemonsets",
 		                     .what = "daemonsets",
+		                     .is_of_ccmd = selector[0] != '\0',
 		                     .each = each,
 		                     .kind = "daemonset",
 		                     .n_pods = "status.desiredNumberScheduled" };
+	struct arena *arena = &d->view->arena;
 
+	deployments.path = arena_printf(arena, "/apis/apps/v1/deployments%s", selector).ptr;
+	daemonsets.path = arena_printf(arena, "/apis/apps/v1/daemonsets%s", selector).ptr;
 	if (search(&deployments))
 		(void)search(&daemonsets);
 }
@@ -299,14 +354,28 @@ search_workloads(struct doctor *d, struct report *r,
 void
 check_other_workloads(struct doctor *d, struct report *r)
 {
-	search_workloads(d, r, report_workload);
+	search_workloads(d, r, "", report_workload);
 }
 
 void
 check_tolerations(struct doctor *d, struct report *r)
 {
-	search_workloads(d, r, report_toleration);
+	search_workloads(d, r, "", report_toleration);
 }
+
+void
+check_replicas(struct doctor *d, struct report *r)
+{
+	search_workloads(d, r, WORKLOAD_SELECTOR, report_replicas);
+}
+
+void
+check_same_flags(struct doctor *d, struct report *r)
+{
+	search_workloads(d, r, WORKLOAD_SELECTOR, report_flags);
+}
+
+/* ---- Leases of others ---- */
 
 /* A Lease counts if its holder has renewed it, and may still rely on it. The Lease of ccmd itself
  * is left to the checks above. */
@@ -315,20 +384,31 @@ report_lease(const struct search *s, yyjson_val *lease, struct str name)
 {
 	const struct election_options *own = &s->d->view->options->election;
 	struct str holder = json_view(lease, "spec.holderIdentity");
+	struct arena *arena = &s->d->view->arena;
 	int64_t duration_s = 0, renewed_ns, ago_s;
+	bool is_ccmd = str_eq_c(view_last_manager(lease, arena, &ago_s), "ccmd");
 
 	(void)json_i64(lease, "spec.leaseDurationSeconds", &duration_s);
-	if ((own->is_enabled && str_eq_c(name, own->resource_name)) || !view_is_controller(name) ||
-	    holder.len == 0 ||
+	if ((own->is_enabled && str_eq_c(name, own->resource_name)) ||
+	    (!is_ccmd && !view_is_controller(name)) || holder.len == 0 ||
 	    !clock_parse_rfc3339(json_view(lease, "spec.renewTime"), &renewed_ns))
 		return;
 	ago_s = view_now_s(s->d->view) - renewed_ns / NS_PER_SEC;
 	if (ago_s > duration_s)
 		return;
-	report_find(s->r, "lease",
-	            arena_printf(&s->d->view->arena, "%s/%" STR_FMT, own->resource_namespace,
-	                         STR_ARG(name)),
-	            "%" STR_FMT " renewed it %lld s ago", STR_ARG(holder), (long long)ago_s);
+	name = arena_printf(arena, "%s/%" STR_FMT, own->resource_namespace, STR_ARG(name));
+	if (is_ccmd) {
+		/* as intended if the two are for different clouds */
+		report_note(s->r, "lease", name,
+		            "another ccmd, %" STR_FMT ", leads by it and renewed it %lld s ago",
+		            STR_ARG(holder), (long long)ago_s);
+		report_fix(
+			s->r,
+			"if both are for the same cloud, stop one of them, or give both the same --leader-elect-resource-name");
+		return;
+	}
+	report_find(s->r, "lease", name, "%" STR_FMT " renewed it %lld s ago", STR_ARG(holder),
+	            (long long)ago_s);
 	report_fix(
 		s->r,
 		"stop that controller: scale it to 0 replicas, or disable the one of the distribution (k3s: --disable-cloud-controller)");

@@ -3,14 +3,139 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/parallel.h"
 #include "operator/doctor.h"
 
+#define SLOW_NS NS_PER_SEC /* a response within the cluster takes milliseconds */
+
 enum {
+	MORE_TRIES = 2,
+	DAY_S = 86400,
+	SOON_S = 14 * DAY_S,
+	LONG_LIVED_S = 30 * DAY_S,
 	OLDEST_MINOR = 28,
 	MAX_SKEW_S = 10, /* a slow answer takes less; a token is valid for much longer */
 };
 
+/* ---- the credentials ---- */
+
+struct validity {
+	const char *what; /* NULL: nothing is known */
+	int64_t begin_wall_ns, end_wall_ns;
+};
+
+/* The times of a token that is a JSON Web Token (RFC 7519): its second part, in the alphabet of
+ * URLs and without padding. */
+static bool
+read_token_times(struct str token, struct validity *ret)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(buf_fini) struct buf json = BUF_INIT(LIMIT_CREDENTIAL);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str head, payload, rest;
+	struct error ignored;
+	int64_t begin_s, end_s;
+
+	if (!str_cut(token, '.', &head, &rest) || !str_cut(rest, '.', &payload, &rest))
+		return false;
+	for (size_t i = 0; i < payload.len; i++)
+		buf_add_char(&text, payload.ptr[i] == '-'   ? '+'
+		                    : payload.ptr[i] == '_' ? '/'
+		                                            : payload.ptr[i]);
+	while (text.len % 4 != 0)
+		buf_add_char(&text, '=');
+	if (!base64_decode(buf_str(&text), &json) || !json_parse(buf_str(&json), &doc, &ignored) ||
+	    json_i64(yyjson_doc_get_root(doc), "exp", &end_s) != JSON_FOUND ||
+	    json_i64(yyjson_doc_get_root(doc), "iat", &begin_s) != JSON_FOUND)
+		return false;
+	*ret = (struct validity){ "the token", begin_s * NS_PER_SEC, end_s * NS_PER_SEC };
+	return true;
+}
+
+/* Of the client certificate, or of the token. A plugin renews what it returns, and the kubelet
+ * renews the file of a pod's token. */
+static struct validity
+read_validity(const struct options *o)
+{
+	CLEANUP(kube_config_freep) struct kube_config *kube = NULL;
+	struct kube_config_source source = { .kubeconfig = o->kubeconfig,
+		                             .is_list = o->kubeconfig_is_list,
+		                             .master = o->master };
+	struct validity v = { .what = NULL };
+	struct error ignored;
+
+	if (!kube_config_load(&source, &kube, /*problems=*/NULL, &ignored))
+		return v;
+	if (kube->cert_pem.len > 0 &&
+	    http_certificate_validity(kube->cert_pem, &v.begin_wall_ns, &v.end_wall_ns))
+		v.what = "the client certificate";
+	else if (secret_is_set(&kube->token))
+		(void)read_token_times(secret_expose(&kube->token), &v);
+	return v;
+}
+
+/* Says so if the server refuses credentials that have expired. */
+static void
+add_expiry(struct view *v, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf time = BUF_INIT(LIMIT_NAME);
+	struct validity validity = read_validity(v->options);
+
+	if (!validity.what || validity.end_wall_ns > clock_wall(&clock_real))
+		return;
+	clock_format_rfc3339(&time, validity.end_wall_ns, /*micros=*/false);
+	(void)!err_wrap(err, "%s expired at %s", validity.what, time.ptr);
+}
+
+/* Short-lived credentials are renewed by whatever issues them. */
+void
+check_expiry(struct doctor *d, struct report *r)
+{
+	CLEANUP(buf_fini) struct buf time = BUF_INIT(LIMIT_NAME);
+	struct validity v = read_validity(d->view->options);
+	int64_t left_s = v.end_wall_ns / NS_PER_SEC - view_now_s(d->view);
+
+	if (!v.what) {
+		report_skip(r, "the credentials do not say when they expire");
+		return;
+	}
+	if ((v.end_wall_ns - v.begin_wall_ns) / NS_PER_SEC < LONG_LIVED_S || left_s > SOON_S)
+		return;
+	clock_format_rfc3339(&time, v.end_wall_ns, /*micros=*/false);
+	report_find(r, "", STR_EMPTY, "%s expires at %s, in %lld days", v.what, time.ptr,
+	            (long long)(left_s / DAY_S));
+	report_fix(r,
+	           "renew it: kubeadm certs renew all, or as the cluster's distribution does it");
+}
+
 /* ---- the server ---- */
+
+/* A single slow response may be due to this machine, so a slow server is asked again. */
+void
+check_latency(struct doctor *d, struct report *r)
+{
+	struct view *v = d->view;
+	int64_t best_ns = v->server.took_ns;
+
+	for (int i = 0; i < MORE_TRIES && best_ns >= SLOW_NS; i++) {
+		int64_t begun_ns = clock_mono(&clock_real), took_ns;
+		struct error err;
+		struct str ignored;
+
+		if (!kube_get(v->kube, &v->call, STR("/version"), &ignored, &err)) {
+			report_unknown(r, &err);
+			return;
+		}
+		took_ns = clock_mono(&clock_real) - begun_ns;
+		best_ns = took_ns < best_ns ? took_ns : best_ns;
+	}
+	if (best_ns < SLOW_NS)
+		return;
+	report_find(r, "", STR_EMPTY, "it takes %.1f s for a response", clock_seconds(best_ns));
+	report_fix(
+		r,
+		"look at the load of the API server and of etcd, and at the network between: a leader that cannot renew its Lease within --leader-elect-renew-deadline ends");
+}
 
 void
 check_server(struct doctor *d, struct report *r)
@@ -19,6 +144,8 @@ check_server(struct doctor *d, struct report *r)
 
 	if (view_need(d->view, VIEW_SERVER, &err))
 		return;
+	if (err.code == ERR_UNAUTHORIZED)
+		add_expiry(d->view, &err);
 	report_find(r, "", STR_EMPTY, "%s", err.msg);
 	if (err.code == ERR_UNAUTHORIZED)
 		report_fix(r,
@@ -150,8 +277,8 @@ struct subject {
  * the groups are those of a ServiceAccount (k8s.io/apiserver, pkg/authentication/serviceaccount,
  * MakeUsername and MakeGroupNames). */
 static bool
-ask(struct view *v, const struct right *right, const struct subject *subject, bool *ret_is_allowed,
-    struct error *err)
+ask(struct kube_client *kube, struct call *call, const struct right *right,
+    const struct subject *subject, bool *ret_is_allowed, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf review = BUF_INIT(KIB(4));
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
@@ -166,13 +293,13 @@ ask(struct view *v, const struct right *right, const struct subject *subject, bo
 	if (subject) {
 		struct str groups[] = {
 			STR("system:serviceaccounts"),
-			arena_printf(&v->arena, "system:serviceaccounts:%" STR_FMT,
+			arena_printf(call->arena, "system:serviceaccounts:%" STR_FMT,
 			             STR_ARG(subject->namespace)),
 			STR("system:authenticated"),
 		};
 
 		json_add_text(b, "user",
-		              arena_printf(&v->arena,
+		              arena_printf(call->arena,
 		                           "system:serviceaccount:%" STR_FMT ":%" STR_FMT,
 		                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
 		json_add_texts(b, "groups", groups, ARRAY_LEN(groups));
@@ -187,10 +314,8 @@ ask(struct view *v, const struct right *right, const struct subject *subject, bo
 	json_end_object(b);
 	json_end_object(b);
 	json_end_object(b);
-	if (!view_need(v, VIEW_SERVER, err) ||
-	    !kube_post(v->kube, &v->call,
-	               subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS), HTTP_WORK,
-	               buf_str(b), &answer, err))
+	if (!kube_post(kube, call, subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS),
+	               HTTP_WORK, buf_str(b), &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "the response to an access review");
@@ -221,7 +346,7 @@ find_subject(struct doctor *d, struct report *r, struct subject *ret)
 	*ret = (struct subject){ STR_EMPTY, STR_EMPTY };
 	if (d->service_account)
 		return str_cut(str_c(d->service_account), '/', &ret->namespace, &ret->name);
-	if (!ask(v, &everything, NULL, &is_allowed, &err)) {
+	if (!ask(v->kube, &v->call, &everything, NULL, &is_allowed, &err)) {
 		report_unknown(r, &err);
 		return false;
 	}
@@ -281,19 +406,29 @@ report_missing_right(struct report *r, const struct right *right, const struct s
 			"ServiceAccount " SYSTEM "/" DEFAULT_ACCOUNT);
 }
 
-void
-check_rights(struct doctor *d, struct report *r)
-{
-	const struct options *o = d->view->options;
-	const struct subject *subject = NULL;
-	struct subject account;
-	bool is_allowed;
-	struct error err;
+/* The rights that are needed, and the answers. */
+struct reviews {
+	struct kube_client *kube;
+	const struct subject *subject;
+	struct right rights[ARRAY_LEN(rights)];
+	bool is_allowed[ARRAY_LEN(rights)];
+	struct error errors[ARRAY_LEN(rights)]; /* ERR_NONE: it was answered */
+	size_t n;
+};
 
-	if (!find_subject(d, r, &account))
-		return;
-	if (account.name.len > 0)
-		subject = &account;
+static void
+review_one(void *arg, struct call *call, size_t i)
+{
+	struct reviews *all = arg;
+
+	if (ask(all->kube, call, &all->rights[i], all->subject, &all->is_allowed[i],
+	        &all->errors[i]))
+		all->errors[i].code = ERR_NONE;
+}
+
+static void
+collect_rights(const struct options *o, struct reviews *ret)
+{
 	for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
 		struct right right = rights[i];
 
@@ -303,15 +438,32 @@ check_rights(struct doctor *d, struct report *r)
 			right.namespace = o->election.resource_namespace;
 		if (str_eq_c(str_c(right.name), "lease"))
 			right.name = o->election.resource_name;
-		if (!ask(d->view, &right, subject, &is_allowed, &err)) {
-			if (subject && err.code == ERR_FORBIDDEN)
+		ret->rights[ret->n++] = right;
+	}
+}
+
+void
+check_rights(struct doctor *d, struct report *r)
+{
+	struct reviews *all = ARENA_NEW(&d->view->arena, struct reviews);
+	struct subject account;
+
+	if (!find_subject(d, r, &account))
+		return;
+	all->kube = d->view->kube;
+	all->subject = account.name.len > 0 ? &account : NULL;
+	collect_rights(d->view->options, all);
+	parallel_run("reviews", &d->view->call, 0, all->n, review_one, all);
+	for (size_t i = 0; i < all->n; i++) {
+		if (all->errors[i].code != ERR_NONE) {
+			if (all->subject && all->errors[i].code == ERR_FORBIDDEN)
 				report_skip(
 					r, "these credentials may not create subjectaccessreviews");
 			else
-				report_unknown(r, &err);
+				report_unknown(r, &all->errors[i]);
 			return;
 		}
-		if (!is_allowed)
-			report_missing_right(r, &right, subject);
+		if (!all->is_allowed[i])
+			report_missing_right(r, &all->rights[i], all->subject);
 	}
 }

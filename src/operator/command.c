@@ -14,6 +14,7 @@
 #include "operator/plan.h"
 #include "operator/progress.h"
 #include "operator/running.h"
+#include "operator/workload.h"
 
 #define PLUGIN "kubectl-ccmd"
 #define HELP_COLUMN 24 /* where the texts of flags begin */
@@ -438,6 +439,48 @@ command_parse(int argc, char *const argv[], struct arena *arena, struct command_
 	return problems->len == 0;
 }
 
+/* The value of a flag of the controller; NULL: it is not given. The last one counts. */
+static const char *
+flag_value(const struct command_line *line, const char *name)
+{
+	const char *found = NULL;
+
+	for (int i = 1; i < line->argc; i++) {
+		struct typed_flag typed = cut_flag(line->argv[i]);
+
+		if (str_eq_c(typed.name, name))
+			found = typed.value ? typed.value : line->argv[i + 1];
+	}
+	return found;
+}
+
+/* The flags of the controller in the cluster. Without them, flags_parse() says which are missing.
+ */
+static void
+use_workload(struct command_line *line)
+{
+	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
+	CLEANUP(buf_fini) struct buf clean = BUF_INIT(KIB(64));
+	struct kube_config_source source = { .kubeconfig = flag_value(line, "--kubeconfig"),
+		                             .is_list = line->kubeconfig_is_list,
+		                             .master = flag_value(line, "--master") };
+	struct running running;
+	struct error err;
+	struct str rest;
+
+	if (workload_find(&source, line->arena, &running, &notes, &err))
+		command_use_running(line, &running);
+	else
+		buf_addf(&notes, "the flags of the controller could not be read: %s\n", err.msg);
+	rest = buf_str(&notes);
+	for (struct str text; str_split(&rest, '\n', &text) && text.len > 0;) {
+		buf_addf(&clean, "ccmd %s: ", line->command->name);
+		buf_add_clean(&clean, text);
+		buf_add_char(&clean, '\n');
+	}
+	(void)!fd_write_all(STDERR_FILENO, buf_str(&clean));
+}
+
 /* Files that only root can read are a frequent reason why the controller does not work, and an
  * administrator who uses sudo does not expect that the command cannot read them either. */
 static bool
@@ -447,8 +490,12 @@ use_controller(struct command_line *line)
 	struct running running;
 	struct error err;
 
-	if (line->has_cloud || line->is_plugin)
+	if (line->has_cloud)
 		return true;
+	if (line->is_plugin) {
+		use_workload(line);
+		return true;
+	}
 	if (running_find(RUNNING_PROC, RUNNING_GROUP, line->arena, &running, &err)) {
 		if (was_root && running.uid != 0)
 			(void)dprintf(

@@ -134,7 +134,9 @@ run_doctor(const struct command_line *line, struct parsed *parsed, struct view *
 	struct doctor doctor = { .view = view,
 		                 .flag_notes = buf_str(&parsed->notes),
 		                 .flag_warnings = buf_str(&parsed->warnings),
-		                 .service_account = line->service_account };
+		                 .service_account = line->service_account,
+		                 .argv = line->argv,
+		                 .argc = line->argc };
 
 	view_confine(view, /*cloud=*/NULL);
 	doctor_run(&doctor, &report);

@@ -28,11 +28,18 @@ const struct check doctor_checks[] = {
 	  "The clocks of this machine and of the API server differ",
 	  "With a wrong clock, valid tokens and certificates seem expired or not yet valid.",
 	  check_clock, FIX_BY_HAND, VIEW_SERVER, .causes = { "CCMD001" } },
+	{ "CCMD004", SERVER, "The credentials are valid for longer", "The credentials expire soon",
+	  "Without valid credentials, ccmd can neither read nor change anything.", check_expiry,
+	  FIX_BY_HAND, VIEW_SERVER, .causes = { "CCMD001" } },
+	{ "CCMD005", SERVER, "The API server responds within a second",
+	  "The API server takes long to respond",
+	  "Everything that ccmd does waits for the API server, and a leader that cannot renew its Lease ends.",
+	  check_latency, FIX_BY_HAND, VIEW_SERVER, .causes = { "CCMD001" } },
 
 	{ "CCMD010", RIGHTS, "The credentials have the rights that the controllers need",
 	  "Rights that the controllers need are missing",
 	  "The work that needs a missing right is not done; ccmd tries again until the right is granted.",
-	  check_rights, FIX_EITHER, 0, .causes = { "CCMD001" } },
+	  check_rights, FIX_EITHER, VIEW_SERVER, .causes = { "CCMD001" } },
 
 	{ "CCMD020", LEASE, "A replica leads", "No replica leads",
 	  "Only the leader works: new nodes keep their taint and Services stay pending.",
@@ -60,6 +67,14 @@ const struct check doctor_checks[] = {
 	  "The pods of ccmd do not tolerate the taint of new nodes",
 	  "In a new cluster no node can run ccmd then, and without ccmd each node keeps the taint.",
 	  check_tolerations, FIX_BY_HAND, 0, .causes = { "CCMD001" } },
+	{ "CCMD027", LEASE, "The leader's clock agrees with that of the API server",
+	  "The leader's clock is wrong",
+	  "With a wrong clock, valid tokens and certificates seem expired or not yet valid, and the times in events and logs are wrong.",
+	  check_leader_clock, FIX_BY_HAND, 0, .causes = { "CCMD001" } },
+	{ "CCMD028", LEASE, "Only one replica of ccmd works at a time",
+	  "Several replicas of ccmd work at the same time",
+	  "Replicas that work at the same time may create two load balancers for a Service.",
+	  check_replicas, FIX_BY_HAND, 0, .causes = { "CCMD001" } },
 
 	{ "CCMD030", CLOUD, "The cloud can be used", "The cloud cannot be used",
 	  "Without the cloud, ccmd cannot initialise nodes or change load balancers.", check_cloud,
@@ -203,6 +218,10 @@ const struct check doctor_checks[] = {
 	  "Variables of the cloud are unknown",
 	  "A variable with a mistake in its name has no effect.", check_variables, FIX_BY_HAND, 0,
 	  .causes = { NULL } },
+	{ "CCMD083", CONFIGURATION, "The flags are those of the controller in the cluster",
+	  "The flags are not those of the controller in the cluster",
+	  "With other flags, the command looks for problems of another configuration.",
+	  check_same_flags, FIX_BY_HAND, 0, .causes = { "CCMD001" } },
 };
 const size_t doctor_n_checks = ARRAY_LEN(doctor_checks);
 

@@ -20,6 +20,8 @@ struct doctor {
 	struct str flag_notes, flag_warnings;
 	/* --as-service-account: "namespace/name"; NULL: not given */
 	const char *service_account;
+	char **argv; /* the flags of the controller that the command has, from argv[1] */
+	int argc;
 };
 
 extern const struct check doctor_checks[];
@@ -48,6 +50,8 @@ bool doctor_report_unknown_names(struct doctor *, struct report *, const struct 
 void check_server(struct doctor *, struct report *);
 void check_version(struct doctor *, struct report *);
 void check_clock(struct doctor *, struct report *);
+void check_expiry(struct doctor *, struct report *);
+void check_latency(struct doctor *, struct report *);
 
 void check_rights(struct doctor *, struct report *);
 
@@ -58,6 +62,8 @@ void check_other_controllers(struct doctor *, struct report *);
 void check_other_workloads(struct doctor *, struct report *);
 void check_other_leases(struct doctor *, struct report *);
 void check_tolerations(struct doctor *, struct report *);
+void check_leader_clock(struct doctor *, struct report *);
+void check_replicas(struct doctor *, struct report *);
 
 void check_cloud(struct doctor *, struct report *);
 void check_project(struct doctor *, struct report *);
@@ -97,6 +103,7 @@ void check_address_writers(struct doctor *, struct report *);
 
 void check_flags(struct doctor *, struct report *);
 void check_variables(struct doctor *, struct report *);
+void check_same_flags(struct doctor *, struct report *);
 void check_files(struct doctor *, struct report *);
 
 #endif

@@ -115,13 +115,16 @@ read_server(struct view *v, struct error *err)
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct http_request request = { .method = HTTP_GET, .target = STR("/version") };
 	struct error ignored;
+	int64_t begun_ns;
 	struct str minor;
 
 	if (!view_need(v, VIEW_CONNECTION, err))
 		return false;
 	v->server.url = kube_connection_server(v->connection);
+	begun_ns = clock_mono(&clock_real);
 	if (!http_do(v->kube->http, &v->call, &request, &response, err))
 		return false;
+	v->server.took_ns = clock_mono(&clock_real) - begun_ns;
 	if (response.status != 200)
 		return kube_status_error(err, &request, response.status, response.retry_after_ms,
 		                         buf_str(&response.body));
@@ -460,12 +463,12 @@ view_list_pods(struct view *v, struct str *ret_namespace, yyjson_doc **ret, stru
 
 /* ---- the Lease ---- */
 
-/* The manager of the newest entry in managedFields. */
-static struct str
-last_manager(yyjson_val *object, struct arena *arena)
+struct str
+view_last_manager(yyjson_val *object, struct arena *arena, int64_t *ret_time_s)
 {
 	yyjson_val *fields = json_at(object, "metadata.managedFields"), *entry;
 	struct str manager = STR_EMPTY, newest = STR_EMPTY;
+	int64_t time_ns = 0;
 	size_t i, n;
 
 	yyjson_arr_foreach(fields, i, n, entry)
@@ -477,6 +480,8 @@ last_manager(yyjson_val *object, struct arena *arena)
 		newest = time;
 		manager = json_view(entry, "manager");
 	}
+	(void)!clock_parse_rfc3339(newest, &time_ns);
+	*ret_time_s = time_ns / NS_PER_SEC;
 	return arena_str(arena, manager);
 }
 
@@ -500,9 +505,13 @@ read_lease(struct view *v, struct error *err)
 	l->exists = true;
 	l->has_holder = l->lease.holder.len > 0;
 	root = yyjson_doc_get_root(l->lease.doc);
-	l->manager = last_manager(root, &v->arena);
+	l->manager = view_last_manager(root, &v->arena, &l->written_s);
 	if (clock_parse_rfc3339(json_view(root, "spec.renewTime"), &renewed_ns))
 		l->renewed_s = renewed_ns / NS_PER_SEC;
+	if (l->written_s > 0 && l->renewed_s > l->written_s) {
+		l->ahead_s = l->renewed_s - l->written_s;
+		l->renewed_s = l->written_s;
+	}
 	l->wait_s = elector_wait_ns(o->lease_duration_ns, l->lease.duration_s) / NS_PER_SEC;
 	l->late_s = view_now_s(v) - l->renewed_s - l->wait_s;
 	return true;

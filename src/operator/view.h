@@ -58,6 +58,7 @@ struct view_server {
 	struct str version; /* "v1.36.3"; empty: the answer names none */
 	int64_t minor;      /* 36; 0: the answer names none */
 	int64_t skew_s;     /* the server's clock minus ours; 0 also if the answer has no date */
+	int64_t took_ns;    /* from the request to the response */
 };
 
 /** All nodes, sorted by name. All members are about the same nodes, index by index. */
@@ -108,9 +109,11 @@ struct view_lease {
 	bool has_holder;
 	struct lease lease;
 	struct str manager; /* of the last write; empty: unknown */
-	int64_t renewed_s;  /* Unix time; 0: never */
-	int64_t wait_s;     /* how long a replica of ccmd waits for the holder after that */
-	int64_t late_s;     /* for how long the Lease could have been taken; else 0 or less */
+	int64_t written_s;  /* Unix time of it, by the server's clock; 0: unknown */
+	int64_t renewed_s; /* Unix time, by the holder's clock, but not after written_s; 0: never */
+	int64_t ahead_s;   /* how far the holder's clock was ahead of the server's; else 0 */
+	int64_t wait_s;    /* how long a replica of ccmd waits for the holder after that */
+	int64_t late_s;    /* for how long the Lease could have been taken; else 0 or less */
 };
 
 enum {

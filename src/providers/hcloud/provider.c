@@ -108,16 +108,16 @@ static bool
 hz_provider_check_attached(struct hcloud *hz, struct call *call, struct error *err)
 {
 	CLEANUP(http_client_freep) struct http_client *http = NULL;
+	bool is_attached;
 
-	if (hz->config->skips_attached_check)
-		return true;
 	hz_count_operations("serverIsAttachedToNetwork", 1);
 	if (!hz_provider_open_http(hz, "metadata", hz->config->metadata_endpoint, NULL, &http,
 	                           err) ||
-	    !hz_metadata_is_attached(http, call, hz->network, &hz->is_network_ours, err))
+	    !hz_metadata_is_attached(http, call, hz->network, &is_attached, err))
 		return err_wrap(err, "checking if server is in Network not possible: "
 		                     "serverIsAttachedToNetwork");
-	if (!hz->is_network_ours)
+	hz->is_network_ours |= is_attached;
+	if (!is_attached)
 		return err_set(err, ERR_INVALID, "This node is not attached to Network %" STR_FMT,
 		               STR_ARG(hz->config->network));
 	return true;
@@ -162,9 +162,15 @@ hz_provider_connect(struct hcloud *hz, struct error *err)
 		});
 	}
 
-	if (config->network.len > 0 && (!hz_provider_resolve_network(hz, &call, err) ||
-	                                !hz_provider_check_attached(hz, &call, err)))
+	if (config->network.len > 0 && !hz_provider_resolve_network(hz, &call, err))
 		return false;
+	if (config->network.len > 0 && !config->skips_attached_check &&
+	    !hz_provider_check_attached(hz, &call, err)) {
+		if (!hz->cloud_config.is_read_only)
+			return false;
+		log_warn("this machine may be outside of the network, ignoring", LOG_ERR(err));
+		hz->cloud.machine_err = *err;
+	}
 	return hz_probe(hz->api, &call, err);
 }
 

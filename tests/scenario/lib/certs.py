@@ -64,8 +64,9 @@ class Authority:
     def server(self, name, hosts=("localhost", "127.0.0.1", "::1", "10.96.0.1")):
         return self._issue(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
 
-    def client(self, name, user, groups=()):
-        return self._issue(name, _name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, ())
+    def client(self, name, user, groups=(), **validity):
+        """validity: since, until: timedeltas from now."""
+        return self._issue(name, _name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, (), **validity)
 
     def key_only(self, name):
         """A signing key and its public half, as service account tokens need them."""
@@ -75,15 +76,15 @@ class Authority:
         )
         return Pair(_write(self.folder / f"{name}.pub", public), _write(self.folder / f"{name}.key", _key_pem(key)))
 
-    def _builder(self, subject, public_key):
+    def _builder(self, subject, public_key, since=None, until=None):
         now = datetime.datetime.now(datetime.timezone.utc)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._subject).public_key(public_key)
         builder = builder.serial_number(x509.random_serial_number())
-        return builder.not_valid_before(now - BACKDATED).not_valid_after(now + LIFETIME)
+        return builder.not_valid_before(now + (since or -BACKDATED)).not_valid_after(now + (until or LIFETIME))
 
-    def _issue(self, name, subject, usage, hosts):
+    def _issue(self, name, subject, usage, hosts, **validity):
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._builder(subject, key.public_key())
+        builder = self._builder(subject, key.public_key(), **validity)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(issuer, critical=False)
