@@ -11,7 +11,7 @@ _ccmd()
 	fi
 	case ${COMP_WORDS[1]} in
 	doctor)
-		own='--all --as-service-account= --output=' operands=''
+		own='--all --as-service-account= --bundle= --url= --ca= --output=' operands=''
 		case $flag in
 		--output= | --output | -o) words='text json' ;;
 		esac
@@ -23,7 +23,7 @@ _ccmd()
 		esac
 		;;
 	plan)
-		own='--output=' operands='nodes services routes all'
+		own='--url= --ca= --output=' operands='nodes services routes all'
 		case $flag in
 		--output= | --output | -o) words='text json' ;;
 		esac

@@ -73,6 +73,7 @@ struct command_line {
 	bool is_all;                   /* --all */
 	bool is_watch;                 /* --watch */
 	const char *service_account;   /* --as-service-account; NULL: not given */
+	const char *bundle;            /* --bundle; NULL: not given */
 	const char *namespace;         /* --namespace; NULL: not given */
 	bool is_plugin;                /* started as kubectl-ccmd */
 	bool kubeconfig_is_list;       /* --kubeconfig in argv is the value of $KUBECONFIG */

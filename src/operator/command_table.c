@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "flags/controllers.h"
 #include "flags/flags.h"
+#include "operator/bundle.h"
 #include "operator/command.h"
 #include "operator/doctor.h"
 #include "operator/plan.h"
@@ -131,6 +132,7 @@ run_doctor(const struct command_line *line, struct parsed *parsed, struct view *
            struct buf *out)
 {
 	CLEANUP(report_fini) struct report report = REPORT_INIT;
+	struct error err;
 	struct doctor doctor = { .view = view,
 		                 .flag_notes = buf_str(&parsed->notes),
 		                 .flag_warnings = buf_str(&parsed->warnings),
@@ -144,6 +146,17 @@ run_doctor(const struct command_line *line, struct parsed *parsed, struct view *
 		report_print_json(&report, view, out);
 	else
 		report_print(&report, has_colours(), line->is_all, help_width(STDOUT_FILENO), out);
+	if (!line->bundle)
+		return report_exit_code(&report);
+	controllers_choose_numbers(&parsed->options);
+	if (!bundle_write(line->bundle, &doctor, &report, &err)) {
+		(void)dprintf(STDERR_FILENO, "ccmd doctor: --bundle: %s\n", err.msg);
+		return EXIT_NOT_KNOWN;
+	}
+	(void)dprintf(
+		STDERR_FILENO,
+		"ccmd doctor: wrote %s; read it before you send it: it names your nodes, Services and addresses\n",
+		line->bundle);
 	return report_exit_code(&report);
 }
 
@@ -250,6 +263,12 @@ static const struct command_flag doctor_flags[] = {
 	  .is_valid = is_account,
 	  .help = "Check the rights of this account instead of those of the credentials.",
 	  .offset = AT(service_account) },
+	{ .name = "--bundle",
+	  .value = "FILE",
+	  .help = "Also write all that the commands find out into this file, without secrets, for a\n"
+	          "bug report.",
+	  .offset = AT(bundle) },
+	LEADER_FLAGS,
 	OUTPUT("docs/doctor.md"),
 	{ 0 },
 };
