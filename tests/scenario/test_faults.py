@@ -1,4 +1,4 @@
-"""What ccmd doctor and ccmd explain say about the faults of faults.md, each provoked in a healthy cluster.
+"""What ccmd doctor and ccmd explain say about the faults of tests/scenario/faults.md, each provoked in a healthy cluster.
 
 The words that are asked for come from the last column of the page, not from what the program happens to print. A verdict that is
 worse than the one on the page fails; a better one asks for a change of the page. CCMD_FAULTS=FILE appends what was printed to
@@ -604,7 +604,7 @@ def test_what_is_said(world, fault):
     text = "\n".join(one.text for one in printed)
     assert VERDICTS.index(verdict) >= VERDICTS.index(expected), f"{verdict} instead of {expected}: {missing}\n{text}"
     if verdict != expected:
-        warnings.warn(f"faults.md: {fault.number} is {verdict}, not {expected}")
+        warnings.warn(f"tests/scenario/faults.md: {fault.number} is {verdict}, not {expected}")
 
 
 def test_the_page_has_every_fault():

@@ -1,5 +1,5 @@
-"""The faults of faults.md: a cluster at Hetzner in which one is provoked, what the commands for operators print about it, and the
-verdict on that.
+"""The faults of tests/scenario/faults.md: a cluster at Hetzner in which one is provoked, what the commands for operators
+print about it, and the verdict on that.
 
 The commands run as an operator runs them beside the leader: with the leader's flags and environment, and with the rights of the
 published role for operators. To them all nodes and Services are some minutes old, as most are when somebody looks for a fault.
