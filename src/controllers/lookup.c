@@ -47,6 +47,10 @@ struct lookup {
 	struct lookup_config config;
 	struct single_flight flight;            /* one look at a time */
 	struct batch *pending, *running, *done; /* the flight's mu; each holds a reference */
+	/* UIDs of new nodes that a look has found absent; the thread that runs a look has it. The
+	 * keys are in the arena, and the values have no meaning. */
+	struct map absent;
+	struct arena absent_arena;
 };
 
 /* ---- batches: under the lookup's lock, or owned by one thread ---- */
@@ -175,6 +179,39 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 
 /* ---- from pending to done ---- */
 
+static void
+note_absent(struct map *absent, struct arena *arena, const struct node *node)
+{
+	if (!map_get(absent, node->object.uid))
+		map_put(absent, arena_str(arena, node->object.uid), absent /* not NULL */);
+}
+
+/* The node controller will ask for uninitialised nodes next: one look answers for all of them. Those
+ * that were absent already are asked for again by their own attempts only: if each of n such nodes
+ * asked for all of them, an attempt of each would cost n * n requests. */
+static void
+add_new_nodes(struct lookup *l, struct batch *b)
+{
+	CLEANUP(store_list_free) struct store_list all = store_list(l->config.nodes);
+	struct map absent = MAP_INIT;
+	struct arena arena = ARENA_INIT;
+
+	for (size_t i = 0; i < all.n; i++) {
+		struct node *node = node_of(all.objects[i]);
+
+		if (!node_is_new(node))
+			continue;
+		if (map_get(&l->absent, node->object.uid))
+			note_absent(&absent, &arena, node);
+		else
+			batch_add(b, node);
+	}
+	map_fini(&l->absent);
+	arena_fini(&l->absent_arena);
+	l->absent = absent;
+	l->absent_arena = arena;
+}
+
 /* Asks the provider about the pending batch, on the thread of one caller. With the lock held, and
  * no batch running; the lock is released meanwhile, because no other thread touches a running
  * batch. */
@@ -189,23 +226,19 @@ lookup_start(struct lookup *l, struct call *call)
 	b->not_before_boot_ns = clock_boot(l->config.clock);
 	mutex_unlock(&l->flight.mu);
 
-	/* The node controller will ask for uninitialised nodes next: one look answers for all of
-	 * them. */
-	if (l->config.adds_new_nodes) {
-		CLEANUP(store_list_free) struct store_list all = store_list(l->config.nodes);
-
-		for (size_t i = 0; i < all.n; i++) {
-			if (node_is_new(node_of(all.objects[i])))
-				batch_add(b, node_of(all.objects[i]));
-		}
-	}
+	if (l->config.adds_new_nodes)
+		add_new_nodes(l, b);
 	refs = arena_calloc(call->arena, b->n, sizeof(*refs));
 	for (size_t i = 0; i < b->n; i++)
 		refs[i] = node_ref_of(b->nodes[i]);
 	b->is_good = cloud_look(l->config.cloud, call, refs, b->n, b->not_before_boot_ns, &b->look,
 	                        &b->error);
-	for (size_t i = 0; b->is_good && i < b->n; i++)
+	for (size_t i = 0; b->is_good && i < b->n; i++) {
 		refuse_duplicate(l, b, i);
+		if (l->config.adds_new_nodes && node_is_new(b->nodes[i]) &&
+		    b->look->instances[i].presence == PRESENCE_ABSENT)
+			note_absent(&l->absent, &l->absent_arena, b->nodes[i]);
+	}
 
 	/* Only what the nodes of later callers are compared with is kept. If the nodes were kept,
 	 * thousands of old snapshots would stay in memory beside the new ones in the store, and
@@ -316,6 +349,8 @@ lookup_free(struct lookup *l)
 		return;
 	batch_unref(l->pending);
 	batch_unref(l->done);
+	map_fini(&l->absent);
+	arena_fini(&l->absent_arena);
 	single_flight_fini(&l->flight);
 	free(l);
 }
