@@ -137,6 +137,7 @@ patch_service_release(struct buf *b, const struct service *s, bool is_stale)
 	if (!has_finalizer && !has_status)
 		return false;
 	service_begin(b, s);
+	json_add_text(b, "resourceVersion", s->object.resource_version);
 	if (has_finalizer) {
 		service_add_order(b, s, /*wanted=*/false);
 		buf_add_c(b,

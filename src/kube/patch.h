@@ -57,7 +57,8 @@ void patch_service_claim(struct buf *b, const struct service *);
  * changes finalizers by /status, and deletes a Service that loses its last one this way. False,
  * with nothing appended, if the Service has neither a finalizer of ours nor a status. is_stale: the
  * Service as we know it may be older than our own last write to it, so the patch does both in any
- * case. */
+ * case. The version is a precondition: if the Service has got another class since, its finalizer
+ * may be that of another controller. */
 bool patch_service_release(struct buf *b, const struct service *, bool is_stale);
 
 /** Appends the patch of status.loadBalancer. Without ingress it is cleared. */

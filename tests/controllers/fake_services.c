@@ -226,11 +226,15 @@ settle_unless_same(struct fake_services *fs, struct entry *e, const char *before
 static int
 apply(struct fake_services *fs, struct entry *e, yyjson_val *root, struct buf *answer)
 {
-	struct str uid = STR_EMPTY;
-	char *before;
+	struct str uid = STR_EMPTY, version = STR_EMPTY;
+	char *before, current[16];
 	int status;
 
 	if (json_str(root, "metadata.uid", &uid) == JSON_FOUND && !str_eq_c(uid, e->uid))
+		return 409;
+	snprintf(current, sizeof(current), "%u", e->version);
+	if (json_str(root, "metadata.resourceVersion", &version) == JSON_FOUND &&
+	    !str_eq_c(version, current))
 		return 409;
 	before = json_of(e, e->version);
 	status = patch_finalizers(fs, e, json_at(root, "metadata"));

@@ -155,7 +155,7 @@ static void
 a_finalizer_is_removed_by_name_and_the_status_with_it(void **state)
 {
 	struct service_ingress ingress = { .ip = STR("192.0.2.1") };
-	struct service s = { .object.uid = STR("u"),
+	struct service s = { .object = { .uid = STR("u"), .resource_version = STR("7") },
 		             .has_finalizer = true,
 		             .finalizers = finalizers,
 		             .n_finalizers = 3 };
@@ -163,21 +163,21 @@ a_finalizer_is_removed_by_name_and_the_status_with_it(void **state)
 	(void)state;
 	check_release(
 		&s,
-		"{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[\"foo\",\"bar\"],"
+		"{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[\"foo\",\"bar\"],"
 		"\"$deleteFromPrimitiveList/finalizers\":[" OURS "]}}");
 	s.finalizers++;
 	s.n_finalizers = 1;
 	s.ingress = &ingress;
 	s.n_ingress = 1;
-	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
+	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
 	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
 	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 	s.is_deleting = true; /* another finalizer may hold it */
-	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
+	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
 	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
 	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 	s.has_finalizer = s.is_deleting = false;
-	check_release(&s, "{\"metadata\":{\"uid\":\"u\"},"
+	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 	s.n_ingress = 0;
 	check_release(&s, "");
@@ -187,12 +187,12 @@ static void
 a_state_that_may_be_old_is_released_in_any_case(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(KIB(4));
-	struct service s = { .object.uid = STR("u") };
+	struct service s = { .object = { .uid = STR("u"), .resource_version = STR("7") } };
 
 	(void)state;
 	assert_true(patch_service_release(&b, &s, /*is_stale=*/true));
 	assert_string_equal(b.ptr,
-	                    "{\"metadata\":{\"uid\":\"u\",\"$setElementOrder/finalizers\":[],"
+	                    "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
 	                    "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
 	                    "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 }

@@ -7,7 +7,7 @@
  *   succeeds, and MAX_BUSY times if others change the same thing: nothing is retried for ever, and
  * no two parts undo each other's work.
  * - The requests to the cloud, and those about one object, within ten minutes are limited by what has
- *   happened in this time: struct costs. The figures are about 1.3 times the highest of 5,000
+ *   happened in this time: struct costs. The figures are above the highest of 3,500
  *   histories. After a refusal because of the rate limit, at most MAX_OVER further requests are
  *   refused for this reason in a minute.
  * - When everything has settled, the replicas send what the design allows to an idle program, and
@@ -24,7 +24,7 @@ enum {
 	MAX_REFUSED = 5,
 	MAX_REPEATED = 6,
 	MAX_BUSY = 30, /* what is changed by others is tried again after growing pauses */
-	MAX_OVER = 6,
+	MAX_OVER = 8, /* those that were under way at the refusal */
 	MAX_IDLE_CLOUD = 3,    /* in QUIET_MINUTES */
 	MAX_IDLE_KUBE = 40,    /* watches, beside the Leases of two replicas */
 	MAX_GROWTH = 16 << 10, /* bytes: the buffers of a request that is under way at the end */

@@ -12,7 +12,6 @@
 
 #define LEASE_NAMESPACE "kube-system"
 #define LEASE_NAME "cloud-controller-manager"
-#define UNDER_WAY_NS (10 * NS_PER_SEC) /* from a decision until the last request arrives */
 
 static uint64_t n_writes;
 static char identity[N_REPLICAS][200];   /* of the running incarnations, as their Leases say */
@@ -163,7 +162,6 @@ has_finalizer(const struct kube_model_object *o)
 static struct {
 	char uid[40];
 	bool is_theirs;
-	int64_t from_ns;
 } claims[256]; /* a ring */
 static size_t n_claims;
 
@@ -174,21 +172,19 @@ checks_is_finalizer_theirs(struct str uid)
 
 	for (size_t i = n_claims > ARRAY_LEN(claims) ? n_claims - ARRAY_LEN(claims) : 0;
 	     i < n_claims; i++) {
-		if (str_eq_c(uid, claims[i % ARRAY_LEN(claims)].uid) &&
-		    claims[i % ARRAY_LEN(claims)].from_ns <= schedule_now_ns())
+		if (str_eq_c(uid, claims[i % ARRAY_LEN(claims)].uid))
 			is_theirs = claims[i % ARRAY_LEN(claims)].is_theirs;
 	}
 	return is_theirs;
 }
 
 static void
-note_claim(struct str uid, bool is_theirs, int64_t from_ns)
+note_claim(struct str uid, bool is_theirs)
 {
 	size_t i = n_claims++ % ARRAY_LEN(claims);
 
 	snprintf(claims[i].uid, sizeof(claims[i].uid), "%" STR_FMT, STR_ARG(uid));
 	claims[i].is_theirs = is_theirs;
-	claims[i].from_ns = from_ns;
 }
 
 static bool
@@ -199,21 +195,11 @@ has_class(const struct kube_model_object *o)
 	return json_at(object_json(&arena, o), "spec.loadBalancerClass") != NULL;
 }
 
-/* As long as a Service of type ClusterIP had no class, ccmd could decide to release it, and the
- * request may arrive later. */
 static void
 note_finalizer(const struct kube_model_change *c)
 {
-	struct str uid = c->after->uid;
-	int64_t now_ns = schedule_now_ns();
-
-	if (!has_finalizer(c->before) && has_finalizer(c->after)) {
-		note_claim(uid, !str_starts(c->token, STR("kube-")), now_ns);
-	} else if (c->before && checks_is_finalizer_theirs(uid) && !has_class(c->before) &&
-	           has_class(c->after)) {
-		note_claim(uid, /*is_theirs=*/false, now_ns);
-		note_claim(uid, /*is_theirs=*/true, now_ns + UNDER_WAY_NS);
-	}
+	if (!has_finalizer(c->before) && has_finalizer(c->after))
+		note_claim(c->after->uid, !str_starts(c->token, STR("kube-")));
 }
 
 /* On a Service of another class, the finalizer is ccmd's only if ccmd has added it. */
@@ -287,7 +273,7 @@ on_cloud_change(void *arg, const struct hetzner_change *c)
 	if (one->kind != HETZNER_BALANCER)
 		return;
 	if (!c->before)
-		note_claim(hetzner_label(one, UID_LABEL), /*is_theirs=*/false, schedule_now_ns());
+		note_claim(hetzner_label(one, UID_LABEL), /*is_theirs=*/false);
 	if (c->before && is_foreign(c->before))
 		fail("ccmd changes the balancer %" STR_FMT " of somebody else", STR_ARG(one->name));
 	if (c->project == world.project && c->after &&

@@ -409,9 +409,11 @@ service_clean_up(struct service_run *run, bool *ret_is_done, struct error *err)
 	uint64_t hash = str_hash(run->service->object.uid) + run->service->is_deleting;
 
 	/* The cloud is asked only once about a Service of another class, and once more when it is
-	 * being deleted, however often other clients change it. */
+	 * being deleted, however often other clients change it. If it loses its class, it is ours
+	 * to release. */
 	*ret_is_done = false;
-	if (run->record->foreign_hash == hash && !run->record->service_with_balancer)
+	if (run->service->has_class && run->record->foreign_hash == hash &&
+	    !run->record->service_with_balancer)
 		return true;
 	if (!remove_and_release(run, ret_is_done, err)) {
 		note_wait(run, err);

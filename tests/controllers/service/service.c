@@ -321,6 +321,20 @@ a_class_that_is_served_keeps_finalizer_and_status(void **state)
 	assert_int_equal(n_patches(), 0);
 }
 
+/* Without a class its finalizer is ours to remove, and its former controller ignores it. */
+static void
+a_service_that_loses_its_class_is_released(void **state)
+{
+	(void)state;
+	begin_with(&(struct fake_service){ .name = "web", .class = "x", .finalizers = OURS });
+	run(60);
+	fake_services_delete(rig->services, "web");
+	rig_deliver(rig);
+	assert_true(service().is_claimed);
+	put(&(struct fake_service){ .name = "web", .type = "ClusterIP" });
+	assert_false(service().exists);
+}
+
 /* It was ours before its type was changed and changed back, as the balancer in the cloud shows. */
 static void
 a_service_of_another_class_is_released_where_it_had_our_balancer(void **state)
@@ -1033,20 +1047,18 @@ a_release_whose_answer_was_lost_may_have_happened(void **state)
 	(void)state;
 	begin_settled();
 	fake_services_put(rig->services, &plain);
-	fake_services_put(rig->services, &web);
 	fake_api_answer_with(rig->api, answer_lost, rig->services);
 	fake_services_deliver(rig->services, rig->env.services, 1);
 	rig_settle(rig);
 	fake_api_answer_with(rig->api, fake_services_answer, rig->services);
 	assert_false(service().is_claimed);
-	fake_services_deliver(rig->services, rig->env.services, 1); /* web, still with finalizer */
-	rig_settle(rig);
+	put(&web);
 	assert_balanced("web-1", "a=fake://a,");
 }
 
-/* What the store shows is from before we let go of it. */
+/* It is not released by what the store showed before. */
 static void
-a_service_that_wants_its_balancer_back_is_claimed_again(void **state)
+a_service_that_wants_its_balancer_back_keeps_its_finalizer(void **state)
 {
 	(void)state;
 	begin_settled();
@@ -1054,8 +1066,8 @@ a_service_that_wants_its_balancer_back_is_claimed_again(void **state)
 	fake_services_put(rig->services, &web);
 	fake_services_deliver(rig->services, rig->env.services, 1);
 	rig_settle(rig);
-	assert_false(service().is_claimed);
-	fake_services_deliver(rig->services, rig->env.services, 1); /* web, still with finalizer */
+	assert_true(service().is_claimed);
+	fake_services_deliver(rig->services, rig->env.services, 1);
 	rig_settle(rig);
 	assert_balanced("web-1", "a=fake://a,");
 	rig_deliver(rig);
@@ -1627,6 +1639,7 @@ main(void)
 		TEST(the_finalizer_of_another_class_is_left_to_its_controller),
 		TEST(a_balancer_left_under_another_class_is_removed),
 		TEST(a_class_that_is_served_keeps_finalizer_and_status),
+		TEST(a_service_that_loses_its_class_is_released),
 		TEST(a_service_of_another_class_is_released_where_it_had_our_balancer),
 		TEST(a_service_held_by_another_finalizer_loses_its_status),
 		TEST(what_concerns_the_balancer_leads_to_a_sync),
@@ -1665,7 +1678,7 @@ main(void)
 		TEST(a_finalizer_that_is_taken_off_for_an_hour_costs_little),
 		TEST(a_node_that_alternates_as_a_target_costs_little),
 		TEST(a_release_whose_answer_was_lost_may_have_happened),
-		TEST(a_service_that_wants_its_balancer_back_is_claimed_again),
+		TEST(a_service_that_wants_its_balancer_back_keeps_its_finalizer),
 		TEST(new_nodes_are_passed_on_immediately),
 		TEST(only_another_set_of_nodes_is_passed_on),
 		TEST(a_node_with_the_provider_id_of_a_target_changes_nothing),
