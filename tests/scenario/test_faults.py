@@ -184,6 +184,7 @@ def a_server_that_is_not_listed_yet(world):
     world.be_healthy()
     world.cloud.fault("GET", "/servers", cloud_faults.rewrite(leave_out), times=None)
     world.add_node("worker-4")
+    wait_for(lambda: world.explain("node", "worker-4").says("next attempt"), what="a pause between two attempts")
 
 
 def the_commands_work(world, doctor):
