@@ -1429,7 +1429,8 @@ def test_operations_are_counted_under_the_official_names(services, cloud, fleet,
     fleet("n1")
     add_certificate(cloud, "site")
     port = free_ports(1)[0]
-    start(HCLOUD_METRICS_ENABLED="true", HCLOUD_METRICS_ADDRESS=f"127.0.0.1:{port}")
+    one = start(HCLOUD_METRICS_ENABLED="true", HCLOUD_METRICS_ADDRESS=f"127.0.0.1:{port}")
+    one.wait_log("objects listed kind=Service")  # the annotations of Services in the first list are read once more
     services.create("web", annotations=wish(protocol="https", http_certificates="site", algorithm_type="round_robin"))
     services.wait_event("web", "EnsuredLoadBalancer")
     counted = operations(port)
@@ -1469,7 +1470,9 @@ def test_the_health_of_targets_is_a_metric_that_costs_no_request(services, cloud
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
         return re.findall(r'^hcloud_load_balancer_(\w+)\{namespace="default",service="web"\} (\d+)$', text, re.M)
 
+    mark = cloud.mark()
     poke(services, "web", "1")
+    wait_for(lambda: cloud.requests("GET", "/load_balancers", since=mark), 10, "the balancer to be read again")
     wait_for(lambda: scraped() == [("healthy_targets", "2"), ("targets", "2")], 10, "two healthy targets", seen=scraped)
     next(iter(cloud.project.load_balancers.values())).failing[n1.id] = ("layer4_no_connection", None)
     mark = cloud.mark()
