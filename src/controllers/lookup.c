@@ -186,9 +186,9 @@ note_absent(struct map *absent, struct arena *arena, const struct node *node)
 		map_put(absent, arena_str(arena, node->object.uid), absent /* not NULL */);
 }
 
-/* The node controller will ask for uninitialised nodes next: one look answers for all of them. Those
- * that were absent already are asked for again by their own attempts only: if each of n such nodes
- * asked for all of them, an attempt of each would cost n * n requests. */
+/* The node controller will ask for uninitialised nodes next: one look answers for all of them.
+ * Those that were absent already are asked for again by their own attempts only: if each of n such
+ * nodes asked for all of them, an attempt of each would cost n * n requests. */
 static void
 add_new_nodes(struct lookup *l, struct batch *b)
 {

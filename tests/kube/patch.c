@@ -169,13 +169,17 @@ a_finalizer_is_removed_by_name_and_the_status_with_it(void **state)
 	s.n_finalizers = 1;
 	s.ingress = &ingress;
 	s.n_ingress = 1;
-	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
-	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
-	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
+	check_release(
+		&s,
+		"{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
+		"\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
+		"\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 	s.is_deleting = true; /* another finalizer may hold it */
-	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
-	                  "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
-	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
+	check_release(
+		&s,
+		"{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
+		"\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
+		"\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 	s.has_finalizer = s.is_deleting = false;
 	check_release(&s, "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 	                  "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
@@ -191,10 +195,11 @@ a_state_that_may_be_old_is_released_in_any_case(void **state)
 
 	(void)state;
 	assert_true(patch_service_release(&b, &s, /*is_stale=*/true));
-	assert_string_equal(b.ptr,
-	                    "{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
-	                    "\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
-	                    "\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
+	assert_string_equal(
+		b.ptr,
+		"{\"metadata\":{\"uid\":\"u\",\"resourceVersion\":\"7\",\"$setElementOrder/finalizers\":[],"
+		"\"$deleteFromPrimitiveList/finalizers\":[" OURS "]},"
+		"\"status\":{\"loadBalancer\":{\"ingress\":null}}}");
 }
 
 static void

@@ -180,8 +180,10 @@ def proxy(cluster):
 
 
 @pytest.fixture
-def ccmd(request, cluster, inventory, tmp_path):
+def ccmd(request, cluster, api, inventory, tmp_path):
     """Starts ccmds: ccmd("--flag", option=value). They go through the proxy if the test has one.
+
+    The API server has nothing of the test before (api).
 
     At the end each must still be running, or have been stopped by the test, and end well.
     """

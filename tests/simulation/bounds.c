@@ -6,10 +6,10 @@
  * - When faults are over, a write is sent at most MAX_REPEATED times in an hour, whether or not it
  *   succeeds, and MAX_BUSY times if others change the same thing: nothing is retried for ever, and
  * no two parts undo each other's work.
- * - The requests to the cloud, and those about one object, within ten minutes are limited by what has
- *   happened in this time: struct costs. The figures are above the highest of 3,500
- *   histories. After a refusal because of the rate limit, at most MAX_OVER further requests are
- *   refused for this reason in a minute.
+ * - The requests to the cloud, and those about one object, within ten minutes are limited by what
+ * has happened in this time: struct costs. The figures are above the highest of 3,500 histories.
+ * After a refusal because of the rate limit, at most MAX_OVER further requests are refused for this
+ * reason in a minute.
  * - When everything has settled, the replicas send what the design allows to an idle program, and
  *   their memory does not grow. */
 #include <stdio.h>
@@ -23,8 +23,8 @@
 enum {
 	MAX_REFUSED = 5,
 	MAX_REPEATED = 6,
-	MAX_BUSY = 30, /* what is changed by others is tried again after growing pauses */
-	MAX_OVER = 8, /* those that were under way at the refusal */
+	MAX_BUSY = 30,         /* what is changed by others is tried again after growing pauses */
+	MAX_OVER = 8,          /* those that were under way at the refusal */
 	MAX_IDLE_CLOUD = 3,    /* in QUIET_MINUTES */
 	MAX_IDLE_KUBE = 40,    /* watches, beside the Leases of two replicas */
 	MAX_GROWTH = 16 << 10, /* bytes: the buffers of a request that is under way at the end */
@@ -115,7 +115,7 @@ struct costs {
 struct window {
 	uint64_t key;
 	int64_t since_ns;
-	uint64_t n_sent;             /* by net_count(), at since_ns */
+	uint64_t n_sent; /* by net_count(), at since_ns */
 	unsigned n, n_served, n_changes;
 	unsigned n_events, n_starts; /* at since_ns */
 };

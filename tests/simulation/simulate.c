@@ -18,8 +18,8 @@ enum {
 	MAX_SEEDS = 10000,   /* in a file */
 	SETTLE_MINUTES = 90, /* a refusal by the cloud is remembered for an hour */
 	CALM_MINUTES = 16,   /* three periods of the addresses: the rate limit may put two off */
-	PATIENT = 4,     /* one history of so many waits for all of CALM_MINUTES */
-	PROGRESS = 1000, /* histories between two lines about the progress */
+	PATIENT = 4,         /* one history of so many waits for all of CALM_MINUTES */
+	PROGRESS = 1000,     /* histories between two lines about the progress */
 };
 
 static const char help[] =
@@ -238,8 +238,7 @@ run_many(const uint64_t *seeds, size_t n, unsigned n_jobs)
 		result = end_job(&job);
 		simulated_hours += (double)result.simulated_ns / 3600e9;
 		hashes[job.place] = result.hash;
-		if (job.place == 0 && !result.failure[0] &&
-		    run_alone(seeds[0]).hash != result.hash)
+		if (job.place == 0 && !result.failure[0] && run_alone(seeds[0]).hash != result.hash)
 			snprintf(result.failure, sizeof(result.failure),
 			         "the second run differs from the first");
 		n_failed += result.failure[0] != '\0';

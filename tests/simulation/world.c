@@ -250,7 +250,7 @@ start_replica(struct replica *r)
 {
 	/* with SSL_CERT_DIR the replicas leave the choice of certificates to OpenSSL: replica.c */
 #define ENVIRONMENT(token)                                                             \
-	"HCLOUD_TOKEN=" token, "HCLOUD_ENDPOINT=http://192.0.2.2/v1",                  \
+	("HCLOUD_TOKEN=" token), "HCLOUD_ENDPOINT=http://192.0.2.2/v1",                \
 		"HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1", \
 		"SSL_CERT_DIR=/nonexistent"
 	static const char *const environments[N_REPLICAS][8] = {
@@ -269,14 +269,13 @@ start_replica(struct replica *r)
 		                          retry,
 		                          "--secure-port=0",
 		                          world.has_network ? "--allocate-node-cidrs=true" : NULL,
-		                          "--cluster-cidr=" POD_NETWORK "0.0/16",
+		                          ("--cluster-cidr=" POD_NETWORK "0.0/16"),
 		                          NULL };
 
 	snprintf(kubeconfig, sizeof(kubeconfig), "--kubeconfig=%s", replica_kubeconfig(r));
 	snprintf(retry, sizeof(retry), "--leader-elect-retry-period=%us", world.retry_s);
-	replica_set_environment(r,
-	                        world.has_network ? environments[r->index]
-	                                          : without_network[r->index]);
+	replica_set_environment(r, world.has_network ? environments[r->index]
+	                                             : without_network[r->index]);
 	replica_start(r, arguments);
 }
 

@@ -64,7 +64,7 @@ struct world {
 	bool is_settling;  /* faults are over */
 	bool was_restored; /* from a backup of etcd */
 	bool is_wild;
-	unsigned retry_s; /* --leader-elect-retry-period */
+	unsigned retry_s;   /* --leader-elect-retry-period */
 	unsigned n_events;  /* that have happened */
 	bool is_cache_held; /* the API server's watch cache */
 };

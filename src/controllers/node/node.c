@@ -408,8 +408,8 @@ static void
 node_handle_failure(struct node_controller *c, struct str name, const struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
-	const struct node *new_node =
-		object && node_is_new(node_of(object)) ? node_of(object) : NULL;
+	const struct node *new_node = object && node_is_new(node_of(object)) ? node_of(object)
+	                                                                     : NULL;
 	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns;
 	bool is_lasting;
 
