@@ -124,6 +124,7 @@ class CloudDemo:
         self.stage.title("A Service of type LoadBalancer gets a load balancer of the cloud")
         mark = self.cloud.sim.mark()
         self.services.create("web", 80)
+        self.services.add_endpoints("web", self.cloud.names[:2])
         web = self.stage.step("web: its status says where it is reached", lambda: self.is_served() and self.services.get("web"))
         self.note(" ".join(one.get("hostname") or one["ip"] for one in ingress(web)))
         (name, ports, n_servers), = self.stage.step("the cloud has one load balancer, with all servers", lambda: self.has_balancer(3))

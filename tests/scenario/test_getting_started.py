@@ -16,6 +16,8 @@ DOCUMENT = REPOSITORY / "docs" / "getting-started.md"
 # What ccmd does by itself takes a moment, so commands that only look are repeated until they print what the page says.
 LOOKING = ("ccmd ", "kubectl get ")
 PATIENCE_S = 30
+CREATED = "$(kubectl get service web -o jsonpath={.metadata.creationTimestamp})"
+NEW_S = 60  # as in src/operator/check_services.c
 
 
 @pytest.fixture
@@ -42,3 +44,8 @@ def test_the_page_is_true(demo):
             wait_for(lambda: matches(run(command), expected), PATIENCE_S, f"$ {command}", seen=lambda: run(command))
         else:
             assert matches(printed, expected), f"$ {command}\n{printed}\n--- instead of:\n{expected}"
+
+    # a reader takes longer than this test: doctor then expects pods behind the Service
+    wait_for(lambda: int(run(f"echo $(( $(date +%s) - $(date -d {CREATED} +%s) ))")) > NEW_S, NEW_S + PATIENCE_S, "an old Service")
+    printed = run("ccmd doctor")
+    assert printed.startswith("No problems;"), printed

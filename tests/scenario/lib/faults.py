@@ -19,13 +19,12 @@ from .faultproxy import FaultProxy, rewrite
 from .nodes import is_initialized
 from .operator import flags_of
 from .process import REPOSITORY
-from .services import SERVICES, ips
+from .services import SERVICES, SLICES, ips
 from .wait import wait_for
 
 PAGE = Path(__file__).resolve().parents[1] / "faults.md"
 VERDICTS = ["wrong", "silent", "hinted", "named"]  # the worst one first
 ACCOUNT = "kube-system/ccmd"
-SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 UID_LABEL = "hcloud-ccm/service-uid"
 PREFIX = "load-balancer.hetzner.cloud/"
 AGE = datetime.timedelta(minutes=20)
@@ -235,10 +234,7 @@ class World:
     def create(self, name="web", *ports, on=("worker-1", "worker-2", "worker-3"), annotations=None, **spec):
         annotations = {PREFIX + key: value for key, value in (annotations or {}).items()}
         self.services.create(name, *ports, annotations=annotations, **spec)
-        ready = [{"addresses": [f"10.244.{number}.5"], "nodeName": node, "conditions": {"ready": True}}
-                 for number, node in enumerate(on, 1)]
-        self.api.post(SLICES, {"metadata": {"name": f"{name}-1", "labels": {"kubernetes.io/service-name": name}},
-                               "addressType": "IPv4", "ports": [{"port": 80}], "endpoints": ready})
+        self.services.add_endpoints(name, on)
 
     def balancer(self, name="web"):
         uid = self.services.get(name)["metadata"]["uid"]
