@@ -11,7 +11,7 @@
 
 METRIC_FAMILY(
 	problems, METRIC_GAUGE, "ccmd_doctor_problems",
-	"[ALPHA] Objects with which the leader is in trouble, by the code of the check of ccmd doctor that reports them: nodes that are not initialised (CCMD041), deletions of nodes that are held (CCMD049), runs of the route controller that fail (CCMD050), Services without an address (CCMD060).",
+	"[ALPHA] Objects that the leader has not been able to bring to their desired state, by the code of the check of ccmd doctor that reports them: nodes that are not initialised (CCMD041), deletions of nodes that are held (CCMD049), runs of the route controller that fail (CCMD050), Services without an address (CCMD060).",
 	.labels = { "code" });
 
 /* ---- paths ---- */

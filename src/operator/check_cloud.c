@@ -29,7 +29,7 @@ check_cloud(struct doctor *d, struct report *r)
 			report_note(r, "", STR_EMPTY, "%s", machine_err->msg);
 			report_fix(
 				r,
-				"nothing, if ccmd runs on another machine: there it has to be attached to the network");
+				"if ccmd runs here, attach this machine to the network; if it runs on another machine, there is nothing to do");
 		}
 		if (!doctor_needs(d, r, VIEW_NODES) || view_need(d->view, VIEW_LOOK, &err))
 			return;
@@ -124,7 +124,7 @@ check_project(struct doctor *d, struct report *r)
 	            n_absent, n_absent == 1 ? "" : "s");
 	report_fix(
 		r,
-		"give ccmd the credentials of the cluster's project; if these are, and all machines were deleted, delete the nodes by hand");
+		"give ccmd the credentials of the cluster's project; if it has them, and all machines were deleted, delete the nodes by hand");
 }
 
 /* Only a change that was refused shows that credentials may only read, and doctor makes none. So
@@ -180,11 +180,11 @@ check_cloud_latency(struct doctor *d, struct report *r)
 		n += samples_sum(buf_str(&page), families[i][1], NULL, NULL);
 	}
 	if (n == 0)
-		report_skip(r, "this cloud was not asked anything by HTTP");
+		report_skip(r, "no request was sent to this cloud over HTTP");
 	if (n == 0 || took_s / n < SLOW_S)
 		return;
-	report_find(r, "", STR_EMPTY, "an answer of the cloud takes %.1f s (the average of %.0f)",
-	            took_s / n, n);
+	report_find(r, "", STR_EMPTY,
+	            "the cloud takes %.1f s to respond (average of %.0f requests)", took_s / n, n);
 	report_fix(
 		r,
 		"see whether the cloud reports an outage, and whether a proxy or the name servers are slow; until then new nodes and changes of Services take as long");

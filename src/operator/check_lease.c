@@ -232,7 +232,7 @@ report_workload(const struct search *s, yyjson_val *object, struct str name)
 	if (n_pods > 0 && str_starts(name, STR("svclb-"))) {
 		report_find(
 			s->r, s->kind, full_name(s, object),
-			"it is of the service load balancer of k3s, which serves the same Service");
+			"it belongs to the service load balancer of k3s, which serves the same Service");
 		report_fix(s->r, "start k3s with --disable=servicelb");
 		return;
 	}
@@ -287,7 +287,7 @@ report_replicas(const struct search *s, yyjson_val *object, struct str name)
 	report_find(s->r, s->kind, full_name(s, object),
 	            "its %lld replicas all work at the same time, because of --leader-elect=false",
 	            (long long)n_pods);
-	report_fix(s->r, "remove the flag");
+	report_fix(s->r, "remove the flag, or scale it to one replica");
 }
 
 /* Reports the flags of the controller that this command does not have. */
@@ -400,7 +400,8 @@ report_lease(const struct search *s, yyjson_val *lease, struct str name)
 	if (is_ccmd) {
 		/* as intended if the two are for different clouds */
 		report_note(s->r, "lease", name,
-		            "another ccmd, %" STR_FMT ", leads by it and renewed it %lld s ago",
+		            "another ccmd, %" STR_FMT
+		            ", holds this Lease and renewed it %lld s ago",
 		            STR_ARG(holder), (long long)ago_s);
 		report_fix(
 			s->r,

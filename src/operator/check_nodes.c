@@ -190,14 +190,14 @@ check_new_nodes(struct doctor *d, struct report *r)
 			is_failing = add_failure(v, r, node, &why);
 			report_find(
 				r, "node", node_name(node),
-				"its machine is found, but nothing has initialised it for %lld s%s",
+				"its machine is found, but the node has not been initialised for %lld s%s",
 				(long long)age_s, why.ptr);
 			if (is_failing)
 				leader_report_fix(v, r, is_failing);
 			else
 				report_fix(
 					r,
-					"see the checks of the leader election and of the rights");
+					"see whether a replica leads (CCMD020), and whether it has all rights (CCMD010)");
 			break;
 		}
 	}

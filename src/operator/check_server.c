@@ -131,10 +131,11 @@ check_latency(struct doctor *d, struct report *r)
 	}
 	if (best_ns < SLOW_NS)
 		return;
-	report_find(r, "", STR_EMPTY, "it takes %.1f s for a response", clock_seconds(best_ns));
+	report_find(r, "", STR_EMPTY, "the fastest of three responses took %.1f s",
+	            clock_seconds(best_ns));
 	report_fix(
 		r,
-		"look at the load of the API server and of etcd, and at the network between: a leader that cannot renew its Lease within --leader-elect-renew-deadline ends");
+		"look at the load of the API server and of etcd, and at the network between ccmd and them; a leader that cannot renew its Lease within --leader-elect-renew-deadline exits");
 }
 
 void

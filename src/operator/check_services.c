@@ -343,9 +343,12 @@ add_protocol_annotations(const struct view *v, const struct service *s, struct b
 		if (str_starts(key, str_c(prefix)) &&
 		    (str_contains(key, STR("proxy")) || str_contains(key, STR("protocol")) ||
 		     str_contains(key, STR("health-check"))))
-			buf_addf(b, "%s%" STR_FMT "=%" STR_FMT,
-			         b->len > 0 ? ", " : "; they have to accept what is sent with ",
-			         STR_ARG(key), STR_ARG(s->annotations[i].value));
+			buf_addf(
+				b, "%s%" STR_FMT "=%" STR_FMT,
+				b->len > 0
+					? ", "
+					: "; the pods have to accept what the load balancer sends with ",
+				STR_ARG(key), STR_ARG(s->annotations[i].value));
 	}
 }
 
@@ -462,7 +465,7 @@ report_endpoints(struct view *v, struct report *r, size_t i)
 	} else {
 		report_note(
 			r, "service", s->object.key,
-			"externalTrafficPolicy is Local, and %zu of %zu targets run one of its ready pods; the others are unhealthy on purpose",
+			"externalTrafficPolicy is Local, and %zu of %zu targets run one of its ready pods; the cloud reports the others as unhealthy, as intended",
 			n_serving, n_targets);
 	}
 }

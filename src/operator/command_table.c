@@ -242,16 +242,16 @@ is_label(const char *value)
 }
 
 /* Where the leader is asked. */
-#define LEADER_FLAGS                                                                          \
-	{ .name = "--url",                                                                    \
-	  .value = "URL",                                                                     \
-	  .help = "Ask the leader at this address (https://HOST:PORT of its --secure-port)\n" \
-		  "instead of the process on this machine.",                                  \
-	  .offset = AT(leader.url) },                                                         \
-	{                                                                                     \
-		.name = "--ca", .value = "FILE",                                              \
-		.help = "The authorities that have signed the certificate of that server.",   \
-		.offset = AT(leader.ca_file)                                                  \
+#define LEADER_FLAGS                                                                              \
+	{ .name = "--url",                                                                        \
+	  .value = "URL",                                                                         \
+	  .help = "Ask the leader at this address (https://HOST:PORT of its --secure-port)\n"     \
+		  "instead of the process on this machine.",                                      \
+	  .offset = AT(leader.url) },                                                             \
+	{                                                                                         \
+		.name = "--ca", .value = "FILE",                                                  \
+		.help = "PEM file of the authorities that have signed the leader's certificate.", \
+		.offset = AT(leader.ca_file)                                                      \
 	}
 
 static const struct command_flag doctor_flags[] = {
@@ -265,8 +265,8 @@ static const struct command_flag doctor_flags[] = {
 	  .offset = AT(service_account) },
 	{ .name = "--bundle",
 	  .value = "FILE",
-	  .help = "Also write all that the commands find out into this file, without secrets, for a\n"
-	          "bug report.",
+	  .help = "Also write the reports of all commands, without secrets, into this file, for a bug\n"
+	          "report.",
 	  .offset = AT(bundle) },
 	LEADER_FLAGS,
 	OUTPUT("docs/doctor.md"),

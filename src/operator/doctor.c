@@ -33,7 +33,7 @@ const struct check doctor_checks[] = {
 	  FIX_BY_HAND, VIEW_SERVER, .causes = { "CCMD001" } },
 	{ "CCMD005", SERVER, "The API server responds within a second",
 	  "The API server takes long to respond",
-	  "Everything that ccmd does waits for the API server, and a leader that cannot renew its Lease ends.",
+	  "Everything that ccmd does waits for the API server, and a leader that cannot renew its Lease exits.",
 	  check_latency, FIX_BY_HAND, VIEW_SERVER, .causes = { "CCMD001" } },
 
 	{ "CCMD010", RIGHTS, "The credentials have the rights that the controllers need",
