@@ -698,11 +698,15 @@ bool
 balancer_remove(struct cloud *cloud, struct call *call, const struct lb_spec *spec, bool *ret_found,
                 struct error *err)
 {
+	uint64_t since = login_count_replaced();
 	struct lb_spec leaving = *spec;
 
 	leaving.is_leaving = true; /* *spec may be of a time before the Service vanished */
-	return (cloud->balancers->remove ? cloud->balancers->remove
-	                                 : remove_by_driver)(cloud, call, &leaving, ret_found, err);
+	if (!(cloud->balancers->remove ? cloud->balancers->remove
+	                               : remove_by_driver)(cloud, call, &leaving, ret_found, err))
+		return false;
+	/* a balancer that was not found is absent only if the evidence is of the same project */
+	return *ret_found || login_check_same(since, err);
 }
 
 /* ---- waiting ---- */

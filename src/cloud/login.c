@@ -1,6 +1,7 @@
 /* cloud/login.c: see login.h. */
 #include "cloud/login.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -86,6 +87,7 @@ login_refresh(struct login *l)
 	if (!has_changed)
 		return;
 	l->generation++;
+	login_note_replaced();
 	log_info("credentials were replaced",
 	         LOG_CSTR("file", l->secret.path ? l->secret.path : l->user.path));
 }
@@ -171,6 +173,32 @@ struct http_auth *
 login_auth(struct login *l)
 {
 	return &l->auth;
+}
+
+/* ---- responses of two projects ---- */
+
+static _Atomic uint64_t n_replaced;
+
+uint64_t
+login_count_replaced(void)
+{
+	return atomic_load(&n_replaced);
+}
+
+void
+login_note_replaced(void)
+{
+	atomic_fetch_add(&n_replaced, 1);
+}
+
+bool
+login_check_same(uint64_t since, struct error *err)
+{
+	if (login_count_replaced() == since)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "credentials of the cloud were replaced meanwhile, so its responses may be "
+	               "of two projects; it is asked again");
 }
 
 /* ---- what the credentials may do ---- */

@@ -51,6 +51,20 @@ struct http_auth *login_auth(struct login *);
 /** A number that grows when a secret changes. Reads the files first. */
 uint64_t login_generation(struct login *);
 
+/* ---- responses of two projects ----
+ *
+ * New credentials may be those of another project, so a response before they were replaced and one
+ * after it may contradict each other: a machine that is absent in one project, and in the other
+ * the machine that shows that the project is the right one. Who decides by several responses gives
+ * up if the credentials were replaced meanwhile. */
+
+/** How many times credentials of the cloud have been replaced in this process. */
+uint64_t login_count_replaced(void);
+/** Called when the credentials that requests carry are replaced; a login does this by itself. */
+void login_note_replaced(void);
+/** False if they were replaced since login_count_replaced() returned `since`. */
+NODISCARD bool login_check_same(uint64_t since, struct error *err);
+
 /* ---- what the credentials may do ---- */
 
 /** Shows in the metrics whether the cloud refused the last change because the credentials may only

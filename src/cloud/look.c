@@ -411,6 +411,7 @@ bool
 cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
            int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
+	uint64_t since = login_count_replaced();
 	bool is_good;
 
 	if (!cloud->ops->look)
@@ -419,7 +420,13 @@ cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[],
 		is_good = look_without_foreign(cloud, call, refs, n, not_before_boot_ns, ret, err);
 	else
 		is_good = cloud->ops->look(cloud, call, refs, n, not_before_boot_ns, ret, err);
-	if (is_good && cloud->host)
+	if (!is_good)
+		return false;
+	if (!login_check_same(since, err)) {
+		look_unref(TAKE(*ret));
+		return false;
+	}
+	if (cloud->host)
 		release_held(cloud, refs, n, *ret);
-	return is_good;
+	return true;
 }

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "cloud/dry_notes.h"
 #include "cloud/fake_host.h"
+#include "cloud/login.h"
 
 static const struct lb_ingress ingress = { .ip = { "203.0.113.1", 11 } };
 
@@ -27,7 +28,7 @@ struct world {
 
 	/* a driver with one balancer */
 	struct balancer balancer;
-	bool exists, is_gone_meanwhile, is_our_project;
+	bool exists, is_gone_meanwhile, is_our_project, has_token_replaced;
 	unsigned n_asked_machines, n_anchors, n_asked_anchors;
 	struct error machine_failure; /* of get_machine(); code ERR_NONE: it answers */
 	struct error pending;         /* of the function whose name is pending_in; others work */
@@ -555,6 +556,8 @@ toy_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, str
 
 	call->answers = (struct call_answers){ w->status, w->status == 200, false };
 	buf_add_c(&w->calls, "find ");
+	if (w->has_token_replaced)
+		login_note_replaced();
 	if (w->failure.code != ERR_NONE) {
 		*err = w->failure;
 		return false;
@@ -794,6 +797,23 @@ a_service_without_a_status_is_released_only_with_evidence(void **state)
 	assert_false(found);
 	check_calls(w, "find find find ");
 	assert_int_equal(w->n_asked_machines, 2);
+}
+
+/* The search may have been in another project than the one that the evidence is of. */
+static void
+a_service_is_not_released_if_the_token_is_replaced_meanwhile(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = true;
+
+	add_nodes(w);
+	w->is_our_project = w->has_token_replaced = true;
+	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	w->has_token_replaced = false;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_false(found);
 }
 
 /* The evidence costs a new Service nothing. */
@@ -1454,6 +1474,7 @@ main(void)
 		TEST(an_update_of_what_is_not_there_says_so),
 		TEST(what_is_gone_is_removed),
 		TEST(a_service_without_a_status_is_released_only_with_evidence),
+		TEST(a_service_is_not_released_if_the_token_is_replaced_meanwhile),
 		TEST(a_new_service_needs_no_evidence),
 		TEST(a_failed_search_is_no_proof_that_there_is_no_balancer),
 		TEST(a_balancer_that_is_still_found_was_not_removed),

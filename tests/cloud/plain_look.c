@@ -9,15 +9,16 @@
 
 #include "base/alloc.h"
 #include "cloud/fake_host.h"
+#include "cloud/login.h"
 
 struct world {
 	struct cloud cloud;
 	struct fake_host fake;
 	struct arena arena;
-	const char *listed[8]; /* "id name", NULL at the end */
-	const char *existing;  /* " id id " */
-	struct error failure;  /* of get_machine(); code ERR_NONE: it answers */
-	bool is_incomplete;
+	const char *listed[8];                  /* "id name", NULL at the end */
+	const char *existing;                   /* " id id " */
+	struct error failure;                   /* of get_machine(); code ERR_NONE: it answers */
+	bool is_incomplete, has_token_replaced; /* the latter: before the list is answered */
 	unsigned n_lists, n_gets;
 	unsigned anchors, n_counts;
 	struct call_answers answers; /* to requests for a machine that does not exist */
@@ -30,6 +31,8 @@ list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret, 
 
 	(void)err;
 	w->n_lists++;
+	if (w->has_token_replaced)
+		login_note_replaced();
 	for (size_t i = 0; w->listed[i]; i++) {
 		struct machine *machine = machine_list_add(ret);
 		struct str id, name;
@@ -491,6 +494,31 @@ anchors_that_cannot_be_counted_are_none(void **state)
 	assert_true(str_eq_c(look->anchors_error, "no"));
 }
 
+/* The machine may be the witness of one project, and the other one absent from another project. */
+static void
+a_look_that_may_have_seen_two_projects_counts_as_nothing(void **state)
+{
+	const struct node_ref refs[] = { by_id("toy://1"), by_id("toy://2"), by_id("toy://3"),
+		                         by_id("toy://4") };
+	struct world *w = *state;
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct call call = fake_host_call(&w->fake, &arena);
+	struct look *look = NULL;
+	struct error err;
+
+	w->listed[0] = "1 a";
+	w->has_token_replaced = true;
+	assert_false(cloud_look(&w->cloud, &call, refs, 4, 42, &look, &err));
+	assert_null(look);
+	assert_int_equal(err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(err.msg, "two projects"));
+	w->has_token_replaced = false;
+	look = look_at(w, refs, 4);
+	check(look, 0, PRESENCE_PRESENT, "toy://1");
+	check(look, 1, PRESENCE_ABSENT, "");
+	look_unref(look);
+}
+
 int
 main(void)
 {
@@ -513,6 +541,7 @@ main(void)
 		TEST(a_name_that_is_an_id_is_asked_for),
 		TEST(anchors_count_where_no_machine_is_left),
 		TEST(anchors_that_cannot_be_counted_are_none),
+		TEST(a_look_that_may_have_seen_two_projects_counts_as_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

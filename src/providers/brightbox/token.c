@@ -46,6 +46,7 @@ struct bb_token {
 	int64_t due_boot_ns;          /* mu; when to renew it although it is valid */
 	int64_t next_refusal_boot_ns; /* mu */
 	uint64_t generation;          /* mu */
+	bool has_new_credentials;     /* mu; the token is still that of the former ones */
 	/* mu; the last renewal whose result other callers use, and its failure; ERR_NONE: it got a
 	 * token */
 	uint64_t answered_run;
@@ -318,6 +319,7 @@ bb_token_refresh_credentials(struct bb_token *t)
 		log_info("credentials were replaced", LOG_CSTR("cloud", "brightbox"));
 		secret_fini(&t->refresh);
 		t->due_boot_ns = 0;
+		t->has_new_credentials = true;
 	}
 	return has_changed;
 }
@@ -353,6 +355,9 @@ bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 		if (secret_is_set(&grant.refresh))
 			secret_set(&t->refresh, secret_expose(&grant.refresh));
 		t->generation++;
+		if (t->has_new_credentials)
+			login_note_replaced();
+		t->has_new_credentials = false;
 		t->due_boot_ns = t->ends_boot_ns = CLOCK_FOREVER;
 		if (grant.life_s > 0)
 			t->ends_boot_ns = clock_deadline(asked_boot_ns,
