@@ -473,7 +473,8 @@ hz_balancers_discard(struct hz_lb_run *run, struct error *err)
 	               id);
 }
 
-/* A new balancer gets its addresses a moment after it was created. */
+/* A new balancer gets its addresses a moment after it was created. One that is being adopted gets
+ * the Service's label first, because only a balancer with that label is deleted. */
 static bool
 hz_balancers_check_addresses(struct hz_lb_run *run, struct error *err)
 {
@@ -482,6 +483,8 @@ hz_balancers_check_addresses(struct hz_lb_run *run, struct error *err)
 	int64_t now_ns = clock_mono(run->call->clock);
 	bool has_failed;
 
+	if (!str_eq(run->lb->uid, run->spec->uid))
+		return true;
 	if (hz_lb_has_addresses(run->lb)) {
 		if (creation.n_created > 0 || creation.has_failed || creation.bare_since_ns > 0)
 			hz_lb_cache_set_creation(cache, run->spec->uid, &(struct hz_creation){ 0 });

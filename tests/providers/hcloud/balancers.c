@@ -405,6 +405,15 @@ a_balancer_without_labels_is_adopted_by_name(void **state)
 	check_adopted(PUT_BLUE("\"team\":\"a\","));
 }
 
+/* Its creation may have failed. It cannot be replaced before it has the label. */
+static void
+one_without_addresses_gets_the_label_first(void **state)
+{
+	(void)state;
+	ask_for(NULL, LISTED(LB_OF("web-lb", "\"team\":\"a\"", "", "null", "round_robin")));
+	check_adopted(PUT_BLUE("\"team\":\"a\","));
+}
+
 static void
 a_balancer_of_a_cluster_without_a_name_of_its_own_is_adopted_by_name(void **state)
 {
@@ -1198,6 +1207,7 @@ main(void)
 		TEST(failed_creations_are_bounded),
 		TEST(a_former_leaders_failed_creation_is_replaced_after_a_while),
 		TEST(a_balancer_without_labels_is_adopted_by_name),
+		TEST(one_without_addresses_gets_the_label_first),
 		TEST(a_balancer_of_a_cluster_without_a_name_of_its_own_is_adopted_by_name),
 		TEST(a_cluster_without_a_name_of_its_own_adopts_by_name),
 		TEST(a_balancer_of_another_cluster_is_left_alone),
