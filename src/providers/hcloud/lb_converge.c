@@ -393,6 +393,36 @@ hz_lb_report_left_out(const struct hz_lb_run *run, const struct room *room)
 		hz_targets_exceeded(&run->tools->targets, run->spec, room->left_out[i]);
 }
 
+/* The target, as the object of refused removals. */
+static struct str
+hz_lb_target_object(const struct hz_lb_run *run, const struct hz_lb_target *target)
+{
+	return arena_printf(run->call->arena, "%" STR_FMT " %d %" PRId64 " %" STR_FMT,
+	                    STR_ARG(run->spec->uid), (int)target->type, target->server,
+	                    STR_ARG(target->ip));
+}
+
+/* The API answers invalid_input if the balancer does not have the target, or if the server does not
+ * exist any more. Either way there is nothing to remove. The balancer may show the target for long,
+ * so the removal is not requested again within an hour, unless the target was added since. */
+static bool
+hz_lb_remove_target(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
+{
+	struct str object = hz_lb_target_object(run, step->target);
+	struct refusals *refusals = run->tools->refusals;
+	struct hz_done done = { 0 };
+	struct error ignored;
+
+	if (refusals_find(refusals, object, "remove_target", 0, &ignored) ||
+	    hz_lb_send_step(run, step, &done, err))
+		return true;
+	if (!hz_is_code(done.code, "invalid_input"))
+		return hz_lb_wrap_target(run, step, err);
+	refusals_note(refusals, object, "remove_target", 0, err);
+	log_debug("a target that cannot be removed is gone, ignoring", LOG_ERR(err));
+	return true;
+}
+
 static bool
 hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room *room,
                  struct error *err)
@@ -414,6 +444,8 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 		return true;
 	if (hz_lb_do_step(run, step, &done, err) ||
 	    hz_is_code(done.code, "target_already_defined")) {
+		refusals_forget(run->tools->refusals, hz_lb_target_object(run, step->target),
+		                "remove_target");
 		room->n++;
 		return true;
 	}
@@ -457,18 +489,9 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 		const struct hz_step *step = &steps.steps[i];
 
 		if (!str_eq_c(str_c(step->verb), "add_target")) {
-			struct hz_done done = { 0 };
-
 			room.n -= room.n > 0;
-			if (hz_lb_do_step(run, step, &done, err))
-				continue;
-			/* The API answers invalid_input if the balancer does not have the target,
-			 * or if the server does not exist any more. Either way there is nothing to
-			 * remove. */
-			if (!hz_is_code(done.code, "invalid_input"))
-				return hz_lb_wrap_target(run, step, err);
-			log_debug("a target that cannot be removed is gone, ignoring",
-			          LOG_ERR(err));
+			if (!hz_lb_remove_target(run, step, err))
+				return false;
 			continue;
 		}
 		if (refusals_find(run->tools->refusals, run->spec->uid, step->verb,

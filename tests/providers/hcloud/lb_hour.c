@@ -463,6 +463,23 @@ a_server_known_to_lack_the_address_is_not_tried(void **state)
 	assert_int_equal(n_events("has no public IPv4 address"), NODES);
 }
 
+/* The cloud may show a target for long whose server it does not have any more. */
+static void
+a_dead_target_is_removed_once(void **state)
+{
+	(void)state;
+	put_services(1, 1, 0, true);
+	world.lbs[0].servers[world.lbs[0].n_servers++] = 99;
+	world.refused_verb = "/remove_target";
+	run_an_hour("a dead target");
+	for (int i = 0; i < 5; i++) {
+		world.services[0].due_ns = 0;
+		sync_service(&world.services[0]);
+	}
+	assert_true(world.services[0].is_settled);
+	assert_in_range(world.n_refused, 1, 2); /* another hour has begun */
+}
+
 static void
 targets_beyond_a_limit_that_is_not_known_cost_one_refusal(void **state)
 {
@@ -600,6 +617,7 @@ main(void)
 		TEST(services_that_are_refused_are_not_sent_again),
 		TEST(a_server_that_is_refused_is_tried_once_for_all_services),
 		TEST(a_server_known_to_lack_the_address_is_not_tried),
+		TEST(a_dead_target_is_removed_once),
 		TEST(targets_beyond_a_limit_that_is_not_known_cost_one_refusal),
 		TEST(a_node_whose_addresses_change_is_tried_again),
 		TEST(a_refused_setting_is_sent_once),
