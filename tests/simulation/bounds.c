@@ -23,11 +23,13 @@
 enum {
 	MAX_REFUSED = 5,
 	MAX_REPEATED = 6,
-	MAX_BUSY = 30,         /* what is changed by others is tried again after growing pauses */
+	/* What others change or lock is tried again after growing pauses; a balancer that stays
+	 * locked 55 times in its first hour (tests/providers/hcloud/lb_hour.c). */
+	MAX_BUSY = 60,
 	MAX_OVER = 8,          /* those that were under way at the refusal */
 	MAX_IDLE_CLOUD = 3,    /* in QUIET_MINUTES */
 	MAX_IDLE_KUBE = 40,    /* watches, beside the Leases of two replicas */
-	MAX_GROWTH = 16 << 10, /* bytes: the buffers of a request that is under way at the end */
+	MAX_GROWTH = 32 << 10, /* bytes: what a request holds that is under way at the end */
 	MAX_MEMORY = 4 << 20,  /* of a replica, at any time */
 };
 

@@ -290,6 +290,8 @@ enum hetzner_fate {
  */
 void hetzner_doom_actions(struct hetzner *, struct hetzner_project *, const char *command,
                           enum hetzner_fate fate, unsigned times);
+/** Further actions end as usual. */
+void hetzner_forget_dooms(struct hetzner_project *);
 /** Actions that hang end now, with success. */
 void hetzner_release(struct hetzner *, struct hetzner_project *);
 /** Keeps the resource busy, as a change by somebody else does: further changes of it are refused

@@ -139,6 +139,12 @@ hetzner_doom_actions(struct hetzner *h, struct hetzner_project *project, const c
 	ARRAY_PUSH(p->dooms, p->n_dooms, p->cap_dooms, doom);
 }
 
+void
+hetzner_forget_dooms(struct hetzner_project *project)
+{
+	hm_project(project)->n_dooms = 0;
+}
+
 /* ---- start ---- */
 
 static int64_t

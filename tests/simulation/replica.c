@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -17,6 +18,7 @@
 
 enum {
 	MAX_ARGUMENTS = 60,
+	TOKEN_FD = 100, /* and the next numbers */
 };
 
 static const char kubeconfig[] = "apiVersion: v1\n"
@@ -38,7 +40,7 @@ static struct object {
 	size_t tls_size;
 	char *argv[MAX_ARGUMENTS + 2];
 	const char *const *environment;
-	char kubeconfig[100]; /* the name of the file */
+	char kubeconfig[100], token[40]; /* names of files */
 } objects[N_REPLICAS];
 
 static char folder_name[64];
@@ -148,6 +150,8 @@ replicas_load(const char *folder)
 	for (unsigned i = 0; i < N_REPLICAS; i++) {
 		load(&objects[i], folder, i);
 		write_kubeconfig(&objects[i]);
+		snprintf(objects[i].token, sizeof(objects[i].token), "/proc/self/fd/%d",
+		         TOKEN_FD + (int)i);
 	}
 }
 
@@ -177,6 +181,23 @@ const char *
 replica_kubeconfig(const struct replica *r)
 {
 	return object_of(r)->kubeconfig;
+}
+
+const char *
+replica_token_file(const struct replica *r)
+{
+	return object_of(r)->token;
+}
+
+/* The file is of this process: the histories that run beside this one have others. */
+void
+replica_write_token(const struct replica *r, const char *text)
+{
+	int number = TOKEN_FD + (int)r->index, file = memfd_create("token", MFD_CLOEXEC);
+
+	if (file < 0 || write(file, text, strlen(text)) != (ssize_t)strlen(text) ||
+	    dup2(file, number) < 0 || close(file) != 0)
+		stop(object_of(r)->token, "cannot be written");
 }
 
 void

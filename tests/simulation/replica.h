@@ -55,8 +55,11 @@ void replica_pause(struct replica *, bool is_paused);
 /** The machine was suspended until now: CLOCK_MONOTONIC did not advance, CLOCK_BOOTTIME did. */
 void replica_was_suspended(struct replica *, int64_t for_ns);
 const char *replica_kubeconfig(const struct replica *);
-/** Environment of the next start: HCLOUD_TOKEN and others. The array must stay valid; NULL at the
- * end. */
+/** The file of the cloud's token, and what is in it. */
+const char *replica_token_file(const struct replica *);
+void replica_write_token(const struct replica *, const char *text);
+/** Environment of the next start: HCLOUD_TOKEN_FILE and others. The array must stay valid; NULL at
+ * the end. */
 void replica_set_environment(struct replica *, const char *const *variables);
 
 /* ---- for schedule.c and system.c ---- */

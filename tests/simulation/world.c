@@ -16,7 +16,8 @@
 
 struct world world;
 
-static const char *const tokens[N_REPLICAS] = { "hcloud-a", "hcloud-b" };
+static const char *const own_tokens[N_REPLICAS] = { "hcloud-a", "hcloud-b" };
+static const char *const other_tokens[N_REPLICAS] = { "hcloud-other-a", "hcloud-other-b" };
 static struct rng lives_random;
 
 /* ---- machines ---- */
@@ -249,20 +250,9 @@ static void
 start_replica(struct replica *r)
 {
 	/* with SSL_CERT_DIR the replicas leave the choice of certificates to OpenSSL: replica.c */
-#define ENVIRONMENT(token)                                                             \
-	("HCLOUD_TOKEN=" token), "HCLOUD_ENDPOINT=http://192.0.2.2/v1",                \
-		"HCLOUD_METRICS_ENABLED=false", "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1", \
-		"SSL_CERT_DIR=/nonexistent"
-	static const char *const environments[N_REPLICAS][8] = {
-		{ ENVIRONMENT("hcloud-a"), "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true",
-		  "HCLOUD_NETWORK=net", NULL },
-		{ ENVIRONMENT("hcloud-b"), "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true",
-		  "HCLOUD_NETWORK=net", NULL },
-	};
-	static const char *const without_network[N_REPLICAS][6] = {
-		{ ENVIRONMENT("hcloud-a"), NULL },
-		{ ENVIRONMENT("hcloud-b"), NULL },
-	};
+	static char token_files[N_REPLICAS][200];
+	static const char *environments[N_REPLICAS][8];
+	const char **environment = environments[r->index];
 	char kubeconfig[200], retry[60];
 	const char *const arguments[] = { "--cloud-provider=hcloud",
 		                          kubeconfig,
@@ -274,8 +264,16 @@ start_replica(struct replica *r)
 
 	snprintf(kubeconfig, sizeof(kubeconfig), "--kubeconfig=%s", replica_kubeconfig(r));
 	snprintf(retry, sizeof(retry), "--leader-elect-retry-period=%us", world.retry_s);
-	replica_set_environment(r, world.has_network ? environments[r->index]
-	                                             : without_network[r->index]);
+	snprintf(token_files[r->index], sizeof(token_files[0]), "HCLOUD_TOKEN_FILE=%s",
+	         replica_token_file(r));
+	environment[0] = token_files[r->index];
+	environment[1] = "HCLOUD_ENDPOINT=http://192.0.2.2/v1";
+	environment[2] = "HCLOUD_METRICS_ENABLED=false";
+	environment[3] = "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1";
+	environment[4] = "SSL_CERT_DIR=/nonexistent";
+	environment[5] = world.has_network ? "HCLOUD_NETWORK=net" : NULL;
+	environment[6] = "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true";
+	replica_set_environment(r, environment);
 	replica_start(r, arguments);
 }
 
@@ -339,12 +337,19 @@ world_add_network(void)
 void
 world_set_account(struct hetzner_project *project)
 {
-	world.account = project;
 	for (unsigned i = 0; i < N_REPLICAS; i++) {
-		hetzner_revoke_token(world.cloud, str_c(tokens[i]));
+		hetzner_revoke_token(world.cloud, str_c(own_tokens[i]));
 		if (project)
-			hetzner_add_token(world.cloud, project, str_c(tokens[i]), true);
+			hetzner_add_token(world.cloud, world.project, str_c(own_tokens[i]), true);
+		replica_write_token(replica_at(i),
+		                    project == world.other ? other_tokens[i] : own_tokens[i]);
 	}
+}
+
+bool
+world_is_own_token(struct str token)
+{
+	return str_eq_c(token, own_tokens[0]) || str_eq_c(token, own_tokens[1]);
 }
 
 /* ---- the beginning ---- */
@@ -377,6 +382,8 @@ world_begin(uint64_t seed)
 	world.project = hetzner_add_project(world.cloud, STR("person"));
 	world.other = hetzner_add_project(world.cloud, STR("stranger"));
 	world.other->max_balancers = 0;
+	for (unsigned i = 0; i < N_REPLICAS; i++)
+		hetzner_add_token(world.cloud, world.other, str_c(other_tokens[i]), true);
 	world_set_account(world.project);
 	settings = hetzner_settings(world.cloud);
 	settings->action_min_ns = 100 * NS_PER_MS;
@@ -457,7 +464,7 @@ world_settle(void)
 	}
 	kube_model_release_cache(world.kube);
 	world_set_account(world.project);
-	hetzner_doom_actions(world.cloud, world.project, NULL, HETZNER_FAILS, 0);
+	hetzner_forget_dooms(world.project);
 	hetzner_release(world.cloud, world.project);
 	hetzner_settings(world.cloud)->targets_outlive_servers = false;
 	hetzner_drop_dead_targets(world.cloud, world.project);

@@ -52,7 +52,6 @@ struct world {
 	struct kube_model *kube;
 	struct hetzner *cloud;
 	struct hetzner_project *project, *other; /* the other one is not the cluster's */
-	struct hetzner_project *account;         /* of the replicas' token; NULL: it is refused */
 	bool has_network;
 	struct hetzner_network *network; /* NULL: the cluster has none, or it was deleted */
 	struct machine machines[MAX_MACHINES];
@@ -91,8 +90,11 @@ void world_restart_replicas(void);
 #define FOREIGN_ROUTE "{\"destination\":\"10.99.0.0/24\",\"gateway\":\"10.0.200.1\"}"
 /** A request of a person about a route of the network. */
 void world_ask_cloud_about_route(const char *verb, const char *route);
-/** The token of both replicas: NULL refuses it. */
+/** The project of both replicas' token, which each reads from a file; NULL: the API refuses the
+ * token. */
 void world_set_account(struct hetzner_project *);
+/** Is that the token with which a replica uses the cluster's project? */
+bool world_is_own_token(struct str token);
 
 /** The JSON of an object; valid until the arena is released. */
 yyjson_val *object_json(struct arena *, const struct kube_model_object *);
