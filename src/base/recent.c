@@ -2,6 +2,7 @@
 #include "base/recent.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -27,6 +28,7 @@ static const char *const result_names[] = { [OK] = "ok", [FAILED] = "failed" };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct recent counts[RECENT_SERVERS][N_RESULTS]; /* mu */
+static _Atomic int64_t cloud_ok_ns; /* CLOCK_BOOTTIME; 0: never */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Makes the slot of now_ns the newest one. Slots that have become too old are emptied for reuse. */
@@ -89,4 +91,21 @@ recent_count(enum recent_server server, int status)
 	mutex_lock(&mu);
 	recent_add(&counts[server][result], clock_boot(&clock_real));
 	mutex_unlock(&mu);
+}
+
+void
+recent_note_cloud(void)
+{
+	atomic_store(&cloud_ok_ns, clock_boot(&clock_real));
+}
+
+bool
+recent_cloud_ago(int64_t *ret_ns)
+{
+	int64_t then_ns = atomic_load(&cloud_ok_ns);
+
+	if (then_ns == 0)
+		return false;
+	*ret_ns = clock_boot(&clock_real) - then_ns;
+	return true;
 }

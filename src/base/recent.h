@@ -4,7 +4,8 @@
  * nothing about the present. Here, requests are counted in slots of ten seconds, which are shown as
  * one gauge: ccmd_recent_requests.
  *
- * Threads: recent_count() may be called from any thread; the other functions are not locked.
+ * Threads: recent_add() and recent_sum() are not locked; the other functions may be called from any
+ * thread.
  */
 #ifndef CCMD_BASE_RECENT_H
 #define CCMD_BASE_RECENT_H
@@ -35,5 +36,11 @@ enum recent_server {
 
 /** Counts one attempt of a request. status 0: there was no answer. */
 void recent_count(enum recent_server server, int status);
+
+/** Remembers that the cloud's main API has just accepted a request. Its other APIs, such as Robot,
+ * have credentials of their own, and do not count. */
+void recent_note_cloud(void);
+/** How long ago that was. False: it never was. */
+bool recent_cloud_ago(int64_t *ret_ns);
 
 #endif

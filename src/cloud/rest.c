@@ -107,6 +107,8 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	if (is_answered)
 		buf_addf(&code, "%d", status);
 	recent_count(RECENT_CLOUD, status);
+	if (is_success)
+		recent_note_cloud();
 	metric_inc(metric_of(&requests, r->name, method, is_answered ? memory : "error"));
 	metric_observe(metric_of(&durations, r->name), (double)took_ns / (double)NS_PER_SEC);
 	if (is_answered && response.ratelimit_remaining >= 0)

@@ -5,13 +5,14 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/metrics.h"
+#include "base/recent.h"
 #include "controllers/node_errors.h"
 #include "kube/node.h"
 #include "kube/store.h"
 
 METRIC_FAMILY(
 	problems, METRIC_GAUGE, "ccmd_doctor_problems",
-	"[ALPHA] Objects that the leader has not been able to bring to their desired state, by the code of the check of ccmd doctor that reports them: nodes that are not initialised (CCMD041), deletions of nodes that are held (CCMD049), runs of the route controller that fail (CCMD050), Services without an address (CCMD060).",
+	"[ALPHA] Objects that the leader has not been able to bring to their desired state, by the code of the check of ccmd doctor that reports them: nodes that are not initialised (CCMD041), deletions of nodes that are held (CCMD049), runs of the route controller that fail (CCMD050), Services without an address (CCMD060, or CCMD063 and CCMD067 if the cloud refuses them).",
 	.labels = { "code" });
 
 /* ---- paths ---- */
@@ -332,9 +333,12 @@ void
 describe(const struct describe_sources *sources, const struct described *what, struct buf *json)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	int64_t cloud_ok_ns;
 
 	json_begin_object(json, NULL);
 	json_add_flag(json, "isLeading", sources != NULL);
+	if (sources && recent_cloud_ago(&cloud_ok_ns))
+		add_seconds(json, "cloudAnsweredSecondsAgo", cloud_ok_ns);
 	if (sources && !what)
 		describe_troubles(sources, &arena, json);
 	else if (sources && what->kind == DESCRIBED_NODE)

@@ -5,6 +5,7 @@
 #include "base/metrics.h"
 #include "http/tls.h"
 #include "operator/doctor.h"
+#include "operator/leader.h"
 #include "operator/local.h"
 
 #define SLOW_S 1.0 /* an answer of a cloud takes a tenth of this */
@@ -19,6 +20,7 @@ void
 check_cloud(struct doctor *d, struct report *r)
 {
 	CLEANUP(buf_fini) struct buf files = BUF_INIT(KIB(4));
+	CLEANUP(buf_fini) struct buf since = BUF_INIT(KIB(1));
 	const char *prefix;
 	struct error err;
 
@@ -35,7 +37,8 @@ check_cloud(struct doctor *d, struct report *r)
 			return;
 	}
 	prefix = cloud_find(str_c(d->view->options->cloud_provider))->variables[0];
-	report_find(r, "", STR_EMPTY, "%s", err.msg);
+	leader_add_cloud(d->view, &since);
+	report_find(r, "", STR_EMPTY, "%s%s", err.msg, since.ptr);
 	switch (err.code) {
 	case ERR_UNAUTHORIZED:
 	case ERR_FORBIDDEN:

@@ -188,6 +188,13 @@ is_incomplete(struct report *r, const struct service_trial *trial)
 	return true;
 }
 
+/* A Service that is refused has no address because of that: one fault, one finding. */
+static void
+replace_pending(struct report *r, const struct service *s)
+{
+	report_replace(r, "CCMD060", "service", s->object.key);
+}
+
 /* A Service that balancer_check() permits, but that the cloud refuses. A load balancer that belongs
  * to another owner is left to check_refused_balancers(). */
 static void
@@ -204,6 +211,7 @@ report_refused_service(struct report *r, const struct service_trial *trial)
 	if (is_incomplete(r, trial) || trial->code == ERR_EXISTS || !is_refusal(trial->code))
 		return;
 	report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->error));
+	replace_pending(r, s);
 	report_fix(r,
 	           "correct the Service, or the configuration of the cloud: kubectl -n %" STR_FMT
 	           " describe service %" STR_FMT,
@@ -234,9 +242,12 @@ check_service_specs(struct doctor *d, struct report *r)
 		spec = service_spec(s, v->options->cluster_name, &v->arena);
 		if (!balancer_check(v->cloud, &v->call, &spec, &err)) {
 			report_find(r, "service", s->object.key, "%s", err.msg);
+			replace_pending(r, s);
 			report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
 			           STR_ARG(s->namespace), STR_ARG(s->name));
-		} else if (!(has_names && doctor_report_unknown_names(d, r, s)) && trial) {
+		} else if (has_names && doctor_report_unknown_names(d, r, s)) {
+			replace_pending(r, s);
+		} else if (trial) {
 			report_refused_service(r, trial);
 		}
 	}
@@ -291,6 +302,7 @@ check_refused_balancers(struct doctor *d, struct report *r)
 		if (is_incomplete(r, trial) || trial->code != ERR_EXISTS)
 			continue;
 		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->error));
+		replace_pending(r, s);
 		report_fix(r,
 		           "correct the Service, or the load balancer: kubectl -n %" STR_FMT
 		           " describe service %" STR_FMT,

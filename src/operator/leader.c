@@ -262,6 +262,21 @@ leader_add_guard(struct view *v, struct str node, struct buf *out)
 }
 
 void
+leader_add_cloud(struct view *v, struct buf *out)
+{
+	struct error ignored;
+	int64_t ago_s;
+
+	if (!view_need(v, VIEW_LEADER, &ignored) ||
+	    json_i64(yyjson_doc_get_root(v->leader), "cloudAnsweredSecondsAgo", &ago_s) !=
+	            JSON_FOUND)
+		return;
+	buf_add_c(out, "; the cloud last accepted a request of the leader ");
+	clock_format_duration(out, ago_s * NS_PER_SEC);
+	buf_add_c(out, " ago");
+}
+
+void
 leader_add_held_routes(struct view *v, struct buf *out)
 {
 	yyjson_val *run = json_at(leader_about(v, DESCRIBED_ROUTE, STR_EMPTY), "lastRun");

@@ -42,6 +42,9 @@ void leader_report_fix(struct view *, struct report *, bool is_failing);
  * REASON; it is deleted in 214 s at the earliest". False: the leader has not said. */
 bool leader_add_guard(struct view *, struct str node, struct buf *);
 
+/** Appends when the cloud last accepted a request of the leader, if the leader says so. */
+void leader_add_cloud(struct view *, struct buf *);
+
 /** Appends how many removals of routes the leader holds back, and for how long; nothing if none. */
 void leader_add_held_routes(struct view *, struct buf *);
 

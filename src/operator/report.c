@@ -212,6 +212,29 @@ find_result(const struct report *r, const char *code)
 	return NULL;
 }
 
+void
+report_replace(struct report *r, const char *code, const char *kind, struct str name)
+{
+	struct check_result *earlier = find_result(r, code);
+	size_t n = 0;
+
+	for (size_t i = 0; earlier && i < earlier->n_findings; i++) {
+		const struct finding *f = &earlier->findings[i];
+
+		if (!str_eq_c(f->kind, kind) || !str_eq(f->name, name))
+			earlier->findings[n++] = *f;
+	}
+	if (!earlier || n == earlier->n_findings)
+		return;
+	earlier->n_findings = n;
+	if (n + earlier->n_dropped > 0)
+		return;
+	earlier->result = earlier->reason.len > 0 ? RESULT_UNKNOWN : RESULT_SKIPPED;
+	if (earlier->reason.len == 0)
+		earlier->reason = arena_printf(&r->arena, "what it found is a consequence of %s",
+		                               current(r)->check->code);
+}
+
 /* A check may name a later one as its cause: the cloud cannot be used because a setting names no
  * network. If that one could not run, the earlier check is the reason, so only a finding counts. */
 static const struct check_result *

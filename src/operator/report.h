@@ -115,6 +115,8 @@ void report_unknown(struct report *, const struct error *err);
 /** The check could not run for this object. */
 void report_unknown_about(struct report *, const char *kind, struct str name,
                           const struct error *err);
+/** Drops what an earlier check found about this object, because the present one found its cause. */
+void report_replace(struct report *, const char *code, const char *kind, struct str name);
 /** The check does not apply. The text completes "not checked: ". */
 void report_skip(struct report *, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /** The same if these credentials may not list what the check needs, such as "Leases": the check

@@ -46,12 +46,24 @@ counts_by_server_and_result(void **state UNUSED)
 	assert_non_null(strstr(page.ptr, "{result=\"failed\",server=\"api_server\"} 1\n"));
 }
 
+static void
+remembers_when_the_cloud_accepted_a_request(void **state UNUSED)
+{
+	int64_t ago_ns = -1;
+
+	assert_false(recent_cloud_ago(&ago_ns));
+	recent_note_cloud();
+	assert_true(recent_cloud_ago(&ago_ns));
+	assert_in_range(ago_ns, 0, 10 * NS_PER_SEC);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forgets_after_five_minutes),
 		cmocka_unit_test(counts_by_server_and_result),
+		cmocka_unit_test(remembers_when_the_cloud_accepted_a_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -965,7 +965,7 @@ def test_an_annotation_with_a_mistake_in_its_name(services, hcloud):
 def test_an_annotation_with_an_invalid_value(services, hcloud):
     services.create("web", annotations={f"{PREFIX}use-private-ip": "maybe"})
     report = hcloud()
-    assert report.codes() == {"CCMD060", "CCMD063"}
+    assert report.codes() == {"CCMD063"}
     assert "use-private-ip" in report.found("CCMD063")["service default/web"]
 
 
@@ -974,13 +974,23 @@ def test_an_annotation_that_names_no_place(services, hcloud):
     services.create("shop", annotations={f"{PREFIX}network-zone": "moon"})
     services.create("good", annotations={f"{PREFIX}location": "1"})
     report = hcloud()
-    assert report.codes() == {"CCMD060", "CCMD063"}
+    assert report.codes() == {"CCMD060", "CCMD063"} and set(report.found("CCMD060")) == {"service default/good"}
     fixes = {one["name"]: one["fix"] for one in report.checks["CCMD063"]["findings"]}
     assert fixes == {"default/web": f"kubectl -n default annotate service web --overwrite {PREFIX}location=fsn1",
                      "default/shop": "kubectl -n default edit service shop"}
     assert report.found("CCMD063")["service default/web"] == f'{PREFIX}location: the cloud has no location "fns1", {PLACES}'
     assert "only eu-central, us-east" in report.found("CCMD063")["service default/shop"]
     assert hcloud(env={"HCLOUD_LOAD_BALANCERS_LOCATION": "moon"}).codes() == {"CCMD034", "CCMD060", "CCMD063"}
+
+
+def test_a_service_that_is_refused_is_reported_once(services, hcloud):
+    """Not as one without an address, too. Another Service is."""
+    services.create("web", annotations={f"{PREFIX}use-private-ip": "maybe"})
+    check = hcloud().checks["CCMD060"]
+    assert check["result"] == "skipped" and check["reason"] == "what it found is a consequence of CCMD063"
+    services.create("shop")
+    report = hcloud()
+    assert set(report.found("CCMD060")) == {"service default/shop"} and set(report.found("CCMD063")) == {"service default/web"}
 
 
 def test_balancers_and_services(api, cluster, cloud, services, hetzner, hcloud):
@@ -1031,14 +1041,14 @@ def test_a_balancer_of_another_cluster(cloud, services, hcloud):
     cloud.project.add_load_balancer("shared", labels={"ccmd.io/cluster": "other", "hcloud-ccm/service-uid": "u-1"})
     services.create("web", annotations={f"{PREFIX}name": "shared"})
     report = hcloud("--cluster-name=mine")
-    assert report.codes() == {"CCMD060", "CCMD067"}
+    assert report.codes() == {"CCMD067"}
     assert "other" in report.found("CCMD067")["service default/web"]
 
 
 def test_a_service_without_a_location(services, hcloud):
     services.create("web")
     report = hcloud(env={})
-    assert report.codes() == {"CCMD060", "CCMD063"}
+    assert report.codes() == {"CCMD063"}
     assert "location" in report.found("CCMD063")["service default/web"]
 
 
@@ -1314,7 +1324,7 @@ def test_a_certificate_with_a_mistake_in_its_name(cloud, services, hcloud):
 def test_annotations_at_brightbox(services, at_brightbox):
     services.create("web", annotations={f"{BB_PREFIX}policy": "fastest", f"{BB_PREFIX}listener-protcol": "tcp"})
     report = at_brightbox()
-    assert report.codes() == {"CCMD060", "CCMD062", "CCMD063"}
+    assert report.codes() == {"CCMD062", "CCMD063"}
     command = f"kubectl -n default annotate service web {BB_PREFIX}listener-protocol=tcp {BB_PREFIX}listener-protcol-"
     assert report.checks["CCMD062"]["findings"][0]["fix"] == command
     assert "fastest" in report.found("CCMD063")["service default/web"]
@@ -1327,7 +1337,7 @@ def test_a_service_that_the_inventory_cannot_serve(node, services, inventory, tm
     node("n1")
     services.create("web", annotations={"pool": "no-such-pool"})
     report = examine()
-    assert report.codes() == {"CCMD060", "CCMD063"}
+    assert report.codes() == {"CCMD063"}
     assert "no-such-pool" in report.found("CCMD063")["service default/web"]
 
 

@@ -125,7 +125,7 @@ FAULTS = {
     "CCMD046": (a_resized_machine, set()),
     "CCMD049": (a_node_that_is_never_deleted, {"CCMD044"}),
     "CCMD062": (misspelt_annotations, set()),
-    "CCMD063": (an_unknown_location, {"CCMD060"}),
+    "CCMD063": (an_unknown_location, set()),
     "CCMD066": (a_lost_target, set()),
     "CCMD081": (a_key_that_all_can_read, set()),
 }

@@ -663,6 +663,8 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 	took_ns = clock_mono(call->clock) - begun_ns;
 	snprintf(code, sizeof(code), "%d", status);
 	recent_count(RECENT_CLOUD, status);
+	if (status >= 200 && status < 300)
+		recent_note_cloud();
 	metric_add(metric_of(&in_flight), -1);
 	metric_inc(metric_of(&requests, code, method, hz_endpoint_label(call, http.target)));
 	metric_observe(metric_of(&durations, method), (double)took_ns / (double)NS_PER_SEC);
