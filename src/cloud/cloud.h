@@ -224,9 +224,6 @@ struct cloud {
 
 	/* set by the framework, before start(); NULL in tests that need no host */
 	const struct cloud_host *host;
-	/* set by the framework, before start(): a command about one object sends at most so many
-	 * requests, however large the project is; 0: any number */
-	unsigned max_requests;
 
 	/* set by load() */
 	struct cloud_needs needs;

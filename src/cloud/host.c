@@ -1,9 +1,22 @@
 /* cloud/host.c: see host.h. */
 #include "cloud/host.h"
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "base/event_kind.h"
 #include "base/limits.h"
+
+bool
+host_count_request(const struct cloud_host *host, struct error *err)
+{
+	if (!host->requests || atomic_fetch_add(&host->requests->n, 1) < host->requests->max)
+		return true;
+	return err_set(
+		err, ERR_UNAVAILABLE,
+		"not asked: a command about one object sends at most %u requests to the cloud",
+		host->requests->max);
+}
 
 void
 host_report(const struct cloud_host *host, const struct node_ref *ref,

@@ -29,7 +29,14 @@ struct event_kind;
 struct http_client;
 struct lb_spec;
 
+/** A command about one object sends at most so many requests, however large the project is. */
+struct host_requests {
+	unsigned max;
+	_Atomic unsigned n;
+};
+
 struct cloud_host {
+	struct host_requests *requests; /* NULL: any number of requests */
 	struct clock *clock;
 	struct fence *fence; /* ask fence_check() before a hook or a file write */
 	/* A unit test's scripted client, which rest_new() takes instead of making one, so that a
@@ -55,6 +62,9 @@ struct cloud_host {
 	 * controller of this process needs them. */
 	bool (*is_service_address)(const struct cloud_host *, struct str address);
 };
+
+/** To be called before each request to the cloud. False: it must not be sent. */
+NODISCARD bool host_count_request(const struct cloud_host *, struct error *err);
 
 /** Sends an Event of that kind, as event(): about a node, or about the controller itself. */
 void host_report(const struct cloud_host *, const struct node_ref *ref,

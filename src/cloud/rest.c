@@ -161,7 +161,7 @@ rest_do(struct rest *r, struct call *call, const struct http_request *request, y
 	if (sent.body.len > 0 && !sent.content_type)
 		sent.content_type = "application/json";
 	call->answers.last_status = -1;
-	if (!endpoint_enter(r->endpoint, &pass, err))
+	if (!host_count_request(r->host, err) || !endpoint_enter(r->endpoint, &pass, err))
 		return false;
 	ok = exchange(r, call, &sent, ret, err);
 	outcome = ok ? ENDPOINT_ANSWERED : outcome_of(call, err);

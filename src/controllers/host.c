@@ -114,6 +114,7 @@ host_new(const struct host_config *config)
 	if (!h->config.component)
 		h->config.component = DEFAULT_COMPONENT;
 	h->cloud_host = (struct cloud_host){
+		.requests = config->requests,
 		.clock = config->clock,
 		.fence = config->fence,
 		.event = host_event,

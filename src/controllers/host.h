@@ -22,6 +22,7 @@ struct host_config {
 	/* the component of its events; NULL: "cloud-controller-manager". Must live as long as the
 	 * process */
 	const char *component;
+	struct host_requests *requests; /* as in struct cloud_host; outlives the host */
 };
 
 struct host *host_new(const struct host_config *config);

@@ -80,8 +80,11 @@ controllers_start_cloud(struct controller_parts *parts, const struct options *o,
 	parts->node_kind.annotations = cloud->ops->node_annotations;
 	parts->recorder = recorder_new(events, &clock_real);
 	parts->nodes = store_new(&parts->node_kind.kind, &clock_real);
-	parts->host = host_new(&(struct host_config){
-		&clock_real, fence, parts->nodes, parts->recorder, cloud->ops->event_component });
+	parts->host = host_new(&(struct host_config){ .clock = &clock_real,
+	                                              .fence = fence,
+	                                              .nodes = parts->nodes,
+	                                              .recorder = parts->recorder,
+	                                              .component = cloud->ops->event_component });
 	cloud->host = host_cloud_host(parts->host);
 	if (!cloud->ops->start(cloud, cloud->host, err))
 		return false;

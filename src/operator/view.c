@@ -536,14 +536,15 @@ read_cloud(struct view *v, struct error *err)
 		return false;
 	(void)!view_need(v, VIEW_NODES, &ignored);
 	(void)!view_need(v, VIEW_SERVICES, &ignored);
+	v->requests.max = VIEW_MAX_REQUESTS;
 	v->recorder = recorder_new(/*client=*/NULL, &clock_real);
 	v->host = host_new(&(struct host_config){ .clock = &clock_real,
 	                                          .fence = &v->fence,
 	                                          .nodes = v->nodes.store,
-	                                          .recorder = v->recorder });
+	                                          .recorder = v->recorder,
+	                                          .requests = v->ask.what ? &v->requests : NULL });
 	host_set_services(v->host, v->services.store);
 	v->cloud->host = host_cloud_host(v->host);
-	v->cloud->max_requests = v->ask.what ? VIEW_MAX_REQUESTS : 0;
 	return v->cloud->ops->start(v->cloud, v->cloud->host, err);
 }
 

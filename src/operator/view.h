@@ -168,6 +168,7 @@ struct view {
 	} parts[VIEW_N_PARTS];
 	struct node_kind node_kind;
 	struct fence fence;        /* closed */
+	struct host_requests requests;
 	struct recorder *recorder; /* drops events */
 	struct host *host;
 	struct targets *targets;            /* NULL: not needed yet */

@@ -102,6 +102,24 @@ an_answer_is_a_document(void **state)
 }
 
 static void
+a_command_about_one_object_sends_few_requests(void **state)
+{
+	struct host_requests requests = { .max = 2 };
+	struct world *w = *state;
+	yyjson_doc *doc = NULL;
+
+	w->fake.host.requests = &requests;
+	http_script_answer(&w->script, "/machines/7", 204, NULL);
+	http_script_answer(&w->script, "/machines/7", 204, NULL);
+	assert_true(get(w, &doc));
+	assert_true(get(w, &doc));
+	assert_false(get(w, &doc));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(w->err.msg, "at most 2 requests"));
+	http_script_check_asked(&w->script, "/machines/7\n/machines/7\n");
+}
+
+static void
 an_answer_without_a_body_is_no_document(void **state)
 {
 	yyjson_doc *doc = (yyjson_doc *)state;
@@ -510,6 +528,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(an_answer_is_a_document),
+		TEST(a_command_about_one_object_sends_few_requests),
 		TEST(an_answer_without_a_body_is_no_document),
 		TEST(an_error_ends_with_the_message_of_the_api),
 		TEST(requests_are_counted),

@@ -1286,7 +1286,7 @@ def test_unhealthy_targets(cloud, services, kubelet, hetzner, hcloud):
         one.health = "unhealthy"
     report = hcloud("--cluster-name=mine")
     assert set(report.found("CCMD068")) == {"service default/web", "service default/local"}
-    assert f"sent with {PREFIX}uses-proxyprotocol=true" in str(report.checks["CCMD068"])
+    assert f"sends with {PREFIX}uses-proxyprotocol=true" in str(report.checks["CCMD068"])
 
 
 def test_a_protected_balancer_that_is_left_over(cloud, hcloud):

@@ -6,6 +6,8 @@ import pytest
 from lib.api import NODES
 from lib.ccmd import run_ccmd
 from lib.operator import flags_of
+from lib.services import ingress
+from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
 
@@ -37,6 +39,34 @@ def large(api, cluster, cloud, services, kubelet):
         return json.loads(done.stdout), len(cloud.requests(since=mark))
 
     return run
+
+
+def test_the_number_of_requests_at_brightbox(api, cluster, services, kubelet, ccmd, tmp_path):
+    """Of 40 servers, each with its node. The login counts, too."""
+    with Brightbox() as cloud:
+        cloud.hosts_file = tmp_path / "hosts"
+        cloud.hosts_file.touch()
+        env = {**cloud.environment(False), "BRIGHTBOX_HOSTS_FILE": str(cloud.hosts_file)}
+        names = [cloud.account.add_server()["id"] for _ in range(40)]
+        for name in names:
+            kubelet(name, initialized=True, provider_id=f"brightbox://{name}")
+        one = ccmd("--cloud-provider=brightbox", inventory=None, env=env)
+        services.create("web")
+        services.wait("web", ingress)
+        one.stop()
+        flags = flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=brightbox")
+
+        def run(*words):
+            before = len(cloud.requests())
+            done = run_ccmd(*words, "-o", "json", *flags, env=env, timeout=120)
+            assert done.stdout, done.stderr
+            return json.loads(done.stdout), len(cloud.requests()) - before
+
+        said, n = run("explain", "node", names[7])
+        assert n <= 10 and [row["cloud"] for row in said["comparison"] if row["name"] == "state"] == ["exists, runs"], (n, said)
+        assert not [one for one in said["notKnown"] if one["what"].startswith("CCMD")], said
+        said, n = run("explain", "service", "default/web")
+        assert n <= 10 and said["exists"] and not [one for one in said["notKnown"] if one["what"].startswith("CCMD")], (n, said)
 
 
 def test_the_number_of_requests_in_a_large_project(large):

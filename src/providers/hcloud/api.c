@@ -189,7 +189,6 @@ struct hz_api {
 	struct hz_outage
 		rights; /* mu; of changes: they are refused while the token may only read */
 	struct endpoint *endpoint;
-	_Atomic unsigned n_requests; /* counted if config.max_requests */
 };
 
 /* ---- the meaning of an answer ---- */
@@ -764,12 +763,8 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 	struct endpoint_pass pass;
 	bool ok;
 
-	if (a->config.max_requests > 0 &&
-	    atomic_fetch_add(&a->n_requests, 1) >= a->config.max_requests)
-		return err_set(
-			err, ERR_UNAVAILABLE,
-			"not asked: a command about one object sends at most %u requests to the cloud",
-			a->config.max_requests);
+	if (!host_count_request(a->config.host, err))
+		return false;
 	if (!str_starts(request->target, STR("/")))
 		return err_set(
 			err, ERR_INVALID,

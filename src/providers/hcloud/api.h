@@ -31,7 +31,6 @@ struct hz_api_config {
 	const struct cloud_host *host;
 	unsigned reserve_percent;
 	bool is_dumping;
-	unsigned max_requests; /* as in struct cloud */
 };
 
 struct hz_api *hz_api_new(const struct hz_api_config *config);

@@ -141,7 +141,6 @@ hz_provider_connect(struct hcloud *hz, struct error *err)
 		.host = hz->host,
 		.reserve_percent = config->reserve_percent,
 		.is_dumping = config->is_debug,
-		.max_requests = hz->cloud.max_requests,
 	});
 	hz->actions = hz_actions_new(hz->api, hz->host->clock);
 
