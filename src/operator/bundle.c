@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/version.h"
@@ -261,9 +262,59 @@ add_explanations(struct view *v, const struct report *r, struct buf *json)
 	json_end_array(json);
 }
 
-/* The end of the log of each pod. */
+#define UNIT "ccmd.service"
+#define NO_ENTRIES "-- No entries --"
+
+void
+bundle_read_journal(struct arena *arena, struct journal *ret)
+{
+	static const char *const argv[] = { "journalctl", "--unit=ccmd.service",       "--lines=500",
+		                            "--no-pager", "--output=short-iso", NULL };
+	const char *const env[] = { "LC_ALL=C", NULL };
+	const struct child_spec spec = { .argv = argv,
+		                         .env = env,
+		                         .timeout_ms = 10000,
+		                         .max_output = MIB(2),
+		                         .take_stderr = true };
+	struct call call = { .clock = &clock_real, .deadline_mono_ns = CLOCK_FOREVER };
+	struct child_result result = CHILD_RESULT_INIT;
+	struct str why = STR_EMPTY;
+	struct error err;
+
+	*ret = (struct journal){ .text = STR_EMPTY, .error = STR_EMPTY };
+	if (!child_run(&call, &spec, &result, &err)) {
+		if (err.code != ERR_NOT_FOUND)
+			why = str_c(err.msg);
+	} else if (result.exit_code != 0 || str_trim(buf_str(&result.err)).len > 0) {
+		/* also exit code 0, with a hint that these credentials do not see all messages */
+		why = str_trim(buf_str(&result.err));
+	} else if (!str_starts(buf_str(&result.out), STR(NO_ENTRIES))) {
+		ret->text = arena_str(arena, buf_str(&result.out));
+	}
+	if (why.len > 0)
+		ret->error = arena_printf(
+			arena,
+			"if ccmd runs here as a unit, its log could not be read: %" STR_FMT
+			"; add the output of: sudo journalctl -u ccmd -n 500",
+			STR_ARG(why));
+	child_result_fini(&result);
+}
+
 static void
-add_logs(struct view *v, struct buf *json)
+add_journal(const struct journal *journal, struct buf *json)
+{
+	if (journal->text.len == 0 && journal->error.len == 0)
+		return;
+	json_begin_object(json, NULL);
+	json_add_text(json, "unit", STR(UNIT));
+	json_add_text(json, journal->error.len > 0 ? "error" : "text",
+	              journal->error.len > 0 ? journal->error : journal->text);
+	json_end_object(json);
+}
+
+/* The end of the log of the unit and of each pod. */
+static void
+add_logs(struct view *v, const struct journal *journal, struct buf *json)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str namespace, text;
@@ -272,6 +323,7 @@ add_logs(struct view *v, struct buf *json)
 	size_t i, n;
 
 	json_begin_array(json, "logs");
+	add_journal(journal, json);
 	if (!view_list_pods(v, &namespace, &doc, &err)) {
 		json_begin_object(json, NULL);
 		json_add_text(json, "error", str_c(err.msg));
@@ -299,7 +351,8 @@ add_logs(struct view *v, struct buf *json)
 }
 
 static void
-add_all(const struct doctor *d, const struct report *r, struct buf *json)
+add_all(const struct doctor *d, const struct report *r, const struct journal *journal,
+        struct buf *json)
 {
 	CLEANUP(buf_fini) struct buf part = BUF_INIT(LIMIT_REPORT);
 	CLEANUP(plan_freep) struct plan *plan = plan_new();
@@ -322,7 +375,7 @@ add_all(const struct doctor *d, const struct report *r, struct buf *json)
 	add_part(json, "status", &part);
 	add_explanations(v, r, json);
 	json_add_text(json, "metrics", status.metrics);
-	add_logs(v, json);
+	add_logs(v, journal, json);
 	plan_run(plan, v, PLAN_ALL);
 	plan_print_json(plan, &part);
 	add_part(json, "plan", &part);
@@ -331,13 +384,14 @@ add_all(const struct doctor *d, const struct report *r, struct buf *json)
 }
 
 bool
-bundle_write(const char *path, const struct doctor *d, const struct report *r, struct error *err)
+bundle_write(const char *path, const struct doctor *d, const struct report *r,
+             const struct journal *journal, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf json = BUF_INIT(LIMIT_REPORT);
 	CLEANUP(buf_fini) struct buf clean = BUF_INIT(LIMIT_REPORT);
 	struct secrets secrets = { .arena = ARENA_INIT };
 
-	add_all(d, r, &json);
+	add_all(d, r, journal, &json);
 	collect_secrets(d->view->options, &secrets);
 	bundle_redact(buf_str(&json), secrets.items, secrets.n, &clean);
 	arena_fini(&secrets.arena);

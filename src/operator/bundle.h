@@ -12,9 +12,18 @@
 
 #include "operator/doctor.h"
 
+/** The end of the log of ccmd.service. */
+struct journal {
+	struct str text, error; /* both empty: no such unit has run here */
+};
+
+/** Runs journalctl, so it must be called before the sandbox is entered and before the rights of
+ * root are given up. The texts are in the arena. */
+void bundle_read_journal(struct arena *, struct journal *ret);
+
 /** Reads what is missing, and writes the file, which only its owner can read. */
 NODISCARD bool bundle_write(const char *path, const struct doctor *, const struct report *,
-                            struct error *err);
+                            const struct journal *, struct error *err);
 
 /** Appends the text without these secrets and without what looks like one. Pure. */
 void bundle_redact(struct str text, const struct str secrets[], size_t n, struct buf *out);

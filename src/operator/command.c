@@ -527,6 +527,8 @@ command_main(int argc, char *const argv[])
 		return EXIT_NOT_KNOWN;
 	}
 	if (line.command->run && !line.wants_help) {
+		if (line.bundle && !line.is_plugin)
+			bundle_read_journal(&arena, &line.journal);
 		if (!use_controller(&line))
 			return EXIT_NOT_KNOWN;
 		if (!line.is_watch)

@@ -15,6 +15,7 @@
 #define CCMD_OPERATOR_COMMAND_H
 
 #include "base/buf.h"
+#include "operator/bundle.h"
 #include "operator/explain.h"
 
 enum {
@@ -74,6 +75,7 @@ struct command_line {
 	bool is_watch;                 /* --watch */
 	const char *service_account;   /* --as-service-account; NULL: not given */
 	const char *bundle;            /* --bundle; NULL: not given */
+	struct journal journal;        /* for --bundle */
 	const char *namespace;         /* --namespace; NULL: not given */
 	bool is_plugin;                /* started as kubectl-ccmd */
 	bool kubeconfig_is_list;       /* --kubeconfig in argv is the value of $KUBECONFIG */

@@ -149,7 +149,7 @@ run_doctor(const struct command_line *line, struct parsed *parsed, struct view *
 	if (!line->bundle)
 		return report_exit_code(&report);
 	controllers_choose_numbers(&parsed->options);
-	if (!bundle_write(line->bundle, &doctor, &report, &err)) {
+	if (!bundle_write(line->bundle, &doctor, &report, &line->journal, &err)) {
 		(void)dprintf(STDERR_FILENO, "ccmd doctor: --bundle: %s\n", err.msg);
 		return EXIT_NOT_KNOWN;
 	}

@@ -1,5 +1,6 @@
 """ccmd doctor --bundle: one file for a bug report, without secrets."""
 import json
+import os
 
 import pytest
 
@@ -33,3 +34,24 @@ def test_the_bundle_has_everything_but_secrets(cluster, api, cloud, services, ku
         assert one not in text
     done = run_ccmd("doctor", *flags[:-2], "--bundle=/nonexistent/x", *flags[-2:], env=env, timeout=120)
     assert done.returncode == 2 and "/nonexistent" in done.stderr
+
+
+@pytest.mark.parametrize("script, member, text", [
+    ('[ "$*" = "--unit=ccmd.service --lines=500 --no-pager --output=short-iso" ] && echo "ccmd[7]: HCLOUD_TOKEN=$HCLOUD_TOKEN"',
+     "text", "ccmd[7]: HCLOUD_TOKEN=[redacted]"),
+    ("echo 'Hint: You are currently not seeing messages from other users.' >&2; echo '-- No entries --'",
+     "error", "add the output of: sudo journalctl -u ccmd -n 500"),
+    ("echo 'No journal files were opened due to insufficient permissions.' >&2; exit 1", "error", "insufficient permissions"),
+    ("echo '-- No entries --'", None, None),
+])
+def test_the_log_of_a_unit(cluster, api, cloud, tmp_path, script, member, text):
+    program = tmp_path / "journalctl"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    path = tmp_path / "bundle.json"
+    flags = flags_of(cluster.admin_kubeconfig, None, "--cloud-provider=hcloud", "--allow-untagged-cloud", f"--bundle={path}")
+    run_ccmd("doctor", *flags, timeout=120, env={
+        "HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token, "HCLOUD_METRICS_ENABLED": "false",
+        "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    found = [one for one in json.loads(path.read_text())["logs"] if "unit" in one]
+    assert len(found) == (member is not None) and all(one["unit"] == "ccmd.service" and text in one[member] for one in found), found
