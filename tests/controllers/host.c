@@ -17,8 +17,10 @@ set_up(void **state)
 {
 	(void)state;
 	rig = rig_new();
-	host = host_new(&(struct host_config){ rig->clock, &fence, rig->env.nodes,
-	                                       rig->env.recorder, /*component=*/NULL });
+	host = host_new(&(struct host_config){ .clock = rig->clock,
+	                                       .fence = &fence,
+	                                       .nodes = rig->env.nodes,
+	                                       .recorder = rig->env.recorder });
 	given = host_cloud_host(host);
 	return 0;
 }
