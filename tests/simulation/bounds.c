@@ -6,6 +6,7 @@
  * - When faults are over, a write is sent at most MAX_REPEATED times in an hour, whether or not it
  *   succeeds, and MAX_BUSY times if others change the same thing: nothing is retried for ever, and
  * no two parts undo each other's work.
+ * - A write to the API server that changes nothing is sent at most MAX_VAIN times in an hour.
  * - The requests to the cloud, and those about one object, within ten minutes are limited by what
  * has happened in this time: struct costs. The figures are above the highest of 3,500 histories.
  * After a refusal because of the rate limit, at most MAX_OVER further requests are refused for this
@@ -26,6 +27,7 @@ enum {
 	/* What others change or lock is tried again after growing pauses; a balancer that stays
 	 * locked 55 times in its first hour (tests/providers/hcloud/lb_hour.c). */
 	MAX_BUSY = 60,
+	MAX_VAIN = 6,          /* the highest of 400 histories is 4 */
 	MAX_OVER = 8,          /* those that were under way at the refusal */
 	MAX_IDLE_CLOUD = 3,    /* in QUIET_MINUTES */
 	MAX_IDLE_KUBE = 40,    /* watches, beside the Leases of two replicas */
@@ -48,7 +50,8 @@ struct counter {
 };
 
 static struct refused refused[512];
-static struct counter repeated[512], over;
+static struct counter repeated[512], vain[512], over;
+static int64_t n_changes; /* of the API server's objects */
 static uint64_t n_idle[N_HOSTS], n_writes;
 static size_t n_bytes[N_REPLICAS];
 
@@ -173,6 +176,34 @@ check_budget(const struct net_request *n, int status)
 		fail("%u requests in a minute beyond the cloud's limit", over.n);
 }
 
+/* A write to the API server may change nothing after an answer that was lost, or while the cache is
+ * outdated. In the latter case each attempt for a Service adds the finalizer again, so finalizers
+ * do not count. */
+static void
+check_effect(const struct net_request *n, int status)
+{
+	struct str target = n->request->target;
+	uint64_t key = hash_bytes(n->replica->index + 1, target.ptr, target.len);
+	int64_t n_before = n_changes;
+	unsigned times;
+
+	n_changes = 0;
+	for (size_t i = 0; i < kube_model_n_clients(world.kube); i++) {
+		const struct kube_model_client *c = kube_model_client(world.kube, i);
+
+		if (str_starts(c->token, STR("kube-")))
+			n_changes += c->n_changes;
+	}
+	if (status >= 300 || n_changes > n_before || !checks_is_write(n) ||
+	    str_contains(n->request->body, STR("\"finalizers\"")))
+		return;
+	times = count(&vain[key % ARRAY_LEN(vain)], key, 60 * MINUTE_NS);
+	if (times > MAX_VAIN)
+		fail("replica %s has sent %u times within an hour what changes nothing: %s "
+		     "%" STR_FMT,
+		     n->replica->name, times, n->request->method, STR_ARG(target));
+}
+
 void
 bounds_acted(const struct net_request *n, const struct server_response *r)
 {
@@ -181,6 +212,8 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 
 	if (n->host == HOST_CLOUD)
 		check_budget(n, r->status);
+	else
+		check_effect(n, r->status);
 	if (checks_is_write(n) && world.is_settling)
 		check_repetition(n, r->status);
 	if (!checks_is_write(n) || !is_final(r->status))
