@@ -84,8 +84,8 @@ check_budget(struct doctor *d, struct report *r)
 		return;
 	report_find(
 		r, "", STR_EMPTY,
-		"%.0f of %.0f requests are left, and ccmd postpones requests that can wait while "
-		"fewer than %.0f are left; it would be full again in %lld s",
+		"%.0f of %.0f requests are left. ccmd postpones requests that can wait while "
+		"fewer than %.0f are left. Without further requests, the rate limit is full again in %lld s",
 		budget.left, budget.limit, budget.postpones_below, (long long)budget.full_in_s);
 	report_fix(r, BUDGET_FIX);
 }
@@ -190,5 +190,5 @@ check_cloud_latency(struct doctor *d, struct report *r)
 	            "the cloud takes %.1f s to respond (average of %.0f requests)", took_s / n, n);
 	report_fix(
 		r,
-		"see whether the cloud reports an outage, and whether a proxy or the name servers are slow; until then new nodes and changes of Services take as long");
+		"see whether the cloud reports an outage, and whether a proxy or the name servers are slow; meanwhile, new nodes and changes of Services are delayed");
 }

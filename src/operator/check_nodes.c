@@ -135,7 +135,7 @@ report_without_machine(struct doctor *d, struct report *r, const struct node *no
 		report_find(r, "node", node_name(node), "the cloud has no machine for it");
 		report_fix(
 			r,
-			"give the machine the name of the node, or start the kubelet with --hostname-override or --provider-id%s%s",
+			"if the machine exists, give it the name of the node, or start the kubelet with --hostname-override or --provider-id; otherwise create it, or delete the node%s%s",
 			hint ? "; " : "", hint ? hint : "");
 		return;
 	}
@@ -297,7 +297,7 @@ check_absent_machines(struct doctor *d, struct report *r)
 		if (node->ready == NODE_READY_TRUE)
 			buf_add_c(&guard, ", but its kubelet reports it as Ready");
 		else if (!leader_add_guard(v, node_name(node), &guard))
-			buf_add_c(&guard, "; ccmd deletes the node when that is proven");
+			buf_add_c(&guard, "; ccmd deletes the node after further checks");
 		if (find_near(d, r, node, &near)) {
 			report_find(r, "node", node_name(node),
 			            "its machine %" STR_FMT " is gone%s; machine %" STR_FMT

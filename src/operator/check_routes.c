@@ -295,7 +295,7 @@ check_network_conditions(struct doctor *d, struct report *r)
 	const struct view *v = d->view;
 
 	if (options_want_routes(v->options) && v->cloud->routes) {
-		report_skip(r, "the route controller keeps these conditions");
+		report_skip(r, "the route controller maintains these conditions");
 		return;
 	}
 	for (size_t i = 0; i < v->nodes.n; i++) {
@@ -305,7 +305,7 @@ check_network_conditions(struct doctor *d, struct report *r)
 			continue;
 		report_find(
 			r, "node", node_name(node),
-			"NetworkUnavailable is True with the reason NoRouteCreated, but the route controller is disabled, and nobody else changes that");
+			"NetworkUnavailable is True with the reason NoRouteCreated, but the route controller, which would change it, is disabled");
 		report_fix(
 			r,
 			"if the network plugin needs no routes: kubectl patch node %" STR_FMT

@@ -107,7 +107,7 @@ check_targets(struct doctor *d, struct report *r)
 		report_fix(r, "%s",
 		           n_excluded > 0 ? "remove the label from the nodes that should serve: "
 		                            "kubectl label node NAME " EXCLUDE "-"
-		           : n_new > 0    ? "initialise the nodes"
+		           : n_new > 0    ? "see why the nodes are not initialised (CCMD041)"
 		                          : "add nodes of this cloud, or correct the annotation by "
 		                            "which the Service selects nodes");
 	}
@@ -206,7 +206,7 @@ report_refused_service(struct report *r, const struct service_trial *trial)
 		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->kept));
 		report_fix(
 			r,
-			"correct the annotation; or create the Service again, which gets another load balancer");
+			"correct the annotation; or delete the Service and create it again: its new load balancer has another address");
 	}
 	if (is_incomplete(r, trial) || trial->code == ERR_EXISTS || !is_refusal(trial->code))
 		return;
@@ -453,8 +453,8 @@ report_endpoints(struct view *v, struct report *r, size_t i)
 			return;
 		report_find(r, "service", s->object.key, "%s",
 		            endpoints->n == 0
-		                    ? "it has no endpoints, so nothing answers"
-		                    : "none of its endpoints is ready, so nothing answers");
+		                    ? "it has no endpoints, so requests to it fail"
+		                    : "none of its endpoints is ready, so requests to it fail");
 		report_fix(
 			r,
 			"compare its selector with the labels of its pods, and see whether they are ready: kubectl -n %" STR_FMT
@@ -470,7 +470,7 @@ report_endpoints(struct view *v, struct report *r, size_t i)
 			return;
 		report_find(
 			r, "service", s->object.key,
-			"externalTrafficPolicy is Local, and no target runs one of its ready pods, so nothing answers");
+			"externalTrafficPolicy is Local, and no target runs one of its ready pods, so requests to it fail");
 		report_fix(
 			r,
 			"let its pods run on nodes that may be targets, or set externalTrafficPolicy: Cluster");
@@ -524,7 +524,7 @@ report_deletion(struct doctor *d, struct report *r, const struct service *s,
 	} else if (!ops || !controllers_enabled(v->options, "service-lb-controller")) {
 		report_find(
 			r, "service", s->object.key,
-			"it is being deleted, and nobody removes its finalizer: the service controller is switched off, by --controllers or in the settings of the cloud");
+			"it is being deleted, but no controller removes its finalizer: the service controller is switched off, by --controllers or in the settings of the cloud");
 	} else {
 		return;
 	}
@@ -578,7 +578,7 @@ report_useless(struct view *v, struct report *r, const struct service *s)
 			continue;
 		report_find(r, "service", s->object.key,
 		            "the annotation %" STR_FMT " has no effect %s%" STR_FMT "%s%" STR_FMT,
-		            STR_ARG(key), other ? "beside " : "without ", STR_ARG(beside),
+		            STR_ARG(key), other ? "together with " : "without ", STR_ARG(beside),
 		            other ? "=" : "", STR_ARG(other ? *other : STR_EMPTY));
 		report_fix(r, "remove it, or change the other one");
 	}
@@ -643,7 +643,7 @@ check_address_writers(struct doctor *d, struct report *r)
 			            STR_ARG(writer));
 			report_fix(
 				r,
-				"let only one of the two serve Services without a class. If it is %s",
+				"let only one of the two serve Services without a class. If the other one is %s",
 				other_writers[j].fix);
 		}
 	}

@@ -48,14 +48,14 @@ ask_here(struct view *v, const char *target, struct error *err)
 	if (v->options->serving.secure.port == 0)
 		return err_set(
 			err, ERR_UNSUPPORTED,
-			"--secure-port=0 switches the server off; --url=https://HOST:PORT names another one");
+			"--secure-port=0 switches the server off; to ask another process, use --url=https://HOST:PORT");
 	if (local_get(v, target, &text, err))
 		return parse_answer(v, text, err);
 	if (!local_get_open(v, "/livez", &status, &text, &silence) &&
 	    silence.code == ERR_UNAVAILABLE)
 		return err_set(
 			err, ERR_UNAVAILABLE,
-			"no ccmd responds on this machine: %s; --url=https://HOST:PORT names another one",
+			"no ccmd responds on this machine: %s; to ask another process, use --url=https://HOST:PORT",
 			silence.msg);
 	return false;
 }
@@ -254,7 +254,8 @@ leader_add_guard(struct view *v, struct str node, struct buf *out)
 	if (!guard)
 		return false;
 	if (held.len > 0)
-		buf_addf(out, "; the leader holds its deletion, because %" STR_FMT, STR_ARG(held));
+		buf_addf(out, "; the leader does not delete it yet, because %" STR_FMT,
+		         STR_ARG(held));
 	if (json_i64(guard, "deletableInSeconds", &seconds) == JSON_FOUND)
 		buf_addf(out, "; the leader deletes it in %lld s at the earliest",
 		         (long long)seconds);
@@ -285,11 +286,11 @@ leader_add_held_routes(struct view *v, struct buf *out)
 	(void)json_i64(run, "heldRemovals", &n_held);
 	if (n_held == 0)
 		return;
-	buf_addf(out, "; the leader holds %lld removals back", (long long)n_held);
+	buf_addf(out, "; the leader postpones %lld removals", (long long)n_held);
 	if (json_i64(run, "heldForSeconds", &seconds) == JSON_FOUND)
 		buf_addf(out, " for %lld s", (long long)seconds);
 	else
-		buf_add_c(out, ", while the cluster shows no nodes");
+		buf_add_c(out, ", until it sees nodes in the cluster");
 }
 
 /* The newest warning about the object. */

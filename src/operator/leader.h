@@ -38,8 +38,8 @@ bool leader_add_failure(struct view *, struct report *, const struct leader_obje
 /** Sets what to do about such a finding. is_failing: what that function returned. */
 void leader_report_fix(struct view *, struct report *, bool is_failing);
 
-/** Appends what the leader's deletion guard waits for: "; the leader holds its deletion, because
- * REASON; it is deleted in 214 s at the earliest". False: the leader has not said. */
+/** Appends what the leader's deletion guard waits for: "; the leader does not delete it yet,
+ * because REASON; it is deleted in 214 s at the earliest". False: the leader has not said. */
 bool leader_add_guard(struct view *, struct str node, struct buf *);
 
 /** Appends when the cloud last accepted a request of the leader, if the leader says so. */

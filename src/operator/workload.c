@@ -75,7 +75,10 @@ take_flags(yyjson_val *container, struct arena *arena, struct running *ret, stru
 		if (is_taken)
 			ret->argv[ret->argc++] = arena_strz(arena, text);
 		else
-			buf_addf(notes, "not taken: %" STR_FMT "\n", STR_ARG(text));
+			buf_addf(notes,
+			         "this command does not use the controller's argument %" STR_FMT
+			         "\n",
+			         STR_ARG(text));
 	}
 }
 
@@ -124,8 +127,9 @@ take_variables(yyjson_val *container, struct arena *arena, struct running *ret, 
 			         STR_ARG(name), STR_ARG(name));
 		else
 			buf_addf(notes,
-			         "not taken, because it is about the pod: %" STR_FMT
-			         "; set %" STR_FMT " if it is needed\n",
+			         "this command does not use the controller's variable %" STR_FMT
+			         ", which may be valid only in its pod: set %" STR_FMT
+			         " here if it is needed\n",
 			         STR_ARG(name), STR_ARG(plain));
 	}
 	ret->environment = arena_str(arena, buf_str(&taken));
@@ -194,7 +198,9 @@ workload_find(const struct kube_config_source *source, struct arena *arena, stru
 	    !read_kind(kube, "deployment", &f, err) || !read_kind(kube, "daemonset", &f, err))
 		return false;
 	if (f.n != 1)
-		return err_set(err, ERR_NOT_FOUND,
-		               "the cluster has %zu Deployments and DaemonSets of ccmd", f.n);
+		return err_set(
+			err, ERR_NOT_FOUND,
+			"the cluster has %zu Deployments and DaemonSets of ccmd instead of one: give the command the flags of the controller, first --cloud-provider",
+			f.n);
 	return true;
 }

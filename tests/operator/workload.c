@@ -53,8 +53,8 @@ flags_are_taken_but_for_those_of_the_pod(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		assert_string_equal(running.argv[i], wanted[i]);
 	assert_null(running.argv[running.argc]);
-	assert_non_null(strstr(notes.ptr, "not taken: --kubeconfig=/evil\n"));
-	assert_non_null(strstr(notes.ptr, "not taken: /evil\n"));
+	assert_non_null(strstr(notes.ptr, "argument --kubeconfig=/evil\n"));
+	assert_non_null(strstr(notes.ptr, "argument /evil\n"));
 }
 
 #define ENVIRONMENT                                                                              \
@@ -76,8 +76,8 @@ plain_variables_of_the_cloud_are_taken(void **state)
 	assert_memory_equal(running.environment.ptr, wanted, sizeof(wanted));
 	assert_non_null(strstr(notes.ptr, "HCLOUD_TOKEN is in the Secret s, key k, which is not "
 	                                  "read: set HCLOUD_TOKEN or HCLOUD_TOKEN_FILE\n"));
-	assert_non_null(strstr(notes.ptr, "HCLOUD_ENDPOINT; set HCLOUD_ENDPOINT if"));
-	assert_non_null(strstr(notes.ptr, "ROBOT_PASSWORD_FILE; set ROBOT_PASSWORD if"));
+	assert_non_null(strstr(notes.ptr, "set HCLOUD_ENDPOINT here if"));
+	assert_non_null(strstr(notes.ptr, "set ROBOT_PASSWORD here if"));
 	assert_null(strstr(notes.ptr, "LD_PRELOAD"));
 }
 

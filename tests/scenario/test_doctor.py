@@ -1225,7 +1225,7 @@ def test_an_annotation_without_effect(services, hcloud):
     services.create("good", annotations={f"{PREFIX}network-zone": "eu-central", f"{PREFIX}http-certificates": ""})
     report = hcloud()
     assert set(report.found("CCMD070")) == {"service default/web"}
-    assert f"{PREFIX}network-zone has no effect beside {PREFIX}location=fsn1" in report.found("CCMD070")["service default/web"]
+    assert f"{PREFIX}network-zone has no effect together with {PREFIX}location=fsn1" in report.found("CCMD070")["service default/web"]
 
 
 def test_a_class_that_nobody_serves(services, hcloud, hcloud_later):

@@ -155,7 +155,7 @@ def test_a_slow_api_server(cluster, api, proxy, examine):
     assert examine(kubeconfig=slow).codes() == set(), "one slow response says nothing"
     rule = proxy.on("GET", "/version", delay(1.2), times=None)
     report = examine(kubeconfig=slow)
-    assert report.codes() == {"CCMD005"} and "it takes 1." in report.found("CCMD005")[""]
+    assert report.codes() == {"CCMD005"} and "took 1." in report.found("CCMD005")[""]
     rule.times = rule.hits
 
 

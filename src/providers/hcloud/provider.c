@@ -167,7 +167,9 @@ hz_provider_connect(struct hcloud *hz, struct error *err)
 	    !hz_provider_check_attached(hz, &call, err)) {
 		if (!hz->cloud_config.is_read_only)
 			return false;
-		log_warn("this machine may be outside of the network, ignoring", LOG_ERR(err));
+		log_warn(
+			"this machine may be outside of the network; continuing, because nothing is changed",
+			LOG_ERR(err));
 		hz->cloud.machine_err = *err;
 	}
 	return hz_probe(hz->api, &call, err);
