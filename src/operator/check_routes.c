@@ -52,7 +52,7 @@ check_network(struct doctor *d, struct report *r)
 		if (!ip_net_is_within(pods, &range)) {
 			report_find(
 				r, "network", list->range,
-				"it does not contain the pods' network, %s, so the machines do not use the routes",
+				"it does not contain the pods' network, %s, so the machines do not use the routes; ccmd does not repeat requests because of this",
 				o->cluster_cidr);
 			report_fix(
 				r,
