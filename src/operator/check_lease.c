@@ -108,12 +108,13 @@ check_leader_clock(struct doctor *d, struct report *r)
 {
 	const struct view_lease *l = get_lease(d, r);
 
-	if (!l || !l->has_holder || l->ahead_s <= MAX_AHEAD_S)
+	if (!l || !l->has_holder || (l->ahead_s <= MAX_AHEAD_S && l->behind_s == 0))
 		return;
 	report_find(r, "lease", l->name,
 	            "the clock of its holder, %" STR_FMT
-	            ", is %lld s ahead of the API server's: it writes times that lie in the future",
-	            STR_ARG(l->lease.holder), (long long)l->ahead_s);
+	            ", is %lld s %s the API server's: it writes times that lie in the %s",
+	            STR_ARG(l->lease.holder), (long long)(l->behind_s ? l->behind_s : l->ahead_s),
+	            l->behind_s ? "behind" : "ahead of", l->behind_s ? "past" : "future");
 	report_fix(
 		r,
 		"on the machine of the holder: timedatectl; then start a time service such as chrony");

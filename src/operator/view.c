@@ -486,17 +486,15 @@ view_last_manager(yyjson_val *object, struct arena *arena, int64_t *ret_time_s)
 }
 
 static bool
-read_lease(struct view *v, struct error *err)
+read_lease_once(struct view *v, struct view_lease *l, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(2));
 	const struct election_options *o = &v->options->election;
-	struct view_lease *l = &v->lease;
 	struct str body;
 	int64_t renewed_ns;
 	yyjson_val *root;
 
-	if (!view_need(v, VIEW_SERVER, err))
-		return false;
+	*l = (struct view_lease){ .name = l->name, .lease = LEASE_INIT };
 	lease_add_path(&path, str_c(o->resource_namespace), str_c(o->resource_name));
 	if (!kube_get(v->kube, &v->call, buf_str(&path), &body, err))
 		return err->code == ERR_NOT_FOUND; /* it does not exist, which is an answer */
@@ -514,6 +512,32 @@ read_lease(struct view *v, struct error *err)
 	}
 	l->wait_s = elector_wait_ns(o->lease_duration_ns, l->lease.duration_s) / NS_PER_SEC;
 	l->late_s = view_now_s(v) - l->renewed_s - l->wait_s;
+	return true;
+}
+
+/* A holder whose clock is behind writes times that seem to be late. It has renewed the Lease if that
+ * changes within the time between two renewals. */
+static bool
+read_lease(struct view *v, struct error *err)
+{
+	CLEANUP(lease_fini) struct lease before = LEASE_INIT;
+	struct view_lease *l = &v->lease;
+
+	if (!view_need(v, VIEW_SERVER, err) || !read_lease_once(v, l, err))
+		return false;
+	if (!l->has_holder || l->late_s <= 0)
+		return true;
+	before = l->lease;
+	if (!cancel_sleep(/*cancel=*/NULL, &clock_real,
+	                  v->options->election.retry_period_ns + NS_PER_SEC, err) ||
+	    !read_lease_once(v, l, err))
+		return false;
+	if (l->late_s <= 0 || !str_eq(before.holder, l->lease.holder) ||
+	    !lease_spec_differs(&before, &l->lease))
+		return true;
+	l->behind_s = view_now_s(v) - l->renewed_s;
+	l->renewed_s = view_now_s(v);
+	l->late_s = -l->wait_s;
 	return true;
 }
 

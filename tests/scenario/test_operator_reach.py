@@ -2,8 +2,11 @@
 credentials and connection, and about clocks and Leases."""
 import base64
 import datetime
+import itertools
 import json
+import re
 import subprocess
+import threading
 import time
 
 import pytest
@@ -186,6 +189,30 @@ def test_a_leader_whose_clock_is_ahead(api, temporary, examine):
     found, = report.found("CCMD027").values()
     assert "host_uuid, is 6" in found or "host_uuid, is 59" in found
     assert " s ahead of the API server's" in found
+
+
+def test_a_leader_whose_clock_is_behind(api, temporary, examine):
+    """The times in the Lease lie an hour in the past, and it is renewed nevertheless."""
+    temporary(LEASES, lease(ahead_s=-3600), fieldManager="ccmd")
+    stop = threading.Event()
+
+    def renew():
+        for number in itertools.count():
+            at = time.strftime(f"%Y-%m-%dT%H:%M:%S.{number:06}Z", time.gmtime(time.time() - 3600))
+            api.patch(LEASE, {"spec": {"renewTime": at}}, fieldManager="ccmd")
+            if stop.wait(0.3):
+                return
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        report = examine(leader_elect=True)
+    finally:
+        stop.set()
+        thread.join()
+    assert report.codes() == {"CCMD027"} and "CCMD021" in report.codes("ok"), report.content
+    found, = report.found("CCMD027").values()
+    assert re.search(r"host_uuid, is 36\d\d s behind the API server's", found), found
 
 
 def test_a_ccmd_that_leads_by_another_lease(cluster, api, temporary, examine):
