@@ -497,6 +497,87 @@ def test_a_healthy_cluster_at_brightbox(api, cluster, brightbox, kubelet, ccmd):
     assert {one for one in asked if one[0] != "GET"} == {("POST", "/token/")}, asked
 
 
+def healthy_at_hetzner(get, *flags, provider="hcloud", network=False, with_robot=False):
+    """Two nodes, and a Service if the cloud has load balancers. Returns the controller."""
+    cloud, kubelet, env, names = get("cloud"), get("kubelet"), dict(HERE), ["n1", "n2"]
+    networks = [cloud.add_network("net", "10.0.0.0/8", "10.0.0.0/16")] if network else []
+    for number, name in enumerate(names, 1):
+        server = cloud.add_server(name, networks=networks)
+        kubelet(name, ip=server.private_ip(networks[0].id) if network else server.ipv4)
+        if network:
+            env |= {"HCLOUD_NETWORK": str(networks[0].id), "HCLOUD_METADATA_ENDPOINT": get("metadata")(server).url}
+            pod_cidr(get("api"), name, f"10.244.{number}.0/24")
+    if with_robot:
+        robot = get("robot")
+        robot.add_server(321, "bm1", ip="203.0.113.77")
+        kubelet("bm1", ip="203.0.113.77")
+        names.append("bm1")
+        env |= {"ROBOT_ENABLED": "true", "ROBOT_ENDPOINT": robot.url, "ROBOT_USER": robot.user, "ROBOT_PASSWORD": robot.password}
+    one = get("hetzner")("--cluster-name=mine", *flags, env=env, provider=provider)
+    for name in names:
+        get("api").wait_node(name, is_initialized)
+    get("services").create("web")
+    get("services").wait_ips("web")
+    return one
+
+
+def healthy_at_brightbox(get):
+    brightbox = get("brightbox")
+    names = [brightbox.account.add_server()["id"] for _ in range(2)]
+    for name in names:
+        get("kubelet")(name)
+    one = get("ccmd")("--cloud-provider=brightbox", "--cluster-name=mine", inventory=None, env=brightbox.env)
+    for name in names:
+        get("api").wait_node(name, is_initialized)
+    get("services").create("web")
+    get("services").wait("web", ingress)
+    return one
+
+
+def healthy_at_home(get, *flags, has_routes=False):
+    inventory = get("inventory")
+    if has_routes:
+        get("routed")
+    for number in (1, 2):
+        inventory.add(machine(f"n{number}", f"10.0.0.{number}", zone="z1", region="r1", type="t1"))
+        get("kubelet")(f"n{number}", ip=f"10.0.0.{number}")
+        if has_routes:
+            pod_cidr(get("api"), f"n{number}", f"10.244.{number}.0/24")
+    one = get("ccmd")(*flags)
+    for number in (1, 2):
+        get("api").wait_node(f"n{number}", is_initialized)
+    return one
+
+
+CIDR = ("--cluster-cidr=10.244.0.0/16", "--allocate-node-cidrs=true")
+HEALTHY = {
+    "hcloud": healthy_at_hetzner,
+    "hcloud in a network": lambda get: healthy_at_hetzner(get, *CIDR, network=True),
+    "hcloud with Robot": lambda get: healthy_at_hetzner(get, with_robot=True),
+    "hcloud-from-scratch in a network": lambda get: healthy_at_hetzner(get, *CIDR, provider="hcloud-from-scratch", network=True),
+    "brightbox": healthy_at_brightbox,
+    "cloudlycke": healthy_at_home,
+    "cloudlycke with routes": lambda get: healthy_at_home(get, *CIDR, has_routes=True),
+}
+
+
+@pytest.mark.parametrize("kind", HEALTHY)
+def test_a_healthy_cluster_of_every_kind(cluster, api, services, request, kind):
+    """Flags without effect are notes (CCMD080)."""
+    one = HEALTHY[kind](request.getfixturevalue)
+
+    def look():
+        report = doctor_beside(one)
+        return {code: report.checks[code] for code in report.codes() | report.codes("note") | report.codes("unknown")
+                if code != "CCMD080"}, report
+
+    _, report = wait_for(lambda: seen if not (seen := look())[0] else None, what="nothing to be found", poll=1,
+                         seen=lambda: look()[0])
+    assert report.exit_code == 0 and {"CCMD030", "CCMD031", "CCMD041", "CCMD044", "CCMD045"} <= report.codes("ok"), report.content
+    if "route" in kind or "network" in kind:
+        assert {"CCMD050", "CCMD051", "CCMD053"} <= report.codes("ok"), report.content
+
+
 # --- nodes -------------------------------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ class World:
         self.get = get
         self.cluster, self.api, self.kubelet = get("cluster"), get("api"), get("kubelet")
         self.inventory = self.cloud = self.services = None
+        self.at_end = []  # paths of objects to delete
 
     def at_hetzner(self, *flags):
         self.cloud, self.services = self.get("cloud"), self.get("services")
@@ -70,7 +71,10 @@ class World:
 
 @pytest.fixture
 def world(cluster, request):
-    return World(request.getfixturevalue)
+    one = World(request.getfixturevalue)
+    yield one
+    for path in one.at_end:
+        one.api.delete(path)
 
 
 # --- commands that can be run as they are ------------------------------------------------------------------------------------
@@ -242,6 +246,97 @@ def test_a_command_that_a_person_decides_about(world, run, code):
     assert not finding["fixIsCommand"], finding
     run(finding["fix"][finding["fix"].index("kubectl "):])
     wait_healthy(world)
+
+
+# --- what a person does, without a command ---------------------------------------------------------------------------------------
+
+
+def deploy(world, spec=(), **pod):
+    """A Deployment of ccmd beside the controller. Returns its path."""
+    labels = {"app.kubernetes.io/name": "ccmd"}
+    container = {"name": "ccmd", "image": "registry.example/ccmd:1.2.3", "args": ["--cloud-provider=cloudlycke", *pod.pop("args", [])]}
+    world.api.post(DEPLOYMENTS, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "ccmd", "labels": labels}, "spec": {
+        **dict(spec), "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container], **pod}}}})
+    world.at_end.append(f"{DEPLOYMENTS}/ccmd")
+    return f"{DEPLOYMENTS}/ccmd"
+
+
+def pods_without_the_toleration(world):
+    world.at_home(kubeconfig=world.cluster.admin_kubeconfig)
+    path = deploy(world)
+    tolerations = [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists"}]
+    return lambda: world.api.patch(path, {"spec": {"template": {"spec": {"tolerations": tolerations}}}})
+
+
+def replicas_without_an_election(world):
+    world.at_home(kubeconfig=world.cluster.admin_kubeconfig)
+    path = deploy(world, {"replicas": 2}, args=["--leader-elect=false"], tolerations=[{"operator": "Exists"}])
+    container = {"name": "ccmd", "args": ["--cloud-provider=cloudlycke"]}
+    return lambda: world.api.patch(path, {"spec": {"template": {"spec": {"containers": [container]}}}}, content_type=STRATEGIC)
+
+
+def a_node_without_a_pod_cidr(world):
+    inventory = world.get("inventory")
+    inventory.content["routes"] = {"hook": "/bin/true"}
+    inventory.content["state"] = {"file": str(world.get("tmp_path") / "state")}
+    world.at_home("--cluster-cidr=10.244.0.0/16", "--allocate-node-cidrs=true")
+    cidr = "10.244.1.0/24"
+    return lambda: world.api.patch(f"{NODES}/n1", {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}})
+
+
+def a_port_of_udp(world):
+    world.at_hetzner()
+    world.services.create("web", 53, (53, "UDP"))
+    world.services.wait_ips("web")
+    port, = [one for one in world.services.get("web")["spec"]["ports"] if one["protocol"] == "TCP"]
+    return lambda: world.services.patch("web", {"spec": {"ports": [port]}})
+
+
+def a_variable_with_a_mistake_in_its_name(world):
+    world.at_hetzner()
+    environment = world.controller.process.env
+    environment["HCLOUD_LOAD_BALANCERS_LOCATON"] = "fsn1"
+    return lambda: environment.pop("HCLOUD_LOAD_BALANCERS_LOCATON")
+
+
+# Each returns what does as the fix says.
+BY_HAND = {
+    "CCMD026": pods_without_the_toleration,
+    "CCMD028": replicas_without_an_election,
+    "CCMD053": a_node_without_a_pod_cidr,
+    "CCMD070": a_port_of_udp,
+    "CCMD082": a_variable_with_a_mistake_in_its_name,
+}
+
+
+@pytest.mark.parametrize("code", BY_HAND)
+def test_what_the_fix_says_is_done(world, code):
+    put_right = BY_HAND[code](world)
+    report = wait_found(world, code)
+    assert all(one["fix"] and not one["fixIsCommand"] for one in report.checks[code]["findings"])
+    put_right()
+    wait_healthy(world)
+
+
+A_PERSON_DECIDES = {
+    "the machine, its clock, the network, the API server or the cloud has to change, and not an object of the cluster":
+        "CCMD001 CCMD002 CCMD003 CCMD005 CCMD027 CCMD035 CCMD052 CCMD068",
+    "credentials come from where they are issued": "CCMD004 CCMD030 CCMD031 CCMD033",
+    "which of two programs is to work": "CCMD020 CCMD021 CCMD022 CCMD023 CCMD025 CCMD032 CCMD071",
+    "which name, address or setting is right": "CCMD034 CCMD041 CCMD042 CCMD043 CCMD045 CCMD047 CCMD048 CCMD061 CCMD067",
+    "whether something may be deleted in the cloud": "CCMD051 CCMD065",
+    "the leader does it by itself when the cloud permits it": "CCMD050 CCMD060",
+    "the pods of the Service have to run, or its selector is wrong": "CCMD069",
+    "it is a note, and the exit code is 0 with it": "CCMD080 CCMD083",
+}
+
+
+def test_each_check_is_put_right_or_left_to_a_person():
+    codes = re.findall(r"^\| \[(CCMD\d+)\]", CHECKS.read_text(), re.MULTILINE)
+    left = " ".join(A_PERSON_DECIDES.values()).split()
+    assert len(codes) > 40 and set(left).isdisjoint(run_here := {*FAULTS, *FOR_A_PERSON, *BY_HAND})
+    assert sorted(left + list(run_here)) == sorted(codes)
 
 
 def test_a_right_that_the_published_role_does_not_grant(cluster, world):
