@@ -175,7 +175,6 @@ static bool
 start_election(struct program *p, struct error *err)
 {
 	const struct election_options *o = &p->options.election;
-	CLEANUP(buf_fini) struct buf identity = BUF_INIT(KIB(1));
 	struct kube_client_options options = { .name = "lease", .agent = "leader-election" };
 	struct elector_config config = {
 		.clock = &clock_real,
@@ -183,6 +182,7 @@ start_election(struct program *p, struct error *err)
 		.recorder = p->parts.recorder,
 		.namespace = o->resource_namespace,
 		.name = o->resource_name,
+		.identity = str_c(p->parts.identity),
 		.lease_duration_ns = o->lease_duration_ns,
 		.renew_deadline_ns = o->renew_deadline_ns,
 		.retry_period_ns = o->retry_period_ns,
@@ -194,8 +194,6 @@ start_election(struct program *p, struct error *err)
 
 	if (!kube_connection_client(p->connection, &options, &config.kube, err))
 		return err_wrap(err, "leader election");
-	elector_identity(&identity);
-	config.identity = buf_str(&identity);
 	p->elector = elector_new(&config);
 	health_add(p->health, "leaderElection", HEALTH_HEALTHZ | HEALTH_LIVEZ, elector_health,
 	           p->elector);

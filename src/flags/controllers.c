@@ -2,6 +2,7 @@
 #include "flags/controllers.h"
 
 #include "flags/flags.h"
+#include "kube/elector.h"
 
 enum {
 	AUTO_NODE_WORKERS = 8,     /* as many as the gate admits */
@@ -74,11 +75,13 @@ bool
 controllers_start_cloud(struct controller_parts *parts, const struct options *o,
                         struct fence *fence, struct kube_client *events, struct error *err)
 {
+	struct buf identity = BUF_FIXED(parts->identity);
 	struct cloud *cloud = parts->cloud;
 
 	parts->node_kind = node_kind;
 	parts->node_kind.annotations = cloud->ops->node_annotations;
-	parts->recorder = recorder_new(events, &clock_real);
+	elector_identity(&identity);
+	parts->recorder = recorder_new(events, parts->identity, &clock_real);
 	parts->nodes = store_new(&parts->node_kind.kind, &clock_real);
 	parts->host = host_new(&(struct host_config){ .clock = &clock_real,
 	                                              .fence = fence,

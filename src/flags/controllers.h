@@ -27,6 +27,7 @@ NODISCARD bool controllers_check_cluster_cidr(const struct options *, const stru
 /** The cloud, and what the controllers share with it. */
 struct controller_parts {
 	struct cloud *cloud; /* as controllers_load_cloud() has made it */
+	char identity[128];  /* of this process, in the election and in events */
 	struct recorder *recorder;
 	struct node_kind node_kind; /* of the nodes, with what the cloud and the controllers need */
 	struct store *nodes;

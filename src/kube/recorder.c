@@ -40,6 +40,7 @@ STAILQ_HEAD(event_line, event);
 struct recorder {
 	struct kube_client *client;
 	struct clock *clock;
+	char *instance;
 	struct cancel *cancel; /* fired when the time to flush is over */
 	pthread_t thread;
 
@@ -112,7 +113,7 @@ event_namespace(const struct event *e)
 /* docs/spec/kube-client.md, "Event objects". The reporting fields are not copied to a combined
  * event, as in client-go. */
 static void
-add_event(struct buf *b, const struct sighting *s, struct str name)
+add_event(struct buf *b, const struct sighting *s, struct str name, const char *instance)
 {
 	const struct event *e = s->event;
 
@@ -140,7 +141,7 @@ add_event(struct buf *b, const struct sighting *s, struct str name)
 	json_add_text(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
 	json_add_raw(b, "eventTime", STR("null"));
 	json_add_text(b, "reportingComponent", s->is_combined ? STR_EMPTY : str_c(e->component));
-	json_add_text(b, "reportingInstance", STR_EMPTY);
+	json_add_text(b, "reportingInstance", str_c(instance));
 	json_end_object(b);
 }
 
@@ -161,7 +162,7 @@ send_event(struct recorder *r, const struct sighting *s, bool is_new, struct err
 	url_add_escaped(&path, event_namespace(s->event));
 	buf_add_c(&path, "/events");
 	if (is_new) {
-		add_event(&body, s, name);
+		add_event(&body, s, name, r->instance);
 	} else {
 		buf_add_char(&path, '/');
 		url_add_escaped(&path, name);
@@ -395,11 +396,12 @@ recorder_event_first(struct recorder *r, const char *component, const struct eve
 }
 
 struct recorder *
-recorder_new(struct kube_client *client, struct clock *clock)
+recorder_new(struct kube_client *client, const char *instance, struct clock *clock)
 {
 	struct recorder *r = xcalloc(1, sizeof(*r));
 
 	r->client = client;
+	r->instance = xstrdup(instance);
 	r->clock = clock;
 	r->cancel = cancel_new();
 	mutex_init(&r->mu);
@@ -441,5 +443,6 @@ recorder_free(struct recorder *r, int64_t flush_ms)
 	cond_destroy(&r->ended);
 	mutex_destroy(&r->mu);
 	cancel_free(r->cancel);
+	free(r->instance);
 	free(r);
 }

@@ -28,8 +28,10 @@ struct event_object {
 
 struct recorder;
 
-/** client NULL: events are dropped, without being counted. */
-struct recorder *recorder_new(struct kube_client *client, struct clock *clock);
+/** client NULL: events are dropped, without being counted. instance: the identity of this process
+ * in the election, by which the events of two processes can be told apart; copied. */
+struct recorder *recorder_new(struct kube_client *client, const char *instance,
+                              struct clock *clock);
 /** Writes queued events for up to flush_ms, then ends the thread. NULL is allowed. */
 void recorder_free(struct recorder *, int64_t flush_ms);
 

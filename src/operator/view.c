@@ -561,7 +561,7 @@ read_cloud(struct view *v, struct error *err)
 	(void)!view_need(v, VIEW_NODES, &ignored);
 	(void)!view_need(v, VIEW_SERVICES, &ignored);
 	v->requests.max = VIEW_MAX_REQUESTS;
-	v->recorder = recorder_new(/*client=*/NULL, &clock_real);
+	v->recorder = recorder_new(/*client=*/NULL, "", &clock_real);
 	v->host = host_new(&(struct host_config){ .clock = &clock_real,
 	                                          .fence = &v->fence,
 	                                          .nodes = v->nodes.store,

@@ -140,7 +140,7 @@ rig_new(void)
 		.cancel = r->cancel,
 		.kube = &r->kube,
 		.nodes = store_new(&r->node_kind.kind, clock),
-		.recorder = recorder_new(&r->kube, clock),
+		.recorder = recorder_new(&r->kube, "", clock),
 		.cloud = fake_cloud_cloud(r->cloud),
 		.paces = paces_new(clock),
 		.own_writes = own_writes_new(clock),

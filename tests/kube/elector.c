@@ -1586,7 +1586,7 @@ events_report_the_beginning_and_the_end(void **state)
 	struct fake_http *events = fake_http_new();
 	struct kube_client client = { .http = fake_http_client(events),
 		                      .clock = fake_clock_clock(fake) };
-	struct recorder *recorder = recorder_new(&client, fake_clock_clock(fake));
+	struct recorder *recorder = recorder_new(&client, "", fake_clock_clock(fake));
 
 	(void)state;
 	start_with(0, recorder);

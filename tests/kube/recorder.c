@@ -33,7 +33,7 @@ set_up(void **state)
 	client = (struct kube_client){ .http = fake_http_client(http),
 		                       .clock = fake_clock_clock(fake),
 		                       .host = "api:6443" };
-	recorder = recorder_new(&client, fake_clock_clock(fake));
+	recorder = recorder_new(&client, "host_1", fake_clock_clock(fake));
 	return 0;
 }
 
@@ -75,7 +75,7 @@ without_a_client_events_are_dropped(void **state)
 {
 	(void)state;
 	flush();
-	recorder = recorder_new(/*client=*/NULL, fake_clock_clock(fake));
+	recorder = recorder_new(/*client=*/NULL, "", fake_clock_clock(fake));
 	tell("a");
 	flush();
 	assert_int_equal(fake_http_count(http), 0);
@@ -153,7 +153,7 @@ a_new_event_is_created(void **state)
 		"\"source\":{\"component\":\"cloud-node-controller\"},"
 		"\"firstTimestamp\":\"2026-01-02T03:00:00Z\",\"lastTimestamp\":\"2026-01-02T03:00:00Z\",\"count\":1,"
 		"\"type\":\"Normal\",\"eventTime\":null,"
-		"\"reportingComponent\":\"cloud-node-controller\",\"reportingInstance\":\"\"}");
+		"\"reportingComponent\":\"cloud-node-controller\",\"reportingInstance\":\"host_1\"}");
 	assert_int_equal(fake_http_count(http), 1);
 }
 
