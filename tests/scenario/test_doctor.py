@@ -510,6 +510,7 @@ def healthy_at_hetzner(get, *flags, provider="hcloud", network=False, with_robot
     if with_robot:
         robot = get("robot")
         robot.add_server(321, "bm1", ip="203.0.113.77")
+        cloud.robot_ips.add("203.0.113.77")
         kubelet("bm1", ip="203.0.113.77")
         names.append("bm1")
         env |= {"ROBOT_ENABLED": "true", "ROBOT_ENDPOINT": robot.url, "ROBOT_USER": robot.user, "ROBOT_PASSWORD": robot.password}
