@@ -268,8 +268,8 @@ add_explanations(struct view *v, const struct report *r, struct buf *json)
 void
 bundle_read_journal(struct arena *arena, struct journal *ret)
 {
-	static const char *const argv[] = { "journalctl", "--unit=ccmd.service",       "--lines=500",
-		                            "--no-pager", "--output=short-iso", NULL };
+	static const char *const argv[] = { "journalctl", "--unit=ccmd.service", "--lines=500",
+		                            "--no-pager", "--output=short-iso",  NULL };
 	const char *const env[] = { "LC_ALL=C", NULL };
 	const struct child_spec spec = { .argv = argv,
 		                         .env = env,

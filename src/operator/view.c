@@ -515,8 +515,8 @@ read_lease_once(struct view *v, struct view_lease *l, struct error *err)
 	return true;
 }
 
-/* A holder whose clock is behind writes times that seem to be late. It has renewed the Lease if that
- * changes within the time between two renewals. */
+/* A holder whose clock is behind writes times that seem to be late. It has renewed the Lease if
+ * that changes within the time between two renewals. */
 static bool
 read_lease(struct view *v, struct error *err)
 {
