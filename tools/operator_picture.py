@@ -1,7 +1,7 @@
 """Runs ccmd doctor and ccmd plan in a terminal, and writes what they print: tools/operator_picture.py FOLDER
 
-The API server is real, and Hetzner Cloud is simulated. One server has another name than its node, and one Service has a mistake
-in the name of an annotation. FOLDER/NAME.ansi is the output of ccmd NAME.
+The API server is real, and Hetzner Cloud is simulated. One server has another name than its node, one Service has a mistake in
+the name of an annotation, and the targets of another one's load balancer were removed by hand. FOLDER/NAME.ansi is the output of ccmd NAME.
 """
 import os
 import pty
@@ -18,6 +18,7 @@ from lib.nodes import Kubelet, is_initialized  # noqa: E402
 from lib.operator import flags_of  # noqa: E402
 from lib.process import temporary_folder  # noqa: E402
 from lib.services import Services, ingress  # noqa: E402
+from lib.wait import wait_for  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
 
 SERVERS = {"control-1": "control-1", "worker-1": "worker-1", "worker-2": "web-2"}  # of each node
@@ -48,6 +49,10 @@ def prepare(api, cloud):
         api.wait_node(node, is_initialized)
     services.create("web", 80, annotations={PREFIX + "locaton": "fsn1"})
     services.wait_event("web", "SyncLoadBalancerFailed")
+    (balancer,) = cloud.project.load_balancers.values()
+    wait_for(lambda: len(balancer.targets) == 2, what="both nodes as targets")
+    with cloud.lock:
+        balancer.targets.clear()
 
 
 def is_command(name):
