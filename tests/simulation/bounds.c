@@ -84,7 +84,9 @@ count(struct counter *c, uint64_t key, int64_t span_ns)
 static void
 check_repetition(const struct net_request *n, int status)
 {
-	bool is_busy = status == 409 || status == 423 || status == 429;
+	/* while the cache is outdated, each attempt for a Service adds the finalizer again */
+	bool is_busy = status == 409 || status == 423 || status == 429 ||
+	               str_contains(n->request->body, STR("\"finalizers\""));
 	uint64_t key = key_of(n) + is_busy;
 	unsigned times = count(&repeated[key % ARRAY_LEN(repeated)], key, 60 * MINUTE_NS);
 
@@ -177,8 +179,7 @@ check_budget(const struct net_request *n, int status)
 }
 
 /* A write to the API server may change nothing after an answer that was lost, or while the cache is
- * outdated. In the latter case each attempt for a Service adds the finalizer again, so finalizers
- * do not count. */
+ * outdated. Finalizers do not count: check_repetition(). */
 static void
 check_effect(const struct net_request *n, int status)
 {

@@ -158,7 +158,7 @@ has_finalizer(const struct kube_model_object *o)
 }
 
 /* Whose the finalizer of a Service is, of ccmd and the other controllers that use it: who has added
- * it, or ccmd if it has made a balancer since. */
+ * it, or ccmd if it had a balancer then, or has made one since. */
 static struct {
 	char uid[40];
 	bool is_theirs;
@@ -199,7 +199,8 @@ static void
 note_finalizer(const struct kube_model_change *c)
 {
 	if (!has_finalizer(c->before) && has_finalizer(c->after))
-		note_claim(c->after->uid, !str_starts(c->token, STR("kube-")));
+		note_claim(c->after->uid, !str_starts(c->token, STR("kube-")) &&
+		                                  checks_count_balancers(c->after->uid) == 0);
 }
 
 /* On a Service of another class, the finalizer is ccmd's only if ccmd has added it. */

@@ -209,8 +209,9 @@ serve_other(const struct kube_model_object *o)
 }
 
 /* A Service of its class that gets another type loses its finalizer, too.
- * It removes the finalizer that it shares with ccmd only when ccmd's balancer is gone: a controller
- * that does not know of the other may leave the balancer behind (docs/testing.md). */
+ * It removes the finalizer that it shares with ccmd only when ccmd's balancer is gone, and no
+ * process is stopped that may be about to create one: a controller that does not know of the other
+ * may leave the balancer behind (docs/testing.md). */
 static void
 work_as_other(const struct kube_model_object *o)
 {
@@ -223,7 +224,8 @@ work_as_other(const struct kube_model_object *o)
 		return;
 	kube_model_hold(o);
 	if (!has_class || json_at(service, "metadata.deletionTimestamp")) {
-		if (checks_count_balancers(o->uid) == 0)
+		if (checks_count_balancers(o->uid) == 0 && !replica_at(0)->is_paused &&
+		    !replica_at(1)->is_paused)
 			(void)kube_model_remove_finalizer(world.kube, "other", o, FINALIZER);
 	} else {
 		(void)kube_model_add_finalizer(world.kube, "other", o, FINALIZER);
