@@ -28,7 +28,7 @@ static const char *const result_names[] = { [OK] = "ok", [FAILED] = "failed" };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static struct recent counts[RECENT_SERVERS][N_RESULTS]; /* mu */
-static _Atomic int64_t cloud_ok_ns; /* CLOCK_BOOTTIME; 0: never */
+static _Atomic int64_t cloud_ok_ns;                     /* CLOCK_BOOTTIME; 0: never */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Makes the slot of now_ns the newest one. Slots that have become too old are emptied for reuse. */

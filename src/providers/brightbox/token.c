@@ -270,8 +270,7 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 	if (!buf_ok(&form))
 		return err_set(err, ERR_UNAUTHORIZED, "BRIGHTBOX_PASSWORD is too long");
 	request.body = buf_str(&form);
-	if (!host_count_request(t->host, err) ||
-	    !http_do(t->http, call, &request, &response, err))
+	if (!host_count_request(t->host, err) || !http_do(t->http, call, &request, &response, err))
 		return false;
 	if (response.status < 200 || response.status >= 300) {
 		/* a proxy's error page may show the whole request */
