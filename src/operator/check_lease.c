@@ -364,9 +364,27 @@ check_tolerations(struct doctor *d, struct report *r)
 	search_workloads(d, r, "", report_toleration);
 }
 
+/* Replicas are also found by their events, which credentials may not be allowed to list. */
 void
 check_replicas(struct doctor *d, struct report *r)
 {
+	const struct view_conflict *c = &d->view->conflict;
+	struct error err;
+
+	if (!view_need(d->view, VIEW_EVENTS, &err) && err.code != ERR_FORBIDDEN)
+		report_unknown(r, &err);
+	if (c->kind && view_now_s(d->view) - c->last_s < RECENT_S) {
+		report_find(
+			r, c->kind, c->name,
+			"two processes of ccmd have acted on it by turns, the last time %lld s ago: %" STR_FMT
+			" and %" STR_FMT,
+			(long long)(view_now_s(d->view) - c->last_s), STR_ARG(c->first),
+			STR_ARG(c->second));
+		report_fix(
+			r,
+			"stop one of them: the first part of the name is its pod or machine; or give both the same --leader-elect-resource-name and -namespace");
+		return;
+	}
 	search_workloads(d, r, WORKLOAD_SELECTOR, report_replicas);
 }
 

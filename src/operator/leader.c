@@ -8,8 +8,9 @@
 #define POD_NS (5 * NS_PER_SEC) /* for the answer of one pod */
 
 enum {
-	MAX_PODS = 10,        /* that are asked */
-	MAX_WARNINGS = 20000, /* objects whose newest warning is remembered */
+	MAX_PODS = 10,       /* that are asked */
+	MAX_OBJECTS = 20000, /* whose newest warning is remembered, or who has sent events */
+	MAX_SKEW_S = 10,     /* between the clocks of two processes */
 	DEFAULT_PORT = 10258,
 };
 
@@ -176,15 +177,98 @@ leader_event_of(yyjson_val *event, struct arena *arena)
 	return ret;
 }
 
-/* Keeps the newest event of each object. Those of the kubelet about nodes are left out: it writes
- * the node's name as its UID. */
+/* Keeps the newest warning about each object. Those of the kubelet about nodes are left out: it
+ * writes the node's name as its UID. */
+static void
+note_warning(struct view *v, yyjson_val *event, struct str uid)
+{
+	const struct leader_event *known = map_get(&v->warnings, uid);
+	struct leader_event *new;
+
+	if (!str_eq_c(json_view(event, "type"), "Warning") ||
+	    (!known && v->warnings.count >= MAX_OBJECTS) ||
+	    (known && known->time_s > event_time_s(event)))
+		return;
+	new = ARENA_NEW(&v->arena, struct leader_event);
+	*new = leader_event_of(event, &v->arena);
+	map_put(&v->warnings, arena_str(&v->arena, uid), new);
+}
+
+/* "worker-1", "default/web" */
+static struct str
+object_name(struct view *v, yyjson_val *event)
+{
+	struct str namespace = json_view(event, "involvedObject.namespace");
+
+	return arena_printf(&v->arena, "%" STR_FMT "%s%" STR_FMT, STR_ARG(namespace),
+	                    namespace.len > 0 ? "/" : "",
+	                    STR_ARG(json_view(event, "involvedObject.name")));
+}
+
+/* A process of ccmd that has sent events about one object. */
+struct leader_sender {
+	struct str identity;
+	int64_t first_s, last_s;
+	struct leader_sender *next; /* about the same object */
+};
+
+/* Keeps the newest proof that two processes act at the same time. */
+static void
+note_conflict(struct view *v, yyjson_val *event, const struct leader_sender *one)
+{
+	const char *kind = str_eq_c(json_view(event, "involvedObject.kind"), "Node") ? "node"
+	                                                                             : "service";
+
+	for (const struct leader_sender *other =
+	             map_get(&v->senders, json_view(event, "involvedObject.uid"));
+	     other; other = other->next) {
+		int64_t last_s = one->last_s < other->last_s ? one->last_s : other->last_s;
+
+		if (one->first_s + MAX_SKEW_S < other->last_s &&
+		    other->first_s + MAX_SKEW_S < one->last_s && other != one &&
+		    last_s > v->conflict.last_s)
+			v->conflict = (struct view_conflict){ kind, object_name(v, event),
+				                              one->identity, other->identity,
+				                              last_s };
+	}
+}
+
+/* A process leads at most once, so each replica begins after the one before it has ended. If both
+ * of two have acted after the other one had begun, they act at the same time. A replica for another
+ * cloud also looks at each node, and sends the event ForeignProviderID. */
+static void
+note_sender(struct view *v, yyjson_val *event, struct str uid)
+{
+	struct str identity = json_view(event, "reportingInstance");
+	int64_t first_s = event_time_s(event), last_s = first_s, first_ns, ignored;
+	struct leader_sender *all = map_get(&v->senders, uid), *own = all;
+
+	if (identity.len == 0 || str_eq_c(json_view(event, "reason"), "ForeignProviderID") ||
+	    (!all && v->senders.count >= MAX_OBJECTS) ||
+	    !str_eq_c(view_last_manager(event, &v->arena, &ignored), "ccmd"))
+		return;
+	if (clock_parse_rfc3339(json_view(event, "firstTimestamp"), &first_ns))
+		first_s = first_ns / NS_PER_SEC;
+	while (own && !str_eq(own->identity, identity))
+		own = own->next;
+	if (!own) {
+		own = ARENA_NEW(&v->arena, struct leader_sender);
+		*own = (struct leader_sender){ arena_str(&v->arena, identity), first_s, last_s,
+			                       all };
+		map_put(&v->senders, arena_str(&v->arena, uid), own);
+	}
+	if (first_s < own->first_s)
+		own->first_s = first_s;
+	if (last_s > own->last_s)
+		own->last_s = last_s;
+	note_conflict(v, event, own);
+}
+
 static bool
-note_warning(void *view, struct str item, struct error *err)
+note_event(void *view, struct str item, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct view *v = view;
-	const struct leader_event *known;
-	struct leader_event *new;
 	yyjson_val *event;
 	struct str uid;
 
@@ -192,22 +276,19 @@ note_warning(void *view, struct str item, struct error *err)
 		return false;
 	event = yyjson_doc_get_root(doc);
 	uid = json_view(event, "involvedObject.uid");
-	known = map_get(&v->warnings, uid);
-	if (uid.len == 0 || (!known && v->warnings.count >= MAX_WARNINGS) ||
-	    (known && known->time_s > event_time_s(event)))
+	if (uid.len == 0)
 		return true;
-	new = ARENA_NEW(&v->arena, struct leader_event);
-	*new = leader_event_of(event, &v->arena);
-	map_put(&v->warnings, arena_str(&v->arena, uid), new);
+	note_warning(v, event, uid);
+	note_sender(v, event, uid);
 	return true;
 }
 
 bool
-leader_read_warnings(struct view *v, struct error *err)
+leader_read_events(struct view *v, struct error *err)
 {
-#define WARNINGS "/api/v1/events?fieldSelector=type%3DWarning%2CinvolvedObject.kind%3D"
-	return view_list(v, WARNINGS "Service", note_warning, v, err) &&
-	       view_list(v, WARNINGS "Node", note_warning, v, err);
+#define EVENTS "/api/v1/events?fieldSelector=involvedObject.kind%3D"
+	return view_list(v, EVENTS "Service", note_event, v, err) &&
+	       view_list(v, EVENTS "Node", note_event, v, err);
 }
 
 /* ---- failures ---- */
@@ -302,7 +383,7 @@ add_warning(struct view *v, struct report *r, const struct leader_object *object
 	int64_t now_s = view_now_s(v);
 	struct error err;
 
-	if (!view_need(v, VIEW_WARNINGS, &err)) {
+	if (!view_need(v, VIEW_EVENTS, &err)) {
 		if (err.code != ERR_FORBIDDEN)
 			report_unknown_about(r, names[object->kind], object->key, &err);
 		return false;

@@ -15,9 +15,9 @@
 #include "operator/report.h"
 #include "operator/view.h"
 
-/** For the view: VIEW_LEADER, and VIEW_WARNINGS. */
+/** For the view: VIEW_LEADER, and VIEW_EVENTS. */
 NODISCARD bool leader_read(struct view *, struct error *err);
-NODISCARD bool leader_read_warnings(struct view *, struct error *err);
+NODISCARD bool leader_read_events(struct view *, struct error *err);
 
 /** What the leader says about an object; of a route that is its last run. NULL: it was not asked
  * about the object, is in no trouble with it, or has not answered. */

@@ -55,6 +55,7 @@ view_free(struct view *v)
 		return;
 	yyjson_doc_free(v->leader);
 	map_fini(&v->warnings);
+	map_fini(&v->senders);
 	look_unref(v->look);
 	free(v->machines.machines);
 	map_fini(&v->services.by_key);
@@ -795,7 +796,7 @@ view_need(struct view *v, unsigned parts, struct error *err)
 		{ "listing the machines of the cloud", read_machines },
 		{ "reading the endpoints of the Services", read_endpoints },
 		{ "asking the leader", leader_read },
-		{ "reading the events", leader_read_warnings },
+		{ "reading the events", leader_read_events },
 	};
 
 	for (size_t i = 0; i < VIEW_N_PARTS; i++) {

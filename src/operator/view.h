@@ -48,7 +48,7 @@ enum view_part {
 	VIEW_MACHINES = 1 << 12,
 	VIEW_ENDPOINTS = 1 << 13, /* of the Services that want a balancer; may be forbidden */
 	VIEW_LEADER = 1 << 14,    /* what the leader knows (leader.h) */
-	VIEW_WARNINGS = 1 << 15,  /* the newest Warning event of each Service and Node */
+	VIEW_EVENTS = 1 << 15,    /* of Services and Nodes: warnings, and two writers */
 };
 
 struct described;
@@ -101,6 +101,14 @@ struct view_writer {
 	const char *kind;   /* "node" or "service": the object that it wrote last */
 	struct str name;
 	int64_t time_s;
+};
+
+/** Two processes of ccmd that have both sent events about one object, the first also after the
+ * second had begun: they work at the same time. */
+struct view_conflict {
+	const char *kind;               /* "service"; NULL: none was found */
+	struct str name, first, second; /* the object, and the identities of the processes */
+	int64_t last_s;                 /* Unix time, until which both have done so */
 };
 
 struct view_lease {
@@ -161,6 +169,8 @@ struct view {
 	struct view_question ask;
 	yyjson_doc *leader;  /* its answer */
 	struct map warnings; /* struct leader_event by the UID of the object */
+	struct map senders;  /* struct leader_sender by the UID of the object */
+	struct view_conflict conflict;
 
 	/* for view.c */
 	struct arena arena;

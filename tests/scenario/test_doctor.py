@@ -1,5 +1,6 @@
 """ccmd doctor: each check is provoked alone and names itself, on a healthy cluster there is nothing to say, and what cannot
 be checked is said."""
+import itertools
 import os
 import pty
 import shutil
@@ -290,6 +291,61 @@ def test_another_controller_leads_by_its_own_lease(cluster, api, temporary, exam
         temporary(LEASE.rsplit("/", 1)[0], {**lease(age_s=age_s), "metadata": {"name": name, "namespace": "kube-system"}})
     report = examine(kubeconfig=cluster.admin_kubeconfig)
     only(report, "CCMD025", "lease kube-system/k3s-cloud-controller-manager")
+
+
+def event_of(instance, first_s, last_s, reason):
+    begin = time.time() - 100
+    first, last = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begin + one)) for one in (first_s, last_s))
+    return {"metadata": {"name": f"web.{instance}"}, "reason": reason, "type": "Normal", "message": "x",
+            "involvedObject": {"kind": "Service", "namespace": "default", "name": "web", "uid": "u-1"},
+            "firstTimestamp": first, "lastTimestamp": last, "source": {"component": "service-controller"},
+            "reportingComponent": "service-controller", "reportingInstance": instance}
+
+
+@pytest.mark.parametrize("manager, reason, second, is_found", [
+    ("ccmd", "UpdatedLoadBalancer", (20, 20), True), ("ccmd", "UpdatedLoadBalancer", (20, 80), True),
+    ("ccmd", "UpdatedLoadBalancer", (65, 80), False),  # it leads after the first one has ended
+    ("ccmd", "UpdatedLoadBalancer", (55, 80), False),  # likewise, if the clocks differ a little
+    ("ccmd", "ForeignProviderID", (20, 80), False),  # a replica for another cloud
+    ("hcloud-cloud-controller-manager", "UpdatedLoadBalancer", (20, 80), False),  # other checks find that
+])
+def test_two_processes_of_ccmd_act_by_turns(cluster, api, temporary, examine, manager, reason, second, is_found):
+    path = "/api/v1/namespaces/default/events"
+    for one, by in ((event_of("a_1", 0, 60, reason), "ccmd"), (event_of("b_2", *second, reason), manager)):
+        api.post(path, one, fieldManager=by)
+    try:
+        report = examine(kubeconfig=cluster.admin_kubeconfig)
+    finally:
+        for one in ("web.a_1", "web.b_2"):
+            api.delete(f"{path}/{one}")
+    if is_found:
+        only(report, "CCMD028", "service default/web")
+        assert all(one in report.found("CCMD028")["service default/web"] for one in ("a_1", "b_2"))
+    else:
+        assert report.exit_code == 0, report.content
+
+
+def test_two_leaders_with_leases_of_their_own(cluster, api, cloud, services, kubelet, hetzner):
+    """Found by what they have written, not by their Leases, which may be anywhere."""
+    cloud.add_server("n1")
+    kubelet("n1")
+    hetzner(env=HERE, leader_elect=True)
+    services.create("web")
+    services.wait_ips("web")
+    second = hetzner(env=HERE, leader_elect=True, leader_elect_resource_name="two", kubeconfig=cluster.admin_kubeconfig)
+    second.wait_log("became leader")
+    flags = flags_of(cluster.admin_kubeconfig, None, "--cloud-provider=hcloud", "--allow-untagged-cloud", leader_elect=True)
+    algorithms = itertools.cycle(["least_connections", "round_robin"])
+
+    def found():
+        services.patch("web", {"metadata": {"annotations": {f"{PREFIX}algorithm-type": next(algorithms)}}})
+        return doctor(*flags, env=hetzner_environment(cloud, **HERE)).found("CCMD028").get("service default/web")
+
+    message = wait_for(found, timeout=60, poll=1, what="both to have acted by turns")
+    other = LEASE.replace("cloud-controller-manager", "two")
+    assert all(api.get(one)["spec"]["holderIdentity"] in message for one in (LEASE, other))
+    second.stop()
+    api.delete(other)
 
 
 def test_what_may_not_be_listed_is_not_checked(api, examine):
