@@ -104,7 +104,7 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 	WITH_LOCK(&r->mu);
 
 	hz_count_operations("hcloud/ListRoutes", 1);
-	if (cloud->host->requests
+	if (r->config.host->requests
 	            ? !hz_network_view_read_nodes(&r->view, r->config.api, call, r->config.network,
 	                                          r->config.host, r->config.config->dialect, err)
 	            : !hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
