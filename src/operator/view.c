@@ -529,6 +529,7 @@ read_lease(struct view *v, struct error *err)
 	if (!l->has_holder || l->late_s <= 0)
 		return true;
 	before = l->lease;
+	l->lease = LEASE_INIT;
 	if (!cancel_sleep(/*cancel=*/NULL, &clock_real,
 	                  v->options->election.retry_period_ns + NS_PER_SEC, err) ||
 	    !read_lease_once(v, l, err))

@@ -120,8 +120,7 @@ struct view_lease {
 	int64_t written_s;  /* Unix time of it, by the server's clock; 0: unknown */
 	int64_t renewed_s; /* Unix time, by the holder's clock, but not after written_s; 0: never */
 	int64_t ahead_s;   /* how far the holder's clock was ahead of the server's; else 0 */
-	int64_t behind_s;  /* how far it is behind, if it has renewed the Lease nevertheless; else 0
-	                    */
+	int64_t behind_s;  /* how far it is behind, if it renews the Lease nevertheless; else 0 */
 	int64_t wait_s;    /* how long a replica of ccmd waits for the holder after that */
 	int64_t late_s;    /* for how long the Lease could have been taken; else 0 or less */
 };
