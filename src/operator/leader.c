@@ -212,16 +212,16 @@ struct leader_sender {
 	struct leader_sender *next; /* about the same object */
 };
 
-/* Keeps the newest proof that two processes act at the same time. */
+/* Keeps the newest proof that two processes act at the same time. all: who has sent events about
+ * the object. */
 static void
-note_conflict(struct view *v, yyjson_val *event, const struct leader_sender *one)
+note_conflict(struct view *v, yyjson_val *event, const struct leader_sender *one,
+              const struct leader_sender *all)
 {
 	const char *kind = str_eq_c(json_view(event, "involvedObject.kind"), "Node") ? "node"
 	                                                                             : "service";
 
-	for (const struct leader_sender *other =
-	             map_get(&v->senders, json_view(event, "involvedObject.uid"));
-	     other; other = other->next) {
+	for (const struct leader_sender *other = all; other; other = other->next) {
 		int64_t last_s = one->last_s < other->last_s ? one->last_s : other->last_s;
 
 		if (one->first_s + MAX_SKEW_S < other->last_s &&
@@ -256,12 +256,13 @@ note_sender(struct view *v, yyjson_val *event, struct str uid)
 		*own = (struct leader_sender){ arena_str(&v->arena, identity), first_s, last_s,
 			                       all };
 		map_put(&v->senders, arena_str(&v->arena, uid), own);
+		all = own;
 	}
 	if (first_s < own->first_s)
 		own->first_s = first_s;
 	if (last_s > own->last_s)
 		own->last_s = last_s;
-	note_conflict(v, event, own);
+	note_conflict(v, event, own, all);
 }
 
 static bool
