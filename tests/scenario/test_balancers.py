@@ -288,7 +288,7 @@ def test_services_converge_although_ccmd_is_killed_again_and_again(services, lab
         one = ccmd()
         time.sleep(delay)
         one.kill()
-    ccmd()
+    ccmd().wait_log("objects listed kind=Service")  # those before may have done all of it
     found = [services.wait_ips(name, timeout=30)[0] for name in names[6:]]
     for name in names[:6]:
         services.wait_gone(name, timeout=30)
