@@ -11,8 +11,6 @@
 
 #include "base/file.h"
 #include "base/limits.h"
-#include "flags/reference.h"
-#include "operator/reference.h"
 #include "reference_pages.h"
 
 #define COMMANDS ".\\\" What follows is made by tools/reference from the table of commands.\n"

@@ -1,5 +1,8 @@
-/* reference_pages.c: see reference_pages.h. */
+/* reference_pages.c: the pages made from what the linker lists, and from the table of endpoints. */
 #include "reference_pages.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/event_kind.h"
 #include "base/metrics.h"
@@ -81,12 +84,30 @@ metrics_reference(struct buf *out)
 
 /* ---- events ---- */
 
+/* The linker defines these symbols at both ends of the section of EVENT_KIND(). */
+extern const struct event_kind *__start_event_kinds[];
+extern const struct event_kind *__stop_event_kinds[];
+
+static int
+compare_kinds(const void *a, const void *b)
+{
+	const struct event_kind *one = *(const struct event_kind *const *)a;
+	const struct event_kind *other = *(const struct event_kind *const *)b;
+	int order = strcmp(one->component, other->component);
+
+	return order ? order : strcmp(one->reason, other->reason);
+}
+
 void
 events_reference(struct buf *out)
 {
-	size_t n;
-	const struct event_kind *const *kinds = event_kinds(&n);
+	const struct event_kind **kinds = __start_event_kinds;
+	/* The subtraction uses integers, because in C these are two unrelated objects, not two ends
+	 * of one array. */
+	size_t n = ((uintptr_t)__stop_event_kinds - (uintptr_t)__start_event_kinds) /
+	           sizeof(kinds[0]);
 
+	qsort(kinds, n, sizeof(kinds[0]), compare_kinds);
 	buf_add_c(
 		out,
 		"# Events\n\n"

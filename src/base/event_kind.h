@@ -1,10 +1,9 @@
 /* base/event_kind.h: the kinds of Events that this program writes.
  *
  * Each kind is defined once, in the file that emits it. The linker gathers all definitions into one
- * list, from which the reference page of Events is generated.
+ * list, from which the reference page of Events is generated (tools/reference_pages.c).
  *
- * Threads: the kinds are constants that every thread may read; event_kinds() sorts the list in
- * place, so one thread at a time may call it.
+ * Threads: the kinds are constants that every thread may read.
  */
 #ifndef CCMD_BASE_EVENT_KIND_H
 #define CCMD_BASE_EVENT_KIND_H
@@ -28,9 +27,5 @@ struct event_kind {
 		                              (when_) };                                        \
 	static const struct event_kind *id##_entry                                              \
 		__attribute__((section("event_kinds"), used, aligned(sizeof(void *)))) = &id
-
-/** Returns all kinds of the program, sorted by component and reason, and their number in *ret_n.
- * The array is static memory that the linker laid out. */
-const struct event_kind *const *event_kinds(size_t *ret_n);
 
 #endif

@@ -1,6 +1,5 @@
-/* flags/reference.c: the flags as a page in Markdown and as options of the man page; see
- * reference.h. */
-#include "flags/reference.h"
+/* reference_flags.c: the flags as a page in Markdown and as options of the man page. */
+#include "reference_pages.h"
 
 #include "base/limits.h"
 #include "flags/table.h"

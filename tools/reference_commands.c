@@ -1,9 +1,8 @@
-/* operator/reference.c: see reference.h. */
-#include "operator/reference.h"
+/* reference_commands.c: the checks and the commands as documents show them. */
+#include "reference_pages.h"
 
 #include <string.h>
 
-#include "flags/reference.h"
 #include "operator/command.h"
 #include "operator/doctor.h"
 

@@ -1,9 +1,9 @@
-/* operator/completion.c: the commands and flags for the completion of shells; see reference.h.
+/* completion.c: the commands and the flags of the controller, for the completion of shells.
  *
  * Flags without effect are left out. A flag with few values offers these, any other one with a
  * value offers files.
  */
-#include "operator/reference.h"
+#include "reference_pages.h"
 
 #include "base/limits.h"
 #include "cloud/cloud.h"
