@@ -379,3 +379,26 @@ json_add_name(struct buf *b, struct str name)
 	json_add_str(b, name);
 	buf_add_char(b, ':');
 }
+
+void
+json_add_member_list(struct buf *b, const struct json_member members[], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct json_member *m = &members[i];
+
+		if (m->kind == JSON_MEMBER_TEXT)
+			json_add_text(b, m->name, m->text);
+		else if (m->kind == JSON_MEMBER_NUMBER)
+			json_add_number(b, m->name, m->number);
+		else
+			json_add_flag(b, m->name, m->number != 0);
+	}
+}
+
+void
+json_add_whole_object(struct buf *b, const char *name, const struct json_member members[], size_t n)
+{
+	json_begin_object(b, name);
+	json_add_member_list(b, members, n);
+	json_end_object(b);
+}

@@ -84,4 +84,31 @@ void json_add_raw(struct buf *b, const char *name, struct str value);
 /** Appends the name of a member from outside, with escapes; its value follows. */
 void json_add_name(struct buf *b, struct str name);
 
+/** A member of an object. */
+struct json_member {
+	const char *name;
+	enum { JSON_MEMBER_TEXT, JSON_MEMBER_NUMBER, JSON_MEMBER_FLAG } kind;
+	struct str text;
+	int64_t number; /* or flag */
+};
+#define JSON_TEXT(name_, text_) \
+	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_TEXT, .text = (text_) })
+#define JSON_NUMBER(name_, number_) \
+	((struct json_member){      \
+		.name = (name_), .kind = JSON_MEMBER_NUMBER, .number = (int64_t)(number_) })
+#define JSON_FLAG(name_, is_true_) \
+	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_FLAG, .number = (is_true_) })
+
+void json_add_member_list(struct buf *b, const struct json_member members[], size_t n);
+void json_add_whole_object(struct buf *b, const char *name, const struct json_member members[],
+                           size_t n);
+/** Several members of the object that was begun: json_add_members(b, JSON_TEXT(…), …). */
+#define json_add_members(b, ...)                                             \
+	json_add_member_list(b, (const struct json_member[]){ __VA_ARGS__ }, \
+	                     ARRAY_LEN(((const struct json_member[]){ __VA_ARGS__ })))
+/** An object that has only these members. */
+#define json_add_object(b, name, ...)                                               \
+	json_add_whole_object(b, name, (const struct json_member[]){ __VA_ARGS__ }, \
+	                      ARRAY_LEN(((const struct json_member[]){ __VA_ARGS__ })))
+
 #endif

@@ -309,12 +309,9 @@ writes_members(void **state)
 	json_begin_object(&b, NULL);
 	json_add_text(&b, "name", STR("{"));
 	json_add_text(&b, "namespace", STR_EMPTY);
-	json_begin_object(&b, "inner");
-	json_add_text(&b, "say", STR("\"no\""));
-	json_end_object(&b);
-	json_add_number(&b, "low", INT64_MIN);
-	json_add_flag(&b, "yes", true);
-	json_add_flag(&b, "no", false);
+	json_add_object(&b, "inner", JSON_TEXT("say", STR("\"no\"")));
+	json_add_members(&b, JSON_NUMBER("low", INT64_MIN), JSON_FLAG("yes", true),
+	                 JSON_FLAG("no", false));
 	json_add_raw(&b, "raw", STR("null"));
 	json_add_name(&b, STR("a\"b["));
 	json_add_text(&b, NULL, STR("["));
