@@ -305,11 +305,9 @@ add_journal(const struct journal *journal, struct buf *json)
 {
 	if (journal->text.len == 0 && journal->error.len == 0)
 		return;
-	json_begin_object(json, NULL);
-	json_add_text(json, "unit", STR(UNIT));
-	json_add_text(json, journal->error.len > 0 ? "error" : "text",
-	              journal->error.len > 0 ? journal->error : journal->text);
-	json_end_object(json);
+	json_add_object(json, NULL, JSON_TEXT("unit", STR(UNIT)),
+	                JSON_TEXT(journal->error.len > 0 ? "error" : "text",
+	                          journal->error.len > 0 ? journal->error : journal->text));
 }
 
 /* The end of the log of the unit and of each pod. */
@@ -324,11 +322,8 @@ add_logs(struct view *v, const struct journal *journal, struct buf *json)
 
 	json_begin_array(json, "logs");
 	add_journal(journal, json);
-	if (!view_list_pods(v, &namespace, &doc, &err)) {
-		json_begin_object(json, NULL);
-		json_add_text(json, "error", str_c(err.msg));
-		json_end_object(json);
-	}
+	if (!view_list_pods(v, &namespace, &doc, &err))
+		json_add_object(json, NULL, JSON_TEXT("error", str_c(err.msg)));
 	pods = json_at(yyjson_doc_get_root(doc), "items");
 	yyjson_arr_foreach(pods, i, n, pod)
 	{
@@ -342,10 +337,9 @@ add_logs(struct view *v, const struct journal *journal, struct buf *json)
 		if (i >= MAX_LOGS)
 			break;
 		is_read = kube_get(v->kube, &v->call, path, &text, &err);
-		json_begin_object(json, NULL);
-		json_add_text(json, "pod", name);
-		json_add_text(json, is_read ? "text" : "error", is_read ? text : str_c(err.msg));
-		json_end_object(json);
+		json_add_object(json, NULL, JSON_TEXT("pod", name),
+		                JSON_TEXT(is_read ? "text" : "error",
+		                          is_read ? text : str_c(err.msg)));
 	}
 	json_end_array(json);
 }
@@ -361,9 +355,9 @@ add_all(const struct doctor *d, const struct report *r, const struct journal *jo
 
 	json_begin_object(json, NULL);
 	json_add_time(json, "time", clock_wall(&clock_real), /*micros=*/false);
-	json_add_text(json, "version", version_get());
-	json_add_text(json, "server", v->server.url);
-	json_add_text(json, "kubernetes", v->server.version);
+	json_add_members(json, JSON_TEXT("version", version_get()),
+	                 JSON_TEXT("server", v->server.url),
+	                 JSON_TEXT("kubernetes", v->server.version));
 	json_begin_array(json, "flags");
 	for (int i = 1; i < d->argc; i++)
 		json_add_text(json, NULL, str_c(d->argv[i]));

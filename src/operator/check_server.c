@@ -305,14 +305,12 @@ ask(struct kube_client *kube, struct call *call, const struct right *right,
 		                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
 		json_add_texts(b, "groups", groups, ARRAY_LEN(groups));
 	}
-	json_begin_object(b, "resourceAttributes");
-	json_add_text(b, "verb", str_c(right->verb));
-	json_add_text(b, "group", str_c(right->group));
-	json_add_text(b, "resource", str_c(right->resource));
-	json_add_text(b, "subresource", str_c(right->subresource));
-	json_add_text(b, "namespace", str_c(right->namespace));
-	json_add_text(b, "name", str_c(right->name));
-	json_end_object(b);
+	json_add_object(b, "resourceAttributes", JSON_TEXT("verb", str_c(right->verb)),
+	                JSON_TEXT("group", str_c(right->group)),
+	                JSON_TEXT("resource", str_c(right->resource)),
+	                JSON_TEXT("subresource", str_c(right->subresource)),
+	                JSON_TEXT("namespace", str_c(right->namespace)),
+	                JSON_TEXT("name", str_c(right->name)));
 	json_end_object(b);
 	json_end_object(b);
 	if (!kube_post(kube, call, subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS),

@@ -173,15 +173,6 @@ explain_print(const struct explanation *e, bool has_colours, unsigned width, str
 
 /* ---- JSON ---- */
 
-static void
-add_gap_json(struct buf *out, struct str what, struct str why)
-{
-	json_begin_object(out, NULL);
-	json_add_text(out, "what", what);
-	json_add_text(out, "why", why);
-	json_end_object(out);
-}
-
 void
 explain_print_json(const struct explanation *e, struct buf *out)
 {
@@ -190,38 +181,33 @@ explain_print_json(const struct explanation *e, struct buf *out)
 	json_begin_object(out, NULL);
 	if (e->view)
 		view_add_json(e->view, out);
-	json_add_number(out, "exitCode", explain_exit_code(e));
-	json_add_text(out, "kind", str_c(kinds[e->what.kind]));
-	json_add_text(out, "name", e->what.key);
-	json_add_flag(out, "exists", e->exists);
-	json_add_text(out, "identity", e->identity);
-	json_add_text(out, "state", e->state);
-	json_add_text(out, "waitsFor", e->waits_for);
-	json_add_text(out, "next", e->next);
+	json_add_members(out, JSON_NUMBER("exitCode", explain_exit_code(e)),
+	                 JSON_TEXT("kind", str_c(kinds[e->what.kind])),
+	                 JSON_TEXT("name", e->what.key), JSON_FLAG("exists", e->exists),
+	                 JSON_TEXT("identity", e->identity), JSON_TEXT("state", e->state),
+	                 JSON_TEXT("waitsFor", e->waits_for), JSON_TEXT("next", e->next));
 
 	json_begin_array(out, "problems");
 	for (size_t i = 0; i < e->problems.n; i++) {
 		const struct check_result *result = &e->problems.results[i];
 
 		for (size_t j = 0; j < result->n_findings; j++) {
-			json_begin_object(out, NULL);
-			json_add_text(out, "code", str_c(result->check->code));
-			json_add_text(out, "message", result->findings[j].message);
-			json_add_text(out, "fix", result->findings[j].fix);
-			json_add_flag(out, "fixIsCommand", result->findings[j].is_command);
-			json_end_object(out);
+			const struct finding *f = &result->findings[j];
+
+			json_add_object(out, NULL, JSON_TEXT("code", str_c(result->check->code)),
+			                JSON_TEXT("message", f->message), JSON_TEXT("fix", f->fix),
+			                JSON_FLAG("fixIsCommand", f->is_command));
 		}
 	}
 	json_end_array(out);
 
 	json_begin_array(out, "comparison");
 	for (size_t i = 0; i < e->n_rows; i++) {
-		json_begin_object(out, NULL);
-		json_add_text(out, "name", str_c(e->rows[i].name));
-		json_add_text(out, "cluster", e->rows[i].cluster);
-		json_add_text(out, "cloud", e->rows[i].cloud);
-		json_add_flag(out, "differs", e->rows[i].differs);
-		json_end_object(out);
+		const struct explain_row *row = &e->rows[i];
+
+		json_add_object(out, NULL, JSON_TEXT("name", str_c(row->name)),
+		                JSON_TEXT("cluster", row->cluster), JSON_TEXT("cloud", row->cloud),
+		                JSON_FLAG("differs", row->differs));
 	}
 	json_end_array(out);
 
@@ -229,14 +215,11 @@ explain_print_json(const struct explanation *e, struct buf *out)
 	for (size_t i = 0; i < e->n_events; i++) {
 		const struct leader_event *event = &e->events[i];
 
-		json_begin_object(out, NULL);
-		json_add_number(out, "time", event->time_s);
-		json_add_text(out, "type", event->type);
-		json_add_text(out, "reason", event->reason);
-		json_add_text(out, "source", event->source);
-		json_add_text(out, "message", event->message);
-		json_add_number(out, "count", event->count);
-		json_end_object(out);
+		json_add_object(out, NULL, JSON_NUMBER("time", event->time_s),
+		                JSON_TEXT("type", event->type), JSON_TEXT("reason", event->reason),
+		                JSON_TEXT("source", event->source),
+		                JSON_TEXT("message", event->message),
+		                JSON_NUMBER("count", event->count));
 	}
 	json_end_array(out);
 
@@ -247,12 +230,14 @@ explain_print_json(const struct explanation *e, struct buf *out)
 
 	json_begin_array(out, "notKnown");
 	for (size_t i = 0; i < e->n_gaps; i++)
-		add_gap_json(out, str_c(e->gaps[i].what), e->gaps[i].why);
+		json_add_object(out, NULL, JSON_TEXT("what", str_c(e->gaps[i].what)),
+		                JSON_TEXT("why", e->gaps[i].why));
 	for (size_t i = 0; i < e->problems.n; i++) {
 		const struct check_result *result = &e->problems.results[i];
 
 		if (report_is_incomplete(result))
-			add_gap_json(out, str_c(result->check->code), result->reason);
+			json_add_object(out, NULL, JSON_TEXT("what", str_c(result->check->code)),
+			                JSON_TEXT("why", result->reason));
 	}
 	json_end_array(out);
 	json_end_object(out);

@@ -350,42 +350,35 @@ add_object_json(const struct plan_object *object, struct buf *out)
 	const struct plan_change *c;
 
 	json_begin_object(out, NULL);
-	json_add_text(out, "kind", str_c(object->kind));
-	json_add_text(out, "name", object->name);
+	json_add_members(out, JSON_TEXT("kind", str_c(object->kind)),
+	                 JSON_TEXT("name", object->name));
 	json_begin_array(out, "changes");
 	STAILQ_FOREACH(c, &object->changes, next) {
 		json_begin_object(out, NULL);
-		json_add_text(out, "action", str_c(verbs[c->verb].name));
-		json_add_text(out, "what", str_c(c->what));
-		json_add_text(out, "name", c->name);
+		json_add_members(out, JSON_TEXT("action", str_c(verbs[c->verb].name)),
+		                 JSON_TEXT("what", str_c(c->what)), JSON_TEXT("name", c->name));
 		json_begin_array(out, "fields");
-		for (size_t i = 0; i < c->n_fields; i++) {
-			json_begin_object(out, NULL);
-			json_add_text(out, "name", c->fields[i].name);
-			json_add_text(out, "old", c->fields[i].old);
-			json_add_text(out, "new", c->fields[i].new);
-			json_end_object(out);
-		}
+		for (size_t i = 0; i < c->n_fields; i++)
+			json_add_object(out, NULL, JSON_TEXT("name", c->fields[i].name),
+			                JSON_TEXT("old", c->fields[i].old),
+			                JSON_TEXT("new", c->fields[i].new));
 		json_end_array(out);
-		json_add_text(out, "request", c->request);
-		json_add_flag(out, "isCloud", c->is_cloud);
-		json_add_flag(out, "mayExceedQuota", c->is_cloud && c->verb == DRY_CREATE);
+		json_add_members(out, JSON_TEXT("request", c->request),
+		                 JSON_FLAG("isCloud", c->is_cloud),
+		                 JSON_FLAG("mayExceedQuota", c->is_cloud && c->verb == DRY_CREATE));
 		json_end_object(out);
 	}
 	json_end_array(out);
-	if (object->has_step) {
-		if (step->not_before_wall_ns > 0)
-			clock_format_rfc3339(&time, step->not_before_wall_ns, /*micros=*/false);
-		json_begin_object(out, "later");
-		json_add_text(out, "action", str_c(verbs[step->verb].name));
-		json_add_text(out, "notBefore", buf_str(&time));
-		json_add_text(out, "verdict", str_c(step->verdict));
-		json_add_text(out, "condition", step->condition);
-		json_end_object(out);
-	}
-	json_add_text(out, "staysBecause", object->stays);
-	json_add_text(out, "error", object->error);
-	json_add_text(out, "lastFailure", object->last_failure);
+	if (step->not_before_wall_ns > 0)
+		clock_format_rfc3339(&time, step->not_before_wall_ns, /*micros=*/false);
+	if (object->has_step)
+		json_add_object(out, "later", JSON_TEXT("action", str_c(verbs[step->verb].name)),
+		                JSON_TEXT("notBefore", buf_str(&time)),
+		                JSON_TEXT("verdict", str_c(step->verdict)),
+		                JSON_TEXT("condition", step->condition));
+	json_add_members(out, JSON_TEXT("staysBecause", object->stays),
+	                 JSON_TEXT("error", object->error),
+	                 JSON_TEXT("lastFailure", object->last_failure));
 	json_end_object(out);
 }
 
@@ -402,19 +395,16 @@ plan_print_json(const struct plan *p, struct buf *out)
 		add_object_json(objects[i], out);
 	json_end_array(out);
 	json_begin_array(out, "skipped");
-	for (size_t i = 0; i < p->n_skipped; i++) {
-		json_begin_object(out, NULL);
-		json_add_text(out, "what", str_c(p->skipped[i].what));
-		json_add_text(out, "reason", str_c(p->skipped[i].reason));
-		json_end_object(out);
-	}
+	for (size_t i = 0; i < p->n_skipped; i++)
+		json_add_object(out, NULL, JSON_TEXT("what", str_c(p->skipped[i].what)),
+		                JSON_TEXT("reason", str_c(p->skipped[i].reason)));
 	json_end_array(out);
-	json_add_number(out, "toCreate", (int64_t)t.n_things[DRY_CREATE]);
-	json_add_number(out, "toChange", (int64_t)t.n_things[DRY_CHANGE]);
-	json_add_number(out, "toDelete", (int64_t)t.n_things[DRY_DELETE]);
-	json_add_number(out, "cloudRequests", (int64_t)p->n_cloud);
-	json_add_number(out, "serverWrites", (int64_t)p->n_server);
-	json_add_number(out, "leftOut", (int64_t)p->n_left_out);
+	json_add_members(out, JSON_NUMBER("toCreate", t.n_things[DRY_CREATE]),
+	                 JSON_NUMBER("toChange", t.n_things[DRY_CHANGE]),
+	                 JSON_NUMBER("toDelete", t.n_things[DRY_DELETE]),
+	                 JSON_NUMBER("cloudRequests", p->n_cloud),
+	                 JSON_NUMBER("serverWrites", p->n_server),
+	                 JSON_NUMBER("leftOut", p->n_left_out));
 	json_end_object(out);
 	buf_add_char(out, '\n');
 	free(objects);

@@ -197,16 +197,6 @@ note_candidates(struct runner *r)
 
 /* ---- nodes as they will be ---- */
 
-static void
-add_condition(struct buf *b, const char *type, const char *status, const char *reason)
-{
-	json_begin_object(b, NULL);
-	json_add_text(b, "type", str_c(type));
-	json_add_text(b, "status", str_c(status));
-	json_add_text(b, "reason", str_c(reason));
-	json_end_object(b);
-}
-
 /* The node as JSON, as far as a store has it: the members that the controllers act on. */
 static void
 add_node(struct buf *b, const struct node *node)
@@ -219,13 +209,9 @@ add_node(struct buf *b, const struct node *node)
 	json_begin_object(b, NULL);
 
 	json_begin_object(b, "metadata");
-	json_add_text(b, "name", node_name(node));
-	json_add_text(b, "uid", node->object.uid);
-	json_add_text(b, "resourceVersion", node->object.resource_version);
-	json_add_name(b, STR("creationTimestamp"));
-	buf_add_char(b, '"');
-	clock_format_rfc3339(b, node->created_wall_ns, /*micros=*/false);
-	buf_add_char(b, '"');
+	json_add_members(b, JSON_TEXT("name", node_name(node)), JSON_TEXT("uid", node->object.uid),
+	                 JSON_TEXT("resourceVersion", node->object.resource_version));
+	json_add_time(b, "creationTimestamp", node->created_wall_ns, /*micros=*/false);
 	if (node->is_deleting)
 		json_add_text(b, "deletionTimestamp", STR("2000-01-01T00:00:00Z")); /* any time */
 	json_begin_object(b, "labels");
@@ -254,18 +240,18 @@ add_node(struct buf *b, const struct node *node)
 
 	json_begin_object(b, "status");
 	json_begin_array(b, "addresses");
-	for (uint32_t i = 0; i < node->n_addresses; i++) {
-		json_begin_object(b, NULL);
-		json_add_text(b, "type", node->addresses[i].type);
-		json_add_text(b, "address", node->addresses[i].address);
-		json_end_object(b);
-	}
+	for (uint32_t i = 0; i < node->n_addresses; i++)
+		json_add_object(b, NULL, JSON_TEXT("type", node->addresses[i].type),
+		                JSON_TEXT("address", node->addresses[i].address));
 	json_end_array(b);
 	json_begin_array(b, "conditions");
-	add_condition(b, "Ready", ready[node->ready], "");
+	json_add_object(b, NULL, JSON_TEXT("type", STR("Ready")),
+	                JSON_TEXT("status", str_c(ready[node->ready])));
 	if (node->network != NODE_NETWORK_OTHER)
-		add_condition(b, "NetworkUnavailable", is_routed ? "False" : "True",
-		              is_routed ? "RouteCreated" : "NoRouteCreated");
+		json_add_object(b, NULL, JSON_TEXT("type", STR("NetworkUnavailable")),
+		                JSON_TEXT("status", is_routed ? STR("False") : STR("True")),
+		                JSON_TEXT("reason",
+		                          is_routed ? STR("RouteCreated") : STR("NoRouteCreated")));
 	json_end_array(b);
 	json_end_object(b);
 

@@ -503,28 +503,27 @@ report_print_json(const struct report *r, struct view *view, struct buf *out)
 	json_begin_array(out, "checks");
 	for (size_t i = 0; i < r->n; i++) {
 		const struct check_result *result = &r->results[i];
+		const struct check *check = result->check;
 
 		json_begin_object(out, NULL);
-		json_add_text(out, "code", str_c(result->check->code));
-		json_add_text(out, "group", str_c(result->check->group));
-		json_add_text(out, "title", str_c(result->check->title));
-		json_add_text(out, "fault", str_c(result->check->fault));
-		json_add_text(out, "why", str_c(result->check->why));
-		json_add_text(out, "result", str_c(marks[result->result].name));
-		json_add_text(out, "reason", result->reason);
-		json_add_text(out, "cause", result->cause ? str_c(result->cause->code) : STR_EMPTY);
+		json_add_members(out, JSON_TEXT("code", str_c(check->code)),
+		                 JSON_TEXT("group", str_c(check->group)),
+		                 JSON_TEXT("title", str_c(check->title)),
+		                 JSON_TEXT("fault", str_c(check->fault)),
+		                 JSON_TEXT("why", str_c(check->why)),
+		                 JSON_TEXT("result", str_c(marks[result->result].name)),
+		                 JSON_TEXT("reason", result->reason),
+		                 JSON_TEXT("cause",
+		                           result->cause ? str_c(result->cause->code) : STR_EMPTY));
 		json_begin_array(out, "findings");
 		for (size_t j = 0; j < result->n_findings; j++) {
-			const struct finding *finding = &result->findings[j];
+			const struct finding *f = &result->findings[j];
 
-			json_begin_object(out, NULL);
-			json_add_text(out, "kind", finding->kind);
-			json_add_text(out, "name", finding->name);
-			json_add_text(out, "message", finding->message);
-			json_add_text(out, "fix", finding->fix);
-			json_add_flag(out, "fixIsCommand", finding->is_command);
-			json_add_flag(out, "isNote", finding->is_note);
-			json_end_object(out);
+			json_add_object(out, NULL, JSON_TEXT("kind", f->kind),
+			                JSON_TEXT("name", f->name),
+			                JSON_TEXT("message", f->message), JSON_TEXT("fix", f->fix),
+			                JSON_FLAG("fixIsCommand", f->is_command),
+			                JSON_FLAG("isNote", f->is_note));
 		}
 		json_end_array(out);
 		json_add_number(out, "findingsLeftOut", (int64_t)result->n_dropped);

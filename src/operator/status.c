@@ -501,10 +501,8 @@ add_family_json(const struct status *s, const char *member, const char *family, 
 	while (samples_next(&rest, &sample)) {
 		if (!str_eq_c(sample.name, family))
 			continue;
-		json_begin_object(out, NULL);
-		json_add_text(out, label, sample_label(&sample, label));
-		json_add_number(out, "value", whole(sample.value));
-		json_end_object(out);
+		json_add_object(out, NULL, JSON_TEXT(label, sample_label(&sample, label)),
+		                JSON_NUMBER("value", whole(sample.value)));
 	}
 	json_end_array(out);
 }
@@ -524,12 +522,9 @@ add_recent_json(const struct status *s, const char *member, const char *server, 
 {
 	double all, failed;
 
-	if (!find_recent(s, server, &all, &failed))
-		return;
-	json_begin_object(out, member);
-	json_add_number(out, "requests", whole(all));
-	json_add_number(out, "failures", whole(failed));
-	json_end_object(out);
+	if (find_recent(s, server, &all, &failed))
+		json_add_object(out, member, JSON_NUMBER("requests", whole(all)),
+		                JSON_NUMBER("failures", whole(failed)));
 }
 
 static void
@@ -538,10 +533,10 @@ add_metrics_json(const struct status *s, struct buf *out)
 	json_add_flag(out, "isLeader", sum(s, "leader_election_master_status") > 0);
 	add_found_json(s, "startTime", START, out);
 	add_found_json(s, "memoryBytes", MEMORY, out);
-	json_add_number(out, "apiServerRequests", whole(sum(s, API_REQUESTS)));
-	json_add_number(out, "apiServerFailures", whole(sum_failed(s, API_REQUESTS)));
-	json_add_number(out, "cloudRequests", whole(sum_cloud(s, sum)));
-	json_add_number(out, "cloudFailures", whole(sum_cloud(s, sum_failed)));
+	json_add_members(out, JSON_NUMBER("apiServerRequests", whole(sum(s, API_REQUESTS))),
+	                 JSON_NUMBER("apiServerFailures", whole(sum_failed(s, API_REQUESTS))),
+	                 JSON_NUMBER("cloudRequests", whole(sum_cloud(s, sum))),
+	                 JSON_NUMBER("cloudFailures", whole(sum_cloud(s, sum_failed))));
 	add_recent_json(s, "apiServerRecent", "api_server", out);
 	add_recent_json(s, "cloudRecent", "cloud", out);
 	add_found_json(s, "rateLimitRemaining", BUDGET, out);
@@ -563,31 +558,26 @@ status_print_json(const struct status *s, struct buf *out)
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", status_exit_code(s));
 	json_begin_object(out, "lease");
-	json_add_text(out, "name", s->lease_name);
-	json_add_flag(out, "isElected", s->has_election);
-	json_add_text(out, "error", s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY);
-	if (l && l->exists) {
-		json_add_text(out, "holder", l->lease.holder);
-		json_add_text(out, "acquireTime", l->lease.acquired);
-		json_add_number(out, "renewedSecondsAgo", s->now_s - l->renewed_s);
-		json_add_number(out, "transitions", l->lease.transitions);
-	}
+	json_add_members(out, JSON_TEXT("name", s->lease_name),
+	                 JSON_FLAG("isElected", s->has_election),
+	                 JSON_TEXT("error",
+	                           s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY));
+	if (l && l->exists)
+		json_add_members(out, JSON_TEXT("holder", l->lease.holder),
+		                 JSON_TEXT("acquireTime", l->lease.acquired),
+		                 JSON_NUMBER("renewedSecondsAgo", s->now_s - l->renewed_s),
+		                 JSON_NUMBER("transitions", l->lease.transitions));
 	json_add_flag(out, "isFresh", has_leader(s));
 	json_end_object(out);
-	if (s->has_pods) {
-		json_begin_object(out, "replicas");
-		json_add_number(out, "pods", (int64_t)s->n_pods);
-		json_add_number(out, "ready", (int64_t)s->n_ready_pods);
-		json_end_object(out);
-	}
-	json_begin_object(out, "process");
-	json_add_flag(out, "isReached", s->is_reached);
-	json_add_flag(out, "isHealthy", s->is_healthy);
-	json_add_flag(out, "isReady", s->is_ready);
-	json_add_text(out, "checks", s->is_reached ? s->checks : STR_EMPTY);
-	json_add_text(out, "error",
-	              s->has_server && !s->is_reached ? str_c(s->server_err.msg) : STR_EMPTY);
-	json_end_object(out);
+	if (s->has_pods)
+		json_add_object(out, "replicas", JSON_NUMBER("pods", s->n_pods),
+		                JSON_NUMBER("ready", s->n_ready_pods));
+	json_add_object(out, "process", JSON_FLAG("isReached", s->is_reached),
+	                JSON_FLAG("isHealthy", s->is_healthy), JSON_FLAG("isReady", s->is_ready),
+	                JSON_TEXT("checks", s->is_reached ? s->checks : STR_EMPTY),
+	                JSON_TEXT("error", s->has_server && !s->is_reached
+	                                           ? str_c(s->server_err.msg)
+	                                           : STR_EMPTY));
 	json_begin_object(out, "metrics");
 	json_add_text(out, "error", s->has_metrics ? STR_EMPTY : str_c(s->metrics_err.msg));
 	if (s->has_metrics)
