@@ -36,8 +36,9 @@ static const struct str shared_labels[] = {
 	STR("topology.kubernetes.io/zone"),
 };
 
-/* intern_row() shares rows of texts, so a label and a taint must be nothing else. */
+/* intern_row() and object_texts_equal() need structs of texts and nothing else. */
 static_assert(sizeof(struct label) == 2 * sizeof(struct str), "a label is two texts");
+static_assert(sizeof(struct address) == 2 * sizeof(struct str), "an address is two texts");
 static_assert(sizeof(struct node_taint) == 4 * sizeof(struct str), "a taint is four texts");
 
 struct draft {
@@ -125,14 +126,6 @@ draft_share(struct draft *d, struct str *s)
 /* ---- the parts ---- */
 
 static bool
-read_time(struct str text, const char *name, int64_t *ret, struct error *err)
-{
-	if (text.len > 0 && !clock_parse_rfc3339(text, ret))
-		return err_set(err, ERR_INVALID, "metadata.%s: not a time", name);
-	return true;
-}
-
-static bool
 read_meta(struct draft *d, const struct source *s, struct error *err)
 {
 	struct object *o = &d->node.object;
@@ -148,8 +141,12 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	draft_own(d, &o->uid);
 	draft_own(d, &o->resource_version);
 	draft_own(d, &o->index_key);
-	return read_time(s->meta.created, "creationTimestamp", &d->node.created_wall_ns, err) &&
-	       read_time(s->meta.deleted, "deletionTimestamp", &deleted, err);
+	if (s->meta.created.len > 0 &&
+	    !clock_parse_rfc3339(s->meta.created, &d->node.created_wall_ns))
+		return err_set(err, ERR_INVALID, "metadata.creationTimestamp: not a time");
+	if (d->node.is_deleting && !clock_parse_rfc3339(s->meta.deleted, &deleted))
+		return err_set(err, ERR_INVALID, "metadata.deletionTimestamp: not a time");
+	return true;
 }
 
 static bool
@@ -429,31 +426,14 @@ node_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct
 
 /* ---- comparing ---- */
 
-static bool
-is_label_equal(const struct label *a, const struct label *b)
-{
-	return a == b || (str_eq(a->key, b->key) && str_eq(a->value, b->value));
-}
-
 bool
 node_labels_equal(const struct node *a, const struct node *b)
 {
 	if (a->n_labels != b->n_labels)
 		return false;
 	for (size_t i = 0; i < a->n_labels; i++) {
-		if (!is_label_equal(a->labels[i], b->labels[i]))
-			return false;
-	}
-	return true;
-}
-
-static bool
-are_annotations_equal(const struct node *a, const struct node *b)
-{
-	if (a->n_annotations != b->n_annotations)
-		return false;
-	for (size_t i = 0; i < a->n_annotations; i++) {
-		if (!is_label_equal(&a->annotations[i], &b->annotations[i]))
+		if (a->labels[i] != b->labels[i] &&
+		    !object_texts_equal(a->labels[i], 2, b->labels[i], 2))
 			return false;
 	}
 	return true;
@@ -462,14 +442,8 @@ are_annotations_equal(const struct node *a, const struct node *b)
 bool
 node_addresses_equal(const struct node *a, const struct node *b)
 {
-	if (a->n_addresses != b->n_addresses)
-		return false;
-	for (size_t i = 0; i < a->n_addresses; i++) {
-		if (!str_eq(a->addresses[i].type, b->addresses[i].type) ||
-		    !str_eq(a->addresses[i].address, b->addresses[i].address))
-			return false;
-	}
-	return true;
+	return object_texts_equal(a->addresses, 2 * a->n_addresses, b->addresses,
+	                          2 * b->n_addresses);
 }
 
 static bool
@@ -502,16 +476,16 @@ node_differs(const struct object *object_a, const struct object *object_b)
 	return !(str_eq(a->object.uid, b->object.uid) &&
 	         str_eq(node_provider_id(a), node_provider_id(b)) &&
 	         a->created_wall_ns == b->created_wall_ns && a->is_deleting == b->is_deleting &&
-	         are_conditions_equal && node_labels_equal(a, b) && are_annotations_equal(a, b) &&
+	         are_conditions_equal && node_labels_equal(a, b) &&
+	         object_texts_equal(a->annotations, 2 * a->n_annotations, b->annotations,
+	                            2 * b->n_annotations) &&
 	         node_addresses_equal(a, b) && node_pod_cidrs_equal(a, b) &&
 	         are_taints_equal(a, b));
 }
 
 /* ---- looking up ---- */
 
-/* Labels and annotations are searched from the end: if the JSON has a key more than once, the last
- * value counts, as in Go. */
-
+/* From the end, as object_annotation(). */
 const struct str *
 node_label(const struct node *node, struct str key)
 {
@@ -525,11 +499,7 @@ node_label(const struct node *node, struct str key)
 const struct str *
 node_annotation(const struct node *node, struct str key)
 {
-	for (size_t i = node->n_annotations; i-- > 0;) {
-		if (str_eq(node->annotations[i].key, key))
-			return &node->annotations[i].value;
-	}
-	return NULL;
+	return object_annotation(node->annotations, node->n_annotations, key);
 }
 
 const struct node_taint *

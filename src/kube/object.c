@@ -58,40 +58,17 @@ object_parse(const struct kind *kind, struct str json, struct object **ret, stru
 
 /* ---- fields ---- */
 
-/* False if the value has another type. */
-static bool
-read_value(yyjson_val *val, enum object_want want, void *into)
-{
-	switch (want) {
-	case WANT_STR:
-		if (!yyjson_is_str(val))
-			return false;
-		*(struct str *)into = json_text(val);
-		return true;
-	case WANT_BOOL:
-		if (!yyjson_is_bool(val))
-			return false;
-		*(bool *)into = yyjson_get_bool(val);
-		return true;
-	case WANT_OBJECT:
-	case WANT_ARRAY:
-		if (want == WANT_OBJECT ? !yyjson_is_obj(val) : !yyjson_is_arr(val))
-			return false;
-		*(yyjson_val **)into = val;
-		return true;
-	}
-	return false;
-}
-
 bool
 object_read(yyjson_val *val, const char *path, const struct object_field *fields, size_t n,
             void *into, struct error *err)
 {
-	static const char *const type_names[] = {
-		[WANT_STR] = "a string",
-		[WANT_BOOL] = "a boolean",
-		[WANT_OBJECT] = "an object",
-		[WANT_ARRAY] = "an array",
+	static const struct {
+		yyjson_type type;
+		const char *name;
+	} types[] = {
+		[WANT_STR] = { YYJSON_TYPE_STR, "a string" },
+		[WANT_OBJECT] = { YYJSON_TYPE_OBJ, "an object" },
+		[WANT_ARRAY] = { YYJSON_TYPE_ARR, "an array" },
 	};
 	yyjson_obj_iter iter;
 	yyjson_val *key;
@@ -105,15 +82,21 @@ object_read(yyjson_val *val, const char *path, const struct object_field *fields
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		yyjson_val *member = yyjson_obj_iter_get_val(key);
 		const struct object_field *field = fields, *end = fields + n;
+		void *place;
 
 		while (field < end &&
 		       !unsafe_yyjson_equals_strn(key, field->name.ptr, field->name.len))
 			field++;
 		if (field == end || yyjson_is_null(member))
 			continue;
-		if (!read_value(member, field->want, (char *)into + field->offset))
+		if (yyjson_get_type(member) != types[field->want].type)
 			return err_set(err, ERR_INVALID, "%s.%" STR_FMT ": not %s", path,
-			               STR_ARG(field->name), type_names[field->want]);
+			               STR_ARG(field->name), types[field->want].name);
+		place = (char *)into + field->offset;
+		if (field->want == WANT_STR)
+			*(struct str *)place = json_text(member);
+		else
+			*(yyjson_val **)place = member;
 	}
 	return true;
 }
@@ -137,14 +120,14 @@ object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err)
 
 	if (!OBJECT_READ(json_at(val, "metadata"), "metadata", meta_fields, &meta, err))
 		return false;
-	if (meta.name.len == 0)
-		return err_set(err, ERR_INVALID, "metadata.name is missing");
-	if (meta.uid.len == 0)
-		return err_set(err, ERR_INVALID, "metadata.uid is missing");
-	if (meta.resource_version.len == 0)
-		return err_set(err, ERR_INVALID, "metadata.resourceVersion is missing");
-	*ret = meta;
-	return true;
+	if (meta.name.len > 0 && meta.uid.len > 0 && meta.resource_version.len > 0) {
+		*ret = meta;
+		return true;
+	}
+	return err_set(err, ERR_INVALID, "metadata.%s is missing",
+	               meta.name.len == 0  ? "name"
+	               : meta.uid.len == 0 ? "uid"
+	                                   : "resourceVersion");
 }
 
 bool
@@ -175,15 +158,27 @@ object_read_pair(yyjson_val *key, const char *path, struct label *ret, struct er
 }
 
 bool
-object_texts_equal(const struct str *a, size_t n_a, const struct str *b, size_t n_b)
+object_texts_equal(const void *a, size_t n_a, const void *b, size_t n_b)
 {
+	const struct str *one = a, *other = b;
+
 	if (n_a != n_b)
 		return false;
 	for (size_t i = 0; i < n_a; i++) {
-		if (!str_eq(a[i], b[i]))
+		if (!str_eq(one[i], other[i]))
 			return false;
 	}
 	return true;
+}
+
+const struct str *
+object_annotation(const struct label *annotations, size_t n, struct str key)
+{
+	while (n-- > 0) {
+		if (str_eq(annotations[n].key, key))
+			return &annotations[n].value;
+	}
+	return NULL;
 }
 
 /* ---- events of a watch ---- */

@@ -60,7 +60,6 @@ NODISCARD bool object_parse(const struct kind *kind, struct str json, struct obj
 
 enum object_want {
 	WANT_STR,    /* into a struct str */
-	WANT_BOOL,   /* into a bool */
 	WANT_OBJECT, /* into a yyjson_val * */
 	WANT_ARRAY,  /* into a yyjson_val * */
 };
@@ -103,7 +102,12 @@ NODISCARD bool object_read_key(yyjson_val *val, struct buf *ret);
  * decodes it. ERR_INVALID, which names path and key, for any other value. */
 NODISCARD bool object_read_pair(yyjson_val *key, const char *path, struct label *ret,
                                 struct error *err);
-bool object_texts_equal(const struct str *a, size_t n_a, const struct str *b, size_t n_b);
+/** Compares texts in a row, or structs that are nothing but texts, such as struct label: n counts
+ * the texts. */
+bool object_texts_equal(const void *a, size_t n_a, const void *b, size_t n_b);
+/** The value of the label or annotation with that key, or NULL. If the JSON has the key more than
+ * once, the last value counts, as in Go. */
+const struct str *object_annotation(const struct label *annotations, size_t n, struct str key);
 
 /* ---- texts that many objects have in common ---- */
 

@@ -16,6 +16,10 @@
 #include "base/limits.h"
 #include "base/words.h"
 
+/* pack_texts() and object_texts_equal() need structs of texts and nothing else. */
+static_assert(sizeof(struct label) == 2 * sizeof(struct str), "a label is two texts");
+static_assert(sizeof(struct service_ingress) == 4 * sizeof(struct str), "it is four texts");
+
 struct draft {
 	const struct service_kind *kind;
 	struct arena *arena;
@@ -142,20 +146,6 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	return true;
 }
 
-/* *n_prefixed counts the annotations that are kept for their prefix. */
-static bool
-keep_annotation(const struct service_kind *kind, struct str key, size_t *n_prefixed)
-{
-	if (!kind->annotations || words_have(kind->annotations, key) ||
-	    words_have(kind->cloud_annotations, key))
-		return true;
-	if (!kind->annotation_prefix || !str_starts(key, str_c(kind->annotation_prefix)) ||
-	    *n_prefixed > LIMIT_BALANCER_ANNOTATIONS)
-		return false;
-	++*n_prefixed;
-	return true;
-}
-
 /* The hash of all annotations is the sum of these, so that their order does not matter. Key and
  * value are mixed before: otherwise two annotations could exchange their values, and the sum would
  * be the same. */
@@ -173,19 +163,26 @@ static bool
 read_annotations(struct draft *d, yyjson_val *annotations, struct error *err)
 {
 	yyjson_obj_iter iter = yyjson_obj_iter_with(annotations);
+	const struct service_kind *kind = d->kind;
 	struct service *service = &d->service;
-	size_t n_prefixed = 0;
+	size_t n_prefixed = 0; /* annotations that are kept for their prefix */
 	yyjson_val *key;
 
 	service->annotations = arena_calloc(d->arena, yyjson_obj_size(annotations),
 	                                    sizeof(struct label));
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		struct label one;
+		bool is_named, has_prefix;
 
 		if (!object_read_pair(key, "metadata.annotations", &one, err))
 			return false;
 		service->annotations_hash += annotation_hash(&one);
-		if (keep_annotation(d->kind, one.key, &n_prefixed))
+		is_named = !kind->annotations || words_have(kind->annotations, one.key) ||
+		           words_have(kind->cloud_annotations, one.key);
+		has_prefix = !is_named && kind->annotation_prefix &&
+		             str_starts(one.key, str_c(kind->annotation_prefix));
+		n_prefixed += has_prefix;
+		if (is_named || (has_prefix && n_prefixed <= LIMIT_BALANCER_ANNOTATIONS + 1))
 			service->annotations[service->n_annotations++] = one;
 	}
 	return true;
@@ -290,66 +287,40 @@ pack_array(struct packer *p, void *array, size_t n, size_t size)
 	return to;
 }
 
-#define PACK_ARRAY(p, array, n) ((array) = pack_array(p, array, n, sizeof((array)[0])))
-
-static void
-pack_list(struct packer *p, struct str **list, size_t n)
+/* Packs an array and its n texts. The array may hold structs of several texts each. */
+static void *
+pack_texts(struct packer *p, void *array, size_t n)
 {
-	PACK_ARRAY(p, *list, n);
+	struct str *texts = pack_array(p, array, n, sizeof(*texts));
+
 	for (size_t i = 0; i < n; i++)
-		pack_text(p, &(*list)[i]);
+		pack_text(p, &texts[i]);
+	return texts;
 }
 
 static void
 pack_all(struct packer *p, struct service *s)
 {
-	pack_text(p, &s->object.key);
-	pack_text(p, &s->object.uid);
-	pack_text(p, &s->object.resource_version);
-	pack_text(p, &s->family_policy);
-	pack_text(p, &s->session_affinity);
-	pack_text(p, &s->affinity_config);
-	pack_text(p, &s->load_balancer_ip);
-	pack_text(p, &s->traffic_policy);
-	pack_list(p, &s->finalizers, s->n_finalizers);
-	pack_list(p, &s->source_ranges, s->n_source_ranges);
-	pack_list(p, &s->external_ips, s->n_external_ips);
-	pack_list(p, &s->families, s->n_families);
-	PACK_ARRAY(p, s->annotations, s->n_annotations);
-	for (uint32_t i = 0; i < s->n_annotations; i++) {
-		pack_text(p, &s->annotations[i].key);
-		pack_text(p, &s->annotations[i].value);
-	}
-	PACK_ARRAY(p, s->ports, s->n_ports);
+	struct str *const texts[] = { &s->object.key,       &s->object.uid,
+		                      &s->family_policy,    &s->object.resource_version,
+		                      &s->session_affinity, &s->affinity_config,
+		                      &s->load_balancer_ip, &s->traffic_policy };
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		pack_text(p, texts[i]);
+	s->finalizers = pack_texts(p, s->finalizers, s->n_finalizers);
+	s->source_ranges = pack_texts(p, s->source_ranges, s->n_source_ranges);
+	s->external_ips = pack_texts(p, s->external_ips, s->n_external_ips);
+	s->families = pack_texts(p, s->families, s->n_families);
+	s->annotations = pack_texts(p, s->annotations, 2 * s->n_annotations);
+	s->ingress = pack_texts(p, s->ingress, 4 * s->n_ingress);
+	s->ports = pack_array(p, s->ports, s->n_ports, sizeof(s->ports[0]));
 	for (uint32_t i = 0; i < s->n_ports; i++) {
 		pack_text(p, &s->ports[i].name);
 		pack_text(p, &s->ports[i].protocol);
 		pack_text(p, &s->ports[i].app_protocol);
 		pack_text(p, &s->ports[i].target_port);
 	}
-	PACK_ARRAY(p, s->ingress, s->n_ingress);
-	for (uint32_t i = 0; i < s->n_ingress; i++) {
-		pack_text(p, &s->ingress[i].ip);
-		pack_text(p, &s->ingress[i].hostname);
-		pack_text(p, &s->ingress[i].ip_mode);
-		pack_text(p, &s->ingress[i].ports);
-	}
-}
-
-static struct service *
-pack(struct draft *d)
-{
-	struct packer size = { 0 }, into = { 0 };
-	struct service *block;
-
-	pack_all(&size, &d->service);
-	block = xmalloc(sizeof(*block) + size.n_array_bytes + size.n_text_bytes);
-	*block = d->service;
-	into.arrays = (char *)(block + 1);
-	into.texts = into.arrays + size.n_array_bytes;
-	pack_all(&into, block);
-	str_cut(block->object.key, '/', &block->namespace, &block->name);
-	return block;
 }
 
 static bool
@@ -360,6 +331,8 @@ service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, str
 		           .arena = &arena,
 		           .service.object = { .kind = kind, .refs = REF_INIT } };
 	struct source s = { .type = STR_EMPTY };
+	struct packer size = { 0 }, into = { 0 };
+	struct service *block;
 	bool is_ok;
 
 	if (!OBJECT_READ(val, "service", root_fields, &s, err) ||
@@ -377,7 +350,15 @@ service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, str
 	if (!is_ok)
 		return err_wrap(err, "service %" STR_FMT "/%" STR_FMT, STR_ARG(s.meta.namespace),
 		                STR_ARG(s.meta.name));
-	*ret = &pack(&d)->object;
+
+	pack_all(&size, &d.service);
+	block = xmalloc(sizeof(*block) + size.n_array_bytes + size.n_text_bytes);
+	*block = d.service;
+	into.arrays = (char *)(block + 1);
+	into.texts = into.arrays + size.n_array_bytes;
+	pack_all(&into, block);
+	str_cut(block->object.key, '/', &block->namespace, &block->name);
+	*ret = &block->object;
 	return true;
 }
 
@@ -402,21 +383,6 @@ are_ports_equal(const struct service *a, const struct service *b)
 		    !str_eq(one->target_port, other->target_port) ||
 		    one->has_app_protocol != other->has_app_protocol ||
 		    !str_eq(one->app_protocol, other->app_protocol))
-			return false;
-	}
-	return true;
-}
-
-static bool
-are_statuses_equal(const struct service *a, const struct service *b)
-{
-	if (a->n_ingress != b->n_ingress)
-		return false;
-	for (uint32_t i = 0; i < a->n_ingress; i++) {
-		const struct service_ingress *one = &a->ingress[i], *other = &b->ingress[i];
-
-		if (!str_eq(one->ip, other->ip) || !str_eq(one->hostname, other->hostname) ||
-		    !str_eq(one->ip_mode, other->ip_mode) || !str_eq(one->ports, other->ports))
 			return false;
 	}
 	return true;
@@ -454,7 +420,7 @@ service_differs(const struct object *object_a, const struct object *object_b)
 	                            b->n_finalizers) &&
 	         object_texts_equal(a->families, a->n_families, b->families, b->n_families) &&
 	         str_eq(a->family_policy, b->family_policy) && is_balancer_spec_equal(a, b) &&
-	         are_statuses_equal(a, b));
+	         object_texts_equal(a->ingress, 4 * a->n_ingress, b->ingress, 4 * b->n_ingress));
 }
 
 /* ---- questions that controllers ask ---- */
@@ -462,12 +428,7 @@ service_differs(const struct object *object_a, const struct object *object_b)
 const struct str *
 service_annotation(const struct service *s, struct str key)
 {
-	/* If the JSON has a key more than once, the last value counts, as in Go. */
-	for (uint32_t i = s->n_annotations; i-- > 0;) {
-		if (str_eq(s->annotations[i].key, key))
-			return &s->annotations[i].value;
-	}
-	return NULL;
+	return object_annotation(s->annotations, s->n_annotations, key);
 }
 
 bool
