@@ -31,7 +31,7 @@ enum {
 	RECEIVE_BUFFER = 16 << 10, /* one TLS record: OpenSSL never returns more in one read */
 	UPLOAD_BUFFER = 16 << 10,  /* allocated for any request over TLS; the default is 64 kB */
 	KEEP_IDLE_S = 30,          /* a connection that was idle for longer is not used again */
-	SWEEP_IDLE_S = 1,          /* the same, while http_client_close_idle() is in effect */
+	SWEEP_IDLE_S = 1,          /* the same, while idle connections are closed */
 	FIRST_BODY = 256 << 10,    /* at most this much is allocated because of a Content-Length */
 	ERROR_BODY = 64 << 10,     /* bytes that are kept of an answer that refuses a stream */
 	DATE_MAX = 64,             /* a longer Date is not read */
@@ -76,10 +76,19 @@ static CURLcode
 on_ssl_ctx(CURL *easy, void *ctx, void *client)
 {
 	struct curl_client *c = client;
+	const struct tls *tls = &c->tls;
+	bool is_ok = true;
 	WITH_LOCK(&c->mu);
 
 	(void)easy;
-	return tls_apply(&c->tls, ctx) ? CURLE_OK : CURLE_SSL_CERTPROBLEM;
+	/* saves 34 kB for each idle connection */
+	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set1_cert_store(ctx, tls->store);
+	if (tls->cert)
+		is_ok = SSL_CTX_use_certificate(ctx, tls->cert) == 1 &&
+		        SSL_CTX_use_PrivateKey(ctx, tls->key) == 1 &&
+		        (!tls->chain || SSL_CTX_set1_chain(ctx, tls->chain) == 1);
+	return is_ok ? CURLE_OK : CURLE_SSL_CERTPROBLEM;
 }
 
 static long
@@ -141,15 +150,6 @@ read_date(struct http_response *response, struct str value)
 		response->date_s = seconds;
 }
 
-/* The value is foreign text that is shown in messages: only visible characters are accepted. */
-static void
-read_correlation(struct http_response *response, struct str value)
-{
-	if (value.len < HTTP_CORRELATION_MAX && str_is_visible(value))
-		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
-		         STR_ARG(value));
-}
-
 /* Returns false when the answer is refused. A number that cannot be read counts as absent. */
 static bool
 read_header(struct job *job, struct str name, struct str value)
@@ -188,8 +188,11 @@ read_header(struct job *job, struct str name, struct str value)
 
 	if (str_eq_nocase(name, STR("Date")))
 		read_date(response, value);
-	if (str_eq_nocase(name, STR("X-Correlation-Id")))
-		read_correlation(response, value);
+	/* foreign text that is shown in messages: only visible characters are accepted */
+	if (str_eq_nocase(name, STR("X-Correlation-Id")) && value.len < HTTP_CORRELATION_MAX &&
+	    str_is_visible(value))
+		snprintf(response->correlation_id, HTTP_CORRELATION_MAX, "%" STR_FMT,
+		         STR_ARG(value));
 
 	/* "299 - \"text\"": a message of the API server to users, e.g. about a deprecated API */
 	if (client->warned && str_eq_nocase(name, STR("Warning")) && str_starts(value, STR("299 ")))
@@ -220,8 +223,6 @@ on_header(char *bytes, size_t size, size_t n, void *arg)
 		if (!read_header(job, name, str_trim(value)))
 			return 0;
 	} else if (line.len == 0 && job->stream && is_success_status(job->response->status)) {
-		job->deadline_ns = CLOCK_FOREVER;
-		job_wipe(job);
 		stream_opened(job->stream);
 	}
 	return size * n;
@@ -348,12 +349,6 @@ transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
 	    job->client->is_retiring ? (long)SWEEP_IDLE_S : (long)KEEP_IDLE_S);
 }
 
-void
-transfer_forbid_reuse(struct transfer *transfer)
-{
-	SET(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
-}
-
 /* ---- the sweeper ---- */
 
 static curl_socket_t
@@ -385,41 +380,6 @@ sweeper_new(void)
 
 /* ---- outcomes ---- */
 
-void
-transfer_done(struct transfer *transfer)
-{
-	transfer->job->response->is_reused = transfer_info(transfer, CURLINFO_NUM_CONNECTS) == 0;
-}
-
-bool
-transfer_broke_on_reuse(struct transfer *transfer, CURLcode code)
-{
-	/* this is the only reason why libcurl repeats a request, see on_send() */
-	if (transfer->n_sends > 1)
-		return true;
-	if (transfer->job->n_header_bytes > 0 || transfer_info(transfer, CURLINFO_NUM_CONNECTS) > 0)
-		return false;
-	return code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING;
-}
-
-static enum err_code
-transfer_code(struct transfer *transfer, CURLcode code)
-{
-	if (transfer->job->refused)
-		return ERR_INVALID;
-	switch (code) {
-	case CURLE_OPERATION_TIMEDOUT: /* while connecting; http/loop.c keeps all other deadlines */
-		return ERR_TIMEOUT;
-	case CURLE_UNSUPPORTED_PROTOCOL: /* an answer without a status line */
-	case CURLE_WEIRD_SERVER_REPLY:
-	case CURLE_BAD_CONTENT_ENCODING:
-	case CURLE_URL_MALFORMAT:
-		return ERR_INVALID;
-	default:
-		return ERR_UNAVAILABLE;
-	}
-}
-
 /* The kernel's reason is preferred where there is one, e.g. "connection refused". The result is
  * valid as long as memory and the transfer. */
 static const char *
@@ -443,41 +403,52 @@ transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t s
 	return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
 }
 
-/* With TLS 1.3 the server checks our certificate after the handshake is complete on our side, so
- * its refusal arrives as an alert when the first bytes are sent or received. */
-static bool
-is_tls_failure(const struct transfer *transfer, CURLcode code)
-{
-	switch (code) {
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_SSL_CERTPROBLEM:
-	case CURLE_PEER_FAILED_VERIFICATION:
-	case CURLE_SSL_ISSUER_ERROR:
-		return true;
-	case CURLE_RECV_ERROR:
-	case CURLE_SEND_ERROR:
-		return str_contains(str_c(transfer->error), STR("alert"));
-	default:
-		return false;
-	}
-}
-
-/* The message omits the query, which is long and rarely helps. */
 void
 transfer_error(struct transfer *transfer, CURLcode code)
 {
+	/* all other results are ERR_UNAVAILABLE */
+	static const struct {
+		CURLcode code;
+		enum err_code meaning;
+		bool is_tls_failure;
+	} meanings[] = {
+		/* while connecting; http/loop.c keeps all other deadlines */
+		{ CURLE_OPERATION_TIMEDOUT, ERR_TIMEOUT, false },
+		/* an answer without a status line */
+		{ CURLE_UNSUPPORTED_PROTOCOL, ERR_INVALID, false },
+		{ CURLE_WEIRD_SERVER_REPLY, ERR_INVALID, false },
+		{ CURLE_BAD_CONTENT_ENCODING, ERR_INVALID, false },
+		{ CURLE_URL_MALFORMAT, ERR_INVALID, false },
+		{ CURLE_SSL_CONNECT_ERROR, ERR_UNAVAILABLE, true },
+		{ CURLE_SSL_CERTPROBLEM, ERR_UNAVAILABLE, true },
+		{ CURLE_PEER_FAILED_VERIFICATION, ERR_UNAVAILABLE, true },
+		{ CURLE_SSL_ISSUER_ERROR, ERR_UNAVAILABLE, true },
+	};
 	struct job *job = transfer->job;
 	struct str path = job->target;
+	enum err_code meaning = ERR_UNAVAILABLE;
 	char memory[80] = "";
 	ptrdiff_t query = str_index(path, '?');
 
 	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
 		transfer_report_lookup(transfer, CURLINFO_TOTAL_TIME_T);
-	job->is_tls_failure = is_tls_failure(transfer, code);
+
+	/* With TLS 1.3 the server checks our certificate after the handshake is complete on our
+	 * side, so its refusal arrives as an alert when the first bytes are sent or received. */
+	job->is_tls_failure = (code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) &&
+	                      str_contains(str_c(transfer->error), STR("alert"));
+	for (size_t i = 0; i < ARRAY_LEN(meanings); i++) {
+		if (meanings[i].code == code) {
+			meaning = meanings[i].meaning;
+			job->is_tls_failure = meanings[i].is_tls_failure;
+		}
+	}
 	job->response->is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
+
+	/* the message omits the query, which is long and rarely helps */
 	if (query >= 0)
 		path = str_head(path, (size_t)query);
-	err_set(job->err, transfer_code(transfer, code), "%s %s%" STR_FMT ": %s",
+	err_set(job->err, job->refused ? ERR_INVALID : meaning, "%s %s%" STR_FMT ": %s",
 	        http_method_name(job->method), job->client->shown_url, STR_ARG(path),
 	        transfer_reason(transfer, code, memory, sizeof(memory)));
 }

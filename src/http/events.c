@@ -7,7 +7,6 @@
  * An eventfd in the same epoll set lets other threads wake the loop.
  */
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/wake.h"
@@ -69,19 +68,6 @@ events_start(struct curl_client *c)
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
 	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timer);
 	curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
-}
-
-void
-events_stop(struct curl_client *c)
-{
-	close(c->wake_fd);
-	close(c->epoll_fd);
-}
-
-void
-events_wake(struct curl_client *c)
-{
-	wake_ring(c->wake_fd);
 }
 
 void

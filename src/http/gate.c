@@ -1,14 +1,14 @@
-/* http/gate.c: see gate.h.
+/* http/gate.c: how many requests may run at the same time.
  *
- * The limit moves as TCP's window does: it grows by one step while requests succeed, and is halved
- * at a sign of overload. Halving at most once a second keeps one burst of refusals, all of them
- * answers to the same overload, from counting several times.
+ * The rate is not fixed: requests run as fast as the server answers them. The limit moves as TCP's
+ * window does: it starts at 4, grows by one for every 100 successes up to LIMIT_GATE_MAX, and is
+ * halved on 429, 503 or a time-out, never below 1. Halving at most once a second keeps one burst of
+ * refusals, all of them answers to the same overload, from counting several times.
+ *
+ * A rate given by the user (--kube-api-qps, --kube-api-burst) caps it in addition, with a token
+ * bucket.
  */
-#include "http/gate.h"
-
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/macros.h"
+#include "http/internal.h"
 
 enum {
 	GATE_START = 4,
@@ -22,7 +22,6 @@ gate_init(struct gate *g, double qps, double burst, int64_t now_ns)
 		burst = 1;
 	*g = (struct gate){
 		.limit = GATE_START,
-		.max = LIMIT_GATE_MAX,
 		.halved_ns = now_ns - NS_PER_SEC,
 		.qps = qps > 0 ? qps : 0,
 		.burst = burst,
@@ -74,7 +73,7 @@ gate_leave(struct gate *g, enum gate_outcome outcome, int64_t retry_after_ns, in
 	g->n_running--;
 	if (outcome == GATE_SUCCESS && ++g->n_successes >= GATE_STEP) {
 		g->n_successes = 0;
-		if (g->limit < g->max)
+		if (g->limit < LIMIT_GATE_MAX)
 			g->limit++;
 	}
 	if (outcome == GATE_THROTTLED) {

@@ -25,14 +25,6 @@ enum {
 
 static const struct http_ops curl_ops;
 
-/* Must not be called for the scripted clients of tests. */
-static struct curl_client *
-curl_client(struct http_client *client)
-{
-	assert(client->ops == &curl_ops);
-	return CONTAINER_OF(client, struct curl_client, base);
-}
-
 /* ---- the client ---- */
 
 static char *
@@ -199,7 +191,7 @@ client_destroy(struct curl_client *c)
 static void
 client_free(struct http_client *client)
 {
-	struct curl_client *c = curl_client(client);
+	struct curl_client *c = CONTAINER_OF(client, struct curl_client, base);
 
 	loop_stop(c);
 	client_destroy(c);
@@ -265,12 +257,11 @@ bool
 http_client_set_tls(struct http_client *client, const struct tls_config *config, bool ends_streams,
                     struct error *err)
 {
-	struct curl_client *c;
+	struct curl_client *c = CONTAINER_OF(client, struct curl_client, base);
 	struct tls old, fresh;
 
-	if (client->ops != &curl_ops)
+	if (client->ops != &curl_ops) /* a scripted client of a test */
 		return true;
-	c = curl_client(client);
 	if (!tls_init(&fresh, config, err))
 		return false;
 	mutex_lock(&c->mu);
@@ -342,20 +333,6 @@ http_response_fini(struct http_response *response)
 	buf_fini(&response->body);
 }
 
-void
-http_client_close_idle(struct http_client *client)
-{
-	struct curl_client *c;
-
-	if (client->ops != &curl_ops)
-		return;
-	c = curl_client(client);
-	mutex_lock(&c->mu);
-	c->wants_sweep = true;
-	mutex_unlock(&c->mu);
-	loop_poke(c);
-}
-
 /* ---- names and statuses ---- */
 
 const char *
@@ -369,69 +346,59 @@ http_method_name(enum http_method method)
 	return names[method];
 }
 
+static const struct status {
+	int number;
+	const char *text;
+	enum err_code code; /* as a failure */
+} statuses[] = {
+	{ 200, "OK", ERR_INVALID },
+	{ 204, "No Content", ERR_INVALID },
+	{ 400, "Bad Request", ERR_INVALID },
+	{ 401, "Unauthorized", ERR_UNAUTHORIZED },
+	{ 403, "Forbidden", ERR_FORBIDDEN },
+	{ 404, "Not Found", ERR_NOT_FOUND },
+	{ 405, "Method Not Allowed", ERR_INVALID },
+	{ 406, "Not Acceptable", ERR_INVALID },
+	{ 408, "Request Timeout", ERR_TIMEOUT },
+	{ 409, "Conflict", ERR_CONFLICT },
+	{ 410, "Gone", ERR_GONE },
+	{ 411, "Length Required", ERR_INVALID },
+	{ 413, "Request Entity Too Large", ERR_INVALID },
+	{ 415, "Unsupported Media Type", ERR_INVALID },
+	{ 422, "Unprocessable Entity", ERR_INVALID },
+	{ 429, "Too Many Requests", ERR_THROTTLED },
+	{ 431, "Request Header Fields Too Large", ERR_INVALID },
+	{ 500, "Internal Server Error", ERR_UNAVAILABLE },
+	{ 501, "Not Implemented", ERR_UNSUPPORTED },
+	{ 502, "Bad Gateway", ERR_UNAVAILABLE },
+	{ 503, "Service Unavailable", ERR_UNAVAILABLE },
+	{ 504, "Gateway Timeout", ERR_TIMEOUT },
+	{ 505, "HTTP Version Not Supported", ERR_UNAVAILABLE },
+	{ 0, "", ERR_INVALID }, /* any other */
+};
+
+static const struct status *
+find_status(int number)
+{
+	const struct status *status = statuses;
+
+	while (status->number != 0 && status->number != number)
+		status++;
+	return status;
+}
+
 const char *
 http_status_text(int status)
 {
-	static const struct {
-		int status;
-		const char *text;
-	} rows[] = {
-		{ 200, "OK" },
-		{ 204, "No Content" },
-		{ 400, "Bad Request" },
-		{ 401, "Unauthorized" },
-		{ 403, "Forbidden" },
-		{ 404, "Not Found" },
-		{ 405, "Method Not Allowed" },
-		{ 406, "Not Acceptable" },
-		{ 408, "Request Timeout" },
-		{ 409, "Conflict" },
-		{ 410, "Gone" },
-		{ 411, "Length Required" },
-		{ 413, "Request Entity Too Large" },
-		{ 415, "Unsupported Media Type" },
-		{ 422, "Unprocessable Entity" },
-		{ 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" },
-		{ 501, "Not Implemented" },
-		{ 502, "Bad Gateway" },
-		{ 503, "Service Unavailable" },
-		{ 504, "Gateway Timeout" },
-		{ 505, "HTTP Version Not Supported" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		if (rows[i].status == status)
-			return rows[i].text;
-	}
-	return "";
+	return find_status(status)->text;
 }
 
-static enum err_code
-code_of_status(int status)
+enum err_code
+http_status_code(int status)
 {
-	switch (status) {
-	case 401:
-		return ERR_UNAUTHORIZED;
-	case 403:
-		return ERR_FORBIDDEN;
-	case 404:
-		return ERR_NOT_FOUND;
-	case 408:
-	case 504:
-		return ERR_TIMEOUT;
-	case 409:
-		return ERR_CONFLICT;
-	case 410:
-		return ERR_GONE;
-	case 429:
-		return ERR_THROTTLED;
-	case 501:
-		return ERR_UNSUPPORTED;
-	default:
-		return status >= 500 ? ERR_UNAVAILABLE : ERR_INVALID;
-	}
+	const struct status *found = find_status(status);
+
+	return found->number == 0 && status >= 500 ? ERR_UNAVAILABLE : found->code;
 }
 
 bool
@@ -442,7 +409,7 @@ http_status_error(struct error *err, const struct http_request *request, int sta
 	struct buf clean = BUF_FIXED(memory);
 
 	buf_add_clean(&clean, str_trim(str_utf8_head(text, TEXT_SHOWN)));
-	err_set(err, code_of_status(status), "%s %" STR_FMT ": %d%s%s",
+	err_set(err, http_status_code(status), "%s %" STR_FMT ": %d%s%s",
 	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)), status,
 	        clean.len > 0 ? " " : "", clean.ptr);
 	err->http_status = status;

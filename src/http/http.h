@@ -1,6 +1,6 @@
 /* http/http.h: HTTP requests that block their caller, on one I/O thread per client.
  * A client instance owns a thread that runs libcurl's multi interface: all sockets, connection
- * reuse, the gate (http/gate.h), time-outs. http_do() hands a request over and returns when the
+ * reuse, the gate (http/gate.c), time-outs. http_do() hands a request over and returns when the
  * answer is there, the deadline has passed, or the call was cancelled. The request, its buffers and
  * the response are the caller's memory; the I/O thread uses them until http_do() returns. Several
  * clients are isolated from each other: a huge list on one cannot delay a lease renewal on another.
@@ -73,7 +73,7 @@ struct http_config {
 	void *callback_arg;
 	struct clock *clock;
 	struct fence *fence;        /* NULL: none. Behind a closed fence only GET is allowed */
-	double qps, burst;          /* 0: automatic (http/gate.h) */
+	double qps, burst;          /* 0: automatic (http/gate.c) */
 	int64_t connect_timeout_ms; /* 0: 10 s */
 };
 
@@ -260,9 +260,8 @@ DEFINE_CLEANUP(struct http_stream, http_stream_close)
 bool http_status_error(struct error *err, const struct http_request *request, int status,
                        int64_t retry_after_ms, struct str text);
 
-/** Closes idle connections about 2 s from now, to free memory after a burst. Without this call they
- * are closed 30 s after the last request. */
-void http_client_close_idle(struct http_client *);
+/** The code that http_status_error() gives a status. */
+enum err_code http_status_code(int status);
 
 const char *http_method_name(enum http_method);
 

@@ -4,6 +4,7 @@
  * 	job.c     a request from its caller's side
  * 	stream.c  a stream from its reader's side
  * 	loop.c    the I/O thread: queue, gate, deadlines, curl_multi
+ * 	gate.c    how many requests may run at the same time
  * 	events.c  which sockets are ready: epoll for curl_multi
  * 	curl.c    one transfer: every libcurl setting, the callbacks, errors
  * 	tls.c     certificates and keys, parsed once
@@ -24,23 +25,47 @@
 #include "base/limits.h"
 #include "base/metrics.h"
 #include "base/thread.h"
-#include "http/gate.h"
 #include "http/http.h"
 #include "http/tls.h"
 
 struct job;
 struct transfer;
 
+/* ---- gate.c ---- */
+
+/* Plain values and functions without locks: the I/O thread owns them. Streams bypass the gate. */
+
+struct gate {
+	unsigned limit;
+	unsigned n_running;
+	unsigned n_successes;    /* since the limit last changed */
+	int64_t halved_ns;       /* mono */
+	int64_t closed_until_ns; /* Retry-After of a throttled answer: nothing starts earlier */
+	double qps;              /* 0: no cap */
+	double burst;
+	double tokens;
+	int64_t tokens_ns; /* mono: the time for which tokens was computed */
+};
+
+enum gate_outcome {
+	GATE_SUCCESS,
+	GATE_FAILURE,   /* failed without a sign of overload */
+	GATE_THROTTLED, /* 429, 503, or a time-out */
+};
+
+/** qps 0: no rate cap; burst is at least 1. */
+void gate_init(struct gate *g, double qps, double burst, int64_t now_ns);
+/** Lets one more request start if that is allowed now; it then counts as running. If not,
+ * *ret_at_ns is the moment (mono) to try again, or CLOCK_FOREVER if a running request must end
+ * first. */
+bool gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns);
+void gate_leave(struct gate *g, enum gate_outcome outcome, int64_t retry_after_ns, int64_t now_ns);
+
 /* ---- the client ---- */
 
 struct job_list {
 	TAILQ_HEAD(, job) jobs;
 	unsigned n;
-};
-
-/* Copies of the I/O thread's numbers, for the threads that read metrics. */
-struct loop_shown {
-	_Atomic unsigned limit, n_running, n_work, n_background;
 };
 
 struct curl_client {
@@ -74,7 +99,6 @@ struct curl_client {
 	bool is_poked;         /* mu: another thread has set a flag or queued a job */
 	bool is_polling;       /* mu: the I/O thread sleeps, or is about to */
 	bool is_stopping;      /* mu */
-	bool wants_sweep;      /* mu: http_client_close_idle() */
 	struct tls tls;        /* mu */
 	bool wants_retire;     /* mu: tls was replaced */
 	bool ends_streams;     /* mu: streams are to end as well when wants_retire is set */
@@ -97,7 +121,6 @@ struct curl_client {
 	bool is_retiring;  /* such idle connections may exist, so each request uses a new connection
 	                    */
 
-	struct loop_shown shown;
 	struct metric *limit, *n_requests, *n_work, *n_background;
 };
 
@@ -169,15 +192,12 @@ NODISCARD bool job_build(struct job *job, struct cancel *cancel, const struct ht
 /** A cancel hook; arg is the job. */
 void job_cancel(void *arg);
 void job_wait(struct job *job);
-/** Overwrites the credential after it was sent: a watch may stay open for hours. */
-void job_wipe(struct job *job);
-/** Notifies the credential's source if the job failed in the TLS handshake. */
-void job_report_tls_failure(const struct job *job);
 /** Replaces the body of a failed request if it repeats the credential that was sent. */
 void job_hide_credential(const struct job *job, struct http_response *response);
-/** Reports a 401 to the credential's source. Returns true if a newer credential is available, with
+/** Reports a job that is done to the credential's source, if the TLS handshake failed, or if the
+ * status is 401; it is 0 without an answer. Returns true if a newer credential is available, with
  * which the request may be sent once more. */
-bool job_report_rejected(struct curl_client *client, int status, uint64_t generation);
+bool job_report(const struct job *job, int status, uint64_t generation);
 /** Empties *response for a new answer, of at most max_body bytes. */
 void response_init(struct http_response *response, size_t max_body);
 
@@ -208,10 +228,8 @@ void loop_poke(struct curl_client *client);
 
 /* ---- events.c ---- */
 
+/** Opens the descriptors. Ringing wake_fd ends events_wait(), now or as soon as it is called. */
 void events_start(struct curl_client *client);
-void events_stop(struct curl_client *client);
-/** Ends events_wait(), now or as soon as it is called. Any thread. */
-void events_wake(struct curl_client *client);
 /** Waits until something is ready and passes ready sockets to libcurl. */
 void events_wait(struct curl_client *client, int timeout_ms);
 /** Runs libcurl's timer if it is due. */
@@ -232,15 +250,8 @@ struct transfer *transfer_new(struct curl_client *client);
 void transfer_free(struct transfer *transfer);
 /** Sets what differs from request to request. */
 void transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh);
-/** Returns true if a connection that had been used before broke before any byte of the answer
- * arrived. */
-bool transfer_broke_on_reuse(struct transfer *transfer, CURLcode code);
-/** Closes the transfer's connection when the transfer ends. */
-void transfer_forbid_reuse(struct transfer *transfer);
 /** Fills job->err from libcurl's result. */
 void transfer_error(struct transfer *transfer, CURLcode code);
-/** Fills the parts of the response that are known only at the end. */
-void transfer_done(struct transfer *transfer);
 
 /** A handle whose only effect is that libcurl closes idle connections. */
 CURL *sweeper_new(void);

@@ -65,13 +65,6 @@ job_fini(struct job *job)
 	mutex_destroy(&job->mu);
 }
 
-void
-job_wipe(struct job *job)
-{
-	explicit_bzero(job->header_lines.ptr + job->secret_at,
-	               job->header_lines.len - job->secret_at);
-}
-
 static void
 job_add_header(struct job *job, const char *name, const char *value)
 {
@@ -205,20 +198,14 @@ response_init(struct http_response *response, size_t max_body)
 	};
 }
 
-void
-job_report_tls_failure(const struct job *job)
+bool
+job_report(const struct job *job, int status, uint64_t generation)
 {
 	struct http_auth *auth = job->client->auth;
 
 	if (job->is_tls_failure && auth && auth->tls_failed)
 		auth->tls_failed(auth);
-}
-
-bool
-job_report_rejected(struct curl_client *c, int status, uint64_t generation)
-{
-	return status == 401 && c->auth && c->auth->rejected &&
-	       c->auth->rejected(c->auth, generation);
+	return status == 401 && auth && auth->rejected && auth->rejected(auth, generation);
 }
 
 /* Error pages get into logs and Events, and some proxies repeat the request in theirs. With Basic,
@@ -269,7 +256,7 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 	watchdog_extend(deadline_ns);
 	for (bool is_first = true;; is_first = false) {
 		struct job job;
-		bool is_ok;
+		bool is_ok, may_repeat;
 
 		job_init(&job, c, request, deadline_ns);
 		is_ok = job_build(&job, call->cancel, request, &generation, err);
@@ -298,10 +285,10 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 
 			response_init(response, 0);
 			response->is_untrusted = is_untrusted;
-			job_report_tls_failure(&job);
 		}
+		may_repeat = job_report(&job, response->status, generation) && is_first;
 		job_fini(&job);
-		if (!is_ok || !job_report_rejected(c, response->status, generation) || !is_first)
+		if (!may_repeat)
 			return is_ok;
 	}
 }

@@ -23,7 +23,10 @@
  * Times in this file are those of clock_real, because libcurl uses no other clock. http/job.c
  * converts the callers' deadlines to this clock.
  */
+#include <unistd.h>
+
 #include "base/alloc.h"
+#include "base/wake.h"
 #include "base/watchdog.h"
 #include "http/internal.h"
 
@@ -38,8 +41,7 @@ enum {
 #define RETIRE_NS (3300 * NS_PER_MS)
 #define OPENING_NS NS_PER_SEC      /* after this time the first bytes of most lists have arrived */
 #define SWEEP_NS (30 * NS_PER_SEC) /* without requests, until idle connections are closed */
-#define SWEEP_SOON_NS (2100 * NS_PER_MS) /* after http_client_close_idle(), see RETIRE_NS */
-#define TRIM_NS (3 * NS_PER_SEC)         /* longer than the pause between two renewals of a lease */
+#define TRIM_NS (3 * NS_PER_SEC)   /* longer than the pause between two renewals of a lease */
 
 METRIC_FAMILY(limits, METRIC_GAUGE, "ccmd_client_request_limit",
               "[ALPHA] Maximum number of concurrent requests of a client. It grows while requests "
@@ -202,29 +204,12 @@ start_waiting_job(struct curl_client *c, struct job_list *list, int64_t now_ns)
 	start_job(c, job);
 }
 
-/* Returns the time until which background requests wait for streams that are being opened; 0: no
- * such stream. A stream has a deadline until its headers arrive. Only the first OPENING_NS count:
- * some proxies hold back the headers of a watch until its first event. */
-static int64_t
-opening_until_ns(const struct curl_client *c)
-{
-	int64_t until_ns = 0;
-	const struct job *job;
-
-	TAILQ_FOREACH(job, &c->running.jobs, link) {
-		int64_t end_ns = job->submitted_ns + OPENING_NS;
-
-		if (job->stream && job->deadline_ns != CLOCK_FOREVER && end_ns > until_ns)
-			until_ns = end_ns;
-	}
-	return until_ns;
-}
-
 /* Starts the jobs whose turn it is. c->gate_ns becomes the time to try again. */
 static void
 start_waiting(struct curl_client *c)
 {
-	int64_t now_ns = clock_mono(&clock_real), at_ns;
+	int64_t now_ns = clock_mono(&clock_real), at_ns = 0;
+	const struct job *job;
 
 	c->gate_ns = CLOCK_FOREVER;
 	while (!TAILQ_EMPTY(&c->work.jobs)) {
@@ -235,11 +220,19 @@ start_waiting(struct curl_client *c)
 
 	/* A background request may start only while no HTTP_WORK job waits or runs, and one runs at
 	 * a time. They bypass the gate's limit and do not count as outcomes: a server that is slow
-	 * with events, or rejects them, does not slow down other requests. They do respect a
-	 * Retry-After. */
+	 * with events, or rejects them, does not slow down other requests. */
 	if (TAILQ_EMPTY(&c->background.jobs) || c->gate.n_running > 0 || c->is_background_running)
 		return;
-	at_ns = opening_until_ns(c);
+
+	/* They wait for streams that are being opened, which have a deadline until their headers
+	 * arrive, and for the end of a Retry-After. Of a stream only the first OPENING_NS count:
+	 * some proxies hold back the headers of a watch until its first event. */
+	TAILQ_FOREACH(job, &c->running.jobs, link) {
+		int64_t end_ns = job->submitted_ns + OPENING_NS;
+
+		if (job->stream && job->deadline_ns != CLOCK_FOREVER && end_ns > at_ns)
+			at_ns = end_ns;
+	}
 	if (at_ns <= now_ns)
 		at_ns = c->gate.closed_until_ns;
 	if (at_ns > now_ns) {
@@ -259,18 +252,25 @@ end_transfer(struct curl_client *c, struct transfer *transfer, CURLcode code)
 {
 	struct job *job = transfer->job;
 	bool may_replay = !job->is_replayed && (job->method == HTTP_GET || job->can_replay);
+	bool has_broken = code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+	                  code == CURLE_GOT_NOTHING;
+	long n_connects = 0;
 
-	transfer_done(transfer);
-	if (code == CURLE_OK) {
-		end_running(c, job, true);
-	} else if (may_replay && transfer_broke_on_reuse(transfer, code)) {
+	(void)curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &n_connects);
+	job->response->is_reused = n_connects == 0;
+	/* on_send() in http/curl.c notices that the connection broke, or libcurl reports it before
+	 * any byte of the answer has arrived. */
+	if (may_replay && code != CURLE_OK &&
+	    (transfer->n_sends > 1 ||
+	     (has_broken && job->response->is_reused && job->n_header_bytes == 0))) {
 		curl_multi_remove_handle(c->multi, transfer->easy);
 		job->is_replayed = true;
 		run_transfer(c, job, /*wants_fresh=*/true);
-	} else {
-		transfer_error(transfer, code);
-		end_running(c, job, false);
+		return;
 	}
+	if (code != CURLE_OK)
+		transfer_error(transfer, code);
+	end_running(c, job, code == CURLE_OK);
 }
 
 /* ---- requests from other threads ---- */
@@ -290,9 +290,6 @@ take_inbox(struct curl_client *c)
 	c->is_poked = false;
 	c->is_polling = false;
 	is_stopping = c->is_stopping;
-	if (c->wants_sweep && c->sweep_ns != CLOCK_FOREVER)
-		c->sweep_ns = clock_mono(&clock_real) + SWEEP_SOON_NS;
-	c->wants_sweep = false;
 	wants_retire = c->wants_retire;
 	ends_streams = c->ends_streams;
 	c->wants_retire = c->ends_streams = false;
@@ -303,7 +300,7 @@ take_inbox(struct curl_client *c)
 	if (wants_retire) {
 		TAILQ_FOREACH(job, &c->running.jobs, link) {
 			job->is_retired = job->stream && ends_streams;
-			transfer_forbid_reuse(job->transfer);
+			(void)curl_easy_setopt(job->transfer->easy, CURLOPT_FORBID_REUSE, 1L);
 		}
 		c->is_retiring = true;
 		c->retire_ns = clock_mono(&clock_real) + RETIRE_NS;
@@ -403,33 +400,29 @@ perform(struct curl_client *c)
 	} while (has_ended && (!TAILQ_EMPTY(&c->work.jobs) || !TAILQ_EMPTY(&c->background.jobs)));
 }
 
-/* Frees memory after a burst of requests. The first of two steps frees spare handles, which are
- * cheap to allocate again and have buffers of 32 kB each. */
+/* Frees memory after a burst of requests, in two steps. */
 static void
-trim_handles(struct curl_client *c)
+free_unused(struct curl_client *c)
 {
-	if (clock_mono(&clock_real) < c->trim_ns)
+	int64_t now_ns = clock_mono(&clock_real);
+	bool must_sweep = now_ns >= c->sweep_ns || now_ns >= c->retire_ns;
+
+	/* First the spare handles, which are cheap to allocate again and have buffers of 32 kB
+	 * each. */
+	if (now_ns < c->trim_ns && !must_sweep)
 		return;
 	c->trim_ns = CLOCK_FOREVER;
 	free_spare(c);
-	thread_trim();
-}
 
-/* The second step closes idle connections and frees their TLS state. */
-static void
-sweep_connections(struct curl_client *c)
-{
-	int64_t now_ns = clock_mono(&clock_real);
-
-	if (now_ns < c->sweep_ns && now_ns < c->retire_ns)
-		return;
-	if (now_ns >= c->retire_ns)
-		c->retire_ns = CLOCK_FOREVER;
-	c->sweep_ns = CLOCK_FOREVER;
-	free_spare(c);
-	free_sweeper(c);
-	c->sweeper = sweeper_new();
-	curl_multi_add_handle(c->multi, c->sweeper);
+	/* Later the idle connections with their TLS state. */
+	if (must_sweep) {
+		if (now_ns >= c->retire_ns)
+			c->retire_ns = CLOCK_FOREVER;
+		c->sweep_ns = CLOCK_FOREVER;
+		free_sweeper(c);
+		c->sweeper = sweeper_new();
+		curl_multi_add_handle(c->multi, c->sweeper);
+	}
 	thread_trim();
 }
 
@@ -463,17 +456,6 @@ wait_ms(const struct curl_client *c)
 
 /* ---- the loop ---- */
 
-static void
-set_metrics(void *client)
-{
-	struct curl_client *c = client;
-
-	metric_set(c->limit, c->shown.limit);
-	metric_set(c->n_requests, c->shown.n_running);
-	metric_set(c->n_work, c->shown.n_work);
-	metric_set(c->n_background, c->shown.n_background);
-}
-
 static void *
 loop_run(void *arg)
 {
@@ -483,14 +465,13 @@ loop_run(void *arg)
 
 	while (take_inbox(c)) {
 		watchdog_promise(clock_deadline(clock_mono(c->clock), HTTP_LONGEST_WAIT_NS));
-		c->shown.limit = c->gate.limit;
-		c->shown.n_running = c->gate.n_running;
-		c->shown.n_work = c->work.n;
-		c->shown.n_background = c->background.n;
+		metric_set(c->limit, c->gate.limit);
+		metric_set(c->n_requests, c->gate.n_running);
+		metric_set(c->n_work, c->work.n);
+		metric_set(c->n_background, c->background.n);
 
 		check_jobs(c);
-		trim_handles(c);
-		sweep_connections(c);
+		free_unused(c);
 		perform(c);
 		TAILQ_FOREACH(job, &c->running.jobs, link) {
 			if (job->stream)
@@ -528,20 +509,8 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	c->n_requests = metric_of(&running, name);
 	c->n_work = metric_of(&waiting, name, "work");
 	c->n_background = metric_of(&waiting, name, "background");
-	metrics_on_scrape(set_metrics, c);
 	events_start(c);
 	thread_start(&c->thread, name, loop_run, c);
-}
-
-/* Called with mu held. Returns true when the thread must be woken. */
-static bool
-set_poked(struct curl_client *c)
-{
-	bool must_wake = c->is_polling;
-
-	c->is_poked = true;
-	c->is_polling = false;
-	return must_wake;
 }
 
 void
@@ -552,11 +521,11 @@ loop_stop(struct curl_client *c)
 	mutex_unlock(&c->mu);
 	loop_poke(c);
 	thread_join(c->thread);
-	metrics_off_scrape(set_metrics, c);
 	free_spare(c);
 	free_sweeper(c);
 	curl_multi_cleanup(c->multi);
-	events_stop(c);
+	close(c->wake_fd);
+	close(c->epoll_fd);
 	mutex_destroy(&c->mu);
 }
 
@@ -566,23 +535,22 @@ loop_poke(struct curl_client *c)
 	bool must_wake;
 
 	mutex_lock(&c->mu);
-	must_wake = set_poked(c);
+	must_wake = c->is_polling;
+	c->is_poked = true;
+	c->is_polling = false;
 	mutex_unlock(&c->mu);
 	if (must_wake)
-		events_wake(c);
+		wake_ring(c->wake_fd);
 }
 
 void
 loop_submit(struct job *job)
 {
 	struct curl_client *c = job->client;
-	bool must_wake;
 
 	job->submitted_ns = clock_mono(&clock_real);
 	mutex_lock(&c->mu);
 	list_add(&c->inbox, job);
-	must_wake = set_poked(c);
 	mutex_unlock(&c->mu);
-	if (must_wake)
-		events_wake(c);
+	loop_poke(c); /* the client only: the job may be done already */
 }

@@ -77,10 +77,15 @@ void
 stream_opened(struct http_stream *stream)
 {
 	struct curl_stream *s = curl_stream(stream);
-	WITH_LOCK(&s->job.mu);
+	struct job *job = &s->job;
+	WITH_LOCK(&job->mu);
 
+	job->deadline_ns = CLOCK_FOREVER;
+	/* the credential was sent, and a watch may stay open for hours */
+	explicit_bzero(job->header_lines.ptr + job->secret_at,
+	               job->header_lines.len - job->secret_at);
 	s->has_headers = true;
-	cond_signal(&s->job.cond);
+	cond_signal(&job->cond);
 }
 
 /* ---- the reader's side ---- */
@@ -213,7 +218,6 @@ stream_open_once(struct curl_stream *s, const struct http_request *request,
 		return true;
 	cancel_unhook(s->cancel, job_cancel, &s->job);
 	if (!s->job.is_ok) {
-		job_report_tls_failure(&s->job);
 		*err = s->err;
 		return false;
 	}
@@ -235,6 +239,7 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 	struct curl_client *c = CONTAINER_OF(client, struct curl_client, base);
 	int64_t deadline_ns = job_deadline(call, request);
 	uint64_t generation = 0;
+	bool may_repeat;
 	int status;
 
 	watchdog_extend(deadline_ns);
@@ -254,8 +259,9 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 			*ret = &s->base;
 			return true;
 		}
+		may_repeat = job_report(&s->job, status, generation) && is_first;
 		stream_free(s);
-		if (!job_report_rejected(c, status, generation) || !is_first)
+		if (!may_repeat)
 			return false;
 	}
 }

@@ -130,47 +130,31 @@ tls_is_hashed(const char *folder)
 	return found;
 }
 
+/* A hashed folder is preferred: OpenSSL reads only the certificates that it needs. Minimal
+ * container images have only a bundle. Where nothing is found, the client starts anyway; its
+ * connections fail to verify, and their errors say so. */
 const char *
-tls_system_anchors(void)
+tls_system_anchors(X509_STORE *store)
 {
 	const char *const folders[] = { X509_get_default_cert_dir(), "/etc/ssl/certs" };
 	const char *file = getenv(X509_get_default_cert_file_env());
 	const char *folder = getenv(X509_get_default_cert_dir_env());
+	const char *found = file ? file : folder;
 
-	if (file || folder)
-		return file ? file : folder;
-	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
-		if (tls_is_hashed(folders[i]))
-			return folders[i];
-	}
-	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
-		if (access(bundles[i], R_OK) == 0)
-			return bundles[i];
-	}
-	return "/etc/ssl/certs, which has none";
-}
-
-/* A hashed folder is preferred: OpenSSL reads only the certificates that it needs. Minimal
- * container images have only a bundle. Where nothing is found, the client starts anyway; its
- * connections fail to verify, and their errors say so. */
-static void
-tls_add_system_anchors(X509_STORE *store)
-{
-	const char *const folders[] = { X509_get_default_cert_dir(), "/etc/ssl/certs" };
-
-	if (getenv(X509_get_default_cert_file_env()) || getenv(X509_get_default_cert_dir_env())) {
+	if (found && store)
 		(void)X509_STORE_set_default_paths(store);
-		return;
+	for (size_t i = 0; !found && i < ARRAY_LEN(folders); i++) {
+		if (tls_is_hashed(folders[i]) &&
+		    (!store || X509_STORE_load_path(store, folders[i]) == 1))
+			found = folders[i];
 	}
-	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
-		if (tls_is_hashed(folders[i]) && X509_STORE_load_path(store, folders[i]) == 1)
-			return;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
-		if (X509_STORE_load_file(store, bundles[i]) == 1)
-			break;
+	for (size_t i = 0; !found && i < ARRAY_LEN(bundles); i++) {
+		if (store ? X509_STORE_load_file(store, bundles[i]) == 1
+		          : access(bundles[i], R_OK) == 0)
+			found = bundles[i];
 	}
 	ERR_clear_error();
+	return found ? found : "/etc/ssl/certs, which has none";
 }
 
 static bool
@@ -186,7 +170,7 @@ tls_load_anchors(struct tls *tls, const struct tls_config *config, struct error 
 	if (config->is_insecure || config->trusts_nothing)
 		return true;
 	if (config->ca_pem.len == 0) {
-		tls_add_system_anchors(tls->store);
+		(void)tls_system_anchors(tls->store);
 		return true;
 	}
 	if (!pem_certificates(config->ca_pem, "the CA data", &anchors, err))
@@ -243,19 +227,6 @@ tls_fini(struct tls *tls)
 	sk_X509_pop_free(tls->chain, X509_free);
 	EVP_PKEY_free(tls->key);
 	*tls = (struct tls){ 0 };
-}
-
-bool
-tls_apply(const struct tls *tls, SSL_CTX *ctx)
-{
-	/* saves 34 kB for each idle connection */
-	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set1_cert_store(ctx, tls->store);
-	if (!tls->cert)
-		return true;
-	return SSL_CTX_use_certificate(ctx, tls->cert) == 1 &&
-	       SSL_CTX_use_PrivateKey(ctx, tls->key) == 1 &&
-	       (!tls->chain || SSL_CTX_set1_chain(ctx, tls->chain) == 1);
 }
 
 bool

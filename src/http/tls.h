@@ -56,10 +56,7 @@ struct tls {
 NODISCARD bool tls_init(struct tls *tls, const struct tls_config *config, struct error *err);
 void tls_fini(struct tls *tls);
 /** Where a client without trust anchors of its own takes them from, for people: a file or folder.
- */
-const char *tls_system_anchors(void);
-/** Puts trust anchors, certificate and key into the context of a new connection. False when OpenSSL
- * refuses. */
-NODISCARD bool tls_apply(const struct tls *tls, SSL_CTX *ctx);
+ * They are added to store, unless that is NULL. */
+const char *tls_system_anchors(X509_STORE *store);
 
 #endif

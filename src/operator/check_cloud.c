@@ -60,7 +60,7 @@ check_cloud(struct doctor *d, struct report *r)
 			report_fix(
 				r,
 				"add the authority that has signed the certificate of the cloud's API to those of this machine: %s",
-				tls_system_anchors());
+				tls_system_anchors(/*store=*/NULL));
 		else
 			report_fix(
 				r,

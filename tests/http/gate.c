@@ -1,4 +1,4 @@
-#include "http/gate.h"
+#include "http/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,9 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include "base/clock.h"
-#include "base/limits.h"
 
 #define SEC NS_PER_SEC
 

@@ -869,7 +869,8 @@ idle_connections_are_closed(void **state)
 	must_get(&w);
 	must_get(&w);
 	assert_int_equal(loopback_open(w.server), 1);
-	http_client_close_idle(w.client);
+	assert_true(http_client_set_tls(w.client, &(struct tls_config){ .trusts_nothing = true },
+	                                /*ends_streams=*/false, &w.err));
 	wait_for(w.server, loopback_open, 0);
 	must_get(&w);
 	assert_false(w.response.is_reused);

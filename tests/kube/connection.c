@@ -435,7 +435,6 @@ authorities_are_followed(void **state)
 		write_file(w, "ca", str_c(bad[i]));
 		pass(w, 60);
 		must_get(w, "abc");
-		http_client_close_idle(w->client->http);
 	}
 	unlink(path_in(w, "ca"));
 	pass(w, 60);
