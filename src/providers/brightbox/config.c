@@ -16,35 +16,35 @@ bb_variable(const char *name, const char *otherwise)
 	return str_c(value ? value : otherwise);
 }
 
-/* A variable that is set, even to an empty text, takes precedence over its file. */
-static bool
-bb_credential_load(const char *name, const char *file_name, const char *otherwise,
-                   struct cloud_needs *needs, struct login_secret *ret, struct error *err)
-{
-	const char *value = getenv(name), *path = getenv(file_name);
-
-	if (value || !path) {
-		login_secret_set(ret, str_c(value ? value : otherwise));
-		return true;
-	}
-	if (!login_secret_read(ret, path, err))
-		return err_wrap(err, "failed to read %s", file_name);
-	needs->reads[needs->n_reads++] = str_c(ret->path);
-	return true;
-}
-
 bool
 bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *err)
 {
-	if (!bb_credential_load("BRIGHTBOX_CLIENT", "BRIGHTBOX_CLIENT_FILE", DEFAULT_CLIENT, needs,
-	                        &ret->client, err) ||
-	    !bb_credential_load("BRIGHTBOX_CLIENT_SECRET", "BRIGHTBOX_CLIENT_SECRET_FILE",
-	                        DEFAULT_CLIENT_SECRET, needs, &ret->client_secret, err) ||
-	    !bb_credential_load("BRIGHTBOX_USER_NAME", "BRIGHTBOX_USER_NAME_FILE", "", needs,
-	                        &ret->user, err) ||
-	    !bb_credential_load("BRIGHTBOX_PASSWORD", "BRIGHTBOX_PASSWORD_FILE", "", needs,
-	                        &ret->password, err))
-		return false;
+	const struct {
+		const char *name, *file_name, *otherwise;
+		struct login_secret *secret;
+	} credentials[] = {
+		{ "BRIGHTBOX_CLIENT", "BRIGHTBOX_CLIENT_FILE", DEFAULT_CLIENT, &ret->client },
+		{ "BRIGHTBOX_CLIENT_SECRET", "BRIGHTBOX_CLIENT_SECRET_FILE", DEFAULT_CLIENT_SECRET,
+		  &ret->client_secret },
+		{ "BRIGHTBOX_USER_NAME", "BRIGHTBOX_USER_NAME_FILE", "", &ret->user },
+		{ "BRIGHTBOX_PASSWORD", "BRIGHTBOX_PASSWORD_FILE", "", &ret->password },
+	};
+
+	/* a variable that is set, even to an empty text, takes precedence over its file */
+	for (size_t i = 0; i < ARRAY_LEN(credentials); i++) {
+		const char *value = getenv(credentials[i].name);
+		const char *path = getenv(credentials[i].file_name);
+
+		if (value || !path) {
+			login_secret_set(credentials[i].secret,
+			                 str_c(value ? value : credentials[i].otherwise));
+			continue;
+		}
+		if (!login_secret_read(credentials[i].secret, path, err))
+			return err_wrap(err, "failed to read %s", credentials[i].file_name);
+		needs->reads[needs->n_reads++] = str_c(credentials[i].secret->path);
+	}
+
 	ret->has_user = secret_expose(&ret->user.value).len > 0 ||
 	                secret_expose(&ret->password.value).len > 0;
 	ret->account = bb_variable("BRIGHTBOX_ACCOUNT", "");
