@@ -58,7 +58,7 @@ bb_step_domains(struct bb_run *run, struct error *err)
 		return err_set(err, ERR_INVALID,
 		               "Failed to resolve %s to load balancer address, which is not "
 		               "assigned yet",
-		               bb_run_quote(run, run->desired.domains[0]));
+		               quote_z(run->call->arena, run->desired.domains[0]));
 	if (run->has_new_ip)
 		return true;
 	run->checked = arena_str(run->call->arena, run->ip->id);
@@ -78,19 +78,11 @@ bb_lb_body(struct bb_run *run, bool is_update)
 static bool
 bb_lb_destroy(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 {
-	struct bb_change change = {
-		.sends = { .what = "load balancer",
-		           .request = "DELETE /load_balancers/{id}",
-		           .id = lb->id },
-		.kind = "destroy load balancer",
-		.missing = arena_printf(run->call->arena,
-		                        "Load balancer %" STR_FMT
-		                        " is still there although its deletion was accepted",
-		                        STR_ARG(lb->id)),
-		.done = ERR_NOT_FOUND,
-	};
-
-	return bb_run_change(run, &change, NULL, err);
+	return bb_run_destroy(run, "load balancer", "DELETE /load_balancers/{id}", lb->id,
+	                      "destroy load balancer",
+	                      arena_printf(run->call->arena, "Load balancer %" STR_FMT,
+	                                   STR_ARG(lb->id)),
+	                      err);
 }
 
 /* The balancer has failed at the cloud. If it stays so for a minute, it is deleted: only then can
@@ -110,7 +102,7 @@ bb_lb_replace(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 	};
 
 	if (!u || u->state != str_hash(state.text) ||
-	    bb_run_now(run) - u->since_boot_ns < failed_ns)
+	    clock_boot(run->call->clock) - u->since_boot_ns < failed_ns)
 		return bb_run_stop(run, &state, err);
 	bb_run_await(run, &state);
 	return bb_lb_destroy(run, lb, err);
@@ -152,7 +144,7 @@ bb_lb_create(struct bb_run *run, struct error *err)
 			return false;
 		}
 	}
-	if (u && bb_unsettled_has_created_enough(u, bb_run_now(run))) {
+	if (u && bb_unsettled_has_created_enough(u, clock_boot(run->call->clock))) {
 		state = (struct bb_state){
 			.code = ERR_UNAVAILABLE,
 			.text = arena_printf(
@@ -178,7 +170,7 @@ bb_lb_create(struct bb_run *run, struct error *err)
 		return true;
 	}
 	log_info("load balancer created", LOG_STR("name", run->desired.name), LOG_STR("id", id));
-	bb_unsettled_note_created(u, id, bb_run_now(run));
+	bb_unsettled_note_created(u, id, clock_boot(run->call->clock));
 	return true;
 }
 
@@ -215,11 +207,10 @@ bb_lb_delete_own_duplicate(struct bb_run *run, struct error *err)
 static const struct bb_lb *
 bb_lb_choose(struct bb_run *run, size_t *ret_n)
 {
-	const struct bb_lb *chosen = NULL;
+	const struct bb_lb *chosen = NULL, *lb = NULL;
 
 	*ret_n = 0;
-	for (const struct bb_lb *lb = bb_view_next_lb(run->view, run->desired.name, NULL); lb;
-	     lb = bb_view_next_lb(run->view, run->desired.name, lb)) {
+	while ((lb = bb_view_next(run->view, run->desired.name, bb_lb_is_alive, lb))) {
 		(*ret_n)++;
 		if (!chosen || (chosen->n_cloud_ips == 0 && lb->n_cloud_ips > 0))
 			chosen = lb;
@@ -257,7 +248,7 @@ bb_lb_is_in_status(const struct cloud_host *host, const struct bb_lb *lb)
 static void
 bb_lb_report(struct bb_run *run, const struct bb_lb *lb, size_t n)
 {
-	const char *name = bb_run_quote(run, run->desired.name);
+	const char *name = quote_z(run->call->arena, run->desired.name);
 	struct arena *arena = run->call->arena;
 
 	if (run->is_reported || (run->unsettled && run->unsettled->created))
@@ -320,7 +311,7 @@ bb_find_foreign(struct bb_run *run)
 	const struct bb_lb *lb = bb_lb_choose(run, &n);
 
 	if (!lb)
-		lb = bb_view_next_failed(run->view, run->desired.name, NULL);
+		lb = bb_view_next(run->view, run->desired.name, bb_lb_has_failed, NULL);
 	return lb && bb_lb_is_foreign(run, lb) ? lb : NULL;
 }
 
@@ -335,7 +326,7 @@ bb_lb_foreign_text(const struct bb_run *run, const struct bb_lb *lb)
 		"cluster of this account, give each cluster its own --cluster-name. If "
 		"it belongs to this Service, set the annotation " BB_CLOUD_IP_KEY
 		" to the id of its cloud IP, %" STR_FMT,
-		STR_ARG(lb->id), bb_run_quote(run, run->desired.name),
+		STR_ARG(lb->id), quote_z(run->call->arena, run->desired.name),
 		STR_ARG(lb->cloud_ips[0].id));
 }
 
@@ -390,16 +381,16 @@ bb_step_lb(struct bb_run *run, struct error *err)
 {
 	const char *created = run->unsettled ? run->unsettled->created : NULL;
 	struct str name = run->desired.name;
-	const struct bb_lb *lb = created ? bb_view_next_lb(run->view, name, NULL) : NULL;
+	const struct bb_lb *lb = NULL;
 	size_t n;
 
-	for (; lb; lb = bb_view_next_lb(run->view, name, lb)) {
+	while (created && (lb = bb_view_next(run->view, name, bb_lb_is_alive, lb))) {
 		if (!str_eq_c(lb->id, created))
 			return bb_lb_delete_own_duplicate(run, err);
 	}
 	run->lb = bb_lb_choose(run, &n);
 	if (!run->lb) {
-		lb = bb_view_next_failed(run->view, name, NULL);
+		lb = bb_view_next(run->view, name, bb_lb_has_failed, NULL);
 		return lb ? bb_lb_replace(run, lb, err) : bb_lb_create(run, err);
 	}
 	bb_lb_report(run, run->lb, n);
@@ -440,9 +431,9 @@ bb_check_complete(struct bb_run *run, const struct bb_lb *lb)
 	state.first_ms = BB_LATER_MS;
 	state.text = arena_printf(run->call->arena,
 	                          "Domain %s has not yet been validated for SSL use (%s:%s)",
-	                          bb_run_quote(run, bad->identifier),
-	                          bb_run_quote(run, bad->status),
-	                          bb_run_quote(run, bad->last_message));
+	                          quote_z(run->call->arena, bad->identifier),
+	                          quote_z(run->call->arena, bad->status),
+	                          quote_z(run->call->arena, bad->last_message));
 	state.advice = "Check that the name leads to the load balancer from the Internet, and ask "
 		       "Brightbox why it does not validate it";
 	bb_run_await(run, &state);
@@ -484,7 +475,7 @@ bb_needs_evidence(const struct bb_run *run)
 	const struct bb_view *view = run->view;
 
 	if (run->is_ours || !lb_needs_evidence(run->spec) ||
-	    bb_view_next_lb(view, run->desired.name, NULL))
+	    bb_view_next(view, run->desired.name, bb_lb_is_alive, NULL))
 		return false;
 	for (size_t i = 0; i < view->n_cloud_ips; i++) {
 		if (str_eq(view->cloud_ips[i].name, run->desired.name))
@@ -570,13 +561,12 @@ bb_balancers_ensure(struct cloud *cloud, struct call *call, const struct lb_spec
 static bool
 bb_step_remove_lbs(struct bb_run *run, bool *ret_found, struct error *err)
 {
-	for (int i = 0; i < 2; i++) {
-		const struct bb_lb *(*next)(const struct bb_view *, struct str,
-		                            const struct bb_lb *) = i == 0 ? bb_view_next_lb
-		                                                           : bb_view_next_failed;
+	static bool (*const kinds[])(const struct bb_lb *) = { bb_lb_is_alive, bb_lb_has_failed };
 
-		for (const struct bb_lb *lb = next(run->view, run->desired.name, NULL); lb;
-		     lb = next(run->view, run->desired.name, lb)) {
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		const struct bb_lb *lb = NULL;
+
+		while ((lb = bb_view_next(run->view, run->desired.name, kinds[i], lb))) {
 			*ret_found = true;
 			if (!bb_lb_destroy(run, lb, err))
 				return false;

@@ -115,42 +115,35 @@ bb_send(struct bb_client *c, struct call *call, const struct change *change, str
 void
 bb_url_resolve(struct buf *ret, struct str base, const char *relative)
 {
-	ptrdiff_t scheme = 0;
-	size_t end = base.len;
+	const char *scheme = memmem(base.ptr, base.len, "://", 3);
+	size_t host = scheme ? (size_t)(scheme + 3 - base.ptr) : base.len, end = base.len;
 
-	while (scheme + 3 <= (ptrdiff_t)base.len &&
-	       !str_starts(str_skip(base, (size_t)scheme), STR("://")))
-		scheme++;
-	while (end > (size_t)scheme + 3 && base.ptr[end - 1] != '/')
+	while (end > host && base.ptr[end - 1] != '/')
 		end--;
-	if (end <= (size_t)scheme + 3) {
-		buf_add_str(ret, base);
-		buf_add_c(ret, "/");
-	} else {
-		buf_add_str(ret, str_head(base, end));
-	}
-	buf_add_c(ret, relative);
+	buf_add_str(ret, end > host ? str_head(base, end) : base);
+	buf_addf(ret, "%s%s", end > host ? "" : "/", relative);
 }
 
 bool
-bb_client_new(const struct bb_client_config *config, struct bb_client **ret, struct error *err)
+bb_client_new(const struct cloud_host *host, const struct bb_config *config, struct http_auth *auth,
+              struct bb_client **ret, struct error *err)
 {
 	CLEANUP(bb_client_freep) struct bb_client *c = xcalloc(1, sizeof(*c));
 	CLEANUP(buf_fini) struct buf root = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf query = BUF_INIT(LIMIT_HTTP_URL);
 
 	bb_url_resolve(&root, config->api_url, API_PATH);
-	if (config->account.len > 0)
+	if (config->has_user && config->account.len > 0)
 		url_add_query(&query, "account_id", config->account);
 	c->query = xstrndup(query.ptr, query.len);
 	c->sender.query = c->query;
 	c->sender.root = "/" API_PATH;
 	if (!rest_new(
 		    &(struct rest_config){
-			    .host = config->host,
+			    .host = host,
 			    .name = "brightbox",
 			    .base_url = buf_str(&root),
-			    .auth = config->auth,
+			    .auth = auth,
 			    .add_message = bb_add_message,
 		    },
 		    &c->sender.rest, err))

@@ -10,20 +10,15 @@
 #define CCMD_BRIGHTBOX_CLIENT_H
 
 #include "cloud/change.h"
+#include "providers/brightbox/config.h"
 #include "providers/brightbox/wire.h"
 
 struct bb_client; /* opaque */
 
-struct bb_client_config {
-	const struct cloud_host *host;
-	struct http_auth *auth;
-	struct str api_url; /* as configured: "https://api.gb1.brightbox.com/" */
-	struct str account; /* named in each request, as a user's credentials require; empty: not
-	                       named */
-};
-
-NODISCARD bool bb_client_new(const struct bb_client_config *, struct bb_client **ret,
-                             struct error *err);
+/** The account of the configuration is named in each request, if a user's credentials require it.
+ * ERR_INVALID: the URL cannot be used. */
+NODISCARD bool bb_client_new(const struct cloud_host *, const struct bb_config *,
+                             struct http_auth *, struct bb_client **ret, struct error *err);
 void bb_client_free(struct bb_client *); /* NULL is fine */
 DEFINE_CLEANUP(struct bb_client, bb_client_free)
 

@@ -16,7 +16,7 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 
 	if (!ip_parse(wanted, &ip))
 		return err_set(err, ERR_INVALID, "Invalid LoadBalancerIP: %s",
-		               bb_run_quote(run, wanted));
+		               quote_z(run->call->arena, wanted));
 	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
 		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
 
@@ -33,7 +33,7 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 		}
 	}
 	return err_set(err, ERR_INVALID, "Could not find allocated Cloud IP with address %s",
-	               bb_run_quote(run, wanted));
+	               quote_z(run->call->arena, wanted));
 }
 
 /* The first one that has the name, or that is mapped to a balancer that has it. */
@@ -141,8 +141,12 @@ enum bb_holder {
 static enum bb_holder
 bb_ip_holder(const struct bb_run *run, const struct bb_cloud_ip *ip)
 {
-	const struct bb_lb *lb = ip->lb_id.len > 0 ? bb_view_lb(run->view, ip->lb_id) : NULL;
+	const struct bb_lb *lb = NULL;
 
+	for (size_t i = 0; i < run->view->n_lbs; i++) {
+		if (str_eq(run->view->lbs[i].id, ip->lb_id))
+			lb = &run->view->lbs[i];
+	}
 	if (lb && str_eq_c(lb->status, "deleting"))
 		return HOLDER_LEAVING;
 	if (lb && bb_lb_is_alive(lb)) /* in a dry run a removal has noted its deletion */
@@ -157,7 +161,8 @@ struct str
 bb_mapping_text(const struct bb_run *run)
 {
 	return arena_printf(run->call->arena, "Mapping of CloudIP %s to %s not complete",
-	                    bb_run_quote(run, run->ip->id), bb_run_quote(run, run->lb->id));
+	                    quote_z(run->call->arena, run->ip->id),
+	                    quote_z(run->call->arena, run->lb->id));
 }
 
 /* A cloud IP that is mapped elsewhere stays there, because it may be in use there. */
@@ -199,8 +204,8 @@ bb_step_map(struct bb_run *run, struct error *err)
 		"CloudIP %s (%" STR_FMT
 		") is mapped elsewhere. Unmap the Cloud IP and reapply this manifest, or map "
 		"manually to %s",
-		bb_run_quote(run, run->ip->id), STR_ARG(run->ip->public_ipv4),
-		bb_run_quote(run, run->lb->id));
+		quote_z(run->call->arena, run->ip->id), STR_ARG(run->ip->public_ipv4),
+		quote_z(run->call->arena, run->lb->id));
 	bb_run_await(run, &elsewhere);
 	return true;
 }
@@ -208,17 +213,9 @@ bb_step_map(struct bb_run *run, struct error *err)
 static bool
 bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
-	struct bb_change change = {
-		.sends = { .what = "cloud IP", .request = "DELETE /cloud_ips/{id}", .id = ip->id },
-		.kind = "destroy cloud IP",
-		.missing = arena_printf(run->call->arena,
-		                        "Cloud IP %" STR_FMT
-		                        " is still there although its deletion was accepted",
-		                        STR_ARG(ip->id)),
-		.done = ERR_NOT_FOUND,
-	};
-
-	return bb_run_change(run, &change, NULL, err);
+	return bb_run_destroy(run, "cloud IP", "DELETE /cloud_ips/{id}", ip->id, "destroy cloud IP",
+	                      arena_printf(run->call->arena, "Cloud IP %" STR_FMT, STR_ARG(ip->id)),
+	                      err);
 }
 
 /* Destroys a cloud IP that has the Service's name and is not the one that the Service uses, as soon
@@ -244,7 +241,7 @@ bb_ip_discard(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *er
 			                         ") has the name of this Service and is mapped "
 			                         "elsewhere. It is left there; unmap and destroy "
 			                         "it if it is not needed",
-			                         bb_run_quote(run, ip->id),
+			                         quote_z(run->call->arena, ip->id),
 			                         STR_ARG(ip->public_ipv4)));
 		break;
 	}

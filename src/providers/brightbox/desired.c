@@ -10,6 +10,7 @@
 #include "base/ip.h"
 #include "base/names.h"
 #include "base/buf.h"
+#include "base/words.h"
 #include "providers/brightbox/servers.h"
 
 #define AWS_INTERVAL_KEY "service.beta.kubernetes.io/aws-load-balancer-healthcheck-interval"
@@ -29,7 +30,7 @@ bb_word(const struct lb_spec *spec, const char *key, const char *const words[],
 {
 	const struct str *text = lb_annotation(spec, key);
 
-	return text && bb_is_word(*text, words) ? *text : str_c(otherwise);
+	return text && words_have(words, *text) ? *text : str_c(otherwise);
 }
 
 static struct str
@@ -142,7 +143,7 @@ bb_check_annotation(const struct lb_spec *spec, const struct bb_annotation *anno
 		break;
 	case ANNOTATION_WORD:
 	case ANNOTATION_PROTOCOL:
-		if (!bb_is_word(value, annotation->words))
+		if (!words_have(annotation->words, value))
 			return err_set(err, ERR_INVALID,
 			               "Invalid Load Balancer %s %s: %" STR_FMT
 			               " is not a valid %s.Enum",
@@ -329,21 +330,6 @@ bb_read_check(const struct lb_spec *spec, struct bb_check *ret)
 	ret->threshold_down = bb_number(spec, BB_PREFIX "healthcheck-unhealthy-threshold");
 }
 
-static void
-bb_read_domains(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
-{
-	struct str listed = bb_text(spec, BB_PREFIX "ssl-domains");
-	size_t n_max = 1;
-
-	for (size_t i = 0; i < listed.len; i++)
-		n_max += listed.ptr[i] == ',';
-	ret->domains = arena_calloc(arena, n_max, sizeof(*ret->domains));
-	for (struct str one, rest = listed; str_split(&rest, ',', &one);) {
-		if (one.len > 0)
-			ret->domains[ret->n_domains++] = one;
-	}
-}
-
 static int
 bb_compare_strs(const void *a, const void *b)
 {
@@ -391,30 +377,18 @@ bb_missing(const struct str items[], size_t n, const struct str others[], size_t
 	return n_missing;
 }
 
-/* A node of another cloud, or without a provider ID, is no member of balancers. */
-static void
-bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
-{
-	const struct str prefix = STR(BB_PROVIDER_ID_PREFIX);
-
-	ret->servers = arena_calloc(arena, spec->n_nodes, sizeof(*ret->servers));
-	for (size_t i = 0; i < spec->n_nodes; i++) {
-		struct str id = spec->nodes[i].provider_id;
-
-		if (str_starts(id, prefix) && id.len > prefix.len)
-			ret->servers[ret->n_servers++] = str_skip(id, prefix.len);
-	}
-	ret->n_servers = bb_sort(ret->servers, ret->n_servers);
-}
-
 bool
 bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret,
                 struct error *err)
 {
+	const struct str prefix = STR(BB_PROVIDER_ID_PREFIX);
 	CLEANUP(buf_fini) struct buf ports = BUF_INIT(SIZE_MAX / 2);
+	struct str listed = bb_text(spec, BB_PREFIX "ssl-domains");
+	size_t n_max = 1;
 
 	if (!bb_check(spec, err))
 		return false;
+
 	for (size_t i = 0; i < spec->n_ports; i++)
 		buf_addf(&ports, "%s%d", i > 0 ? "," : "", spec->ports[i].node_port);
 	if (spec->health_check_node_port != 0)
@@ -428,8 +402,24 @@ bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 	};
 	bb_read_listeners(spec, arena, ret);
 	bb_read_check(spec, &ret->check);
-	bb_read_domains(spec, arena, ret);
-	bb_read_servers(spec, arena, ret);
+
+	for (size_t i = 0; i < listed.len; i++)
+		n_max += listed.ptr[i] == ',';
+	ret->domains = arena_calloc(arena, n_max, sizeof(*ret->domains));
+	for (struct str one, rest = listed; str_split(&rest, ',', &one);) {
+		if (one.len > 0)
+			ret->domains[ret->n_domains++] = one;
+	}
+
+	/* a node of another cloud, or without a provider ID, is no member of balancers */
+	ret->servers = arena_calloc(arena, spec->n_nodes, sizeof(*ret->servers));
+	for (size_t i = 0; i < spec->n_nodes; i++) {
+		struct str id = spec->nodes[i].provider_id;
+
+		if (str_starts(id, prefix) && id.len > prefix.len)
+			ret->servers[ret->n_servers++] = str_skip(id, prefix.len);
+	}
+	ret->n_servers = bb_sort(ret->servers, ret->n_servers);
 	return true;
 }
 

@@ -196,27 +196,16 @@ bb_step_remove_firewall(struct bb_run *run, struct error *err)
 {
 	const struct bb_group *group = bb_view_group(run->view, run->desired.name);
 	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
-	struct bb_change change = { .done = ERR_NOT_FOUND };
 
 	if (group) {
 		if (!bb_group_remove(run, group, group->servers, group->n_servers, err))
 			return false;
-		change.sends = (struct change){ .what = "server group",
-			                        .request = "DELETE /server_groups/{id}",
-			                        .id = group->id };
-		change.kind = "destroy server group";
-		change.missing =
-			STR("The server group is still there although its deletion was accepted");
-		if (!bb_run_change(run, &change, NULL, err))
+		if (!bb_run_destroy(run, "server group", "DELETE /server_groups/{id}", group->id,
+		                    "destroy server group", STR("The server group"), err))
 			return false;
 	}
 	if (!policy)
 		return true;
-	change.sends = (struct change){ .what = "firewall policy",
-		                        .request = "DELETE /firewall_policies/{id}",
-		                        .id = policy->id };
-	change.kind = "destroy firewall policy";
-	change.missing =
-		STR("The firewall policy is still there although its deletion was accepted");
-	return bb_run_change(run, &change, NULL, err);
+	return bb_run_destroy(run, "firewall policy", "DELETE /firewall_policies/{id}", policy->id,
+	                      "destroy firewall policy", STR("The firewall policy"), err);
 }

@@ -59,17 +59,11 @@ bb_start(struct cloud *cloud, const struct cloud_host *host, struct error *err)
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &arena };
 	struct str account;
-	struct bb_client_config client = {
-		.host = host,
-		.api_url = bb->config.api_url,
-		.account = bb->config.has_user ? bb->config.account : STR_EMPTY,
-	};
 
 	bb->host = host;
 	if (!bb_token_new(host, &bb->config, &bb->token, err))
 		return false;
-	client.auth = bb_token_auth(bb->token);
-	if (!bb_client_new(&client, &bb->client, err))
+	if (!bb_client_new(host, &bb->config, bb_token_auth(bb->token), &bb->client, err))
 		return false;
 
 	/* Finds out at the start whether a user's password is wrong. The credentials of an API

@@ -23,23 +23,11 @@ EVENT_KIND(
 
 /* ---- for steps ---- */
 
-int64_t
-bb_run_now(const struct bb_run *run)
-{
-	return clock_boot(run->call->clock);
-}
-
 void
 bb_run_warn(const struct bb_run *run, const struct event_kind *kind, struct str text)
 {
 	run->bb->host->service_event(run->bb->host, run->spec, HOST_EVENT_WARNING, kind->reason,
 	                             text);
-}
-
-const char *
-bb_run_quote(const struct bb_run *run, struct str text)
-{
-	return quote_z(run->call->arena, text);
 }
 
 void
@@ -121,7 +109,7 @@ bb_run_refused(struct bb_run *run, const struct bb_change *change, uint64_t hash
 	switch (err->code) {
 	case ERR_CONFLICT:
 		if (bb_unsettled_has_room(u, hash))
-			bb_unsettled_note_sent(u, hash, bb_run_now(run), err->msg);
+			bb_unsettled_note_sent(u, hash, clock_boot(run->call->clock), err->msg);
 		break;
 	case ERR_INVALID:
 	case ERR_FORBIDDEN:
@@ -154,7 +142,7 @@ bb_run_change(struct bb_run *run, const struct bb_change *change, struct str *re
 	                                      "%s/%" STR_FMT "/%" STR_FMT "/%" STR_FMT,
 	                                      change->kind, STR_ARG(sends->id), STR_ARG(change->of),
 	                                      STR_ARG(sends->body)));
-	int64_t now_ns = bb_run_now(run);
+	int64_t now_ns = clock_boot(run->call->clock);
 	struct bb_state state;
 	bool is_accepted;
 
@@ -206,8 +194,25 @@ bb_run_change(struct bb_run *run, const struct bb_change *change, struct str *re
 	else if (err->code != change->done)
 		return bb_run_refused(run, change, hash, err);
 	if (!change->may_repeat)
-		bb_unsettled_note_sent(u, hash, bb_run_now(run), NULL);
+		bb_unsettled_note_sent(u, hash, clock_boot(run->call->clock), NULL);
 	return true;
+}
+
+bool
+bb_run_destroy(struct bb_run *run, const char *what, const char *request, struct str id,
+               const char *kind, struct str subject, struct error *err)
+{
+	struct bb_change change = {
+		.sends = { .what = what, .request = request, .id = id },
+		.kind = kind,
+		.missing = arena_printf(run->call->arena,
+		                        "%" STR_FMT
+		                        " is still there although its deletion was accepted",
+		                        STR_ARG(subject)),
+		.done = ERR_NOT_FOUND,
+	};
+
+	return bb_run_change(run, &change, NULL, err);
 }
 
 struct str
@@ -264,7 +269,8 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	if (!bb_unsettled_borrow(run->bb->unsettled, desired->name, spec->uid, &run->unsettled,
 	                         err))
 		return false;
-	return !bb_unsettled_is_pausing(run->unsettled, run->inputs_hash, bb_run_now(run), err);
+	return !bb_unsettled_is_pausing(run->unsettled, run->inputs_hash,
+	                                clock_boot(run->call->clock), err);
 }
 
 /* The view of a pass: one with the number `first` or a higher one, unless the pass is a trial of a
@@ -324,7 +330,7 @@ bb_run_end(struct bb_run *run, bool is_done, struct error *err)
 {
 	const struct bb_state *state = &run->state;
 	struct bb_unsettled *u = run->unsettled;
-	int64_t now_ns = bb_run_now(run), waited_ns;
+	int64_t now_ns = clock_boot(run->call->clock), waited_ns;
 
 	if (!u)
 		return is_done;

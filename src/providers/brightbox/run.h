@@ -92,9 +92,7 @@ void bb_run_fini(struct bb_run *);
 
 /* ---- for steps ---- */
 
-int64_t bb_run_now(const struct bb_run *);
 void bb_run_warn(const struct bb_run *, const struct event_kind *kind, struct str text);
-const char *bb_run_quote(const struct bb_run *, struct str text);
 
 /** The Service will not be settled by this pass, which goes on. Of several states the first one
  * counts. */
@@ -130,6 +128,10 @@ struct bb_change {
  *          end a removal: the result is true then. */
 NODISCARD bool bb_run_change(struct bb_run *, const struct bb_change *, struct str *ret_id,
                              struct error *err);
+/** Sends the DELETE, as bb_run_change() does; what does not exist any more counts as deleted.
+ * subject: "Cloud IP cip-aaaaa", for the text as long as the lists show it. */
+NODISCARD bool bb_run_destroy(struct bb_run *, const char *what, const char *request, struct str id,
+                              const char *kind, struct str subject, struct error *err);
 
 struct bb_pair {
 	const char *name;

@@ -3,6 +3,7 @@
 
 #include "base/ip.h"
 #include "base/buf.h"
+#include "base/words.h"
 #include "providers/brightbox/brightbox.h"
 
 enum {
@@ -104,7 +105,7 @@ bb_server_describe(const struct bb_server *server, struct arena *arena, struct m
 			.region = STR_EMPTY,
 		},
 	};
-	if (!bb_is_word(server->status, states))
+	if (!words_have(states, server->status))
 		return err_set(err, ERR_UNAVAILABLE,
 		               "Instance %" STR_FMT ": Unrecognised status %s", STR_ARG(server->id),
 		               quote_z(arena, server->status));

@@ -73,24 +73,6 @@ bb_form_add(struct buf *form, const char *name, struct str value)
 	bb_form_escape(form, value);
 }
 
-/* The parameters are in the order of their names. */
-static void
-bb_form_write(struct buf *form, const struct bb_config *config, const struct secret *refresh)
-{
-	if (!config->has_user) {
-		bb_form_add(form, "grant_type", STR("client_credentials"));
-		bb_form_add(form, "scope", STR(SCOPE));
-	} else if (secret_is_set(refresh)) {
-		bb_form_add(form, "grant_type", STR("refresh_token"));
-		bb_form_add(form, "refresh_token", secret_expose(refresh));
-	} else {
-		bb_form_add(form, "grant_type", STR("password"));
-		bb_form_add(form, "password", secret_expose(&config->password.value));
-		bb_form_add(form, "scope", STR(SCOPE));
-		bb_form_add(form, "username", secret_expose(&config->user.value));
-	}
-}
-
 /* The id and the secret are escaped as in a form before they are joined (RFC 6749, section 2.3.1).
  */
 static bool
@@ -209,9 +191,7 @@ bb_grant_fini(struct bb_grant *grant)
 static void
 bb_grant_take(struct str text, struct secret *ret)
 {
-	if (text.len == 0)
-		return;
-	secret_set(ret, text);
+	secret_assign(ret, text);
 	explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
 }
 
@@ -259,6 +239,7 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 	CLEANUP(http_response_fini)
 	struct http_response response = { .body = BUF_SECRET(FORM_MAX_BYTES) };
 	CLEANUP(buf_fini) struct buf form = BUF_SECRET(LIMIT_CREDENTIAL);
+	const struct bb_config *config = t->config;
 	struct http_request request = {
 		.method = HTTP_POST,
 		.target = STR(BB_TOKEN_TARGET),
@@ -266,7 +247,19 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 		.max_body = FORM_MAX_BYTES,
 	};
 
-	bb_form_write(&form, t->config, refresh);
+	/* the parameters are in the order of their names */
+	if (!config->has_user) {
+		bb_form_add(&form, "grant_type", STR("client_credentials"));
+		bb_form_add(&form, "scope", STR(SCOPE));
+	} else if (secret_is_set(refresh)) {
+		bb_form_add(&form, "grant_type", STR("refresh_token"));
+		bb_form_add(&form, "refresh_token", secret_expose(refresh));
+	} else {
+		bb_form_add(&form, "grant_type", STR("password"));
+		bb_form_add(&form, "password", secret_expose(&config->password.value));
+		bb_form_add(&form, "scope", STR(SCOPE));
+		bb_form_add(&form, "username", secret_expose(&config->user.value));
+	}
 	if (!buf_ok(&form))
 		return err_set(err, ERR_UNAUTHORIZED, "BRIGHTBOX_PASSWORD is too long");
 	request.body = buf_str(&form);
@@ -274,8 +267,8 @@ bb_token_request(struct bb_token *t, struct call *call, const struct secret *ref
 		return false;
 	if (response.status < 200 || response.status >= 300) {
 		/* a proxy's error page may show the whole request */
-		if (bb_repeats(buf_str(&response.body), &t->config->client_secret.value) ||
-		    bb_repeats(buf_str(&response.body), &t->config->password.value) ||
+		if (bb_repeats(buf_str(&response.body), &config->client_secret.value) ||
+		    bb_repeats(buf_str(&response.body), &config->password.value) ||
 		    bb_repeats(buf_str(&response.body), refresh)) {
 			buf_reset(&response.body);
 			buf_add_c(&response.body, "not shown, because it repeats the credentials");
@@ -343,17 +336,14 @@ bb_token_lead(struct bb_token *t, const struct call *call, struct error *err)
 	int64_t asked_boot_ns = clock_boot(t->host->clock);
 	bool is_good, has_result;
 
-	if (secret_is_set(&t->refresh))
-		secret_set(&refresh, secret_expose(&t->refresh));
+	secret_assign(&refresh, secret_expose(&t->refresh));
 	single_flight_begin(&t->flight);
 	mutex_unlock(&t->flight.mu);
 	is_good = bb_token_renew(t, call, &refresh, &grant, err);
 	mutex_lock(&t->flight.mu);
 	if (is_good) {
 		secret_set(&t->access, secret_expose(&grant.access));
-		secret_fini(&t->refresh); /* an answer may have none */
-		if (secret_is_set(&grant.refresh))
-			secret_set(&t->refresh, secret_expose(&grant.refresh));
+		secret_assign(&t->refresh, secret_expose(&grant.refresh)); /* or none */
 		t->generation++;
 		if (t->has_new_credentials)
 			login_note_replaced();

@@ -71,34 +71,12 @@ bb_is_same_name(struct str a, struct str b)
 	return str_eq(bb_trim_name(a), bb_trim_name(b));
 }
 
-static const struct bb_lb *
+const struct bb_lb *
 bb_view_next(const struct bb_view *view, struct str name, bool (*is_wanted)(const struct bb_lb *),
              const struct bb_lb *lb)
 {
 	for (size_t i = lb ? (size_t)(lb - view->lbs) + 1 : 0; i < view->n_lbs; i++) {
 		if (is_wanted(&view->lbs[i]) && bb_is_same_name(view->lbs[i].name, name))
-			return &view->lbs[i];
-	}
-	return NULL;
-}
-
-const struct bb_lb *
-bb_view_next_lb(const struct bb_view *view, struct str name, const struct bb_lb *lb)
-{
-	return bb_view_next(view, name, bb_lb_is_alive, lb);
-}
-
-const struct bb_lb *
-bb_view_next_failed(const struct bb_view *view, struct str name, const struct bb_lb *lb)
-{
-	return bb_view_next(view, name, bb_lb_has_failed, lb);
-}
-
-const struct bb_lb *
-bb_view_lb(const struct bb_view *view, struct str id)
-{
-	for (size_t i = 0; i < view->n_lbs; i++) {
-		if (str_eq(view->lbs[i].id, id))
 			return &view->lbs[i];
 	}
 	return NULL;

@@ -37,14 +37,10 @@ DEFINE_CLEANUP(struct bb_view, bb_view_unref)
 struct str bb_trim_name(struct str name);
 /** Equal, as they were given? */
 bool bb_is_same_name(struct str a, struct str b);
-/** The first alive balancer of that name that comes after *lb (NULL: the first of all), or NULL. */
-const struct bb_lb *bb_view_next_lb(const struct bb_view *, struct str name,
-                                    const struct bb_lb *lb);
-/** The same for balancers that have failed. */
-const struct bb_lb *bb_view_next_failed(const struct bb_view *, struct str name,
-                                        const struct bb_lb *lb);
-/** The one with that id, or NULL. */
-const struct bb_lb *bb_view_lb(const struct bb_view *, struct str id);
+/** The first balancer of that name that is_wanted (bb_lb_is_alive, bb_lb_has_failed) and comes
+ * after *lb (NULL: the first of all), or NULL. */
+const struct bb_lb *bb_view_next(const struct bb_view *, struct str name,
+                                 bool (*is_wanted)(const struct bb_lb *), const struct bb_lb *lb);
 /** The first one of exactly that name, or NULL. */
 const struct bb_group *bb_view_group(const struct bb_view *, struct str name);
 const struct bb_policy *bb_view_policy(const struct bb_view *, struct str name);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "base/limits.h"
+#include "base/words.h"
 
 enum member_type {
 	MEMBER_TEXT,
@@ -168,14 +169,6 @@ static const struct member policy_members[] = {
 const struct bb_object bb_policy_object = OBJECT("firewall policy", struct bb_policy,
                                                  policy_members, true);
 
-bool
-bb_is_word(struct str text, const char *const words[])
-{
-	while (*words && !str_eq_c(text, *words))
-		words++;
-	return *words;
-}
-
 /* ---- the reader ---- */
 
 /* False if the member is there but is not a text. */
@@ -255,7 +248,7 @@ bb_member_read(yyjson_val *val, const struct member *member, struct arena *arena
 	case MEMBER_WORD:
 		is_good = bb_text_read(val, member->path, arena, at) &&
 		          (((struct str *)at)->len == 0 ||
-		           bb_is_word(*(struct str *)at, member->words));
+		           words_have(member->words, *(struct str *)at));
 		break;
 	case MEMBER_FLAG:
 		is_good = json_bool(val, member->path, at) != JSON_MISTYPED;

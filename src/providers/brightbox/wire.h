@@ -50,8 +50,6 @@ bool bb_cloud_ip_is_mapped(const struct bb_cloud_ip *);
 extern const char *const bb_policies[], *const bb_protocols[], *const bb_proxy_protocols[],
 								       *const bb_check_types[];
 
-bool bb_is_word(struct str text, const char *const words[]);
-
 struct bb_listener {
 	struct str protocol;       /* "tcp", "http", "https" */
 	int32_t in, out;           /* out 0: none */

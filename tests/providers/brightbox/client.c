@@ -34,14 +34,14 @@ struct world {
 static void
 open_client(struct world *w, const char *account)
 {
-	struct bb_client_config config = {
-		.host = &w->fake.host,
+	struct bb_config config = {
+		.has_user = true,
 		.api_url = STR("https://h/"),
 		.account = str_c(account),
 	};
 
 	bb_client_free(TAKE(w->client));
-	assert_true(bb_client_new(&config, &w->client, &w->err));
+	assert_true(bb_client_new(&w->fake.host, &config, NULL, &w->client, &w->err));
 }
 
 static int
@@ -428,15 +428,15 @@ answer_visit(struct visit *v)
 static void
 go_online(struct online *o, const char *url, const char *account)
 {
-	struct bb_client_config config = { .host = &o->fake.host, .account = str_c(account) };
-
 	o->api.server = loopback_new(answer_visit, &o->api, NULL);
 	o->config.api_url = arena_printf(&o->arena, "http://127.0.0.1:%d%s",
 	                                 loopback_port(o->api.server), url);
 	assert_true(bb_token_new(&o->fake.host, &o->config, &o->token, &o->err));
-	config.api_url = o->config.api_url;
-	config.auth = bb_token_auth(o->token);
-	assert_true(bb_client_new(&config, &o->client, &o->err));
+	o->config.has_user = account[0];
+	o->config.account = str_c(account);
+	assert_true(bb_client_new(&o->fake.host, &o->config, bb_token_auth(o->token), &o->client,
+	                          &o->err));
+	o->config.has_user = false;
 }
 
 static int

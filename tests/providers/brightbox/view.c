@@ -47,8 +47,8 @@ setup(void **state)
 	fake_host_init(&w->fake);
 	w->fake.host.http = &w->hold.client;
 	w->fake.host.clock = fake_clock_clock(w->clock);
-	assert_true(bb_client_new(&(struct bb_client_config){ .host = &w->fake.host,
-	                                                      .api_url = STR("https://h/") },
+	assert_true(bb_client_new(&w->fake.host,
+	                          &(struct bb_config){ .api_url = STR("https://h/") }, NULL,
 	                          &w->client, &err));
 	w->views = bb_views_new(w->client, w->fake.host.clock);
 	*state = w;
@@ -469,14 +469,14 @@ a_balancer_is_found_by_its_trimmed_name_while_it_is_alive(void **state)
 	       "{\"id\":\"lba-7\",\"status\":\"failing\",\"name\":\"web.default.k\"}]");
 	let_pass(w);
 	view = get(w, false);
-	lb = bb_view_next_lb(view, name, NULL);
+	lb = bb_view_next(view, name, bb_lb_is_alive, NULL);
 	assert_true(lb && str_eq_c(lb->id, "lba-3"));
-	lb = bb_view_next_lb(view, name, lb);
+	lb = bb_view_next(view, name, bb_lb_is_alive, lb);
 	assert_true(lb && str_eq_c(lb->id, "lba-5"));
-	assert_null(bb_view_next_lb(view, name, lb));
-	lb = bb_view_next_failed(view, name, NULL);
+	assert_null(bb_view_next(view, name, bb_lb_is_alive, lb));
+	lb = bb_view_next(view, name, bb_lb_has_failed, NULL);
 	assert_true(lb && str_eq_c(lb->id, "lba-1"));
-	lb = bb_view_next_failed(view, name, lb);
+	lb = bb_view_next(view, name, bb_lb_has_failed, lb);
 	assert_true(lb && str_eq_c(lb->id, "lba-7"));
 }
 
