@@ -215,6 +215,21 @@ map_put(struct map *m, struct str key, void *value)
 	return before;
 }
 
+void *
+map_add(struct map *m, struct str key, size_t size)
+{
+	char *value = map_get(m, key);
+
+	assert(m->key_at > 0);
+	if (value)
+		return value;
+	value = xcalloc(1, size + key.len);
+	key = str_n(memcpy(value + size, key.ptr, key.len), key.len);
+	memcpy(value + m->key_at - 1, &key, sizeof(key));
+	map_put(m, key, value);
+	return value;
+}
+
 /* Moves entries back to where look-ups find them. An entry may fill the gap if its home position
  * does not lie between the two. */
 static void

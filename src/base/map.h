@@ -56,6 +56,9 @@ void map_free_obsolete(struct map *m, bool (*is_obsolete)(const void *value, con
 void *map_get(const struct map *m, struct str key);
 /** Inserts or replaces key and value; returns the previous value, or NULL. value is not NULL. */
 void *map_put(struct map *m, struct str key, void *value);
+/** Returns the value with that key. If there is none, adds one of that size, zeroed, which has a
+ * copy of the key behind it. For a MAP_OF(); free() frees the value. */
+void *map_add(struct map *m, struct str key, size_t size);
 /** Removes the entry; returns its value, or NULL. */
 void *map_remove(struct map *m, struct str key);
 

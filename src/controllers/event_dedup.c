@@ -10,13 +10,12 @@
 struct event_dedup {
 	struct recorder *recorder;
 	pthread_mutex_t mu;
-	struct map last; /* mu; struct sent_event by "uid/reason" */
+	struct map last; /* mu; struct sent_event */
 };
 
 struct sent_event {
+	struct str key; /* "uid/reason" */
 	uint64_t text_hash;
-	struct str key; /* in text */
-	char text[];
 };
 
 struct event_dedup *
@@ -48,40 +47,31 @@ make_key(struct buf *b, const struct node *node, const char *reason)
 	buf_add_c(b, reason);
 }
 
-/* Stores the text; returns whether it differs from the last one. With the lock held. */
+/* Stores the text. Returns false if it is the last one of this node and reason. */
 static bool
-dedup_remember(struct event_dedup *d, struct str key, struct str message)
+dedup_remember(struct event_dedup *d, const struct node *node, const char *reason, struct str text)
 {
-	uint64_t hash = str_hash(message);
-	struct sent_event *sent = map_get(&d->last, key);
+	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
+	uint64_t hash = str_hash(text);
+	struct sent_event *sent;
+	bool is_new;
+	WITH_LOCK(&d->mu);
 
-	if (sent) {
-		bool is_new = sent->text_hash != hash;
-
-		sent->text_hash = hash;
-		return is_new;
-	}
-	if (d->last.count >= LIMIT_EVENT_DEDUP)
+	make_key(&key, node, reason);
+	is_new = !map_get(&d->last, buf_str(&key));
+	if (is_new && d->last.count >= LIMIT_EVENT_DEDUP)
 		map_free_all(&d->last, free);
-	sent = xmalloc(sizeof(*sent) + key.len);
+	sent = map_add(&d->last, buf_str(&key), sizeof(*sent));
+	is_new |= sent->text_hash != hash;
 	sent->text_hash = hash;
-	sent->key = str_n(memcpy(sent->text, key.ptr, key.len), key.len);
-	map_put(&d->last, sent->key, sent);
-	return true;
+	return is_new;
 }
 
 void
 event_dedup_warn_as(struct event_dedup *d, const char *component, const struct node *node,
                     const char *reason, struct str state, struct str message)
 {
-	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
-	bool is_new;
-
-	make_key(&key, node, reason);
-	mutex_lock(&d->mu);
-	is_new = dedup_remember(d, buf_str(&key), state);
-	mutex_unlock(&d->mu);
-	if (is_new)
+	if (dedup_remember(d, node, reason, state))
 		node_event(d->recorder, component, node, EVENT_WARNING, reason, message);
 }
 
@@ -95,11 +85,7 @@ event_dedup_warn(struct event_dedup *d, const char *component, const struct node
 bool
 event_dedup_is_new(struct event_dedup *d, const struct node *node, const char *reason)
 {
-	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
-	WITH_LOCK(&d->mu);
-
-	make_key(&key, node, reason);
-	return dedup_remember(d, buf_str(&key), STR_EMPTY);
+	return dedup_remember(d, node, reason, STR_EMPTY);
 }
 
 void

@@ -30,14 +30,13 @@ pace_take(struct pace *p, int64_t now_mono_ns)
 struct paces {
 	struct clock *clock;
 	pthread_mutex_t mu;
-	struct map all;        /* mu; struct paced by its key */
+	struct map all;        /* mu; struct paced */
 	int64_t swept_mono_ns; /* mu */
 };
 
 struct paced {
-	struct str key; /* "reaction/uid", in text */
+	struct str key; /* "reaction/uid" */
 	struct pace pace;
-	char text[];
 };
 
 struct paces *
@@ -77,18 +76,13 @@ pace_of(struct paces *ps, struct str uid, const char *reaction)
 
 	buf_addf(&key, "%s/%" STR_FMT, reaction, STR_ARG(uid));
 	entry = map_get(&ps->all, buf_str(&key));
-	if (entry)
-		return &entry->pace;
-	if (ps->swept_mono_ns < quiet_since_ns || ps->all.count >= LIMIT_PACES) {
+	if (!entry && (ps->swept_mono_ns < quiet_since_ns || ps->all.count >= LIMIT_PACES)) {
 		map_free_obsolete(&ps->all, is_before, &quiet_since_ns, free);
 		ps->swept_mono_ns = now_ns;
 	}
-	if (ps->all.count >= LIMIT_PACES)
+	if (!entry && ps->all.count >= LIMIT_PACES)
 		map_free_all(&ps->all, free);
-	entry = xcalloc(1, sizeof(*entry) + key.len);
-	entry->key = str_n(memcpy(entry->text, key.ptr, key.len), key.len);
-	map_put(&ps->all, entry->key, entry);
-	return &entry->pace;
+	return &((struct paced *)map_add(&ps->all, buf_str(&key), sizeof(*entry)))->pace;
 }
 
 int64_t

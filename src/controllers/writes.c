@@ -177,20 +177,6 @@ node_write(const struct node_write *w, struct error *err)
 	}
 }
 
-size_t
-taints_without(const struct node *node, struct str key, struct str effect, struct str *ret)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < node->n_taints; i++) {
-		const struct node_taint *t = node->taints[i];
-
-		if (!str_eq(t->key, key) || (effect.len > 0 && !str_eq(t->effect, effect)))
-			ret[n++] = t->raw;
-	}
-	return n;
-}
-
 #define SHUTDOWN_TAINT "{\"key\":\"" NODE_TAINT_SHUTDOWN "\",\"effect\":\"NoSchedule\"}"
 
 bool

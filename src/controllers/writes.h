@@ -57,10 +57,6 @@ NODISCARD bool write_shutdown_taint(struct controller_env *, struct call *, cons
 /** Is it the shutdown taint? Key and effect decide; value and time do not matter. */
 bool taint_is_shutdown(const struct node_taint *taint);
 
-/** Fills ret with the raw taints of the node, except those with that key (and that effect, if it is
- * not empty). Returns their number; ret has room for all taints of the node. */
-size_t taints_without(const struct node *node, struct str key, struct str effect, struct str *ret);
-
 /* ---- own writes that the watch has not delivered yet ---- */
 
 struct own_writes;

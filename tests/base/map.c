@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <unistd.h>
 
@@ -252,6 +253,24 @@ all_values_are_freed(void **state)
 }
 
 static void
+an_added_value_has_its_own_key(void **state)
+{
+	struct map m = MAP_OF(struct key, name);
+	char name[] = "web";
+	struct key *value = map_add(&m, str_c(name), sizeof(*value));
+
+	(void)state;
+	assert_false(value->is_in);
+	value->is_in = true;
+	name[0] = 'x';
+	assert_null(map_get(&m, str_c(name)));
+	assert_ptr_equal(map_add(&m, STR("web"), sizeof(*value)), value);
+	assert_true(value->is_in);
+	assert_int_equal(m.count, 1);
+	map_free_all(&m, free);
+}
+
+static void
 print_order(void)
 {
 	CLEANUP(map_fini) struct map m = MAP_INIT;
@@ -310,6 +329,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(values_may_bring_their_key),
 		cmocka_unit_test(obsolete_values_are_freed_and_the_others_stay),
 		cmocka_unit_test(all_values_are_freed),
+		cmocka_unit_test(an_added_value_has_its_own_key),
 		cmocka_unit_test(the_order_is_another_one_in_each_process),
 	};
 

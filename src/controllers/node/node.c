@@ -75,10 +75,13 @@ struct node_controller {
 	pthread_t refresher;
 	struct failure_pause refresh_pause;
 	pthread_mutex_t mu;
-	/* mu; names of nodes whose addresses differ from the cloud's; each value is its key's text,
-	 * owned */
-	struct map stale;
+	struct map stale;          /* mu; struct stale_node */
 	int64_t refreshed_boot_ns; /* mu; when the last refresh began */
+};
+
+/* A node whose addresses differ from the cloud's. */
+struct stale_node {
+	struct str name;
 };
 
 /* ---- initialisation ---- */
@@ -127,7 +130,7 @@ write_initial(const struct node_write *w, struct error *err)
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct label_list labels;
 	struct str version, *taints;
-	size_t n_taints;
+	size_t n_taints = 0;
 
 	if (!node_is_new(node))
 		return true; /* another client removed the taint, after a conflict */
@@ -138,7 +141,10 @@ write_initial(const struct node_write *w, struct error *err)
 	 * uninitialised nodes. */
 	labels = labels_plan(node, init->instance, w->call->arena);
 	taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
-	n_taints = taints_without(node, STR(NODE_TAINT_UNINITIALIZED), STR_EMPTY, taints);
+	for (size_t i = 0; i < node->n_taints; i++) {
+		if (!str_eq_c(node->taints[i]->key, NODE_TAINT_UNINITIALIZED))
+			taints[n_taints++] = node->taints[i]->raw;
+	}
 	patch_node(&body, &(struct node_patch){
 				  .uid = node->object.uid,
 				  .resource_version = version,
@@ -241,7 +247,7 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 		(void)paces_take(c->env->paces, node->object.uid, "initialise");
 	if (call->dry)
 		return true;
-	age_s = (double)(clock_wall(c->env->clock) - node->created_wall_ns) / (double)NS_PER_SEC;
+	age_s = clock_seconds(clock_wall(c->env->clock) - node->created_wall_ns);
 	metric_observe(metric_of(&taint_removal_delay), age_s);
 	metric_observe(metric_of(&initial_sync_delay), age_s);
 	if (node_provider_id(node).len == 0 ||
@@ -315,13 +321,10 @@ set_stale(struct node_controller *c, struct str name, bool is_stale)
 {
 	WITH_LOCK(&c->mu);
 
-	if (!is_stale) {
+	if (is_stale)
+		map_add(&c->stale, name, sizeof(struct stale_node));
+	else
 		free(map_remove(&c->stale, name));
-	} else if (!map_get(&c->stale, name)) {
-		char *copy = xstrndup(name.ptr, name.len);
-
-		map_put(&c->stale, str_n(copy, name.len), copy);
-	}
 }
 
 static bool
@@ -380,21 +383,6 @@ node_reconcile(struct node_controller *c, struct call *call, struct str name, st
 	return node_initialise(c, call, node, err);
 }
 
-/* A cloud may list a machine some time after its kubelet has created the Node: that is not yet
- * worth an error. The age compares two clocks, the API server's and ours; if they differ by more
- * than that time, the failure is reported immediately. */
-static bool
-is_machine_awaited(const struct node_controller *c, const struct node *node,
-                   const struct error *err)
-{
-	int64_t age_ns;
-
-	if (!node || err->code != ERR_NOT_FOUND)
-		return false;
-	age_ns = clock_wall(c->env->clock) - node->created_wall_ns;
-	return age_ns > -machine_delay_ns && age_ns < machine_delay_ns;
-}
-
 /* Must a person correct something before another attempt can succeed? */
 static bool
 is_for_operator(enum err_code code)
@@ -410,6 +398,7 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
 	const struct node *new_node = object && node_is_new(node_of(object)) ? node_of(object)
 	                                                                     : NULL;
+	int64_t age_ns = new_node ? clock_wall(c->env->clock) - new_node->created_wall_ns : 0;
 	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns;
 	bool is_lasting;
 
@@ -426,7 +415,11 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 
 	if (err->code == ERR_PENDING)
 		return;
-	if (is_machine_awaited(c, new_node, err)) {
+	/* A cloud may list a machine some time after its kubelet has created the Node: that is not
+	 * yet worth an error. The age compares two clocks, the API server's and ours; if they
+	 * differ by more than that time, the failure is reported immediately. */
+	if (new_node && err->code == ERR_NOT_FOUND && age_ns > -machine_delay_ns &&
+	    age_ns < machine_delay_ns) {
 		log_debug("the machine of a new node is not listed yet, will retry",
 		          LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
 		return;
@@ -613,8 +606,7 @@ set_uninitialized(void *controller)
 			oldest_ns = node->created_wall_ns;
 	}
 	metric_set(metric_of(&uninitialized), (double)n);
-	metric_set(metric_of(&uninitialized_age),
-	           (double)(now_ns - oldest_ns) / (double)NS_PER_SEC);
+	metric_set(metric_of(&uninitialized_age), clock_seconds(now_ns - oldest_ns));
 }
 
 struct node_controller *
@@ -624,6 +616,7 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 
 	c->env = env;
 	c->config = *config;
+	c->stale = MAP_OF(struct stale_node, name);
 	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, FAILURE_MAX_NS,
 	                                             env->clock });
 	mutex_init(&c->mu);
