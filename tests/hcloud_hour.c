@@ -336,7 +336,7 @@ release(const struct cloud_host *host, enum host_requeue what, struct str key)
 	if (w->rig->nodes)
 		node_controller_release(w->rig->nodes);
 	if (w->rig->lifecycle)
-		lifecycle_controller_release(w->rig->lifecycle);
+		lifecycle_controller_wake(w->rig->lifecycle, LIFECYCLE_FAILED_DUE);
 }
 
 static bool

@@ -122,7 +122,7 @@ manager_requeue(void *manager, enum host_requeue what, struct str key)
 		if (m->node)
 			node_controller_wake(m->node);
 		if (m->lifecycle)
-			lifecycle_controller_wake(m->lifecycle);
+			lifecycle_controller_wake(m->lifecycle, LIFECYCLE_ALL_DUE);
 		break;
 	case HOST_REQUEUE_SERVICES:
 		if (m->service)
@@ -140,7 +140,7 @@ manager_requeue(void *manager, enum host_requeue what, struct str key)
 		if (m->node)
 			node_controller_release(m->node);
 		if (m->lifecycle)
-			lifecycle_controller_release(m->lifecycle);
+			lifecycle_controller_wake(m->lifecycle, LIFECYCLE_FAILED_DUE);
 		if (m->service)
 			service_controller_release(m->service);
 		if (m->route)
@@ -159,13 +159,6 @@ start_reflector(struct manager *m, struct store *store, struct str min_version)
 	                                                 .min_version = min_version,
 	                                                 .clock = m->config.clock,
 	                                                 .cancel = m->cancel });
-}
-
-static void
-set_running(enum controller which)
-{
-	metric_set(metric_of(&running, controllers_names[which].alias, "cloud-controller-manager"),
-	           1);
 }
 
 static void
@@ -200,25 +193,21 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 			.settling = m->settling,
 			.dry = config->dry,
 		};
+		if (config->clients[i])
+			metric_set(metric_of(&running, controllers_names[i].alias,
+			                     "cloud-controller-manager"),
+			           1);
 	}
 	m->config.lifecycle.may_follow_crash = may_follow_crash;
-	if (config->clients[CONTROLLER_NODE]) {
+	if (config->clients[CONTROLLER_NODE])
 		m->node = node_controller_new(&m->envs[CONTROLLER_NODE], &config->node);
-		set_running(CONTROLLER_NODE);
-	}
-	if (config->clients[CONTROLLER_LIFECYCLE]) {
+	if (config->clients[CONTROLLER_LIFECYCLE])
 		m->lifecycle = lifecycle_controller_new(&m->envs[CONTROLLER_LIFECYCLE],
 		                                        &config->lifecycle);
-		set_running(CONTROLLER_LIFECYCLE);
-	}
-	if (config->clients[CONTROLLER_SERVICE]) {
+	if (config->clients[CONTROLLER_SERVICE])
 		m->service = service_controller_new(&m->envs[CONTROLLER_SERVICE], &config->service);
-		set_running(CONTROLLER_SERVICE);
-	}
-	if (config->clients[CONTROLLER_ROUTE]) {
+	if (config->clients[CONTROLLER_ROUTE])
 		m->route = route_controller_new(&m->envs[CONTROLLER_ROUTE], &config->route);
-		set_running(CONTROLLER_ROUTE);
-	}
 	mutex_lock(&m->mu);
 	m->described = (struct describe_sources){ .nodes = config->nodes,
 		                                  .services = m->services,

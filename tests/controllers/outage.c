@@ -90,7 +90,7 @@ release(const struct cloud_host *host, enum host_requeue what, struct str key)
 	if (what != HOST_REQUEUE_RECOVERED)
 		return;
 	node_controller_release(rig->nodes);
-	lifecycle_controller_release(rig->lifecycle);
+	lifecycle_controller_wake(rig->lifecycle, LIFECYCLE_FAILED_DUE);
 	service_controller_release(rig->balancing);
 	route_controller_release(rig->routing);
 }

@@ -66,13 +66,13 @@ struct candidate_state {
 };
 
 struct candidate {
-	char *uid;      /* owned: the map's key */
+	struct str uid;
 	uint64_t round; /* the last round in which the node existed and was not Ready */
 	struct candidate_state now;
-	struct candidate_state *shown; /* mu; after the last round; NULL: not looked at yet */
-	unsigned n_deletes;            /* DELETE requests since the proof was complete */
-	unsigned n_conflicts;          /* of these requests, in a row: the node had changed */
-	bool is_deletion_reported;     /* by an event */
+	struct candidate_state shown; /* mu; after the last round */
+	unsigned n_deletes;           /* DELETE requests since the proof was complete */
+	unsigned n_conflicts;         /* of these requests, in a row: the node had changed */
+	bool is_deletion_reported;    /* by an event */
 	bool is_unfinished; /* a write after the last look failed, so the next look comes soon */
 	/* by the last look with an absence; for track.lacks_witness */
 	struct asked_witnesses asked;
@@ -84,13 +84,6 @@ struct node_check {
 	struct candidate *candidate;
 };
 
-/* Which candidates the next round looks at although their time has not come. */
-enum lifecycle_due {
-	LIFECYCLE_NONE_DUE,
-	LIFECYCLE_FAILED_DUE, /* candidates whose last look failed or left their machine UNKNOWN */
-	LIFECYCLE_ALL_DUE,
-};
-
 struct lifecycle_controller {
 	struct controller_env *env;
 	struct lifecycle_config config;
@@ -100,8 +93,8 @@ struct lifecycle_controller {
 	_Atomic bool is_working; /* a round is running; for other threads */
 	bool is_dirty;           /* mu; a round is wanted now */
 	enum lifecycle_due due;  /* mu; for the next round */
-	/* By UID. Only the thread changes it, with mu held. All below belongs to the thread, as do
-	 * the candidates except what they show. */
+	/* struct candidate. Only the thread changes it, with mu held. All below belongs to the
+	 * thread, as do the candidates except what they show. */
 	struct map candidates;
 	uint64_t n_rounds;
 	/* when unannounced nodes were deleted, within the breaker's window */

@@ -66,38 +66,10 @@ first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 	return wait_ns > 0 ? clock_deadline(clock_mono(c->env->clock), wait_ns) : 0;
 }
 
-static void
-candidate_free(void *arg)
-{
-	struct candidate *candidate = arg;
-
-	free(candidate->shown);
-	free(candidate->uid);
-	free(candidate);
-}
-
 static bool
 is_of_earlier_round(const void *candidate, const void *round)
 {
 	return ((const struct candidate *)candidate)->round != *(const uint64_t *)round;
-}
-
-/* Shows what a round has found to other threads, which therefore never wait for a round: it takes
- * as long as the cloud needs. */
-static void
-lifecycle_show(struct round *r)
-{
-	WITH_LOCK(&r->c->mu);
-
-	for (size_t i = 0; i < r->n_checks; i++) {
-		struct candidate *candidate = r->checks[i].candidate;
-
-		if (candidate->now.n_looks + candidate->now.n_failures == 0)
-			continue;
-		if (!candidate->shown)
-			candidate->shown = xmalloc(sizeof(*candidate->shown));
-		*candidate->shown = candidate->now;
-	}
 }
 
 static void
@@ -110,9 +82,9 @@ set_held_nodes(void *controller)
 	WITH_LOCK(&c->mu);
 
 	for (size_t pos = 0; map_next(&c->candidates, &pos, &uid, &value);) {
-		const struct candidate_state *shown = ((struct candidate *)value)->shown;
+		const struct candidate_state *shown = &((struct candidate *)value)->shown;
 
-		n += shown && shown->hold_reason && !shown->is_deleted;
+		n += shown->hold_reason && !shown->is_deleted;
 	}
 	metric_set(metric_of(&held_nodes), (double)n);
 }
@@ -138,13 +110,11 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 		}
 		candidate = map_get(&c->candidates, node->object.uid);
 		if (!candidate) {
-			candidate = xcalloc(1, sizeof(*candidate));
-			candidate->uid = xstrndup(node->object.uid.ptr, node->object.uid.len);
+			mutex_lock(&c->mu);
+			candidate = map_add(&c->candidates, node->object.uid, sizeof(*candidate));
+			mutex_unlock(&c->mu);
 			candidate->now.due_mono_ns = first_due_ns(c, node);
 			candidate->now.deletable_boot_ns = CLOCK_FOREVER;
-			mutex_lock(&c->mu);
-			map_put(&c->candidates, str_c(candidate->uid), candidate);
-			mutex_unlock(&c->mu);
 		}
 		candidate->round = c->n_rounds;
 		r->checks[r->n_checks++] = (struct node_check){ node, candidate };
@@ -158,7 +128,7 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 	}
 	/* the others are gone or Ready */
 	mutex_lock(&c->mu);
-	map_free_obsolete(&c->candidates, is_of_earlier_round, &c->n_rounds, candidate_free);
+	map_free_obsolete(&c->candidates, is_of_earlier_round, &c->n_rounds, free);
 	mutex_unlock(&c->mu);
 }
 
@@ -209,10 +179,15 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 			if (is_due(&r, &checks[i])) /* not postponed */
 				lifecycle_decide(&r, &checks[i]);
 		}
-		lifecycle_show(&r);
+		/* Other threads see a copy, so they never wait for a round, which takes as long as
+		 * the cloud needs. */
+		mutex_lock(&c->mu);
+		for (size_t i = 0; i < r.n_checks; i++)
+			r.checks[i].candidate->shown = r.checks[i].candidate->now;
+		mutex_unlock(&c->mu);
 	}
 	metric_observe(metric_of(&round_seconds),
-	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
+	               clock_seconds(clock_mono(c->env->clock) - begun_ns));
 
 	next_ns = CLOCK_FOREVER;
 	if (r.must_retry)
@@ -255,9 +230,8 @@ lifecycle_wait(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_du
 	return !cancel_is_fired(c->env->cancel);
 }
 
-/* Any thread. */
-static void
-lifecycle_wake(struct lifecycle_controller *c, enum lifecycle_due due)
+void
+lifecycle_controller_wake(struct lifecycle_controller *c, enum lifecycle_due due)
 {
 	WITH_LOCK(&c->mu);
 
@@ -270,7 +244,7 @@ lifecycle_wake(struct lifecycle_controller *c, enum lifecycle_due due)
 static void
 lifecycle_on_cancel(void *c)
 {
-	lifecycle_wake(c, LIFECYCLE_NONE_DUE);
+	lifecycle_controller_wake(c, LIFECYCLE_NONE_DUE);
 }
 
 static void *
@@ -309,7 +283,7 @@ lifecycle_on_change(void *arg, const struct object *old, const struct object *ne
 
 	if (!new)
 		node_errors_forget(c->env->node_errors, old->key);
-	lifecycle_wake(c, LIFECYCLE_NONE_DUE);
+	lifecycle_controller_wake(c, LIFECYCLE_NONE_DUE);
 }
 
 struct lifecycle_controller *
@@ -319,6 +293,7 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 
 	c->env = env;
 	c->config = *config;
+	c->candidates = MAP_OF(struct candidate, uid);
 	c->began_boot_ns = clock_boot(env->clock);
 	mutex_init(&c->mu);
 	cond_init(&c->changed);
@@ -328,18 +303,6 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 	metrics_on_scrape(set_held_nodes, c);
 	thread_start(&c->thread, "lifecycle", lifecycle_thread, c);
 	return c;
-}
-
-void
-lifecycle_controller_wake(struct lifecycle_controller *c)
-{
-	lifecycle_wake(c, LIFECYCLE_ALL_DUE);
-}
-
-void
-lifecycle_controller_release(struct lifecycle_controller *c)
-{
-	lifecycle_wake(c, LIFECYCLE_FAILED_DUE);
 }
 
 /* ---- what other threads see ---- */
@@ -358,10 +321,10 @@ describe_candidate(struct lifecycle_controller *c, struct arena *arena, const st
                    struct lifecycle_candidate *ret)
 {
 	const struct candidate *candidate = map_get(&c->candidates, node->uid);
-	const struct candidate_state *shown = candidate ? candidate->shown : NULL;
+	const struct candidate_state *shown = candidate ? &candidate->shown : NULL;
 	int64_t now_ns = clock_boot(c->env->clock);
 
-	if (!shown)
+	if (!shown || shown->n_looks + shown->n_failures == 0)
 		return false;
 	*ret = (struct lifecycle_candidate){
 		.name = arena_str(arena, node->key),
@@ -420,7 +383,7 @@ lifecycle_controller_free(struct lifecycle_controller *c)
 	thread_join(c->thread);
 	metrics_off_scrape(set_held_nodes, c);
 	cancel_unhook(c->env->cancel, lifecycle_on_cancel, c);
-	map_free_all(&c->candidates, candidate_free);
+	map_free_all(&c->candidates, free);
 	free(c->deletions_boot_ns);
 	cond_destroy(&c->changed);
 	mutex_destroy(&c->mu);

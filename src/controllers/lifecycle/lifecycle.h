@@ -32,10 +32,17 @@ struct lifecycle_config {
  * called before the reflector starts, so that no change is missed. */
 struct lifecycle_controller *lifecycle_controller_new(struct controller_env *env,
                                                       const struct lifecycle_config *config);
-/** Something changed in the cloud: all nodes that are not Ready are looked at now. */
-void lifecycle_controller_wake(struct lifecycle_controller *);
-/** An API of the cloud is available again: nodes that wait for the end of an outage are due. */
-void lifecycle_controller_release(struct lifecycle_controller *);
+/** Which nodes that are not Ready the next round looks at although their time has not come. */
+enum lifecycle_due {
+	LIFECYCLE_NONE_DUE,
+	/* those whose last look failed or left their machine UNKNOWN: an API of the cloud is
+	 * available again */
+	LIFECYCLE_FAILED_DUE,
+	LIFECYCLE_ALL_DUE, /* something changed in the cloud */
+};
+
+/** Makes the next round come now. */
+void lifecycle_controller_wake(struct lifecycle_controller *, enum lifecycle_due due);
 
 /** A node that is not Ready, as the last look at it left it. The times are relative to the call. */
 struct lifecycle_candidate {

@@ -201,7 +201,7 @@ a_wake_up_looks_immediately(void **state)
 	rig_sync(rig);
 	rig_run(rig, 70);
 	assert_int_equal(looks(), 4);
-	lifecycle_controller_wake(rig->lifecycle);
+	lifecycle_controller_wake(rig->lifecycle, LIFECYCLE_ALL_DUE);
 	rig_settle(rig);
 	assert_int_equal(looks(), 5);
 }
@@ -361,7 +361,7 @@ a_ready_node_is_never_deleted(void **state)
 	put("a", "True");
 	rig_sync(rig);
 	for (int i = 0; i < 20; i++) {
-		lifecycle_controller_wake(rig->lifecycle);
+		lifecycle_controller_wake(rig->lifecycle, LIFECYCLE_ALL_DUE);
 		rig_run(rig, 60);
 	}
 	assert_int_equal(deletions(), 0);
@@ -400,7 +400,7 @@ wake_ups_do_not_hurry_a_deletion(void **state)
 	(void)state;
 	begin_with_a_gone();
 	for (int i = 0; i < 11; i++) {
-		lifecycle_controller_wake(rig->lifecycle);
+		lifecycle_controller_wake(rig->lifecycle, LIFECYCLE_ALL_DUE);
 		rig_run(rig, 1);
 	}
 	assert_in_range(looks(), 12, 14);
@@ -881,7 +881,7 @@ jumps_of_the_wall_clock_hurry_nothing(void **state)
 	begin_with_a_gone();
 	for (int i = 0; i < 11; i++) {
 		fake_clock_jump_wall(rig->fake, (i % 2 ? -2 : 1) * 3600 * NS_PER_SEC);
-		lifecycle_controller_wake(rig->lifecycle);
+		lifecycle_controller_wake(rig->lifecycle, LIFECYCLE_ALL_DUE);
 		rig_run(rig, 1);
 	}
 	assert_int_equal(deletions(), 0);
@@ -1327,7 +1327,7 @@ an_unknown_node_is_looked_at_when_the_cloud_recovers(void **state)
 	n_before = looks();
 	rig_run(rig, 2);
 	assert_int_equal(looks(), n_before);
-	lifecycle_controller_release(rig->lifecycle);
+	lifecycle_controller_wake(rig->lifecycle, LIFECYCLE_FAILED_DUE);
 	rig_run(rig, 2);
 	assert_true(looks() > n_before);
 }
