@@ -767,8 +767,9 @@ read_routes(struct view *v, struct error *err)
 	if (!view_need(v, VIEW_NODES | VIEW_CLOUD, err) ||
 	    !v->cloud->routes->list(v->cloud, &v->call, &v->routes, err))
 		return false;
-	v->route_run = route_foresee(v->cloud, v->nodes.store, &v->nodes.list, &v->routes, &config,
-	                             &v->arena);
+	v->route_run = route_decide(&(struct controller_env){ .nodes = v->nodes.store,
+	                                                      .cloud = v->cloud },
+	                            &config, &v->arena, &v->nodes.list, &v->routes);
 	return true;
 }
 

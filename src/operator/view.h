@@ -162,8 +162,8 @@ struct view {
 	struct lb_listed *balancers;
 	size_t n_balancers;
 	struct route_list routes;
-	struct route_foresight route_run; /* what a run of the controller would change */
-	struct service_trial *trials;     /* facts.h */
+	struct route_decision route_run; /* what a run of the controller would change */
+	struct service_trial *trials;    /* facts.h */
 	size_t n_trials;
 	struct view_question ask;
 	yyjson_doc *leader;  /* its answer */

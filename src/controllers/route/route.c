@@ -44,7 +44,6 @@ struct route_controller {
 	struct controller_env *env;
 	struct route_controller_config config;
 	const struct route_ops *ops;
-	struct route_scope scope;
 	pthread_t thread;
 
 	pthread_mutex_t mu;
@@ -63,10 +62,10 @@ struct route_controller {
 		int64_t ended_mono_ns, due_mono_ns, held_mono_ns;
 	} outcome;
 
-	struct route_removals *removals;
+	struct route_removals removals;
 
 	/* the rest belongs to the thread */
-	struct route_conditions *conditions;
+	struct route_conditions conditions;
 	unsigned n_failures; /* runs that failed, in a row */
 };
 
@@ -79,12 +78,12 @@ struct route_run {
 	struct route_list routes;
 	struct route_plan plan;
 	struct route_hold hold;
+	_Atomic bool has_changed; /* a route was created or removed */
 
 	pthread_mutex_t mu;
 	bool *has_failed;       /* mu; for each node: one of its routes is missing */
 	bool is_clean;          /* mu: nothing failed */
 	bool is_refused;        /* mu: the cloud refused a creation */
-	bool has_changed;       /* mu: a route was created or removed */
 	struct error err;       /* mu: the last failure, unless is_clean */
 	int64_t retry_after_ns; /* mu: the longest time that the cloud asked to wait; 0: none */
 	/* mu: the longest permitted pause: the smallest of those of all failures */
@@ -142,14 +141,6 @@ route_note_change(const struct call *call, enum dry_verb verb, struct str cidr, 
 }
 
 static void
-route_note_done(struct route_run *r)
-{
-	WITH_LOCK(&r->mu);
-
-	r->has_changed = true;
-}
-
-static void
 route_create(struct route_run *r, struct call *call, const struct route_need *need)
 {
 	const struct node *node = node_of(r->all.objects[need->node]);
@@ -173,7 +164,7 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 		return;
 	}
 	if (is_done) {
-		route_note_done(r);
+		r->has_changed = true;
 		log_info("route created", LOG_STR("node", node_name(node)),
 		         LOG_STR("cidr", need->cidr));
 		return;
@@ -203,14 +194,14 @@ route_remove(struct route_run *r, struct call *call, size_t i)
 	call->dry = dry_item_new(r->c->env, "route", route->destination_cidr, STR_EMPTY,
 	                         call->arena);
 	if (call->dry) {
-		/* not noted in c->removals: the route stays, and every run would count it again */
+		/* not noted in removals: the route stays, and every run would count it again */
 		route_note_change(call, DRY_DELETE, route->destination_cidr,
 		                  route->target_node.len > 0 ? route->target_node : route->name);
 		return;
 	}
 	if (r->c->ops->remove(r->c->env->cloud, call, route, &err)) {
-		route_note_done(r);
-		route_removals_note(r->c->removals, &r->plan, i);
+		r->has_changed = true;
+		route_removals_note(&r->c->removals, &r->plan, i);
 		log_info("route removed", LOG_STR("node", route->target_node),
 		         LOG_STR("cidr", route->destination_cidr));
 		return;
@@ -256,20 +247,6 @@ wanted_condition(const struct route_run *r, size_t i)
 }
 
 static void
-route_set_conditions(struct route_run *r)
-{
-	struct route_result *results;
-
-	if (cancel_is_fired(r->call->cancel))
-		return; /* some creations were not begun, so nothing is known about their nodes */
-	results = arena_calloc(r->call->arena, r->all.n, sizeof(*results));
-	for (size_t i = 0; i < r->all.n; i++)
-		results[i] = (struct route_result){ node_of(r->all.objects[i]),
-			                            wanted_condition(r, i) };
-	route_conditions_set(r->c->conditions, results, r->all.n);
-}
-
-static void
 route_note_held(const struct route_run *r)
 {
 	bool is_forever = r->hold.due_mono_ns == CLOCK_FOREVER;
@@ -297,27 +274,36 @@ static bool
 route_plan_and_apply(struct route_run *r, struct error *err)
 {
 	struct route_controller *c = r->c;
+	struct arena *arena = r->call->arena;
 	struct route_plan *plan = &r->plan;
+	struct route_decision decision;
+	struct route_result *results;
 	size_t n_first;
 
 	if (!c->ops->list(c->env->cloud, r->call, &r->routes, err))
 		return err_wrap(err, "error listing routes");
-	r->nodes = arena_calloc(r->call->arena, r->all.n, sizeof(r->nodes[0]));
-	r->has_failed = arena_calloc(r->call->arena, r->all.n, sizeof(r->has_failed[0]));
-	route_claims_collect(c->env, &c->scope, r->call->arena, &r->all, &r->routes, r->nodes,
-	                     r->has_failed);
-	*plan = route_plan(r->call->arena, r->nodes, r->all.n, r->routes.routes, r->routes.n,
-	                   c->config.cluster_cidrs, c->config.n_cluster_cidrs,
-	                   c->ops->compares_addresses);
-	r->hold = route_removals_hold(c->removals, r->call->arena, r->routes.routes, r->routes.n,
-	                              plan, r->all.n);
+	decision = route_decide(c->env, &c->config, arena, &r->all, &r->routes);
+	r->nodes = decision.nodes;
+	r->has_failed = decision.has_lost;
+	r->plan = decision.plan;
+	r->hold = route_removals_hold(&c->removals, arena, r->routes.routes, r->routes.n, plan,
+	                              r->all.n);
 	route_note_held(r);
+
 	n_first = plan->removes_first ? plan->n_remove : 0;
 	parallel_run("route", r->call, 0, n_first, route_apply_change, r);
 	parallel_run("route", r->call, n_first, plan->n_remove + plan->n_create, route_apply_change,
 	             r);
-	route_removals_report(c->removals, &r->hold, plan->n_ours, r->is_refused);
-	route_set_conditions(r);
+	route_removals_report(&c->removals, &r->hold, plan->n_ours, r->is_refused);
+
+	/* When cancelled, some creations were not begun, so nothing is known about their nodes. */
+	if (cancel_is_fired(r->call->cancel))
+		return true;
+	results = arena_calloc(arena, r->all.n, sizeof(*results));
+	for (size_t i = 0; i < r->all.n; i++)
+		results[i] = (struct route_result){ node_of(r->all.objects[i]),
+			                            wanted_condition(r, i) };
+	route_conditions_set(&c->conditions, results, r->all.n);
 	return true;
 }
 
@@ -464,7 +450,7 @@ route_thread(void *arg)
 		if (is_woken || begun_ns >= run_due_ns)
 			run_due_ns = route_run_once(c, &arena, is_woken);
 		call = call_for_run(c, &arena);
-		conditions_due_ns = route_conditions_write(c->conditions, &call);
+		conditions_due_ns = route_conditions_write(&c->conditions, &call);
 		settling_note(c->env->settling, SETTLING_ROUTES);
 		c->is_working = false;
 		arena_fini(&arena);
@@ -509,7 +495,7 @@ route_on_node(void *arg, const struct object *object_old, const struct object *o
 
 	if (!current) {
 		own_writes_forget(c->env->own_writes, node_name(old));
-		route_removals_expect(c->removals, old);
+		route_removals_expect(&c->removals, old);
 	}
 	/* Each run costs requests to the cloud, so a node that changes back and forth must not
 	 * cause runs without limit. */
@@ -543,12 +529,9 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 	c->env = env;
 	c->config = *config;
 	c->ops = env->cloud->routes;
-	c->scope = (struct route_scope){ .families = c->ops->families(env->cloud),
-		                         .cluster_cidrs = config->cluster_cidrs,
-		                         .n_cluster_cidrs = config->n_cluster_cidrs };
 	c->paced_mono_ns = CLOCK_FOREVER;
-	c->removals = route_removals_new(env);
-	c->conditions = route_conditions_new(env);
+	c->conditions.env = env;
+	route_removals_init(&c->removals, env);
 	mutex_init(&c->mu);
 	cond_init(&c->woken);
 	store_add_handler(env->nodes, (struct store_handler){ route_on_node, c });
@@ -592,8 +575,8 @@ route_controller_free(struct route_controller *c)
 	if (!c)
 		return;
 	thread_join(c->thread);
-	route_removals_free(c->removals);
-	route_conditions_free(c->conditions);
+	route_removals_fini(&c->removals);
+	free(c->conditions.all);
 	free(c->outcome.error);
 	cond_destroy(&c->woken);
 	mutex_destroy(&c->mu);

@@ -51,18 +51,20 @@ struct route_outcome {
 };
 struct route_outcome route_controller_outcome(struct route_controller *, struct arena *);
 
-/* ---- the decision without a history, for commands that change nothing (operator/) ---- */
+/* ---- the decision without a history, also for commands that change nothing (operator/) ---- */
 
-/** What a run would change, if it held no removal back. */
-struct route_foresight {
+/** What a run changes, if it holds no removal back. Views are of the nodes or in the arena. */
+struct route_decision {
 	struct route_node *nodes; /* index by index, with the pod CIDRs that are to be routed */
+	bool *has_lost;           /* for each node: one of its pod CIDRs is another node's */
 	struct route_plan plan;
 };
 
-/** all: the nodes of that store. routes: as the cloud lists them. */
-struct route_foresight route_foresee(struct cloud *, struct store *nodes,
-                                     const struct store_list *all, const struct route_list *routes,
-                                     const struct route_controller_config *, struct arena *);
+/** all: the nodes of env->nodes. routes: as env->cloud lists them. Without env->event_dedup, no
+ * events are sent. */
+struct route_decision route_decide(struct controller_env *env,
+                                   const struct route_controller_config *, struct arena *,
+                                   const struct store_list *all, const struct route_list *routes);
 
 /** Joins the thread; the cancel token must have fired. NULL is fine. */
 void route_controller_free(struct route_controller *);

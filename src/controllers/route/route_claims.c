@@ -21,7 +21,8 @@ EVENT_KIND(
 /* The claims of all nodes in one run. */
 struct claims {
 	struct controller_env *env;
-	const struct route_scope *scope;
+	const struct route_controller_config *config;
+	unsigned families; /* that the cloud has routes for; a sum: 1 is IPv4, 2 is IPv6 */
 	struct arena *arena;
 	const struct store_list *all;
 	struct route_claim *claims;
@@ -29,19 +30,18 @@ struct claims {
 };
 
 enum cidr_place {
-	CIDR_OTHER_FAMILY, /* of the scope, or not a CIDR */
+	CIDR_OTHER_FAMILY, /* or not a CIDR */
 	CIDR_OUTSIDE,      /* not within --cluster-cidr */
 	CIDR_OURS,
 };
 
 /* *ret is the CIDR, parsed, unless it is no CIDR. */
 static enum cidr_place
-place_of(const struct route_scope *scope, struct str cidr, struct ip_net *ret)
+place_of(const struct claims *cs, struct str cidr, struct ip_net *ret)
 {
-	if (!ip_net_parse(cidr, ret) ||
-	    !((ip_family(&ret->ip) == IP_V4 ? 1U : 2U) & scope->families))
+	if (!ip_net_parse(cidr, ret) || !((ip_family(&ret->ip) == IP_V4 ? 1U : 2U) & cs->families))
 		return CIDR_OTHER_FAMILY;
-	return ip_net_is_within_any(ret, scope->cluster_cidrs, scope->n_cluster_cidrs)
+	return ip_net_is_within_any(ret, cs->config->cluster_cidrs, cs->config->n_cluster_cidrs)
 	               ? CIDR_OURS
 	               : CIDR_OUTSIDE;
 }
@@ -74,7 +74,7 @@ collect_claims(struct claims *cs, const struct route_list *routes)
 		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
 			struct str cidr = node->pod_cidrs[j], key;
 
-			if (place_of(cs->scope, cidr, &net) != CIDR_OURS)
+			if (place_of(cs, cidr, &net) != CIDR_OURS)
 				continue;
 			key = route_key(cs->arena, node_name(node), cidr);
 			cs->claims[cs->n_claims++] = (struct route_claim){
@@ -104,20 +104,19 @@ begin_part(struct buf *b, const char *separator)
 static void
 report_outside(struct claims *cs, const struct node *node)
 {
-	const struct route_scope *scope = cs->scope;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
 	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
 		struct ip_net net;
 
-		if (place_of(scope, node->pod_cidrs[i], &net) != CIDR_OUTSIDE)
+		if (place_of(cs, node->pod_cidrs[i], &net) != CIDR_OUTSIDE)
 			continue;
 		begin_part(&text, "; ");
 		buf_addf(&text, "route CIDR %" STR_FMT " is not contained within cluster CIDR ",
 		         STR_ARG(node->pod_cidrs[i]));
-		for (size_t j = 0; j < scope->n_cluster_cidrs; j++) {
+		for (size_t j = 0; j < cs->config->n_cluster_cidrs; j++) {
 			buf_add_c(&text, j > 0 ? "," : "");
-			ip_net_format(&text, &scope->cluster_cidrs[j]);
+			ip_net_format(&text, &cs->config->cluster_cidrs[j]);
 		}
 	}
 	if (text.len > 0)
@@ -137,8 +136,7 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 	struct ip_net net;
 
 	for (uint32_t i = 0; i < node->n_pod_cidrs; i++)
-		has_other_family |= place_of(cs->scope, node->pod_cidrs[i], &net) ==
-		                    CIDR_OTHER_FAMILY;
+		has_other_family |= place_of(cs, node->pod_cidrs[i], &net) == CIDR_OTHER_FAMILY;
 	if (has_other_family)
 		buf_add_c(
 			&text,
@@ -156,7 +154,8 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 		         " of node %" STR_FMT ", which %s",
 		         STR_ARG(claims[i].cidr), STR_ARG(winner->cidr),
 		         STR_ARG(node_name(node_of(cs->all->objects[winner->node]))),
-		         route_claim_is_older(winner, &claims[i]) ? "is older" : "has its route");
+		         route_claim_compare_ages(winner, &claims[i]) < 0 ? "is older"
+		                                                          : "has its route");
 	}
 	if (text.len > 0)
 		event_dedup_warn(cs->env->event_dedup, ROUTE_COMPONENT, node,
@@ -167,13 +166,22 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 
 /* ---- nodes ---- */
 
-void
-route_claims_collect(struct controller_env *env, const struct route_scope *scope,
-                     struct arena *arena, const struct store_list *all,
-                     const struct route_list *routes, struct route_node ret_nodes[],
-                     bool ret_has_lost[])
+struct route_decision
+route_decide(struct controller_env *env, const struct route_controller_config *config,
+             struct arena *arena, const struct store_list *all, const struct route_list *routes)
 {
-	struct claims cs = { .env = env, .scope = scope, .arena = arena, .all = all };
+	const struct route_ops *ops = env->cloud->routes;
+	struct claims cs = {
+		.env = env,
+		.config = config,
+		.families = ops->families(env->cloud),
+		.arena = arena,
+		.all = all,
+	};
+	struct route_decision ret = {
+		.nodes = arena_calloc(arena, all->n, sizeof(ret.nodes[0])),
+		.has_lost = arena_calloc(arena, all->n, sizeof(ret.has_lost[0])),
+	};
 	size_t at = 0;
 
 	collect_claims(&cs, routes);
@@ -185,10 +193,10 @@ route_claims_collect(struct controller_env *env, const struct route_scope *scope
 		for (; at < cs.n_claims && cs.claims[at].node == i; at++) {
 			if (cs.claims[at].is_granted)
 				granted[n_granted++] = cs.claims[at].cidr;
-			else /* its condition then says that a route is missing */
-				ret_has_lost[i] = true;
+			else
+				ret.has_lost[i] = true;
 		}
-		ret_nodes[i] = (struct route_node){ .name = node_name(node),
+		ret.nodes[i] = (struct route_node){ .name = node_name(node),
 			                            .pod_cidrs = granted,
 			                            .n_pod_cidrs = n_granted,
 			                            .addresses = node->addresses,
@@ -200,22 +208,8 @@ route_claims_collect(struct controller_env *env, const struct route_scope *scope
 		report_outside(&cs, node);
 		report_not_routed(&cs, node, &cs.claims[first], at - first);
 	}
-}
-
-struct route_foresight
-route_foresee(struct cloud *cloud, struct store *nodes, const struct store_list *all,
-              const struct route_list *routes, const struct route_controller_config *config,
-              struct arena *arena)
-{
-	struct controller_env env = { .nodes = nodes };
-	struct route_scope scope = { cloud->routes->families(cloud), config->cluster_cidrs,
-		                     config->n_cluster_cidrs };
-	bool *has_lost = arena_calloc(arena, all->n, sizeof(*has_lost));
-	struct route_foresight ret = { .nodes = arena_calloc(arena, all->n, sizeof(ret.nodes[0])) };
-
-	route_claims_collect(&env, &scope, arena, all, routes, ret.nodes, has_lost);
 	ret.plan = route_plan(arena, ret.nodes, all->n, routes->routes, routes->n,
 	                      config->cluster_cidrs, config->n_cluster_cidrs,
-	                      cloud->routes->compares_addresses);
+	                      ops->compares_addresses);
 	return ret;
 }

@@ -44,12 +44,6 @@ struct condition_state {
 	bool was_written;
 };
 
-struct route_conditions {
-	struct controller_env *env;
-	struct condition_state *all; /* sorted by uid */
-	size_t n;
-};
-
 /* A pass over all nodes. */
 struct pass {
 	struct route_conditions *rc;
@@ -60,24 +54,6 @@ struct pass {
 	size_t n_due;
 	int64_t next_mono_ns;
 };
-
-struct route_conditions *
-route_conditions_new(struct controller_env *env)
-{
-	struct route_conditions *rc = xcalloc(1, sizeof(*rc));
-
-	rc->env = env;
-	return rc;
-}
-
-void
-route_conditions_free(struct route_conditions *rc)
-{
-	if (!rc)
-		return;
-	free(rc->all);
-	free(rc);
-}
 
 /* ---- the desired conditions ---- */
 

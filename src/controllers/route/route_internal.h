@@ -12,33 +12,29 @@
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_INTERNAL_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_INTERNAL_H
 
+#include "base/map.h"
 #include "controllers/route/route.h"
 #include "controllers/route/route_plan.h"
 #include "kube/node.h"
 
-/* ---- route_claims.c ---- */
-
-/** Which pod CIDRs may be routed at all. */
-struct route_scope {
-	unsigned families; /* that the cloud has routes for; a sum: 1 is IPv4, 2 is IPv6 */
-	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
-	size_t n_cluster_cidrs;
-};
-
-/** Fills ret_nodes with all nodes, index by index, and those of their pod CIDRs whose claims are
- * granted. ret_has_lost[i] is set for a node that lost a claim, and is left as it is for others.
- * Views are of the nodes or in the arena. Without env->event_dedup, no events are sent. */
-void route_claims_collect(struct controller_env *env, const struct route_scope *scope,
-                          struct arena *arena, const struct store_list *all,
-                          const struct route_list *routes, struct route_node ret_nodes[],
-                          bool ret_has_lost[]);
-
 /* ---- route_removals.c ---- */
 
-struct route_removals;
+struct route_removals {
+	struct controller_env *env;
+	struct map wanted; /* struct wanted_removal */
+	uint64_t n_runs;
+	bool is_hold_reported; /* an event has reported that removals are held */
+	/* an event has reported that a route could not be created meanwhile */
+	bool is_full_reported;
 
-struct route_removals *route_removals_new(struct controller_env *env);
-void route_removals_free(struct route_removals *); /* NULL is fine */
+	pthread_mutex_t mu;
+	struct map expected;   /* mu; struct expected_removal */
+	int64_t *done_boot_ns; /* mu; the times of removals within the window that count */
+	size_t n_done, done_cap;
+};
+
+void route_removals_init(struct route_removals *, struct controller_env *env);
+void route_removals_fini(struct route_removals *);
 
 /** This node is gone. If it was announced as leaving, removals of its routes are expected. */
 void route_removals_expect(struct route_removals *, const struct node *node);
@@ -65,10 +61,11 @@ void route_removals_note(struct route_removals *, const struct route_plan *plan,
 
 /* ---- route_conditions.c ---- */
 
-struct route_conditions;
-
-struct route_conditions *route_conditions_new(struct controller_env *env);
-void route_conditions_free(struct route_conditions *); /* NULL is fine */
+struct route_conditions {
+	struct controller_env *env;
+	struct condition_state *all; /* owned; sorted by uid */
+	size_t n;
+};
 
 /** The result of a run for one node. */
 struct route_result {

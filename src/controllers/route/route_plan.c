@@ -28,18 +28,12 @@ compare_networks(const void *a, const void *b)
 	return order;
 }
 
-static int
-compare_ages(const struct route_claim *a, const struct route_claim *b)
+int
+route_claim_compare_ages(const struct route_claim *a, const struct route_claim *b)
 {
 	if (a->created_wall_ns != b->created_wall_ns)
 		return a->created_wall_ns < b->created_wall_ns ? -1 : 1;
 	return str_cmp(a->uid, b->uid);
-}
-
-bool
-route_claim_is_older(const struct route_claim *a, const struct route_claim *b)
-{
-	return compare_ages(a, b) < 0;
 }
 
 static int
@@ -50,7 +44,7 @@ compare_precedence(const void *a, const void *b)
 
 	if (x->is_routed != y->is_routed)
 		return x->is_routed ? -1 : 1;
-	return compare_ages(x, y);
+	return route_claim_compare_ages(x, y);
 }
 
 void

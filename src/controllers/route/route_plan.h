@@ -47,8 +47,9 @@ struct route_claim {
  * Cost: O(n log n); claims that are all nested in each other cost O(n) each. */
 void route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n);
 
-/** Is a's node older than b's? If both have the same age, the lower UID counts as older. */
-bool route_claim_is_older(const struct route_claim *a, const struct route_claim *b);
+/** Less than 0: a's node is older than b's. If both have the same age, the lower UID counts as
+ * older. */
+int route_claim_compare_ages(const struct route_claim *a, const struct route_claim *b);
 
 /* ---- the plan ---- */
 

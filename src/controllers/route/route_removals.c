@@ -23,51 +23,34 @@ EVENT_KIND(
 	held_event, ROUTE_COMPONENT, "RouteRemovalsHeld", true, "Pod or Namespace kube-system",
 	"Routes that lead to no node are not removed yet: too many would be removed together, or the cluster shows no nodes. A second event says that a route could not be created meanwhile, because the table may be full of held routes.");
 
-struct route_removals {
-	struct clock *clock;
-	struct recorder *recorder;
-	struct map wanted; /* struct wanted_removal by "destination name" */
-	uint64_t n_runs;
-	bool is_hold_reported; /* an event has reported that removals are held */
-	/* an event has reported that a route could not be created meanwhile */
-	bool is_full_reported;
-
-	pthread_mutex_t mu;
-	struct map expected;   /* mu; destinations; each value is the key's text, owned */
-	int64_t *done_boot_ns; /* mu; the times of removals within the window that count */
-	size_t n_done, done_cap;
-};
-
 /* A removal that was wanted in the last run. */
 struct wanted_removal {
-	struct str key; /* in text */
-	uint64_t run;
+	struct str key; /* "destination name" */
+	uint64_t run;   /* the last run that wanted it; the first run has 1 */
 	int64_t since_boot_ns;
-	char text[];
 };
 
-struct route_removals *
-route_removals_new(struct controller_env *env)
-{
-	struct route_removals *rr = xcalloc(1, sizeof(*rr));
+/* The node with this pod CIDR was announced as leaving, and is gone. */
+struct expected_removal {
+	struct str destination;
+};
 
-	rr->clock = env->clock;
-	rr->recorder = env->recorder;
+void
+route_removals_init(struct route_removals *rr, struct controller_env *env)
+{
+	rr->env = env;
 	rr->wanted = MAP_OF(struct wanted_removal, key);
+	rr->expected = MAP_OF(struct expected_removal, destination);
 	mutex_init(&rr->mu);
-	return rr;
 }
 
 void
-route_removals_free(struct route_removals *rr)
+route_removals_fini(struct route_removals *rr)
 {
-	if (!rr)
-		return;
 	map_free_all(&rr->wanted, free);
 	map_free_all(&rr->expected, free);
 	free(rr->done_boot_ns);
 	mutex_destroy(&rr->mu);
-	free(rr);
 }
 
 /* ---- expected removals ---- */
@@ -77,37 +60,11 @@ route_removals_expect(struct route_removals *rr, const struct node *node)
 {
 	WITH_LOCK(&rr->mu);
 
-	for (uint32_t i = 0; i < node->n_pod_cidrs && node_is_leaving(node); i++) {
-		struct str cidr = node->pod_cidrs[i];
-
-		if (!map_get(&rr->expected, cidr)) {
-			char *copy = xstrndup(cidr.ptr, cidr.len);
-
-			map_put(&rr->expected, str_n(copy, cidr.len), copy);
-		}
-	}
+	for (uint32_t i = 0; i < node->n_pod_cidrs && node_is_leaving(node); i++)
+		map_add(&rr->expected, node->pod_cidrs[i], sizeof(struct expected_removal));
 }
 
 /* ---- for how long, and how many ---- */
-
-/* Returns since when runs have wanted this removal (boot). */
-static int64_t
-wanted_since(struct route_removals *rr, struct arena *arena, const struct route *route,
-             int64_t now_ns)
-{
-	struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
-	                              STR_ARG(route->destination_cidr), STR_ARG(route->name));
-	struct wanted_removal *t = map_get(&rr->wanted, key);
-
-	if (!t) {
-		t = xcalloc(1, sizeof(*t) + key.len);
-		t->key = str_n(memcpy(t->text, key.ptr, key.len), key.len);
-		t->since_boot_ns = now_ns;
-		map_put(&rr->wanted, t->key, t);
-	}
-	t->run = rr->n_runs;
-	return t->since_boot_ns;
-}
 
 static bool
 is_of_earlier_run(const void *track, const void *run)
@@ -121,7 +78,7 @@ route_removals_note(struct route_removals *rr, const struct route_plan *plan, si
 	WITH_LOCK(&rr->mu);
 
 	if (!plan->is_expected[i])
-		ARRAY_PUSH(rr->done_boot_ns, rr->n_done, rr->done_cap, clock_boot(rr->clock));
+		ARRAY_PUSH(rr->done_boot_ns, rr->n_done, rr->done_cap, clock_boot(rr->env->clock));
 }
 
 /* ---- the decision ---- */
@@ -134,8 +91,8 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 		                                          sizeof(const void *)),
 		                   .due_mono_ns = CLOCK_FOREVER };
 	struct route_removal_facts facts = { .n_nodes = n_nodes };
-	int64_t now_ns = clock_boot(rr->clock);
-	struct map expected = MAP_INIT;
+	int64_t now_ns = clock_boot(rr->env->clock);
+	struct map expected = MAP_OF(struct expected_removal, destination);
 	size_t n_done = 0, n_kept = 0;
 
 	rr->n_runs++;
@@ -155,11 +112,10 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 	}
 	/* destinations to which no route exists any more are forgotten */
 	for (size_t i = 0; i < n_routes && rr->expected.count > 0; i++) {
-		struct str destination = routes[i].destination_cidr;
-		char *copy = map_remove(&rr->expected, destination);
+		struct expected_removal *e = map_remove(&rr->expected, routes[i].destination_cidr);
 
-		if (copy)
-			map_put(&expected, str_n(copy, destination.len), copy);
+		if (e)
+			map_put(&expected, e->destination, e);
 	}
 	map_free_all(&rr->expected, free);
 	rr->expected = expected;
@@ -168,11 +124,18 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 	/* The plan keeps the removals that are not held. */
 	for (size_t i = 0; i < plan->n_remove; i++) {
 		const struct route *route = &routes[plan->remove[i]];
+		struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
+		                              STR_ARG(route->destination_cidr),
+		                              STR_ARG(route->name));
+		struct wanted_removal *wanted = map_add(&rr->wanted, key, sizeof(*wanted));
 		enum route_removal result;
 		int64_t due_ns;
 
+		if (wanted->run == 0)
+			wanted->since_boot_ns = now_ns;
+		wanted->run = rr->n_runs;
 		facts.is_expected = plan->is_expected[i];
-		facts.agreed_ns = now_ns - wanted_since(rr, arena, route, now_ns);
+		facts.agreed_ns = now_ns - wanted->since_boot_ns;
 		result = route_removal_decide(&facts);
 		if (result == ROUTE_REMOVAL_DONE) {
 			plan->is_expected[n_kept] = plan->is_expected[i];
@@ -183,7 +146,7 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 		hold.why = result;
 		if (result == ROUTE_REMOVAL_NO_NODES)
 			continue;
-		due_ns = clock_deadline(clock_mono(rr->clock),
+		due_ns = clock_deadline(clock_mono(rr->env->clock),
 		                        ROUTE_BREAKER_AGREEMENT_S * NS_PER_SEC - facts.agreed_ns);
 		if (due_ns < hold.due_mono_ns)
 			hold.due_mono_ns = due_ns;
@@ -201,8 +164,8 @@ send_held_event(struct route_removals *rr, struct str text)
 {
 	struct event_object object = host_ourselves();
 
-	recorder_event(rr->recorder, ROUTE_COMPONENT, &object, EVENT_WARNING, held_event.reason,
-	               text);
+	recorder_event(rr->env->recorder, ROUTE_COMPONENT, &object, EVENT_WARNING,
+	               held_event.reason, text);
 	log_warn("routes are not removed yet", LOG_STR("reason", text));
 }
 
