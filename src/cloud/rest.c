@@ -58,11 +58,11 @@ message_of(yyjson_doc *doc, struct str body, int status, struct buf *scratch)
 	}
 	if (!root && str_trim(body).len > 0) {
 		buf_addf(scratch, "%s (the response is not JSON, %zu bytes)",
-		         http_status_text(status), body.len);
+		         http_status(status).text, body.len);
 		return str_trim(buf_str(scratch));
 	}
 	if (!root || (yyjson_is_ctn(root) && yyjson_get_len(root) == 0))
-		return str_c(http_status_text(status));
+		return str_c(http_status(status).text);
 	return body;
 }
 

@@ -49,9 +49,9 @@ enum {
 /* ---- callbacks, on the I/O thread ---- */
 
 /* With keep-alive and TCP_USER_TIMEOUT the kernel detects within 45 s that the peer is gone,
- * whether this side waits for data or has unacknowledged data. */
+ * whether this side waits for data or has unacknowledged data. The sweeper gets no socket. */
 static curl_socket_t
-on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
+on_socket(void *sweeper, curlsocktype purpose, struct curl_sockaddr *addr)
 {
 	static const struct {
 		int level, name, value;
@@ -60,10 +60,12 @@ on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
 		{ IPPROTO_TCP, TCP_KEEPINTVL, 10 },       { IPPROTO_TCP, TCP_KEEPCNT, 3 },
 		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 45000 },
 	};
-	int fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
+	int fd;
 
-	(void)arg;
 	(void)purpose;
+	if (sweeper)
+		return CURL_SOCKET_BAD;
+	fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
 	if (fd < 0)
 		return CURL_SOCKET_BAD;
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
@@ -91,15 +93,6 @@ on_ssl_ctx(CURL *easy, void *ctx, void *client)
 	return is_ok ? CURLE_OK : CURLE_SSL_CERTPROBLEM;
 }
 
-static long
-transfer_info(const struct transfer *transfer, CURLINFO what)
-{
-	long value = 0;
-
-	(void)curl_easy_getinfo(transfer->easy, what, &value);
-	return value;
-}
-
 /* in_us: the CURLINFO that holds the duration of the look-up, in microseconds. */
 static void
 transfer_report_lookup(const struct transfer *transfer, CURLINFO in_us)
@@ -118,6 +111,7 @@ static int
 on_send(void *arg, char *primary_ip, char *local_ip, int primary_port, int local_port)
 {
 	struct transfer *transfer = arg;
+	long n_connects = 0;
 
 	(void)primary_ip;
 	(void)local_ip;
@@ -125,7 +119,8 @@ on_send(void *arg, char *primary_ip, char *local_ip, int primary_port, int local
 	(void)local_port;
 	if (++transfer->n_sends > 1)
 		return CURL_PREREQFUNC_ABORT;
-	if (transfer_info(transfer, CURLINFO_NUM_CONNECTS) > 0)
+	(void)curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &n_connects);
+	if (n_connects > 0)
 		transfer_report_lookup(transfer, CURLINFO_NAMELOOKUP_TIME_T);
 	return CURL_PREREQFUNC_OK;
 }
@@ -136,27 +131,14 @@ is_success_status(int status)
 	return status >= 200 && status < 300;
 }
 
-/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
-static void
-read_date(struct http_response *response, struct str value)
-{
-	char text[DATE_MAX] = "";
-	struct buf date = BUF_FIXED(text);
-	time_t seconds;
-
-	buf_add_str(&date, value);
-	seconds = curl_getdate(text, NULL);
-	if (buf_ok(&date) && seconds > 0)
-		response->date_s = seconds;
-}
-
 /* Returns false when the answer is refused. A number that cannot be read counts as absent. */
 static bool
 read_header(struct job *job, struct str name, struct str value)
 {
 	const struct curl_client *client = job->client;
 	struct http_response *response = job->response;
-	int64_t length = -1, retry_after_s = -1;
+	int64_t length = -1, retry_after_s = -1, date_s;
+	char date[DATE_MAX] = "";
 	const struct {
 		struct str name;
 		int64_t *ret;
@@ -186,8 +168,13 @@ read_header(struct job *job, struct str name, struct str value)
 		                                                 ? retry_after_s
 		                                                 : LIMIT_RETRY_AFTER_S);
 
-	if (str_eq_nocase(name, STR("Date")))
-		read_date(response, value);
+	/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
+	if (str_eq_nocase(name, STR("Date")) && value.len < sizeof(date)) {
+		memcpy(date, value.ptr, value.len);
+		date_s = curl_getdate(date, NULL);
+		if (date_s > 0)
+			response->date_s = date_s;
+	}
 	/* foreign text that is shown in messages: only visible characters are accepted */
 	if (str_eq_nocase(name, STR("X-Correlation-Id")) && value.len < HTTP_CORRELATION_MAX &&
 	    str_is_visible(value))
@@ -351,15 +338,6 @@ transfer_prepare(struct transfer *transfer, struct job *job, bool wants_fresh)
 
 /* ---- the sweeper ---- */
 
-static curl_socket_t
-no_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *addr)
-{
-	(void)arg;
-	(void)purpose;
-	(void)addr;
-	return CURL_SOCKET_BAD;
-}
-
 /* libcurl (up to 8.x) closes idle connections only when another transfer searches for a connection
  * that it can use. This transfer searches, with a short MAXAGE_CONN, and then gets no socket: no
  * name is resolved, and nothing is connected or sent. */
@@ -374,7 +352,8 @@ sweeper_new(void)
 	SET(easy, CURLOPT_NOSIGNAL, 1L);
 	SET(easy, CURLOPT_PROXY, "");
 	SET(easy, CURLOPT_MAXAGE_CONN, (long)SWEEP_IDLE_S);
-	SET(easy, CURLOPT_OPENSOCKETFUNCTION, no_socket);
+	SET(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+	SET(easy, CURLOPT_OPENSOCKETDATA, easy);
 	return easy;
 }
 
@@ -386,9 +365,11 @@ static const char *
 transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t size)
 {
 	struct buf text = { .ptr = memory, .cap = size, .max = size - 1 };
-	int number = (int)transfer_info(transfer, CURLINFO_OS_ERRNO);
-	const char *system = err_errno_text(number);
+	const char *system;
+	long number = 0;
 
+	(void)curl_easy_getinfo(transfer->easy, CURLINFO_OS_ERRNO, &number);
+	system = err_errno_text((int)number);
 	if (transfer->job->refused)
 		return transfer->job->refused;
 	if (transfer->n_sends > 1 || code == CURLE_GOT_NOTHING)

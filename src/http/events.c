@@ -71,17 +71,6 @@ events_start(struct curl_client *c)
 }
 
 void
-events_run_timer(struct curl_client *c)
-{
-	int n_running;
-
-	if (c->timer_ns > clock_mono(&clock_real))
-		return;
-	c->timer_ns = CLOCK_FOREVER;
-	curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
-}
-
-void
 events_wait(struct curl_client *c, int timeout_ms)
 {
 	struct epoll_event ready[READY_MAX];

@@ -169,9 +169,14 @@ client_configure(struct curl_client *c, const struct http_config *config, struct
 	return tls_init(&c->tls, &config->tls, err);
 }
 
+/* Frees a client, also one that could not be configured and has no I/O thread. */
 static void
-client_destroy(struct curl_client *c)
+client_free(struct http_client *client)
 {
+	struct curl_client *c = CONTAINER_OF(client, struct curl_client, base);
+
+	if (c->multi)
+		loop_stop(c);
 	curl_slist_free_all(c->connect_to);
 	curl_slist_free_all(c->headers);
 	tls_fini(&c->tls);
@@ -186,15 +191,6 @@ client_destroy(struct curl_client *c)
 		explicit_bzero(c->proxy, strlen(c->proxy)); /* may have a password */
 	free(c->proxy);
 	free(c);
-}
-
-static void
-client_free(struct http_client *client)
-{
-	struct curl_client *c = CONTAINER_OF(client, struct curl_client, base);
-
-	loop_stop(c);
-	client_destroy(c);
 }
 
 static const struct http_ops curl_ops = {
@@ -245,7 +241,7 @@ http_client_new(const struct http_config *config, struct http_client **ret, stru
 
 	MUST(pthread_once(&once, init_library));
 	if (!client_configure(c, config, err)) {
-		client_destroy(c);
+		client_free(&c->base);
 		return false;
 	}
 	loop_start(c, config->name, config->qps, config->burst);
@@ -346,59 +342,43 @@ http_method_name(enum http_method method)
 	return names[method];
 }
 
-static const struct status {
-	int number;
-	const char *text;
-	enum err_code code; /* as a failure */
-} statuses[] = {
-	{ 200, "OK", ERR_INVALID },
-	{ 204, "No Content", ERR_INVALID },
-	{ 400, "Bad Request", ERR_INVALID },
-	{ 401, "Unauthorized", ERR_UNAUTHORIZED },
-	{ 403, "Forbidden", ERR_FORBIDDEN },
-	{ 404, "Not Found", ERR_NOT_FOUND },
-	{ 405, "Method Not Allowed", ERR_INVALID },
-	{ 406, "Not Acceptable", ERR_INVALID },
-	{ 408, "Request Timeout", ERR_TIMEOUT },
-	{ 409, "Conflict", ERR_CONFLICT },
-	{ 410, "Gone", ERR_GONE },
-	{ 411, "Length Required", ERR_INVALID },
-	{ 413, "Request Entity Too Large", ERR_INVALID },
-	{ 415, "Unsupported Media Type", ERR_INVALID },
-	{ 422, "Unprocessable Entity", ERR_INVALID },
-	{ 429, "Too Many Requests", ERR_THROTTLED },
-	{ 431, "Request Header Fields Too Large", ERR_INVALID },
-	{ 500, "Internal Server Error", ERR_UNAVAILABLE },
-	{ 501, "Not Implemented", ERR_UNSUPPORTED },
-	{ 502, "Bad Gateway", ERR_UNAVAILABLE },
-	{ 503, "Service Unavailable", ERR_UNAVAILABLE },
-	{ 504, "Gateway Timeout", ERR_TIMEOUT },
-	{ 505, "HTTP Version Not Supported", ERR_UNAVAILABLE },
-	{ 0, "", ERR_INVALID }, /* any other */
-};
-
-static const struct status *
-find_status(int number)
+struct http_status
+http_status(int number)
 {
-	const struct status *status = statuses;
+	static const struct {
+		int number;
+		struct http_status status;
+	} rows[] = {
+		{ 200, { "OK", ERR_INVALID } },
+		{ 204, { "No Content", ERR_INVALID } },
+		{ 400, { "Bad Request", ERR_INVALID } },
+		{ 401, { "Unauthorized", ERR_UNAUTHORIZED } },
+		{ 403, { "Forbidden", ERR_FORBIDDEN } },
+		{ 404, { "Not Found", ERR_NOT_FOUND } },
+		{ 405, { "Method Not Allowed", ERR_INVALID } },
+		{ 406, { "Not Acceptable", ERR_INVALID } },
+		{ 408, { "Request Timeout", ERR_TIMEOUT } },
+		{ 409, { "Conflict", ERR_CONFLICT } },
+		{ 410, { "Gone", ERR_GONE } },
+		{ 411, { "Length Required", ERR_INVALID } },
+		{ 413, { "Request Entity Too Large", ERR_INVALID } },
+		{ 415, { "Unsupported Media Type", ERR_INVALID } },
+		{ 422, { "Unprocessable Entity", ERR_INVALID } },
+		{ 429, { "Too Many Requests", ERR_THROTTLED } },
+		{ 431, { "Request Header Fields Too Large", ERR_INVALID } },
+		{ 500, { "Internal Server Error", ERR_UNAVAILABLE } },
+		{ 501, { "Not Implemented", ERR_UNSUPPORTED } },
+		{ 502, { "Bad Gateway", ERR_UNAVAILABLE } },
+		{ 503, { "Service Unavailable", ERR_UNAVAILABLE } },
+		{ 504, { "Gateway Timeout", ERR_TIMEOUT } },
+		{ 505, { "HTTP Version Not Supported", ERR_UNAVAILABLE } },
+	};
 
-	while (status->number != 0 && status->number != number)
-		status++;
-	return status;
-}
-
-const char *
-http_status_text(int status)
-{
-	return find_status(status)->text;
-}
-
-enum err_code
-http_status_code(int status)
-{
-	const struct status *found = find_status(status);
-
-	return found->number == 0 && status >= 500 ? ERR_UNAVAILABLE : found->code;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].number == number)
+			return rows[i].status;
+	}
+	return (struct http_status){ "", number >= 500 ? ERR_UNAVAILABLE : ERR_INVALID };
 }
 
 bool
@@ -409,7 +389,7 @@ http_status_error(struct error *err, const struct http_request *request, int sta
 	struct buf clean = BUF_FIXED(memory);
 
 	buf_add_clean(&clean, str_trim(str_utf8_head(text, TEXT_SHOWN)));
-	err_set(err, http_status_code(status), "%s %" STR_FMT ": %d%s%s",
+	err_set(err, http_status(status).code, "%s %" STR_FMT ": %d%s%s",
 	        http_method_name(request->method), STR_ARG(str_head(request->target, 200)), status,
 	        clean.len > 0 ? " " : "", clean.ptr);
 	err->http_status = status;

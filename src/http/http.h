@@ -260,13 +260,16 @@ DEFINE_CLEANUP(struct http_stream, http_stream_close)
 bool http_status_error(struct error *err, const struct http_request *request, int status,
                        int64_t retry_after_ms, struct str text);
 
-/** The code that http_status_error() gives a status. */
-enum err_code http_status_code(int status);
-
 const char *http_method_name(enum http_method);
 
-/** The text of a status line, as Go's http.StatusText() writes it: "Unauthorized" for 401; "" for a
- * status that is not in the table. */
-const char *http_status_text(int status);
+/** What a status means. */
+struct http_status {
+	/* of the status line, as Go's http.StatusText() writes it: "Unauthorized" for 401; "" for a
+	 * status that has no text */
+	const char *text;
+	enum err_code code; /* of http_status_error() */
+};
+
+struct http_status http_status(int number);
 
 #endif

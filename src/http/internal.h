@@ -158,7 +158,8 @@ struct job {
 	int64_t submitted_ns; /* on clock_real */
 	int64_t deadline_ns;  /* on clock_real */
 	bool is_replayed;
-	bool is_retired; /* a stream that is to end because tls was replaced */
+	bool is_retired;       /* a stream that is to end because tls was replaced */
+	bool must_wake_reader; /* bytes of the stream came since its reader was last woken */
 
 	/* the answer; it belongs to the I/O thread until is_done (a stream's status until
 	 * has_headers) */
@@ -211,9 +212,6 @@ bool stream_open(struct http_client *client, struct call *call, const struct htt
 /** Takes bytes of a stream's answer. False when its buffer is full: the transfer must pause. On the
  * I/O thread. */
 NODISCARD bool stream_take(struct http_stream *stream, struct str bytes);
-/** Wakes the reader if bytes arrived since the last call. It is called at the end of a turn and not
- * for every piece, because an event often arrives in several. */
-void stream_wake_reader(struct http_stream *stream);
 /** The headers have arrived, with a status that means success. On the I/O thread. */
 void stream_opened(struct http_stream *stream);
 
@@ -232,8 +230,6 @@ void loop_poke(struct curl_client *client);
 void events_start(struct curl_client *client);
 /** Waits until something is ready and passes ready sockets to libcurl. */
 void events_wait(struct curl_client *client, int timeout_ms);
-/** Runs libcurl's timer if it is due. */
-void events_run_timer(struct curl_client *client);
 
 /* ---- curl.c ---- */
 

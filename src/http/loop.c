@@ -185,23 +185,14 @@ run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
 static void
 start_job(struct curl_client *c, struct job *job)
 {
-	if (job->stream || !c->spare) {
-		job->transfer = transfer_new(c);
-	} else {
-		job->transfer = c->spare;
+	job->transfer = job->stream ? NULL : c->spare;
+	if (job->transfer)
 		c->spare = c->spare->next;
-	}
+	else
+		job->transfer = transfer_new(c);
 	list_add(&c->running, job);
+	job->response->waited_ns = clock_mono(&clock_real) - job->submitted_ns;
 	run_transfer(c, job, /*wants_fresh=*/false);
-}
-
-static void
-start_waiting_job(struct curl_client *c, struct job_list *list, int64_t now_ns)
-{
-	struct job *job = list_remove(list, TAILQ_FIRST(&list->jobs));
-
-	job->response->waited_ns = now_ns - job->submitted_ns;
-	start_job(c, job);
 }
 
 /* Starts the jobs whose turn it is. c->gate_ns becomes the time to try again. */
@@ -215,7 +206,7 @@ start_waiting(struct curl_client *c)
 	while (!TAILQ_EMPTY(&c->work.jobs)) {
 		if (!gate_enter(&c->gate, now_ns, &c->gate_ns))
 			return;
-		start_waiting_job(c, &c->work, now_ns);
+		start_job(c, list_remove(&c->work, TAILQ_FIRST(&c->work.jobs)));
 	}
 
 	/* A background request may start only while no HTTP_WORK job waits or runs, and one runs at
@@ -240,7 +231,7 @@ start_waiting(struct curl_client *c)
 		return;
 	}
 	c->is_background_running = true;
-	start_waiting_job(c, &c->background, now_ns);
+	start_job(c, list_remove(&c->background, TAILQ_FIRST(&c->background.jobs)));
 }
 
 /* ---- the end of a transfer ---- */
@@ -386,7 +377,10 @@ perform(struct curl_client *c)
 	do {
 		has_ended = false;
 		start_waiting(c);
-		events_run_timer(c);
+		if (c->timer_ns <= clock_mono(&clock_real)) {
+			c->timer_ns = CLOCK_FOREVER;
+			curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &n_left);
+		}
 		while ((msg = curl_multi_info_read(c->multi, &n_left))) {
 			has_ended = true;
 			if (msg->easy_handle == c->sweeper) {
@@ -473,9 +467,12 @@ loop_run(void *arg)
 		check_jobs(c);
 		free_unused(c);
 		perform(c);
+		/* Not for every piece, because an event often arrives in several. The signal is
+		 * sent without the job's mu, because a woken reader would only wait for it. */
 		TAILQ_FOREACH(job, &c->running.jobs, link) {
-			if (job->stream)
-				stream_wake_reader(job->stream);
+			if (job->must_wake_reader)
+				cond_signal(&job->cond);
+			job->must_wake_reader = false;
 		}
 
 		/* Sleep until a socket, a timer or another thread needs the loop. If something was

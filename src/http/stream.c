@@ -33,22 +33,15 @@ struct curl_stream {
 	struct buf lent;       /* the reader's: its bytes are lent by stream_read() */
 	struct buf fill;       /* job.mu: the I/O thread appends to it */
 	bool is_paused;        /* job.mu: fill was full */
-	bool must_wake_reader; /* the I/O thread's: bytes came since the reader was last woken */
 	bool has_headers;      /* job.mu: it is open */
 };
-
-static struct curl_stream *
-curl_stream(struct http_stream *stream)
-{
-	return CONTAINER_OF(stream, struct curl_stream, base);
-}
 
 /* ---- the I/O thread's side ---- */
 
 bool
 stream_take(struct http_stream *stream, struct str bytes)
 {
-	struct curl_stream *s = curl_stream(stream);
+	struct curl_stream *s = CONTAINER_OF(stream, struct curl_stream, base);
 	WITH_LOCK(&s->job.mu);
 
 	if (!buf_reserve(&s->fill, bytes.len)) {
@@ -56,27 +49,14 @@ stream_take(struct http_stream *stream, struct str bytes)
 		return false;
 	}
 	buf_add_str(&s->fill, bytes);
-	s->must_wake_reader = true;
+	s->job.must_wake_reader = true;
 	return true;
-}
-
-/* The signal is sent without the lock, because a woken reader would only wait for it. The stream
- * cannot be freed meanwhile: closing it waits for this thread. */
-void
-stream_wake_reader(struct http_stream *stream)
-{
-	struct curl_stream *s = curl_stream(stream);
-
-	if (!s->must_wake_reader)
-		return;
-	s->must_wake_reader = false;
-	cond_signal(&s->job.cond);
 }
 
 void
 stream_opened(struct http_stream *stream)
 {
-	struct curl_stream *s = curl_stream(stream);
+	struct curl_stream *s = CONTAINER_OF(stream, struct curl_stream, base);
 	struct job *job = &s->job;
 	WITH_LOCK(&job->mu);
 
@@ -148,7 +128,7 @@ stream_take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret, s
 static bool
 stream_read(struct http_stream *stream, int64_t deadline_ns, struct str *ret, struct error *err)
 {
-	struct curl_stream *s = curl_stream(stream);
+	struct curl_stream *s = CONTAINER_OF(stream, struct curl_stream, base);
 	bool is_ok, must_resume;
 
 	mutex_lock(&s->job.mu);
@@ -178,7 +158,7 @@ stream_free(struct curl_stream *s)
 static void
 stream_close(struct http_stream *stream)
 {
-	struct curl_stream *s = curl_stream(stream);
+	struct curl_stream *s = CONTAINER_OF(stream, struct curl_stream, base);
 
 	atomic_store(&s->job.wants_close, true);
 	loop_poke(s->job.client);

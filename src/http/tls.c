@@ -232,49 +232,27 @@ tls_fini(struct tls *tls)
 bool
 http_tls_check(const struct tls_config *config, struct error *err)
 {
-	struct tls tls;
+	CLEANUP(tls_fini) struct tls tls;
 
-	if (!tls_init(&tls, config, err))
-		return false;
-	tls_fini(&tls);
-	return true;
-}
-
-static bool
-tls_time(const ASN1_TIME *time, int64_t *ret_wall_ns)
-{
-	struct tm tm;
-
-	return ASN1_TIME_to_tm(time, &tm) == 1 &&
-	       !__builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_SEC, ret_wall_ns);
+	return tls_init(&tls, config, err);
 }
 
 bool
 http_certificate_validity(struct str pem, int64_t *ret_begin_wall_ns, int64_t *ret_end_wall_ns)
 {
 	CLEANUP(x509_stackp) STACK_OF(X509) *certs = NULL;
+	struct tm begin, end;
 	struct error err;
 	const X509 *cert;
 
 	if (!pem_certificates(pem, "the certificate", &certs, &err))
 		return false;
 	cert = sk_X509_value(certs, 0);
-	return tls_time(X509_get0_notBefore(cert), ret_begin_wall_ns) &&
-	       tls_time(X509_get0_notAfter(cert), ret_end_wall_ns);
-}
-
-static void
-tls_add_address(struct buf *b, const ASN1_OCTET_STRING *address)
-{
-	static const uint8_t v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
-	size_t len = (size_t)ASN1_STRING_length(address);
-	struct ip ip;
-
-	if (len != 4 && len != sizeof(ip.bytes))
-		return;
-	memcpy(ip.bytes, v4_prefix, sizeof(v4_prefix));
-	memcpy(ip.bytes + sizeof(ip.bytes) - len, ASN1_STRING_get0_data(address), len);
-	ip_format(b, &ip);
+	if (ASN1_TIME_to_tm(X509_get0_notBefore(cert), &begin) != 1 ||
+	    ASN1_TIME_to_tm(X509_get0_notAfter(cert), &end) != 1)
+		return false;
+	return !__builtin_mul_overflow((int64_t)timegm(&begin), NS_PER_SEC, ret_begin_wall_ns) &&
+	       !__builtin_mul_overflow((int64_t)timegm(&end), NS_PER_SEC, ret_end_wall_ns);
 }
 
 bool
@@ -297,9 +275,14 @@ http_certificate_name(struct str pem, struct buf *ret)
 	}
 	for (int i = 0; i < sk_GENERAL_NAME_num(names) && ret->len == before; i++) {
 		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+		const ASN1_OCTET_STRING *address = name->d.iPAddress;
+		size_t len = name->type == GEN_IPADD ? (size_t)ASN1_STRING_length(address) : 0;
+		struct ip ip = { .bytes = { [10] = 0xff, [11] = 0xff } }; /* of IPv4 */
 
-		if (name->type == GEN_IPADD)
-			tls_add_address(ret, name->d.iPAddress);
+		if (len != 4 && len != sizeof(ip.bytes))
+			continue;
+		memcpy(ip.bytes + sizeof(ip.bytes) - len, ASN1_STRING_get0_data(address), len);
+		ip_format(ret, &ip);
 	}
 	GENERAL_NAMES_free(names);
 	return ret->len > before;

@@ -10,6 +10,7 @@
 #include <openssl/ssl.h>
 
 #include "base/error.h"
+#include "base/macros.h"
 #include "base/str.h"
 
 struct tls_config;
@@ -20,17 +21,8 @@ x509_stackp(STACK_OF(X509) * *stack)
 	sk_X509_pop_free(*stack, X509_free);
 }
 
-static inline void
-x509p(X509 **cert)
-{
-	X509_free(*cert);
-}
-
-static inline void
-pkeyp(EVP_PKEY **key)
-{
-	EVP_PKEY_free(*key);
-}
+DEFINE_CLEANUP(X509, X509_free)
+DEFINE_CLEANUP(EVP_PKEY, EVP_PKEY_free)
 
 /** All certificates, in their order; at least one. what is for messages: "the CA of clients".
  * ERR_INVALID. */

@@ -151,7 +151,7 @@ answer_write(struct buf *b, const struct server_response *response, int64_t wall
 
 	if (!buf_reserve(b, FIELDS_BYTES + response->body.len))
 		alloc_fail(1, response->body.len);
-	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, http_status_text(response->status));
+	buf_addf(b, "HTTP/1.1 %d %s\r\n", response->status, http_status(response->status).text);
 	/* the locale is C: the program sets none */
 	if (gmtime_r(&now, &tm) &&
 	    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0)
@@ -173,7 +173,7 @@ answer_refuse(struct buf *b, int status, int64_t wall_ns)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(FIELDS_BYTES);
 
-	buf_addf(&text, "%d %s\n", status, http_status_text(status));
+	buf_addf(&text, "%d %s\n", status, http_status(status).text);
 	answer_write(b, &(struct server_response){ .status = status, .body = buf_str(&text) },
 	             wall_ns, /*is_head=*/false, /*closes=*/true);
 }

@@ -92,8 +92,8 @@ self_signed_new(const char *const *names, int64_t wall_ns, X509 **ret_cert, EVP_
                 struct error *err)
 {
 	CLEANUP(buf_fini) struct buf alternatives = BUF_INIT(KIB(16));
-	CLEANUP(pkeyp) EVP_PKEY *key = EVP_EC_gen("P-256");
-	CLEANUP(x509p) X509 *cert = X509_new();
+	CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = EVP_EC_gen("P-256");
+	CLEANUP(X509_freep) X509 *cert = X509_new();
 
 	for (size_t i = 0; names[i]; i++) {
 		if (!add_alternative(&alternatives, names[i]))

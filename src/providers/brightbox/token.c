@@ -116,7 +116,7 @@ bb_token_refused(const struct http_response *response, struct error *err)
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(ERR_MSG_SIZE / 2);
 	struct str error = STR_EMPTY, description = STR_EMPTY;
-	const char *reason = http_status_text(response->status);
+	const char *reason = http_status(response->status).text;
 	enum err_code code = ERR_UNAVAILABLE;
 	struct error ignored;
 
