@@ -1,7 +1,7 @@
 /* kube/correlate.c: see correlate.h.
  *
  * An event passes three steps, each with a cache of its own: aggregate() may combine it with
- * similar ones (struct group), count_in_series() counts repeats (struct series), and may_pass()
+ * similar ones (struct group), correlator_take() counts repeats (struct series), and may_pass()
  * limits the rate of each object (struct bucket). Records are found by a 128-bit hash instead of
  * the text, so an event's text is in memory only while the event waits.
  */
@@ -61,16 +61,10 @@ record_key(const struct record *record)
 	return str_n((const char *)record->id, sizeof(record->id));
 }
 
-static struct record *
-cache_oldest(const struct cache *c)
-{
-	return TAILQ_LAST(&c->line, record_line);
-}
-
 static void
 cache_drop_oldest(struct cache *c)
 {
-	struct record *record = cache_oldest(c);
+	struct record *record = TAILQ_LAST(&c->line, record_line);
 
 	TAILQ_REMOVE(&c->line, record, link);
 	(void)map_remove(&c->map, record_key(record));
@@ -85,7 +79,8 @@ cache_expire(struct cache *c, int64_t now_ns)
 {
 	const struct record *oldest;
 
-	while ((oldest = cache_oldest(c)) && now_ns - oldest->used_ns > c->keep_ns)
+	while ((oldest = TAILQ_LAST(&c->line, record_line)) &&
+	       now_ns - oldest->used_ns > c->keep_ns)
 		cache_drop_oldest(c);
 	return oldest ? clock_deadline(oldest->used_ns, c->keep_ns + 1) : CLOCK_FOREVER;
 }
@@ -114,14 +109,6 @@ cache_use(struct cache *c, const struct buf *key, int64_t now_ns)
 	(void)map_put(&c->map, record_key(record), record);
 	TAILQ_INSERT_HEAD(&c->line, record, link);
 	return record;
-}
-
-static void
-cache_fini(struct cache *c)
-{
-	while (!TAILQ_EMPTY(&c->line))
-		cache_drop_oldest(c);
-	map_fini(&c->map);
 }
 
 /* ---- keys ---- */
@@ -155,7 +142,7 @@ add_source(struct buf *key, const struct event *e)
 static bool
 aggregate(struct correlator *c, const struct buf *key, struct str message, int64_t now_ns)
 {
-	struct group *group = (struct group *)cache_use(&c->groups, key, now_ns);
+	struct group *group = (struct group *)cache_use(&c->caches[CACHE_GROUPS], key, now_ns);
 	uint32_t hash = (uint32_t)str_hash(message);
 	bool is_known = false;
 
@@ -172,19 +159,6 @@ aggregate(struct correlator *c, const struct buf *key, struct str message, int64
 	return true;
 }
 
-/* Counts the event as one of a series, whether or not it will be written. */
-static void
-count_in_series(struct correlator *c, const struct buf *key, int64_t now_ns, struct sighting *s)
-{
-	struct series *series = (struct series *)cache_use(&c->series, key, now_ns);
-
-	series->record.used_ns = now_ns;
-	if (series->count++ == 0)
-		series->first_ns = s->event->wall_ns;
-	s->first_ns = series->first_ns;
-	s->count = series->count;
-}
-
 /* A token bucket for each object keeps it from flooding the API server with events. */
 static bool
 may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
@@ -193,7 +167,7 @@ may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
 	struct bucket *bucket;
 
 	add_source(&key, e);
-	bucket = (struct bucket *)cache_use(&c->buckets, &key, now_ns);
+	bucket = (struct bucket *)cache_use(&c->caches[CACHE_BUCKETS], &key, now_ns);
 	bucket->spent -= (double)(now_ns - bucket->record.used_ns) / (double)REFILL_NS;
 	bucket->record.used_ns = now_ns;
 	if (bucket->spent < 0)
@@ -207,11 +181,10 @@ may_pass(struct correlator *c, const struct event *e, int64_t now_ns)
 int64_t
 correlator_forget(struct correlator *c, int64_t now_ns)
 {
-	struct cache *const caches[] = { &c->groups, &c->series, &c->buckets };
 	int64_t next_ns = CLOCK_FOREVER;
 
-	for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
-		int64_t one_ns = cache_expire(caches[i], now_ns);
+	for (size_t i = 0; i < CACHES; i++) {
+		int64_t one_ns = cache_expire(&c->caches[i], now_ns);
 
 		if (one_ns < next_ns)
 			next_ns = one_ns;
@@ -224,6 +197,7 @@ correlator_take(struct correlator *c, const struct event *e, int64_t now_ns, str
                 struct sighting *ret)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(MAX_KEY);
+	struct series *series;
 
 	(void)correlator_forget(c, now_ns);
 	*ret = (struct sighting){ .event = e, .message = e->message };
@@ -237,29 +211,26 @@ correlator_take(struct correlator *c, const struct event *e, int64_t now_ns, str
 	} else {
 		add_part(&key, e->message);
 	}
-	count_in_series(c, &key, now_ns, ret);
-	return may_pass(c, e, now_ns);
-}
 
-static void
-cache_init(struct cache *c, size_t record_size, int64_t keep_ns)
-{
-	*c = (struct cache){ .record_size = record_size, .keep_ns = keep_ns };
-	TAILQ_INIT(&c->line);
+	/* The event counts as one of a series, whether or not it will be written. */
+	series = (struct series *)cache_use(&c->caches[CACHE_SERIES], &key, now_ns);
+	series->record.used_ns = now_ns;
+	if (series->count++ == 0)
+		series->first_ns = e->wall_ns;
+	ret->first_ns = series->first_ns;
+	ret->count = series->count;
+	return may_pass(c, e, now_ns);
 }
 
 void
 correlator_init(struct correlator *c)
 {
-	cache_init(&c->groups, sizeof(struct group), WINDOW_NS);
-	cache_init(&c->series, sizeof(struct series), TTL_NS);
-	cache_init(&c->buckets, sizeof(struct bucket), BURST * REFILL_NS);
-}
-
-void
-correlator_fini(struct correlator *c)
-{
-	cache_fini(&c->groups);
-	cache_fini(&c->series);
-	cache_fini(&c->buckets);
+	*c = (struct correlator){ {
+		[CACHE_GROUPS] = { .record_size = sizeof(struct group), .keep_ns = WINDOW_NS },
+		[CACHE_SERIES] = { .record_size = sizeof(struct series), .keep_ns = TTL_NS },
+		[CACHE_BUCKETS] = { .record_size = sizeof(struct bucket),
+		                    .keep_ns = BURST * REFILL_NS },
+	} };
+	for (size_t i = 0; i < CACHES; i++)
+		TAILQ_INIT(&c->caches[i].line);
 }

@@ -45,20 +45,26 @@ struct cache {
 	int64_t keep_ns;
 };
 
+enum {
+	CACHE_GROUPS,
+	CACHE_SERIES,
+	CACHE_BUCKETS,
+	CACHES,
+};
+
 struct correlator {
-	struct cache groups, series, buckets;
+	struct cache caches[CACHES];
 };
 
 void correlator_init(struct correlator *c);
-void correlator_fini(struct correlator *c);
 
 /** Records the event and decides what to write. False if it must be dropped, although it counts.
  * *ret borrows from e and arena. */
 NODISCARD bool correlator_take(struct correlator *c, const struct event *e, int64_t now_boot_ns,
                                struct arena *arena, struct sighting *ret);
 
-/** Frees records that are too old. Returns when (boot) the next one will be too old, or
- * CLOCK_FOREVER. */
+/** Frees records that are too old; all of them at CLOCK_FOREVER. Returns when (boot) the next one
+ * will be too old, or CLOCK_FOREVER. */
 int64_t correlator_forget(struct correlator *c, int64_t now_boot_ns);
 
 #endif

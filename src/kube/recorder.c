@@ -74,20 +74,6 @@ METRIC_FAMILY(queued, METRIC_GAUGE, "ccmd_events_queued",
 
 static const char *const drop_reasons[] = { "spam", "queue_full", "failed", "shutdown" };
 
-static void
-count_dropped(const char *reason)
-{
-	metric_inc(metric_of(&dropped_total, reason));
-}
-
-/* Called with mu held. */
-static void
-count_queued(struct recorder *r, size_t n)
-{
-	r->n_queued = n;
-	metric_set(metric_of(&queued), (double)n);
-}
-
 /* ---- the JSON of an event ---- */
 
 /* "web.185a3c0f11223344". An object's name that cannot be part of an event's name is hashed.
@@ -117,10 +103,10 @@ add_event(struct buf *b, const struct sighting *s, struct str name, const char *
 {
 	const struct event *e = s->event;
 
-	buf_add_c(b, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{");
-	json_add_text(b, "name", name);
-	json_add_text(b, "namespace", event_namespace(e));
-	json_end_object(b);
+	json_begin_object(b, NULL);
+	json_add_members(b, JSON_TEXT("apiVersion", STR("v1")), JSON_TEXT("kind", STR("Event")));
+	json_add_object(b, "metadata", JSON_TEXT("name", name),
+	                JSON_TEXT("namespace", event_namespace(e)));
 	json_begin_object(b, "involvedObject");
 	json_add_text(b, "kind", e->kind);
 	if (e->namespace.len)
@@ -130,18 +116,19 @@ add_event(struct buf *b, const struct sighting *s, struct str name, const char *
 		json_add_text(b, "uid", e->uid);
 	json_add_text(b, "apiVersion", e->api_version);
 	json_end_object(b);
-	json_add_text(b, "reason", str_c(e->reason));
-	json_add_text(b, "message", s->message);
-	json_begin_object(b, "source");
-	json_add_text(b, "component", str_c(e->component));
-	json_end_object(b);
+	json_add_members(b, JSON_TEXT("reason", str_c(e->reason)),
+	                 JSON_TEXT("message", s->message));
+	json_add_object(b, "source", JSON_TEXT("component", str_c(e->component)));
 	json_add_time(b, "firstTimestamp", s->first_ns, /*micros=*/false);
 	json_add_time(b, "lastTimestamp", e->wall_ns, /*micros=*/false);
-	json_add_number(b, "count", s->count);
-	json_add_text(b, "type", e->type == EVENT_WARNING ? STR("Warning") : STR("Normal"));
+	json_add_members(b, JSON_NUMBER("count", s->count),
+	                 JSON_TEXT("type",
+	                           e->type == EVENT_WARNING ? STR("Warning") : STR("Normal")));
 	json_add_raw(b, "eventTime", STR("null"));
-	json_add_text(b, "reportingComponent", s->is_combined ? STR_EMPTY : str_c(e->component));
-	json_add_text(b, "reportingInstance", str_c(instance));
+	json_add_members(b,
+	                 JSON_TEXT("reportingComponent",
+	                           s->is_combined ? STR_EMPTY : str_c(e->component)),
+	                 JSON_TEXT("reportingInstance", str_c(instance)));
 	json_end_object(b);
 }
 
@@ -249,7 +236,7 @@ write_event(struct recorder *r, const struct sighting *s)
 		}
 	}
 	if (dropped) {
-		count_dropped(dropped);
+		metric_inc(metric_of(&dropped_total, dropped));
 		log_debug("event not written", LOG_STR("object", s->event->name),
 		          LOG_CSTR("reason", s->event->reason), LOG_ERR(&err));
 		return;
@@ -260,15 +247,19 @@ write_event(struct recorder *r, const struct sighting *s)
 
 /* ---- the thread ---- */
 
-/* Waits for an event. True with *ret NULL when the deadline passed, false when the recorder is
- * closed and the queue is empty. */
+/* Frees the correlator's old records, and waits for an event. True with *ret NULL when the next
+ * record has to be freed, false when the recorder is closed and the queue is empty. */
 static bool
-take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
+take_event(struct recorder *r, struct event **ret)
 {
+	int64_t now_ns = clock_boot(r->clock), next_ns = correlator_forget(&r->correlator, now_ns);
+	int64_t deadline_ns = CLOCK_FOREVER;
 	struct event_line *line;
 	WITH_LOCK(&r->mu);
 
 	*ret = NULL;
+	if (next_ns != CLOCK_FOREVER)
+		deadline_ns = clock_deadline(clock_mono(r->clock), next_ns - now_ns);
 	watchdog_promise(CLOCK_FOREVER);
 	while (r->n_queued == 0 && !r->is_closing) {
 		if (!clock_wait(r->clock, &r->changed, &r->mu, deadline_ns))
@@ -279,19 +270,8 @@ take_event(struct recorder *r, int64_t deadline_ns, struct event **ret)
 	line = STAILQ_EMPTY(&r->urgent) ? &r->others : &r->urgent;
 	*ret = STAILQ_FIRST(line);
 	STAILQ_REMOVE_HEAD(line, next);
-	count_queued(r, r->n_queued - 1);
+	metric_set(metric_of(&queued), (double)--r->n_queued);
 	return true;
-}
-
-/* Frees the correlator's old records. Returns the time (mono) when the next record is due to be
- * freed. */
-static int64_t
-next_cleaning_ns(struct recorder *r)
-{
-	int64_t now_ns = clock_boot(r->clock), next_ns = correlator_forget(&r->correlator, now_ns);
-
-	return next_ns == CLOCK_FOREVER ? CLOCK_FOREVER
-	                                : clock_deadline(clock_mono(r->clock), next_ns - now_ns);
 }
 
 static void *
@@ -301,14 +281,14 @@ recorder_run(void *arg)
 	struct sighting s;
 	struct event *e;
 
-	while (take_event(r, next_cleaning_ns(r), &e)) {
+	while (take_event(r, &e)) {
 		if (!e)
 			continue;
 		watchdog_promise(clock_deadline(clock_mono(r->clock), WATCHDOG_WORK_NS));
 		if (correlator_take(&r->correlator, e, clock_boot(r->clock), &r->arena, &s))
 			write_event(r, &s);
 		else
-			count_dropped("spam");
+			metric_inc(metric_of(&dropped_total, "spam"));
 		arena_reset(&r->arena);
 		pool_free(&events, e);
 	}
@@ -371,12 +351,12 @@ record(struct recorder *r, const char *component, const struct event_object *obj
 		r->last_wall_ns = wall_ns;
 		e->wall_ns = wall_ns;
 		STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
-		count_queued(r, r->n_queued + 1);
+		metric_set(metric_of(&queued), (double)++r->n_queued);
 		cond_signal(&r->changed);
 	}
 	mutex_unlock(&r->mu);
 	if (refused) {
-		count_dropped(refused);
+		metric_inc(metric_of(&dropped_total, refused));
 		pool_free(&events, e);
 	}
 }
@@ -437,7 +417,7 @@ recorder_free(struct recorder *r, int64_t flush_ms)
 	mutex_unlock(&r->mu);
 	cancel_fire(r->cancel);
 	thread_join(r->thread);
-	correlator_fini(&r->correlator);
+	(void)correlator_forget(&r->correlator, CLOCK_FOREVER);
 	arena_fini(&r->arena);
 	cond_destroy(&r->changed);
 	cond_destroy(&r->ended);
