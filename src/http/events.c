@@ -7,6 +7,7 @@
  * An eventfd in the same epoll set lets other threads wake the loop.
  */
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/wake.h"
@@ -68,6 +69,30 @@ events_start(struct curl_client *c)
 	curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
 	curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timer);
 	curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
+}
+
+void
+events_stop(struct curl_client *c)
+{
+	close(c->wake_fd);
+	close(c->epoll_fd);
+}
+
+void
+events_wake(struct curl_client *c)
+{
+	wake_ring(c->wake_fd);
+}
+
+void
+events_run_timer(struct curl_client *c)
+{
+	int n_running;
+
+	if (c->timer_ns > clock_mono(&clock_real))
+		return;
+	c->timer_ns = CLOCK_FOREVER;
+	curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
 }
 
 void

@@ -226,10 +226,14 @@ void loop_poke(struct curl_client *client);
 
 /* ---- events.c ---- */
 
-/** Opens the descriptors. Ringing wake_fd ends events_wait(), now or as soon as it is called. */
 void events_start(struct curl_client *client);
+void events_stop(struct curl_client *client);
+/** Ends events_wait(), now or as soon as it is called. Any thread. */
+void events_wake(struct curl_client *client);
 /** Waits until something is ready and passes ready sockets to libcurl. */
 void events_wait(struct curl_client *client, int timeout_ms);
+/** Runs libcurl's timer if it is due. */
+void events_run_timer(struct curl_client *client);
 
 /* ---- curl.c ---- */
 

@@ -23,10 +23,7 @@
  * Times in this file are those of clock_real, because libcurl uses no other clock. http/job.c
  * converts the callers' deadlines to this clock.
  */
-#include <unistd.h>
-
 #include "base/alloc.h"
-#include "base/wake.h"
 #include "base/watchdog.h"
 #include "http/internal.h"
 
@@ -377,10 +374,7 @@ perform(struct curl_client *c)
 	do {
 		has_ended = false;
 		start_waiting(c);
-		if (c->timer_ns <= clock_mono(&clock_real)) {
-			c->timer_ns = CLOCK_FOREVER;
-			curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &n_left);
-		}
+		events_run_timer(c);
 		while ((msg = curl_multi_info_read(c->multi, &n_left))) {
 			has_ended = true;
 			if (msg->easy_handle == c->sweeper) {
@@ -521,8 +515,7 @@ loop_stop(struct curl_client *c)
 	free_spare(c);
 	free_sweeper(c);
 	curl_multi_cleanup(c->multi);
-	close(c->wake_fd);
-	close(c->epoll_fd);
+	events_stop(c);
 	mutex_destroy(&c->mu);
 }
 
@@ -537,7 +530,7 @@ loop_poke(struct curl_client *c)
 	c->is_polling = false;
 	mutex_unlock(&c->mu);
 	if (must_wake)
-		wake_ring(c->wake_fd);
+		events_wake(c);
 }
 
 void
