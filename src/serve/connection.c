@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "http/http.h"
 #include "serve/internal.h"
 
 enum {
@@ -105,24 +106,19 @@ static const enum connection_rank ranks[] = {
 	[CONNECTION_CLOSING] = RANK_IDLE,
 };
 
-static void
-connection_set_deadline(struct connection *c, int64_t ms)
-{
-	struct timeval tv = { .tv_sec = ms / MS_PER_SEC, .tv_usec = ms % MS_PER_SEC * 1000 };
-
-	event_add(&c->timer, &tv);
-}
-
 /* deadline_ms: 0: the deadline stays as it is. */
 static void
 connection_enter(struct connection *c, enum connection_state state, int64_t deadline_ms)
 {
+	struct timeval tv = { .tv_sec = deadline_ms / MS_PER_SEC,
+		              .tv_usec = deadline_ms % MS_PER_SEC * 1000 };
+
 	TAILQ_REMOVE(c->list, c, link);
 	c->state = state;
 	c->list = &c->server->lists[ranks[state]];
 	TAILQ_INSERT_TAIL(c->list, c, link);
 	if (deadline_ms > 0)
-		connection_set_deadline(c, deadline_ms);
+		event_add(&c->timer, &tv);
 }
 
 /* Closes our direction and waits for the client to close its own. close() would make the kernel
@@ -170,7 +166,12 @@ connection_shake_hands(struct connection *c)
 static void
 connection_refuse(struct connection *c, int status)
 {
-	answer_refuse(&c->out, status, clock_wall(c->server->clock));
+	char memory[64] = "";
+	struct buf text = BUF_FIXED(memory); /* "400 Bad Request" */
+
+	buf_addf(&text, "%d %s\n", status, http_status(status).text);
+	answer_write(&c->out, &(struct server_response){ .status = status, .body = buf_str(&text) },
+	             clock_wall(c->server->clock), /*is_head=*/false, /*closes=*/true);
 	c->closes = true;
 	connection_enter(c, CONNECTION_WRITING, c->server->limits.write_ms);
 }
@@ -367,7 +368,7 @@ connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 	s->n_connections++;
 	if (s->n_connections > s->n_peak)
 		s->n_peak = s->n_connections;
-	connection_set_deadline(c, s->limits.headers_ms);
+	connection_enter(c, CONNECTION_HANDSHAKE, s->limits.headers_ms);
 	connection_run(c);
 }
 

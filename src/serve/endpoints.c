@@ -118,37 +118,25 @@ answer_check(const struct endpoints_config *config, struct server_request *reque
 /* ---- metrics ---- */
 
 static void
-reply_metrics(struct server_request *request, enum metric_page page)
+answer_metrics(const struct endpoints_config *config, struct server_request *request)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
+	bool is_slis = str_eq_c(server_request_path(request), "/metrics/slis");
 	enum metric_format format = METRICS_TEXT;
 	struct str accept;
 
+	(void)config;
+	if (server_request_method(request) == SERVER_DELETE) { /* only of /metrics/slis */
+		metrics_reset(METRICS_SLIS);
+		reply_line(request, 200, "metrics reset");
+		return;
+	}
 	for (size_t i = 0; server_request_header(request, "Accept", i, &accept); i++) {
 		if (str_contains(accept, STR("application/openmetrics-text")))
 			format = METRICS_OPENMETRICS;
 	}
-	metrics_write_page(&text, page, format);
+	metrics_write_page(&text, is_slis ? METRICS_SLIS : METRICS_MAIN, format);
 	reply_whole(request, 200, format == METRICS_TEXT ? METRICS_TYPE : OPENMETRICS_TYPE, &text);
-}
-
-static void
-answer_metrics(const struct endpoints_config *config, struct server_request *request)
-{
-	(void)config;
-	reply_metrics(request, METRICS_MAIN);
-}
-
-static void
-answer_slis(const struct endpoints_config *config, struct server_request *request)
-{
-	(void)config;
-	if (server_request_method(request) != SERVER_DELETE) {
-		reply_metrics(request, METRICS_SLIS);
-		return;
-	}
-	metrics_reset(METRICS_SLIS);
-	reply_line(request, 200, "metrics reset");
 }
 
 /* ---- configuration, version, verbosity ---- */
@@ -224,7 +212,7 @@ const struct endpoint endpoints[] = {
 	{ "/metrics", GET, false,
 	  "Metrics, in the Prometheus text format or, if requested, OpenMetrics.", answer_metrics },
 	{ "/metrics/slis", GET | BIT(SERVER_DELETE), false,
-	  "Results of the health checks as metrics. DELETE resets them.", answer_slis },
+	  "Results of the health checks as metrics. DELETE resets them.", answer_metrics },
 	{ "/configz", GET, false, "The configuration in effect, as JSON, without secrets.",
 	  answer_configz },
 	{ "/version", GET, false, "The program's version, as JSON like that of Kubernetes.",
@@ -246,28 +234,22 @@ const struct endpoint endpoints[] = {
 };
 const size_t n_endpoints = ARRAY_LEN(endpoints);
 
-static const struct endpoint *
-find_endpoint(const struct endpoints_config *config, struct str path)
-{
-	for (size_t i = 0; i < n_endpoints; i++) {
-		const struct endpoint *e = &endpoints[i];
-		struct str own = str_c(e->path);
-		bool is_folder = str_ends(own, STR("/"));
-
-		if (is_folder ? str_starts(path, own) && path.len > own.len : str_eq(path, own))
-			return config->is_profiling || !e->needs_profiling ? e : NULL;
-	}
-	return NULL;
-}
-
 static void
 answer_endpoint(const struct endpoints_config *config, struct server_request *request)
 {
-	const struct endpoint *e = find_endpoint(config, server_request_path(request));
-	enum server_method method = server_request_method(request);
 	const char *headers[] = { "Allow", "GET, HEAD", NULL };
+	enum server_method method = server_request_method(request);
+	struct str path = server_request_path(request);
+	const struct endpoint *e = NULL;
 
-	if (!e) {
+	for (size_t i = 0; i < n_endpoints && !e; i++) {
+		struct str own = str_c(endpoints[i].path);
+		bool is_folder = str_ends(own, STR("/"));
+
+		if (is_folder ? str_starts(path, own) && path.len > own.len : str_eq(path, own))
+			e = &endpoints[i];
+	}
+	if (!e || (e->needs_profiling && !config->is_profiling)) {
 		reply_line(request, 404, "404 page not found");
 		return;
 	}
@@ -284,7 +266,8 @@ answer_endpoint(const struct endpoints_config *config, struct server_request *re
 	                                                 .body = STR("Method Not Allowed\n") });
 }
 
-/* A refusal is a Status object (docs/spec/kube-client.md, "Status objects"). */
+/* A refusal is a Status object (docs/spec/kube-client.md, "Status objects"). Messages of access.c
+ * are shorter than 4 KiB. */
 static void
 on_checked(void *config, struct server_request *request, enum access_outcome outcome,
            struct str message)
@@ -311,10 +294,6 @@ on_checked(void *config, struct server_request *request, enum access_outcome out
 	json_add_str(&body, message);
 	buf_addf(&body, ",\"reason\":\"%s\"%s,\"code\":%d}\n", refusals[outcome].reason,
 	         refusals[outcome].details, refusals[outcome].code);
-	if (!buf_ok(&body)) {
-		reply_line(request, 500, "the response is too large");
-		return;
-	}
 	server_reply(request, &(struct server_response){
 				      .status = refusals[outcome].code,
 				      .content_type = JSON_TYPE,

@@ -220,16 +220,6 @@ head_field(const struct head *h, struct str name, size_t n, struct str *ret)
 	return false;
 }
 
-/* The byte that two hex digits after a '%' stand for; -1: they do not, or it is NUL. */
-static int
-escaped_byte(struct str digits)
-{
-	int high = digits.len >= 2 ? str_hex_digit(digits.ptr[0]) : -1;
-	int low = high >= 0 ? str_hex_digit(digits.ptr[1]) : -1;
-
-	return low < 0 || high + low == 0 ? -1 : high * 16 + low;
-}
-
 bool
 percent_decode(struct str in, bool is_form, char *room, size_t *ret_len)
 {
@@ -239,13 +229,16 @@ percent_decode(struct str in, bool is_form, char *room, size_t *ret_len)
 		int byte = (unsigned char)in.ptr[i];
 
 		if (byte == '%') {
-			byte = escaped_byte(str_skip(in, i + 1));
+			int high = i + 2 < in.len ? str_hex_digit(in.ptr[i + 1]) : -1;
+			int low = high >= 0 ? str_hex_digit(in.ptr[i + 2]) : -1;
+
+			if (low < 0 || high + low == 0)
+				return false;
+			byte = high * 16 + low;
 			i += 2;
 		} else if (byte == '+' && is_form) {
 			byte = ' ';
 		}
-		if (byte < 0)
-			return false;
 		room[n++] = (char)byte;
 	}
 	*ret_len = n;

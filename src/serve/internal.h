@@ -134,8 +134,6 @@ void request_free(struct server_request *r);
 /** Appends an answer; NULL headers are none. */
 void answer_write(struct buf *b, const struct server_response *response, int64_t wall_ns,
                   bool is_head, bool closes);
-/** Appends a refusal with the status as its text: "400 Bad Request". */
-void answer_refuse(struct buf *b, int status, int64_t wall_ns);
 
 struct server_request {
 	STAILQ_ENTRY(server_request) link; /* outbox->mu */

@@ -169,16 +169,6 @@ answer_write(struct buf *b, const struct server_response *response, int64_t wall
 }
 
 void
-answer_refuse(struct buf *b, int status, int64_t wall_ns)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(FIELDS_BYTES);
-
-	buf_addf(&text, "%d %s\n", status, http_status(status).text);
-	answer_write(b, &(struct server_response){ .status = status, .body = buf_str(&text) },
-	             wall_ns, /*is_head=*/false, /*closes=*/true);
-}
-
-void
 server_reply(struct server_request *r, const struct server_response *response)
 {
 	answer_write(&r->answer, response, clock_wall(r->clock), r->head.method == SERVER_HEAD,

@@ -89,10 +89,9 @@ review_add_rights(struct buf *b, const struct access_user *user, struct str verb
 	json_add_texts(b, "groups", user->groups, user->n_groups);
 	if (user->n_extras)
 		add_extras(b, user);
-	json_begin_object(b, "nonResourceAttributes");
-	json_add_text(b, "path", path);
-	json_add_text(b, "verb", verb);
-	buf_add_c(b, "}}}");
+	json_add_object(b, "nonResourceAttributes", JSON_TEXT("path", path),
+	                JSON_TEXT("verb", verb));
+	buf_add_c(b, "}}");
 }
 
 /* ---- reading answers ---- */
@@ -116,41 +115,20 @@ mistyped(const char *field, struct error *err)
 	return err_set(err, ERR_INVALID, "status.%s has the wrong type", field);
 }
 
+/* *ret stays as it is where the field is absent. */
 static bool
 read_bool(yyjson_val *status, const char *field, bool *ret, struct error *err)
 {
-	bool value = false;
-
-	if (json_bool(status, field, &value) == JSON_MISTYPED)
+	if (json_bool(status, field, ret) == JSON_MISTYPED)
 		return mistyped(field, err);
-	*ret = value;
 	return true;
 }
 
 static bool
 read_text(yyjson_val *status, const char *field, struct str *ret, struct error *err)
 {
-	struct str text = STR_EMPTY;
-
-	if (json_str(status, field, &text) == JSON_MISTYPED)
+	if (json_str(status, field, ret) == JSON_MISTYPED)
 		return mistyped(field, err);
-	*ret = text;
-	return true;
-}
-
-static bool
-read_groups(yyjson_val *status, struct access_draft *d, struct error *err)
-{
-	yyjson_val *groups = NULL, *group;
-	yyjson_arr_iter iter;
-
-	if (json_array(status, "user.groups", &groups) == JSON_MISTYPED)
-		return mistyped("user.groups", err);
-	for (iter = yyjson_arr_iter_with(groups); (group = yyjson_arr_iter_next(&iter));) {
-		if (!yyjson_is_str(group))
-			return mistyped("user.groups", err);
-		access_draft_group(d, json_text(group));
-	}
 	return true;
 }
 
@@ -182,14 +160,24 @@ read_user(yyjson_val *status, struct access_user **ret, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
-	struct str name, uid;
+	struct str name = STR_EMPTY, uid = STR_EMPTY;
+	yyjson_val *groups = NULL, *group;
+	yyjson_arr_iter iter;
 
 	if (!read_text(status, "user.username", &name, err) ||
 	    !read_text(status, "user.uid", &uid, err))
 		return false;
 	access_draft_name(&d, name);
 	access_draft_uid(&d, uid);
-	if (!read_groups(status, &d, err) || !read_extras(status, &d, err))
+
+	if (json_array(status, "user.groups", &groups) == JSON_MISTYPED)
+		return mistyped("user.groups", err);
+	for (iter = yyjson_arr_iter_with(groups); (group = yyjson_arr_iter_next(&iter));) {
+		if (!yyjson_is_str(group))
+			return mistyped("user.groups", err);
+		access_draft_group(&d, json_text(group));
+	}
+	if (!read_extras(status, &d, err))
 		return false;
 	return access_user_new(&d, ret, err);
 }
@@ -209,8 +197,8 @@ review_read_token(struct str body, struct review_answer **ret, struct error *err
 	CLEANUP(wipe_document) yyjson_doc *doc = NULL;
 	struct access_user *user = NULL;
 	bool is_authenticated = false;
+	struct str reason = STR_EMPTY;
 	yyjson_val *status;
-	struct str reason;
 
 	if (!json_parse(body, &doc, err) ||
 	    !find_status(yyjson_doc_get_root(doc), "TokenReview", &status, err))
@@ -229,8 +217,8 @@ review_read_rights(struct str body, struct review_answer **ret, struct error *er
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	bool is_allowed = false, is_denied = false;
+	struct str reason = STR_EMPTY;
 	yyjson_val *status;
-	struct str reason;
 
 	if (!json_parse(body, &doc, err) ||
 	    !find_status(yyjson_doc_get_root(doc), "SubjectAccessReview", &status, err))

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/ip.h"
 #include "base/limits.h"
+#include "base/names.h"
 #include "http/tls.h"
 #include "serve/internal.h"
 
@@ -32,23 +33,6 @@ set_serial(X509 *cert)
 
 	BN_free(number);
 	return is_ok;
-}
-
-/* "DNS:localhost,IP:127.0.0.1". Only characters of host names and addresses are accepted: OpenSSL
- * interprets the text, and a comma or an "@" in a name would change its meaning. */
-static bool
-add_alternative(struct buf *b, const char *name)
-{
-	struct ip ip;
-
-	if (name[0] == '\0' ||
-	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.:_") <
-	            strlen(name))
-		return false;
-	buf_add_c(b, b->len > 0 ? "," : "");
-	buf_add_c(b, ip_parse(str_c(name), &ip) ? "IP:" : "DNS:");
-	buf_add_c(b, name);
-	return true;
 }
 
 static bool
@@ -94,11 +78,16 @@ self_signed_new(const char *const *names, int64_t wall_ns, X509 **ret_cert, EVP_
 	CLEANUP(buf_fini) struct buf alternatives = BUF_INIT(KIB(16));
 	CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = EVP_EC_gen("P-256");
 	CLEANUP(X509_freep) X509 *cert = X509_new();
+	struct ip ip;
 
+	/* "DNS:localhost,IP:127.0.0.1". OpenSSL interprets the text, and a comma or an "@" in a
+	 * name would change its meaning. */
 	for (size_t i = 0; names[i]; i++) {
-		if (!add_alternative(&alternatives, names[i]))
+		if (names[i][0] == '\0' || !name_has_only(str_c(names[i]), "-.:_"))
 			return err_set(err, ERR_INVALID, "\"%s\" is not a host name or address",
 			               names[i]);
+		buf_addf(&alternatives, "%s%s:%s", i > 0 ? "," : "",
+		         ip_parse(str_c(names[i]), &ip) ? "IP" : "DNS", names[i]);
 	}
 	if (!key || !cert || !fill_and_sign(cert, key, names[0], alternatives.ptr, wall_ns))
 		return err_set(err, ERR_INTERNAL, "make a certificate: %s", openssl_reason());

@@ -168,15 +168,13 @@ server_address(const struct server_config *config, int64_t lookup_ms, struct soc
 static bool
 server_bind_failed(const struct server_config *config, struct error *err)
 {
-	enum err_code code = errno == EADDRINUSE ? ERR_EXISTS : ERR_INVALID;
-
 	if (errno == EADDRINUSE)
-		return err_set(err, code, "port %d at %" STR_FMT " is taken", config->port,
+		return err_set(err, ERR_EXISTS, "port %d at %" STR_FMT " is taken", config->port,
 		               STR_ARG(config->address));
 	err_errno(err, errno, "listen on port %d at %" STR_FMT, config->port,
 	          STR_ARG(config->address));
 	if (err->code != ERR_FORBIDDEN)
-		err->code = code;
+		err->code = ERR_INVALID;
 	return false;
 }
 

@@ -89,18 +89,18 @@ pair_set(struct pair *p, STACK_OF(X509) * certs, EVP_PKEY *key, struct error *er
 }
 
 /* Keeps a digest of the content. True if it differs from what was read last, whether that could be
- * used or not. */
+ * used or not. EVP_Digest() fails only when memory runs out. */
 static bool
 pair_keep_digest(struct pair *p, struct str cert, struct str key)
 {
 	unsigned char digest[2][EVP_MAX_MD_SIZE] = { 0 };
-	bool is_made = EVP_Digest(cert.ptr, cert.len, digest[0], NULL, EVP_sha256(), NULL) == 1 &&
-	               EVP_Digest(key.ptr, key.len, digest[1], NULL, EVP_sha256(), NULL) == 1;
 
-	if (is_made && memcmp(digest, p->digest, sizeof(digest)) == 0)
+	if (EVP_Digest(cert.ptr, cert.len, digest[0], NULL, EVP_sha256(), NULL) != 1 ||
+	    EVP_Digest(key.ptr, key.len, digest[1], NULL, EVP_sha256(), NULL) != 1)
+		alloc_fail(1, sizeof(digest));
+	if (memcmp(digest, p->digest, sizeof(digest)) == 0)
 		return false;
-	if (is_made)
-		memcpy(p->digest, digest, sizeof(digest));
+	memcpy(p->digest, digest, sizeof(digest));
 	return true;
 }
 

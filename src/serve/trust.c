@@ -60,21 +60,6 @@ trust_unref(struct trust *trust)
 	free(trust);
 }
 
-/* A NUL in a name is refused: a program that prints the name as a C string would show another
- * one. */
-static bool
-read_entry(const X509_NAME_ENTRY *entry, struct arena *arena, struct str *ret)
-{
-	unsigned char *text;
-	int len = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(entry));
-
-	if (len < 0)
-		return false;
-	*ret = arena_str(arena, str_n((const char *)text, (size_t)len));
-	OPENSSL_free(text);
-	return str_index(*ret, '\0') < 0;
-}
-
 /* The last common name counts, as in Go (crypto/x509/pkix, Name.FillFromRDNSequence), and every
  * organization. */
 static bool
@@ -87,7 +72,9 @@ read_name(const X509_NAME *subject, struct arena *arena, struct peer_name *ret, 
 	for (int i = 0; i < n; i++) {
 		const X509_NAME_ENTRY *entry = X509_NAME_get_entry(subject, i);
 		int nid = OBJ_obj2nid(X509_NAME_ENTRY_get_object(entry));
+		unsigned char *text = NULL;
 		struct str *into;
+		int len;
 
 		if (nid == NID_commonName)
 			into = &name.common_name;
@@ -95,7 +82,13 @@ read_name(const X509_NAME *subject, struct arena *arena, struct peer_name *ret, 
 			into = &name.organizations[name.n_organizations++];
 		else
 			continue;
-		if (!read_entry(entry, arena, into))
+		len = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(entry));
+		if (len >= 0)
+			*into = arena_str(arena, str_n((const char *)text, (size_t)len));
+		OPENSSL_free(text);
+		/* with a NUL, a program that prints the name as a C string would show another one
+		 */
+		if (len < 0 || str_index(*into, '\0') >= 0)
 			return err_set(err, ERR_UNAUTHORIZED,
 			               "client certificate: its subject cannot be read as text");
 	}
