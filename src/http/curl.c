@@ -125,12 +125,6 @@ on_send(void *arg, char *primary_ip, char *local_ip, int primary_port, int local
 	return CURL_PREREQFUNC_OK;
 }
 
-static bool
-is_success_status(int status)
-{
-	return status >= 200 && status < 300;
-}
-
 /* Returns false when the answer is refused. A number that cannot be read counts as absent. */
 static bool
 read_header(struct job *job, struct str name, struct str value)
@@ -209,7 +203,8 @@ on_header(char *bytes, size_t size, size_t n, void *arg)
 	} else if (str_cut(line, ':', &name, &value)) {
 		if (!read_header(job, name, str_trim(value)))
 			return 0;
-	} else if (line.len == 0 && job->stream && is_success_status(job->response->status)) {
+	} else if (line.len == 0 && job->stream && job->response->status >= 200 &&
+	           job->response->status < 300) {
 		stream_opened(job->stream);
 	}
 	return size * n;
@@ -223,7 +218,7 @@ on_body(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct job *job = ((struct transfer *)arg)->job;
 	struct str part = str_n(bytes, size * n);
-	bool is_stream = job->stream && is_success_status(job->response->status);
+	bool is_stream = job->has_headers;
 
 	if (job->max_body > 0 && part.len > job->max_body - job->n_body_bytes)
 		job->refused = "the response is larger than allowed";

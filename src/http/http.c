@@ -142,20 +142,22 @@ client_configure(struct curl_client *c, const struct http_config *config, struct
 {
 	struct url url;
 
-	c->base.ops = &curl_ops;
-	c->auth = config->auth;
-	c->clock = config->clock;
-	c->fence = config->fence;
-	c->warned = config->warned;
-	c->resolved = config->resolved;
-	c->callback_arg = config->callback_arg;
-	c->user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
-	                         config->user_agent.len);
+	*c = (struct curl_client){
+		.base.ops = &curl_ops,
+		.auth = config->auth,
+		.clock = config->clock,
+		.fence = config->fence,
+		.warned = config->warned,
+		.resolved = config->resolved,
+		.callback_arg = config->callback_arg,
+		.user_agent = xstrndup(config->user_agent.ptr ? config->user_agent.ptr : "",
+		                       config->user_agent.len),
+		.is_insecure = config->tls.is_insecure,
+		.connect_timeout_ms = config->connect_timeout_ms > 0 ? config->connect_timeout_ms
+		                                                     : DEFAULT_CONNECT_MS,
+	};
 	for (const char *const *h = config->headers; h && *h; h++)
 		add_line(&c->headers, *h);
-	c->is_insecure = config->tls.is_insecure;
-	c->connect_timeout_ms = config->connect_timeout_ms > 0 ? config->connect_timeout_ms
-	                                                       : DEFAULT_CONNECT_MS;
 	if (!set_url(c, config, &url, err) || !set_proxy(c, config, &url, err))
 		return false;
 

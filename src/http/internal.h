@@ -173,6 +173,7 @@ struct job {
 	pthread_cond_t cond;
 	bool is_done;      /* mu: the I/O thread no longer uses the job */
 	bool is_ok;        /* mu */
+	bool has_headers;  /* mu; only the I/O thread sets it: a stream is open */
 	struct error *err; /* filled before is_done when !is_ok */
 };
 

@@ -169,14 +169,6 @@ end_running(struct curl_client *c, struct job *job, bool is_ok)
 
 /* ---- the start of a job ---- */
 
-static void
-run_transfer(struct curl_client *c, struct job *job, bool wants_fresh)
-{
-	transfer_prepare(job->transfer, job, wants_fresh || c->is_retiring);
-	if (curl_multi_add_handle(c->multi, job->transfer->easy) != CURLM_OK)
-		alloc_fail(1, sizeof(*job->transfer)); /* other failures are bugs in this program */
-}
-
 /* Handles of requests are kept for later requests. A stream always has one of its own, since it may
  * keep it for hours. */
 static void
@@ -189,7 +181,9 @@ start_job(struct curl_client *c, struct job *job)
 		job->transfer = transfer_new(c);
 	list_add(&c->running, job);
 	job->response->waited_ns = clock_mono(&clock_real) - job->submitted_ns;
-	run_transfer(c, job, /*wants_fresh=*/false);
+	transfer_prepare(job->transfer, job, /*wants_fresh=*/c->is_retiring);
+	if (curl_multi_add_handle(c->multi, job->transfer->easy) != CURLM_OK)
+		alloc_fail(1, sizeof(*job->transfer)); /* other failures are bugs in this program */
 }
 
 /* Starts the jobs whose turn it is. c->gate_ns becomes the time to try again. */
@@ -253,7 +247,9 @@ end_transfer(struct curl_client *c, struct transfer *transfer, CURLcode code)
 	     (has_broken && job->response->is_reused && job->n_header_bytes == 0))) {
 		curl_multi_remove_handle(c->multi, transfer->easy);
 		job->is_replayed = true;
-		run_transfer(c, job, /*wants_fresh=*/true);
+		transfer_prepare(transfer, job, /*wants_fresh=*/true);
+		if (curl_multi_add_handle(c->multi, transfer->easy) != CURLM_OK)
+			alloc_fail(1, sizeof(*transfer));
 		return;
 	}
 	if (code != CURLE_OK)
@@ -493,9 +489,7 @@ loop_start(struct curl_client *c, const char *name, double qps, double burst)
 	TAILQ_INIT(&c->background.jobs);
 	TAILQ_INIT(&c->running.jobs);
 	gate_init(&c->gate, qps, burst, clock_mono(&clock_real));
-	c->trim_ns = CLOCK_FOREVER;
-	c->sweep_ns = CLOCK_FOREVER;
-	c->retire_ns = CLOCK_FOREVER;
+	c->trim_ns = c->sweep_ns = c->retire_ns = CLOCK_FOREVER;
 	c->limit = metric_of(&limits, name);
 	c->n_requests = metric_of(&running, name);
 	c->n_work = metric_of(&waiting, name, "work");

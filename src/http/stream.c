@@ -33,7 +33,6 @@ struct curl_stream {
 	struct buf lent;       /* the reader's: its bytes are lent by stream_read() */
 	struct buf fill;       /* job.mu: the I/O thread appends to it */
 	bool is_paused;        /* job.mu: fill was full */
-	bool has_headers;      /* job.mu: it is open */
 };
 
 /* ---- the I/O thread's side ---- */
@@ -64,7 +63,7 @@ stream_opened(struct http_stream *stream)
 	/* the credential was sent, and a watch may stay open for hours */
 	explicit_bzero(job->header_lines.ptr + job->secret_at,
 	               job->header_lines.len - job->secret_at);
-	s->has_headers = true;
+	job->has_headers = true;
 	cond_signal(&job->cond);
 }
 
@@ -190,9 +189,9 @@ stream_open_once(struct curl_stream *s, const struct http_request *request,
 	cancel_hook(s->cancel, job_cancel, &s->job);
 	loop_submit(&s->job);
 	mutex_lock(&s->job.mu);
-	while (!s->job.is_done && !s->has_headers)
+	while (!s->job.is_done && !s->job.has_headers)
 		(void)clock_wait(&clock_real, &s->job.cond, &s->job.mu, CLOCK_FOREVER);
-	is_open = s->has_headers;
+	is_open = s->job.has_headers;
 	mutex_unlock(&s->job.mu);
 	if (is_open)
 		return true;

@@ -157,32 +157,6 @@ tls_system_anchors(X509_STORE *store)
 	return found ? found : "/etc/ssl/certs, which has none";
 }
 
-static bool
-tls_load_anchors(struct tls *tls, const struct tls_config *config, struct error *err)
-{
-	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
-
-	tls->store = X509_STORE_new();
-	if (!tls->store)
-		alloc_fail(1, sizeof(tls->store));
-	/* as in Go, every given certificate is an anchor, even if it is not self-signed */
-	X509_STORE_set_flags(tls->store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
-	if (config->is_insecure || config->trusts_nothing)
-		return true;
-	if (config->ca_pem.len == 0) {
-		(void)tls_system_anchors(tls->store);
-		return true;
-	}
-	if (!pem_certificates(config->ca_pem, "the CA data", &anchors, err))
-		return false;
-	for (int i = 0; i < sk_X509_num(anchors); i++) {
-		if (X509_STORE_add_cert(tls->store, sk_X509_value(anchors, i)) != 1)
-			return err_set(err, ERR_INVALID, "certificate %d of the CA data: %s", i + 1,
-			               openssl_reason());
-	}
-	return true;
-}
-
 /* ---- of a client ---- */
 
 /* Loads our own certificate, which comes first, the chain to its issuer, and the key. */
@@ -209,16 +183,6 @@ tls_load_own(struct tls *tls, const struct tls_config *config, struct error *err
 	return err_set(err, ERR_INVALID, "the private key does not match the client certificate");
 }
 
-bool
-tls_init(struct tls *tls, const struct tls_config *config, struct error *err)
-{
-	*tls = (struct tls){ 0 };
-	if (tls_load_anchors(tls, config, err) && tls_load_own(tls, config, err))
-		return true;
-	tls_fini(tls);
-	return false;
-}
-
 void
 tls_fini(struct tls *tls)
 {
@@ -230,9 +194,36 @@ tls_fini(struct tls *tls)
 }
 
 bool
+tls_init(struct tls *ret, const struct tls_config *config, struct error *err)
+{
+	CLEANUP(tls_fini) struct tls tls = { .store = X509_STORE_new() };
+	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
+	bool needs_anchors = !config->is_insecure && !config->trusts_nothing;
+
+	if (!tls.store)
+		alloc_fail(1, sizeof(tls.store));
+	/* as in Go, every given certificate is an anchor, even if it is not self-signed */
+	X509_STORE_set_flags(tls.store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
+	if (needs_anchors && config->ca_pem.len == 0)
+		(void)tls_system_anchors(tls.store);
+	else if (needs_anchors && !pem_certificates(config->ca_pem, "the CA data", &anchors, err))
+		return false;
+	for (int i = 0; i < sk_X509_num(anchors); i++) {
+		if (X509_STORE_add_cert(tls.store, sk_X509_value(anchors, i)) != 1)
+			return err_set(err, ERR_INVALID, "certificate %d of the CA data: %s", i + 1,
+			               openssl_reason());
+	}
+	if (!tls_load_own(&tls, config, err))
+		return false;
+	*ret = tls;
+	tls = (struct tls){ 0 };
+	return true;
+}
+
+bool
 http_tls_check(const struct tls_config *config, struct error *err)
 {
-	CLEANUP(tls_fini) struct tls tls;
+	CLEANUP(tls_fini) struct tls tls = { 0 };
 
 	return tls_init(&tls, config, err);
 }

@@ -44,8 +44,8 @@ struct tls {
 	EVP_PKEY *key;
 };
 
-/** Parses the certificates and keys of config. On ERR_INVALID, *tls is empty. */
-NODISCARD bool tls_init(struct tls *tls, const struct tls_config *config, struct error *err);
+/** Parses the certificates and keys of config. */
+NODISCARD bool tls_init(struct tls *ret, const struct tls_config *config, struct error *err);
 void tls_fini(struct tls *tls);
 /** Where a client without trust anchors of its own takes them from, for people: a file or folder.
  * They are added to store, unless that is NULL. */
