@@ -61,12 +61,6 @@ METRIC_FAMILY(
 	"[ALPHA] Size of the bodies of the API server's responses, without lists and watches.",
 	.labels = { "verb", "host" }, METRIC_BUCKETS(size_buckets));
 
-static const char *
-host_label(const struct kube_client *c)
-{
-	return c->host ? c->host : "";
-}
-
 static void
 count_by_status(struct metric_family *family, const char *host, enum http_method method, int status)
 {
@@ -77,13 +71,13 @@ count_by_status(struct metric_family *family, const char *host, enum http_method
 		buf_addf(&code, "%d", status);
 	else
 		buf_add_c(&code, "<error>");
-	metric_inc(metric_of(family, memory, http_method_name(method), host));
+	metric_inc(metric_of(family, memory, http_method_name(method), host ? host : ""));
 }
 
 void
 kube_count_request(const char *host, enum http_method method, int status)
 {
-	count_by_status(&requests_total, host ? host : "", method, status);
+	count_by_status(&requests_total, host, method, status);
 	recent_count(RECENT_API_SERVER, status);
 }
 
@@ -91,26 +85,11 @@ static void
 observe(struct metric_family *family, const struct kube_client *c,
         const struct http_request *request, double v)
 {
-	metric_observe(metric_of(family, http_method_name(request->method), host_label(c)), v);
+	metric_observe(metric_of(family, http_method_name(request->method), c->host ? c->host : ""),
+	               v);
 }
 
 /* ---- the meaning of an answer ---- */
-
-static bool
-is_failure(int64_t status)
-{
-	return status >= 400 && status <= 599;
-}
-
-static enum err_code
-code_of_status(int status)
-{
-	struct error scratch;
-
-	http_status_error(&scratch, &(struct http_request){ .target = STR_EMPTY }, status, 0,
-	                  STR_EMPTY);
-	return scratch.code;
-}
 
 /* Does the server refuse a patch because of its UID? The object has been deleted, and another one
  * has its name. For a DELETE and a PUT the server calls that a conflict, but for a PATCH a change
@@ -119,15 +98,13 @@ static bool
 names_other_uid(yyjson_val *status)
 {
 	yyjson_val *causes, *cause;
-	struct str field = STR_EMPTY;
 	size_t i, n;
 
 	if (json_array(status, "details.causes", &causes) != JSON_FOUND)
 		return false;
 	yyjson_arr_foreach(causes, i, n, cause)
 	{
-		if (json_str(cause, "field", &field) == JSON_FOUND &&
-		    str_eq_c(field, "metadata.uid"))
+		if (str_eq_c(json_view(cause, "field"), "metadata.uid"))
 			return true;
 	}
 	return false;
@@ -155,52 +132,56 @@ kube_status_code(yyjson_val *status)
 		{ "InternalError", ERR_UNAVAILABLE },
 		{ "ServiceUnavailable", ERR_UNAVAILABLE },
 	};
-	struct str reason = STR_EMPTY;
+	struct str reason = json_view(status, "reason");
 	int64_t code = 0;
 
-	(void)json_str(status, "reason", &reason);
 	if (str_eq_c(reason, "Invalid") && names_other_uid(status))
 		return ERR_CONFLICT;
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		if (str_eq_c(reason, table[i].reason))
 			return table[i].code;
 	}
-	if (json_i64(status, "code", &code) == JSON_FOUND && is_failure(code))
-		return code_of_status((int)code);
+	if (json_i64(status, "code", &code) == JSON_FOUND && code >= 400 && code <= 599)
+		return http_status((int)code).code;
 	return ERR_INTERNAL;
+}
+
+int64_t
+kube_status_retry_ms(yyjson_val *status)
+{
+	int64_t seconds = 0;
+
+	if (json_i64(status, "details.retryAfterSeconds", &seconds) != JSON_FOUND || seconds < 0)
+		return 0;
+	return MS_PER_SEC * (seconds < LIMIT_RETRY_AFTER_S ? seconds : LIMIT_RETRY_AFTER_S);
 }
 
 /* The Status object in body, or NULL if body is something else; *ret_doc owns it. */
 static yyjson_val *
 parse_status(struct str body, yyjson_doc **ret_doc)
 {
-	struct str kind = STR_EMPTY;
+	yyjson_val *root;
 	struct error err;
 
 	if (!json_parse(body, ret_doc, &err))
 		return NULL;
-	(void)json_str(yyjson_doc_get_root(*ret_doc), "kind", &kind);
-	return str_eq_c(kind, "Status") ? yyjson_doc_get_root(*ret_doc) : NULL;
+	root = yyjson_doc_get_root(*ret_doc);
+	return str_eq_c(json_view(root, "kind"), "Status") ? root : NULL;
 }
 
 /* retry_after_ms is that of the header, which overrides the Status object's: it may come from a
  * proxy in between, which measures the present load. */
 static bool
-status_error(struct error *err, const struct http_request *request, int http_status,
+status_error(struct error *err, const struct http_request *request, int number,
              int64_t retry_after_ms, yyjson_val *status)
 {
-	struct str message = STR_EMPTY;
-	int64_t seconds = 0;
+	enum err_code code = kube_status_code(status);
 
-	(void)json_str(status, "message", &message);
-	if (retry_after_ms == 0 &&
-	    json_i64(status, "details.retryAfterSeconds", &seconds) == JSON_FOUND && seconds > 0)
-		retry_after_ms = MS_PER_SEC *
-		                 (seconds < LIMIT_RETRY_AFTER_S ? seconds : LIMIT_RETRY_AFTER_S);
-	http_status_error(err, request, http_status, retry_after_ms, message);
-	err->code = kube_status_code(status);
-	if (err->code == ERR_INTERNAL && is_failure(http_status))
-		err->code = code_of_status(http_status);
+	if (retry_after_ms == 0)
+		retry_after_ms = kube_status_retry_ms(status);
+	http_status_error(err, request, number, retry_after_ms, json_view(status, "message"));
+	if (code != ERR_INTERNAL || number < 400 || number > 599)
+		err->code = code;
 	return false;
 }
 
@@ -261,7 +242,7 @@ client_exchange(struct kube_client *c, struct call *call, const struct http_requ
 		attempts_note(&attempts, &refusal);
 		if (!cancel_sleep(call->cancel, call->clock, wait_ns, err))
 			return false;
-		count_by_status(&retries_total, host_label(c), request->method, response->status);
+		count_by_status(&retries_total, c->host, request->method, response->status);
 		http_response_fini(response);
 		*response = (struct http_response){ .body = response->body };
 	}
@@ -274,12 +255,12 @@ client_exchange(struct kube_client *c, struct call *call, const struct http_requ
  * too much, so only answers that contain both words are parsed. */
 static bool
 client_call(struct kube_client *c, struct call *call, const struct http_request *request,
-            struct http_response *response, struct error *err)
+            bool needs_body, struct http_response *response, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	int64_t start_ns = clock_mono(c->clock);
 	bool is_answered = client_exchange(c, call, request, response, err);
-	struct str body = buf_str(&response->body), outcome = STR_EMPTY;
+	struct str body = buf_str(&response->body);
 	yyjson_val *status;
 
 	observe(&duration_seconds, c, request, clock_seconds(clock_mono(c->clock) - start_ns));
@@ -288,23 +269,15 @@ client_call(struct kube_client *c, struct call *call, const struct http_request 
 	if (response->status < 200 || response->status > 206)
 		return kube_status_error(err, request, response->status, response->retry_after_ms,
 		                         body);
+	if (needs_body && body.len == 0)
+		return err_set(err, ERR_INTERNAL, "%s %" STR_FMT ": the response is empty",
+		               http_method_name(request->method), STR_ARG(request->target));
 	if (!str_contains(body, STR("\"Status\"")) || !str_contains(body, STR("\"Failure\"")))
 		return true;
 	status = parse_status(body, &doc);
-	(void)json_str(status, "status", &outcome);
-	if (!status || !str_eq_c(outcome, "Failure"))
+	if (!str_eq_c(json_view(status, "status"), "Failure"))
 		return true;
 	return status_error(err, request, response->status, response->retry_after_ms, status);
-}
-
-static bool
-check_content(const struct http_request *request, const struct http_response *response,
-              struct error *err)
-{
-	if (response->body.len == 0)
-		return err_set(err, ERR_INTERNAL, "%s %" STR_FMT ": the response is empty",
-		               http_method_name(request->method), STR_ARG(request->target));
-	return true;
 }
 
 /* Sends a request and copies the body of the answer to the call's arena. ret_body may be NULL. */
@@ -314,13 +287,10 @@ kube_request(struct kube_client *c, struct call *call, const struct http_request
 {
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 
-	if (!client_call(c, call, request, &response, err))
+	if (!client_call(c, call, request, /*needs_body=*/ret_body, &response, err))
 		return false;
-	if (!ret_body)
-		return true;
-	if (!check_content(request, &response, err))
-		return false;
-	*ret_body = arena_str(call->arena, buf_str(&response.body));
+	if (ret_body)
+		*ret_body = arena_str(call->arena, buf_str(&response.body));
 	return true;
 }
 
@@ -399,8 +369,7 @@ kube_post_secret(struct kube_client *c, struct call *call, struct str path, stru
 		.body = body,
 	};
 
-	if (!client_call(c, call, &request, &response, err) ||
-	    !check_content(&request, &response, err))
+	if (!client_call(c, call, &request, /*needs_body=*/true, &response, err))
 		return false;
 	buf_wipe(ret);
 	*ret = response.body;
@@ -424,10 +393,10 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 	};
 
 	assert(uid.len > 0 && version.len > 0);
-	buf_add_c(&body, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{");
-	json_add_text(&body, "uid", uid);
-	json_add_text(&body, "resourceVersion", version);
-	buf_add_c(&body, "}}");
+	buf_add_c(&body, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\"");
+	json_add_object(&body, "preconditions", JSON_TEXT("uid", uid),
+	                JSON_TEXT("resourceVersion", version));
+	json_end_object(&body);
 	if (!buf_ok(&body))
 		return err_set(err, ERR_INVALID,
 		               "DELETE %" STR_FMT ": the UID or the resource version is too long",

@@ -90,6 +90,9 @@ bool kube_status_error(struct error *err, const struct http_request *request, in
 /** The error code for the reason, or else the code, of a Status object: Expired is GONE,
  * AlreadyExists is EXISTS, and Invalid is CONFLICT where a patch names another object's UID. */
 enum err_code kube_status_code(yyjson_val *status);
+/** The retryAfterSeconds of a Status object, at most LIMIT_RETRY_AFTER_S, as milliseconds; 0: none.
+ */
+int64_t kube_status_retry_ms(yyjson_val *status);
 
 /** Counts an attempt of a list or a watch, which are sent without a kube_client. host as in
  * kube_client; status 0: no answer. */
