@@ -458,12 +458,6 @@ are_taints_equal(const struct node *a, const struct node *b)
 	return true;
 }
 
-bool
-node_pod_cidrs_equal(const struct node *a, const struct node *b)
-{
-	return object_texts_equal(a->pod_cidrs, a->n_pod_cidrs, b->pod_cidrs, b->n_pod_cidrs);
-}
-
 static bool
 node_differs(const struct object *object_a, const struct object *object_b)
 {
@@ -479,7 +473,8 @@ node_differs(const struct object *object_a, const struct object *object_b)
 	         are_conditions_equal && node_labels_equal(a, b) &&
 	         object_texts_equal(a->annotations, 2 * a->n_annotations, b->annotations,
 	                            2 * b->n_annotations) &&
-	         node_addresses_equal(a, b) && node_pod_cidrs_equal(a, b) &&
+	         node_addresses_equal(a, b) &&
+	         object_texts_equal(a->pod_cidrs, a->n_pod_cidrs, b->pod_cidrs, b->n_pod_cidrs) &&
 	         are_taints_equal(a, b));
 }
 
@@ -525,18 +520,12 @@ node_is_leaving(const struct node *n)
 	       node_taint(n, STR("karpenter.sh/disrupted"));
 }
 
-static void
-node_free(struct object *o)
-{
-	pool_free(&blocks, o);
-}
-
 const struct node_kind node_kind = {
 	.kind = {
 		.name = "Node",
 		.path = "/api/v1/nodes",
 		.parse = node_parse,
-		.free = node_free,
+		.pool = &blocks,
 		.differs = node_differs,
 	},
 };

@@ -93,7 +93,6 @@ bool node_is_leaving(const struct node *);
 bool node_labels_equal(const struct node *a, const struct node *b);
 /** Do both have the same addresses, by type and text, in the same order? */
 bool node_addresses_equal(const struct node *a, const struct node *b);
-bool node_pod_cidrs_equal(const struct node *a, const struct node *b);
 
 #define NODE_TAINT_UNINITIALIZED "node.cloudprovider.kubernetes.io/uninitialized"
 #define NODE_TAINT_SHUTDOWN "node.cloudprovider.kubernetes.io/shutdown"

@@ -30,7 +30,7 @@ void
 object_unref(struct object *o)
 {
 	if (o && ref_drop(&o->refs))
-		o->kind->free(o);
+		pool_free(o->kind->pool, o);
 }
 
 /* A leading zero is refused, because object_version_is_older() compares lengths first. */
@@ -133,14 +133,14 @@ object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err)
 bool
 object_read_key(yyjson_val *val, struct buf *ret)
 {
-	struct str name = STR_EMPTY, namespace = STR_EMPTY;
+	struct str name = json_view(val, "metadata.name");
+	struct str namespace = json_view(val, "metadata.namespace");
 
-	if (json_str(val, "metadata.name", &name) != JSON_FOUND || name.len == 0)
+	if (name.len == 0)
 		return false;
-	if (json_str(val, "metadata.namespace", &namespace) == JSON_FOUND && namespace.len > 0) {
-		buf_add_str(ret, namespace);
+	buf_add_str(ret, namespace);
+	if (namespace.len > 0)
 		buf_add_char(ret, '/');
-	}
 	buf_add_str(ret, name);
 	return buf_ok(ret);
 }
@@ -212,7 +212,7 @@ watch_read(const struct kind *kind, yyjson_val *val, struct watch_event *ret, st
 {
 	struct line line = { STR_EMPTY, NULL };
 	struct watch_event event = { .type = WATCH_ADDED, .resource_version = STR_EMPTY };
-	struct str name, version;
+	struct str version;
 
 	if (!OBJECT_READ(val, "event", line_fields, &line, err))
 		return false;
@@ -225,14 +225,14 @@ watch_read(const struct kind *kind, yyjson_val *val, struct watch_event *ret, st
 	/* An event of another kind or without a version cannot be applied, and the watch could not
 	 * be reopened after it. */
 	if (event.type != WATCH_ERROR) {
-		if (json_str(event.object, "kind", &name) == JSON_FOUND &&
-		    str_eq_c(name, kind->name) &&
-		    json_str(event.object, "metadata.resourceVersion", &version) == JSON_FOUND &&
-		    version.len > 0 && version.len <= LIMIT_NAME)
+		version = json_view(event.object, "metadata.resourceVersion");
+		if (str_eq_c(json_view(event.object, "kind"), kind->name) && version.len > 0 &&
+		    version.len <= LIMIT_NAME)
 			event.resource_version = version;
 		else
 			event.type = WATCH_SKIPPED;
 	}
+	event.type_name = types[event.type].name;
 	*ret = event;
 	return true;
 }
@@ -240,28 +240,16 @@ watch_read(const struct kind *kind, yyjson_val *val, struct watch_event *ret, st
 bool
 watch_status_error(yyjson_val *status, struct error *err)
 {
-	struct str message = STR_EMPTY;
-	int64_t code = 0, retry_after_s = 0;
+	int64_t code = 0;
 
-	(void)json_str(status, "message", &message);
 	(void)json_i64(status, "code", &code);
-	(void)json_i64(status, "details.retryAfterSeconds", &retry_after_s);
-	if (retry_after_s > LIMIT_RETRY_AFTER_S)
-		retry_after_s = LIMIT_RETRY_AFTER_S;
 	(void)err_set(err, kube_status_code(status), "the server ended the watch: %" STR_FMT,
-	              STR_ARG(str_head(message, ERR_MSG_SIZE)));
+	              STR_ARG(str_head(json_view(status, "message"), ERR_MSG_SIZE)));
 	/* the code comes from the server and may be anything */
 	if (code >= 100 && code <= 599)
 		err->http_status = (int)code;
-	if (retry_after_s > 0)
-		err->retry_after_ms = retry_after_s * MS_PER_SEC;
+	err->retry_after_ms = kube_status_retry_ms(status);
 	return false;
-}
-
-const char *
-watch_type_name(enum watch_type type)
-{
-	return types[type].name;
 }
 
 /* ---- shared texts ---- */

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/label.h"
+#include "base/pool.h"
 #include "base/ref.h"
 
 struct object {
@@ -35,7 +36,7 @@ struct kind {
 	 * resourceVersion, or a field has another type. */
 	bool (*parse)(const struct kind *kind, yyjson_val *val, struct object **ret,
 	              struct error *err);
-	void (*free)(struct object *);
+	struct pool *pool; /* of its objects */
 	/* Returns true if a field that we act on differs; the resource version is not such a field.
 	 */
 	bool (*differs)(const struct object *a, const struct object *b);
@@ -136,6 +137,7 @@ enum watch_type {
 
 struct watch_event {
 	enum watch_type type;
+	const char *type_name;       /* "added", "modified" and so on, for a metric's label */
 	yyjson_val *object;          /* NULL when it is missing */
 	struct str resource_version; /* not set for ERROR and SKIPPED */
 };
@@ -148,8 +150,5 @@ NODISCARD bool watch_read(const struct kind *kind, yyjson_val *line, struct watc
 /** Turns the Status of an ERROR event into an error; ERR_GONE when the version is too old. Returns
  * false. */
 bool watch_status_error(yyjson_val *status, struct error *err);
-
-/** "added", "modified" and so on, for a metric's label. */
-const char *watch_type_name(enum watch_type type);
 
 #endif

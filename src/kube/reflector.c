@@ -131,23 +131,9 @@ METRIC_FAMILY(latency, METRIC_HISTOGRAM, "informer_processing_latency_seconds",
 static struct reflector_metrics
 metrics_of(const struct kind *kind)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const char *parts[5] = { "", "", "", "", "" };
-	const char *group = "", *version, *name;
-	size_t n = 0;
+	const char *group = "", *version = "v1"; /* of the core API, to which all kinds belong */
+	const char *name = strrchr(kind->path, '/') + 1;
 
-	/* "/api/v1/nodes" or "/apis/coordination.k8s.io/v1/leases" */
-	for (struct str part, rest = str_c(kind->path);
-	     n < ARRAY_LEN(parts) && str_split(&rest, '/', &part);)
-		parts[n++] = arena_str(&arena, part).ptr;
-	if (strcmp(parts[1], "api") == 0) {
-		version = parts[2];
-		name = parts[3];
-	} else {
-		group = parts[2];
-		version = parts[3];
-		name = parts[4];
-	}
 	return (struct reflector_metrics){
 		.objects = metric_of(&object_counts, kind->name),
 		.last_event = metric_of(&last_event, kind->name),
@@ -159,19 +145,6 @@ metrics_of(const struct kind *kind)
 	};
 }
 
-static void
-count_result(struct metric_family *family, const struct reflector *r, bool is_ok,
-             const struct error *err)
-{
-	metric_inc(metric_of(family, r->kind->name, is_ok ? "ok" : err_code_name(err->code)));
-}
-
-static void
-count_objects(struct reflector *r)
-{
-	metric_set(r->metrics.objects, (double)store_count(r->config.store));
-}
-
 /* Returns true if no answer arrived, because the connection was refused, broke, or timed out. */
 static bool
 is_without_answer(const struct error *err)
@@ -179,29 +152,25 @@ is_without_answer(const struct error *err)
 	return (err->code == ERR_UNAVAILABLE || err->code == ERR_TIMEOUT) && err->http_status == 0;
 }
 
+/* Sets the metrics that are computed at a scrape. */
 static void
-set_watch_age(void *reflector)
+set_metrics(void *reflector)
 {
 	struct reflector *r = reflector;
 	int64_t opened_ns = r->watch_opened_ns;
 
+	metric_set(r->metrics.objects, (double)store_count(r->config.store));
 	metric_set(r->metrics.watch_age,
 	           opened_ns ? clock_seconds(clock_mono(r->config.clock) - opened_ns) : 0);
 }
 
 /* ---- failing and recovering ---- */
 
-static void
-schedule_probe(struct reflector *r, int64_t after_ns)
-{
-	r->probe_ns = clock_deadline(clock_mono(r->config.clock), after_ns);
-}
-
 /* A list or an event has arrived, so the API server knows the last version. */
 static void
 note_arrival(struct reflector *r)
 {
-	schedule_probe(r, SILENCE_NS);
+	r->probe_ns = clock_deadline(clock_mono(r->config.clock), SILENCE_NS);
 	metric_set(r->metrics.last_event, clock_seconds(clock_wall(r->config.clock)));
 }
 
@@ -352,9 +321,8 @@ put_item(void *arg, struct str item, struct error *err)
 static bool
 check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, struct error *err)
 {
-	struct str kind = STR_EMPTY, more = STR_EMPTY;
+	struct str kind = json_view(head, "kind"), more = STR_EMPTY;
 
-	(void)json_str(head, "kind", &kind);
 	if (!str_ends(kind, STR("List")) || !str_eq_c(str_head(kind, kind.len - 4), r->kind->name))
 		return err_set(err, ERR_INVALID,
 		               "the response has kind \"%" STR_FMT "\" instead of %sList",
@@ -418,10 +386,7 @@ list_at(struct reflector *r, struct str rv, struct error *err)
 	store_begin_list(r->config.store, /*is_newest=*/rv.len == 0);
 	if (receive_list(r, stream, err))
 		return true;
-	if (err->code == ERR_INVALID)
-		store_reject_list(r->config.store);
-	else
-		store_abort_list(r->config.store);
+	store_abort_list(r->config.store, /*is_unusable=*/err->code == ERR_INVALID);
 	return false;
 }
 
@@ -447,8 +412,7 @@ list(struct reflector *r, struct error *err)
 		is_ok = list_at(r, STR_EMPTY, err);
 		r->wants_newest = !is_ok;
 	}
-	count_result(&lists, r, is_ok, err);
-	count_objects(r);
+	metric_inc(metric_of(&lists, r->kind->name, is_ok ? "ok" : err_code_name(err->code)));
 	if (!is_ok)
 		return err_wrap(err, "list %s", r->kind->path);
 	r->listed_ns = clock_mono(r->config.clock);
@@ -475,7 +439,9 @@ probe(struct reflector *r, struct error *err)
 	bool is_unknown = !is_known && is_version_unknown(err);
 
 	http_stream_close(stream); /* the status is all that matters */
-	schedule_probe(r, !is_known && is_without_answer(err) ? PROBE_RETRY_NS : SILENCE_NS);
+	r->probe_ns = clock_deadline(clock_mono(r->config.clock),
+	                             !is_known && is_without_answer(err) ? PROBE_RETRY_NS
+	                                                                 : SILENCE_NS);
 	metric_inc(metric_of(&probes, r->kind->name,
 	                     is_known     ? "known"
 	                     : is_unknown ? "unknown"
@@ -510,7 +476,7 @@ apply_line(struct reflector *r, struct str line, struct error *err)
 	if (!json_parse(line, &doc, err) ||
 	    !watch_read(r->kind, yyjson_doc_get_root(doc), &event, err))
 		return false;
-	metric_inc(metric_of(&events, r->kind->name, watch_type_name(event.type)));
+	metric_inc(metric_of(&events, r->kind->name, event.type_name));
 	switch (event.type) {
 	case WATCH_ADDED:
 	case WATCH_MODIFIED:
@@ -537,7 +503,6 @@ apply_line(struct reflector *r, struct str line, struct error *err)
 	}
 	if (!is_skipped)
 		set_last_rv(r, event.resource_version);
-	count_objects(r);
 	return true;
 }
 
@@ -633,7 +598,7 @@ watch_once(struct reflector *r, struct error *err)
 	int64_t lived_ns = now_ns - r->watch_opened_ns;
 
 	r->watch_opened_ns = 0;
-	count_result(&watches, r, is_ok, err);
+	metric_inc(metric_of(&watches, r->kind->name, is_ok ? "ok" : err_code_name(err->code)));
 	if (was_open &&
 	    (lived_ns >= LONG_WATCH_NS || (lived_ns >= PROVEN_WATCH_NS && n_events > 0)))
 		r->backoff_ns = BACKOFF_FIRST_NS;
@@ -703,16 +668,16 @@ reflector_new(const struct reflector_config *config)
 {
 	struct reflector *r = xcalloc(1, sizeof(*r));
 
-	r->config = *config;
-	r->kind = store_kind(config->store);
+	*r = (struct reflector){ .config = *config,
+		                 .kind = store_kind(config->store),
+		                 .last_rv = BUF_INIT(LIMIT_NAME),
+		                 .backoff_ns = BACKOFF_FIRST_NS,
+		                 .list_reason = "start",
+		                 .metrics = metrics_of(store_kind(config->store)) };
 	if (config->watch_min_s == 0)
 		r->config.watch_min_s = WATCH_MIN_S;
-	r->last_rv = BUF_INIT(LIMIT_NAME);
 	buf_add_str(&r->last_rv, str_head(config->min_version, LIMIT_NAME));
-	r->backoff_ns = BACKOFF_FIRST_NS;
-	r->list_reason = "start";
-	r->metrics = metrics_of(r->kind);
-	metrics_on_scrape(set_watch_age, r);
+	metrics_on_scrape(set_metrics, r);
 	thread_start(&r->thread, "reflector", reflector_run, r);
 	return r;
 }
@@ -723,7 +688,7 @@ reflector_free(struct reflector *r)
 	if (!r)
 		return;
 	thread_join(r->thread);
-	metrics_off_scrape(set_watch_age, r);
+	metrics_off_scrape(set_metrics, r);
 	buf_fini(&r->last_rv);
 	free(r);
 }

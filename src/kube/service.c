@@ -10,7 +10,6 @@
  */
 #include "kube/service.h"
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/ip.h"
 #include "base/limits.h"
@@ -19,6 +18,8 @@
 /* pack_texts() and object_texts_equal() need structs of texts and nothing else. */
 static_assert(sizeof(struct label) == 2 * sizeof(struct str), "a label is two texts");
 static_assert(sizeof(struct service_ingress) == 4 * sizeof(struct str), "it is four texts");
+
+static struct pool blocks = POOL_INIT;
 
 struct draft {
 	const struct service_kind *kind;
@@ -352,7 +353,7 @@ service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, str
 		                STR_ARG(s.meta.name));
 
 	pack_all(&size, &d.service);
-	block = xmalloc(sizeof(*block) + size.n_array_bytes + size.n_text_bytes);
+	block = pool_alloc(&blocks, sizeof(*block) + size.n_array_bytes + size.n_text_bytes);
 	*block = d.service;
 	into.arrays = (char *)(block + 1);
 	into.texts = into.arrays + size.n_array_bytes;
@@ -360,12 +361,6 @@ service_parse(const struct kind *kind, yyjson_val *val, struct object **ret, str
 	str_cut(block->object.key, '/', &block->namespace, &block->name);
 	*ret = &block->object;
 	return true;
-}
-
-static void
-service_free(struct object *o)
-{
-	free(o);
 }
 
 /* ---- comparing ---- */
@@ -473,7 +468,7 @@ const struct service_kind service_kind = {
 		.name = "Service",
 		.path = "/api/v1/services",
 		.parse = service_parse,
-		.free = service_free,
+		.pool = &blocks,
 		.differs = service_differs,
 	},
 };

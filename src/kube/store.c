@@ -38,10 +38,10 @@ store_new(const struct kind *kind, struct clock *clock)
 {
 	struct store *s = xcalloc(1, sizeof(*s));
 
-	s->kind = kind;
-	s->clock = clock;
-	s->objects = MAP_OF(struct object, key);
-	s->index = MAP_OF(struct object, index_key);
+	*s = (struct store){ .kind = kind,
+		             .clock = clock,
+		             .objects = MAP_OF(struct object, key),
+		             .index = MAP_OF(struct object, index_key) };
 	mutex_init(&s->mu);
 	cond_init(&s->synced);
 	return s;
@@ -173,16 +173,6 @@ store_wait_synced(struct store *s, struct call *call, struct error *err)
 
 /* ---- changing; all under mu ---- */
 
-static void
-index_link(struct store *s, struct object *o)
-{
-	o->index_next = NULL;
-	if (o->index_key.len == 0)
-		return;
-	o->index_next = map_get(&s->index, o->index_key);
-	(void)map_put(&s->index, o->index_key, o);
-}
-
 /* The map's key is a view into the first object of the chain, so a new first one is put with a key
  * of its own. */
 static void
@@ -235,7 +225,9 @@ store_put(struct store *s, struct object *object, struct error *err)
 		if (old)
 			index_unlink(s, old);
 		(void)map_put(&s->objects, object->key, object);
-		index_link(s, object);
+		object->index_next = map_get(&s->index, object->index_key);
+		if (object->index_key.len > 0)
+			(void)map_put(&s->index, object->index_key, object);
 		unused = old;
 	}
 	mutex_unlock(&s->mu);
@@ -265,14 +257,6 @@ store_keep(struct store *s, struct str key)
 		o->epoch = s->epoch;
 }
 
-/* Removes o. The reference then belongs to the caller. */
-static void
-take_out(struct store *s, struct object *o)
-{
-	index_unlink(s, o);
-	(void)map_remove(&s->objects, o->key);
-}
-
 void
 store_remove(struct store *s, const struct object *last)
 {
@@ -280,10 +264,12 @@ store_remove(struct store *s, const struct object *last)
 
 	mutex_lock(&s->mu);
 	old = map_get(&s->objects, last->key);
-	if (old && str_eq(old->uid, last->uid))
-		take_out(s, old);
-	else
+	if (old && !str_eq(old->uid, last->uid))
 		old = NULL; /* it was replaced by another one with the same name */
+	if (old) {
+		index_unlink(s, old);
+		(void)map_remove(&s->objects, old->key);
+	}
 	mutex_unlock(&s->mu);
 	if (old)
 		call_handlers(s, old, /*object=*/NULL);
@@ -299,37 +285,38 @@ store_begin_list(struct store *s, bool is_newest)
 	s->list_boot_ns = clock_boot(s->clock);
 }
 
-/* Removes the objects that the present list has added, or else those that it does not have. Their
- * references then belong to the caller. */
-static struct store_list
-take_by_list(struct store *s, bool was_added)
+/* Removes the objects that the present list has added, or else those that it does not have, with
+ * handler calls. */
+static void
+remove_by_list(struct store *s, bool was_added)
 {
-	struct store_list taken = { 0 };
+	CLEANUP(store_list_free) struct store_list gone = { 0 };
 	size_t cap = 0;
 	struct str key;
 	void *value;
 
-	WITH_LOCK(&s->mu);
+	mutex_lock(&s->mu);
 	for (size_t pos = 0; map_next(&s->objects, &pos, &key, &value);) {
 		struct object *o = value;
 		bool is_listed = o->epoch == s->epoch;
 
 		if (was_added ? is_listed && o->seen_boot_ns >= s->list_boot_ns : !is_listed)
-			ARRAY_PUSH(taken.objects, taken.n, cap, o);
+			ARRAY_PUSH(gone.objects, gone.n, cap, o);
 	}
-	for (size_t i = 0; i < taken.n; i++)
-		take_out(s, taken.objects[i]);
-	return taken;
+	for (size_t i = 0; i < gone.n; i++) {
+		index_unlink(s, gone.objects[i]);
+		(void)map_remove(&s->objects, gone.objects[i]->key);
+	}
+	mutex_unlock(&s->mu);
+	for (size_t i = 0; i < gone.n; i++)
+		call_handlers(s, gone.objects[i], /*object=*/NULL);
 }
 
 void
 store_end_list(struct store *s)
 {
-	CLEANUP(store_list_free) struct store_list gone = take_by_list(s, /*was_added=*/false);
-
 	s->is_newest_list = false;
-	for (size_t i = 0; i < gone.n; i++)
-		call_handlers(s, gone.objects[i], /*object=*/NULL);
+	remove_by_list(s, /*was_added=*/false);
 	/* after the handlers, so that a thread that waited for the list finds their work done */
 	WITH_LOCK(&s->mu);
 	s->has_synced = true;
@@ -337,17 +324,9 @@ store_end_list(struct store *s)
 }
 
 void
-store_abort_list(struct store *s)
+store_abort_list(struct store *s, bool is_unusable)
 {
 	s->is_newest_list = false;
-}
-
-void
-store_reject_list(struct store *s)
-{
-	CLEANUP(store_list_free) struct store_list added = take_by_list(s, /*was_added=*/true);
-
-	store_abort_list(s);
-	for (size_t i = 0; i < added.n; i++)
-		call_handlers(s, added.objects[i], /*object=*/NULL);
+	if (is_unusable)
+		remove_by_list(s, /*was_added=*/true);
 }

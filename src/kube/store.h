@@ -67,10 +67,9 @@ void store_remove(struct store *, const struct object *last);
  * resource versions do not mean that it is old; they mean that etcd was restored from a backup. */
 void store_begin_list(struct store *, bool is_newest);
 void store_end_list(struct store *);
-/** The list was interrupted: objects that were put stay, and none is removed. */
-void store_abort_list(struct store *);
-/** The answer was not a usable list, e.g. one without end: objects that it added are removed, with
+/** The list was interrupted: objects that were put stay, and none is removed. is_unusable: the
+ * answer was not a usable list, e.g. one without end. Objects that it added are then removed, with
  * handler calls, so that they do not fill the store before the next list. */
-void store_reject_list(struct store *);
+void store_abort_list(struct store *, bool is_unusable);
 
 #endif

@@ -29,7 +29,7 @@ check_type(const char *line, enum watch_type type, const char *version)
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = read_line(line, &event);
 
 	if (event.type != type)
-		fail_msg("%s: %s", line, watch_type_name(event.type));
+		fail_msg("%s: %s", line, event.type_name);
 	assert_true(str_eq_c(event.resource_version, version));
 	assert_non_null(doc);
 }

@@ -319,7 +319,7 @@ drops_nothing_when_a_list_breaks_off(void **state)
 	PUT(f, .name = "a");
 	store_begin_list(f->store, /*is_newest=*/false);
 	PUT(f, .name = "b");
-	store_abort_list(f->store);
+	store_abort_list(f->store, /*is_unusable=*/false);
 	assert_false(store_has_synced(f->store));
 	store_begin_list(f->store, /*is_newest=*/false);
 	PUT(f, .name = "a");
@@ -338,35 +338,30 @@ takes_back_what_a_rejected_list_added(void **state)
 	PUT(f, .name = "a");
 	PUT(f, .name = "b");
 	PUT(f, .name = "b");
-	store_reject_list(f->store);
+	store_abort_list(f->store, /*is_unusable=*/true);
 	assert_false(store_has_synced(f->store));
 	check_told(f, "+a +b -b");
 	assert_int_equal(store_count(f->store), 1);
 }
 
 static void
-free_bare(struct object *object)
-{
-	free(object);
-}
-
-static void
 is_bounded(void **state)
 {
-	static const struct kind bare = { .name = "Node", .free = free_bare };
+	static struct pool pool = POOL_INIT;
+	static const struct kind bare = { .name = "Node", .pool = &pool };
 	struct fixture *f = *state;
 	struct error err;
 	char name[16];
 	bool is_ok = true;
 
 	for (unsigned i = 0; i < LIMIT_OBJECTS; i++) {
-		struct node *node = calloc(1, sizeof(*node) + sizeof(name));
+		struct node *node = pool_alloc(&pool, sizeof(*node) + sizeof(name));
 		int len = snprintf((char *)(node + 1), sizeof(name), "%u", i);
 
-		node->object = (struct object){ .kind = &bare,
-			                        .refs = REF_INIT,
-			                        .key = str_n((char *)(node + 1), (size_t)len),
-			                        .index_key = STR_EMPTY };
+		*node = (struct node){ .object = { .kind = &bare,
+			                           .refs = REF_INIT,
+			                           .key = str_n((char *)(node + 1), (size_t)len),
+			                           .index_key = STR_EMPTY } };
 		is_ok = store_put(f->store, &node->object, &err) && is_ok;
 	}
 	assert_true(is_ok);

@@ -501,7 +501,9 @@ route_on_node(void *arg, const struct object *object_old, const struct object *o
 	 * cause runs without limit. */
 	if (!old || !current || !str_eq(object_old->uid, object->uid))
 		wait_ns = 0;
-	else if (!node_pod_cidrs_equal(old, current) || !node_addresses_equal(old, current) ||
+	else if (!object_texts_equal(old->pod_cidrs, old->n_pod_cidrs, current->pod_cidrs,
+	                             current->n_pod_cidrs) ||
+	         !node_addresses_equal(old, current) ||
 	         !str_eq(node_provider_id(old), node_provider_id(current)))
 		wait_ns = paces_reserve(c->env->paces, object->uid, "route");
 	due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
