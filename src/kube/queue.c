@@ -112,12 +112,6 @@ METRIC_FAMILY(oldest, METRIC_GAUGE, "ccmd_workqueue_oldest_due_seconds",
 
 /* ---- records; all under mu ---- */
 
-static struct str
-item_key(const struct item *item)
-{
-	return str_n(item->key, item->len);
-}
-
 static struct item *
 item_of(struct queue *q, struct str key)
 {
@@ -129,7 +123,7 @@ item_of(struct queue *q, struct str key)
 	*item = (struct item){ .len = key.len };
 	if (key.len > 0)
 		memcpy(item->key, key.ptr, key.len);
-	(void)map_put(&q->items, item_key(item), item);
+	(void)map_put(&q->items, str_n(item->key, item->len), item);
 	return item;
 }
 
@@ -139,25 +133,11 @@ item_drop_idle(struct queue *q, struct item *item)
 {
 	if (item->is_dirty || item->is_processing || item->heap_place > 0 || item->n_failures > 0)
 		return;
-	(void)map_remove(&q->items, item_key(item));
+	(void)map_remove(&q->items, str_n(item->key, item->len));
 	pool_free(&items, item);
 }
 
 /* ---- the line ---- */
-
-static void
-set_line_length(struct queue *q, size_t n)
-{
-	q->n_line = n;
-	metric_set(q->metrics.depth, (double)n);
-}
-
-static void
-line_append(struct queue *q, struct item *item)
-{
-	STAILQ_INSERT_TAIL(&q->line, item, link);
-	set_line_length(q, q->n_line + 1);
-}
 
 /* Adds the key for now. While it is being worked on, the mark is enough: queue_done() sees it.
  * Wakes no worker. */
@@ -169,8 +149,10 @@ mark_dirty(struct queue *q, struct item *item)
 	item->is_dirty = true;
 	item->added_ns = clock_mono(q->clock);
 	metric_inc(q->metrics.adds);
-	if (!item->is_processing)
-		line_append(q, item);
+	if (!item->is_processing) {
+		STAILQ_INSERT_TAIL(&q->line, item, link);
+		q->n_line++;
+	}
 }
 
 static void
@@ -192,33 +174,6 @@ heap_set(struct queue *q, size_t place, struct item *item)
 	item->heap_place = place;
 }
 
-static void
-heap_up(struct queue *q, struct item *item)
-{
-	size_t place = item->heap_place;
-
-	while (place > 1 && q->heap[place / 2]->due_ns > item->due_ns) {
-		heap_set(q, place, q->heap[place / 2]);
-		place /= 2;
-	}
-	heap_set(q, place, item);
-}
-
-static void
-heap_down(struct queue *q, struct item *item)
-{
-	size_t place = item->heap_place;
-
-	for (size_t child; (child = place * 2) < q->n_heap; place = child) {
-		if (child + 1 < q->n_heap && q->heap[child + 1]->due_ns < q->heap[child]->due_ns)
-			child++;
-		if (q->heap[child]->due_ns >= item->due_ns)
-			break;
-		heap_set(q, place, q->heap[child]);
-	}
-	heap_set(q, place, item);
-}
-
 static struct item *
 heap_top(const struct queue *q)
 {
@@ -229,28 +184,40 @@ static void
 heap_pop(struct queue *q)
 {
 	struct item *top = q->heap[1], *last = q->heap[--q->n_heap];
+	size_t place = 1;
 
 	top->heap_place = 0;
 	top->is_parked = false;
 	if (last == top)
 		return;
-	heap_set(q, 1, last);
-	heap_down(q, last);
+	/* The last one takes the place of the first, and moves down. */
+	for (size_t child; (child = place * 2) < q->n_heap; place = child) {
+		if (child + 1 < q->n_heap && q->heap[child + 1]->due_ns < q->heap[child]->due_ns)
+			child++;
+		if (q->heap[child]->due_ns >= last->due_ns)
+			break;
+		heap_set(q, place, q->heap[child]);
+	}
+	heap_set(q, place, last);
 }
 
 /* Puts the item into the heap, or moves it up; it is never moved to a later time. */
 static void
 heap_put(struct queue *q, struct item *item, int64_t due_ns)
 {
-	if (item->heap_place > 0 && item->due_ns <= due_ns)
+	size_t place = item->heap_place;
+
+	if (place > 0 && item->due_ns <= due_ns)
 		return;
 	item->due_ns = due_ns;
-	if (item->heap_place == 0) {
-		item->heap_place = q->n_heap;
+	if (place == 0) {
+		place = q->n_heap;
 		ARRAY_PUSH(q->heap, q->n_heap, q->cap_heap, item);
 	}
-	heap_up(q, item);
-	if (item->heap_place > 1)
+	for (; place > 1 && q->heap[place / 2]->due_ns > due_ns; place /= 2)
+		heap_set(q, place, q->heap[place / 2]);
+	heap_set(q, place, item);
+	if (place > 1)
 		return;
 	/* The timer sleeps too long, and only a broadcast is sure to reach it. */
 	if (q->has_timer)
@@ -278,7 +245,7 @@ move_due(struct queue *q, int64_t now_ns)
 
 /* The list of keys being worked on begins with the latest, so the last one is the oldest. */
 static void
-update_age_metrics(void *queue)
+update_metrics(void *queue)
 {
 	struct queue *q = queue;
 	const struct item *item;
@@ -289,6 +256,7 @@ update_age_metrics(void *queue)
 		first = clock_seconds(clock_mono(q->clock) - item->started_ns);
 		sum += first;
 	}
+	metric_set(q->metrics.depth, (double)q->n_line);
 	metric_set(q->metrics.unfinished, sum);
 	metric_set(q->metrics.longest, first);
 	item = STAILQ_FIRST(&q->line);
@@ -303,18 +271,20 @@ queue_new(const struct queue_config *config)
 {
 	struct queue *q = xcalloc(1, sizeof(*q));
 
-	q->base_delay_ns = config->base_delay_ns;
-	q->max_delay_ns = config->max_delay_ns;
-	q->clock = config->clock;
-	q->metrics = (struct queue_metrics){
-		.depth = metric_of(&depth, config->name),
-		.adds = metric_of(&adds, config->name),
-		.retries = metric_of(&retries, config->name),
-		.waited = metric_of(&waited, config->name),
-		.worked = metric_of(&worked, config->name),
-		.unfinished = metric_of(&unfinished, config->name),
-		.longest = metric_of(&longest, config->name),
-		.oldest = metric_of(&oldest, config->name),
+	*q = (struct queue){
+		.base_delay_ns = config->base_delay_ns,
+		.max_delay_ns = config->max_delay_ns,
+		.clock = config->clock,
+		.metrics = {
+			.depth = metric_of(&depth, config->name),
+			.adds = metric_of(&adds, config->name),
+			.retries = metric_of(&retries, config->name),
+			.waited = metric_of(&waited, config->name),
+			.worked = metric_of(&worked, config->name),
+			.unfinished = metric_of(&unfinished, config->name),
+			.longest = metric_of(&longest, config->name),
+			.oldest = metric_of(&oldest, config->name),
+		},
 	};
 	STAILQ_INIT(&q->line);
 	STAILQ_INIT(&q->processing);
@@ -322,7 +292,7 @@ queue_new(const struct queue_config *config)
 	mutex_init(&q->mu);
 	cond_init(&q->work);
 	cond_init(&q->idle);
-	metrics_on_scrape(update_age_metrics, q);
+	metrics_on_scrape(update_metrics, q);
 	return q;
 }
 
@@ -335,7 +305,7 @@ queue_free(struct queue *q)
 	if (!q)
 		return;
 	assert(q->n_processing == 0);
-	metrics_off_scrape(update_age_metrics, q);
+	metrics_off_scrape(update_metrics, q);
 	for (size_t pos = 0; map_next(&q->items, &pos, &key, &item);)
 		pool_free(&items, item);
 	map_fini(&q->items);
@@ -483,7 +453,7 @@ take_first(struct queue *q, int64_t now_ns)
 	struct item *item = STAILQ_FIRST(&q->line);
 
 	STAILQ_REMOVE_HEAD(&q->line, link);
-	set_line_length(q, q->n_line - 1);
+	q->n_line--;
 	item->is_dirty = false;
 	item->is_processing = true;
 	item->n_releases = q->n_releases;
@@ -492,15 +462,7 @@ take_first(struct queue *q, int64_t now_ns)
 	q->n_processing++;
 	watchdog_promise(clock_deadline(now_ns, WATCHDOG_WORK_NS));
 	metric_observe(q->metrics.waited, clock_seconds(now_ns - item->added_ns));
-	return item_key(item);
-}
-
-/* Called by a worker that does not sleep again. */
-static void
-wake_timer(struct queue *q)
-{
-	if (heap_top(q) && !q->has_timer)
-		cond_signal(&q->work);
+	return str_n(item->key, item->len);
 }
 
 bool
@@ -515,20 +477,20 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 		if (q->is_shut_down)
 			return err_set(err, ERR_CANCELLED, "the queue was shut down");
 		move_due(q, now_ns);
-		if (!STAILQ_EMPTY(&q->line)) {
+		top = heap_top(q);
+		is_timer = top && !q->has_timer;
+		if (!STAILQ_EMPTY(&q->line) || now_ns >= deadline_ns) {
+			/* this worker does not sleep again, so another one becomes the timer */
+			if (is_timer)
+				cond_signal(&q->work);
+			if (STAILQ_EMPTY(&q->line))
+				return err_set(err, ERR_TIMEOUT, "no key in time");
 			*ret = take_first(q, now_ns);
-			wake_timer(q);
 			return true;
-		}
-		if (now_ns >= deadline_ns) {
-			wake_timer(q);
-			return err_set(err, ERR_TIMEOUT, "no key in time");
 		}
 
 		/* The timer sleeps until the heap's first key is due; the others sleep until they
 		 * are woken. */
-		top = heap_top(q);
-		is_timer = top && !q->has_timer;
 		if (is_timer)
 			q->has_timer = true;
 		if (is_timer && top->due_ns < until_ns)
@@ -572,7 +534,8 @@ queue_done(struct queue *q, struct str key)
 	if (--q->n_processing == 0)
 		cond_broadcast(&q->idle);
 	if (item->is_dirty) {
-		line_append(q, item);
+		STAILQ_INSERT_TAIL(&q->line, item, link);
+		q->n_line++;
 		cond_signal(&q->work);
 	} else {
 		item_drop_idle(q, item);
