@@ -96,16 +96,10 @@ struct config_file {
 
 /* All files of the configuration that exist. */
 struct config_files {
-	struct arena arena;
+	struct arena *arena;
 	struct config_file items[LIMIT_KUBECONFIGS];
 	size_t n;
 };
-
-static void
-config_files_fini(struct config_files *files)
-{
-	arena_wipe(&files->arena);
-}
 
 /* Finds an entry of clusters, users or contexts by its name. If several entries have the name, the
  * first one counts. Its map is the value of `key`; a missing map counts as empty. Returns false if
@@ -274,7 +268,7 @@ config_read_files(struct config_loader *l, struct config_files *files,
 		struct config_file *file;
 		int line = 0;
 
-		l->file = arena_strz(&files->arena, path);
+		l->file = arena_strz(files->arena, path);
 		if (n++ == LIMIT_KUBECONFIGS) {
 			loader_problem(l, ERR_INVALID, "$KUBECONFIG names more than %d files",
 			               LIMIT_KUBECONFIGS);
@@ -288,7 +282,7 @@ config_read_files(struct config_loader *l, struct config_files *files,
 
 			if (!source->is_list || err.code != ERR_NOT_FOUND)
 				loader_problem(l, err.code, "%s", why ? why + 2 : err.msg);
-		} else if (!yaml_parse(buf_str(&text), &files->arena, &file->doc, &line, &err)) {
+		} else if (!yaml_parse(buf_str(&text), files->arena, &file->doc, &line, &err)) {
 			loader_problem(l, err.code, "line %d: %s", line, err.msg);
 		} else {
 			files->n++;
@@ -305,7 +299,8 @@ static bool
 config_load_files(struct config_loader *l, const struct kube_config_source *source,
                   const char *master)
 {
-	CLEANUP(config_files_fini) struct config_files files = { .arena = ARENA_INIT };
+	CLEANUP(arena_wipe) struct arena arena = ARENA_INIT;
+	struct config_files files = { .arena = &arena };
 	bool are_maps = true;
 	struct error err;
 
@@ -323,12 +318,6 @@ config_load_files(struct config_loader *l, const struct kube_config_source *sour
 }
 
 /* ---- inside a pod ---- */
-
-static struct str
-pod_path(struct kube_config *config, const char *folder, const char *name)
-{
-	return arena_printf(&config->arena, "%s/%s", folder ? folder : POD_FOLDER, name);
-}
 
 static bool
 config_load_pod(struct kube_config *config, const char *folder, struct error *err)
@@ -349,14 +338,14 @@ config_load_pod(struct kube_config *config, const char *folder, struct error *er
 	if (!config_set_server(config, url, err))
 		return err_wrap(err, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT");
 
-	config->token_file = pod_path(config, folder, "token");
+	config->token_file = arena_printf(&config->arena, "%s/token", folder);
 	if (!config_check_token_file(config->token_file.ptr, err))
 		return err_wrap(err, "token of the service account");
 
 	/* Without a file, or without a certificate in it, the system's authorities are trusted, as
 	 * in client-go (rest/config.go, InClusterConfig). An empty file means that nothing is
 	 * trusted (docs/spec/kube-client.md, "Rotated files"). */
-	path = pod_path(config, folder, "ca.crt");
+	path = arena_printf(&config->arena, "%s/ca.crt", folder);
 	if (!file_read(path.ptr, &pem, &no_ca)) {
 		log_warn("no certificate authority of the cluster, trusting the system's",
 		         LOG_ERR(&no_ca));
@@ -408,7 +397,10 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 		if (!is_ok)
 			err_wrap(err, "--master");
 	} else {
-		is_ok = config_load_pod(config, source->in_cluster_folder, err);
+		is_ok = config_load_pod(config,
+		                        source->in_cluster_folder ? source->in_cluster_folder
+		                                                  : POD_FOLDER,
+		                        err);
 	}
 	if (!is_ok) {
 		/* the only problem, and it has no file */

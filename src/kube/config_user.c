@@ -36,12 +36,6 @@ keep_texts(struct texts *t, struct arena *arena)
 	return list;
 }
 
-static void
-push_text(struct texts *t, const char *text)
-{
-	ARRAY_PUSH(t->items, t->n, t->cap, text);
-}
-
 /* Adds the scalars of a list. Any other element is a problem. */
 static void
 push_list(const struct config_entry *e, const char *key, struct texts *t)
@@ -50,7 +44,8 @@ push_list(const struct config_entry *e, const char *key, struct texts *t)
 
 	for (size_t i = 0; list && i < list->n; i++) {
 		if (list->items[i].kind == YAML_SCALAR)
-			push_text(t, arena_strz(&e->loader->config->arena, list->items[i].text));
+			ARRAY_PUSH(t->items, t->n, t->cap,
+			           arena_strz(&e->loader->config->arena, list->items[i].text));
 		else
 			entry_problem(e, key, ERR_INVALID, "must hold strings, not a %s",
 			              yaml_kind_name(&list->items[i]));
@@ -109,8 +104,7 @@ load_token_and_password(const struct config_entry *e)
 
 	password = entry_text(e, "password");
 	config->username = arena_str(&config->arena, entry_text(e, "username"));
-	if (password.len)
-		secret_set(&config->password, password);
+	secret_assign(&config->password, password);
 	if ((config->username.len || password.len) &&
 	    (entry_has(e, "token") || entry_has(e, "tokenFile")))
 		entry_problem(e, "username", ERR_INVALID,
@@ -130,7 +124,7 @@ plugin_argv(const struct config_entry *e)
 		entry_problem(e, "command", ERR_INVALID, "not set");
 	command = str_index(command, '/') >= 0 ? entry_path(e, "command")
 	                                       : arena_str(arena, command);
-	push_text(&argv, command.ptr);
+	ARRAY_PUSH(argv.items, argv.n, argv.cap, command.ptr);
 	push_list(e, "args", &argv);
 	return keep_texts(&argv, arena);
 }
@@ -153,9 +147,10 @@ plugin_env(const struct config_entry *e)
 		if (name.len == 0 || str_index(name, '=') >= 0)
 			entry_problem(&variable, "name", ERR_INVALID, "not a name of a variable");
 		else
-			push_text(&env, arena_printf(arena, "%" STR_FMT "=%" STR_FMT, STR_ARG(name),
-			                             STR_ARG(value))
-			                        .ptr);
+			ARRAY_PUSH(env.items, env.n, env.cap,
+			           arena_printf(arena, "%" STR_FMT "=%" STR_FMT, STR_ARG(name),
+			                        STR_ARG(value))
+			                   .ptr);
 	}
 	return keep_texts(&env, arena);
 }
@@ -310,7 +305,7 @@ push_header(struct headers *h, const char *key, const char *name, struct str val
 	}
 	line = arena_printf(&h->user->loader->config->arena, "%s: %" STR_FMT, name, STR_ARG(value));
 	h->n_bytes += line.len;
-	push_text(&h->lines, line.ptr);
+	ARRAY_PUSH(h->lines.items, h->lines.n, h->lines.cap, line.ptr);
 }
 
 /* Adds a header for each text of a list of the entry. Problems of a value are those of `key`. */
