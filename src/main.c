@@ -320,7 +320,7 @@ start_program(struct program *p, struct error *err)
 	health_add(p->health, "informers", HEALTH_READYZ, manager_has_synced, p->manager);
 	if (!kube_wait_healthy(&p->root, &call, API_SERVER_WAIT_MS, err))
 		return err_wrap(err, "the API server at %" STR_FMT " cannot be used",
-		                STR_ARG(kube_connection_server(p->connection)));
+		                STR_ARG(kube_connection_config(p->connection)->server));
 	if (!serving_start(&(struct serving_config){ .options = &p->options,
 	                                             .loop = p->loop,
 	                                             .health = p->health,

@@ -23,7 +23,6 @@
 #include "base/thread.h"
 #include "base/version.h"
 #include "kube/credentials.h"
-#include "kube/tls_files.h"
 #include "http/url.h"
 
 #define FOLLOW_NS (60 * NS_PER_SEC) /* between two reads of the files */
@@ -55,7 +54,7 @@ struct kube_connection {
 	pthread_mutex_t mu;
 	struct client *clients;      /* mu */
 	struct tls_files tls_files;  /* mu */
-	uint32_t generation;         /* mu: of the client certificate; grows with each change */
+	_Atomic uint32_t generation; /* of the client certificate; grows with each change */
 	uint64_t plugin_certificate; /* mu: generation of the plugin's certificate that is in use */
 	uint64_t config_hash;        /* mu: of the kubeconfig that was last read */
 	int64_t next_follow_ns;      /* mu; boot: when files are read again */
@@ -177,33 +176,35 @@ is_same_list(const char *const *a, const char *const *b)
 	return !(a && *a) && !(b && *b);
 }
 
-static bool
-is_same_plugin(const struct kube_exec *a, const struct kube_exec *b)
-{
-	if (!a || !b)
-		return a == b;
-	return is_same_list(a->argv, b->argv) && is_same_list(a->env, b->env) &&
-	       str_eq(a->api_version, b->api_version) && a->wants_cluster == b->wants_cluster &&
-	       str_eq(a->cluster_config, b->cluster_config);
-}
-
 /* Returns the key of a setting that differs and cannot be changed while the program runs; NULL if
  * all such settings are equal. */
 static const char *
 fixed_difference(const struct kube_config *a, const struct kube_config *b)
 {
-	if (!str_eq(a->server, b->server))
-		return "server";
-	if (!str_eq(a->tls_server_name, b->tls_server_name))
-		return "tls-server-name";
-	if (!str_eq(a->proxy_url, b->proxy_url))
-		return "proxy-url";
-	if (a->is_insecure != b->is_insecure)
-		return "insecure-skip-tls-verify";
-	if (!is_same_list(a->headers, b->headers))
-		return "as";
-	if (!is_same_plugin(a->exec, b->exec))
-		return "exec";
+	const struct kube_exec *one = a->exec, *other = b->exec;
+	bool has_same_plugin = one && other
+	                               ? is_same_list(one->argv, other->argv) &&
+	                                         is_same_list(one->env, other->env) &&
+	                                         str_eq(one->api_version, other->api_version) &&
+	                                         one->wants_cluster == other->wants_cluster &&
+	                                         str_eq(one->cluster_config, other->cluster_config)
+	                               : one == other;
+	const struct {
+		const char *key;
+		bool is_equal;
+	} settings[] = {
+		{ "server", str_eq(a->server, b->server) },
+		{ "tls-server-name", str_eq(a->tls_server_name, b->tls_server_name) },
+		{ "proxy-url", str_eq(a->proxy_url, b->proxy_url) },
+		{ "insecure-skip-tls-verify", a->is_insecure == b->is_insecure },
+		{ "as", is_same_list(a->headers, b->headers) },
+		{ "exec", has_same_plugin },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
+		if (!settings[i].is_equal)
+			return settings[i].key;
+	}
 	return NULL;
 }
 
@@ -302,15 +303,6 @@ follow_files(struct kube_connection *c, bool is_urgent)
 
 /* ---- struct http_auth of a client ---- */
 
-/* The generation of the credential that a client sends: the certificate's, then the token's. */
-static uint64_t
-combine_generations(struct kube_connection *c, uint64_t token_generation)
-{
-	WITH_LOCK(&c->mu);
-
-	return (uint64_t)c->generation << 32 | (uint32_t)token_generation;
-}
-
 /* Adds the plugin's token, and uses the client certificate that came with it. */
 static bool
 authorize_by_plugin(struct kube_connection *c, const struct call *call, struct buf *ret,
@@ -360,7 +352,7 @@ client_authorize(struct http_auth *auth, const struct call *call, struct buf *re
 	} else if (!own->authorize(own, call, ret, &generation, err)) {
 		return false;
 	}
-	*ret_generation = combine_generations(c, generation);
+	*ret_generation = (uint64_t)c->generation << 32 | (uint32_t)generation;
 	return true;
 }
 
@@ -375,7 +367,7 @@ client_rejected(struct http_auth *auth, uint64_t generation)
 	if (client->account)
 		return service_account_rejected(client->account, generation);
 	follow_files(c, /*is_urgent=*/true);
-	has_newer_cert = combine_generations(c, 0) >> 32 > generation >> 32;
+	has_newer_cert = c->generation > generation >> 32;
 	has_newer_token = c->plugin ? exec_plugin_rejected(c->plugin, (uint32_t)generation)
 	                            : own->rejected(own, (uint32_t)generation);
 	return has_newer_cert || has_newer_token;
@@ -389,12 +381,6 @@ client_tls_failed(struct http_auth *auth)
 
 /* ---- the connection ---- */
 
-static bool
-is_https(const struct kube_config *config)
-{
-	return str_starts(config->server, STR("https://"));
-}
-
 bool
 kube_connection_open(const struct kube_config_source *source, struct clock *clock,
                      struct kube_connection **ret, struct error *err)
@@ -403,11 +389,14 @@ kube_connection_open(const struct kube_config_source *source, struct clock *cloc
 	struct error ignored;
 	struct url url;
 
-	c->clock = clock;
-	c->kubeconfig = xstrdup(source->kubeconfig ? source->kubeconfig : "");
-	c->is_list = source->is_list;
-	c->master = xstrdup(source->master ? source->master : "");
-	c->host = "";
+	*c = (struct kube_connection){
+		.clock = clock,
+		.kubeconfig = xstrdup(source->kubeconfig ? source->kubeconfig : ""),
+		.is_list = source->is_list,
+		.master = xstrdup(source->master ? source->master : ""),
+		.host = "",
+		.next_follow_ns = clock_boot(clock) + FOLLOW_NS,
+	};
 	mutex_init(&c->mu);
 	mutex_init(&c->tokens_mu);
 	mutex_init(&c->warn_mu);
@@ -420,7 +409,6 @@ kube_connection_open(const struct kube_config_source *source, struct clock *cloc
 		                       url.port)
 		                  .ptr;
 	tls_files_init(&c->tls_files, c->config);
-	c->next_follow_ns = clock_boot(c->clock) + FOLLOW_NS;
 	if (kube_connection_uses_plugin(c))
 		c->plugin = exec_plugin_new(c->config, c->clock);
 	if (!credentials_new(c->config, c->clock, &c->credentials, err))
@@ -486,22 +474,16 @@ kube_connection_files(const struct kube_connection *c, bool only_secret,
 	return n;
 }
 
-struct str
-kube_connection_server(const struct kube_connection *c)
+const struct kube_config *
+kube_connection_config(const struct kube_connection *c)
 {
-	return c->config->server;
-}
-
-struct str
-kube_connection_context(const struct kube_connection *c)
-{
-	return c->config->context;
+	return c->config;
 }
 
 bool
 kube_connection_uses_plugin(const struct kube_connection *c)
 {
-	return c->config->exec && is_https(c->config);
+	return c->config->exec && str_starts(c->config->server, STR("https://"));
 }
 
 /* ---- clients ---- */
@@ -542,17 +524,18 @@ kube_connection_client(struct kube_connection *c, const struct kube_client_optio
 	CLEANUP(client_freep) struct client *client = xcalloc(1, sizeof(*client));
 	const struct kube_config *config = c->config;
 	const char *account = options->service_account;
+	bool is_plain = !str_starts(config->server, STR("https://"));
 	struct http_config http;
 
-	client->auth = (struct http_auth){ .authorize = client_authorize,
-		                           .rejected = client_rejected,
-		                           .tls_failed = client_tls_failed };
-	client->connection = c;
-	client->kube = (struct kube_client){ .clock = c->clock,
-		                             .host = c->host,
-		                             .is_plain = !is_https(config) };
+	*client = (struct client){
+		.auth = { .authorize = client_authorize,
+		          .rejected = client_rejected,
+		          .tls_failed = client_tls_failed },
+		.connection = c,
+		.kube = { .clock = c->clock, .host = c->host, .is_plain = is_plain },
+	};
 	/* Credentials are never sent over plain http, so a token would have no use. */
-	if (account && !is_https(config)) {
+	if (account && is_plain) {
 		log_warn("the API server is reached over plain http, so no token of the service "
 		         "account is requested or sent",
 		         LOG_CSTR("account", account), LOG_STR("server", config->server));

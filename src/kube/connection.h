@@ -55,9 +55,9 @@ struct kube_client kube_connection_named(struct kube_connection *, const struct 
  * token and the key. Valid until the first client is created. Returns their number. */
 size_t kube_connection_files(const struct kube_connection *, bool only_secret,
                              struct str ret[KUBE_CONNECTION_FILES]);
-struct str kube_connection_server(const struct kube_connection *); /* for messages */
-/** The name of the kubeconfig's context; empty: the configuration is a pod's, or only --master. */
-struct str kube_connection_context(const struct kube_connection *);
+/** The configuration as it was first loaded, for messages: its server and context stay in effect.
+ */
+const struct kube_config *kube_connection_config(const struct kube_connection *);
 /** Does the configuration have an exec plugin? The program then cannot run in a sandbox. */
 bool kube_connection_uses_plugin(const struct kube_connection *);
 

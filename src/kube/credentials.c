@@ -152,17 +152,18 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 	struct str password = secret_expose(&config->password);
 	struct str token = secret_expose(&config->token);
 
-	c->auth = (struct http_auth){ .authorize = credentials_authorize,
-		                      .rejected = credentials_rejected };
-	c->clock = clock;
-	c->generation = 1;
+	*c = (struct credentials){
+		.auth = { .authorize = credentials_authorize, .rejected = credentials_rejected },
+		.clock = clock,
+		.is_plain = !str_starts(config->server, STR("https://")),
+		.values = {
+			.token_file = xstrndup(config->token_file.ptr, config->token_file.len),
+			.username = xstrndup(config->username.ptr, config->username.len),
+		},
+		.generation = 1,
+	};
 	mutex_init(&c->mu);
-	c->values.token_file = xstrndup(config->token_file.ptr, config->token_file.len);
-	c->values.username = xstrndup(config->username.ptr, config->username.len);
-	if (password.len > 0)
-		secret_set(&c->values.password, password);
-
-	c->is_plain = !str_starts(config->server, STR("https://"));
+	secret_assign(&c->values.password, password);
 	if (c->is_plain) {
 		if (config->token_file.len || token.len || config->username.len || password.len ||
 		    config->cert_pem.len || config->exec)
@@ -176,8 +177,8 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 	} else if (!str_is_visible(token)) {
 		return err_set(err, ERR_INVALID,
 		               "the token contains characters that are not allowed");
-	} else if (token.len) {
-		secret_set(&c->values.token, token);
+	} else {
+		secret_assign(&c->values.token, token);
 	}
 	*ret = TAKE(c);
 	return true;

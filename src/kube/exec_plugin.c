@@ -73,10 +73,9 @@ struct exec_plugin {
 	struct exec_credential credential; /* mu */
 	uint64_t generation;               /* mu; 0: no credential yet */
 	uint64_t cert_generation;          /* mu; 0: never a certificate */
-	struct str ca_pem;                 /* mu */
-	char *ca_memory;           /* mu: the memory of ca_pem; NULL: the configuration owns it */
-	int n_hints;               /* mu: number of hints that were appended in this period */
-	int64_t hints_end_boot_ns; /* mu: the end of this period */
+	struct secret ca_pem;              /* mu */
+	int n_hints;                       /* mu: hints that were appended in this period */
+	int64_t hints_end_boot_ns;         /* mu: the end of this period */
 };
 
 /* ---- the program's output ---- */
@@ -101,8 +100,7 @@ take_secret(yyjson_val *root, const char *path, struct secret *ret, struct error
 	if (text.len > LIMIT_CREDENTIAL)
 		return err_set(err, ERR_INVALID, "%s is larger than %zu bytes", path,
 		               LIMIT_CREDENTIAL);
-	if (text.len > 0)
-		secret_set(ret, text);
+	secret_assign(ret, text);
 	explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
 	return true;
 }
@@ -111,15 +109,13 @@ static bool
 read_credential(yyjson_val *root, struct str api_version, struct exec_credential *c,
                 struct error *err)
 {
-	struct str kind = STR_EMPTY, version = STR_EMPTY, expiry = STR_EMPTY;
+	struct str expiry = STR_EMPTY;
 	enum json_found found;
 	yyjson_val *status;
 
-	(void)json_str(root, "kind", &kind);
-	(void)json_str(root, "apiVersion", &version);
-	if (!str_eq_c(kind, "ExecCredential"))
+	if (!str_eq_c(json_view(root, "kind"), "ExecCredential"))
 		return err_set(err, ERR_INVALID, "its kind is not ExecCredential");
-	if (!str_eq(version, api_version))
+	if (!str_eq(json_view(root, "apiVersion"), api_version))
 		return err_set(err, ERR_INVALID, "its apiVersion is not %" STR_FMT,
 		               STR_ARG(api_version));
 	if (json_object(root, "status", &status) != JSON_FOUND)
@@ -175,8 +171,8 @@ info_add(struct exec_plugin *p, struct buf *b)
 	const struct kube_config *config = p->config;
 
 	buf_add_c(b, "KUBERNETES_EXEC_INFO={");
-	json_add_text(b, "kind", STR("ExecCredential"));
-	json_add_text(b, "apiVersion", config->exec->api_version);
+	json_add_members(b, JSON_TEXT("kind", STR("ExecCredential")),
+	                 JSON_TEXT("apiVersion", config->exec->api_version));
 	json_begin_object(b, "spec");
 	if (config->exec->wants_cluster) {
 		/* locked, because exec_plugin_set_ca() may replace the authorities during a run */
@@ -188,9 +184,9 @@ info_add(struct exec_plugin *p, struct buf *b)
 			json_add_text(b, "tls-server-name", config->tls_server_name);
 		if (config->is_insecure)
 			json_add_flag(b, "insecure-skip-tls-verify", true);
-		if (p->ca_pem.len > 0) {
+		if (secret_is_set(&p->ca_pem)) {
 			json_add_raw(b, "certificate-authority-data", STR("\""));
-			base64_add(b, p->ca_pem);
+			base64_add(b, secret_expose(&p->ca_pem));
 			buf_add_char(b, '"');
 		}
 		if (config->proxy_url.len > 0)
@@ -352,12 +348,6 @@ is_valid(const struct exec_plugin *p, int64_t margin_ns)
 }
 
 static bool
-may_run(const struct exec_plugin *p)
-{
-	return clock_boot(p->clock) >= p->next_run_boot_ns;
-}
-
-static bool
 ensure_credential(struct exec_plugin *p, const struct call *call, struct error *err)
 {
 	uint64_t run;
@@ -367,7 +357,7 @@ ensure_credential(struct exec_plugin *p, const struct call *call, struct error *
 
 	/* Starts a run. The earliest time of the next one counts from this start, so that a program
 	 * that fails immediately is not started in a tight loop. */
-	if (!single_flight_running(&p->flight) && may_run(p)) {
+	if (!single_flight_running(&p->flight) && clock_boot(p->clock) >= p->next_run_boot_ns) {
 		/* the last run has ended, so joining its thread does not wait for a program */
 		if (p->has_thread)
 			thread_join(p->thread);
@@ -422,7 +412,7 @@ exec_plugin_rejected(struct exec_plugin *p, uint64_t generation)
 
 	if (p->generation > generation)
 		return true;
-	if (!may_run(p))
+	if (clock_boot(p->clock) < p->next_run_boot_ns)
 		return false;
 	p->is_refused = true;
 	return true;
@@ -447,9 +437,7 @@ exec_plugin_set_ca(struct exec_plugin *p, struct str ca_pem)
 {
 	WITH_LOCK(&p->flight.mu);
 
-	free(p->ca_memory);
-	p->ca_memory = xstrndup(ca_pem.ptr, ca_pem.len);
-	p->ca_pem = str_n(p->ca_memory, ca_pem.len);
+	secret_assign(&p->ca_pem, ca_pem);
 }
 
 /* ---- life cycle ---- */
@@ -471,10 +459,8 @@ exec_plugin_new(const struct kube_config *config, struct clock *clock)
 {
 	struct exec_plugin *p = xcalloc(1, sizeof(*p));
 
-	p->config = config;
-	p->clock = clock;
-	p->cancel = cancel_new();
-	p->ca_pem = config->ca_pem;
+	*p = (struct exec_plugin){ .config = config, .clock = clock, .cancel = cancel_new() };
+	secret_assign(&p->ca_pem, config->ca_pem);
 	single_flight_init(&p->flight);
 	metrics_on_scrape(set_ttl_metric, p);
 	return p;
@@ -491,7 +477,7 @@ exec_plugin_free(struct exec_plugin *p)
 		thread_join(p->thread);
 	cancel_free(p->cancel);
 	exec_credential_fini(&p->credential);
-	free(p->ca_memory);
+	secret_fini(&p->ca_pem);
 	single_flight_fini(&p->flight);
 	free(p);
 }

@@ -260,9 +260,7 @@ service_account_new(const char *name, struct kube_client *client, struct clock *
 {
 	struct service_account *a = xcalloc(1, sizeof(*a));
 
-	a->name = name;
-	a->client = client;
-	a->clock = clock;
+	*a = (struct service_account){ .name = name, .client = client, .clock = clock };
 	single_flight_init(&a->flight);
 	return a;
 }

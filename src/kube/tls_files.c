@@ -7,7 +7,7 @@
  * The authorities, and the certificate with its key, are followed independently: a problem with one
  * of the two does not delay the other.
  */
-#include "kube/tls_files.h"
+#include "kube/credentials.h"
 
 #include <stdlib.h>
 
@@ -34,43 +34,30 @@ tls_files_config(const struct tls_files *m, bool with_cert)
 
 /* ---- the authorities ---- */
 
-static void
-count_look(const char *result, const char *reason)
-{
-	metric_inc(metric_of(&reloads_total, result, reason));
-}
-
-static unsigned
-follow_ca(struct tls_files *m, struct error *err)
+/* Reads the file of the authorities again. Returns the reason for the metric: "unchanged",
+ * "updated", or that of a failure, with *err. */
+static const char *
+read_ca(struct tls_files *m, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
 	struct tls_config tls = { 0 };
 
-	if (!m->ca_file[0])
-		return TLS_FILES_SAME;
-	if (!file_read(m->ca_file, &pem, err)) {
-		count_look("failure", "read_error");
-		return TLS_FILES_SAME;
-	}
-	if (str_eq(secret_expose(&m->ca_pem), buf_str(&pem))) {
-		count_look("success", "unchanged");
-		return TLS_FILES_SAME;
-	}
+	if (!file_read(m->ca_file, &pem, err))
+		return "read_error";
+	if (str_eq(secret_expose(&m->ca_pem), buf_str(&pem)))
+		return "unchanged";
 	if (pem.len == 0) {
-		count_look("failure", "empty");
 		err_set(err, ERR_INVALID, "%s: the file is empty", m->ca_file);
-		return TLS_FILES_SAME;
+		return "empty";
 	}
 	tls.ca_pem = buf_str(&pem);
 	if (!http_tls_check(&tls, err)) {
-		count_look("failure", "ca_parse_error");
 		err_wrap(err, "%s", m->ca_file);
-		return TLS_FILES_SAME;
+		return "ca_parse_error";
 	}
-	count_look("success", "updated");
 	secret_assign(&m->ca_pem, buf_str(&pem));
 	m->trusts_nothing = false;
-	return TLS_FILES_CA;
+	return "updated";
 }
 
 /* ---- the client certificate ---- */
@@ -133,8 +120,18 @@ follow_cert(struct tls_files *m, struct error *err)
 unsigned
 tls_files_follow(struct tls_files *m, struct error *err)
 {
+	unsigned changes = TLS_FILES_SAME;
+	const char *reason;
+
 	err->code = ERR_NONE;
-	return follow_ca(m, err) | follow_cert(m, err);
+	if (m->ca_file[0]) {
+		reason = read_ca(m, err);
+		metric_inc(metric_of(&reloads_total, err->code == ERR_NONE ? "success" : "failure",
+		                     reason));
+		if (strcmp(reason, "updated") == 0)
+			changes |= TLS_FILES_CA;
+	}
+	return changes | follow_cert(m, err);
 }
 
 /* ---- from a configuration ---- */
@@ -172,17 +169,16 @@ tls_files_update(struct tls_files *m, const struct kube_config *config, unsigned
 	CLEANUP(tls_files_fini) struct tls_files fresh;
 	struct tls_files old = *m;
 	struct tls_config tls;
-	unsigned changes = TLS_FILES_SAME;
 
 	tls_files_init(&fresh, config);
 	tls = tls_files_config(&fresh, /*with_cert=*/true);
 	if (!http_tls_check(&tls, err))
 		return false;
+	*ret_changes = TLS_FILES_SAME;
 	if (!secret_eq(&old.ca_pem, &fresh.ca_pem) || old.trusts_nothing != fresh.trusts_nothing)
-		changes |= TLS_FILES_CA;
+		*ret_changes |= TLS_FILES_CA;
 	if (!secret_eq(&old.cert_pem, &fresh.cert_pem) || !secret_eq(&old.key_pem, &fresh.key_pem))
-		changes |= TLS_FILES_CERT;
-	*ret_changes = changes;
+		*ret_changes |= TLS_FILES_CERT;
 	*m = fresh;
 	fresh = old; /* freed at the end */
 	return true;

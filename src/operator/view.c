@@ -121,7 +121,7 @@ read_server(struct view *v, struct error *err)
 
 	if (!view_need(v, VIEW_CONNECTION, err))
 		return false;
-	v->server.url = kube_connection_server(v->connection);
+	v->server.url = kube_connection_config(v->connection)->server;
 	begun_ns = clock_mono(&clock_real);
 	if (!http_do(v->kube->http, &v->call, &request, &response, err))
 		return false;
@@ -191,9 +191,9 @@ view_add_json(struct view *v, struct buf *out)
 	json_add_time(out, "time", clock_wall(&clock_real), /*micros=*/false);
 	json_add_text(out, "version", version_get());
 	json_add_text(out, "cluster",
-	              has_connection ? kube_connection_server(v->connection) : STR_EMPTY);
+	              has_connection ? kube_connection_config(v->connection)->server : STR_EMPTY);
 	json_add_text(out, "context",
-	              has_connection ? kube_connection_context(v->connection) : STR_EMPTY);
+	              has_connection ? kube_connection_config(v->connection)->context : STR_EMPTY);
 }
 
 /* ---- nodes and Services ---- */

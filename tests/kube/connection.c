@@ -254,7 +254,8 @@ each_client_has_its_name(void **state)
 	must_get(w, "Authorization: Bearer abc\\r\\n");
 	open_client(w, &(struct kube_client_options){ .name = "http" });
 	must_get(w, ") kubernetes/unknown\\r\\n");
-	assert_true(str_starts(kube_connection_server(w->connection), STR("https://127.0.0.1:")));
+	assert_true(str_starts(kube_connection_config(w->connection)->server,
+	                       STR("https://127.0.0.1:")));
 	assert_false(kube_connection_uses_plugin(w->connection));
 }
 
