@@ -97,17 +97,17 @@ main_on_signal(void *program, int signal)
 static void
 main_on_woken(void *program)
 {
-	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 	struct program *p = program;
-	bool may_follow_crash = p->elector && !elector_was_handed_over(p->elector);
+	struct elector_term term = { 0 };
 
 	if (manager_is_started(p->manager))
 		return;
 	if (p->elector)
-		elector_version(p->elector, &version);
+		term = elector_term(p->elector);
 	/* Without election a restart by the operator and a restart after a crash look the same; it
 	 * is treated as the former (docs/deletion.md). */
-	manager_start(p->manager, buf_str(&version), may_follow_crash);
+	manager_start(p->manager, str_c(term.version),
+	              /*may_follow_crash=*/p->elector && !term.was_handed_over);
 	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
 		if (!controllers_why_not(&p->options, p->parts.cloud, which))
 			health_add(p->health, controllers_names[which].name, HEALTH_HEALTHZ, NULL,

@@ -62,10 +62,8 @@ struct elector {
 
 	pthread_mutex_t mu;
 	pthread_cond_t ended;     /* mu: is_done */
-	struct buf version;       /* mu; of the Lease when we became the leader */
-	bool is_leader;           /* mu; only the thread writes it, and may read it without mu */
+	struct elector_term term; /* mu; only the thread writes it, and may read it without mu */
 	int64_t renewed_boot_ns;  /* mu; the start of the last good renewal */
-	bool was_handed_over;     /* mu; see elector_was_handed_over() */
 	bool is_stopped;          /* mu */
 	bool wants_release;       /* mu */
 	int64_t release_until_ns; /* mu; mono */
@@ -93,12 +91,6 @@ METRIC_FAMILY(slowpath_total, METRIC_COUNTER, "leader_election_slowpath_total",
               .labels = { "name" });
 
 /* ---- the Lease as last seen ---- */
-
-static int64_t
-now_boot(const struct elector *e)
-{
-	return clock_boot(e->config.clock);
-}
 
 static bool
 is_ours(const struct elector *e)
@@ -130,14 +122,7 @@ static bool
 is_held_by_other(const struct elector *e)
 {
 	return e->seen.doc && e->seen.holder.len > 0 && !is_ours(e) &&
-	       now_boot(e) < seen_until_ns(e);
-}
-
-/* The holder as last seen, for logs. */
-static struct str
-holder(const struct elector *e)
-{
-	return str_utf8_head(e->seen.holder, MAX_IDENTITY);
+	       clock_boot(e->config.clock) < seen_until_ns(e);
 }
 
 /* Moves fresh into the place of the Lease last seen, and leaves fresh empty. */
@@ -147,7 +132,7 @@ keep_seen(struct elector *e, struct lease *fresh)
 	bool is_new_holder = !str_eq(e->seen.holder, fresh->holder);
 
 	if (lease_spec_differs(&e->seen, fresh))
-		e->seen_boot_ns = now_boot(e);
+		e->seen_boot_ns = clock_boot(e->config.clock);
 	lease_fini(&e->seen);
 	e->seen = *fresh;
 	*fresh = LEASE_INIT;
@@ -156,7 +141,7 @@ keep_seen(struct elector *e, struct lease *fresh)
 	e->wait_logged = NULL;
 	if (e->seen.holder.len > 0 && !is_ours(e))
 		log_info("another replica leads", LOG_CSTR("lease", e->config.name),
-		         LOG_STR("holder", holder(e)));
+		         LOG_STR("holder", str_utf8_head(e->seen.holder, MAX_IDENTITY)));
 }
 
 /* ---- restored data ---- */
@@ -199,8 +184,8 @@ begin_call(struct elector *e)
 
 	if (longest_ns < NS_PER_SEC)
 		longest_ns = NS_PER_SEC;
-	if (e->is_leader && e->deadline_boot_ns - now_boot(e) < longest_ns)
-		longest_ns = e->deadline_boot_ns - now_boot(e);
+	if (e->term.is_leader && e->deadline_boot_ns - clock_boot(e->config.clock) < longest_ns)
+		longest_ns = e->deadline_boot_ns - clock_boot(e->config.clock);
 	arena_reset(&e->arena);
 	return (struct call){ .clock = e->config.clock,
 		              .cancel = e->cancel,
@@ -278,9 +263,9 @@ static enum outcome
 accept_claim(struct elector *e, int64_t start_ns)
 {
 	int64_t fence_ns = start_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
-	int64_t now_ns = now_boot(e);
+	int64_t now_ns = clock_boot(e->config.clock);
 
-	if (now_ns >= fence_ns || (e->is_leader && now_ns >= e->deadline_boot_ns))
+	if (now_ns >= fence_ns || (e->term.is_leader && now_ns >= e->deadline_boot_ns))
 		return FAILED;
 	mutex_lock(&e->mu);
 	e->renewed_boot_ns = start_ns;
@@ -296,11 +281,17 @@ accept_claim(struct elector *e, int64_t start_ns)
 static enum outcome
 send_claim(struct elector *e, const struct lease *old, enum lease_change change, struct error *err)
 {
-	int64_t start_ns = now_boot(e);
+	int64_t start_ns = clock_boot(e->config.clock);
 	struct lease_claim claim = { e->config.identity, e->duration_s,
 		                     clock_wall(e->config.clock) };
 	struct call call = begin_call(e);
 
+	/* before the Lease is taken, because a PUT may succeed although its answer is lost */
+	if (change == LEASE_TAKE) {
+		mutex_lock(&e->mu);
+		e->term.was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
+		mutex_unlock(&e->mu);
+	}
 	if (!write_lease(e, &call, old, change, &claim, err))
 		return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
 	if (is_ours(e))
@@ -310,22 +301,12 @@ send_claim(struct elector *e, const struct lease *old, enum lease_change change,
 	return FAILED;
 }
 
-/* Must be called before the Lease is taken, because a PUT may succeed although its answer is
- * lost. */
-static void
-note_former_holder(struct elector *e)
-{
-	WITH_LOCK(&e->mu);
-
-	e->was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
-}
-
 /* Logs, once for each holder and reason, how long we wait for the holder, and why. */
 static enum outcome
 wait_for_holder(struct elector *e, const char *why)
 {
 	CLEANUP(buf_fini) struct buf until = BUF_INIT(LIMIT_NAME);
-	int64_t left_ns = seen_until_ns(e) - now_boot(e);
+	int64_t left_ns = seen_until_ns(e) - clock_boot(e->config.clock);
 
 	if (e->wait_logged == why)
 		return HELD;
@@ -333,7 +314,8 @@ wait_for_holder(struct elector *e, const char *why)
 	clock_format_rfc3339(&until, clock_deadline(clock_wall(e->config.clock), left_ns),
 	                     /*micros=*/false);
 	log_info("waiting until the lease of another replica has ended",
-	         LOG_CSTR("lease", e->config.name), LOG_STR("holder", holder(e)),
+	         LOG_CSTR("lease", e->config.name),
+	         LOG_STR("holder", str_utf8_head(e->seen.holder, MAX_IDENTITY)),
 	         LOG_STR("until", buf_str(&until)), LOG_CSTR("why", why));
 	return HELD;
 }
@@ -345,7 +327,6 @@ claim_absent(struct elector *e, struct error *err)
 {
 	if (is_held_by_other(e))
 		return wait_for_holder(e, "the Lease was deleted, which its holder may not know");
-	note_former_holder(e);
 	return send_claim(e, /*old=*/NULL, LEASE_TAKE, err);
 }
 
@@ -366,19 +347,19 @@ static enum outcome
 claim_read(struct elector *e, struct error *err)
 {
 	if (is_ours(e)) {
-		if (e->is_leader)
+		if (e->term.is_leader)
 			metric_inc(e->slow_renewals);
 		return send_claim(e, &e->seen, LEASE_RENEW, err);
 	}
-	if (e->is_leader)
+	if (e->term.is_leader)
 		return lose(e, e->seen.holder.len > 0 ? "another replica took the Lease"
 		                                      : "the Lease was released by another client");
-	if (is_held_by_other(e) && now_boot(e) - e->seen_boot_ns >= e->duration_s * NS_PER_SEC)
+	if (is_held_by_other(e) &&
+	    clock_boot(e->config.clock) - e->seen_boot_ns >= e->duration_s * NS_PER_SEC)
 		return wait_for_holder(e, "its holder does not renew it, and published a duration "
 		                          "longer than ours");
 	if (is_held_by_other(e))
 		return HELD;
-	note_former_holder(e);
 	return send_claim(e, &e->seen, LEASE_TAKE, err);
 }
 
@@ -390,13 +371,13 @@ claim_read(struct elector *e, struct error *err)
 static enum outcome
 claim_restored(struct elector *e, struct lease *fresh, struct error *err)
 {
-	if (!e->is_leader && is_held_by_other(e))
+	if (!e->term.is_leader && is_held_by_other(e))
 		return wait_for_holder(e,
 		                       "the data of the API server was restored, which its holder "
 		                       "may not know");
 	log_warn("the data of the API server was restored", LOG_CSTR("lease", e->config.name),
 	         LOG_STR("version", fresh->version), LOG_STR("seen_before", e->seen.version));
-	if (e->is_leader)
+	if (e->term.is_leader)
 		return lose(e, restored);
 	keep_seen(e, fresh);
 	return claim_read(e, err);
@@ -412,7 +393,7 @@ read_and_claim(struct elector *e, struct error *err)
 	if (!read_lease(e, &fresh, err)) {
 		if (err->code != ERR_NOT_FOUND)
 			return FAILED;
-		return e->is_leader ? lose(e, "the Lease was deleted") : claim_absent(e, err);
+		return e->term.is_leader ? lose(e, "the Lease was deleted") : claim_absent(e, err);
 	}
 	if (is_older_than_seen(e, &fresh)) {
 		outcome = claim_restored(e, &fresh, err);
@@ -429,8 +410,9 @@ static enum outcome
 attempt_claim(struct elector *e)
 {
 	struct error err = { .code = ERR_TIMEOUT, .msg = "the response came too late" };
-	enum outcome outcome = e->is_leader ? send_claim(e, &e->seen, LEASE_RENEW, &err) : FAILED;
-	bool is_late = e->is_leader && now_boot(e) >= e->deadline_boot_ns;
+	enum outcome outcome = e->term.is_leader ? send_claim(e, &e->seen, LEASE_RENEW, &err)
+	                                         : FAILED;
+	bool is_late = e->term.is_leader && clock_boot(e->config.clock) >= e->deadline_boot_ns;
 
 	if (outcome != WON && !is_late && !cancel_is_fired(e->cancel))
 		outcome = read_and_claim(e, &err);
@@ -469,7 +451,7 @@ acquire(struct elector *e)
 
 	while (attempt_claim(e) != WON) {
 		int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
-		int64_t left_ns = seen_until_ns(e) - now_boot(e);
+		int64_t left_ns = seen_until_ns(e) - clock_boot(e->config.clock);
 
 		if (is_held_by_other(e) && left_ns < pause_ns)
 			pause_ns = left_ns;
@@ -499,11 +481,10 @@ static void
 set_leader(struct elector *e, bool is_leader)
 {
 	mutex_lock(&e->mu);
-	e->is_leader = is_leader;
-	if (is_leader) {
-		buf_reset(&e->version);
-		buf_add_str(&e->version, e->seen.version);
-	}
+	e->term.is_leader = is_leader;
+	if (is_leader)
+		snprintf(e->term.version, sizeof(e->term.version), "%" STR_FMT,
+		         STR_ARG(e->seen.version));
 	mutex_unlock(&e->mu);
 	metric_set(e->leads, is_leader ? 1 : 0);
 }
@@ -516,13 +497,14 @@ renew(struct elector *e)
 	int64_t fence_ns = e->renewed_boot_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
 	struct error err;
 
-	e->deadline_boot_ns = clock_deadline(now_boot(e), e->config.renew_deadline_ns);
+	e->deadline_boot_ns = clock_deadline(clock_boot(e->config.clock),
+	                                     e->config.renew_deadline_ns);
 	if (fence_ns < e->deadline_boot_ns)
 		e->deadline_boot_ns = fence_ns;
 	e->attempts = (struct attempts){ .begun_ns = clock_mono(e->config.clock) };
-	while (now_boot(e) < e->deadline_boot_ns) {
+	while (clock_boot(e->config.clock) < e->deadline_boot_ns) {
 		enum outcome outcome = attempt_claim(e);
-		int64_t pause_ns = e->deadline_boot_ns - now_boot(e);
+		int64_t pause_ns = e->deadline_boot_ns - clock_boot(e->config.clock);
 
 		if (outcome == WON || outcome == LOST)
 			return outcome;
@@ -540,12 +522,6 @@ renew(struct elector *e)
 	return lose(e, err.msg);
 }
 
-static void
-log_change(const struct elector *e, const char *what)
-{
-	log_info(what, LOG_CSTR("lease", e->config.name), LOG_STR("identity", e->config.identity));
-}
-
 /* Leads until the elector is stopped or the lease is lost. The event is sent a retry period later,
  * because immediately it would compete for connections with the controllers' first requests. */
 static void
@@ -555,7 +531,8 @@ lead(struct elector *e)
 	bool may_continue, is_stopped;
 
 	set_leader(e, true);
-	log_change(e, "became leader");
+	log_info("became leader", LOG_CSTR("lease", e->config.name),
+	         LOG_STR("identity", e->config.identity));
 	e->config.started(e->config.arg);
 	may_continue = wait_for(e, e->config.retry_period_ns);
 	send_event(e, "became leader");
@@ -619,7 +596,8 @@ release(struct elector *e, int64_t until_ns)
 		if (!cancel_sleep(NULL, e->config.clock, RELEASE_PAUSE_NS, &err))
 			return;
 	}
-	log_change(e, "stopped leading");
+	log_info("stopped leading", LOG_CSTR("lease", e->config.name),
+	         LOG_STR("identity", e->config.identity));
 	send_event(e, "stopped leading");
 }
 
@@ -633,7 +611,7 @@ elector_run(void *arg)
 	if (acquire(e))
 		lead(e);
 	mutex_lock(&e->mu);
-	must_release = e->is_leader && e->wants_release;
+	must_release = e->term.is_leader && e->wants_release;
 	until_ns = e->release_until_ns;
 	mutex_unlock(&e->mu);
 	if (must_release)
@@ -650,15 +628,21 @@ bool
 elector_validate(int64_t lease_duration_ns, int64_t renew_deadline_ns, int64_t retry_period_ns,
                  struct buf *problems)
 {
+	const struct {
+		const char *name;
+		int64_t value_ns;
+	} flags[] = {
+		{ "--leader-elect-lease-duration", lease_duration_ns },
+		{ "--leader-elect-renew-deadline", renew_deadline_ns },
+		{ "--leader-elect-retry-period", retry_period_ns },
+	};
 	size_t n = problems->len;
 	int64_t whole_ns = lease_duration_ns / NS_PER_SEC * NS_PER_SEC;
 
-	if (lease_duration_ns <= 0)
-		buf_add_c(problems, "--leader-elect-lease-duration must be greater than zero\n");
-	if (renew_deadline_ns <= 0)
-		buf_add_c(problems, "--leader-elect-renew-deadline must be greater than zero\n");
-	if (retry_period_ns <= 0)
-		buf_add_c(problems, "--leader-elect-retry-period must be greater than zero\n");
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+		if (flags[i].value_ns <= 0)
+			buf_addf(problems, "%s must be greater than zero\n", flags[i].name);
+	}
 	if (problems->len > n)
 		return false;
 	if (lease_duration_ns <= renew_deadline_ns) {
@@ -694,18 +678,19 @@ elector_new(const struct elector_config *config)
 	struct elector *e = xcalloc(1, sizeof(*e));
 
 	assert(config->identity.len > 0);
-	e->config = *config;
+	*e = (struct elector){
+		.config = *config,
+		.duration_s = config->lease_duration_ns / NS_PER_SEC,
+		.leads = metric_of(&master_status, config->name),
+		.slow_renewals = metric_of(&slowpath_total, config->name),
+		.cancel = cancel_new(),
+		.arena = ARENA_INIT,
+		.seen = LEASE_INIT,
+	};
 	e->config.identity = str_c(xstrndup(config->identity.ptr, config->identity.len));
-	e->duration_s = config->lease_duration_ns / NS_PER_SEC;
-	e->leads = metric_of(&master_status, config->name);
-	e->slow_renewals = metric_of(&slowpath_total, config->name);
 	metric_set(e->leads, 0);
-	e->cancel = cancel_new();
 	mutex_init(&e->mu);
 	cond_init(&e->ended);
-	e->version = BUF_INIT(LIMIT_NAME);
-	e->arena = ARENA_INIT;
-	e->seen = LEASE_INIT;
 	thread_start(&e->thread, "elector", elector_run, e);
 	return e;
 }
@@ -739,7 +724,6 @@ elector_free(struct elector *e)
 	thread_join(e->thread);
 	lease_fini(&e->seen);
 	arena_fini(&e->arena);
-	buf_fini(&e->version);
 	cond_destroy(&e->ended);
 	mutex_destroy(&e->mu);
 	cancel_free(e->cancel);
@@ -747,28 +731,15 @@ elector_free(struct elector *e)
 	free(e);
 }
 
-bool
-elector_is_leader(const struct elector *e)
+struct elector_term
+elector_term(const struct elector *e)
 {
+	struct elector_term term;
+
 	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
-
-	return e->is_leader;
-}
-
-void
-elector_version(const struct elector *e, struct buf *b)
-{
-	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
-
-	buf_add_str(b, buf_str(&e->version));
-}
-
-bool
-elector_was_handed_over(const struct elector *e)
-{
-	WITH_LOCK((pthread_mutex_t *)(uintptr_t)&e->mu);
-
-	return e->is_leader && e->was_handed_over;
+	term = e->term;
+	term.was_handed_over &= term.is_leader;
+	return term;
 }
 
 bool
@@ -777,8 +748,8 @@ elector_health(void *arg, struct buf *reason)
 	struct elector *e = arg;
 	WITH_LOCK(&e->mu);
 
-	if (!e->is_leader ||
-	    now_boot(e) - e->renewed_boot_ns <= e->config.lease_duration_ns + HEALTH_MARGIN_NS)
+	if (!e->term.is_leader || clock_boot(e->config.clock) - e->renewed_boot_ns <=
+	                                  e->config.lease_duration_ns + HEALTH_MARGIN_NS)
 		return true;
 	buf_addf(reason, "failed election to renew leadership on lease %s", e->config.name);
 	return false;

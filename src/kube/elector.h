@@ -27,6 +27,7 @@
 #define CCMD_KUBE_ELECTOR_H
 
 #include "base/health.h"
+#include "base/limits.h"
 #include "kube/client.h"
 #include "kube/recorder.h"
 
@@ -80,15 +81,18 @@ void elector_stop(struct elector *, bool release, int64_t timeout_ms);
  * elector. NULL is allowed. */
 void elector_free(struct elector *);
 
-bool elector_is_leader(const struct elector *);
-/** Appends the resourceVersion that the Lease had when we became the leader; nothing before that.
- * All writes of the previous leader to the same etcd have a lower version. */
-void elector_version(const struct elector *, struct buf *b);
+struct elector_term {
+	bool is_leader;
+	/* We lead with a Lease that was free when we took it: it did not exist, or its last holder
+	 * had released it, which happens only after all of the holder's work has ended. False if we
+	 * waited until the lease of another holder had expired. */
+	bool was_handed_over;
+	/* the resourceVersion that the Lease had when we became the leader; "" before that. All
+	 * writes of the previous leader to the same etcd have a lower version. */
+	char version[LIMIT_NAME + 1];
+};
 
-/** Returns true if we lead with a Lease that was free when we took it: it did not exist, or its
- * last holder had released it, which happens only after all of the holder's work has ended. False
- * if we waited until the lease of another holder had expired. */
-bool elector_was_handed_over(const struct elector *);
+struct elector_term elector_term(const struct elector *);
 
 /** A health_check with the elector as its argument. It fails only if this process counts as the
  * leader but has not renewed for the lease duration and 20 s. */

@@ -25,33 +25,21 @@ lease_fini(struct lease *l)
 /* ---- reading ---- */
 
 static bool
-read_str(yyjson_val *root, const char *path, struct str *ret, struct error *err)
-{
-	if (json_str(root, path, ret) == JSON_MISTYPED)
-		return err_set(err, ERR_INVALID, "%s is not a string", path);
-	return true;
-}
-
-/* Reads a number that is an int32 in the API, and never negative. An absent number is 0. */
-static bool
-read_count(yyjson_val *root, const char *path, int64_t *ret, struct error *err)
-{
-	if (json_i64(root, path, ret) == JSON_MISTYPED || *ret < 0 || *ret > INT32_MAX)
-		return err_set(err, ERR_INVALID, "%s is not a number from 0 to %d", path,
-		               INT32_MAX);
-	return true;
-}
-
-static bool
 read_lease(yyjson_val *root, struct lease *l, struct error *err)
 {
+	const struct {
+		const char *path;
+		struct str *ret;
+	} texts[] = { { "spec.holderIdentity", &l->holder }, { "spec.acquireTime", &l->acquired } };
+	const struct {
+		const char *path;
+		int64_t *ret;
+	} counts[] = { { "spec.leaseDurationSeconds", &l->duration_s },
+		       { "spec.leaseTransitions", &l->transitions } };
 	struct object_meta meta;
-	struct str kind = STR_EMPTY;
 	yyjson_val *spec = NULL;
 
-	if (!read_str(root, "kind", &kind, err))
-		return false;
-	if (!str_eq_c(kind, "Lease"))
+	if (!str_eq_c(json_view(root, "kind"), "Lease"))
 		return err_set(err, ERR_INVALID, "kind is not Lease");
 	if (!object_read_meta(root, &meta, err))
 		return false;
@@ -61,11 +49,18 @@ read_lease(yyjson_val *root, struct lease *l, struct error *err)
 		return err_set(err, ERR_INVALID, "spec is not an object");
 	if (spec)
 		json_add_value(&l->spec, spec);
-	if (!read_str(root, "spec.holderIdentity", &l->holder, err) ||
-	    !read_str(root, "spec.acquireTime", &l->acquired, err) ||
-	    !read_count(root, "spec.leaseDurationSeconds", &l->duration_s, err))
-		return false;
-	return read_count(root, "spec.leaseTransitions", &l->transitions, err);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		if (json_str(root, texts[i].path, texts[i].ret) == JSON_MISTYPED)
+			return err_set(err, ERR_INVALID, "%s is not a string", texts[i].path);
+	}
+	/* int32 in the API, and never negative; absent: 0 */
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+		if (json_i64(root, counts[i].path, counts[i].ret) == JSON_MISTYPED ||
+		    *counts[i].ret < 0 || *counts[i].ret > INT32_MAX)
+			return err_set(err, ERR_INVALID, "%s is not a number from 0 to %d",
+			               counts[i].path, INT32_MAX);
+	}
+	return true;
 }
 
 bool
@@ -89,6 +84,21 @@ lease_spec_differs(const struct lease *a, const struct lease *b)
 
 /* ---- writing ---- */
 
+/* Copies the members of an object, apart from those of these names. */
+static void
+add_others(struct buf *b, yyjson_val *object, const char *const *names)
+{
+	yyjson_obj_iter it = yyjson_obj_iter_with(object);
+	yyjson_val *key;
+
+	while ((key = yyjson_obj_iter_next(&it))) {
+		if (words_have(names, json_text(key)))
+			continue;
+		json_add_name(b, json_text(key));
+		json_add_value(b, yyjson_obj_iter_get_val(key));
+	}
+}
+
 /* A renewal keeps the time at which the Lease was acquired. */
 static void
 lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
@@ -97,21 +107,12 @@ lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
 	/* the members that a leader sets */
 	static const char *const ours[] = { "holderIdentity", "leaseDurationSeconds", "acquireTime",
 		                            "renewTime",      "leaseTransitions",     NULL };
-	yyjson_val *spec = json_at(yyjson_doc_get_root(old->doc), "spec"), *key;
 	bool has_new_holder = change == LEASE_TAKE && old->transitions < INT32_MAX;
-	yyjson_obj_iter it;
 
 	json_begin_object(b, "spec");
-	if (spec && yyjson_obj_iter_init(spec, &it)) {
-		while ((key = yyjson_obj_iter_next(&it))) {
-			if (words_have(ours, json_text(key)))
-				continue;
-			json_add_name(b, json_text(key));
-			json_add_value(b, yyjson_obj_iter_get_val(key));
-		}
-	}
-	json_add_text(b, "holderIdentity", claim->holder);
-	json_add_number(b, "leaseDurationSeconds", claim->duration_s);
+	add_others(b, json_at(yyjson_doc_get_root(old->doc), "spec"), ours);
+	json_add_members(b, JSON_TEXT("holderIdentity", claim->holder),
+	                 JSON_NUMBER("leaseDurationSeconds", claim->duration_s));
 	if (change == LEASE_RENEW && old->acquired.len > 0)
 		json_add_text(b, "acquireTime", old->acquired);
 	else
@@ -126,16 +127,8 @@ void
 lease_add_update(struct buf *b, const struct lease *old, enum lease_change change,
                  const struct lease_claim *claim)
 {
-	yyjson_obj_iter it = yyjson_obj_iter_with(yyjson_doc_get_root(old->doc));
-	yyjson_val *key;
-
 	json_begin_object(b, NULL);
-	while ((key = yyjson_obj_iter_next(&it))) {
-		if (str_eq_c(json_text(key), "spec"))
-			continue;
-		json_add_name(b, json_text(key));
-		json_add_value(b, yyjson_obj_iter_get_val(key));
-	}
+	add_others(b, yyjson_doc_get_root(old->doc), (const char *const[]){ "spec", NULL });
 	lease_add_spec(b, old, change, claim);
 	json_end_object(b);
 }
@@ -145,10 +138,10 @@ lease_add_new(struct buf *b, struct str namespace, struct str name, const struct
 {
 	const struct lease none = LEASE_INIT;
 
-	buf_add_c(b, "{\"apiVersion\":\"" API_VERSION "\",\"kind\":\"Lease\",\"metadata\":{");
-	json_add_text(b, "name", name);
-	json_add_text(b, "namespace", namespace);
-	json_end_object(b);
+	json_begin_object(b, NULL);
+	json_add_members(b, JSON_TEXT("apiVersion", STR(API_VERSION)),
+	                 JSON_TEXT("kind", STR("Lease")));
+	json_add_object(b, "metadata", JSON_TEXT("name", name), JSON_TEXT("namespace", namespace));
 	lease_add_spec(b, &none, LEASE_RENEW, claim);
 	json_end_object(b);
 }

@@ -582,7 +582,7 @@ check_leads(const struct replica *r)
 {
 	assert_int_equal(r->n_started, 1);
 	assert_int_equal(r->n_lost, 0);
-	assert_true(elector_is_leader(r->elector));
+	assert_true(elector_term(r->elector).is_leader);
 	assert_true(left_ns(r) > 0);
 }
 
@@ -591,7 +591,7 @@ check_stands_by(const struct replica *r)
 {
 	assert_int_equal(r->n_started, 0);
 	assert_int_equal(r->n_lost, 0);
-	assert_false(elector_is_leader(r->elector));
+	assert_false(elector_term(r->elector).is_leader);
 	assert_true(left_ns(r) == 0);
 }
 
@@ -599,7 +599,7 @@ static void
 check_lost(const struct replica *r, const char *why)
 {
 	assert_int_equal(r->n_lost, 1);
-	assert_false(elector_is_leader(r->elector));
+	assert_false(elector_term(r->elector).is_leader);
 	assert_true(left_ns(r) == 0);
 	if (strncmp(r->why, why, strlen(why)) != 0)
 		assert_string_equal(r->why, why);
@@ -701,7 +701,7 @@ the_first_makes_the_lease(void **state)
 	start(0);
 	check_leads(me());
 	assert_string_equal(methods_since(0), "GO");
-	assert_true(elector_was_handed_over(me()->elector));
+	assert_true(elector_term(me()->elector).was_handed_over);
 	assert_true(left_ns(me()) == SECONDS(14));
 	assert_true(me()->renewed_ns == start_ns + SECONDS(14));
 	check_stored("me-0", 15, 0);
@@ -759,7 +759,7 @@ another_is_waited_for_as_long_as_it_asked(void **state)
 		check_stands_by(me());
 		pass(2 * STEP_NS);
 		check_leads(me());
-		assert_false(elector_was_handed_over(me()->elector));
+		assert_false(elector_term(me()->elector).was_handed_over);
 	}
 }
 
@@ -816,7 +816,7 @@ a_deleted_lease_is_respected_by_who_has_seen_it(void **state)
 	check_stands_by(me());
 	pass(2 * STEP_NS);
 	check_leads(me());
-	assert_false(elector_was_handed_over(me()->elector));
+	assert_false(elector_term(me()->elector).was_handed_over);
 	check_stored("me-0", 15, 0);
 }
 
@@ -879,10 +879,10 @@ a_lost_answer_is_found_again(void **state)
 	start(0);
 	check_stands_by(me());
 	check_stored("me-0", 15, 4);
-	assert_false(elector_was_handed_over(me()->elector));
+	assert_false(elector_term(me()->elector).was_handed_over);
 	pass(SECONDS(5));
 	check_leads(me());
-	assert_true(elector_was_handed_over(me()->elector));
+	assert_true(elector_term(me()->elector).was_handed_over);
 	check_stored("me-0", 15, 4);
 }
 
@@ -968,7 +968,7 @@ state_of(const struct replica *r)
 {
 	if (r->n_lost)
 		return 'X';
-	return elector_is_leader(r->elector) ? 'L' : 's';
+	return elector_term(r->elector).is_leader ? 'L' : 's';
 }
 
 /* A replica that stands by takes its first look, or, where it was to have seen another's Lease, its
@@ -1253,17 +1253,13 @@ a_holder_in_the_restored_data_is_respected(void **state)
 static void
 the_version_of_the_lease_that_was_taken_is_known(void **state)
 {
-	CLEANUP(buf_fini) struct buf version = BUF_INIT(64);
-
 	(void)state;
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
-	elector_version(me()->elector, &version);
-	assert_int_equal(version.len, 0);
+	assert_string_equal(elector_term(me()->elector).version, "");
 	pass(SECONDS(16));
 	check_leads(me());
-	elector_version(me()->elector, &version);
-	assert_string_equal(version.ptr, "102");
+	assert_string_equal(elector_term(me()->elector).version, "102");
 }
 
 static void
@@ -1434,11 +1430,11 @@ a_release_lets_the_next_begin(void **state)
 	assert_string_equal(methods_since(n), "GU");
 	check_stored("", 1, 0);
 	assert_true(left_ns(me()) == 0);
-	assert_false(elector_is_leader(me()->elector));
+	assert_false(elector_term(me()->elector).is_leader);
 	assert_int_equal(me()->n_lost, 0);
 	pass(4500 * NS_PER_MS);
 	check_leads(&replicas[1]);
-	assert_true(elector_was_handed_over(replicas[1].elector));
+	assert_true(elector_term(replicas[1].elector).was_handed_over);
 	check_stored("me-1", 15, 1);
 }
 
@@ -1548,7 +1544,7 @@ without_a_release_the_lease_runs_out(void **state)
 	check_stands_by(&replicas[1]);
 	pass(SECONDS(6));
 	check_leads(&replicas[1]);
-	assert_false(elector_was_handed_over(replicas[1].elector));
+	assert_false(elector_term(replicas[1].elector).was_handed_over);
 }
 
 static void
