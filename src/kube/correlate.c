@@ -55,34 +55,16 @@ static struct pool records = POOL_INIT;
 
 /* ---- caches ---- */
 
-static struct str
-record_key(const struct record *record)
-{
-	return str_n((const char *)record->id, sizeof(record->id));
-}
-
 static void
 cache_drop_oldest(struct cache *c)
 {
 	struct record *record = TAILQ_LAST(&c->line, record_line);
 
 	TAILQ_REMOVE(&c->line, record, link);
-	(void)map_remove(&c->map, record_key(record));
+	(void)map_remove(&c->map, str_n((const char *)record->id, sizeof(record->id)));
 	pool_free(&records, record);
 	if (c->map.count == 0)
 		map_fini(&c->map);
-}
-
-/* Frees records that are too old. Returns when (boot) the next one will be, or CLOCK_FOREVER. */
-static int64_t
-cache_expire(struct cache *c, int64_t now_ns)
-{
-	const struct record *oldest;
-
-	while ((oldest = TAILQ_LAST(&c->line, record_line)) &&
-	       now_ns - oldest->used_ns > c->keep_ns)
-		cache_drop_oldest(c);
-	return oldest ? clock_deadline(oldest->used_ns, c->keep_ns + 1) : CLOCK_FOREVER;
 }
 
 /* Returns the record with that key and makes it the newest. A new one is created with used_ns now;
@@ -106,7 +88,7 @@ cache_use(struct cache *c, const struct buf *key, int64_t now_ns)
 	memset(record, 0, c->record_size);
 	record->used_ns = now_ns;
 	memcpy(record->id, id, sizeof(record->id));
-	(void)map_put(&c->map, record_key(record), record);
+	(void)map_put(&c->map, str_n((const char *)record->id, sizeof(record->id)), record);
 	TAILQ_INSERT_HEAD(&c->line, record, link);
 	return record;
 }
@@ -184,10 +166,14 @@ correlator_forget(struct correlator *c, int64_t now_ns)
 	int64_t next_ns = CLOCK_FOREVER;
 
 	for (size_t i = 0; i < CACHES; i++) {
-		int64_t one_ns = cache_expire(&c->caches[i], now_ns);
+		struct cache *cache = &c->caches[i];
+		const struct record *oldest;
 
-		if (one_ns < next_ns)
-			next_ns = one_ns;
+		while ((oldest = TAILQ_LAST(&cache->line, record_line)) &&
+		       now_ns - oldest->used_ns > cache->keep_ns)
+			cache_drop_oldest(cache);
+		if (oldest && clock_deadline(oldest->used_ns, cache->keep_ns + 1) < next_ns)
+			next_ns = clock_deadline(oldest->used_ns, cache->keep_ns + 1);
 	}
 	return next_ns;
 }

@@ -55,10 +55,8 @@ patch_node_status(struct buf *b, const struct node_patch *p)
 	node_begin(b, p);
 	buf_add_c(b, "},\"status\":{\"addresses\":[");
 	for (size_t i = 0; i < p->n_addresses; i++) {
-		json_begin_object(b, NULL);
-		json_add_text(b, "type", p->addresses[i].type);
-		json_add_text(b, "address", p->addresses[i].address);
-		json_end_object(b);
+		json_add_object(b, NULL, JSON_TEXT("type", p->addresses[i].type),
+		                JSON_TEXT("address", p->addresses[i].address));
 	}
 	buf_add_c(b, "]}}");
 }

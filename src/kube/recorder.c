@@ -90,23 +90,17 @@ event_name(struct recorder *r, const struct sighting *s)
 	                    (unsigned long long)s->first_ns);
 }
 
-static struct str
-event_namespace(const struct event *e)
-{
-	return e->namespace.len ? e->namespace : STR("default");
-}
-
 /* docs/spec/kube-client.md, "Event objects". The reporting fields are not copied to a combined
  * event, as in client-go. */
 static void
-add_event(struct buf *b, const struct sighting *s, struct str name, const char *instance)
+add_event(struct buf *b, const struct sighting *s, struct str namespace, struct str name,
+          const char *instance)
 {
 	const struct event *e = s->event;
 
 	json_begin_object(b, NULL);
 	json_add_members(b, JSON_TEXT("apiVersion", STR("v1")), JSON_TEXT("kind", STR("Event")));
-	json_add_object(b, "metadata", JSON_TEXT("name", name),
-	                JSON_TEXT("namespace", event_namespace(e)));
+	json_add_object(b, "metadata", JSON_TEXT("name", name), JSON_TEXT("namespace", namespace));
 	json_begin_object(b, "involvedObject");
 	json_add_text(b, "kind", e->kind);
 	if (e->namespace.len)
@@ -143,13 +137,15 @@ send_event(struct recorder *r, const struct sighting *s, bool is_new, struct err
 		             .cancel = r->cancel,
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &r->arena };
-	struct str name = event_name(r, s);
+	struct str namespace = s->event->namespace, name = event_name(r, s);
 
+	if (namespace.len == 0)
+	namespace = STR("default");
 	buf_add_c(&path, "/api/v1/namespaces/");
-	url_add_escaped(&path, event_namespace(s->event));
+	url_add_escaped(&path, namespace);
 	buf_add_c(&path, "/events");
 	if (is_new) {
-		add_event(&body, s, name, r->instance);
+		add_event(&body, s, namespace, name, r->instance);
 	} else {
 		buf_add_char(&path, '/');
 		url_add_escaped(&path, name);
@@ -380,16 +376,16 @@ recorder_new(struct kube_client *client, const char *instance, struct clock *clo
 {
 	struct recorder *r = xcalloc(1, sizeof(*r));
 
-	r->client = client;
-	r->instance = xstrdup(instance);
-	r->clock = clock;
-	r->cancel = cancel_new();
+	*r = (struct recorder){ .client = client,
+		                .instance = xstrdup(instance),
+		                .clock = clock,
+		                .cancel = cancel_new(),
+		                .arena = ARENA_INIT };
 	mutex_init(&r->mu);
 	cond_init(&r->changed);
 	cond_init(&r->ended);
 	STAILQ_INIT(&r->urgent);
 	STAILQ_INIT(&r->others);
-	r->arena = ARENA_INIT;
 	correlator_init(&r->correlator);
 	/* Prometheus does not see the increase of a counter that appears with 1 */
 	for (size_t i = 0; i < ARRAY_LEN(drop_reasons); i++)
