@@ -21,17 +21,6 @@ enum {
 
 /* ---- the Lease of ccmd ---- */
 
-/* The Lease, unless the check is skipped or could not run (NULL). */
-static const struct view_lease *
-get_lease(struct doctor *d, struct report *r)
-{
-	if (!d->view->options->election.is_enabled) {
-		report_skip(r, "--leader-elect=false, so there is no Lease");
-		return NULL;
-	}
-	return doctor_needs(d, r, VIEW_LEASE) ? &d->view->lease : NULL;
-}
-
 static bool
 is_of_other_program(const struct view_lease *l)
 {
@@ -41,9 +30,9 @@ is_of_other_program(const struct view_lease *l)
 void
 check_leader(struct doctor *d, struct report *r)
 {
-	const struct view_lease *l = get_lease(d, r);
+	const struct view_lease *l = &d->view->lease;
 
-	if (!l || l->has_holder)
+	if (l->has_holder)
 		return;
 	report_find(r, "lease", l->name, "%s",
 	            l->exists ? "it has no holder" : "it does not exist");
@@ -55,16 +44,13 @@ check_leader(struct doctor *d, struct report *r)
 void
 check_renewal(struct doctor *d, struct report *r)
 {
-	const struct view_lease *l = get_lease(d, r);
-	bool is_other;
+	const struct view_lease *l = &d->view->lease;
+	bool is_other = is_of_other_program(l);
 
-	if (!l)
-		return;
 	if (!l->has_holder)
 		report_skip(r, "no replica leads");
 	if (!l->has_holder || l->late_s <= 0)
 		return;
-	is_other = is_of_other_program(l);
 	report_find(r, "lease", l->name,
 	            "%" STR_FMT "%s%" STR_FMT " holds it and should have renewed it %lld s ago",
 	            STR_ARG(l->lease.holder), is_other ? " of " : "",
@@ -83,10 +69,8 @@ check_renewal(struct doctor *d, struct report *r)
 void
 check_lease_owner(struct doctor *d, struct report *r)
 {
-	const struct view_lease *l = get_lease(d, r);
+	const struct view_lease *l = &d->view->lease;
 
-	if (!l)
-		return;
 	if (!l->has_holder) {
 		report_skip(r, "no replica leads");
 	} else if (l->late_s > 0) {
@@ -106,9 +90,9 @@ check_lease_owner(struct doctor *d, struct report *r)
 void
 check_leader_clock(struct doctor *d, struct report *r)
 {
-	const struct view_lease *l = get_lease(d, r);
+	const struct view_lease *l = &d->view->lease;
 
-	if (!l || !l->has_holder || (l->ahead_s <= MAX_AHEAD_S && l->behind_s == 0))
+	if (!l->has_holder || (l->ahead_s <= MAX_AHEAD_S && l->behind_s == 0))
 		return;
 	report_find(r, "lease", l->name,
 	            "the clock of its holder, %" STR_FMT

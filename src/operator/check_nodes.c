@@ -29,19 +29,14 @@ doctor_is_unanswered(struct report *r, const struct node *node, const struct ins
 	return true;
 }
 
-/* The machine of an initialised node, if it was answered that it is present or absent; else NULL.
- * check_new_nodes() and check_kubelets() report nodes that are not initialised, and their
- * initialisation sets what is missing. */
-static const struct instance *
-get_machine(const struct view *v, struct report *r, size_t i, enum presence presence)
+/* Is the node initialised, and was this the answer about its machine? check_new_nodes() and
+ * check_kubelets() report nodes that are not initialised, and their initialisation sets what is
+ * missing. */
+static bool
+is_initialised(struct report *r, const struct checked_node *c, enum presence presence)
 {
-	const struct instance *machine = &v->look->instances[i];
-	const struct node *node = v->nodes.items[i];
-
-	if (node_is_new(node) || node_provider_id(node).len == 0 ||
-	    doctor_is_unanswered(r, node, machine) || machine->presence != presence)
-		return NULL;
-	return machine;
+	return !node_is_new(c->node) && node_provider_id(c->node).len > 0 &&
+	       !doctor_is_unanswered(r, c->node, c->machine) && c->machine->presence == presence;
 }
 
 /* Why the leader's last attempt at the node failed. */
@@ -56,23 +51,17 @@ add_failure(struct view *v, struct report *r, const struct node *node, struct bu
 /* ---- kubelets and new nodes ---- */
 
 void
-check_kubelets(struct doctor *d, struct report *r)
+check_kubelets(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	const struct view_nodes *nodes = &d->view->nodes;
-
-	for (size_t i = 0; i < nodes->n; i++) {
-		const struct node *node = nodes->items[i];
-
-		if (node_provider_id(node).len > 0 || node_is_new(node))
-			continue;
-		report_find(r, "node", node_name(node),
-		            "it has neither a provider ID nor the taint of new nodes");
-		report_fix(
-			r,
-			"start its kubelet with --cloud-provider=external, then: kubectl taint node %" STR_FMT
-			" " NODE_TAINT_UNINITIALIZED "=true:NoSchedule",
-			STR_ARG(node_name(node)));
-	}
+	(void)d;
+	if (node_provider_id(c->node).len > 0 || node_is_new(c->node))
+		return;
+	report_find(r, "node", c->name, "it has neither a provider ID nor the taint of new nodes");
+	report_fix(
+		r,
+		"start its kubelet with --cloud-provider=external, then: kubectl taint node %" STR_FMT
+		" " NODE_TAINT_UNINITIALIZED "=true:NoSchedule",
+		STR_ARG(c->name));
 }
 
 bool
@@ -151,55 +140,45 @@ report_without_machine(struct doctor *d, struct report *r, const struct node *no
 }
 
 void
-check_new_nodes(struct doctor *d, struct report *r)
+check_new_nodes(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	struct view *v = d->view;
-	const char *hint = v->cloud->ops->machine_hint;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
+	const char *hint = d->view->cloud->ops->machine_hint;
+	const struct node *node = c->node;
+	struct node_facts facts;
+	bool is_failing;
 
-	for (size_t i = 0; i < v->nodes.n; i++) {
-		const struct node *node = v->nodes.items[i];
-		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
-		const struct instance *machine = &v->look->instances[i];
-		int64_t age_s = view_now_s(v) - node->created_wall_ns / NS_PER_SEC;
-		struct node_facts facts;
-		bool is_failing;
-
-		if (!node_is_new(node) && node_taint(node, STR(TAINT_CLUSTER_API))) {
-			report_note(r, "node", node_name(node),
-			            "it has the taint " TAINT_CLUSTER_API
-			            ", which Cluster API has to remove: ccmd does not");
-			report_fix(r, "read the log of Cluster API's controllers");
-		}
-		if (!node_is_new(node) || doctor_is_unanswered(r, node, machine))
-			continue;
-		switch (machine->presence) {
-		case PRESENCE_ABSENT:
-			report_without_machine(d, r, node);
+	if (!node_is_new(node) && node_taint(node, STR(TAINT_CLUSTER_API))) {
+		report_note(r, "node", c->name,
+		            "it has the taint " TAINT_CLUSTER_API
+		            ", which Cluster API has to remove: ccmd does not");
+		report_fix(r, "read the log of Cluster API's controllers");
+	}
+	if (!node_is_new(node) || doctor_is_unanswered(r, node, c->machine))
+		return;
+	switch (c->machine->presence) {
+	case PRESENCE_ABSENT:
+		report_without_machine(d, r, node);
+		break;
+	case PRESENCE_FOREIGN:
+	case PRESENCE_UNKNOWN:
+		report_find(r, "node", c->name, "%" STR_FMT, STR_ARG(c->machine->error));
+		report_fix(r, "correct what the message names%s%s", hint ? "; " : "",
+		           hint ? hint : "");
+		break;
+	case PRESENCE_PRESENT:
+		facts = facts_of_node(node, c->machine, &d->view->arena);
+		if (report_wrong_node_ip(d, r, &facts) || c->age_s <= NEW_S)
 			break;
-		case PRESENCE_FOREIGN:
-		case PRESENCE_UNKNOWN:
-			report_find(r, "node", node_name(node), "%" STR_FMT,
-			            STR_ARG(machine->error));
-			report_fix(r, "correct what the message names%s%s", hint ? "; " : "",
-			           hint ? hint : "");
-			break;
-		case PRESENCE_PRESENT:
-			facts = facts_of_node(node, machine, &v->arena);
-			if (report_wrong_node_ip(d, r, &facts) || age_s <= NEW_S)
-				break;
-			is_failing = add_failure(v, r, node, &why);
-			report_find(
-				r, "node", node_name(node),
-				"its machine is found, but the node has not been initialised for %lld s%s",
-				(long long)age_s, why.ptr);
-			if (is_failing)
-				leader_report_fix(v, r, is_failing);
-			else
-				report_fix(
-					r,
-					"see whether a replica leads (CCMD020), and whether it has all rights (CCMD010)");
-			break;
-		}
+		is_failing = add_failure(d->view, r, node, &why);
+		report_find(
+			r, "node", c->name,
+			"its machine is found, but the node has not been initialised for %lld s%s",
+			(long long)c->age_s, why.ptr);
+		leader_report_fix(
+			d->view, r, is_failing,
+			"see whether a replica leads (CCMD020), and whether it has all rights (CCMD010)");
+		break;
 	}
 }
 
@@ -230,24 +209,19 @@ foreign_id_origin(struct str id)
 }
 
 void
-check_foreign_ids(struct doctor *d, struct report *r)
+check_foreign_ids(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	const struct view *v = d->view;
-	const char *hint = v->cloud->ops->machine_hint;
+	const char *hint = d->view->cloud->ops->machine_hint;
+	struct str id = node_provider_id(c->node);
 
-	for (size_t i = 0; i < v->nodes.n; i++) {
-		const struct node *node = v->nodes.items[i];
-		struct str id = node_provider_id(node);
-
-		if (node_is_new(node) || v->look->instances[i].presence != PRESENCE_FOREIGN)
-			continue;
-		report_find(r, "node", node_name(node), "its provider ID %" STR_FMT " %s",
-		            STR_ARG(id), foreign_id_origin(id));
-		report_fix(
-			r,
-			"if that is not intended, switch off what has set it, or correct --provider-id; then delete the node, and start its kubelet again%s%s",
-			hint ? "; " : "", hint ? hint : "");
-	}
+	if (node_is_new(c->node) || c->machine->presence != PRESENCE_FOREIGN)
+		return;
+	report_find(r, "node", c->name, "its provider ID %" STR_FMT " %s", STR_ARG(id),
+	            foreign_id_origin(id));
+	report_fix(
+		r,
+		"if that is not intended, switch off what has set it, or correct --provider-id; then delete the node, and start its kubelet again%s%s",
+		hint ? "; " : "", hint ? hint : "");
 }
 
 void
@@ -283,39 +257,34 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 
 /* That the credentials are those of the cluster's project is certain here (CCMD031). */
 void
-check_absent_machines(struct doctor *d, struct report *r)
+check_absent_machines(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	struct view *v = d->view;
+	CLEANUP(buf_fini) struct buf guard = BUF_INIT(KIB(4));
 	struct near_machine near;
 
-	for (size_t i = 0; i < v->nodes.n; i++) {
-		CLEANUP(buf_fini) struct buf guard = BUF_INIT(KIB(4));
-		const struct node *node = v->nodes.items[i];
-
-		if (!get_machine(v, r, i, PRESENCE_ABSENT))
-			continue;
-		if (node->ready == NODE_READY_TRUE)
-			buf_add_c(&guard, ", but its kubelet reports it as Ready");
-		else if (!leader_add_guard(v, node_name(node), &guard))
-			buf_add_c(&guard, "; ccmd deletes the node after further checks");
-		if (find_near(d, r, node, &near)) {
-			report_find(r, "node", node_name(node),
-			            "its machine %" STR_FMT " is gone%s; machine %" STR_FMT
-			            " (%" STR_FMT ") %" STR_FMT,
-			            STR_ARG(node_provider_id(node)), guard.ptr,
-			            STR_ARG(near.machine->name),
-			            STR_ARG(near.machine->instance.provider_id), STR_ARG(near.why));
-			report_fix(
-				r,
-				"if that is the machine of this node now, delete the node, and restart the kubelet of the machine, which registers it again: kubectl delete node %" STR_FMT,
-				STR_ARG(node_name(node)));
-			continue;
-		}
-		report_find(r, "node", node_name(node), "its machine is gone%s", guard.ptr);
+	if (!is_initialised(r, c, PRESENCE_ABSENT))
+		return;
+	if (c->node->ready == NODE_READY_TRUE)
+		buf_add_c(&guard, ", but its kubelet reports it as Ready");
+	else if (!leader_add_guard(d->view, c->name, &guard))
+		buf_add_c(&guard, "; ccmd deletes the node after further checks");
+	if (find_near(d, r, c->node, &near)) {
+		report_find(r, "node", c->name,
+		            "its machine %" STR_FMT " is gone%s; machine %" STR_FMT " (%" STR_FMT
+		            ") %" STR_FMT,
+		            STR_ARG(node_provider_id(c->node)), guard.ptr,
+		            STR_ARG(near.machine->name),
+		            STR_ARG(near.machine->instance.provider_id), STR_ARG(near.why));
+		report_fix(
+			r,
+			"if that is the machine of this node now, delete the node, and restart the kubelet of the machine, which registers it again: kubectl delete node %" STR_FMT,
+			STR_ARG(c->name));
+	} else {
+		report_find(r, "node", c->name, "its machine is gone%s", guard.ptr);
 		report_fix(
 			r,
 			"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
-			STR_ARG(node_name(node)));
+			STR_ARG(c->name));
 	}
 }
 
@@ -383,73 +352,58 @@ check_down_nodes(struct doctor *d, struct report *r)
 /* ---- addresses and labels ---- */
 
 void
-check_addresses(struct doctor *d, struct report *r)
+check_addresses(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	struct view *v = d->view;
+	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
+	struct node_facts f;
+	bool is_failing;
 
-	for (size_t i = 0; i < v->nodes.n; i++) {
-		CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
-		CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
-		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
-		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
-		struct node_facts f;
-		bool is_failing;
-
-		if (!machine)
-			continue;
-		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
-		if (report_wrong_node_ip(d, r, &f) || !f.has_other_addresses)
-			continue;
-		is_failing = add_failure(v, r, f.node, &why);
-		facts_add_addresses(&has, f.node->addresses, f.node->n_addresses);
-		facts_add_addresses(&wanted, f.wanted.items, f.wanted.n);
-		report_find(r, "node", node_name(f.node), "it has %s; the cloud says %s%s",
-		            has.len > 0 ? has.ptr : "none", wanted.ptr, is_failing ? why.ptr : "");
-		if (is_failing)
-			leader_report_fix(v, r, is_failing);
-		else
-			report_fix(
-				r,
-				"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
-	}
+	if (!is_initialised(r, c, PRESENCE_PRESENT))
+		return;
+	f = facts_of_node(c->node, c->machine, &d->view->arena);
+	if (report_wrong_node_ip(d, r, &f) || !f.has_other_addresses)
+		return;
+	is_failing = add_failure(d->view, r, c->node, &why);
+	facts_add_addresses(&has, c->node->addresses, c->node->n_addresses);
+	facts_add_addresses(&wanted, f.wanted.items, f.wanted.n);
+	report_find(r, "node", c->name, "it has %s; the cloud says %s%s",
+	            has.len > 0 ? has.ptr : "none", wanted.ptr, is_failing ? why.ptr : "");
+	leader_report_fix(
+		d->view, r, is_failing,
+		"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
 }
 
 /* ccmd sets a label to the value of its beta name, if the node has that one, so both are set. */
-static void
-report_label(struct report *r, const struct node *node, const struct label_facts *l)
-{
-	report_find(r, "node", node_name(node),
-	            "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", l->key,
-	            STR_ARG(l->has), STR_ARG(l->wanted));
-	if (!name_is_label_value(l->wanted))
-		report_fix(r, "no label can have this value: change it in the cloud");
-	else if (node_label(node, str_c(l->beta)))
-		report_command(r,
-		               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT
-		               " %s=%" STR_FMT,
-		               STR_ARG(node_name(node)), l->beta, STR_ARG(l->wanted), l->key,
-		               STR_ARG(l->wanted));
-	else
-		report_command(r, "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT,
-		               STR_ARG(node_name(node)), l->key, STR_ARG(l->wanted));
-}
-
 void
-check_labels(struct doctor *d, struct report *r)
+check_labels(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	struct view *v = d->view;
+	struct node_facts f;
 
-	for (size_t i = 0; i < v->nodes.n; i++) {
-		const struct instance *machine = get_machine(v, r, i, PRESENCE_PRESENT);
-		struct node_facts f;
+	if (!is_initialised(r, c, PRESENCE_PRESENT))
+		return;
+	f = facts_of_node(c->node, c->machine, &d->view->arena);
+	for (size_t i = 0; i < FACTS_LABELS; i++) {
+		const struct label_facts *l = &f.labels[i];
 
-		if (!machine)
+		if (!l->differs)
 			continue;
-		f = facts_of_node(v->nodes.items[i], machine, &v->arena);
-		for (size_t j = 0; j < FACTS_LABELS; j++) {
-			if (f.labels[j].differs)
-				report_label(r, f.node, &f.labels[j]);
-		}
+		report_find(r, "node", c->name,
+		            "label %s is \"%" STR_FMT "\"; the cloud says \"%" STR_FMT "\"", l->key,
+		            STR_ARG(l->has), STR_ARG(l->wanted));
+		if (!name_is_label_value(l->wanted))
+			report_fix(r, "no label can have this value: change it in the cloud");
+		else if (node_label(c->node, str_c(l->beta)))
+			report_command(r,
+			               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT
+			               " %s=%" STR_FMT,
+			               STR_ARG(c->name), l->beta, STR_ARG(l->wanted), l->key,
+			               STR_ARG(l->wanted));
+		else
+			report_command(r,
+			               "kubectl label node %" STR_FMT " --overwrite %s=%" STR_FMT,
+			               STR_ARG(c->name), l->key, STR_ARG(l->wanted));
 	}
 }
 

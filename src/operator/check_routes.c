@@ -16,23 +16,6 @@ enum {
 
 /* ---- pod CIDRs ---- */
 
-/* False: the check was skipped or could not run. True with the nodes. */
-static bool
-has_routes(struct doctor *d, struct report *r)
-{
-	if (!options_want_routes(d->view->options)) {
-		report_skip(r, "the route controller is disabled");
-		return false;
-	}
-	if (!doctor_needs(d, r, VIEW_CLOUD))
-		return false;
-	if (!d->view->cloud->routes) {
-		report_skip(r, "the cloud, as it is configured, has no routes");
-		return false;
-	}
-	return doctor_needs(d, r, VIEW_NODES);
-}
-
 /* A machine sends packets to pods outside of the cloud's network by its public interface, where
  * they are lost, whatever the routes are. */
 static void
@@ -77,8 +60,6 @@ check_cluster_cidr(struct doctor *d, struct report *r)
 	const struct route_options *o = &d->view->options->routes;
 	const struct view_nodes *nodes = &d->view->nodes;
 
-	if (!has_routes(d, r))
-		return;
 	check_network(d, r);
 	for (size_t i = 0; i < nodes->n; i++) {
 		const struct node *node = nodes->items[i];
@@ -121,8 +102,6 @@ check_pod_cidrs(struct doctor *d, struct report *r)
 	struct pod_cidr *cidrs, *widest = NULL;
 	size_t n_all = 0, n = 0;
 
-	if (!has_routes(d, r))
-		return;
 	for (size_t i = 0; i < nodes->n; i++)
 		n_all += nodes->items[i]->n_pod_cidrs;
 	cidrs = arena_calloc(&d->view->arena, n_all + 1, sizeof(*cidrs));
@@ -184,13 +163,10 @@ report_missing_route(struct view *v, struct report *r, const struct node *node, 
 		report_find(r, "node", node_name(node),
 		            "the route to its pod CIDR %" STR_FMT " has to be created again%s",
 		            STR_ARG(cidr), why.ptr);
-	if (is_failing)
-		leader_report_fix(v, r, is_failing);
-	else
-		report_fix(
-			r,
-			"it is created " NEXT_TIME
-			"; if the network plugin needs no routes: --configure-cloud-routes=false");
+	leader_report_fix(
+		v, r, is_failing,
+		"it is created " NEXT_TIME
+		"; if the network plugin needs no routes: --configure-cloud-routes=false");
 }
 
 /* The controller has yet to create the routes of new nodes, and to remove those of nodes whose
@@ -203,7 +179,7 @@ check_node_routes(struct doctor *d, struct report *r)
 	const struct route_plan *plan = &v->route_run.plan;
 	size_t next = 0; /* of plan->create */
 
-	if (!has_routes(d, r) || !doctor_needs(d, r, VIEW_ROUTES) || !doctor_needs(d, r, VIEW_LOOK))
+	if (!doctor_needs(d, r, VIEW_LOOK))
 		return;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		const struct node *node = v->nodes.items[i];
@@ -228,8 +204,6 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 	const struct route_plan *plan = &v->route_run.plan;
 	const struct machine *other;
 
-	if (!has_routes(d, r) || !doctor_needs(d, r, VIEW_ROUTES))
-		return;
 	for (size_t i = 0; i < plan->n_remove; i++) {
 		CLEANUP(buf_fini) struct buf held = BUF_INIT(KIB(4));
 		const struct route *route = &v->routes.routes[plan->remove[i]];
@@ -266,8 +240,6 @@ check_missing_cidrs(struct doctor *d, struct report *r)
 	const struct view_nodes *nodes = &d->view->nodes;
 	size_t n_with = 0;
 
-	if (!has_routes(d, r))
-		return;
 	for (size_t i = 0; i < nodes->n; i++)
 		n_with += nodes->items[i]->n_pod_cidrs > 0;
 	for (size_t i = 0; i < nodes->n; i++) {

@@ -18,36 +18,6 @@ enum {
 /* Any new value of an annotation makes ccmd compare the balancer. */
 #define REPAIR "ccmd.io/repair=$(date +%%s)"
 
-/* Does the cloud have load balancers? If not, the check is skipped. */
-static bool
-has_balancers(struct doctor *d, struct report *r)
-{
-	if (!d->view->cloud->balancers)
-		report_skip(r, "the cloud, as it is configured, has no load balancers");
-	return d->view->cloud->balancers != NULL;
-}
-
-/* Reads one of the parts that need a list of the balancers. False: the check is skipped, or could
- * not run. */
-static bool
-get_listed(struct doctor *d, struct report *r, enum view_part part)
-{
-	if (!has_balancers(d, r))
-		return false;
-	if (!d->view->cloud->balancers->list) {
-		report_skip(r, "the load balancers of this cloud cannot be listed");
-		return false;
-	}
-	return doctor_needs(d, r, part);
-}
-
-/* Does ccmd handle the Service now? */
-static bool
-is_wanted(const struct service *s)
-{
-	return service_wants_balancer(s) && !s->is_deleting;
-}
-
 /* Why the leader's last attempt at the Service failed. */
 static bool
 add_failure(struct doctor *d, struct report *r, const struct service *s, struct buf *why)
@@ -60,57 +30,46 @@ add_failure(struct doctor *d, struct report *r, const struct service *s, struct 
 /* ---- what needs no balancer in the cloud ---- */
 
 void
-check_pending_services(struct doctor *d, struct report *r)
+check_pending_services(struct doctor *d, struct report *r, const struct checked_service *c)
 {
-	if (!has_balancers(d, r))
-		return;
-	for (size_t i = 0; i < d->view->services.n; i++) {
-		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
-		const struct service *s = d->view->services.items[i];
-		bool is_failing;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
+	bool is_failing;
 
-		if (!is_wanted(s) || s->n_ingress > 0)
-			continue;
-		is_failing = add_failure(d, r, s, &why);
-		report_find(r, "service", s->object.key, "%s%s",
-		            s->has_finalizer || is_failing
-		                    ? "its load balancer is not ready"
-		                    : "no controller has begun to create its load balancer",
-		            why.ptr);
-		leader_report_fix(d->view, r, is_failing);
-	}
+	if (!c->is_wanted || c->service->n_ingress > 0)
+		return;
+	is_failing = add_failure(d, r, c->service, &why);
+	report_find(r, "service", c->key, "%s%s",
+	            c->service->has_finalizer || is_failing
+	                    ? "its load balancer is not ready"
+	                    : "no controller has begun to create its load balancer",
+	            why.ptr);
+	leader_report_fix(d->view, r, is_failing, NULL);
 }
 
 #define EXCLUDE "node.kubernetes.io/exclude-from-external-load-balancers"
 
 void
-check_targets(struct doctor *d, struct report *r)
+check_targets(struct doctor *d, struct report *r, const struct checked_service *c)
 {
-	struct view *v = d->view;
+	const struct view_nodes *nodes = &d->view->nodes;
 	size_t n_excluded = 0, n_new = 0;
 
-	if (!has_balancers(d, r) || !doctor_needs(d, r, VIEW_NODES))
+	if (!c->is_wanted || facts_count_targets(d->view, c->service, NULL) > 0)
 		return;
-	for (size_t i = 0; i < v->nodes.n; i++) {
-		n_excluded += node_label(v->nodes.items[i], STR(EXCLUDE)) != NULL;
-		n_new += node_is_new(v->nodes.items[i]);
+	for (size_t i = 0; i < nodes->n; i++) {
+		n_excluded += node_label(nodes->items[i], STR(EXCLUDE)) != NULL;
+		n_new += node_is_new(nodes->items[i]);
 	}
-	for (size_t i = 0; i < v->services.n; i++) {
-		const struct service *s = v->services.items[i];
-
-		if (!is_wanted(s) || facts_count_targets(v, s) > 0)
-			continue;
-		report_find(r, "service", s->object.key,
-		            "no node may be its target: of %zu nodes, %zu have the label " EXCLUDE
-		            ", and %zu are not initialised",
-		            v->nodes.n, n_excluded, n_new);
-		report_fix(r, "%s",
-		           n_excluded > 0 ? "remove the label from the nodes that should serve: "
-		                            "kubectl label node NAME " EXCLUDE "-"
-		           : n_new > 0    ? "see why the nodes are not initialised (CCMD041)"
-		                          : "add nodes of this cloud, or correct the annotation by "
-		                            "which the Service selects nodes");
-	}
+	report_find(r, "service", c->key,
+	            "no node may be its target: of %zu nodes, %zu have the label " EXCLUDE
+	            ", and %zu are not initialised",
+	            nodes->n, n_excluded, n_new);
+	report_fix(r, "%s",
+	           n_excluded > 0 ? "remove the label from the nodes that should serve: "
+	                            "kubectl label node NAME " EXCLUDE "-"
+	           : n_new > 0    ? "see why the nodes are not initialised (CCMD041)"
+	                          : "add nodes of this cloud, or correct the annotation by "
+	                            "which the Service selects nodes");
 }
 
 static void
@@ -149,8 +108,6 @@ check_annotation_names(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 
-	if (!has_balancers(d, r))
-		return;
 	if (!v->cloud->balancers->annotation_prefix) {
 		report_skip(r, "this cloud does not declare the names of its annotations");
 		return;
@@ -223,21 +180,18 @@ void
 check_service_specs(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
-	bool has_trials, has_names;
+	bool has_trials = v->cloud->balancers->list && doctor_needs(d, r, VIEW_TRIALS);
+	bool has_names = doctor_needs(d, r, VIEW_SETTINGS);
 
-	if (!has_balancers(d, r))
-		return;
-	has_trials = v->cloud->balancers->list && doctor_needs(d, r, VIEW_TRIALS);
-	has_names = doctor_needs(d, r, VIEW_SETTINGS);
 	for (size_t i = 0, next = 0; i < v->services.n; i++) {
 		const struct service *s = v->services.items[i];
 		const struct service_trial *trial = NULL;
 		struct lb_spec spec;
 		struct error err;
 
-		if (!is_wanted(s))
+		if (!service_wants_balancer(s) || s->is_deleting)
 			continue;
-		if (has_trials)
+		if (has_trials && v->trials[next].service == s)
 			trial = &v->trials[next++];
 		spec = service_spec(s, v->options->cluster_name, &v->arena);
 		if (!balancer_check(v->cloud, &v->call, &spec, &err)) {
@@ -256,91 +210,76 @@ check_service_specs(struct doctor *d, struct report *r)
 /* Balancers that do not exist yet are reported by check_pending_services() and check_balancers().
  */
 void
-check_changed_balancers(struct doctor *d, struct report *r)
+check_changed_balancers(struct doctor *d, struct report *r, const struct checked_service *c)
 {
-	if (!get_listed(d, r, VIEW_TRIALS))
-		return;
-	for (size_t i = 0; i < d->view->n_trials; i++) {
-		CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
-		const struct service_trial *trial = &d->view->trials[i];
-		const struct service *s = trial->service;
-		bool is_failing;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
+	const struct service *s = c->service;
+	const struct service_trial *trial = c->trial;
+	bool is_failing;
 
-		if (is_incomplete(r, trial) || trial->changes.len == 0 || trial->is_new ||
-		    s->n_ingress == 0)
-			continue;
-		is_failing = add_failure(d, r, s, &why);
-		report_find(r, "service", s->object.key,
-		            "its load balancer differs: %" STR_FMT "%s", STR_ARG(trial->changes),
-		            is_failing ? why.ptr : "");
-		if (is_failing)
-			leader_report_fix(d->view, r, is_failing);
-		else if (trial->has_values)
-			report_fix(
-				r,
-				"to keep it, set it by an annotation of the Service; to undo it: kubectl -n %" STR_FMT
-				" annotate service %" STR_FMT " --overwrite " REPAIR,
-				STR_ARG(s->namespace), STR_ARG(s->name));
-		else
-			report_command(r,
-			               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
-			               " --overwrite " REPAIR,
-			               STR_ARG(s->namespace), STR_ARG(s->name));
-	}
+	if (!trial || is_incomplete(r, trial) || trial->changes.len == 0 || trial->is_new ||
+	    s->n_ingress == 0)
+		return;
+	is_failing = add_failure(d, r, s, &why);
+	report_find(r, "service", c->key, "its load balancer differs: %" STR_FMT "%s",
+	            STR_ARG(trial->changes), is_failing ? why.ptr : "");
+	if (is_failing)
+		leader_report_fix(d->view, r, is_failing, NULL);
+	else if (trial->has_values)
+		report_fix(
+			r,
+			"to keep it, set it by an annotation of the Service; to undo it: kubectl -n %" STR_FMT
+			" annotate service %" STR_FMT " --overwrite " REPAIR,
+			STR_ARG(s->namespace), STR_ARG(s->name));
+	else
+		report_command(r,
+		               "kubectl -n %" STR_FMT " annotate service %" STR_FMT
+		               " --overwrite " REPAIR,
+		               STR_ARG(s->namespace), STR_ARG(s->name));
 }
 
-/* Other refusals are reported by report_refused_services(). */
+/* Other refusals are reported by report_refused_service(). */
 void
-check_refused_balancers(struct doctor *d, struct report *r)
+check_refused_balancers(struct doctor *d, struct report *r, const struct checked_service *c)
 {
-	if (!get_listed(d, r, VIEW_TRIALS))
-		return;
-	for (size_t i = 0; i < d->view->n_trials; i++) {
-		const struct service_trial *trial = &d->view->trials[i];
-		const struct service *s = trial->service;
+	const struct service *s = c->service;
 
-		if (is_incomplete(r, trial) || trial->code != ERR_EXISTS)
-			continue;
-		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->error));
-		replace_pending(r, s);
-		report_fix(r,
-		           "correct the Service, or the load balancer: kubectl -n %" STR_FMT
-		           " describe service %" STR_FMT,
-		           STR_ARG(s->namespace), STR_ARG(s->name));
-	}
+	(void)d;
+	if (!c->trial || is_incomplete(r, c->trial) || c->trial->code != ERR_EXISTS)
+		return;
+	report_find(r, "service", c->key, "%" STR_FMT, STR_ARG(c->trial->error));
+	replace_pending(r, s);
+	report_fix(r,
+	           "correct the Service, or the load balancer: kubectl -n %" STR_FMT
+	           " describe service %" STR_FMT,
+	           STR_ARG(s->namespace), STR_ARG(s->name));
 }
 
 /* ---- the balancers in the cloud ---- */
 
 /* Services without an address are reported by check_pending_services(). */
 void
-check_balancers(struct doctor *d, struct report *r)
+check_balancers(struct doctor *d, struct report *r, const struct checked_service *c)
 {
 	const struct view *v = d->view;
+	const struct service *s = c->service;
 
-	if (!get_listed(d, r, VIEW_BALANCERS))
+	if (!c->is_wanted || s->n_ingress == 0)
 		return;
-	for (size_t i = 0; i < v->services.n; i++) {
-		const struct service *s = v->services.items[i];
-		bool has_balancer = false;
+	for (size_t i = 0; i < v->n_balancers; i++) {
+		const struct lb_listed *lb = &v->balancers[i];
 
-		for (size_t j = 0; j < v->n_balancers; j++) {
-			const struct lb_listed *lb = &v->balancers[j];
-
-			has_balancer |= lb->is_balancer && facts_is_of_service(lb, s) &&
-			                (lb->uid.len > 0 ||
-			                 str_eq_c(lb->cluster, v->options->cluster_name));
-		}
-		if (!is_wanted(s) || s->n_ingress == 0 || has_balancer)
-			continue;
-		report_find(r, "service", s->object.key,
-		            "it has an address, but the cloud has no load balancer for it");
-		report_fix(
-			r,
-			"check that the credentials are those of the cluster's project; if the load balancer was deleted: kubectl -n %" STR_FMT
-			" annotate service %" STR_FMT " " LB_ANNOTATION_GONE "=true",
-			STR_ARG(s->namespace), STR_ARG(s->name));
+		if (lb->is_balancer && facts_is_of_service(lb, s) &&
+		    (lb->uid.len > 0 || str_eq_c(lb->cluster, v->options->cluster_name)))
+			return;
 	}
+	report_find(r, "service", c->key,
+	            "it has an address, but the cloud has no load balancer for it");
+	report_fix(
+		r,
+		"check that the credentials are those of the cluster's project; if the load balancer was deleted: kubectl -n %" STR_FMT
+		" annotate service %" STR_FMT " " LB_ANNOTATION_GONE "=true",
+		STR_ARG(s->namespace), STR_ARG(s->name));
 }
 
 /* Appends the annotations that decide what the load balancer sends to its targets. */
@@ -395,8 +334,6 @@ check_forwarding(struct doctor *d, struct report *r)
 	const struct view *v = d->view;
 	bool has_health = false;
 
-	if (!get_listed(d, r, VIEW_BALANCERS))
-		return;
 	for (size_t i = 0; i < v->services.n; i++) {
 		const struct service *s = v->services.items[i];
 
@@ -446,7 +383,7 @@ report_endpoints(struct view *v, struct report *r, size_t i)
 {
 	const struct service *s = v->services.items[i];
 	const struct view_endpoints *endpoints = &v->services.endpoints[i];
-	size_t n_targets = facts_count_targets(v, s), n_serving;
+	size_t n_targets = facts_count_targets(v, s, NULL), n_serving;
 
 	if (endpoints->n_ready == 0) {
 		if (may_start(v, i))
@@ -462,7 +399,7 @@ report_endpoints(struct view *v, struct report *r, size_t i)
 			STR_ARG(s->namespace), STR_ARG(s->name));
 		return;
 	}
-	n_serving = facts_count_serving_targets(v, s, endpoints);
+	n_serving = facts_count_targets(v, s, endpoints);
 	if (!str_eq_c(s->traffic_policy, "Local") || n_targets == 0 || n_serving == n_targets)
 		return;
 	if (n_serving == 0) {
@@ -488,8 +425,6 @@ check_endpoints(struct doctor *d, struct report *r)
 	struct view *v = d->view;
 	struct error err;
 
-	if (!has_balancers(d, r))
-		return;
 	if (!view_need(v, VIEW_ENDPOINTS, &err)) {
 		if (err.code == ERR_FORBIDDEN)
 			report_skip_refused(r, "endpointslices");
@@ -498,7 +433,9 @@ check_endpoints(struct doctor *d, struct report *r)
 		return;
 	}
 	for (size_t i = 0; i < v->services.n; i++) {
-		if (is_wanted(v->services.items[i]) && v->services.items[i]->n_ingress > 0)
+		const struct service *s = v->services.items[i];
+
+		if (service_wants_balancer(s) && !s->is_deleting && s->n_ingress > 0)
 			report_endpoints(v, r, i);
 	}
 }
@@ -508,32 +445,28 @@ check_endpoints(struct doctor *d, struct report *r)
 /* A Service that is being deleted, and that ccmd will not release. The controller of its class may
  * do that any moment. */
 static void
-report_deletion(struct doctor *d, struct report *r, const struct service *s,
-                const struct view_service *more)
+report_deletion(struct view *v, struct report *r, const struct checked_service *c)
 {
-	const struct view *v = d->view;
-	const struct balancer_ops *ops = v->cloud->balancers;
-	int64_t age_s = view_now_s(v) - more->deleted_s;
+	int64_t age_s = view_now_s(v) - c->more->deleted_s;
 
-	if (!facts_releases_service(d->view, s)) {
+	if (!facts_releases_service(v, c->service))
 		(age_s > DELETION_S ? report_find : report_note)(
-			r, "service", s->object.key,
+			r, "service", c->key,
 			"it waits for the controller of the class \"%" STR_FMT
 			"\", which has not removed its finalizer for %lld s; ccmd will not remove it",
-			STR_ARG(more->class), (long long)age_s);
-	} else if (!ops || !controllers_enabled(v->options, "service-lb-controller")) {
+			STR_ARG(c->more->class), (long long)age_s);
+	else if (!v->cloud->balancers || !controllers_enabled(v->options, "service-lb-controller"))
 		report_find(
-			r, "service", s->object.key,
+			r, "service", c->key,
 			"it is being deleted, but no controller removes its finalizer: the service controller is switched off, by --controllers or in the settings of the cloud");
-	} else {
+	else
 		return;
-	}
 	report_fix(
 		r,
 		"start that controller; or, if it has no load balancer any more: kubectl -n %" STR_FMT
 		" patch service %" STR_FMT
 		" --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
-		STR_ARG(s->namespace), STR_ARG(s->name));
+		STR_ARG(c->service->namespace), STR_ARG(c->service->name));
 }
 
 static void
@@ -585,31 +518,27 @@ report_useless(struct view *v, struct report *r, const struct service *s)
 }
 
 void
-check_effects(struct doctor *d, struct report *r)
+check_effects(struct doctor *d, struct report *r, const struct checked_service *c)
 {
 	struct view *v = d->view;
+	const struct service *s = c->service;
+	int64_t age_s = view_now_s(v) - c->more->created_s;
 
-	for (size_t i = 0; i < v->services.n; i++) {
-		const struct service *s = v->services.items[i];
-		const struct view_service *more = &v->services.more[i];
-
-		if (s->is_deleting && s->has_finalizer)
-			report_deletion(d, r, s, more);
-		if (s->is_load_balancer && s->has_class && !s->is_deleting && s->n_ingress == 0 &&
-		    view_now_s(v) - more->created_s > CLASS_S) {
-			report_find(r, "service", s->object.key,
-			            "no controller has served its class \"%" STR_FMT
-			            "\" for %lld s; ccmd serves Services without a class",
-			            STR_ARG(more->class),
-			            (long long)(view_now_s(v) - more->created_s));
-			report_fix(
-				r,
-				"install the controller of this class, or create the Service again without spec.loadBalancerClass");
-		}
-		if (v->cloud->balancers && is_wanted(s)) {
-			report_left_out(v, r, s);
-			report_useless(v, r, s);
-		}
+	if (s->is_deleting && s->has_finalizer)
+		report_deletion(v, r, c);
+	if (s->is_load_balancer && s->has_class && !s->is_deleting && s->n_ingress == 0 &&
+	    age_s > CLASS_S) {
+		report_find(r, "service", c->key,
+		            "no controller has served its class \"%" STR_FMT
+		            "\" for %lld s; ccmd serves Services without a class",
+		            STR_ARG(c->more->class), (long long)age_s);
+		report_fix(
+			r,
+			"install the controller of this class, or create the Service again without spec.loadBalancerClass");
+	}
+	if (v->cloud->balancers && c->is_wanted) {
+		report_left_out(v, r, s);
+		report_useless(v, r, s);
 	}
 }
 
@@ -625,27 +554,21 @@ static const struct other_writer {
 };
 
 void
-check_address_writers(struct doctor *d, struct report *r)
+check_address_writers(struct doctor *d, struct report *r, const struct checked_service *c)
 {
-	const struct view *v = d->view;
+	struct str writer = c->more->writer;
 
-	if (!has_balancers(d, r))
-		return;
-	for (size_t i = 0; i < v->services.n; i++) {
-		const struct service *s = v->services.items[i];
-		struct str writer = v->services.more[i].writer;
-
-		for (size_t j = 0; is_wanted(s) && j < ARRAY_LEN(other_writers); j++) {
-			if (!str_starts(writer, str_c(other_writers[j].manager)))
-				continue;
-			report_find(r, "service", s->object.key,
-			            "another controller, %" STR_FMT ", has written its addresses",
-			            STR_ARG(writer));
-			report_fix(
-				r,
-				"let only one of the two serve Services without a class. If the other one is %s",
-				other_writers[j].fix);
-		}
+	(void)d;
+	for (size_t i = 0; c->is_wanted && i < ARRAY_LEN(other_writers); i++) {
+		if (!str_starts(writer, str_c(other_writers[i].manager)))
+			continue;
+		report_find(r, "service", c->key,
+		            "another controller, %" STR_FMT ", has written its addresses",
+		            STR_ARG(writer));
+		report_fix(
+			r,
+			"let only one of the two serve Services without a class. If the other one is %s",
+			other_writers[i].fix);
 	}
 }
 
@@ -656,8 +579,6 @@ check_orphans(struct doctor *d, struct report *r)
 {
 	const struct view *v = d->view;
 
-	if (!get_listed(d, r, VIEW_BALANCERS))
-		return;
 	if (strcmp(v->options->cluster_name, DEFAULT_CLUSTER) == 0) {
 		report_skip(
 			r,

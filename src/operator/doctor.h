@@ -24,6 +24,29 @@ struct doctor {
 	int argc;
 };
 
+/** A check that needs one of these is skipped where it does not hold. */
+enum check_condition {
+	NEEDS_ELECTION = 1 << 16,      /* with VIEW_LEASE */
+	NEEDS_ROUTES = 1 << 17,        /* with VIEW_CLOUD: the route controller works */
+	NEEDS_BALANCERS = 1 << 18,     /* with VIEW_CLOUD: the cloud has load balancers */
+	NEEDS_BALANCER_LIST = 1 << 19, /* … and can list them */
+};
+
+struct checked_node {
+	const struct node *node;
+	struct str name;
+	int64_t age_s;
+	const struct instance *machine; /* NULL without VIEW_LOOK */
+};
+
+struct checked_service {
+	const struct service *service;
+	struct str key;
+	const struct view_service *more;
+	bool is_wanted;                    /* ccmd handles it now */
+	const struct service_trial *trial; /* of a wanted one, with VIEW_TRIALS */
+};
+
 extern const struct check doctor_checks[];
 extern const size_t doctor_n_checks;
 
@@ -72,13 +95,13 @@ void check_cloud_rights(struct doctor *, struct report *);
 void check_cloud_latency(struct doctor *, struct report *);
 void check_settings(struct doctor *, struct report *);
 
-void check_kubelets(struct doctor *, struct report *);
-void check_new_nodes(struct doctor *, struct report *);
-void check_foreign_ids(struct doctor *, struct report *);
+void check_kubelets(struct doctor *, struct report *, const struct checked_node *);
+void check_new_nodes(struct doctor *, struct report *, const struct checked_node *);
+void check_foreign_ids(struct doctor *, struct report *, const struct checked_node *);
 void check_duplicate_ids(struct doctor *, struct report *);
-void check_absent_machines(struct doctor *, struct report *);
-void check_addresses(struct doctor *, struct report *);
-void check_labels(struct doctor *, struct report *);
+void check_absent_machines(struct doctor *, struct report *, const struct checked_node *);
+void check_addresses(struct doctor *, struct report *, const struct checked_node *);
+void check_labels(struct doctor *, struct report *, const struct checked_node *);
 void check_cluster_cidr(struct doctor *, struct report *);
 void check_pod_cidrs(struct doctor *, struct report *);
 void check_held_deletions(struct doctor *, struct report *);
@@ -88,18 +111,18 @@ void check_down_nodes(struct doctor *, struct report *);
 void check_missing_cidrs(struct doctor *, struct report *);
 void check_network_conditions(struct doctor *, struct report *);
 
-void check_pending_services(struct doctor *, struct report *);
-void check_targets(struct doctor *, struct report *);
+void check_pending_services(struct doctor *, struct report *, const struct checked_service *);
+void check_targets(struct doctor *, struct report *, const struct checked_service *);
 void check_annotation_names(struct doctor *, struct report *);
 void check_service_specs(struct doctor *, struct report *);
-void check_balancers(struct doctor *, struct report *);
+void check_balancers(struct doctor *, struct report *, const struct checked_service *);
 void check_orphans(struct doctor *, struct report *);
-void check_changed_balancers(struct doctor *, struct report *);
-void check_refused_balancers(struct doctor *, struct report *);
+void check_changed_balancers(struct doctor *, struct report *, const struct checked_service *);
+void check_refused_balancers(struct doctor *, struct report *, const struct checked_service *);
 void check_forwarding(struct doctor *, struct report *);
 void check_endpoints(struct doctor *, struct report *);
-void check_effects(struct doctor *, struct report *);
-void check_address_writers(struct doctor *, struct report *);
+void check_effects(struct doctor *, struct report *, const struct checked_service *);
+void check_address_writers(struct doctor *, struct report *, const struct checked_service *);
 
 void check_flags(struct doctor *, struct report *);
 void check_variables(struct doctor *, struct report *);

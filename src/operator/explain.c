@@ -146,14 +146,9 @@ run_checks(struct explanation *e)
 	}
 	for (size_t i = 0; i < doctor_n_checks; i++) {
 		const struct check *check = &doctor_checks[i];
-		bool is_about = strcmp(check->group, is_node ? "Nodes" : "Services") == 0;
 
-		if (is_route)
-			is_about = check->run == check_cluster_cidr ||
-			           check->run == check_pod_cidrs ||
-			           check->run == check_node_routes ||
-			           check->run == check_orphaned_routes;
-		if (is_about)
+		if (is_route ? (check->needs & NEEDS_ROUTES) != 0
+		             : strcmp(check->group, is_node ? "Nodes" : "Services") == 0)
 			doctor_run_check(&d, check, &e->problems);
 	}
 	if (report_exit_code(&e->problems) == 0)

@@ -378,7 +378,7 @@ service_waits_for(struct explanation *e, const struct service *s)
 	spec = service_spec(s, v->options->cluster_name, &v->arena);
 	if (!balancer_check(v->cloud, &v->call, &spec, &err))
 		return arena_printf(&v->arena, "a change of the Service: %s", err.msg);
-	if (view_need(v, VIEW_NODES, &err) && facts_count_targets(v, s) == 0)
+	if (view_need(v, VIEW_NODES, &err) && facts_count_targets(v, s, NULL) == 0)
 		return STR("a node that may be its target");
 	return s->n_ingress > 0 ? STR("nothing") : STR("its load balancer");
 }
@@ -436,7 +436,7 @@ compare_service(struct explanation *e, const struct service *s)
 	if (has_targets)
 		explain_add_row(e, "targets",
 		                arena_printf(arena, "eligible nodes: %zu",
-		                             facts_count_targets(v, s)),
+		                             facts_count_targets(v, s, NULL)),
 		                n_targets, lb && lb->has_targets && lb->n_targets == 0);
 	if (lb && lb->has_health)
 		explain_add_row(e, "health", STR_EMPTY,

@@ -290,9 +290,8 @@ facts_try_services(struct view *v, struct error *err)
 	return true;
 }
 
-/* endpoints: only of nodes that run one of them; NULL: of all. */
-static size_t
-count_targets(struct view *v, const struct service *s, const struct view_endpoints *endpoints)
+size_t
+facts_count_targets(struct view *v, const struct service *s, const struct view_endpoints *endpoints)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct lb_spec spec = service_spec(s, v->options->cluster_name, &arena);
@@ -308,19 +307,6 @@ count_targets(struct view *v, const struct service *s, const struct view_endpoin
 		n += !v->nodes.refs[i].is_new && (!endpoints || endpoints->is_on_node[i]);
 	}
 	return n;
-}
-
-size_t
-facts_count_targets(struct view *v, const struct service *s)
-{
-	return count_targets(v, s, NULL);
-}
-
-size_t
-facts_count_serving_targets(struct view *v, const struct service *s,
-                            const struct view_endpoints *endpoints)
-{
-	return count_targets(v, s, endpoints);
 }
 
 bool

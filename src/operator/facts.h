@@ -68,11 +68,13 @@ NODISCARD bool facts_try_services(struct view *, struct error *err);
 
 /** The number of initialised nodes that the controller gives to the provider as targets for this
  * Service; the machines of others are not known yet. Needs VIEW_NODES and VIEW_CLOUD, and
- * cloud->balancers. */
-size_t facts_count_targets(struct view *, const struct service *);
-/** The number of those that run a ready endpoint of it. Needs VIEW_ENDPOINTS as well. */
-size_t facts_count_serving_targets(struct view *, const struct service *,
-                                   const struct view_endpoints *);
+ * cloud->balancers.
+ *
+ * @param endpoints  of the Service (VIEW_ENDPOINTS): only nodes that run a ready one count; NULL:
+ *                   all nodes do
+ */
+size_t facts_count_targets(struct view *, const struct service *,
+                           const struct view_endpoints *endpoints);
 
 /** Does ccmd remove the finalizer of this Service, which is being deleted? Of a Service with a
  * class only if the cloud has something for it. Needs VIEW_SERVICES and VIEW_CLOUD. */

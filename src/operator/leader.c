@@ -438,12 +438,14 @@ leader_add_failure(struct view *v, struct report *r, const struct leader_object 
 }
 
 void
-leader_report_fix(struct view *v, struct report *r, bool is_failing)
+leader_report_fix(struct view *v, struct report *r, bool is_failing, const char *otherwise)
 {
 	struct error err;
 
 	if (is_failing)
 		report_fix(r, "correct what the message names; ccmd tries again by itself");
+	else if (otherwise)
+		report_fix(r, "%s", otherwise);
 	else if (view_need(v, VIEW_LEADER, &err))
 		report_fix(r, "wait: no attempt of the leader has failed");
 	else

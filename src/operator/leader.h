@@ -35,8 +35,9 @@ bool leader_add_last_failure(struct view *, enum described_kind, struct str key,
 /** Appends to a finding why the object is in its state: "; " and the last failure, or else the
  * newest Warning event. False: no failure is known. */
 bool leader_add_failure(struct view *, struct report *, const struct leader_object *, struct buf *);
-/** Sets what to do about such a finding. is_failing: what that function returned. */
-void leader_report_fix(struct view *, struct report *, bool is_failing);
+/** Sets what to do about such a finding. is_failing: what that function returned. otherwise: what
+ * to do if it returned false; NULL: wait, or ask the leader. */
+void leader_report_fix(struct view *, struct report *, bool is_failing, const char *otherwise);
 
 /** Appends what the leader's deletion guard waits for: "; the leader does not delete it yet,
  * because REASON; it is deleted in 214 s at the earliest". False: the leader has not said. */

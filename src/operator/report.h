@@ -18,6 +18,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+struct checked_node;
+struct checked_service;
 struct doctor;
 struct report;
 struct view;
@@ -49,9 +51,14 @@ struct check {
 	const char *why;   /* why it matters, a sentence */
 	void (*run)(struct doctor *, struct report *);
 	enum check_fix fix;
-	unsigned needs; /* parts of the view, VIEW_NODES: if they cannot be read, it is UNKNOWN */
+	/* parts of the view, VIEW_NODES: if they cannot be read, it is UNKNOWN; and of enum
+	 * check_condition */
+	unsigned needs;
 	const char *causes[MAX_CAUSES + 1]; /* the codes of checks; NULL at the end */
 	const char *subject; /* of a cause: what the other checks need, "the API server" */
+	/* in place of run(), for each node, or for each Service of any type */
+	void (*each_node)(struct doctor *, struct report *, const struct checked_node *);
+	void (*each_service)(struct doctor *, struct report *, const struct checked_service *);
 };
 
 /** All texts are in the report's arena. */
