@@ -192,13 +192,10 @@ status_exit_code(const struct status *s)
 	return 0;
 }
 
-/* ---- text ---- */
-
-static void
-begin_line(struct buf *out, const char *label)
-{
-	buf_addf(out, "%-*s", LABEL_WIDTH, label);
-}
+/* ---- text ----
+ *
+ * Each of the functions appends the lines of one part, without the label of the first one and
+ * without the last line feed; nothing if the part is left out. */
 
 /* Another server may answer on the port, so a sample may have any value. */
 static int64_t
@@ -219,7 +216,7 @@ add_duration(struct buf *out, int64_t seconds)
 
 /* Part of the text may come from another server. */
 static void
-print_error(struct buf *out, const char *what, const struct error *err)
+add_error(struct buf *out, const char *what, const struct error *err)
 {
 	buf_add_c(out, what);
 	buf_add_clean(out, str_c(err->msg));
@@ -230,11 +227,10 @@ print_leader(const struct status *s, struct buf *out)
 {
 	const struct view_lease *l = s->lease;
 
-	begin_line(out, "Leader");
 	if (!s->has_election) {
 		buf_add_c(out, "no election (--leader-elect=false)");
 	} else if (!l) {
-		print_error(out, "unknown: ", &s->lease_err);
+		add_error(out, "unknown: ", &s->lease_err);
 	} else if (!l->has_holder) {
 		buf_addf(out, "none: the Lease %" STR_FMT " %s", STR_ARG(s->lease_name),
 		         l->exists ? "has no holder" : "does not exist");
@@ -246,7 +242,6 @@ print_leader(const struct status *s, struct buf *out)
 		add_duration(out, s->now_s - l->renewed_s);
 		buf_add_c(out, " ago");
 	}
-	buf_add_char(out, '\n');
 }
 
 /* If there are no pods of ccmd, the controller runs outside of the cluster. */
@@ -255,14 +250,13 @@ print_replicas(const struct status *s, struct buf *out)
 {
 	if (s->n_pods == 0 && !s->is_in_pod)
 		return;
-	begin_line(out, "Replicas");
 	if (s->has_pods)
-		buf_addf(out, "%zu of %zu ready\n", s->n_ready_pods, s->n_pods);
+		buf_addf(out, "%zu of %zu ready", s->n_ready_pods, s->n_pods);
 	else
 		buf_addf(out,
 		         "this one is %" STR_FMT
 		         ", others are unknown to this account; kubectl -n %" STR_FMT
-		         " get pods -l app.kubernetes.io/name=ccmd\n",
+		         " get pods -l app.kubernetes.io/name=ccmd",
 		         STR_ARG(s->pod_name), STR_ARG(s->pod_namespace));
 }
 
@@ -271,11 +265,10 @@ print_replicas(const struct status *s, struct buf *out)
 static void
 print_process(const struct status *s, struct buf *out)
 {
-	begin_line(out, "Process");
 	if (!s->has_server) {
 		buf_add_c(out, "unknown: --secure-port=0");
 	} else if (!s->is_reached) {
-		print_error(out, "unknown: ", &s->server_err);
+		add_error(out, "unknown: ", &s->server_err);
 	} else {
 		buf_add_c(out, s->is_healthy ? "healthy" : "NOT healthy");
 		for (struct str line, rest = s->checks; str_split(&rest, '\n', &line);) {
@@ -286,7 +279,13 @@ print_process(const struct status *s, struct buf *out)
 		}
 		buf_add_c(out, s->is_ready ? ", ready" : ", not ready");
 	}
-	buf_add_char(out, '\n');
+}
+
+static void
+print_metrics_error(const struct status *s, struct buf *out)
+{
+	if (!s->has_metrics)
+		add_error(out, "not read: ", &s->metrics_err);
 }
 
 /* "3m4s ago" of a sample that is a Unix time. label: NULL: the family has one sample. */
@@ -309,14 +308,12 @@ print_start(const struct status *s, struct buf *out)
 {
 	double leads, memory, ignored;
 
-	begin_line(out, "");
 	if (find(s, "leader_election_master_status", &leads))
 		buf_add_c(out, leads > 0 ? "it leads, " : "it stands by, ");
 	buf_add_c(out, find(s, START, &ignored) ? "started " : "start ");
 	add_time(s, START, NULL, STR_EMPTY, out);
 	if (find(s, MEMORY, &memory))
 		buf_addf(out, ", %.1f MB of memory", memory / 1e6);
-	buf_add_char(out, '\n');
 }
 
 /* "in sync for 4h", as long as neither a list nor a watch has failed. */
@@ -344,26 +341,21 @@ print_objects(const struct status *s, struct buf *out)
 {
 	struct str rest = s->metrics;
 	struct sample sample;
-	const char *label = "Objects";
 
 	while (samples_next(&rest, &sample)) {
 		struct str kind = sample_label(&sample, "kind");
 
 		if (!str_eq_c(sample.name, OBJECTS))
 			continue;
-		begin_line(out, label);
-		label = "";
+		buf_add_c(out, out->len > 0 ? "\n" : "");
 		buf_add_clean(out, kind);
 		buf_addf(out, ": %.0f, ", sample.value);
 		print_sync(s, kind, out);
 		buf_add_c(out, ", last event ");
 		add_time(s, "ccmd_reflector_last_event_timestamp_seconds", "kind", kind, out);
-		buf_add_char(out, '\n');
 	}
-	if (label[0]) {
-		begin_line(out, label);
-		buf_add_c(out, "none: a replica that stands by reads no objects\n");
-	}
+	if (out->len == 0)
+		buf_add_c(out, "none: a replica that stands by reads no objects");
 }
 
 static void
@@ -371,7 +363,6 @@ print_queues(const struct status *s, struct buf *out)
 {
 	struct str rest = s->metrics;
 	struct sample sample;
-	const char *label = "Queues";
 
 	while (samples_next(&rest, &sample)) {
 		struct str name = sample_label(&sample, "name");
@@ -379,68 +370,53 @@ print_queues(const struct status *s, struct buf *out)
 
 		if (!str_eq_c(sample.name, "workqueue_depth"))
 			continue;
-		begin_line(out, label);
-		label = "";
+		buf_add_c(out, out->len > 0 ? "\n" : "");
 		buf_add_clean(out, name);
 		buf_addf(out, ": %.0f waiting", sample.value);
 		if (sample.value > 0 && samples_find(s->metrics, OLDEST, "name", name, &oldest))
 			buf_addf(out, ", the oldest for %.0f s", oldest);
-		buf_add_char(out, '\n');
 	}
 }
 
-struct requests {
-	const char *name;
-	bool has_recent;
-	double recent, recent_failed; /* in the last five minutes */
-	double total, failed;         /* since the start of the process */
-	double before;                /* total of the reading before this one */
-};
-
-/* Not all clouds have a counter since the start. */
+/* The requests to one server. total and failed: since the start of the process, which not all
+ * clouds count; before: total of the reading before this one. */
 static void
-print_server(const struct status *s, const struct requests *r, struct buf *out)
+print_server(const struct status *s, const char *server, double total, double failed, double before,
+             struct buf *out)
 {
-	buf_addf(out, "%s: ", r->name);
-	if (r->has_recent)
-		buf_addf(out, "%.0f in 5 min, %.0f failed", r->recent, r->recent_failed);
-	if (r->total > 0)
-		buf_addf(out, "%s%.0f since the start, %.0f failed", r->has_recent ? "; " : "",
-		         r->total, r->failed);
+	double recent, recent_failed;
+	bool has_recent = find_recent(s, server, &recent, &recent_failed);
+
+	if (has_recent)
+		buf_addf(out, "%.0f in 5 min, %.0f failed", recent, recent_failed);
+	if (total > 0)
+		buf_addf(out, "%s%.0f since the start, %.0f failed", has_recent ? "; " : "", total,
+		         failed);
 	if (s->totals_before && s->totals_before->start == s->totals.start)
-		buf_addf(out, "; +%.0f", r->total - r->before);
+		buf_addf(out, "; +%.0f", total - before);
 }
 
 static void
 print_requests(const struct status *s, struct buf *out)
 {
-	struct requests api = { .name = "API server",
-		                .total = s->totals.api_server,
-		                .failed = sum_failed(s, API_REQUESTS) };
-	struct requests cloud = { .name = "cloud",
-		                  .total = s->totals.cloud,
-		                  .failed = sum_cloud(s, sum_failed) };
-	double left, ignored;
+	const struct status_totals *now = &s->totals;
+	const struct status_totals *before = s->totals_before ? s->totals_before : now;
+	double recent, ignored, left;
 
-	if (s->totals_before) {
-		api.before = s->totals_before->api_server;
-		cloud.before = s->totals_before->cloud;
-	}
-	api.has_recent = find_recent(s, "api_server", &api.recent, &api.recent_failed);
-	cloud.has_recent = find_recent(s, "cloud", &cloud.recent, &cloud.recent_failed);
-	begin_line(out, "Requests");
-	if (api.has_recent || find(s, API_REQUESTS, &ignored))
-		print_server(s, &api, out);
-	else
+	if (find_recent(s, "api_server", &recent, &ignored) || find(s, API_REQUESTS, &ignored)) {
+		buf_add_c(out, "API server: ");
+		print_server(s, "api_server", now->api_server, sum_failed(s, API_REQUESTS),
+		             before->api_server, out);
+	} else {
 		buf_add_c(out, "unknown");
-	buf_add_char(out, '\n');
-	if (cloud.total + cloud.recent <= 0)
+	}
+	(void)find_recent(s, "cloud", &recent, &ignored);
+	if (now->cloud + recent <= 0)
 		return;
-	begin_line(out, "");
-	print_server(s, &cloud, out);
+	buf_add_c(out, "\ncloud: ");
+	print_server(s, "cloud", now->cloud, sum_cloud(s, sum_failed), before->cloud, out);
 	if (find(s, BUDGET, &left))
 		buf_addf(out, "; %.0f left of the rate limit", left);
-	buf_add_char(out, '\n');
 }
 
 static void
@@ -450,7 +426,6 @@ print_deletions(const struct status *s, struct buf *out)
 
 	if (!find(s, HELD, &held))
 		return;
-	begin_line(out, "Deletions");
 	if (find(s, LAST_DELETION, &last) && last > 0) {
 		buf_add_c(out, "the last node ");
 		add_time(s, LAST_DELETION, NULL, STR_EMPTY, out);
@@ -465,26 +440,39 @@ print_deletions(const struct status *s, struct buf *out)
 	} else if (held > 0) {
 		buf_add_c(out, " (kubectl get events -A --field-selector reason=NodeDeletionHeld)");
 	}
-	buf_add_char(out, '\n');
 }
 
 void
 status_print(const struct status *s, struct buf *out)
 {
-	print_leader(s, out);
-	print_replicas(s, out);
-	print_process(s, out);
-	if (!s->has_metrics) {
-		begin_line(out, "Metrics");
-		print_error(out, "not read: ", &s->metrics_err);
-		buf_add_char(out, '\n');
-		return;
+	static const struct {
+		const char *label;
+		void (*print)(const struct status *, struct buf *);
+		bool needs_metrics;
+	} parts[] = {
+		{ "Leader", print_leader, false },
+		{ "Replicas", print_replicas, false },
+		{ "Process", print_process, false },
+		{ "Metrics", print_metrics_error, false },
+		{ "", print_start, true },
+		{ "Objects", print_objects, true },
+		{ "Queues", print_queues, true },
+		{ "Requests", print_requests, true },
+		{ "Deletions", print_deletions, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_REPORT);
+		const char *label = parts[i].label;
+		struct str rest;
+
+		if (parts[i].needs_metrics && !s->has_metrics)
+			continue;
+		parts[i].print(s, &text);
+		rest = buf_str(&text);
+		for (struct str line; text.len > 0 && str_split(&rest, '\n', &line); label = "")
+			buf_addf(out, "%-*s%" STR_FMT "\n", LABEL_WIDTH, label, STR_ARG(line));
 	}
-	print_start(s, out);
-	print_objects(s, out);
-	print_queues(s, out);
-	print_requests(s, out);
-	print_deletions(s, out);
 }
 
 /* ---- JSON ---- */
