@@ -249,11 +249,12 @@ find_word(int argc, char *const argv[])
 	return at < argc ? at : argc;
 }
 
+/* Does an argument begin so? */
 static bool
-asks_version(int argc, char *const argv[])
+has_flag(int argc, char *const argv[], const char *begin)
 {
 	for (int i = 1; i < argc; i++) {
-		if (str_eq_c(cut_flag(argv[i]).name, "--version"))
+		if (str_starts(str_c(argv[i]), str_c(begin)))
 			return true;
 	}
 	return false;
@@ -266,30 +267,34 @@ command_is_given(int argc, char *const argv[])
 
 	/* kubectl ccmd --version has no word: the flag is the controller's. */
 	if (argc > 0 && is_plugin(argv[0]))
-		return at < argc || !asks_version(argc, argv);
+		return at < argc || !has_flag(argc, argv, "--version");
 	return at < argc && (at == 1 || find_command(str_c(argv[at])));
 }
 
+static void refuse(const struct command *, struct buf *problems, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
+
+/* A line with the problem and the usage. */
 static void
-add_usage_line(const struct command *command, struct buf *problems)
+refuse(const struct command *command, struct buf *problems, const char *fmt, ...)
 {
+	buf_addf(problems, "ccmd %s: ", command->name);
+	BUF_ADD_ARGS(problems, fmt);
 	buf_add_c(problems, "usage: ");
 	add_usage(command, problems);
 	buf_add_char(problems, '\n');
 }
 
 static void
-refuse_word(const struct command_line *line, struct str word, struct buf *problems)
+refuse_word(const struct command *command, struct str word, struct buf *problems)
 {
 	struct nearest nearest = nearest_to(word);
 
-	for (const struct command_operand *o = line->command->operands; o && o->word; o++)
+	for (const struct command_operand *o = command->operands; o && o->word; o++)
 		nearest_compare(&nearest, o->word);
-	buf_addf(problems, "ccmd %s: unexpected argument \"%" STR_FMT "\"; ", line->command->name,
-	         STR_ARG(word));
-	if (nearest.found)
-		buf_addf(problems, "did you mean %s? ", nearest.found);
-	add_usage_line(line->command, problems);
+	refuse(command, problems, "unexpected argument \"%" STR_FMT "\"; %s%s%s", STR_ARG(word),
+	       nearest.found ? "did you mean " : "", nearest.found ? nearest.found : "",
+	       nearest.found ? "? " : "");
 }
 
 /* The words after the command: "node x", "node/x", or "nodes". */
@@ -302,10 +307,8 @@ take_operand(struct command_line *line, const char *const words[], size_t n, str
 	size_t n_used = 1;
 
 	if (n == 0) {
-		if (command->needs_operand) {
-			buf_addf(problems, "ccmd %s: an argument is missing; ", command->name);
-			add_usage_line(command, problems);
-		}
+		if (command->needs_operand)
+			refuse(command, problems, "an argument is missing; ");
 		return;
 	}
 	word = str_c(words[0]);
@@ -314,19 +317,15 @@ take_operand(struct command_line *line, const char *const words[], size_t n, str
 	while (operand->word && !str_eq_c(word, operand->word) &&
 	       !words_have(operand->others, word))
 		operand++;
-	if (!operand->word || (!operand->value && value.len > 0)) {
-		refuse_word(line, operand->word ? value : word, problems);
-	} else if (n > n_used) {
-		refuse_word(line, str_c(words[n_used]), problems);
-	} else if (operand->value && value.len == 0) {
-		buf_addf(problems, "ccmd %s: %s: %s is missing; ", command->name, operand->word,
-		         operand->value);
-		add_usage_line(command, problems);
-	} else if (!command->set_operand(line, operand->word, value)) {
-		buf_addf(problems, "ccmd %s: %s is \"%" STR_FMT "\" instead of %s; ", command->name,
-		         operand->word, STR_ARG(value), operand->value);
-		add_usage_line(command, problems);
-	}
+	if (!operand->word || (!operand->value && value.len > 0))
+		refuse_word(command, operand->word ? value : word, problems);
+	else if (n > n_used)
+		refuse_word(command, str_c(words[n_used]), problems);
+	else if (operand->value && value.len == 0)
+		refuse(command, problems, "%s: %s is missing; ", operand->word, operand->value);
+	else if (!command->set_operand(line, operand->word, value))
+		refuse(command, problems, "%s is \"%" STR_FMT "\" instead of %s; ", operand->word,
+		       STR_ARG(value), operand->value);
 }
 
 /* ---- the whole of it ---- */
@@ -339,11 +338,9 @@ add_kubeconfig(struct command_line *line)
 	const char *path = getenv("KUBECONFIG"), *home = getenv("HOME");
 	struct str text;
 
-	for (int i = 1; i < line->argc; i++) {
-		if (str_starts(str_c(line->argv[i]), STR("--kubeconfig")) ||
-		    str_starts(str_c(line->argv[i]), STR("--master")))
-			return;
-	}
+	if (has_flag(line->argc, line->argv, "--kubeconfig") ||
+	    has_flag(line->argc, line->argv, "--master"))
+		return;
 	line->kubeconfig_is_list = path && path[0];
 	if (line->kubeconfig_is_list)
 		text = arena_printf(line->arena, "--kubeconfig=%s", path);
@@ -355,14 +352,10 @@ add_kubeconfig(struct command_line *line)
 }
 
 static bool
-names_cloud(int argc, char *const argv[])
+names_cloud(const struct command_line *line)
 {
-	for (int i = 1; i < argc; i++) {
-		if (str_starts(str_c(argv[i]), STR("--cloud-provider")) ||
-		    str_starts(str_c(argv[i]), STR("--cloud_provider")))
-			return true;
-	}
-	return false;
+	return has_flag(line->argc, line->argv, "--cloud-provider") ||
+	       has_flag(line->argc, line->argv, "--cloud_provider");
 }
 
 void
@@ -380,7 +373,7 @@ command_use_running(struct command_line *line, const struct running *running)
 		argv[running->argc + i] = line->argv[1 + i];
 	line->argv = argv;
 	line->argc = running->argc + n_own;
-	line->has_cloud = names_cloud(line->argc, line->argv);
+	line->has_cloud = names_cloud(line);
 	running_import(running, line->arena);
 }
 
@@ -413,10 +406,10 @@ parse_rest(struct command_line *line, int argc, char *const argv[], int at, stru
 	else if (!line->command->run && n > 0)
 		line->topic = str_c(words[0]);
 	else if (n > 0)
-		refuse_word(line, str_c(words[0]), problems);
+		refuse_word(line->command, str_c(words[0]), problems);
 	if (line->is_plugin)
 		add_kubeconfig(line);
-	line->has_cloud = names_cloud(line->argc, line->argv);
+	line->has_cloud = names_cloud(line);
 }
 
 bool
