@@ -129,34 +129,27 @@ plan_note_change(struct dry_run *run, const struct dry_item *item, const struct 
 
 /* Some errors last until somebody corrects something. Such an answer is about one object; about all
  * of a kind nothing is known then. */
-static void
-plan_note_failed(struct dry_run *run, const struct dry_item *item, const struct error *err)
-{
-	struct plan *p = CONTAINER_OF(run, struct plan, dry);
-	bool is_lasting = err->code == ERR_NOT_FOUND || err->code == ERR_INVALID ||
-	                  err->code == ERR_UNSUPPORTED || err->code == ERR_EXISTS;
-	struct plan_object *object;
-
-	if (item->name.len == 0 || !is_lasting) {
-		plan_note_failure(p, item->kind, item->name, err);
-		return;
-	}
-	mutex_lock(&p->mu);
-	object = plan_object_make(p, item->kind, item->name);
-	if (object && object->n_stays++ == 0)
-		object->stays = clean_copy(p, str_c(err->msg));
-	mutex_unlock(&p->mu);
-}
-
 void
 plan_note_failure(struct plan *p, const char *kind, struct str name, const struct error *err)
 {
+	bool is_lasting = err->code == ERR_NOT_FOUND || err->code == ERR_INVALID ||
+	                  err->code == ERR_UNSUPPORTED || err->code == ERR_EXISTS;
 	struct plan_object *object;
 	WITH_LOCK(&p->mu);
 
 	object = plan_object_make(p, kind, name);
-	if (object)
+	if (!object)
+		return;
+	if (name.len == 0 || !is_lasting)
 		object->error = clean_copy(p, str_c(err->msg));
+	else if (object->n_stays++ == 0)
+		object->stays = clean_copy(p, str_c(err->msg));
+}
+
+static void
+plan_note_failed(struct dry_run *run, const struct dry_item *item, const struct error *err)
+{
+	plan_note_failure(CONTAINER_OF(run, struct plan, dry), item->kind, item->name, err);
 }
 
 void

@@ -39,8 +39,9 @@ DEFINE_CLEANUP(struct plan, plan_free)
  * replaces the one that was computed from an older version of the object. */
 struct dry_run *plan_dry_run(struct plan *);
 
-/** The object could not be computed. kind is a constant; an empty name: all objects of the kind. A
- * second error of an object replaces the first. */
+/** The object could not be computed, or stays as it is until somebody corrects something. kind is a
+ * constant; an empty name: all objects of the kind. Of several errors of one object the last one
+ * counts, of several reasons to stay the first one. */
 void plan_note_failure(struct plan *, const char *kind, struct str name, const struct error *err);
 
 /** A change that depends on the time. */
@@ -62,9 +63,9 @@ void plan_note_skipped(struct plan *, const char *what, const char *reason);
 int plan_exit_code(const struct plan *);
 
 /** Appends the text. With colours: for a terminal. now_wall_ns: for the steps that wait. */
-void plan_print(const struct plan *, bool has_colours, int64_t now_wall_ns, struct buf *out);
+void plan_print(struct plan *, bool has_colours, int64_t now_wall_ns, struct buf *out);
 /** Appends the JSON object and a line feed (docs/plan.md, "JSON"). */
-void plan_print_json(const struct plan *, struct buf *out);
+void plan_print_json(struct plan *, struct buf *out);
 
 /* ---- plan_run.c ---- */
 

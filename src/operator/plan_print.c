@@ -1,7 +1,6 @@
 /* operator/plan_print.c: a plan as text, and as JSON; see plan.h. */
 #include <stdlib.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
@@ -37,16 +36,11 @@ compare_objects(const void *a, const void *b)
 	return ranks != 0 ? ranks : str_cmp(x->key, y->key);
 }
 
-/* All objects in their order. The caller frees the array. */
-static struct plan_object **
-sorted_objects(const struct plan *p)
+static void
+sort_objects(struct plan *p)
 {
-	struct plan_object **sorted = xcalloc(p->n + 1, sizeof(struct plan_object *));
-
-	for (size_t i = 0; i < p->n; i++)
-		sorted[i] = p->objects[i];
-	qsort(sorted, p->n, sizeof(sorted[0]), compare_objects);
-	return sorted;
+	if (p->n > 0)
+		qsort(p->objects, p->n, sizeof(p->objects[0]), compare_objects);
 }
 
 /* Is it the cluster object that changes, rather than something that belongs to it? */
@@ -325,19 +319,18 @@ print_summary(const struct plan *p, struct buf *out)
 }
 
 void
-plan_print(const struct plan *p, bool has_colours, int64_t now_wall_ns, struct buf *out)
+plan_print(struct plan *p, bool has_colours, int64_t now_wall_ns, struct buf *out)
 {
 	struct printer to = { out, has_colours, now_wall_ns };
-	struct plan_object **objects = sorted_objects(p);
 
+	sort_objects(p);
 	for (size_t i = 0; i < p->n; i++)
-		print_object(&to, objects[i]);
+		print_object(&to, p->objects[i]);
 	for (size_t i = 0; i < p->n_skipped; i++)
 		buf_addf(out, "  %s are left out: %s\n", p->skipped[i].what, p->skipped[i].reason);
 	if (p->n + p->n_skipped > 0)
 		buf_add_char(out, '\n');
 	print_summary(p, out);
-	free(objects);
 }
 
 /* ---- JSON ---- */
@@ -383,16 +376,16 @@ add_object_json(const struct plan_object *object, struct buf *out)
 }
 
 void
-plan_print_json(const struct plan *p, struct buf *out)
+plan_print_json(struct plan *p, struct buf *out)
 {
-	struct plan_object **objects = sorted_objects(p);
 	struct totals t = count_all(p);
 
+	sort_objects(p);
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", plan_exit_code(p));
 	json_begin_array(out, "objects");
 	for (size_t i = 0; i < p->n; i++)
-		add_object_json(objects[i], out);
+		add_object_json(p->objects[i], out);
 	json_end_array(out);
 	json_begin_array(out, "skipped");
 	for (size_t i = 0; i < p->n_skipped; i++)
@@ -407,5 +400,4 @@ plan_print_json(const struct plan *p, struct buf *out)
 	                 JSON_NUMBER("leftOut", p->n_left_out));
 	json_end_object(out);
 	buf_add_char(out, '\n');
-	free(objects);
 }
