@@ -23,6 +23,14 @@ enum {
 	MAX_TIMERS = 8,
 };
 
+/* The descriptors that the loop waits for, beside those of the server. */
+enum source {
+	SIGNALS,
+	WAKES,
+	EXPIRY,
+	N_SOURCES,
+};
+
 struct timer {
 	struct event *event;
 	void (*fn)(void *arg);
@@ -32,8 +40,8 @@ struct timer {
 struct loop {
 	struct loop_handlers handlers;
 	struct event_base *base;
-	int signal_fd, wake_fd, expiry_fd;
-	struct event *signal_event, *wake_event, *expiry_event;
+	int fds[N_SOURCES];
+	struct event *events[N_SOURCES];
 	struct timer timers[MAX_TIMERS];
 	unsigned n_timers;
 };
@@ -85,36 +93,26 @@ loop_on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life cycle ---- */
 
-/* The kernel refuses a descriptor only if the program has leaked thousands of them. */
-static int
-must_open(int fd)
-{
-	MUST(fd < 0 ? -1 : 0);
-	return fd;
-}
-
-static struct event *
-loop_watch(struct loop *loop, int fd, event_callback_fn fn)
-{
-	struct event *event = event_new(loop->base, fd, EV_READ | EV_PERSIST, fn, loop);
-
-	MUST(event_add(event, NULL));
-	return event;
-}
-
 struct loop *
 loop_new(const struct loop_handlers *handlers)
 {
+	static const event_callback_fn on_ready[] = {
+		[SIGNALS] = loop_on_signal, [WAKES] = loop_on_wake, [EXPIRY] = loop_on_expiry
+	};
 	struct loop *loop = xcalloc(1, sizeof(*loop));
 
 	loop->handlers = *handlers;
 	loop->base = event_base_new();
-	loop->signal_fd = signals_open(/*with_reload=*/true);
-	loop->wake_fd = must_open(wake_open());
-	loop->expiry_fd = must_open(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-	loop->signal_event = loop_watch(loop, loop->signal_fd, loop_on_signal);
-	loop->wake_event = loop_watch(loop, loop->wake_fd, loop_on_wake);
-	loop->expiry_event = loop_watch(loop, loop->expiry_fd, loop_on_expiry);
+	loop->fds[SIGNALS] = signals_open(/*with_reload=*/true);
+	loop->fds[WAKES] = wake_open();
+	loop->fds[EXPIRY] = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	for (enum source i = 0; i < N_SOURCES; i++) {
+		/* refused only if the program has leaked thousands of descriptors */
+		MUST(loop->fds[i] < 0 ? -1 : 0);
+		loop->events[i] = event_new(loop->base, loop->fds[i], EV_READ | EV_PERSIST,
+		                            on_ready[i], loop);
+		MUST(event_add(loop->events[i], NULL));
+	}
 	return loop;
 }
 
@@ -125,12 +123,10 @@ loop_free(struct loop *loop)
 		return;
 	for (unsigned i = 0; i < loop->n_timers; i++)
 		event_free(loop->timers[i].event);
-	event_free(loop->signal_event);
-	event_free(loop->wake_event);
-	event_free(loop->expiry_event);
-	close(loop->signal_fd);
-	close(loop->wake_fd);
-	close(loop->expiry_fd);
+	for (enum source i = 0; i < N_SOURCES; i++) {
+		event_free(loop->events[i]);
+		close(loop->fds[i]);
+	}
 	event_base_free(loop->base);
 	free(loop);
 }
@@ -156,7 +152,7 @@ loop_every(struct loop *loop, int64_t period_ns, void (*fn)(void *arg), void *ar
 void
 loop_wake(struct loop *loop)
 {
-	wake_ring(loop->wake_fd);
+	wake_ring(loop->fds[WAKES]);
 }
 
 void
@@ -165,7 +161,7 @@ loop_set_expiry(struct loop *loop, int64_t deadline_boot_ns)
 	struct itimerspec at = { .it_value = { deadline_boot_ns / NS_PER_SEC,
 		                               deadline_boot_ns % NS_PER_SEC } };
 
-	MUST(timerfd_settime(loop->expiry_fd, TFD_TIMER_ABSTIME, &at, NULL));
+	MUST(timerfd_settime(loop->fds[EXPIRY], TFD_TIMER_ABSTIME, &at, NULL));
 }
 
 void

@@ -132,14 +132,6 @@ main_on_expired(void *program)
 	main_on_lost(program, "the lease was not renewed in time, and the elector did not notice");
 }
 
-static void
-check_serving(void *program)
-{
-	struct program *p = program;
-
-	serving_reload(p->serving);
-}
-
 /* systemd's watchdog is only fed while no other thread is stuck. */
 static void
 feed_watchdog(void *program)
@@ -264,20 +256,6 @@ choose_clients(struct program *p, struct kube_client *ret[N_CONTROLLERS], struct
 }
 
 static bool
-make_manager(struct program *p, struct error *err)
-{
-	struct manager_config config = controllers_config(&p->options, &p->parts);
-
-	if (!choose_clients(p, config.clients, err) ||
-	    !controllers_check_cluster_cidr(&p->options, p->parts.cloud, err))
-		return false;
-	config.shared = &p->informers;
-	config.dry = p->dry;
-	p->manager = manager_new(&config);
-	return true;
-}
-
-static bool
 start_program(struct program *p, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -291,6 +269,7 @@ start_program(struct program *p, struct error *err)
 		.qps = p->options.kube_api_qps,
 		.burst = p->options.kube_api_burst,
 	};
+	struct manager_config manager;
 
 	if (!configure(p, err))
 		return false;
@@ -306,8 +285,13 @@ start_program(struct program *p, struct error *err)
 	if (!controllers_start_cloud(&p->parts, &p->options, &p->fence, p->dry ? NULL : &p->root,
 	                             err))
 		return err_wrap(err, CLOUD_FAILED);
-	if (!make_manager(p, err))
+	manager = controllers_config(&p->options, &p->parts);
+	if (!choose_clients(p, manager.clients, err) ||
+	    !controllers_check_cluster_cidr(&p->options, p->parts.cloud, err))
 		return false;
+	manager.shared = &p->informers;
+	manager.dry = p->dry;
+	p->manager = manager_new(&manager);
 
 	/* the loop, and what others see of this process */
 	p->loop = loop_new(&(struct loop_handlers){ .signalled = main_on_signal,
@@ -337,7 +321,7 @@ start_program(struct program *p, struct error *err)
 	if (p->options.election.is_enabled && !start_election(p, err))
 		return false;
 
-	loop_every(p->loop, SERVING_RELOAD_NS, check_serving, p);
+	loop_every(p->loop, SERVING_RELOAD_NS, serving_reload, p->serving);
 	if (notify_watchdog_ns() > 0)
 		loop_every(p->loop, notify_watchdog_ns(), feed_watchdog, p);
 	notify_send(p->elector ? "READY=1\nSTATUS=standing by" : "READY=1");

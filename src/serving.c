@@ -143,18 +143,6 @@ open_plain(struct serving *s, struct str address, int port, struct server **ret,
 	return server_new(&config, ret, err);
 }
 
-static bool
-open_metrics(struct serving *s, struct error *err)
-{
-	const struct server_config *wanted = &s->config.options->serving.metrics;
-
-	if (!open_plain(s, wanted->address, wanted->port, &s->metrics, err))
-		return err_wrap(err, "--metrics-bind-address");
-	log_info("serving metrics, open to everyone", LOG_STR("address", wanted->address),
-	         LOG_I64("port", server_port(s->metrics)));
-	return true;
-}
-
 /* Some clouds want metrics on a port of their own, where the users of the cloud's official
  * controller look for them. While users migrate, that controller may still have the port: a failure
  * is only a warning. Without a host, the listener is for all addresses, of IPv6 as well where the
@@ -184,8 +172,8 @@ open_metrics_of_cloud(struct serving *s)
 bool
 serving_start(const struct serving_config *config, struct serving **ret, struct error *err)
 {
+	CLEANUP(serving_stopp) struct serving *s = xcalloc(1, sizeof(*s));
 	const struct serving_options *o = &config->options->serving;
-	struct serving *s = xcalloc(1, sizeof(*s));
 
 	s->config = *config;
 	s->endpoints = (struct endpoints_config){ .health = config->health,
@@ -195,19 +183,25 @@ serving_start(const struct serving_config *config, struct serving **ret, struct 
 		                                  .describe_arg = config->manager,
 		                                  .is_profiling = config->options->profiling };
 	s->metrics_only = s->endpoints;
-	if ((o->secure.port != 0 && !open_secure(s, err)) ||
-	    (o->metrics.port != 0 && !open_metrics(s, err))) {
-		serving_stop(s);
+	if (o->secure.port != 0 && !open_secure(s, err))
 		return false;
+	if (o->metrics.port != 0) {
+		if (!open_plain(s, o->metrics.address, o->metrics.port, &s->metrics, err))
+			return err_wrap(err, "--metrics-bind-address");
+		log_info("serving metrics, open to everyone",
+		         LOG_STR("address", o->metrics.address),
+		         LOG_I64("port", server_port(s->metrics)));
 	}
 	open_metrics_of_cloud(s);
-	*ret = s;
+	*ret = TAKE(s);
 	return true;
 }
 
 void
-serving_reload(struct serving *s)
+serving_reload(void *serving)
 {
+	struct serving *s = serving;
+
 	if (s && s->secure)
 		server_reload(s->secure);
 }

@@ -52,9 +52,10 @@ struct serving_config {
  * the program: it names the flag, or the role that is missing. */
 NODISCARD bool serving_start(const struct serving_config *config, struct serving **ret,
                              struct error *err);
-/** Reads certificates again if they changed. Called every minute and on SIGHUP. NULL is fine, here
- * and below. */
-void serving_reload(struct serving *);
+/** Reads certificates again if they changed. Called every minute, as a timer of the loop, and on
+ * SIGHUP. NULL is fine, here and below. */
+void serving_reload(void *serving);
 void serving_stop(struct serving *);
+DEFINE_CLEANUP(struct serving, serving_stop)
 
 #endif

@@ -43,14 +43,5 @@ signals_open(bool with_reload)
 const char *
 signals_name(int signal)
 {
-	switch (signal) {
-	case SIGTERM:
-		return "TERM";
-	case SIGINT:
-		return "INT";
-	case SIGHUP:
-		return "HUP";
-	default:
-		return "unknown";
-	}
+	return signal == SIGTERM ? "TERM" : signal == SIGINT ? "INT" : "HUP";
 }

@@ -263,9 +263,9 @@ serving_start(const struct serving_config *config, struct serving **ret, struct 
 }
 
 void
-serving_reload(struct serving *s)
+serving_reload(void *serving)
 {
-	(void)s;
+	(void)serving;
 }
 
 void
