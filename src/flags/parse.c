@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/version.h"
 #include "base/words.h"
 #include "flags/table.h"
@@ -44,11 +45,10 @@ is_version(struct str text)
 	for (size_t i = 1; i < text.len; i++) {
 		char c = text.ptr[i];
 		bool is_digit = c >= '0' && c <= '9';
-		bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
-		if (c == '.')
-			n_dots++;
-		if (!is_digit && (n_dots < 2 ? c != '.' : !is_letter && !char_is_in(c, others)))
+		n_dots += c == '.';
+		if (!is_digit &&
+		    (n_dots < 2 ? c != '.' : !char_is_alnum(c) && !char_is_in(c, others)))
 			return false;
 	}
 	return n_dots >= 2;

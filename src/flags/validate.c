@@ -18,22 +18,6 @@ enum {
 	RESERVE_MAX = 50, /* background work leaves twice as much, so more would leave it nothing */
 };
 
-static void
-check_cloud(const struct options *o, struct buf *problems)
-{
-	CLEANUP(buf_fini) struct buf names = BUF_INIT(KIB(1));
-
-	cloud_list(&names);
-	if (o->cloud_provider[0] == '\0')
-		buf_addf(problems, "--cloud-provider cannot be empty (one of: %s)\n", names.ptr);
-	else if (!cloud_find(str_c(o->cloud_provider)))
-		buf_addf(problems, "unknown cloud provider \"%s\" (one of: %s)\n",
-		         o->cloud_provider, names.ptr);
-	if (o->cloud_reserve_percent > RESERVE_MAX)
-		buf_addf(problems, "--cloud-rate-limit-reserve: %u is more than %d percent\n",
-		         o->cloud_reserve_percent, RESERVE_MAX);
-}
-
 /* ---- --controllers: docs/spec/framework.md, "Enabling controllers" ---- */
 
 static void
@@ -177,28 +161,43 @@ check_cidrs(struct options *o, struct buf *problems)
 		buf_addf(problems, "--cluster-cidr: %s\n", err.msg);
 }
 
-/* ---- leader election ---- */
+/* ---- all of them ---- */
 
-static void
-check_election(const struct election_options *e, struct buf *problems)
+void
+options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 {
-	if (!e->is_enabled)
-		return;
-	if (strcmp(e->resource_lock, "leases") != 0)
-		buf_add_c(problems, "resourceLock value must be \"leases\"\n");
-	if (e->resource_name[0] == '\0')
-		buf_add_c(problems, "--leader-elect-resource-name cannot be empty\n");
-	if (e->resource_namespace[0] == '\0')
-		buf_add_c(problems, "--leader-elect-resource-namespace cannot be empty\n");
-	(void)elector_validate(e->lease_duration_ns, e->renew_deadline_ns, e->retry_period_ns,
-	                       problems);
-}
+	CLEANUP(buf_fini) struct buf clouds = BUF_INIT(KIB(1));
+	const struct str_list *paths = &o->access.config.allow_paths;
+	const struct election_options *e = &o->election;
 
-/* ---- authorization ---- */
+	/* the cloud and the controllers */
+	cloud_list(&clouds);
+	if (o->cloud_provider[0] == '\0')
+		buf_addf(problems, "--cloud-provider cannot be empty (one of: %s)\n", clouds.ptr);
+	else if (!cloud_find(str_c(o->cloud_provider)))
+		buf_addf(problems, "unknown cloud provider \"%s\" (one of: %s)\n",
+		         o->cloud_provider, clouds.ptr);
+	if (o->cloud_reserve_percent > RESERVE_MAX)
+		buf_addf(problems, "--cloud-rate-limit-reserve: %u is more than %d percent\n",
+		         o->cloud_reserve_percent, RESERVE_MAX);
+	resolve_controllers(o, problems);
+	for (size_t i = 0; i < o->gate_texts.n; i++)
+		check_gate(o->gate_texts.items[i], problems, warnings);
 
-static void
-check_paths(const struct str_list *paths, struct buf *problems)
-{
+	/* leader election */
+	if (e->is_enabled) {
+		if (strcmp(e->resource_lock, "leases") != 0)
+			buf_add_c(problems, "resourceLock value must be \"leases\"\n");
+		if (e->resource_name[0] == '\0')
+			buf_add_c(problems, "--leader-elect-resource-name cannot be empty\n");
+		if (e->resource_namespace[0] == '\0')
+			buf_add_c(problems, "--leader-elect-resource-namespace cannot be empty\n");
+		(void)elector_validate(e->lease_duration_ns, e->renew_deadline_ns,
+		                       e->retry_period_ns, problems);
+	}
+
+	/* the server and its callers */
+	serving_resolve(o, problems, warnings);
 	for (size_t i = 0; i < paths->n; i++) {
 		struct str path = paths->items[i];
 		ptrdiff_t star = str_index(path, '*');
@@ -210,17 +209,7 @@ check_paths(const struct str_list *paths, struct buf *problems)
 				"\"\n",
 				STR_ARG(path));
 	}
-}
 
-void
-options_validate(struct options *o, struct buf *problems, struct buf *warnings)
-{
-	check_cloud(o, problems);
-	resolve_controllers(o, problems);
-	for (size_t i = 0; i < o->gate_texts.n; i++)
-		check_gate(o->gate_texts.items[i], problems, warnings);
-	check_election(&o->election, problems);
-	serving_resolve(o, problems, warnings);
-	check_paths(&o->access.config.allow_paths, problems);
+	/* last, because its problem is reported only beside others */
 	check_cidrs(o, problems);
 }
