@@ -135,18 +135,20 @@ check_other_controllers(struct doctor *d, struct report *r)
 
 /* ---- Deployments and DaemonSets of others ---- */
 
+struct workload_kind {
+	const char *kind, *kinds;
+	const char *n_pods; /* the member with the number of pods */
+	int64_t pods_if_absent;
+};
+
 /* A list of objects, among which the check finds those of other controllers. */
 struct search {
 	struct doctor *d;
 	struct report *r;
-	const char *path, *what;
+	const struct workload_kind *of; /* NULL: Leases */
 	bool is_of_ccmd; /* only objects of ccmd; other checks say that the right is missing */
 	/* Reports the object, unless it is harmless. */
 	void (*each)(const struct search *, yyjson_val *object, struct str name);
-	/* of Deployments and DaemonSets */
-	const char *kind;   /* "deployment" */
-	const char *n_pods; /* the member with the number of pods */
-	int64_t pods_if_absent;
 };
 
 static bool
@@ -165,16 +167,17 @@ search_item(void *arg, struct str item, struct error *err)
 
 /* False: the check is skipped or could not run. */
 static bool
-search(struct search *s)
+search(struct search *s, const char *path)
 {
+	const char *what = s->of ? s->of->kinds : "Leases";
 	struct error err;
 
-	if (view_list(s->d->view, s->path, search_item, s, &err))
+	if (view_list(s->d->view, path, search_item, s, &err))
 		return true;
 	if (err.code == ERR_FORBIDDEN && s->is_of_ccmd)
-		report_skip(s->r, "these credentials may not list %s", s->what);
+		report_skip(s->r, "these credentials may not list %s", what);
 	else if (err.code == ERR_FORBIDDEN)
-		report_skip_refused(s->r, s->what);
+		report_skip_refused(s->r, what);
 	else
 		report_unknown(s->r, &err);
 	return false;
@@ -210,23 +213,23 @@ static void
 report_workload(const struct search *s, yyjson_val *object, struct str name)
 {
 	struct str namespace = json_view(object, "metadata.namespace");
-	int64_t n_pods = s->pods_if_absent;
+	int64_t n_pods = s->of->pods_if_absent;
 
-	(void)json_i64(object, s->n_pods, &n_pods);
+	(void)json_i64(object, s->of->n_pods, &n_pods);
 	/* k3s has one for each Service of type LoadBalancer */
 	if (n_pods > 0 && str_starts(name, STR("svclb-"))) {
 		report_find(
-			s->r, s->kind, full_name(s, object),
+			s->r, s->of->kind, full_name(s, object),
 			"it belongs to the service load balancer of k3s, which serves the same Service");
 		report_fix(s->r, "start k3s with --disable=servicelb");
 		return;
 	}
 	if (n_pods == 0 || !is_other_workload(object, name))
 		return;
-	report_find(s->r, s->kind, full_name(s, object),
+	report_find(s->r, s->of->kind, full_name(s, object),
 	            "it runs another cloud controller manager (pods: %lld)", (long long)n_pods);
 	report_fix(s->r, "if ccmd replaces it: kubectl -n %" STR_FMT " delete %s %" STR_FMT,
-	           STR_ARG(namespace), s->kind, STR_ARG(name));
+	           STR_ARG(namespace), s->of->kind, STR_ARG(name));
 }
 
 /* Reports the workload of ccmd if nothing tolerates the taint of new nodes. */
@@ -246,7 +249,7 @@ report_toleration(const struct search *s, yyjson_val *object, struct str name)
 		if (key.len == 0 || str_eq_c(key, NODE_TAINT_UNINITIALIZED))
 			return;
 	}
-	report_find(s->r, s->kind, full_name(s, object),
+	report_find(s->r, s->of->kind, full_name(s, object),
 	            "it has no toleration for " NODE_TAINT_UNINITIALIZED);
 	report_fix(s->r, "add to its pods: tolerations: [{key: " NODE_TAINT_UNINITIALIZED
 	                 ", operator: Exists}]");
@@ -259,17 +262,17 @@ static void
 report_replicas(const struct search *s, yyjson_val *object, struct str name)
 {
 	yyjson_val *args = json_at(workload_container(object), "args"), *arg;
-	int64_t n_pods = s->pods_if_absent;
+	int64_t n_pods = s->of->pods_if_absent;
 	bool is_elected = true;
 	size_t i, n;
 
 	(void)name;
-	(void)json_i64(object, s->n_pods, &n_pods);
+	(void)json_i64(object, s->of->n_pods, &n_pods);
 	yyjson_arr_foreach(args, i, n, arg)
 		is_elected &= !str_eq_c(json_view(arg, ""), "--leader-elect=false");
 	if (is_elected || n_pods <= 1)
 		return;
-	report_find(s->r, s->kind, full_name(s, object),
+	report_find(s->r, s->of->kind, full_name(s, object),
 	            "its %lld replicas all work at the same time, because of --leader-elect=false",
 	            (long long)n_pods);
 	report_fix(s->r, "remove the flag, or scale it to one replica");
@@ -299,7 +302,7 @@ report_flags(const struct search *s, yyjson_val *object, struct str name)
 	}
 	if (missing.len == 0)
 		return;
-	report_note(s->r, s->kind, full_name(s, object),
+	report_note(s->r, s->of->kind, full_name(s, object),
 	            "it has flags that this command was not given, so other checks may be wrong:%s",
 	            missing.ptr);
 	report_fix(
@@ -313,27 +316,19 @@ static void
 search_workloads(struct doctor *d, struct report *r, const char *selector,
                  void (*each)(const struct search *, yyjson_val *, struct str))
 {
-	struct search deployments = { .d = d,
-		                      .r = r,
-		                      .what = "deployments",
-		                      .is_of_ccmd = selector[0] != '\0',
-		                      .each = each,
-		                      .kind = "deployment",
-		                      .n_pods = "spec.replicas",
-		                      .pods_if_absent = 1 };
-	struct search daemonsets = { .d = d,
-		                     .r = r,
-		                     .what = "daemonsets",
-		                     .is_of_ccmd = selector[0] != '\0',
-		                     .each = each,
-		                     .kind = "daemonset",
-		                     .n_pods = "status.desiredNumberScheduled" };
-	struct arena *arena = &d->view->arena;
+	static const struct workload_kind kinds[] = {
+		{ "deployment", "deployments", "spec.replicas", 1 },
+		{ "daemonset", "daemonsets", "status.desiredNumberScheduled", 0 },
+	};
 
-	deployments.path = arena_printf(arena, "/apis/apps/v1/deployments%s", selector).ptr;
-	daemonsets.path = arena_printf(arena, "/apis/apps/v1/daemonsets%s", selector).ptr;
-	if (search(&deployments))
-		(void)search(&daemonsets);
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		struct search s = { d, r, &kinds[i], .is_of_ccmd = selector[0], .each = each };
+		struct str path = arena_printf(&d->view->arena, "/apis/apps/v1/%s%s",
+		                               kinds[i].kinds, selector);
+
+		if (!search(&s, path.ptr))
+			return;
+	}
 }
 
 void
@@ -388,16 +383,14 @@ report_lease(const struct search *s, yyjson_val *lease, struct str name)
 	const struct election_options *own = &s->d->view->options->election;
 	struct str holder = json_view(lease, "spec.holderIdentity");
 	struct arena *arena = &s->d->view->arena;
-	int64_t duration_s = 0, renewed_ns, ago_s;
-	bool is_ccmd = str_eq_c(view_last_manager(lease, arena, &ago_s), "ccmd");
+	int64_t duration_s = 0, renewed_s = view_time_s(lease, "spec.renewTime"), ago_s, ignored;
+	bool is_ccmd = str_eq_c(view_last_manager(lease, "", arena, &ignored), "ccmd");
 
 	(void)json_i64(lease, "spec.leaseDurationSeconds", &duration_s);
+	ago_s = view_now_s(s->d->view) - renewed_s;
 	if ((own->is_enabled && str_eq_c(name, own->resource_name)) ||
-	    (!is_ccmd && !view_is_controller(name)) || holder.len == 0 ||
-	    !clock_parse_rfc3339(json_view(lease, "spec.renewTime"), &renewed_ns))
-		return;
-	ago_s = view_now_s(s->d->view) - renewed_ns / NS_PER_SEC;
-	if (ago_s > duration_s)
+	    (!is_ccmd && !view_is_controller(name)) || holder.len == 0 || renewed_s == 0 ||
+	    ago_s > duration_s)
 		return;
 	name = arena_printf(arena, "%s/%" STR_FMT, own->resource_namespace, STR_ARG(name));
 	if (is_ccmd) {
@@ -422,9 +415,8 @@ void
 check_other_leases(struct doctor *d, struct report *r)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(2));
-	struct search leases = { .d = d, .r = r, .what = "Leases", .each = report_lease };
+	struct search leases = { .d = d, .r = r, .each = report_lease };
 
 	lease_add_path(&path, str_c(d->view->options->election.resource_namespace), STR_EMPTY);
-	leases.path = path.ptr;
-	(void)search(&leases);
+	(void)search(&leases, path.ptr);
 }

@@ -39,15 +39,6 @@ is_initialised(struct report *r, const struct checked_node *c, enum presence pre
 	       !doctor_is_unanswered(r, c->node, c->machine) && c->machine->presence == presence;
 }
 
-/* Why the leader's last attempt at the node failed. */
-static bool
-add_failure(struct view *v, struct report *r, const struct node *node, struct buf *why)
-{
-	const struct leader_object object = { DESCRIBED_NODE, node_name(node), node->object.uid };
-
-	return leader_add_failure(v, r, &object, why);
-}
-
 /* ---- kubelets and new nodes ---- */
 
 void
@@ -170,7 +161,8 @@ check_new_nodes(struct doctor *d, struct report *r, const struct checked_node *c
 		facts = facts_of_node(node, c->machine, &d->view->arena);
 		if (report_wrong_node_ip(d, r, &facts) || c->age_s <= NEW_S)
 			break;
-		is_failing = add_failure(d->view, r, node, &why);
+		is_failing = leader_add_failure(d->view, r, DESCRIBED_NODE, c->name,
+		                                node->object.uid, &why);
 		report_find(
 			r, "node", c->name,
 			"its machine is found, but the node has not been initialised for %lld s%s",
@@ -365,7 +357,8 @@ check_addresses(struct doctor *d, struct report *r, const struct checked_node *c
 	f = facts_of_node(c->node, c->machine, &d->view->arena);
 	if (report_wrong_node_ip(d, r, &f) || !f.has_other_addresses)
 		return;
-	is_failing = add_failure(d->view, r, c->node, &why);
+	is_failing = leader_add_failure(d->view, r, DESCRIBED_NODE, c->name, c->node->object.uid,
+	                                &why);
 	facts_add_addresses(&has, c->node->addresses, c->node->n_addresses);
 	facts_add_addresses(&wanted, f.wanted.items, f.wanted.n);
 	report_find(r, "node", c->name, "it has %s; the cloud says %s%s",

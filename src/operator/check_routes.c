@@ -142,14 +142,13 @@ static void
 report_missing_route(struct view *v, struct report *r, const struct node *node, struct str cidr)
 {
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
-	struct leader_object object = { DESCRIBED_ROUTE, cidr, node->object.uid };
 	const struct route *route = facts_route_to(v, cidr);
 	bool is_failing;
 
 	/* the cloud does not say to which machine a fixed route leads: it may be this one */
 	if (route && route->is_fixed)
 		return;
-	is_failing = leader_add_failure(v, r, &object, &why);
+	is_failing = leader_add_failure(v, r, DESCRIBED_ROUTE, cidr, node->object.uid, &why);
 	if (!route)
 		report_find(r, "node", node_name(node),
 		            "the cloud has no route to its pod CIDR %" STR_FMT "%s", STR_ARG(cidr),

@@ -18,15 +18,6 @@ enum {
 /* Any new value of an annotation makes ccmd compare the balancer. */
 #define REPAIR "ccmd.io/repair=$(date +%%s)"
 
-/* Why the leader's last attempt at the Service failed. */
-static bool
-add_failure(struct doctor *d, struct report *r, const struct service *s, struct buf *why)
-{
-	const struct leader_object object = { DESCRIBED_SERVICE, s->object.key, s->object.uid };
-
-	return leader_add_failure(d->view, r, &object, why);
-}
-
 /* ---- what needs no balancer in the cloud ---- */
 
 void
@@ -37,7 +28,8 @@ check_pending_services(struct doctor *d, struct report *r, const struct checked_
 
 	if (!c->is_wanted || c->service->n_ingress > 0)
 		return;
-	is_failing = add_failure(d, r, c->service, &why);
+	is_failing = leader_add_failure(d->view, r, DESCRIBED_SERVICE, c->key,
+	                                c->service->object.uid, &why);
 	report_find(r, "service", c->key, "%s%s",
 	            c->service->has_finalizer || is_failing
 	                    ? "its load balancer is not ready"
@@ -220,7 +212,7 @@ check_changed_balancers(struct doctor *d, struct report *r, const struct checked
 	if (!trial || is_incomplete(r, trial) || trial->changes.len == 0 || trial->is_new ||
 	    s->n_ingress == 0)
 		return;
-	is_failing = add_failure(d, r, s, &why);
+	is_failing = leader_add_failure(d->view, r, DESCRIBED_SERVICE, c->key, s->object.uid, &why);
 	report_find(r, "service", c->key, "its load balancer differs: %" STR_FMT "%s",
 	            STR_ARG(trial->changes), is_failing ? why.ptr : "");
 	if (is_failing)

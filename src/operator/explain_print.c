@@ -48,7 +48,7 @@ print_problems(const struct explanation *e, bool has_colours, unsigned width, st
 			buf_add_wrapped(out, f->message, COLUMN, width);
 			if (f->fix.len == 0)
 				continue;
-			buf_addf(out, "%*s%s: ", COLUMN, "", report_fix_word(f));
+			buf_addf(out, "%*s%s: ", COLUMN, "", f->is_command ? "run" : "fix");
 			buf_add_wrapped(out, f->fix, COLUMN + strlen("fix: "),
 			                f->is_command ? 0 : width);
 		}

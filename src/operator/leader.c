@@ -149,13 +149,11 @@ event_time_s(yyjson_val *event)
 {
 	static const char *const members[] = { "series.lastObservedTime", "lastTimestamp",
 		                               "eventTime", "firstTimestamp" };
-	int64_t wall_ns;
+	int64_t time_s = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
-		if (clock_parse_rfc3339(json_view(event, members[i]), &wall_ns))
-			return wall_ns / NS_PER_SEC;
-	}
-	return 0;
+	for (size_t i = 0; i < ARRAY_LEN(members) && time_s == 0; i++)
+		time_s = view_time_s(event, members[i]);
+	return time_s;
 }
 
 struct leader_event
@@ -240,15 +238,16 @@ static void
 note_sender(struct view *v, yyjson_val *event, struct str uid)
 {
 	struct str identity = json_view(event, "reportingInstance");
-	int64_t first_s = event_time_s(event), last_s = first_s, first_ns, ignored;
+	int64_t last_s = event_time_s(event), first_s = view_time_s(event, "firstTimestamp"),
+		ignored;
 	struct leader_sender *all = map_get(&v->senders, uid), *own = all;
 
 	if (identity.len == 0 || str_eq_c(json_view(event, "reason"), "ForeignProviderID") ||
 	    (!all && v->senders.count >= MAX_OBJECTS) ||
-	    !str_eq_c(view_last_manager(event, &v->arena, &ignored), "ccmd"))
+	    !str_eq_c(view_last_manager(event, "", &v->arena, &ignored), "ccmd"))
 		return;
-	if (clock_parse_rfc3339(json_view(event, "firstTimestamp"), &first_ns))
-		first_s = first_ns / NS_PER_SEC;
+	if (first_s == 0)
+		first_s = last_s;
 	while (own && !str_eq(own->identity, identity))
 		own = own->next;
 	if (!own) {
@@ -293,38 +292,6 @@ leader_read_events(struct view *v, struct error *err)
 }
 
 /* ---- failures ---- */
-
-/* What the leader's last attempt at an object ended in. */
-struct failure {
-	struct str error;          /* empty: none failed */
-	int64_t ago_s, n_attempts; /* n_attempts 0: not known */
-	int64_t next_s;            /* -1: not known */
-};
-
-static struct failure
-find_failure(yyjson_val *about, enum described_kind kind)
-{
-	static const struct {
-		const char *error, *ago, *n, *next;
-	} members[] = {
-		[DESCRIBED_NODE] = { "error", "failedSecondsAgo", "", "nextInSeconds" },
-		[DESCRIBED_SERVICE] = { "memory.error", "memory.failedSecondsAgo", "queue.failures",
-		                        "queue.dueInSeconds" },
-		[DESCRIBED_ROUTE] = { "lastRun.error", "lastRun.endedSecondsAgo",
-		                      "lastRun.failures", "lastRun.nextInSeconds" },
-	};
-	bool is_node = kind == DESCRIBED_NODE;
-	yyjson_val *from = is_node ? yyjson_arr_get_first(json_at(about, "errors")) : about;
-	struct failure f = { .error = json_view(from, members[kind].error), .next_s = -1 };
-
-	(void)json_i64(from, members[kind].ago, &f.ago_s);
-	(void)json_i64(is_node ? about : from, is_node ? "queue.failures" : members[kind].n,
-	               &f.n_attempts);
-	if (json_i64(from, members[kind].next, &f.next_s) != JSON_FOUND && is_node &&
-	    json_i64(about, "queue.dueInSeconds", &f.next_s) != JSON_FOUND)
-		(void)json_i64(about, "guard.nextLookInSeconds", &f.next_s);
-	return f;
-}
 
 bool
 leader_add_guard(struct view *v, struct str node, struct buf *out)
@@ -375,21 +342,69 @@ leader_add_held_routes(struct view *v, struct buf *out)
 		buf_add_c(out, ", until it sees nodes in the cluster");
 }
 
-/* The newest warning about the object. */
-static bool
-add_warning(struct view *v, struct report *r, const struct leader_object *object, struct buf *out)
+bool
+leader_add_last_failure(struct view *v, enum described_kind kind, struct str key, struct buf *out)
+{
+	static const struct {
+		const char *error, *ago, *n, *next;
+	} members[] = {
+		[DESCRIBED_NODE] = { "error", "failedSecondsAgo", "queue.failures",
+		                     "nextInSeconds" },
+		[DESCRIBED_SERVICE] = { "memory.error", "memory.failedSecondsAgo", "queue.failures",
+		                        "queue.dueInSeconds" },
+		[DESCRIBED_ROUTE] = { "lastRun.error", "lastRun.endedSecondsAgo",
+		                      "lastRun.failures", "lastRun.nextInSeconds" },
+	};
+	yyjson_val *about = leader_about(v, kind, key), *from = about;
+	int64_t ago_s = 0, n_attempts = 0, next_s = -1; /* 0 and -1: not known */
+	struct str error;
+
+	if (kind == DESCRIBED_NODE)
+		from = yyjson_arr_get_first(json_at(about, "errors"));
+	error = json_view(from, members[kind].error);
+	if (error.len == 0)
+		return false;
+	(void)json_i64(from, members[kind].ago, &ago_s);
+	(void)json_i64(about, members[kind].n, &n_attempts);
+	if (json_i64(from, members[kind].next, &next_s) != JSON_FOUND && kind == DESCRIBED_NODE &&
+	    json_i64(about, "queue.dueInSeconds", &next_s) != JSON_FOUND)
+		(void)json_i64(about, "guard.nextLookInSeconds", &next_s);
+
+	if (n_attempts > 1)
+		buf_addf(out, "%lld attempts failed, the last one", (long long)n_attempts);
+	else
+		buf_add_c(out, "the last attempt failed");
+	buf_addf(out, " %lld s ago: %" STR_FMT, (long long)ago_s, STR_ARG(error));
+	if (next_s >= 0)
+		buf_addf(out, "; the next one is in %lld s", (long long)next_s);
+	return true;
+}
+
+bool
+leader_add_failure(struct view *v, struct report *r, enum described_kind kind, struct str key,
+                   struct str uid, struct buf *out)
 {
 	static const char *const names[] = { "node", "service", "route" };
 	const struct leader_event *event;
 	int64_t now_s = view_now_s(v);
+	size_t before = out->len;
 	struct error err;
 
-	if (!view_need(v, VIEW_EVENTS, &err)) {
-		if (err.code != ERR_FORBIDDEN)
-			report_unknown_about(r, names[object->kind], object->key, &err);
+	if (view_need(v, VIEW_LEADER, &err)) {
+		buf_add_c(out, "; ");
+		if (leader_add_last_failure(v, kind, key, out))
+			return true;
+		buf_truncate(out, before);
 		return false;
 	}
-	event = map_get(&v->warnings, object->uid);
+
+	/* the newest warning stands in for its answer */
+	if (!view_need(v, VIEW_EVENTS, &err)) {
+		if (err.code != ERR_FORBIDDEN)
+			report_unknown_about(r, names[kind], key, &err);
+		return false;
+	}
+	event = map_get(&v->warnings, uid);
 	if (!event)
 		return false;
 	buf_addf(out, "; the event %" STR_FMT " says", STR_ARG(event->reason));
@@ -400,41 +415,6 @@ add_warning(struct view *v, struct report *r, const struct leader_object *object
 	}
 	buf_addf(out, ": %" STR_FMT, STR_ARG(event->message));
 	return true;
-}
-
-bool
-leader_add_last_failure(struct view *v, enum described_kind kind, struct str key, struct buf *out)
-{
-	struct failure f = find_failure(leader_about(v, kind, key), kind);
-
-	if (f.error.len == 0)
-		return false;
-	if (f.n_attempts > 1)
-		buf_addf(out,
-		         "%lld attempts failed, the last one %lld s ago: ", (long long)f.n_attempts,
-		         (long long)f.ago_s);
-	else
-		buf_addf(out, "the last attempt failed %lld s ago: ", (long long)f.ago_s);
-	buf_add_str(out, f.error);
-	if (f.next_s >= 0)
-		buf_addf(out, "; the next one is in %lld s", (long long)f.next_s);
-	return true;
-}
-
-bool
-leader_add_failure(struct view *v, struct report *r, const struct leader_object *object,
-                   struct buf *out)
-{
-	struct error ignored;
-	size_t before = out->len;
-
-	if (!view_need(v, VIEW_LEADER, &ignored))
-		return add_warning(v, r, object, out);
-	buf_add_c(out, "; ");
-	if (leader_add_last_failure(v, object->kind, object->key, out))
-		return true;
-	buf_truncate(out, before);
-	return false;
 }
 
 void

@@ -23,18 +23,16 @@ NODISCARD bool leader_read_events(struct view *, struct error *err);
  * about the object, is in no trouble with it, or has not answered. */
 yyjson_val *leader_about(struct view *, enum described_kind kind, struct str key);
 
-/** The object of a finding. */
-struct leader_object {
-	enum described_kind kind;
-	struct str key, uid; /* uid: empty for a route */
-};
-
 /** Appends what the leader's last attempt at the object ended in: "3 attempts failed, the last one
  * 4 s ago: ERROR; the next one is in 4 s". False: none failed, or it is not known. */
 bool leader_add_last_failure(struct view *, enum described_kind, struct str key, struct buf *);
 /** Appends to a finding why the object is in its state: "; " and the last failure, or else the
- * newest Warning event. False: no failure is known. */
-bool leader_add_failure(struct view *, struct report *, const struct leader_object *, struct buf *);
+ * newest Warning event. False: no failure is known.
+ *
+ * @param uid  of the object whose events count: of a route, that of the node
+ */
+bool leader_add_failure(struct view *, struct report *, enum described_kind, struct str key,
+                        struct str uid, struct buf *);
 /** Sets what to do about such a finding. is_failing: what that function returned. otherwise: what
  * to do if it returned false; NULL: wait, or ask the leader. */
 void leader_report_fix(struct view *, struct report *, bool is_failing, const char *otherwise);

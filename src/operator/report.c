@@ -62,15 +62,6 @@ clean_str(struct report *r, struct str text)
 	return arena_str(&r->arena, buf_str(&clean));
 }
 
-static struct str
-clean_text(struct report *r, const char *fmt, va_list args)
-{
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
-
-	buf_addv(&text, fmt, args);
-	return clean_str(r, buf_str(&text));
-}
-
 void
 report_begin(struct report *r, const struct check *check)
 {
@@ -79,8 +70,7 @@ report_begin(struct report *r, const struct check *check)
 }
 
 static void
-add_finding(struct report *r, bool is_note, const char *kind, struct str name, const char *fmt,
-            va_list args)
+add_finding(struct report *r, bool is_note, const char *kind, struct str name, struct str message)
 {
 	struct check_result *result = current(r);
 	struct finding finding = { .kind = str_c(kind), .is_note = is_note };
@@ -95,7 +85,7 @@ add_finding(struct report *r, bool is_note, const char *kind, struct str name, c
 		return;
 	}
 	finding.name = clean_str(r, name);
-	finding.message = clean_text(r, fmt, args);
+	finding.message = clean_str(r, message);
 	ARRAY_PUSH(result->findings, result->n_findings, result->cap, finding);
 	r->last = &result->findings[result->n_findings - 1];
 }
@@ -103,58 +93,47 @@ add_finding(struct report *r, bool is_note, const char *kind, struct str name, c
 void
 report_find(struct report *r, const char *kind, struct str name, const char *fmt, ...)
 {
-	va_list args;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
 
-	va_start(args, fmt);
-	add_finding(r, /*is_note=*/false, kind, name, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
+	add_finding(r, /*is_note=*/false, kind, name, buf_str(&text));
 }
 
 void
 report_note(struct report *r, const char *kind, struct str name, const char *fmt, ...)
 {
-	va_list args;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
 
-	va_start(args, fmt);
-	add_finding(r, /*is_note=*/true, kind, name, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
+	add_finding(r, /*is_note=*/true, kind, name, buf_str(&text));
 }
 
 void
 report_fix(struct report *r, const char *fmt, ...)
 {
-	va_list args;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
 
-	va_start(args, fmt);
+	BUF_ADD_ARGS(&text, fmt);
 	if (r->last)
-		r->last->fix = clean_text(r, fmt, args);
-	va_end(args);
+		r->last->fix = clean_str(r, buf_str(&text));
 }
 
 void
 report_command(struct report *r, const char *fmt, ...)
 {
-	va_list args;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
 
 	assert(current(r)->check->fix != FIX_BY_HAND);
-	va_start(args, fmt);
-	if (r->last) {
-		r->last->fix = clean_text(r, fmt, args);
+	BUF_ADD_ARGS(&text, fmt);
+	report_fix(r, "%s", text.ptr);
+	if (r->last)
 		r->last->is_command = true;
-	}
-	va_end(args);
 }
 
 bool
 report_is_plain(struct str text)
 {
 	return text.len > 0 && name_has_only(text, "-_./:,");
-}
-
-const char *
-report_fix_word(const struct finding *finding)
-{
-	return finding->is_command ? "run" : "fix";
 }
 
 void
@@ -182,11 +161,10 @@ report_unknown_about(struct report *r, const char *kind, struct str name, const 
 void
 report_skip(struct report *r, const char *fmt, ...)
 {
-	va_list args;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LONGEST_TEXT);
 
-	va_start(args, fmt);
-	current(r)->reason = clean_text(r, fmt, args);
-	va_end(args);
+	BUF_ADD_ARGS(&text, fmt);
+	current(r)->reason = clean_str(r, buf_str(&text));
 	current(r)->result = RESULT_SKIPPED;
 }
 
@@ -269,19 +247,6 @@ find_same_reason(const struct report *r, const struct check_result *result)
 	return result->result == RESULT_UNKNOWN ? first : result;
 }
 
-static void
-follow(struct report *r, struct check_result *result, const struct check_result *cause)
-{
-	struct str why = cause->n_findings > 0 ? cause->findings[0].message : cause->reason;
-
-	if (result->result == RESULT_PROBLEM) {
-		result->reason = arena_printf(&r->arena, "%s: %" STR_FMT, cause->check->code,
-		                              STR_ARG(why));
-		result->result = cause->n_findings > 0 ? RESULT_SKIPPED : RESULT_UNKNOWN;
-	}
-	result->n_findings = result->n_dropped = 0;
-}
-
 void
 report_find_causes(struct report *r)
 {
@@ -296,9 +261,24 @@ report_find_causes(struct report *r)
 		if (cause != result)
 			result->cause = cause->cause ? cause->cause : cause->check;
 	}
+
+	/* what a consequence has found is dropped */
 	for (size_t i = 0; i < r->n; i++) {
-		if (r->results[i].cause)
-			follow(r, &r->results[i], find_result(r, r->results[i].cause->code));
+		struct check_result *result = &r->results[i];
+		const struct check_result *cause;
+
+		if (!result->cause)
+			continue;
+		cause = find_result(r, result->cause->code);
+		if (result->result == RESULT_PROBLEM) {
+			result->reason = arena_printf(&r->arena, "%s: %" STR_FMT,
+			                              cause->check->code,
+			                              STR_ARG(cause->n_findings > 0
+			                                              ? cause->findings[0].message
+			                                              : cause->reason));
+			result->result = cause->n_findings > 0 ? RESULT_SKIPPED : RESULT_UNKNOWN;
+		}
+		result->n_findings = result->n_dropped = 0;
 	}
 }
 
@@ -405,8 +385,9 @@ print_finding(const struct check_result *result, const struct finding *f, size_t
 	buf_add_wrapped(out, buf_str(&text), COLUMN + 2, width);
 	if (f->fix.len > 0)
 		print_text(out, COLUMN + 2, f->is_command ? 0 : width,
-		           "%s%s%" STR_FMT ": %" STR_FMT, report_fix_word(f), n > 1 ? ", for " : "",
-		           STR_ARG(n > 1 ? f->name : STR_EMPTY), STR_ARG(f->fix));
+		           "%s%s%" STR_FMT ": %" STR_FMT, f->is_command ? "run" : "fix",
+		           n > 1 ? ", for " : "", STR_ARG(n > 1 ? f->name : STR_EMPTY),
+		           STR_ARG(f->fix));
 }
 
 static void
@@ -448,16 +429,6 @@ print_followers(const struct report *r, const struct check_result *result, unsig
 		           n == 1 ? "" : "s");
 }
 
-static bool
-is_shown(const struct check_result *result, bool shows_all)
-{
-	if (shows_all)
-		return true;
-	if (result->cause || result->result == RESULT_OK)
-		return false;
-	return result->result != RESULT_SKIPPED || result->is_refused;
-}
-
 void
 report_print(const struct report *r, bool has_colours, bool shows_all, unsigned width,
              struct buf *out)
@@ -468,8 +439,8 @@ report_print(const struct report *r, bool has_colours, bool shows_all, unsigned 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct check_result *result = &r->results[i];
 
-		assert(result->result < ARRAY_LEN(marks));
-		if (!is_shown(result, shows_all))
+		if (!shows_all && (result->cause || result->result == RESULT_OK ||
+		                   (result->result == RESULT_SKIPPED && !result->is_refused)))
 			continue;
 		if (!str_eq_c(str_c(group), result->check->group)) {
 			buf_addf(out, "\n%s\n", result->check->group);

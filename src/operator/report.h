@@ -114,8 +114,6 @@ void report_fix(struct report *, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void report_command(struct report *, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /** Does the text mean itself in a shell, without quotation marks? */
 bool report_is_plain(struct str text);
-/** "run" or "fix": the word in front of the fix. */
-const char *report_fix_word(const struct finding *);
 /** The check could not run, or only for a part of the objects: it is UNKNOWN, unless it has
  * findings. Of several reasons the first is kept. */
 void report_unknown(struct report *, const struct error *err);

@@ -189,11 +189,13 @@ view_add_json(struct view *v, struct buf *out)
 	bool has_connection = view_need(v, VIEW_CONNECTION, &ignored);
 
 	json_add_time(out, "time", clock_wall(&clock_real), /*micros=*/false);
-	json_add_text(out, "version", version_get());
-	json_add_text(out, "cluster",
-	              has_connection ? kube_connection_config(v->connection)->server : STR_EMPTY);
-	json_add_text(out, "context",
-	              has_connection ? kube_connection_config(v->connection)->context : STR_EMPTY);
+	json_add_members(out, JSON_TEXT("version", version_get()),
+	                 JSON_TEXT("cluster",
+	                           has_connection ? kube_connection_config(v->connection)->server
+	                                          : STR_EMPTY),
+	                 JSON_TEXT("context",
+	                           has_connection ? kube_connection_config(v->connection)->context
+	                                          : STR_EMPTY));
 }
 
 /* ---- nodes and Services ---- */
@@ -223,63 +225,60 @@ note_writers(const struct filling *f, yyjson_val *item, struct str name)
 	yyjson_arr_foreach(fields, i, n, entry)
 	{
 		struct str manager = json_view(entry, "manager");
-		int64_t time_ns;
+		int64_t time_s = view_time_s(entry, "time");
 		size_t w = 0;
 
-		if (!view_is_controller(manager) ||
-		    !clock_parse_rfc3339(json_view(entry, "time"), &time_ns))
+		if (!view_is_controller(manager))
 			continue;
 		while (w < v->n_writers && !str_eq(v->writers[w].manager, manager))
 			w++;
-		if (w == VIEW_MAX_WRITERS ||
-		    (w < v->n_writers && v->writers[w].time_s >= time_ns / NS_PER_SEC))
+		/* an unused one has the time 0 */
+		if (w == VIEW_MAX_WRITERS || v->writers[w].time_s >= time_s)
 			continue;
 		if (w == v->n_writers)
 			v->n_writers++;
 		v->writers[w] = (struct view_writer){ arena_str(&v->arena, manager), f->kind, name,
-			                              time_ns / NS_PER_SEC };
+			                              time_s };
 	}
 }
 
-/* The last manager that wrote the addresses in the status. */
-static struct str
-address_writer(yyjson_val *item)
-{
-	yyjson_val *fields = json_at(item, "metadata.managedFields"), *entry;
-	struct str writer = STR_EMPTY, newest = STR_EMPTY;
-	size_t i, n;
-
-	yyjson_arr_foreach(fields, i, n, entry)
-	{
-		struct str time = json_view(entry, "time"); /* all in UTC and of one length */
-
-		if (!json_at(entry, "fieldsV1.f:status.f:loadBalancer") ||
-		    str_cmp(time, newest) < 0)
-			continue;
-		newest = time;
-		writer = json_view(entry, "manager");
-	}
-	return writer;
-}
-
-static int64_t
-time_s_at(yyjson_val *item, const char *path)
+int64_t
+view_time_s(yyjson_val *object, const char *path)
 {
 	int64_t wall_ns;
 
-	return clock_parse_rfc3339(json_view(item, path), &wall_ns) ? wall_ns / NS_PER_SEC : 0;
+	return clock_parse_rfc3339(json_view(object, path), &wall_ns) ? wall_ns / NS_PER_SEC : 0;
+}
+
+struct str
+view_last_manager(yyjson_val *object, const char *field, struct arena *arena, int64_t *ret_time_s)
+{
+	yyjson_val *fields = json_at(object, "metadata.managedFields"), *entry, *last = NULL;
+	size_t i, n;
+
+	/* all times are in UTC and of one length */
+	yyjson_arr_foreach(fields, i, n, entry)
+	{
+		if (json_at(entry, field) &&
+		    str_cmp(json_view(entry, "time"), json_view(last, "time")) >= 0)
+			last = entry;
+	}
+	*ret_time_s = view_time_s(last, "time");
+	return json_text_at(arena, last, "manager");
 }
 
 static void
 note_service(struct view *v, yyjson_val *item, struct str key)
 {
 	struct view_service *more = ARENA_NEW(&v->arena, struct view_service);
+	int64_t ignored;
 
 	*more = (struct view_service){
 		.class = json_text_at(&v->arena, item, "spec.loadBalancerClass"),
-		.writer = arena_str(&v->arena, address_writer(item)),
-		.created_s = time_s_at(item, "metadata.creationTimestamp"),
-		.deleted_s = time_s_at(item, "metadata.deletionTimestamp"),
+		.writer = view_last_manager(item, "fieldsV1.f:status.f:loadBalancer", &v->arena,
+		                            &ignored),
+		.created_s = view_time_s(item, "metadata.creationTimestamp"),
+		.deleted_s = view_time_s(item, "metadata.deletionTimestamp"),
 	};
 	map_put(&v->services.by_key, key, more);
 }
@@ -464,35 +463,12 @@ view_list_pods(struct view *v, struct str *ret_namespace, yyjson_doc **ret, stru
 
 /* ---- the Lease ---- */
 
-struct str
-view_last_manager(yyjson_val *object, struct arena *arena, int64_t *ret_time_s)
-{
-	yyjson_val *fields = json_at(object, "metadata.managedFields"), *entry;
-	struct str manager = STR_EMPTY, newest = STR_EMPTY;
-	int64_t time_ns = 0;
-	size_t i, n;
-
-	yyjson_arr_foreach(fields, i, n, entry)
-	{
-		struct str time = json_view(entry, "time"); /* all in UTC and of one length */
-
-		if (str_cmp(time, newest) < 0)
-			continue;
-		newest = time;
-		manager = json_view(entry, "manager");
-	}
-	(void)!clock_parse_rfc3339(newest, &time_ns);
-	*ret_time_s = time_ns / NS_PER_SEC;
-	return arena_str(arena, manager);
-}
-
 static bool
 read_lease_once(struct view *v, struct view_lease *l, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(2));
 	const struct election_options *o = &v->options->election;
 	struct str body;
-	int64_t renewed_ns;
 	yyjson_val *root;
 
 	*l = (struct view_lease){ .name = l->name, .lease = LEASE_INIT };
@@ -504,9 +480,8 @@ read_lease_once(struct view *v, struct view_lease *l, struct error *err)
 	l->exists = true;
 	l->has_holder = l->lease.holder.len > 0;
 	root = yyjson_doc_get_root(l->lease.doc);
-	l->manager = view_last_manager(root, &v->arena, &l->written_s);
-	if (clock_parse_rfc3339(json_view(root, "spec.renewTime"), &renewed_ns))
-		l->renewed_s = renewed_ns / NS_PER_SEC;
+	l->manager = view_last_manager(root, "", &v->arena, &l->written_s);
+	l->renewed_s = view_time_s(root, "spec.renewTime");
 	if (l->written_s > 0 && l->renewed_s > l->written_s) {
 		l->ahead_s = l->renewed_s - l->written_s;
 		l->renewed_s = l->written_s;

@@ -230,8 +230,13 @@ NODISCARD bool view_fill(struct view *, const char *kind, struct store *, struct
 NODISCARD bool view_list_pods(struct view *, struct str *ret_namespace, yyjson_doc **ret,
                               struct error *err);
 
-/** The manager of the newest entry in managedFields, and the Unix time of it; empty: unknown. */
-struct str view_last_manager(yyjson_val *object, struct arena *, int64_t *ret_time_s);
+/** The manager of the newest entry in managedFields, and the Unix time of it; empty and 0: unknown.
+ * field: the path of what the entry must have; "": any entry counts. */
+struct str view_last_manager(yyjson_val *object, const char *field, struct arena *,
+                             int64_t *ret_time_s);
+
+/** The Unix time of a member that is a time; 0: it is none. */
+int64_t view_time_s(yyjson_val *object, const char *path);
 
 /** Is this the name under which ccmd or another cloud controller manager writes? */
 bool view_is_controller(struct str manager);
