@@ -16,11 +16,7 @@
 uint64_t
 hm_random(struct hetzner *h)
 {
-	uint64_t z = h->random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-	return z ^ (z >> 31);
+	return model_random(&h->random);
 }
 
 /* IPv4 198.18.0.0 + n, IPv6 2001:db8:: with n in the third and fourth group. */
@@ -126,28 +122,6 @@ hm_remove_resource(struct hm_project *p, const struct hetzner_resource *resource
 		return;
 	memmove(&all[i], &all[i + 1], (n - i - 1) * sizeof(*all));
 	p->base.n_of[resource->kind]--;
-}
-
-void *
-hm_with(struct arena *arena, const void *array, size_t n, size_t size, const void *one)
-{
-	char *copy = arena_calloc(arena, n + 1, size);
-
-	if (n > 0)
-		memcpy(copy, array, n * size);
-	memcpy(copy + n * size, one, size);
-	return copy;
-}
-
-void *
-hm_without(struct arena *arena, const void *array, size_t n, size_t size, size_t i)
-{
-	const char *old = array;
-	char *copy = arena_calloc(arena, n, size);
-
-	memcpy(copy, old, i * size);
-	memcpy(copy + i * size, old + (i + 1) * size, (n - i - 1) * size);
-	return copy;
 }
 
 void

@@ -31,8 +31,8 @@ hm_join(struct hetzner *h, struct hm_project *p, struct hetzner_server *server,
 
 	if (!hm_choose_ip(h, p, network, &wish, &member, &why))
 		return false;
-	server->networks = hm_with(&h->arena, server->networks, server->n_networks, sizeof(member),
-	                           &member);
+	server->networks = model_with(&h->arena, server->networks, server->n_networks,
+	                              sizeof(member), &member);
 	server->n_networks++;
 	return true;
 }
@@ -178,8 +178,8 @@ hetzner_detach(struct hetzner *h, struct hetzner_project *p, struct hetzner_serv
 
 	if (!member)
 		return;
-	server->networks = hm_without(&h->arena, server->networks, server->n_networks,
-	                              sizeof(*member), (size_t)(member - server->networks));
+	server->networks = model_without(&h->arena, server->networks, server->n_networks,
+	                                 sizeof(*member), (size_t)(member - server->networks));
 	server->n_networks--;
 	hm_report(h, hm_project(p), &who, &before.base, &server->base);
 	for (size_t i = 0; i < p->n_of[HETZNER_BALANCER]; i++) {

@@ -46,8 +46,8 @@ hm_do_add_service(struct hetzner *h, struct hm_project *p, const struct hm_effec
 
 	if (!hm_begin(p, effect, &lb, &before))
 		return;
-	lb->services = hm_with(&h->arena, lb->services, lb->n_services, sizeof(*lb->services),
-	                       &effect->service);
+	lb->services = model_with(&h->arena, lb->services, lb->n_services, sizeof(*lb->services),
+	                          &effect->service);
 	lb->n_services++;
 	hm_report(h, p, who, &before.base, &lb->base);
 }
@@ -86,8 +86,8 @@ hm_do_update_service(struct hetzner *h, struct hm_project *p, const struct hm_ef
 	i = hm_find_service(lb, effect->service.listen_port);
 	if (i == lb->n_services)
 		return;
-	lb->services = hm_with(&h->arena, before.services, before.n_services, sizeof(*lb->services),
-	                       &effect->service);
+	lb->services = model_with(&h->arena, before.services, before.n_services,
+	                          sizeof(*lb->services), &effect->service);
 	lb->services[i] = effect->service;
 	hm_report(h, p, who, &before.base, &lb->base);
 }
@@ -118,8 +118,8 @@ hm_do_delete_service(struct hetzner *h, struct hm_project *p, const struct hm_ef
 	i = hm_find_service(lb, effect->other);
 	if (i == lb->n_services)
 		return;
-	lb->services = hm_without(&h->arena, lb->services, lb->n_services, sizeof(*lb->services),
-	                          i);
+	lb->services = model_without(&h->arena, lb->services, lb->n_services, sizeof(*lb->services),
+	                             i);
 	lb->n_services--;
 	hm_report(h, p, who, &before.base, &lb->base);
 }
@@ -150,8 +150,8 @@ hm_do_add_target(struct hetzner *h, struct hm_project *p, const struct hm_effect
 	if (effect->target.type == HETZNER_TARGET_SERVER &&
 	    !hm_find_server(p, effect->target.server))
 		return; /* it was deleted meanwhile */
-	lb->targets = hm_with(&h->arena, lb->targets, lb->n_targets, sizeof(*lb->targets),
-	                      &effect->target);
+	lb->targets = model_with(&h->arena, lb->targets, lb->n_targets, sizeof(*lb->targets),
+	                         &effect->target);
 	lb->n_targets++;
 	hm_report(h, p, who, &before.base, &lb->base);
 }
@@ -328,8 +328,8 @@ hm_do_attach(struct hetzner *h, struct hm_project *p, const struct hm_effect *ef
 
 	if (!hm_begin(p, effect, &lb, &before) || !hm_find_network(p, effect->member.network))
 		return;
-	lb->networks = hm_with(&h->arena, lb->networks, lb->n_networks, sizeof(*lb->networks),
-	                       &effect->member);
+	lb->networks = model_with(&h->arena, lb->networks, lb->n_networks, sizeof(*lb->networks),
+	                          &effect->member);
 	lb->n_networks++;
 	hm_report(h, p, who, &before.base, &lb->base);
 }

@@ -74,7 +74,7 @@ hm_refuse(struct hm_call *call, const char *code, const char *fmt, ...)
 
 /* A field that has several problems is listed once, at the place of the first. */
 static void
-hm_add_field(struct buf *b, const struct hm_problems *problems, size_t i)
+hm_add_field(struct buf *b, const struct kind_problems *problems, size_t i)
 {
 	struct str field = problems->items[i].field;
 
@@ -94,7 +94,7 @@ hm_add_field(struct buf *b, const struct hm_problems *problems, size_t i)
 }
 
 static bool
-hm_refuse_fields(struct hm_call *call, const char *code, const struct hm_problems *problems,
+hm_refuse_fields(struct hm_call *call, const char *code, const struct kind_problems *problems,
                  struct str message)
 {
 	struct buf *b = &call->answer->body;
@@ -113,8 +113,8 @@ bool
 hm_refuse_field(struct hm_call *call, const char *field, const char *fmt, ...)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(1 << 16);
-	struct hm_problem problem = { .field = str_c(field) };
-	struct hm_problems one = { .items = &problem, .n = 1 };
+	struct kind_problem problem = { .field = str_c(field) };
+	struct kind_problems one = { .items = &problem, .n = 1 };
 	va_list args;
 
 	va_start(args, fmt);
@@ -125,7 +125,7 @@ hm_refuse_field(struct hm_call *call, const char *field, const char *fmt, ...)
 }
 
 static bool
-hm_refuse_problems(struct hm_call *call, const struct hm_problems *problems)
+hm_refuse_problems(struct hm_call *call, const struct kind_problems *problems)
 {
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(1 << 16);
 	const char *separator = "";
@@ -148,8 +148,8 @@ hm_refuse_problems(struct hm_call *call, const struct hm_problems *problems)
 bool
 hm_refuse_used_name(struct hm_call *call, struct str name)
 {
-	struct hm_problem problem = { STR("name"), STR("is already used") };
-	struct hm_problems one = { .items = &problem, .n = 1 };
+	struct kind_problem problem = { STR("name"), STR("is already used") };
+	struct kind_problems one = { .items = &problem, .n = 1 };
 	struct str message = arena_printf(&call->arena, "name '%" STR_FMT "' is already used",
 	                                  STR_ARG(name));
 
@@ -188,31 +188,12 @@ hm_parameter(const struct hm_call *call, const char *name)
 
 /* ---- the row ---- */
 
-/* Compares element by element; "{id}" stands for any one but "actions". */
-static bool
-hm_matches(const char *pattern, struct str path, struct str *ret_id)
-{
-	struct str rest = str_c(pattern), wanted, got;
-	struct str id = STR_EMPTY;
-
-	while (str_split(&rest, '/', &wanted)) {
-		if (!str_split(&path, '/', &got))
-			return false;
-		if (str_eq_c(wanted, "{id}") && got.len > 0 && !str_eq_c(got, "actions"))
-			id = got;
-		else if (!str_eq(wanted, got))
-			return false;
-	}
-	*ret_id = id;
-	return !str_split(&path, '/', &got);
-}
-
 static const struct hm_row *
 hm_find_row(const char *method, struct str path, struct str *ret_id)
 {
 	for (size_t i = 0; i < hm_n_rows; i++) {
 		if (strcmp(hm_rows[i].method, method) == 0 &&
-		    hm_matches(hm_rows[i].path, path, ret_id))
+		    target_matches(hm_rows[i].path, path, ret_id) && !str_eq_c(*ret_id, "actions"))
 			return &hm_rows[i];
 	}
 	return NULL;
@@ -222,7 +203,7 @@ hm_find_row(const char *method, struct str path, struct str *ret_id)
 
 static bool
 hm_read_body(struct hm_call *call, const struct server_request *request,
-             struct hm_problems *problems)
+             struct kind_problems *problems)
 {
 	struct str type = request->content_type, rest;
 	struct error err;
@@ -240,14 +221,14 @@ hm_read_body(struct hm_call *call, const struct server_request *request,
 	if (!json_parse(request->body, &call->doc, &err))
 		return hm_refuse(call, "json_error", "the body is not valid JSON");
 	call->body = yyjson_doc_get_root(call->doc);
-	hm_check_value(&call->arena, call->row->body, call->body, STR_EMPTY, problems);
+	kind_check(&call->arena, call->row->body, call->body, STR_EMPTY, problems);
 	return problems->n == 0 || hm_refuse_problems(call, problems);
 }
 
 bool
 hm_call_read(struct hm_call *call, const struct server_request *request)
 {
-	struct hm_problems problems = { 0 };
+	struct kind_problems problems = { 0 };
 	struct str query = STR_EMPTY;
 	bool ok;
 
@@ -263,7 +244,8 @@ hm_call_read(struct hm_call *call, const struct server_request *request)
 		                             arena_printf(&call->arena, "%s %" STR_FMT,
 		                                          request->method, STR_ARG(call->path))
 		                                     .ptr);
-	hm_check_parameters(&call->arena, call->row->query, call->query, call->n_query, &problems);
+	kind_check_parameters(&call->arena, call->row->query, call->query, call->n_query,
+	                      &problems);
 	ok = problems.n == 0 ? hm_read_body(call, request, &problems)
 	                     : hm_refuse_problems(call, &problems);
 	free(problems.items);

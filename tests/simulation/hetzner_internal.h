@@ -18,7 +18,7 @@
 #include "base/ip.h"
 #include "base/json.h"
 #include "hetzner.h"
-#include "target.h"
+#include "model.h"
 
 #define NS_PER_SECOND INT64_C(1000000000)
 #define HM_ID_MAX ((INT64_C(1) << 53) - 1)
@@ -125,11 +125,6 @@ void hm_set_labels(struct hetzner *, struct hetzner_resource *, const struct lab
 void hm_public_pair(struct hetzner *, struct hm_project *, const char *ipv6_end,
                     struct str *ret_ipv4, struct str *ret_ipv6);
 
-/** Arrays of resources are replaced, never changed in place: with one more at the end, or without
- * the i-th. */
-void *hm_with(struct arena *, const void *array, size_t n, size_t size, const void *one);
-void *hm_without(struct arena *, const void *array, size_t n, size_t size, size_t i);
-
 static inline struct hetzner_server *
 hm_find_server(const struct hm_project *p, int64_t id)
 {
@@ -167,10 +162,10 @@ struct hm_call {
 
 /** One thing that can be requested. */
 struct hm_row {
-	const char *method, *path;   /* "/servers/{id}" */
-	int status;                  /* of a good answer */
-	const struct hm_kind *query; /* an object whose members are the parameters; NULL: none */
-	const struct hm_kind *body;  /* NULL: none */
+	const char *method, *path; /* "/servers/{id}" */
+	int status;                /* of a good answer */
+	const struct kind *query;  /* an object whose members are the parameters; NULL: none */
+	const struct kind *body;   /* NULL: none */
 	bool (*serve)(struct hm_call *);
 };
 
@@ -199,49 +194,6 @@ struct hm_refusal {
 
 bool hm_refuse_because(struct hm_call *, const struct hm_refusal *);
 
-/* ---- forms: hetzner_kinds.c ---- */
-
-enum hm_form {
-	HM_FLAG,
-	HM_NUMBER,
-	HM_TEXT,
-	HM_ONE_OF,
-	HM_ID_OR_NAME,
-	HM_LABELS,
-	HM_LIST,
-	HM_FIELDS
-};
-
-/** What a value of a request may be. */
-struct hm_kind {
-	enum hm_form form;
-	bool is_nullable;
-	int64_t low, high;             /* of a number; of the characters of a text; high 0: none */
-	const char *const *values;     /* of HM_ONE_OF; NULL ends it */
-	const struct hm_kind *item;    /* of a list */
-	const struct hm_field *fields; /* of an object; a name NULL ends it */
-};
-
-struct hm_field {
-	const char *name;
-	const struct hm_kind *kind;
-	bool is_required;
-};
-
-struct hm_problem {
-	struct str field, message;
-};
-
-struct hm_problems {
-	struct hm_problem *items; /* on the heap */
-	size_t n, cap;
-};
-
-void hm_check_value(struct arena *, const struct hm_kind *, yyjson_val *, struct str where,
-                    struct hm_problems *);
-void hm_check_parameters(struct arena *, const struct hm_kind *, const struct target_pair[],
-                         size_t n, struct hm_problems *);
-
 /* ---- label selectors: hetzner_selector.c ---- */
 
 struct hm_selector;
@@ -251,6 +203,8 @@ const struct hm_selector *hm_selector_parse(struct arena *, struct str text,
 bool hm_selector_matches(const struct hm_selector *, const struct hetzner_resource *);
 bool hm_is_label_key(struct str);
 bool hm_is_label_value(struct str);
+/** kind.check of labels. */
+void hm_check_labels(struct arena *, yyjson_val *labels, struct str where, struct kind_problems *);
 
 /* ---- lists: hetzner_lists.c ---- */
 

@@ -129,8 +129,8 @@ hm_do_add_route(struct hetzner *h, struct hm_project *p, const struct hm_effect 
 	if (!network)
 		return;
 	before = *network;
-	network->routes = hm_with(&h->arena, network->routes, network->n_routes,
-	                          sizeof(*network->routes), &effect->route);
+	network->routes = model_with(&h->arena, network->routes, network->n_routes,
+	                             sizeof(*network->routes), &effect->route);
 	network->n_routes++;
 	hm_report(h, p, who, &before.base, &network->base);
 }
@@ -148,8 +148,8 @@ hm_do_delete_route(struct hetzner *h, struct hm_project *p, const struct hm_effe
 	if (i == network->n_routes)
 		return;
 	before = *network;
-	network->routes = hm_without(&h->arena, network->routes, network->n_routes,
-	                             sizeof(*network->routes), i);
+	network->routes = model_without(&h->arena, network->routes, network->n_routes,
+	                                sizeof(*network->routes), i);
 	network->n_routes--;
 	hm_report(h, p, who, &before.base, &network->base);
 }

@@ -5,29 +5,23 @@
  */
 #include "hetzner_internal.h"
 
-#define KIND(...) (&(const struct hm_kind){ __VA_ARGS__ })
-#define OBJECT(...)             \
-	KIND(.form = HM_FIELDS, \
-	     .fields = (const struct hm_field[]){ __VA_ARGS__, { NULL, NULL, false } })
-#define LIST(of) KIND(.form = HM_LIST, .item = (of))
-#define ONE_OF(...) KIND(.form = HM_ONE_OF, .values = (const char *const[]){ __VA_ARGS__, NULL })
 #define SORT_BY(field) field, field ":asc", field ":desc"
 
-static const struct hm_kind flag = { .form = HM_FLAG };
-static const struct hm_kind text = { .form = HM_TEXT };
-static const struct hm_kind text_or_null = { .form = HM_TEXT, .is_nullable = true };
-static const struct hm_kind some_text = { .form = HM_TEXT, .low = 1 };
-static const struct hm_kind name = { .form = HM_TEXT, .low = 1, .high = 128 };
-static const struct hm_kind positive = { .form = HM_NUMBER, .low = 1 };
-static const struct hm_kind not_negative = { .form = HM_NUMBER, .low = 0 };
-static const struct hm_kind id = { .form = HM_NUMBER, .low = 1, .high = HM_ID_MAX };
-static const struct hm_kind id_or_null = {
-	.form = HM_NUMBER, .is_nullable = true, .low = 1, .high = HM_ID_MAX
+static const struct kind flag = { .form = KIND_FLAG };
+static const struct kind text = { .form = KIND_TEXT };
+static const struct kind text_or_null = { .form = KIND_TEXT, .is_nullable = true };
+static const struct kind some_text = { .form = KIND_TEXT, .low = 1 };
+static const struct kind name = { .form = KIND_TEXT, .low = 1, .high = 128 };
+static const struct kind positive = { .form = KIND_NUMBER, .low = 1 };
+static const struct kind not_negative = { .form = KIND_NUMBER, .low = 0 };
+static const struct kind id = { .form = KIND_NUMBER, .low = 1, .high = HM_ID_MAX };
+static const struct kind id_or_null = {
+	.form = KIND_NUMBER, .is_nullable = true, .low = 1, .high = HM_ID_MAX
 };
-static const struct hm_kind port = { .form = HM_NUMBER, .low = 1, .high = 65535 };
-static const struct hm_kind timeout_idle = { .form = HM_NUMBER, .low = 5, .high = 3600 };
-static const struct hm_kind id_or_name = { .form = HM_ID_OR_NAME };
-static const struct hm_kind labels = { .form = HM_LABELS };
+static const struct kind port = { .form = KIND_NUMBER, .low = 1, .high = 65535 };
+static const struct kind timeout_idle = { .form = KIND_NUMBER, .low = 5, .high = 3600 };
+static const struct kind id_or_name = { .form = KIND_ID_OR_NAME };
+static const struct kind labels = { .form = KIND_OBJECT, .check = hm_check_labels };
 
 /* ---- parameters ---- */
 

@@ -242,3 +242,46 @@ hm_selector_matches(const struct hm_selector *selector, const struct hetzner_res
 	}
 	return true;
 }
+
+/* ---- labels ---- */
+
+static bool
+hm_is_reserved(struct str prefix)
+{
+	return str_eq_c(prefix, "hetzner.cloud") || str_ends(prefix, STR(".hetzner.cloud"));
+}
+
+static struct str
+hm_label_problem(struct arena *arena, struct str key, yyjson_val *value)
+{
+	ptrdiff_t slash = str_index(key, '/');
+	struct str prefix = slash < 0 ? STR_EMPTY : str_head(key, (size_t)slash);
+
+	if (!yyjson_is_str(value))
+		return STR("label values must be strings");
+	if (!hm_is_label_key(key))
+		return arena_printf(arena, "label key '%" STR_FMT "' is invalid", STR_ARG(key));
+	if (hm_is_reserved(prefix))
+		return arena_printf(arena, "label key '%" STR_FMT "' has a reserved prefix",
+		                    STR_ARG(key));
+	if (!hm_is_label_value(json_text(value)))
+		return arena_printf(arena, "label value '%" STR_FMT "' is invalid",
+		                    STR_ARG(json_text(value)));
+	return STR_EMPTY;
+}
+
+void
+hm_check_labels(struct arena *arena, yyjson_val *labels, struct str where,
+                struct kind_problems *problems)
+{
+	yyjson_val *key, *value;
+	size_t i, n;
+
+	yyjson_obj_foreach(labels, i, n, key, value)
+	{
+		struct str problem = hm_label_problem(arena, json_text(key), value);
+
+		if (problem.len > 0)
+			kind_note(problems, where, problem);
+	}
+}

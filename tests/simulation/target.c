@@ -45,3 +45,21 @@ target_read_query(struct arena *arena, struct str query, size_t *ret_n)
 	*ret_n = n;
 	return pairs;
 }
+
+bool
+target_matches(const char *pattern, struct str path, struct str *ret_id)
+{
+	struct str rest = str_c(pattern), wanted, got;
+	struct str id = STR_EMPTY;
+
+	while (str_split(&rest, '/', &wanted)) {
+		if (!str_split(&path, '/', &got))
+			return false;
+		if (str_eq_c(wanted, "{id}") && got.len > 0)
+			id = got;
+		else if (!str_eq(wanted, got))
+			return false;
+	}
+	*ret_id = id;
+	return !str_split(&path, '/', &got);
+}

@@ -22,4 +22,9 @@ struct str target_unescape(struct arena *, struct str text, bool is_query);
  * @param query  the part behind '?' */
 struct target_pair *target_read_query(struct arena *, struct str query, size_t *ret_n);
 
+/** Compares a path with a pattern, element by element; "{id}" stands for any one.
+ *
+ * @param ret_id  the element that {id} stands for; empty: the pattern has none */
+bool target_matches(const char *pattern, struct str path, struct str *ret_id);
+
 #endif
