@@ -370,6 +370,7 @@ send_request(struct easy *e)
 		.accept = header_of(e->headers, STR("Accept:")),
 		.content_type = header_of(e->headers, STR("Content-Type:")),
 		.token = str_starts(token, STR("Bearer ")) ? str_skip(token, 7) : STR_EMPTY,
+		.basic = str_starts(token, STR("Basic ")) ? str_skip(token, 6) : STR_EMPTY,
 		.user_agent = agent.len > 0 ? agent : str_c(e->user_agent),
 		.body = e->has_body ? str_n(e->body, (size_t)e->body_len) : STR_EMPTY,
 		.is_reused = e->is_reused,

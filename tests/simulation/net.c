@@ -503,8 +503,8 @@ keep(struct buf *memory, struct str text)
 static void
 copy_request(struct exchange *x, const struct net_message *m)
 {
-	const struct str from[] = { str_c(m->method), m->target,     m->accept, m->content_type,
-		                    m->token,         m->user_agent, m->body };
+	const struct str from[] = { str_c(m->method), m->target, m->accept,     m->content_type,
+		                    m->token,         m->basic,  m->user_agent, m->body };
 	struct str to[ARRAY_LEN(from)];
 	size_t at[ARRAY_LEN(from)];
 
@@ -513,8 +513,8 @@ copy_request(struct exchange *x, const struct net_message *m)
 		at[i] = keep(&x->memory, from[i]);
 	for (size_t i = 0; i < ARRAY_LEN(from); i++)
 		to[i] = str_n(x->memory.ptr + at[i], from[i].len);
-	x->request = (struct server_request){ x->id, to[0].ptr, to[1], to[2],
-		                              to[3], to[4],     to[5], to[6] };
+	x->request = (struct server_request){ x->id, to[0].ptr, to[1], to[2], to[3],
+		                              to[4], to[5],     to[6], to[7] };
 }
 
 struct exchange *

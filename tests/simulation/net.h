@@ -67,7 +67,7 @@ struct exchange;
 
 struct net_message {
 	const char *method;
-	struct str target, accept, content_type, token, user_agent, body;
+	struct str target, accept, content_type, token, basic, user_agent, body;
 	bool is_reused; /* on a connection that was used before */
 };
 

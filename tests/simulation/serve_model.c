@@ -1,7 +1,7 @@
 /* tests/simulation/serve_model.c: puts a model on a loopback port, so that a test can compare its
  * answers with those of the real server.
  *
- *     serve_model kube|hetzner|former-hetzner PORT [TOKEN]
+ *     serve_model kube|hetzner|former-hetzner|brightbox PORT [TOKEN]
  *
  * former-hetzner deletes balancers without an action, as the API did until October 2026.
  *
@@ -21,6 +21,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "brightbox.h"
 #include "hetzner.h"
 #include "kube.h"
 
@@ -128,12 +129,13 @@ header(struct str head, const char *name)
 	return STR_EMPTY;
 }
 
+/* What follows the scheme, e.g. "Bearer "; empty: the header has another one. */
 static struct str
-token_of(struct str head)
+authorization(struct str head, struct str scheme)
 {
 	struct str value = header(head, "Authorization");
 
-	return str_starts(value, STR("Bearer ")) ? str_skip(value, 7) : STR_EMPTY;
+	return str_starts(value, scheme) ? str_skip(value, scheme.len) : STR_EMPTY;
 }
 
 static void
@@ -148,7 +150,8 @@ serve(struct server *server, struct client *client, struct str head, struct str 
 		.method = name,
 		.accept = header(head, "Accept"),
 		.content_type = header(head, "Content-Type"),
-		.token = token_of(head),
+		.token = authorization(head, STR("Bearer ")),
+		.basic = authorization(head, STR("Basic ")),
 		.user_agent = header(head, "User-Agent"),
 		.body = body,
 	};
@@ -335,6 +338,20 @@ make_hetzner(int64_t now_ns, struct str token, bool is_former)
 	return hetzner_server(h);
 }
 
+/* An account with three servers, and an API client whose id and secret are both the token. */
+static struct server *
+make_brightbox(int64_t now_ns, struct str token)
+{
+	struct brightbox *b = brightbox_new(now_ns, SEED);
+	struct brightbox_account *a = brightbox_add_account(b, "Example");
+
+	brightbox_set_client(b, token.ptr, token.ptr, a);
+	brightbox_add_user(b, "user@example.com", token.ptr, a);
+	for (int i = 0; i < 3; i++)
+		(void)brightbox_add_server(b, a);
+	return brightbox_server(b);
+}
+
 static struct server *
 make_model(const char *kind, struct str token)
 {
@@ -350,6 +367,8 @@ make_model(const char *kind, struct str token)
 		return make_hetzner(now_ns, token, /*is_former=*/false);
 	if (strcmp(kind, "former-hetzner") == 0)
 		return make_hetzner(now_ns, token, /*is_former=*/true);
+	if (strcmp(kind, "brightbox") == 0)
+		return make_brightbox(now_ns, token);
 	return NULL;
 }
 
@@ -361,7 +380,8 @@ main(int argc, char **argv)
 
 	server = argc < 3 ? NULL : make_model(argv[1], str_c(argc > 3 ? argv[3] : "token"));
 	if (!server) {
-		fprintf(stderr, "usage: serve_model kube|hetzner|former-hetzner PORT [TOKEN]\n");
+		fprintf(stderr,
+		        "usage: serve_model kube|hetzner|former-hetzner|brightbox PORT [TOKEN]\n");
 		return 2;
 	}
 	server->sink = (struct server_sink){ push, end, NULL };

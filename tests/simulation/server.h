@@ -28,6 +28,7 @@ struct server_request {
 	struct str target;               /* path and query, as on the request line */
 	struct str accept, content_type; /* empty: absent */
 	struct str token;                /* of "Authorization: Bearer …"; empty: absent */
+	struct str basic;                /* of "Authorization: Basic …"; empty: absent */
 	struct str user_agent;
 	struct str body;
 };
