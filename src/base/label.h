@@ -2,7 +2,7 @@
  *
  * Both are plain views; the documentation of each holder states who owns the bytes.
  *
- * Threads: not relevant; these are types only.
+ * Threads: not relevant; these are plain values.
  */
 #ifndef CCMD_BASE_LABEL_H
 #define CCMD_BASE_LABEL_H
@@ -19,5 +19,11 @@ struct label {
 struct address {
 	struct str type, address;
 };
+
+static inline bool
+address_eq(const struct address *a, const struct address *b)
+{
+	return str_eq(a->type, b->type) && str_eq(a->address, b->address);
+}
 
 #endif

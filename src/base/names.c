@@ -81,3 +81,13 @@ name_is_label_key(struct str s)
 		return is_label_name(s);
 	return name_is_dns_subdomain(prefix) && is_label_name(name);
 }
+
+bool
+name_is_reserved_label(struct str key)
+{
+	struct str domain, name;
+
+	return str_cut(key, '/', &domain, &name) &&
+	       (str_eq_c(domain, "kubernetes.io") || str_eq_c(domain, "k8s.io") ||
+	        str_ends(domain, STR(".kubernetes.io")) || str_ends(domain, STR(".k8s.io")));
+}

@@ -27,5 +27,8 @@ bool name_is_dns_subdomain(struct str s);
 bool name_is_label_value(struct str s);
 /** A text like a label value, but not empty, after an optional DNS subdomain and '/'. */
 bool name_is_label_key(struct str s);
+/** Is this label's key reserved for Kubernetes: (^|\.)(kubernetes|k8s)\.io/ ? Clouds must not set
+ * such labels. */
+bool name_is_reserved_label(struct str key);
 
 #endif

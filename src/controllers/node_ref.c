@@ -21,12 +21,6 @@ node_ref_of(const struct node *node)
 	};
 }
 
-static struct label
-copy_label(struct arena *arena, const struct label *label)
-{
-	return (struct label){ arena_str(arena, label->key), arena_str(arena, label->value) };
-}
-
 struct node_ref
 node_ref_copy(struct arena *arena, const struct node *node)
 {
@@ -40,11 +34,13 @@ node_ref_copy(struct arena *arena, const struct node *node)
 	for (size_t i = 0; i < node->n_labels; i++) {
 		struct label *label = ARENA_NEW(arena, struct label);
 
-		*label = copy_label(arena, node->labels[i]);
+		label->key = arena_str(arena, node->labels[i]->key);
+		label->value = arena_str(arena, node->labels[i]->value);
 		labels[i] = label;
 	}
 	for (size_t i = 0; i < node->n_annotations; i++)
-		annotations[i] = copy_label(arena, &node->annotations[i]);
+		annotations[i] = (struct label){ arena_str(arena, node->annotations[i].key),
+			                         arena_str(arena, node->annotations[i].value) };
 	for (size_t i = 0; i < node->n_addresses; i++)
 		addresses[i] = (struct address){ arena_str(arena, node->addresses[i].type),
 			                         arena_str(arena, node->addresses[i].address) };

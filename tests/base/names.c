@@ -90,6 +90,23 @@ keys_of_labels_may_have_a_prefix(void **state)
 	assert_false(name_is_label_key(letters(64)));
 }
 
+static void
+reserved_names_are_those_of_the_regular_expression(void **state)
+{
+	static const char *const reserved[] = { "kubernetes.io/x", "k8s.io/x",
+		                                "topology.kubernetes.io/x", "foo.k8s.io/x" };
+	static const char *const free_names[] = {
+		"app.k8snio/x", "k8snio/x",          "topology.k8s.cp/x", "mykubernetes.io/x", "x",
+		"k8s.io",       "example.com/k8s.io"
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+		assert_true(name_is_reserved_label(str_c(reserved[i])));
+	for (size_t i = 0; i < ARRAY_LEN(free_names); i++)
+		assert_false(name_is_reserved_label(str_c(free_names[i])));
+}
+
 int
 main(void)
 {
@@ -99,6 +116,7 @@ main(void)
 		cmocka_unit_test(only_the_whole_of_a_subdomain_is_bounded),
 		cmocka_unit_test(values_of_labels_may_be_empty),
 		cmocka_unit_test(keys_of_labels_may_have_a_prefix),
+		cmocka_unit_test(reserved_names_are_those_of_the_regular_expression),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

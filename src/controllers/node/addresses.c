@@ -145,12 +145,6 @@ sort_by_type(const struct address *items, size_t n)
 	return sorted;
 }
 
-static bool
-is_address_equal(const struct address *a, const struct address *b)
-{
-	return str_eq(a->type, b->type) && str_eq(a->address, b->address);
-}
-
 bool
 addresses_equal(const struct address *a, size_t n_a, const struct address *b, size_t n_b)
 {
@@ -159,14 +153,14 @@ addresses_equal(const struct address *a, size_t n_a, const struct address *b, si
 
 	if (n_a != n_b)
 		return false;
-	while (n_equal < n_a && is_address_equal(&a[n_equal], &b[n_equal]))
+	while (n_equal < n_a && address_eq(&a[n_equal], &b[n_equal]))
 		n_equal++;
 	if (n_equal == n_a)
 		return true;
 	by_type_a = sort_by_type(a, n_a);
 	by_type_b = sort_by_type(b, n_b);
 	n_equal = 0;
-	while (n_equal < n_a && is_address_equal(by_type_a[n_equal], by_type_b[n_equal]))
+	while (n_equal < n_a && address_eq(by_type_a[n_equal], by_type_b[n_equal]))
 		n_equal++;
 	free(by_type_a);
 	free(by_type_b);

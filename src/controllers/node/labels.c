@@ -3,6 +3,7 @@
 #include "controllers/node/labels.h"
 
 #include "base/log.h"
+#include "base/names.h"
 
 /* The beta label is the source of truth, as in the Go controllers (docs/spec/framework.md, "Labels
  * afterwards"). */
@@ -13,19 +14,6 @@ static const struct {
 	{ STR("failure-domain.beta.kubernetes.io/region"), STR("topology.kubernetes.io/region") },
 	{ STR("beta.kubernetes.io/instance-type"), STR("node.kubernetes.io/instance-type") },
 };
-
-bool
-labels_is_reserved(struct str key)
-{
-	ptrdiff_t slash = str_index(key, '/');
-	struct str domain;
-
-	if (slash < 0)
-		return false;
-	domain = str_head(key, (size_t)slash);
-	return str_eq_c(domain, "kubernetes.io") || str_eq_c(domain, "k8s.io") ||
-	       str_ends(domain, STR(".kubernetes.io")) || str_ends(domain, STR(".k8s.io"));
-}
 
 static void
 set_label(const struct node *node, struct label_list *list, struct str key, struct str value)
@@ -56,7 +44,7 @@ labels_plan(const struct node *node, const struct instance *instance, struct are
 		const struct label *label = &instance->labels[i];
 		const struct str *now = node_label(node, label->key);
 
-		if (labels_is_reserved(label->key))
+		if (name_is_reserved_label(label->key))
 			log_warn("label from the cloud is reserved for Kubernetes, ignoring",
 			         LOG_STR("node", node_name(node)), LOG_STR("label", label->key));
 		else if (now && !str_eq(*now, label->value))

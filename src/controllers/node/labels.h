@@ -22,8 +22,4 @@ struct label_list labels_plan(const struct node *node, const struct instance *in
  * labels that differ are listed. */
 struct label_list labels_reconcile(const struct node *node, struct arena *arena);
 
-/** Is this key reserved for Kubernetes: (^|\.)(kubernetes|k8s)\.io/ ? Clouds must not set such
- * labels. */
-bool labels_is_reserved(struct str key);
-
 #endif

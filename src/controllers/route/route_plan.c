@@ -143,17 +143,6 @@ route_key(struct arena *arena, struct str node, struct str cidr)
 	return arena_printf(arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
 }
 
-static bool
-has_address(const struct route *route, const struct address *address)
-{
-	for (size_t i = 0; i < route->n_target_addresses; i++) {
-		if (str_eq(route->target_addresses[i].type, address->type) &&
-		    str_eq(route->target_addresses[i].address, address->address))
-			return true;
-	}
-	return false;
-}
-
 /* Compares them as sets, because their order has no meaning. */
 static bool
 are_addresses_equal(const struct route_node *node, const struct route *route)
@@ -161,7 +150,12 @@ are_addresses_equal(const struct route_node *node, const struct route *route)
 	if (node->n_addresses != route->n_target_addresses)
 		return false;
 	for (size_t i = 0; i < node->n_addresses; i++) {
-		if (!has_address(route, &node->addresses[i]))
+		size_t k = 0;
+
+		while (k < route->n_target_addresses &&
+		       !address_eq(&route->target_addresses[k], &node->addresses[i]))
+			k++;
+		if (k == route->n_target_addresses)
 			return false;
 	}
 	return true;

@@ -409,8 +409,7 @@ read_addresses(struct cl_reader *r, const struct cl_field *field, const struct y
 		const struct address *address = &machine->addresses[i];
 		size_t len = cl_enter_item(r, i), k = 0;
 
-		while (k < i && (!str_eq(machine->addresses[k].type, address->type) ||
-		                 !str_eq(machine->addresses[k].address, address->address)))
+		while (k < i && !address_eq(&machine->addresses[k], address))
 			k++;
 		if (address->address.len > 0 && k < i)
 			cl_add_problem(r, &node->items[i], "duplicate %" STR_FMT " %s",
@@ -420,27 +419,14 @@ read_addresses(struct cl_reader *r, const struct cl_field *field, const struct y
 	}
 }
 
-static bool
-is_in_domain(struct str s, struct str domain)
-{
-	struct str parent;
-
-	if (str_eq(s, domain))
-		return true;
-	parent = str_skip(s, s.len > domain.len ? s.len - domain.len - 1 : s.len);
-	return parent.len > 0 && parent.ptr[0] == '.' && str_eq(str_skip(parent, 1), domain);
-}
-
+/* Of node.kubernetes.io, only the labels that Kubernetes sets itself (docs/cloudlycke.md). */
 static bool
 is_reserved_label(struct str key)
 {
-	struct str domain, name;
-
-	if (!str_cut(key, '/', &domain, &name))
-		return false;
-	if (str_eq(domain, STR("node.kubernetes.io")))
-		return str_eq(name, STR("instance-type")) || str_eq(name, STR("windows-build"));
-	return is_in_domain(domain, STR("kubernetes.io")) || is_in_domain(domain, STR("k8s.io"));
+	if (str_starts(key, STR("node.kubernetes.io/")))
+		return str_eq_c(key, "node.kubernetes.io/instance-type") ||
+		       str_eq_c(key, "node.kubernetes.io/windows-build");
+	return name_is_reserved_label(key);
 }
 
 static void

@@ -280,8 +280,7 @@ machine_eq(const struct cl_machine *a, const struct cl_machine *b)
 	    !strings_eq(&a->aliases, &b->aliases))
 		return false;
 	for (size_t i = 0; i < a->n_addresses; i++) {
-		if (!str_eq(a->addresses[i].type, b->addresses[i].type) ||
-		    !str_eq(a->addresses[i].address, b->addresses[i].address))
+		if (!address_eq(&a->addresses[i], &b->addresses[i]))
 			return false;
 	}
 	for (size_t i = 0; i < a->n_labels; i++) {

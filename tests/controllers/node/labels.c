@@ -85,23 +85,6 @@ additional_labels_never_override_nor_take_kubernetes_names(void **state)
 }
 
 static void
-reserved_names_are_those_of_the_regular_expression(void **state)
-{
-	static const char *const reserved[] = { "kubernetes.io/x", "k8s.io/x",
-		                                "topology.kubernetes.io/x", "foo.k8s.io/x" };
-	static const char *const free_names[] = {
-		"app.k8snio/x", "k8snio/x",          "topology.k8s.cp/x", "mykubernetes.io/x", "x",
-		"k8s.io",       "example.com/k8s.io"
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
-		assert_true(labels_is_reserved(str_c(reserved[i])));
-	for (size_t i = 0; i < ARRAY_LEN(free_names); i++)
-		assert_false(labels_is_reserved(str_c(free_names[i])));
-}
-
-static void
 ga_labels_follow_the_beta_ones(void **state)
 {
 	struct label old[] = { { STR("failure-domain.beta.kubernetes.io/zone"), STR("z1") },
@@ -134,7 +117,6 @@ main(void)
 		cmocka_unit_test(type_zone_and_region_are_written_under_both_names),
 		cmocka_unit_test(what_the_cloud_does_not_say_is_left_alone),
 		cmocka_unit_test(additional_labels_never_override_nor_take_kubernetes_names),
-		cmocka_unit_test(reserved_names_are_those_of_the_regular_expression),
 		cmocka_unit_test(ga_labels_follow_the_beta_ones),
 	};
 
