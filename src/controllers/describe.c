@@ -63,8 +63,8 @@ add_queue(struct buf *json, struct queue *queue, struct str key)
 	struct queue_peek peek = queue_peek(queue, key);
 
 	json_begin_object(json, "queue");
-	json_add_text(json, "state", str_c(states[peek.state]));
-	json_add_number(json, "failures", peek.n_failures);
+	json_add_members(json, JSON_TEXT("state", str_c(states[peek.state])),
+	                 JSON_NUMBER("failures", peek.n_failures));
 	if (peek.state == QUEUE_DELAYED) {
 		add_seconds(json, "dueInSeconds", peek.due_in_ns);
 		json_add_flag(json, "waitsForOutage", peek.is_parked);
@@ -85,12 +85,12 @@ add_guard(struct buf *json, const struct lifecycle_candidate *c)
 		                                 [PRESENCE_FOREIGN] = "foreign" };
 
 	json_begin_object(json, "guard");
-	json_add_text(json, "machine", str_c(presences[c->presence]));
-	json_add_text(json, "verdict", str_c(guard_outcome_name(c->outcome)));
-	json_add_text(json, "heldBecause", c->hold_reason ? str_c(c->hold_reason) : STR_EMPTY);
-	json_add_number(json, "looks", c->n_looks);
-	json_add_number(json, "failedLooks", c->n_failures);
-	json_add_number(json, "absentLooks", c->n_absent);
+	json_add_members(json, JSON_TEXT("machine", str_c(presences[c->presence])),
+	                 JSON_TEXT("verdict", str_c(guard_outcome_name(c->outcome))),
+	                 JSON_TEXT("heldBecause", str_c(c->hold_reason)),
+	                 JSON_NUMBER("looks", c->n_looks),
+	                 JSON_NUMBER("failedLooks", c->n_failures),
+	                 JSON_NUMBER("absentLooks", c->n_absent));
 	if (c->n_looks > 0)
 		add_seconds(json, "lookedSecondsAgo", c->looked_ago_ns);
 	if (c->n_absent > 0)
@@ -116,8 +116,8 @@ add_errors(struct buf *json, struct node_errors *errors, struct str name, struct
 		if (!node_errors_get(errors, (enum node_work)i, name, arena, &one))
 			continue;
 		json_begin_object(json, NULL);
-		json_add_text(json, "work", str_c(works[i]));
-		json_add_text(json, "error", one.text);
+		json_add_members(json, JSON_TEXT("work", str_c(works[i])),
+		                 JSON_TEXT("error", one.text));
 		add_seconds(json, "failedSecondsAgo", one.failed_ago_ns);
 		if (one.retry_in_ns != CLOCK_FOREVER)
 			add_seconds(json, "nextInSeconds", one.retry_in_ns);
@@ -161,8 +161,8 @@ describe_service(const struct describe_sources *s, struct str key, struct arena 
 	if (!service_controller_remembers(s->service, arena, key, &memory))
 		return;
 	json_begin_object(json, "memory");
-	json_add_flag(json, "hasBalancer", memory.has_balancer);
-	json_add_text(json, "error", memory.error);
+	json_add_members(json, JSON_FLAG("hasBalancer", memory.has_balancer),
+	                 JSON_TEXT("error", memory.error));
 	if (memory.error.len > 0)
 		add_seconds(json, "failedSecondsAgo", memory.failed_ago_ns);
 	json_end_object(json);
@@ -180,10 +180,10 @@ add_route_run(const struct describe_sources *s, struct arena *arena, struct buf 
 	json_begin_object(json, "lastRun");
 	add_seconds(json, "endedSecondsAgo", outcome.ended_ago_ns);
 	add_seconds(json, "nextInSeconds", outcome.next_run_in_ns);
-	json_add_text(json, "error", outcome.error);
-	json_add_number(json, "failures", outcome.n_failures);
-	json_add_number(json, "heldRemovals", (int64_t)outcome.n_held);
-	json_add_flag(json, "isHeldForNodes", outcome.is_held_for_nodes);
+	json_add_members(json, JSON_TEXT("error", outcome.error),
+	                 JSON_NUMBER("failures", outcome.n_failures),
+	                 JSON_NUMBER("heldRemovals", outcome.n_held),
+	                 JSON_FLAG("isHeldForNodes", outcome.is_held_for_nodes));
 	if (outcome.n_held > 0 && outcome.held_for_ns != CLOCK_FOREVER)
 		add_seconds(json, "heldForSeconds", outcome.held_for_ns);
 	json_end_object(json);
@@ -207,6 +207,13 @@ describe_route(const struct describe_sources *s, struct str cidr, struct arena *
 }
 
 /* ---- all objects in trouble ---- */
+
+/* store NULL: nothing handles objects of that kind. */
+static struct store_list
+list_of(struct store *store)
+{
+	return store ? store_list(store) : (struct store_list){ 0 };
+}
 
 static bool
 is_node_in_trouble(const struct describe_sources *s, struct str name, struct arena *arena)
@@ -236,9 +243,8 @@ add_troubled(const struct describe_sources *s, enum described_kind kind, struct 
              struct buf *json)
 {
 	bool is_node = kind == DESCRIBED_NODE;
-	struct store *store = is_node ? s->nodes : s->services;
 	CLEANUP(store_list_free)
-	struct store_list all = store ? store_list(store) : (struct store_list){ 0 };
+	struct store_list all = list_of(is_node ? s->nodes : s->services);
 	int64_t n = 0;
 
 	json_begin_array(json, is_node ? "nodes" : "services");
@@ -257,74 +263,39 @@ add_troubled(const struct describe_sources *s, enum described_kind kind, struct 
 	return n > LIMIT_TROUBLES ? n - LIMIT_TROUBLES : 0;
 }
 
-static void
-describe_troubles(const struct describe_sources *s, struct arena *arena, struct buf *json)
-{
-	int64_t n_left_out = add_troubled(s, DESCRIBED_NODE, arena, json);
-
-	n_left_out += add_troubled(s, DESCRIBED_SERVICE, arena, json);
-	json_add_number(json, "leftOut", n_left_out);
-	add_route_run(s, arena, json);
-}
-
 /* ---- the metric ---- */
 
-static size_t
-count_new_nodes(const struct describe_sources *s, struct arena *arena)
-{
-	CLEANUP(store_list_free) struct store_list all = store_list(s->nodes);
-	struct node_error error;
-	size_t n = 0;
-
-	for (size_t i = 0; i < all.n; i++)
-		n += node_is_new(node_of(all.objects[i])) &&
-		     node_errors_get(s->node_errors, NODE_WORK_SYNC, all.objects[i]->key, arena,
-		                     &error);
-	return n;
-}
-
-static size_t
-count_held_nodes(const struct describe_sources *s, struct arena *arena)
-{
-	struct lifecycle_candidate *found;
-	size_t n_all = 0, n = 0;
-
-	if (s->lifecycle)
-		n_all = lifecycle_controller_candidates(s->lifecycle, arena, &found);
-	for (size_t i = 0; i < n_all; i++)
-		n += found[i].hold_reason && !found[i].is_deleted;
-	return n;
-}
-
-static size_t
-count_pending_services(const struct describe_sources *s, struct arena *arena)
-{
-	CLEANUP(store_list_free)
-	struct store_list all = s->services ? store_list(s->services) : (struct store_list){ 0 };
-	size_t n = 0;
-
-	for (size_t i = 0; i < all.n; i++) {
-		const struct service *service = service_of(all.objects[i]);
-
-		n += service->n_ingress == 0 && service_wants_balancer(service) &&
-		     is_service_in_trouble(s, all.objects[i]->key, arena);
-	}
-	return n;
-}
-
 void
-describe_count_problems(const struct describe_sources *s)
+describe_count_problems(const struct describe_sources *sources)
 {
+	static const struct describe_sources none;
+	const struct describe_sources *s = sources ? sources : &none;
+	CLEANUP(store_list_free) struct store_list nodes = list_of(s->nodes);
+	CLEANUP(store_list_free) struct store_list services = list_of(s->services);
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	bool leads = s != NULL;
+	size_t n_new = 0, n_held = 0, n_pending = 0, n_found = 0;
+	struct lifecycle_candidate *found;
+	struct node_error error;
 
-	metric_set(metric_of(&problems, "CCMD041"), leads ? (double)count_new_nodes(s, &arena) : 0);
-	metric_set(metric_of(&problems, "CCMD049"),
-	           leads ? (double)count_held_nodes(s, &arena) : 0);
+	for (size_t i = 0; i < nodes.n; i++)
+		n_new += node_is_new(node_of(nodes.objects[i])) &&
+		         node_errors_get(s->node_errors, NODE_WORK_SYNC, nodes.objects[i]->key,
+		                         &arena, &error);
+	if (s->lifecycle)
+		n_found = lifecycle_controller_candidates(s->lifecycle, &arena, &found);
+	for (size_t i = 0; i < n_found; i++)
+		n_held += found[i].hold_reason && !found[i].is_deleted;
+	for (size_t i = 0; i < services.n; i++) {
+		const struct service *service = service_of(services.objects[i]);
+
+		n_pending += service->n_ingress == 0 && service_wants_balancer(service) &&
+		             is_service_in_trouble(s, services.objects[i]->key, &arena);
+	}
+	metric_set(metric_of(&problems, "CCMD041"), (double)n_new);
+	metric_set(metric_of(&problems, "CCMD049"), (double)n_held);
 	metric_set(metric_of(&problems, "CCMD050"),
-	           leads && s->route && route_controller_outcome(s->route, &arena).error.len > 0);
-	metric_set(metric_of(&problems, "CCMD060"),
-	           leads ? (double)count_pending_services(s, &arena) : 0);
+	           s->route && route_controller_outcome(s->route, &arena).error.len > 0);
+	metric_set(metric_of(&problems, "CCMD060"), (double)n_pending);
 }
 
 /* ---- all of it ---- */
@@ -333,20 +304,24 @@ void
 describe(const struct describe_sources *sources, const struct described *what, struct buf *json)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	int64_t cloud_ok_ns;
+	int64_t cloud_ok_ns, n_left_out;
 
 	json_begin_object(json, NULL);
 	json_add_flag(json, "isLeading", sources != NULL);
 	if (sources && recent_cloud_ago(&cloud_ok_ns))
 		add_seconds(json, "cloudAnsweredSecondsAgo", cloud_ok_ns);
-	if (sources && !what)
-		describe_troubles(sources, &arena, json);
-	else if (sources && what->kind == DESCRIBED_NODE)
+	if (sources && !what) {
+		n_left_out = add_troubled(sources, DESCRIBED_NODE, &arena, json);
+		n_left_out += add_troubled(sources, DESCRIBED_SERVICE, &arena, json);
+		json_add_number(json, "leftOut", n_left_out);
+		add_route_run(sources, &arena, json);
+	} else if (sources && what->kind == DESCRIBED_NODE) {
 		describe_node(sources, what->key, &arena, json);
-	else if (sources && what->kind == DESCRIBED_SERVICE)
+	} else if (sources && what->kind == DESCRIBED_SERVICE) {
 		describe_service(sources, what->key, &arena, json);
-	else if (sources)
+	} else if (sources) {
 		describe_route(sources, what->key, &arena, json);
+	}
 	json_end_object(json);
 	buf_add_char(json, '\n');
 }

@@ -212,32 +212,32 @@ add_content(struct buf *b, const struct cl_record_values *r)
 	static const char *const proxies[] = { "", "v1", "v2" };
 	const struct cl_allocation *a = &r->allocation;
 
-	json_add_text(b, "cluster", r->cluster);
-	json_add_text(b, "namespace", a->namespace);
-	json_add_text(b, "name", a->service);
-	json_add_text(b, "uid", a->uid);
-	json_add_text(b, "pool", r->pool);
+	json_add_members(b, JSON_TEXT("cluster", r->cluster), JSON_TEXT("namespace", a->namespace),
+	                 JSON_TEXT("name", a->service), JSON_TEXT("uid", a->uid),
+	                 JSON_TEXT("pool", r->pool));
 	cl_addresses_json(b, &a->addresses);
-	json_add_text(b, "hostname", r->hostname);
-	json_add_text(b, "shareKey", a->share_key);
+	json_add_members(b, JSON_TEXT("hostname", r->hostname),
+	                 JSON_TEXT("shareKey", a->share_key));
 	json_begin_array(b, "ports");
 	for (size_t i = 0; i < a->n_ports; i++) {
-		json_begin_object(b, NULL);
-		json_add_text(b, "name", a->ports[i].name);
-		json_add_text(b, "protocol", a->ports[i].protocol_text);
-		json_add_number(b, "port", a->ports[i].port);
-		json_add_number(b, "nodePort", a->ports[i].node_port);
-		json_end_object(b);
+		const struct lb_port *port = &a->ports[i];
+
+		json_add_object(b, NULL, JSON_TEXT("name", port->name),
+		                JSON_TEXT("protocol", port->protocol_text),
+		                JSON_NUMBER("port", port->port),
+		                JSON_NUMBER("nodePort", port->node_port));
 	}
 	json_end_array(b);
-	json_add_text(b, "externalTrafficPolicy",
-	              r->traffic == LB_TRAFFIC_LOCAL ? STR("Local") : STR("Cluster"));
-	json_add_number(b, "healthCheckNodePort", r->health_check_node_port);
-	json_add_text(b, "sessionAffinity",
-	              r->has_client_ip_affinity ? STR("ClientIP") : STR("None"));
-	json_add_number(b, "sessionAffinityTimeoutSeconds", r->affinity_timeout_s);
-	json_add_text(b, "ipMode", r->ip_mode == CL_IP_MODE_PROXY ? STR("Proxy") : STR("VIP"));
-	json_add_text(b, "proxyProtocol", str_c(proxies[r->proxy]));
+	json_add_members(
+		b,
+		JSON_TEXT("externalTrafficPolicy",
+	                  r->traffic == LB_TRAFFIC_LOCAL ? STR("Local") : STR("Cluster")),
+		JSON_NUMBER("healthCheckNodePort", r->health_check_node_port),
+		JSON_TEXT("sessionAffinity",
+	                  r->has_client_ip_affinity ? STR("ClientIP") : STR("None")),
+		JSON_NUMBER("sessionAffinityTimeoutSeconds", r->affinity_timeout_s),
+		JSON_TEXT("ipMode", r->ip_mode == CL_IP_MODE_PROXY ? STR("Proxy") : STR("VIP")),
+		JSON_TEXT("proxyProtocol", str_c(proxies[r->proxy])));
 	json_add_texts(b, "sourceRanges", r->source_ranges, r->n_source_ranges);
 	json_add_flag(b, "deleting", r->is_deleting);
 }
@@ -272,21 +272,18 @@ cl_record_hook_input(struct buf *b, const struct cl_record *record, const char *
 	const struct cl_record_values *r = &record->values;
 
 	json_begin_object(b, NULL);
-	json_add_text(b, "action", str_c(action));
-	json_add_text(b, "loadBalancer", r->name);
+	json_add_members(b, JSON_TEXT("action", str_c(action)),
+	                 JSON_TEXT("loadBalancer", r->name));
 	add_content(b, r);
 	json_add_number(b, "generation", r->hook.generation);
-	json_begin_object(b, "hook");
-	json_add_number(b, "generation", r->hook.done);
-	json_add_text(b, "error", r->hook.error);
-	json_end_object(b);
+	json_add_object(b, "hook", JSON_NUMBER("generation", r->hook.done),
+	                JSON_TEXT("error", r->hook.error));
 	json_begin_array(b, "nodes");
 	for (size_t i = 0; i < r->targets->n; i++) {
 		const struct cl_target *target = &r->targets->items[i];
 
 		json_begin_object(b, NULL);
-		json_add_text(b, "name", target->name);
-		json_add_text(b, "id", target->id);
+		json_add_members(b, JSON_TEXT("name", target->name), JSON_TEXT("id", target->id));
 		cl_addresses_json(b, &target->addresses);
 		json_end_object(b);
 	}

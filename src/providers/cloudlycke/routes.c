@@ -111,10 +111,9 @@ sort_routes(struct cl_routes_run *run)
 static void
 add_json(struct buf *b, const struct saved_route *r)
 {
-	json_add_text(b, "name", r->name);
-	json_add_text(b, "targetNode", r->target_node);
-	json_add_text(b, "machine", r->machine);
-	json_add_text(b, "destinationCIDR", r->destination);
+	json_add_members(b, JSON_TEXT("name", r->name), JSON_TEXT("targetNode", r->target_node),
+	                 JSON_TEXT("machine", r->machine),
+	                 JSON_TEXT("destinationCIDR", r->destination));
 	json_add_texts(b, "addresses", r->addresses, r->n_addresses);
 }
 
@@ -333,8 +332,7 @@ hook_input(struct arena *arena, const char *action, const struct saved_route *r)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_STATE_FILE);
 
 	json_begin_object(&b, NULL);
-	json_add_text(&b, "action", str_c(action));
-	json_add_text(&b, "cluster", r->cluster);
+	json_add_members(&b, JSON_TEXT("action", str_c(action)), JSON_TEXT("cluster", r->cluster));
 	add_json(&b, r);
 	json_end_object(&b);
 	buf_add_char(&b, '\n');

@@ -347,17 +347,15 @@ add_document(struct buf *b, const struct cl_state *s)
 		buf_add_c(b, i > 0 ? ",\n" : "\n");
 		json_add_str(b, r->name);
 		buf_add_c(b, ":{");
-		json_add_text(b, "namespace", r->allocation.namespace);
-		json_add_text(b, "name", r->allocation.service);
-		json_add_text(b, "uid", r->allocation.uid);
+		json_add_members(b, JSON_TEXT("namespace", r->allocation.namespace),
+		                 JSON_TEXT("name", r->allocation.service),
+		                 JSON_TEXT("uid", r->allocation.uid));
 		cl_addresses_json(b, &r->allocation.addresses);
 		if (r->hook.generation > 0) {
 			json_add_number(b, "generation", r->hook.generation);
-			json_begin_object(b, "hook");
-			json_add_number(b, "generation", r->hook.done);
-			json_add_number(b, "input", r->hook.input);
-			json_add_text(b, "error", r->hook.error);
-			json_end_object(b);
+			json_add_object(b, "hook", JSON_NUMBER("generation", r->hook.done),
+			                JSON_NUMBER("input", r->hook.input),
+			                JSON_TEXT("error", r->hook.error));
 		}
 		json_end_object(b);
 	}
