@@ -132,12 +132,6 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 	mutex_unlock(&c->mu);
 }
 
-static bool
-is_due(struct round *r, const struct node_check *check)
-{
-	return check->candidate->now.due_mono_ns <= clock_mono(r->c->env->clock);
-}
-
 /* Returns when the next round is due (mono). */
 static int64_t
 lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
@@ -166,7 +160,7 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 	lifecycle_collect(&r, due);
 	checks = arena_calloc(arena, r.n_checks + 1, sizeof(*checks));
 	for (size_t i = 0; i < r.n_checks; i++) {
-		if (is_due(&r, &r.checks[i]))
+		if (r.checks[i].candidate->now.due_mono_ns <= clock_mono(c->env->clock))
 			checks[n_due++] = r.checks[i];
 	}
 
@@ -176,7 +170,10 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 		lifecycle_check_candidates(&r, checks, n_due);
 		lifecycle_count_proven(&r);
 		for (size_t i = 0; i < n_due; i++) {
-			if (is_due(&r, &checks[i])) /* not postponed */
+			bool is_postponed = checks[i].candidate->now.due_mono_ns >
+			                    clock_mono(c->env->clock);
+
+			if (!is_postponed)
 				lifecycle_decide(&r, &checks[i]);
 		}
 		/* Other threads see a copy, so they never wait for a round, which takes as long as

@@ -56,7 +56,6 @@ record_free(void *record)
 	buf_fini(&r->repairs);
 	free(r->written_version);
 	free(r->failure);
-	free(r->key);
 	free(r);
 }
 
@@ -93,31 +92,20 @@ record_put_back(struct service_controller *c, struct service_record *r, unsigned
 
 /* Any thread. */
 static void
-service_queue_after(struct service_controller *c, struct str key, unsigned reasons,
-                    int64_t delay_ns)
+service_queue(struct service_controller *c, struct str key, unsigned reasons, int64_t delay_ns)
 {
 	struct service_record *r;
 
 	mutex_lock(&c->mu);
-	r = map_get(&c->records, key);
-	if (!r) {
-		r = xcalloc(1, sizeof(*r));
-		r->key = xstrndup(key.ptr, key.len);
+	r = map_add(&c->records, key, sizeof(*r));
+	if (!r->repairs.ptr) /* it is new */
 		r->repairs = BUF_INIT(LIMIT_EVENT_MESSAGE / 2);
-		map_put(&c->records, str_n(r->key, key.len), r);
-	}
 	r->reasons |= reasons;
 	mutex_unlock(&c->mu);
 	if (delay_ns > 0)
 		queue_add_after(c->queue, key, delay_ns);
 	else
 		queue_add(c->queue, key);
-}
-
-static void
-service_queue(struct service_controller *c, struct str key, unsigned reasons)
-{
-	service_queue_after(c, key, reasons, 0);
 }
 
 /* ---- what leads to work ---- */
@@ -129,21 +117,13 @@ service_is_ours(const struct service *s)
 	return service_wants_balancer(s) || service_needs_cleanup(s);
 }
 
-/* A Service gets another class while it still has our finalizer. Its type was another one in
- * between, which may have been too short, or before our time, for the removal of its balancer. */
-static bool
-service_may_keep_balancer(const struct service *old, const struct service *current)
-{
-	return current->has_class && current->has_finalizer && !(old && old->has_class);
-}
-
 static void
 service_on_change(void *arg, const struct object *object_old, const struct object *object)
 {
 	struct service_controller *c = arg;
 	const struct service *old = (const struct service *)object_old,
 			     *current = (const struct service *)object;
-	bool is_changed, has_lost_finalizer;
+	bool is_changed, is_new_class, has_lost_finalizer;
 	struct service_record *r;
 
 	/* A Service has left the store. Without a record it had no balancer. */
@@ -162,18 +142,21 @@ service_on_change(void *arg, const struct object *object_old, const struct objec
 		is_changed = service_needs_update(old, current) || service_needs_cleanup(current);
 	else
 		is_changed = service_is_ours(current);
-	is_changed = is_changed || service_may_keep_balancer(old, current);
+	/* A Service gets another class while it still has our finalizer. Its type was another one
+	 * in between, which may have been too short, or before our time, for the removal of its
+	 * balancer. */
+	is_new_class = current->has_class && current->has_finalizer && !(old && old->has_class);
 	/* Another client has removed our finalizer. It is added again, because without it the
 	 * balancer would be left behind when the Service is deleted. */
 	has_lost_finalizer = old && old->has_finalizer && !current->has_finalizer &&
 	                     !current->is_deleting && service_wants_balancer(current);
 
-	if (is_changed) {
-		service_queue(c, object->key, REASON_FULL);
+	if (is_changed || is_new_class) {
+		service_queue(c, object->key, REASON_FULL, 0);
 	} else if (has_lost_finalizer) {
 		/* a client that keeps doing that must not cause a request to the cloud each time */
-		service_queue_after(c, object->key, REASON_FULL,
-		                    paces_reserve(c->env->paces, object->uid, "finalizer"));
+		service_queue(c, object->key, REASON_FULL,
+		              paces_reserve(c->env->paces, object->uid, "finalizer"));
 	} else if (!service_is_ours(current)) {
 		mutex_lock(&c->mu);
 		r = map_get(&c->records, object->key);
@@ -222,7 +205,7 @@ service_queue_all(struct service_controller *c, bool (*is_affected)(const struct
 
 	for (size_t i = 0; i < all.n; i++) {
 		if (is_affected(service_of(all.objects[i])))
-			service_queue(c, all.objects[i]->key, reason);
+			service_queue(c, all.objects[i]->key, reason, 0);
 	}
 }
 
@@ -243,7 +226,7 @@ service_queue_after_node_change(struct service_controller *c)
 	}
 	service_queue_all(c, uses_targets, REASON_NODES);
 	metric_observe(metric_of(&pass_seconds),
-	               (double)(clock_mono(c->env->clock) - begun_ns) / (double)NS_PER_SEC);
+	               clock_seconds(clock_mono(c->env->clock) - begun_ns));
 }
 
 /* ---- balancers that other clients changed ---- */
@@ -264,7 +247,7 @@ service_compare_all(struct service_controller *c, struct call *call)
 	struct error err;
 	int64_t delay_ns;
 
-	if (service_adopt_again(c, call, &err)) {
+	if (service_adopt(c, call, &err)) {
 		queue_forget(c->queue, KEY_DRIFT);
 		service_plan_drift(c);
 		service_queue_all(c, uses_targets, REASON_DRIFT);
@@ -309,7 +292,7 @@ service_postpone(struct service_run *run, struct object *vanished)
 	if (due_ns == now_ns)
 		return false;
 	record_put_back(run->c, run->record, run->reasons, vanished);
-	queue_add_after(run->c->queue, str_c(r->key), due_ns - now_ns);
+	queue_add_after(run->c->queue, r->key, due_ns - now_ns);
 	return true;
 }
 
@@ -367,7 +350,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	/* The record is dropped unless there is a new reason meanwhile. A record that knows of a
 	 * balancer stays: the store removes a Service a moment before it calls
 	 * service_on_change(), which needs the record. */
-	is_needed = object && (!is_done || service_is_stale(r, run.service));
+	is_needed = object && (!is_done || service_is_stale(&run));
 	mutex_lock(&c->mu);
 	free(TAKE(r->failure));
 	if (!is_needed && r->reasons == 0 && !r->vanished && !r->service_with_balancer) {
@@ -492,7 +475,7 @@ set_failing(void *controller)
 			longest_ns = now_ns - r->failing_mono_ns;
 	}
 	metric_set(metric_of(&failing), (double)n);
-	metric_set(metric_of(&failing_age), (double)longest_ns / (double)NS_PER_SEC);
+	metric_set(metric_of(&failing_age), clock_seconds(longest_ns));
 }
 
 struct service_controller *
@@ -503,6 +486,7 @@ service_controller_new(struct controller_env *env, const struct service_controll
 	c->env = env;
 	c->config = *config;
 	c->ops = env->cloud->balancers;
+	c->records = MAP_OF(struct service_record, key);
 	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, FAILURE_MAX_NS,
 	                                             env->clock });
 	c->targets = targets_new(env->nodes);
@@ -533,7 +517,7 @@ service_controller_wake(struct service_controller *c, struct str key)
 	struct object *object = key.len > 0 ? store_get(c->env->services, key) : NULL;
 
 	if (object && service_is_ours(service_of(object)))
-		service_queue(c, key, REASON_FULL);
+		service_queue(c, key, REASON_FULL, 0);
 	else if (key.len == 0)
 		service_queue_all(c, service_is_ours, REASON_FULL);
 }

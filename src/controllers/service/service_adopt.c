@@ -62,18 +62,12 @@ service_adopt_all(struct cloud *cloud, struct call *call, struct store *services
 	return cloud->balancers->adopt(cloud, call, specs, n, err);
 }
 
-static bool
-adopt_once(struct service_controller *c, struct call *call, struct error *err)
+bool
+service_adopt(struct service_controller *c, struct call *call, struct error *err)
 {
 	call->dry = dry_item_new(c->env, "service", STR_EMPTY, STR_EMPTY, call->arena);
 	return service_adopt_all(c->env->cloud, call, c->env->services, c->config.cluster_name,
 	                         err);
-}
-
-bool
-service_adopt_again(struct service_controller *c, struct call *call, struct error *err)
-{
-	return !c->ops->adopt || adopt_once(c, call, err);
 }
 
 /* ---- failures ---- */
@@ -100,13 +94,13 @@ service_report_failed_adoption(struct service_controller *c, struct adopt_failur
 
 /* Returns false when cancelled. */
 static bool
-service_adopt(struct service_controller *c, struct call *call, struct error *err)
+adopt_until_done(struct service_controller *c, struct call *call, struct error *err)
 {
 	unsigned n_seen = failure_pause_count(&c->adopt_pause);
 	struct adopt_failure t = { 0 };
 	int64_t delay_ns;
 
-	while (c->ops->adopt && !adopt_once(c, call, err)) {
+	while (!service_adopt(c, call, err)) {
 		service_report_failed_adoption(c, &t, err);
 		dry_failed(call->dry, err);
 		settling_note(c->env->settling, SETTLING_ADOPTION);
@@ -141,7 +135,7 @@ service_begin(struct service_controller *c, struct call *call)
 	if (!is_first)
 		return false;
 	balancer_begin(c->env->cloud, call);
-	if (!service_adopt(c, call, &err))
+	if (!adopt_until_done(c, call, &err))
 		queue_shut_down(c->queue);
 	mutex_lock(&c->mu);
 	c->adoption = ADOPT_DONE;

@@ -71,13 +71,6 @@ service_send_event(struct service_run *run, enum event_type type, const char *re
 	recorder_event(run->c->env->recorder, SERVICE_COMPONENT, &object, type, reason, message);
 }
 
-static void
-service_send_normal(struct service_run *run, enum service_event event)
-{
-	service_send_event(run, EVENT_NORMAL, events[event].kind->reason,
-	                   str_c(events[event].text));
-}
-
 /* ---- beginnings and ends ---- */
 
 void
@@ -86,7 +79,8 @@ service_announce(struct service_run *run, enum service_event event)
 	if (run->record->announced == event)
 		return;
 	run->record->announced = event;
-	service_send_normal(run, event);
+	service_send_event(run, EVENT_NORMAL, events[event].kind->reason,
+	                   str_c(events[event].text));
 }
 
 void
@@ -94,7 +88,8 @@ service_report_end(struct service_run *run, enum service_event event)
 {
 	run->record->announced = SERVICE_NOTHING;
 	run->record->has_new_targets = false;
-	service_send_normal(run, event);
+	service_send_event(run, EVENT_NORMAL, events[event].kind->reason,
+	                   str_c(events[event].text));
 }
 
 void
@@ -206,7 +201,7 @@ service_report_new_targets(struct service_run *run)
 	if (!r->has_new_targets)
 		return;
 	if (now_ns < r->next_report_ns) {
-		queue_add_after(run->c->queue, str_c(r->key), r->next_report_ns - now_ns);
+		queue_add_after(run->c->queue, r->key, r->next_report_ns - now_ns);
 		return;
 	}
 	/* Each pause is longer than the one before, unless targets have not changed for as long as

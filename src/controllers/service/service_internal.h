@@ -43,7 +43,7 @@ enum service_event {
 /** What the controller stores about one Service. Made when a Service first needs work, dropped
  * when there is nothing left to remember. */
 struct service_record {
-	char *key;
+	struct str key;
 	unsigned reasons; /* mu: for the next run; enum service_reason */
 	/* mu: the last state of a Service of this name that left the store; NULL: none */
 	struct object *vanished;
@@ -95,7 +95,7 @@ struct service_controller {
 
 	pthread_mutex_t mu;
 	pthread_cond_t adopted;
-	struct map records;                                        /* mu */
+	struct map records;                                        /* mu; struct service_record */
 	enum { ADOPT_WANTED, ADOPT_RUNNING, ADOPT_DONE } adoption; /* mu */
 	int64_t next_pass_ns; /* mu: mono; Services get no further reason NODES before */
 };
@@ -109,10 +109,10 @@ struct service_run {
 	unsigned reasons;
 };
 
-/** Is this state of the Service older than our own last write to it? Then its finalizers and its
+/** Is the state of the Service older than our own last write to it? Then its finalizers and its
  * status may be outdated. Relying on them has left Services with a balancer and without a
  * finalizer. */
-bool service_is_stale(const struct service_record *record, const struct service *service);
+bool service_is_stale(const struct service_run *run);
 
 /** Makes the balancer and the status of one Service as they should be. *ret_is_done: nothing has to
  * be stored about it any more. The caller retries ERR_PENDING and ERR_THROTTLED after
@@ -129,9 +129,8 @@ NODISCARD bool service_sync_former(struct service_run *run, const struct service
 /** What a worker does once the stores have synced: the first one lets the provider adopt existing
  * balancers, the others wait for it. Returns true in the first one. */
 bool service_begin(struct service_controller *c, struct call *call);
-/** Lets the provider read all balancers again. */
-NODISCARD bool service_adopt_again(struct service_controller *c, struct call *call,
-                                   struct error *err);
+/** Lets the provider read all balancers. */
+NODISCARD bool service_adopt(struct service_controller *c, struct call *call, struct error *err);
 /** What a worker does with each key that the queue hands out. The arena is empty afterwards. */
 void service_work_on(struct service_controller *c, struct arena *arena, struct str key);
 

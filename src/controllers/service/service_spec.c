@@ -27,28 +27,25 @@ default_name(struct str uid, struct arena *arena)
 	return str_n(name, n);
 }
 
-static enum lb_protocol
-protocol_of(struct str text)
-{
-	if (str_eq_c(text, "UDP"))
-		return LB_UDP;
-	return str_eq_c(text, "SCTP") ? LB_SCTP : LB_TCP;
-}
-
 static void
 add_ports(struct lb_spec *spec, const struct service *s, struct arena *arena)
 {
 	struct lb_port *ports = arena_calloc(arena, s->n_ports, sizeof(*ports));
 
-	for (uint32_t i = 0; i < s->n_ports; i++)
+	for (uint32_t i = 0; i < s->n_ports; i++) {
+		struct str protocol = s->ports[i].protocol;
+
 		ports[i] = (struct lb_port){
 			.name = s->ports[i].name,
 			.app_protocol = s->ports[i].app_protocol,
-			.protocol_text = s->ports[i].protocol,
-			.protocol = protocol_of(s->ports[i].protocol),
+			.protocol_text = protocol,
+			.protocol = str_eq_c(protocol, "UDP")    ? LB_UDP
+			            : str_eq_c(protocol, "SCTP") ? LB_SCTP
+			                                         : LB_TCP,
 			.port = s->ports[i].port,
 			.node_port = s->ports[i].node_port,
 		};
+	}
 	spec->ports = ports;
 	spec->n_ports = s->n_ports;
 }
@@ -91,22 +88,22 @@ add_families(struct lb_spec *spec, const struct service *s, struct arena *arena)
 		spec->family_policy = LB_PREFER_DUAL_STACK;
 }
 
-static enum lb_ip_mode
-ip_mode_of(const struct service_ingress *ingress)
-{
-	if (ingress->ip.len == 0)
-		return LB_IP_MODE_NONE;
-	return str_eq_c(ingress->ip_mode, "Proxy") ? LB_IP_MODE_PROXY : LB_IP_MODE_VIP;
-}
-
 static void
 add_status(struct lb_spec *spec, const struct service *s, struct arena *arena)
 {
 	struct lb_ingress *ingress = arena_calloc(arena, s->n_ingress, sizeof(*ingress));
 
-	for (uint32_t i = 0; i < s->n_ingress; i++)
-		ingress[i] = (struct lb_ingress){ s->ingress[i].ip, s->ingress[i].hostname,
-			                          ip_mode_of(&s->ingress[i]) };
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		const struct service_ingress *from = &s->ingress[i];
+
+		ingress[i] = (struct lb_ingress){
+			.ip = from->ip,
+			.hostname = from->hostname,
+			.ip_mode = from->ip.len == 0                 ? LB_IP_MODE_NONE
+			           : str_eq_c(from->ip_mode, "Proxy") ? LB_IP_MODE_PROXY
+			                                              : LB_IP_MODE_VIP,
+		};
+	}
 	spec->status = (struct lb_status){ ingress, s->n_ingress };
 }
 

@@ -42,17 +42,13 @@ METRIC_FAMILY(update_seconds, METRIC_HISTOGRAM,
 /* ---- writes ---- */
 
 bool
-service_is_stale(const struct service_record *record, const struct service *service)
+service_is_stale(const struct service_run *run)
 {
-	return record->is_unsure ||
-	       (record->written_version && object_version_is_older(service->object.resource_version,
-	                                                           str_c(record->written_version)));
-}
+	const struct service_record *r = run->record;
 
-static bool
-is_stale(const struct service_run *run)
-{
-	return service_is_stale(run->record, run->service);
+	return r->is_unsure ||
+	       (r->written_version && object_version_is_older(run->service->object.resource_version,
+	                                                      str_c(r->written_version)));
 }
 
 /* The server answered 409. Either another Service has the name by now, which the store shows
@@ -121,25 +117,11 @@ service_claim(struct service_run *run, bool *ret_is_gone, struct error *err)
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 
 	*ret_is_gone = false;
-	if (run->service->has_finalizer && !is_stale(run))
+	if (run->service->has_finalizer && !service_is_stale(run))
 		return true;
 	patch_service_claim(&body, run->service);
 	if (!service_patch(run, buf_str(&body), ret_is_gone, err))
 		return err_wrap(err, "failed to add load balancer cleanup finalizer");
-	return true;
-}
-
-/* Removes the status and our finalizer in one patch. */
-static bool
-service_release(struct service_run *run, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	bool is_gone;
-
-	if (!patch_service_release(&body, run->service, is_stale(run)))
-		return true;
-	if (!service_patch(run, buf_str(&body), &is_gone, err))
-		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
 	return true;
 }
 
@@ -196,25 +178,20 @@ note_wait(struct service_run *run, struct error *err)
 	                   clock_mono(run->call->clock), err);
 }
 
-/* Takes over the reference to service. */
+/* service NULL: there is no balancer. Must be called before the provider's ensure() or
+ * update_nodes(): even if that fails, it may have created the balancer, which has to be removed
+ * later. */
 static void
-set_service_with_balancer(struct service_run *run, struct object *service)
+set_service_with_balancer(struct service_run *run, const struct service *service)
 {
-	struct object *old = run->record->service_with_balancer;
+	struct object *old = run->record->service_with_balancer, *new = NULL;
 
+	if (service)
+		new = object_ref((struct object *)(uintptr_t)&service->object);
 	mutex_lock(&run->c->mu);
-	run->record->service_with_balancer = service;
+	run->record->service_with_balancer = new;
 	mutex_unlock(&run->c->mu);
 	object_unref(old);
-}
-
-/* Must be called before the provider's ensure() or update_nodes(): even if that fails, it may have
- * created the balancer, which has to be removed later. */
-static void
-service_note_balancer(struct service_run *run)
-{
-	set_service_with_balancer(run,
-	                          object_ref((struct object *)(uintptr_t)&run->service->object));
 }
 
 /* Puts the targets into the spec for the next call, and stores their hash. */
@@ -223,7 +200,7 @@ set_targets(struct service_run *run, struct lb_spec *spec, const struct target_l
 {
 	spec->nodes = targets->refs;
 	spec->n_nodes = targets->n;
-	service_note_balancer(run);
+	set_service_with_balancer(run, run->service);
 	run->record->targets_hash = targets->hash;
 	run->record->has_targets = true;
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
@@ -237,7 +214,7 @@ service_ensure(struct service_run *run, struct error *err)
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
 	struct service_record *r = run->record;
-	bool is_gone, was_stale = is_stale(run); /* read before our first write */
+	bool is_gone, was_stale = service_is_stale(run); /* read before our first write */
 	/* After a restart each Service is ensured once. If it has its finalizer and addresses, very
 	 * probably nothing changes, and no event is sent. */
 	bool is_first_ensure_after_restart = run->service->has_finalizer &&
@@ -303,7 +280,7 @@ service_update(struct service_run *run, bool *ret_is_missing, struct error *err)
 	begun_ns = clock_mono(run->call->clock);
 	is_done = balancer_update_nodes(run->c->env->cloud, run->call, &spec, err);
 	metric_observe(metric_of(&update_seconds),
-	               (double)(clock_mono(run->call->clock) - begun_ns) / (double)NS_PER_SEC);
+	               clock_seconds(clock_mono(run->call->clock) - begun_ns));
 	if (is_done) {
 		service_report_empty(run, targets.n);
 		service_report_new_targets(run);
@@ -388,16 +365,21 @@ remove_balancer(struct service_run *run, bool *ret_found, struct error *err)
 static bool
 remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)
 {
-	bool was_found;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	bool was_found, is_gone;
 
 	*ret_is_ours = true;
 	if (!remove_balancer(run, &was_found, err))
 		return err_wrap(err, "failed to delete load balancer");
 	if (was_found)
-		service_note_balancer(run);
+		set_service_with_balancer(run, run->service);
+
+	/* The status and our finalizer are removed in one patch. */
 	*ret_is_ours = may_release(run);
-	if (*ret_is_ours && !service_release(run, err))
-		return false;
+	if (*ret_is_ours &&
+	    patch_service_release(&body, run->service, service_is_stale(run)) &&
+	    !service_patch(run, buf_str(&body), &is_gone, err))
+		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
 	forget_balancer(run);
 	return true;
 }
@@ -461,24 +443,6 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	return is_synced;
 }
 
-/* Another Service may have its name by now. */
-static bool
-remove_former(const struct service_run *run, const struct service *former, struct error *err)
-{
-	struct service_run its = *run;
-	bool was_found;
-
-	its.service = former;
-	if (!remove_balancer(&its, &was_found, err)) {
-		note_wait(&its, err);
-		service_warn(&its, SERVICE_DELETE_FAILED, err);
-		return false;
-	}
-	forget_balancer(&its);
-	service_report_end(&its, SERVICE_DELETED);
-	return true;
-}
-
 /* Leaves the balancer alone: the operator who restores the cluster may still need it, or its
  * address. */
 static void
@@ -498,21 +462,28 @@ service_sync_former(struct service_run *run, const struct service *last, struct 
 {
 	CLEANUP(object_unrefp) struct object *former = NULL;
 	struct service_record *r = run->record;
-	bool is_last_known;
+	struct service_run its = *run; /* another Service may have its name by now */
+	bool was_found;
 
 	if (!r->service_with_balancer)
 		return true;
 	former = object_ref(r->service_with_balancer);
-	is_last_known = str_eq(former->uid, last->object.uid);
+	its.service = service_of(former);
 	/* Was the Service deleted by a client, rather than lost? Our finalizer keeps a Service
 	 * until its balancer is gone. If a Service disappears together with the finalizer, the API
 	 * server's data was lost, or the API server is now that of another cluster. */
-	if (!is_last_known)
-		keep_former(run, service_of(former));
-	else if (last->has_finalizer && !last->is_deleting)
+	if (!str_eq(former->uid, last->object.uid)) {
+		keep_former(run, its.service);
+	} else if (last->has_finalizer && !last->is_deleting) {
 		keep_former(run, last);
-	else if (!remove_former(run, service_of(former), err))
+	} else if (remove_balancer(&its, &was_found, err)) {
+		forget_balancer(&its);
+		service_report_end(&its, SERVICE_DELETED);
+	} else {
+		note_wait(&its, err);
+		service_warn(&its, SERVICE_DELETE_FAILED, err);
 		return false;
+	}
 	/* Our writes to a Service say nothing about the next Service of that name. */
 	free(TAKE(r->written_version));
 	r->is_unsure = false;
