@@ -3,6 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "controllers/event_dedup.h"
+#include "controllers/node_errors.h"
+#include "controllers/pace.h"
+#include "controllers/writes.h"
 
 struct call
 env_call(const struct controller_env *env, struct arena *arena, int64_t timeout_ns)
@@ -58,36 +62,13 @@ struct settling {
 	unsigned parts; /* mu; whose first run has ended */
 };
 
-struct settling *
-settling_new(struct clock *clock)
-{
-	struct settling *s = xcalloc(1, sizeof(*s));
-
-	s->clock = clock;
-	mutex_init(&s->mu);
-	cond_init(&s->changed);
-	return s;
-}
-
-void
-settling_free(struct settling *s)
-{
-	if (!s)
-		return;
-	cond_destroy(&s->changed);
-	mutex_destroy(&s->mu);
-	free(s);
-}
-
 void
 settling_note(struct settling *s, enum settling_part part)
 {
-	if (!s)
-		return;
-	mutex_lock(&s->mu);
+	WITH_LOCK(&s->mu);
+
 	s->parts |= part;
 	cond_broadcast(&s->changed);
-	mutex_unlock(&s->mu);
 }
 
 bool
@@ -105,4 +86,57 @@ settling_wait(struct settling *s, unsigned parts, int64_t deadline_ns, struct er
 		return err_set(err, ERR_TIMEOUT, "%s: not done in time", settling_names[i].what);
 	}
 	return true;
+}
+
+/* ---- what the controllers remember together ---- */
+
+struct controller_memory {
+	struct event_dedup event_dedup;
+	struct node_errors node_errors;
+	struct own_writes own_writes;
+	struct paces paces;
+	struct settling settling;
+};
+
+struct controller_memory *
+controller_memory_new(struct controller_env *env)
+{
+	struct controller_memory *m = xcalloc(1, sizeof(*m));
+
+	m->event_dedup.recorder = env->recorder;
+	m->event_dedup.last = MAP_OF(struct sent_event, key);
+	mutex_init(&m->event_dedup.mu);
+	node_errors_init(&m->node_errors, env->clock);
+	m->own_writes.clock = env->clock;
+	mutex_init(&m->own_writes.mu);
+	m->paces.clock = env->clock;
+	m->paces.all = MAP_OF(struct paced, key);
+	mutex_init(&m->paces.mu);
+	m->settling.clock = env->clock;
+	mutex_init(&m->settling.mu);
+	cond_init(&m->settling.changed);
+
+	env->event_dedup = &m->event_dedup;
+	env->node_errors = &m->node_errors;
+	env->own_writes = &m->own_writes;
+	env->paces = &m->paces;
+	env->settling = &m->settling;
+	return m;
+}
+
+void
+controller_memory_free(struct controller_memory *m)
+{
+	if (!m)
+		return;
+	map_free_all(&m->event_dedup.last, free);
+	mutex_destroy(&m->event_dedup.mu);
+	node_errors_fini(&m->node_errors);
+	map_free_all(&m->own_writes.entries, free);
+	mutex_destroy(&m->own_writes.mu);
+	map_free_all(&m->paces.all, free);
+	mutex_destroy(&m->paces.mu);
+	cond_destroy(&m->settling.changed);
+	mutex_destroy(&m->settling.mu);
+	free(m);
 }

@@ -31,9 +31,14 @@ struct controller_env {
 	struct node_errors *node_errors;
 	struct own_writes *own_writes;
 	struct paces *paces;
-	struct settling *settling; /* NULL in unit tests: nothing waits for first runs */
-	struct dry_run *dry;       /* NULL: changes are made; else they are only noted */
+	struct settling *settling;
+	struct dry_run *dry; /* NULL: changes are made; else they are only noted */
 };
+
+/** What the controllers remember together. Makes event_dedup, node_errors, own_writes, paces and
+ * settling of env with its clock and recorder, which outlive them. */
+struct controller_memory *controller_memory_new(struct controller_env *env);
+void controller_memory_free(struct controller_memory *); /* NULL is fine */
 
 /** The call of a work item that may take timeout_ns from now; CLOCK_FOREVER: as long as it likes.
  */
@@ -63,10 +68,7 @@ enum settling_part {
 	SETTLING_ROUTES = 8,    /* all routes, and the conditions of nodes, were compared */
 };
 
-struct settling *settling_new(struct clock *clock);
-void settling_free(struct settling *); /* NULL is fine */
-
-/** Notes that the first run of this part has ended. Later calls have no effect. NULL is fine. */
+/** Notes that the first run of this part has ended. Later calls have no effect. */
 void settling_note(struct settling *, enum settling_part part);
 /** Waits for the first runs of all these parts (a union of enum settling_part) until the deadline
  * (mono). Fails with ERR_TIMEOUT. */

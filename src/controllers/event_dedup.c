@@ -2,42 +2,8 @@
  * event_dedup.h. */
 #include "controllers/event_dedup.h"
 
-#include "base/alloc.h"
 #include "base/limits.h"
-#include "base/map.h"
 #include "base/thread.h"
-
-struct event_dedup {
-	struct recorder *recorder;
-	pthread_mutex_t mu;
-	struct map last; /* mu; struct sent_event */
-};
-
-struct sent_event {
-	struct str key; /* "uid/reason" */
-	uint64_t text_hash;
-};
-
-struct event_dedup *
-event_dedup_new(struct recorder *recorder)
-{
-	struct event_dedup *d = xcalloc(1, sizeof(*d));
-
-	d->recorder = recorder;
-	d->last = MAP_OF(struct sent_event, key);
-	mutex_init(&d->mu);
-	return d;
-}
-
-void
-event_dedup_free(struct event_dedup *d)
-{
-	if (!d)
-		return;
-	map_free_all(&d->last, free);
-	mutex_destroy(&d->mu);
-	free(d);
-}
 
 static void
 make_key(struct buf *b, const struct node *node, const char *reason)

@@ -9,13 +9,23 @@
 #ifndef CCMD_CONTROLLERS_EVENT_DEDUP_H
 #define CCMD_CONTROLLERS_EVENT_DEDUP_H
 
+#include <pthread.h>
+
+#include "base/map.h"
 #include "kube/node.h"
 #include "kube/recorder.h"
 
-struct event_dedup;
+/** Made by controller_memory_new(). */
+struct event_dedup {
+	struct recorder *recorder;
+	pthread_mutex_t mu;
+	struct map last; /* mu; struct sent_event */
+};
 
-struct event_dedup *event_dedup_new(struct recorder *recorder);
-void event_dedup_free(struct event_dedup *); /* NULL is fine */
+struct sent_event {
+	struct str key; /* "uid/reason" */
+	uint64_t text_hash;
+};
 
 /** Sends a Warning event about a node, unless the last one for (UID, reason) had the same text.
  * component and reason are literals. */

@@ -1,6 +1,6 @@
 /* controllers/manager.c: builds, starts and stops the controllers; see manager.h.
  *
- * What the controllers share (the lookup, paces, own writes, the stores) is created together with
+ * What the controllers share (the lookup, their memory, the stores) is created together with
  * the manager. A controller exists only between manager_start() and manager_stop().
  */
 #include "controllers/manager.h"
@@ -11,9 +11,6 @@
 #include "base/thread.h"
 #include "controllers/describe.h"
 #include "controllers/lookup.h"
-#include "controllers/node_errors.h"
-#include "controllers/pace.h"
-#include "controllers/writes.h"
 #include "kube/reflector.h"
 #include "kube/service.h"
 
@@ -31,12 +28,8 @@ const struct controller_names controllers_names[N_CONTROLLERS] = {
 struct manager {
 	struct manager_config config;
 	struct cancel *cancel;
-	struct event_dedup *event_dedup;
-	struct node_errors *node_errors;
-	struct own_writes *own_writes;
-	struct paces *paces;
-	struct settling *settling;
-	struct lookup *lookup;
+	struct controller_memory *memory;
+	struct controller_env env; /* of all controllers; without kube */
 	struct controller_env envs[N_CONTROLLERS];
 	struct service_kind service_kind; /* of services, unless the config has them */
 	struct store *services;           /* NULL: no controller needs them */
@@ -72,22 +65,25 @@ manager_new(const struct manager_config *config)
 	m->config = *config;
 	m->cancel = cancel_new();
 	mutex_init(&m->mu);
-	m->event_dedup = event_dedup_new(config->recorder);
-	m->node_errors = node_errors_new(config->clock);
-	m->paces = paces_new(config->clock);
-	m->settling = settling_new(config->clock);
-	m->own_writes = own_writes_new(config->clock);
-	m->lookup = lookup_new(&(struct lookup_config){
-		.cloud = config->cloud,
-		.nodes = config->nodes,
-		.event_dedup = m->event_dedup,
-		.clock = config->clock,
-		.adds_new_nodes = config->clients[CONTROLLER_NODE] != NULL,
-	});
 	m->services = config->services;
 	m->service_kind = service_kind_of(config->cloud);
 	if (config->clients[CONTROLLER_SERVICE] && !m->services)
 		m->services = store_new(&m->service_kind.kind, config->clock);
+	m->env = (struct controller_env){ .clock = config->clock,
+		                          .cancel = m->cancel,
+		                          .nodes = config->nodes,
+		                          .services = m->services,
+		                          .recorder = config->recorder,
+		                          .cloud = config->cloud,
+		                          .dry = config->dry };
+	m->memory = controller_memory_new(&m->env);
+	m->env.lookup = lookup_new(&(struct lookup_config){
+		.cloud = config->cloud,
+		.nodes = config->nodes,
+		.event_dedup = m->env.event_dedup,
+		.clock = config->clock,
+		.adds_new_nodes = config->clients[CONTROLLER_NODE] != NULL,
+	});
 	host_set_services(config->host, m->services);
 	return m;
 }
@@ -98,12 +94,8 @@ manager_free(struct manager *m)
 	if (!m)
 		return;
 	host_set_services(m->config.host, NULL);
-	lookup_free(m->lookup);
-	own_writes_free(m->own_writes);
-	paces_free(m->paces);
-	settling_free(m->settling);
-	node_errors_free(m->node_errors);
-	event_dedup_free(m->event_dedup);
+	lookup_free(m->env.lookup);
+	controller_memory_free(m->memory);
 	if (m->services != m->config.services)
 		store_free(m->services);
 	cancel_free(m->cancel);
@@ -177,22 +169,8 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	const struct manager_config *config = &m->config;
 
 	for (size_t i = 0; i < N_CONTROLLERS; i++) {
-		m->envs[i] = (struct controller_env){
-			.clock = config->clock,
-			.cancel = m->cancel,
-			.kube = config->clients[i],
-			.nodes = config->nodes,
-			.services = m->services,
-			.recorder = config->recorder,
-			.cloud = config->cloud,
-			.lookup = m->lookup,
-			.event_dedup = m->event_dedup,
-			.node_errors = m->node_errors,
-			.own_writes = m->own_writes,
-			.paces = m->paces,
-			.settling = m->settling,
-			.dry = config->dry,
-		};
+		m->envs[i] = m->env;
+		m->envs[i].kube = config->clients[i];
 		if (config->clients[i])
 			metric_set(metric_of(&running, controllers_names[i].alias,
 			                     "cloud-controller-manager"),
@@ -211,7 +189,7 @@ manager_start(struct manager *m, struct str min_version, bool may_follow_crash)
 	mutex_lock(&m->mu);
 	m->described = (struct describe_sources){ .nodes = config->nodes,
 		                                  .services = m->services,
-		                                  .node_errors = m->node_errors,
+		                                  .node_errors = m->env.node_errors,
 		                                  .node = m->node,
 		                                  .lifecycle = m->lifecycle,
 		                                  .service = m->service,
@@ -245,7 +223,7 @@ manager_wait_settled(struct manager *m, int64_t deadline_ns, struct error *err)
 		return false;
 	if (m->services && !store_wait_synced(m->services, &call, err))
 		return false;
-	if (!settling_wait(m->settling, parts, deadline_ns, err))
+	if (!settling_wait(m->env.settling, parts, deadline_ns, err))
 		return false;
 	if (m->node && !queue_wait_idle(node_controller_queue(m->node), deadline_ns))
 		return err_set(err, ERR_TIMEOUT, "not all nodes were handled in time");

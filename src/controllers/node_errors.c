@@ -1,11 +1,8 @@
 /* controllers/node_errors.c: see node_errors.h. */
 #include "controllers/node_errors.h"
 
-#include <sys/queue.h>
-
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/map.h"
 #include "base/thread.h"
 
 struct stored_error {
@@ -18,25 +15,14 @@ struct stored_error {
 	char memory[];
 };
 
-struct node_errors {
-	struct clock *clock;
-	pthread_mutex_t mu;
-	struct map by_name[NODE_N_WORKS];      /* mu */
-	TAILQ_HEAD(, stored_error) by_failure; /* mu; all of them, the oldest failure first */
-	size_t n;                              /* mu */
-};
-
-struct node_errors *
-node_errors_new(struct clock *clock)
+void
+node_errors_init(struct node_errors *e, struct clock *clock)
 {
-	struct node_errors *e = xcalloc(1, sizeof(*e));
-
 	e->clock = clock;
 	mutex_init(&e->mu);
 	TAILQ_INIT(&e->by_failure);
 	for (size_t i = 0; i < NODE_N_WORKS; i++)
 		e->by_name[i] = MAP_OF(struct stored_error, name);
-	return e;
 }
 
 /* With the lock held. NULL is fine. */
@@ -52,16 +38,13 @@ drop_stored(struct node_errors *e, struct stored_error *stored)
 }
 
 void
-node_errors_free(struct node_errors *e)
+node_errors_fini(struct node_errors *e)
 {
-	if (!e)
-		return;
 	while (!TAILQ_EMPTY(&e->by_failure))
 		drop_stored(e, TAILQ_FIRST(&e->by_failure));
 	for (size_t i = 0; i < NODE_N_WORKS; i++)
 		map_fini(&e->by_name[i]);
 	mutex_destroy(&e->mu);
-	free(e);
 }
 
 int64_t

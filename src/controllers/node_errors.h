@@ -10,9 +10,13 @@
 #ifndef CCMD_CONTROLLERS_NODE_ERRORS_H
 #define CCMD_CONTROLLERS_NODE_ERRORS_H
 
+#include <pthread.h>
+#include <sys/queue.h>
+
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/map.h"
 
 enum node_work {
 	NODE_WORK_SYNC,      /* initialisation, labels, and addresses that are known to differ */
@@ -21,10 +25,16 @@ enum node_work {
 	NODE_N_WORKS,
 };
 
-struct node_errors;
+struct node_errors {
+	struct clock *clock;
+	pthread_mutex_t mu;
+	struct map by_name[NODE_N_WORKS];      /* mu */
+	TAILQ_HEAD(, stored_error) by_failure; /* mu; all of them, the oldest failure first */
+	size_t n;                              /* mu */
+};
 
-struct node_errors *node_errors_new(struct clock *clock);
-void node_errors_free(struct node_errors *); /* NULL is fine */
+void node_errors_init(struct node_errors *, struct clock *clock);
+void node_errors_fini(struct node_errors *);
 
 /** An attempt has failed. ERR_CANCELLED is not noted. Returns for how long all attempts have
  * failed; 0 for the first one.

@@ -1,10 +1,8 @@
 /* controllers/pace.c: paces, and a table of them by object and reaction; see pace.h. */
 #include "controllers/pace.h"
 
-#include "base/alloc.h"
 #include "base/backoff.h"
 #include "base/limits.h"
-#include "base/map.h"
 #include "base/thread.h"
 
 static const int64_t base_ns = 10 * NS_PER_SEC;
@@ -25,39 +23,6 @@ pace_take(struct pace *p, int64_t now_mono_ns)
 	p->last_mono_ns = now_mono_ns;
 	p->n++;
 	return 0;
-}
-
-struct paces {
-	struct clock *clock;
-	pthread_mutex_t mu;
-	struct map all;        /* mu; struct paced */
-	int64_t swept_mono_ns; /* mu */
-};
-
-struct paced {
-	struct str key; /* "reaction/uid" */
-	struct pace pace;
-};
-
-struct paces *
-paces_new(struct clock *clock)
-{
-	struct paces *ps = xcalloc(1, sizeof(*ps));
-
-	ps->clock = clock;
-	ps->all = MAP_OF(struct paced, key);
-	mutex_init(&ps->mu);
-	return ps;
-}
-
-void
-paces_free(struct paces *ps)
-{
-	if (!ps)
-		return;
-	map_free_all(&ps->all, free);
-	mutex_destroy(&ps->mu);
-	free(ps);
 }
 
 static bool

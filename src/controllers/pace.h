@@ -13,7 +13,7 @@
 #define CCMD_CONTROLLERS_PACE_H
 
 #include "base/clock.h"
-#include "base/str.h"
+#include "base/map.h"
 
 enum {
 	PACE_FREE = 5,
@@ -33,11 +33,19 @@ struct pace {
 int64_t pace_take(struct pace *, int64_t now_mono_ns);
 
 /** The paces of many objects. An object without reactions for 10 min is forgotten. If there are
- * more than LIMIT_PACES, all are forgotten. */
-struct paces;
+ * more than LIMIT_PACES, all are forgotten. Made by controller_memory_new(). */
+struct paces {
+	struct clock *clock;
+	pthread_mutex_t mu;
+	struct map all;        /* mu; struct paced */
+	int64_t swept_mono_ns; /* mu */
+};
 
-struct paces *paces_new(struct clock *clock);
-void paces_free(struct paces *); /* NULL is allowed */
+struct paced {
+	struct str key; /* "reaction/uid" */
+	struct pace pace;
+};
+
 /** The same, for the object with that UID. reaction is a literal. */
 int64_t paces_take(struct paces *, struct str uid, const char *reaction);
 /** Counts a reaction now and returns how long to wait before it, without another call. Further

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/rand.h"
 #include "base/thread.h"
 #include "controllers/dry_write.h"
@@ -24,37 +23,11 @@
  * minute. */
 #define ECHO_MAX_NS (60 * NS_PER_SEC)
 
-struct own_writes {
-	struct clock *clock;
-	pthread_mutex_t mu;
-	struct map entries; /* mu; name -> struct own_write */
-};
-
 struct own_write {
 	int64_t noted_ns;              /* mono */
 	struct str name, uid, version; /* in text */
 	char text[];
 };
-
-struct own_writes *
-own_writes_new(struct clock *clock)
-{
-	struct own_writes *w = xcalloc(1, sizeof(*w));
-
-	w->clock = clock;
-	mutex_init(&w->mu);
-	return w;
-}
-
-void
-own_writes_free(struct own_writes *w)
-{
-	if (!w)
-		return;
-	map_free_all(&w->entries, free);
-	mutex_destroy(&w->mu);
-	free(w);
-}
 
 void
 own_writes_note(struct own_writes *w, const struct node *node, struct str version)

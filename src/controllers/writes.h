@@ -15,6 +15,7 @@
 #ifndef CCMD_CONTROLLERS_WRITES_H
 #define CCMD_CONTROLLERS_WRITES_H
 
+#include "base/map.h"
 #include "controllers/env.h"
 #include "kube/node.h"
 
@@ -59,10 +60,12 @@ bool taint_is_shutdown(const struct node_taint *taint);
 
 /* ---- own writes that the watch has not delivered yet ---- */
 
-struct own_writes;
-
-struct own_writes *own_writes_new(struct clock *clock);
-void own_writes_free(struct own_writes *); /* NULL is fine */
+/** Made by controller_memory_new(). */
+struct own_writes {
+	struct clock *clock;
+	pthread_mutex_t mu;
+	struct map entries; /* mu; name -> struct own_write */
+};
 
 /** We have written to this node, which has that version now. */
 void own_writes_note(struct own_writes *, const struct node *node, struct str version);

@@ -86,18 +86,14 @@ set_up(void **state)
 	rig = rig_new();
 	seen.run = (struct dry_run){ .note = on_note, .failed = on_failed };
 	rig->env.dry = &seen.run;
-	rig->env.settling = settling_new(rig->clock);
 	return 0;
 }
 
 static int
 tear_down(void **state)
 {
-	struct settling *settling = rig->env.settling;
-
 	(void)state;
 	rig_free(rig);
-	settling_free(settling);
 	for (size_t i = 0; i < seen.n; i++)
 		free(seen.lines[i]);
 	seen.n = 0;

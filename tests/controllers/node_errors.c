@@ -12,7 +12,7 @@
 #include "fake_clock.h"
 
 static struct fake_clock *fake;
-static struct node_errors *errors;
+static struct node_errors errors;
 static struct arena arena;
 
 static int
@@ -20,7 +20,8 @@ set_up(void **state)
 {
 	(void)state;
 	fake = fake_clock_new(INT64_C(1767322800) * NS_PER_SEC);
-	errors = node_errors_new(fake_clock_clock(fake));
+	errors = (struct node_errors){ .n = 0 };
+	node_errors_init(&errors, fake_clock_clock(fake));
 	return 0;
 }
 
@@ -28,7 +29,7 @@ static int
 tear_down(void **state)
 {
 	(void)state;
-	node_errors_free(errors);
+	node_errors_fini(&errors);
 	fake_clock_free(fake);
 	arena_fini(&arena);
 	return 0;
@@ -40,7 +41,7 @@ note(enum node_work work, const char *name, const char *text)
 	struct error err;
 
 	err_set(&err, ERR_UNAVAILABLE, "%s", text);
-	node_errors_note(errors, work, str_c(name), &err, CLOCK_FOREVER);
+	node_errors_note(&errors, work, str_c(name), &err, CLOCK_FOREVER);
 }
 
 /* NULL: nothing is remembered. */
@@ -49,7 +50,7 @@ text_of(enum node_work work, const char *name)
 {
 	struct node_error one;
 
-	return node_errors_get(errors, work, str_c(name), &arena, &one)
+	return node_errors_get(&errors, work, str_c(name), &arena, &one)
 	               ? arena_strz(&arena, one.text)
 	               : NULL;
 }
@@ -65,11 +66,11 @@ the_last_failure_is_remembered_until_success(void **state)
 	assert_string_equal(text_of(NODE_WORK_SYNC, "a"), "second");
 	assert_string_equal(text_of(NODE_WORK_LIFECYCLE, "a"), "third");
 	assert_null(text_of(NODE_WORK_SYNC, "b"));
-	node_errors_clear(errors, NODE_WORK_SYNC, STR("a"));
+	node_errors_clear(&errors, NODE_WORK_SYNC, STR("a"));
 	assert_null(text_of(NODE_WORK_SYNC, "a"));
 	assert_string_equal(text_of(NODE_WORK_LIFECYCLE, "a"), "third");
 	note(NODE_WORK_SYNC, "a", "fourth");
-	node_errors_forget(errors, STR("a"));
+	node_errors_forget(&errors, STR("a"));
 	assert_null(text_of(NODE_WORK_SYNC, "a"));
 	assert_null(text_of(NODE_WORK_LIFECYCLE, "a"));
 }
@@ -82,9 +83,9 @@ a_failure_for_all_nodes_is_that_of_each(void **state)
 	note(NODE_WORK_ADDRESSES, "a", "own");
 	assert_string_equal(text_of(NODE_WORK_ADDRESSES, "a"), "own");
 	assert_string_equal(text_of(NODE_WORK_ADDRESSES, "b"), "all");
-	node_errors_forget(errors, STR("b"));
+	node_errors_forget(&errors, STR("b"));
 	assert_string_equal(text_of(NODE_WORK_ADDRESSES, "b"), "all");
-	node_errors_clear(errors, NODE_WORK_ADDRESSES, STR_EMPTY);
+	node_errors_clear(&errors, NODE_WORK_ADDRESSES, STR_EMPTY);
 	assert_null(text_of(NODE_WORK_ADDRESSES, "b"));
 }
 
@@ -95,7 +96,7 @@ the_end_of_the_program_is_no_failure(void **state)
 
 	(void)state;
 	err_set(&err, ERR_CANCELLED, "cancelled");
-	node_errors_note(errors, NODE_WORK_SYNC, STR("a"), &err, CLOCK_FOREVER);
+	node_errors_note(&errors, NODE_WORK_SYNC, STR("a"), &err, CLOCK_FOREVER);
 	assert_null(text_of(NODE_WORK_SYNC, "a"));
 }
 
@@ -107,16 +108,16 @@ times_are_relative_to_the_question(void **state)
 
 	(void)state;
 	err_set(&err, ERR_INVALID, "x");
-	node_errors_note(errors, NODE_WORK_ADDRESSES, STR("a"), &err, 300 * NS_PER_SEC);
+	node_errors_note(&errors, NODE_WORK_ADDRESSES, STR("a"), &err, 300 * NS_PER_SEC);
 	note(NODE_WORK_SYNC, "a", "y");
 	fake_clock_advance(fake, 10 * NS_PER_SEC);
-	assert_true(node_errors_get(errors, NODE_WORK_ADDRESSES, STR("a"), &arena, &one));
+	assert_true(node_errors_get(&errors, NODE_WORK_ADDRESSES, STR("a"), &arena, &one));
 	assert_int_equal(one.failed_ago_ns, 10 * NS_PER_SEC);
 	assert_int_equal(one.retry_in_ns, 290 * NS_PER_SEC);
 	fake_clock_advance(fake, 1000 * NS_PER_SEC);
-	assert_true(node_errors_get(errors, NODE_WORK_ADDRESSES, STR("a"), &arena, &one));
+	assert_true(node_errors_get(&errors, NODE_WORK_ADDRESSES, STR("a"), &arena, &one));
 	assert_int_equal(one.retry_in_ns, 0);
-	assert_true(node_errors_get(errors, NODE_WORK_SYNC, STR("a"), &arena, &one));
+	assert_true(node_errors_get(&errors, NODE_WORK_SYNC, STR("a"), &arena, &one));
 	assert_true(one.retry_in_ns == CLOCK_FOREVER);
 }
 

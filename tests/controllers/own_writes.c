@@ -11,14 +11,19 @@
 #include "fake_clock.h"
 
 static struct fake_clock *fake;
+static struct controller_memory *memory;
 static struct own_writes *writes;
 
 static int
 set_up(void **state)
 {
+	struct controller_env env = { 0 };
+
 	(void)state;
 	fake = fake_clock_new(INT64_C(1767322800) * NS_PER_SEC);
-	writes = own_writes_new(fake_clock_clock(fake));
+	env.clock = fake_clock_clock(fake);
+	memory = controller_memory_new(&env);
+	writes = env.own_writes;
 	return 0;
 }
 
@@ -26,7 +31,7 @@ static int
 tear_down(void **state)
 {
 	(void)state;
-	own_writes_free(writes);
+	controller_memory_free(memory);
 	fake_clock_free(fake);
 	return 0;
 }

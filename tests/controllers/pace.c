@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/macros.h"
+#include "controllers/env.h"
 #include "fake_clock.h"
 
 /* Somebody changes the object every interval_ms. */
@@ -87,7 +88,9 @@ static void
 objects_and_reactions_are_counted_apart(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
-	struct paces *ps = paces_new(fake_clock_clock(fake));
+	struct controller_env env = { .clock = fake_clock_clock(fake) };
+	struct controller_memory *memory = controller_memory_new(&env);
+	struct paces *ps = env.paces;
 
 	(void)state;
 	for (int i = 0; i < PACE_FREE; i++)
@@ -97,7 +100,7 @@ objects_and_reactions_are_counted_apart(void **state)
 	assert_int_equal(paces_take(ps, STR("u-2"), "taint"), 0);
 	fake_clock_advance(fake, 10 * NS_PER_SEC);
 	assert_int_equal(paces_take(ps, STR("u-1"), "taint"), 0);
-	paces_free(ps);
+	controller_memory_free(memory);
 	fake_clock_free(fake);
 }
 
@@ -106,7 +109,9 @@ static void
 a_reserved_reaction_is_counted_once(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
-	struct paces *ps = paces_new(fake_clock_clock(fake));
+	struct controller_env env = { .clock = fake_clock_clock(fake) };
+	struct controller_memory *memory = controller_memory_new(&env);
+	struct paces *ps = env.paces;
 
 	(void)state;
 	fake_clock_advance(fake, NS_PER_SEC);
@@ -118,7 +123,7 @@ a_reserved_reaction_is_counted_once(void **state)
 	assert_int_equal(paces_reserve(ps, STR("u"), "run"), 6 * NS_PER_SEC);
 	fake_clock_advance(fake, 6 * NS_PER_SEC);
 	assert_int_equal(paces_reserve(ps, STR("u"), "run"), 20 * NS_PER_SEC);
-	paces_free(ps);
+	controller_memory_free(memory);
 	fake_clock_free(fake);
 }
 
@@ -127,7 +132,9 @@ static void
 memory_is_bounded(void **state)
 {
 	struct fake_clock *fake = fake_clock_new(0);
-	struct paces *ps = paces_new(fake_clock_clock(fake));
+	struct controller_env env = { .clock = fake_clock_clock(fake) };
+	struct controller_memory *memory = controller_memory_new(&env);
+	struct paces *ps = env.paces;
 
 	(void)state;
 	for (int i = 0; i < 2 * LIMIT_PACES + 1; i++) {
@@ -140,7 +147,7 @@ memory_is_bounded(void **state)
 	fake_clock_advance(fake, 601 * NS_PER_SEC);
 	assert_int_equal(paces_take(ps, STR("another"), "taint"), 0);
 	assert_int_equal(paces_count(ps), 1);
-	paces_free(ps);
+	controller_memory_free(memory);
 	fake_clock_free(fake);
 }
 

@@ -142,11 +142,8 @@ rig_new(void)
 		.nodes = store_new(&r->node_kind.kind, clock),
 		.recorder = recorder_new(&r->kube, "", clock),
 		.cloud = fake_cloud_cloud(r->cloud),
-		.paces = paces_new(clock),
-		.own_writes = own_writes_new(clock),
-		.node_errors = node_errors_new(clock),
 	};
-	r->env.event_dedup = event_dedup_new(r->env.recorder);
+	r->memory = controller_memory_new(&r->env);
 	r->env.lookup = lookup_new(&(struct lookup_config){ r->env.cloud, r->env.nodes,
 	                                                    r->env.event_dedup, clock, true });
 	r->n_threads = 1; /* the recorder's */
@@ -169,10 +166,7 @@ rig_free(struct rig *r)
 	service_controller_free(r->balancing);
 	route_controller_free(r->routing);
 	lookup_free(r->env.lookup);
-	own_writes_free(r->env.own_writes);
-	node_errors_free(r->env.node_errors);
-	paces_free(r->env.paces);
-	event_dedup_free(r->env.event_dedup);
+	controller_memory_free(r->memory);
 	recorder_free(r->env.recorder, /*flush_ms=*/0);
 	store_free(r->env.nodes);
 	store_free(r->env.services);
