@@ -69,6 +69,25 @@ bool clock_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, i
  */
 int64_t clock_deadline(int64_t now_ns, int64_t duration_ns);
 
+static inline int64_t
+clock_earlier(int64_t a_ns, int64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
+static inline int64_t
+clock_later(int64_t a_ns, int64_t b_ns)
+{
+	return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/** How long it is until at_ns: 0 if that has passed; CLOCK_FOREVER stays CLOCK_FOREVER. */
+static inline int64_t
+clock_left(int64_t now_ns, int64_t at_ns)
+{
+	return at_ns == CLOCK_FOREVER ? CLOCK_FOREVER : clock_later(at_ns - now_ns, 0);
+}
+
 /** Appends the time in RFC 3339 format, as Kubernetes formats Time ("2026-01-02T03:04:05Z") or,
  * when micros is true, MicroTime (with six digits of fraction). */
 void clock_format_rfc3339(struct buf *b, int64_t wall_ns, bool micros);

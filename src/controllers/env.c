@@ -74,16 +74,14 @@ settling_note(struct settling *s, enum settling_part part)
 bool
 settling_wait(struct settling *s, unsigned parts, int64_t deadline_ns, struct error *err)
 {
-	size_t i = 0;
 	WITH_LOCK(&s->mu);
 
-	while ((s->parts & parts) != parts) {
-		if (clock_wait(s->clock, &s->changed, &s->mu, deadline_ns) ||
-		    (s->parts & parts) == parts)
-			continue;
-		while (!(settling_names[i].part & parts & ~s->parts))
-			i++;
-		return err_set(err, ERR_TIMEOUT, "%s: not done in time", settling_names[i].what);
+	while ((parts & ~s->parts) && clock_wait(s->clock, &s->changed, &s->mu, deadline_ns))
+		continue;
+	for (size_t i = 0; i < ARRAY_LEN(settling_names); i++) {
+		if (settling_names[i].part & parts & ~s->parts)
+			return err_set(err, ERR_TIMEOUT, "%s: not done in time",
+			               settling_names[i].what);
 	}
 	return true;
 }
@@ -103,16 +101,17 @@ controller_memory_new(struct controller_env *env)
 {
 	struct controller_memory *m = xcalloc(1, sizeof(*m));
 
-	m->event_dedup.recorder = env->recorder;
-	m->event_dedup.last = MAP_OF(struct sent_event, key);
+	*m = (struct controller_memory){
+		.event_dedup = { .recorder = env->recorder,
+		                 .last = MAP_OF(struct sent_event, key) },
+		.own_writes = { .clock = env->clock },
+		.paces = { .clock = env->clock, .all = MAP_OF(struct paced, key) },
+		.settling = { .clock = env->clock },
+	};
 	mutex_init(&m->event_dedup.mu);
 	node_errors_init(&m->node_errors, env->clock);
-	m->own_writes.clock = env->clock;
 	mutex_init(&m->own_writes.mu);
-	m->paces.clock = env->clock;
-	m->paces.all = MAP_OF(struct paced, key);
 	mutex_init(&m->paces.mu);
-	m->settling.clock = env->clock;
 	mutex_init(&m->settling.mu);
 	cond_init(&m->settling.changed);
 

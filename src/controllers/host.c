@@ -111,8 +111,7 @@ host_new(const struct host_config *config)
 	struct host *h = xcalloc(1, sizeof(*h));
 
 	h->config = *config;
-	if (!h->config.component)
-		h->config.component = DEFAULT_COMPONENT;
+	h->config.component = config->component ? config->component : DEFAULT_COMPONENT;
 	h->cloud_host = (struct cloud_host){
 		.requests = config->requests,
 		.clock = config->clock,

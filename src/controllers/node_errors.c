@@ -66,13 +66,13 @@ node_errors_note(struct node_errors *e, enum node_work work, struct str name,
 	if (e->n >= LIMIT_NODE_ERRORS)
 		drop_stored(e, TAILQ_FIRST(&e->by_failure));
 	stored = xmalloc(sizeof(*stored) + name.len + text.len);
+	*stored = (struct stored_error){ .first_mono_ns = first_ns,
+		                         .failed_mono_ns = now_ns,
+		                         .retry_mono_ns = clock_deadline(now_ns, retry_ns),
+		                         .work = work };
 	at = stored->memory;
 	stored->name = str_pack(&at, name);
 	stored->text = str_pack(&at, text);
-	stored->first_mono_ns = first_ns;
-	stored->failed_mono_ns = now_ns;
-	stored->retry_mono_ns = clock_deadline(stored->failed_mono_ns, retry_ns);
-	stored->work = work;
 	map_put(&e->by_name[work], stored->name, stored);
 	TAILQ_INSERT_TAIL(&e->by_failure, stored, link);
 	e->n++;
@@ -112,9 +112,7 @@ node_errors_get(struct node_errors *e, enum node_work work, struct str name, str
 	*ret = (struct node_error){
 		.text = arena_str(arena, stored->text),
 		.failed_ago_ns = now_ns - stored->failed_mono_ns,
-		.retry_in_ns = stored->retry_mono_ns == CLOCK_FOREVER ? CLOCK_FOREVER
-		               : stored->retry_mono_ns > now_ns ? stored->retry_mono_ns - now_ns
-		                                                : 0,
+		.retry_in_ns = clock_left(now_ns, stored->retry_mono_ns),
 	};
 	return true;
 }

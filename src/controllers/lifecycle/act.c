@@ -85,8 +85,8 @@ lifecycle_count_proven(struct round *r)
 		    guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
 			continue;
 		r->n_proven++;
-		if (facts.track.first_boot_ns > r->group_first_boot_ns)
-			r->group_first_boot_ns = facts.track.first_boot_ns;
+		r->group_first_boot_ns = clock_later(r->group_first_boot_ns,
+		                                     facts.track.first_boot_ns);
 	}
 }
 
@@ -286,7 +286,7 @@ lifecycle_decide(struct round *r, const struct node_check *check)
 	/* A DELETE that was sent, or a write that failed, brings the next look forward. */
 	delay_ns = guard_next_look_ns(&c->config.guard, &facts, candidate->now.n_looks,
 	                              c->config.period_ns);
-	retry_ns = delay_ns < LIFECYCLE_RETRY_NS ? delay_ns : LIFECYCLE_RETRY_NS;
+	retry_ns = clock_earlier(delay_ns, LIFECYCLE_RETRY_NS);
 	if (outcome == GUARD_DELETE && !check->node->is_deleting)
 		delay_ns = backoff_ns(retry_ns, candidate->n_deletes, LIFECYCLE_RETRY_MAX_NS);
 	else if (candidate->is_unfinished)

@@ -87,12 +87,6 @@ guard_decide(const struct guard_config *config, const struct guard_facts *f)
 	return GUARD_DELETE;
 }
 
-static int64_t
-later_of(int64_t a_ns, int64_t b_ns)
-{
-	return a_ns > b_ns ? a_ns : b_ns;
-}
-
 int64_t
 guard_not_before_ns(const struct guard_config *config, const struct guard_facts *f,
                     int64_t now_boot_ns)
@@ -100,7 +94,7 @@ guard_not_before_ns(const struct guard_config *config, const struct guard_facts 
 	enum guard_outcome outcome = guard_decide(config, f);
 	/* the next look starts counting again if the kubelet has reported since the last one */
 	int64_t first_ns = f->has_new_heartbeat ? now_boot_ns : f->track.first_boot_ns;
-	int64_t at_ns = later_of(now_boot_ns, first_ns + config->confirm_ns);
+	int64_t at_ns = clock_later(now_boot_ns, first_ns + config->confirm_ns);
 
 	switch (outcome) {
 	case GUARD_KEEP:
@@ -116,11 +110,11 @@ guard_not_before_ns(const struct guard_config *config, const struct guard_facts 
 	case GUARD_NAMELESS:
 		break;
 	case GUARD_BREAKER:
-		at_ns = later_of(at_ns, f->group_first_boot_ns + config->breaker_agree_ns);
+		at_ns = clock_later(at_ns, f->group_first_boot_ns + config->breaker_agree_ns);
 		break;
 	}
-	at_ns = later_of(at_ns, now_boot_ns + config->min_age_ns - f->age_ns);
-	return f->has_provider_id ? at_ns : later_of(at_ns, first_ns + config->nameless_ns);
+	at_ns = clock_later(at_ns, now_boot_ns + config->min_age_ns - f->age_ns);
+	return f->has_provider_id ? at_ns : clock_later(at_ns, first_ns + config->nameless_ns);
 }
 
 const char *

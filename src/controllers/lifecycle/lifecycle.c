@@ -55,14 +55,10 @@ first_due_ns(const struct lifecycle_controller *c, const struct node *node)
 	bool is_young = guard->is_enabled && node_is_new(node);
 	int64_t min_ns = is_young ? guard->min_age_ns - guard->confirm_ns : 0;
 	int64_t young_ns = min_ns - (clock_wall(c->env->clock) - node->created_wall_ns);
-	int64_t wait_ns = paces_take(c->env->paces, node->object.uid, "not ready");
+	int64_t paced_ns = paces_take(c->env->paces, node->object.uid, "not ready");
+	int64_t wait_ns = clock_later(clock_earlier(paced_ns, GUARD_LOOK_S * NS_PER_SEC),
+	                              clock_earlier(young_ns, min_ns));
 
-	if (wait_ns > GUARD_LOOK_S * NS_PER_SEC)
-		wait_ns = GUARD_LOOK_S * NS_PER_SEC;
-	if (young_ns > min_ns)
-		young_ns = min_ns;
-	if (young_ns > wait_ns)
-		wait_ns = young_ns;
 	return wait_ns > 0 ? clock_deadline(clock_mono(c->env->clock), wait_ns) : 0;
 }
 
@@ -189,10 +185,8 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 	next_ns = CLOCK_FOREVER;
 	if (r.must_retry)
 		next_ns = clock_deadline(clock_mono(c->env->clock), LIFECYCLE_RETRY_NS);
-	for (size_t i = 0; i < r.n_checks; i++) {
-		if (r.checks[i].candidate->now.due_mono_ns < next_ns)
-			next_ns = r.checks[i].candidate->now.due_mono_ns;
-	}
+	for (size_t i = 0; i < r.n_checks; i++)
+		next_ns = clock_earlier(next_ns, r.checks[i].candidate->now.due_mono_ns);
 	return next_ns;
 }
 
@@ -288,10 +282,10 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 {
 	struct lifecycle_controller *c = xcalloc(1, sizeof(*c));
 
-	c->env = env;
-	c->config = *config;
-	c->candidates = MAP_OF(struct candidate, uid);
-	c->began_boot_ns = clock_boot(env->clock);
+	*c = (struct lifecycle_controller){ .env = env,
+		                            .config = *config,
+		                            .candidates = MAP_OF(struct candidate, uid),
+		                            .began_boot_ns = clock_boot(env->clock) };
 	mutex_init(&c->mu);
 	cond_init(&c->changed);
 	cancel_hook(env->cancel, lifecycle_on_cancel, c);
@@ -303,14 +297,6 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 }
 
 /* ---- what other threads see ---- */
-
-static int64_t
-left_ns(int64_t now_ns, int64_t at_ns)
-{
-	if (at_ns == CLOCK_FOREVER)
-		return CLOCK_FOREVER;
-	return at_ns > now_ns ? at_ns - now_ns : 0;
-}
 
 /* With mu held. False: the node has not been looked at. */
 static bool
@@ -336,8 +322,8 @@ describe_candidate(struct lifecycle_controller *c, struct arena *arena, const st
 		.looked_ago_ns = shown->n_looks > 0 ? now_ns - shown->looked_boot_ns : 0,
 		.absent_for_ns = shown->track.n_absent > 0 ? now_ns - shown->track.first_boot_ns
 		                                           : 0,
-		.next_look_in_ns = left_ns(clock_mono(c->env->clock), shown->due_mono_ns),
-		.deletable_in_ns = left_ns(now_ns, shown->deletable_boot_ns),
+		.next_look_in_ns = clock_left(clock_mono(c->env->clock), shown->due_mono_ns),
+		.deletable_in_ns = clock_left(now_ns, shown->deletable_boot_ns),
 	};
 	return true;
 }

@@ -220,18 +220,14 @@ lifecycle_postpone(struct round *r, const struct node_check *checks, size_t n,
 		                   ? failure_outage_ns(err)
 		                   : backoff_ns(LIFECYCLE_RETRY_NS, candidate->now.n_failures,
 		                                LIFECYCLE_RETRY_MAX_NS);
-		if (err->retry_after_ms * NS_PER_MS > delay_ns)
-			delay_ns = err->retry_after_ms * NS_PER_MS;
-		if (delay_ns > LIFECYCLE_RETRY_MAX_NS)
-			delay_ns = LIFECYCLE_RETRY_MAX_NS;
+		delay_ns = clock_later(delay_ns, err->retry_after_ms * NS_PER_MS);
+		delay_ns = clock_earlier(delay_ns, LIFECYCLE_RETRY_MAX_NS);
 		candidate->now.n_failures++;
 		candidate->now.due_mono_ns = clock_deadline(now_ns, delay_ns);
 	}
 	for (size_t i = 0; i < r->n_checks; i++) {
-		const struct candidate *candidate = r->checks[i].candidate;
-
-		if (candidate->now.n_failures > 0 && candidate->now.due_mono_ns > last_ns)
-			last_ns = candidate->now.due_mono_ns;
+		if (r->checks[i].candidate->now.n_failures > 0)
+			last_ns = clock_later(last_ns, r->checks[i].candidate->now.due_mono_ns);
 	}
 	for (size_t i = 0; i < r->n_checks; i++) {
 		if (r->checks[i].candidate->now.n_failures > 0)

@@ -614,15 +614,17 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 {
 	struct node_controller *c = xcalloc(1, sizeof(*c));
 
-	c->env = env;
-	c->config = *config;
-	c->stale = MAP_OF(struct stale_node, name);
-	c->queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, FAILURE_MAX_NS,
-	                                             env->clock });
+	*c = (struct node_controller){
+		.env = env,
+		.config = *config,
+		.stale = MAP_OF(struct stale_node, name),
+		.queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, FAILURE_MAX_NS,
+	                                                   env->clock }),
+		.workers = xcalloc(config->n_workers, sizeof(*c->workers)),
+	};
 	mutex_init(&c->mu);
 	failure_pause_init(&c->refresh_pause);
 	store_add_handler(env->nodes, (struct store_handler){ node_on_change, c });
-	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)
 		thread_start(&c->workers[i], "node", node_worker, c);
 	thread_start(&c->refresher, "addresses", node_refresher, c);

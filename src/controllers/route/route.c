@@ -54,13 +54,13 @@ struct route_controller {
 	bool has_changed_conditions; /* mu; the condition of a node may have to be written */
 	int64_t paced_mono_ns;       /* mu; when a run is due for nodes whose changes are paced */
 	/* mu; how the last run ended */
-	struct {
+	struct last_run {
 		bool is_known, is_held_for_nodes;
 		char *error; /* owned; NULL: nothing failed */
 		unsigned n_failures;
 		size_t n_held;
 		int64_t ended_mono_ns, due_mono_ns, held_mono_ns;
-	} outcome;
+	} last_run;
 
 	struct route_removals removals;
 
@@ -110,10 +110,8 @@ route_note_failure(struct route_run *r, size_t node, const struct error *err)
 
 	r->is_clean = false;
 	r->err = *err;
-	if (err->retry_after_ms * NS_PER_MS > r->retry_after_ns)
-		r->retry_after_ns = err->retry_after_ms * NS_PER_MS;
-	if (failure_max_ns(err->code) < r->failure_max_ns)
-		r->failure_max_ns = failure_max_ns(err->code);
+	r->retry_after_ns = clock_later(r->retry_after_ns, err->retry_after_ms * NS_PER_MS);
+	r->failure_max_ns = clock_earlier(r->failure_max_ns, failure_max_ns(err->code));
 	if (node == NO_NODE)
 		return;
 	r->has_failed[node] = true;
@@ -355,29 +353,28 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 	 * example because the table is full. */
 	if (r.is_clean) {
 		c->n_failures = 0;
-		delay_ns = c->ops->idle_period_ns > c->config.period_ns ? c->ops->idle_period_ns
-		                                                        : c->config.period_ns;
+		delay_ns = clock_later(c->ops->idle_period_ns, c->config.period_ns);
 	} else if (r.retry_after_ns > 0) {
 		delay_ns = r.retry_after_ns;
 	} else {
 		delay_ns = backoff_spread_ns(c->config.period_ns, c->n_failures++,
 		                             r.failure_max_ns);
 	}
-	due_ns = clock_deadline(begun_ns, delay_ns);
-	if (r.hold.due_mono_ns < due_ns)
-		due_ns = r.hold.due_mono_ns;
+	due_ns = clock_earlier(clock_deadline(begun_ns, delay_ns), r.hold.due_mono_ns);
 
 	mutex_lock(&c->mu);
 	c->is_settled = r.is_clean;
-	free(c->outcome.error);
-	c->outcome.error = r.is_clean ? NULL : xstrndup(r.err.msg, strlen(r.err.msg));
-	c->outcome.is_known = true;
-	c->outcome.n_failures = c->n_failures;
-	c->outcome.n_held = r.hold.n;
-	c->outcome.is_held_for_nodes = r.hold.why == ROUTE_REMOVAL_NO_NODES;
-	c->outcome.held_mono_ns = r.hold.due_mono_ns;
-	c->outcome.ended_mono_ns = clock_mono(c->env->clock);
-	c->outcome.due_mono_ns = due_ns;
+	free(c->last_run.error);
+	c->last_run = (struct last_run){
+		.is_known = true,
+		.error = r.is_clean ? NULL : xstrndup(r.err.msg, strlen(r.err.msg)),
+		.n_failures = c->n_failures,
+		.n_held = r.hold.n,
+		.is_held_for_nodes = r.hold.why == ROUTE_REMOVAL_NO_NODES,
+		.held_mono_ns = r.hold.due_mono_ns,
+		.ended_mono_ns = clock_mono(c->env->clock),
+		.due_mono_ns = due_ns,
+	};
 	mutex_unlock(&c->mu);
 	return due_ns;
 }
@@ -400,7 +397,7 @@ route_wait(struct route_controller *c, int64_t deadline_ns)
 	WITH_LOCK(&c->mu);
 
 	while (!c->is_woken && !c->has_changed_conditions && !cancel_is_fired(c->env->cancel)) {
-		int64_t due_ns = c->paced_mono_ns < deadline_ns ? c->paced_mono_ns : deadline_ns;
+		int64_t due_ns = clock_earlier(c->paced_mono_ns, deadline_ns);
 
 		if (clock_mono(c->env->clock) >= due_ns ||
 		    !clock_wait(c->env->clock, &c->woken, &c->mu, due_ns))
@@ -418,7 +415,7 @@ route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *re
 	struct error err;
 
 	if (!cancel_sleep(c->env->cancel, c->env->clock,
-	                  pause_ns > coalesce_ns ? pause_ns : coalesce_ns, &err))
+	                  clock_later(pause_ns, coalesce_ns), &err))
 		return false;
 	mutex_lock(&c->mu);
 	*ret_is_woken = c->is_woken || clock_mono(c->env->clock) >= c->paced_mono_ns;
@@ -454,8 +451,7 @@ route_thread(void *arg)
 		settling_note(c->env->settling, SETTLING_ROUTES);
 		c->is_working = false;
 		arena_fini(&arena);
-		is_running = route_wait(c, run_due_ns < conditions_due_ns ? run_due_ns
-		                                                          : conditions_due_ns);
+		is_running = route_wait(c, clock_earlier(run_due_ns, conditions_due_ns));
 	}
 	cancel_unhook(c->env->cancel, route_wake_thread, c);
 	return NULL;
@@ -528,11 +524,11 @@ route_controller_new(struct controller_env *env, const struct route_controller_c
 {
 	struct route_controller *c = xcalloc(1, sizeof(*c));
 
-	c->env = env;
-	c->config = *config;
-	c->ops = env->cloud->routes;
-	c->paced_mono_ns = CLOCK_FOREVER;
-	c->conditions.env = env;
+	*c = (struct route_controller){ .env = env,
+		                        .config = *config,
+		                        .ops = env->cloud->routes,
+		                        .paced_mono_ns = CLOCK_FOREVER,
+		                        .conditions.env = env };
 	route_removals_init(&c->removals, env);
 	mutex_init(&c->mu);
 	cond_init(&c->woken);
@@ -551,24 +547,19 @@ struct route_outcome
 route_controller_outcome(struct route_controller *c, struct arena *arena)
 {
 	int64_t now_ns = clock_mono(c->env->clock);
-	struct route_outcome ret = { .error = STR_EMPTY };
+	const struct last_run *last = &c->last_run;
 	WITH_LOCK(&c->mu);
 
-	if (!c->outcome.is_known)
-		return ret;
-	ret.is_known = true;
-	ret.n_failures = c->outcome.n_failures;
-	ret.n_held = c->outcome.n_held;
-	ret.is_held_for_nodes = c->outcome.is_held_for_nodes;
-	ret.held_for_ns = c->outcome.held_mono_ns;
-	if (ret.held_for_ns != CLOCK_FOREVER)
-		ret.held_for_ns = ret.held_for_ns > now_ns ? ret.held_for_ns - now_ns : 0;
-	ret.ended_ago_ns = now_ns - c->outcome.ended_mono_ns;
-	if (c->outcome.due_mono_ns > now_ns)
-		ret.next_run_in_ns = c->outcome.due_mono_ns - now_ns;
-	if (c->outcome.error)
-		ret.error = arena_str(arena, str_c(c->outcome.error));
-	return ret;
+	return (struct route_outcome){
+		.is_known = last->is_known,
+		.error = arena_str(arena, str_c(last->error)),
+		.n_failures = last->n_failures,
+		.n_held = last->n_held,
+		.is_held_for_nodes = last->is_held_for_nodes,
+		.held_for_ns = clock_left(now_ns, last->held_mono_ns),
+		.ended_ago_ns = now_ns - last->ended_mono_ns,
+		.next_run_in_ns = clock_left(now_ns, last->due_mono_ns),
+	};
 }
 
 void
@@ -579,7 +570,7 @@ route_controller_free(struct route_controller *c)
 	thread_join(c->thread);
 	route_removals_fini(&c->removals);
 	free(c->conditions.all);
-	free(c->outcome.error);
+	free(c->last_run.error);
 	cond_destroy(&c->woken);
 	mutex_destroy(&c->mu);
 	free(c);

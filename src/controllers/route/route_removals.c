@@ -38,9 +38,9 @@ struct expected_removal {
 void
 route_removals_init(struct route_removals *rr, struct controller_env *env)
 {
-	rr->env = env;
-	rr->wanted = MAP_OF(struct wanted_removal, key);
-	rr->expected = MAP_OF(struct expected_removal, destination);
+	*rr = (struct route_removals){ .env = env,
+		                       .wanted = MAP_OF(struct wanted_removal, key),
+		                       .expected = MAP_OF(struct expected_removal, destination) };
 	mutex_init(&rr->mu);
 }
 
@@ -148,8 +148,7 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 			continue;
 		due_ns = clock_deadline(clock_mono(rr->env->clock),
 		                        ROUTE_BREAKER_AGREEMENT_S * NS_PER_SEC - facts.agreed_ns);
-		if (due_ns < hold.due_mono_ns)
-			hold.due_mono_ns = due_ns;
+		hold.due_mono_ns = clock_earlier(hold.due_mono_ns, due_ns);
 	}
 	plan->n_remove = n_kept;
 	/* the history of a removal that this run did not want has ended */

@@ -471,8 +471,7 @@ set_failing(void *controller)
 		if (!r->failure)
 			continue;
 		n++;
-		if (now_ns - r->failing_mono_ns > longest_ns)
-			longest_ns = now_ns - r->failing_mono_ns;
+		longest_ns = clock_later(longest_ns, now_ns - r->failing_mono_ns);
 	}
 	metric_set(metric_of(&failing), (double)n);
 	metric_set(metric_of(&failing_age), clock_seconds(longest_ns));
@@ -483,19 +482,21 @@ service_controller_new(struct controller_env *env, const struct service_controll
 {
 	struct service_controller *c = xcalloc(1, sizeof(*c));
 
-	c->env = env;
-	c->config = *config;
-	c->ops = env->cloud->balancers;
-	c->records = MAP_OF(struct service_record, key);
-	c->queue = queue_new(&(struct queue_config){ "service", failure_base_ns, FAILURE_MAX_NS,
-	                                             env->clock });
-	c->targets = targets_new(env->nodes);
+	*c = (struct service_controller){
+		.env = env,
+		.config = *config,
+		.ops = env->cloud->balancers,
+		.records = MAP_OF(struct service_record, key),
+		.queue = queue_new(&(struct queue_config){ "service", failure_base_ns,
+	                                                   FAILURE_MAX_NS, env->clock }),
+		.targets = targets_new(env->nodes),
+		.workers = xcalloc(config->n_workers, sizeof(*c->workers)),
+	};
 	mutex_init(&c->mu);
 	cond_init(&c->adopted);
 	failure_pause_init(&c->adopt_pause);
 	store_add_handler(env->services, (struct store_handler){ service_on_change, c });
 	store_add_handler(env->nodes, (struct store_handler){ service_on_node, c });
-	c->workers = xcalloc(config->n_workers, sizeof(*c->workers));
 	for (unsigned i = 0; i < config->n_workers; i++)
 		thread_start(&c->workers[i], "service", service_worker, c);
 	metrics_on_scrape(set_failing, c);
