@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "base/dry_log.h"
 #include "base/limits.h"
 #include "base/file.h"
 #include "base/log.h"

@@ -48,4 +48,17 @@ void call_note_change(const struct call *call, const char *what);
  * for waits in the kernel (sockets, child processes), which cannot use a test clock. */
 int64_t call_deadline_real(const struct call *call, int64_t timeout_ns);
 
+/* ---- pieces of work that mostly wait for answers, on a few threads ---- */
+
+typedef void parallel_fn(void *arg, struct call *call, size_t i);
+
+/** Calls work for the pieces first to end - 1 and waits for them. Each thread has a call with an
+ * arena of its own, which is reset after each piece. No piece is begun after the call was
+ * cancelled.
+ *
+ * @param name  of the threads, at most 15 bytes
+ */
+void parallel_run(const char *name, const struct call *call, size_t first, size_t end,
+                  parallel_fn *work, void *arg);
+
 #endif

@@ -110,4 +110,14 @@ dry_held(const struct dry_item *item, const struct dry_hold *hold)
 		item->run->held(item->run, item, hold);
 }
 
+/* ---- the receiver for --dry-run, which logs the changes ----
+ *
+ * A dry run does not carry out decisions, so a controller makes the same ones again and again.
+ * Therefore a change is logged once for each version of the object that it is noted for, and again
+ * if its fields differ. Up to LIMIT_DRY_OBJECTS objects are remembered; then the one that was seen
+ * first is forgotten, and its changes may be logged a second time. */
+
+struct dry_run *dry_log_new(void);
+void dry_log_free(struct dry_run *); /* NULL is fine */
+
 #endif

@@ -3,7 +3,6 @@
 
 #include "base/json.h"
 #include "base/limits.h"
-#include "base/parallel.h"
 #include "operator/doctor.h"
 
 #define SLOW_NS NS_PER_SEC /* a response within the cluster takes milliseconds */

@@ -14,7 +14,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/parallel.h"
 #include "base/thread.h"
 #include "controllers/event_dedup.h"
 #include "controllers/failure.h"

@@ -17,7 +17,6 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/parallel.h"
 #include "controllers/event_dedup.h"
 #include "controllers/pace.h"
 #include "controllers/route/route_internal.h"

@@ -1,5 +1,6 @@
-/* base/dry_log.c: see dry_log.h. A hash of each logged change is kept. */
-#include "base/dry_log.h"
+/* base/dry_run.c: the receiver that logs changes; see dry_run.h. A hash of each logged change is
+ * kept. */
+#include "base/dry_run.h"
 
 #include <sys/queue.h>
 
@@ -14,7 +15,7 @@
 /* An object, and the changes that were logged for its present version. */
 struct logged {
 	TAILQ_ENTRY(logged) next;
-	char *key; /* owned: the map's key */
+	struct str key; /* behind this struct */
 	uint64_t version;
 	uint64_t *changes; /* owned */
 	size_t n, cap;
@@ -35,9 +36,8 @@ forget_first(struct dry_log *log)
 	struct logged *l = TAILQ_FIRST(&log->in_order);
 
 	TAILQ_REMOVE(&log->in_order, l, next);
-	map_remove(&log->objects, str_c(l->key));
+	map_remove(&log->objects, l->key);
 	free(l->changes);
-	free(l->key);
 	free(l);
 }
 
@@ -53,9 +53,7 @@ remember(struct dry_log *log, struct str object, uint64_t version, uint64_t chan
 	if (!l) {
 		if (log->objects.count >= LIMIT_DRY_OBJECTS)
 			forget_first(log);
-		l = xcalloc(1, sizeof(*l));
-		l->key = xstrndup(object.ptr, object.len);
-		map_put(&log->objects, str_n(l->key, object.len), l);
+		l = map_add(&log->objects, object, sizeof(*l));
 		TAILQ_INSERT_TAIL(&log->in_order, l, next);
 	}
 	if (l->version != version)
@@ -123,6 +121,7 @@ dry_log_new(void)
 	struct dry_log *log = xcalloc(1, sizeof(*log));
 
 	log->run.note = dry_log_note;
+	log->objects = MAP_OF(struct logged, key);
 	mutex_init(&log->mu);
 	TAILQ_INIT(&log->in_order);
 	return &log->run;

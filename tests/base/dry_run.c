@@ -1,5 +1,5 @@
 /* The log goes to a file, whose lines are counted. */
-#include "base/dry_log.h"
+#include "base/dry_run.h"
 
 #include <setjmp.h>
 #include <fcntl.h>
