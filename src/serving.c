@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "cloud/cloud.h"
 #include "controllers/manager.h"
-#include "flags/configz.h"
+#include "flags/flags.h"
 #include "serve/endpoints.h"
 #include "serve/server.h"
 

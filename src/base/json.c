@@ -63,21 +63,6 @@ is_depth_within(yyjson_doc *doc)
 	return true;
 }
 
-/* A comma, a colon or a bracket precedes each key and value but the first. Those in strings are
- * counted as well, so the result may be too high. No answer of a cloud has nearly as many as the
- * limit. Objects of the API server are not counted: their strings are chosen by tenants and
- * kubelets, and one refused object would fail the list of all. */
-static size_t
-count_values(struct str text)
-{
-	size_t n = 1;
-
-	for (size_t i = 0; i < text.len; i++)
-		n += text.ptr[i] == ',' || text.ptr[i] == ':' || text.ptr[i] == '[' ||
-		     text.ptr[i] == '{';
-	return n;
-}
-
 bool
 json_parse(struct str text, yyjson_doc **ret, struct error *err)
 {
@@ -99,14 +84,21 @@ json_parse(struct str text, yyjson_doc **ret, struct error *err)
 	return true;
 }
 
+/* A comma, a colon or a bracket precedes each key and value but the first. Those in strings are
+ * counted as well, so the number may be too high. No answer of a cloud has nearly as many as the
+ * limit. Objects of the API server are not counted: their strings are chosen by tenants and
+ * kubelets, and one refused object would fail the list of all. */
 bool
 json_parse_answer(struct str text, yyjson_doc **ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	size_t n_values = 1, n_elements = 0;
 	yyjson_val *val, *end;
-	size_t n = 0;
 
-	if (text.len > LIMIT_JSON_VALUES && count_values(text) > LIMIT_JSON_VALUES)
+	for (size_t i = 0; text.len > LIMIT_JSON_VALUES && i < text.len; i++)
+		n_values += text.ptr[i] == ',' || text.ptr[i] == ':' || text.ptr[i] == '[' ||
+		            text.ptr[i] == '{';
+	if (n_values > LIMIT_JSON_VALUES)
 		return err_set(err, ERR_INVALID, "invalid JSON: more than %d values",
 		               LIMIT_JSON_VALUES);
 	if (!json_parse(text, &doc, err))
@@ -114,10 +106,10 @@ json_parse_answer(struct str text, yyjson_doc **ret, struct error *err)
 	val = yyjson_doc_get_root(doc);
 	end = val + yyjson_doc_get_val_count(doc);
 	for (; val < end; val++)
-		n += yyjson_arr_size(val);
-	if (n > LIMIT_CLOUD_ELEMENTS)
-		return err_set(err, ERR_INVALID, "its lists have %zu elements, more than %d", n,
-		               LIMIT_CLOUD_ELEMENTS);
+		n_elements += yyjson_arr_size(val);
+	if (n_elements > LIMIT_CLOUD_ELEMENTS)
+		return err_set(err, ERR_INVALID, "its lists have %zu elements, more than %d",
+		               n_elements, LIMIT_CLOUD_ELEMENTS);
 	*ret = TAKE(doc);
 	return true;
 }
@@ -386,12 +378,19 @@ json_add_member_list(struct buf *b, const struct json_member members[], size_t n
 	for (size_t i = 0; i < n; i++) {
 		const struct json_member *m = &members[i];
 
-		if (m->kind == JSON_MEMBER_TEXT)
+		if (m->kind == JSON_MEMBER_TEXT) {
 			json_add_text(b, m->name, m->text);
-		else if (m->kind == JSON_MEMBER_NUMBER)
+		} else if (m->kind == JSON_MEMBER_NUMBER) {
 			json_add_number(b, m->name, m->number);
-		else
+		} else if (m->kind == JSON_MEMBER_FLAG) {
 			json_add_flag(b, m->name, m->number != 0);
+		} else if (m->kind == JSON_MEMBER_RAW) {
+			json_add_raw(b, m->name, m->text);
+		} else {
+			json_add_raw(b, m->name, STR("\""));
+			clock_format_duration(b, m->number);
+			buf_add_char(b, '"');
+		}
 	}
 }
 

@@ -87,17 +87,29 @@ void json_add_name(struct buf *b, struct str name);
 /** A member of an object. */
 struct json_member {
 	const char *name;
-	enum { JSON_MEMBER_TEXT, JSON_MEMBER_NUMBER, JSON_MEMBER_FLAG } kind;
+	enum {
+		JSON_MEMBER_TEXT,
+		JSON_MEMBER_RAW,
+		JSON_MEMBER_NUMBER,
+		JSON_MEMBER_FLAG,
+		JSON_MEMBER_DURATION,
+	} kind;
 	struct str text;
-	int64_t number; /* or flag */
+	int64_t number; /* or flag, or nanoseconds */
 };
 #define JSON_TEXT(name_, text_) \
 	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_TEXT, .text = (text_) })
+/** value_: JSON. */
+#define JSON_RAW(name_, value_) \
+	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_RAW, .text = (value_) })
 #define JSON_NUMBER(name_, number_) \
 	((struct json_member){      \
 		.name = (name_), .kind = JSON_MEMBER_NUMBER, .number = (int64_t)(number_) })
 #define JSON_FLAG(name_, is_true_) \
 	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_FLAG, .number = (is_true_) })
+/** As Go prints it: "1m30s". */
+#define JSON_DURATION(name_, ns_) \
+	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_DURATION, .number = (ns_) })
 
 void json_add_member_list(struct buf *b, const struct json_member members[], size_t n);
 void json_add_whole_object(struct buf *b, const char *name, const struct json_member members[],

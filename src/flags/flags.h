@@ -56,6 +56,12 @@ void flags_compare(struct nearest *);
 /** Logs a debug line for each flag, as the Go programs do: FLAG: --name="value". */
 void flags_log(const struct options *o);
 
+/** Appends the configuration in effect, as /configz shows it: an object
+ * CloudControllerManagerConfiguration with the Go framework's keys in its order
+ * (docs/spec/framework.md, "Configuration endpoint"). It has no secrets, because the command line
+ * has none. options is a const struct options *. Any thread; nothing may change the options
+ * meanwhile. */
+void configz_add(void *options, struct buf *json);
 /** The number of columns of the terminal behind fd, at least 80; 0: fd is not a terminal. */
 unsigned help_width(int fd);
 

@@ -1,5 +1,5 @@
 /* tests/configz.c: what /configz shows. */
-#include "flags/configz.h"
+#include "flags/flags.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
