@@ -67,17 +67,13 @@ cancel_is_fired(const struct cancel *c)
 void
 cancel_hook(struct cancel *c, void (*fn)(void *), void *arg)
 {
-	bool has_fired;
-
 	if (!c)
 		return;
-	mutex_lock(&c->mu);
-	has_fired = cancel_is_fired(c);
-	if (!has_fired)
-		ARRAY_PUSH(c->hooks, c->n_hooks, c->hooks_cap, ((struct hook){ fn, arg }));
-	mutex_unlock(&c->mu);
-	if (has_fired)
+	WITH_LOCK(&c->mu);
+	if (cancel_is_fired(c))
 		fn(arg);
+	else
+		ARRAY_PUSH(c->hooks, c->n_hooks, c->hooks_cap, ((struct hook){ fn, arg }));
 }
 
 void

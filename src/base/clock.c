@@ -134,9 +134,7 @@ take_char(struct str *s, char c)
 static bool
 take_fraction(struct str *s, int *ret_ns)
 {
-	int ns = 0;
-	int digit;
-	int n = 0;
+	int ns = 0, n = 0, digit;
 
 	*ret_ns = 0;
 	if (!take_char(s, '.'))

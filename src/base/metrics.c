@@ -296,12 +296,11 @@ add_label(struct buf *b, const char *name, const char *value, bool is_first)
 	buf_add_char(b, '"');
 }
 
-/* Appends the start of a line: name, suffix and labels; le may be NULL. */
+/* le: the upper bound of a bucket; NULL: it is none */
 static void
-add_series_name(struct buf *b, const struct metric *m, const char *suffix, const char *le)
+add_line(struct buf *b, const struct metric *m, const char *suffix, const char *le, double value)
 {
 	const struct metric_family *family = m->family;
-	bool has_labels = family->labels[0] || le;
 
 	buf_add_c(b, family->name);
 	buf_add_c(b, suffix);
@@ -312,22 +311,8 @@ add_series_name(struct buf *b, const struct metric *m, const char *suffix, const
 	}
 	if (le)
 		add_label(b, "le", le, !family->labels[0]);
-	buf_add_c(b, has_labels ? "} " : " ");
-}
-
-static void
-add_line(struct buf *b, const struct metric *m, const char *suffix, double value)
-{
-	add_series_name(b, m, suffix, /*le=*/NULL);
+	buf_add_c(b, family->labels[0] || le ? "} " : " ");
 	add_number(b, value);
-	buf_add_char(b, '\n');
-}
-
-static void
-add_bucket(struct buf *b, const struct metric *m, const char *le, uint64_t count)
-{
-	add_series_name(b, m, "_bucket", le);
-	add_u64(b, count);
 	buf_add_char(b, '\n');
 }
 
@@ -347,11 +332,11 @@ add_histogram(struct buf *b, const struct metric *m, enum metric_format format)
 		/* OpenMetrics requires "1.0" where the older format has "1" */
 		if (format == METRICS_OPENMETRICS && bound == floor(bound) && fabs(bound) < 1e15)
 			buf_add_c(&le, ".0");
-		add_bucket(b, m, le.ptr, cumulated);
+		add_line(b, m, "_bucket", le.ptr, (double)cumulated);
 	}
-	add_bucket(b, m, "+Inf", m->count);
-	add_line(b, m, "_sum", m->value);
-	add_line(b, m, "_count", (double)m->count);
+	add_line(b, m, "_bucket", "+Inf", (double)m->count);
+	add_line(b, m, "_sum", NULL, m->value);
+	add_line(b, m, "_count", NULL, (double)m->count);
 }
 
 static void
@@ -383,7 +368,7 @@ add_family(struct buf *b, struct metric_family *family, enum metric_format forma
 		if (family->type == METRIC_HISTOGRAM)
 			add_histogram(b, m, format);
 		else
-			add_line(b, m, "", m->value);
+			add_line(b, m, "", NULL, m->value);
 	}
 }
 

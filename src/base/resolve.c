@@ -16,7 +16,6 @@ struct lookup {
 	pthread_mutex_t mu;
 	pthread_cond_t changed; /* mu */
 	bool is_done;           /* mu */
-	bool is_cancelled;      /* mu */
 	int result;             /* mu; of getaddrinfo() */
 	struct ip ips[RESOLVE_MAX];
 	size_t n_ips; /* mu */
@@ -81,7 +80,6 @@ lookup_cancel(void *arg)
 	struct lookup *l = arg;
 	WITH_LOCK(&l->mu);
 
-	l->is_cancelled = true;
 	cond_broadcast(&l->changed);
 }
 
@@ -92,10 +90,10 @@ lookup_wait(struct lookup *l, int64_t timeout_ms, struct cancel *cancel, struct 
 	WITH_HOOK(cancel, lookup_cancel, l);
 	WITH_LOCK(&l->mu);
 
-	while (!l->is_done && !l->is_cancelled &&
+	while (!l->is_done && !cancel_is_fired(cancel) &&
 	       clock_wait(&clock_real, &l->changed, &l->mu, deadline_ns))
 		;
-	if (!l->is_done && l->is_cancelled)
+	if (!l->is_done && cancel_is_fired(cancel))
 		return err_set(err, ERR_CANCELLED, "cancelled while resolving %s", l->name);
 	if (!l->is_done)
 		return err_set(err, ERR_TIMEOUT, "%s: the name was not resolved within %lld ms",

@@ -135,19 +135,14 @@ empty_cache(void)
 		free_cached(taken);
 }
 
-#else
-
-static void
-empty_cache(void)
-{
-}
-
 #endif
 
 void
 thread_trim(void)
 {
+#if defined(__GLIBC__) && !HAS_SANITIZER
 	empty_cache();
+#endif
 #ifdef __GLIBC__
 	malloc_trim(0);
 #endif

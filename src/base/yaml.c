@@ -123,22 +123,6 @@ scalar_text(struct reader *r, const yaml_event_t *event)
 	                 str_n((const char *)event->data.scalar.value, event->data.scalar.length));
 }
 
-static void
-read_scalar(struct reader *r, const yaml_event_t *event, struct yaml_node *ret)
-{
-	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
-	const char *anchor, *tag;
-
-	event_properties(event, &anchor, &tag);
-	ret->text = scalar_text(r, event);
-	/* a tag decides how a scalar may be read, as quotes do */
-	if (tag)
-		ret->is_quoted = strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
-	else
-		ret->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-	ret->kind = !ret->is_quoted && words_have(nulls, ret->text) ? YAML_NULL : YAML_SCALAR;
-}
-
 /* The list or map that is being collected. */
 struct parts {
 	struct yaml_node *items;
@@ -216,15 +200,26 @@ read_parts(struct reader *r, unsigned depth, struct yaml_node *ret)
 static bool
 read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct yaml_node *ret)
 {
+	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
+	const char *anchor, *tag;
+
 	if (!check_event(r, event))
 		return false;
 	ret->line = r->line;
-	if (event->type == YAML_SCALAR_EVENT) {
-		read_scalar(r, event, ret);
-		return true;
+	if (event->type != YAML_SCALAR_EVENT) {
+		ret->kind = event->type == YAML_MAPPING_START_EVENT ? YAML_MAP : YAML_LIST;
+		return read_parts(r, depth + 1, ret);
 	}
-	ret->kind = event->type == YAML_MAPPING_START_EVENT ? YAML_MAP : YAML_LIST;
-	return read_parts(r, depth + 1, ret);
+
+	/* a tag decides how a scalar may be read, as quotes do */
+	event_properties(event, &anchor, &tag);
+	if (tag)
+		ret->is_quoted = strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
+	else
+		ret->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	ret->text = scalar_text(r, event);
+	ret->kind = !ret->is_quoted && words_have(nulls, ret->text) ? YAML_NULL : YAML_SCALAR;
+	return true;
 }
 
 /* Reads STREAM-START DOCUMENT-START node DOCUMENT-END STREAM-END; an empty stream has no document.
