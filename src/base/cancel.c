@@ -92,38 +92,35 @@ cancel_unhook(struct cancel *c, void (*fn)(void *), void *arg)
 
 /* ---- sleeping ---- */
 
-struct sleeper {
-	pthread_mutex_t mu;
-	pthread_cond_t woken;
-};
-
-/* The lock prevents the signal from falling between the sleeper's check of the flag and its wait,
+/* The lock prevents the signal from falling between the waiter's check of the flag and its wait,
  * where it would be lost. */
-static void
-wake(void *arg)
+void
+cancel_wake(void *waiters)
 {
-	struct sleeper *s = arg;
-	WITH_LOCK(&s->mu);
+	const struct cancel_waiters *w = waiters;
+	WITH_LOCK(w->mu);
 
-	cond_signal(&s->woken);
+	cond_broadcast(w->cond);
 }
 
 bool
 cancel_sleep(struct cancel *c, struct clock *clock, int64_t duration_ns, struct error *err)
 {
-	struct sleeper s = { .mu = PTHREAD_MUTEX_INITIALIZER };
+	pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t woken;
+	struct cancel_waiters self = { &mu, &woken };
 	int64_t deadline_ns = clock_deadline(clock_mono(clock), duration_ns);
 
 	watchdog_extend(deadline_ns);
-	cond_init(&s.woken);
-	cancel_hook(c, wake, &s);
-	mutex_lock(&s.mu);
-	while (!cancel_is_fired(c) && clock_wait(clock, &s.woken, &s.mu, deadline_ns))
+	cond_init(&woken);
+	cancel_hook(c, cancel_wake, &self);
+	mutex_lock(&mu);
+	while (!cancel_is_fired(c) && clock_wait(clock, &woken, &mu, deadline_ns))
 		;
-	mutex_unlock(&s.mu);
-	cancel_unhook(c, wake, &s);
-	cond_destroy(&s.woken);
-	mutex_destroy(&s.mu);
+	mutex_unlock(&mu);
+	cancel_unhook(c, cancel_wake, &self);
+	cond_destroy(&woken);
+	mutex_destroy(&mu);
 	if (cancel_is_fired(c))
 		return err_set(err, ERR_CANCELLED, "cancelled");
 	return true;

@@ -57,6 +57,21 @@ cancel_unhookp(struct cancel_hooked *h)
 	CLEANUP(cancel_unhookp)    \
 	UNUSED struct cancel_hooked hooked = cancel_hook_scoped(cancel, fn, arg)
 
+/** The threads that wait on a condition variable. */
+struct cancel_waiters {
+	pthread_mutex_t *mu;
+	pthread_cond_t *cond;
+};
+
+/** The hook of WITH_WAKE(). */
+void cancel_wake(void *waiters);
+
+/** Wakes the threads that wait on cond when the token fires, until the end of the scope. Like
+ * WITH_HOOK(), it must precede the WITH_LOCK() of mu. */
+#define WITH_WAKE(cancel, mu, cond)                       \
+	struct cancel_waiters waiters = { (mu), (cond) }; \
+	WITH_HOOK(cancel, cancel_wake, &waiters)
+
 /** Sleeps for duration_ns. Returns false with ERR_CANCELLED in *err when the token fires first. */
 NODISCARD bool cancel_sleep(struct cancel *, struct clock *, int64_t duration_ns,
                             struct error *err);

@@ -232,12 +232,6 @@ lifecycle_controller_wake(struct lifecycle_controller *c, enum lifecycle_due due
 	cond_signal(&c->changed);
 }
 
-static void
-lifecycle_on_cancel(void *c)
-{
-	lifecycle_controller_wake(c, LIFECYCLE_NONE_DUE);
-}
-
 static void *
 lifecycle_thread(void *arg)
 {
@@ -247,6 +241,7 @@ lifecycle_thread(void *arg)
 	enum lifecycle_due due = LIFECYCLE_NONE_DUE;
 	struct error err;
 	int64_t next_ns;
+	WITH_WAKE(c->env->cancel, &c->mu, &c->changed);
 
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
@@ -288,7 +283,6 @@ lifecycle_controller_new(struct controller_env *env, const struct lifecycle_conf
 		                            .began_boot_ns = clock_boot(env->clock) };
 	mutex_init(&c->mu);
 	cond_init(&c->changed);
-	cancel_hook(env->cancel, lifecycle_on_cancel, c);
 	store_add_handler(env->nodes, (struct store_handler){ lifecycle_on_change, c });
 	lifecycle_start_counters();
 	metrics_on_scrape(set_held_nodes, c);
@@ -365,7 +359,6 @@ lifecycle_controller_free(struct lifecycle_controller *c)
 		return;
 	thread_join(c->thread);
 	metrics_off_scrape(set_held_nodes, c);
-	cancel_unhook(c->env->cancel, lifecycle_on_cancel, c);
 	map_free_all(&c->candidates, free);
 	free(c->deletions_boot_ns);
 	cond_destroy(&c->changed);

@@ -15,7 +15,7 @@
 #include "base/backoff.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "controllers/failure.h"
+#include "controllers/pace.h"
 #include "controllers/lifecycle/internal.h"
 #include "controllers/lookup.h"
 #include "controllers/node_errors.h"
