@@ -23,7 +23,7 @@ check_found(const struct cl_inventory *inventory, struct str name)
 static void
 check_machine(const struct cl_inventory *inventory, const struct cl_machine *machine)
 {
-	assert(cl_inventory_by_id(inventory, machine->id) == machine);
+	assert(map_get(&inventory->names.by_id, machine->id) == machine);
 	assert(str_starts(cl_machine_provider_id(machine), STR(CL_PROVIDER_ID_PREFIX)));
 	assert(machine->type.ptr && machine->zone.ptr && machine->region.ptr);
 	check_found(inventory, machine->name);

@@ -54,13 +54,13 @@ share_targets(const struct cl_state *s, struct cl_targets *targets)
 static bool
 fit_file(struct cl_state *s, struct cl_record_values *values, struct error *err)
 {
-	const struct cl_record *before = cl_state_find(s, values->allocation.uid);
+	const struct cl_record *before = map_get(&s->records, values->allocation.uid);
 	size_t others = s->file_size - (before ? before->values.file_size : 0);
 
 	/* While there are two records, the larger one counts: either may be in the file in the end.
 	 */
 	for (const struct cl_change *c = s->changes; c; c = c->older) {
-		const struct cl_record *written = cl_state_find(s, c->uid);
+		const struct cl_record *written = map_get(&s->records, c->uid);
 		size_t size = written ? written->values.file_size : 0;
 
 		if (c->next && c->next->values.file_size > size)
@@ -154,7 +154,7 @@ cl_state_allocate(struct cl_state *s, const struct cl_request *request,
 	struct cl_addresses present = { .n = 0 };
 	WITH_LOCK(&s->mu);
 
-	before = cl_state_find(s, request->values.allocation.uid);
+	before = map_get(&s->records, request->values.allocation.uid);
 	if (before) {
 		cl_record_ref(before); /* it is compared with its replacement */
 		present = before->values.allocation.addresses;
@@ -201,7 +201,7 @@ cl_state_foresee(struct cl_state *s, const struct cl_request *request, const str
 	const struct cl_record *written;
 	WITH_LOCK(&s->mu);
 
-	written = cl_state_find(s, spec->uid);
+	written = map_get(&s->records, spec->uid);
 	cl_values_from_status(spec, arena, &before);
 	present = before.allocation.addresses;
 	if (present.n == 0 && written)
@@ -223,7 +223,7 @@ cl_state_set_nodes(struct cl_state *s, struct str uid, const struct node_ref nod
 	struct cl_record *before;
 	WITH_LOCK(&s->mu);
 
-	before = cl_state_find(s, uid);
+	before = map_get(&s->records, uid);
 	if (!before || before->values.is_deleting || before->values.allocation.is_orphan)
 		return err_set(err, ERR_NOT_FOUND, "there is no load balancer yet");
 	targets = share_targets(s, targets);
@@ -244,7 +244,7 @@ cl_state_mark_deleting(struct cl_state *s, struct str uid, struct cl_record **re
 	struct cl_record *before;
 	WITH_LOCK(&s->mu);
 
-	before = cl_state_find(s, uid);
+	before = map_get(&s->records, uid);
 	if (!before) {
 		*ret = NULL;
 		return true;
@@ -260,7 +260,7 @@ cl_state_remove(struct cl_state *s, struct str uid, struct error *err)
 {
 	WITH_LOCK(&s->mu);
 
-	if (!cl_state_find(s, uid))
+	if (!map_get(&s->records, uid))
 		return true;
 	return cl_state_change(s, uid, NULL, err);
 }
@@ -323,7 +323,7 @@ collect_claims(const struct cl_state *state, const struct lb_spec *const specs[]
 		struct ip ip;
 
 		c->spec = specs[i];
-		c->saved = cl_state_find(state, specs[i]->uid);
+		c->saved = map_get(&state->records, specs[i]->uid);
 		c->rank = specs[i]->is_leaving ? CLAIM_LEAVING : CLAIM_STATUS;
 		for (size_t k = 0; c->rank == CLAIM_STATUS && k < status->n_ingress; k++) {
 			if (ip_parse(status->ingress[k].ip, &ip) && is_saved(c, &ip))
@@ -473,36 +473,6 @@ adopt_values(struct adoption *adoption, const struct claim *c, struct cl_record_
 	}
 }
 
-/* The Service has the addresses of its status, as far as they are trusted and no other Service has
- * them already. */
-static void
-adopt_status(struct adoption *adoption, const struct claim *c)
-{
-	struct lb_spec spec = *c->spec;
-	struct cl_record_values values;
-
-	spec.status = trusted_status(adoption, c);
-	cl_values_from_status(&spec, adoption->arena, &values);
-	keep_unclaimed(adoption, spec.is_leaving ? NULL : &spec, &values.allocation);
-	if (values.allocation.addresses.n > 0)
-		adopt_values(adoption, c, &values);
-}
-
-/* A Service without an address in its status may have one all the same: ccmd may have ended after
- * it had written the state file and before the status was patched. */
-static void
-adopt_unpublished(struct adoption *adoption, const struct claim *c)
-{
-	struct cl_record_values values;
-
-	if (!c->saved || cl_state_find(adoption->state, c->spec->uid))
-		return;
-	cl_values_from_status(c->spec, adoption->arena, &values);
-	values.allocation.addresses = c->saved->values.allocation.addresses;
-	keep_unclaimed(adoption, /*spec=*/NULL, &values.allocation);
-	adopt_values(adoption, c, &values);
-}
-
 /* A record whose Service is gone although its finalizer should have kept it. The API server's data
  * may have been lost, so what the hook has set up is left alone, and the addresses stay reserved,
  * those that it shared with other Services, too. */
@@ -511,7 +481,7 @@ keep_orphan(struct cl_state *state, const struct cl_record *saved)
 {
 	struct cl_record_values values = saved->values;
 
-	if (cl_state_find(state, values.allocation.uid))
+	if (map_get(&state->records, values.allocation.uid))
 		return;
 	values.allocation.is_orphan = true;
 	cl_state_set(state, cl_record_new(&values));
@@ -529,6 +499,7 @@ cl_state_adopt(struct cl_state *state, const struct cl_schema *schema,
 {
 	struct adoption adoption = { .state = state, .schema = schema, .arena = arena };
 	CLEANUP(cl_targets_unrefp) struct cl_targets *targets = NULL;
+	struct cl_record_values values;
 	struct node_ref *nodes = NULL;
 	struct cl_record **saved;
 	const struct claim *all;
@@ -544,15 +515,33 @@ cl_state_adopt(struct cl_state *state, const struct cl_schema *schema,
 	saved = cl_state_sorted(state, /*is_next=*/false, &n_saved);
 	all = collect_claims(state, specs, n, arena);
 	cl_state_clear(state);
-	for (size_t i = 0; i < n; i++)
-		adopt_status(&adoption, &all[i]);
-	for (size_t i = 0; i < n; i++)
-		adopt_unpublished(&adoption, &all[i]);
+
+	/* A Service has the addresses of its status, as far as they are trusted and no other
+	 * Service has them already. */
+	for (size_t i = 0; i < n; i++) {
+		struct lb_spec spec = *all[i].spec;
+
+		spec.status = trusted_status(&adoption, &all[i]);
+		cl_values_from_status(&spec, arena, &values);
+		keep_unclaimed(&adoption, spec.is_leaving ? NULL : &spec, &values.allocation);
+		if (values.allocation.addresses.n > 0)
+			adopt_values(&adoption, &all[i], &values);
+	}
+	/* A Service without an address in its status may have one all the same: ccmd may have ended
+	 * after it had written the state file and before the status was patched. */
+	for (size_t i = 0; i < n; i++) {
+		if (!all[i].saved || map_get(&state->records, all[i].spec->uid))
+			continue;
+		cl_values_from_status(all[i].spec, arena, &values);
+		values.allocation.addresses = all[i].saved->values.allocation.addresses;
+		keep_unclaimed(&adoption, /*spec=*/NULL, &values.allocation);
+		adopt_values(&adoption, &all[i], &values);
+	}
 	map_fini(&adoption.holders);
 	for (size_t i = 0; i < n_saved; i++)
 		keep_orphan(state, saved[i]);
 	cl_records_free(saved, n_saved);
-	return cl_state_save(state, err);
+	return state->is_read_only || cl_state_commit(state, err);
 }
 
 /* ---- for readers ---- */
@@ -563,7 +552,7 @@ cl_state_get(struct cl_state *s, struct str uid)
 	struct cl_record *record;
 	WITH_LOCK(&s->mu);
 
-	record = cl_state_find(s, uid);
+	record = map_get(&s->records, uid);
 	return record ? cl_record_ref(record) : NULL;
 }
 

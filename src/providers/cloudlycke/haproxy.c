@@ -569,25 +569,6 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 
 /* ---- one update ---- */
 
-/* A node that is added or removed changes all balancers, one after the other: HAProxy is reloaded
- * once for all of them. Waits until nothing has changed for QUIET_MS, but at most QUIET_WAIT_NS. */
-static bool
-wait_for_quiet(struct cl_haproxy *h, struct call *call, struct error *err)
-{
-	int64_t end_ns = clock_mono(call->clock) + QUIET_WAIT_NS;
-	uint64_t seen, version;
-	bool is_busy;
-
-	version = cl_state_version(h->state, &is_busy);
-	do {
-		seen = version;
-		if (!cancel_sleep(call->cancel, call->clock, QUIET_MS * NS_PER_MS, err))
-			return false;
-		version = cl_state_version(h->state, &is_busy);
-	} while ((is_busy || version != seen) && clock_mono(call->clock) < end_ns);
-	return true;
-}
-
 /* `loaded` is unknown from the rename until the reload has succeeded: if the reload fails, the next
  * update loads the file again, even when it has not changed. */
 static bool
@@ -623,12 +604,22 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
                struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_HAPROXY_FILE);
+	int64_t end_ns = clock_mono(call->clock) + QUIET_WAIT_NS;
+	uint64_t seen, version = cl_state_version(h->state, NULL), hash;
 	struct cl_record **records;
-	uint64_t hash;
+	bool is_busy;
 	size_t n;
 
-	if (!wait_for_quiet(h, call, err))
-		return false;
+	/* A node that is added or removed changes all balancers, one after the other: HAProxy is
+	 * reloaded once for all of them, when nothing has changed for QUIET_MS, but after
+	 * QUIET_WAIT_NS at the latest. */
+	do {
+		seen = version;
+		if (!cancel_sleep(call->cancel, call->clock, QUIET_MS * NS_PER_MS, err))
+			return false;
+		version = cl_state_version(h->state, &is_busy);
+	} while ((is_busy || version != seen) && clock_mono(call->clock) < end_ns);
+
 	records = cl_state_list(h->state, &n, ret_version);
 	cl_haproxy_file(&text, records, n, h->stats_socket);
 	cl_records_free(records, n);
@@ -661,9 +652,9 @@ cl_haproxy_apply(struct cl_haproxy *h, struct call *call, struct error *err)
 		return true;
 	/* HAProxy needs seconds to check a file with tens of thousands of servers; frequent retries
 	 * would only slow it down. */
-	wait_ns = (h->is_busy ? h->begun_ns + h->took_ns : h->next_mono_ns) - now_ns;
-	if (h->is_busy && wait_ns < BUSY_NS)
-		wait_ns = BUSY_NS;
+	wait_ns = h->next_mono_ns - now_ns;
+	if (h->is_busy)
+		wait_ns = clock_later(h->begun_ns + h->took_ns - now_ns, BUSY_NS);
 	if (wait_ns > 0) {
 		err_set(err, ERR_PENDING, "waiting for HAProxy's next reload");
 		err->retry_after_ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;

@@ -35,10 +35,10 @@ cl_hook_new(struct str path, int64_t timeout_ns, const char *what, const struct 
 {
 	struct cl_hook *hook = xcalloc(1, sizeof(*hook));
 
-	hook->path = xstrndup(path.ptr, path.len);
-	hook->what = what;
-	hook->timeout_ns = timeout_ns;
-	hook->host = host;
+	*hook = (struct cl_hook){ .path = xstrndup(path.ptr, path.len),
+		                  .what = what,
+		                  .timeout_ns = timeout_ns,
+		                  .host = host };
 	mutex_init(&hook->mu);
 	cond_init(&hook->ended);
 	return hook;
@@ -95,23 +95,11 @@ run_program(struct cl_hook *hook, struct call *call, const char *action, struct 
 		if (str_trim(one).len > 0)
 			line = str_utf8_head(str_trim(one), LAST_LINE_MAX);
 	}
-	if (line.len > 0)
-		return err_set(err, ERR_UNAVAILABLE, "%s hook failed: %" STR_FMT, hook->what,
-		               STR_ARG(line));
-	if (result.signal > 0)
-		return err_set(err, ERR_UNAVAILABLE, "%s hook failed: signal %d", hook->what,
-		               result.signal);
-	return err_set(err, ERR_UNAVAILABLE, "%s hook failed: exit %d", hook->what,
-	               result.exit_code);
-}
-
-static void
-wake_hook_waiters(void *arg)
-{
-	struct cl_hook *hook = arg;
-
-	WITH_LOCK(&hook->mu);
-	cond_broadcast(&hook->ended);
+	if (line.len == 0)
+		line = result.signal > 0 ? arena_printf(call->arena, "signal %d", result.signal)
+		                         : arena_printf(call->arena, "exit %d", result.exit_code);
+	return err_set(err, ERR_UNAVAILABLE, "%s hook failed: %" STR_FMT, hook->what,
+	               STR_ARG(line));
 }
 
 bool
@@ -119,7 +107,7 @@ cl_hook_run(struct cl_hook *hook, struct call *call, const char *action, struct 
             struct error *err)
 {
 	bool is_done;
-	WITH_HOOK(call->cancel, wake_hook_waiters, hook);
+	WITH_WAKE(call->cancel, &hook->mu, &hook->ended);
 	WITH_LOCK(&hook->mu);
 
 	while (hook->n_running >= RUNNING_MAX) {

@@ -649,6 +649,8 @@ static const struct cl_field file_fields[] = {
 	{ "routes", read_section, IN(cl_schema, routes), FIELDS(routes_fields) },
 };
 
+static const struct cl_field whole_file = { FIELDS(file_fields) };
+
 static struct str haproxy_check[] = { { "haproxy", 7 }, { "-c", 2 }, { "-f", 2 } };
 
 static const struct cl_schema defaults = {
@@ -685,12 +687,6 @@ file_fini(struct file_reader *f)
 /* In by_host for a Hostname that several machines have. */
 static const struct cl_machine ambiguous_host;
 
-static bool
-is_host(const struct address *address)
-{
-	return str_eq(address->type, STR("Hostname"));
-}
-
 struct cl_inventory *
 cl_inventory_parse(struct str text, struct cl_problems *problems)
 {
@@ -715,7 +711,7 @@ cl_inventory_parse(struct str text, struct cl_problems *problems)
 		cl_add_problem(&f.r, &root, "invalid YAML: %s", err.msg);
 		return NULL;
 	}
-	cl_read_map(&f.r, &root, file_fields, ARRAY_LEN(file_fields), schema);
+	cl_read_struct(&f.r, &whole_file, &root, schema);
 	if (schema->cloud.self.len > 0 && !find_machine(names, schema->cloud.self)) {
 		cl_enter(&f.r, "cloud.self");
 		cl_add_problem(&f.r, yaml_get(yaml_get(&root, STR("cloud")), STR("self")),
@@ -737,7 +733,8 @@ cl_inventory_parse(struct str text, struct cl_problems *problems)
 		for (size_t k = 0; k < machine->n_addresses; k++) {
 			struct str host = machine->addresses[k].address;
 
-			if (is_host(&machine->addresses[k]) && !find_machine(names, host) &&
+			if (str_eq_c(machine->addresses[k].type, "Hostname") &&
+			    !find_machine(names, host) &&
 			    map_put(&inventory->by_host, host, machine))
 				map_put(&inventory->by_host, host,
 				        (void *)(uintptr_t)&ambiguous_host);
@@ -768,12 +765,6 @@ cl_inventory_unref(struct cl_inventory *inventory)
 	free(inventory);
 }
 
-const struct cl_machine *
-cl_inventory_by_id(const struct cl_inventory *inventory, struct str id)
-{
-	return map_get(&inventory->names.by_id, id);
-}
-
 bool
 cl_inventory_by_name(const struct cl_inventory *inventory, struct str name,
                      const struct cl_machine **ret, struct buf *ids)
@@ -789,7 +780,7 @@ cl_inventory_by_name(const struct cl_inventory *inventory, struct str name,
 	for (size_t i = 0; i < inventory->schema.n_machines; i++) {
 		machine = &inventory->schema.machines[i];
 		for (size_t k = 0; k < machine->n_addresses; k++) {
-			if (is_host(&machine->addresses[k]) &&
+			if (str_eq_c(machine->addresses[k].type, "Hostname") &&
 			    str_eq(machine->addresses[k].address, name))
 				buf_addf(ids, "%s%" STR_FMT, ids->len > 0 ? ", " : "",
 				         STR_ARG(machine->id));

@@ -195,9 +195,6 @@ struct cl_inventory *cl_inventory_ref(struct cl_inventory *);
 void cl_inventory_unref(struct cl_inventory *); /* NULL is fine */
 DEFINE_CLEANUP(struct cl_inventory, cl_inventory_unref)
 
-/** The machine with exactly that id, or NULL. */
-const struct cl_machine *cl_inventory_by_id(const struct cl_inventory *, struct str id);
-
 /** By name or alias, else by Hostname address. False when several machines have that Hostname:
  * then *ids gets their ids, "a, b". *ret is NULL when no machine has the name. */
 NODISCARD bool cl_inventory_by_name(const struct cl_inventory *, struct str name,

@@ -298,7 +298,7 @@ cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
 	*ret = (struct cl_changes){ 0 };
 	for (size_t i = 0; i < before->schema.n_machines; i++) {
 		const struct cl_machine *old = &before->schema.machines[i];
-		const struct cl_machine *new = cl_inventory_by_id(after, old->id);
+		const struct cl_machine *new = map_get(&after->names.by_id, old->id);
 
 		ret->n_before += cl_machine_is_there(old);
 		if (cl_machine_is_there(old) && !cl_machine_is_there(new))
@@ -310,7 +310,7 @@ cl_compare(const struct cl_inventory *before, const struct cl_inventory *after,
 		const struct cl_machine *new = &after->schema.machines[i];
 
 		ret->n_added += cl_machine_is_there(new) &&
-		                !cl_machine_is_there(cl_inventory_by_id(before, new->id));
+		                !cl_machine_is_there(map_get(&before->names.by_id, new->id));
 	}
 }
 
@@ -474,8 +474,8 @@ load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
 	return outcome;
 }
 
-static enum cl_outcome
-reload_file(struct cl_loader *l, bool is_forced)
+enum cl_outcome
+cl_loader_reload(struct cl_loader *l, bool is_forced)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct cl_stamp stamp;
@@ -503,16 +503,6 @@ reload_file(struct cl_loader *l, bool is_forced)
 	return CL_UNCHANGED;
 }
 
-enum cl_outcome
-cl_loader_reload(struct cl_loader *l, bool is_forced)
-{
-	enum cl_outcome outcome = reload_file(l, is_forced);
-
-	if (outcome != CL_UNCHANGED)
-		thread_trim();
-	return outcome;
-}
-
 /* ---- lookups ---- */
 
 struct cl_inventory *
@@ -533,19 +523,10 @@ cl_loader_has_changed(struct cl_loader *l)
 	return !cl_stamp_eq(&now, &l->stamp);
 }
 
-static void
-wake_loader_waiters(void *arg)
-{
-	struct cl_loader *l = arg;
-
-	WITH_LOCK(&l->mu);
-	cond_broadcast(&l->was_read);
-}
-
 bool
 cl_loader_wait(struct cl_loader *l, struct call *call, int64_t deadline_mono_ns)
 {
-	WITH_HOOK(call->cancel, wake_loader_waiters, l);
+	WITH_WAKE(call->cancel, &l->mu, &l->was_read);
 	WITH_LOCK(&l->mu);
 
 	for (;;) {

@@ -226,27 +226,6 @@ enter_block(struct cl_reader *r, const struct yaml_node *pools, const struct pla
 	return &yaml_get(&pools->items[at->pool], STR("addresses"))->items[at->element];
 }
 
-static void
-report_overlap(struct cl_reader *r, const struct yaml_node *node, const struct cl_schema *schema,
-               const struct placed *before, const struct placed *at)
-{
-	size_t len;
-	const struct yaml_node *element = enter_block(r, node, at, &len);
-
-	cl_add_problem(r, element, "pool %s overlaps pool %s at %s",
-	               quote_z(&r->scratch, schema->pools[at->pool].name),
-	               quote_z(&r->scratch, schema->pools[before->pool].name),
-	               cl_ip_text(&at->block->first, &r->scratch));
-	cl_leave(r, len);
-}
-
-/* b: NULL if there is none */
-static bool
-ends_later(const struct placed *a, const struct placed *b)
-{
-	return !b || ip_cmp(&a->block->last, &b->block->last) > 0;
-}
-
 /* A block overlaps one of another pool if it begins before the end of some earlier block of another
  * pool; so two earlier blocks are enough: `reach`, which ends last, and `other`, which ends last
  * among those of pools other than that of `reach`. */
@@ -260,13 +239,22 @@ check_overlaps(struct cl_reader *r, const struct yaml_node *node, const struct c
 		const struct placed *at = &placed[i];
 		bool is_same = reach && reach->pool == at->pool;
 		const struct placed *before = is_same ? other : reach;
+		const struct yaml_node *element;
+		size_t len;
 
-		if (before && ip_cmp(&at->block->first, &before->block->last) <= 0)
-			report_overlap(r, node, schema, before, at);
-		if (ends_later(at, reach)) {
+		if (before && ip_cmp(&at->block->first, &before->block->last) <= 0) {
+			element = enter_block(r, node, at, &len);
+			cl_add_problem(r, element, "pool %s overlaps pool %s at %s",
+			               quote_z(&r->scratch, schema->pools[at->pool].name),
+			               quote_z(&r->scratch, schema->pools[before->pool].name),
+			               cl_ip_text(&at->block->first, &r->scratch));
+			cl_leave(r, len);
+		}
+		if (!reach || ip_cmp(&at->block->last, &reach->block->last) > 0) {
 			other = is_same ? other : reach;
 			reach = at;
-		} else if (!is_same && ends_later(at, other)) {
+		} else if (!is_same &&
+		           (!other || ip_cmp(&at->block->last, &other->block->last) > 0)) {
 			other = at;
 		}
 	}

@@ -67,9 +67,7 @@ answer(struct query *query, size_t i, const struct cl_machine *machine, struct s
 				"machine %s is not in the inventory as loaded, but the file has changed since and is not accepted yet",
 				quote_z(&query->scratch, what)));
 	} else {
-		instance->presence = PRESENCE_ABSENT;
-		instance->error_code = ERR_NONE;
-		instance->error = STR_EMPTY;
+		*instance = (struct instance){ .presence = PRESENCE_ABSENT, .error = STR_EMPTY };
 	}
 }
 
@@ -115,7 +113,7 @@ look_for(struct query *query, size_t i, const struct node_ref *ref)
 		               arena_printf(&query->scratch, "providerID %s has no machine id",
 		                            quote_z(&query->scratch, provider_id)));
 	} else {
-		answer(query, i, cl_inventory_by_id(query->inventory, id), id);
+		answer(query, i, map_get(&query->inventory->names.by_id, id), id);
 	}
 }
 
@@ -142,10 +140,9 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
 	/* A changed file is read first. The watcher reads it, because only the watcher knows
 	 * whether it is still being written. */
 	if (cl->is_watched && cl_loader_has_changed(cl->loader)) {
-		cl_watcher_check(cl->watcher);
-		if (deadline_ns > call->deadline_mono_ns)
-			deadline_ns = call->deadline_mono_ns;
-		is_read = cl_loader_wait(cl->loader, call, deadline_ns);
+		cl_watcher_request(cl->watcher, CL_WATCHER_CHECK);
+		is_read = cl_loader_wait(cl->loader, call,
+		                         clock_earlier(deadline_ns, call->deadline_mono_ns));
 	}
 	query.inventory = cl_loader_inventory(cl->loader, &is_current);
 	query.is_current = is_read && is_current;
@@ -172,7 +169,6 @@ list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret, 
 		const struct cl_machine *from = &inventory->schema.machines[i];
 		struct address *addresses = arena_calloc(call->arena, from->n_addresses,
 		                                         sizeof(*addresses));
-		struct machine *machine;
 
 		if (!cl_machine_is_there(from))
 			continue;
@@ -181,12 +177,13 @@ list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret, 
 				arena_str(call->arena, from->addresses[k].type),
 				arena_str(call->arena, from->addresses[k].address)
 			};
-		machine = machine_list_add(ret);
-		machine->name = arena_str(call->arena, from->name);
-		machine->instance.provider_id = arena_str(call->arena,
-		                                          cl_machine_provider_id(from));
-		machine->instance.addresses = addresses;
-		machine->instance.n_addresses = from->n_addresses;
+		*machine_list_add(ret) = (struct machine){
+			.name = arena_str(call->arena, from->name),
+			.instance = { .provider_id = arena_str(call->arena,
+			                                       cl_machine_provider_id(from)),
+			              .addresses = addresses,
+			              .n_addresses = from->n_addresses },
+		};
 	}
 	return true;
 }
@@ -194,7 +191,7 @@ list_machines(struct cloud *cloud, struct call *call, struct machine_list *ret, 
 static void
 reload(struct cloud *cloud)
 {
-	cl_watcher_reload(cloudlycke_of(cloud)->watcher);
+	cl_watcher_request(cloudlycke_of(cloud)->watcher, CL_WATCHER_RELOAD);
 }
 
 /* ---- life cycle ---- */

@@ -136,9 +136,11 @@ cl_keep(struct cl_reader *r, struct str text)
 /* ---- maps and lists ---- */
 
 void
-cl_read_map(struct cl_reader *r, const struct yaml_node *map, const struct cl_field *fields,
-            size_t n, void *into)
+cl_read_struct(struct cl_reader *r, const struct cl_field *whole, const struct yaml_node *map,
+               void *into)
 {
+	const struct cl_field *fields = whole->fields;
+	size_t n = whole->n_fields;
 	uint64_t seen = 0;
 
 	if (r->path.len == 0 && map->kind == YAML_NULL) {
@@ -184,13 +186,6 @@ cl_read_map(struct cl_reader *r, const struct yaml_node *map, const struct cl_fi
 			cl_add_problem(r, node ? node : map, "required");
 		cl_leave(r, len);
 	}
-}
-
-void
-cl_read_struct(struct cl_reader *r, const struct cl_field *field, const struct yaml_node *node,
-               void *into)
-{
-	cl_read_map(r, node, field->fields, field->n_fields, into);
 }
 
 void

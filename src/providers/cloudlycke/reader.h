@@ -108,9 +108,6 @@ bool cl_expect(struct cl_reader *r, const struct yaml_node *node, const char *ki
 /** A copy that lives as long as the inventory; equal texts share one. */
 struct str cl_keep(struct cl_reader *r, struct str text);
 
-void cl_read_map(struct cl_reader *r, const struct yaml_node *node, const struct cl_field *fields,
-                 size_t n, void *into);
-
 /* ---- for cl_field.read ---- */
 
 /** A map by the field's own table, into the struct at `into`. */

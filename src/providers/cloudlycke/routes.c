@@ -234,12 +234,6 @@ machine_by_name(const struct cl_inventory *inventory, struct str name)
 	return cl_inventory_by_name(inventory, name, &machine, &ids) ? machine : NULL;
 }
 
-static bool
-is_internal(const struct address *address)
-{
-	return str_eq_c(address->type, "InternalIP");
-}
-
 /* Did the hook get the machine as it is now? Routes of older versions do not say, and count as up
  * to date. */
 static bool
@@ -252,7 +246,7 @@ is_up_to_date(const struct saved_route *r, const struct cl_machine *machine)
 	if (!str_eq(r->machine, machine->id))
 		return false;
 	for (size_t i = 0; i < machine->n_addresses; i++) {
-		if (!is_internal(&machine->addresses[i]))
+		if (!str_eq_c(machine->addresses[i].type, "InternalIP"))
 			continue;
 		if (n == r->n_addresses || !str_eq(r->addresses[n], machine->addresses[i].address))
 			return false;
@@ -263,14 +257,21 @@ is_up_to_date(const struct saved_route *r, const struct cl_machine *machine)
 
 /* ---- listing ---- */
 
-/* The inventory's routes, with room for n_more. */
-static struct route_list
-list_static(const struct cl_inventory *inventory, size_t n_more, struct arena *arena)
+static bool
+cl_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
+	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
+	CLEANUP(cl_inventory_unrefp)
+	struct cl_inventory *inventory = cl_loader_inventory(run->cl->loader, NULL);
 	const struct cl_routes *routes = &inventory->schema.routes;
+	struct arena *arena = call->arena;
 	struct route_list list = { .n = 0 };
+	WITH_LOCK(&run->mu);
 
-	list.routes = arena_calloc(arena, routes->n_fixed + n_more, sizeof(list.routes[0]));
+	if (!load_state_once(run, err))
+		return false;
+	sort_routes(run);
+	list.routes = arena_calloc(arena, routes->n_fixed + run->n, sizeof(list.routes[0]));
 	for (size_t i = 0; i < routes->n_fixed; i++) {
 		const struct cl_route *fixed = &routes->fixed[i];
 
@@ -283,36 +284,20 @@ list_static(const struct cl_inventory *inventory, size_t n_more, struct arena *a
 			.is_fixed = true,
 		};
 	}
-	return list;
-}
-
-static bool
-cl_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
-{
-	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
-	CLEANUP(cl_inventory_unrefp)
-	struct cl_inventory *inventory = cl_loader_inventory(run->cl->loader, NULL);
-	struct route_list list;
-	WITH_LOCK(&run->mu);
-
-	if (!load_state_once(run, err))
-		return false;
-	sort_routes(run);
-	list = list_static(inventory, run->n, call->arena);
 	for (size_t i = 0; i < run->n; i++) {
 		const struct saved_route *r = run->all[i];
 		const struct cl_machine *machine;
 
 		if (!str_eq(r->cluster, run->cluster))
 			continue;
-		machine = r->machine.len > 0 ? cl_inventory_by_id(inventory, r->machine)
+		machine = r->machine.len > 0 ? map_get(&inventory->names.by_id, r->machine)
 		                             : machine_by_name(inventory, r->target_node);
 		if (!cl_machine_is_there(machine))
 			machine = NULL;
 		list.routes[list.n++] = (struct route){
-			.name = arena_str(call->arena, r->name),
-			.target_node = arena_str(call->arena, r->target_node),
-			.destination_cidr = arena_str(call->arena, r->destination),
+			.name = arena_str(arena, r->name),
+			.target_node = arena_str(arena, r->target_node),
+			.destination_cidr = arena_str(arena, r->destination),
 			.is_blackhole = !machine,
 			/* also one for former addresses of the machine, so that the controller asks
 			 * for it again */
@@ -358,7 +343,7 @@ route_new(const struct cl_routes_run *run, const struct node_ref *node,
 	for (size_t i = 0; i < machine->n_addresses; i++) {
 		const struct address *address = &machine->addresses[i];
 
-		if (is_internal(address))
+		if (str_eq_c(address->type, "InternalIP"))
 			r->addresses[r->n_addresses++] = arena_str(&r->arena, address->address);
 	}
 	return r;
@@ -432,7 +417,6 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = cl_loader_inventory(run->cl->loader, NULL);
-	struct route_list fixed;
 	const struct cl_machine *machine;
 	const char *quoted = quote_z(call->arena, destination);
 	struct saved_route *wanted;
@@ -442,18 +426,17 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 	struct str input;
 
 	machine = node->provider_id.len > 0
-	                  ? cl_inventory_by_id(inventory, cl_machine_id(node->provider_id))
+	                  ? map_get(&inventory->names.by_id, cl_machine_id(node->provider_id))
 	                  : machine_by_name(inventory, node->name);
 	if (!cl_machine_is_there(machine))
 		return err_set(err, ERR_INVALID, "target node %s is not a machine",
 		               quote_z(call->arena, node->name));
 
 	/* A static route to the destination is what is asked for, or leads to another node. */
-	fixed = list_static(inventory, 0, call->arena);
-	for (size_t i = 0; i < fixed.n; i++) {
-		const struct route *one = &fixed.routes[i];
+	for (size_t i = 0; i < inventory->schema.routes.n_fixed; i++) {
+		const struct cl_route *one = &inventory->schema.routes.fixed[i];
 
-		if (!str_eq(one->destination_cidr, destination))
+		if (!str_eq(cl_net_text(&one->destination, call->arena), destination))
 			continue;
 		if (str_eq(one->target_node, node->name))
 			return true;
@@ -542,8 +525,7 @@ cl_routes_open(struct cloudlycke *cl, const struct cl_routes *config, const stru
 	if (!config->is_present)
 		return;
 	run = xcalloc(1, sizeof(*run));
-	run->cl = cl;
-	run->cluster = str_c(cl->config.cluster_name);
+	*run = (struct cl_routes_run){ .cl = cl, .cluster = str_c(cl->config.cluster_name) };
 	if (config->hook.len > 0)
 		run->hook = cl_hook_new(config->hook, config->hook_timeout_ns, "route", host);
 	mutex_init(&run->mu);

@@ -41,12 +41,6 @@ enum {
 
 /* ---- records ---- */
 
-struct cl_record *
-cl_state_find(const struct cl_state *s, struct str uid)
-{
-	return map_get(&s->records, uid);
-}
-
 static const struct cl_change *
 find_change(const struct cl_state *s, struct str uid)
 {
@@ -280,14 +274,16 @@ cl_state_open(const struct cl_schema *schema, enum cl_state_use use, const struc
 	struct str path = schema->state.file;
 	bool is_good;
 
-	s->host = host;
-	s->is_read_only = use == CL_STATE_READ_ONLY;
-	s->has_hook = schema->balancers.hook.len > 0;
-	s->has_haproxy = schema->balancers.haproxy.is_present;
-	s->no_targets = cl_targets_new(NULL, 0);
-	s->records = MAP_OF(struct cl_record, values.allocation.uid);
-	s->lock_fd = -1;
-	s->routes = BUF_INIT(LIMIT_STATE_FILE);
+	*s = (struct cl_state){
+		.host = host,
+		.is_read_only = use == CL_STATE_READ_ONLY,
+		.has_hook = schema->balancers.hook.len > 0,
+		.has_haproxy = schema->balancers.haproxy.is_present,
+		.no_targets = cl_targets_new(NULL, 0),
+		.records = MAP_OF(struct cl_record, values.allocation.uid),
+		.lock_fd = -1,
+		.routes = BUF_INIT(LIMIT_STATE_FILE),
+	};
 	mutex_init(&s->mu);
 	cond_init(&s->written);
 	if (path.len > 0) {
@@ -404,8 +400,8 @@ replace_file(struct cl_state *s, const struct buf *text, struct error *err)
  *
  * The document is made under the lock, and the lock is released while it is written: an fsync may
  * take long, and readers need not wait for it. */
-static bool
-commit_change(struct cl_state *s, struct error *err)
+bool
+cl_state_commit(struct cl_state *s, struct error *err)
 {
 	uint64_t number = ++s->n_begun;
 	bool is_done = true;
@@ -439,7 +435,7 @@ bool
 cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, struct error *err)
 {
 	struct cl_change change = { .uid = uid, .next = record, .older = s->changes };
-	const struct cl_record *stays = cl_state_find(s, uid); /* unless the new one is written */
+	const struct cl_record *stays = map_get(&s->records, uid); /* until `record` is written */
 	CLEANUP(cl_record_unrefp) struct cl_record *goes = record;
 	struct cl_change **at = &s->changes;
 	bool is_same, is_done = true;
@@ -455,7 +451,7 @@ cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, st
 	          str_eq(stays->values.hook.error, record->values.hook.error);
 	if (!is_same) {
 		s->changes = &change;
-		is_done = commit_change(s, err);
+		is_done = cl_state_commit(s, err);
 		while (*at != &change)
 			at = &(*at)->older;
 		*at = change.older;
@@ -478,14 +474,6 @@ cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, st
 	return is_done;
 }
 
-bool
-cl_state_save(struct cl_state *s, struct error *err)
-{
-	if (s->is_read_only)
-		return true;
-	return commit_change(s, err);
-}
-
 /* ---- routes ---- */
 
 void
@@ -504,7 +492,7 @@ cl_state_write_routes(struct cl_state *s, struct str routes, struct error *err)
 
 	assert(!s->next_routes.ptr);
 	s->next_routes = routes;
-	is_done = commit_change(s, err);
+	is_done = cl_state_commit(s, err);
 	if (is_done) {
 		buf_reset(&s->routes);
 		buf_add_str(&s->routes, routes);

@@ -47,7 +47,7 @@ struct cl_state {
 	uint64_t n_begun;   /* mu: changes that were begun */
 	uint64_t n_written; /* mu: those of them that the file has */
 	size_t n_changing;  /* mu: changes in progress */
-	struct map records; /* mu: struct cl_record by UID */
+	struct map records; /* mu: struct cl_record by UID; the written ones */
 	size_t file_size;   /* mu: bytes of HAProxy's file that all records may take */
 	struct cl_change *changes; /* mu: those in progress, on the stacks of their callers */
 	struct buf routes;         /* mu: JSON as it was read or last written; or empty */
@@ -140,8 +140,6 @@ struct cl_change {
 	struct cl_change *older;
 };
 
-/** The written record of that UID, or NULL. Borrowed until it is changed. */
-struct cl_record *cl_state_find(const struct cl_state *, struct str uid);
 /** The written records, or (is_next) those after the changes in progress; sorted by name, one
  * reference each: cl_records_free(). */
 struct cl_record **cl_state_sorted(const struct cl_state *, bool is_next, size_t *ret_n);
@@ -153,9 +151,9 @@ NODISCARD bool cl_state_change(struct cl_state *, struct str uid, struct cl_reco
                                struct error *err);
 
 /** For a start: removes all records; adds or replaces one (takes the reference), in memory only;
- * writes all, unless the state is read-only. */
+ * writes all. */
 void cl_state_clear(struct cl_state *);
 void cl_state_set(struct cl_state *, struct cl_record *record);
-NODISCARD bool cl_state_save(struct cl_state *, struct error *err);
+NODISCARD bool cl_state_commit(struct cl_state *, struct error *err);
 
 #endif

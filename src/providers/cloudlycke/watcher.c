@@ -20,12 +20,6 @@
 #include "base/thread.h"
 #include "base/wake.h"
 
-enum {
-	REQUEST_STOP = 1,
-	REQUEST_RELOAD = 2,
-	REQUEST_CHECK = 4,
-};
-
 #define FALLBACK_POLL_NS (5 * NS_PER_SEC)
 #define BUSY_PAUSE_NS (20 * NS_PER_MS)
 
@@ -104,10 +98,15 @@ set_due(struct cl_watcher *w, int64_t delay_ns)
 static void
 load_file(struct cl_watcher *w, bool is_forced)
 {
+	enum cl_outcome outcome;
+
 	w->due_ns = CLOCK_FOREVER;
 	w->seen = cl_stamp_of(w->path);
-	if (cl_loader_reload(w->loader, is_forced) == CL_BUSY)
-		set_due(w, w->debounce_ns > BUSY_PAUSE_NS ? w->debounce_ns : BUSY_PAUSE_NS);
+	outcome = cl_loader_reload(w->loader, is_forced);
+	if (outcome != CL_UNCHANGED)
+		thread_trim();
+	if (outcome == CL_BUSY)
+		set_due(w, clock_later(w->debounce_ns, BUSY_PAUSE_NS));
 }
 
 /* Milliseconds for poll(), rounded up. */
@@ -120,11 +119,7 @@ time_to_wait(const struct cl_watcher *w)
 		wait_ns = w->poll_ns;
 	else if (w->is_enabled && w->watch < 0)
 		wait_ns = FALLBACK_POLL_NS;
-	if (w->due_ns != CLOCK_FOREVER) {
-		int64_t due_in_ns = w->due_ns - clock_mono(&clock_real);
-
-		wait_ns = due_in_ns < 0 ? 0 : due_in_ns < wait_ns ? due_in_ns : wait_ns;
-	}
+	wait_ns = clock_earlier(wait_ns, clock_left(clock_mono(&clock_real), w->due_ns));
 	if (wait_ns / NS_PER_MS >= INT_MAX)
 		return -1;
 	return (int)((wait_ns + NS_PER_MS - 1) / NS_PER_MS);
@@ -154,10 +149,10 @@ watcher_run(void *arg)
 	struct cl_watcher *w = arg;
 	unsigned requests = 0;
 
-	while (!(requests & REQUEST_STOP)) {
+	while (!(requests & CL_WATCHER_STOP)) {
 		struct cl_stamp now;
 
-		if (requests & REQUEST_RELOAD)
+		if (requests & CL_WATCHER_RELOAD)
 			load_file(w, /*is_forced=*/true);
 		if (w->is_enabled) {
 			watch_folder(w);
@@ -184,24 +179,24 @@ cl_watcher_new(struct cl_loader *loader)
 	const char *path = cl_loader_path(loader), *slash = strrchr(path, '/');
 	struct str folder = file_folder(str_c(path));
 
-	w->loader = loader;
-	w->path = path;
-	w->folder = xstrndup(folder.ptr, folder.len);
-	w->name = str_c(slash ? slash + 1 : path);
-	w->due_ns = CLOCK_FOREVER;
-	w->watch = -1;
-	w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	w->wake_fd = wake_open();
+	*w = (struct cl_watcher){ .loader = loader,
+		                  .path = path,
+		                  .folder = xstrndup(folder.ptr, folder.len),
+		                  .name = str_c(slash ? slash + 1 : path),
+		                  .due_ns = CLOCK_FOREVER,
+		                  .watch = -1,
+		                  .inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
+		                  .wake_fd = wake_open() };
 	if (w->wake_fd < 0)
 		alloc_fail(1, sizeof(int)); /* no descriptors are left at the start */
 	watch_folder(w);
 	return w;
 }
 
-static void
-send_request(struct cl_watcher *w, unsigned request)
+void
+cl_watcher_request(struct cl_watcher *w, enum cl_watcher_request request)
 {
-	atomic_fetch_or(&w->requests, request);
+	atomic_fetch_or(&w->requests, (unsigned)request);
 	wake_ring(w->wake_fd);
 }
 
@@ -211,7 +206,7 @@ cl_watcher_free(struct cl_watcher *w)
 	if (!w)
 		return;
 	if (w->is_started) {
-		send_request(w, REQUEST_STOP);
+		cl_watcher_request(w, CL_WATCHER_STOP);
 		thread_join(w->thread);
 	}
 	if (w->inotify_fd >= 0)
@@ -234,16 +229,4 @@ cl_watcher_start(struct cl_watcher *w, const struct cl_reload *reload)
 		set_due(w, w->debounce_ns); /* it may have changed while it was loaded */
 	w->is_started = true;
 	thread_start(&w->thread, "inventory", watcher_run, w);
-}
-
-void
-cl_watcher_reload(struct cl_watcher *w)
-{
-	send_request(w, REQUEST_RELOAD);
-}
-
-void
-cl_watcher_check(struct cl_watcher *w)
-{
-	send_request(w, REQUEST_CHECK);
 }

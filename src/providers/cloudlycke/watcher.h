@@ -5,7 +5,7 @@
  * file systems without notification. It waits until the file has been quiet for a while, so that a
  * file that is being written is not read. At rest it sleeps in poll().
  *
- * Threads: cl_watcher_reload() and cl_watcher_check() from any.
+ * Threads: cl_watcher_request() from any.
  */
 #ifndef CCMD_CLOUDLYCKE_WATCHER_H
 #define CCMD_CLOUDLYCKE_WATCHER_H
@@ -21,13 +21,18 @@ struct cl_watcher *cl_watcher_new(struct cl_loader *loader);
 void cl_watcher_free(struct cl_watcher *);
 DEFINE_CLEANUP(struct cl_watcher, cl_watcher_free)
 
-/** Starts the thread. Without reload.enabled it loads only after cl_watcher_reload(). */
+/** Starts the thread. Without reload.enabled it loads only after CL_WATCHER_RELOAD. */
 void cl_watcher_start(struct cl_watcher *, const struct cl_reload *reload);
 
-/** Makes the thread load the file, changed or not. */
-void cl_watcher_reload(struct cl_watcher *);
-/** Makes the thread compare the file's stamp and, if it has changed, load the file once it is
- * quiet. */
-void cl_watcher_check(struct cl_watcher *);
+enum cl_watcher_request {
+	CL_WATCHER_STOP = 1, /* by cl_watcher_free() */
+	/* to load the file, changed or not */
+	CL_WATCHER_RELOAD = 2,
+	/* to compare the file's stamp and, if it has changed, load the file once it is quiet */
+	CL_WATCHER_CHECK = 4,
+};
+
+/** Wakes the thread. */
+void cl_watcher_request(struct cl_watcher *, enum cl_watcher_request request);
 
 #endif

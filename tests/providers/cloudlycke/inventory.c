@@ -218,10 +218,11 @@ finds_by_id_exactly(void **state)
 	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = parse(STR(FINDING));
 
 	(void)state;
-	assert_ptr_equal(cl_inventory_by_id(inventory, STR("m-b")), &inventory->schema.machines[1]);
-	assert_null(cl_inventory_by_id(inventory, STR("m-B")));
-	assert_null(cl_inventory_by_id(inventory, STR("m-")));
-	assert_null(cl_inventory_by_id(inventory, STR("cloudlycke://m-b")));
+	assert_ptr_equal(map_get(&inventory->names.by_id, STR("m-b")),
+	                 &inventory->schema.machines[1]);
+	assert_null(map_get(&inventory->names.by_id, STR("m-B")));
+	assert_null(map_get(&inventory->names.by_id, STR("m-")));
+	assert_null(map_get(&inventory->names.by_id, STR("cloudlycke://m-b")));
 }
 
 static void

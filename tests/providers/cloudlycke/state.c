@@ -388,14 +388,15 @@ a_change_that_the_file_does_not_have_is_not_written(void **state)
 	start(&w, "a", "10.0.0.1");
 	join(&w);
 	for (unsigned i = 0; i < 2; i++) {
-		struct cl_record_values values = cl_state_find(w.state, STR("a"))->values;
+		struct cl_record_values values =
+			((struct cl_record *)map_get(&w.state->records, STR("a")))->values;
 		WITH_LOCK(&w.state->mu);
 
 		values.input = 7;
 		values.hook.generation += i;
 		record = cl_record_new(&values);
 		assert_true(cl_state_change(w.state, STR("a"), record, &err));
-		assert_ptr_equal(cl_state_find(w.state, STR("a")), record);
+		assert_ptr_equal(map_get(&w.state->records, STR("a")), record);
 		assert_int_equal(w.n_writes, 1 + i);
 		assert_int_equal(w.state->version, 3); /* HAProxy has nothing to do for a hook's
 		                                          generation */
