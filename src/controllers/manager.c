@@ -62,11 +62,11 @@ manager_new(const struct manager_config *config)
 {
 	struct manager *m = xcalloc(1, sizeof(*m));
 
-	m->config = *config;
-	m->cancel = cancel_new();
+	*m = (struct manager){ .config = *config,
+		               .cancel = cancel_new(),
+		               .services = config->services,
+		               .service_kind = service_kind_of(config->cloud) };
 	mutex_init(&m->mu);
-	m->services = config->services;
-	m->service_kind = service_kind_of(config->cloud);
 	if (config->clients[CONTROLLER_SERVICE] && !m->services)
 		m->services = store_new(&m->service_kind.kind, config->clock);
 	m->env = (struct controller_env){ .clock = config->clock,
@@ -126,7 +126,7 @@ manager_requeue(void *manager, enum host_requeue what, struct str key)
 		break;
 	case HOST_REQUEUE_ROUTES:
 		if (m->route)
-			route_controller_wake(m->route);
+			route_controller_wake(m->route, /*is_outage_over=*/false);
 		break;
 	case HOST_REQUEUE_RECOVERED:
 		if (m->node)
@@ -136,7 +136,7 @@ manager_requeue(void *manager, enum host_requeue what, struct str key)
 		if (m->service)
 			service_controller_release(m->service);
 		if (m->route)
-			route_controller_release(m->route);
+			route_controller_wake(m->route, /*is_outage_over=*/true);
 		break;
 	}
 }

@@ -1,4 +1,5 @@
-/* controllers/pace.h: limits how often we react to changes of one object.
+/* controllers/pace.h: when the controllers react to a change of an object, and when they retry
+ * failed work.
  *
  * Another writer of an object (a controller, a script) may undo what we wrote as soon as it sees
  * the change. Each reaction that such a writer can cause is counted here: the first PACE_FREE
@@ -7,12 +8,16 @@
  * that never pauses for that long causes at most PACE_HOUR reactions in an hour. docs/errors.md
  * lists the reactions.
  *
- * Threads: any, for struct paces; a struct pace belongs to its owner.
+ * Threads: any; a struct pace belongs to its owner.
  */
 #ifndef CCMD_CONTROLLERS_PACE_H
 #define CCMD_CONTROLLERS_PACE_H
 
+#include <pthread.h>
+
+#include "base/call.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/map.h"
 
 enum {
@@ -56,5 +61,40 @@ int64_t paces_reserve(struct paces *, struct str uid, const char *reaction);
 int64_t paces_look(struct paces *, struct str uid, const char *reaction);
 /** The number of (object, reaction) pairs that are stored. */
 size_t paces_count(struct paces *);
+
+/* ---- failures ----
+ *
+ * A controller with a queue retries failed work through the queue, with the limits that are given
+ * here (docs/errors.md). A loop without a queue uses struct failure_pause.
+ */
+
+#define FAILURE_MAX_NS (300 * NS_PER_SEC)
+
+/** The longest pause between two attempts. It is long for answers about the object itself, which
+ * change only after a user or another program has changed something; it is short for all other
+ * errors, which may end at any moment. */
+int64_t failure_max_ns(enum err_code code);
+
+/** How long to wait in an outage before the next attempt: retry_after_ms if the error has it, else
+ * 30 s. */
+int64_t failure_outage_ns(const struct error *err);
+
+/** The pause of a loop that retries without a queue. The end of an outage ends the pause. */
+struct failure_pause {
+	pthread_mutex_t mu;
+	pthread_cond_t changed;
+	/* Read it before an attempt: a release during the attempt then ends the pause that follows.
+	 */
+	_Atomic unsigned n_releases;
+};
+
+/** The pause is zeroed. */
+void failure_pause_init(struct failure_pause *);
+void failure_pause_fini(struct failure_pause *);
+/** Sleeps for duration_ns, or until there were more releases than n_seen. False with ERR_CANCELLED
+ * in *err. */
+NODISCARD bool failure_pause_sleep(struct failure_pause *, struct call *call, unsigned n_seen,
+                                   int64_t duration_ns, struct error *err);
+void failure_pause_release(struct failure_pause *);
 
 #endif

@@ -92,7 +92,7 @@ release(const struct cloud_host *host, enum host_requeue what, struct str key)
 	node_controller_release(rig->nodes);
 	lifecycle_controller_wake(rig->lifecycle, LIFECYCLE_FAILED_DUE);
 	service_controller_release(rig->balancing);
-	route_controller_release(rig->routing);
+	route_controller_wake(rig->routing, /*is_outage_over=*/true);
 }
 
 static void

@@ -17,7 +17,6 @@
 #include "base/watchdog.h"
 #include "base/thread.h"
 #include "controllers/node/addresses.h"
-#include "controllers/failure.h"
 #include "controllers/node/labels.h"
 #include "controllers/lookup.h"
 #include "controllers/node_errors.h"
@@ -540,7 +539,7 @@ node_refresher(void *arg)
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	while (!is_stopped) {
-		n_seen = failure_pause_count(&c->refresh_pause);
+		n_seen = c->refresh_pause.n_releases;
 		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
 		call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, &arena);
 		ok = mark_stale(c, &call, &err);
@@ -619,7 +618,7 @@ node_controller_new(struct controller_env *env, const struct node_controller_con
 		.config = *config,
 		.stale = MAP_OF(struct stale_node, name),
 		.queue = queue_new(&(struct queue_config){ "Nodes", failure_base_ns, FAILURE_MAX_NS,
-	                                                   env->clock }),
+		                                           env->clock }),
 		.workers = xcalloc(config->n_workers, sizeof(*c->workers)),
 	};
 	mutex_init(&c->mu);

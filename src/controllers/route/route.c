@@ -16,7 +16,6 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "controllers/event_dedup.h"
-#include "controllers/failure.h"
 #include "controllers/node_ref.h"
 #include "controllers/writes.h"
 #include "controllers/pace.h"
@@ -380,15 +379,6 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 
 /* ---- the loop ---- */
 
-static void
-route_wake_thread(void *arg)
-{
-	struct route_controller *c = arg;
-	WITH_LOCK(&c->mu);
-
-	cond_broadcast(&c->woken);
-}
-
 /* Waits until the deadline (mono), or until there is something to do. False: cancelled. */
 static bool
 route_wait(struct route_controller *c, int64_t deadline_ns)
@@ -413,8 +403,7 @@ route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *re
 	int64_t pause_ns = not_before_ns - clock_mono(c->env->clock);
 	struct error err;
 
-	if (!cancel_sleep(c->env->cancel, c->env->clock,
-	                  clock_later(pause_ns, coalesce_ns), &err))
+	if (!cancel_sleep(c->env->cancel, c->env->clock, clock_later(pause_ns, coalesce_ns), &err))
 		return false;
 	mutex_lock(&c->mu);
 	*ret_is_woken = c->is_woken || clock_mono(c->env->clock) >= c->paced_mono_ns;
@@ -436,8 +425,8 @@ route_thread(void *arg)
 	int64_t begun_ns, run_due_ns, conditions_due_ns;
 	bool is_woken, is_running;
 	struct error err;
+	WITH_WAKE(c->env->cancel, &c->mu, &c->woken);
 
-	cancel_hook(c->env->cancel, route_wake_thread, c);
 	is_running = store_wait_synced(c->env->nodes, &call, &err);
 	begun_ns = run_due_ns = clock_mono(c->env->clock) - run_pause_ns;
 	while (is_running && route_gather_changes(c, begun_ns + run_pause_ns, &is_woken)) {
@@ -452,29 +441,19 @@ route_thread(void *arg)
 		arena_fini(&arena);
 		is_running = route_wait(c, clock_earlier(run_due_ns, conditions_due_ns));
 	}
-	cancel_unhook(c->env->cancel, route_wake_thread, c);
 	return NULL;
 }
 
 /* ---- what leads to a run ---- */
 
-void
-route_controller_wake(struct route_controller *c)
-{
-	WITH_LOCK(&c->mu);
-
-	c->is_woken = true;
-	cond_signal(&c->woken);
-}
-
 /* A run that is under way may still fail because of a request that it sent during the outage. Such
  * a run is not settled, so another one follows. */
 void
-route_controller_release(struct route_controller *c)
+route_controller_wake(struct route_controller *c, bool is_outage_over)
 {
 	WITH_LOCK(&c->mu);
 
-	if (c->is_settled)
+	if (is_outage_over && c->is_settled)
 		return;
 	c->is_woken = true;
 	cond_signal(&c->woken);

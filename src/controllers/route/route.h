@@ -29,10 +29,9 @@ struct route_controller_config {
  * Must be called before the reflector starts, so that no change is missed. */
 struct route_controller *route_controller_new(struct controller_env *env,
                                               const struct route_controller_config *config);
-/** Something changed in the cloud: a run is due now. */
-void route_controller_wake(struct route_controller *);
-/** An API of the cloud is available again: work that waits for the end of an outage is due. */
-void route_controller_release(struct route_controller *);
+/** Something changed in the cloud: a run is due now. is_outage_over: an API of the cloud is
+ * available again, so it is due only if the last one has left work. */
+void route_controller_wake(struct route_controller *, bool is_outage_over);
 /** For use after the cancel token has fired: is a run under way, so that the API server or the
  * cloud may still execute a request of it? */
 bool route_controller_is_working(const struct route_controller *);

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "controllers/failure.h"
 #include "controllers/pace.h"
 #include "controllers/service/service_internal.h"
 
@@ -138,10 +137,8 @@ service_on_change(void *arg, const struct object *object_old, const struct objec
 	}
 	if (!current)
 		return;
-	if (old)
-		is_changed = service_needs_update(old, current) || service_needs_cleanup(current);
-	else
-		is_changed = service_is_ours(current);
+	is_changed = old ? service_needs_update(old, current) || service_needs_cleanup(current)
+	                 : service_is_ours(current);
 	/* A Service gets another class while it still has our finalizer. Its type was another one
 	 * in between, which may have been too short, or before our time, for the removal of its
 	 * balancer. */
@@ -354,8 +351,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	mutex_lock(&c->mu);
 	free(TAKE(r->failure));
 	if (!is_needed && r->reasons == 0 && !r->vanished && !r->service_with_balancer) {
-		map_remove(&c->records, key);
-		record_free(r);
+		record_free(map_remove(&c->records, key));
 	}
 	mutex_unlock(&c->mu);
 	return true;
@@ -488,7 +484,7 @@ service_controller_new(struct controller_env *env, const struct service_controll
 		.ops = env->cloud->balancers,
 		.records = MAP_OF(struct service_record, key),
 		.queue = queue_new(&(struct queue_config){ "service", failure_base_ns,
-	                                                   FAILURE_MAX_NS, env->clock }),
+		                                           FAILURE_MAX_NS, env->clock }),
 		.targets = targets_new(env->nodes),
 		.workers = xcalloc(config->n_workers, sizeof(*c->workers)),
 	};

@@ -96,7 +96,7 @@ service_report_failed_adoption(struct service_controller *c, struct adopt_failur
 static bool
 adopt_until_done(struct service_controller *c, struct call *call, struct error *err)
 {
-	unsigned n_seen = failure_pause_count(&c->adopt_pause);
+	unsigned n_seen = c->adopt_pause.n_releases;
 	struct adopt_failure t = { 0 };
 	int64_t delay_ns;
 
@@ -109,7 +109,7 @@ adopt_until_done(struct service_controller *c, struct call *call, struct error *
 		                   : backoff_spread_ns(pause_ns, t.n_pauses++, pause_max_ns);
 		if (!failure_pause_sleep(&c->adopt_pause, call, n_seen, delay_ns, err))
 			return false;
-		n_seen = failure_pause_count(&c->adopt_pause);
+		n_seen = c->adopt_pause.n_releases;
 		arena_reset(call->arena);
 	}
 	return true;

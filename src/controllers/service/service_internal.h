@@ -15,7 +15,7 @@
 
 #include "base/map.h"
 #include "base/thread.h"
-#include "controllers/failure.h"
+#include "controllers/pace.h"
 #include "controllers/service/service.h"
 #include "controllers/service/targets.h"
 #include "kube/queue.h"

@@ -299,7 +299,7 @@ a_provider_may_wake_it(void **state)
 	(void)state;
 	start(&idle);
 	begin();
-	route_controller_wake(rig->routing);
+	route_controller_wake(rig->routing, /*is_outage_over=*/false);
 	rig_run(rig, 1);
 	assert_int_equal(calls("list"), 2);
 }
