@@ -126,21 +126,14 @@ add_errors(struct buf *json, struct node_errors *errors, struct str name, struct
 	json_end_array(json);
 }
 
-static bool
-is_stored(struct store *store, struct str key)
-{
-	CLEANUP(object_unrefp) struct object *object = store ? store_get(store, key) : NULL;
-
-	return object != NULL;
-}
-
 static void
 describe_node(const struct describe_sources *s, struct str name, struct arena *arena,
               struct buf *json)
 {
+	CLEANUP(object_unrefp) struct object *object = store_get(s->nodes, name);
 	struct lifecycle_candidate candidate;
 
-	json_add_flag(json, "isKnown", is_stored(s->nodes, name));
+	json_add_flag(json, "isKnown", object != NULL);
 	if (s->node)
 		add_queue(json, node_controller_queue(s->node), name);
 	if (s->lifecycle && lifecycle_controller_candidate(s->lifecycle, arena, name, &candidate))
@@ -152,9 +145,11 @@ static void
 describe_service(const struct describe_sources *s, struct str key, struct arena *arena,
                  struct buf *json)
 {
+	CLEANUP(object_unrefp)
+	struct object *object = s->services ? store_get(s->services, key) : NULL;
 	struct service_memory memory;
 
-	json_add_flag(json, "isKnown", is_stored(s->services, key));
+	json_add_flag(json, "isKnown", object != NULL);
 	if (!s->service)
 		return;
 	add_queue(json, service_controller_queue(s->service), key);

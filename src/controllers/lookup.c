@@ -47,10 +47,12 @@ struct lookup {
 	struct lookup_config config;
 	struct single_flight flight;            /* one look at a time */
 	struct batch *pending, *running, *done; /* the flight's mu; each holds a reference */
-	/* UIDs of new nodes that a look has found absent; the thread that runs a look has it. The
-	 * keys are in the arena, and the values have no meaning. */
-	struct map absent;
-	struct arena absent_arena;
+	struct map absent; /* struct absent_node; the thread that runs a look has it */
+};
+
+/* A new node that a look has found absent. */
+struct absent_node {
+	struct str uid;
 };
 
 /* ---- batches: under the lookup's lock, or owned by one thread ---- */
@@ -179,13 +181,6 @@ refuse_duplicate(struct lookup *l, struct batch *b, size_t i)
 
 /* ---- from pending to done ---- */
 
-static void
-note_absent(struct map *absent, struct arena *arena, const struct node *node)
-{
-	if (!map_get(absent, node->object.uid))
-		map_put(absent, arena_str(arena, node->object.uid), absent /* not NULL */);
-}
-
 /* The node controller will ask for uninitialised nodes next: one look answers for all of them.
  * Those that were absent already are asked for again by their own attempts only: if each of n such
  * nodes asked for all of them, an attempt of each would cost n * n requests. */
@@ -193,8 +188,7 @@ static void
 add_new_nodes(struct lookup *l, struct batch *b)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(l->config.nodes);
-	struct map absent = MAP_INIT;
-	struct arena arena = ARENA_INIT;
+	struct map absent = MAP_OF(struct absent_node, uid);
 
 	for (size_t i = 0; i < all.n; i++) {
 		struct node *node = node_of(all.objects[i]);
@@ -202,14 +196,12 @@ add_new_nodes(struct lookup *l, struct batch *b)
 		if (!node_is_new(node))
 			continue;
 		if (map_get(&l->absent, node->object.uid))
-			note_absent(&absent, &arena, node);
+			map_add(&absent, node->object.uid, sizeof(struct absent_node));
 		else
 			batch_add(b, node);
 	}
-	map_fini(&l->absent);
-	arena_fini(&l->absent_arena);
+	map_free_all(&l->absent, free);
 	l->absent = absent;
-	l->absent_arena = arena;
 }
 
 /* Asks the provider about the pending batch, on the thread of one caller. With the lock held, and
@@ -237,7 +229,7 @@ lookup_start(struct lookup *l, struct call *call)
 		refuse_duplicate(l, b, i);
 		if (l->config.adds_new_nodes && node_is_new(b->nodes[i]) &&
 		    b->look->instances[i].presence == PRESENCE_ABSENT)
-			note_absent(&l->absent, &l->absent_arena, b->nodes[i]);
+			map_add(&l->absent, b->nodes[i]->object.uid, sizeof(struct absent_node));
 	}
 
 	/* Only what the nodes of later callers are compared with is kept. If the nodes were kept,
@@ -337,7 +329,7 @@ lookup_new(const struct lookup_config *config)
 {
 	struct lookup *l = xcalloc(1, sizeof(*l));
 
-	l->config = *config;
+	*l = (struct lookup){ .config = *config, .absent = MAP_OF(struct absent_node, uid) };
 	single_flight_init(&l->flight);
 	return l;
 }
@@ -349,8 +341,7 @@ lookup_free(struct lookup *l)
 		return;
 	batch_unref(l->pending);
 	batch_unref(l->done);
-	map_fini(&l->absent);
-	arena_fini(&l->absent_arena);
+	map_free_all(&l->absent, free);
 	single_flight_fini(&l->flight);
 	free(l);
 }

@@ -29,7 +29,6 @@ node_ref_copy(struct arena *arena, const struct node *node)
 	                                         sizeof(*annotations));
 	struct address *addresses = arena_calloc(arena, node->n_addresses + 1, sizeof(*addresses));
 	struct str *pod_cidrs = arena_calloc(arena, node->n_pod_cidrs + 1, sizeof(*pod_cidrs));
-	struct node_ref ref = node_ref_of(node);
 
 	for (size_t i = 0; i < node->n_labels; i++) {
 		struct label *label = ARENA_NEW(arena, struct label);
@@ -46,14 +45,21 @@ node_ref_copy(struct arena *arena, const struct node *node)
 			                         arena_str(arena, node->addresses[i].address) };
 	for (size_t i = 0; i < node->n_pod_cidrs; i++)
 		pod_cidrs[i] = arena_str(arena, node->pod_cidrs[i]);
-	ref.name = arena_str(arena, ref.name);
-	ref.uid = arena_str(arena, ref.uid);
-	ref.provider_id = arena_str(arena, ref.provider_id);
-	ref.labels = labels;
-	ref.annotations = annotations;
-	ref.addresses = addresses;
-	ref.pod_cidrs = pod_cidrs;
-	return ref;
+	return (struct node_ref){
+		.name = arena_str(arena, node_name(node)),
+		.uid = arena_str(arena, node->object.uid),
+		.provider_id = arena_str(arena, node_provider_id(node)),
+		.labels = labels,
+		.n_labels = node->n_labels,
+		.annotations = annotations,
+		.n_annotations = node->n_annotations,
+		.addresses = addresses,
+		.n_addresses = node->n_addresses,
+		.pod_cidrs = pod_cidrs,
+		.n_pod_cidrs = node->n_pod_cidrs,
+		.is_ready = node->ready == NODE_READY_TRUE,
+		.is_new = node_is_new(node),
+	};
 }
 
 /* ---- the same provider ID ---- */

@@ -55,8 +55,7 @@ own_writes_are_ahead(struct own_writes *w, const struct node *node)
 	if (str_eq(e->uid, node->object.uid) && clock_mono(w->clock) - e->noted_ns < ECHO_MAX_NS &&
 	    object_version_is_older(node->object.resource_version, e->version))
 		return true;
-	map_remove(&w->entries, e->name);
-	free(e);
+	free(map_remove(&w->entries, e->name));
 	return false;
 }
 

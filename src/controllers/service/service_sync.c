@@ -110,21 +110,6 @@ service_patch(struct service_run *run, struct str body, bool *ret_is_gone, struc
 	return true;
 }
 
-/* Adds our finalizer. */
-static bool
-service_claim(struct service_run *run, bool *ret_is_gone, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-
-	*ret_is_gone = false;
-	if (run->service->has_finalizer && !service_is_stale(run))
-		return true;
-	patch_service_claim(&body, run->service);
-	if (!service_patch(run, buf_str(&body), ret_is_gone, err))
-		return err_wrap(err, "failed to add load balancer cleanup finalizer");
-	return true;
-}
-
 /* was_stale: the status in the store may be outdated, so it is written even if it is equal. */
 static bool
 write_status(struct service_run *run, bool was_stale, const struct lb_status *status,
@@ -210,11 +195,12 @@ static bool
 service_ensure(struct service_run *run, struct error *err)
 {
 	struct lb_spec spec = spec_of(run);
+	CLEANUP(buf_fini) struct buf claim = BUF_INIT(LIMIT_HTTP_REQUEST);
 	CLEANUP(target_list_fini) struct target_list targets = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
 	struct service_record *r = run->record;
-	bool is_gone, was_stale = service_is_stale(run); /* read before our first write */
+	bool is_gone = false, was_stale = service_is_stale(run); /* read before our first write */
 	/* After a restart each Service is ensured once. If it has its finalizer and addresses, very
 	 * probably nothing changes, and no event is sent. */
 	bool is_first_ensure_after_restart = run->service->has_finalizer &&
@@ -225,10 +211,16 @@ service_ensure(struct service_run *run, struct error *err)
 	spec.is_changed = (run->reasons & REASON_FULL) && r->has_targets;
 	if (!is_first_ensure_after_restart && !r->is_repairing)
 		service_announce(run, SERVICE_ENSURING);
-	if (!service_claim(run, &is_gone, err))
-		return false;
+
+	/* The finalizer comes first, as the comment at the top says. */
+	if (!run->service->has_finalizer || was_stale) {
+		patch_service_claim(&claim, run->service);
+		if (!service_patch(run, buf_str(&claim), &is_gone, err))
+			return err_wrap(err, "failed to add load balancer cleanup finalizer");
+	}
 	if (is_gone)
 		return true; /* the watch will deliver the deletion, which removes what there is */
+
 	targets = targets_select(run->c->targets, run->c->env->cloud, &spec, run->call->arena);
 	service_report_empty(run, targets.n);
 	set_targets(run, &spec, &targets);
@@ -311,13 +303,6 @@ service_sync_has_new_targets(struct service_run *run)
 
 /* ---- removing a balancer ---- */
 
-static void
-service_forget_repairs(struct service_record *r)
-{
-	r->is_repairing = false;
-	buf_reset(&r->repairs);
-}
-
 /* The next Service of that name must not inherit anything from this one. */
 static void
 forget_balancer(struct service_run *run)
@@ -326,8 +311,8 @@ forget_balancer(struct service_run *run)
 
 	set_service_with_balancer(run, NULL);
 	r->has_targets = r->has_failed = r->is_handled_by_other = r->is_empty_reported =
-		r->has_new_targets = false;
-	service_forget_repairs(r);
+		r->has_new_targets = r->is_repairing = false;
+	buf_reset(&r->repairs);
 }
 
 /* Every controller based on k8s.io/cloud-provider uses the same finalizer as we do. On a Service of
@@ -376,8 +361,7 @@ remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err
 
 	/* The status and our finalizer are removed in one patch. */
 	*ret_is_ours = may_release(run);
-	if (*ret_is_ours &&
-	    patch_service_release(&body, run->service, service_is_stale(run)) &&
+	if (*ret_is_ours && patch_service_release(&body, run->service, service_is_stale(run)) &&
 	    !service_patch(run, buf_str(&body), &is_gone, err))
 		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
 	forget_balancer(run);
@@ -426,10 +410,13 @@ service_sync(struct service_run *run, bool *ret_is_done, struct error *err)
 	if (*ret_is_done)
 		return true;
 
-	if (run->reasons & REASON_FULL)
-		service_forget_repairs(r); /* further changes follow the user's change */
-	else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !r->is_handled_by_other)
+	if (run->reasons & REASON_FULL) {
+		/* further changes follow the user's change */
+		r->is_repairing = false;
+		buf_reset(&r->repairs);
+	} else if ((run->reasons & REASON_DRIFT) && !wants_ensure && !r->is_handled_by_other) {
 		r->is_repairing = wants_ensure = true;
+	}
 	if (!wants_ensure)
 		is_synced = service_update(run, &wants_ensure, err);
 	if (is_synced && wants_ensure) {
