@@ -5,14 +5,6 @@
 #include "base/limits.h"
 #include "base/thread.h"
 
-static void
-make_key(struct buf *b, const struct node *node, const char *reason)
-{
-	buf_add_str(b, node->object.uid);
-	buf_add_char(b, '/');
-	buf_add_c(b, reason);
-}
-
 /* Stores the text. Returns false if it is the last one of this node and reason. */
 static bool
 dedup_remember(struct event_dedup *d, const struct node *node, const char *reason, struct str text)
@@ -23,7 +15,7 @@ dedup_remember(struct event_dedup *d, const struct node *node, const char *reaso
 	bool is_new;
 	WITH_LOCK(&d->mu);
 
-	make_key(&key, node, reason);
+	buf_addf(&key, "%" STR_FMT "/%s", STR_ARG(node->object.uid), reason);
 	is_new = !map_get(&d->last, buf_str(&key));
 	if (is_new && d->last.count >= LIMIT_EVENT_DEDUP)
 		map_free_all(&d->last, free);
@@ -62,7 +54,7 @@ event_dedup_clear(struct event_dedup *d, const struct node *node, const char *re
 
 	if (d->last.count == 0)
 		return;
-	make_key(&key, node, reason);
+	buf_addf(&key, "%" STR_FMT "/%s", STR_ARG(node->object.uid), reason);
 	free(map_remove(&d->last, buf_str(&key)));
 }
 

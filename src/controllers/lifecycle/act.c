@@ -120,12 +120,10 @@ lifecycle_remove_shutdown_taint(struct round *r, const struct node *node)
 		node_errors_clear(errors, NODE_WORK_LIFECYCLE, node_name(node));
 		return;
 	}
-	if (own_writes_are_ahead(r->c->env->own_writes, node)) {
-		r->must_retry = true; /* the watch has not shown our last write yet */
-		return;
-	}
-	if (paces_look(r->c->env->paces, node->object.uid, "shutdown taint") > 0) {
-		/* another writer keeps adding the taint again; a round costs no request */
+	/* The watch has not shown our last write yet, or another writer keeps adding the taint
+	 * again. A round costs no request. */
+	if (own_writes_are_ahead(r->c->env->own_writes, node) ||
+	    paces_look(r->c->env->paces, node->object.uid, "shutdown taint") > 0) {
 		r->must_retry = true;
 		return;
 	}

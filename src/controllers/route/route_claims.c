@@ -93,14 +93,6 @@ collect_claims(struct claims *cs, const struct route_list *routes)
 
 /* ---- events about pod CIDRs that get no route ---- */
 
-/* Begins another part of a message. */
-static void
-begin_part(struct buf *b, const char *separator)
-{
-	if (b->len > 0)
-		buf_add_c(b, separator);
-}
-
 static void
 report_outside(struct claims *cs, const struct node *node)
 {
@@ -111,9 +103,8 @@ report_outside(struct claims *cs, const struct node *node)
 
 		if (place_of(cs, node->pod_cidrs[i], &net) != CIDR_OUTSIDE)
 			continue;
-		begin_part(&text, "; ");
-		buf_addf(&text, "route CIDR %" STR_FMT " is not contained within cluster CIDR ",
-		         STR_ARG(node->pod_cidrs[i]));
+		buf_addf(&text, "%sroute CIDR %" STR_FMT " is not contained within cluster CIDR ",
+		         text.len > 0 ? "; " : "", STR_ARG(node->pod_cidrs[i]));
 		for (size_t j = 0; j < cs->config->n_cluster_cidrs; j++) {
 			buf_add_c(&text, j > 0 ? "," : "");
 			ip_net_format(&text, &cs->config->cluster_cidrs[j]);
@@ -147,12 +138,11 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 
 		if (!winner)
 			continue;
-		begin_part(&text, ". ");
 		buf_addf(&text,
-		         "Pod CIDR %" STR_FMT
+		         "%sPod CIDR %" STR_FMT
 		         " is not routed to this node: it overlaps with %" STR_FMT
 		         " of node %" STR_FMT ", which %s",
-		         STR_ARG(claims[i].cidr), STR_ARG(winner->cidr),
+		         text.len > 0 ? ". " : "", STR_ARG(claims[i].cidr), STR_ARG(winner->cidr),
 		         STR_ARG(node_name(node_of(cs->all->objects[winner->node]))),
 		         route_claim_compare_ages(winner, &claims[i]) < 0 ? "is older"
 		                                                          : "has its route");
