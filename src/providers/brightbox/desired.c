@@ -128,55 +128,38 @@ bb_check_annotation(const struct lb_spec *spec, const struct bb_annotation *anno
                     struct str value, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	bool has_ports = lb_annotation(spec, BB_PREFIX "ssl-ports");
 	bool has_domains = lb_annotation(spec, BB_PREFIX "ssl-domains");
 	int64_t number;
 
-	switch (annotation->kind) {
-	case ANNOTATION_NUMBER:
-		if (!str_is_digits(value) || !str_to_i64(value, 0, UINT32_MAX, &number))
-			return err_set(err, ERR_INVALID,
-			               "\"%s\" needs to be a positive number (strconv.ParseUint: "
-			               "parsing %s: %s)",
-			               annotation->key, quote_z(&scratch, value),
-			               str_is_digits(value) ? "value out of range"
-			                                    : "invalid syntax");
-		break;
-	case ANNOTATION_WORD:
-	case ANNOTATION_PROTOCOL:
-		if (!words_have(annotation->words, value))
-			return err_set(err, ERR_INVALID,
-			               "Invalid Load Balancer %s %s: %" STR_FMT
-			               " is not a valid %s.Enum",
-			               annotation->what, quote_z(&scratch, value), STR_ARG(value),
-			               annotation->type);
-		if (annotation->kind == ANNOTATION_WORD || !str_eq_c(value, "tcp"))
-			break;
-		if (lb_annotation(spec, BB_PREFIX "ssl-ports") || has_domains)
-			return err_set(err, ERR_INVALID,
-			               "SSL %s are not supported with the tcp protocol",
-			               lb_annotation(spec, BB_PREFIX "ssl-ports") ? "Ports"
-			                                                          : "Domains");
-		break;
-	case ANNOTATION_PATH:
-		if (!bb_is_path(value))
-			return err_set(err, ERR_INVALID,
-			               "\"%s\" needs to be a valid Url request path",
-			               annotation->key);
-		break;
-	case ANNOTATION_CLOUD_IP:
-		if (!bb_is_cloud_ip_id(value))
-			return err_set(err, ERR_INVALID,
-			               "\"%s\" needs to match the pattern \"^cip-[0-9a-z]{5,}$\"",
-			               annotation->key);
-		break;
-	case ANNOTATION_SSL_PORTS:
-		if (!has_domains)
-			return err_set(
-				err, ERR_INVALID,
-				"SSL needs a list of domains to certify. Add the \"" BB_PREFIX
-				"ssl-domains\" annotation");
-		break;
-	}
+	if (annotation->kind == ANNOTATION_NUMBER &&
+	    (!str_is_digits(value) || !str_to_i64(value, 0, UINT32_MAX, &number)))
+		return err_set(
+			err, ERR_INVALID,
+			"\"%s\" needs to be a positive number (strconv.ParseUint: parsing %s: "
+			"%s)",
+			annotation->key, quote_z(&scratch, value),
+			str_is_digits(value) ? "value out of range" : "invalid syntax");
+	if (annotation->words && !words_have(annotation->words, value))
+		return err_set(err, ERR_INVALID,
+		               "Invalid Load Balancer %s %s: %" STR_FMT " is not a valid %s.Enum",
+		               annotation->what, quote_z(&scratch, value), STR_ARG(value),
+		               annotation->type);
+	if (annotation->kind == ANNOTATION_PROTOCOL && str_eq_c(value, "tcp") &&
+	    (has_ports || has_domains))
+		return err_set(err, ERR_INVALID, "SSL %s are not supported with the tcp protocol",
+		               has_ports ? "Ports" : "Domains");
+	if (annotation->kind == ANNOTATION_PATH && !bb_is_path(value))
+		return err_set(err, ERR_INVALID, "\"%s\" needs to be a valid Url request path",
+		               annotation->key);
+	if (annotation->kind == ANNOTATION_CLOUD_IP && !bb_is_cloud_ip_id(value))
+		return err_set(err, ERR_INVALID,
+		               "\"%s\" needs to match the pattern \"^cip-[0-9a-z]{5,}$\"",
+		               annotation->key);
+	if (annotation->kind == ANNOTATION_SSL_PORTS && !has_domains)
+		return err_set(err, ERR_INVALID,
+		               "SSL needs a list of domains to certify. Add the \"" BB_PREFIX
+		               "ssl-domains\" annotation");
 	return true;
 }
 
@@ -464,11 +447,8 @@ bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct st
 	json_add_text(b, "name", desired->name);
 	if (desired->n_servers > 0 || is_update) {
 		json_begin_array(b, "nodes");
-		for (size_t i = 0; i < desired->n_servers; i++) {
-			json_begin_object(b, NULL);
-			json_add_text(b, "node", desired->servers[i]);
-			json_end_object(b);
-		}
+		for (size_t i = 0; i < desired->n_servers; i++)
+			json_add_object(b, NULL, JSON_TEXT("node", desired->servers[i]));
 		json_end_array(b);
 	}
 	if (desired->policy.len > 0)

@@ -13,11 +13,8 @@ bb_servers_body(const struct bb_run *run, const struct str servers[], size_t n)
 
 	json_begin_object(&body, NULL);
 	json_begin_array(&body, "servers");
-	for (size_t i = 0; i < n; i++) {
-		json_begin_object(&body, NULL);
-		json_add_text(&body, "server", servers[i]);
-		json_end_object(&body);
-	}
+	for (size_t i = 0; i < n; i++)
+		json_add_object(&body, NULL, JSON_TEXT("server", servers[i]));
 	json_end_array(&body);
 	json_end_object(&body);
 	return arena_str(run->call->arena, buf_str(&body));

@@ -28,8 +28,6 @@ bb_unsettled_free(void *unsettled)
 {
 	struct bb_unsettled *u = unsettled;
 
-	if (!u)
-		return;
 	for (size_t i = 0; i < u->n_sent; i++)
 		free(u->sent[i].refusal);
 	free(u->created);
