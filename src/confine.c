@@ -41,24 +41,16 @@ add_file(struct needs *needs, struct str file)
 }
 
 static void
-add_connection(struct needs *needs, const struct kube_connection *connection)
+add_connection(struct needs *needs, const char *kubeconfig,
+               const struct kube_connection *connection)
 {
 	struct str files[KUBE_CONNECTION_FILES];
 	size_t n = kube_connection_files(connection, /*only_secret=*/false, files);
 
+	add_file(needs, str_c(kubeconfig));
 	for (size_t i = 0; i < n; i++)
 		add_file(needs, files[i]);
 	needs->has_plugin |= kube_connection_uses_plugin(connection);
-}
-
-static void
-add_review_connection(struct needs *needs, const char *kubeconfig,
-                      const struct review_connection *c)
-{
-	if (!c->is_own)
-		return;
-	add_file(needs, str_c(kubeconfig));
-	add_connection(needs, c->connection);
 }
 
 void
@@ -87,8 +79,7 @@ confine(const struct options *o, const struct kube_connection *connection,
 		add_file(&needs, cloud->reads[i]);
 	for (size_t i = 0; i < cloud->n_writes; i++)
 		needs.writes[needs.n_writes++] = cloud->writes[i];
-	add_file(&needs, str_c(o->kubeconfig));
-	add_connection(&needs, connection);
+	add_connection(&needs, o->kubeconfig, connection);
 
 	/* The server. A rule needs an existing folder, so that of --cert-dir is created now. (The
 	 * text comes from argv and is terminated.) */
@@ -103,9 +94,12 @@ confine(const struct options *o, const struct kube_connection *connection,
 
 	/* access to the server */
 	add_file(&needs, o->access.config.client_ca_file);
-	add_review_connection(&needs, o->access.authentication_kubeconfig,
-	                      &reviews->authentication);
-	add_review_connection(&needs, o->access.authorization_kubeconfig, &reviews->authorization);
+	if (reviews->authentication.is_own)
+		add_connection(&needs, o->access.authentication_kubeconfig,
+		               reviews->authentication.connection);
+	if (reviews->authorization.is_own)
+		add_connection(&needs, o->access.authorization_kubeconfig,
+		               reviews->authorization.connection);
 
 	if (needs.has_plugin) {
 		log_info("no sandbox, because a credential plugin is configured");
