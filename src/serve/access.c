@@ -251,7 +251,6 @@ access_add_refusal(struct buf *b, const struct access_user *user, struct str ver
 /* ---- pending checks ---- */
 
 struct access {
-	struct arena arena; /* of the texts below */
 	struct str_list allow_paths;
 	bool can_review_tokens, can_review_rights;
 	struct authorities *authorities;
@@ -424,6 +423,7 @@ access_new(const struct access_config *config, struct access **ret, struct error
 		.clock = config->clock,
 		.skip_lookup = config->skip_lookup,
 		.tolerate_lookup_failure = config->tolerate_lookup_failure,
+		.client_ca_file = config->client_ca_file,
 	};
 	struct reviewer_config reviewer = {
 		.tokens = config->authentication,
@@ -434,17 +434,11 @@ access_new(const struct access_config *config, struct access **ret, struct error
 		.unauthorized_ttl_ns = config->unauthorized_ttl_ns,
 		.upkeep = authorities_refresh,
 	};
-	struct str *paths;
 
-	a->arena = ARENA_INIT;
-	paths = arena_calloc(&a->arena, config->allow_paths.n + 1, sizeof(paths[0]));
-	for (size_t i = 0; i < config->allow_paths.n; i++)
-		paths[i] = arena_str(&a->arena, config->allow_paths.items[i]);
-	a->allow_paths = (struct str_list){ paths, config->allow_paths.n };
+	a->allow_paths = config->allow_paths;
 	a->can_review_tokens = config->authentication && !config->authentication->is_plain;
 	a->can_review_rights = config->authorization;
 
-	authorities.client_ca_file = arena_str(&a->arena, config->client_ca_file);
 	call.deadline_mono_ns = clock_deadline(clock_mono(config->clock), START_NS);
 	if (!authorities_new(&authorities, &call, &a->authorities, err))
 		return false;
@@ -475,6 +469,5 @@ access_free(struct access *a)
 		reviewer_free(a->reviewer);
 	}
 	authorities_free(a->authorities);
-	arena_fini(&a->arena);
 	free(a);
 }

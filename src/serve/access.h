@@ -137,12 +137,14 @@ struct access_config {
 	bool skip_lookup;      /* --authentication-skip-lookup: the ConfigMap is not read */
 	bool tolerate_lookup_failure;
 	int64_t token_ttl_ns, authorized_ttl_ns, unauthorized_ttl_ns;
-	struct str client_ca_file;   /* replaces the ConfigMap's authorities; empty: not given */
+	/* these texts must outlive the struct access */
+	struct str
+		client_ca_file; /* terminated; replaces the ConfigMap's authorities; empty: none */
 	struct str_list allow_paths; /* "/healthz"; with a star at the end, a prefix */
 };
 
 /** Reads the ConfigMap kube-system/extension-apiserver-authentication, and reads it again from time
- * to time. Copies what it needs of config. On false the server must not be opened: ERR_FORBIDDEN
+ * to time. On false the server must not be opened: ERR_FORBIDDEN
  * (the message names the missing role), ERR_UNAVAILABLE…, or ERR_INVALID, ERR_NOT_FOUND for the
  * files. Warns if the ConfigMap does not exist, and if no API server is configured for reviews. */
 NODISCARD bool access_new(const struct access_config *config, struct access **ret,

@@ -108,14 +108,13 @@ keep_text(struct buf *b, struct str text, bool *ret_changed)
 static bool
 read_file(struct authorities *s, bool *ret_changed, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_CREDENTIAL);
+	const char *path = s->config.client_ca_file.ptr;
 
-	buf_add_str(&name, s->config.client_ca_file);
-	if (!file_read(name.ptr, &text, err))
+	if (!file_read(path, &text, err))
 		return false;
 	if (text.len == 0)
-		return err_set(err, ERR_INVALID, "%s is empty", name.ptr);
+		return err_set(err, ERR_INVALID, "%s is empty", path);
 	keep_text(&s->client_ca, buf_str(&text), ret_changed);
 	return true;
 }

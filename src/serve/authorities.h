@@ -28,7 +28,7 @@ struct authorities_config {
 	struct kube_client *client; /* NULL: the ConfigMap is not read */
 	struct clock *clock;
 	bool skip_lookup, tolerate_lookup_failure;
-	struct str client_ca_file; /* empty: not given */
+	struct str client_ca_file; /* terminated; empty: not given */
 };
 
 struct authorities;

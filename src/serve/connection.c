@@ -289,25 +289,19 @@ static void connection_on_ready(evutil_socket_t fd, short what, void *arg);
 static void
 connection_run(struct connection *c)
 {
+	static enum io (*const steps[])(struct connection *) = {
+		[CONNECTION_HANDSHAKE] = connection_shake_hands,
+		[CONNECTION_IDLE] = connection_read_request,
+		[CONNECTION_HEAD] = connection_read_request,
+		[CONNECTION_BODY] = connection_read_request,
+		[CONNECTION_WRITING] = connection_write_answer,
+		[CONNECTION_CLOSING] = connection_discard,
+	};
 	enum io io = IO_DONE;
 	short what;
 
-	while (io == IO_DONE && c->state != CONNECTION_PENDING) {
-		switch (c->state) {
-		case CONNECTION_HANDSHAKE:
-			io = connection_shake_hands(c);
-			break;
-		case CONNECTION_WRITING:
-			io = connection_write_answer(c);
-			break;
-		case CONNECTION_CLOSING:
-			io = connection_discard(c);
-			break;
-		default:
-			io = connection_read_request(c);
-			break;
-		}
-	}
+	while (io == IO_DONE && c->state != CONNECTION_PENDING)
+		io = steps[c->state](c);
 	if (io == IO_ENDED) {
 		connection_free(c);
 	} else if (io != IO_DONE) {

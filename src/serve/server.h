@@ -47,7 +47,7 @@ struct server_tls {
 	const struct server_certificate *sni; /* in the order given */
 	size_t n_sni;
 	const char *const *self_signed_names; /* host names and addresses; NULL at the end */
-	/* --cert-dir: the self-signed pair is kept there, named after pair_name */
+	/* --cert-dir, terminated: the self-signed pair is kept there, named after pair_name */
 	struct str cert_folder;
 	const char *pair_name;   /* "cloud-controller-manager" */
 	struct str ciphers;      /* of TLS 1.2, OpenSSL's names; empty: our list */

@@ -337,7 +337,6 @@ static bool
 open_main(struct tls_server *t, const struct server_tls *config, struct error *err)
 {
 	struct pair *p = &t->pairs[0];
-	CLEANUP(buf_fini) struct buf folder = BUF_INIT(config->cert_folder.len + 1);
 	struct stat st;
 	bool changed;
 
@@ -349,9 +348,8 @@ open_main(struct tls_server *t, const struct server_tls *config, struct error *e
 	p->names = xstrdup("");
 	if (config->cert_folder.len == 0)
 		return make_pair(t, err);
-	buf_add_str(&folder, config->cert_folder);
-	if (mkdir(folder.ptr, FOLDER_MODE) != 0 && errno != EEXIST)
-		return err_errno(err, errno, "%s", folder.ptr);
+	if (mkdir(config->cert_folder.ptr, FOLDER_MODE) != 0 && errno != EEXIST)
+		return err_errno(err, errno, "%s", config->cert_folder.ptr);
 	p->cert_file = file_in(config->cert_folder, config->pair_name, ".crt");
 	p->key_file = file_in(config->cert_folder, config->pair_name, ".key");
 	/* a pair in --cert-dir is used, even if ccmd did not write it; half a pair is an error */
