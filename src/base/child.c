@@ -74,15 +74,12 @@ open_all(struct child *c, struct error *err)
 {
 	struct str input = c->spec->input;
 
+	c->cancelled = wake_open();
 	c->in = input.len > 0 ? memfd_create("input", MFD_CLOEXEC)
 	                      : open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (c->in < 0 || !fd_write_all(c->in, input) ||
-	    (input.len > 0 && lseek(c->in, 0, SEEK_SET) != 0))
-		return err_errno(err, errno, "descriptors");
-	c->cancelled = wake_open();
-	if (c->cancelled < 0 || !open_pipe(c->out))
-		return err_errno(err, errno, "descriptors");
-	if (c->spec->take_stderr && !open_pipe(c->err))
+	if (c->cancelled < 0 || c->in < 0 || !fd_write_all(c->in, input) ||
+	    (input.len > 0 && lseek(c->in, 0, SEEK_SET) != 0) || !open_pipe(c->out) ||
+	    (c->spec->take_stderr && !open_pipe(c->err)))
 		return err_errno(err, errno, "descriptors");
 	return true;
 }

@@ -101,8 +101,6 @@ json_split_new(struct str items, size_t max_item_bytes)
 void
 json_split_free(struct json_split *s)
 {
-	if (!s)
-		return;
 	buf_fini(&s->head);
 	buf_fini(&s->item);
 	free(s);

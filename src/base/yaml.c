@@ -337,18 +337,13 @@ is_number(struct str s)
 const char *
 yaml_kind_name(const struct yaml_node *node)
 {
+	static const char *const names[] = {
+		[YAML_NULL] = "null", [YAML_LIST] = "list", [YAML_MAP] = "map"
+	};
 	bool value;
 
-	switch (node->kind) {
-	case YAML_NULL:
-		return "null";
-	case YAML_LIST:
-		return "list";
-	case YAML_MAP:
-		return "map";
-	case YAML_SCALAR:
-		break;
-	}
+	if (node->kind != YAML_SCALAR)
+		return names[node->kind];
 	if (node->is_quoted)
 		return "string";
 	if (yaml_to_bool(node, /*allow_yaml11=*/false, &value))
