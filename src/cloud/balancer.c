@@ -492,28 +492,23 @@ check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *s
 	return false;
 }
 
-/* With credentials of another project find() finds nothing. They may be replaced before the search
- * for evidence, which then finds machines. So only a search after the evidence shows that there is
- * no balancer. *ret is NULL then. */
+/* With credentials of another project find() finds nothing. If they were replaced since, the
+ * evidence is of another project than the search, so there is no balancer only if they are the
+ * same. *ret is NULL then. */
 static bool
 find_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
               struct balancer **ret, struct error *err)
 {
-	bool has_evidence = !lb_needs_evidence(spec);
+	uint64_t since = login_count_replaced();
 
-	for (;; has_evidence = true) {
-		if (call_find(cloud, call, spec, ret, err)) {
-			creations_forget(&cloud->creations, spec->uid);
-			return true;
-		}
-		if (err->code != ERR_NOT_FOUND)
-			return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
-		if (has_evidence)
-			break;
-		if (!balancer_check_project(cloud, call, spec, err))
-			return false;
+	if (call_find(cloud, call, spec, ret, err)) {
+		creations_forget(&cloud->creations, spec->uid);
+		return true;
 	}
-	if (!check_not_hidden(cloud, call, spec, err))
+	if (err->code != ERR_NOT_FOUND)
+		return err_wrap(err, "find load balancer %" STR_FMT, STR_ARG(spec->name));
+	if (!balancer_check_project(cloud, call, spec, err) || !login_check_same(since, err) ||
+	    !check_not_hidden(cloud, call, spec, err))
 		return false;
 	*ret = NULL;
 	return true;

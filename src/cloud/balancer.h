@@ -107,10 +107,11 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  * been deleted. If it believed that, it would create a second balancer for each Service in that
  * project, and release Services whose balancers still run and are paid for. So if no balancer with
  * the UID of a Service is found although the Service has a status, or is to be released, the
- * provider asks for evidence that its credentials are those of the cluster's project. With evidence
- * it looks for the balancer again, because the credentials may have been replaced after the first
- * search. Without evidence the Service is held: the provider neither creates nor adopts a balancer,
- * does not report it as removed, and returns the error, from which an event follows.
+ * provider asks for evidence that its credentials are those of the cluster's project. Search and
+ * evidence have to be of the same project, so if the credentials were replaced since the search
+ * began, the provider fails (login_check_same()), or looks for the balancer again. Without evidence
+ * the Service is held: the provider neither creates nor adopts a balancer, does not report it as
+ * removed, and returns the error, from which an event follows.
  *
  * Evidence is what only the cluster's own project has: the machine of a node, by its provider ID,
  * or an anchor (struct look). A positive result is not stored, because the credentials may be
@@ -126,8 +127,9 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  * balancer that was not completed. When the Service leaves, there are no later runs. */
 bool lb_needs_evidence(const struct lb_spec *);
 /** For an ensure() or remove() that found no balancer. Unless lb_needs_evidence() is false, looks
- * for evidence in requests that begin now, one search at a time; the caller then looks for the
- * balancer again. A failed request is neither evidence nor its absence, but an error.
+ * for evidence in requests that begin now, one search at a time. A failed request is neither
+ * evidence nor its absence, but an error. An ensure() then checks that the credentials are the same
+ * as before its search; for remove() the framework does that.
  *
  * ERR_PENDING: there is none (is_held), and the message says what to do; or it is being looked for.
  * Any later look that finds a machine by its provider ID requeues all Services. */

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/limits.h"
+#include "cloud/login.h"
 
 /* A star at the end stands for whatever follows. */
 static bool
@@ -79,6 +80,8 @@ do_request(struct http_client *client, struct call *call, const struct http_requ
 
 	(void)call;
 	note(s, request);
+	if (answer->replaces_credentials)
+		login_note_replaced();
 	if (answer->status == 0)
 		return err_set(err, answer->code, "scripted failure");
 	fill(response, answer);

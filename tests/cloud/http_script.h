@@ -22,6 +22,7 @@ struct http_script_answer {
 	enum err_code code;
 	int64_t retry_after_ms;
 	int64_t limit, remaining, reset_s; /* RateLimit-*; limit 0: none */
+	bool replaces_credentials;         /* after this answer, those of the client are others */
 	bool is_used;
 };
 

@@ -218,36 +218,22 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 
 /* ---- finding ---- */
 
-/* Looks for the balancer by its label. If a token is replaced while this runs, the search may have
- * seen another project than the evidence for the right one, so only a search that begins after the
- * evidence shows that there is no balancer. The evidence is looked for before a balancer of the
- * right name, because another project may have one of that name. */
-static bool
-hz_balancers_find(struct hz_lb_run *run, bool *ret_is_found, struct error *err)
-{
-	*ret_is_found = hz_lb_refresh(run, run->spec->is_changed ? HZ_FRESH : HZ_RECENT, err);
-	if (*ret_is_found)
-		return true;
-	if (err->code != ERR_NOT_FOUND)
-		return false;
-	if (!lb_needs_evidence(run->spec))
-		return true;
-	if (!balancer_check_project(run->cloud, run->call, run->spec, err))
-		return false;
-	*ret_is_found = hz_lb_refresh(run, HZ_FRESH, err);
-	return *ret_is_found || err->code == ERR_NOT_FOUND;
-}
-
 /* Finds the balancer by its label; else adopts the one with the name that the Service asks for;
- * else creates one. Certificates are ordered only after the search by label, because they are
- * ordered in the same project, which must be the right one. */
+ * else creates one. Before all of these but the first comes the evidence that the project is the
+ * right one: another project may have a balancer of that name, and certificates are ordered in it.
+ */
 static bool
 hz_balancers_find_or_create(struct hz_lb_run *run, struct error *err)
 {
+	enum hz_age age = run->spec->is_changed ? HZ_FRESH : HZ_RECENT;
+	uint64_t since = login_count_replaced();
+	bool is_found = hz_lb_refresh(run, age, err);
 	struct error why;
-	bool is_found;
 
-	if (!hz_balancers_find(run, &is_found, err) || (!is_found && !hz_lb_check_name(run, err)))
+	if (!is_found && err->code != ERR_NOT_FOUND)
+		return false;
+	if (!is_found && (!balancer_check_project(run->cloud, run->call, run->spec, err) ||
+	                  !login_check_same(since, err) || !hz_lb_check_name(run, err)))
 		return false;
 	if (!hz_balancers_resolve_certificates(run, err))
 		return false;
@@ -616,21 +602,15 @@ hz_balancers_delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct er
 }
 
 /* All balancers with the Service's label are deleted: there are several if the label was copied by
- * hand. As in hz_balancers_find(), a second search follows the evidence. */
+ * hand. */
 static bool
 hz_balancers_delete_all(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {
-	struct hz_lb_cache *cache = run->tools->cache;
-	struct str uid = run->spec->uid;
-
-	if (!hz_lb_cache_find(cache, run->call, uid, HZ_FRESH, &run->found, err))
+	if (!hz_lb_cache_find(run->tools->cache, run->call, run->spec->uid, HZ_FRESH, &run->found,
+	                      err))
 		return false;
-	if (run->found.n == 0 && lb_needs_evidence(run->spec)) {
-		hz_found_fini(&run->found);
-		if (!balancer_check_project(run->cloud, run->call, run->spec, err) ||
-		    !hz_lb_cache_find(cache, run->call, uid, HZ_FRESH, &run->found, err))
-			return false;
-	}
+	if (run->found.n == 0 && !balancer_check_project(run->cloud, run->call, run->spec, err))
+		return false;
 	*ret_found = run->found.n > 0;
 	for (size_t i = 0; i < run->found.n; i++) {
 		if (!hz_balancers_delete_one(run, run->found.lbs[i], err))

@@ -961,7 +961,7 @@ a_machine_of_a_node_is_evidence(void **state)
 	lose_balancer(0);
 	answer(LAB_PAGE_1, 200, LAB_LIST(LAB_SERVER(1, "n1"), "null", "1"));
 	answer("/servers/*", 404, LAB_NOT_FOUND);
-	check_made(OF_U "\n" LAB_PAGE_1 "\n/servers/2\n/servers/3\n" OF_U "\n" TYPES_PAGE);
+	check_made(OF_U "\n" LAB_PAGE_1 "\n/servers/2\n/servers/3\n" TYPES_PAGE);
 }
 
 static void
@@ -971,7 +971,7 @@ the_network_by_its_id_is_evidence(void **state)
 	lose_balancer(4711);
 	story.lab->fake.n_nodes = 0;
 	answer("/networks/4711", 200, NETWORK);
-	check_made(OF_U "\n/networks/4711\n" OF_U "\n" TYPES_PAGE);
+	check_made(OF_U "\n/networks/4711\n" TYPES_PAGE);
 }
 
 static void
@@ -982,7 +982,7 @@ a_balancer_that_serves_another_service_is_evidence(void **state)
 	story.lab->fake.n_nodes = 0;
 	story.lab->fake.service_address = "203.0.113.1";
 	answer(ALL, 200, LISTED(LB_LABELLED("other", "\"hcloud-ccm/service-uid\":\"u-2\"")));
-	check_made(OF_U "\n" ALL "\n" OF_U "\n" TYPES_PAGE);
+	check_made(OF_U "\n" ALL "\n" TYPES_PAGE);
 }
 
 static void
@@ -1056,7 +1056,7 @@ a_balancer_that_the_right_project_lacks_is_gone(void **state)
 	find_machines();
 	assert_true(remove_it(&was_there));
 	assert_false(was_there);
-	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\n");
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n");
 }
 
 /* The searches of Services that wait use up the rate limit, so evidence that waited for it as
@@ -1078,39 +1078,52 @@ evidence_is_not_postponed_for_the_rate_limit(void **state)
 	find_machines();
 	if (!remove_it(&was_there))
 		fail_msg("%s", story.err.msg);
-	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\n");
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n");
 }
 
-/* The first search was made with a wrong token, the evidence was found with the right one. */
+/* The first search is made with a wrong token, the evidence is found with the right one. */
 static void
 replace_the_token_between_search_and_evidence(void)
 {
 	lose_balancer(0);
+	story.lab->script.n_answers = 0;
+	lab_add(story.lab, (struct http_script_answer){ .target = OF_U,
+	                                                .status = 200,
+	                                                .body = NONE,
+	                                                .replaces_credentials = true });
 	answer(OF_U, 200, LISTED(LB));
 	find_machines();
 }
 
 static void
-a_balancer_that_evidence_makes_visible_is_kept(void **state)
+a_balancer_that_only_the_next_token_shows_is_kept(void **state)
 {
 	(void)state;
 	replace_the_token_between_search_and_evidence();
+	check_failure(ERR_UNAVAILABLE, "credentials of the cloud were replaced meanwhile");
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n");
 	if (!ensure())
 		fail_msg("%s", story.err.msg);
-	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\n");
+	lab_check_asked(story.lab, OF_U "\n");
 }
 
 static void
-a_balancer_that_evidence_makes_visible_is_deleted(void **state)
+a_balancer_that_only_the_next_token_shows_is_deleted(void **state)
 {
+	struct call call = lab_call(story.lab, &story.arena);
+	struct cloud *cloud = &story.cloud.cloud;
 	bool was_there = false;
 
 	(void)state;
 	replace_the_token_between_search_and_evidence();
 	answer("DELETE /load_balancers/7", 204, NULL);
-	assert_true(remove_it(&was_there));
+	cloud->balancers = &hz_balancer_ops;
+	assert_false(balancer_remove(cloud, &call, &story.spec, &was_there, &story.err));
+	assert_int_equal(story.err.code, ERR_UNAVAILABLE);
+	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n");
+	assert_true(balancer_remove(cloud, &call, &story.spec, &was_there, &story.err));
 	assert_true(was_there);
-	lab_check_asked(story.lab, OF_U "\n" LAB_PAGE_1 "\n" OF_U "\nDELETE /load_balancers/7\n");
+	lab_check_asked(story.lab, OF_U "\nDELETE /load_balancers/7\n");
 }
 
 /* ---- the tutorial's dialect ---- */
@@ -1248,8 +1261,8 @@ main(void)
 		TEST(a_service_without_a_status_is_not_held),
 		TEST(a_balancer_that_the_right_project_lacks_is_gone),
 		TEST(evidence_is_not_postponed_for_the_rate_limit),
-		TEST(a_balancer_that_evidence_makes_visible_is_kept),
-		TEST(a_balancer_that_evidence_makes_visible_is_deleted),
+		TEST(a_balancer_that_only_the_next_token_shows_is_kept),
+		TEST(a_balancer_that_only_the_next_token_shows_is_deleted),
 		TEST(a_name_that_two_live_services_share_is_refused),
 		TEST(a_service_that_has_its_balancer_keeps_it_beside_a_namesake),
 		TEST(a_service_goes_without_the_balancer_of_its_namesake),
