@@ -81,11 +81,10 @@ hz_id_text(struct arena *arena, const struct hz_dialect *dialect, struct hz_id i
 void
 hz_private_nets_read(struct arena *arena, yyjson_val *of, struct hz_private_nets *ret)
 {
+	yyjson_val *list = json_at(of, "private_net"), *one;
 	struct hz_private_nets nets = { 0 };
-	yyjson_val *list = NULL, *one;
 	size_t i, n;
 
-	json_array(of, "private_net", &list);
 	nets.items = arena_calloc(arena, yyjson_arr_size(list), sizeof(*nets.items));
 	yyjson_arr_foreach(list, i, n, one)
 	{
@@ -114,8 +113,7 @@ enum {
 /* ---- reading ---- */
 
 static bool
-hz_client_read_server(struct arena *arena, yyjson_val *val, struct hz_server *ret,
-                      struct error *err)
+hz_client_read_server(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
 	struct hz_server s = { 0 };
 
@@ -130,16 +128,18 @@ hz_client_read_server(struct arena *arena, yyjson_val *val, struct hz_server *re
 	s.ipv4 = json_text_at(arena, val, "public_net.ipv4.ip");
 	s.ipv6 = json_text_at(arena, val, "public_net.ipv6.ip");
 	hz_private_nets_read(arena, val, &s.private_nets);
-	*ret = s;
+	*(struct hz_server *)ret = s;
 	return true;
 }
 
 bool
-hz_find_object(struct hz_api *api, struct call *call, const char *kind, struct hz_which which,
-               struct hz_request how, struct hz_answer *answer, yyjson_val **ret, struct error *err)
+hz_find_object(struct hz_api *api, struct call *call, struct arena *arena, const char *kind,
+               struct hz_which which, struct hz_request how, hz_read_fn *read, void *ret,
+               struct error *err)
 {
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 	const char *kinds = arena_printf(call->arena, "%ss", kind).ptr;
-	yyjson_val *val, *list, *one;
+	yyjson_val *list, *one;
 	int64_t its_id;
 	size_t i, n;
 
@@ -147,29 +147,23 @@ hz_find_object(struct hz_api *api, struct call *call, const char *kind, struct h
 	                     ? arena_printf(call->arena, "/%s/%" PRId64, kinds, which.id)
 	                     : rest_target(call, arena_printf(call->arena, "/%s?name=", kinds).ptr,
 	                                   which.name, "");
-	if (!hz_api_do(api, call, &how, answer, err))
+	if (!hz_api_do(api, call, &how, &answer, err))
 		return false;
 	if (which.id > 0) {
-		if (!hz_answer_object(answer, kind, &val, err))
+		if (!hz_answer_object(&answer, kind, &one, err))
 			return false;
-		if (json_i64(val, "id", &its_id) == JSON_FOUND && its_id != which.id)
+		if (json_i64(one, "id", &its_id) == JSON_FOUND && its_id != which.id)
 			return err_set(err, ERR_UNAVAILABLE,
 			               "requested %s %" PRId64 ", got %" PRId64, kind, which.id,
 			               its_id);
-		*ret = val;
-		return true;
+		return read(one, arena, ret, err);
 	}
-	if (!hz_answer_list(answer, kinds, &list, err))
+	if (!hz_answer_list(&answer, kinds, &list, err))
 		return false;
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		struct str its_name = STR_EMPTY;
-
-		if (json_str(one, "name", &its_name) == JSON_FOUND &&
-		    str_eq(its_name, which.name)) {
-			*ret = one;
-			return true;
-		}
+		if (str_eq(json_view(one, "name"), which.name))
+			return read(one, arena, ret, err);
 	}
 	return err_set(err, ERR_NOT_FOUND, "none of the %s has the name \"%" STR_FMT "\"", kinds,
 	               STR_ARG(str_utf8_head(which.name, NAME_SHOWN)));
@@ -209,21 +203,17 @@ bool
 hz_find_server(struct hz_api *api, struct call *call, struct arena *arena, struct hz_which which,
                struct hz_server *ret, struct error *err)
 {
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request how = { 0 };
-	yyjson_val *val;
-
-	return hz_find_object(api, call, "server", which, how, &answer, &val, err) &&
-	       hz_client_read_server(arena, val, ret, err);
+	return hz_find_object(api, call, arena, "server", which, (struct hz_request){ 0 },
+	                      hz_client_read_server, ret, err);
 }
 
 /* ---- networks ---- */
 
 static bool
-hz_client_read_network(struct arena *arena, yyjson_val *val, struct hz_network *ret,
-                       struct error *err)
+hz_client_read_network(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	yyjson_val *routes = NULL, *servers = NULL, *subnets = NULL, *one;
+	yyjson_val *routes = json_at(val, "routes"), *servers = json_at(val, "servers");
+	yyjson_val *subnets = json_at(val, "subnets"), *one;
 	struct hz_network network = {
 		.name = json_text_at(arena, val, "name"),
 		.range = json_text_at(arena, val, "ip_range"),
@@ -233,25 +223,22 @@ hz_client_read_network(struct arena *arena, yyjson_val *val, struct hz_network *
 	if (json_i64(val, "id", &network.id) != JSON_FOUND || network.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API returned a network without id");
-	json_array(val, "routes", &routes);
 	network.routes = arena_calloc(arena, yyjson_arr_size(routes), sizeof(*network.routes));
 	yyjson_arr_foreach(routes, i, n, one)
 		network.routes[network.n_routes++] = (struct hz_route){
 		.destination = json_text_at(arena, one, "destination"),
 		.gateway = json_text_at(arena, one, "gateway"),
 	};
-	json_array(val, "servers", &servers);
 	network.servers = arena_calloc(arena, yyjson_arr_size(servers), sizeof(*network.servers));
 	yyjson_arr_foreach(servers, i, n, one)
 	{
 		if (json_i64(one, "", &network.servers[network.n_servers]) == JSON_FOUND)
 			network.n_servers++;
 	}
-	json_array(val, "subnets", &subnets);
 	network.subnets = arena_calloc(arena, yyjson_arr_size(subnets), sizeof(*network.subnets));
 	yyjson_arr_foreach(subnets, i, n, one)
 		network.subnets[network.n_subnets++] = json_text_at(arena, one, "ip_range");
-	*ret = network;
+	*(struct hz_network *)ret = network;
 	return true;
 }
 
@@ -259,12 +246,9 @@ bool
 hz_find_network(struct hz_api *api, struct call *call, struct arena *arena, struct hz_which which,
                 bool retries_at_start, struct hz_network *ret, struct error *err)
 {
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	struct hz_request how = { .retries_at_start = retries_at_start };
-	yyjson_val *val;
-
-	return hz_find_object(api, call, "network", which, how, &answer, &val, err) &&
-	       hz_client_read_network(arena, val, ret, err);
+	return hz_find_object(api, call, arena, "network", which,
+	                      (struct hz_request){ .retries_at_start = retries_at_start },
+	                      hz_client_read_network, ret, err);
 }
 
 bool
@@ -375,7 +359,7 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 	servers = arena_calloc(&s->arena, yyjson_arr_size(list), sizeof(*servers));
 	yyjson_arr_foreach(list, i, n, one)
 	{
-		if (!hz_client_read_server(&s->arena, one, &servers[i], err))
+		if (!hz_client_read_server(one, &s->arena, &servers[i], err))
 			return err_wrap(err, "page %" PRId64 " of the servers", number);
 	}
 

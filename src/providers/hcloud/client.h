@@ -92,17 +92,21 @@ struct hz_which {
 #define HZ_BY_ID(number) ((struct hz_which){ .id = (number) })
 #define HZ_BY_NAME(text) ((struct hz_which){ .name = (text) })
 
-/** Reads one object: by its id with GET /{kind}s/{id}, or by its name from the list GET
+/** Reads an object of an answer, with texts in the arena. ERR_UNAVAILABLE: it has no id.
+ * @param ret  the struct of its kind */
+typedef bool hz_read_fn(yyjson_val *, struct arena *, void *ret, struct error *err);
+
+/** Finds one object: by its id with GET /{kind}s/{id}, or by its name in the list GET
  * /{kind}s?name=…. The API's own comparison of names is not relied on, because it matters that
  * exactly this object is found.
  *
  * @param kind  "server", as the API names it
  * @param how   of the request, except for its target
- * @param ret   belongs to the answer
+ * @param read  reads it into *ret
  * @return  On false, err->code may be ERR_NOT_FOUND: the API says that it does not exist. */
-NODISCARD bool hz_find_object(struct hz_api *, struct call *, const char *kind,
-                              struct hz_which which, struct hz_request how,
-                              struct hz_answer *answer, yyjson_val **ret, struct error *err);
+NODISCARD bool hz_find_object(struct hz_api *, struct call *, struct arena *, const char *kind,
+                              struct hz_which which, struct hz_request how, hz_read_fn *read,
+                              void *ret, struct error *err);
 NODISCARD bool hz_find_server(struct hz_api *, struct call *, struct arena *, struct hz_which which,
                               struct hz_server *ret, struct error *err);
 /** retries_at_start: as in struct hz_request. */

@@ -28,8 +28,8 @@ static const struct hz_request urgent = { .is_urgent = true };
 /* The state of reading one list. */
 struct listing {
 	struct hz_pages pages;
-	bool (*read)(yyjson_val *, struct arena *, void *ret, struct error *); /* one item */
-	size_t size;                                                           /* of an item */
+	hz_read_fn *read; /* one item */
+	size_t size;      /* of an item */
 	struct arena *arena;
 	struct map seen; /* the IDs that were read; a key has the bytes of an ID */
 	void *items;     /* on the heap while they grow; at the end they are copied to the arena */
@@ -101,12 +101,6 @@ listing_copy_items(const struct listing *list)
 
 /* ---- balancers ---- */
 
-static bool
-listing_read_lb(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
-{
-	return hz_lb_read(val, arena, ret, err);
-}
-
 /* An incomplete list is an error, because the caller creates another balancer for a Service whose
  * balancer is not in the list. */
 bool
@@ -121,7 +115,7 @@ hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct s
 		CLEANUP(listing_fini)
 		struct listing list = { .pages = { .path = "/load_balancers",
 			                           .selector = selector },
-			                .read = listing_read_lb,
+			                .read = hz_lb_read,
 			                .size = sizeof(struct hz_lb),
 			                .arena = arena };
 
@@ -150,38 +144,34 @@ bool
 hz_find_lb(struct hz_api *api, struct call *call, struct arena *arena, struct hz_which which,
            struct hz_lb *ret, struct error *err)
 {
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	yyjson_val *val;
-
-	return hz_find_object(api, call, "load_balancer", which, urgent, &answer, &val, err) &&
-	       hz_lb_read(val, arena, ret, err);
+	return hz_find_object(api, call, arena, "load_balancer", which, urgent, hz_lb_read, ret,
+	                      err);
 }
 
 /* ---- changes ---- */
 
-/* Creates an object, which is in the answer. */
+/* Creates an object, and reads it from the answer into *ret. */
 static bool
-hz_create_object(struct hz_api *api, struct call *call, const char *kind, struct str body,
-                 struct hz_answer *answer, yyjson_val **ret, struct hz_done *ret_done,
+hz_create_object(struct hz_api *api, struct call *call, struct arena *arena, const char *kind,
+                 struct str body, hz_read_fn *read, void *ret, struct hz_done *ret_done,
                  struct error *err)
 {
+	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
+	yyjson_val *val;
 	struct hz_request request = { .method = HTTP_POST,
 		                      .target = arena_printf(call->arena, "/%ss", kind),
 		                      .body = body };
 
-	return hz_change(api, call, &request, answer, ret_done, err) &&
-	       hz_answer_object(answer, kind, ret, err);
+	return hz_change(api, call, &request, &answer, ret_done, err) &&
+	       hz_answer_object(&answer, kind, &val, err) && read(val, arena, ret, err);
 }
 
 bool
 hz_create_lb(struct hz_api *api, struct call *call, struct arena *arena, struct str body,
              struct hz_lb *ret, struct hz_done *ret_done, struct error *err)
 {
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	yyjson_val *val;
-
-	return hz_create_object(api, call, "load_balancer", body, &answer, &val, ret_done, err) &&
-	       hz_lb_read(val, arena, ret, err);
+	return hz_create_object(api, call, arena, "load_balancer", body, hz_lb_read, ret, ret_done,
+	                        err);
 }
 
 bool
@@ -223,19 +213,13 @@ hz_delete_lb(struct hz_api *api, struct call *call, int64_t id, struct hz_done *
 
 /* ---- types ---- */
 
-static bool
-listing_read_type(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
-{
-	return hz_lb_type_read(val, arena, ret, err);
-}
-
 bool
 hz_list_lb_types(struct hz_api *api, struct call *call, struct arena *arena,
                  struct hz_lb_type **ret, size_t *ret_n, struct error *err)
 {
 	CLEANUP(listing_fini)
 	struct listing list = { .pages = { .path = "/load_balancer_types", .is_unsorted = true },
-		                .read = listing_read_type,
+		                .read = hz_lb_type_read,
 		                .size = sizeof(struct hz_lb_type),
 		                .arena = arena };
 
@@ -252,18 +236,8 @@ bool
 hz_find_certificate(struct hz_api *api, struct call *call, struct arena *arena, struct str name,
                     struct hz_certificate *ret, struct error *err)
 {
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	yyjson_val *val;
-
-	return hz_find_object(api, call, "certificate", HZ_BY_NAME(name), urgent, &answer, &val,
-	                      err) &&
-	       hz_certificate_read(val, arena, ret, err);
-}
-
-static bool
-listing_read_certificate(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
-{
-	return hz_certificate_read(val, arena, ret, err);
+	return hz_find_object(api, call, arena, "certificate", HZ_BY_NAME(name), urgent,
+	                      hz_certificate_read, ret, err);
 }
 
 bool
@@ -272,7 +246,7 @@ hz_find_certificate_of(struct hz_api *api, struct call *call, struct arena *aren
 {
 	CLEANUP(listing_fini)
 	struct listing list = { .pages = { .path = "/certificates" },
-		                .read = listing_read_certificate,
+		                .read = hz_certificate_read,
 		                .size = sizeof(struct hz_certificate),
 		                .arena = arena };
 
@@ -291,9 +265,6 @@ bool
 hz_order_certificate(struct hz_api *api, struct call *call, struct arena *arena, struct str body,
                      struct hz_certificate *ret, struct hz_done *ret_done, struct error *err)
 {
-	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	yyjson_val *val;
-
-	return hz_create_object(api, call, "certificate", body, &answer, &val, ret_done, err) &&
-	       hz_certificate_read(val, arena, ret, err);
+	return hz_create_object(api, call, arena, "certificate", body, hz_certificate_read, ret,
+	                        ret_done, err);
 }

@@ -36,8 +36,7 @@ static const struct {
 /* ---- reading ---- */
 
 bool
-hz_primary_ip_read(yyjson_val *val, struct arena *arena, struct hz_primary_ip *ret,
-                   struct error *err)
+hz_primary_ip_read(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
 	struct hz_primary_ip ip = {
 		.name = json_text_at(arena, val, "name"),
@@ -52,7 +51,7 @@ hz_primary_ip_read(yyjson_val *val, struct arena *arena, struct hz_primary_ip *r
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API returned a Primary IP without id");
 	json_i64(val, "assignee_id", &ip.assignee);
-	*ret = ip;
+	*(struct hz_primary_ip *)ret = ip;
 	return true;
 }
 
@@ -132,18 +131,15 @@ hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
 	if (!hz_primary_check_annotations(desired, err))
 		return false;
 	for (enum hz_family i = 0; i < HZ_N_FAMILIES; i++) {
-		CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
 		struct hz_primary_ref *ref = &desired->primary_ips[i];
 		struct hz_request how = { .is_urgent = true };
 		struct hz_primary_ip ip;
-		yyjson_val *val;
 		struct str owner;
 
 		if (!ref->is_set)
 			continue;
-		if (!hz_find_object(run->tools->api, run->call, "primary_ip", HZ_BY_ID(ref->id),
-		                    how, &answer, &val, err) ||
-		    !hz_primary_ip_read(val, run->call->arena, &ip, err)) {
+		if (!hz_find_object(run->tools->api, run->call, run->call->arena, "primary_ip",
+		                    HZ_BY_ID(ref->id), how, hz_primary_ip_read, &ip, err)) {
 			if (err->code != ERR_NOT_FOUND)
 				return err_wrap(err, "%s", families[i].key);
 			return err_set(err, ERR_INVALID,

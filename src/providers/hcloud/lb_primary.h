@@ -24,9 +24,8 @@ struct hz_primary_ip {
 	struct str assignee_type;
 };
 
-/** ERR_UNAVAILABLE: the value has no ID. */
-NODISCARD bool hz_primary_ip_read(yyjson_val *, struct arena *, struct hz_primary_ip *ret,
-                                  struct error *err);
+/** Of a struct hz_primary_ip, as hz_read_fn. */
+NODISCARD bool hz_primary_ip_read(yyjson_val *, struct arena *, void *ret, struct error *err);
 
 /** Are the annotations valid, as far as this can be checked without the API? Sends no request.
  * ERR_INVALID: one of them is not a positive number, or the balancer has no public interface. */

@@ -47,16 +47,6 @@ hz_wire_text_at(struct arena *arena, yyjson_val *val, const char *path)
 	return text;
 }
 
-/* Returns NULL if the member is missing or not a list. */
-static yyjson_val *
-hz_wire_list_at(yyjson_val *val, const char *path)
-{
-	yyjson_val *list = NULL;
-
-	json_array(val, path, &list);
-	return list;
-}
-
 static bool
 hz_wire_read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *err)
 {
@@ -71,7 +61,7 @@ hz_wire_read_id(yyjson_val *val, const char *what, int64_t *ret, struct error *e
 static void
 hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
 {
-	yyjson_val *list = hz_wire_list_at(val, "certificates"), *one;
+	yyjson_val *list = json_at(val, "certificates"), *one;
 	size_t i, n;
 
 	ret->cookie_name = hz_wire_text_at(arena, val, "cookie_name");
@@ -79,7 +69,7 @@ hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
 	ret->timeout_idle_s = hz_wire_number_at(val, "timeout_idle");
 	ret->redirects = hz_wire_flag_at(val, "redirect_http");
 	ret->is_sticky = hz_wire_flag_at(val, "sticky_sessions");
-	ret->has_certificates = list != NULL;
+	ret->has_certificates = yyjson_is_arr(list);
 	ret->certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t));
 	yyjson_arr_foreach(list, i, n, one)
 	{
@@ -91,7 +81,7 @@ hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
 static void
 hz_wire_read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret)
 {
-	yyjson_val *list = hz_wire_list_at(val, "http.status_codes"), *one;
+	yyjson_val *list = json_at(val, "http.status_codes"), *one;
 	size_t i, n;
 
 	ret->protocol = json_text_at(arena, val, "protocol");
@@ -102,16 +92,16 @@ hz_wire_read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret
 	ret->domain = hz_wire_text_at(arena, val, "http.domain");
 	ret->path = hz_wire_text_at(arena, val, "http.path");
 	ret->is_tls = hz_wire_flag_at(val, "http.tls");
-	ret->has_status_codes = list != NULL;
+	ret->has_status_codes = yyjson_is_arr(list);
 	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
 	yyjson_arr_foreach(list, i, n, one)
 		ret->status_codes[ret->n_status_codes++] = json_text_at(arena, one, "");
 }
 
 static void
-hz_wire_read_services(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+hz_wire_read_services(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 {
-	yyjson_val *one, *http;
+	yyjson_val *list = json_at(val, "services"), *one, *http;
 	size_t i, n;
 
 	ret->services = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->services));
@@ -140,11 +130,10 @@ hz_wire_read_target(struct arena *arena, yyjson_val *val)
 	struct hz_lb_target target = { .type = HZ_TARGET_SELECTOR,
 		                       .ip = STR_EMPTY,
 		                       .detail = STR_EMPTY };
-	yyjson_val *health = hz_wire_list_at(val, "health_status"), *one;
-	struct str type = STR_EMPTY;
+	yyjson_val *health = json_at(val, "health_status"), *one;
+	struct str type = json_view(val, "type");
 	size_t i, n, n_healthy = 0;
 
-	json_str(val, "type", &type);
 	if (str_eq_c(type, "server") && json_i64(val, "server.id", &target.server) == JSON_FOUND)
 		target.type = HZ_TARGET_SERVER;
 	if (str_eq_c(type, "ip")) {
@@ -156,9 +145,8 @@ hz_wire_read_target(struct arena *arena, yyjson_val *val)
 	/* The API reports the health for each port. */
 	yyjson_arr_foreach(health, i, n, one)
 	{
-		struct str status = STR_EMPTY;
+		struct str status = json_view(one, "status");
 
-		json_str(one, "status", &status);
 		n_healthy += str_eq_c(status, "healthy");
 		if (!str_eq_c(status, "unhealthy") || target.health == HZ_UNHEALTHY)
 			continue;
@@ -173,16 +161,16 @@ hz_wire_read_target(struct arena *arena, yyjson_val *val)
 }
 
 static void
-hz_wire_read_targets(struct arena *arena, yyjson_val *list, struct hz_lb *ret)
+hz_wire_read_targets(struct arena *arena, yyjson_val *val, struct hz_lb *ret)
 {
-	yyjson_val *one;
+	yyjson_val *list = json_at(val, "targets"), *one;
 	size_t i, n;
 
 	ret->targets = arena_calloc(arena, yyjson_arr_size(list), sizeof(*ret->targets));
 	yyjson_arr_foreach(list, i, n, one)
 	{
 		struct hz_lb_target *target = &ret->targets[ret->n_targets++];
-		yyjson_val *servers = hz_wire_list_at(one, "targets"), *server;
+		yyjson_val *servers = json_at(one, "targets"), *server;
 		size_t j, m;
 
 		*target = hz_wire_read_target(arena, one);
@@ -201,7 +189,6 @@ static struct hz_lb_type
 hz_wire_read_type(struct arena *arena, yyjson_val *val)
 {
 	struct hz_lb_type type = { .name = json_text_at(arena, val, "name") };
-	struct str end = STR_EMPTY;
 	yyjson_val *deprecation;
 	int64_t wall_ns;
 
@@ -210,9 +197,8 @@ hz_wire_read_type(struct arena *arena, yyjson_val *val)
 	json_i64(val, "max_services", &type.max_services);
 	type.is_deprecated = json_object(val, "deprecation", &deprecation) == JSON_FOUND;
 	if (type.is_deprecated) {
-		json_str(deprecation, "unavailable_after", &end);
 		type.unavailable_wall_s = INT64_MAX; /* no end is known */
-		if (clock_parse_rfc3339(end, &wall_ns))
+		if (clock_parse_rfc3339(json_view(deprecation, "unavailable_after"), &wall_ns))
 			type.unavailable_wall_s = wall_ns / NS_PER_SEC;
 	}
 	return type;
@@ -253,21 +239,20 @@ hz_wire_read_address(struct arena *arena, yyjson_val *val)
 static struct str
 hz_wire_read_price(struct arena *arena, yyjson_val *val)
 {
-	yyjson_val *prices = hz_wire_list_at(val, "load_balancer_type.prices"), *price;
-	struct str location = STR_EMPTY, other = STR_EMPTY;
+	yyjson_val *prices = json_at(val, "load_balancer_type.prices"), *price;
+	struct str location = json_view(val, "location.name");
 	size_t i, n;
 
-	json_str(val, "location.name", &location);
 	yyjson_arr_foreach(prices, i, n, price)
 	{
-		if (json_str(price, "location", &other) == JSON_FOUND && str_eq(other, location))
+		if (str_eq(json_view(price, "location"), location))
 			return json_text_at(arena, price, "price_monthly.net");
 	}
 	return STR_EMPTY;
 }
 
 bool
-hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error *err)
+hz_lb_read(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
 	struct hz_lb lb = { 0 };
 
@@ -285,9 +270,9 @@ hz_lb_read(yyjson_val *val, struct arena *arena, struct hz_lb *ret, struct error
 	lb.ipv6 = hz_wire_read_address(arena, json_at(val, "public_net.ipv6"));
 	hz_wire_read_labels(arena, val, &lb);
 	hz_private_nets_read(arena, val, &lb.nets);
-	hz_wire_read_services(arena, hz_wire_list_at(val, "services"), &lb);
-	hz_wire_read_targets(arena, hz_wire_list_at(val, "targets"), &lb);
-	*ret = lb;
+	hz_wire_read_services(arena, val, &lb);
+	hz_wire_read_targets(arena, val, &lb);
+	*(struct hz_lb *)ret = lb;
 	return true;
 }
 
@@ -311,38 +296,36 @@ hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena
 	if (json_i64(body, "network", &net->network) == JSON_FOUND)
 		ret->nets = (struct hz_private_nets){ net, 1 };
 	hz_wire_read_labels(arena, body, ret);
-	hz_wire_read_services(arena, hz_wire_list_at(body, "services"), ret);
-	hz_wire_read_targets(arena, hz_wire_list_at(body, "targets"), ret);
+	hz_wire_read_services(arena, body, ret);
+	hz_wire_read_targets(arena, body, ret);
 }
 
 /* ---- reading: types and certificates ---- */
 
 bool
-hz_lb_type_read(yyjson_val *val, struct arena *arena, struct hz_lb_type *ret, struct error *err)
+hz_lb_type_read(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	int64_t id;
+	struct hz_lb_type type = hz_wire_read_type(arena, val);
 
-	if (!hz_wire_read_id(val, "load balancer type", &id, err))
+	if (!hz_wire_read_id(val, "load balancer type", &type.id, err))
 		return false;
-	*ret = hz_wire_read_type(arena, val);
+	*(struct hz_lb_type *)ret = type;
 	return true;
 }
 
 bool
-hz_certificate_read(yyjson_val *val, struct arena *arena, struct hz_certificate *ret,
-                    struct error *err)
+hz_certificate_read(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	struct hz_certificate read = { .name = json_text_at(arena, val, "name") };
-	struct str type = STR_EMPTY, issuance = STR_EMPTY;
+	struct hz_certificate read = {
+		.name = json_text_at(arena, val, "name"),
+		.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID),
+		.is_managed = str_eq_c(json_view(val, "type"), "managed"),
+		.is_failed = str_eq_c(json_view(val, "status.issuance"), "failed"),
+	};
 
 	if (!hz_wire_read_id(val, "certificate", &read.id, err))
 		return false;
-	json_str(val, "type", &type);
-	json_str(val, "status.issuance", &issuance);
-	read.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID);
-	read.is_managed = str_eq_c(type, "managed");
-	read.is_failed = str_eq_c(issuance, "failed");
-	*ret = read;
+	*(struct hz_certificate *)ret = read;
 	return true;
 }
 

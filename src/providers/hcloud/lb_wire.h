@@ -146,16 +146,14 @@ struct hz_certificate {
 	bool is_managed, is_failed; /* failed: the order was refused */
 };
 
-/** ERR_UNAVAILABLE without an id, here and below. */
-NODISCARD bool hz_lb_read(yyjson_val *, struct arena *, struct hz_lb *ret, struct error *err);
+/** As hz_read_fn, of the struct of the same name; also the two below. */
+NODISCARD bool hz_lb_read(yyjson_val *, struct arena *, void *ret, struct error *err);
 /** In a dry run: the balancer that POST /load_balancers with this body would make. Its id is 0, and
  * its addresses are texts such as "(new IPv4 address)". */
 void hz_lb_read_request(yyjson_val *body, const struct hz_lb_type *type, struct arena *,
                         struct hz_lb *ret);
-NODISCARD bool hz_lb_type_read(yyjson_val *, struct arena *, struct hz_lb_type *ret,
-                               struct error *err);
-NODISCARD bool hz_certificate_read(yyjson_val *, struct arena *, struct hz_certificate *ret,
-                                   struct error *err);
+NODISCARD bool hz_lb_type_read(yyjson_val *, struct arena *, void *ret, struct error *err);
+NODISCARD bool hz_certificate_read(yyjson_val *, struct arena *, void *ret, struct error *err);
 
 /* ---- writing: each function appends one JSON value ---- */
 
