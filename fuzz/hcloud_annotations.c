@@ -82,8 +82,9 @@ check_settled(const struct hz_lb_desired *desired, const struct lb_spec *spec,
 	struct hz_lb_type type = { .name = desired->type };
 	struct lb_status status;
 	struct hz_steps steps;
+	struct hz_lb same;
 
-	hz_plan_shape(desired, &type, &lb, arena, &steps);
+	hz_plan_shape(desired, &type, &lb, arena, &steps, &same);
 	assert(steps.n == 0);
 	hz_plan_services(desired, &lb, arena, &steps);
 	assert(steps.n == 0);

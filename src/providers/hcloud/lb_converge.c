@@ -299,15 +299,15 @@ hz_lb_do_shape_step(struct hz_lb_run *run, const struct hz_step *step, struct er
 static bool
 hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed, struct error *err)
 {
+	struct hz_lb *result = ARENA_NEW(run->call->arena, struct hz_lb);
 	struct hz_lb_type type;
 	struct hz_steps steps;
-	struct hz_lb *result;
 
 	*ret_postponed = NULL;
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLB", 1);
 	if (!hz_lb_choose_type(run, &type, err))
 		return false;
-	hz_plan_shape(&run->desired, &type, run->lb, run->call->arena, &steps);
+	hz_plan_shape(&run->desired, &type, run->lb, run->call->arena, &steps, result);
 	for (size_t i = 0; i < steps.n; i++) {
 		const struct hz_step *step = &steps.steps[i];
 
@@ -319,11 +319,9 @@ hz_lb_converge_shape(struct hz_lb_run *run, const struct hz_step **ret_postponed
 	if (steps.n == 0)
 		return true;
 	/* Targets and services depend on the shape, so the balancer is read again. In a dry run the
-	 * steps were not made, so their result is computed. */
+	 * steps were not made. */
 	if (!run->call->dry)
 		return hz_lb_refresh(run, HZ_RECENT, err);
-	result = ARENA_NEW(run->call->arena, struct hz_lb);
-	hz_plan_shape_result(&run->desired, &type, run->lb, run->call->arena, result);
 	run->lb = result;
 	return true;
 }

@@ -152,8 +152,10 @@ hz_plan_add_field(struct planner *p, struct hz_step *step, struct str name, stru
 
 /* ---- shape ---- */
 
+/* Each of the functions below adds steps, and sets what they change in the resulting balancer. */
+
 static void
-hz_plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
+hz_plan_put(struct planner *p, const struct hz_lb_desired *desired, struct hz_lb *lb)
 {
 	bool is_renamed = desired->is_named && !str_eq(desired->name, lb->name);
 	bool is_relabelled = !str_eq(desired->uid, lb->uid);
@@ -163,20 +165,23 @@ hz_plan_put(struct planner *p, const struct hz_lb_desired *desired, const struct
 		return;
 	hz_body_put(&p->body, lb, is_renamed ? desired->name : STR_EMPTY, is_relabelled, desired);
 	step = hz_plan_add_step(p, NULL, OPS "changeHCLBInfo");
-	if (is_renamed)
+	if (is_renamed) {
 		hz_plan_add_field(p, step, STR("name"), lb->name, desired->name);
+		lb->name = desired->name;
+	}
 	if (!is_relabelled)
 		return;
 	/* of the labels only these two are ever changed */
 	hz_plan_add_field(p, step, STR("label " HZ_LABEL_UID), lb->uid, desired->uid);
 	hz_plan_add_field(p, step, STR("label " HZ_LABEL_CLUSTER),
 	                  hz_lb_label_of(lb, HZ_LABEL_CLUSTER), desired->cluster);
+	lb->uid = desired->uid;
 }
 
 /* Names in the DNS have no case. */
 static void
-hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted,
-             const struct hz_public_address *end, const char *operation)
+hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted, struct hz_public_address *end,
+             const char *operation)
 {
 	if (!wanted->is_set || end->ip.len == 0 || str_eq_nocase(wanted->value, end->dns_ptr))
 		return;
@@ -184,6 +189,7 @@ hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted,
 	hz_plan_add_field(p, hz_plan_add_step(p, "change_dns_ptr", operation),
 	                  arena_printf(p->arena, "dns_ptr of %" STR_FMT, STR_ARG(end->ip)),
 	                  end->dns_ptr, wanted->value);
+	end->dns_ptr = wanted->value;
 }
 
 static bool
@@ -197,17 +203,26 @@ hz_plan_is_wanted_net(const struct hz_lb_desired *desired, const struct hz_priva
 	                                       ip_parse(net->ip, &ip) && ip_eq(&wanted, &ip));
 }
 
-/* The balancer is detached from all networks but the desired one, also if none is configured. */
+/* The balancer is detached from all networks but the desired one, also if none is configured. It
+ * loses the targets that it reached through them. */
 static void
-hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb *lb)
+hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, struct hz_lb *lb)
 {
-	bool is_attached = false;
+	struct hz_private_net added = {
+		.network = desired->network,
+		.ip = desired->private_ip.is_set ? desired->private_ip.value : HZ_NEW_PRIVATE_IP,
+	};
+	struct hz_private_nets old = lb->nets;
+	const struct hz_lb_target *targets = lb->targets;
+	size_t n_targets = lb->n_targets;
 
-	for (size_t i = 0; i < lb->nets.n; i++) {
-		const struct hz_private_net *net = &lb->nets.items[i];
+	lb->nets.items = arena_calloc(p->arena, old.n + 1, sizeof(lb->nets.items[0]));
+	lb->nets.n = 0;
+	for (size_t i = 0; i < old.n; i++) {
+		const struct hz_private_net *net = &old.items[i];
 
 		if (hz_plan_is_wanted_net(desired, net)) {
-			is_attached = true;
+			lb->nets.items[lb->nets.n++] = *net;
 			continue;
 		}
 		hz_body_number(&p->body, "network", net->network);
@@ -217,24 +232,35 @@ hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, const s
 		                  arena_printf(p->arena, "network %" PRId64, net->network), net->ip,
 		                  STR_EMPTY);
 	}
-	if (desired->network == 0 || is_attached)
+	if (lb->nets.n < old.n) {
+		lb->targets = arena_calloc(p->arena, n_targets, sizeof(lb->targets[0]));
+		lb->n_targets = 0;
+		for (size_t i = 0; i < n_targets; i++) {
+			if (!targets[i].uses_private_ip)
+				lb->targets[lb->n_targets++] = targets[i];
+		}
+	}
+	if (desired->network == 0 || lb->nets.n > 0)
 		return;
 	hz_body_attach(&p->body, desired);
 	hz_plan_add_field(p, hz_plan_add_step(p, "attach_to_network", OPS "attachToNetwork"),
-	                  arena_printf(p->arena, "network %" PRId64, desired->network), STR_EMPTY,
-	                  desired->private_ip.is_set ? desired->private_ip.value
-	                                             : HZ_NEW_PRIVATE_IP);
+	                  arena_printf(p->arena, "network %" PRId64, added.network), STR_EMPTY,
+	                  added.ip);
+	lb->nets.items[lb->nets.n++] = added;
 }
 
 void
 hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
-              const struct hz_lb *lb, struct arena *arena, struct hz_steps *ret)
+              const struct hz_lb *present, struct arena *arena, struct hz_steps *ret,
+              struct hz_lb *ret_result)
 {
 	const struct str texts[] = { STR("disabled"), STR("enabled") };
 	CLEANUP(planner_fini)
-	struct planner p = planner_of(arena, SHAPE_STEPS + lb->nets.n, ret);
+	struct planner p = planner_of(arena, SHAPE_STEPS + present->nets.n, ret);
+	struct hz_lb *lb = ret_result;
 	struct hz_step *step;
 
+	*lb = *present;
 	hz_plan_put(&p, desired, lb);
 	hz_plan_rdns(&p, &desired->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
 	hz_plan_rdns(&p, &desired->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
@@ -242,6 +268,7 @@ hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type
 		hz_body_text(&p.body, "type", desired->algorithm);
 		step = hz_plan_add_step(&p, "change_algorithm", OPS "changeAlgorithm");
 		hz_plan_add_field(&p, step, STR("algorithm"), lb->algorithm, desired->algorithm);
+		lb->algorithm = desired->algorithm;
 	}
 	/* A balancer is never changed to the default type: that could be smaller than a type that
 	 * was chosen by hand. */
@@ -249,6 +276,7 @@ hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type
 		hz_body_number(&p.body, "load_balancer_type", type->id);
 		step = hz_plan_add_step(&p, "change_type", OPS "changeType");
 		hz_plan_add_field(&p, step, STR("type"), lb->type.name, type->name);
+		lb->type = *type;
 	}
 	hz_plan_networks(&p, desired, lb);
 	if (desired->is_public != HZ_UNSET && (desired->is_public == HZ_YES) != lb->is_public) {
@@ -258,64 +286,8 @@ hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type
 		                        OPS "togglePublicInterface");
 		hz_plan_add_field(&p, step, STR("public interface"), texts[lb->is_public],
 		                  texts[!lb->is_public]);
+		lb->is_public = !lb->is_public;
 	}
-}
-
-/* ---- what the shape becomes ---- */
-
-static void
-hz_plan_set_rdns(struct hz_public_address *end, const struct hz_opt_str *wanted)
-{
-	if (wanted->is_set && end->ip.len > 0)
-		end->dns_ptr = wanted->value;
-}
-
-/* A balancer that is detached from a network loses the targets that it reached through it. */
-static void
-hz_plan_set_networks(const struct hz_lb_desired *desired, const struct hz_lb *lb,
-                     struct arena *arena, struct hz_lb *ret)
-{
-	struct hz_private_nets *nets = &ret->nets;
-
-	nets->items = arena_calloc(arena, lb->nets.n + 1, sizeof(nets->items[0]));
-	nets->n = 0;
-	for (size_t i = 0; i < lb->nets.n; i++) {
-		if (hz_plan_is_wanted_net(desired, &lb->nets.items[i]))
-			nets->items[nets->n++] = lb->nets.items[i];
-	}
-	if (nets->n < lb->nets.n) {
-		ret->targets = arena_calloc(arena, lb->n_targets, sizeof(ret->targets[0]));
-		ret->n_targets = 0;
-		for (size_t i = 0; i < lb->n_targets; i++) {
-			if (!lb->targets[i].uses_private_ip)
-				ret->targets[ret->n_targets++] = lb->targets[i];
-		}
-	}
-	if (nets->n == 0 && desired->network != 0)
-		nets->items[nets->n++] = (struct hz_private_net){
-			.network = desired->network,
-			.ip = desired->private_ip.is_set ? desired->private_ip.value
-			                                 : HZ_NEW_PRIVATE_IP,
-		};
-}
-
-void
-hz_plan_shape_result(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
-                     const struct hz_lb *lb, struct arena *arena, struct hz_lb *ret)
-{
-	*ret = *lb;
-	ret->uid = desired->uid;
-	if (desired->is_named)
-		ret->name = desired->name;
-	if (desired->algorithm.len > 0)
-		ret->algorithm = desired->algorithm;
-	if (desired->is_type_chosen)
-		ret->type = *type;
-	if (desired->is_public != HZ_UNSET)
-		ret->is_public = desired->is_public == HZ_YES;
-	hz_plan_set_rdns(&ret->ipv4, &desired->ipv4_rdns);
-	hz_plan_set_rdns(&ret->ipv6, &desired->ipv6_rdns);
-	hz_plan_set_networks(desired, lb, arena, ret);
 }
 
 /* ---- services ---- */

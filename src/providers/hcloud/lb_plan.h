@@ -37,14 +37,12 @@ struct hz_steps {
 
 /** Name, labels, rDNS, algorithm, type, networks, public interface, in the order of
  * docs/spec/hcloud.md, "Changing a balancer". rDNS is left out while the balancer has no addresses.
- * @param type  the desired type, as the cloud lists it */
+ * @param type        the desired type, as the cloud lists it
+ * @param ret_result  the balancer after these steps, for which the same plan has no steps: in a dry
+ *                    run it takes the place of a new reading */
 void hz_plan_shape(const struct hz_lb_desired *, const struct hz_lb_type *type,
-                   const struct hz_lb *, struct arena *, struct hz_steps *ret);
-
-/** The balancer after the steps of hz_plan_shape(), for which the same plan has no steps. In a dry
- * run it takes the place of a new reading. */
-void hz_plan_shape_result(const struct hz_lb_desired *, const struct hz_lb_type *type,
-                          const struct hz_lb *, struct arena *, struct hz_lb *ret);
+                   const struct hz_lb *, struct arena *, struct hz_steps *ret,
+                   struct hz_lb *ret_result);
 
 /** All members of a service, for notes: "protocol tcp, listen_port 80, ..." */
 struct str hz_plan_service_text(const struct hz_lb_service *, struct arena *);

@@ -127,12 +127,11 @@ check_shape(struct made *m, int64_t network, const char *wanted)
 {
 	struct hz_lb_desired desired = lb_case_desired(&m->c, network);
 	struct hz_steps steps;
-	struct hz_lb result;
+	struct hz_lb result, same;
 
-	hz_plan_shape(&desired, &m->type, &m->lb, &m->c.arena, &steps);
+	hz_plan_shape(&desired, &m->type, &m->lb, &m->c.arena, &steps, &result);
 	check_steps(&steps, wanted);
-	hz_plan_shape_result(&desired, &m->type, &m->lb, &m->c.arena, &result);
-	hz_plan_shape(&desired, &m->type, &result, &m->c.arena, &steps);
+	hz_plan_shape(&desired, &m->type, &result, &m->c.arena, &steps, &same);
 	check_steps(&steps, "");
 }
 
