@@ -179,17 +179,6 @@ hz_certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
 }
 
 static void
-hz_certificates_drop_all(struct hz_certificates *c)
-{
-	struct str key;
-	void *one;
-
-	for (size_t pos = 0; map_next(&c->known, &pos, &key, &one);)
-		free(one);
-	map_fini(&c->known);
-}
-
-static void
 hz_certificates_store(struct hz_certificates *c, struct str key, int64_t id,
                       struct hz_action action)
 {
@@ -202,7 +191,7 @@ hz_certificates_store(struct hz_certificates *c, struct str key, int64_t id,
 	one->found_ns = clock_mono(c->clock);
 	one->action = action;
 	if (c->known.count >= LIMIT_CERTIFICATES)
-		hz_certificates_drop_all(c);
+		map_free_all(&c->known, free);
 	free(map_put(&c->known, one->key, one));
 }
 
@@ -343,7 +332,7 @@ hz_certificates_free(struct hz_certificates *c)
 {
 	if (!c)
 		return;
-	hz_certificates_drop_all(c);
+	map_free_all(&c->known, free);
 	refusals_free(c->refusals);
 	mutex_destroy(&c->mu);
 	free(c);

@@ -395,9 +395,10 @@ hz_lb_report_left_out(const struct hz_lb_run *run, const struct room *room)
 static struct str
 hz_lb_target_object(const struct hz_lb_run *run, const struct hz_lb_target *target)
 {
-	return arena_printf(run->call->arena, "%" STR_FMT " %d %" PRId64 " %" STR_FMT,
-	                    STR_ARG(run->spec->uid), (int)target->type, target->server,
-	                    STR_ARG(target->ip));
+	struct str key = hz_target_key(target, /*is_private=*/false, run->call->arena);
+
+	return arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT, STR_ARG(run->spec->uid),
+	                    STR_ARG(key));
 }
 
 /* The API answers invalid_input if the balancer does not have the target, or if the server does not
@@ -425,9 +426,8 @@ static bool
 hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room *room,
                  struct error *err)
 {
-	const struct hz_targets_config *config = &run->tools->targets;
 	/* NULL: an address that stays a target without a node */
-	const struct node_ref *node = hz_targets_node(&run->targets, step->target);
+	const struct node_ref *node = step->target->node;
 	struct hz_done done = { 0 };
 	bool is_of_target;
 
@@ -464,7 +464,7 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 			              hz_lb_looks(run, STR_EMPTY), err);
 		return hz_lb_wrap_target(run, step, err);
 	}
-	hz_targets_refused(&run->targets, config, run->spec, node, step->target,
+	hz_targets_refused(&run->targets, &run->tools->targets, run->call, run->spec, step->target,
 	                   /*is_retryable=*/!hz_lb_is_refusal(err), err);
 	return true;
 }

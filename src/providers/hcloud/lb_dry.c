@@ -18,35 +18,26 @@ hz_dry_id(struct arena *arena, const struct hz_lb *lb)
 
 /* ---- targets ---- */
 
-/* The name of the node whose machine is that server. A target that is removed may be a node that
- * the Service does not select any more, so all nodes are searched. */
-static struct str
-hz_dry_node_name(const struct hz_lb_run *run, const struct hz_lb_target *target)
-{
-	const struct hz_lb_tools *t = run->tools;
-	const struct node_ref *node = hz_targets_node(&run->targets, target);
-	CLEANUP(map_fini) struct map names = MAP_INIT;
-	const struct str *name;
-
-	if (node || target->type != HZ_TARGET_SERVER)
-		return node ? node->name : STR_EMPTY;
-	names = hz_health_names(t->config, t->host, run->call->arena);
-	name = map_get(&names, map_key_i64(&target->server));
-	return name ? *name : STR_EMPTY;
-}
-
 static struct dry_field
 hz_dry_target_field(const struct hz_lb_run *run, const struct hz_lb_target *target, bool is_removed)
 {
 	struct arena *arena = run->call->arena;
-	struct str node = hz_dry_node_name(run, target), machine = target->ip;
+	const struct node_ref *node = hz_targets_node(&run->targets, target);
+	const struct str *name = node ? &node->name : NULL;
+	CLEANUP(map_fini) struct map names = MAP_INIT;
+	struct str machine = target->ip;
 
 	if (target->type == HZ_TARGET_SERVER)
 		machine = arena_printf(arena, "server %" PRId64 "%s", target->server,
 		                       target->uses_private_ip ? ", private address" : "");
+	/* a target that is removed may be a node that the Service does not select any more */
+	if (!name && target->type == HZ_TARGET_SERVER) {
+		names = hz_health_names(run->tools->config, run->tools->host, arena);
+		name = map_get(&names, map_key_i64(&target->server));
+	}
 	return (struct dry_field){
-		arena_printf(arena, "target %s%" STR_FMT, node.len > 0 ? "node " : "",
-		             STR_ARG(node.len > 0 ? node : machine)),
+		arena_printf(arena, "target %s%" STR_FMT, name ? "node " : "",
+		             STR_ARG(name ? *name : machine)),
 		is_removed ? machine : STR_EMPTY,
 		is_removed ? STR_EMPTY : machine,
 	};

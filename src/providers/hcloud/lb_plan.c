@@ -40,12 +40,8 @@ static bool
 hz_plan_has_status_codes(const struct hz_lb_check *check, const struct hz_lb_check *other)
 {
 	for (size_t i = 0; i < other->n_status_codes; i++) {
-		size_t at = 0;
-
-		while (at < check->n_status_codes &&
-		       !str_eq(check->status_codes[at], other->status_codes[i]))
-			at++;
-		if (at == check->n_status_codes)
+		if (!str_is_among(other->status_codes[i], check->status_codes,
+		                  check->n_status_codes))
 			return false;
 	}
 	return true;
@@ -426,24 +422,6 @@ hz_plan_services(const struct hz_lb_desired *desired, const struct hz_lb *lb, st
 
 /* ---- targets ---- */
 
-/* Equal for equal targets: type, server or address, and the network it is reached by. Addresses are
- * compared independently of their spelling. */
-static struct str
-hz_plan_target_key(const struct hz_lb_target *target, bool uses_private_ip, struct arena *arena)
-{
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
-	struct ip ip;
-
-	if (target->type == HZ_TARGET_SERVER)
-		return arena_printf(arena, "server %" PRId64 "%s", target->server,
-		                    uses_private_ip ? " private" : "");
-	if (!ip_parse(target->ip, &ip))
-		return arena_printf(arena, "%d %" STR_FMT, (int)target->type, STR_ARG(target->ip));
-	ip_format(&b, &ip);
-	return arena_printf(arena, "%d %s", (int)target->type, memory);
-}
-
 /* The targets by their keys, each once: of equal ones the first that was given. */
 static struct map
 hz_plan_target_map(const struct hz_lb_target targets[], size_t n, struct arena *arena)
@@ -451,7 +429,7 @@ hz_plan_target_map(const struct hz_lb_target targets[], size_t n, struct arena *
 	struct map map = MAP_INIT;
 
 	for (size_t i = 0; i < n; i++) {
-		struct str key = hz_plan_target_key(&targets[i], targets[i].uses_private_ip, arena);
+		struct str key = hz_target_key(&targets[i], targets[i].uses_private_ip, arena);
 
 		if (!map_get(&map, key))
 			map_put(&map, key, (void *)(uintptr_t)&targets[i]);
@@ -479,7 +457,7 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 
 	for (size_t i = 0; i < lb->n_targets; i++) {
 		const struct hz_lb_target *target = &lb->targets[i], *other;
-		struct str key = hz_plan_target_key(target, target->uses_private_ip, arena);
+		struct str key = hz_target_key(target, target->uses_private_ip, arena);
 
 		/* Selectors are never ours, and a target that the list repeats is removed once. */
 		if (target->type == HZ_TARGET_SELECTOR || map_get(&wanted, key) ||
@@ -490,7 +468,7 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 		if (target->type != HZ_TARGET_SERVER)
 			continue;
 		/* the same server by its other address, public or private, if it is to be added */
-		key = hz_plan_target_key(target, !target->uses_private_ip, arena);
+		key = hz_target_key(target, !target->uses_private_ip, arena);
 		other = map_get(&wanted, key);
 		if (!other || map_get(&actual, key))
 			continue;
@@ -499,7 +477,7 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct hz_lb_target *target = &targets[i];
-		struct str key = hz_plan_target_key(target, target->uses_private_ip, arena);
+		struct str key = hz_target_key(target, target->uses_private_ip, arena);
 
 		if (!is_added[i] && map_get(&wanted, key) == target && !map_get(&actual, key))
 			hz_plan_target_addition(&p, target);

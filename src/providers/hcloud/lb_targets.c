@@ -128,7 +128,7 @@ struct target_search {
 	const struct lb_spec *spec;
 	const struct hz_lb_desired *desired;
 	struct hz_targets *ret;
-	struct map wanted, present; /* the targets of ret and of lb, by hz_targets_key() */
+	struct map wanted, present; /* the targets of ret and of lb, by hz_target_key() */
 	bool is_robot_failing;      /* targets by address stay as they are */
 };
 
@@ -172,16 +172,12 @@ hz_targets_note_missing(struct hz_targets *t, const struct node_ref *node, const
 	         STR_ARG(node->name));
 }
 
-/* Appends what the API's refusal of a target depends on. The network is not part of it, because the
- * cluster has only one. */
-static void
-hz_targets_describe(const struct hz_lb_target *target, struct buf *b)
+/* What the API's refusal of a target depends on. The network is not part of it, because the cluster
+ * has only one. */
+static struct str
+hz_targets_object(const struct hz_lb_target *target, struct call *call)
 {
-	if (target->type == HZ_TARGET_SERVER)
-		buf_addf(b, "server %" PRId64 "%s", target->server,
-		         target->uses_private_ip ? " private" : "");
-	else
-		buf_addf(b, "ip %" STR_FMT, STR_ARG(target->ip));
+	return hz_target_key(target, target->uses_private_ip, call->arena);
 }
 
 static uint64_t
@@ -195,44 +191,36 @@ hz_targets_looks(const struct node_ref *node)
 }
 
 static bool
-hz_targets_is_refused(const struct hz_targets_config *config, const struct node_ref *node,
-                      const struct hz_lb_target *target)
+hz_targets_is_refused(const struct target_search *s, const struct hz_lb_target *target)
 {
-	CLEANUP(buf_fini) struct buf object = BUF_INIT(ERR_MSG_SIZE);
 	struct error ignored;
 
-	hz_targets_describe(target, &object);
-	return refusals_find(config->refusals, buf_str(&object), "add_target",
-	                     hz_targets_looks(node), &ignored);
+	return refusals_find(s->config->refusals, hz_targets_object(target, s->call), "add_target",
+	                     hz_targets_looks(target->node), &ignored);
 }
 
 void
-hz_targets_refused(struct hz_targets *t, const struct hz_targets_config *config,
-                   const struct lb_spec *spec, const struct node_ref *node,
-                   const struct hz_lb_target *target, bool is_retryable, const struct error *why)
+hz_targets_refused(struct hz_targets *t, const struct hz_targets_config *config, struct call *call,
+                   const struct lb_spec *spec, const struct hz_lb_target *target, bool is_retryable,
+                   const struct error *why)
 {
-	CLEANUP(buf_fini) struct buf object = BUF_INIT(ERR_MSG_SIZE);
-
-	hz_targets_warn_not_added(config, spec, node, &refused_event, ": ", why->msg);
-	if (is_retryable) {
-		t->is_robot_unavailable |= target->type == HZ_TARGET_IP;
-		hz_targets_note_missing(t, node, why);
+	hz_targets_warn_not_added(config, spec, target->node, &refused_event, ": ", why->msg);
+	if (!is_retryable) {
+		refusals_note(config->refusals, hz_targets_object(target, call), "add_target",
+		              hz_targets_looks(target->node), why);
 		return;
 	}
-	hz_targets_describe(target, &object);
-	refusals_note(config->refusals, buf_str(&object), "add_target", hz_targets_looks(node),
-	              why);
+	t->is_robot_unavailable |= target->type == HZ_TARGET_IP;
+	hz_targets_note_missing(t, target->node, why);
 }
 
 /* ---- targets ---- */
 
-/* The same for the same targets. No address looks like that of a server. */
+/* The same for a server by each of its addresses. */
 static struct str
 hz_targets_key(const struct target_search *s, const struct hz_lb_target *target)
 {
-	if (target->type == HZ_TARGET_SERVER)
-		return arena_printf(s->call->arena, "server %" PRId64, target->server);
-	return target->ip;
+	return hz_target_key(target, /*is_private=*/false, s->call->arena);
 }
 
 /* Is it a target of the balancer already, by the same address? */
@@ -244,27 +232,25 @@ hz_targets_is_present(const struct target_search *s, const struct hz_lb_target *
 	return found && found->uses_private_ip == target->uses_private_ip;
 }
 
-/* Two nodes with the same provider ID are one machine and so one target. node NULL: the target is
- * kept without a node. */
+/* Two nodes with the same provider ID are one machine and so one target. */
 static void
-hz_targets_add(struct target_search *s, const struct node_ref *node, struct hz_lb_target target)
+hz_targets_add(struct target_search *s, struct hz_lb_target target)
 {
 	struct hz_targets *t = s->ret;
+	struct str key = hz_targets_key(s, &target);
 
-	if (map_get(&s->wanted, hz_targets_key(s, &target)))
+	if (map_get(&s->wanted, key) || (target.node && !hz_targets_is_present(s, &target) &&
+	                                 hz_targets_is_refused(s, &target)))
 		return;
-	if (node && !hz_targets_is_present(s, &target) &&
-	    hz_targets_is_refused(s->config, node, &target))
-		return;
-	t->nodes[t->n] = node;
 	t->targets[t->n] = target;
-	map_put(&s->wanted, hz_targets_key(s, &target), &t->targets[t->n++]);
+	map_put(&s->wanted, key, &t->targets[t->n++]);
 }
 
+/* node NULL: the target is kept without a node. */
 static void
 hz_targets_add_address(struct target_search *s, const struct node_ref *node, struct str ip)
 {
-	hz_targets_add(s, node, (struct hz_lb_target){ .type = HZ_TARGET_IP, .ip = ip });
+	hz_targets_add(s, (struct hz_lb_target){ .type = HZ_TARGET_IP, .ip = ip, .node = node });
 }
 
 /* The API would refuse a server without the needed address. */
@@ -275,20 +261,19 @@ hz_targets_add_cloud_server(struct target_search *s, const struct node_ref *node
 	struct hz_lb_target target = { .type = HZ_TARGET_SERVER,
 		                       .server = number,
 		                       .ip = STR_EMPTY,
-		                       .uses_private_ip = is_private };
+		                       .uses_private_ip = is_private,
+		                       .node = node };
 	const char *obstacle = NULL;
 	struct error why;
 
 	if (s->config->servers_known && !hz_targets_is_present(s, &target))
 		obstacle = hz_servers_known_obstacle(s->config->servers_known, number, is_private);
 	if (!obstacle) {
-		hz_targets_add(s, node, target);
-		return;
+		hz_targets_add(s, target);
+	} else if (!hz_targets_is_refused(s, &target)) {
+		err_set(&why, ERR_INVALID, "server %" PRId64 " %s", number, obstacle);
+		hz_targets_refused(s->ret, s->config, s->call, s->spec, &target, false, &why);
 	}
-	if (hz_targets_is_refused(s->config, node, &target))
-		return;
-	err_set(&why, ERR_INVALID, "server %" PRId64 " %s", number, obstacle);
-	hz_targets_refused(s->ret, s->config, s->spec, node, &target, false, &why);
 }
 
 /* ---- dedicated servers ---- */
@@ -352,30 +337,13 @@ hz_targets_find_at_robot(struct target_search *s, const struct node_ref *node, i
 	}
 }
 
-/* Without a login for Robot only the private address of a dedicated server is known. */
-static void
-hz_targets_add_without_robot(struct target_search *s, const struct node_ref *node, int64_t number)
-{
-	struct str ip = hz_targets_internal_ip(node);
-
-	if (!s->desired->uses_private_ip)
-		hz_targets_warn_no_server(s, node, number);
-	else if (ip.len > 0)
-		hz_targets_add_address(s, node, ip);
-	else
-		host_report_service(
-			s->config->host, s->spec, &internal_event,
-			"no InternalIP found for Robot node %" STR_FMT " (id=%" PRId64
-			"), cannot add as LB target without Robot credentials; skipping",
-			STR_ARG(node->name), number);
-}
-
 /* ---- nodes ---- */
 
 static void
 hz_targets_add_node(struct target_search *s, const struct node_ref *node)
 {
 	const struct hz_config *config = s->config->config;
+	struct str internal_ip = hz_targets_internal_ip(node);
 	struct hz_id id;
 	struct error err;
 
@@ -389,12 +357,19 @@ hz_targets_add_node(struct target_search *s, const struct node_ref *node)
 			                          err.msg);
 	} else if (id.kind == HZ_CLOUD) {
 		hz_targets_add_cloud_server(s, node, id.number);
-	} else if (!config->has_robot) {
-		hz_targets_warn_no_server(s, node, id.number);
 	} else if (s->config->robot) {
 		hz_targets_find_at_robot(s, node, id.number);
+	} else if (!config->has_robot || !s->desired->uses_private_ip) {
+		hz_targets_warn_no_server(s, node, id.number);
+	} else if (internal_ip.len > 0) {
+		/* without a login for Robot, this is the only address that is known */
+		hz_targets_add_address(s, node, internal_ip);
 	} else {
-		hz_targets_add_without_robot(s, node, id.number);
+		host_report_service(
+			s->config->host, s->spec, &internal_event,
+			"no InternalIP found for Robot node %" STR_FMT " (id=%" PRId64
+			"), cannot add as LB target without Robot credentials; skipping",
+			STR_ARG(node->name), id.number);
 	}
 }
 
@@ -410,7 +385,6 @@ hz_targets_read(const struct hz_targets_config *config, struct call *call,
 
 	*ret = (struct hz_targets){ 0 };
 	ret->targets = arena_calloc(call->arena, max, sizeof(ret->targets[0]));
-	ret->nodes = arena_calloc(call->arena, max, sizeof(ret->nodes[0]));
 	for (size_t i = 0; lb && i < lb->n_targets; i++)
 		map_put(&s.present, hz_targets_key(&s, &lb->targets[i]), &lb->targets[i]);
 	for (size_t i = 0; i < spec->n_nodes; i++)
@@ -426,21 +400,13 @@ hz_targets_read(const struct hz_targets_config *config, struct call *call,
 const struct node_ref *
 hz_targets_node(const struct hz_targets *t, const struct hz_lb_target *target)
 {
-	size_t offset = (uintptr_t)target - (uintptr_t)t->targets;
-
-	if (offset < t->n * sizeof(*target)) /* one of t itself, as in each step that adds one */
-		return t->nodes[offset / sizeof(*target)];
-	/* Unlike hz_plan_target_key(), this compares addresses as texts, and a server is the
-	 * same target whichever of its addresses is used. */
-	for (size_t i = 0; i < t->n; i++) {
-		const struct hz_lb_target *one = &t->targets[i];
-
-		if (one->type == target->type &&
-		    (one->type == HZ_TARGET_SERVER ? one->server == target->server
-		                                   : str_eq(one->ip, target->ip)))
-			return t->nodes[i];
+	/* the same server, by whichever of its addresses */
+	for (size_t i = 0; !target->node && i < t->n; i++) {
+		if (t->targets[i].type == target->type && t->targets[i].server == target->server &&
+		    str_eq(t->targets[i].ip, target->ip))
+			return t->targets[i].node;
 	}
-	return NULL;
+	return target->node;
 }
 
 /* ---- health: the metrics ---- */

@@ -51,8 +51,7 @@ struct hz_targets_config {
 
 /** What a balancer's targets should be; in the arena. */
 struct hz_targets {
-	struct hz_lb_target *targets;  /* in the order of the nodes */
-	const struct node_ref **nodes; /* of each target; NULL: the target is kept without a node */
+	struct hz_lb_target *targets; /* in the order of the nodes */
 	size_t n;
 	/* the API cannot check addresses of dedicated servers now: no further ones are sent */
 	bool is_robot_unavailable;
@@ -65,14 +64,15 @@ struct hz_targets {
 void hz_targets_read(const struct hz_targets_config *, struct call *, const struct lb_spec *,
                      const struct hz_lb_desired *, const struct hz_lb *lb, struct hz_targets *ret);
 
-/** The node of a target, or NULL. */
+/** The node of a target of these or of the balancer, or NULL. */
 const struct node_ref *hz_targets_node(const struct hz_targets *, const struct hz_lb_target *);
 
-/** The API refused that node, which an Event reports; why is the API's error. is_retryable: another
- * run may succeed, so the node counts as missing; otherwise the refusal is remembered. */
-void hz_targets_refused(struct hz_targets *, const struct hz_targets_config *,
-                        const struct lb_spec *, const struct node_ref *node,
-                        const struct hz_lb_target *, bool is_retryable, const struct error *why);
+/** The API refused that target of a node, which an Event reports; why is the API's error.
+ * is_retryable: another run may succeed, so the node counts as missing; otherwise the refusal is
+ * remembered. */
+void hz_targets_refused(struct hz_targets *, const struct hz_targets_config *, struct call *,
+                        const struct lb_spec *, const struct hz_lb_target *, bool is_retryable,
+                        const struct error *why);
 /** The balancer has as many targets already as its type permits: an Event on the node. */
 void hz_targets_exceeded(const struct hz_targets_config *, const struct lb_spec *,
                          const struct node_ref *node);

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "base/ip.h"
 #include "base/json.h"
 #include "providers/hcloud/lb_desired.h"
 
@@ -327,6 +328,22 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, void *ret, struct erro
 		return false;
 	*(struct hz_certificate *)ret = read;
 	return true;
+}
+
+struct str
+hz_target_key(const struct hz_lb_target *target, bool is_private, struct arena *arena)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+	struct ip ip;
+
+	if (target->type == HZ_TARGET_SERVER)
+		return arena_printf(arena, "server %" PRId64 "%s", target->server,
+		                    is_private ? " private" : "");
+	if (!ip_parse(target->ip, &ip))
+		return arena_printf(arena, "%d %" STR_FMT, (int)target->type, STR_ARG(target->ip));
+	ip_format(&b, &ip);
+	return arena_printf(arena, "ip %s", memory);
 }
 
 struct str

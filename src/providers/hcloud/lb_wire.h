@@ -20,6 +20,7 @@
 #include "providers/hcloud/config.h"
 
 struct hz_lb_desired;
+struct node_ref;
 
 /* ---- the model ---- */
 
@@ -85,7 +86,8 @@ struct hz_lb_target {
 	enum hz_target_type type;
 	int64_t server;
 	struct str ip;
-	bool uses_private_ip; /* servers */
+	bool uses_private_ip;        /* servers */
+	const struct node_ref *node; /* of what a Service asks for; NULL: kept without a node */
 	/* of what the cloud has */
 	enum hz_health health; /* of a selector: unknown; its servers are counted in hz_lb */
 	int64_t failing_port;  /* the first one, if it is unhealthy */
@@ -134,6 +136,10 @@ struct hz_lb {
 	/* the targets, with the servers of a selector in its place, by enum hz_health */
 	size_t n_of_health[HZ_UNHEALTHY + 1];
 };
+
+/** A text that is equal for equal targets, "server 7 private" or "ip 10.0.0.1", whatever the
+ * spelling of the address. Not private: the server, by whichever of its addresses. */
+struct str hz_target_key(const struct hz_lb_target *, bool is_private, struct arena *);
 
 /** The value of a label of the balancer; empty: it does not have the label. */
 struct str hz_lb_label_of(const struct hz_lb *, const char *key);

@@ -72,7 +72,7 @@ read_targets(struct story *s, const struct node_ref nodes[], size_t n, const str
 			buf_addf(&b, "%d%s", (int)t->server, t->uses_private_ip ? "p" : "");
 		else
 			buf_addf(&b, "%" STR_FMT "%s", STR_ARG(t->ip),
-			         s->targets.nodes[i] ? "" : "(stays)");
+			         s->targets.targets[i].node ? "" : "(stays)");
 	}
 	return s->text;
 }
