@@ -9,6 +9,8 @@
 
 #include <arpa/inet.h>
 
+#include "base/arena.h"
+
 static const uint8_t mapped_prefix[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 static bool
@@ -220,4 +222,24 @@ ip_net_format(struct buf *b, const struct ip_net *net)
 {
 	ip_format(b, &net->ip);
 	buf_addf(b, "/%u", ip_family(&net->ip) == IP_V4 ? net->bits - 96 : net->bits);
+}
+
+struct str
+ip_text(struct arena *arena, const struct ip *ip)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_format(&b, ip);
+	return arena_str(arena, buf_str(&b));
+}
+
+struct str
+ip_net_text(struct arena *arena, const struct ip_net *net)
+{
+	char memory[64] = "";
+	struct buf b = BUF_FIXED(memory);
+
+	ip_net_format(&b, net);
+	return arena_str(arena, buf_str(&b));
 }

@@ -50,5 +50,8 @@ void ip_net_span(const struct ip_net *net, struct ip *ret_first, struct ip *ret_
 void ip_format(struct buf *b, const struct ip *ip);
 /** Appends the network in CIDR notation: "10.0.0.0/8", "fd00::/64". */
 void ip_net_format(struct buf *b, const struct ip_net *net);
+/** The same in the arena. */
+struct str ip_text(struct arena *arena, const struct ip *ip);
+struct str ip_net_text(struct arena *arena, const struct ip_net *net);
 
 #endif

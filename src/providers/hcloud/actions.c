@@ -59,13 +59,13 @@ struct hz_actions {
 static bool
 hz_action_read_state(yyjson_val *action, struct hz_action *ret, struct error *err)
 {
-	struct str status = STR_EMPTY, code = STR("<unknown>"), message = STR("Unknown error");
+	struct str status = json_view(action, "status");
+	struct str code = STR("<unknown>"), message = STR("Unknown error");
 	struct hz_action read = { 0 };
 
 	if (json_i64(action, "id", &read.id) != JSON_FOUND || read.id <= 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API returned an action without id");
-	json_str(action, "status", &status);
 	if (str_eq_c(status, "error")) {
 		json_str(action, "error.code", &code);
 		json_str(action, "error.message", &message);

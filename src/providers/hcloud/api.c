@@ -282,27 +282,20 @@ hz_code_of(struct str code, int status)
 static void
 hz_api_add_fields(struct buf *b, yyjson_val *root)
 {
-	yyjson_val *fields, *field, *messages, *message;
+	yyjson_val *fields = json_at(root, "error.details.fields"), *field, *messages, *message;
 	size_t i, n, k, n_messages;
 
-	if (json_array(root, "error.details.fields", &fields) != JSON_FOUND)
-		return;
 	yyjson_arr_foreach(fields, i, n, field)
 	{
-		struct str text = STR_EMPTY;
-
-		json_str(field, "name", &text);
-		buf_addf(b, "%s%" STR_FMT,
-		         i > 0 ? ", " : ": invalid fields: ", STR_ARG(str_utf8_head(text, 100)));
+		buf_addf(b, "%s%" STR_FMT, i > 0 ? ", " : ": invalid fields: ",
+		         STR_ARG(str_utf8_head(json_view(field, "name"), 100)));
 		if (json_array(field, "messages", &messages) != JSON_FOUND)
 			continue;
 		buf_add_c(b, " (");
 		yyjson_arr_foreach(messages, k, n_messages, message)
 		{
-			text = STR_EMPTY;
-			json_str(message, "", &text);
 			buf_addf(b, "%s%" STR_FMT, k > 0 ? ", " : "",
-			         STR_ARG(str_utf8_head(text, 200)));
+			         STR_ARG(str_utf8_head(json_view(message, ""), 200)));
 		}
 		buf_add_char(b, ')');
 	}

@@ -59,23 +59,6 @@ hz_balancers_tutorial_name(const struct hz_lb_run *run)
 	                    STR_ARG(run->spec->service));
 }
 
-/* The tutorial has no annotations (docs/spec/hcloud.md, "Tutorial"). */
-static bool
-hz_balancers_read_tutorial(struct hz_lb_run *run, struct error *err)
-{
-	struct lb_spec bare = *run->spec;
-
-	bare.n_annotations = 0;
-	if (!hz_lb_desired_read(run->tools->config, run->tools->network, &bare, run->call->arena,
-	                        &run->desired, err))
-		return false;
-	run->desired.name = hz_balancers_tutorial_name(run);
-	run->desired.is_named = true;
-	run->desired.location = STR("fsn1");
-	run->desired.uses_private_ip = true;
-	return true;
-}
-
 /* Reads what the Service asks for, and waits for the action at which the last run stopped. A
  * Service without a status probably has no balancer, and cannot get one with wrong annotations for
  * Primary IPs, so it costs no request. Otherwise these annotations must not keep nodes from
@@ -84,25 +67,31 @@ static bool
 hz_balancers_begin(struct hz_lb_run *run, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
-	bool ok;
+	bool is_tutorial = hz_balancers_is_tutorial(run);
+	struct lb_spec spec = *run->spec;
 
 	hz_lb_cache_track(t->cache, run->spec);
-	ok = hz_balancers_is_tutorial(run)
-	             ? hz_balancers_read_tutorial(run, err)
-	             : hz_lb_desired_read(t->config, t->network, run->spec, run->call->arena,
-	                                  &run->desired, err);
-	if (!ok ||
-	    (run->spec->status.n_ingress == 0 && !hz_primary_check_annotations(&run->desired, err)))
+	if (is_tutorial)
+		spec.n_annotations = 0; /* docs/spec/hcloud.md, "Tutorial" */
+	if (!hz_lb_desired_read(t->config, t->network, &spec, run->call->arena, &run->desired, err))
 		return false;
-	return hz_lb_wait(run, hz_lb_cache_action(t->cache, run->spec->uid), err);
+	if (is_tutorial) {
+		run->desired.name = hz_balancers_tutorial_name(run);
+		run->desired.is_named = true;
+		run->desired.location = STR("fsn1");
+		run->desired.uses_private_ip = true;
+	}
+	if (spec.status.n_ingress == 0 && !hz_primary_check_annotations(&run->desired, err))
+		return false;
+	return hz_lb_wait(run, hz_lb_cache_state(t->cache, spec.uid).action, err);
 }
 
 /* If a certificate is missing, only the services wait for it. */
 static bool
 hz_balancers_resolve_certificates(struct hz_lb_run *run, struct error *err)
 {
-	run->has_services = hz_certificates_resolve(run->tools->certificates, run->call,
-	                                            &run->desired, &run->issuing, err);
+	run->has_services = hz_certificates_resolve(run->tools->catalog, run->call, &run->desired,
+	                                            &run->issuing, err);
 	if (run->has_services)
 		return true;
 	return hz_lb_tolerate_refusal(run, err);
@@ -174,24 +163,16 @@ hz_balancers_post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_desire
 	return false;
 }
 
-static void
-hz_balancers_count_creation(const struct hz_lb_run *run)
-{
-	struct hz_lb_cache *cache = run->tools->cache;
-	struct hz_creation creation = {
-		.n_created = hz_lb_cache_creation(cache, run->spec->uid).n_created + 1,
-		.created_ns = clock_mono(run->call->clock),
-	};
-
-	hz_lb_cache_set_creation(cache, run->spec->uid, &creation);
-}
-
 /* One request creates the balancer with all its parts, as far as the API accepts them. Others are
  * added one by one afterwards, so that only the one that is wrong is missing. */
 static bool
 hz_balancers_create(struct hz_lb_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf ignored = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct hz_lb_cache *cache = run->tools->cache;
+	struct hz_creation creation = {
+		.n_created = hz_lb_cache_state(cache, run->spec->uid).creation.n_created + 1,
+	};
 	struct hz_lb_desired first;
 	struct hz_lb_type type;
 	struct hz_done done;
@@ -212,7 +193,8 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 		return false;
 	if (run->call->dry)
 		return true;
-	hz_balancers_count_creation(run);
+	creation.created_ns = clock_mono(run->call->clock);
+	hz_lb_cache_set_creation(cache, run->spec->uid, &creation);
 	return hz_lb_wait(run, done.action, err) && hz_lb_refresh(run, HZ_RECENT, err);
 }
 
@@ -465,7 +447,7 @@ static bool
 hz_balancers_check_addresses(struct hz_lb_run *run, struct error *err)
 {
 	struct hz_lb_cache *cache = run->tools->cache;
-	struct hz_creation creation = hz_lb_cache_creation(cache, run->spec->uid);
+	struct hz_creation creation = hz_lb_cache_state(cache, run->spec->uid).creation;
 	int64_t now_ns = clock_mono(run->call->clock);
 	bool has_failed;
 
@@ -565,8 +547,10 @@ static bool
 hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                     struct error *err)
 {
-	struct hz_balancers *b = hcloud_of(cloud)->balancers;
-	struct hz_lb_run run = { .cloud = cloud, .tools = &b->tools, .call = call, .spec = spec };
+	struct hz_lb_run run = { .cloud = cloud,
+		                 .tools = &hcloud_of(cloud)->balancers->tools,
+		                 .call = call,
+		                 .spec = spec };
 	bool ok;
 
 	hz_count_operations("hcloud/loadBalancers.UpdateLoadBalancer", 1);
@@ -584,16 +568,15 @@ hz_balancers_update(struct cloud *cloud, struct call *call, const struct lb_spec
 static bool
 hz_balancers_delete_unlabelled(struct hz_lb_run *run, bool *ret_found, struct error *err)
 {
-	const struct hz_lb_tools *t = run->tools;
 	struct arena *arena = run->call->arena;
 	struct lb_spec other;
 	struct hz_lb lb;
 
-	if (hz_lb_cache_find_namesake(t->cache, run->spec, arena, &other))
+	if (hz_lb_cache_find_namesake(run->tools->cache, run->spec, arena, &other))
 		return true;
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
-	if (!hz_find_lb(t->api, run->call, arena, HZ_BY_NAME(hz_balancers_tutorial_name(run)), &lb,
-	                err))
+	if (!hz_find_lb(run->tools->api, run->call, arena,
+	                HZ_BY_NAME(hz_balancers_tutorial_name(run)), &lb, err))
 		return err->code == ERR_NOT_FOUND;
 	if (lb.uid.len > 0 && !str_eq(lb.uid, run->spec->uid))
 		return true;
@@ -630,7 +613,7 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 
 	hz_count_operations("hcloud/loadBalancers.EnsureLoadBalancerDeleted", 1);
 	/* While an action of the last run still works, the API refuses every DELETE. */
-	ok = hz_lb_wait(&run, hz_lb_cache_action(b->tools.cache, spec->uid), err) &&
+	ok = hz_lb_wait(&run, hz_lb_cache_state(b->tools.cache, spec->uid).action, err) &&
 	     hz_balancers_delete_all(&run, &found, err);
 	if (!hz_balancers_end(&run, ok, "hcloud/loadBalancers.EnsureLoadBalancerDeleted", err))
 		return false;
@@ -646,9 +629,9 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 static const void *
 hz_balancers_prepare_selection(struct cloud *cloud, const struct lb_spec *spec, struct arena *arena)
 {
-	const struct hz_balancers *b = hcloud_of(cloud)->balancers;
-
-	return b->tools.config->dialect->is_tutorial ? NULL : hz_lb_selection(spec, arena);
+	if (hcloud_of(cloud)->balancers->tools.config->dialect->is_tutorial)
+		return NULL;
+	return hz_lb_selection(spec, arena);
 }
 
 /* A node without a provider ID is not initialised yet. It becomes a target when it has one. */
@@ -694,8 +677,7 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.actions = config->actions,
 		.cache = config->cache,
 		.refusals = refusals,
-		.types = hz_types_new(config->api, clock),
-		.certificates = hz_certificates_new(config->api, clock),
+		.catalog = hz_catalog_new(config->api, clock),
 		.dry_servers = hz_dry_servers_new(),
 	};
 	hz_health_open(config->cache);
@@ -708,9 +690,8 @@ hz_balancers_free(struct hz_balancers *b)
 	if (!b)
 		return;
 	hz_health_close(b->tools.cache);
-	hz_types_free(b->tools.types);
+	hz_catalog_free(b->tools.catalog);
 	hz_dry_servers_free(b->tools.dry_servers);
-	hz_certificates_free(b->tools.certificates);
 	refusals_free(b->tools.refusals);
 	free(b);
 }

@@ -326,30 +326,23 @@ hz_config_read_variable(struct hz_config *config, struct raw *raw, const struct 
 		buf_addf(problems, "failed to parse %s: %s\n", v->name, why.ptr);
 }
 
-enum {
-	NAME_MAX_LEN = 64, /* of a variable, with "_FILE" */
-};
-
-/* A secret is the variable X itself, or the content of the file that X_FILE names. A file that
+/* A secret is the variable itself, or the content of the file that the other one names. A file that
  * cannot be read is reported in Go's words, because users search for that text. The official
  * controller reads such a file at its start only (cloud/login.h). */
 static void
-hz_config_load_secret(struct login_secret *s, const char *variable, struct buf *problems)
+hz_config_load_secret(struct login_secret *s, const char *variable, const char *of_file,
+                      struct buf *problems)
 {
-	char memory[NAME_MAX_LEN] = "";
-	struct buf name = BUF_FIXED(memory);
-	const char *path;
+	const char *path = getenv(variable) ? NULL : getenv(of_file);
 	struct error err;
 
-	buf_addf(&name, "%s_FILE", variable);
-	path = getenv(variable) ? NULL : getenv(memory);
 	if (!path) {
 		login_secret_set(s, str_c(getenv(variable)));
 		return;
 	}
 	if (login_secret_read(s, path, &err))
 		return;
-	buf_addf(problems, "failed to read %s_FILE: ", variable);
+	buf_addf(problems, "failed to read %s: ", of_file);
 	if (err.code == ERR_NOT_FOUND)
 		buf_addf(problems, "open %s: no such file or directory\n", path);
 	else if (err.code == ERR_FORBIDDEN)
@@ -536,10 +529,12 @@ hz_config_load(const struct hz_dialect *dialect, unsigned reserve_percent, struc
 
 	config->dialect = dialect;
 	hz_config_set_defaults(config, &raw, reserve_percent);
-	hz_config_load_secret(&config->token, "HCLOUD_TOKEN", &problems);
+	hz_config_load_secret(&config->token, "HCLOUD_TOKEN", "HCLOUD_TOKEN_FILE", &problems);
 	if (!dialect->is_tutorial) {
-		hz_config_load_secret(&config->robot_user, "ROBOT_USER", &problems);
-		hz_config_load_secret(&config->robot_password, "ROBOT_PASSWORD", &problems);
+		hz_config_load_secret(&config->robot_user, "ROBOT_USER", "ROBOT_USER_FILE",
+		                      &problems);
+		hz_config_load_secret(&config->robot_password, "ROBOT_PASSWORD",
+		                      "ROBOT_PASSWORD_FILE", &problems);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
 		bool is_read = !dialect->is_tutorial;

@@ -83,16 +83,6 @@ hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *
 	return false;
 }
 
-static void
-hz_describe_add_external_ipv6(struct addresses *a, const struct ip *ip)
-{
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
-
-	ip_format(&b, ip);
-	hz_describe_add_address(a, STR("ExternalIP"), buf_str(&b));
-}
-
 void
 hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struct node_ref *ref,
                   const struct hz_server *server, struct instance *ret)
@@ -130,13 +120,13 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 	    !ip_is_unspecified(&ip))
 		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);
 	if (has_ipv6 && hz_describe_annotated_ipv6(d, ref, &ip)) {
-		hz_describe_add_external_ipv6(&a, &ip);
+		hz_describe_add_address(&a, STR("ExternalIP"), ip_text(arena, &ip));
 	} else if (has_ipv6 && ip_net_parse(server->ipv6, &net) && !ip_is_unspecified(&net.ip)) {
 		/* The API names the server's network. The server has its first host address; the
 		 * tutorial's controller uses the base address. */
 		if (!dialect->has_all_families)
 			net.ip.bytes[15] |= 1;
-		hz_describe_add_external_ipv6(&a, &net.ip);
+		hz_describe_add_address(&a, STR("ExternalIP"), ip_text(arena, &net.ip));
 	}
 	hz_describe_add_address(&a, STR("InternalIP"),
 	                        hz_address_in(&server->private_nets, d->network));
@@ -199,8 +189,6 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
                   const struct hz_robot_server *server, struct instance *ret)
 {
 	struct addresses a = { .arena = arena };
-	char memory[80] = "";
-	struct buf b = BUF_FIXED(memory);
 	bool has_ipv6 = (d->config->families & HZ_IPV6) != 0;
 	struct str rest;
 	struct ip ip;
@@ -220,12 +208,13 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 	a.items = arena_calloc(arena, 3 + ref->n_addresses, sizeof(*a.items));
 	hz_describe_add_address(&a, STR("Hostname"), server->name);
 	if (has_ipv6 && hz_describe_annotated_ipv6(d, ref, &ip)) {
-		hz_describe_add_external_ipv6(&a, &ip);
+		hz_describe_add_address(&a, STR("ExternalIP"), ip_text(arena, &ip));
 	} else if (has_ipv6 && server->ipv6_net.len > 0) {
 		/* Robot names the network, "2a01:4f8:111:4221::". The server has the first host
 		 * address of it, which is this text with the digit 1 behind it. */
-		buf_addf(&b, "%" STR_FMT "1", STR_ARG(server->ipv6_net));
-		hz_describe_add_address(&a, STR("ExternalIP"), buf_str(&b));
+		hz_describe_add_address(&a, STR("ExternalIP"),
+		                        arena_printf(arena, "%" STR_FMT "1",
+		                                     STR_ARG(server->ipv6_net)));
 	}
 	if (d->config->families & HZ_IPV4)
 		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);

@@ -170,11 +170,10 @@ hz_look_read_ids(struct hz_look_run *run)
 bool
 hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret_realm)
 {
-	const struct hz_instances *in = hcloud_of(cloud)->instances;
 	struct error ignored;
 	struct hz_id id;
 
-	if (!hz_look_parse_id(in, provider_id, &id, &ignored))
+	if (!hz_look_parse_id(hcloud_of(cloud)->instances, provider_id, &id, &ignored))
 		return false;
 	*ret_realm = id.kind == HZ_ROBOT ? HZ_REALM_ROBOT : HZ_REALM_CLOUD;
 	return true;
@@ -267,13 +266,11 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 			return err_wrap(err, "failed to list hcloud servers");
 		n_answered = 0;
 		for (size_t i = 0; i < run->n; i++) {
-			const struct question *q = &run->questions[i];
-			const struct hz_server *server;
+			struct hz_which which = { run->questions[i].id.number, run->refs[i].name };
+			const struct hz_server *server = hz_look_is_open_in_cloud(run, i)
+			                                         ? hz_servers_find(&servers, which)
+			                                         : NULL;
 
-			if (!hz_look_is_open_in_cloud(run, i))
-				continue;
-			server = hz_servers_find(&servers, (struct hz_which){ q->id.number,
-			                                                      run->refs[i].name });
 			if (!server)
 				continue;
 			hz_look_count_lookup(run, "hit");
@@ -478,17 +475,6 @@ hz_look_find_anchors(struct cloud *cloud, struct hz_look_run *run)
 
 /* ---- a look ---- */
 
-static void
-hz_look_ask_robot(struct hz_look_run *run)
-{
-	for (size_t i = 0; run->in->config.robot && i < run->n; i++) {
-		if (!run->questions[i].has_id)
-			hz_look_ask_robot_by_name(run, i);
-		else if (!run->questions[i].is_answered)
-			hz_look_ask_robot_by_id(run, i);
-	}
-}
-
 /* FOREIGN follows from a provider ID alone, so it is no answer. */
 static bool
 hz_look_has_answer(const struct look *look)
@@ -514,7 +500,12 @@ hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref 
 	run.look = look_new(n, clock_boot(call->clock));
 	hz_look_read_ids(&run);
 	is_asked = hz_look_ask_cloud(&run, err);
-	hz_look_ask_robot(&run);
+	for (size_t i = 0; run.in->config.robot && i < n; i++) {
+		if (!run.questions[i].has_id)
+			hz_look_ask_robot_by_name(&run, i);
+		else if (!run.questions[i].is_answered)
+			hz_look_ask_robot_by_id(&run, i);
+	}
 	hz_look_find_anchors(cloud, &run);
 	arena_fini(&run.arena);
 	if (!is_asked && !hz_look_has_answer(run.look)) {

@@ -36,7 +36,7 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 
 	if (str_eq(lb->uid, run->spec->uid))
 		return true;
-	if (lb->uid.len > 0 && hz_lb_cache_is_live(run->tools->cache, lb->uid)) {
+	if (lb->uid.len > 0 && hz_lb_cache_state(run->tools->cache, lb->uid).is_live) {
 		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
 		         STR_ARG(str_head(lb->uid, 64)));
 		return false;

@@ -63,12 +63,10 @@ struct hz_reading {
 struct entry {
 	char *uid;
 	char *key; /* "namespace/name"; NULL: not known, because it was never tracked */
-	bool is_live;
-	int64_t id;       /* of its balancer; 0: not known */
-	uint64_t changed; /* cache.now when we changed its balancer last */
-	struct hz_action action;
-	int64_t action_began_ns; /* on the clock of hz_api_uptime_ns() */
-	struct hz_creation creation;
+	struct hz_service_state state;
+	int64_t id;              /* of its balancer; 0: not known */
+	uint64_t changed;        /* cache.now when we changed its balancer last */
+	int64_t action_began_ns; /* of state.action, on the clock of hz_api_uptime_ns() */
 	struct {
 		uint64_t what;
 		int64_t again_ns; /* mono; 0: immediately */
@@ -179,13 +177,12 @@ hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age
 {
 	const struct entry *e = map_get(&c->entries, uid);
 	struct hz_reading *own = e ? e->reading : NULL;
-	bool is_own_younger = reading_is_younger(own, c->all);
-	struct hz_reading *first = is_own_younger ? own : c->all;
-	struct hz_reading *second = is_own_younger ? c->all : own;
+	bool all_answers = reading_answers(c, c->all, e, uid, age, asked);
 
-	if (reading_answers(c, first, e, uid, age, asked))
-		return first;
-	return reading_answers(c, second, e, uid, age, asked) ? second : NULL;
+	if (reading_answers(c, own, e, uid, age, asked) &&
+	    (!all_answers || reading_is_younger(own, c->all)))
+		return own;
+	return all_answers ? c->all : NULL;
 }
 
 /* ---- requests ---- */
@@ -392,7 +389,7 @@ hz_lb_cache_health(struct hz_lb_cache *c, struct arena *arena, struct hz_service
 	for (size_t pos = 0; map_next(&c->entries, &pos, &uid, &value);) {
 		const struct entry *e = value;
 
-		if (e->is_live && e->key && reading_is_younger(e->reading, c->all) &&
+		if (e->state.is_live && e->key && reading_is_younger(e->reading, c->all) &&
 		    e->reading->list.n > 0 && str_eq(e->reading->list.lbs[0].uid, uid))
 			entry_add_health(e, &e->reading->list.lbs[0], arena, *ret, ret_n);
 	}
@@ -400,7 +397,7 @@ hz_lb_cache_health(struct hz_lb_cache *c, struct arena *arena, struct hz_service
 		const struct hz_lb *lb = &c->all->list.lbs[i];
 		const struct entry *e = map_get(&c->entries, lb->uid);
 
-		if (e && e->is_live && e->key && !reading_is_younger(e->reading, c->all))
+		if (e && e->state.is_live && e->key && !reading_is_younger(e->reading, c->all))
 			entry_add_health(e, lb, arena, *ret, ret_n);
 	}
 }
@@ -431,14 +428,14 @@ hz_lb_cache_track(struct hz_lb_cache *c, const struct lb_spec *spec)
 	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, spec->uid);
-	e->is_live = true;
+	e->state.is_live = true;
 	buf_addf(&key, "%" STR_FMT "/%" STR_FMT, STR_ARG(spec->namespace), STR_ARG(spec->service));
 	if (!e->key)
 		e->key = buf_take(&key);
 	/* Names of Services are unique, so another Service that had this key no longer exists. */
 	former = map_put(&c->by_key, str_c(e->key), e);
 	if (former && former != e)
-		former->is_live = false;
+		former->state.is_live = false;
 }
 
 void
@@ -455,14 +452,14 @@ hz_lb_cache_untrack(struct hz_lb_cache *c, struct str uid)
 	entry_free(e);
 }
 
-bool
-hz_lb_cache_is_live(struct hz_lb_cache *c, struct str uid)
+struct hz_service_state
+hz_lb_cache_state(struct hz_lb_cache *c, struct str uid)
 {
 	const struct entry *e;
 	WITH_LOCK(&c->flight.mu);
 
 	e = map_get(&c->entries, uid);
-	return e && e->is_live;
+	return e ? e->state : (struct hz_service_state){ 0 };
 }
 
 struct str
@@ -475,7 +472,7 @@ hz_lb_cache_service_of(struct hz_lb_cache *c, int64_t id, struct arena *arena)
 	for (size_t pos = 0; id > 0 && map_next(&c->entries, &pos, &uid, &value);) {
 		const struct entry *e = value;
 
-		if (e->id == id && e->is_live && e->key)
+		if (e->id == id && e->state.is_live && e->key)
 			return arena_str(arena, str_c(e->key));
 	}
 	return STR_EMPTY;
@@ -485,16 +482,12 @@ hz_lb_cache_service_of(struct hz_lb_cache *c, int64_t id, struct arena *arena)
 static bool
 entry_has_same_text(const struct entry *e, struct str key)
 {
-	size_t n = strlen(e->key);
+	bool is_same = strlen(e->key) == key.len;
 
-	for (size_t i = 0; i < n && n == key.len; i++) {
-		char left = e->key[i] == '/' ? '-' : e->key[i];
-		char right = key.ptr[i] == '/' ? '-' : key.ptr[i];
-
-		if (left != right)
-			return false;
-	}
-	return n == key.len;
+	for (size_t i = 0; is_same && i < key.len; i++)
+		is_same = e->key[i] == key.ptr[i] ||
+		          (char_is_in(e->key[i], "/-") && char_is_in(key.ptr[i], "/-"));
+	return is_same;
 }
 
 bool
@@ -510,7 +503,7 @@ hz_lb_cache_find_namesake(struct hz_lb_cache *c, const struct lb_spec *spec, str
 	for (size_t pos = 0; map_next(&c->by_key, &pos, &other, &value);) {
 		const struct entry *e = value;
 
-		if (!e->is_live || str_eq(other, key) || !entry_has_same_text(e, key))
+		if (!e->state.is_live || str_eq(other, key) || !entry_has_same_text(e, key))
 			continue;
 		*ret = (struct lb_spec){ .uid = arena_str(arena, str_c(e->uid)) };
 		str_cut(arena_str(arena, other), '/', &ret->namespace, &ret->service);
@@ -539,31 +532,11 @@ hz_lb_cache_set_action(struct hz_lb_cache *c, struct str uid, struct hz_action a
 	WITH_LOCK(&c->flight.mu);
 
 	e = entry_make(c, uid);
-	if (e->action.id != action.id)
+	if (e->state.action.id != action.id)
 		e->action_began_ns = now_ns;
 	else if (now_ns - e->action_began_ns >= ACTION_MAX_NS)
 		action = (struct hz_action){ 0 };
-	e->action = action;
-}
-
-struct hz_action
-hz_lb_cache_action(struct hz_lb_cache *c, struct str uid)
-{
-	const struct entry *e;
-	WITH_LOCK(&c->flight.mu);
-
-	e = map_get(&c->entries, uid);
-	return e ? e->action : (struct hz_action){ 0 };
-}
-
-struct hz_creation
-hz_lb_cache_creation(struct hz_lb_cache *c, struct str uid)
-{
-	const struct entry *e;
-	WITH_LOCK(&c->flight.mu);
-
-	e = map_get(&c->entries, uid);
-	return e ? e->creation : (struct hz_creation){ 0 };
+	e->state.action = action;
 }
 
 void
@@ -571,7 +544,7 @@ hz_lb_cache_set_creation(struct hz_lb_cache *c, struct str uid, const struct hz_
 {
 	WITH_LOCK(&c->flight.mu);
 
-	entry_make(c, uid)->creation = *creation;
+	entry_make(c, uid)->state.creation = *creation;
 }
 
 bool

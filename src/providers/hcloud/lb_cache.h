@@ -36,16 +36,31 @@ void hz_found_fini(struct hz_found *);
 
 /* ---- Services ---- */
 
+/** What is known of a balancer that has no addresses, and how often the Service got a new one. */
+struct hz_creation {
+	int64_t bare_since_ns; /* mono; seen without addresses since then; 0: not */
+	bool has_failed;       /* the last action did */
+	unsigned n_created;    /* since the Service had a balancer with addresses */
+	int64_t created_ns;    /* mono; the last time; 0: never */
+};
+
+struct hz_service_state {
+	bool is_live;            /* it exists, so a balancer with its label belongs to it */
+	struct hz_action action; /* that is not over; id 0: none */
+	struct hz_creation creation;
+};
+
 /** Tracks all live Services, at start. If there are any, the list of all labelled balancers is
  * read. */
 NODISCARD bool hz_lb_cache_adopt(struct hz_lb_cache *, struct call *,
                                  const struct lb_spec *const specs[], size_t n, struct error *err);
-/** Notes that the Service exists, so that a balancer with its label belongs to it. A former Service
- * with the same namespace and name does not exist any more. */
+/** Notes that the Service exists. A former Service with the same namespace and name does not exist
+ * any more. */
 void hz_lb_cache_track(struct hz_lb_cache *, const struct lb_spec *);
 /** Removes the Service, whose balancer was deleted. */
 void hz_lb_cache_untrack(struct hz_lb_cache *, struct str uid);
-bool hz_lb_cache_is_live(struct hz_lb_cache *, struct str uid);
+/** What is kept of a Service between its runs; all zero: nothing. */
+struct hz_service_state hz_lb_cache_state(struct hz_lb_cache *, struct str uid);
 /** The live Service whose balancer has that id, as it was read last: "namespace/name", in the
  * arena; empty: none is known. */
 struct str hz_lb_cache_service_of(struct hz_lb_cache *, int64_t id, struct arena *);
@@ -97,16 +112,6 @@ void hz_lb_cache_note_change(struct hz_lb_cache *, struct str uid, int64_t id);
 /** Keeps an action that is not over; the next run for that Service waits for it first. id 0: none.
  * An action that is kept for five minutes, outages of the API not counted, is dropped. */
 void hz_lb_cache_set_action(struct hz_lb_cache *, struct str uid, struct hz_action action);
-struct hz_action hz_lb_cache_action(struct hz_lb_cache *, struct str uid);
-/** What is known of a balancer that has no addresses, and how often the Service got a new one. */
-struct hz_creation {
-	int64_t bare_since_ns; /* mono; seen without addresses since then; 0: not */
-	bool has_failed;       /* the last action did */
-	unsigned n_created;    /* since the Service had a balancer with addresses */
-	int64_t created_ns;    /* mono; the last time; 0: never */
-};
-
-struct hz_creation hz_lb_cache_creation(struct hz_lb_cache *, struct str uid);
 void hz_lb_cache_set_creation(struct hz_lb_cache *, struct str uid,
                               const struct hz_creation *creation);
 /** What is reported about a Service while it lasts. */

@@ -39,34 +39,37 @@ METRIC_FAMILY(type_lookups, METRIC_COUNTER,
               "[ALPHA] Lookups of load balancer types, by whether the result was cached.",
               .labels = { "subsystem", "mode", "result" });
 
-struct hz_types {
+struct hz_catalog {
 	struct hz_api *api;
 	struct clock *clock;
-	/* held during a request, so that one runs at a time; taken before mu */
+	struct refusals *refusals;
+	/* held during a request for the types, so that one runs at a time; taken before mu */
 	pthread_mutex_t listing;
-	pthread_mutex_t mu; /* not held during a request, so that other threads find known types */
-	struct arena arena; /* mu; owns the texts and types of the list */
+	pthread_mutex_t
+		mu; /* not held during a request, so that other threads find what is known */
+	struct arena arena;       /* mu; owns the texts and types of the list */
 	struct hz_lb_type *types; /* mu; NULL: no list was read yet */
 	size_t n;                 /* mu */
 	int64_t listed_ns;        /* mu; when the request of the list began */
+	struct map known;         /* mu; certificates, by key */
 };
 
 /* Looks the name up in the last list. *ret_is_known is false if the list is too old for the answer,
  * and has to be read again. */
 static bool
-hz_types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *ret_is_known,
+hz_types_recall(struct hz_catalog *c, struct arena *arena, struct str name, bool *ret_is_known,
                 struct hz_lb_type *ret, struct error *err)
 {
 	const struct hz_lb_type *type = NULL;
 	int64_t age_ns;
-	WITH_LOCK(&t->mu);
+	WITH_LOCK(&c->mu);
 
-	for (size_t i = 0; !type && i < t->n; i++) {
-		if (str_eq(t->types[i].name, name))
-			type = &t->types[i];
+	for (size_t i = 0; !type && i < c->n; i++) {
+		if (str_eq(c->types[i].name, name))
+			type = &c->types[i];
 	}
-	age_ns = clock_mono(t->clock) - t->listed_ns;
-	*ret_is_known = t->types && age_ns < (type ? TYPES_AGE_NS : TYPES_MISS_AGE_NS);
+	age_ns = clock_mono(c->clock) - c->listed_ns;
+	*ret_is_known = c->types && age_ns < (type ? TYPES_AGE_NS : TYPES_MISS_AGE_NS);
 	if (!*ret_is_known || !type)
 		return err_set(
 			err, ERR_INVALID,
@@ -78,67 +81,44 @@ hz_types_recall(struct hz_types *t, struct arena *arena, struct str name, bool *
 }
 
 static bool
-hz_types_list(struct hz_types *t, struct call *call, struct error *err)
+hz_types_list(struct hz_catalog *c, struct call *call, struct error *err)
 {
-	int64_t begun_ns = clock_mono(t->clock);
+	int64_t begun_ns = clock_mono(c->clock);
 	struct arena arena = ARENA_INIT;
 	struct hz_lb_type *types;
 	size_t n;
 
-	if (!hz_list_lb_types(t->api, call, &arena, &types, &n, err)) {
+	if (!hz_list_lb_types(c->api, call, &arena, &types, &n, err)) {
 		arena_fini(&arena);
 		return err_wrap(err, "error getting load balancer type");
 	}
-	mutex_lock(&t->mu);
-	arena_fini(&t->arena);
-	t->arena = arena;
-	t->types = types;
-	t->n = n;
-	t->listed_ns = begun_ns;
-	mutex_unlock(&t->mu);
+	mutex_lock(&c->mu);
+	arena_fini(&c->arena);
+	c->arena = arena;
+	c->types = types;
+	c->n = n;
+	c->listed_ns = begun_ns;
+	mutex_unlock(&c->mu);
 	return true;
 }
 
 bool
-hz_types_find(struct hz_types *t, struct call *call, struct arena *arena, struct str name,
+hz_types_find(struct hz_catalog *c, struct call *call, struct arena *arena, struct str name,
               struct hz_lb_type *ret, struct error *err)
 {
-	bool is_known, is_found = hz_types_recall(t, arena, name, &is_known, ret, err);
+	bool is_known, is_found = hz_types_recall(c, arena, name, &is_known, ret, err);
 
 	metric_inc(metric_of(&type_lookups, "load_balancer", "all", is_known ? "hit" : "miss"));
 	if (is_known)
 		return is_found;
-	WITH_LOCK(&t->listing);
+	WITH_LOCK(&c->listing);
 	/* Another thread may have read the list while this one waited for the lock. */
-	is_found = hz_types_recall(t, arena, name, &is_known, ret, err);
+	is_found = hz_types_recall(c, arena, name, &is_known, ret, err);
 	if (is_known)
 		return is_found;
-	if (!hz_types_list(t, call, err))
+	if (!hz_types_list(c, call, err))
 		return false;
-	return hz_types_recall(t, arena, name, &is_known, ret, err);
-}
-
-struct hz_types *
-hz_types_new(struct hz_api *api, struct clock *clock)
-{
-	struct hz_types *t = xcalloc(1, sizeof(*t));
-
-	t->api = api;
-	t->clock = clock;
-	mutex_init(&t->listing);
-	mutex_init(&t->mu);
-	return t;
-}
-
-void
-hz_types_free(struct hz_types *t)
-{
-	if (!t)
-		return;
-	arena_fini(&t->arena);
-	mutex_destroy(&t->listing);
-	mutex_destroy(&t->mu);
-	free(t);
+	return hz_types_recall(c, arena, name, &is_known, ret, err);
 }
 
 /* ---- certificates: what is known ---- */
@@ -155,16 +135,8 @@ struct known {
 	char text[];
 };
 
-struct hz_certificates {
-	struct hz_api *api;
-	struct clock *clock;
-	struct refusals *refusals;
-	pthread_mutex_t mu;
-	struct map known; /* mu; by key */
-};
-
 static bool
-hz_certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
+hz_certificates_recall(struct hz_catalog *c, struct str key, int64_t *ret,
                        struct hz_action *ret_action)
 {
 	const struct known *one;
@@ -179,8 +151,7 @@ hz_certificates_recall(struct hz_certificates *c, struct str key, int64_t *ret,
 }
 
 static void
-hz_certificates_store(struct hz_certificates *c, struct str key, int64_t id,
-                      struct hz_action action)
+hz_certificates_store(struct hz_catalog *c, struct str key, int64_t id, struct hz_action action)
 {
 	struct known *one = xcalloc(1, sizeof(*one) + key.len);
 	WITH_LOCK(&c->mu);
@@ -196,7 +167,7 @@ hz_certificates_store(struct hz_certificates *c, struct str key, int64_t id,
 }
 
 void
-hz_certificates_forget(struct hz_certificates *c, struct str uid)
+hz_certificates_forget(struct hz_catalog *c, struct str uid)
 {
 	WITH_LOCK(&c->mu);
 
@@ -206,7 +177,7 @@ hz_certificates_forget(struct hz_certificates *c, struct str uid)
 /* ---- certificates: ids ---- */
 
 static bool
-hz_certificates_find_uploaded(struct hz_certificates *c, struct call *call,
+hz_certificates_find_uploaded(struct hz_catalog *c, struct call *call,
                               const struct hz_lb_desired *desired, int64_t ids[], struct error *err)
 {
 	hz_count_operations("hcops/hclbServiceOptsBuilder.resolveCertsByNameOrID", 1);
@@ -236,7 +207,7 @@ hz_certificates_find_uploaded(struct hz_certificates *c, struct call *call,
 /* The API refuses an order whose name another certificate has. A retry does not help then: the
  * annotation has to be changed, so the error becomes ERR_INVALID. */
 static bool
-hz_certificates_order_managed(struct hz_certificates *c, struct call *call,
+hz_certificates_order_managed(struct hz_catalog *c, struct call *call,
                               const struct hz_lb_desired *desired, struct hz_certificate *ret,
                               struct hz_action *ret_action, struct error *err)
 {
@@ -263,7 +234,7 @@ hz_certificates_order_managed(struct hz_certificates *c, struct call *call,
 }
 
 static bool
-hz_certificates_find_managed(struct hz_certificates *c, struct call *call,
+hz_certificates_find_managed(struct hz_catalog *c, struct call *call,
                              const struct hz_lb_desired *desired, int64_t *ret,
                              struct hz_action *ret_action, struct error *err)
 {
@@ -291,7 +262,7 @@ hz_certificates_find_managed(struct hz_certificates *c, struct call *call,
 }
 
 bool
-hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_lb_desired *desired,
+hz_certificates_resolve(struct hz_catalog *c, struct call *call, struct hz_lb_desired *desired,
                         struct hz_action *ret_action, struct error *err)
 {
 	size_t n = desired->is_managed ? 1 : desired->n_certificates;
@@ -313,27 +284,30 @@ hz_certificates_resolve(struct hz_certificates *c, struct call *call, struct hz_
 	return true;
 }
 
-/* ---- certificates: life cycle ---- */
+/* ---- life cycle ---- */
 
-struct hz_certificates *
-hz_certificates_new(struct hz_api *api, struct clock *clock)
+struct hz_catalog *
+hz_catalog_new(struct hz_api *api, struct clock *clock)
 {
-	struct hz_certificates *c = xcalloc(1, sizeof(*c));
+	struct hz_catalog *c = xcalloc(1, sizeof(*c));
 
 	c->api = api;
 	c->clock = clock;
 	c->refusals = refusals_new(clock);
+	mutex_init(&c->listing);
 	mutex_init(&c->mu);
 	return c;
 }
 
 void
-hz_certificates_free(struct hz_certificates *c)
+hz_catalog_free(struct hz_catalog *c)
 {
 	if (!c)
 		return;
+	arena_fini(&c->arena);
 	map_free_all(&c->known, free);
 	refusals_free(c->refusals);
+	mutex_destroy(&c->listing);
 	mutex_destroy(&c->mu);
 	free(c);
 }

@@ -17,34 +17,27 @@
 #include "providers/hcloud/lb_client.h"
 #include "providers/hcloud/lb_desired.h"
 
+struct hz_catalog;
+
+struct hz_catalog *hz_catalog_new(struct hz_api *api, struct clock *clock);
+void hz_catalog_free(struct hz_catalog *); /* NULL is fine */
+DEFINE_CLEANUP(struct hz_catalog, hz_catalog_free)
+
 /* ---- types ---- */
-
-struct hz_types;
-
-struct hz_types *hz_types_new(struct hz_api *api, struct clock *clock);
-void hz_types_free(struct hz_types *); /* NULL is fine */
-DEFINE_CLEANUP(struct hz_types, hz_types_free)
 
 /** ERR_INVALID: a list that is at most a minute old lacks the name. Texts are copied to the arena.
  */
-NODISCARD bool hz_types_find(struct hz_types *, struct call *, struct arena *, struct str name,
+NODISCARD bool hz_types_find(struct hz_catalog *, struct call *, struct arena *, struct str name,
                              struct hz_lb_type *ret, struct error *err);
 
 /* ---- certificates ---- */
 
-struct hz_certificates;
-
-struct hz_certificates *hz_certificates_new(struct hz_api *api, struct clock *clock);
-void hz_certificates_free(struct hz_certificates *); /* NULL is fine */
-DEFINE_CLEANUP(struct hz_certificates, hz_certificates_free)
-
 /** Sets the ids in the services of the desired balancer. *ret_action: issues the certificate, which
  * services may not use before it is over; id 0: there is nothing to wait for. */
-NODISCARD bool hz_certificates_resolve(struct hz_certificates *, struct call *,
-                                       struct hz_lb_desired *, struct hz_action *ret_action,
-                                       struct error *err);
+NODISCARD bool hz_certificates_resolve(struct hz_catalog *, struct call *, struct hz_lb_desired *,
+                                       struct hz_action *ret_action, struct error *err);
 /** Forgets the Service's managed certificate, which was issued or refused, so that it is looked up
  * again. */
-void hz_certificates_forget(struct hz_certificates *, struct str uid);
+void hz_certificates_forget(struct hz_catalog *, struct str uid);
 
 #endif

@@ -134,7 +134,7 @@ hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 	hz_lb_cache_set_action(t->cache, run->spec->uid,
 	                       is_running ? action : (struct hz_action){ 0 });
 	if (!ok && !is_running) {
-		creation = hz_lb_cache_creation(t->cache, run->spec->uid);
+		creation = hz_lb_cache_state(t->cache, run->spec->uid).creation;
 		creation.has_failed = true;
 		hz_lb_cache_set_creation(t->cache, run->spec->uid, &creation);
 	}
@@ -223,18 +223,16 @@ hz_lb_notify_deprecated(struct hz_lb_run *run, const struct hz_lb_type *type)
 bool
 hz_lb_find_type(struct hz_lb_run *run, struct hz_lb_type *ret, struct error *err)
 {
-	int64_t now_s = clock_wall(run->call->clock) / NS_PER_SEC;
-	struct str name = run->desired.type;
-
-	if (!hz_types_find(run->tools->types, run->call, run->call->arena, name, ret, err))
+	if (!hz_types_find(run->tools->catalog, run->call, run->call->arena, run->desired.type, ret,
+	                   err))
 		return false;
 	if (!ret->is_deprecated)
 		return true;
-	if (now_s > ret->unavailable_wall_s)
+	if (clock_wall(run->call->clock) / NS_PER_SEC > ret->unavailable_wall_s)
 		return err_set(err, ERR_INVALID,
 		               "Load Balancer Type \"%" STR_FMT
 		               "\" is unavailable and can no longer be ordered",
-		               STR_ARG(name));
+		               STR_ARG(run->desired.type));
 	hz_lb_notify_deprecated(run, ret);
 	return true;
 }
@@ -284,13 +282,12 @@ hz_lb_must_follow_targets(const struct hz_lb_run *run, const struct hz_step *ste
 static bool
 hz_lb_do_shape_step(struct hz_lb_run *run, const struct hz_step *step, struct error *err)
 {
-	bool has_our_label = str_eq(run->lb->uid, run->desired.uid);
 	struct hz_done done = { 0 };
 
 	if (hz_lb_do_step(run, step, &done, err))
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLB");
-	if (!step->verb && !has_our_label)
+	if (!step->verb && !str_eq(run->lb->uid, run->desired.uid))
 		return false;
 	return hz_lb_tolerate_refusal(run, err);
 }
@@ -375,20 +372,6 @@ room_note_full(const struct hz_lb_run *run, struct room *room, const struct erro
 {
 	room->is_full = true;
 	refusals_note(run->tools->refusals, run->spec->uid, room->kind, room_looks(run, room), why);
-}
-
-/* Each run leaves out the same nodes while nothing changes, which is reported once. */
-static void
-hz_lb_report_left_out(const struct hz_lb_run *run, const struct room *room)
-{
-	uint64_t names = 0;
-
-	for (size_t i = 0; i < room->n_left_out; i++)
-		names = names * UINT64_C(0x9e3779b97f4a7c15) + str_hash(room->left_out[i]->name);
-	if (!hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_TARGETS, names))
-		return;
-	for (size_t i = 0; i < room->n_left_out; i++)
-		hz_targets_exceeded(&run->tools->targets, run->spec, room->left_out[i]);
 }
 
 /* The target, as the object of refused removals. */
@@ -477,6 +460,8 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 	struct room room = room_of(run, "max_targets", run->lb->n_targets,
 	                           run->lb->type.max_targets);
 	struct hz_steps steps;
+	uint64_t names = 0;
+	bool is_news;
 
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBTargets", 1);
 	hz_targets_read(&run->tools->targets, run->call, run->spec, &run->desired, run->lb,
@@ -498,7 +483,14 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 		if (!hz_lb_add_target(run, step, &room, err))
 			return false;
 	}
-	hz_lb_report_left_out(run, &room);
+
+	/* Each run leaves out the same nodes while nothing changes, which is reported once. */
+	for (size_t i = 0; i < room.n_left_out; i++)
+		names = names * UINT64_C(0x9e3779b97f4a7c15) + str_hash(room.left_out[i]->name);
+	is_news = hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_TARGETS,
+	                                    names);
+	for (size_t i = 0; is_news && i < room.n_left_out; i++)
+		hz_targets_exceeded(&run->tools->targets, run->spec, room.left_out[i]);
 	return true;
 }
 
@@ -526,7 +518,7 @@ hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error
 	}
 	if (!*ret_is_issued && err->is_outage)
 		return false;
-	hz_certificates_forget(t->certificates, run->desired.uid);
+	hz_certificates_forget(t->catalog, run->desired.uid);
 	if (*ret_is_issued)
 		return true;
 	err_wrap(err, "hcops/LoadBalancerOps.ReconcileHCLBServices: managed certificate");

@@ -27,8 +27,7 @@ struct hz_lb_tools {
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
 	struct refusals *refusals;
-	struct hz_types *types;
-	struct hz_certificates *certificates;
+	struct hz_catalog *catalog;
 	struct hz_dry_servers *dry_servers;
 	struct hz_targets_config targets;
 };

@@ -218,13 +218,11 @@ hz_desired_read_list(const struct lb_spec *spec, const char *key, struct arena *
 const struct hz_selector *
 hz_lb_selection(const struct lb_spec *spec, struct arena *arena)
 {
-	const struct str *text = lb_annotation(spec, HZ_LB_PREFIX "node-selector");
+	struct str text = hz_desired_text_or(spec, HZ_LB_PREFIX "node-selector", STR_EMPTY);
 	const struct hz_selector *selector;
 	struct error ignored;
 
-	if (!text || !hz_selector_parse(*text, arena, &selector, &ignored))
-		return NULL;
-	return selector;
+	return hz_selector_parse(text, arena, &selector, &ignored) ? selector : NULL;
 }
 
 bool
@@ -249,8 +247,6 @@ hz_desired_read_private(const struct reader *r, struct error *err)
 	const struct str *address = lb_annotation(r->spec, HZ_LB_PREFIX "private-ipv4");
 	struct str subnet = hz_desired_text_or(r->spec, HZ_LB_PREFIX "private-subnet-ip-range",
 	                                       r->lb->private_subnet);
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
 	struct ip_net net;
 	struct ip ip, last;
 
@@ -260,9 +256,7 @@ hz_desired_read_private(const struct reader *r, struct error *err)
 			               SHAPE "attachToNetwork: could not parse private IPv4 "
 			                     "'%" STR_FMT "'",
 			               STR_ARG(*address));
-		ip_format(&b, &ip);
-		r->desired->private_ip = (struct hz_opt_str){ true,
-			                                      arena_str(r->arena, buf_str(&b)) };
+		r->desired->private_ip = (struct hz_opt_str){ true, ip_text(r->arena, &ip) };
 	}
 	if (subnet.len > 0) {
 		if (!ip_net_parse(subnet, &net))
@@ -273,9 +267,7 @@ hz_desired_read_private(const struct reader *r, struct error *err)
 		/* "10.0.1.5/24" asks for 10.0.1.0/24. */
 		ip_net_span(&net, &ip, &last);
 		net.ip = ip;
-		buf_reset(&b);
-		ip_net_format(&b, &net);
-		r->desired->subnet = (struct hz_opt_str){ true, arena_str(r->arena, buf_str(&b)) };
+		r->desired->subnet = (struct hz_opt_str){ true, ip_net_text(r->arena, &net) };
 	}
 	return true;
 }
@@ -295,27 +287,6 @@ hz_desired_primary_ip(const struct lb_spec *spec, const char *key)
 }
 
 /* ---- certificates ---- */
-
-/* An element that is not a number is a name. */
-static void
-hz_desired_read_uploaded(const struct reader *r)
-{
-	struct hz_lb_desired *desired = r->desired;
-	struct str *elements;
-
-	if (!hz_desired_read_list(r->spec, HZ_LB_PREFIX "http-certificates", r->arena, &elements,
-	                          &desired->n_certificates))
-		return;
-	desired->certificates = arena_calloc(r->arena, desired->n_certificates,
-	                                     sizeof(*desired->certificates));
-	for (size_t i = 0; i < desired->n_certificates; i++) {
-		struct hz_certificate_ref *ref = &desired->certificates[i];
-
-		ref->name = elements[i];
-		if (!str_to_i64(elements[i], 1, INT64_MAX, &ref->id))
-			ref->id = 0;
-	}
-}
 
 static bool
 hz_desired_read_managed(const struct reader *r, struct error *err)
@@ -345,11 +316,24 @@ static bool
 hz_desired_read_certificates(const struct reader *r, struct error *err)
 {
 	struct str type = hz_desired_text_or(r->spec, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
+	struct hz_lb_desired *desired = r->desired;
+	struct str *elements;
 
-	r->desired->is_managed = str_eq_c(type, "managed"); /* its case matters */
-	if (r->desired->is_managed)
+	desired->is_managed = str_eq_c(type, "managed"); /* its case matters */
+	if (desired->is_managed)
 		return hz_desired_read_managed(r, err);
-	hz_desired_read_uploaded(r);
+	if (!hz_desired_read_list(r->spec, HZ_LB_PREFIX "http-certificates", r->arena, &elements,
+	                          &desired->n_certificates))
+		return true;
+	desired->certificates = arena_calloc(r->arena, desired->n_certificates,
+	                                     sizeof(*desired->certificates));
+	for (size_t i = 0; i < desired->n_certificates; i++) {
+		struct hz_certificate_ref *ref = &desired->certificates[i];
+
+		/* an element that is not a number is a name */
+		ref->name = elements[i];
+		(void)!str_to_i64(elements[i], 1, INT64_MAX, &ref->id);
+	}
 	return true;
 }
 

@@ -333,8 +333,6 @@ hz_certificate_read(yyjson_val *val, struct arena *arena, void *ret, struct erro
 struct str
 hz_target_key(const struct hz_lb_target *target, bool is_private, struct arena *arena)
 {
-	char memory[64] = "";
-	struct buf b = BUF_FIXED(memory);
 	struct ip ip;
 
 	if (target->type == HZ_TARGET_SERVER)
@@ -342,8 +340,7 @@ hz_target_key(const struct hz_lb_target *target, bool is_private, struct arena *
 		                    is_private ? " private" : "");
 	if (!ip_parse(target->ip, &ip))
 		return arena_printf(arena, "%d %" STR_FMT, (int)target->type, STR_ARG(target->ip));
-	ip_format(&b, &ip);
-	return arena_printf(arena, "ip %s", memory);
+	return arena_printf(arena, "ip %s", ip_text(arena, &ip).ptr);
 }
 
 struct str

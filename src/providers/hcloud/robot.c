@@ -116,13 +116,11 @@ hz_robot_fail(struct hz_robot *r, const struct http_request *request,
               const struct http_response *response, yyjson_val *root, struct error *err)
 {
 	const struct cloud_host *host = r->config.host;
-	struct str code = STR_EMPTY, message = STR_EMPTY;
+	struct str code = json_view(root, "error.code"), message = json_view(root, "error.message");
 	int64_t now_ns = clock_boot(host->clock), pause_ns = LEAST_PAUSE_NS;
 	char text[300] = "", limit[200] = "";
 	struct buf b = BUF_FIXED(text), reached = BUF_FIXED(limit);
 
-	json_str(root, "error.code", &code);
-	json_str(root, "error.message", &message);
 	if (code.len > 0)
 		buf_addf(&b, "%" STR_FMT " (%" STR_FMT ")", STR_ARG(str_utf8_head(message, 200)),
 		         STR_ARG(str_utf8_head(code, 64)));
@@ -361,12 +359,12 @@ hz_robot_get(struct hz_robot *r, struct call *call, struct arena *arena, int64_t
              struct hz_robot_server *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str target = arena_printf(call->arena, "/server/%" PRId64, number);
 	struct hz_robot_server server;
 	WITH_LOCK(&r->mu);
 
 	hz_robot_follow_login(r);
-	if (!hz_robot_ask(r, call, target, &doc, err) ||
+	if (!hz_robot_ask(r, call, arena_printf(call->arena, "/server/%" PRId64, number), &doc,
+	                  err) ||
 	    !hz_robot_read_server(arena, yyjson_doc_get_root(doc), &server, err))
 		return false;
 	if (server.number != number)
@@ -381,15 +379,12 @@ bool
 hz_robot_is_off(struct hz_robot *r, struct call *call, int64_t number, bool *ret, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct str target = arena_printf(call->arena, "/reset/%" PRId64, number);
-	struct str status = STR_EMPTY;
 	WITH_LOCK(&r->mu);
 
 	hz_robot_follow_login(r);
-	if (!hz_robot_ask(r, call, target, &doc, err))
+	if (!hz_robot_ask(r, call, arena_printf(call->arena, "/reset/%" PRId64, number), &doc, err))
 		return false;
-	json_str(yyjson_doc_get_root(doc), "reset.operating_status", &status);
-	*ret = str_eq_c(status, "shut off");
+	*ret = str_eq_c(json_view(yyjson_doc_get_root(doc), "reset.operating_status"), "shut off");
 	return true;
 }
 

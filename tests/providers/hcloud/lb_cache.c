@@ -101,8 +101,8 @@ one_list_answers_for_all_after_a_start(void **state)
 	pass(50);
 	check_found("a", HZ_RECENT, 1, "");
 	check_found("b", HZ_RECENT, 2, "");
-	assert_true(hz_lb_cache_is_live(story.cache, STR("a")));
-	assert_false(hz_lb_cache_is_live(story.cache, STR("c")));
+	assert_true(hz_lb_cache_state(story.cache, STR("a")).is_live);
+	assert_false(hz_lb_cache_state(story.cache, STR("c")).is_live);
 }
 
 /* "b 0/1, a 1/1": in no defined order, so by counting. */
@@ -294,12 +294,12 @@ a_service_that_came_back_under_another_uid_replaces_the_former(void **state)
 	track("default", "web", "u-1");
 	track("other", "web", "u-2");
 	track("default", "web", "u-3");
-	assert_false(hz_lb_cache_is_live(story.cache, STR("u-1")));
-	assert_true(hz_lb_cache_is_live(story.cache, STR("u-2")));
-	assert_true(hz_lb_cache_is_live(story.cache, STR("u-3")));
+	assert_false(hz_lb_cache_state(story.cache, STR("u-1")).is_live);
+	assert_true(hz_lb_cache_state(story.cache, STR("u-2")).is_live);
+	assert_true(hz_lb_cache_state(story.cache, STR("u-3")).is_live);
 	hz_lb_cache_untrack(story.cache, STR("u-1"));
 	track("default", "web", "u-4");
-	assert_false(hz_lb_cache_is_live(story.cache, STR("u-3")));
+	assert_false(hz_lb_cache_state(story.cache, STR("u-3")).is_live);
 }
 
 static void
@@ -340,10 +340,10 @@ an_action_is_kept_for_five_minutes(void **state)
 	hz_lb_cache_set_action(story.cache, STR("a"), action);
 	pass(299);
 	hz_lb_cache_set_action(story.cache, STR("a"), action);
-	assert_int_equal(hz_lb_cache_action(story.cache, STR("a")).id, 70);
+	assert_int_equal(hz_lb_cache_state(story.cache, STR("a")).action.id, 70);
 	pass(1);
 	hz_lb_cache_set_action(story.cache, STR("a"), action);
-	assert_int_equal(hz_lb_cache_action(story.cache, STR("a")).id, 0);
+	assert_int_equal(hz_lb_cache_state(story.cache, STR("a")).action.id, 0);
 }
 
 static void

@@ -17,7 +17,7 @@
 static struct {
 	struct lab *lab;
 	struct arena arena;
-	struct hz_types *types;
+	struct hz_catalog *types;
 	struct http_client slow; /* answers as the lab does, after it has found a type itself */
 	bool looks_meanwhile, has_found;
 	struct error err;
@@ -29,14 +29,14 @@ setup(void **state)
 	int result = lab_setup_open(state);
 
 	world.lab = *state;
-	world.types = hz_types_new(world.lab->api, &world.lab->fake.clock);
+	world.types = hz_catalog_new(world.lab->api, &world.lab->fake.clock);
 	return result;
 }
 
 static int
 teardown(void **state)
 {
-	hz_types_free(world.types);
+	hz_catalog_free(world.types);
 	arena_fini(&world.arena);
 	return lab_teardown(state);
 }
@@ -109,8 +109,8 @@ a_known_type_does_not_wait_for_a_request(void **state)
 	ops.do_request = find_meanwhile;
 	world.slow.ops = &ops;
 	api = hz_api_new(&config);
-	hz_types_free(world.types);
-	world.types = hz_types_new(api, &world.lab->fake.clock);
+	hz_catalog_free(world.types);
+	world.types = hz_catalog_new(api, &world.lab->fake.clock);
 	lab_answer(world.lab, LIST, 200, TYPES(""));
 	assert_true(find("lb11"));
 	world.lab->fake.now_ns += 60 * NS_PER_SEC;

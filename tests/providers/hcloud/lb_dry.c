@@ -640,12 +640,12 @@ a_removal_is_noted_and_forgets_nothing(void **state)
 	assert_true(remove_it(/*is_dry=*/true, &found));
 	assert_true(found);
 	dry_notes_check(&story.notes, "delete load balancer au1: DELETE /load_balancers/7\n");
-	assert_true(hz_lb_cache_is_live(story.cache, STR("u-1")));
+	assert_true(hz_lb_cache_state(story.cache, STR("u-1")).is_live);
 	answer("DELETE /load_balancers/7", 204, NULL);
 	assert_int_equal(sent().len, 0);
 	assert_true(remove_it(/*is_dry=*/false, &found));
 	assert_string_equal(sent().ptr, "DELETE /load_balancers/7\n");
-	assert_false(hz_lb_cache_is_live(story.cache, STR("u-1")));
+	assert_false(hz_lb_cache_state(story.cache, STR("u-1")).is_live);
 }
 
 static void
