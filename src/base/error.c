@@ -16,6 +16,7 @@
 
 /* The macros of error.h exist for the analyzer only. */
 #undef err_set
+#undef err_later
 #undef err_wrap
 #undef err_errno
 
@@ -49,6 +50,19 @@ err_set(struct error *err, enum err_code code, const char *fmt, ...)
 	BUF_ADD_ARGS(&text, fmt);
 	start(err, code);
 	keep(err, &text);
+	return false;
+}
+
+bool
+err_later(struct error *err, enum err_code code, int64_t retry_after_ms, const char *fmt, ...)
+{
+	char memory[TEXT_SIZE] = "";
+	struct buf text = BUF_FIXED(memory);
+
+	BUF_ADD_ARGS(&text, fmt);
+	start(err, code);
+	keep(err, &text);
+	err->retry_after_ms = retry_after_ms;
 	return false;
 }
 

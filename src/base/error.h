@@ -56,6 +56,10 @@ struct error {
 /** Sets code and message and clears the other fields. Returns false. */
 bool err_set(struct error *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/** As err_set(), and sets retry_after_ms. */
+bool err_later(struct error *err, enum err_code code, int64_t retry_after_ms, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
+
 /** Puts "what was attempted: " before the message and keeps the other fields. Returns false. */
 bool err_wrap(struct error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
@@ -71,6 +75,7 @@ const char *err_errno_text(int errnum);
 #ifdef __clang_analyzer__
 /* The analyzer sees one file at a time and does not know that these functions return false. */
 #define err_set(...) (err_set(__VA_ARGS__), false)
+#define err_later(...) (err_later(__VA_ARGS__), false)
 #define err_wrap(...) (err_wrap(__VA_ARGS__), false)
 #define err_errno(...) (err_errno(__VA_ARGS__), false)
 #endif

@@ -107,7 +107,7 @@
 #define LIMIT_UNSETTLED 10000          /* Services that wait for their cloud and are stored for that (brightbox/unsettled.h) */
 #define LIMIT_PROBLEMS 20              /* problems of one file that are reported */
 #define LIMIT_REFUSALS 5000            /* requests that the cloud has refused and that are not sent again (refusals.h) */
-#define LIMIT_CREATIONS 256            /* balancers that were asked for and may not be visible yet (creations.h) */
+#define LIMIT_CREATIONS 256            /* balancers that were asked for and may not be visible yet (cloud/cloud.h) */
 #define LIMIT_CERTIFICATES 1000        /* certificates of load balancers whose ids are remembered */
 
 /* commands for operators */

@@ -12,6 +12,7 @@
 #include "base/event_kind.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/words.h"
 #include "cloud/host.h"
 #include "cloud/rest.h"
@@ -126,13 +127,11 @@ balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_s
 	if (!lb_needs_evidence(spec))
 		return true;
 	if (clock_boot(call->clock) >= atomic_load(&cloud->unproven_until_boot_ns)) {
-		if (atomic_exchange(&cloud->seeks_evidence, true)) {
-			err_set(err, ERR_PENDING,
-			        "the check whether the credentials are those of the cluster's "
-			        "project is running for another Service");
-			err->retry_after_ms = OTHERS_PAUSE_MS;
-			return false;
-		}
+		if (atomic_exchange(&cloud->seeks_evidence, true))
+			return err_later(
+				err, ERR_PENDING, OTHERS_PAUSE_MS,
+				"the check whether the credentials are those of the cluster's "
+				"project is running for another Service");
 		is_known = find_evidence(cloud, call, &is_found, err);
 		if (is_known && !is_found)
 			atomic_store(&cloud->unproven_until_boot_ns,
@@ -402,6 +401,109 @@ balancer_report_left_out(struct cloud *cloud, struct call *call, const struct lb
 		report_service(cloud, spec, &left_out_event, text.ptr);
 }
 
+/* ---- balancers that were requested and that a search may not find yet ---- */
+
+enum {
+	CREATION_LONG_S = 60,
+};
+
+/* For all clouds of the process, of which there is one outside of tests. */
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+
+static struct creation *
+find_creation(struct creations *c, struct str uid)
+{
+	uint64_t hash = str_hash(uid);
+
+	for (size_t i = 0; i < LIMIT_CREATIONS; i++) {
+		if (c->all[i].begun_boot_ns != 0 && c->all[i].uid_hash == hash)
+			return &c->all[i];
+	}
+	return NULL;
+}
+
+/* The entry of that UID, or a free one, which it then gets; NULL: all are in use. */
+static struct creation *
+make_creation(struct creations *c, struct str uid, int64_t hidden_ns, int64_t now_ns)
+{
+	struct creation *found = find_creation(c, uid);
+
+	for (size_t i = 0; i < LIMIT_CREATIONS && !found; i++) {
+		if (c->all[i].begun_boot_ns == 0 || c->all[i].begun_boot_ns + hidden_ns <= now_ns)
+			found = &c->all[i];
+	}
+	if (found && (found->begun_boot_ns == 0 || found->uid_hash != str_hash(uid)))
+		*found = (struct creation){ .uid_hash = str_hash(uid) };
+	return found;
+}
+
+/* This process begins to lead: only the first call counts. */
+static void
+creations_begin(struct creations *c, int64_t now_boot_ns)
+{
+	WITH_LOCK(&mu);
+
+	if (c->leads_since_boot_ns == 0)
+		c->leads_since_boot_ns = now_boot_ns;
+}
+
+/* A balancer is requested now. False: there is no place left, so it must not be requested yet.
+ * Entries that are older than hidden_ns are dropped. */
+static bool
+creations_note(struct creations *c, struct str uid, int64_t hidden_ns, int64_t now_boot_ns)
+{
+	struct creation *one;
+	WITH_LOCK(&mu);
+
+	one = make_creation(c, uid, hidden_ns, now_boot_ns);
+	if (one)
+		one->begun_boot_ns = now_boot_ns;
+	return one != NULL;
+}
+
+/* It was found, or was refused. */
+static void
+creations_forget(struct creations *c, struct str uid)
+{
+	struct creation *one;
+	WITH_LOCK(&mu);
+
+	one = find_creation(c, uid);
+	if (one)
+		*one = (struct creation){ 0 };
+}
+
+/* May a balancer of the Service exist that a search does not find? True: *ret_since_boot_ns is the
+ * latest time at which it was requested. *ret_reports is true, once, if that was CREATION_LONG_S
+ * ago or longer: the caller then sends an event. */
+static bool
+creations_may_hide(struct creations *c, struct str uid, int64_t hidden_ns, int64_t now_boot_ns,
+                   int64_t *ret_since_boot_ns, bool *ret_reports)
+{
+	int64_t since_ns, age_ns;
+	struct creation *one;
+	WITH_LOCK(&mu);
+
+	one = find_creation(c, uid);
+	since_ns = one ? one->begun_boot_ns : c->leads_since_boot_ns;
+	age_ns = now_boot_ns - since_ns;
+	if (age_ns >= hidden_ns)
+		return false;
+	*ret_since_boot_ns = since_ns;
+	*ret_reports = false;
+	if (age_ns < CREATION_LONG_S * NS_PER_SEC)
+		return true;
+	if (!one) {
+		one = make_creation(c, uid, hidden_ns, now_boot_ns);
+		if (!one)
+			return true;
+		one->begun_boot_ns = since_ns;
+	}
+	*ret_reports = !one->is_reported;
+	one->is_reported = true;
+	return true;
+}
+
 /* ---- drivers: providers with find(), create(), change() and destroy() ---- */
 
 void
@@ -457,14 +559,6 @@ call_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, st
 	return false;
 }
 
-static bool
-set_pending(struct error *err, const struct lb_spec *spec, int64_t retry_after_ms, const char *why)
-{
-	err_set(err, ERR_PENDING, "load balancer %" STR_FMT " %s", STR_ARG(spec->name), why);
-	err->retry_after_ms = retry_after_ms;
-	return false;
-}
-
 /* The balancer was not found. ERR_PENDING: it may exist without being visible yet
  * (creation_hidden_ms). Each pause is half of the time since it was requested. In a dry run it
  * counts as missing. */
@@ -486,7 +580,9 @@ check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *s
 	                                        : age_ms / 2;
 	if (pause_ms > hidden_ms - age_ms)
 		pause_ms = hidden_ms - age_ms;
-	set_pending(err, spec, pause_ms, "may have been requested, and is not visible yet");
+	err_later(err, ERR_PENDING, pause_ms,
+	          "load balancer %" STR_FMT " may have been requested, and is not visible yet",
+	          STR_ARG(spec->name));
 	if (reports)
 		report_service(cloud, spec, &pending_event, err->msg);
 	return false;
@@ -526,8 +622,10 @@ call_create(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
 
 	if (hidden_ns > 0 &&
 	    !creations_note(&cloud->creations, spec->uid, hidden_ns, clock_boot(call->clock)))
-		return set_pending(err, spec, HIDDEN_MAX_MS,
-		                   "has to wait, because many others are being created");
+		return err_later(err, ERR_PENDING, HIDDEN_MAX_MS,
+		                 "load balancer %" STR_FMT
+		                 " has to wait, because many others are being created",
+		                 STR_ARG(spec->name));
 	rest_forget_answers(call);
 	is_created = cloud->balancers->create(cloud, call, spec, ret, err);
 	if (!is_created && err->code != ERR_EXISTS && !seen->has_success &&
@@ -570,26 +668,6 @@ change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 		return true;
 	rest_check_absence(call, /*is_search=*/false, err);
 	return err_wrap(err, "change load balancer %" STR_FMT, STR_ARG(balancer->id));
-}
-
-static bool
-ensure_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
-                 struct lb_status *ret, struct error *err)
-{
-	struct balancer *balancer = NULL;
-	bool is_new;
-
-	if (!find_or_create(cloud, call, spec, &balancer, &is_new, err) ||
-	    (!is_new && !change_balancer(cloud, call, spec, balancer, err)))
-		return false;
-	if (balancer->status.n_ingress == 0) {
-		err_set(err, ERR_PENDING, "load balancer %" STR_FMT " has no addresses yet",
-		        STR_ARG(balancer->id));
-		err->retry_after_ms = NO_STATUS_MS;
-		return false;
-	}
-	*ret = balancer->status;
-	return true;
 }
 
 /* ERR_NOT_FOUND of destroy() may be about another object, such as the job that deletes the
@@ -652,15 +730,23 @@ balancer_ensure(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 {
 	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
 	struct lb_spec fitted = *spec;
+	struct balancer *balancer = NULL;
+	bool is_new;
 
 	if (!balancer_check_limits(cloud, spec, err) ||
 	    !restrict_spec(cloud, call, &fitted, /*refuses=*/true, &left_out, err))
 		return false;
 	if (cloud->balancers->ensure)
 		return cloud->balancers->ensure(cloud, call, &fitted, ret, ret_status, err);
-	if (!ensure_by_driver(cloud, call, &fitted, ret_status, err))
+	if (!find_or_create(cloud, call, &fitted, &balancer, &is_new, err) ||
+	    (!is_new && !change_balancer(cloud, call, &fitted, balancer, err)))
 		return false;
+	if (balancer->status.n_ingress == 0)
+		return err_later(err, ERR_PENDING, NO_STATUS_MS,
+		                 "load balancer %" STR_FMT " has no addresses yet",
+		                 STR_ARG(balancer->id));
 	*ret = LB_DONE;
+	*ret_status = balancer->status;
 	return true;
 }
 

@@ -21,7 +21,7 @@
 #include "base/ip.h"
 #include "base/label.h"
 #include "base/ref.h"
-#include "cloud/creations.h"
+#include "base/limits.h"
 
 struct cloud_host;
 
@@ -218,6 +218,20 @@ struct cloud_setting {
 struct balancer_ops; /* cloud/balancer.h */
 struct route_ops;    /* cloud/route.h */
 
+/** Balancers that were requested and that a search may not find yet. In some clouds a balancer is
+ * listed only when the job that creates it has ended. Until then a search that does not find it
+ * proves nothing: neither that it has to be created, nor that its Service may be released. The same
+ * holds for the time after this process has begun to lead, since the former leader may have asked
+ * for balancers a moment before. */
+struct creations {
+	struct creation {
+		uint64_t uid_hash;
+		int64_t begun_boot_ns; /* 0: this place is free */
+		bool is_reported;      /* an event has reported that it takes long */
+	} all[LIMIT_CREATIONS];
+	int64_t leads_since_boot_ns; /* 0: not known yet */
+};
+
 /** A cloud as it is configured. A provider embeds it, and fills it in. */
 struct cloud {
 	const struct cloud_ops *ops;
@@ -241,7 +255,7 @@ struct cloud {
 	_Atomic bool seeks_evidence;            /* a thread does so */
 	_Atomic bool holds_services;            /* since no evidence was found */
 	_Atomic int64_t unproven_until_boot_ns; /* that result is valid until then; 0: no result */
-	struct creations creations;
+	struct creations creations; /* balancer.c */
 };
 
 /** A provider: its names and functions, which do not depend on the configuration. */

@@ -73,43 +73,13 @@ check_open(struct endpoint *e, struct error *err)
 	return false;
 }
 
-/* The text changes only with the cause, because callers compare it with the text that they reported
- * last. */
-static void
-store_error(struct endpoint *e, const struct error *why)
-{
-	char memory[40] = "";
-	struct buf since = BUF_FIXED(memory);
-
-	if (e->error.is_outage && e->error.code == why->code &&
-	    e->error.http_status == why->http_status)
-		return;
-	e->error = *why;
-	clock_format_rfc3339(&since, e->failed_wall_ns, /*micros=*/false);
-	err_wrap(&e->error, "%s has been unavailable since %s", e->config.name, memory);
-	e->error.is_outage = true;
-}
-
-/* Returns true when this answer ends an outage. */
-static bool
-note_answer(struct endpoint *e)
-{
-	bool was_down = e->is_down;
-
-	e->n_answers++;
-	e->n_failures = 0;
-	if (was_down) {
-		e->is_down = false;
-		e->past_outages_ns += now_boot(e) - e->down_ns;
-	}
-	return was_down;
-}
-
 /* Returns true when this failure begins an outage. */
 static bool
 note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error *err)
 {
 	bool was_down = e->is_down;
+	char memory[40] = "";
+	struct buf since = BUF_FIXED(memory);
 
 	if (pass->n_answers != e->n_answers)
 		return false;
@@ -128,7 +98,15 @@ note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error 
 		e->n_probes++;
 		e->next_probe_ns = now_boot(e) + pause_ns(e);
 	}
-	store_error(e, err);
+	/* The text changes only with the cause, because callers compare it with the text that they
+	 * reported last. */
+	if (!e->error.is_outage || e->error.code != err->code ||
+	    e->error.http_status != err->http_status) {
+		e->error = *err;
+		clock_format_rfc3339(&since, e->failed_wall_ns, /*micros=*/false);
+		err_wrap(&e->error, "%s has been unavailable since %s", e->config.name, memory);
+		e->error.is_outage = true;
+	}
 	set_outage(e, pass->is_probe || !was_down ? 1 : e->n_refused++, err);
 	return !was_down;
 }
@@ -142,15 +120,17 @@ note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint
 
 	if (pass->is_probe)
 		e->is_probing = false;
-	switch (outcome) {
-	case ENDPOINT_ANSWERED:
-		return note_answer(e);
-	case ENDPOINT_FAILED:
+	if (outcome == ENDPOINT_FAILED)
 		return note_failure(e, pass, err);
-	case ENDPOINT_UNKNOWN:
-		break;
-	}
-	return false;
+	if (outcome == ENDPOINT_UNKNOWN)
+		return false;
+	e->n_answers++;
+	e->n_failures = 0;
+	if (!e->is_down)
+		return false;
+	e->is_down = false;
+	e->past_outages_ns += now_boot(e) - e->down_ns;
+	return true;
 }
 
 /* ---- requests ---- */

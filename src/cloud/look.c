@@ -390,29 +390,12 @@ look_without_foreign(struct cloud *cloud, struct call *call, const struct node_r
 	return true;
 }
 
-/* Services are held until there is evidence of the right project. Any look that finds a machine by
- * its provider ID is such evidence. */
-static void
-release_held(struct cloud *cloud, const struct node_ref refs[], size_t n, const struct look *look)
-{
-	size_t i = 0;
-
-	while (i < n &&
-	       (refs[i].provider_id.len == 0 || look->instances[i].presence != PRESENCE_PRESENT))
-		i++;
-	if (i == n)
-		return;
-	atomic_store(&cloud->unproven_until_boot_ns, 0);
-	if (atomic_exchange(&cloud->holds_services, false))
-		cloud->host->requeue(cloud->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
-}
-
 bool
 cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
            int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	uint64_t since = login_count_replaced();
-	bool is_good;
+	bool is_good, has_evidence = false;
 
 	if (!cloud->ops->look)
 		is_good = look_by_list(cloud, call, refs, n, not_before_boot_ns, ret, err);
@@ -426,7 +409,16 @@ cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[],
 		look_unref(TAKE(*ret));
 		return false;
 	}
-	if (cloud->host)
-		release_held(cloud, refs, n, *ret);
+
+	/* Services are held until there is evidence of the right project. Any look that finds a
+	 * machine by its provider ID is such evidence. */
+	for (size_t i = 0; cloud->host && i < n; i++)
+		has_evidence |= refs[i].provider_id.len > 0 &&
+		                (*ret)->instances[i].presence == PRESENCE_PRESENT;
+	if (!has_evidence)
+		return true;
+	atomic_store(&cloud->unproven_until_boot_ns, 0);
+	if (atomic_exchange(&cloud->holds_services, false))
+		cloud->host->requeue(cloud->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
 	return true;
 }

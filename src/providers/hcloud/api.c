@@ -343,10 +343,10 @@ hz_api_read_answer(const struct http_request *request, const struct http_respons
 	}
 	/* The message begins with the text of the official client, so that alerts that match
 	 * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
-	err_set(err, hz_code_of(code, response->status), "%s [%s %" STR_FMT ", status %d]", text,
-	        method, STR_ARG(target), response->status);
+	err_later(err, hz_code_of(code, response->status), response->retry_after_ms,
+	          "%s [%s %" STR_FMT ", status %d]", text, method, STR_ARG(target),
+	          response->status);
 	err->http_status = response->status;
-	err->retry_after_ms = response->retry_after_ms;
 	return false;
 }
 
@@ -448,11 +448,10 @@ hz_api_pay(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *er
 	if (has_begun)
 		hz_api_notify_throttled(a, wait_ns);
 	metric_inc(metric_of(&throttled, urgency == HZ_URGENT ? "urgent" : "background"));
-	err_set(err, ERR_THROTTLED,
-	        "the Hetzner Cloud API's rate limit is nearly used up, waiting %" PRId64 " s",
-	        wait_ns / NS_PER_SEC + 1);
-	err->retry_after_ms = wait_ns / NS_PER_MS + 1;
-	return false;
+	return err_later(
+		err, ERR_THROTTLED, wait_ns / NS_PER_MS + 1,
+		"the Hetzner Cloud API's rate limit is nearly used up, waiting %" PRId64 " s",
+		wait_ns / NS_PER_SEC + 1);
 }
 
 bool

@@ -83,16 +83,14 @@ hz_robot_check_open(struct hz_robot *r, struct error *err)
 		return true;
 	clock_format_rfc3339(&b, clock_wall(r->config.host->clock) + left_ns, false);
 	if (r->is_login_bad) {
-		err_set(err, ERR_UNAUTHORIZED,
-		        "Robot refused user name or password, next try at \"%s\"", time);
+		/* it is tried earlier than that, because new credentials end the pause */
+		err_later(err, ERR_UNAUTHORIZED, LOGIN_RETRY_MS,
+		          "Robot refused user name or password, next try at \"%s\"", time);
 		err->is_outage = true;
-		/* earlier than that, because new credentials end the pause */
-		err->retry_after_ms = LOGIN_RETRY_MS;
 		return false;
 	}
-	err_set(err, ERR_THROTTLED, "rate limit exceeded, next try at \"%s\"", time);
-	err->retry_after_ms = left_ns / NS_PER_MS + 1;
-	return false;
+	return err_later(err, ERR_THROTTLED, left_ns / NS_PER_MS + 1,
+	                 "rate limit exceeded, next try at \"%s\"", time);
 }
 
 /* ---- requests: with mu held, so that one runs at a time ---- */

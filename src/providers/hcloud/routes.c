@@ -159,12 +159,10 @@ hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
 	uint64_t looks = str_hash(route->gateway) + r->view.n_routes;
 
 	*done = (struct hz_done){ .action = { .is_over = true } };
-	if (busy_ns > 0) {
-		err_set(err, ERR_PENDING, "network %" PRId64 " is busy with another change",
-		        r->config.network);
-		err->retry_after_ms = busy_ns / NS_PER_MS + 1;
-		return false;
-	}
+	if (busy_ns > 0)
+		return err_later(err, ERR_PENDING, busy_ns / NS_PER_MS + 1,
+		                 "network %" PRId64 " is busy with another change",
+		                 r->config.network);
 	if (refusals_find(r->refusals, route->destination, verb, looks, err))
 		return false;
 	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
