@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "providers/hcloud/hcloud.h"
-#include "providers/hcloud/instances.h"
+#include "providers/hcloud/api.h"
+#include "providers/hcloud/hcloud.h"
 
 extern char **environ;
 
@@ -59,7 +60,7 @@ struct world {
 	struct rig *rig;
 	struct hz_config *config;
 	struct hz_api *api;
-	struct hz_instances *instances;
+	struct hcloud hcloud;
 	pthread_mutex_t mu;
 	enum trouble trouble; /* mu, as is all below */
 	unsigned n_servers;
@@ -344,9 +345,8 @@ look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_
      int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	struct world *w = CONTAINER_OF(cloud, struct world, cloud);
-	struct hcloud hcloud = { .instances = w->instances };
 
-	return hz_instances_look(&hcloud.cloud, call, refs, n, not_before_boot_ns, ret, err);
+	return hz_instances_look(&w->hcloud.cloud, call, refs, n, not_before_boot_ns, ret, err);
 }
 
 static void
@@ -363,13 +363,13 @@ open_provider(struct world *w, int64_t network)
 	                                             .base_url = STR("https://lab/v1"),
 	                                             .host = &w->host,
 	                                             .reserve_percent = 5 });
-	w->instances = hz_instances_new(&(struct hz_instances_config){
+	w->hcloud = (struct hcloud){
 		.config = w->config,
 		.host = &w->host,
 		.api = w->api,
 		.network = network,
 		.is_network_ours = network != 0,
-	});
+	};
 }
 
 /* The rig's lookup asks the provider. */
@@ -414,7 +414,6 @@ end(void)
 	if (!world)
 		return;
 	rig_free(world->rig);
-	hz_instances_free(world->instances);
 	hz_api_free(world->api);
 	hz_config_free(world->config);
 	mutex_destroy(&world->mu);

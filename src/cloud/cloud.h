@@ -255,7 +255,7 @@ struct cloud {
 	_Atomic bool seeks_evidence;            /* a thread does so */
 	_Atomic bool holds_services;            /* since no evidence was found */
 	_Atomic int64_t unproven_until_boot_ns; /* that result is valid until then; 0: no result */
-	struct creations creations; /* balancer.c */
+	struct creations creations;             /* balancer.c */
 };
 
 /** A provider: its names and functions, which do not depend on the configuration. */

@@ -256,11 +256,10 @@ waiter_set_pending(const struct waiter *w, int64_t now_ns, struct error *err)
 		*err = w->err;
 		return err_wrap(err, "action %" PRId64 " is still under way", w->id);
 	}
-	return err_later(
-		err, ERR_PENDING,
-		w->due_ns > now_ns ? (w->due_ns - now_ns) / NS_PER_MS + 1 : PENDING_MS,
-		"action %" PRId64 " is still under way%s%s", w->id, has_error ? ": " : "",
-		has_error ? w->err.msg : "");
+	return err_later(err, ERR_PENDING,
+	                 w->due_ns > now_ns ? (w->due_ns - now_ns) / NS_PER_MS + 1 : PENDING_MS,
+	                 "action %" PRId64 " is still under way%s%s", w->id, has_error ? ": " : "",
+	                 has_error ? w->err.msg : "");
 }
 
 /* Called with mu held, which is released while it waits. */

@@ -448,10 +448,10 @@ hz_api_pay(struct hz_api *a, enum hz_urgency urgency, size_t n, struct error *er
 	if (has_begun)
 		hz_api_notify_throttled(a, wait_ns);
 	metric_inc(metric_of(&throttled, urgency == HZ_URGENT ? "urgent" : "background"));
-	return err_later(
-		err, ERR_THROTTLED, wait_ns / NS_PER_MS + 1,
-		"the Hetzner Cloud API's rate limit is nearly used up, waiting %" PRId64 " s",
-		wait_ns / NS_PER_SEC + 1);
+	return err_later(err, ERR_THROTTLED, wait_ns / NS_PER_MS + 1,
+	                 "the Hetzner Cloud API's rate limit is nearly used up, waiting %" PRId64
+	                 " s",
+	                 wait_ns / NS_PER_SEC + 1);
 }
 
 bool

@@ -35,12 +35,12 @@ hz_describe_add_address(struct addresses *a, struct str type, struct str address
 }
 
 static void
-hz_describe_set_label(const struct hz_describer *d, struct arena *arena, struct str value,
+hz_describe_set_label(const struct hcloud *hz, struct arena *arena, struct str value,
                       struct instance *ret)
 {
 	struct label *label;
 
-	if (d->config->dialect->is_tutorial)
+	if (hz->config->dialect->is_tutorial)
 		return;
 	label = ARENA_NEW(arena, struct label);
 	*label = (struct label){ STR("instance.hetzner.cloud/provided-by"), value };
@@ -73,9 +73,9 @@ hz_describe_zone_of(struct str location)
 /* An annotation of the node replaces the IPv6 address (docs/spec/hcloud.md, "Machine addresses").
  * Returns false if the node has no such annotation, or its value is not a usable address. */
 static bool
-hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *ref, struct ip *ret)
+hz_describe_annotated_ipv6(const struct hcloud *hz, const struct node_ref *ref, struct ip *ret)
 {
-	for (size_t i = 0; !d->config->dialect->is_tutorial && i < ref->n_annotations; i++) {
+	for (size_t i = 0; !hz->config->dialect->is_tutorial && i < ref->n_annotations; i++) {
 		if (str_eq_c(ref->annotations[i].key, HZ_ANNOTATION_IPV6))
 			return ip_parse(ref->annotations[i].value, ret) &&
 			       ip_family(ret) == IP_V6 && !ip_is_unspecified(ret);
@@ -84,13 +84,13 @@ hz_describe_annotated_ipv6(const struct hz_describer *d, const struct node_ref *
 }
 
 void
-hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struct node_ref *ref,
+hz_describe_cloud(const struct hcloud *hz, struct arena *arena, const struct node_ref *ref,
                   const struct hz_server *server, struct instance *ret)
 {
-	const struct hz_dialect *dialect = d->config->dialect;
+	const struct hz_dialect *dialect = hz->config->dialect;
 	struct str region = server->location, zone = hz_describe_zone_of(server->location);
 	struct addresses a = { .arena = arena };
-	bool has_ipv6 = (d->config->families & HZ_IPV6) != 0;
+	bool has_ipv6 = (hz->config->families & HZ_IPV6) != 0;
 	struct ip_net net;
 	struct ip ip;
 	bool is_off = dialect->is_off_unless_running ? !str_eq_c(server->status, "running")
@@ -110,16 +110,16 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 		.provider_id = hz_id_text(arena, dialect, (struct hz_id){ HZ_CLOUD, server->id }),
 		.type = arena_str(arena, server->type),
 		.region = arena_str(arena, region),
-		.zone = d->config->has_zone_label ? arena_str(arena, zone) : STR_EMPTY,
+		.zone = hz->config->has_zone_label ? arena_str(arena, zone) : STR_EMPTY,
 	};
-	hz_describe_set_label(d, arena, STR("cloud"), ret);
+	hz_describe_set_label(hz, arena, STR("cloud"), ret);
 
 	a.items = arena_calloc(arena, ADDRESSES_MAX, sizeof(*a.items));
 	hz_describe_add_address(&a, STR("Hostname"), server->name);
-	if ((d->config->families & HZ_IPV4) && ip_parse(server->ipv4, &ip) &&
+	if ((hz->config->families & HZ_IPV4) && ip_parse(server->ipv4, &ip) &&
 	    !ip_is_unspecified(&ip))
 		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);
-	if (has_ipv6 && hz_describe_annotated_ipv6(d, ref, &ip)) {
+	if (has_ipv6 && hz_describe_annotated_ipv6(hz, ref, &ip)) {
 		hz_describe_add_address(&a, STR("ExternalIP"), ip_text(arena, &ip));
 	} else if (has_ipv6 && ip_net_parse(server->ipv6, &net) && !ip_is_unspecified(&net.ip)) {
 		/* The API names the server's network. The server has its first host address; the
@@ -129,7 +129,7 @@ hz_describe_cloud(const struct hz_describer *d, struct arena *arena, const struc
 		hz_describe_add_address(&a, STR("ExternalIP"), ip_text(arena, &net.ip));
 	}
 	hz_describe_add_address(&a, STR("InternalIP"),
-	                        hz_address_in(&server->private_nets, d->network));
+	                        hz_address_in(&server->private_nets, hz->network));
 	ret->addresses = a.items;
 	ret->n_addresses = a.n;
 }
@@ -155,7 +155,7 @@ hz_describe_type_of(struct arena *arena, struct str product)
 
 /* Adds the InternalIPs that the kubelet reports. An Event says why one is left out. */
 static void
-hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
+hz_describe_forward_internal(const struct hcloud *hz, struct addresses *a,
                              const struct node_ref *ref)
 {
 	for (size_t i = 0; i < ref->n_addresses; i++) {
@@ -170,14 +170,14 @@ hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
 			if (str_eq(a->items[k].address, text))
 				problem = "already exists as an ExternalIP";
 		}
-		if (!is_v4 && d->config->families == HZ_IPV4)
+		if (!is_v4 && hz->config->families == HZ_IPV4)
 			problem = "is IPv6 even though IPv4 only is configured";
-		if (is_v4 && d->config->families == HZ_IPV6)
+		if (is_v4 && hz->config->families == HZ_IPV6)
 			problem = "is IPv4 even though IPv6 only is configured";
 		if (!problem)
 			hz_describe_add_address(a, STR("InternalIP"), text);
 		else
-			host_report(d->host, ref, &internal_ip_event,
+			host_report(hz->host, ref, &internal_ip_event,
 			            "Configured InternalIP %s. As a result, %" STR_FMT
 			            " is not added as an InternalIP",
 			            problem, STR_ARG(text));
@@ -185,11 +185,11 @@ hz_describe_forward_internal(const struct hz_describer *d, struct addresses *a,
 }
 
 void
-hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struct node_ref *ref,
+hz_describe_robot(const struct hcloud *hz, struct arena *arena, const struct node_ref *ref,
                   const struct hz_robot_server *server, struct instance *ret)
 {
 	struct addresses a = { .arena = arena };
-	bool has_ipv6 = (d->config->families & HZ_IPV6) != 0;
+	bool has_ipv6 = (hz->config->families & HZ_IPV6) != 0;
 	struct str rest;
 	struct ip ip;
 
@@ -197,17 +197,17 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 		.presence = PRESENCE_PRESENT,
 		.realm = HZ_REALM_ROBOT,
 		.error = STR_EMPTY,
-		.provider_id = hz_id_text(arena, d->config->dialect,
+		.provider_id = hz_id_text(arena, hz->config->dialect,
 		                          (struct hz_id){ HZ_ROBOT, server->number }),
 		.type = hz_describe_type_of(arena, server->product),
 		.zone = arena_lower(arena, server->dc),
 	};
 	if (!str_cut(ret->zone, '-', &ret->region, &rest))
 		ret->region = ret->zone;
-	hz_describe_set_label(d, arena, STR("robot"), ret);
+	hz_describe_set_label(hz, arena, STR("robot"), ret);
 	a.items = arena_calloc(arena, 3 + ref->n_addresses, sizeof(*a.items));
 	hz_describe_add_address(&a, STR("Hostname"), server->name);
-	if (has_ipv6 && hz_describe_annotated_ipv6(d, ref, &ip)) {
+	if (has_ipv6 && hz_describe_annotated_ipv6(hz, ref, &ip)) {
 		hz_describe_add_address(&a, STR("ExternalIP"), ip_text(arena, &ip));
 	} else if (has_ipv6 && server->ipv6_net.len > 0) {
 		/* Robot names the network, "2a01:4f8:111:4221::". The server has the first host
@@ -216,10 +216,10 @@ hz_describe_robot(const struct hz_describer *d, struct arena *arena, const struc
 		                        arena_printf(arena, "%" STR_FMT "1",
 		                                     STR_ARG(server->ipv6_net)));
 	}
-	if (d->config->families & HZ_IPV4)
+	if (hz->config->families & HZ_IPV4)
 		hz_describe_add_address(&a, STR("ExternalIP"), server->ipv4);
-	if (d->config->forwards_internal_ips)
-		hz_describe_forward_internal(d, &a, ref);
+	if (hz->config->forwards_internal_ips)
+		hz_describe_forward_internal(hz, &a, ref);
 	ret->addresses = a.items;
 	ret->n_addresses = a.n;
 }

@@ -6,9 +6,8 @@
 #ifndef CCMD_HCLOUD_DESCRIBE_H
 #define CCMD_HCLOUD_DESCRIBE_H
 
-#include "cloud/host.h"
 #include "providers/hcloud/client.h"
-#include "providers/hcloud/config.h"
+#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/robot.h"
 
 /** Robot and the cloud have separate credentials, so an answer of one proves nothing about the
@@ -20,17 +19,11 @@ enum hz_realm {
 
 #define HZ_ANNOTATION_IPV6 "instance.hetzner.cloud/external-ipv6"
 
-struct hz_describer {
-	const struct hz_config *config;
-	const struct cloud_host *host;
-	int64_t network; /* 0: none */
-};
-
 /** Fills *ret, with texts in the arena; presence is PRESENT. */
-void hz_describe_cloud(const struct hz_describer *, struct arena *, const struct node_ref *ref,
+void hz_describe_cloud(const struct hcloud *, struct arena *, const struct node_ref *ref,
                        const struct hz_server *server, struct instance *ret);
 /** As hz_describe_cloud(); power is left unknown. */
-void hz_describe_robot(const struct hz_describer *, struct arena *, const struct node_ref *ref,
+void hz_describe_robot(const struct hcloud *, struct arena *, const struct node_ref *ref,
                        const struct hz_robot_server *server, struct instance *ret);
 
 #endif

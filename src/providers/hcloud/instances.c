@@ -1,4 +1,4 @@
-/* instances.c: see instances.h.
+/* instances.c: see hcloud.h.
  *
  * A look has one question for each node, which is open until the node has an answer, and these
  * steps:
@@ -19,15 +19,17 @@
  * requests are paid from a budget, names are searched at Robot as well, and there are two realms
  * and anchors.
  */
-#include "providers/hcloud/instances.h"
+#include "providers/hcloud/hcloud.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
-#include "base/alloc.h"
 #include "base/event_kind.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
-#include "providers/hcloud/hcloud.h"
+#include "providers/hcloud/describe.h"
+#include "providers/hcloud/lb_cache.h"
+#include "providers/hcloud/lb_targets.h"
 
 enum {
 	CONFIRMATIONS_MAX = 100, /* requests by ID in one look, for machines that the list lacks */
@@ -40,13 +42,6 @@ EVENT_KIND(
 	mismatch_event, HZ_COMPONENT, "PossibleNodeDeletion", true, "Node",
 	"hcloud: the Robot server with the node's provider ID has another name; the node is neither changed nor deleted until one of them is renamed or the node is deleted by hand.");
 
-struct hz_instances {
-	struct hz_instances_config config;
-	struct hz_describer describer;
-	_Atomic int64_t n_listed;    /* servers at the last list; -1: no list was read yet */
-	_Atomic size_t next_confirm; /* index of the node that is confirmed first next time */
-};
-
 /* One node_ref in a look. */
 struct question {
 	bool is_answered;
@@ -55,7 +50,7 @@ struct question {
 };
 
 struct hz_look_run {
-	struct hz_instances *in;
+	struct hcloud *hz;
 	struct call *call;
 	const struct node_ref *refs;
 	size_t n;
@@ -93,11 +88,9 @@ hz_look_answer_absent(struct hz_look_run *run, size_t i, enum hz_realm realm)
 static void
 hz_look_answer_server(struct hz_look_run *run, size_t i, const struct hz_server *server)
 {
-	const struct hz_instances_config *config = &run->in->config;
-
-	if (config->servers_known)
-		hz_servers_known_note(config->servers_known, server, config->network);
-	hz_describe_cloud(&run->in->describer, &run->look->arena, &run->refs[i], server,
+	if (run->hz->servers_known)
+		hz_servers_known_note(run->hz->servers_known, server, run->hz->network);
+	hz_describe_cloud(run->hz, &run->look->arena, &run->refs[i], server,
 	                  &run->look->instances[i]);
 	run->questions[i].is_answered = true;
 }
@@ -136,12 +129,12 @@ hz_look_answer_rest_unknown(struct hz_look_run *run, const struct error *err)
 /* ERR_UNSUPPORTED means that the ID belongs to another cloud, or to Robot while Robot is not
  * configured. */
 static bool
-hz_look_parse_id(const struct hz_instances *in, struct str provider_id, struct hz_id *ret,
+hz_look_parse_id(const struct hcloud *hz, struct str provider_id, struct hz_id *ret,
                  struct error *err)
 {
-	if (!hz_id_parse(in->config.config->dialect, provider_id, ret, err))
+	if (!hz_id_parse(hz->config->dialect, provider_id, ret, err))
 		return err_wrap(err, "failed to convert provider id to server id");
-	if (ret->kind == HZ_ROBOT && !in->config.robot)
+	if (ret->kind == HZ_ROBOT && !hz->robot)
 		return err_set(
 			err, ERR_UNSUPPORTED,
 			"no robot client configured, make sure to enable Robot support in the configuration");
@@ -159,7 +152,7 @@ hz_look_read_ids(struct hz_look_run *run)
 		struct question *q = &run->questions[i];
 
 		q->has_id = run->refs[i].provider_id.len > 0;
-		if (q->has_id && !hz_look_parse_id(run->in, run->refs[i].provider_id, &q->id, &err))
+		if (q->has_id && !hz_look_parse_id(run->hz, run->refs[i].provider_id, &q->id, &err))
 			hz_look_answer_error(run, i,
 			                     err.code == ERR_UNSUPPORTED ? PRESENCE_FOREIGN
 			                                                 : PRESENCE_UNKNOWN,
@@ -173,7 +166,7 @@ hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret
 	struct error ignored;
 	struct hz_id id;
 
-	if (!hz_look_parse_id(hcloud_of(cloud)->instances, provider_id, &id, &ignored))
+	if (!hz_look_parse_id(hcloud_of(cloud), provider_id, &id, &ignored))
 		return false;
 	*ret_realm = id.kind == HZ_ROBOT ? HZ_REALM_ROBOT : HZ_REALM_CLOUD;
 	return true;
@@ -184,7 +177,7 @@ hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret
 static void
 hz_look_count_lookup(const struct hz_look_run *run, const char *result)
 {
-	hz_count_lookup("instances_v2", run->in->config.config->cache_mode, result);
+	hz_count_lookup("instances_v2", run->hz->config->cache_mode, result);
 }
 
 /* Asks for one server, by its ID or name. Returns false if the request failed, in which case the
@@ -200,7 +193,7 @@ hz_look_ask_one(struct hz_look_run *run, size_t i, struct error *err)
 	hz_look_count_lookup(run, "miss");
 	if (!q->has_id && name.len == 0)
 		hz_look_answer_absent(run, i, HZ_REALM_CLOUD);
-	else if (hz_find_server(run->in->config.api, run->call, &run->arena, which, &server, err))
+	else if (hz_find_server(run->hz->api, run->call, &run->arena, which, &server, err))
 		hz_look_answer_server(run, i, &server);
 	else if (err->code == ERR_NOT_FOUND)
 		hz_look_answer_absent(run, i, HZ_REALM_CLOUD);
@@ -217,7 +210,7 @@ hz_look_ask_one(struct hz_look_run *run, size_t i, struct error *err)
 static bool
 hz_look_confirm_missing(struct hz_look_run *run, struct error *err)
 {
-	size_t first = run->n > 0 ? atomic_load(&run->in->next_confirm) % run->n : 0;
+	size_t first = run->n > 0 ? atomic_load(&run->hz->next_confirm) % run->n : 0;
 	size_t n_asked = 0;
 
 	for (size_t k = 0; k < run->n && n_asked < CONFIRMATIONS_MAX; k++) {
@@ -226,7 +219,7 @@ hz_look_confirm_missing(struct hz_look_run *run, struct error *err)
 		if (!hz_look_is_open_in_cloud(run, i))
 			continue;
 		n_asked++;
-		atomic_store(&run->in->next_confirm, i + 1);
+		atomic_store(&run->hz->next_confirm, i + 1);
 		if (!hz_look_ask_one(run, i, err))
 			return false;
 	}
@@ -262,7 +255,7 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 
 	hz_look_count_lookup(run, "miss");
 	while (hz_look_wants_page(run, &servers, n_answered)) {
-		if (!hz_servers_read_page(run->in->config.api, run->call, &servers, err))
+		if (!hz_servers_read_page(run->hz->api, run->call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
 		n_answered = 0;
 		for (size_t i = 0; i < run->n; i++) {
@@ -279,7 +272,7 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 		}
 	}
 	n_listed = (int64_t)servers.by_id.count;
-	atomic_store(&run->in->n_listed,
+	atomic_store(&run->hz->n_listed,
 	             servers.pages.total > n_listed ? servers.pages.total : n_listed);
 	return hz_look_confirm_missing(run, err);
 }
@@ -288,10 +281,10 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 static bool
 hz_look_ask_cloud(struct hz_look_run *run, struct error *err)
 {
-	int64_t n_listed = atomic_load(&run->in->n_listed);
+	int64_t n_listed = atomic_load(&run->hz->n_listed);
 	size_t n_pages = n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
 	size_t n = hz_look_count_open_in_cloud(run);
-	bool is_listed = run->in->config.config->cache_mode == HZ_CACHE_ALL && n > n_pages;
+	bool is_listed = run->hz->config->cache_mode == HZ_CACHE_ALL && n > n_pages;
 	enum hz_urgency urgency = run->call->is_urgent ? HZ_URGENT : HZ_BACKGROUND;
 	bool ok;
 
@@ -304,7 +297,7 @@ hz_look_ask_cloud(struct hz_look_run *run, struct error *err)
 		if (hz_look_is_open_in_cloud(run, i) && run->refs[i].is_new)
 			urgency = HZ_URGENT;
 	}
-	ok = hz_api_admit(run->in->config.api, urgency, is_listed ? n_pages : n, err);
+	ok = hz_api_admit(run->hz->api, urgency, is_listed ? n_pages : n, err);
 	if (ok && is_listed)
 		ok = hz_look_ask_list(run, err);
 	for (size_t i = 0; ok && !is_listed && i < run->n; i++) {
@@ -332,7 +325,7 @@ hz_look_answer_renamed(struct hz_look_run *run, size_t i, const struct hz_robot_
 	        "\" of server %" PRId64,
 	        STR_ARG(name), STR_ARG(server->name), server->number);
 	host_report(
-		run->in->config.host, &run->refs[i], &mismatch_event,
+		run->hz->host, &run->refs[i], &mismatch_event,
 		"%s, so it is unknown whether the machine of the node still exists, and the node is neither changed nor "
 		"deleted. Rename the server to \"%" STR_FMT
 		"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
@@ -346,7 +339,7 @@ hz_look_answer_ambiguous_name(struct hz_look_run *run, size_t i)
 	struct str name = run->refs[i].name;
 	struct error err;
 
-	host_report(run->in->config.host, &run->refs[i], &lookup_event,
+	host_report(run->hz->host, &run->refs[i], &lookup_event,
 	            "Node %" STR_FMT
 	            " could not be uniquely associated with a Cloud or Robot server, "
 	            "as a server with this name exists in both APIs",
@@ -366,9 +359,9 @@ hz_look_answer_robot(struct hz_look_run *run, size_t i, const struct hz_robot_se
 	struct error ignored;
 	bool is_off;
 
-	hz_describe_robot(&run->in->describer, &run->look->arena, &run->refs[i], server, ret);
+	hz_describe_robot(run->hz, &run->look->arena, &run->refs[i], server, ret);
 	if (!run->refs[i].is_ready && run->questions[i].has_id &&
-	    hz_robot_is_off(run->in->config.robot, run->call, server->number, &is_off, &ignored))
+	    hz_robot_is_off(run->hz->robot, run->call, server->number, &is_off, &ignored))
 		ret->power = is_off ? POWER_OFF : POWER_ON;
 	run->questions[i].is_answered = true;
 }
@@ -378,7 +371,7 @@ hz_look_answer_robot(struct hz_look_run *run, size_t i, const struct hz_robot_se
 static void
 hz_look_ask_robot_by_id(struct hz_look_run *run, size_t i)
 {
-	struct hz_robot *robot = run->in->config.robot;
+	struct hz_robot *robot = run->hz->robot;
 	int64_t number = run->questions[i].id.number;
 	struct str name = run->refs[i].name;
 	struct hz_robot_server server;
@@ -413,7 +406,7 @@ hz_look_ask_robot_by_name(struct hz_look_run *run, size_t i)
 
 	if (in_cloud == PRESENCE_UNKNOWN)
 		return;
-	if (hz_robot_find_name(run->in->config.robot, run->call, &run->arena, run->refs[i].name,
+	if (hz_robot_find_name(run->hz->robot, run->call, &run->arena, run->refs[i].name,
 	                       in_cloud == PRESENCE_PRESENT, &server, &err)) {
 		if (in_cloud == PRESENCE_PRESENT)
 			hz_look_answer_ambiguous_name(run, i);
@@ -433,20 +426,20 @@ hz_look_ask_robot_by_name(struct hz_look_run *run, size_t i)
 bool
 hz_instances_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret, struct error *err)
 {
-	const struct hz_instances_config *config = &hcloud_of(cloud)->instances->config;
+	const struct hcloud *hz = hcloud_of(cloud);
 	struct hz_network network;
 	bool is_known = true;
 
 	*ret = 0;
-	if (config->is_network_ours) {
-		if (hz_find_network(config->api, call, call->arena, HZ_BY_ID(config->network),
-		                    false, &network, err))
-			*ret = network.id == config->network;
+	if (hz->is_network_ours) {
+		if (hz_find_network(hz->api, call, call->arena, HZ_BY_ID(hz->network), false,
+		                    &network, err))
+			*ret = network.id == hz->network;
 		else
 			is_known = err->code == ERR_NOT_FOUND;
 	}
-	if (*ret == 0 && config->cache &&
-	    !hz_lb_cache_count_serving(config->cache, call, config->host, ret, err))
+	if (*ret == 0 && hz->cache &&
+	    !hz_lb_cache_count_serving(hz->cache, call, hz->host, ret, err))
 		is_known = false;
 	return is_known || *ret > 0;
 }
@@ -491,16 +484,14 @@ bool
 hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
                   int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
-	struct hz_look_run run = {
-		.in = hcloud_of(cloud)->instances, .call = call, .refs = refs, .n = n
-	};
+	struct hz_look_run run = { .hz = hcloud_of(cloud), .call = call, .refs = refs, .n = n };
 	bool is_asked;
 
 	(void)not_before_boot_ns; /* no answer of the Cloud API is cached */
 	run.look = look_new(n, clock_boot(call->clock));
 	hz_look_read_ids(&run);
 	is_asked = hz_look_ask_cloud(&run, err);
-	for (size_t i = 0; run.in->config.robot && i < n; i++) {
+	for (size_t i = 0; run.hz->robot && i < n; i++) {
 		if (!run.questions[i].has_id)
 			hz_look_ask_robot_by_name(&run, i);
 		else if (!run.questions[i].is_answered)
@@ -524,8 +515,7 @@ hz_instances_list(struct cloud *cloud, struct call *call, struct machine_list *r
 {
 	static const struct node_ref nobody = { 0 };
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
-	const struct hz_instances *in = hcloud_of(cloud)->instances;
-	const struct hz_instances_config *config = &in->config;
+	const struct hcloud *hz = hcloud_of(cloud);
 	struct hz_robot_server *dedicated;
 	struct machine *machine;
 	size_t pos = 0, n = 0;
@@ -533,41 +523,21 @@ hz_instances_list(struct cloud *cloud, struct call *call, struct machine_list *r
 	void *server;
 
 	while (servers.pages.next > 0) {
-		if (!hz_api_admit(config->api, HZ_BACKGROUND, 1, err) ||
-		    !hz_servers_read_page(config->api, call, &servers, err))
+		if (!hz_api_admit(hz->api, HZ_BACKGROUND, 1, err) ||
+		    !hz_servers_read_page(hz->api, call, &servers, err))
 			return err_wrap(err, "list servers");
 	}
 	while (map_next(&servers.by_id, &pos, &ignored, &server)) {
 		machine = machine_list_add(ret);
 		machine->name = arena_str(call->arena, ((struct hz_server *)server)->name);
-		hz_describe_cloud(&in->describer, call->arena, &nobody, server, &machine->instance);
+		hz_describe_cloud(hz, call->arena, &nobody, server, &machine->instance);
 	}
-	if (config->robot && !hz_robot_list(config->robot, call, call->arena, &dedicated, &n, err))
+	if (hz->robot && !hz_robot_list(hz->robot, call, call->arena, &dedicated, &n, err))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		machine = machine_list_add(ret);
 		machine->name = dedicated[i].name;
-		hz_describe_robot(&in->describer, call->arena, &nobody, &dedicated[i],
-		                  &machine->instance);
+		hz_describe_robot(hz, call->arena, &nobody, &dedicated[i], &machine->instance);
 	}
 	return true;
-}
-
-/* ---- life cycle ---- */
-
-struct hz_instances *
-hz_instances_new(const struct hz_instances_config *config)
-{
-	struct hz_instances *in = xcalloc(1, sizeof(*in));
-
-	in->config = *config;
-	in->describer = (struct hz_describer){ config->config, config->host, config->network };
-	atomic_init(&in->n_listed, -1);
-	return in;
-}
-
-void
-hz_instances_free(struct hz_instances *in)
-{
-	free(in);
 }

@@ -16,9 +16,11 @@
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/balancers.h"
 #include "providers/hcloud/client.h"
+#include "providers/hcloud/describe.h"
 #include "providers/hcloud/hcloud.h"
-#include "providers/hcloud/instances.h"
+#include "providers/hcloud/lb_cache.h"
 #include "providers/hcloud/lb_desired.h"
+#include "providers/hcloud/lb_targets.h"
 #include "providers/hcloud/routes.h"
 
 enum {
@@ -38,7 +40,6 @@ hz_provider_close(struct cloud *cloud)
 	hz = hcloud_of(cloud);
 	hz_routes_free(hz->routes);
 	hz_balancers_free(hz->balancers);
-	hz_instances_free(hz->instances);
 	hz_lb_cache_free(hz->cache);
 	hz_servers_known_free(hz->servers_known);
 	hz_robot_free(hz->robot);
@@ -250,16 +251,6 @@ hz_provider_start(struct cloud *cloud, const struct cloud_host *host, struct err
 		hz->cache = hz_lb_cache_new(hz->api, hz->host->clock);
 		hz->servers_known = hz_servers_known_new();
 	}
-	hz->instances = hz_instances_new(&(struct hz_instances_config){
-		.config = hz->config,
-		.host = hz->host,
-		.api = hz->api,
-		.robot = hz->robot,
-		.cache = hz->cache,
-		.servers_known = hz->servers_known,
-		.network = hz->network,
-		.is_network_ours = hz->is_network_ours,
-	});
 	if (hz->cache)
 		hz->balancers = hz_balancers_new(&(struct hz_balancers_config){
 			.config = hz->config,

@@ -49,7 +49,6 @@ static struct {
 	struct hz_actions *actions;
 	struct hz_lb_cache *cache;
 	struct hz_balancers *balancers;
-	struct hz_instances *instances;
 	struct lb_spec spec;
 	struct lb_wait wait; /* of the Service, as the service controller notes it */
 	enum lb_outcome outcome;
@@ -70,7 +69,6 @@ static void
 close_all(void)
 {
 	hz_balancers_free(TAKE(story.balancers));
-	hz_instances_free(TAKE(story.instances));
 	hz_actions_free(TAKE(story.actions));
 	hz_lb_cache_free(TAKE(story.cache));
 }
@@ -90,18 +88,15 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 		.cache = story.cache,
 		.network = network,
 	});
-	story.instances = hz_instances_new(&(struct hz_instances_config){
+	story.cloud = (struct hcloud){
+		.cloud = { .ops = &hcloud_cloud, .host = &story.lab->fake.host },
 		.config = story.lab->config,
 		.host = &story.lab->fake.host,
 		.api = story.lab->api,
 		.cache = story.cache,
+		.balancers = story.balancers,
 		.network = network,
 		.is_network_ours = network != 0,
-	});
-	story.cloud = (struct hcloud){
-		.cloud = { .ops = &hcloud_cloud, .host = &story.lab->fake.host },
-		.balancers = story.balancers,
-		.instances = story.instances,
 	};
 	story.wait = (struct lb_wait){ 0 };
 }

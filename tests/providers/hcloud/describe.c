@@ -12,7 +12,7 @@ struct bench {
 	struct arena arena;
 	struct hz_config config;
 	struct cloud_host host;
-	struct hz_describer describer;
+	struct hcloud hcloud;
 	struct hz_server server;
 	struct hz_robot_server robot;
 	struct node_ref ref;
@@ -98,17 +98,18 @@ check_addresses(const char *wanted)
 static void
 describe(int64_t network)
 {
-	bench->describer = (struct hz_describer){ &bench->config, &bench->host, network };
-	hz_describe_cloud(&bench->describer, &bench->arena, &bench->ref, &bench->server,
+	bench->hcloud = (struct hcloud){ .config = &bench->config,
+		                         .host = &bench->host,
+		                         .network = network };
+	hz_describe_cloud(&bench->hcloud, &bench->arena, &bench->ref, &bench->server,
 	                  &bench->found);
 }
 
 static void
 describe_robot(void)
 {
-	bench->describer = (struct hz_describer){ &bench->config, &bench->host, 0 };
-	hz_describe_robot(&bench->describer, &bench->arena, &bench->ref, &bench->robot,
-	                  &bench->found);
+	bench->hcloud = (struct hcloud){ .config = &bench->config, .host = &bench->host };
+	hz_describe_robot(&bench->hcloud, &bench->arena, &bench->ref, &bench->robot, &bench->found);
 }
 
 /* ---- the cloud ---- */

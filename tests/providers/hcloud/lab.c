@@ -53,7 +53,6 @@ lab_setup(void **state)
 static void
 lab_close(struct lab *lab)
 {
-	hz_instances_free(TAKE(lab->instances));
 	hz_servers_known_free(TAKE(lab->servers_known));
 	hz_api_free(TAKE(lab->api));
 	hz_config_free(TAKE(lab->config));
@@ -97,7 +96,7 @@ lab_open(struct lab *lab, const struct hz_dialect *dialect, int64_t network)
 	                                               .host = &lab->fake.host,
 	                                               .reserve_percent = 5 });
 	lab->servers_known = hz_servers_known_new();
-	lab->instances = hz_instances_new(&(struct hz_instances_config){
+	lab->hcloud = (struct hcloud){
 		.config = lab->config,
 		.host = &lab->fake.host,
 		.api = lab->api,
@@ -105,8 +104,7 @@ lab_open(struct lab *lab, const struct hz_dialect *dialect, int64_t network)
 		.servers_known = lab->servers_known,
 		.network = network,
 		.is_network_ours = network != 0,
-	});
-	lab->hcloud.instances = lab->instances;
+	};
 }
 
 int

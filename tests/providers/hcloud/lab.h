@@ -7,7 +7,10 @@
 #include "cloud/fake_host.h"
 #include "cloud/http_script.h"
 #include "providers/hcloud/hcloud.h"
-#include "providers/hcloud/instances.h"
+#include "providers/hcloud/client.h"
+#include "providers/hcloud/describe.h"
+#include "providers/hcloud/lb_cache.h"
+#include "providers/hcloud/lb_targets.h"
 
 struct lab {
 	struct http_script script;
@@ -16,8 +19,7 @@ struct lab {
 	struct hz_api *api;
 	struct hz_robot *robot; /* made by lab_use_robot() */
 	struct hz_servers_known *servers_known;
-	struct hz_instances *instances;
-	struct hcloud hcloud; /* with these instances */
+	struct hcloud hcloud; /* with these */
 	struct arena arena;   /* for what a test reads */
 };
 
@@ -27,7 +29,7 @@ int lab_setup(void **state);
 int lab_setup_open(void **state);
 int lab_teardown(void **state);
 
-/** Reads the environment as it is now, and makes a new api and new instances; network 0: none. */
+/** Reads the environment as it is now, and makes a new api and a new hcloud; network 0: none. */
 void lab_open(struct lab *, const struct hz_dialect *, int64_t network);
 /** Before lab_open(). */
 void lab_use_robot(struct lab *);

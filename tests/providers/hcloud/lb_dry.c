@@ -96,7 +96,12 @@ open_dialect(const struct hz_dialect *dialect, int64_t network)
 	story.cloud = (struct hcloud){
 		.cloud = { .ops = &hcloud_cloud, .host = &story.lab->fake.host },
 		.balancers = story.balancers,
-		.instances = story.lab->instances,
+		.config = story.lab->config,
+		.host = &story.lab->fake.host,
+		.api = story.lab->api,
+		.servers_known = story.lab->servers_known,
+		.network = network,
+		.is_network_ours = network != 0,
 	};
 }
 
