@@ -81,23 +81,18 @@ hz_route_removed(struct hz_network_view *v, const struct hz_route *route)
 /* Reads the network into an empty view. */
 static bool
 hz_view_read_network(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
-                     struct arena *arena, struct hz_network *ret, struct error *err)
+                     struct error *err)
 {
 	v->read_boot_ns = clock_boot(call->clock);
 	hz_count_operations("hcloud/reloadNetwork", 1);
-	if (!hz_find_network(api, call, arena, HZ_BY_ID(id), /*retries_at_start=*/false, ret,
-	                     err)) {
+	if (!hz_find_network(api, call, &v->arena, HZ_BY_ID(id), /*retries_at_start=*/false,
+	                     &v->network, err)) {
 		if (err->code == ERR_NOT_FOUND)
 			err_wrap(err, "network not found: %" PRId64, id);
 		return false;
 	}
-	for (size_t i = 0; i < ret->n_routes; i++)
-		hz_route_added(v, &ret->routes[i]);
-	v->range = arena_str(&v->arena, ret->range);
-	v->n_subnets = ret->n_subnets;
-	v->subnets = arena_calloc(&v->arena, ret->n_subnets, sizeof(*v->subnets));
-	for (size_t i = 0; i < ret->n_subnets; i++)
-		v->subnets[i] = arena_str(&v->arena, ret->subnets[i]);
+	for (size_t i = 0; i < v->network.n_routes; i++)
+		hz_route_added(v, &v->network.routes[i]);
 	return true;
 }
 
@@ -116,12 +111,11 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
                   struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
-	struct hz_network network;
 	size_t pos = 0;
 	struct str key;
 	void *value;
 
-	if (!hz_view_read_network(v, api, call, id, &servers.arena, &network, err))
+	if (!hz_view_read_network(v, api, call, id, err))
 		return false;
 	for (v->n_pages = 0; servers.pages.next > 0; v->n_pages++) {
 		if (!hz_servers_read_page(api, call, &servers, err))
@@ -140,11 +134,11 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 	/* A network without any member counts as not sure: it is more likely that the list of
 	 * servers is that of another project than that a cluster has no server in its network. */
 	v->is_sure = servers.is_complete && v->n_members > 0;
-	for (size_t i = 0; i < network.n_servers; i++) {
-		const struct hz_server *server = hz_servers_find(&servers,
-		                                                 HZ_BY_ID(network.servers[i]));
+	for (size_t i = 0; i < v->network.n_servers; i++) {
+		struct hz_which which = HZ_BY_ID(v->network.servers[i]);
+		const struct hz_server *server = hz_servers_find(&servers, which);
 
-		if (!server || hz_address_in(&server->private_nets, network.id).len == 0)
+		if (!server || hz_address_in(&server->private_nets, id).len == 0)
 			v->is_sure = false;
 	}
 	return true;
@@ -158,15 +152,14 @@ hz_network_view_read_nodes(struct hz_network_view *v, struct hz_api *api, struct
 	CLEANUP(hz_network_view_fini) struct hz_network_view fresh = HZ_NETWORK_VIEW_INIT;
 	struct hz_network_view old = *v;
 	struct ip_net range = { 0 };
-	struct hz_network found;
 	struct node_ref *nodes;
 	size_t n;
 
-	if (!hz_view_read_network(&fresh, api, call, network, call->arena, &found, err))
+	if (!hz_view_read_network(&fresh, api, call, network, err))
 		return false;
 	host->nodes(host, call->arena, &nodes, &n);
 	fresh.members = arena_calloc(&fresh.arena, n, sizeof(*fresh.members));
-	for (size_t i = 0; ip_net_parse(fresh.range, &range) && i < n; i++) {
+	for (size_t i = 0; ip_net_parse(fresh.network.range, &range) && i < n; i++) {
 		struct hz_id id = { .kind = HZ_CLOUD };
 		struct str internal = STR_EMPTY;
 		struct error ignored;

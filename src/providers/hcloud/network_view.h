@@ -27,12 +27,11 @@ struct hz_network_view {
 	size_t n_routes, cap;
 	struct hz_member *members;
 	size_t n_members;
-	struct str range, *subnets; /* of the network */
-	size_t n_subnets;
-	struct map by_ip;     /* members */
-	bool is_sure;         /* all servers with an address in the network are members */
-	int64_t read_boot_ns; /* when reading began; -1: never */
-	size_t n_pages;       /* of the list of servers */
+	struct hz_network network; /* as it was read; `routes` above also has our own changes */
+	struct map by_ip;          /* members */
+	bool is_sure;              /* all servers with an address in the network are members */
+	int64_t read_boot_ns;      /* when reading began; -1: never */
+	size_t n_pages;            /* of the list of servers */
 };
 
 #define HZ_NETWORK_VIEW_INIT ((struct hz_network_view){ .read_boot_ns = -1, .n_pages = 1 })

@@ -135,11 +135,11 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 			.is_fixed = !member && !r->view.is_sure,
 		};
 	}
-	list.range = arena_str(arena, r->view.range);
-	list.n_subnets = r->view.n_subnets;
+	list.range = arena_str(arena, r->view.network.range);
+	list.n_subnets = r->view.network.n_subnets;
 	list.subnets = subnets = arena_calloc(arena, list.n_subnets, sizeof(*subnets));
 	for (size_t i = 0; i < list.n_subnets; i++)
-		subnets[i] = arena_str(arena, r->view.subnets[i]);
+		subnets[i] = arena_str(arena, r->view.network.subnets[i]);
 	*ret = list;
 	return true;
 }
@@ -420,13 +420,13 @@ hz_routes_check_subnets(const struct hz_routes *r, struct str destination, struc
 {
 	struct ip_net net, subnet;
 
-	for (size_t i = 0; ip_net_parse(destination, &net) && i < r->view.n_subnets; i++) {
-		if (ip_net_parse(r->view.subnets[i], &subnet) &&
+	for (size_t i = 0; ip_net_parse(destination, &net) && i < r->view.network.n_subnets; i++) {
+		if (ip_net_parse(r->view.network.subnets[i], &subnet) &&
 		    (ip_net_is_within(&net, &subnet) || ip_net_is_within(&subnet, &net)))
 			return err_set(err, ERR_INVALID,
 			               "%" STR_FMT " overlaps with the subnet %" STR_FMT
 			               " of network %" PRId64,
-			               STR_ARG(destination), STR_ARG(r->view.subnets[i]),
+			               STR_ARG(destination), STR_ARG(r->view.network.subnets[i]),
 			               r->config.network);
 	}
 	return true;
