@@ -438,13 +438,13 @@ make_creation(struct creations *c, struct str uid, int64_t hidden_ns, int64_t no
 }
 
 /* This process begins to lead: only the first call counts. */
-static void
-creations_begin(struct creations *c, int64_t now_boot_ns)
+void
+balancer_begin(struct cloud *cloud, const struct call *call)
 {
 	WITH_LOCK(&mu);
 
-	if (c->leads_since_boot_ns == 0)
-		c->leads_since_boot_ns = now_boot_ns;
+	if (cloud->creations.leads_since_boot_ns == 0)
+		cloud->creations.leads_since_boot_ns = clock_boot(call->clock);
 }
 
 /* A balancer is requested now. False: there is no place left, so it must not be requested yet.
@@ -471,37 +471,6 @@ creations_forget(struct creations *c, struct str uid)
 	one = find_creation(c, uid);
 	if (one)
 		*one = (struct creation){ 0 };
-}
-
-/* May a balancer of the Service exist that a search does not find? True: *ret_since_boot_ns is the
- * latest time at which it was requested. *ret_reports is true, once, if that was CREATION_LONG_S
- * ago or longer: the caller then sends an event. */
-static bool
-creations_may_hide(struct creations *c, struct str uid, int64_t hidden_ns, int64_t now_boot_ns,
-                   int64_t *ret_since_boot_ns, bool *ret_reports)
-{
-	int64_t since_ns, age_ns;
-	struct creation *one;
-	WITH_LOCK(&mu);
-
-	one = find_creation(c, uid);
-	since_ns = one ? one->begun_boot_ns : c->leads_since_boot_ns;
-	age_ns = now_boot_ns - since_ns;
-	if (age_ns >= hidden_ns)
-		return false;
-	*ret_since_boot_ns = since_ns;
-	*ret_reports = false;
-	if (age_ns < CREATION_LONG_S * NS_PER_SEC)
-		return true;
-	if (!one) {
-		one = make_creation(c, uid, hidden_ns, now_boot_ns);
-		if (!one)
-			return true;
-		one->begun_boot_ns = since_ns;
-	}
-	*ret_reports = !one->is_reported;
-	one->is_reported = true;
-	return true;
 }
 
 /* ---- drivers: providers with find(), create(), change() and destroy() ---- */
@@ -560,21 +529,34 @@ call_find(struct cloud *cloud, struct call *call, const struct lb_spec *spec, st
 }
 
 /* The balancer was not found. ERR_PENDING: it may exist without being visible yet
- * (creation_hidden_ms). Each pause is half of the time since it was requested. In a dry run it
- * counts as missing. */
+ * (creation_hidden_ms). Each pause is half of the time since it was requested. An event reports
+ * once that it takes long. In a dry run it counts as missing. */
 static bool
 check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                  struct error *err)
 {
 	int64_t hidden_ms = cloud->balancers->creation_hidden_ms, now_ns = clock_boot(call->clock);
+	struct creations *creations = &cloud->creations;
 	int64_t since_ns, age_ms, pause_ms;
-	bool reports;
+	bool is_hidden, reports = false;
+	struct creation *one;
 
-	creations_begin(&cloud->creations, now_ns);
-	if (call->dry || !creations_may_hide(&cloud->creations, spec->uid, hidden_ms * NS_PER_MS,
-	                                     now_ns, &since_ns, &reports))
-		return true;
+	balancer_begin(cloud, call);
+	mutex_lock(&mu);
+	one = find_creation(creations, spec->uid);
+	since_ns = one ? one->begun_boot_ns : creations->leads_since_boot_ns;
 	age_ms = (now_ns - since_ns) / NS_PER_MS;
+	is_hidden = !call->dry && age_ms < hidden_ms;
+	if (is_hidden && age_ms >= CREATION_LONG_S * 1000)
+		one = make_creation(creations, spec->uid, hidden_ms * NS_PER_MS, now_ns);
+	if (is_hidden && age_ms >= CREATION_LONG_S * 1000 && one) {
+		one->begun_boot_ns = since_ns;
+		reports = !one->is_reported;
+		one->is_reported = true;
+	}
+	mutex_unlock(&mu);
+	if (!is_hidden)
+		return true;
 	pause_ms = age_ms / 2 < HIDDEN_MIN_MS   ? HIDDEN_MIN_MS
 	           : age_ms / 2 > HIDDEN_MAX_MS ? HIDDEN_MAX_MS
 	                                        : age_ms / 2;
@@ -702,12 +684,6 @@ remove_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *s
 }
 
 /* ---- what the controllers call ---- */
-
-void
-balancer_begin(struct cloud *cloud, const struct call *call)
-{
-	creations_begin(&cloud->creations, clock_boot(call->clock));
-}
 
 bool
 balancer_check(struct cloud *cloud, struct call *call, const struct lb_spec *spec,

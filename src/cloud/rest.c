@@ -95,7 +95,7 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	const char *method = http_method_name(request->method);
 	struct str body, target = str_head(request->target, 200);
-	int64_t begun_ns = clock_mono(call->clock), took_ns;
+	int64_t begun_ns = clock_mono(call->clock);
 	char memory[CODE_MAX_BYTES] = "";
 	struct buf code = BUF_FIXED(memory);
 
@@ -103,14 +103,14 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	int status = is_answered ? response.status : 0;
 	bool is_success = status >= 200 && status < 300;
 
-	took_ns = clock_mono(call->clock) - begun_ns;
 	if (is_answered)
 		buf_addf(&code, "%d", status);
 	recent_count(RECENT_CLOUD, status);
 	if (is_success)
 		recent_note_cloud();
 	metric_inc(metric_of(&requests, r->name, method, is_answered ? memory : "error"));
-	metric_observe(metric_of(&durations, r->name), (double)took_ns / (double)NS_PER_SEC);
+	metric_observe(metric_of(&durations, r->name),
+	               clock_seconds(clock_mono(call->clock) - begun_ns));
 	if (is_answered && response.ratelimit_remaining >= 0)
 		metric_set(metric_of(&left, r->name), (double)response.ratelimit_remaining);
 

@@ -634,7 +634,7 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 		[HTTP_PATCH] = "patch", [HTTP_DELETE] = "delete",
 	};
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
-	int64_t begun_ns = clock_mono(call->clock), took_ns;
+	int64_t begun_ns = clock_mono(call->clock);
 	const char *method = methods[request->method];
 	struct http_request http = {
 		.method = request->method,
@@ -651,14 +651,14 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 	metric_add(metric_of(&in_flight), 1);
 	ok = http_do(a->config.http, call, &http, &response, err);
 	status = ok ? response.status : 0;
-	took_ns = clock_mono(call->clock) - begun_ns;
 	snprintf(code, sizeof(code), "%d", status);
 	recent_count(RECENT_CLOUD, status);
 	if (status >= 200 && status < 300)
 		recent_note_cloud();
 	metric_add(metric_of(&in_flight), -1);
 	metric_inc(metric_of(&requests, code, method, hz_endpoint_label(call, http.target)));
-	metric_observe(metric_of(&durations, method), (double)took_ns / (double)NS_PER_SEC);
+	metric_observe(metric_of(&durations, method),
+	               clock_seconds(clock_mono(call->clock) - begun_ns));
 	if (!ok)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(http.method),
 		                STR_ARG(str_head(http.target, 200)));
@@ -750,10 +750,10 @@ bool
 hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
           struct hz_answer *ret, struct error *err)
 {
-	bool is_change = request->method != HTTP_GET, asks_budget;
+	bool is_at_start = request->retries_at_start, asks_budget, ok;
+	struct endpoint_pass pass = { 0 };
 	enum endpoint_outcome outcome;
-	struct endpoint_pass pass;
-	bool ok;
+	unsigned n_retries;
 
 	if (!host_count_request(a->config.host, err))
 		return false;
@@ -761,21 +761,17 @@ hz_api_do(struct hz_api *a, struct call *call, const struct hz_request *request,
 		return err_set(
 			err, ERR_INVALID,
 			"the URL of the request is too long, because it contains a name that is too long");
-	if (request->retries_at_start) {
-		ok = hz_api_send_attempts(a, call, request, PATIENT_RETRIES, is_change, ret,
-		                          &outcome, err);
-	} else {
-		if (!endpoint_enter(a->endpoint, &pass, err))
-			return false;
-		/* A probe is a single attempt, and is sent regardless of the budget, because probes
-		 * are few. */
-		asks_budget = (is_change || request->is_urgent) && !pass.is_probe;
-		ok = hz_api_send_attempts(a, call, request, pass.is_probe ? 0 : USUAL_RETRIES,
-		                          asks_budget, ret, &outcome, err);
-		if (!ok && err->code == ERR_CANCELLED)
-			outcome = ENDPOINT_UNKNOWN;
+	if (!is_at_start && !endpoint_enter(a->endpoint, &pass, err))
+		return false;
+	/* A probe is a single attempt, and is sent regardless of the budget, because probes are
+	 * few. */
+	n_retries = is_at_start ? PATIENT_RETRIES : pass.is_probe ? 0 : USUAL_RETRIES;
+	asks_budget = (request->method != HTTP_GET || request->is_urgent) && !pass.is_probe;
+	ok = hz_api_send_attempts(a, call, request, n_retries, asks_budget, ret, &outcome, err);
+	if (!ok && err->code == ERR_CANCELLED)
+		outcome = ENDPOINT_UNKNOWN;
+	if (!is_at_start)
 		endpoint_leave(a->endpoint, &pass, outcome, err);
-	}
 	if (!ok && err->code == ERR_NOT_FOUND && str_index(request->target, '?') >= 0)
 		err->code = ERR_UNAVAILABLE;
 	return ok;

@@ -375,7 +375,10 @@ hz_balancers_delete_one(struct hz_lb_run *run, const struct hz_lb *lb, struct er
 		return true;
 	}
 	if (run->call->dry) {
-		hz_dry_note_deletion(run, lb);
+		balancer_note(run->call, DRY_DELETE, lb->name,
+		              arena_printf(run->call->arena, "DELETE /load_balancers/%" PRId64,
+		                           lb->id),
+		              NULL, 0);
 		return true;
 	}
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);

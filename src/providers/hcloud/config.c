@@ -83,14 +83,13 @@ hz_config_skip_digits(struct str *s)
 static void
 hz_config_explain_duration(struct str text, struct buf *why)
 {
-	static const char *const units[] = { "ns", "us", "µs", "μs", "ms", "s", "m", "h" };
+	static const char *const units[] = { "ns", "us", "µs", "μs", "ms", "s", "m", "h", NULL };
 	struct str rest = text;
 
 	if (rest.len > 0 && char_is_in(rest.ptr[0], "-+"))
 		rest = str_skip(rest, 1);
 	for (;;) {
 		size_t n_digits = hz_config_skip_digits(&rest);
-		bool is_known = false;
 		struct str unit;
 
 		/* A number is "1", "1.5", ".5" or "1.", but not ".". */
@@ -111,9 +110,7 @@ hz_config_explain_duration(struct str text, struct buf *why)
 			buf_add_c(why, "time: missing unit in duration ");
 			return;
 		}
-		for (size_t i = 0; i < ARRAY_LEN(units); i++)
-			is_known |= str_eq_c(unit, units[i]);
-		if (!is_known) {
+		if (!words_have(units, unit)) {
 			buf_add_c(why, "time: unknown unit ");
 			quote_add(why, unit);
 			buf_add_c(why, " in duration ");
@@ -257,6 +254,7 @@ static const char *const tutorial_variables[] = {
 	"HCLOUD_ENDPOINT",
 	"HCLOUD_NETWORK",
 	"HCLOUD_RATE_LIMIT_RESERVE",
+	NULL,
 };
 
 static const char *const secret_variables[] = { "HCLOUD_TOKEN",   "HCLOUD_TOKEN_FILE",
@@ -537,11 +535,8 @@ hz_config_load(const struct hz_dialect *dialect, unsigned reserve_percent, struc
 		                      "ROBOT_PASSWORD_FILE", &problems);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
-		bool is_read = !dialect->is_tutorial;
-
-		for (size_t k = 0; !is_read && k < ARRAY_LEN(tutorial_variables); k++)
-			is_read = strcmp(variables[i].name, tutorial_variables[k]) == 0;
-		if (is_read)
+		if (!dialect->is_tutorial ||
+		    words_have(tutorial_variables, str_c(variables[i].name)))
 			hz_config_read_variable(config, &raw, &variables[i], &problems);
 	}
 	if (problems.len > 0)

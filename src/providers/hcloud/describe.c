@@ -38,14 +38,11 @@ static void
 hz_describe_set_label(const struct hcloud *hz, struct arena *arena, struct str value,
                       struct instance *ret)
 {
-	struct label *label;
+	struct label *label = ARENA_NEW(arena, struct label);
 
-	if (hz->config->dialect->is_tutorial)
-		return;
-	label = ARENA_NEW(arena, struct label);
 	*label = (struct label){ STR("instance.hetzner.cloud/provided-by"), value };
 	ret->labels = label;
-	ret->n_labels = 1;
+	ret->n_labels = hz->config->dialect->is_tutorial ? 0 : 1;
 }
 
 /* ---- servers of the cloud ---- */

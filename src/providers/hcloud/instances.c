@@ -311,44 +311,6 @@ hz_look_ask_cloud(struct hz_look_run *run, struct error *err)
 
 /* ---- Robot ---- */
 
-/* Either the server was renamed, or it is now used for something else: Robot's answers do not show
- * which of the two. The node is therefore kept; the official controller treats the machine as
- * deleted. */
-static void
-hz_look_answer_renamed(struct hz_look_run *run, size_t i, const struct hz_robot_server *server)
-{
-	struct str name = run->refs[i].name;
-	struct error err;
-
-	err_set(&err, ERR_INVALID,
-	        "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT
-	        "\" of server %" PRId64,
-	        STR_ARG(name), STR_ARG(server->name), server->number);
-	host_report(
-		run->hz->host, &run->refs[i], &mismatch_event,
-		"%s, so it is unknown whether the machine of the node still exists, and the node is neither changed nor "
-		"deleted. Rename the server to \"%" STR_FMT
-		"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
-		err.msg, STR_ARG(name), STR_ARG(name));
-	hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
-}
-
-static void
-hz_look_answer_ambiguous_name(struct hz_look_run *run, size_t i)
-{
-	struct str name = run->refs[i].name;
-	struct error err;
-
-	host_report(run->hz->host, &run->refs[i], &lookup_event,
-	            "Node %" STR_FMT
-	            " could not be uniquely associated with a Cloud or Robot server, "
-	            "as a server with this name exists in both APIs",
-	            STR_ARG(name));
-	err_set(&err, ERR_INVALID, "found both a cloud & robot server for name \"%" STR_FMT "\"",
-	        STR_ARG(name));
-	hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
-}
-
 /* Robot's reset service is asked only for nodes that are not Ready, because Robot permits few
  * requests. If the service does not answer, or does not support the server, the power is unknown.
  */
@@ -367,7 +329,11 @@ hz_look_answer_robot(struct hz_look_run *run, size_t i, const struct hz_robot_se
 }
 
 /* Robot's list may be minutes old. It proves that a machine exists under its name. If the list
- * lacks the machine, or has it under another name, the server is read by its number. */
+ * lacks the machine, or has it under another name, the server is read by its number.
+ *
+ * With another name, either the server was renamed, or it is now used for something else: Robot's
+ * answers do not show which of the two. The node is therefore kept; the official controller treats
+ * the machine as deleted. */
 static void
 hz_look_ask_robot_by_id(struct hz_look_run *run, size_t i)
 {
@@ -385,7 +351,17 @@ hz_look_ask_robot_by_id(struct hz_look_run *run, size_t i)
 	if (is_found && str_eq(name, server.name)) {
 		hz_look_answer_robot(run, i, &server);
 	} else if (is_found) {
-		hz_look_answer_renamed(run, i, &server);
+		err_set(&err, ERR_INVALID,
+		        "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT
+		        "\" of server %" PRId64,
+		        STR_ARG(name), STR_ARG(server.name), server.number);
+		host_report(
+			run->hz->host, &run->refs[i], &mismatch_event,
+			"%s, so it is unknown whether the machine of the node still exists, and the node is neither changed nor "
+			"deleted. Rename the server to \"%" STR_FMT
+			"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
+			err.msg, STR_ARG(name), STR_ARG(name));
+		hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
 	} else if (err.code == ERR_NOT_FOUND) {
 		hz_look_answer_absent(run, i, HZ_REALM_ROBOT);
 	} else {
@@ -401,20 +377,29 @@ static void
 hz_look_ask_robot_by_name(struct hz_look_run *run, size_t i)
 {
 	enum presence in_cloud = run->look->instances[i].presence;
+	struct str name = run->refs[i].name;
 	struct hz_robot_server server;
 	struct error err;
+	bool is_found;
 
 	if (in_cloud == PRESENCE_UNKNOWN)
 		return;
-	if (hz_robot_find_name(run->hz->robot, run->call, &run->arena, run->refs[i].name,
-	                       in_cloud == PRESENCE_PRESENT, &server, &err)) {
-		if (in_cloud == PRESENCE_PRESENT)
-			hz_look_answer_ambiguous_name(run, i);
-		else
-			hz_look_answer_robot(run, i, &server);
+	is_found = hz_robot_find_name(run->hz->robot, run->call, &run->arena, name,
+	                              in_cloud == PRESENCE_PRESENT, &server, &err);
+	if (is_found && in_cloud == PRESENCE_PRESENT) {
+		host_report(run->hz->host, &run->refs[i], &lookup_event,
+		            "Node %" STR_FMT
+		            " could not be uniquely associated with a Cloud or Robot server, "
+		            "as a server with this name exists in both APIs",
+		            STR_ARG(name));
+		err_set(&err, ERR_INVALID,
+		        "found both a cloud & robot server for name \"%" STR_FMT "\"",
+		        STR_ARG(name));
+		hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
+	} else if (is_found) {
+		hz_look_answer_robot(run, i, &server);
 	} else if (err.code != ERR_NOT_FOUND) {
-		err_wrap(&err, "failed to get robot server \"%" STR_FMT "\"",
-		         STR_ARG(run->refs[i].name));
+		err_wrap(&err, "failed to get robot server \"%" STR_FMT "\"", STR_ARG(name));
 		hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
 	}
 }

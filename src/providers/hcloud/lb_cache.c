@@ -525,7 +525,8 @@ hz_lb_cache_note_change(struct hz_lb_cache *c, struct str uid, int64_t id)
 }
 
 void
-hz_lb_cache_set_action(struct hz_lb_cache *c, struct str uid, struct hz_action action)
+hz_lb_cache_set_action(struct hz_lb_cache *c, struct str uid, struct hz_action action,
+                       bool has_failed)
 {
 	int64_t now_ns = hz_api_uptime_ns(c->api);
 	struct entry *e;
@@ -537,6 +538,7 @@ hz_lb_cache_set_action(struct hz_lb_cache *c, struct str uid, struct hz_action a
 	else if (now_ns - e->action_began_ns >= ACTION_MAX_NS)
 		action = (struct hz_action){ 0 };
 	e->state.action = action;
+	e->state.creation.has_failed |= has_failed;
 }
 
 void

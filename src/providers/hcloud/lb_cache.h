@@ -110,8 +110,10 @@ void hz_lb_cache_health(struct hz_lb_cache *, struct arena *, struct hz_service_
  * id 0: its id stays as it was. */
 void hz_lb_cache_note_change(struct hz_lb_cache *, struct str uid, int64_t id);
 /** Keeps an action that is not over; the next run for that Service waits for it first. id 0: none.
- * An action that is kept for five minutes, outages of the API not counted, is dropped. */
-void hz_lb_cache_set_action(struct hz_lb_cache *, struct str uid, struct hz_action action);
+ * An action that is kept for five minutes, outages of the API not counted, is dropped.
+ * @param has_failed  the last action did */
+void hz_lb_cache_set_action(struct hz_lb_cache *, struct str uid, struct hz_action action,
+                            bool has_failed);
 void hz_lb_cache_set_creation(struct hz_lb_cache *, struct str uid,
                               const struct hz_creation *creation);
 /** What is reported about a Service while it lasts. */

@@ -124,7 +124,6 @@ bool
 hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
-	struct hz_creation creation;
 	bool ok, is_running;
 
 	if (action.id == 0 || action.is_over)
@@ -132,12 +131,8 @@ hz_lb_wait(struct hz_lb_run *run, struct hz_action action, struct error *err)
 	ok = hz_actions_wait(t->actions, run->call, action, WAIT_IN_PLACE_NS, err);
 	is_running = !ok && (err->code == ERR_PENDING || err->is_outage);
 	hz_lb_cache_set_action(t->cache, run->spec->uid,
-	                       is_running ? action : (struct hz_action){ 0 });
-	if (!ok && !is_running) {
-		creation = hz_lb_cache_state(t->cache, run->spec->uid).creation;
-		creation.has_failed = true;
-		hz_lb_cache_set_creation(t->cache, run->spec->uid, &creation);
-	}
+	                       is_running ? action : (struct hz_action){ 0 },
+	                       /*has_failed=*/!ok && !is_running);
 	return ok;
 }
 

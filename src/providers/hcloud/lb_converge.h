@@ -122,7 +122,6 @@ bool hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb *lb,
 void hz_dry_create(struct hz_lb_run *run, struct str body, const struct hz_lb_type *type);
 /** Notes a step for run->lb. */
 void hz_dry_note_step(const struct hz_lb_run *run, const struct hz_step *step);
-void hz_dry_note_deletion(const struct hz_lb_run *run, const struct hz_lb *lb);
 /** In place of hz_order_certificate(): notes the request. *ret_action is not over, because a
  * certificate takes minutes: services cannot use it yet, so a new balancer is created without them,
  * and they are added later. */

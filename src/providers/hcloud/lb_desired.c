@@ -275,14 +275,12 @@ hz_desired_read_private(const struct reader *r, struct error *err)
 static struct hz_primary_ref
 hz_desired_primary_ip(const struct lb_spec *spec, const char *key)
 {
-	const struct str *text = lb_annotation(spec, key);
-	struct hz_primary_ref ref = { 0 };
+	struct hz_primary_ref ref = {
+		.is_set = lb_annotation(spec, key) != NULL,
+		.text = hz_desired_text_or(spec, key, STR_EMPTY),
+	};
 
-	if (!text)
-		return ref;
-	ref.is_set = true;
-	ref.text = *text;
-	(void)!str_to_i64(str_trim(*text), 1, INT64_MAX, &ref.id);
+	(void)!str_to_i64(str_trim(ref.text), 1, INT64_MAX, &ref.id);
 	return ref;
 }
 

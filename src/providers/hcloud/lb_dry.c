@@ -10,12 +10,6 @@
 #include "cloud/balancer.h"
 #include "cloud/change.h"
 
-static struct str
-hz_dry_id(struct arena *arena, const struct hz_lb *lb)
-{
-	return lb->id == HZ_DRY_ID ? STR("{id}") : arena_printf(arena, "%" PRId64, lb->id);
-}
-
 /* ---- targets ---- */
 
 static struct dry_field
@@ -141,7 +135,8 @@ hz_dry_note_step(const struct hz_lb_run *run, const struct hz_step *step)
 	struct change change = {
 		.what = "load balancer",
 		.request = "PUT /load_balancers/{id}",
-		.id = hz_dry_id(arena, run->lb),
+		.id = run->lb->id == HZ_DRY_ID ? STR("{id}")
+		                               : arena_printf(arena, "%" PRId64, run->lb->id),
 		.name = run->lb->name,
 		.body = step->body,
 		.present = step->present,
@@ -162,18 +157,6 @@ hz_dry_note_step(const struct hz_lb_run *run, const struct hz_step *step)
 		change.n_fields = 1;
 	}
 	change_note("", run->call, &change);
-}
-
-void
-hz_dry_note_deletion(const struct hz_lb_run *run, const struct hz_lb *lb)
-{
-	change_note("", run->call,
-	            &(struct change){
-			    .what = "load balancer",
-			    .request = "DELETE /load_balancers/{id}",
-			    .id = hz_dry_id(run->call->arena, lb),
-			    .name = lb->name,
-		    });
 }
 
 /* ---- a new balancer ---- */

@@ -464,12 +464,23 @@ hz_body_target(struct buf *b, const struct hz_lb_target *target, bool is_removed
 
 /* ---- writing: a new balancer ---- */
 
+/* The labels that the balancer has from other tools, and ours. */
 static void
-hz_body_add_own_labels(struct buf *b, const struct hz_lb_desired *desired)
+hz_body_add_labels(struct buf *b, const struct label labels[], size_t n,
+                   const struct hz_lb_desired *desired)
 {
+	json_begin_object(b, "labels");
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq_c(labels[i].key, HZ_LABEL_UID) ||
+		    str_eq_c(labels[i].key, HZ_LABEL_CLUSTER))
+			continue;
+		json_add_name(b, labels[i].key);
+		json_add_text(b, NULL, labels[i].value);
+	}
 	json_add_text(b, HZ_LABEL_UID, desired->uid);
 	if (desired->cluster.len > 0)
 		json_add_text(b, HZ_LABEL_CLUSTER, desired->cluster);
+	json_end_object(b);
 }
 
 void
@@ -496,9 +507,7 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 		json_add_text(b, "location", desired->location);
 	if (desired->network_zone.len > 0)
 		json_add_text(b, "network_zone", desired->network_zone);
-	json_begin_object(b, "labels");
-	hz_body_add_own_labels(b, desired);
-	json_end_object(b);
+	hz_body_add_labels(b, NULL, 0, desired);
 	hz_body_add_opt_flag(b, "public_interface", desired->is_public);
 	if (ipv4->is_set || ipv6->is_set) {
 		json_begin_object(b, "public_net");
@@ -567,21 +576,8 @@ hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_rela
 	json_begin_object(b, NULL);
 	if (name.len > 0)
 		json_add_text(b, "name", name);
-	if (is_relabelled) {
-		/* A PUT replaces all labels, so the body has those of other tools, too. */
-		json_begin_object(b, "labels");
-		for (size_t i = 0; i < lb->n_labels; i++) {
-			const struct label *label = &lb->labels[i];
-
-			if (str_eq_c(label->key, HZ_LABEL_UID) ||
-			    str_eq_c(label->key, HZ_LABEL_CLUSTER))
-				continue;
-			json_add_name(b, label->key);
-			json_add_text(b, NULL, label->value);
-		}
-		hz_body_add_own_labels(b, desired);
-		json_end_object(b);
-	}
+	if (is_relabelled) /* a PUT replaces all labels */
+		hz_body_add_labels(b, lb->labels, lb->n_labels, desired);
 	json_end_object(b);
 }
 

@@ -355,11 +355,8 @@ hz_provider_list_settings(struct cloud *cloud, struct call *call, struct cloud_s
 			.annotation = HZ_LB_PREFIX "network-zone",
 			.names = found.zones,
 		};
-	}
-	if (!lb->is_disabled && !is_tutorial && hz->network > 0 &&
-	    !hz_provider_add_subnets(hz, call, settings, &n, err))
-		return false;
-	if (!lb->is_disabled && !is_tutorial) {
+		if (hz->network > 0 && !hz_provider_add_subnets(hz, call, settings, &n, err))
+			return false;
 		if (!hz_list_names(hz->api, call, call->arena, "/load_balancer_types", &found, err))
 			return false;
 		settings[n++] = (struct cloud_setting){

@@ -116,18 +116,19 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 		const struct hz_route *route = &r->view.routes[list.n];
 		const struct hz_member *member = map_get(&r->view.by_ip, route->gateway);
 		const struct node_ref *node = member ? hz_routes_node_of(&nodes, member) : NULL;
-		/* The name starts with the gateway in the official controller, and with the
-		 * destination in the tutorial's. */
-		struct str first = is_tutorial ? route->destination : route->gateway;
-		struct str second = is_tutorial ? route->gateway : route->destination;
 
 		/* A route whose gateway is not a member is a blackhole, which the route controller
 		 * deletes. If the view is not sure, the gateway may belong to a server that the
 		 * view lacks: the route is then fixed, and the route controller does not remove it.
-		 */
+		 *
+		 * The name starts with the gateway in the official controller, and with the
+		 * destination in the tutorial's. */
 		list.routes[list.n] = (struct route){
-			.name = arena_printf(arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(first),
-			                     STR_ARG(second)),
+			.name = arena_printf(arena, "%" STR_FMT "-%" STR_FMT,
+			                     STR_ARG(is_tutorial ? route->destination
+			                                         : route->gateway),
+			                     STR_ARG(is_tutorial ? route->gateway
+			                                         : route->destination)),
 			.gateway = arena_str(arena, route->gateway),
 			.target_node = node ? node->name : STR_EMPTY,
 			.destination_cidr = arena_str(arena, route->destination),

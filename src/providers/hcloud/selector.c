@@ -161,13 +161,6 @@ hz_selector_compare_values(const void *a, const void *b)
 	return str_cmp(*x, *y);
 }
 
-static void
-hz_selector_add_value(struct parser *p, struct requirement *r, struct str value)
-{
-	p->values[p->n_values++] = value;
-	r->n_values++;
-}
-
 /* Reads "(a,b)". An element may be missing, as in "(a,)", and is the empty value then. */
 static bool
 hz_selector_parse_list(struct parser *p, struct requirement *r)
@@ -181,24 +174,12 @@ hz_selector_parse_list(struct parser *p, struct requirement *r)
 
 		if (hz_selector_is_word_next(p))
 			value = hz_selector_take(p, false);
-		hz_selector_add_value(p, r, value.text);
+		p->values[p->n_values++] = value.text;
+		r->n_values++;
 		token = hz_selector_take(p, false);
 		if (token.kind != TOKEN_COMMA && token.kind != TOKEN_CLOSE)
 			return hz_selector_fail_at(p, token.text, "expected ',' or ')'");
 	}
-	return true;
-}
-
-static bool
-hz_selector_parse_value(struct parser *p, struct requirement *r)
-{
-	struct token token = { TOKEN_WORD, str_head(p->next.text, 0) };
-
-	if (p->next.kind != TOKEN_END && p->next.kind != TOKEN_COMMA)
-		token = hz_selector_take(p, false);
-	if (token.kind != TOKEN_WORD)
-		return hz_selector_fail_at(p, token.text, "expected a value");
-	hz_selector_add_value(p, r, token.text);
 	return true;
 }
 
@@ -229,7 +210,14 @@ hz_selector_parse_operator(struct parser *p, struct requirement *r)
 	r->values = p->values + p->n_values;
 	if (token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN)
 		return hz_selector_parse_list(p, r);
-	return hz_selector_parse_value(p, r);
+	token = (struct token){ TOKEN_WORD, str_head(p->next.text, 0) };
+	if (p->next.kind != TOKEN_END && p->next.kind != TOKEN_COMMA)
+		token = hz_selector_take(p, false);
+	if (token.kind != TOKEN_WORD)
+		return hz_selector_fail_at(p, token.text, "expected a value");
+	p->values[p->n_values++] = token.text;
+	r->n_values++;
+	return true;
 }
 
 /* A requirement with '!' has no operator. If one follows nevertheless, the caller refuses it,
@@ -277,30 +265,6 @@ hz_selector_starts_requirement(const struct parser *p)
 	return hz_selector_is_word_next(p) || p->next.kind == TOKEN_NOT;
 }
 
-static bool
-hz_selector_parse_all(struct parser *p, struct hz_selector *selector)
-{
-	if (p->next.kind != TOKEN_END && !hz_selector_starts_requirement(p))
-		return hz_selector_fail_at(p, p->next.text, "expected a key");
-	while (p->next.kind != TOKEN_END) {
-		struct token token;
-
-		if (selector->n == LIMIT_SELECTOR_REQUIREMENTS)
-			return err_set(p->err, ERR_INVALID,
-			               "a selector of more than %d requirements",
-			               LIMIT_SELECTOR_REQUIREMENTS);
-		if (!hz_selector_parse_requirement(p, &selector->requirements[selector->n++]))
-			return false;
-		/* The end follows, or a comma and another requirement. */
-		token = hz_selector_take(p, false);
-		if (token.kind != TOKEN_END && token.kind != TOKEN_COMMA)
-			return hz_selector_fail_at(p, token.text, "expected ',' or the end");
-		if (token.kind == TOKEN_COMMA && !hz_selector_starts_requirement(p))
-			return hz_selector_fail_at(p, p->next.text, "expected a key after ','");
-	}
-	return true;
-}
-
 /* A comma separates two requirements, or two values of a list. So there are at most as many of each
  * as commas and one more, and both arrays are allocated once. */
 bool
@@ -322,8 +286,23 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 	p.text = arena_str(arena, text);
 	p.rest = p.text;
 	p.next = hz_selector_lex(&p.rest);
-	if (!hz_selector_parse_all(&p, selector))
-		return false;
+	if (p.next.kind != TOKEN_END && !hz_selector_starts_requirement(&p))
+		return hz_selector_fail_at(&p, p.next.text, "expected a key");
+	while (p.next.kind != TOKEN_END) {
+		struct token token;
+
+		if (selector->n == LIMIT_SELECTOR_REQUIREMENTS)
+			return err_set(err, ERR_INVALID, "a selector of more than %d requirements",
+			               LIMIT_SELECTOR_REQUIREMENTS);
+		if (!hz_selector_parse_requirement(&p, &selector->requirements[selector->n++]))
+			return false;
+		/* The end follows, or a comma and another requirement. */
+		token = hz_selector_take(&p, false);
+		if (token.kind != TOKEN_END && token.kind != TOKEN_COMMA)
+			return hz_selector_fail_at(&p, token.text, "expected ',' or the end");
+		if (token.kind == TOKEN_COMMA && !hz_selector_starts_requirement(&p))
+			return hz_selector_fail_at(&p, p.next.text, "expected a key after ','");
+	}
 	*ret = selector;
 	return true;
 }

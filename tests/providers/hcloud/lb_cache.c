@@ -337,12 +337,12 @@ an_action_is_kept_for_five_minutes(void **state)
 	struct hz_action action = { .id = 70 };
 
 	(void)state;
-	hz_lb_cache_set_action(story.cache, STR("a"), action);
+	hz_lb_cache_set_action(story.cache, STR("a"), action, false);
 	pass(299);
-	hz_lb_cache_set_action(story.cache, STR("a"), action);
+	hz_lb_cache_set_action(story.cache, STR("a"), action, false);
 	assert_int_equal(hz_lb_cache_state(story.cache, STR("a")).action.id, 70);
 	pass(1);
-	hz_lb_cache_set_action(story.cache, STR("a"), action);
+	hz_lb_cache_set_action(story.cache, STR("a"), action, false);
 	assert_int_equal(hz_lb_cache_state(story.cache, STR("a")).action.id, 0);
 }
 
