@@ -557,11 +557,8 @@ check_not_hidden(struct cloud *cloud, struct call *call, const struct lb_spec *s
 	mutex_unlock(&mu);
 	if (!is_hidden)
 		return true;
-	pause_ms = age_ms / 2 < HIDDEN_MIN_MS   ? HIDDEN_MIN_MS
-	           : age_ms / 2 > HIDDEN_MAX_MS ? HIDDEN_MAX_MS
-	                                        : age_ms / 2;
-	if (pause_ms > hidden_ms - age_ms)
-		pause_ms = hidden_ms - age_ms;
+	pause_ms = clock_earlier(clock_later(age_ms / 2, HIDDEN_MIN_MS), HIDDEN_MAX_MS);
+	pause_ms = clock_earlier(pause_ms, hidden_ms - age_ms);
 	err_later(err, ERR_PENDING, pause_ms,
 	          "load balancer %" STR_FMT " may have been requested, and is not visible yet",
 	          STR_ARG(spec->name));

@@ -52,13 +52,9 @@ pause_ns(const struct endpoint *e)
 static void
 set_outage(const struct endpoint *e, int64_t place, struct error *err)
 {
-	int64_t left_ns = e->is_probing ? pause_ns(e) : e->next_probe_ns - now_boot(e);
-	int64_t behind_ns = place * refused_interval_ns;
+	int64_t left_ns = e->is_probing ? pause_ns(e) : clock_left(now_boot(e), e->next_probe_ns);
+	int64_t behind_ns = clock_earlier(place * refused_interval_ns, refused_delay_max_ns);
 
-	if (left_ns < 0)
-		left_ns = 0;
-	if (behind_ns > refused_delay_max_ns)
-		behind_ns = refused_delay_max_ns;
 	*err = e->error;
 	err->retry_after_ms = (left_ns + behind_ns) / NS_PER_MS + 1;
 }

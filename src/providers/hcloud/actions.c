@@ -228,7 +228,7 @@ hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *o
 		waiter_take_failure(own, &err);
 	LIST_FOREACH(w, &a->waiters, entry)
 	{
-		int64_t now_ns = clock_mono(a->clock), pause_ns = now_ns - w->begun_ns;
+		int64_t now_ns = clock_mono(a->clock), waited_ns = now_ns - w->begun_ns;
 
 		if (is_cancelled || w->is_over || !action_query_has(&query, w->id))
 			continue;
@@ -236,9 +236,8 @@ hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *o
 			waiter_take_answer(w, list);
 		else
 			waiter_take_failure(w, &err);
-		if (pause_ns < FIRST_PAUSE_NS)
-			pause_ns = FIRST_PAUSE_NS;
-		w->due_ns = now_ns + (pause_ns < LAST_PAUSE_NS ? pause_ns : LAST_PAUSE_NS);
+		w->due_ns = now_ns +
+		            clock_earlier(clock_later(waited_ns, FIRST_PAUSE_NS), LAST_PAUSE_NS);
 		if (w->err.is_outage)
 			w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
 	}
@@ -318,10 +317,8 @@ hz_actions_wait(struct hz_actions *a, struct call *call, struct hz_action action
 	if (action.is_over || action.id == 0)
 		return true;
 	/* The requests for the state must not take longer, either. */
-	if (brief.deadline_mono_ns > end_ns)
-		brief.deadline_mono_ns = end_ns;
-	if (w.end_ns > brief.deadline_mono_ns)
-		w.end_ns = brief.deadline_mono_ns;
+	brief.deadline_mono_ns = clock_earlier(brief.deadline_mono_ns, end_ns);
+	w.end_ns = clock_earlier(w.end_ns, brief.deadline_mono_ns);
 	watchdog_extend(w.end_ns);
 	mutex_lock(&a->mu);
 	LIST_INSERT_HEAD(&a->waiters, &w, entry);

@@ -634,7 +634,7 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 		[HTTP_PATCH] = "patch", [HTTP_DELETE] = "delete",
 	};
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
-	int64_t begun_ns = clock_mono(call->clock);
+	int64_t begun_ns = clock_mono(call->clock), wait_ns;
 	const char *method = methods[request->method];
 	struct http_request http = {
 		.method = request->method,
@@ -670,12 +670,10 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 	 * from the budget. */
 	if (err->code == ERR_THROTTLED && err->retry_after_ms <= 0) {
 		mutex_lock(&a->mu);
-		err->retry_after_ms = hz_budget_wait_ns(&a->budget, HZ_URGENT, 1,
-		                                        clock_boot(a->config.host->clock)) /
-		                      NS_PER_MS;
+		wait_ns = hz_budget_wait_ns(&a->budget, HZ_URGENT, 1,
+		                            clock_boot(a->config.host->clock));
 		mutex_unlock(&a->mu);
-		if (err->retry_after_ms < THROTTLED_MS)
-			err->retry_after_ms = THROTTLED_MS;
+		err->retry_after_ms = clock_later(wait_ns / NS_PER_MS, THROTTLED_MS);
 	}
 	return false;
 }

@@ -174,12 +174,6 @@ hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret
 
 /* ---- the cloud ---- */
 
-static void
-hz_look_count_lookup(const struct hz_look_run *run, const char *result)
-{
-	hz_count_lookup("instances_v2", run->hz->config->cache_mode, result);
-}
-
 /* Asks for one server, by its ID or name. Returns false if the request failed, in which case the
  * next one is likely to fail, too. An absent server is an answer. */
 static bool
@@ -190,7 +184,7 @@ hz_look_ask_one(struct hz_look_run *run, size_t i, struct error *err)
 	struct hz_which which = { q->id.number, name };
 	struct hz_server server;
 
-	hz_look_count_lookup(run, "miss");
+	hz_count_lookup("instances_v2", run->hz->config->cache_mode, "miss");
 	if (!q->has_id && name.len == 0)
 		hz_look_answer_absent(run, i, HZ_REALM_CLOUD);
 	else if (hz_find_server(run->hz->api, run->call, &run->arena, which, &server, err))
@@ -253,7 +247,7 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 	size_t n_answered = 0;
 	int64_t n_listed;
 
-	hz_look_count_lookup(run, "miss");
+	hz_count_lookup("instances_v2", run->hz->config->cache_mode, "miss");
 	while (hz_look_wants_page(run, &servers, n_answered)) {
 		if (!hz_servers_read_page(run->hz->api, run->call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
@@ -266,7 +260,7 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 
 			if (!server)
 				continue;
-			hz_look_count_lookup(run, "hit");
+			hz_count_lookup("instances_v2", run->hz->config->cache_mode, "hit");
 			hz_look_answer_server(run, i, server);
 			n_answered++;
 		}

@@ -347,12 +347,6 @@ hz_plan_fit_services(struct hz_lb_desired *desired, int64_t max, const struct hz
 	desired->n_services = n_fit;
 }
 
-static struct str
-hz_plan_service_name(struct planner *p, const struct hz_lb_service *service)
-{
-	return arena_printf(p->arena, "service %" PRId64, service->listen_port);
-}
-
 static void
 hz_plan_service(struct planner *p, const struct hz_lb_service *wanted,
                 const struct hz_lb_service *actual)
@@ -372,8 +366,9 @@ hz_plan_service(struct planner *p, const struct hz_lb_service *wanted,
 		step->present = change.present;
 	} else {
 		step = hz_plan_add_step(p, "add_service", BUILDER "buildAddServiceOpts");
-		hz_plan_add_field(p, step, hz_plan_service_name(p, wanted), STR_EMPTY,
-		                  hz_plan_service_text(wanted, p->arena));
+		hz_plan_add_field(p, step,
+		                  arena_printf(p->arena, "service %" PRId64, wanted->listen_port),
+		                  STR_EMPTY, hz_plan_service_text(wanted, p->arena));
 	}
 	step->listen_port = wanted->listen_port;
 }
@@ -392,7 +387,8 @@ hz_plan_service_removals(struct planner *p, const struct hz_lb_desired *desired,
 		hz_body_number(&p->body, "listen_port", actual->listen_port);
 		step = hz_plan_add_step(p, "delete_service", /*operation=*/NULL);
 		step->listen_port = actual->listen_port;
-		hz_plan_add_field(p, step, hz_plan_service_name(p, actual),
+		hz_plan_add_field(p, step,
+		                  arena_printf(p->arena, "service %" PRId64, actual->listen_port),
 		                  hz_plan_service_text(actual, p->arena), STR_EMPTY);
 	}
 }
@@ -437,13 +433,6 @@ hz_plan_target_map(const struct hz_lb_target targets[], size_t n, struct arena *
 	return map;
 }
 
-static void
-hz_plan_target_addition(struct planner *p, const struct hz_lb_target *target)
-{
-	hz_body_target(&p->body, target, /*is_removed=*/false);
-	hz_plan_add_step(p, "add_target", /*operation=*/NULL)->target = target;
-}
-
 void
 hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_lb *lb,
                 struct arena *arena, struct hz_steps *ret)
@@ -472,14 +461,17 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 		other = map_get(&wanted, key);
 		if (!other || map_get(&actual, key))
 			continue;
-		hz_plan_target_addition(&p, other);
+		hz_body_target(&p.body, other, /*is_removed=*/false);
+		hz_plan_add_step(&p, "add_target", /*operation=*/NULL)->target = other;
 		is_added[other - targets] = true;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct hz_lb_target *target = &targets[i];
 		struct str key = hz_target_key(target, target->uses_private_ip, arena);
 
-		if (!is_added[i] && map_get(&wanted, key) == target && !map_get(&actual, key))
-			hz_plan_target_addition(&p, target);
+		if (is_added[i] || map_get(&wanted, key) != target || map_get(&actual, key))
+			continue;
+		hz_body_target(&p.body, target, /*is_removed=*/false);
+		hz_plan_add_step(&p, "add_target", /*operation=*/NULL)->target = target;
 	}
 }

@@ -172,14 +172,6 @@ hz_targets_note_missing(struct hz_targets *t, const struct node_ref *node, const
 	         STR_ARG(node->name));
 }
 
-/* What the API's refusal of a target depends on. The network is not part of it, because the cluster
- * has only one. */
-static struct str
-hz_targets_object(const struct hz_lb_target *target, struct call *call)
-{
-	return hz_target_key(target, target->uses_private_ip, call->arena);
-}
-
 static uint64_t
 hz_targets_looks(const struct node_ref *node)
 {
@@ -193,9 +185,10 @@ hz_targets_looks(const struct node_ref *node)
 static bool
 hz_targets_is_refused(const struct target_search *s, const struct hz_lb_target *target)
 {
+	struct str object = hz_target_key(target, target->uses_private_ip, s->call->arena);
 	struct error ignored;
 
-	return refusals_find(s->config->refusals, hz_targets_object(target, s->call), "add_target",
+	return refusals_find(s->config->refusals, object, "add_target",
 	                     hz_targets_looks(target->node), &ignored);
 }
 
@@ -204,9 +197,12 @@ hz_targets_refused(struct hz_targets *t, const struct hz_targets_config *config,
                    const struct lb_spec *spec, const struct hz_lb_target *target, bool is_retryable,
                    const struct error *why)
 {
+	/* the network is not part of it, because the cluster has only one */
+	struct str object = hz_target_key(target, target->uses_private_ip, call->arena);
+
 	hz_targets_warn_not_added(config, spec, target->node, &refused_event, ": ", why->msg);
 	if (!is_retryable) {
-		refusals_note(config->refusals, hz_targets_object(target, call), "add_target",
+		refusals_note(config->refusals, object, "add_target",
 		              hz_targets_looks(target->node), why);
 		return;
 	}

@@ -148,22 +148,10 @@ hz_budget_pace_s(const struct hz_budget *b, double left, double floor, double n)
 	                       PACE_MAX_S);
 }
 
-static double
-hz_budget_reserve(const struct hz_budget *b)
-{
-	return b->limit * b->reserve_percent / 100;
-}
-
 double
 hz_budget_background_floor(const struct hz_budget *b)
 {
-	return 2 * hz_budget_reserve(b);
-}
-
-static double
-hz_budget_rest_of(const struct hz_budget *b)
-{
-	return hz_budget_clamp(b->limit / 100, 1, REST_MAX);
+	return 2 * b->limit * b->reserve_percent / 100;
 }
 
 /* Urgent work may use all but the reserve, background work stops at twice the reserve. */
@@ -172,12 +160,14 @@ hz_budget_wait_ns(const struct hz_budget *b, enum hz_urgency urgency, double n, 
 {
 	double rate = urgency == HZ_URGENT ? b->rate : b->own_rate;
 	double left = hz_budget_left_at(b, rate, now_ns), wanted;
-	double floor = urgency == HZ_URGENT ? hz_budget_reserve(b) : hz_budget_background_floor(b);
+	double rest = hz_budget_clamp(b->limit / 100, 1, REST_MAX);
+	double floor = urgency == HZ_URGENT ? b->limit * b->reserve_percent / 100
+	                                    : hz_budget_background_floor(b);
 
 	if (!b->is_known)
 		return 0;
-	if (urgency == HZ_URGENT && b->is_resting && n < hz_budget_rest_of(b))
-		n = hz_budget_rest_of(b);
+	if (urgency == HZ_URGENT && b->is_resting && n < rest)
+		n = rest;
 	/* Work that needs more requests than the bucket can hold starts when the bucket is full;
 	 * the cloud then refuses the requests that exceed it. */
 	wanted = hz_budget_clamp(floor + n, 0, b->limit);
