@@ -199,12 +199,11 @@ check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, st
 bool
 balancer_check_limits(const struct cloud *cloud, const struct lb_spec *spec, struct error *err)
 {
-	size_t n_parts = spec->n_ports * (spec->n_source_ranges + spec->n_nodes);
-
 	if (!check_number(spec->n_ports, LIMIT_BALANCER_PORTS, "ports", STR_EMPTY, err) ||
 	    !check_number(spec->n_source_ranges, LIMIT_BALANCER_RANGES, "source ranges", STR_EMPTY,
 	                  err) ||
-	    !check_number(n_parts, LIMIT_BALANCER_PARTS,
+	    !check_number(spec->n_ports * (spec->n_source_ranges + spec->n_nodes),
+	                  LIMIT_BALANCER_PARTS,
 	                  "source ranges and nodes, counted once for each port", STR_EMPTY, err))
 		return false;
 	if (!cloud->balancers->annotation_prefix)
@@ -281,8 +280,9 @@ restrict_ports(struct restriction *r)
 
 	for (size_t i = 0; i < spec->n_ports; i++) {
 		const struct lb_port *port = &spec->ports[i];
-		bool is_udp = port->protocol == LB_UDP;
-		bool by_protocol = restrict_feature(r, is_udp ? LB_UDP_PORTS : LB_SCTP_PORTS,
+		bool by_protocol = restrict_feature(r,
+		                                    port->protocol == LB_UDP ? LB_UDP_PORTS
+		                                                             : LB_SCTP_PORTS,
 		                                    port->protocol != LB_TCP);
 		bool by_node_port = restrict_feature(r, LB_PORTS_WITHOUT_NODE_PORT,
 		                                     !by_protocol && port->node_port == 0);
@@ -731,14 +731,14 @@ balancer_update_nodes(struct cloud *cloud, struct call *call, const struct lb_sp
 {
 	CLEANUP(buf_fini) struct buf left_out = BUF_INIT(KIB(1));
 	const struct balancer_ops *ops = cloud->balancers;
-	bool is_whole = !ops->update_nodes; /* ports change as well, so a refusal counts */
 	struct lb_spec fitted = *spec;
 	struct lb_status ignored = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 	struct balancer *balancer = NULL;
 
+	/* without update_nodes() ports change as well, so a refusal counts */
 	if (!balancer_check_limits(cloud, spec, err) ||
-	    !restrict_spec(cloud, call, &fitted, is_whole, &left_out, err))
+	    !restrict_spec(cloud, call, &fitted, !ops->update_nodes, &left_out, err))
 		return false;
 	if (ops->update_nodes)
 		return ops->update_nodes(cloud, call, &fitted, err);

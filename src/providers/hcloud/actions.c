@@ -188,11 +188,9 @@ waiter_take_answer(struct waiter *w, yyjson_val *list)
 static void
 waiter_take_failure(struct waiter *w, const struct error *err)
 {
-	bool is_passing = err->is_outage || err->code == ERR_UNAVAILABLE ||
-	                  err->code == ERR_TIMEOUT || err->code == ERR_CONFLICT;
-
 	w->err = *err;
-	w->is_over = !is_passing;
+	w->is_over = !err->is_outage && err->code != ERR_UNAVAILABLE && err->code != ERR_TIMEOUT &&
+	             err->code != ERR_CONFLICT;
 }
 
 /* Reads the states for all waiters; called with mu held, which is released during the request. If
@@ -267,7 +265,6 @@ hz_actions_wait_over(struct hz_actions *a, struct call *call, struct waiter *w, 
 {
 	while (!w->is_over) {
 		int64_t now_ns = clock_mono(a->clock), due_ns = CLOCK_FOREVER;
-		bool is_next_too_late = !a->is_asking && w->due_ns >= w->end_ns;
 		const struct waiter *other;
 
 		LIST_FOREACH(other, &a->waiters, entry)
@@ -278,7 +275,8 @@ hz_actions_wait_over(struct hz_actions *a, struct call *call, struct waiter *w, 
 		if (cancel_is_fired(call->cancel))
 			return err_set(err, ERR_CANCELLED,
 			               "cancelled while waiting for action %" PRId64, w->id);
-		if (now_ns >= w->end_ns || is_next_too_late)
+		/* it is over, or the next request for the state would be too late */
+		if (now_ns >= w->end_ns || (!a->is_asking && w->due_ns >= w->end_ns))
 			return waiter_set_pending(w, now_ns, err);
 		if (!a->is_asking && due_ns <= now_ns)
 			hz_actions_read_states(a, call, w);

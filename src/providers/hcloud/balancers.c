@@ -147,13 +147,11 @@ hz_balancers_post_whole_or_bare(struct hz_lb_run *run, const struct hz_lb_desire
                                 const struct hz_lb_type *type, struct hz_done *done,
                                 struct error *err)
 {
-	bool has_parts = desired->n_services > 0 || run->targets.n > 0 || desired->network != 0;
-
 	if (hz_balancers_post(run, desired, type, /*is_bare=*/false, done, err))
 		return true;
 	if (!hz_lb_is_refusal(err) || err->code == ERR_EXISTS || hz_primary_is_refusal(done->code))
 		return false;
-	if (has_parts) {
+	if (desired->n_services > 0 || run->targets.n > 0 || desired->network != 0) {
 		log_debug("a load balancer is created without its parts", LOG_ERR(err));
 		if (hz_balancers_post(run, desired, type, /*is_bare=*/true, done, err))
 			return true;

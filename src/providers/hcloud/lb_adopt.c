@@ -28,11 +28,6 @@ static bool
 hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
 	struct str theirs = hz_lb_label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
-	/* The default name proves nothing, because all clusters have it whose operators chose no
-	 * name. */
-	bool is_of_another_cluster = theirs.len > 0 && !str_eq(theirs, ours) &&
-	                             !str_eq_c(theirs, DEFAULT_CLUSTER) &&
-	                             !str_eq_c(ours, DEFAULT_CLUSTER);
 
 	if (str_eq(lb->uid, run->spec->uid))
 		return true;
@@ -45,7 +40,10 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 		return true;
 	switch (run->tools->config->lb.adoption) {
 	case HZ_ADOPT_BY_NAME:
-		if (is_of_another_cluster)
+		/* The default name proves nothing, because all clusters have it whose operators
+		 * chose no name. */
+		if (theirs.len > 0 && !str_eq(theirs, ours) && !str_eq_c(theirs, DEFAULT_CLUSTER) &&
+		    !str_eq_c(ours, DEFAULT_CLUSTER))
 			buf_addf(why,
 			         "belongs to the cluster \"%" STR_FMT
 			         "\" by its label " HZ_LABEL_CLUSTER

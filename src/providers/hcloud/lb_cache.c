@@ -149,7 +149,6 @@ reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const s
                 struct str uid, enum hz_age age, uint64_t asked)
 {
 	uint64_t changed = e ? e->changed : 0;
-	int64_t most_ns = r && r->is_adoption ? ADOPTED_NS : RECENT_NS;
 
 	if (!r || r->began < changed || (r->scope != SCOPE_ALL && !str_eq(r->uid, uid)))
 		return false;
@@ -160,7 +159,7 @@ reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const s
 	if (r->began > asked)
 		return true;
 	return age == HZ_RECENT && reading_count(r, uid) > 0 &&
-	       clock_mono(c->clock) - r->began_ns <= most_ns;
+	       clock_mono(c->clock) - r->began_ns <= (r->is_adoption ? ADOPTED_NS : RECENT_NS);
 }
 
 /* Both may be NULL. */

@@ -313,11 +313,13 @@ hz_desired_read_managed(const struct reader *r, struct error *err)
 static bool
 hz_desired_read_certificates(const struct reader *r, struct error *err)
 {
-	struct str type = hz_desired_text_or(r->spec, HZ_LB_PREFIX "certificate-type", STR_EMPTY);
 	struct hz_lb_desired *desired = r->desired;
 	struct str *elements;
 
-	desired->is_managed = str_eq_c(type, "managed"); /* its case matters */
+	/* its case matters */
+	desired->is_managed = str_eq_c(hz_desired_text_or(r->spec, HZ_LB_PREFIX "certificate-type",
+	                                                  STR_EMPTY),
+	                               "managed");
 	if (desired->is_managed)
 		return hz_desired_read_managed(r, err);
 	if (!hz_desired_read_list(r->spec, HZ_LB_PREFIX "http-certificates", r->arena, &elements,
@@ -479,13 +481,13 @@ hz_lb_desired_read(const struct hz_config *config, int64_t network, const struct
                    struct arena *arena, struct hz_lb_desired *ret, struct error *err)
 {
 	const struct hz_lb_config *lb = &config->lb;
-	struct str selection = hz_desired_text_or(spec, HZ_LB_PREFIX "node-selector", STR_EMPTY);
 	struct hz_lb_desired d = { .uid = spec->uid, .network = network };
 	struct reader r = { .lb = lb, .spec = spec, .arena = arena, .desired = &d };
 	const struct hz_selector *selector;
 	enum hz_opt_bool is_hidden = lb->hides_public;
 
-	if (!hz_selector_parse(selection, arena, &selector, err))
+	if (!hz_selector_parse(hz_desired_text_or(spec, HZ_LB_PREFIX "node-selector", STR_EMPTY),
+	                       arena, &selector, err))
 		return err_wrap(err, "unable to parse the node-selector annotation");
 
 	/* --cluster-name may be any text. The API permits the same label values as Kubernetes, and

@@ -327,10 +327,10 @@ hz_plan_fit_services(struct hz_lb_desired *desired, int64_t max, const struct hz
 	if (max <= 0 || n <= (size_t)max)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		int64_t port = all[i].listen_port;
-		bool is_kept = lb && hz_plan_find_service(lb->services, lb->n_services, port);
-
-		ranks[i] = (struct ranked){ i, is_kept, port };
+		ranks[i].index = i;
+		ranks[i].listen_port = all[i].listen_port;
+		ranks[i].is_kept = lb && hz_plan_find_service(lb->services, lb->n_services,
+		                                              all[i].listen_port);
 	}
 	qsort(ranks, n, sizeof(*ranks), hz_plan_rank);
 	for (size_t i = 0; i < n; i++) {

@@ -87,7 +87,6 @@ hz_primary_check_ip(const struct hz_primary_ip *ip, enum hz_family family,
 {
 	bool has_location = desired->location.len > 0;
 	struct str wanted = has_location ? desired->location : desired->network_zone;
-	struct str place = has_location ? ip->location : ip->network_zone;
 	bool is_lb = str_eq_c(ip->assignee_type, "load_balancer");
 	const char *key = families[family].key;
 
@@ -95,7 +94,7 @@ hz_primary_check_ip(const struct hz_primary_ip *ip, enum hz_family family,
 		return err_set(err, ERR_INVALID,
 		               "%s: Primary IP %" PRId64 " (%" STR_FMT ") is of type %" STR_FMT,
 		               key, ip->id, STR_ARG(ip->ip), STR_ARG(ip->type));
-	if (!str_eq(place, wanted))
+	if (!str_eq(has_location ? ip->location : ip->network_zone, wanted))
 		return err_set(err, ERR_INVALID,
 		               "%s: Primary IP %" PRId64 " (%" STR_FMT ") is in %" STR_FMT
 		               ", but the load balancer is to be created in %" STR_FMT,

@@ -360,9 +360,8 @@ hz_routes_check_destination(const struct hz_routes *r, const struct node_ref *no
 static bool
 hz_routes_need_view(struct hz_routes *r, struct call *call, struct error *err)
 {
-	int64_t age_ns = clock_boot(call->clock) - r->view.read_boot_ns;
-
-	if (r->view.read_boot_ns >= 0 && age_ns < view_max_age_ns)
+	if (r->view.read_boot_ns >= 0 &&
+	    clock_boot(call->clock) - r->view.read_boot_ns < view_max_age_ns)
 		return true;
 	return hz_network_view_read(&r->view, r->config.api, call, r->config.network, err);
 }
