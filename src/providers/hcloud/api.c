@@ -25,6 +25,7 @@
 #include "base/alloc.h"
 #include "base/backoff.h"
 #include "base/event_kind.h"
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -599,7 +600,6 @@ hz_api_dump(struct hz_api *a, const struct http_request *request,
             const struct http_response *response)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_BODY);
-	struct str rest;
 
 	if (!a->config.is_dumping)
 		return;
@@ -615,14 +615,7 @@ hz_api_dump(struct hz_api *a, const struct http_request *request,
 		hz_dump_request(&b, str_c(a->base_url), request);
 	}
 	/* A block is written with one write(), unless that is interrupted. */
-	rest = buf_str(&b);
-	while (rest.len > 0) {
-		ssize_t n = write(STDERR_FILENO, rest.ptr, rest.len);
-
-		if (n <= 0)
-			return;
-		rest = str_skip(rest, (size_t)n);
-	}
+	(void)!fd_write_all(STDERR_FILENO, buf_str(&b));
 }
 
 static bool

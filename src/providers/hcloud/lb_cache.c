@@ -61,7 +61,7 @@ struct hz_reading {
 
 /* What is known of a Service. */
 struct entry {
-	char *uid;
+	struct str uid;
 	char *key; /* "namespace/name"; NULL: not known, because it was never tracked */
 	struct hz_service_state state;
 	int64_t id;              /* of its balancer; 0: not known */
@@ -109,14 +109,7 @@ reading_unref(struct hz_reading *r)
 static struct entry *
 entry_make(struct hz_lb_cache *c, struct str uid)
 {
-	struct entry *e = map_get(&c->entries, uid);
-
-	if (!e) {
-		e = xcalloc(1, sizeof(*e));
-		e->uid = xstrndup(uid.ptr, uid.len);
-		map_put(&c->entries, str_n(e->uid, uid.len), e);
-	}
-	return e;
+	return map_add(&c->entries, uid, sizeof(struct entry));
 }
 
 static void
@@ -125,7 +118,6 @@ entry_free(void *entry)
 	struct entry *e = entry;
 
 	reading_unref(e->reading);
-	free(e->uid);
 	free(e->key);
 	free(e);
 }
@@ -504,7 +496,7 @@ hz_lb_cache_find_namesake(struct hz_lb_cache *c, const struct lb_spec *spec, str
 
 		if (!e->state.is_live || str_eq(other, key) || !entry_has_same_text(e, key))
 			continue;
-		*ret = (struct lb_spec){ .uid = arena_str(arena, str_c(e->uid)) };
+		*ret = (struct lb_spec){ .uid = arena_str(arena, e->uid) };
 		str_cut(arena_str(arena, other), '/', &ret->namespace, &ret->service);
 		return true;
 	}
@@ -584,6 +576,7 @@ hz_lb_cache_new(struct hz_api *api, struct clock *clock)
 
 	c->api = api;
 	c->clock = clock;
+	c->entries = MAP_OF(struct entry, uid);
 	single_flight_init(&c->flight);
 	return c;
 }

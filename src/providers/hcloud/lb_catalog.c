@@ -14,7 +14,6 @@
 #include "providers/hcloud/lb_catalog.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -129,10 +128,9 @@ hz_types_find(struct hz_catalog *c, struct call *call, struct arena *arena, stru
 /* A certificate that was found. Its key is its name, or, if it is managed, the UID of the Service
  * for which it was ordered. */
 struct known {
-	struct str key; /* in text */
+	struct str key;
 	int64_t id, found_ns;
 	struct hz_action action; /* the action that issues the certificate; id 0: none */
-	char text[];
 };
 
 static bool
@@ -153,17 +151,15 @@ hz_certificates_recall(struct hz_catalog *c, struct str key, int64_t *ret,
 static void
 hz_certificates_store(struct hz_catalog *c, struct str key, int64_t id, struct hz_action action)
 {
-	struct known *one = xcalloc(1, sizeof(*one) + key.len);
+	struct known *one;
 	WITH_LOCK(&c->mu);
 
-	memcpy(one->text, key.ptr, key.len);
-	one->key = str_n(one->text, key.len);
+	if (c->known.count >= LIMIT_CERTIFICATES)
+		map_free_all(&c->known, free);
+	one = map_add(&c->known, key, sizeof(*one));
 	one->id = id;
 	one->found_ns = clock_mono(c->clock);
 	one->action = action;
-	if (c->known.count >= LIMIT_CERTIFICATES)
-		map_free_all(&c->known, free);
-	free(map_put(&c->known, one->key, one));
 }
 
 void
@@ -294,6 +290,7 @@ hz_catalog_new(struct hz_api *api, struct clock *clock)
 	c->api = api;
 	c->clock = clock;
 	c->refusals = refusals_new(clock);
+	c->known = MAP_OF(struct known, key);
 	mutex_init(&c->listing);
 	mutex_init(&c->mu);
 	return c;

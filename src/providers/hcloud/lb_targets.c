@@ -63,7 +63,6 @@ struct hz_servers_known {
 
 struct server_known {
 	struct str key; /* the bytes of the id */
-	int64_t id;
 	bool has_public_ipv4;
 	bool is_in_network; /* true if the cluster has none: then the balancer's error says so */
 };
@@ -94,15 +93,9 @@ hz_servers_known_note(struct hz_servers_known *k, const struct hz_server *server
 	struct server_known *known;
 	WITH_LOCK(&k->mu);
 
-	known = map_get(&k->by_id, map_key_i64(&server->id));
-	if (!known) {
-		if (k->by_id.count >= LIMIT_MACHINES)
-			map_free_all(&k->by_id, free);
-		known = xcalloc(1, sizeof(*known));
-		known->id = server->id;
-		known->key = map_key_i64(&known->id);
-		map_put(&k->by_id, known->key, known);
-	}
+	if (k->by_id.count >= LIMIT_MACHINES && !map_get(&k->by_id, map_key_i64(&server->id)))
+		map_free_all(&k->by_id, free);
+	known = map_add(&k->by_id, map_key_i64(&server->id), sizeof(*known));
 	known->has_public_ipv4 = server->ipv4.len > 0;
 	known->is_in_network = network == 0 ||
 	                       hz_address_in(&server->private_nets, network).len > 0;
