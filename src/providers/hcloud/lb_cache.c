@@ -183,7 +183,7 @@ hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age
 static void
 hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 {
-	struct hz_reading *r = TAKE(c->pending), **place, *old;
+	struct hz_reading *r = TAKE(c->pending), **place;
 
 	single_flight_begin(&c->flight);
 	r->began = ++c->now;
@@ -202,9 +202,8 @@ hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 	mutex_lock(&c->flight.mu);
 	if (r->is_good) {
 		place = r->scope == SCOPE_ALL ? &c->all : &entry_make(c, r->uid)->reading;
-		old = *place;
+		reading_unref(*place);
 		*place = reading_ref(r);
-		reading_unref(old);
 	}
 	single_flight_end(&c->flight);
 	assert(r->n_refs > 1); /* the caller on whose thread this runs has one */

@@ -637,9 +637,8 @@ hz_lb_converge(struct hz_lb_run *run, struct error *err)
 	if (!hz_lb_converge_shape(run, &postponed, err) || !hz_lb_converge_targets(run, err) ||
 	    !hz_lb_converge_services(run, err))
 		return false;
-	if (postponed && !hz_lb_do_shape_step(run, postponed, err))
-		return false;
-	if (postponed && !run->call->dry && !hz_lb_refresh(run, HZ_RECENT, err))
+	if (postponed && (!hz_lb_do_shape_step(run, postponed, err) ||
+	                  (!run->call->dry && !hz_lb_refresh(run, HZ_RECENT, err))))
 		return false;
 	if (run->targets.missing.code != ERR_NONE)
 		hz_lb_note_missing(run, &run->targets.missing);
