@@ -102,18 +102,17 @@ events_wait(struct curl_client *c, int timeout_ms)
 	int n = epoll_wait(c->epoll_fd, ready, READY_MAX, timeout_ms);
 
 	for (int i = 0; i < n; i++) {
-		int what = 0, n_running;
+		uint32_t events = ready[i].events;
+		int n_running;
 
 		if (ready[i].data.fd == c->wake_fd) {
 			(void)wake_drain(c->wake_fd);
 			continue;
 		}
-		if (ready[i].events & (EPOLLIN | EPOLLHUP))
-			what |= CURL_CSELECT_IN;
-		if (ready[i].events & EPOLLOUT)
-			what |= CURL_CSELECT_OUT;
-		if (ready[i].events & EPOLLERR)
-			what |= CURL_CSELECT_ERR;
-		curl_multi_socket_action(c->multi, ready[i].data.fd, what, &n_running);
+		curl_multi_socket_action(c->multi, ready[i].data.fd,
+		                         (events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
+		                                 (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+		                                 (events & EPOLLERR ? CURL_CSELECT_ERR : 0),
+		                         &n_running);
 	}
 }

@@ -225,10 +225,11 @@ stream_open(struct http_client *client, struct call *call, const struct http_req
 	for (bool is_first = true;; is_first = false) {
 		struct curl_stream *s = xcalloc(1, sizeof(*s));
 
-		s->base.ops = &curl_stream_ops;
-		s->cancel = call->cancel;
-		s->fill = s->lent = BUF_INIT(LIMIT_STREAM_BUFFER);
-		s->response = HTTP_RESPONSE_INIT;
+		*s = (struct curl_stream){ .base = { .ops = &curl_stream_ops, .line = BUF_INIT(0) },
+			                   .response = HTTP_RESPONSE_INIT,
+			                   .cancel = call->cancel,
+			                   .lent = BUF_INIT(LIMIT_STREAM_BUFFER),
+			                   .fill = BUF_INIT(LIMIT_STREAM_BUFFER) };
 		response_init(&s->response, LIMIT_STREAM_BUFFER);
 		job_init(&s->job, c, request, deadline_ns);
 		s->job.stream = &s->base;
@@ -266,11 +267,8 @@ http_stream_next(struct http_stream *s, int64_t deadline_mono_ns, size_t max_lin
 	ptrdiff_t end;
 	size_t n;
 
-	/* Drop the line that was lent before. A scripted transport of a test may have zeroed the
-	 * struct, for which the empty buffer is set up here. */
+	/* drop the line that was lent before */
 	s->line.max = max_line;
-	if (s->line.cap == 0)
-		s->line.ptr = buf_empty;
 	if (s->is_line_lent && s->line.cap > LINE_KEPT)
 		buf_fini(&s->line);
 	else if (s->is_line_lent)
@@ -320,7 +318,6 @@ http_stream_close(struct http_stream *s)
 {
 	if (!s)
 		return;
-	if (s->line.cap > 0)
-		buf_fini(&s->line);
+	buf_fini(&s->line);
 	s->ops->close(s);
 }
