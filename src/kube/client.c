@@ -64,14 +64,11 @@ METRIC_FAMILY(
 static void
 count_by_status(struct metric_family *family, const char *host, enum http_method method, int status)
 {
-	char memory[16] = "";
-	struct buf code = BUF_FIXED(memory);
+	char code[16] = "<error>";
 
 	if (status)
-		buf_addf(&code, "%d", status);
-	else
-		buf_add_c(&code, "<error>");
-	metric_inc(metric_of(family, memory, http_method_name(method), host ? host : ""));
+		snprintf(code, sizeof(code), "%d", status);
+	metric_inc(metric_of(family, code, http_method_name(method), host ? host : ""));
 }
 
 void

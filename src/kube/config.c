@@ -370,7 +370,11 @@ bool
 kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
                  struct buf *problems, struct error *err)
 {
-	static const struct kube_config empty = {
+	CLEANUP(kube_config_freep) struct kube_config *config = xcalloc(1, sizeof(*config));
+	const char *master = source->master && source->master[0] ? source->master : NULL;
+	bool is_ok, has_files = source->kubeconfig && source->kubeconfig[0];
+
+	*config = (struct kube_config){
 		.server = STR_EMPTY,
 		.context = STR_EMPTY,
 		.tls_server_name = STR_EMPTY,
@@ -383,11 +387,6 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 		.cert_file = STR_EMPTY,
 		.key_file = STR_EMPTY,
 	};
-	CLEANUP(kube_config_freep) struct kube_config *config = xcalloc(1, sizeof(*config));
-	const char *master = source->master && source->master[0] ? source->master : NULL;
-	bool is_ok, has_files = source->kubeconfig && source->kubeconfig[0];
-
-	*config = empty;
 	if (has_files) {
 		struct config_loader l = { .config = config, .problems = problems, .err = err };
 

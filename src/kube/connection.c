@@ -88,11 +88,10 @@ METRIC_FAMILY(
 static void
 resolved(void *connection, struct str name, int64_t took_ns)
 {
-	char host[LIMIT_NAME + 1] = "";
-	struct buf text = BUF_FIXED(host);
+	char host[LIMIT_NAME + 1];
 
 	(void)connection;
-	buf_add_str(&text, str_head(name, LIMIT_NAME));
+	snprintf(host, sizeof(host), "%" STR_FMT, STR_ARG(name));
 	metric_observe(metric_of(&lookup_seconds, host), clock_seconds(took_ns));
 }
 
@@ -309,14 +308,13 @@ authorize_by_plugin(struct kube_connection *c, const struct call *call, struct b
                     uint64_t *ret_generation, struct error *err)
 {
 	CLEANUP(secret_fini) struct secret cert = SECRET_NONE, key = SECRET_NONE;
-	size_t before = ret->len, start;
+	size_t before = ret->len;
 	struct error problem;
 
 	buf_add_c(ret, "Bearer ");
-	start = ret->len;
 	if (!exec_plugin_token(c->plugin, call, ret, ret_generation, err))
 		return false;
-	if (ret->len == start)
+	if (ret->len == before + strlen("Bearer "))
 		buf_truncate(ret, before);
 
 	WITH_LOCK(&c->mu);
@@ -543,10 +541,8 @@ kube_connection_client(struct kube_connection *c, const struct kube_client_optio
 	}
 	if (account && !set_account(c, client, account, err))
 		return false;
-	if (account)
-		add_user_agent(&agent, "system:serviceaccount:kube-system:", account);
-	else
-		add_user_agent(&agent, "", options->agent);
+	add_user_agent(&agent, account ? "system:serviceaccount:kube-system:" : "",
+	               account ? account : options->agent);
 	http = (struct http_config){
 		.name = options->name,
 		.base_url = config->server,

@@ -334,10 +334,8 @@ claim_absent(struct elector *e, struct error *err)
 static enum outcome
 lose(struct elector *e, const char *why)
 {
-	struct str text = str_utf8_head(str_c(why), sizeof(e->why_lost) - 1);
-
-	memcpy(e->why_lost, text.ptr, text.len);
-	e->why_lost[text.len] = '\0';
+	snprintf(e->why_lost, sizeof(e->why_lost), "%" STR_FMT,
+	         STR_ARG(str_utf8_head(str_c(why), sizeof(e->why_lost) - 1)));
 	return LOST;
 }
 

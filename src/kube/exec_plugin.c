@@ -205,11 +205,10 @@ info_add(struct exec_plugin *p, struct buf *b)
 static void
 count_run(int exit_code, const char *outcome)
 {
-	char memory[16] = "";
-	struct buf code = BUF_FIXED(memory);
+	char code[16];
 
-	buf_addf(&code, "%d", exit_code);
-	metric_inc(metric_of(&calls_total, memory, outcome));
+	snprintf(code, sizeof(code), "%d", exit_code);
+	metric_inc(metric_of(&calls_total, code, outcome));
 }
 
 /* Appends the kubeconfig's installHint to the error, HINTS times in a period. Control characters

@@ -141,9 +141,8 @@ read_meta(struct draft *d, const struct source *s, struct error *err)
 	if (!read_texts(d, s->finalizers, "metadata.finalizers", &service->finalizers,
 	                &service->n_finalizers, err))
 		return false;
-	for (uint32_t i = 0; i < service->n_finalizers; i++)
-		service->has_finalizer = service->has_finalizer ||
-		                         str_eq_c(service->finalizers[i], SERVICE_FINALIZER);
+	service->has_finalizer = str_is_among(STR(SERVICE_FINALIZER), service->finalizers,
+	                                      service->n_finalizers);
 	return true;
 }
 
@@ -457,10 +456,10 @@ service_needs_cleanup(const struct service *s)
 bool
 service_needs_update(const struct service *old, const struct service *new)
 {
-	if (!service_wants_balancer(old) && !service_wants_balancer(new))
-		return false;
-	return service_wants_balancer(old) != service_wants_balancer(new) ||
-	       !str_eq(old->object.uid, new->object.uid) || !is_balancer_spec_equal(old, new);
+	if (service_wants_balancer(old) != service_wants_balancer(new))
+		return true;
+	return service_wants_balancer(new) &&
+	       (!str_eq(old->object.uid, new->object.uid) || !is_balancer_spec_equal(old, new));
 }
 
 const struct service_kind service_kind = {
