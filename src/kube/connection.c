@@ -175,19 +175,21 @@ is_same_list(const char *const *a, const char *const *b)
 	return !(a && *a) && !(b && *b);
 }
 
+static bool
+is_same_plugin(const struct kube_exec *a, const struct kube_exec *b)
+{
+	if (!a || !b)
+		return a == b;
+	return is_same_list(a->argv, b->argv) && is_same_list(a->env, b->env) &&
+	       str_eq(a->api_version, b->api_version) && a->wants_cluster == b->wants_cluster &&
+	       str_eq(a->cluster_config, b->cluster_config);
+}
+
 /* Returns the key of a setting that differs and cannot be changed while the program runs; NULL if
  * all such settings are equal. */
 static const char *
 fixed_difference(const struct kube_config *a, const struct kube_config *b)
 {
-	const struct kube_exec *one = a->exec, *other = b->exec;
-	bool has_same_plugin = one && other
-	                               ? is_same_list(one->argv, other->argv) &&
-	                                         is_same_list(one->env, other->env) &&
-	                                         str_eq(one->api_version, other->api_version) &&
-	                                         one->wants_cluster == other->wants_cluster &&
-	                                         str_eq(one->cluster_config, other->cluster_config)
-	                               : one == other;
 	const struct {
 		const char *key;
 		bool is_equal;
@@ -197,7 +199,7 @@ fixed_difference(const struct kube_config *a, const struct kube_config *b)
 		{ "proxy-url", str_eq(a->proxy_url, b->proxy_url) },
 		{ "insecure-skip-tls-verify", a->is_insecure == b->is_insecure },
 		{ "as", is_same_list(a->headers, b->headers) },
-		{ "exec", has_same_plugin },
+		{ "exec", is_same_plugin(a->exec, b->exec) },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {

@@ -172,8 +172,8 @@ correlator_forget(struct correlator *c, int64_t now_ns)
 		while ((oldest = TAILQ_LAST(&cache->line, record_line)) &&
 		       now_ns - oldest->used_ns > cache->keep_ns)
 			cache_drop_oldest(cache);
-		if (oldest && clock_deadline(oldest->used_ns, cache->keep_ns + 1) < next_ns)
-			next_ns = clock_deadline(oldest->used_ns, cache->keep_ns + 1);
+		if (oldest && oldest->used_ns + cache->keep_ns < next_ns)
+			next_ns = oldest->used_ns + cache->keep_ns + 1;
 	}
 	return next_ns;
 }

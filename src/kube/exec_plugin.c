@@ -284,10 +284,9 @@ run_and_parse(struct exec_plugin *p, struct exec_credential *ret, struct error *
 	}
 	if (r.exit_code != 0) {
 		count_run(r.exit_code, "plugin_execution_error");
-		if (r.exit_code < 0)
-			err_set(err, ERR_UNAUTHORIZED, "ended by signal %d", r.signal);
-		else
-			err_set(err, ERR_UNAUTHORIZED, "exit code %d", r.exit_code);
+		err_set(err, ERR_UNAUTHORIZED, "%s %d",
+		        r.exit_code < 0 ? "ended by signal" : "exit code",
+		        r.exit_code < 0 ? r.signal : r.exit_code);
 		return err_wrap(err, "exec plugin: %s", exec->argv[0]);
 	}
 	if (!exec_credential_parse(buf_str(&r.out), exec->api_version, ret, err)) {

@@ -170,7 +170,7 @@ read_labels(struct draft *d, yyjson_val *labels, struct error *err)
 		if ((label.value.len == 0 ||
 		     str_is_among(label.key, shared_labels, ARRAY_LEN(shared_labels))) &&
 		    intern(&label.key) && intern(&label.value))
-			*shared = intern_row((const struct str *)&label, 2);
+			*shared = intern_row(&label, 2);
 		if (!*shared) {
 			struct label *own = &d->own_labels[d->n_own_labels++];
 
@@ -255,7 +255,7 @@ read_taints(struct draft *d, yyjson_val *taints, struct error *err)
 		 * nodes that have it. */
 		if (!json_at(val, "timeAdded") && intern(&taint.key) && intern(&taint.value) &&
 		    intern(&taint.effect) && intern(&taint.raw))
-			*shared = intern_row((const struct str *)&taint, 4);
+			*shared = intern_row(&taint, 4);
 		if (!*shared) {
 			struct node_taint *own = &d->own_taints[d->n_own_taints++];
 

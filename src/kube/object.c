@@ -296,10 +296,9 @@ intern(struct str *s)
 }
 
 const void *
-intern_row(const struct str *row, size_t n)
+intern_row(const void *row, size_t n)
 {
-	struct str key = str_n((const char *)row, n * sizeof(*row));
-	struct str *shared;
+	struct str *shared, key = str_n(row, n * sizeof(*shared));
 
 	WITH_LOCK(&mu);
 	shared = map_get(&rows, key);

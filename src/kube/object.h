@@ -122,7 +122,7 @@ NODISCARD bool intern(struct str *s);
 
 /** The shared copy of n texts in a row, such as a struct label; NULL when a limit is reached.
  * Each text must be a result of intern(). Equal rows give equal pointers. */
-const void *intern_row(const struct str *row, size_t n);
+const void *intern_row(const void *row, size_t n);
 
 /* ---- lines of a watch (docs/spec/kube-client.md, "Watch events") ---- */
 
