@@ -155,16 +155,6 @@ mark_dirty(struct queue *q, struct item *item)
 	}
 }
 
-static void
-add_now(struct queue *q, struct item *item)
-{
-	size_t n_before = q->n_line;
-
-	mark_dirty(q, item);
-	if (q->n_line > n_before)
-		cond_signal(&q->work);
-}
-
 /* ---- the heap ---- */
 
 static void
@@ -172,12 +162,6 @@ heap_set(struct queue *q, size_t place, struct item *item)
 {
 	q->heap[place] = item;
 	item->heap_place = place;
-}
-
-static struct item *
-heap_top(const struct queue *q)
-{
-	return q->n_heap > 1 ? q->heap[1] : NULL;
 }
 
 static void
@@ -233,7 +217,9 @@ move_due(struct queue *q, int64_t now_ns)
 {
 	size_t n_woken_for = q->n_line > 0 ? q->n_line : 1;
 
-	for (struct item *top; (top = heap_top(q)) && top->due_ns <= now_ns;) {
+	while (q->n_heap > 1 && q->heap[1]->due_ns <= now_ns) {
+		struct item *top = q->heap[1];
+
 		heap_pop(q);
 		mark_dirty(q, top);
 	}
@@ -318,30 +304,36 @@ queue_free(struct queue *q)
 
 /* ---- adding ---- */
 
+static void
+add_item(struct queue *q, struct item *item, int64_t delay_ns)
+{
+	size_t n_before = q->n_line;
+
+	if (delay_ns > 0) {
+		heap_put(q, item, clock_deadline(clock_mono(q->clock), delay_ns));
+		return;
+	}
+	mark_dirty(q, item);
+	if (q->n_line > n_before)
+		cond_signal(&q->work);
+}
+
 void
 queue_add(struct queue *q, struct str key)
 {
 	WITH_LOCK(&q->mu);
 	if (!q->is_shut_down)
-		add_now(q, item_of(q, key));
-}
-
-static void
-add_delayed(struct queue *q, struct item *item, int64_t delay_ns)
-{
-	metric_inc(q->metrics.retries);
-	if (delay_ns <= 0)
-		add_now(q, item);
-	else
-		heap_put(q, item, clock_deadline(clock_mono(q->clock), delay_ns));
+		add_item(q, item_of(q, key), /*delay_ns=*/0);
 }
 
 void
 queue_add_after(struct queue *q, struct str key, int64_t delay_ns)
 {
 	WITH_LOCK(&q->mu);
-	if (!q->is_shut_down)
-		add_delayed(q, item_of(q, key), delay_ns);
+	if (q->is_shut_down)
+		return;
+	metric_inc(q->metrics.retries);
+	add_item(q, item_of(q, key), delay_ns);
 }
 
 int64_t
@@ -358,7 +350,8 @@ queue_add_failed(struct queue *q, struct str key, int64_t max_delay_ns)
 	item = item_of(q, key);
 	delay_ns = backoff_spread_ns(q->base_delay_ns, item->n_failures, max_ns);
 	item->n_failures++;
-	add_delayed(q, item, delay_ns);
+	metric_inc(q->metrics.retries);
+	add_item(q, item, delay_ns);
 	return delay_ns;
 }
 
@@ -375,7 +368,8 @@ queue_park(struct queue *q, struct str key, int64_t delay_ns)
 	item = item_of(q, key);
 	if (item->is_processing && item->n_releases != q->n_releases)
 		delay_ns = rand_between(1, RELEASE_SPREAD_NS);
-	add_delayed(q, item, delay_ns);
+	metric_inc(q->metrics.retries);
+	add_item(q, item, delay_ns);
 	if (item->heap_place > 0)
 		item->is_parked = true;
 }
@@ -477,7 +471,7 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 		if (q->is_shut_down)
 			return err_set(err, ERR_CANCELLED, "the queue was shut down");
 		move_due(q, now_ns);
-		top = heap_top(q);
+		top = q->n_heap > 1 ? q->heap[1] : NULL;
 		is_timer = top && !q->has_timer;
 		if (!STAILQ_EMPTY(&q->line) || now_ns >= deadline_ns) {
 			/* this worker does not sleep again, so another one becomes the timer */
