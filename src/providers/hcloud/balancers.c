@@ -21,6 +21,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/thread.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/lb_converge.h"
@@ -41,6 +42,7 @@ EVENT_KIND(
 
 struct hz_balancers {
 	struct hz_lb_tools tools;
+	struct hz_dry_servers dry_servers;
 };
 
 static bool
@@ -679,8 +681,10 @@ hz_balancers_new(const struct hz_balancers_config *config)
 		.cache = config->cache,
 		.refusals = refusals,
 		.catalog = hz_catalog_new(config->api, clock),
-		.dry_servers = hz_dry_servers_new(),
+		.dry_servers = &b->dry_servers,
 	};
+	b->dry_servers.list = HZ_SERVERS_INIT;
+	mutex_init(&b->dry_servers.mu);
 	hz_health_open(config->cache);
 	return b;
 }
@@ -692,7 +696,8 @@ hz_balancers_free(struct hz_balancers *b)
 		return;
 	hz_health_close(b->tools.cache);
 	hz_catalog_free(b->tools.catalog);
-	hz_dry_servers_free(b->tools.dry_servers);
+	hz_servers_fini(&b->dry_servers.list);
+	mutex_destroy(&b->dry_servers.mu);
 	refusals_free(b->tools.refusals);
 	free(b);
 }

@@ -10,13 +10,25 @@
 #ifndef CCMD_HCLOUD_LB_CONVERGE_H
 #define CCMD_HCLOUD_LB_CONVERGE_H
 
+#include <pthread.h>
+
 #include "cloud/refusals.h"
+#include "providers/hcloud/client.h"
 #include "providers/hcloud/lb_cache.h"
 #include "providers/hcloud/lb_catalog.h"
 #include "providers/hcloud/lb_plan.h"
 #include "providers/hcloud/lb_targets.h"
 
 struct event_kind;
+
+/** For dry runs: the servers of the project, of which only some can be targets. */
+struct hz_dry_servers {
+	pthread_mutex_t mu;
+	/* everything below: mu */
+	struct hz_servers list;
+	int64_t read_boot_ns; /* 0: never */
+	struct error err;     /* if the list is not complete: why */
+};
 
 /** What all runs share. */
 struct hz_lb_tools {
@@ -102,11 +114,6 @@ NODISCARD bool hz_lb_check_name(const struct hz_lb_run *run, struct error *err);
  * about it has "{id}". Such things are never put into a cache, so the next run starts from what the
  * cloud really has.
  */
-
-/** The servers of the project, of which only some can be targets. Threads: any. */
-struct hz_dry_servers;
-struct hz_dry_servers *hz_dry_servers_new(void);
-void hz_dry_servers_free(struct hz_dry_servers *); /* NULL is fine */
 
 /** Notes that the target is not added if the API would refuse it: its server does not exist, or is
  * not attached to the network, or has only a public address for the balancer lb, whose public

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 
-#include "base/alloc.h"
 #include "base/array.h"
 #include "base/limits.h"
 #include "base/thread.h"
@@ -42,34 +41,6 @@ hz_dry_target_field(const struct hz_lb_run *run, const struct hz_lb_target *targ
 enum {
 	SERVERS_MAX_AGE_S = 60, /* of the list; --dry-run goes on for long */
 };
-
-struct hz_dry_servers {
-	pthread_mutex_t mu;
-	/* everything below: mu */
-	struct hz_servers list;
-	int64_t read_boot_ns; /* 0: never */
-	struct error err;     /* if the list is not complete: why */
-};
-
-struct hz_dry_servers *
-hz_dry_servers_new(void)
-{
-	struct hz_dry_servers *s = xcalloc(1, sizeof(*s));
-
-	s->list = HZ_SERVERS_INIT;
-	mutex_init(&s->mu);
-	return s;
-}
-
-void
-hz_dry_servers_free(struct hz_dry_servers *s)
-{
-	if (!s)
-		return;
-	hz_servers_fini(&s->list);
-	mutex_destroy(&s->mu);
-	free(s);
-}
 
 /* With mu held. */
 static void
