@@ -330,23 +330,6 @@ bb_lb_foreign_text(const struct bb_run *run, const struct bb_lb *lb)
 		STR_ARG(lb->cloud_ips[0].id));
 }
 
-/* Holds the Service if the balancer of its name belongs to another cluster. The cloud IP, the
- * server group and the firewall policy of that name belong to that cluster as well, so this is the
- * first step. */
-static bool
-bb_step_own(struct bb_run *run, struct error *err)
-{
-	const struct bb_lb *foreign = bb_find_foreign(run);
-	struct bb_state state = { .code = ERR_PENDING,
-		                  .first_ms = BB_LATER_MS,
-		                  .event = &foreign_event };
-
-	if (!foreign)
-		return true;
-	state.text = state.event_text = bb_lb_foreign_text(run, foreign);
-	return bb_run_stop(run, &state, err);
-}
-
 static bool
 bb_lb_update(struct bb_run *run, struct error *err)
 {
@@ -506,11 +489,21 @@ bb_pass_fail(const struct bb_run *run, const char *step, struct error *err)
 static bool
 bb_pass(struct bb_run *run, struct error *err)
 {
+	const struct bb_lb *foreign = bb_find_foreign(run);
+	struct bb_state held = { .code = ERR_PENDING,
+		                 .first_ms = BB_LATER_MS,
+		                 .event = &foreign_event };
+
 	run->lb = NULL;
 	if (bb_needs_evidence(run))
 		return bb_step_check_account(run, err);
-	if (!bb_step_own(run, err))
-		return false;
+	/* The cloud IP, the server group and the firewall policy of the name of another cluster's
+	 * balancer belong to that cluster as well, so this comes first. */
+	if (foreign) {
+		held.text = held.event_text = bb_lb_foreign_text(run, foreign);
+		return bb_run_stop(run, &held, err);
+	}
+
 	if (!bb_step_ip(run, err))
 		return bb_pass_fail(run, "cloud IP", err);
 	if (!run->ip)

@@ -187,7 +187,7 @@ bb_step_map(struct bb_run *run, struct error *err)
 
 	if (str_eq(run->ip->lb_id, run->lb->id))
 		return true;
-	if (!bb_cloud_ip_is_mapped(run->ip))
+	if (!str_eq_c(run->ip->status, "mapped"))
 		return bb_run_change(run, &change, NULL, err);
 	switch (bb_ip_holder(run, run->ip)) {
 	case HOLDER_LEAVING:
@@ -223,7 +223,7 @@ bb_ip_destroy(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *er
 static bool
 bb_ip_discard(struct bb_run *run, const struct bb_cloud_ip *ip, struct error *err)
 {
-	if (!bb_cloud_ip_is_mapped(ip))
+	if (!str_eq_c(ip->status, "mapped"))
 		return bb_ip_destroy(run, ip, err);
 	switch (bb_ip_holder(run, ip)) {
 	case HOLDER_GONE:

@@ -8,14 +8,6 @@
 #define DEFAULT_CLIENT_SECRET "uogoelzgt0nwawb"
 #define DEFAULT_API_URL "https://api.gb1.brightbox.com/"
 
-static struct str
-bb_variable(const char *name, const char *otherwise)
-{
-	const char *value = getenv(name);
-
-	return str_c(value ? value : otherwise);
-}
-
 bool
 bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *err)
 {
@@ -47,11 +39,11 @@ bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *e
 
 	ret->has_user = secret_expose(&ret->user.value).len > 0 ||
 	                secret_expose(&ret->password.value).len > 0;
-	ret->account = bb_variable("BRIGHTBOX_ACCOUNT", "");
-	ret->api_url = bb_variable("BRIGHTBOX_API_URL", "");
+	ret->account = str_c(getenv("BRIGHTBOX_ACCOUNT"));
+	ret->api_url = str_c(getenv("BRIGHTBOX_API_URL"));
 	if (ret->api_url.len == 0)
 		ret->api_url = STR(DEFAULT_API_URL);
-	ret->hosts_file = bb_variable("BRIGHTBOX_HOSTS_FILE", "");
+	ret->hosts_file = str_c(getenv("BRIGHTBOX_HOSTS_FILE"));
 	if (ret->hosts_file.len > 0) {
 		needs->reads_are_public[needs->n_reads] = true;
 		needs->reads[needs->n_reads++] = ret->hosts_file;

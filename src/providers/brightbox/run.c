@@ -235,8 +235,10 @@ bool
 bb_run_begin(struct bb_run *run, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
-	const struct lb_spec *spec = run->spec;
+	int64_t now_ns = clock_boot(run->call->clock);
 	struct bb_desired *desired = &run->desired;
+	const struct lb_spec *spec = run->spec;
+	const struct bb_unsettled *u;
 	size_t n_kept = 0;
 	struct error ignored;
 
@@ -269,8 +271,14 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	if (!bb_unsettled_borrow(run->bb->unsettled, desired->name, spec->uid, &run->unsettled,
 	                         err))
 		return false;
-	return !bb_unsettled_is_pausing(run->unsettled, run->inputs_hash,
-	                                clock_boot(run->call->clock), err);
+	u = run->unsettled;
+	if (u->result.code == ERR_NONE || u->inputs != run->inputs_hash ||
+	    now_ns >= u->next_boot_ns)
+		return true;
+	*err = u->result; /* the pause after the last run of the same inputs is not over */
+	if (err->code == ERR_PENDING)
+		err->retry_after_ms = (u->next_boot_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+	return false;
 }
 
 /* The view of a pass: one with the number `first` or a higher one, unless the pass is a trial of a

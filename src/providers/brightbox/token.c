@@ -187,14 +187,6 @@ bb_grant_fini(struct bb_grant *grant)
 	secret_fini(&grant->refresh);
 }
 
-/* Copies the text, and overwrites it where it was found, in the document or in the arena. */
-static void
-bb_grant_take(struct str text, struct secret *ret)
-{
-	secret_assign(ret, text);
-	explicit_bzero((char *)(uintptr_t)text.ptr, text.len);
-}
-
 static bool
 bb_grant_read(struct arena *arena, struct str body, struct bb_grant *ret, struct error *err)
 {
@@ -222,8 +214,11 @@ bb_grant_read(struct arena *arena, struct str body, struct bb_grant *ret, struct
 		               "oauth2: the access_token in the server response has blanks or "
 		               "other characters that a header cannot have, or more than %d bytes",
 		               TOKEN_MAX_BYTES);
-	bb_grant_take(access, &ret->access);
-	bb_grant_take(refresh, &ret->refresh);
+	/* both are overwritten where they were found, in the document or in the arena */
+	secret_assign(&ret->access, access);
+	secret_assign(&ret->refresh, refresh);
+	explicit_bzero((char *)(uintptr_t)access.ptr, access.len);
+	explicit_bzero((char *)(uintptr_t)refresh.ptr, refresh.len);
 	(void)!str_to_i64(life, 0, LIFE_MAX_S, &ret->life_s);
 	if (ret->life_s > LIFE_MAX_S)
 		ret->life_s = LIFE_MAX_S;

@@ -108,18 +108,6 @@ bb_unsettled_table_free(struct bb_unsettled_table *t)
 
 /* ---- the state ---- */
 
-bool
-bb_unsettled_is_pausing(const struct bb_unsettled *u, uint64_t inputs, int64_t now_boot_ns,
-                        struct error *ret)
-{
-	if (u->result.code == ERR_NONE || u->inputs != inputs || now_boot_ns >= u->next_boot_ns)
-		return false;
-	*ret = u->result;
-	if (ret->code == ERR_PENDING)
-		ret->retry_after_ms = (u->next_boot_ns - now_boot_ns + NS_PER_MS - 1) / NS_PER_MS;
-	return true;
-}
-
 void
 bb_unsettled_note_state(struct bb_unsettled *u, uint64_t service, uint64_t inputs, uint64_t state,
                         int64_t first_ms, int64_t now_boot_ns, struct error *result)

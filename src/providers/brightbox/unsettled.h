@@ -72,10 +72,6 @@ void bb_unsettled_forget(struct bb_unsettled_table *, struct str uid);
 
 /* ---- the state ---- */
 
-/** Is the pause after the last run of the same inputs not over yet? Then *ret is the result of that
- * run, with retry_after_ms for ERR_PENDING. */
-bool bb_unsettled_is_pausing(const struct bb_unsettled *, uint64_t inputs, int64_t now_boot_ns,
-                             struct error *ret);
 /** Stores the state that a run ended in, and sets result->retry_after_ms for ERR_PENDING. first_ms:
  * the shortest pause. u->service and u->inputs are those of this run. */
 void bb_unsettled_note_state(struct bb_unsettled *, uint64_t service, uint64_t inputs,

@@ -308,9 +308,3 @@ bb_lb_has_failed(const struct bb_lb *lb)
 {
 	return str_eq_c(lb->status, "failing") || str_eq_c(lb->status, "failed");
 }
-
-bool
-bb_cloud_ip_is_mapped(const struct bb_cloud_ip *ip)
-{
-	return str_eq_c(ip->status, "mapped");
-}

@@ -35,14 +35,12 @@ struct bb_server {
 /* ---- cloud IPs ---- */
 
 struct bb_cloud_ip {
-	struct str id, name, status;
+	struct str id, name;
+	struct str status; /* "mapped", to a balancer or to anything else; "unmapped" */
 	struct str public_ipv4, public_ipv6;
 	struct str fqdn, reverse_dns; /* empty: none */
 	struct str lb_id, lb_name;    /* of the balancer that it is mapped to; empty: none */
 };
-
-/** Is it mapped, to a balancer or to anything else? */
-bool bb_cloud_ip_is_mapped(const struct bb_cloud_ip *);
 
 /* ---- load balancers ---- */
 

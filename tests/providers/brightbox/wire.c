@@ -109,7 +109,7 @@ reads_a_balancer(void **state)
 	assert_int_equal(lb.listeners[0].proxy_protocol.len, 0);
 	assert_int_equal(lb.check.threshold_down, 1);
 	assert_true(str_eq_c(lb.domains[0].status, "pending"));
-	assert_true(bb_cloud_ip_is_mapped(&lb.cloud_ips[0]));
+	assert_true(str_eq_c(lb.cloud_ips[0].status, "mapped"));
 }
 
 static void
