@@ -167,11 +167,3 @@ answer_write(struct buf *b, const struct server_response *response, int64_t wall
 	if (!is_head)
 		buf_add_str(b, response->body);
 }
-
-void
-server_reply(struct server_request *r, const struct server_response *response)
-{
-	answer_write(&r->answer, response, clock_wall(r->clock), r->head.method == SERVER_HEAD,
-	             !r->head.keeps_alive);
-	outbox_put(r->outbox, r);
-}

@@ -34,13 +34,6 @@ review_answer_new(enum review_verdict verdict, struct access_user *user, struct 
 	return a;
 }
 
-static struct review_answer *
-review_answer_ref(struct review_answer *a)
-{
-	ref_take(&a->refs);
-	return a;
-}
-
 void
 review_answer_unref(struct review_answer *a)
 {
@@ -339,7 +332,8 @@ review_cache_get(struct review_cache *c, const struct digest *key, int64_t now_n
 	TAILQ_REMOVE(&c->line, e, link);
 	TAILQ_INSERT_HEAD(&c->line, e, link);
 	*ret_is_stale = now_ns >= e->until_ns;
-	return review_answer_ref(e->answer);
+	ref_take(&e->answer->refs);
+	return e->answer;
 }
 
 void
@@ -354,7 +348,8 @@ review_cache_put(struct review_cache *c, const struct digest *key, struct review
 		return;
 	e = xcalloc(1, sizeof(*e));
 	e->key = *key;
-	e->answer = review_answer_ref(answer);
+	e->answer = answer;
+	ref_take(&answer->refs);
 	e->until_ns = until_ns;
 	e->forget_ns = answer->verdict == REVIEW_YES ? clock_deadline(until_ns, until_ns - now_ns)
 	                                             : until_ns;

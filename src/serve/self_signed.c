@@ -97,22 +97,16 @@ self_signed_new(const char *const *names, int64_t wall_ns, X509 **ret_cert, EVP_
 }
 
 bool
-self_signed_is_ours(const X509 *cert)
+self_signed_is_due(const X509 *cert, int64_t wall_ns)
 {
-	char by[sizeof(maker) + 1];
+	time_t renewal = (time_t)(wall_ns / NS_PER_SEC) + YEAR_S / 5;
 	X509_NAME *subject = X509_get_subject_name(cert);
+	char by[sizeof(maker) + 1];
 
 	return X509_NAME_get_text_by_NID(subject, NID_organizationName, by, sizeof(by)) > 0 &&
 	       str_eq_c(str_c(by), maker) &&
-	       X509_NAME_cmp(subject, X509_get_issuer_name(cert)) == 0;
-}
-
-bool
-self_signed_is_old(const X509 *cert, int64_t wall_ns)
-{
-	time_t renewal = (time_t)(wall_ns / NS_PER_SEC) + YEAR_S / 5;
-
-	return X509_cmp_time(X509_get0_notAfter(cert), &renewal) < 0;
+	       X509_NAME_cmp(subject, X509_get_issuer_name(cert)) == 0 &&
+	       X509_cmp_time(X509_get0_notAfter(cert), &renewal) < 0;
 }
 
 static struct str

@@ -43,10 +43,13 @@ outbox_unref(struct outbox *o)
 }
 
 void
-outbox_put(struct outbox *o, struct server_request *r)
+server_reply(struct server_request *r, const struct server_response *response)
 {
+	struct outbox *o = r->outbox;
 	bool is_gone;
 
+	answer_write(&r->answer, response, clock_wall(r->clock), r->head.method == SERVER_HEAD,
+	             !r->head.keeps_alive);
 	mutex_lock(&o->mu);
 	is_gone = o->fd < 0;
 	if (!is_gone) {

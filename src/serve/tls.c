@@ -163,11 +163,9 @@ make_pair(struct tls_server *t, struct error *err)
 static void
 renew_self_signed(struct tls_server *t)
 {
-	const X509 *cert = t->pairs[0].cert;
 	struct error err;
 
-	if (!t->may_renew || !self_signed_is_ours(cert) ||
-	    !self_signed_is_old(cert, clock_wall(t->clock)))
+	if (!t->may_renew || !self_signed_is_due(t->pairs[0].cert, clock_wall(t->clock)))
 		return;
 	if (make_pair(t, &err))
 		log_info("self-signed certificate renewed");
