@@ -196,6 +196,13 @@ json_i64(yyjson_val *val, const char *path, int64_t *ret)
 	return JSON_FOUND;
 }
 
+int64_t
+json_i64_or(yyjson_val *val, const char *path, int64_t otherwise)
+{
+	(void)json_i64(val, path, &otherwise);
+	return otherwise;
+}
+
 enum json_found
 json_bool(yyjson_val *val, const char *path, bool *ret)
 {

@@ -47,6 +47,8 @@ struct str json_view(yyjson_val *val, const char *path);
 struct str json_text_at(struct arena *arena, yyjson_val *val, const char *path);
 /** Accepts integers only: 1.0 and numbers beyond int64 are mistyped. */
 enum json_found json_i64(yyjson_val *val, const char *path, int64_t *ret);
+/** The same, or the other number if it is absent or mistyped. */
+int64_t json_i64_or(yyjson_val *val, const char *path, int64_t otherwise);
 enum json_found json_bool(yyjson_val *val, const char *path, bool *ret);
 /** Finds an array; iterate over *ret with yyjson_arr_iter. To those functions json_at() gives an
  * empty array where the value is not one. */
