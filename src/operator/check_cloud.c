@@ -20,7 +20,6 @@ void
 check_cloud(struct doctor *d, struct report *r)
 {
 	CLEANUP(buf_fini) struct buf files = BUF_INIT(KIB(4));
-	CLEANUP(buf_fini) struct buf since = BUF_INIT(KIB(1));
 	const char *prefix;
 	struct error err;
 
@@ -37,8 +36,7 @@ check_cloud(struct doctor *d, struct report *r)
 			return;
 	}
 	prefix = cloud_find(str_c(d->view->options->cloud_provider))->variables[0];
-	leader_add_cloud(d->view, &since);
-	report_find(r, "", STR_EMPTY, "%s%s", err.msg, since.ptr);
+	report_find(r, "", STR_EMPTY, "%s%" STR_FMT, err.msg, STR_ARG(leader_cloud(d->view)));
 	switch (err.code) {
 	case ERR_UNAUTHORIZED:
 	case ERR_FORBIDDEN:

@@ -148,7 +148,7 @@ struct search {
 	const struct workload_kind *of; /* NULL: Leases */
 	bool is_of_ccmd; /* only objects of ccmd; other checks say that the right is missing */
 	/* Reports the object, unless it is harmless. */
-	void (*each)(const struct search *, yyjson_val *object, struct str name);
+	void (*each)(const struct search *, yyjson_val *object);
 };
 
 static bool
@@ -156,12 +156,10 @@ search_item(void *arg, struct str item, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const struct search *s = arg;
-	yyjson_val *object;
 
 	if (!json_parse(item, &doc, err))
 		return false;
-	object = yyjson_doc_get_root(doc);
-	s->each(s, object, json_view(object, "metadata.name"));
+	s->each(s, yyjson_doc_get_root(doc));
 	return true;
 }
 
@@ -210,12 +208,11 @@ full_name(const struct search *s, yyjson_val *object)
 
 /* A Deployment that is scaled to 0, and a DaemonSet without pods, do nothing. */
 static void
-report_workload(const struct search *s, yyjson_val *object, struct str name)
+report_workload(const struct search *s, yyjson_val *object)
 {
-	struct str namespace = json_view(object, "metadata.namespace");
-	int64_t n_pods = s->of->pods_if_absent;
+	struct str name = json_view(object, "metadata.name");
+	int64_t n_pods = json_i64_or(object, s->of->n_pods, s->of->pods_if_absent);
 
-	(void)json_i64(object, s->of->n_pods, &n_pods);
 	/* k3s has one for each Service of type LoadBalancer */
 	if (n_pods > 0 && str_starts(name, STR("svclb-"))) {
 		report_find(
@@ -229,17 +226,16 @@ report_workload(const struct search *s, yyjson_val *object, struct str name)
 	report_find(s->r, s->of->kind, full_name(s, object),
 	            "it runs another cloud controller manager (pods: %lld)", (long long)n_pods);
 	report_fix(s->r, "if ccmd replaces it: kubectl -n %" STR_FMT " delete %s %" STR_FMT,
-	           STR_ARG(namespace), s->of->kind, STR_ARG(name));
+	           STR_ARG(json_view(object, "metadata.namespace")), s->of->kind, STR_ARG(name));
 }
 
 /* Reports the workload of ccmd if nothing tolerates the taint of new nodes. */
 static void
-report_toleration(const struct search *s, yyjson_val *object, struct str name)
+report_toleration(const struct search *s, yyjson_val *object)
 {
 	yyjson_val *tolerations = json_at(object, "spec.template.spec.tolerations"), *one;
 	size_t i, n;
 
-	(void)name;
 	if (!workload_container(object))
 		return;
 	yyjson_arr_foreach(tolerations, i, n, one)
@@ -259,15 +255,13 @@ report_toleration(const struct search *s, yyjson_val *object, struct str name)
 
 /* Reports replicas that all work at the same time. */
 static void
-report_replicas(const struct search *s, yyjson_val *object, struct str name)
+report_replicas(const struct search *s, yyjson_val *object)
 {
 	yyjson_val *args = json_at(workload_container(object), "args"), *arg;
-	int64_t n_pods = s->of->pods_if_absent;
+	int64_t n_pods = json_i64_or(object, s->of->n_pods, s->of->pods_if_absent);
 	bool is_elected = true;
 	size_t i, n;
 
-	(void)name;
-	(void)json_i64(object, s->of->n_pods, &n_pods);
 	yyjson_arr_foreach(args, i, n, arg)
 		is_elected &= !str_eq_c(json_view(arg, ""), "--leader-elect=false");
 	if (is_elected || n_pods <= 1)
@@ -280,7 +274,7 @@ report_replicas(const struct search *s, yyjson_val *object, struct str name)
 
 /* Reports the flags of the controller that this command does not have. */
 static void
-report_flags(const struct search *s, yyjson_val *object, struct str name)
+report_flags(const struct search *s, yyjson_val *object)
 {
 	CLEANUP(buf_fini) struct buf missing = BUF_INIT(KIB(4));
 	CLEANUP(buf_fini) struct buf ignored = BUF_INIT(KIB(64));
@@ -288,7 +282,6 @@ report_flags(const struct search *s, yyjson_val *object, struct str name)
 	yyjson_val *container = workload_container(object);
 	struct running running;
 
-	(void)name;
 	if (!container)
 		return;
 	workload_take(container, arena, &running, &ignored);
@@ -314,7 +307,7 @@ report_flags(const struct search *s, yyjson_val *object, struct str name)
  */
 static void
 search_workloads(struct doctor *d, struct report *r, const char *selector,
-                 void (*each)(const struct search *, yyjson_val *, struct str))
+                 void (*each)(const struct search *, yyjson_val *))
 {
 	static const struct workload_kind kinds[] = {
 		{ "deployment", "deployments", "spec.replicas", 1 },
@@ -378,19 +371,19 @@ check_same_flags(struct doctor *d, struct report *r)
 /* A Lease counts if its holder has renewed it, and may still rely on it. The Lease of ccmd itself
  * is left to the checks above. */
 static void
-report_lease(const struct search *s, yyjson_val *lease, struct str name)
+report_lease(const struct search *s, yyjson_val *lease)
 {
 	const struct election_options *own = &s->d->view->options->election;
+	struct str name = json_view(lease, "metadata.name");
 	struct str holder = json_view(lease, "spec.holderIdentity");
 	struct arena *arena = &s->d->view->arena;
-	int64_t duration_s = 0, renewed_s = view_time_s(lease, "spec.renewTime"), ago_s, ignored;
+	int64_t renewed_s = view_time_s(lease, "spec.renewTime"), ignored;
+	int64_t ago_s = view_now_s(s->d->view) - renewed_s;
 	bool is_ccmd = str_eq_c(view_last_manager(lease, "", arena, &ignored), "ccmd");
 
-	(void)json_i64(lease, "spec.leaseDurationSeconds", &duration_s);
-	ago_s = view_now_s(s->d->view) - renewed_s;
 	if ((own->is_enabled && str_eq_c(name, own->resource_name)) ||
 	    (!is_ccmd && !view_is_controller(name)) || holder.len == 0 || renewed_s == 0 ||
-	    ago_s > duration_s)
+	    ago_s > json_i64_or(lease, "spec.leaseDurationSeconds", 0))
 		return;
 	name = arena_printf(arena, "%s/%" STR_FMT, own->resource_namespace, STR_ARG(name));
 	if (is_ccmd) {

@@ -71,10 +71,10 @@ doctor_has_machines(struct doctor *d, struct report *r)
 static bool
 report_wrong_node_ip(struct doctor *d, struct report *r, const struct node_facts *f)
 {
-	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
 	const struct str *wanted = node_annotation(f->node, STR(NODE_ANNOTATION_PROVIDED_IP));
 	const char *hint = d->view->cloud->ops->address_hint;
 	const struct machine *other = NULL;
+	struct str has;
 
 	if (f->addresses_err.code == ERR_NONE)
 		return false;
@@ -90,9 +90,10 @@ report_wrong_node_ip(struct doctor *d, struct report *r, const struct node_facts
 			"if the node runs on that machine, its name or its --provider-id is wrong: correct it, delete the node, and start its kubelet again");
 		return true;
 	}
-	facts_add_addresses(&has, f->machine->addresses, f->machine->n_addresses);
-	report_find(r, "node", node_name(f->node), "%s; the cloud has %s", f->addresses_err.msg,
-	            has.len > 0 ? has.ptr : "no address of its machine");
+	has = facts_addresses(&d->view->arena, f->machine->addresses, f->machine->n_addresses);
+	report_find(r, "node", node_name(f->node), "%s; the cloud has %" STR_FMT,
+	            f->addresses_err.msg,
+	            STR_ARG(has.len > 0 ? has : STR("no address of its machine")));
 	report_fix(r, "start its kubelet with a --node-ip that the machine has in the cloud%s%s",
 	           hint ? "; " : "", hint ? hint : "");
 	return true;
@@ -133,11 +134,10 @@ report_without_machine(struct doctor *d, struct report *r, const struct node *no
 void
 check_new_nodes(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
 	const char *hint = d->view->cloud->ops->machine_hint;
 	const struct node *node = c->node;
 	struct node_facts facts;
-	bool is_failing;
+	struct str why;
 
 	if (!node_is_new(node) && node_taint(node, STR(TAINT_CLUSTER_API))) {
 		report_note(r, "node", c->name,
@@ -161,14 +161,13 @@ check_new_nodes(struct doctor *d, struct report *r, const struct checked_node *c
 		facts = facts_of_node(node, c->machine, &d->view->arena);
 		if (report_wrong_node_ip(d, r, &facts) || c->age_s <= NEW_S)
 			break;
-		is_failing = leader_add_failure(d->view, r, DESCRIBED_NODE, c->name,
-		                                node->object.uid, &why);
+		why = leader_failure(d->view, r, DESCRIBED_NODE, c->name, node->object.uid);
 		report_find(
 			r, "node", c->name,
-			"its machine is found, but the node has not been initialised for %lld s%s",
-			(long long)c->age_s, why.ptr);
+			"its machine is found, but the node has not been initialised for %lld s%" STR_FMT,
+			(long long)c->age_s, STR_ARG(why));
 		leader_report_fix(
-			d->view, r, is_failing,
+			d->view, r, why.len > 0,
 			"see whether a replica leads (CCMD020), and whether it has all rights (CCMD010)");
 		break;
 	}
@@ -251,20 +250,18 @@ check_duplicate_ids(struct doctor *d, struct report *r)
 void
 check_absent_machines(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	CLEANUP(buf_fini) struct buf guard = BUF_INIT(KIB(4));
+	struct str guard = STR(", but its kubelet reports it as Ready");
 	struct near_machine near;
 
 	if (!is_initialised(r, c, PRESENCE_ABSENT))
 		return;
-	if (c->node->ready == NODE_READY_TRUE)
-		buf_add_c(&guard, ", but its kubelet reports it as Ready");
-	else if (!leader_add_guard(d->view, c->name, &guard))
-		buf_add_c(&guard, "; ccmd deletes the node after further checks");
+	if (c->node->ready != NODE_READY_TRUE)
+		guard = leader_guard(d->view, c->name);
 	if (find_near(d, r, c->node, &near)) {
 		report_find(r, "node", c->name,
-		            "its machine %" STR_FMT " is gone%s; machine %" STR_FMT " (%" STR_FMT
-		            ") %" STR_FMT,
-		            STR_ARG(node_provider_id(c->node)), guard.ptr,
+		            "its machine %" STR_FMT " is gone%" STR_FMT "; machine %" STR_FMT
+		            " (%" STR_FMT ") %" STR_FMT,
+		            STR_ARG(node_provider_id(c->node)), STR_ARG(guard),
 		            STR_ARG(near.machine->name),
 		            STR_ARG(near.machine->instance.provider_id), STR_ARG(near.why));
 		report_fix(
@@ -272,7 +269,7 @@ check_absent_machines(struct doctor *d, struct report *r, const struct checked_n
 			"if that is the machine of this node now, delete the node, and restart the kubelet of the machine, which registers it again: kubectl delete node %" STR_FMT,
 			STR_ARG(c->name));
 	} else {
-		report_find(r, "node", c->name, "its machine is gone%s", guard.ptr);
+		report_find(r, "node", c->name, "its machine is gone%" STR_FMT, STR_ARG(guard));
 		report_fix(
 			r,
 			"wait for some minutes; if the node stays although its machine is gone: kubectl delete node %" STR_FMT,
@@ -346,25 +343,22 @@ check_down_nodes(struct doctor *d, struct report *r)
 void
 check_addresses(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(1));
-	CLEANUP(buf_fini) struct buf wanted = BUF_INIT(KIB(1));
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
+	struct view *v = d->view;
+	struct str has, why;
 	struct node_facts f;
-	bool is_failing;
 
 	if (!is_initialised(r, c, PRESENCE_PRESENT))
 		return;
-	f = facts_of_node(c->node, c->machine, &d->view->arena);
+	f = facts_of_node(c->node, c->machine, &v->arena);
 	if (report_wrong_node_ip(d, r, &f) || !f.has_other_addresses)
 		return;
-	is_failing = leader_add_failure(d->view, r, DESCRIBED_NODE, c->name, c->node->object.uid,
-	                                &why);
-	facts_add_addresses(&has, c->node->addresses, c->node->n_addresses);
-	facts_add_addresses(&wanted, f.wanted.items, f.wanted.n);
-	report_find(r, "node", c->name, "it has %s; the cloud says %s%s",
-	            has.len > 0 ? has.ptr : "none", wanted.ptr, is_failing ? why.ptr : "");
+	why = leader_failure(v, r, DESCRIBED_NODE, c->name, c->node->object.uid);
+	has = facts_addresses(&v->arena, c->node->addresses, c->node->n_addresses);
+	report_find(r, "node", c->name, "it has %" STR_FMT "; the cloud says %" STR_FMT "%" STR_FMT,
+	            STR_ARG(has.len > 0 ? has : STR("none")),
+	            STR_ARG(facts_addresses(&v->arena, f.wanted.items, f.wanted.n)), STR_ARG(why));
 	leader_report_fix(
-		d->view, r, is_failing,
+		v, r, why.len > 0,
 		"wait for the next comparison (--node-status-update-frequency); if the difference stays, read ccmd's log");
 }
 
@@ -465,12 +459,12 @@ report_missing_proof(const struct view *v, struct report *r, const struct lifecy
 static void
 report_held_by_leader(struct view *v, struct report *r, struct str name)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-	yyjson_val *guard = json_at(leader_about(v, DESCRIBED_NODE, name), "guard");
+	yyjson_val *about = leader_about(v, DESCRIBED_NODE, name);
 
-	if (json_view(guard, "heldBecause").len == 0 || !leader_add_guard(v, name, &text))
+	if (json_view(about, "guard.heldBecause").len == 0)
 		return;
-	report_find(r, "node", name, "its machine is gone%s", text.ptr);
+	report_find(r, "node", name, "its machine is gone%" STR_FMT,
+	            STR_ARG(leader_guard(v, name)));
 	report_fix(r, "wait; if its machine is really gone: kubectl delete node %" STR_FMT,
 	           STR_ARG(name));
 }

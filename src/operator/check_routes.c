@@ -141,29 +141,30 @@ check_pod_cidrs(struct doctor *d, struct report *r)
 static void
 report_missing_route(struct view *v, struct report *r, const struct node *node, struct str cidr)
 {
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
 	const struct route *route = facts_route_to(v, cidr);
-	bool is_failing;
+	struct str why;
 
 	/* the cloud does not say to which machine a fixed route leads: it may be this one */
 	if (route && route->is_fixed)
 		return;
-	is_failing = leader_add_failure(v, r, DESCRIBED_ROUTE, cidr, node->object.uid, &why);
+	why = leader_failure(v, r, DESCRIBED_ROUTE, cidr, node->object.uid);
 	if (!route)
 		report_find(r, "node", node_name(node),
-		            "the cloud has no route to its pod CIDR %" STR_FMT "%s", STR_ARG(cidr),
-		            why.ptr);
+		            "the cloud has no route to its pod CIDR %" STR_FMT "%" STR_FMT,
+		            STR_ARG(cidr), STR_ARG(why));
 	else if (!str_eq(route->target_node, node_name(node)))
 		report_find(r, "node", node_name(node),
-		            "the route to its pod CIDR %" STR_FMT " leads to %s%" STR_FMT "%s",
+		            "the route to its pod CIDR %" STR_FMT " leads to %s%" STR_FMT
+		            "%" STR_FMT,
 		            STR_ARG(cidr), route->target_node.len > 0 ? "node " : "something else",
-		            STR_ARG(route->target_node), why.ptr);
+		            STR_ARG(route->target_node), STR_ARG(why));
 	else
 		report_find(r, "node", node_name(node),
-		            "the route to its pod CIDR %" STR_FMT " has to be created again%s",
-		            STR_ARG(cidr), why.ptr);
+		            "the route to its pod CIDR %" STR_FMT
+		            " has to be created again%" STR_FMT,
+		            STR_ARG(cidr), STR_ARG(why));
 	leader_report_fix(
-		v, r, is_failing,
+		v, r, why.len > 0,
 		"it is created " NEXT_TIME
 		"; if the network plugin needs no routes: --configure-cloud-routes=false");
 }
@@ -202,25 +203,26 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 	struct view *v = d->view;
 	const struct route_plan *plan = &v->route_run.plan;
 	const struct machine *other;
+	struct str held;
 
 	for (size_t i = 0; i < plan->n_remove; i++) {
-		CLEANUP(buf_fini) struct buf held = BUF_INIT(KIB(4));
 		const struct route *route = &v->routes.routes[plan->remove[i]];
 
 		if (facts_owner_of_cidr(v, route->destination_cidr))
 			continue; /* its node gets another route */
-		leader_add_held_routes(v, &held);
+		held = leader_held_routes(v);
 		other = route->target_node.len == 0 && doctor_has_machines(d, r)
 		                ? facts_machine_at(v, route->gateway)
 		                : NULL;
 		report_find(r, "route", route->destination_cidr,
-		            "no node has this pod CIDR; the route leads to %s%" STR_FMT "%s%s",
+		            "no node has this pod CIDR; the route leads to %s%" STR_FMT
+		            "%s%" STR_FMT,
 		            other                        ? "machine "
 		            : route->target_node.len > 0 ? "node "
 		                                         : "a machine",
 		            STR_ARG(other ? other->name : route->target_node),
 		            route->target_node.len > 0 ? "" : " that is not a node of this cluster",
-		            held.ptr);
+		            STR_ARG(held));
 		if (route->target_node.len > 0)
 			report_fix(r, "it is removed " NEXT_TIME
 			              "; if it stays, delete it in the cloud's network");

@@ -23,19 +23,17 @@ enum {
 void
 check_pending_services(struct doctor *d, struct report *r, const struct checked_service *c)
 {
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
-	bool is_failing;
+	struct str why;
 
 	if (!c->is_wanted || c->service->n_ingress > 0)
 		return;
-	is_failing = leader_add_failure(d->view, r, DESCRIBED_SERVICE, c->key,
-	                                c->service->object.uid, &why);
-	report_find(r, "service", c->key, "%s%s",
-	            c->service->has_finalizer || is_failing
+	why = leader_failure(d->view, r, DESCRIBED_SERVICE, c->key, c->service->object.uid);
+	report_find(r, "service", c->key, "%s%" STR_FMT,
+	            c->service->has_finalizer || why.len > 0
 	                    ? "its load balancer is not ready"
 	                    : "no controller has begun to create its load balancer",
-	            why.ptr);
-	leader_report_fix(d->view, r, is_failing, NULL);
+	            STR_ARG(why));
+	leader_report_fix(d->view, r, why.len > 0, NULL);
 }
 
 #define EXCLUDE "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -204,19 +202,18 @@ check_service_specs(struct doctor *d, struct report *r)
 void
 check_changed_balancers(struct doctor *d, struct report *r, const struct checked_service *c)
 {
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(KIB(4));
 	const struct service *s = c->service;
 	const struct service_trial *trial = c->trial;
-	bool is_failing;
+	struct str why;
 
 	if (!trial || is_incomplete(r, trial) || trial->changes.len == 0 || trial->is_new ||
 	    s->n_ingress == 0)
 		return;
-	is_failing = leader_add_failure(d->view, r, DESCRIBED_SERVICE, c->key, s->object.uid, &why);
-	report_find(r, "service", c->key, "its load balancer differs: %" STR_FMT "%s",
-	            STR_ARG(trial->changes), is_failing ? why.ptr : "");
-	if (is_failing)
-		leader_report_fix(d->view, r, is_failing, NULL);
+	why = leader_failure(d->view, r, DESCRIBED_SERVICE, c->key, s->object.uid);
+	report_find(r, "service", c->key, "its load balancer differs: %" STR_FMT "%" STR_FMT,
+	            STR_ARG(trial->changes), STR_ARG(why));
+	if (why.len > 0)
+		leader_report_fix(d->view, r, /*is_failing=*/true, NULL);
 	else if (trial->has_values)
 		report_fix(
 			r,

@@ -9,11 +9,17 @@
 #include "operator/explain.h"
 #include "operator/facts.h"
 
-static void
-note_unknown(struct explanation *e, const char *what, const struct error *err)
+/* Reads these parts. False: they cannot be read, so what they show is not known. */
+static bool
+can_see(struct explanation *e, unsigned parts, const char *what)
 {
-	explain_note_gap(e, what, err);
+	struct error err;
+
+	if (view_need(e->view, parts, &err))
+		return true;
+	explain_note_gap(e, what, &err);
 	e->is_unknown = true;
+	return false;
 }
 
 static struct str
@@ -43,19 +49,18 @@ static void
 add_queue(struct explanation *e, const char *work, struct buf *text)
 {
 	yyjson_val *queue = json_at(explain_leader(e), "queue");
-	int64_t failures = 0, seconds = 0, before = 0;
+	int64_t failures = json_i64_or(queue, "failures", 0);
 	struct str state = json_view(queue, "state");
 
-	(void)json_i64(queue, "failures", &failures);
-	(void)json_i64(queue, "dueInSeconds", &seconds);
-	(void)json_i64(queue, "keysBefore", &before);
 	if (str_eq_c(state, "working"))
 		buf_add_c(text, "a worker handles it now");
 	else if (str_eq_c(state, "waiting"))
-		buf_addf(text, "a worker handles it after %lld others", (long long)before);
+		buf_addf(text, "a worker handles it after %lld others",
+		         (long long)json_i64_or(queue, "keysBefore", 0));
 	if (!str_eq_c(state, "delayed"))
 		return;
-	buf_addf(text, "the next attempt to %s is in %lld s", work, (long long)seconds);
+	buf_addf(text, "the next attempt to %s is in %lld s", work,
+	         (long long)json_i64_or(queue, "dueInSeconds", 0));
 	if (yyjson_is_true(json_at(queue, "waitsForOutage")))
 		buf_add_c(text, ", or when the cloud is available again");
 	else if (failures > 0)
@@ -202,14 +207,13 @@ node_next(struct explanation *e, const struct node *node)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	yyjson_val *guard = json_at(explain_leader(e), "guard");
-	int64_t seconds, failed = 0;
+	int64_t failed = json_i64_or(guard, "failedLooks", 0), seconds;
 
 	add_queue(e, node_is_new(node) ? "initialise it" : "update its labels and addresses",
 	          &text);
 	if (json_i64(guard, "nextLookInSeconds", &seconds) == JSON_FOUND) {
 		buf_addf(add_part(&text), "the next check of its machine is in %lld s",
 		         (long long)seconds);
-		(void)json_i64(guard, "failedLooks", &failed);
 		if (failed > 0)
 			buf_addf(&text, ", after %lld that failed", (long long)failed);
 		if (json_i64(guard, "deletableInSeconds", &seconds) == JSON_FOUND)
@@ -249,8 +253,6 @@ static void
 compare_node(struct explanation *e, const struct node_facts *f)
 {
 	static const struct instance nothing = { .presence = PRESENCE_UNKNOWN };
-	CLEANUP(buf_fini) struct buf has = BUF_INIT(KIB(8));
-	CLEANUP(buf_fini) struct buf in_cloud = BUF_INIT(KIB(8));
 	const struct instance *m = f->machine ? f->machine : &nothing;
 	const struct node *node = f->node;
 	bool is_new = node_is_new(node);
@@ -262,9 +264,9 @@ compare_node(struct explanation *e, const struct node_facts *f)
 	explain_add_row(e, "provider ID", node_provider_id(node), m->provider_id,
 	                !is_new && m->presence == PRESENCE_PRESENT &&
 	                        !str_eq(node_provider_id(node), m->provider_id));
-	facts_add_addresses(&has, node->addresses, node->n_addresses);
-	facts_add_addresses(&in_cloud, m->addresses, m->n_addresses);
-	explain_add_row(e, "addresses", keep(e, &has), keep(e, &in_cloud),
+	explain_add_row(e, "addresses",
+	                facts_addresses(&e->view->arena, node->addresses, node->n_addresses),
+	                facts_addresses(&e->view->arena, m->addresses, m->n_addresses),
 	                !is_new && f->has_other_addresses);
 	for (size_t i = 0; i < FACTS_LABELS; i++) {
 		const struct label_facts *label = &f->labels[i];
@@ -281,25 +283,19 @@ explain_node(struct explanation *e)
 	const struct instance *machine = NULL;
 	const struct node *node;
 	struct node_facts f;
-	struct error err;
-	size_t i = 0;
+	size_t i;
 
-	if (!view_need(v, VIEW_NODES, &err)) {
-		note_unknown(e, "the node", &err);
+	if (!can_see(e, VIEW_NODES, "the node"))
 		return;
-	}
-	while (i < v->nodes.n && !str_eq(node_name(v->nodes.items[i]), e->what.key))
-		i++;
+	i = view_find(&v->nodes.list, e->what.key);
 	if (i == v->nodes.n) {
 		e->identity = STR("the cluster has no node of this name");
 		return;
 	}
 	e->exists = true;
 	node = v->nodes.items[i];
-	if (view_need(v, VIEW_LOOK, &err))
+	if (can_see(e, VIEW_LOOK, "its machine in the cloud"))
 		machine = &v->look->instances[i];
-	else
-		note_unknown(e, "its machine in the cloud", &err);
 	f = facts_of_node(node, machine, &v->arena);
 	e->uid = node->object.uid;
 	e->created_s = node->created_wall_ns / NS_PER_SEC;
@@ -455,15 +451,11 @@ explain_service(struct explanation *e)
 	CLEANUP(buf_fini) struct buf next = BUF_INIT(KIB(4));
 	const struct view_services *services = &e->view->services;
 	const struct service *s;
-	struct error err;
-	size_t i = 0;
+	size_t i;
 
-	if (!view_need(e->view, VIEW_SERVICES, &err)) {
-		note_unknown(e, "the Service", &err);
+	if (!can_see(e, VIEW_SERVICES, "the Service"))
 		return;
-	}
-	while (i < services->n && !str_eq(services->items[i]->object.key, e->what.key))
-		i++;
+	i = view_find(&services->list, e->what.key);
 	if (i == services->n) {
 		e->identity = STR("the cluster has no Service of this name");
 		return;
@@ -479,10 +471,8 @@ explain_service(struct explanation *e)
 	                                   : "set up its load balancer",
 	          &next);
 	e->next = keep(e, &next);
-	if (!view_need(e->view, VIEW_CLOUD, &err)) {
-		note_unknown(e, "its load balancer in the cloud", &err);
+	if (!can_see(e, VIEW_CLOUD, "its load balancer in the cloud"))
 		return;
-	}
 	e->waits_for = service_waits_for(e, s);
 	if (service_wants_balancer(s) || service_needs_cleanup(s))
 		compare_service(e, s);
@@ -510,9 +500,8 @@ route_waits_for(struct explanation *e, bool has_owner, bool has_route)
 {
 	yyjson_val *last = json_at(explain_leader(e), "lastRun");
 	struct str failure = json_view(last, "error");
-	int64_t n_held = 0;
+	int64_t n_held = json_i64_or(last, "heldRemovals", 0);
 
-	(void)json_i64(last, "heldRemovals", &n_held);
 	if (failure.len > 0)
 		return retry_text(e, failure);
 	if (has_owner)
@@ -534,26 +523,18 @@ explain_route(struct explanation *e)
 	const struct route *route;
 	struct str node = STR_EMPTY;
 	bool is_routed;
-	struct error err;
 	int64_t seconds;
 
-	if (!view_need(v, VIEW_NODES, &err)) {
-		note_unknown(e, "the nodes", &err);
+	if (!can_see(e, VIEW_NODES, "the nodes") ||
+	    !can_see(e, VIEW_CLOUD, "the routes of the cloud"))
 		return;
-	}
-	if (!view_need(v, VIEW_CLOUD, &err)) {
-		note_unknown(e, "the routes of the cloud", &err);
-		return;
-	}
 	if (!options_want_routes(v->options) || !v->cloud->routes) {
 		e->exists = facts_owner_of_cidr(v, e->what.key) != NULL;
 		e->identity = STR("nothing of ccmd: the route controller does not run");
 		return;
 	}
-	if (!view_need(v, VIEW_ROUTES, &err)) {
-		note_unknown(e, "the routes of the cloud", &err);
+	if (!can_see(e, VIEW_ROUTES, "the routes of the cloud"))
 		return;
-	}
 	owner = facts_owner_of_cidr(v, e->what.key);
 	route = facts_route_to(v, e->what.key);
 	if (owner)

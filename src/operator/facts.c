@@ -47,12 +47,15 @@ facts_of_node(const struct node *node, const struct instance *machine, struct ar
 	return ret;
 }
 
-void
-facts_add_addresses(struct buf *b, const struct address *addresses, size_t n)
+struct str
+facts_addresses(struct arena *arena, const struct address *addresses, size_t n)
 {
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(8));
+
 	for (size_t i = 0; i < n; i++)
-		buf_addf(b, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
+		buf_addf(&text, "%s%" STR_FMT " %" STR_FMT, i > 0 ? ", " : "",
 		         STR_ARG(addresses[i].type), STR_ARG(addresses[i].address));
+	return arena_str(arena, buf_str(&text));
 }
 
 /* ---- near misses ---- */

@@ -48,8 +48,8 @@ bool facts_find_near_machine(struct view *, const struct node *, struct near_mac
 /** The machine that has this address; NULL: none has it. Needs VIEW_MACHINES. */
 const struct machine *facts_machine_at(const struct view *, struct str address);
 
-/** Appends "InternalIP 10.0.0.1, Hostname a". */
-void facts_add_addresses(struct buf *, const struct address *addresses, size_t n);
+/** "InternalIP 10.0.0.1, Hostname a"; empty if there are none. */
+struct str facts_addresses(struct arena *, const struct address *addresses, size_t n);
 
 /** What the service controller would do for a Service: a dry run of its own function
  * (base/dry_run.h). So a command finds exactly what the controller would find. */

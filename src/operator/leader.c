@@ -165,11 +165,9 @@ leader_event_of(yyjson_val *event, struct arena *arena)
 		.reason = json_text_at(arena, event, "reason"),
 		.source = json_text_at(arena, event, "source.component"),
 		.message = json_text_at(arena, event, "message"),
-		.count = 1,
+		.count = json_i64_or(event, "series.count", json_i64_or(event, "count", 1)),
 	};
 
-	if (json_i64(event, "series.count", &ret.count) != JSON_FOUND)
-		(void)json_i64(event, "count", &ret.count);
 	if (ret.source.len == 0)
 		ret.source = json_text_at(arena, event, "reportingComponent");
 	return ret;
@@ -293,57 +291,60 @@ leader_read_events(struct view *v, struct error *err)
 
 /* ---- failures ---- */
 
-bool
-leader_add_guard(struct view *v, struct str node, struct buf *out)
+struct str
+leader_guard(struct view *v, struct str node)
 {
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	yyjson_val *guard = json_at(leader_about(v, DESCRIBED_NODE, node), "guard");
 	struct str held = json_view(guard, "heldBecause");
 	int64_t seconds;
 
 	if (!guard)
-		return false;
+		return STR("; ccmd deletes the node after further checks");
 	if (held.len > 0)
-		buf_addf(out, "; the leader does not delete it yet, because %" STR_FMT,
+		buf_addf(&text, "; the leader does not delete it yet, because %" STR_FMT,
 		         STR_ARG(held));
 	if (json_i64(guard, "deletableInSeconds", &seconds) == JSON_FOUND)
-		buf_addf(out, "; the leader deletes it in %lld s at the earliest",
+		buf_addf(&text, "; the leader deletes it in %lld s at the earliest",
 		         (long long)seconds);
-	return true;
+	return arena_str(&v->arena, buf_str(&text));
 }
 
-void
-leader_add_cloud(struct view *v, struct buf *out)
+struct str
+leader_cloud(struct view *v)
 {
+	CLEANUP(buf_fini) struct buf ago = BUF_INIT(LIMIT_NAME);
 	struct error ignored;
 	int64_t ago_s;
 
 	if (!view_need(v, VIEW_LEADER, &ignored) ||
 	    json_i64(yyjson_doc_get_root(v->leader), "cloudAnsweredSecondsAgo", &ago_s) !=
 	            JSON_FOUND)
-		return;
-	buf_add_c(out, "; the cloud last accepted a request of the leader ");
-	clock_format_duration(out, ago_s * NS_PER_SEC);
-	buf_add_c(out, " ago");
+		return STR_EMPTY;
+	clock_format_duration(&ago, ago_s * NS_PER_SEC);
+	return arena_printf(&v->arena, "; the cloud last accepted a request of the leader %s ago",
+	                    ago.ptr);
 }
 
-void
-leader_add_held_routes(struct view *v, struct buf *out)
+struct str
+leader_held_routes(struct view *v)
 {
 	yyjson_val *run = json_at(leader_about(v, DESCRIBED_ROUTE, STR_EMPTY), "lastRun");
-	int64_t n_held = 0, seconds;
+	int64_t n_held = json_i64_or(run, "heldRemovals", 0), seconds;
 
-	(void)json_i64(run, "heldRemovals", &n_held);
 	if (n_held == 0)
-		return;
-	buf_addf(out, "; the leader postpones %lld removals", (long long)n_held);
+		return STR_EMPTY;
 	if (json_i64(run, "heldForSeconds", &seconds) == JSON_FOUND)
-		buf_addf(out, " for %lld s", (long long)seconds);
-	else
-		buf_add_c(out, ", until it sees nodes in the cluster");
+		return arena_printf(&v->arena, "; the leader postpones %lld removals for %lld s",
+		                    (long long)n_held, (long long)seconds);
+	return arena_printf(
+		&v->arena,
+		"; the leader postpones %lld removals, until it sees nodes in the cluster",
+		(long long)n_held);
 }
 
-bool
-leader_add_last_failure(struct view *v, enum described_kind kind, struct str key, struct buf *out)
+struct str
+leader_last_failure(struct view *v, enum described_kind kind, struct str key)
 {
 	static const struct {
 		const char *error, *ago, *n, *next;
@@ -355,66 +356,66 @@ leader_add_last_failure(struct view *v, enum described_kind kind, struct str key
 		[DESCRIBED_ROUTE] = { "lastRun.error", "lastRun.endedSecondsAgo",
 		                      "lastRun.failures", "lastRun.nextInSeconds" },
 	};
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	yyjson_val *about = leader_about(v, kind, key), *from = about;
-	int64_t ago_s = 0, n_attempts = 0, next_s = -1; /* 0 and -1: not known */
+	int64_t n_attempts = json_i64_or(about, members[kind].n, 0), next_s;
 	struct str error;
 
 	if (kind == DESCRIBED_NODE)
 		from = yyjson_arr_get_first(json_at(about, "errors"));
 	error = json_view(from, members[kind].error);
 	if (error.len == 0)
-		return false;
-	(void)json_i64(from, members[kind].ago, &ago_s);
-	(void)json_i64(about, members[kind].n, &n_attempts);
-	if (json_i64(from, members[kind].next, &next_s) != JSON_FOUND && kind == DESCRIBED_NODE &&
-	    json_i64(about, "queue.dueInSeconds", &next_s) != JSON_FOUND)
-		(void)json_i64(about, "guard.nextLookInSeconds", &next_s);
-
+		return STR_EMPTY;
 	if (n_attempts > 1)
-		buf_addf(out, "%lld attempts failed, the last one", (long long)n_attempts);
+		buf_addf(&text, "%lld attempts failed, the last one", (long long)n_attempts);
 	else
-		buf_add_c(out, "the last attempt failed");
-	buf_addf(out, " %lld s ago: %" STR_FMT, (long long)ago_s, STR_ARG(error));
+		buf_add_c(&text, "the last attempt failed");
+	buf_addf(&text, " %lld s ago: %" STR_FMT,
+	         (long long)json_i64_or(from, members[kind].ago, 0), STR_ARG(error));
+
+	next_s = json_i64_or(from, members[kind].next, -1);
+	if (next_s < 0 && kind == DESCRIBED_NODE)
+		next_s = json_i64_or(about, "queue.dueInSeconds",
+		                     json_i64_or(about, "guard.nextLookInSeconds", -1));
 	if (next_s >= 0)
-		buf_addf(out, "; the next one is in %lld s", (long long)next_s);
-	return true;
+		buf_addf(&text, "; the next one is in %lld s", (long long)next_s);
+	return arena_str(&v->arena, buf_str(&text));
 }
 
-bool
-leader_add_failure(struct view *v, struct report *r, enum described_kind kind, struct str key,
-                   struct str uid, struct buf *out)
+struct str
+leader_failure(struct view *v, struct report *r, enum described_kind kind, struct str key,
+               struct str uid)
 {
 	static const char *const names[] = { "node", "service", "route" };
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	const struct leader_event *event;
 	int64_t now_s = view_now_s(v);
-	size_t before = out->len;
+	struct str failure;
 	struct error err;
 
 	if (view_need(v, VIEW_LEADER, &err)) {
-		buf_add_c(out, "; ");
-		if (leader_add_last_failure(v, kind, key, out))
-			return true;
-		buf_truncate(out, before);
-		return false;
+		failure = leader_last_failure(v, kind, key);
+		return failure.len == 0 ? failure
+		                        : arena_printf(&v->arena, "; %" STR_FMT, STR_ARG(failure));
 	}
 
 	/* the newest warning stands in for its answer */
 	if (!view_need(v, VIEW_EVENTS, &err)) {
 		if (err.code != ERR_FORBIDDEN)
 			report_unknown_about(r, names[kind], key, &err);
-		return false;
+		return STR_EMPTY;
 	}
 	event = map_get(&v->warnings, uid);
 	if (!event)
-		return false;
-	buf_addf(out, "; the event %" STR_FMT " says", STR_ARG(event->reason));
+		return STR_EMPTY;
+	buf_addf(&text, "; the event %" STR_FMT " says", STR_ARG(event->reason));
 	if (event->time_s > 0 && event->time_s <= now_s) {
-		buf_add_c(out, ", ");
-		clock_format_duration(out, (now_s - event->time_s) * NS_PER_SEC);
-		buf_add_c(out, " ago");
+		buf_add_c(&text, ", ");
+		clock_format_duration(&text, (now_s - event->time_s) * NS_PER_SEC);
+		buf_add_c(&text, " ago");
 	}
-	buf_addf(out, ": %" STR_FMT, STR_ARG(event->message));
-	return true;
+	buf_addf(&text, ": %" STR_FMT, STR_ARG(event->message));
+	return arena_str(&v->arena, buf_str(&text));
 }
 
 void

@@ -23,29 +23,31 @@ NODISCARD bool leader_read_events(struct view *, struct error *err);
  * about the object, is in no trouble with it, or has not answered. */
 yyjson_val *leader_about(struct view *, enum described_kind kind, struct str key);
 
-/** Appends what the leader's last attempt at the object ended in: "3 attempts failed, the last one
- * 4 s ago: ERROR; the next one is in 4 s". False: none failed, or it is not known. */
-bool leader_add_last_failure(struct view *, enum described_kind, struct str key, struct buf *);
-/** Appends to a finding why the object is in its state: "; " and the last failure, or else the
- * newest Warning event. False: no failure is known.
+/* The texts below are in the arena of the view. */
+
+/** What the leader's last attempt at the object ended in: "3 attempts failed, the last one 4 s ago:
+ * ERROR; the next one is in 4 s". Empty: none failed, or it is not known. */
+struct str leader_last_failure(struct view *, enum described_kind, struct str key);
+/** Why the object of a finding is in its state: "; " and the last failure, or else the newest
+ * Warning event. Empty: no failure is known.
  *
  * @param uid  of the object whose events count: of a route, that of the node
  */
-bool leader_add_failure(struct view *, struct report *, enum described_kind, struct str key,
-                        struct str uid, struct buf *);
-/** Sets what to do about such a finding. is_failing: what that function returned. otherwise: what
- * to do if it returned false; NULL: wait, or ask the leader. */
+struct str leader_failure(struct view *, struct report *, enum described_kind, struct str key,
+                          struct str uid);
+/** Sets what to do about such a finding. otherwise: what to do if no failure is known; NULL: wait,
+ * or ask the leader. */
 void leader_report_fix(struct view *, struct report *, bool is_failing, const char *otherwise);
 
-/** Appends what the leader's deletion guard waits for: "; the leader does not delete it yet,
- * because REASON; it is deleted in 214 s at the earliest". False: the leader has not said. */
-bool leader_add_guard(struct view *, struct str node, struct buf *);
+/** When a node without machine is deleted: "; the leader does not delete it yet, because REASON;
+ * the leader deletes it in 214 s at the earliest", or what is known without the leader. */
+struct str leader_guard(struct view *, struct str node);
 
-/** Appends when the cloud last accepted a request of the leader, if the leader says so. */
-void leader_add_cloud(struct view *, struct buf *);
+/** When the cloud last accepted a request of the leader; empty if the leader does not say so. */
+struct str leader_cloud(struct view *);
 
-/** Appends how many removals of routes the leader holds back, and for how long; nothing if none. */
-void leader_add_held_routes(struct view *, struct buf *);
+/** How many removals of routes the leader holds back, and for how long; empty if none. */
+struct str leader_held_routes(struct view *);
 
 /** An Event about an object. */
 struct leader_event {

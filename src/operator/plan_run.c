@@ -154,7 +154,6 @@ note_leader(struct plan *plan, struct view *v)
 		                             [DESCRIBED_ROUTE] = "route" };
 
 	for (size_t i = 0; i < plan->n; i++) {
-		CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 		struct plan_object *o = plan->objects[i];
 		enum described_kind kind = DESCRIBED_NODE;
 
@@ -162,8 +161,8 @@ note_leader(struct plan *plan, struct view *v)
 			kind++;
 		if (o->has_step && kind == DESCRIBED_ROUTE)
 			prefer_leader_for_route(v, &o->step);
-		if (!STAILQ_EMPTY(&o->changes) && leader_add_last_failure(v, kind, o->name, &text))
-			plan_note_last_failure(plan, o, buf_str(&text));
+		if (!STAILQ_EMPTY(&o->changes))
+			plan_note_last_failure(plan, o, leader_last_failure(v, kind, o->name));
 	}
 }
 

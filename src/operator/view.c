@@ -326,6 +326,16 @@ compare_objects(const void *a, const void *b)
 	return str_cmp((*x)->key, (*y)->key);
 }
 
+size_t
+view_find(const struct store_list *sorted, struct str key)
+{
+	struct object wanted = { .key = key }, *p = &wanted, **found = NULL;
+
+	if (sorted->n > 0)
+		found = bsearch(&p, sorted->objects, sorted->n, sizeof(p), compare_objects);
+	return found ? (size_t)(found - sorted->objects) : sorted->n;
+}
+
 /* Fills a new store, and lists its objects, sorted by key. */
 static bool
 read_objects(struct view *v, const char *name, const struct kind *kind, struct store **ret,
@@ -378,20 +388,15 @@ read_services(struct view *v, struct error *err)
 	return true;
 }
 
-struct endpoints_reading {
-	struct map services, nodes; /* struct view_endpoints by key, struct node_ref by name */
-	const struct node_ref *refs;
-};
-
 static bool
-read_slice(void *arg, struct str text, struct error *err)
+read_slice(void *view, struct str text, struct error *err)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
-	const struct endpoints_reading *r = arg;
+	struct view *v = view;
 	struct view_endpoints *endpoints;
 	yyjson_val *slice, *one;
-	size_t i, n;
+	size_t i, n, which;
 
 	if (!json_parse(text, &doc, err))
 		return false;
@@ -399,18 +404,19 @@ read_slice(void *arg, struct str text, struct error *err)
 	buf_addf(&key, "%" STR_FMT "/%" STR_FMT, STR_ARG(json_view(slice, "metadata.namespace")),
 	         STR_ARG(json_text(json_key(json_at(slice, "metadata.labels"),
 	                                    STR("kubernetes.io/service-name")))));
-	endpoints = map_get(&r->services, buf_str(&key));
-	if (!endpoints)
+	which = view_find(&v->services.list, buf_str(&key));
+	endpoints = &v->services.endpoints[which];
+	if (!endpoints->is_on_node)
 		return true;
 	yyjson_arr_foreach(json_at(slice, "endpoints"), i, n, one)
 	{
-		const struct node_ref *node = map_get(&r->nodes, json_view(one, "nodeName"));
 		bool is_ready = !yyjson_is_false(json_at(one, "conditions.ready"));
 
 		endpoints->n++;
 		endpoints->n_ready += is_ready;
-		if (is_ready && node)
-			endpoints->is_on_node[node - r->refs] = true;
+		if (is_ready)
+			endpoints->is_on_node[view_find(&v->nodes.list,
+			                                json_view(one, "nodeName"))] = true;
 	}
 	return true;
 }
@@ -419,29 +425,22 @@ read_slice(void *arg, struct str text, struct error *err)
 static bool
 read_endpoints(struct view *v, struct error *err)
 {
-	struct endpoints_reading r = { MAP_INIT, MAP_INIT, NULL };
 	struct view_services *services = &v->services;
-	bool ok;
+	bool is_wanted = false;
 
 	if (!view_need(v, VIEW_NODES | VIEW_SERVICES, err))
 		return false;
-	r.refs = v->nodes.refs;
 	services->endpoints = arena_calloc(&v->arena, services->n + 1,
 	                                   sizeof(services->endpoints[0]));
-	for (size_t i = 0; i < v->nodes.n; i++)
-		map_put(&r.nodes, v->nodes.refs[i].name, &v->nodes.refs[i]);
 	for (size_t i = 0; i < services->n; i++) {
 		if (!service_wants_balancer(services->items[i]))
 			continue;
+		is_wanted = true;
 		services->endpoints[i].is_on_node = arena_calloc(&v->arena, v->nodes.n + 1,
 		                                                 sizeof(bool));
-		map_put(&r.services, services->items[i]->object.key, &services->endpoints[i]);
 	}
-	ok = r.services.count == 0 ||
-	     view_list(v, "/apis/discovery.k8s.io/v1/endpointslices", read_slice, &r, err);
-	map_fini(&r.services);
-	map_fini(&r.nodes);
-	return ok;
+	return !is_wanted ||
+	       view_list(v, "/apis/discovery.k8s.io/v1/endpointslices", read_slice, v, err);
 }
 
 bool
@@ -619,32 +618,22 @@ has_answers(const struct look *look, struct error *err)
 	return !failed || err_set(err, failed->error_code, "%" STR_FMT, STR_ARG(failed->error));
 }
 
-/* The node that a command about one object is about; the number of nodes if there is none. */
-static size_t
-find_subject(const struct view *v)
-{
-	const struct described *what = v->ask.what;
-	const struct node *node = NULL;
-	size_t i = 0;
-
-	if (what->kind == DESCRIBED_ROUTE)
-		node = facts_owner_of_cidr(v, what->key);
-	while (i < v->nodes.n &&
-	       (what->kind == DESCRIBED_NODE ? !str_eq(node_name(v->nodes.items[i]), what->key)
-	                                     : v->nodes.items[i] != node))
-		i++;
-	return i;
-}
-
 /* A command about one node looks for its machine, and for those of a few Ready nodes, which show
  * that the cloud's project is the right one. */
 static bool
 look_for_few(struct view *v, struct error *err)
 {
 	struct node_ref refs[1 + VIEW_MAX_WITNESSES];
-	size_t indices[ARRAY_LEN(refs)], subject = find_subject(v), n = 0;
+	size_t indices[ARRAY_LEN(refs)], subject, n = 0;
+	struct str name = v->ask.what->key;
+	const struct node *owner;
 	struct look *few;
 
+	if (v->ask.what->kind == DESCRIBED_ROUTE) {
+		owner = facts_owner_of_cidr(v, name);
+		name = owner ? node_name(owner) : STR_EMPTY;
+	}
+	subject = view_find(&v->nodes.list, name); /* the key of a Service is no node's name */
 	if (subject < v->nodes.n)
 		indices[n++] = subject;
 	for (size_t i = 0; i < v->nodes.n && n < ARRAY_LEN(refs); i++) {

@@ -82,7 +82,9 @@ struct view_service {
 /** The endpoints in its EndpointSlices. A Service with addresses of two families has them twice. */
 struct view_endpoints {
 	size_t n, n_ready;
-	bool *is_on_node; /* of the ready ones; index by index as the nodes */
+	/* of the ready ones; index by index as the nodes, and one for other nodes. NULL: the
+	 * Service wants no balancer */
+	bool *is_on_node;
 };
 
 struct view_services {
@@ -213,6 +215,9 @@ NODISCARD bool view_need(struct view *, unsigned parts, struct error *err);
 
 /** Adds the members by which reports can be told apart: time, version, cluster and context. */
 void view_add_json(struct view *, struct buf *out);
+
+/** The index of the node or the Service with this key; their number if there is none. */
+size_t view_find(const struct store_list *sorted, struct str key);
 
 /** Unix time by the server's clock. */
 int64_t view_now_s(const struct view *);

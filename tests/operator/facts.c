@@ -78,10 +78,9 @@ compares_a_node_with_its_machine(void **state UNUSED)
 static void
 lists_addresses(void **state UNUSED)
 {
-	CLEANUP(buf_fini) struct buf out = BUF_INIT(100);
+	struct str text = facts_addresses(&arena, addresses, ARRAY_LEN(addresses));
 
-	facts_add_addresses(&out, addresses, ARRAY_LEN(addresses));
-	assert_string_equal(out.ptr, "InternalIP 10.0.0.1, Hostname a");
+	assert_string_equal(text.ptr, "InternalIP 10.0.0.1, Hostname a");
 }
 
 /* The oldest node has a pod CIDR, unless the controller routes it to another one. */
