@@ -122,25 +122,14 @@ check_files(struct doctor *d, struct report *r)
 
 /* ---- names in the cloud ---- */
 
-/* A network, or a single address. */
-static bool
-parse_range(struct str text, struct ip_net *ret)
-{
-	if (ip_net_parse(text, ret))
-		return true;
-	if (!ip_parse(text, &ret->ip))
-		return false;
-	ret->bits = 128; /* of IPv4, too: base/ip.h */
-	return true;
-}
-
 static bool
 has_name(const struct cloud_setting *s, struct str value)
 {
 	struct ip_net net, range;
 
-	/* what is not an address is reported as invalid */
-	if (s->is_range && !parse_range(value, &net))
+	/* a network or a single address; what is neither is reported as invalid */
+	net.bits = 128; /* of an address of IPv4, too: base/ip.h */
+	if (s->is_range && !ip_net_parse(value, &net) && !ip_parse(value, &net.ip))
 		return true;
 	for (size_t i = 0; s->is_range && s->names[i]; i++) {
 		if (ip_net_parse(str_c(s->names[i]), &range) && ip_net_is_within(&net, &range))

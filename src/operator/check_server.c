@@ -424,9 +424,19 @@ review_one(void *arg, struct call *call, size_t i)
 		all->errors[i].code = ERR_NONE;
 }
 
-static void
-collect_rights(const struct options *o, struct reviews *ret)
+void
+check_rights(struct doctor *d, struct report *r)
 {
+	struct reviews *all = ARENA_NEW(&d->view->arena, struct reviews);
+	const struct options *o = d->view->options;
+	struct subject account;
+
+	if (!find_subject(d, r, &account))
+		return;
+	all->kube = d->view->kube;
+	all->subject = account.name.len > 0 ? &account : NULL;
+
+	/* the rights that are needed with these flags */
 	for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
 		struct right right = rights[i];
 
@@ -436,21 +446,9 @@ collect_rights(const struct options *o, struct reviews *ret)
 			right.namespace = o->election.resource_namespace;
 		if (str_eq_c(str_c(right.name), "lease"))
 			right.name = o->election.resource_name;
-		ret->rights[ret->n++] = right;
+		all->rights[all->n++] = right;
 	}
-}
 
-void
-check_rights(struct doctor *d, struct report *r)
-{
-	struct reviews *all = ARENA_NEW(&d->view->arena, struct reviews);
-	struct subject account;
-
-	if (!find_subject(d, r, &account))
-		return;
-	all->kube = d->view->kube;
-	all->subject = account.name.len > 0 ? &account : NULL;
-	collect_rights(d->view->options, all);
 	parallel_run("reviews", &d->view->call, 0, all->n, review_one, all);
 	for (size_t i = 0; i < all->n; i++) {
 		if (all->errors[i].code != ERR_NONE) {
