@@ -300,31 +300,22 @@ bundle_read_journal(struct arena *arena, struct journal *ret)
 	child_result_fini(&result);
 }
 
-static void
-add_journal(const struct journal *journal, struct buf *json)
-{
-	if (journal->text.len == 0 && journal->error.len == 0)
-		return;
-	json_add_object(json, NULL, JSON_TEXT("unit", STR(UNIT)),
-	                JSON_TEXT(journal->error.len > 0 ? "error" : "text",
-	                          journal->error.len > 0 ? journal->error : journal->text));
-}
-
 /* The end of the log of the unit and of each pod. */
 static void
 add_logs(struct view *v, const struct journal *journal, struct buf *json)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str namespace, text;
 	yyjson_val *pods, *pod;
 	struct error err;
 	size_t i, n;
 
 	json_begin_array(json, "logs");
-	add_journal(journal, json);
-	if (!view_list_pods(v, &namespace, &doc, &err))
+	if (journal->text.len + journal->error.len > 0)
+		json_add_object(json, NULL, JSON_TEXT("unit", STR(UNIT)),
+		                JSON_TEXT(journal->error.len > 0 ? "error" : "text",
+		                          journal->error.len > 0 ? journal->error : journal->text));
+	if (!view_list_pods(v, &namespace, &pods, &err))
 		json_add_object(json, NULL, JSON_TEXT("error", str_c(err.msg)));
-	pods = json_at(yyjson_doc_get_root(doc), "items");
 	yyjson_arr_foreach(pods, i, n, pod)
 	{
 		struct str name = json_view(pod, "metadata.name");

@@ -4,9 +4,8 @@
  * object are kept. The leader is asked for what only it knows (operator/leader.h). Without an
  * answer the lines that need it are missing, and a gap says why.
  *
- * 	explain.c          what is read for all kinds of objects
+ * 	explain.c          what is read for all kinds of objects; text and JSON
  * 	explain_objects.c  the sentences about nodes, Services and routes
- * 	explain_print.c    text and JSON; pure
  *
  * Threads: one.
  */
@@ -53,7 +52,6 @@ struct explanation {
 	size_t n_rows;
 	struct leader_event *events; /* the oldest first */
 	size_t n_events;
-	yyjson_doc *raw; /* the object of explain_raw() */
 	struct explain_gap gaps[EXPLAIN_MAX_GAPS];
 	size_t n_gaps;
 	bool is_unknown; /* a gap concerns the state in the cluster or in the cloud */

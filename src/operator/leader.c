@@ -14,8 +14,8 @@ enum {
 	DEFAULT_PORT = 10258,
 };
 
-static const char *const kinds[] = {
-	[DESCRIBED_NODE] = "nodes", [DESCRIBED_SERVICE] = "services", [DESCRIBED_ROUTE] = "routes"
+const char *const leader_kinds[] = {
+	[DESCRIBED_NODE] = "node", [DESCRIBED_SERVICE] = "service", [DESCRIBED_ROUTE] = "route"
 };
 
 /* ---- asking ---- */
@@ -67,18 +67,16 @@ ask_here(struct view *v, const char *target, struct error *err)
 static bool
 ask_pods(struct view *v, const char *target, struct error *err)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	int port = v->options->serving.secure.port;
 	struct call call = v->call;
 	struct str namespace, text;
 	yyjson_val *pods, *pod;
 	size_t i, n;
 
-	if (!view_list_pods(v, &namespace, &doc, err))
+	if (!view_list_pods(v, &namespace, &pods, err))
 		return false;
 	err_set(err, ERR_NOT_FOUND, "the namespace %" STR_FMT " has no pod of ccmd",
 	        STR_ARG(namespace));
-	pods = json_at(yyjson_doc_get_root(doc), "items");
 	yyjson_arr_foreach(pods, i, n, pod)
 	{
 		struct str name = json_view(pod, "metadata.name");
@@ -104,7 +102,8 @@ leader_read(struct view *v, struct error *err)
 	struct error pods;
 	struct str text;
 
-	buf_addf(&target, "/debug/objects/%s", what ? kinds[what->kind] : DESCRIBED_TROUBLE);
+	buf_addf(&target, "/debug/objects/%s%s",
+	         what ? leader_kinds[what->kind] : DESCRIBED_TROUBLE, what ? "s" : "");
 	for (struct str part, rest = what ? what->key : STR_EMPTY;
 	     what && str_split(&rest, '/', &part);) {
 		buf_add_char(&target, '/');
@@ -133,7 +132,7 @@ leader_about(struct view *v, enum described_kind kind, struct str key)
 		return v->ask.what->kind == kind && str_eq(v->ask.what->key, key) ? root : NULL;
 	if (kind == DESCRIBED_ROUTE)
 		return root;
-	objects = json_at(root, kinds[kind]);
+	objects = json_at(root, kind == DESCRIBED_NODE ? "nodes" : "services");
 	yyjson_arr_foreach(objects, i, n, one)
 	{
 		if (str_eq(json_view(one, "name"), key))
@@ -386,7 +385,6 @@ struct str
 leader_failure(struct view *v, struct report *r, enum described_kind kind, struct str key,
                struct str uid)
 {
-	static const char *const names[] = { "node", "service", "route" };
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	const struct leader_event *event;
 	int64_t now_s = view_now_s(v);
@@ -402,7 +400,7 @@ leader_failure(struct view *v, struct report *r, enum described_kind kind, struc
 	/* the newest warning stands in for its answer */
 	if (!view_need(v, VIEW_EVENTS, &err)) {
 		if (err.code != ERR_FORBIDDEN)
-			report_unknown_about(r, names[kind], key, &err);
+			report_unknown_about(r, leader_kinds[kind], key, &err);
 		return STR_EMPTY;
 	}
 	event = map_get(&v->warnings, uid);

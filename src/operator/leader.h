@@ -15,6 +15,9 @@
 #include "operator/report.h"
 #include "operator/view.h"
 
+/** The names of the kinds of objects in messages and in JSON, by enum described_kind. */
+extern const char *const leader_kinds[];
+
 /** For the view: VIEW_LEADER, and VIEW_EVENTS. */
 NODISCARD bool leader_read(struct view *, struct error *err);
 NODISCARD bool leader_read_events(struct view *, struct error *err);

@@ -149,15 +149,11 @@ prefer_leader_for_route(struct view *v, struct plan_step *step)
 static void
 note_leader(struct plan *plan, struct view *v)
 {
-	static const char *const kinds[] = { [DESCRIBED_NODE] = "node",
-		                             [DESCRIBED_SERVICE] = "service",
-		                             [DESCRIBED_ROUTE] = "route" };
-
 	for (size_t i = 0; i < plan->n; i++) {
 		struct plan_object *o = plan->objects[i];
 		enum described_kind kind = DESCRIBED_NODE;
 
-		while (kind < DESCRIBED_ROUTE && strcmp(kinds[kind], o->kind) != 0)
+		while (kind < DESCRIBED_ROUTE && strcmp(leader_kinds[kind], o->kind) != 0)
 			kind++;
 		if (o->has_step && kind == DESCRIBED_ROUTE)
 			prefer_leader_for_route(v, &o->step);

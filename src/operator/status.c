@@ -87,7 +87,6 @@ find_recent(const struct status *s, const char *server, double *ret_all, double 
 static void
 read_replicas(struct view *v, struct status *s)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const char *name = getenv("POD_NAME");
 	yyjson_val *items, *pod, *conditions, *condition;
 	size_t i, j, n, n_conditions;
@@ -95,10 +94,9 @@ read_replicas(struct view *v, struct status *s)
 
 	s->is_in_pod = name != NULL;
 	s->pod_name = str_c(name ? name : "");
-	s->has_pods = view_list_pods(v, &s->pod_namespace, &doc, &ignored);
+	s->has_pods = view_list_pods(v, &s->pod_namespace, &items, &ignored);
 	if (!s->has_pods)
 		return;
-	items = json_at(yyjson_doc_get_root(doc), "items");
 	yyjson_arr_foreach(items, i, n, pod)
 	{
 		s->n_pods++;
@@ -518,6 +516,17 @@ add_recent_json(const struct status *s, const char *member, const char *server, 
 static void
 add_metrics_json(const struct status *s, struct buf *out)
 {
+	static const struct {
+		const char *member, *name, *label;
+	} families[] = {
+		{ "objects", OBJECTS, "kind" },
+		{ "synced", SYNCED, "kind" },
+		{ "syncedSince", SYNCED_SINCE, "kind" },
+		{ "queues", "workqueue_depth", "name" },
+		{ "oldestWaitingSeconds", OLDEST, "name" },
+		{ "deletions", DELETIONS, "outcome" },
+	};
+
 	json_add_flag(out, "isLeader", sum(s, "leader_election_master_status") > 0);
 	add_found_json(s, "startTime", START, out);
 	add_found_json(s, "memoryBytes", MEMORY, out);
@@ -530,12 +539,8 @@ add_metrics_json(const struct status *s, struct buf *out)
 	add_found_json(s, "rateLimitRemaining", BUDGET, out);
 	add_found_json(s, "heldNodes", HELD, out);
 	add_found_json(s, "lastDeletionTime", LAST_DELETION, out);
-	add_family_json(s, "objects", OBJECTS, "kind", out);
-	add_family_json(s, "synced", SYNCED, "kind", out);
-	add_family_json(s, "syncedSince", SYNCED_SINCE, "kind", out);
-	add_family_json(s, "queues", "workqueue_depth", "name", out);
-	add_family_json(s, "oldestWaitingSeconds", OLDEST, "name", out);
-	add_family_json(s, "deletions", DELETIONS, "outcome", out);
+	for (size_t i = 0; i < ARRAY_LEN(families); i++)
+		add_family_json(s, families[i].member, families[i].name, families[i].label, out);
 }
 
 void

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/limits.h"
 #include "base/sandbox.h"
 #include "base/split.h"
@@ -34,14 +35,15 @@ view_new(const struct options *options)
 {
 	struct view *v = xcalloc(1, sizeof(*v));
 
-	v->options = options;
-	v->call = (struct call){ .clock = &clock_real,
-		                 .deadline_mono_ns = CLOCK_FOREVER,
-		                 .arena = &v->arena };
-	v->fence = FENCE_READ_ONLY;
-	v->lease.lease = LEASE_INIT;
-	v->warnings = MAP_INIT;
-	v->node_kind = node_kind;
+	*v = (struct view){
+		.options = options,
+		.call = { .clock = &clock_real,
+		          .deadline_mono_ns = CLOCK_FOREVER,
+		          .arena = &v->arena },
+		.fence = FENCE_READ_ONLY,
+		.lease = { .lease = LEASE_INIT },
+		.node_kind = node_kind,
+	};
 	v->node_kind.keeps_routes = true;
 	v->lease.name = arena_printf(&v->arena, "%s/%s", options->election.resource_namespace,
 	                             options->election.resource_name);
@@ -54,6 +56,9 @@ view_free(struct view *v)
 	if (!v)
 		return;
 	yyjson_doc_free(v->leader);
+	for (size_t i = 0; i < v->n_docs; i++)
+		yyjson_doc_free(v->docs[i]);
+	free(v->docs);
 	map_fini(&v->warnings);
 	map_fini(&v->senders);
 	look_unref(v->look);
@@ -444,10 +449,24 @@ read_endpoints(struct view *v, struct error *err)
 }
 
 bool
-view_list_pods(struct view *v, struct str *ret_namespace, yyjson_doc **ret, struct error *err)
+view_get_items(struct view *v, struct str path, yyjson_val **ret, struct error *err)
+{
+	yyjson_doc *doc;
+	struct str body;
+
+	if (!view_need(v, VIEW_SERVER, err) || !kube_get(v->kube, &v->call, path, &body, err) ||
+	    !json_parse(body, &doc, err))
+		return false;
+	ARRAY_PUSH(v->docs, v->n_docs, v->docs_cap, doc);
+	*ret = json_at(yyjson_doc_get_root(doc), "items");
+	return true;
+}
+
+bool
+view_list_pods(struct view *v, struct str *ret_namespace, yyjson_val **ret, struct error *err)
 {
 	const char *namespace = getenv("POD_NAMESPACE");
-	struct str path, body;
+	struct str path;
 
 	*ret_namespace = str_c(getenv("POD_NAME") && namespace
 	                               ? namespace
@@ -456,8 +475,7 @@ view_list_pods(struct view *v, struct str *ret_namespace, yyjson_doc **ret, stru
 	                    "/api/v1/namespaces/%" STR_FMT
 	                    "/pods?labelSelector=app.kubernetes.io/name%%3Dccmd",
 	                    STR_ARG(*ret_namespace));
-	return view_need(v, VIEW_SERVER, err) && kube_get(v->kube, &v->call, path, &body, err) &&
-	       json_parse(body, ret, err);
+	return view_get_items(v, path, ret, err);
 }
 
 /* ---- the Lease ---- */

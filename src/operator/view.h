@@ -175,6 +175,8 @@ struct view {
 
 	/* for view.c */
 	struct arena arena;
+	yyjson_doc **docs; /* of view_get_items() */
+	size_t n_docs, docs_cap;
 	struct {
 		bool is_read, has_failed;
 		struct error err;
@@ -230,9 +232,11 @@ NODISCARD bool view_list(struct view *, const char *path,
  * "service", for messages. The view's own nodes and Services are not affected. */
 NODISCARD bool view_fill(struct view *, const char *kind, struct store *, struct error *err);
 
-/** The pods of the chart and of deploy/, as a PodList, and their namespace. The controller's own
+/** Reads a small list. *ret, its items, lives as long as the view. */
+NODISCARD bool view_get_items(struct view *, struct str path, yyjson_val **ret, struct error *err);
+/** The same for the pods of the chart and of deploy/, with their namespace. The controller's own
  * account may not list them. */
-NODISCARD bool view_list_pods(struct view *, struct str *ret_namespace, yyjson_doc **ret,
+NODISCARD bool view_list_pods(struct view *, struct str *ret_namespace, yyjson_val **ret,
                               struct error *err);
 
 /** The manager of the newest entry in managedFields, and the Unix time of it; empty and 0: unknown.
