@@ -38,16 +38,18 @@ pace_of(struct paces *ps, struct str uid, const char *reaction)
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
 	int64_t now_ns = clock_mono(ps->clock), quiet_since_ns = now_ns - quiet_ns;
 	struct paced *entry;
+	bool is_new;
 
 	buf_addf(&key, "%s/%" STR_FMT, reaction, STR_ARG(uid));
-	entry = map_get(&ps->all, buf_str(&key));
-	if (!entry && (ps->swept_mono_ns < quiet_since_ns || ps->all.count >= LIMIT_PACES)) {
+	is_new = !map_get(&ps->all, buf_str(&key));
+	if (is_new && (ps->swept_mono_ns < quiet_since_ns || ps->all.count >= LIMIT_PACES)) {
 		map_free_obsolete(&ps->all, is_before, &quiet_since_ns, free);
 		ps->swept_mono_ns = now_ns;
 	}
-	if (!entry && ps->all.count >= LIMIT_PACES)
+	if (is_new && ps->all.count >= LIMIT_PACES)
 		map_free_all(&ps->all, free);
-	return &((struct paced *)map_add(&ps->all, buf_str(&key), sizeof(*entry)))->pace;
+	entry = map_add(&ps->all, buf_str(&key), sizeof(*entry));
+	return &entry->pace;
 }
 
 int64_t

@@ -212,7 +212,7 @@ service_ensure(struct service_run *run, struct error *err)
 	if (!is_first_ensure_after_restart && !r->is_repairing)
 		service_announce(run, SERVICE_ENSURING);
 
-	/* The finalizer comes first, as the comment at the top says. */
+	/* The finalizer comes before the balancer, which it keeps from being left behind. */
 	if (!run->service->has_finalizer || was_stale) {
 		patch_service_claim(&claim, run->service);
 		if (!service_patch(run, buf_str(&claim), &is_gone, err))
