@@ -6,7 +6,7 @@
 #include "base/thread.h"
 
 static const int64_t base_ns = 10 * NS_PER_SEC;
-static const int64_t max_ns = 300 * NS_PER_SEC;
+static const int64_t pause_max_ns = 300 * NS_PER_SEC;
 static const int64_t quiet_ns = 600 * NS_PER_SEC;
 
 int64_t
@@ -17,7 +17,7 @@ pace_take(struct pace *p, int64_t now_mono_ns)
 	if (p->n > 0 && now_mono_ns - p->last_mono_ns > quiet_ns)
 		p->n = 0;
 	if (p->n >= PACE_FREE)
-		due_ns = p->last_mono_ns + backoff_ns(base_ns, p->n - PACE_FREE, max_ns);
+		due_ns = p->last_mono_ns + backoff_ns(base_ns, p->n - PACE_FREE, pause_max_ns);
 	if (due_ns > now_mono_ns)
 		return due_ns - now_mono_ns;
 	p->last_mono_ns = now_mono_ns;
@@ -124,6 +124,20 @@ int64_t
 failure_outage_ns(const struct error *err)
 {
 	return err->retry_after_ms > 0 ? err->retry_after_ms * NS_PER_MS : outage_default_ns;
+}
+
+int64_t
+failure_requeue(struct queue *queue, struct str key, const struct error *err, int64_t max_ns)
+{
+	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
+
+	if (err->is_outage)
+		queue_park(queue, key, failure_outage_ns(err));
+	else if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
+		queue_add_after(queue, key, delay_ns);
+	else
+		delay_ns = queue_add_failed(queue, key, max_ns);
+	return delay_ns;
 }
 
 /* ---- a loop's pause ---- */

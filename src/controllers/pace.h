@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "kube/queue.h"
 
 enum {
 	PACE_FREE = 5,
@@ -78,6 +79,11 @@ int64_t failure_max_ns(enum err_code code);
 /** How long to wait in an outage before the next attempt: retry_after_ms if the error has it, else
  * 30 s. */
 int64_t failure_outage_ns(const struct error *err);
+
+/** Queues a key whose work has failed: for the end of the outage, for the time that the cloud named,
+ * or for the next of the pauses that grow up to max_ns. Returns the delay; in an outage it is
+ * retry_after_ms. */
+int64_t failure_requeue(struct queue *, struct str key, const struct error *err, int64_t max_ns);
 
 /** The pause of a loop that retries without a queue. The end of an outage ends the pause. */
 struct failure_pause {

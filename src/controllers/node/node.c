@@ -398,19 +398,14 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 	const struct node *new_node = object && node_is_new(node_of(object)) ? node_of(object)
 	                                                                     : NULL;
 	int64_t age_ns = new_node ? clock_wall(c->env->clock) - new_node->created_wall_ns : 0;
-	int64_t delay_ns = err->retry_after_ms * NS_PER_MS, lasting_ns;
+	int64_t delay_ns, lasting_ns;
 	bool is_lasting;
 
 	if (err->code == ERR_CANCELLED)
 		return;
 	lasting_ns = node_errors_note(c->env->node_errors, NODE_WORK_SYNC, name, err,
 	                              CLOCK_FOREVER);
-	if (err->is_outage)
-		queue_park(c->queue, name, failure_outage_ns(err));
-	else if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0)
-		queue_add_after(c->queue, name, delay_ns);
-	else
-		delay_ns = queue_add_failed(c->queue, name, failure_max_ns(err->code));
+	delay_ns = failure_requeue(c->queue, name, err, failure_max_ns(err->code));
 
 	if (err->code == ERR_PENDING)
 		return;

@@ -350,9 +350,8 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	is_needed = object && (!is_done || service_is_stale(&run));
 	mutex_lock(&c->mu);
 	free(TAKE(r->failure));
-	if (!is_needed && r->reasons == 0 && !r->vanished && !r->service_with_balancer) {
+	if (!is_needed && r->reasons == 0 && !r->vanished && !r->service_with_balancer)
 		record_free(map_remove(&c->records, key));
-	}
 	mutex_unlock(&c->mu);
 	return true;
 }
@@ -363,28 +362,19 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 static void
 service_handle_failure(struct service_controller *c, struct str key, const struct error *err)
 {
-	CLEANUP(object_unrefp) struct object *object = NULL;
-	int64_t delay_ns = err->retry_after_ms * NS_PER_MS;
-	bool is_fixed = false, is_removal;
+	CLEANUP(object_unrefp) struct object *object = store_get(c->env->services, key);
+	bool is_removal = !object || service_needs_cleanup(service_of(object));
 	struct service_record *r;
+	int64_t delay_ns;
 
 	if (err->code == ERR_CANCELLED)
 		return;
-	if (err->is_outage) {
-		queue_park(c->queue, key, failure_outage_ns(err));
-		/* a new reason need not wait for the end of the outage: during an outage a call
-		 * fails without a request */
+	delay_ns = failure_requeue(c->queue, key, err,
+	                           is_removal ? cleanup_max_ns : failure_max_ns(err->code));
+	/* A new reason need not wait for the end of an outage: during it a call fails without a
+	 * request. */
+	if (err->is_outage)
 		delay_ns = 0;
-	} else if ((err->code == ERR_PENDING || err->code == ERR_THROTTLED) && delay_ns > 0) {
-		queue_add_after(c->queue, key, delay_ns);
-		is_fixed = true;
-	} else {
-		object = store_get(c->env->services, key);
-		is_removal = !object || service_needs_cleanup(service_of(object));
-		delay_ns = queue_add_failed(c->queue, key,
-		                            is_removal ? cleanup_max_ns
-		                                       : failure_max_ns(err->code));
-	}
 
 	mutex_lock(&c->mu);
 	r = map_get(&c->records, key);
@@ -393,7 +383,8 @@ service_handle_failure(struct service_controller *c, struct str key, const struc
 		if (!r->failure)
 			r->failing_mono_ns = r->failed_mono_ns;
 		r->retry_ns = clock_deadline(r->failed_mono_ns, delay_ns);
-		r->is_retry_fixed = is_fixed;
+		r->is_retry_fixed = !err->is_outage && !service_is_failure(err) &&
+		                    err->retry_after_ms > 0;
 		free(r->failure);
 		r->failure = xstrndup(err->msg, strlen(err->msg));
 	}
