@@ -45,14 +45,13 @@ read_notes(struct str text, struct arena *arena, struct label notes[NOTES_MAX])
 }
 
 static void
-check_body(const struct bb_desired *desired, const struct str domains[], size_t n, bool is_update)
+check_body(const struct bb_desired *desired, const struct str domains[], size_t n, bool is_update,
+           struct arena *arena)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_REQUEST);
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct error err;
 
-	bb_desired_body(&b, desired, domains, n, is_update);
-	assert(buf_ok(&b) && json_parse(buf_str(&b), &doc, &err));
+	assert(json_parse(bb_desired_body(desired, domains, n, is_update, arena), &doc, &err));
 }
 
 static void
@@ -73,15 +72,14 @@ check_settled(const struct bb_desired *desired, const struct str domains[], size
 		.n_domains = n,
 	};
 
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	CLEANUP(buf_fini) struct buf present = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct change change;
 
 	for (size_t i = 0; i < n; i++)
 		lb.domains[i].identifier = domains[n - 1 - i];
-	bb_desired_body(&body, desired, domains, n, /*is_update=*/true);
-	bb_desired_present(&present, desired, &lb, arena);
-	change = (struct change){ .body = buf_str(&body), .present = buf_str(&present) };
+	change = (struct change){
+		.body = bb_desired_body(desired, domains, n, /*is_update=*/true, arena),
+		.present = bb_desired_present(desired, &lb, arena),
+	};
 	assert(!change_is_needed(&change, arena));
 }
 
@@ -101,8 +99,8 @@ check_service(const struct lb_spec *spec, struct arena *arena)
 	bb_desired_domains(&desired, &ip, arena, &domains, &n);
 	for (size_t i = 0; i < n; i++)
 		assert(domains[i].len > 0 && (i == 0 || str_cmp(domains[i - 1], domains[i]) < 0));
-	check_body(&desired, domains, n, false);
-	check_body(&desired, domains, n, true);
+	check_body(&desired, domains, n, false, arena);
+	check_body(&desired, domains, n, true, arena);
 	check_settled(&desired, domains, n, arena);
 }
 

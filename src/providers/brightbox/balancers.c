@@ -66,15 +66,6 @@ bb_step_domains(struct bb_run *run, struct error *err)
 	                        run->n_domains, err);
 }
 
-static struct str
-bb_lb_body(struct bb_run *run, bool is_update)
-{
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-
-	bb_desired_body(&body, &run->desired, run->domains, run->n_domains, is_update);
-	return arena_str(run->call->arena, buf_str(&body));
-}
-
 static bool
 bb_lb_destroy(struct bb_run *run, const struct bb_lb *lb, struct error *err)
 {
@@ -119,7 +110,8 @@ bb_lb_create(struct bb_run *run, struct error *err)
 		.sends = { .what = "load balancer",
 		           .request = "POST /load_balancers",
 		           .name = run->desired.name,
-		           .body = bb_lb_body(run, /*is_update=*/false),
+		           .body = bb_desired_body(&run->desired, run->domains, run->n_domains,
+		                                   /*is_update=*/false, run->call->arena),
 		           .new_id = "lba-new" },
 		.kind = "create load balancer",
 		.n_of_kind = &n_lbs,
@@ -333,21 +325,20 @@ bb_lb_foreign_text(const struct bb_run *run, const struct bb_lb *lb)
 static bool
 bb_lb_update(struct bb_run *run, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf present = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct arena *arena = run->call->arena;
 	struct bb_change change = {
 		.sends = { .what = "load balancer",
 		           .request = "PUT /load_balancers/{id}",
 		           .id = run->lb->id,
-		           .body = bb_lb_body(run, /*is_update=*/true) },
+		           .body = bb_desired_body(&run->desired, run->domains, run->n_domains,
+		                                   /*is_update=*/true, arena),
+		           .present = bb_desired_present(&run->desired, run->lb, arena) },
 		.kind = "update load balancer",
 		.names_servers = true,
 	};
 	const struct dry_field *fields;
 	struct str member, rest;
 
-	bb_desired_present(&present, &run->desired, run->lb, arena);
-	change.sends.present = buf_str(&present);
 	if (change_fields(&change.sends, arena, &fields) == 0)
 		return true;
 	if (!str_cut(fields[0].name, '.', &member, &rest))

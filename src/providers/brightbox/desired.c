@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/ip.h"
+#include "base/limits.h"
 #include "base/names.h"
 #include "base/buf.h"
 #include "base/words.h"
@@ -437,49 +438,51 @@ bb_add_number(struct buf *b, const char *name, uint32_t number)
 
 /* An update without nodes contains an empty list, because without the member the old nodes would
  * stay. */
-void
-bb_desired_body(struct buf *b, const struct bb_desired *desired, const struct str domains[],
-                size_t n_domains, bool is_update)
+struct str
+bb_desired_body(const struct bb_desired *desired, const struct str domains[], size_t n_domains,
+                bool is_update, struct arena *arena)
 {
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	const struct bb_check *check = &desired->check;
 
-	json_begin_object(b, NULL);
-	json_add_text(b, "name", desired->name);
+	json_begin_object(&body, NULL);
+	json_add_text(&body, "name", desired->name);
 	if (desired->n_servers > 0 || is_update) {
-		json_begin_array(b, "nodes");
+		json_begin_array(&body, "nodes");
 		for (size_t i = 0; i < desired->n_servers; i++)
-			json_add_object(b, NULL, JSON_TEXT("node", desired->servers[i]));
-		json_end_array(b);
+			json_add_object(&body, NULL, JSON_TEXT("node", desired->servers[i]));
+		json_end_array(&body);
 	}
 	if (desired->policy.len > 0)
-		json_add_text(b, "policy", desired->policy);
-	json_begin_array(b, "listeners");
+		json_add_text(&body, "policy", desired->policy);
+	json_begin_array(&body, "listeners");
 	for (size_t i = 0; i < desired->n_listeners; i++) {
 		const struct bb_listener *listener = &desired->listeners[i];
 
-		json_begin_object(b, NULL);
-		json_add_text(b, "protocol", listener->protocol);
-		json_add_number(b, "in", listener->in);
-		bb_add_number(b, "out", (uint32_t)listener->out);
-		bb_add_number(b, "timeout", listener->timeout_ms);
+		json_begin_object(&body, NULL);
+		json_add_text(&body, "protocol", listener->protocol);
+		json_add_number(&body, "in", listener->in);
+		bb_add_number(&body, "out", (uint32_t)listener->out);
+		bb_add_number(&body, "timeout", listener->timeout_ms);
 		if (listener->proxy_protocol.len > 0)
-			json_add_text(b, "proxy_protocol", listener->proxy_protocol);
-		json_end_object(b);
+			json_add_text(&body, "proxy_protocol", listener->proxy_protocol);
+		json_end_object(&body);
 	}
-	json_end_array(b);
-	json_begin_object(b, "healthcheck");
-	json_add_text(b, "type", check->type);
-	json_add_number(b, "port", check->port);
-	json_add_text(b, "request", check->request);
-	bb_add_number(b, "interval", check->interval_ms);
-	bb_add_number(b, "timeout", check->timeout_ms);
-	bb_add_number(b, "threshold_up", check->threshold_up);
-	bb_add_number(b, "threshold_down", check->threshold_down);
-	json_end_object(b);
+	json_end_array(&body);
+	json_begin_object(&body, "healthcheck");
+	json_add_text(&body, "type", check->type);
+	json_add_number(&body, "port", check->port);
+	json_add_text(&body, "request", check->request);
+	bb_add_number(&body, "interval", check->interval_ms);
+	bb_add_number(&body, "timeout", check->timeout_ms);
+	bb_add_number(&body, "threshold_up", check->threshold_up);
+	bb_add_number(&body, "threshold_down", check->threshold_down);
+	json_end_object(&body);
 	if (desired->is_https)
-		json_add_texts(b, "domains", domains, n_domains);
-	json_add_flag(b, "https_redirect", desired->is_https);
-	json_end_object(b);
+		json_add_texts(&body, "domains", domains, n_domains);
+	json_add_flag(&body, "https_redirect", desired->is_https);
+	json_end_object(&body);
+	return arena_str(arena, buf_str(&body));
 }
 
 /* ---- the balancer as it is ---- */
@@ -527,9 +530,8 @@ bb_present_listeners(const struct bb_desired *desired, const struct bb_lb *lb, s
 
 /* Nodes and domains are sorted in the body. The API does not document that it keeps an order, and
  * the official controller sends the nodes in a different one. */
-void
-bb_desired_present(struct buf *b, const struct bb_desired *desired, const struct bb_lb *lb,
-                   struct arena *arena)
+struct str
+bb_desired_present(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
 {
 	struct str *domains = arena_calloc(arena, lb->n_domains, sizeof(*domains));
 	struct bb_desired is = {
@@ -543,6 +545,6 @@ bb_desired_present(struct buf *b, const struct bb_desired *desired, const struct
 	bb_present_listeners(desired, lb, arena, &is);
 	for (size_t i = 0; i < lb->n_domains; i++)
 		domains[i] = lb->domains[i].identifier;
-	bb_desired_body(b, &is, domains, lb->has_acme ? bb_sort(domains, lb->n_domains) : 0,
-	                /*is_update=*/true);
+	return bb_desired_body(&is, domains, lb->has_acme ? bb_sort(domains, lb->n_domains) : 0,
+	                       /*is_update=*/true, arena);
 }

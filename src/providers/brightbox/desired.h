@@ -56,15 +56,13 @@ NODISCARD bool bb_desired_read(const struct lb_spec *, struct arena *, struct bb
 void bb_desired_domains(const struct bb_desired *, const struct bb_cloud_ip *, struct arena *,
                         struct str **ret, size_t *ret_n);
 
-/** Appends the body of POST and PUT of a balancer. Domains are in it only where a listener is
- * https. */
-void bb_desired_body(struct buf *b, const struct bb_desired *, const struct str domains[],
-                     size_t n_domains, bool is_update);
+/** The body of POST and PUT of a balancer. Domains are in it only where a listener is https. */
+struct str bb_desired_body(const struct bb_desired *, const struct str domains[], size_t n_domains,
+                           bool is_update, struct arena *);
 
-/** Appends the balancer as it is, in the form of the body that changes it to what is desired.
+/** The balancer as it is, in the form of the body that changes it to what is desired.
  * Nodes, listeners and domains are sets: they are brought into the order of that body. */
-void bb_desired_present(struct buf *b, const struct bb_desired *, const struct bb_lb *,
-                        struct arena *);
+struct str bb_desired_present(const struct bb_desired *, const struct bb_lb *, struct arena *);
 
 /** Those of `items` that are not in `others`, in the arena. Cost: O(n log n). */
 size_t bb_missing(const struct str items[], size_t n, const struct str others[], size_t n_others,

@@ -103,10 +103,10 @@ check_refused(struct service *s, const char *msg)
 static void
 check_body(struct service *s, bool is_update, const char *wanted)
 {
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_BODY);
 	struct bb_desired desired = read_desired(s);
+	struct str body = bb_desired_body(&desired, desired.domains, desired.n_domains, is_update,
+	                                  &s->arena);
 
-	bb_desired_body(&body, &desired, desired.domains, desired.n_domains, is_update);
 	assert_string_equal(body.ptr, wanted);
 }
 
@@ -443,13 +443,13 @@ settled_lb(struct service *s, const struct bb_desired *desired)
 static const char *
 difference(struct service *s, const struct bb_desired *desired, const struct bb_lb *lb)
 {
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(KIB(8)), present = BUF_INIT(KIB(8));
 	const struct dry_field *fields;
-	struct change change;
+	struct change change = {
+		.body = bb_desired_body(desired, desired->domains, desired->n_domains,
+		                        /*is_update=*/true, &s->arena),
+		.present = bb_desired_present(desired, lb, &s->arena),
+	};
 
-	bb_desired_body(&body, desired, desired->domains, desired->n_domains, /*is_update=*/true);
-	bb_desired_present(&present, desired, lb, &s->arena);
-	change = (struct change){ .body = buf_str(&body), .present = buf_str(&present) };
 	return change_fields(&change, &s->arena, &fields) > 0 ? fields[0].name.ptr : NULL;
 }
 
