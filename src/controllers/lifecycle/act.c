@@ -278,6 +278,10 @@ lifecycle_decide(struct round *r, const struct node_check *check)
 
 	if (!object || !str_eq(object->uid, check->node->object.uid))
 		return; /* the node is gone: the next round drops the candidate */
+	/* The announcement was withdrawn during the look, so the breaker has to count the node: the
+	 * next round does, which is due immediately. */
+	if (node_is_leaving(check->node) && !node_is_leaving(node_of(object)))
+		return;
 	facts = facts_of(r, check, node_of(object));
 	outcome = guard_decide(&c->config.guard, &facts);
 

@@ -1185,6 +1185,35 @@ announced_nodes_neither_count_nor_wait(void **state)
 	assert_int_equal(deletions_of("single"), 1);
 }
 
+/* Five are too many, unless they are announced. */
+static void
+an_announcement_that_ends_during_the_look_does_not_count(void **state)
+{
+	struct rig_node nodes[5];
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		nodes[i] = node_of_name(numbered(i), "Unknown");
+		nodes[i].taints = "{\"key\":\"ToBeDeletedByClusterAutoscaler\","
+				  "\"effect\":\"NoSchedule\"}";
+		rig_put(rig, &nodes[i]);
+	}
+	put_witness("w");
+	rig_sync(rig);
+	fake_cloud_hold(rig->cloud);
+	rig_run(rig, 13);
+	for (int i = 0; i < 5; i++) {
+		nodes[i].taints = NULL;
+		nodes[i].version = "8";
+		rig_put(rig, &nodes[i]);
+	}
+	end_the_look();
+	assert_int_equal(deletions(), 0);
+	rig_run(rig, 400);
+	assert_int_equal(deletions_of(nodes[4].name), deletions() / 5);
+	assert_true(deletions() > 0);
+}
+
 /* A finalizer holds it: it is marked, and that is all there is to do. */
 static void
 a_node_that_is_held_is_deleted_once(void **state)
@@ -1562,6 +1591,7 @@ main(void)
 		TEST(after_a_crash_one_of_many_is_deleted_immediately),
 		TEST(ten_minutes_after_a_crash_it_is_forgotten),
 		TEST(announced_nodes_neither_count_nor_wait),
+		TEST(an_announcement_that_ends_during_the_look_does_not_count),
 		TEST(a_deletion_that_fails_is_reported_and_tried_again),
 		TEST(a_node_that_is_held_is_deleted_once),
 		TEST(a_deletion_that_is_sent_again_is_logged_once),
