@@ -72,7 +72,8 @@ struct elector {
 	/* the thread's own */
 	struct arena arena;
 	struct lease seen;
-	int64_t seen_boot_ns;     /* when its spec was first seen */
+	int64_t seen_boot_ns;     /* when its spec was first seen, or its absence */
+	bool is_missing;          /* the Lease last seen does not exist any more */
 	int64_t deadline_boot_ns; /* while leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
 	const char *wait_logged;  /* the last logged reason to wait for the holder; NULL: none */
@@ -131,8 +132,9 @@ keep_seen(struct elector *e, struct lease *fresh)
 {
 	bool is_new_holder = !str_eq(e->seen.holder, fresh->holder);
 
-	if (lease_spec_differs(&e->seen, fresh))
+	if (e->is_missing || lease_spec_differs(&e->seen, fresh))
 		e->seen_boot_ns = clock_boot(e->config.clock);
+	e->is_missing = false;
 	lease_fini(&e->seen);
 	e->seen = *fresh;
 	*fresh = LEASE_INIT;
@@ -289,7 +291,8 @@ send_claim(struct elector *e, const struct lease *old, enum lease_change change,
 	/* before the Lease is taken, because a PUT may succeed although its answer is lost */
 	if (change == LEASE_TAKE) {
 		mutex_lock(&e->mu);
-		e->term.was_handed_over = !e->seen.doc || e->seen.holder.len == 0;
+		e->term.was_handed_over = !e->seen.doc ||
+		                          (e->seen.holder.len == 0 && !e->is_missing);
 		mutex_unlock(&e->mu);
 	}
 	if (!write_lease(e, &call, old, change, &claim, err))
@@ -320,12 +323,19 @@ wait_for_holder(struct elector *e, const char *why)
 	return HELD;
 }
 
-/* The Lease does not exist. If one was seen before, its holder may not have noticed the deletion
- * yet, so the rest of its lease duration is awaited. */
+/* The Lease does not exist. If one was seen before, somebody has deleted it, which its holder may
+ * not have noticed yet. That may be another holder than the one seen, so a whole lease duration is
+ * awaited, from when the Lease was first missing. */
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
 {
-	if (is_held_by_other(e))
+	if (e->seen.doc && !e->is_missing) {
+		e->is_missing = true;
+		e->seen_boot_ns = clock_boot(e->config.clock);
+		if (e->seen.duration_s < e->duration_s)
+			e->seen.duration_s = e->duration_s;
+	}
+	if (e->seen.doc && clock_boot(e->config.clock) < seen_until_ns(e))
 		return wait_for_holder(e, "the Lease was deleted, which its holder may not know");
 	return send_claim(e, /*old=*/NULL, LEASE_TAKE, err);
 }
