@@ -13,7 +13,15 @@
 #define LEASE_NAMESPACE "kube-system"
 #define LEASE_NAME "cloud-controller-manager"
 
+/* A process that has just started has not seen the Lease, so it does not wait if a person has deleted
+ * it, and the former leader goes on until its next renewal. */
+#define YOUNG_NS MINUTE_NS
+#define UNAWARE_NS (15 * NS_PER_SEC)
+
 static uint64_t n_writes;
+static unsigned incarnation_of[N_REPLICAS];
+static int64_t begun_ns[N_REPLICAS]; /* the first request of that incarnation */
+static int64_t unaware_until_ns;
 static char identity[N_REPLICAS][200];   /* of the running incarnations, as their Leases say */
 static unsigned identity_of[N_REPLICAS]; /* which incarnation that is */
 
@@ -68,7 +76,7 @@ check_leader(const struct net_request *n)
 
 	if (lease)
 		holder = json_text_at(&arena, object_json(&arena, lease), "spec.holderIdentity");
-	if (holder.len == 0 || world.was_restored ||
+	if (holder.len == 0 || world.was_restored || schedule_now_ns() < unaware_until_ns ||
 	    (identity_of[i] == n->incarnation && str_eq_c(holder, identity[i])))
 		return;
 	fail("replica %s writes and does not lead (the Lease has %" STR_FMT "): %s %" STR_FMT,
@@ -86,6 +94,10 @@ checks_is_write(const struct net_request *n)
 void
 checks_arrived(const struct net_request *n)
 {
+	if (incarnation_of[n->replica->index] != n->incarnation) {
+		incarnation_of[n->replica->index] = n->incarnation;
+		begun_ns[n->replica->index] = schedule_now_ns();
+	}
 	if (n->host == HOST_KUBE && is_lease(n->request) && n->request->body.len > 0)
 		learn_identity(n);
 	if (!checks_is_write(n))
@@ -225,9 +237,31 @@ trace_service(const struct kube_model_change *c)
 }
 
 static void
+note_lease(const struct kube_model_change *c)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	unsigned i = str_eq_c(c->token, "kube-b") ? 1 : 0;
+	struct str before = STR_EMPTY, after = STR_EMPTY;
+
+	if (c->before)
+		before = json_text_at(&arena, object_json(&arena, c->before), "spec.holderIdentity");
+	if (c->after)
+		after = json_text_at(&arena, object_json(&arena, c->after), "spec.holderIdentity");
+	evidence_lease_changed(i, before, after);
+	if (!c->before && schedule_now_ns() - begun_ns[i] < YOUNG_NS)
+		unaware_until_ns = schedule_now_ns() + UNAWARE_NS;
+}
+
+static void
 on_kube_change(void *arg, const struct kube_model_change *c)
 {
+	const struct kube_model_object *one = c->after ? c->after : c->before;
+
 	(void)arg;
+	if (one->kind == KUBE_MODEL_LEASE && str_eq_c(one->name, LEASE_NAME))
+		note_lease(c);
+	if (one->kind == KUBE_MODEL_NODE)
+		foreign_note_node(c);
 	if (c->before && c->before->kind == KUBE_MODEL_SERVICE)
 		trace_service(c);
 	if (c->after && c->after->kind == KUBE_MODEL_SERVICE)
@@ -250,7 +284,8 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 static bool
 is_foreign(const struct hetzner_resource *lb)
 {
-	return hetzner_label(lb, UID_LABEL).len == 0 && str_starts(lb->name, STR("foreign-"));
+	return (hetzner_label(lb, UID_LABEL).len == 0 && str_starts(lb->name, STR("foreign-"))) ||
+	       str_eq_c(hetzner_label(lb, CLUSTER_LABEL), OTHER_CLUSTER);
 }
 
 static void
@@ -261,9 +296,13 @@ on_cloud_change(void *arg, const struct hetzner_change *c)
 	(void)arg;
 	if (one->kind == HETZNER_SERVER && c->project == world.project)
 		evidence_server_changed(c);
+	if (one->kind == HETZNER_SERVER && c->project == world.project)
+		foreign_note_server(c);
 	if (one->kind == HETZNER_BALANCER && c->project == world.project)
 		trace("balancer %lld: %" STR_FMT " by %" STR_FMT, (long long)one->id,
 		      STR_ARG(c->command), STR_ARG(c->token.len > 0 ? c->token : c->user_agent));
+	if (one->kind == HETZNER_NETWORK && c->project == world.project)
+		foreign_note_network(c);
 	if (!str_starts(c->token, STR("hcloud-")))
 		return;
 	if (one->kind != HETZNER_BALANCER && one->kind != HETZNER_NETWORK)
@@ -395,6 +434,19 @@ check_ports(const struct kube_model_object *o, yyjson_val *service,
 		         STR_ARG(o->name), lb->n_services);
 }
 
+/* Has the balancer of another Service the name for which this one asks? */
+static bool
+is_name_taken(yyjson_val *service)
+{
+	struct str name = json_text(
+		json_key(json_at(service, "metadata.annotations"), STR(NAME_ANNOTATION)));
+	const struct hetzner_resource *lb = NULL;
+
+	if (name.len > 0)
+		lb = hetzner_find_named(world.project, HETZNER_BALANCER, name);
+	return lb && hetzner_label(lb, UID_LABEL).len > 0;
+}
+
 static void
 check_service(const struct kube_model_object *o, struct buf *why)
 {
@@ -422,7 +474,8 @@ check_service(const struct kube_model_object *o, struct buf *why)
 		return;
 	}
 	if (!lb) {
-		buf_addf(why, "service %" STR_FMT " has no balancer. ", STR_ARG(o->name));
+		if (!is_name_taken(service))
+			buf_addf(why, "service %" STR_FMT " has no balancer. ", STR_ARG(o->name));
 		return;
 	}
 	if (!str_contains(o->json, lb->ipv4))

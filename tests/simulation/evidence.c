@@ -4,7 +4,12 @@
  * the right token, when the machine did not exist any more. Between the first and the last of these
  * requests lie at least 12 seconds, in which the kubelet sent no heartbeat. This is less than what
  * ccmd demands (src/controllers/lifecycle/guard.h), because the simulation does not know which
- * answers arrived. */
+ * answers arrived.
+ *
+ * Of the Nodes that are not announced to leave, a process deletes three within ten minutes so soon.
+ * For another one these requests must be five minutes apart, and so they must for each Node in the
+ * ten minutes after a process has taken the Lease of another that has not released it, because
+ * nobody knows how many Nodes that one has deleted. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +19,14 @@
 #include "world.h"
 
 #define LEAST_DISTANCE_NS (12 * NS_PER_SEC)
+/* The requests of a look begin a few seconds after the look, and the replica's time is the look's. */
+#define LATE_NS (20 * NS_PER_SEC)
+#define BREAKER_WINDOW_NS (10 * MINUTE_NS - LATE_NS)
+#define BREAKER_DISTANCE_NS (5 * MINUTE_NS - LATE_NS)
+
+enum {
+	BREAKER_MIN = 3,
+};
 
 /* A request for a machine, or for all. */
 struct look {
@@ -27,6 +40,17 @@ struct gone {
 	int64_t id, at_ns;
 	char name[24];
 };
+
+/* A Node that a replica has deleted, and that was not announced to leave. */
+struct deletion {
+	unsigned replica, incarnation;
+	int64_t at_ns;
+};
+
+static struct deletion deletions[64]; /* a ring */
+static size_t n_deletions;
+/* When the Lease was taken from another replica; 0: it was free. */
+static int64_t taken_ns[N_REPLICAS];
 
 static struct look looks[4096]; /* a ring */
 static size_t n_looks;
@@ -99,6 +123,46 @@ is_about(const struct look *look, int64_t id, struct str name)
 }
 
 void
+evidence_lease_changed(unsigned replica, struct str before, struct str after)
+{
+	if (after.len > 0 && !str_eq(before, after))
+		taken_ns[replica] = before.len > 0 ? schedule_now_ns() : 0;
+}
+
+static bool
+is_announced(yyjson_val *node)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(json_at(node, "spec.taints"));
+	struct str key = STR_EMPTY;
+	yyjson_val *taint;
+
+	while ((taint = yyjson_arr_iter_next(&iter))) {
+		if (json_str(taint, "key", &key) == JSON_FOUND && str_eq_c(key, AUTOSCALER_TAINT))
+			return true;
+	}
+	return false;
+}
+
+/* Notes a deletion, and returns whether it needs more evidence than others. */
+static bool
+count_deletion(const struct replica *r)
+{
+	int64_t now_ns = schedule_now_ns();
+	bool is_unknown = taken_ns[r->index] > 0 &&
+	                  now_ns - taken_ns[r->index] < BREAKER_WINDOW_NS;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < n_deletions && i < ARRAY_LEN(deletions); i++)
+		n += deletions[i].replica == r->index &&
+		     deletions[i].incarnation == r->incarnation &&
+		     now_ns - deletions[i].at_ns < BREAKER_WINDOW_NS;
+	deletions[n_deletions++ % ARRAY_LEN(deletions)] = (struct deletion){ r->index,
+		                                                             r->incarnation,
+		                                                             now_ns };
+	return n >= BREAKER_MIN || is_unknown;
+}
+
+void
 evidence_check(struct str token, const struct kube_model_object *node)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
@@ -125,4 +189,7 @@ evidence_check(struct str token, const struct kube_model_object *node)
 	if (first_ns == CLOCK_FOREVER || last_ns - first_ns < LEAST_DISTANCE_NS)
 		fail("node %" STR_FMT " is deleted without two answers that its server is absent",
 		     STR_ARG(node->name));
+	else if (!is_announced(object) && count_deletion(r) &&
+	         last_ns - first_ns < BREAKER_DISTANCE_NS)
+		fail("node %" STR_FMT " is deleted, although too many have been", STR_ARG(node->name));
 }

@@ -1,9 +1,14 @@
 /* tests/simulation/foreign.c: what does not belong to ccmd stays as it is: the fields of Nodes and
- * Services that others write, and routes outside of the cluster's pod network. */
+ * Services that others write, and routes outside of the cluster's pod network.
+ *
+ * Routes within it are ccmd's, but it must not remove one that a Node has needed for five minutes,
+ * or remove more than three within ten minutes that no Node needs, unless none has needed them for
+ * five minutes (src/controllers/route/route_plan.h). */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "world.h"
 
@@ -162,6 +167,159 @@ check_foreign_routes(const struct hetzner_network *of, const struct hetzner_netw
 	}
 }
 
+/* ---- removals of routes ---- */
+
+#define AGREED_NS (5 * MINUTE_NS)
+#define LATE_NS (30 * NS_PER_SEC) /* a replica may have measured a time so much later */
+
+enum {
+	BREAKER_MIN = 3,
+};
+
+/* When a pod CIDR was given, lost or routed the last time, or an address in the network was. */
+struct seen {
+	char text[24];
+	int64_t at_ns;
+	bool was_announced; /* the Node that had the CIDR was to be deleted */
+};
+
+static struct seen seen[128];
+static size_t n_seen;
+
+/* A route that a replica has removed, and that no Node needed. */
+static struct {
+	unsigned replica, incarnation;
+	int64_t at_ns;
+} removals[64]; /* a ring */
+static size_t n_removals;
+
+/* NULL if there is no more room. */
+static struct seen *
+seen_of(struct str text)
+{
+	for (size_t i = 0; i < n_seen; i++) {
+		if (str_eq_c(text, seen[i].text))
+			return &seen[i];
+	}
+	if (n_seen == ARRAY_LEN(seen))
+		return NULL;
+	snprintf(seen[n_seen].text, sizeof(seen[0].text), "%" STR_FMT, STR_ARG(text));
+	return &seen[n_seen++];
+}
+
+static void
+note_seen(struct str text, bool was_announced)
+{
+	struct seen *one = text.len > 0 ? seen_of(text) : NULL;
+
+	if (!one)
+		return;
+	one->at_ns = schedule_now_ns();
+	one->was_announced = was_announced;
+}
+
+static int64_t
+age_of(struct str text)
+{
+	const struct seen *one = seen_of(text);
+
+	return one ? schedule_now_ns() - one->at_ns : 0;
+}
+
+void
+foreign_note_node(const struct kube_model_change *c)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *before = c->before ? object_json(&arena, c->before) : NULL;
+	yyjson_val *after = c->after ? object_json(&arena, c->after) : NULL;
+	struct str old = STR_EMPTY, new = STR_EMPTY;
+
+	if (before)
+		old = json_text_at(&arena, before, "spec.podCIDR");
+	if (after)
+		new = json_text_at(&arena, after, "spec.podCIDR");
+	if (before && after && str_eq(old, new) &&
+	    str_eq(json_text_at(&arena, before, "spec.providerID"),
+	           json_text_at(&arena, after, "spec.providerID")))
+		return;
+	note_seen(new, false);
+	note_seen(old, c->before && str_contains(c->before->json, STR(AUTOSCALER_TAINT)));
+}
+
+void
+foreign_note_server(const struct hetzner_change *c)
+{
+	const struct hetzner_server *ends[] = { (const struct hetzner_server *)c->before,
+		                                (const struct hetzner_server *)c->after };
+
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		for (size_t k = 0; ends[i] && k < ends[i]->n_networks; k++)
+			note_seen(ends[i]->networks[k].ip, false);
+	}
+}
+
+/* The Node that has this pod CIDR, and runs on this machine of the network; with another gateway
+ * any Node that has it. NULL: there is none. */
+static const struct kube_model_object *
+node_of_route(struct str cidr, struct str gateway)
+{
+	for (size_t i = 0; i < world.n_machines; i++) {
+		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+		const struct machine *m = &world.machines[i];
+		const struct hetzner_server *server = machine_server(m);
+		const struct kube_model_object *o = machine_node(m);
+		yyjson_val *node = o ? object_json(&arena, o) : NULL;
+
+		if (!node || !str_eq(json_text_at(&arena, node, "spec.podCIDR"), cidr))
+			continue;
+		if (gateway.len == 0 ||
+		    (server && server->n_networks > 0 &&
+		     str_eq(server->networks[0].ip, gateway) &&
+		     server_of_provider_id(json_text_at(&arena, node, "spec.providerID")) ==
+		             m->server))
+			return o;
+	}
+	return NULL;
+}
+
+static void
+check_removal(const struct hetzner_route *route, const struct replica *r)
+{
+	const struct kube_model_object *node = node_of_route(route->destination, route->gateway);
+	const struct seen *last = seen_of(route->destination);
+	int64_t now_ns = schedule_now_ns();
+	unsigned n = 0;
+
+	if (world.was_restored)
+		return;
+	if (node && age_of(route->destination) > AGREED_NS && age_of(route->gateway) > AGREED_NS)
+		fail("the route to %" STR_FMT " is removed, which node %" STR_FMT " needs",
+		     STR_ARG(route->destination), STR_ARG(node->name));
+	if (!last || last->was_announced || node_of_route(route->destination, STR_EMPTY))
+		return;
+	for (size_t i = 0; i < n_removals && i < ARRAY_LEN(removals); i++)
+		n += removals[i].replica == r->index && removals[i].incarnation == r->incarnation &&
+		     now_ns - removals[i].at_ns < 10 * MINUTE_NS - LATE_NS;
+	if (n >= BREAKER_MIN && age_of(route->destination) < AGREED_NS - LATE_NS)
+		fail("the route to %" STR_FMT " is removed, although too many have been",
+		     STR_ARG(route->destination));
+	removals[n_removals % ARRAY_LEN(removals)].replica = r->index;
+	removals[n_removals % ARRAY_LEN(removals)].incarnation = r->incarnation;
+	removals[n_removals++ % ARRAY_LEN(removals)].at_ns = now_ns;
+}
+
+void
+foreign_note_network(const struct hetzner_change *c)
+{
+	const struct hetzner_network *before = (const struct hetzner_network *)c->before;
+	const struct hetzner_network *after = (const struct hetzner_network *)c->after;
+
+	for (size_t i = 0; after && i < after->n_routes; i++) {
+		if (!before || !has_route(before, &after->routes[i]))
+			note_seen(after->routes[i].destination, false);
+	}
+}
+
 void
 foreign_check_network(const struct hetzner_change *c)
 {
@@ -174,6 +332,11 @@ foreign_check_network(const struct hetzner_change *c)
 	}
 	check_foreign_routes(before, after);
 	check_foreign_routes(after, before);
+	for (size_t i = 0; i < before->n_routes; i++) {
+		if (is_pod_route(&before->routes[i]) && !has_route(after, &before->routes[i]))
+			check_removal(&before->routes[i],
+			              replica_at(str_ends(c->token, STR("-b")) ? 1 : 0));
+	}
 }
 
 /* ---- routes at the end ---- */
@@ -193,15 +356,32 @@ gateway_of(const struct kube_model_object *node)
 }
 
 static bool
+has_pod_cidr(const struct kube_model_object *node, struct str cidr)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	return str_eq(json_text_at(&arena, object_json(&arena, node), "spec.podCIDR"), cidr);
+}
+
+static bool
 is_needed(const struct hetzner_route *route)
 {
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++) {
-		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_NODE, i);
 
-		if (str_eq(json_text_at(&arena, object_json(&arena, o), "spec.podCIDR"),
-		           route->destination))
-			return str_eq(gateway_of(o), route->gateway);
+		if (has_pod_cidr(o, route->destination) && str_eq(gateway_of(o), route->gateway))
+			return true;
+	}
+	return false;
+}
+
+/* Does another Node with this pod CIDR have the route to it? */
+static bool
+is_taken(struct str cidr)
+{
+	for (size_t i = 0; i < world.network->n_routes; i++) {
+		if (str_eq(world.network->routes[i].destination, cidr))
+			return is_needed(&world.network->routes[i]);
 	}
 	return false;
 }
@@ -215,7 +395,8 @@ check_node_route(const struct kube_model_object *o, struct buf *why)
 		.gateway = gateway_of(o),
 	};
 
-	if (wanted.destination.len > 0 && !has_route(world.network, &wanted))
+	if (str_starts(wanted.destination, STR(POD_NETWORK)) &&
+	    !has_route(world.network, &wanted) && !is_taken(wanted.destination))
 		buf_addf(why, "node %" STR_FMT " has no route to %" STR_FMT ". ", STR_ARG(o->name),
 		         STR_ARG(wanted.destination));
 }

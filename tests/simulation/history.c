@@ -274,13 +274,15 @@ add_service(struct rng *r)
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(4096);
 	unsigned number = (unsigned)rng_below(r, MAX_SERVICES); /* a name may return */
 	bool is_other = rng_chance(r, 100); /* another controller's, with the same finalizer */
+	/* Of a balancer. A Service may ask for the name that another one has. */
+	unsigned named = rng_chance(r, 150) ? (unsigned)rng_below(r, MAX_SERVICES) : number;
 
 	buf_addf(&body,
 	         "{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"s%u\","
 	         "\"annotations\":{\"a\":\"b\"",
 	         number);
 	if (rng_chance(r, 300))
-		buf_addf(&body, ",\"load-balancer.hetzner.cloud/name\":\"named-%u\"", number);
+		buf_addf(&body, ",\"load-balancer.hetzner.cloud/name\":\"named-%u\"", named);
 	buf_addf(&body, "}%s},\"spec\":{\"type\":\"LoadBalancer\",",
 	         is_other ? ",\"finalizers\":[\"" FINALIZER "\"]" : "");
 	if (is_other)
@@ -439,14 +441,23 @@ ask_cloud(const char *method, const char *target, const char *body)
 	      hetzner_request(world.cloud, world.project, "person", method, target, str_c(body)));
 }
 
+/* One that no Service asks for, or one that has the name for which a Service may ask, and that may be
+ * of another cluster, or may never get addresses. */
 static void
 person_creates_balancer(struct rng *r)
 {
+	bool is_named = rng_chance(r, 500), is_theirs = is_named && rng_chance(r, 400);
+	int number = (int)rng_below(r, is_named ? MAX_SERVICES : 4);
 	char body[200];
 
+	if (is_named && rng_chance(r, 300))
+		hetzner_doom_actions(world.cloud, world.project, "create_load_balancer",
+		                     HETZNER_FAILS, 1);
 	snprintf(body, sizeof(body),
-	         "{\"name\":\"foreign-%d\",\"load_balancer_type\":\"lb11\",\"location\":\"fsn1\"}",
-	         (int)rng_below(r, 4));
+	         "{\"name\":\"%s-%d\",\"load_balancer_type\":\"lb11\",\"location\":\"fsn1\","
+	         "\"labels\":{%s}}",
+	         is_named ? "named" : "foreign", number,
+	         is_theirs ? "\"" CLUSTER_LABEL "\":\"" OTHER_CLUSTER "\"" : "");
 	ask_cloud("POST", "/load_balancers", body);
 }
 
@@ -589,16 +600,17 @@ keep_dead_targets(struct rng *r)
 		hetzner_drop_dead_targets(world.cloud, world.project);
 }
 
-/* An account that changes in the middle of a run: just after a request about load balancers. */
+/* An account that changes in the middle of a run: just after a request about load balancers, or of
+ * a look: after one about servers. */
 static struct {
-	bool is_set;
+	const char *about; /* NULL: nothing is to change */
 	struct hetzner_project *project; /* NULL: the token is refused */
 } next_account;
 
 static void
 change_account(struct hetzner_project *project)
 {
-	next_account.is_set = false;
+	next_account.about = NULL;
 	trace("the token is %s", project == world.project ? "right"
 	                         : project                ? "that of another project"
 	                                                  : "refused");
@@ -612,7 +624,7 @@ change_account_soon(struct rng *r, struct hetzner_project *project)
 		change_account(project);
 		return;
 	}
-	next_account.is_set = true;
+	next_account.about = rng_chance(r, 300) ? "/servers" : "/load_balancers";
 	next_account.project = project;
 }
 
@@ -690,8 +702,8 @@ spring_trap(void *arg)
 void
 history_acted(const struct net_request *n)
 {
-	if (next_account.is_set && n->host == HOST_CLOUD && !world.is_settling &&
-	    str_contains(n->request->target, STR("/load_balancers")))
+	if (next_account.about && n->host == HOST_CLOUD && !world.is_settling &&
+	    str_contains(n->request->target, str_c(next_account.about)))
 		change_account(next_account.project);
 	if (!trap.fn || trap.replica || !checks_is_write(n))
 		return;
@@ -807,6 +819,20 @@ restart_server(struct rng *r)
 }
 
 static void
+person_deletes_lease(struct rng *r)
+{
+	const struct kube_model_object *lease = kube_model_find(world.kube, KUBE_MODEL_LEASE,
+	                                                        STR("kube-system"),
+	                                                        STR("cloud-controller-manager"));
+
+	(void)r;
+	if (!lease)
+		return;
+	trace("a person deletes the Lease");
+	(void)kube_model_delete(world.kube, "person", lease);
+}
+
+static void
 compact(struct rng *r)
 {
 	(void)r;
@@ -876,7 +902,7 @@ static const struct {
 	{ delete_service, 6, 6 },
 	{ hold_service, 3, 3 },
 	{ write_status, 1, 2 },
-	{ person_creates_balancer, 1, 1 },
+	{ person_creates_balancer, 2, 2 },
 	{ person_changes_balancer, 2, 3 },
 	{ person_deletes_balancer, 1, 2 },
 	{ person_changes_route, 2, 2 },
@@ -894,6 +920,7 @@ static const struct {
 	{ jump_clock, 1, 2 },
 	{ disturb, 2, 10 },
 	{ restart_server, 1, 3 },
+	{ person_deletes_lease, 1, 1 },
 	{ compact, 1, 2 },
 	{ hold_cache, 1, 5 },
 	{ back_up, 0, 1 },

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "system.h"
@@ -18,7 +19,7 @@ struct world world;
 
 static const char *const own_tokens[N_REPLICAS] = { "hcloud-a", "hcloud-b" };
 static const char *const other_tokens[N_REPLICAS] = { "hcloud-other-a", "hcloud-other-b" };
-static struct rng lives_random;
+static struct rng lives_random, cidr_random;
 
 /* ---- machines ---- */
 
@@ -158,15 +159,35 @@ is_cidr_used(const char *cidr)
 	return false;
 }
 
+/* A kubelet may register its Node with any pod CIDR: all addresses, those of somebody else's
+ * route, or those of another Node. */
+static bool
+choose_pod_cidr(char *cidr, size_t size)
+{
+	static const char *const theirs[] = { "\"0.0.0.0/0\"", "\"10.99.0.0/24\"",
+		                              "\"10.98.1.0/24\"" };
+
+	if (!rng_chance(&cidr_random, 60))
+		return false;
+	if (rng_chance(&cidr_random, 500))
+		snprintf(cidr, size, "%s", theirs[rng_below(&cidr_random, ARRAY_LEN(theirs))]);
+	else
+		snprintf(cidr, size, "\"" POD_NETWORK "%u.0/24\"",
+		         (unsigned)rng_below(&cidr_random, world.n_machines));
+	return true;
+}
+
 /* As kube-controller-manager does, a Node gets the first network that no other one has. */
 static void
 give_pod_cidr(const struct kube_model_object *node)
 {
 	char cidr[32], patch[120];
+	bool is_chosen;
 
 	if (!world.has_network || str_contains(node->json, STR("\"podCIDR\"")))
 		return;
-	for (unsigned i = 0; i < 256; i++) {
+	is_chosen = choose_pod_cidr(cidr, sizeof(cidr));
+	for (unsigned i = 0; !is_chosen && i < 256; i++) {
 		snprintf(cidr, sizeof(cidr), "\"" POD_NETWORK "%u.0/24\"", i);
 		if (!is_cidr_used(cidr))
 			break;
@@ -260,6 +281,7 @@ start_replica(struct replica *r)
 		                          kubeconfig,
 		                          retry,
 		                          "--secure-port=0",
+		                          "--cluster-name=ours",
 		                          world.has_network ? "--allocate-node-cidrs=true" : NULL,
 		                          ("--cluster-cidr=" POD_NETWORK "0.0/16"),
 		                          NULL };
@@ -377,6 +399,7 @@ world_begin(uint64_t seed)
 	net_start(seed, &(struct net_hooks){ checks_arrived, on_acted });
 	world = (struct world){ .seed = seed, .is_wild = rng_chance(&r, 500) };
 	lives_random = rng_of(seed, "lives", 0);
+	cidr_random = rng_of(seed, "pod CIDR", 0);
 	world.kube = kube_model_new(WALL_START_NS, seed);
 	kube_model_add_token(world.kube, STR("kube-a"));
 	kube_model_add_token(world.kube, STR("kube-b"));
@@ -447,6 +470,22 @@ settle_services(void)
 			"\"load-balancer.hetzner.cloud/algorithm-type\":\"round_robin\"}}}");
 }
 
+/* Those that stand in the way of a Service. */
+static void
+delete_balancers_of_others(void)
+{
+	for (size_t i = world.project->n_of[HETZNER_BALANCER]; i-- > 0;) {
+		const struct hetzner_resource *lb = world.project->of[HETZNER_BALANCER][i];
+		char target[100];
+
+		if (!str_eq_c(hetzner_label(lb, CLUSTER_LABEL), OTHER_CLUSTER))
+			continue;
+		snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->id);
+		(void)hetzner_request(world.cloud, world.project, "person", "DELETE", target,
+		                      STR_EMPTY);
+	}
+}
+
 void
 world_settle(void)
 {
@@ -468,6 +507,7 @@ world_settle(void)
 	world_set_account(world.project);
 	hetzner_forget_dooms(world.project);
 	hetzner_release(world.cloud, world.project);
+	delete_balancers_of_others();
 	hetzner_settings(world.cloud)->targets_outlive_servers = false;
 	hetzner_drop_dead_targets(world.cloud, world.project);
 	if (world.has_network && !world.network) {

@@ -35,6 +35,9 @@ enum {
 #define MINUTE_NS (60 * NS_PER_SEC)
 #define EXCLUDED "node.kubernetes.io/exclude-from-external-load-balancers"
 #define UID_LABEL "hcloud-ccm/service-uid"
+#define CLUSTER_LABEL "ccmd.io/cluster"
+#define OTHER_CLUSTER "theirs" /* its balancers are not ours */
+#define NAME_ANNOTATION "load-balancer.hetzner.cloud/name"
 #define FINALIZER "service.kubernetes.io/load-balancer-cleanup"
 
 /** A server of the project, and the kubelet on it. */
@@ -133,6 +136,10 @@ int64_t server_of_provider_id(struct str id);
 
 /** For each write of ccmd: it may only change its own fields. */
 void foreign_check_write(const struct kube_model_change *);
+/** Each change of a Node, a server and a network, by whomever. */
+void foreign_note_node(const struct kube_model_change *);
+void foreign_note_server(const struct hetzner_change *);
+void foreign_note_network(const struct hetzner_change *);
 /** For each change of a network by ccmd: it may only change routes of the pod network. */
 void foreign_check_network(const struct hetzner_change *);
 /** Whether each pod CIDR has its route, and each route of the pod network its node. */
@@ -142,6 +149,8 @@ void foreign_check_routes(struct buf *why);
 
 void evidence_acted(const struct net_request *, const struct server_response *);
 void evidence_server_changed(const struct hetzner_change *);
+/** The holder of the Lease, when this replica has written it. */
+void evidence_lease_changed(unsigned replica, struct str before, struct str after);
 /** Fails the history if the replica with this token must not delete the Node yet. */
 void evidence_check(struct str token, const struct kube_model_object *node);
 
