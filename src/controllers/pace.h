@@ -80,9 +80,9 @@ int64_t failure_max_ns(enum err_code code);
  * 30 s. */
 int64_t failure_outage_ns(const struct error *err);
 
-/** Queues a key whose work has failed: for the end of the outage, for the time that the cloud named,
- * or for the next of the pauses that grow up to max_ns. Returns the delay; in an outage it is
- * retry_after_ms. */
+/** Queues a key whose work has failed: for the end of the outage, for the time that the cloud
+ * named, or for the next of the pauses that grow up to max_ns. Returns the delay; in an outage it
+ * is retry_after_ms. */
 int64_t failure_requeue(struct queue *, struct str key, const struct error *err, int64_t max_ns);
 
 /** The pause of a loop that retries without a queue. The end of an outage ends the pause. */

@@ -40,7 +40,7 @@ struct rig {
 	struct cancel *cancel;
 	struct node_kind node_kind; /* of env.nodes */
 	struct controller_env env;
-	struct controller_memory *memory; /* of env */
+	struct controller_memory *memory;       /* of env */
 	struct node_controller *nodes;          /* NULL: not started */
 	struct lifecycle_controller *lifecycle; /* NULL: not started */
 	struct fake_services *services;       /* NULL until the controller of services is started */

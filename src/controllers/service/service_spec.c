@@ -99,7 +99,7 @@ add_status(struct lb_spec *spec, const struct service *s, struct arena *arena)
 		ingress[i] = (struct lb_ingress){
 			.ip = from->ip,
 			.hostname = from->hostname,
-			.ip_mode = from->ip.len == 0                 ? LB_IP_MODE_NONE
+			.ip_mode = from->ip.len == 0                  ? LB_IP_MODE_NONE
 			           : str_eq_c(from->ip_mode, "Proxy") ? LB_IP_MODE_PROXY
 			                                              : LB_IP_MODE_VIP,
 		};

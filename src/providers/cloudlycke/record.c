@@ -228,16 +228,16 @@ add_content(struct buf *b, const struct cl_record_values *r)
 		                JSON_NUMBER("nodePort", port->node_port));
 	}
 	json_end_array(b);
-	json_add_members(
-		b,
-		JSON_TEXT("externalTrafficPolicy",
-	                  r->traffic == LB_TRAFFIC_LOCAL ? STR("Local") : STR("Cluster")),
-		JSON_NUMBER("healthCheckNodePort", r->health_check_node_port),
-		JSON_TEXT("sessionAffinity",
-	                  r->has_client_ip_affinity ? STR("ClientIP") : STR("None")),
-		JSON_NUMBER("sessionAffinityTimeoutSeconds", r->affinity_timeout_s),
-		JSON_TEXT("ipMode", r->ip_mode == CL_IP_MODE_PROXY ? STR("Proxy") : STR("VIP")),
-		JSON_TEXT("proxyProtocol", str_c(proxies[r->proxy])));
+	json_add_members(b,
+	                 JSON_TEXT("externalTrafficPolicy",
+	                           r->traffic == LB_TRAFFIC_LOCAL ? STR("Local") : STR("Cluster")),
+	                 JSON_NUMBER("healthCheckNodePort", r->health_check_node_port),
+	                 JSON_TEXT("sessionAffinity",
+	                           r->has_client_ip_affinity ? STR("ClientIP") : STR("None")),
+	                 JSON_NUMBER("sessionAffinityTimeoutSeconds", r->affinity_timeout_s),
+	                 JSON_TEXT("ipMode",
+	                           r->ip_mode == CL_IP_MODE_PROXY ? STR("Proxy") : STR("VIP")),
+	                 JSON_TEXT("proxyProtocol", str_c(proxies[r->proxy])));
 	json_add_texts(b, "sourceRanges", r->source_ranges, r->n_source_ranges);
 	json_add_flag(b, "deleting", r->is_deleting);
 }
@@ -272,8 +272,7 @@ cl_record_hook_input(struct buf *b, const struct cl_record *record, const char *
 	const struct cl_record_values *r = &record->values;
 
 	json_begin_object(b, NULL);
-	json_add_members(b, JSON_TEXT("action", str_c(action)),
-	                 JSON_TEXT("loadBalancer", r->name));
+	json_add_members(b, JSON_TEXT("action", str_c(action)), JSON_TEXT("loadBalancer", r->name));
 	add_content(b, r);
 	json_add_number(b, "generation", r->hook.generation);
 	json_add_object(b, "hook", JSON_NUMBER("generation", r->hook.done),
