@@ -52,8 +52,7 @@ gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns)
 		missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
 		at_ns += missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15;
 	}
-	if (at_ns < g->closed_until_ns)
-		at_ns = g->closed_until_ns;
+	at_ns = clock_later(at_ns, g->closed_until_ns);
 	if (at_ns > now_ns) {
 		*ret_at_ns = at_ns;
 		return false;
@@ -67,8 +66,7 @@ gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns)
 void
 gate_leave(struct gate *g, enum gate_outcome outcome, int64_t retry_after_ns, int64_t now_ns)
 {
-	int64_t most_ns = LIMIT_RETRY_AFTER_S * NS_PER_SEC;
-	int64_t until_ns = now_ns + (retry_after_ns < most_ns ? retry_after_ns : most_ns);
+	int64_t until_ns = now_ns + clock_earlier(retry_after_ns, LIMIT_RETRY_AFTER_S * NS_PER_SEC);
 
 	g->n_running--;
 	if (outcome == GATE_SUCCESS && ++g->n_successes >= GATE_STEP) {
@@ -83,6 +81,6 @@ gate_leave(struct gate *g, enum gate_outcome outcome, int64_t retry_after_ns, in
 			g->limit = g->limit > 1 ? g->limit / 2 : 1;
 		}
 	}
-	if (retry_after_ns > 0 && until_ns > g->closed_until_ns)
-		g->closed_until_ns = until_ns;
+	if (retry_after_ns > 0)
+		g->closed_until_ns = clock_later(g->closed_until_ns, until_ns);
 }

@@ -421,18 +421,12 @@ wait_ms(const struct curl_client *c)
 	int64_t now_ns = clock_mono(&clock_real), at_ns = now_ns + HTTP_LONGEST_WAIT_NS;
 	const struct job *job;
 
-	for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
-		if (timers[i] < at_ns)
-			at_ns = timers[i];
-	}
+	for (size_t i = 0; i < ARRAY_LEN(timers); i++)
+		at_ns = clock_earlier(at_ns, timers[i]);
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
 		TAILQ_FOREACH(job, &lists[i]->jobs, link) {
-			int64_t fence_ns = clock_deadline(now_ns, fence_left_ns(job));
-
-			if (job->deadline_ns < at_ns)
-				at_ns = job->deadline_ns;
-			if (fence_ns < at_ns)
-				at_ns = fence_ns;
+			at_ns = clock_earlier(at_ns, job->deadline_ns);
+			at_ns = clock_earlier(at_ns, clock_deadline(now_ns, fence_left_ns(job)));
 		}
 	}
 	return at_ns <= now_ns ? 0 : (int)((at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);

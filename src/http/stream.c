@@ -85,7 +85,7 @@ stream_wait(struct curl_stream *s, int64_t deadline_ns)
 	while (!stream_is_readable(s)) {
 		bool is_large = s->fill.cap > STREAM_KEPT || s->lent.cap > STREAM_KEPT;
 		int64_t calm_ns = is_large ? clock_mono(clock) + CALM_NS : CLOCK_FOREVER;
-		int64_t until_ns = calm_ns < deadline_ns ? calm_ns : deadline_ns;
+		int64_t until_ns = clock_earlier(calm_ns, deadline_ns);
 
 		if (clock_wait(clock, &s->job.cond, &s->job.mu, until_ns) || stream_is_readable(s))
 			continue;

@@ -428,15 +428,15 @@ client_check_health(struct kube_client *c, struct call *call, bool *ret_is_final
 bool
 kube_wait_healthy(struct kube_client *c, struct call *call, int64_t timeout_ms, struct error *err)
 {
-	int64_t end_ns = clock_deadline(clock_mono(c->clock), timeout_ms * NS_PER_MS);
 	struct attempts attempts = { .begun_ns = clock_mono(c->clock) };
 	struct call part = *call;
 	char memory[32] = "";
 	struct buf duration = BUF_FIXED(memory);
 	bool is_final;
 
-	if (end_ns < part.deadline_mono_ns)
-		part.deadline_mono_ns = end_ns;
+	part.deadline_mono_ns = clock_earlier(call->deadline_mono_ns,
+	                                      clock_deadline(clock_mono(c->clock),
+	                                                     timeout_ms * NS_PER_MS));
 	while (!client_check_health(c, &part, &is_final, err)) {
 		if (is_final)
 			return err_wrap(err, "the API server's certificate cannot be verified");

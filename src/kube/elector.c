@@ -105,7 +105,7 @@ elector_wait_ns(int64_t own_ns, int64_t published_s)
 	int64_t wait_ns = published_s > 0 ? published_s * NS_PER_SEC : own_ns;
 	int64_t longest_ns = own_ns > LONGEST_WAIT_NS / 2 ? 2 * own_ns : LONGEST_WAIT_NS;
 
-	return wait_ns < longest_ns ? wait_ns : longest_ns;
+	return clock_earlier(wait_ns, longest_ns);
 }
 
 /* When the lease last seen may be taken, counted on our clock from when we first saw it. The times
@@ -182,12 +182,11 @@ is_older_than_seen(struct elector *e, const struct lease *fresh)
 static struct call
 begin_call(struct elector *e)
 {
-	int64_t longest_ns = e->config.renew_deadline_ns / 2;
+	int64_t longest_ns = clock_later(e->config.renew_deadline_ns / 2, NS_PER_SEC);
 
-	if (longest_ns < NS_PER_SEC)
-		longest_ns = NS_PER_SEC;
-	if (e->term.is_leader && e->deadline_boot_ns - clock_boot(e->config.clock) < longest_ns)
-		longest_ns = e->deadline_boot_ns - clock_boot(e->config.clock);
+	if (e->term.is_leader)
+		longest_ns = clock_earlier(longest_ns,
+		                           e->deadline_boot_ns - clock_boot(e->config.clock));
 	arena_reset(&e->arena);
 	return (struct call){ .clock = e->config.clock,
 		              .cancel = e->cancel,
@@ -505,20 +504,16 @@ renew(struct elector *e)
 	int64_t fence_ns = e->renewed_boot_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
 	struct error err;
 
-	e->deadline_boot_ns = clock_deadline(clock_boot(e->config.clock),
-	                                     e->config.renew_deadline_ns);
-	if (fence_ns < e->deadline_boot_ns)
-		e->deadline_boot_ns = fence_ns;
+	e->deadline_boot_ns = clock_earlier(fence_ns, clock_deadline(clock_boot(e->config.clock),
+	                                                             e->config.renew_deadline_ns));
 	e->attempts = (struct attempts){ .begun_ns = clock_mono(e->config.clock) };
 	while (clock_boot(e->config.clock) < e->deadline_boot_ns) {
 		enum outcome outcome = attempt_claim(e);
-		int64_t pause_ns = e->deadline_boot_ns - clock_boot(e->config.clock);
+		int64_t left_ns = e->deadline_boot_ns - clock_boot(e->config.clock);
 
 		if (outcome == WON || outcome == LOST)
 			return outcome;
-		if (pause_ns > e->config.retry_period_ns)
-			pause_ns = e->config.retry_period_ns;
-		if (!wait_for(e, pause_ns))
+		if (!wait_for(e, clock_earlier(left_ns, e->config.retry_period_ns)))
 			return HELD;
 	}
 

@@ -485,10 +485,10 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 
 		/* The timer sleeps until the heap's first key is due; the others sleep until they
 		 * are woken. */
-		if (is_timer)
+		if (is_timer) {
 			q->has_timer = true;
-		if (is_timer && top->due_ns < until_ns)
-			until_ns = top->due_ns;
+			until_ns = clock_earlier(until_ns, top->due_ns);
+		}
 		watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
 		(void)clock_wait(q->clock, &q->work, &q->mu, until_ns);
 		if (is_timer)

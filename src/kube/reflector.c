@@ -178,14 +178,10 @@ note_arrival(struct reflector *r)
 static bool
 back_off(struct reflector *r, const struct error *err)
 {
-	int64_t wait_ns = rand_jitter(r->backoff_ns);
+	int64_t wait_ns = clock_later(rand_jitter(r->backoff_ns), err->retry_after_ms * NS_PER_MS);
 	struct error cancelled;
 
-	r->backoff_ns *= 2;
-	if (r->backoff_ns > BACKOFF_MAX_NS)
-		r->backoff_ns = BACKOFF_MAX_NS;
-	if (err->retry_after_ms * NS_PER_MS > wait_ns)
-		wait_ns = err->retry_after_ms * NS_PER_MS;
+	r->backoff_ns = clock_earlier(2 * r->backoff_ns, BACKOFF_MAX_NS);
 	return cancel_sleep(r->config.cancel, r->config.clock, wait_ns, &cancelled);
 }
 
@@ -350,10 +346,10 @@ receive_list(struct reflector *r, struct http_stream *stream, struct error *err)
 	size_t total = 0;
 
 	for (;;) {
-		int64_t deadline_ns = clock_deadline(clock_mono(r->config.clock), LIST_IDLE_NS);
+		int64_t deadline_ns = clock_earlier(end_ns,
+		                                    clock_deadline(clock_mono(r->config.clock),
+		                                                   LIST_IDLE_NS));
 
-		if (deadline_ns > end_ns)
-			deadline_ns = end_ns;
 		if (!http_stream_read(stream, deadline_ns, &bytes, err))
 			return false;
 		if (bytes.len == 0)
@@ -512,7 +508,7 @@ next_line(struct reflector *r, int64_t deadline_ns, struct http_stream *stream, 
           struct error *err)
 {
 	for (;;) {
-		int64_t until_ns = r->probe_ns < deadline_ns ? r->probe_ns : deadline_ns;
+		int64_t until_ns = clock_earlier(r->probe_ns, deadline_ns);
 
 		if (http_stream_next(stream, until_ns, LIMIT_WATCH_LINE, ret, err))
 			return true;
