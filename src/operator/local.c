@@ -242,10 +242,10 @@ parse_sample(struct str line, struct sample *ret)
 }
 
 bool
-samples_next(struct str *rest, struct sample *ret)
+samples_next(struct str *rest, const char *name, struct sample *ret)
 {
 	for (struct str line; str_split(rest, '\n', &line);) {
-		if (parse_sample(line, ret))
+		if (parse_sample(line, ret) && (!name || str_eq_c(ret->name, name)))
 			return true;
 	}
 	return false;
@@ -273,9 +273,8 @@ samples_find(struct str text, const char *name, const char *label, struct str va
 {
 	struct sample sample;
 
-	while (samples_next(&text, &sample)) {
-		if (str_eq_c(sample.name, name) &&
-		    (!label || str_eq(sample_label(&sample, label), value))) {
+	while (samples_next(&text, name, &sample)) {
+		if (!label || str_eq(sample_label(&sample, label), value)) {
 			*ret = sample.value;
 			return true;
 		}
@@ -289,9 +288,8 @@ samples_sum(struct str text, const char *name, const char *label, const char *be
 	struct sample sample;
 	double sum = 0;
 
-	while (samples_next(&text, &sample)) {
-		if (str_eq_c(sample.name, name) &&
-		    (!label || str_starts(sample_label(&sample, label), str_c(begin))))
+	while (samples_next(&text, name, &sample)) {
+		if (!label || str_starts(sample_label(&sample, label), str_c(begin)))
 			sum += sample.value;
 	}
 	return sum;

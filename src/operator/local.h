@@ -50,9 +50,9 @@ struct sample {
 	double value;
 };
 
-/** Cuts the next sample off the front of *rest. At first, rest->ptr must not be NULL. False: no
- * sample is left. */
-bool samples_next(struct str *rest, struct sample *ret);
+/** Cuts the front of *rest off, with the next sample of that name (NULL: of any). At first,
+ * rest->ptr must not be NULL. False: no such sample is left. */
+bool samples_next(struct str *rest, const char *name, struct sample *ret);
 
 /** The value of a label; empty if the sample does not have it. */
 struct str sample_label(const struct sample *, const char *label);

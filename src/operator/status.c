@@ -70,9 +70,8 @@ find_recent(const struct status *s, const char *server, double *ret_all, double 
 	bool is_found = false;
 
 	*ret_all = *ret_failed = 0;
-	while (samples_next(&rest, &sample)) {
-		if (!str_eq_c(sample.name, RECENT) ||
-		    !str_eq_c(sample_label(&sample, "server"), server))
+	while (samples_next(&rest, RECENT, &sample)) {
+		if (!str_eq_c(sample_label(&sample, "server"), server))
 			continue;
 		is_found = true;
 		*ret_all += sample.value;
@@ -340,11 +339,9 @@ print_objects(const struct status *s, struct buf *out)
 	struct str rest = s->metrics;
 	struct sample sample;
 
-	while (samples_next(&rest, &sample)) {
+	while (samples_next(&rest, OBJECTS, &sample)) {
 		struct str kind = sample_label(&sample, "kind");
 
-		if (!str_eq_c(sample.name, OBJECTS))
-			continue;
 		buf_add_c(out, out->len > 0 ? "\n" : "");
 		buf_add_clean(out, kind);
 		buf_addf(out, ": %.0f, ", sample.value);
@@ -362,12 +359,10 @@ print_queues(const struct status *s, struct buf *out)
 	struct str rest = s->metrics;
 	struct sample sample;
 
-	while (samples_next(&rest, &sample)) {
+	while (samples_next(&rest, "workqueue_depth", &sample)) {
 		struct str name = sample_label(&sample, "name");
 		double oldest;
 
-		if (!str_eq_c(sample.name, "workqueue_depth"))
-			continue;
 		buf_add_c(out, out->len > 0 ? "\n" : "");
 		buf_add_clean(out, name);
 		buf_addf(out, ": %.0f waiting", sample.value);
@@ -484,9 +479,7 @@ add_family_json(const struct status *s, const char *member, const char *family, 
 	struct sample sample;
 
 	json_begin_array(out, member);
-	while (samples_next(&rest, &sample)) {
-		if (!str_eq_c(sample.name, family))
-			continue;
+	while (samples_next(&rest, family, &sample)) {
 		json_add_object(out, NULL, JSON_TEXT(label, sample_label(&sample, label)),
 		                JSON_NUMBER("value", whole(sample.value)));
 	}

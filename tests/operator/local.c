@@ -23,22 +23,22 @@ reads_samples(void **state UNUSED)
 	struct str rest = str_c(page);
 	struct sample sample;
 
-	assert_true(samples_next(&rest, &sample));
+	assert_true(samples_next(&rest, NULL, &sample));
 	assert_true(str_eq_c(sample.name, "a_total"));
 	assert_true(sample.value == 5);
 	assert_true(str_eq_c(sample_label(&sample, "code"), "200"));
 	assert_true(str_eq_c(sample_label(&sample, "method"), "GET"));
 	assert_true(str_eq_c(sample_label(&sample, "other"), ""));
-	assert_true(samples_next(&rest, &sample) && samples_next(&rest, &sample));
-	assert_true(samples_next(&rest, &sample));
+	assert_true(samples_next(&rest, NULL, &sample) && samples_next(&rest, NULL, &sample));
+	assert_true(samples_next(&rest, NULL, &sample));
 	assert_true(str_eq_c(sample.name, "b") && sample.labels.len == 0);
 	assert_true(sample.value == 1.5e6);
-	assert_true(samples_next(&rest, &sample));
+	assert_true(samples_next(&rest, NULL, &sample));
 	assert_true(str_eq_c(sample_label(&sample, "name"), "x y}"));
 	assert_true(sample.value == -3);
-	assert_true(samples_next(&rest, &sample));
+	assert_true(samples_next(&rest, NULL, &sample));
 	assert_true(str_eq_c(sample.name, "e") && sample.value == 7);
-	assert_false(samples_next(&rest, &sample));
+	assert_false(samples_next(&rest, NULL, &sample));
 }
 
 static void
@@ -90,7 +90,7 @@ skips_everything_else(void **state UNUSED)
 		struct str rest = str_c(lines[i]);
 		struct sample sample;
 
-		if (samples_next(&rest, &sample))
+		if (samples_next(&rest, NULL, &sample))
 			fail_msg("\"%s\" was read as a sample", lines[i]);
 	}
 }
