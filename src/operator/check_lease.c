@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/words.h"
 #include "operator/doctor.h"
 #include "operator/workload.h"
 
@@ -286,11 +287,7 @@ report_flags(const struct search *s, yyjson_val *object)
 		return;
 	workload_take(container, arena, &running, &ignored);
 	for (int i = 1; i < running.argc; i++) {
-		bool is_given = false;
-
-		for (int j = 1; j < s->d->argc; j++)
-			is_given |= strcmp(running.argv[i], s->d->argv[j]) == 0;
-		if (!is_given)
+		if (!words_have((const char *const *)s->d->argv + 1, str_c(running.argv[i])))
 			buf_addf(&missing, " %s", running.argv[i]);
 	}
 	if (missing.len == 0)

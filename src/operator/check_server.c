@@ -282,14 +282,13 @@ ask(struct kube_client *kube, struct call *call, const struct right *right,
 {
 	CLEANUP(buf_fini) struct buf review = BUF_INIT(KIB(4));
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct buf *b = &review;
 	struct str answer;
 
-	json_begin_object(b, NULL);
-	json_add_text(b, "apiVersion", STR("authorization.k8s.io/v1"));
-	json_add_text(b, "kind",
+	json_begin_object(&review, NULL);
+	json_add_text(&review, "apiVersion", STR("authorization.k8s.io/v1"));
+	json_add_text(&review, "kind",
 	              subject ? STR("SubjectAccessReview") : STR("SelfSubjectAccessReview"));
-	json_begin_object(b, "spec");
+	json_begin_object(&review, "spec");
 	if (subject) {
 		struct str groups[] = {
 			STR("system:serviceaccounts"),
@@ -298,22 +297,22 @@ ask(struct kube_client *kube, struct call *call, const struct right *right,
 			STR("system:authenticated"),
 		};
 
-		json_add_text(b, "user",
+		json_add_text(&review, "user",
 		              arena_printf(call->arena,
 		                           "system:serviceaccount:%" STR_FMT ":%" STR_FMT,
 		                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
-		json_add_texts(b, "groups", groups, ARRAY_LEN(groups));
+		json_add_texts(&review, "groups", groups, ARRAY_LEN(groups));
 	}
-	json_add_object(b, "resourceAttributes", JSON_TEXT("verb", str_c(right->verb)),
+	json_add_object(&review, "resourceAttributes", JSON_TEXT("verb", str_c(right->verb)),
 	                JSON_TEXT("group", str_c(right->group)),
 	                JSON_TEXT("resource", str_c(right->resource)),
 	                JSON_TEXT("subresource", str_c(right->subresource)),
 	                JSON_TEXT("namespace", str_c(right->namespace)),
 	                JSON_TEXT("name", str_c(right->name)));
-	json_end_object(b);
-	json_end_object(b);
+	json_end_object(&review);
+	json_end_object(&review);
 	if (!kube_post(kube, call, subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS),
-	               HTTP_WORK, buf_str(b), &answer, err))
+	               HTTP_WORK, buf_str(&review), &answer, err))
 		return false;
 	if (!json_parse(answer, &doc, err))
 		return err_wrap(err, "the response to an access review");

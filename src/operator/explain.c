@@ -321,14 +321,12 @@ print_events(const struct explanation *e, bool has_colours, struct buf *out)
 static void
 print_gaps(const struct explanation *e, struct buf *out)
 {
-	bool has_title = e->n_gaps > 0;
+	CLEANUP(buf_fini) struct buf lines = BUF_INIT(LIMIT_REPORT);
 
-	if (e->n_gaps > 0)
-		buf_add_c(out, "\nNot known\n");
 	for (size_t i = 0; i < e->n_gaps; i++) {
-		buf_addf(out, "  - %s: ", e->gaps[i].what);
-		buf_add_clean(out, e->gaps[i].why);
-		buf_add_char(out, '\n');
+		buf_addf(&lines, "  - %s: ", e->gaps[i].what);
+		buf_add_clean(&lines, e->gaps[i].why);
+		buf_add_char(&lines, '\n');
 	}
 	for (size_t i = 0; i < e->problems.n; i++) {
 		const struct check_result *result = &e->problems.results[i];
@@ -337,12 +335,12 @@ print_gaps(const struct explanation *e, struct buf *out)
 		/* a check that could not run for the reason of a gap is not repeated */
 		for (size_t j = 0; j < e->n_gaps; j++)
 			is_gap |= str_eq(e->gaps[j].why, result->reason);
-		if (!report_is_incomplete(result) || result->cause || is_gap)
-			continue;
-		buf_addf(out, "%s  - %s: %" STR_FMT "\n", has_title ? "" : "\nNot known\n",
-		         result->check->code, STR_ARG(result->reason));
-		has_title = true;
+		if (report_is_incomplete(result) && !result->cause && !is_gap)
+			buf_addf(&lines, "  - %s: %" STR_FMT "\n", result->check->code,
+			         STR_ARG(result->reason));
 	}
+	if (lines.len > 0)
+		buf_addf(out, "\nNot known\n%s", lines.ptr);
 }
 
 void

@@ -165,14 +165,9 @@ print_field(const struct printer *to, const char *indent, const struct dry_field
 	else if (field->new.len > 0)
 		verb = DRY_CREATE;
 	print_verb(to, indent, verb);
-	buf_add_str(to->out, field->name);
-	if (field->old.len + field->new.len > 0)
-		buf_add_c(to->out, ": ");
-	buf_add_str(to->out, field->old);
-	if (verb == DRY_CHANGE && field->old.len > 0)
-		buf_add_c(to->out, " -> ");
-	buf_add_str(to->out, field->new);
-	buf_add_char(to->out, '\n');
+	buf_addf(to->out, "%" STR_FMT "%s%" STR_FMT "%s%" STR_FMT "\n", STR_ARG(field->name),
+	         field->old.len + field->new.len > 0 ? ": " : "", STR_ARG(field->old),
+	         verb == DRY_CHANGE && field->old.len > 0 ? " -> " : "", STR_ARG(field->new));
 }
 
 /* The members of one thing that any of its requests changes. */

@@ -96,12 +96,12 @@ progress_set(const char *step)
 
 	if (!progress.is_started)
 		return NULL;
-	mutex_lock(&progress.mu);
+	WITH_LOCK(&progress.mu);
+
 	before = progress.step;
 	erase();
 	progress.step = step;
 	progress.start_ns = clock_mono(&clock_real);
 	cond_signal(&progress.changed);
-	mutex_unlock(&progress.mu);
 	return before;
 }

@@ -20,6 +20,7 @@
 
 #include "base/file.h"
 #include "base/limits.h"
+#include "base/words.h"
 #include "cloud/cloud.h"
 #include "operator/command.h"
 
@@ -236,13 +237,10 @@ is_imported(struct str name)
 		"POD_NAME",
 		"POD_NAMESPACE",
 		"POD_UID",
+		NULL,
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (str_eq_c(name, names[i]))
-			return true;
-	}
-	return cloud_reads_variable(name);
+	return words_have(names, name) || cloud_reads_variable(name);
 }
 
 void

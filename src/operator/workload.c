@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "base/words.h"
 #include "cloud/cloud.h"
 #include "kube/connection.h"
 
@@ -42,16 +43,15 @@ static bool
 is_of_pod(struct str arg)
 {
 	static const char *const ends[] = { "kubeconfig", "-file", "-dir", "-cert-key" };
-	static const char *const names[] = { "--master", "--cloud-config",
-		                             "--metrics-bind-address" };
+	static const char *const names[] = { "--master", "--cloud-config", "--metrics-bind-address",
+		                             NULL };
 	struct str name = arg, value;
-	bool is_found = false;
+	bool is_found;
 
 	(void)!str_cut(arg, '=', &name, &value);
+	is_found = words_have(names, name);
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++)
 		is_found |= str_ends(name, str_c(ends[i]));
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		is_found |= str_eq_c(name, names[i]);
 	return is_found;
 }
 
