@@ -207,9 +207,8 @@ hz_balancers_create(struct hz_lb_run *run, struct error *err)
 static bool
 hz_balancers_find_or_create(struct hz_lb_run *run, struct error *err)
 {
-	enum hz_age age = run->spec->is_changed ? HZ_FRESH : HZ_RECENT;
 	uint64_t since = login_count_replaced();
-	bool is_found = hz_lb_refresh(run, age, err);
+	bool is_found = hz_lb_refresh(run, run->spec->is_changed ? HZ_FRESH : HZ_RECENT, err);
 	struct error why;
 
 	if (!is_found && err->code != ERR_NOT_FOUND)
@@ -632,9 +631,9 @@ hz_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 static const void *
 hz_balancers_prepare_selection(struct cloud *cloud, const struct lb_spec *spec, struct arena *arena)
 {
-	if (hcloud_of(cloud)->balancers->tools.config->dialect->is_tutorial)
-		return NULL;
-	return hz_lb_selection(spec, arena);
+	const struct hz_lb_tools *t = &hcloud_of(cloud)->balancers->tools;
+
+	return t->config->dialect->is_tutorial ? NULL : hz_lb_selection(spec, arena);
 }
 
 /* A node without a provider ID is not initialised yet. It becomes a target when it has one. */

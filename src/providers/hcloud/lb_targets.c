@@ -370,10 +370,10 @@ hz_targets_read(const struct hz_targets_config *config, struct call *call,
 	struct target_search s = {
 		.config = config, .call = call, .spec = spec, .desired = desired, .ret = ret
 	};
-	size_t max = 2 * spec->n_nodes + (lb ? lb->n_targets : 0);
 
 	*ret = (struct hz_targets){ 0 };
-	ret->targets = arena_calloc(call->arena, max, sizeof(ret->targets[0]));
+	ret->targets = arena_calloc(call->arena, 2 * spec->n_nodes + (lb ? lb->n_targets : 0),
+	                            sizeof(ret->targets[0]));
 	for (size_t i = 0; lb && i < lb->n_targets; i++)
 		map_put(&s.present, hz_targets_key(&s, &lb->targets[i]), &lb->targets[i]);
 	for (size_t i = 0; i < spec->n_nodes; i++)

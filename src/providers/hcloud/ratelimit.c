@@ -221,10 +221,9 @@ hz_outage_note(struct hz_outage *o, enum hz_reception reception, int64_t now_ns)
 		return was_reported;
 	/* A refused token is reported immediately, because it does not recover by itself. Missing
 	 * answers are reported after REPORT_AFTER_NS, because short outages are frequent. */
-	if (o->is_reported)
-		is_due = now_ns - o->reported_ns >= REPORT_AGAIN_NS;
-	else
-		is_due = reception == HZ_REFUSED || now_ns - o->since_ns >= REPORT_AFTER_NS;
+	is_due = o->is_reported
+	                 ? now_ns - o->reported_ns >= REPORT_AGAIN_NS
+	                 : reception == HZ_REFUSED || now_ns - o->since_ns >= REPORT_AFTER_NS;
 	if (!is_due)
 		return false;
 	o->is_reported = true;
