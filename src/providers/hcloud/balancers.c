@@ -734,12 +734,12 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
                   struct error *err)
 {
 	const struct hz_lb_tools *t = &hcloud_of(cloud)->balancers->tools;
-	CLEANUP(map_fini) struct map names = MAP_INIT;
+	CLEANUP(hz_nodes_fini) struct hz_nodes nodes = HZ_NODES_INIT;
 	struct hz_lb_list list;
 
 	if (!hz_list_lbs(hcloud_of(cloud)->api, call, call->arena, STR_EMPTY, &list, err))
 		return false;
-	names = hz_health_names(t->config, t->host, call->arena);
+	hz_nodes_read(t->host, t->config->dialect, call->arena, &nodes);
 	*ret = arena_calloc(call->arena, list.n + 1, sizeof((*ret)[0]));
 	*ret_n = list.n;
 	for (size_t i = 0; i < list.n; i++) {
@@ -764,7 +764,7 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 		(*ret)[i].n_addresses = hz_lb_list_addresses(lb, !t->config->lb.hides_ipv6,
 		                                             !t->config->lb.hides_private,
 		                                             addresses);
-		hz_health_describe(lb, &names, call->arena, &(*ret)[i]);
+		hz_health_describe(lb, &nodes, call->arena, &(*ret)[i]);
 	}
 	return true;
 }

@@ -76,6 +76,33 @@ hz_id_text(struct arena *arena, const struct hz_dialect *dialect, struct hz_id i
 	                    id.kind == HZ_ROBOT ? ROBOT_PREFIX : dialect->id_prefix, id.number);
 }
 
+void
+hz_nodes_read(const struct cloud_host *host, const struct hz_dialect *dialect, struct arena *arena,
+              struct hz_nodes *ret)
+{
+	struct node_ref *nodes;
+	size_t n;
+
+	host->nodes(host, arena, &nodes, &n);
+	for (size_t i = 0; i < n; i++) {
+		struct hz_id *id = ARENA_NEW(arena, struct hz_id);
+		struct error ignored;
+
+		if (nodes[i].provider_id.len == 0)
+			map_put(&ret->by_name, nodes[i].name, &nodes[i]);
+		else if (hz_id_parse(dialect, nodes[i].provider_id, id, &ignored) &&
+		         id->kind == HZ_CLOUD)
+			map_put(&ret->by_id, map_key_i64(&id->number), &nodes[i]);
+	}
+}
+
+void
+hz_nodes_fini(struct hz_nodes *nodes)
+{
+	map_fini(&nodes->by_id);
+	map_fini(&nodes->by_name);
+}
+
 /* ---- private networks ---- */
 
 void

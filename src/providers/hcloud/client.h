@@ -37,6 +37,19 @@ NODISCARD bool hz_id_parse(const struct hz_dialect *, struct str text, struct hz
 /** The provider ID as it is written to nodes. */
 struct str hz_id_text(struct arena *, const struct hz_dialect *, struct hz_id id);
 
+/** The cluster's nodes, by what identifies their servers. */
+struct hz_nodes {
+	struct map by_id;   /* a key has the bytes of the server's ID */
+	struct map by_name; /* has only nodes without a provider ID */
+};
+
+#define HZ_NODES_INIT ((struct hz_nodes){ MAP_INIT, MAP_INIT })
+/** Reads them into the arena. *ret is HZ_NODES_INIT before. */
+void hz_nodes_read(const struct cloud_host *, const struct hz_dialect *, struct arena *,
+                   struct hz_nodes *ret);
+/** For CLEANUP(hz_nodes_fini). */
+void hz_nodes_fini(struct hz_nodes *);
+
 /* ---- private networks ---- */
 
 struct hz_private_net {

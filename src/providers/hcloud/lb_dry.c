@@ -16,21 +16,20 @@ hz_dry_target_field(const struct hz_lb_run *run, const struct hz_lb_target *targ
 {
 	struct arena *arena = run->call->arena;
 	const struct node_ref *node = hz_targets_node(&run->targets, target);
-	const struct str *name = node ? &node->name : NULL;
-	CLEANUP(map_fini) struct map names = MAP_INIT;
+	CLEANUP(hz_nodes_fini) struct hz_nodes all = HZ_NODES_INIT;
 	struct str machine = target->ip;
 
 	if (target->type == HZ_TARGET_SERVER)
 		machine = arena_printf(arena, "server %" PRId64 "%s", target->server,
 		                       target->uses_private_ip ? ", private address" : "");
 	/* a target that is removed may be a node that the Service does not select any more */
-	if (!name && target->type == HZ_TARGET_SERVER) {
-		names = hz_health_names(run->tools->config, run->tools->host, arena);
-		name = map_get(&names, map_key_i64(&target->server));
+	if (!node && target->type == HZ_TARGET_SERVER) {
+		hz_nodes_read(run->tools->host, run->tools->config->dialect, arena, &all);
+		node = map_get(&all.by_id, map_key_i64(&target->server));
 	}
 	return (struct dry_field){
-		arena_printf(arena, "target %s%" STR_FMT, name ? "node " : "",
-		             STR_ARG(name ? *name : machine)),
+		arena_printf(arena, "target %s%" STR_FMT, node ? "node " : "",
+		             STR_ARG(node ? node->name : machine)),
 		is_removed ? machine : STR_EMPTY,
 		is_removed ? STR_EMPTY : machine,
 	};

@@ -457,28 +457,6 @@ hz_health_close(struct hz_lb_cache *cache)
 
 /* ---- health: for `ccmd explain` and `ccmd doctor` ---- */
 
-struct map
-hz_health_names(const struct hz_config *config, const struct cloud_host *host, struct arena *arena)
-{
-	struct map names = MAP_INIT;
-	struct node_ref *nodes;
-	size_t n;
-
-	host->nodes(host, arena, &nodes, &n);
-	for (size_t i = 0; i < n; i++) {
-		int64_t *server = ARENA_NEW(arena, int64_t);
-		struct error ignored;
-		struct hz_id id;
-
-		if (!hz_id_parse(config->dialect, nodes[i].provider_id, &id, &ignored) ||
-		    id.kind != HZ_CLOUD)
-			continue;
-		*server = id.number;
-		map_put(&names, map_key_i64(server), &nodes[i].name);
-	}
-	return names;
-}
-
 static void
 hz_health_add_blocked(struct buf *b, const struct hz_public_address *end)
 {
@@ -487,7 +465,7 @@ hz_health_add_blocked(struct buf *b, const struct hz_public_address *end)
 }
 
 void
-hz_health_describe(const struct hz_lb *lb, const struct map *names, struct arena *arena,
+hz_health_describe(const struct hz_lb *lb, const struct hz_nodes *nodes, struct arena *arena,
                    struct lb_listed *ret)
 {
 	CLEANUP(buf_fini) struct buf unhealthy = BUF_INIT(KIB(4)), blocked = BUF_INIT(KIB(1));
@@ -495,7 +473,7 @@ hz_health_describe(const struct hz_lb *lb, const struct map *names, struct arena
 
 	for (size_t i = 0; i < lb->n_targets && n_described < MAX_DESCRIBED; i++) {
 		const struct hz_lb_target *target = &lb->targets[i];
-		const struct str *node = map_get(names, map_key_i64(&target->server));
+		const struct node_ref *node = map_get(&nodes->by_id, map_key_i64(&target->server));
 
 		if (target->health != HZ_UNHEALTHY)
 			continue;
@@ -504,7 +482,7 @@ hz_health_describe(const struct hz_lb *lb, const struct map *names, struct arena
 		if (target->type == HZ_TARGET_IP)
 			buf_add_str(&unhealthy, target->ip);
 		else if (node)
-			buf_addf(&unhealthy, "node %" STR_FMT, STR_ARG(*node));
+			buf_addf(&unhealthy, "node %" STR_FMT, STR_ARG(node->name));
 		else
 			buf_addf(&unhealthy, "server %" PRId64, target->server);
 		buf_addf(&unhealthy, " at port %" PRId64, target->failing_port);

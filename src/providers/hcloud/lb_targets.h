@@ -87,13 +87,9 @@ void hz_targets_exceeded(const struct hz_targets_config *, const struct lb_spec 
 void hz_health_open(struct hz_lb_cache *);
 void hz_health_close(struct hz_lb_cache *);
 
-/** Maps the IDs of servers to the names of their nodes, in the arena. */
-struct map hz_health_names(const struct hz_config *, const struct cloud_host *, struct arena *);
-
-/** Sets the members of *ret about the health of targets and about blocked addresses.
- *
- * @param names  the result of hz_health_names(); a server without a node is shown with its ID */
-void hz_health_describe(const struct hz_lb *, const struct map *names, struct arena *,
+/** Sets the members of *ret about the health of targets and about blocked addresses. A server
+ * without a node is shown with its ID. */
+void hz_health_describe(const struct hz_lb *, const struct hz_nodes *, struct arena *,
                         struct lb_listed *ret);
 
 #endif

@@ -49,43 +49,9 @@ struct hz_routes {
 
 /* ---- listing ---- */
 
-/* The nodes, indexed by what identifies their servers. */
-struct nodes {
-	struct map by_id;   /* a key has the bytes of the server's ID */
-	struct map by_name; /* has only nodes without a provider ID */
-};
-
-static void
-nodes_fini(struct nodes *nodes)
-{
-	map_fini(&nodes->by_id);
-	map_fini(&nodes->by_name);
-}
-
-static void
-hz_routes_read_nodes(const struct hz_routes *r, struct nodes *ret, struct arena *arena)
-{
-	const struct cloud_host *host = r->config.host;
-	struct node_ref *refs;
-	size_t n;
-
-	host->nodes(host, arena, &refs, &n);
-	for (size_t i = 0; i < n; i++) {
-		struct hz_id *id = ARENA_NEW(arena, struct hz_id);
-		struct error ignored;
-
-		if (refs[i].provider_id.len == 0)
-			map_put(&ret->by_name, refs[i].name, &refs[i]);
-		else if (hz_id_parse(r->config.config->dialect, refs[i].provider_id, id,
-		                     &ignored) &&
-		         id->kind == HZ_CLOUD)
-			map_put(&ret->by_id, map_key_i64(&id->number), &refs[i]);
-	}
-}
-
 /* Returns the node that runs on a member of the network, or NULL if the member is not a node. */
 static const struct node_ref *
-hz_routes_node_of(const struct nodes *nodes, const struct hz_member *member)
+hz_routes_node_of(const struct hz_nodes *nodes, const struct hz_member *member)
 {
 	const struct node_ref *node = map_get(&nodes->by_id, map_key_i64(&member->id));
 
@@ -96,7 +62,7 @@ static bool
 hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
 	struct hz_routes *r = hcloud_of(cloud)->routes;
-	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
+	CLEANUP(hz_nodes_fini) struct hz_nodes nodes = HZ_NODES_INIT;
 	bool is_tutorial = r->config.config->dialect->is_tutorial;
 	struct arena *arena = call->arena;
 	struct route_list list = { .n = 0 };
@@ -110,7 +76,7 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 	            : !hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
 		return err_wrap(err, "hcloud/ListRoutes");
 	r->is_full = false;
-	hz_routes_read_nodes(r, &nodes, arena);
+	hz_nodes_read(r->config.host, r->config.config->dialect, arena, &nodes);
 	list.routes = arena_calloc(arena, r->view.n_routes, sizeof(list.routes[0]));
 	for (; list.n < r->view.n_routes; list.n++) {
 		const struct hz_route *route = &r->view.routes[list.n];
@@ -372,7 +338,7 @@ static bool
 hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
                                const struct hz_route *known, struct error *err)
 {
-	CLEANUP(nodes_fini) struct nodes nodes = { MAP_INIT, MAP_INIT };
+	CLEANUP(hz_nodes_fini) struct hz_nodes nodes = HZ_NODES_INIT;
 	const struct hz_member *member = map_get(&r->view.by_ip, known->gateway);
 	const struct node_ref *node;
 	bool has_cidr = false;
@@ -384,7 +350,7 @@ hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
 		               STR_ARG(known->gateway));
 	if (!member)
 		return true;
-	hz_routes_read_nodes(r, &nodes, call->arena);
+	hz_nodes_read(r->config.host, r->config.config->dialect, call->arena, &nodes);
 	node = hz_routes_node_of(&nodes, member);
 	for (size_t i = 0; node && i < node->n_pod_cidrs; i++)
 		has_cidr |= str_eq(node->pod_cidrs[i], known->destination);

@@ -22,13 +22,13 @@ static void
 check_described(const struct hz_lb *lb, const char *unhealthy, const char *blocked)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	CLEANUP(map_fini) struct map names = MAP_INIT;
-	struct str n2 = STR("n2");
+	CLEANUP(hz_nodes_fini) struct hz_nodes nodes = HZ_NODES_INIT;
+	struct node_ref n2 = { .name = STR("n2") };
 	int64_t server = 2;
 	struct lb_listed listed = { 0 };
 
-	map_put(&names, map_key_i64(&server), &n2);
-	hz_health_describe(lb, &names, &arena, &listed);
+	map_put(&nodes.by_id, map_key_i64(&server), &n2);
+	hz_health_describe(lb, &nodes, &arena, &listed);
 	assert_true(listed.has_health);
 	assert_string_equal(listed.unhealthy.ptr, unhealthy);
 	assert_string_equal(listed.blocked.ptr, blocked);
