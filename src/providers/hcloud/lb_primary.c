@@ -133,7 +133,6 @@ hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
 		struct hz_primary_ref *ref = &desired->primary_ips[i];
 		struct hz_request how = { .is_urgent = true };
 		struct hz_primary_ip ip;
-		struct str owner;
 
 		if (!ref->is_set)
 			continue;
@@ -145,8 +144,10 @@ hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
 			               "%s: the project of the token has no Primary IP %" PRId64,
 			               families[i].key, ref->id);
 		}
-		owner = hz_lb_cache_service_of(run->tools->cache, ip.assignee, run->call->arena);
-		if (!hz_primary_check_ip(&ip, i, desired, owner, err))
+		if (!hz_primary_check_ip(&ip, i, desired,
+		                         hz_lb_cache_service_of(run->tools->cache, ip.assignee,
+		                                                run->call->arena),
+		                         err))
 			return false;
 		ref->ip = ip.ip;
 		desired->location = ip.location;

@@ -285,17 +285,14 @@ hz_targets_add_robot_server(struct target_search *s, const struct node_ref *node
 {
 	struct str private_ip = hz_targets_internal_ip(node);
 
-	if (!s->desired->uses_private_ip) {
-		hz_targets_add_address(s, node, public_ip);
-		return;
-	}
-	if (private_ip.len == 0) {
+	if (s->desired->uses_private_ip && private_ip.len == 0)
 		host_report_service(
 			s->config->host, s->spec, &internal_event,
 			"hcops/LoadBalancerOps.ReconcileHCLBTargets: load balancer %" STR_FMT
 			" has set `use-private-ip: true`, but no InternalIP found for node "
 			"%" STR_FMT ". Continuing with ExternalIP.",
 			STR_ARG(s->spec->service), STR_ARG(node->name));
+	if (!s->desired->uses_private_ip || private_ip.len == 0) {
 		hz_targets_add_address(s, node, public_ip);
 		return;
 	}

@@ -341,7 +341,6 @@ hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
 	CLEANUP(hz_nodes_fini) struct hz_nodes nodes = HZ_NODES_INIT;
 	const struct hz_member *member = map_get(&r->view.by_ip, known->gateway);
 	const struct node_ref *node;
-	bool has_cidr = false;
 
 	if (!member && !r->view.is_sure)
 		return err_set(err, ERR_PENDING,
@@ -352,9 +351,7 @@ hz_routes_check_is_replaceable(const struct hz_routes *r, struct call *call,
 		return true;
 	hz_nodes_read(r->config.host, r->config.config->dialect, call->arena, &nodes);
 	node = hz_routes_node_of(&nodes, member);
-	for (size_t i = 0; node && i < node->n_pod_cidrs; i++)
-		has_cidr |= str_eq(node->pod_cidrs[i], known->destination);
-	if (!has_cidr)
+	if (!node || !str_is_among(known->destination, node->pod_cidrs, node->n_pod_cidrs))
 		return true;
 	return err_set(err, ERR_EXISTS,
 	               "it leads to node %" STR_FMT " via \"%" STR_FMT
