@@ -32,17 +32,14 @@ hz_id_skip_prefix(struct str *text, const char *prefix)
 bool
 hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret, struct error *err)
 {
-	bool is_robot = false, is_cloud = false;
+	bool is_robot, is_cloud;
 	struct str rest = text;
 	int64_t number;
 
 	/* ROBOT_OLD_PREFIX is tested before the prefix of the cloud, because it starts with it. */
-	if (!dialect->is_tutorial)
-		is_robot = hz_id_skip_prefix(&rest, ROBOT_PREFIX);
-	if (!dialect->is_tutorial && !is_robot)
-		is_robot = hz_id_skip_prefix(&rest, ROBOT_OLD_PREFIX);
-	if (!is_robot)
-		is_cloud = hz_id_skip_prefix(&rest, dialect->id_prefix);
+	is_robot = !dialect->is_tutorial && (hz_id_skip_prefix(&rest, ROBOT_PREFIX) ||
+	                                     hz_id_skip_prefix(&rest, ROBOT_OLD_PREFIX));
+	is_cloud = !is_robot && hz_id_skip_prefix(&rest, dialect->id_prefix);
 	for (size_t i = 0; !is_robot && !is_cloud && dialect->id_aliases[i]; i++)
 		is_cloud = hz_id_skip_prefix(&rest, dialect->id_aliases[i]);
 
@@ -388,18 +385,14 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 	{
 		if (!hz_client_read_server(one, &s->arena, &servers[i], err))
 			return err_wrap(err, "page %" PRId64 " of the servers", number);
-	}
-
-	s->totals_differ |= s->pages.total < 0 || (number > 1 && s->pages.total != total);
-
-	/* A server that moved to another page between two requests may be in both, and counts once.
-	 */
-	for (i = 0; i < n; i++) {
+		/* A server that moved to another page between two requests may be in both, and
+		 * counts once. */
 		if (hz_servers_find(s, HZ_BY_ID(servers[i].id)))
 			continue;
 		map_put(&s->by_id, map_key_i64(&servers[i].id), &servers[i]);
 		map_put(&s->by_name, servers[i].name, &servers[i]);
 	}
+	s->totals_differ |= s->pages.total < 0 || (number > 1 && s->pages.total != total);
 	s->is_complete = s->pages.next == 0 && !s->totals_differ &&
 	                 (int64_t)s->by_id.count == s->pages.total;
 	return true;

@@ -402,14 +402,11 @@ hz_desired_read_check(const struct reader *r, struct model *model, struct error 
 
 	/* The values of the configuration, for absent annotations. A value that is not configured
 	 * either is the cloud's default. */
-	if (r->lb->health_interval_ns != 0)
-		check->interval_s = (struct hz_opt_i64){ true,
-			                                 r->lb->health_interval_ns / NS_PER_SEC };
-	if (r->lb->health_timeout_ns != 0)
-		check->timeout_s = (struct hz_opt_i64){ true,
-			                                r->lb->health_timeout_ns / NS_PER_SEC };
-	if (r->lb->health_retries != 0)
-		check->retries = (struct hz_opt_i64){ true, r->lb->health_retries };
+	check->interval_s = (struct hz_opt_i64){ r->lb->health_interval_ns != 0,
+		                                 r->lb->health_interval_ns / NS_PER_SEC };
+	check->timeout_s = (struct hz_opt_i64){ r->lb->health_timeout_ns != 0,
+		                                r->lb->health_timeout_ns / NS_PER_SEC };
+	check->retries = (struct hz_opt_i64){ r->lb->health_retries != 0, r->lb->health_retries };
 
 	check->protocol = model->service.protocol;
 	if (!hz_desired_read_group(r->spec, CHECK, model, err))
