@@ -488,8 +488,8 @@ bb_pass(struct bb_run *run, struct error *err)
 	run->lb = NULL;
 	if (bb_needs_evidence(run))
 		return bb_step_check_account(run, err);
-	/* The cloud IP, the server group and the firewall policy of the name of another cluster's
-	 * balancer belong to that cluster as well, so this comes first. */
+	/* If the balancer of this name is that of another cluster, the cloud IP, the server group
+	 * and the firewall policy of the name are so, too: they are not looked at. */
 	if (foreign) {
 		held.text = held.event_text = bb_lb_foreign_text(run, foreign);
 		return bb_run_stop(run, &held, err);
