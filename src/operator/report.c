@@ -439,6 +439,7 @@ report_print(const struct report *r, bool has_colours, bool shows_all, unsigned 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct check_result *result = &r->results[i];
 
+		assert(result->result < ARRAY_LEN(marks));
 		if (!shows_all && (result->cause || result->result == RESULT_OK ||
 		                   (result->result == RESULT_SKIPPED && !result->is_refused)))
 			continue;
