@@ -5,11 +5,18 @@
  * 	pending   no request was sent yet; callers may join, and widen its scope
  * 	running   one thread sends its request; the reading does not change for others
  * 	filed     it was successful, and answers later calls: one for all balancers (`all`), and one
- * 	          for each Service
+ * 	          for each Service that a reading of some Services was for
  *
  * At most one reading is running. Callers that come meanwhile join the pending one, because the
  * running one may have begun before the change that they want to see. When the running one is done,
  * one of the threads that joined the pending one sends its request, for all of them.
+ *
+ * A list of all balancers takes a request for each page of them, and answers for ten seconds; a
+ * reading of some Services takes one request. So a list of all is read where later calls will
+ * probably use it: callers only want to see again what they have seen, as they do when the nodes
+ * change, and all balancers are on a few pages. Callers that look for a balancer that may not
+ * exist, or for their own change, need a reading of their own time. With a list of all, the
+ * requests for many new Services would grow with the square of their number.
  *
  * Calls, readings and our own changes are ordered by one counter (`now`), because two of them may
  * have the same time on a clock. A reading may answer a call only if it began after our last change
@@ -38,9 +45,14 @@
 /* An action that is kept for longer is stuck. */
 #define ACTION_MAX_NS (300 * NS_PER_SEC)
 
+enum {
+	UIDS_MAX = 25,         /* in one request; more callers read all balancers */
+	ALL_MAX = 5 * HZ_PAGE, /* Services: with more, their balancers are too many pages */
+};
+
 enum reading_scope {
-	SCOPE_ONE, /* the balancer with one id */
-	SCOPE_UID, /* the balancers with the UID of one Service */
+	SCOPE_ONE,  /* the balancer with one id */
+	SCOPE_UIDS, /* the balancers with the UIDs of one or several Services */
 	SCOPE_ALL,
 };
 
@@ -50,7 +62,9 @@ struct hz_reading {
 	enum reading_scope scope; /* mu while pending; then fixed, as is all that follows */
 	bool is_adoption;
 	struct arena arena;
-	struct str uid;   /* of the only Service; not of SCOPE_ALL */
+	struct str uids; /* mu while pending; separated by commas; not of SCOPE_ALL */
+	size_t n_uids;
+	bool is_repeated; /* mu while pending; a caller wants to see again what was read before */
 	int64_t id;       /* of SCOPE_ONE: the balancer that the Service is known to have */
 	uint64_t began;   /* cache.now when its request began */
 	int64_t began_ns; /* mono; for its age */
@@ -71,7 +85,7 @@ struct entry {
 		uint64_t what;
 		int64_t again_ns; /* mono; 0: immediately */
 	} notices[HZ_NOTICES];
-	struct hz_reading *reading; /* the last one for this Service alone; NULL: none */
+	struct hz_reading *reading; /* the last one of its own, not `all`; NULL: none */
 };
 
 struct hz_lb_cache {
@@ -124,6 +138,18 @@ entry_free(void *entry)
 
 /* ---- which reading answers a call; with the lock held ---- */
 
+static bool
+reading_has_uid(const struct hz_reading *r, struct str uid)
+{
+	struct str rest = r->uids, one;
+
+	while (str_split(&rest, ',', &one)) {
+		if (str_eq(one, uid))
+			return true;
+	}
+	return false;
+}
+
 static size_t
 reading_count(const struct hz_reading *r, struct str uid)
 {
@@ -134,6 +160,17 @@ reading_count(const struct hz_reading *r, struct str uid)
 	return n;
 }
 
+/* NULL: the reading shows no balancer of that Service. */
+static const struct hz_lb *
+reading_find(const struct hz_reading *r, struct str uid)
+{
+	for (size_t i = 0; i < r->list.n; i++) {
+		if (str_eq(r->list.lbs[i].uid, uid))
+			return &r->list.lbs[i];
+	}
+	return NULL;
+}
+
 /* Returns true if the reading may answer the call. The absence of a balancer must have been read
  * after the call began, because the caller then creates one. */
 static bool
@@ -142,7 +179,7 @@ reading_answers(const struct hz_lb_cache *c, const struct hz_reading *r, const s
 {
 	uint64_t changed = e ? e->changed : 0;
 
-	if (!r || r->began < changed || (r->scope != SCOPE_ALL && !str_eq(r->uid, uid)))
+	if (!r || r->began < changed || (r->scope != SCOPE_ALL && !reading_has_uid(r, uid)))
 		return false;
 	/* A reading by id shows all balancers of that Service only if this one still has the label:
 	 * otherwise the label may be on another balancer by now. */
@@ -178,12 +215,37 @@ hz_lb_cache_find_answer(const struct hz_lb_cache *c, struct str uid, enum hz_age
 
 /* ---- requests ---- */
 
+/* Puts a reading in the place of an earlier one. */
+static void
+reading_file(struct hz_reading **place, struct hz_reading *r)
+{
+	reading_unref(*place);
+	*place = reading_ref(r);
+}
+
+/* A list of all is as good as the readings of single Services before it, which are dropped. */
+static void
+hz_lb_cache_file(struct hz_lb_cache *c, struct hz_reading *r)
+{
+	struct str rest = r->uids, uid;
+	void *value;
+
+	if (r->scope != SCOPE_ALL) {
+		while (str_split(&rest, ',', &uid))
+			reading_file(&entry_make(c, uid)->reading, r);
+		return;
+	}
+	reading_file(&c->all, r);
+	for (size_t pos = 0; map_next(&c->entries, &pos, &uid, &value);)
+		reading_unref(TAKE(((struct entry *)value)->reading));
+}
+
 /* Runs the pending reading. Called with the lock held, while no reading is running; the lock is
  * released during the requests, because no other thread touches a running reading. */
 static void
 hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 {
-	struct hz_reading *r = TAKE(c->pending), **place;
+	struct hz_reading *r = TAKE(c->pending);
 
 	single_flight_begin(&c->flight);
 	r->began = ++c->now;
@@ -196,24 +258,36 @@ hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 		r->is_good = r->list.n == 1 || r->error.code == ERR_NOT_FOUND;
 	} else {
 		r->is_good = hz_list_lbs(c->api, call, &r->arena,
-		                         r->scope == SCOPE_ALL ? STR_EMPTY : r->uid, &r->list,
+		                         r->scope == SCOPE_ALL ? STR_EMPTY : r->uids, &r->list,
 		                         &r->error);
 	}
 	mutex_lock(&c->flight.mu);
-	if (r->is_good) {
-		place = r->scope == SCOPE_ALL ? &c->all : &entry_make(c, r->uid)->reading;
-		reading_unref(*place);
-		*place = reading_ref(r);
-	}
+	if (r->is_good)
+		hz_lb_cache_file(c, r);
 	single_flight_end(&c->flight);
 	assert(r->n_refs > 1); /* the caller on whose thread this runs has one */
 	reading_unref(r);
 }
 
-/* Joins the pending reading, or makes one; returns a reference. Readings for two Services become
- * one of all balancers. uid empty: all balancers. */
+/* Does a call for this Service only repeat a reading, which is no longer recent? */
+static bool
+hz_lb_cache_is_repeated(const struct hz_lb_cache *c, const struct entry *e, enum hz_age age)
+{
+	const struct hz_reading *last;
+
+	if (!e || e->id == 0 || age == HZ_FRESH)
+		return false;
+	last = reading_is_younger(e->reading, c->all) ? e->reading : c->all;
+	return last && last->began > e->changed;
+}
+
+/* Joins the pending reading, or makes one; returns a reference.
+ *
+ * @param uid  empty: all balancers
+ * @param id   of the Service's balancer; 0: it is not known
+ */
 static struct hz_reading *
-hz_lb_cache_join(struct hz_lb_cache *c, struct str uid, int64_t id)
+hz_lb_cache_join(struct hz_lb_cache *c, struct str uid, int64_t id, bool is_repeated)
 {
 	struct hz_reading *r = c->pending;
 
@@ -221,13 +295,28 @@ hz_lb_cache_join(struct hz_lb_cache *c, struct str uid, int64_t id)
 		r = c->pending = xcalloc(1, sizeof(*r));
 		r->n_refs = 1;
 		r->run = single_flight_next(&c->flight);
-		r->uid = arena_str(&r->arena, uid);
+		r->uids = arena_str(&r->arena, uid);
+		r->n_uids = 1;
+		r->is_repeated = is_repeated;
 		r->id = id;
-		r->scope = uid.len == 0 ? SCOPE_ALL : id > 0 ? SCOPE_ONE : SCOPE_UID;
-	} else if (!str_eq(r->uid, uid)) {
+		r->scope = uid.len == 0 ? SCOPE_ALL : id > 0 ? SCOPE_ONE : SCOPE_UIDS;
+		return reading_ref(r);
+	}
+	r->is_repeated |= is_repeated;
+	if (r->scope == SCOPE_ALL)
+		return reading_ref(r);
+	if (uid.len == 0) {
 		r->scope = SCOPE_ALL;
-	} else if (id == 0 && r->scope == SCOPE_ONE) {
-		r->scope = SCOPE_UID;
+	} else if (reading_has_uid(r, uid)) {
+		if (id == 0)
+			r->scope = SCOPE_UIDS;
+	} else if (r->n_uids == UIDS_MAX || (r->is_repeated && c->entries.count <= ALL_MAX)) {
+		r->scope = SCOPE_ALL;
+	} else {
+		r->scope = SCOPE_UIDS;
+		r->n_uids++;
+		r->uids = arena_printf(&r->arena, "%" STR_FMT ",%" STR_FMT, STR_ARG(r->uids),
+		                       STR_ARG(uid));
 	}
 	return reading_ref(r);
 }
@@ -256,6 +345,7 @@ hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum 
 	struct hz_reading *r;
 	struct entry *e;
 	uint64_t asked;
+	bool is_repeated;
 	int64_t id;
 	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
 	WITH_LOCK(&c->flight.mu);
@@ -266,13 +356,14 @@ hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum 
 	/* A balancer whose id is known is first read by its id. If that does not show a balancer
 	 * with the label, the balancers are then read by the label. */
 	id = e && age == HZ_RECENT ? e->id : 0;
+	is_repeated = hz_lb_cache_is_repeated(c, e, age);
 	for (;;) {
 		bool is_read;
 
 		r = hz_lb_cache_find_answer(c, uid, age, asked);
 		if (r)
 			break;
-		r = hz_lb_cache_join(c, uid, id);
+		r = hz_lb_cache_join(c, uid, id, is_repeated);
 		id = 0;
 		is_read = reading_wait(c, call, r, err);
 		reading_unref(r);
@@ -319,7 +410,7 @@ hz_lb_cache_read_all(struct hz_lb_cache *c, struct call *call, bool is_adoption,
 	WITH_HOOK(call->cancel, single_flight_wake, &c->flight);
 	WITH_LOCK(&c->flight.mu);
 
-	r = hz_lb_cache_join(c, STR_EMPTY, 0);
+	r = hz_lb_cache_join(c, STR_EMPTY, 0, true);
 	r->is_adoption |= is_adoption;
 	if (!reading_wait(c, call, r, err)) {
 		reading_unref(r);
@@ -364,7 +455,7 @@ entry_add_health(const struct entry *e, const struct hz_lb *lb, struct arena *ar
 	                 lb->n_of_health[HZ_HEALTH_UNKNOWN];
 }
 
-/* A reading for one Service has few balancers, so only the reading of all is read as a whole. */
+/* A reading for some Services has few balancers, so only the reading of all is read as a whole. */
 void
 hz_lb_cache_health(struct hz_lb_cache *c, struct arena *arena, struct hz_service_health **ret,
                    size_t *ret_n)
@@ -379,9 +470,13 @@ hz_lb_cache_health(struct hz_lb_cache *c, struct arena *arena, struct hz_service
 	for (size_t pos = 0; map_next(&c->entries, &pos, &uid, &value);) {
 		const struct entry *e = value;
 
-		if (e->state.is_live && e->key && reading_is_younger(e->reading, c->all) &&
-		    e->reading->list.n > 0 && str_eq(e->reading->list.lbs[0].uid, uid))
-			entry_add_health(e, &e->reading->list.lbs[0], arena, *ret, ret_n);
+		const struct hz_lb *lb;
+
+		if (!e->state.is_live || !e->key || !reading_is_younger(e->reading, c->all))
+			continue;
+		lb = reading_find(e->reading, uid);
+		if (lb)
+			entry_add_health(e, lb, arena, *ret, ret_n);
 	}
 	for (size_t i = 0; c->all && i < c->all->list.n; i++) {
 		const struct hz_lb *lb = &c->all->list.lbs[i];

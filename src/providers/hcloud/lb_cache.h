@@ -3,8 +3,8 @@
  * Nothing here has to survive a restart, because the labels in the cloud say which balancer belongs
  * to which Service. A caller gets a reading that began after our own last change of the balancer
  * and is a few seconds old at most; without such a reading the balancer is read again. One reading
- * runs at a time, and all callers that come meanwhile share the next one. For a single caller it
- * reads one balancer, for several callers the list of all that have the label.
+ * runs at a time, and all callers that come meanwhile share the next one. It reads the balancers of
+ * the callers' Services in one request, or all that have the label, if later callers will use that.
  *
  * Threads: any. No request is made under the lock.
  */

@@ -101,15 +101,23 @@ listing_copy_items(const struct listing *list)
 
 /* ---- balancers ---- */
 
+static struct str
+hz_selector_of_uids(struct str uids, struct arena *arena)
+{
+	if (uids.len == 0)
+		return STR(HZ_LABEL_UID);
+	if (memchr(uids.ptr, ',', uids.len))
+		return arena_printf(arena, HZ_LABEL_UID " in (%" STR_FMT ")", STR_ARG(uids));
+	return arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uids));
+}
+
 /* An incomplete list is an error, because the caller creates another balancer for a Service whose
  * balancer is not in the list. */
 bool
-hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct str uid,
+hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct str uids,
             struct hz_lb_list *ret, struct error *err)
 {
-	struct str selector = uid.len > 0
-	                              ? arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uid))
-	                              : STR(HZ_LABEL_UID);
+	struct str selector = hz_selector_of_uids(uids, arena);
 
 	for (int n = 0; n < LIST_ATTEMPTS; n++) {
 		CLEANUP(listing_fini)

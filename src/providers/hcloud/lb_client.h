@@ -18,9 +18,9 @@ struct hz_lb_list {
 	size_t n;
 };
 
-/** All balancers with the label HZ_LABEL_UID and that value; uid empty: with any value.
- * ERR_CONFLICT: the list changed during each of several readings. */
-NODISCARD bool hz_list_lbs(struct hz_api *, struct call *, struct arena *, struct str uid,
+/** All balancers whose label HZ_LABEL_UID has one of these values, which are separated by commas;
+ * uids empty: any value. ERR_CONFLICT: the list changed during each of several readings. */
+NODISCARD bool hz_list_lbs(struct hz_api *, struct call *, struct arena *, struct str uids,
                            struct hz_lb_list *ret, struct error *err);
 /** ERR_NOT_FOUND: the API says that it does not exist. */
 NODISCARD bool hz_find_lb(struct hz_api *, struct call *, struct arena *, struct hz_which which,

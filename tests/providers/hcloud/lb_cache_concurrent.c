@@ -35,6 +35,7 @@ struct caller {
 	struct cancel *cancel;
 	struct clock *clock;
 	char uid[8];
+	enum hz_age age;
 	int64_t id;       /* what follows is for after the join; 0: nothing was found */
 	struct error err; /* id 0 */
 };
@@ -66,12 +67,26 @@ wanted(struct str target)
 	return at ? (unsigned)(at[strlen(of_one)] - '0') : ASKERS;
 }
 
+static bool
+is_of_all(struct str target)
+{
+	return str_contains(target, STR("service-uid&"));
+}
+
 static void
 answer(struct str target, struct buf *ret)
 {
 	unsigned one = wanted(target), first = one < ASKERS ? one : 0;
 	unsigned n = one < ASKERS ? 1 : ASKERS;
+	static const char by_id[] = "/load_balancers/";
+	const char *at = memmem(target.ptr, target.len, by_id, strlen(by_id));
 
+	if (at) {
+		buf_add_c(ret, "{\"load_balancer\":");
+		add_lb(ret, (unsigned)(at[strlen(by_id)] - '1'));
+		buf_add_c(ret, "}");
+		return;
+	}
 	buf_add_c(ret, "{\"load_balancers\":[");
 	for (unsigned i = first; i < first + n; i++) {
 		buf_add_c(ret, i > first ? "," : "");
@@ -104,7 +119,7 @@ take_its_time(struct http_client *http, struct call *call, const struct http_req
 	response->body = BUF_INIT(LIMIT_HTTP_BODY);
 	answer(request->target, &response->body); /* as it was when it was asked */
 	cloud.n_asked++;
-	cloud.n_of_all += wanted(request->target) == ASKERS;
+	cloud.n_of_all += is_of_all(request->target);
 	cloud.was_crowded |= cloud.n_in_air++ > 0;
 	while (cloud.is_held && !cancel_is_fired(call->cancel))
 		clock_wait(call->clock, &cloud.changed, &cloud.mu, call->deadline_mono_ns);
@@ -134,18 +149,20 @@ ask(void *arg)
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &arena };
 
-	if (hz_lb_cache_find(one->cache, &call, str_c(one->uid), HZ_FRESH, &found, &one->err) &&
+	if (hz_lb_cache_find(one->cache, &call, str_c(one->uid), one->age, &found, &one->err) &&
 	    found.n == 1)
 		one->id = found.lbs[0]->id;
 	return NULL;
 }
 
 static void
-start(unsigned i, struct cancel *by)
+start(unsigned i, enum hz_age age, struct cancel *by)
 {
 	struct caller *one = &askers[i];
 
-	*one = (struct caller){ .cache = cache, .cancel = by, .clock = fake_clock_clock(fake) };
+	*one = (struct caller){
+		.cache = cache, .cancel = by, .clock = fake_clock_clock(fake), .age = age
+	};
 	(void)snprintf(one->uid, sizeof(one->uid), "u%u", i);
 	hz_lb_cache_track(cache, &(struct lb_spec){ .namespace = STR("default"),
 	                                            .service = str_c(one->uid),
@@ -155,12 +172,12 @@ start(unsigned i, struct cancel *by)
 
 /* The first one's request is in the air, and all others wait for it to land. */
 static void
-start_all(struct cancel *first, struct cancel *others)
+start_all(enum hz_age age, struct cancel *first, struct cancel *others)
 {
-	start(0, first);
+	start(0, age, first);
 	fake_clock_settle(fake, 1);
 	for (unsigned i = 1; i < ASKERS; i++)
-		start(i, others);
+		start(i, age, others);
 	fake_clock_settle(fake, ASKERS);
 }
 
@@ -211,12 +228,52 @@ static void
 a_caller_that_comes_meanwhile_shares_the_next_reading(void **state)
 {
 	(void)state;
-	start_all(cancel, cancel);
+	start_all(HZ_FRESH, cancel, cancel);
 	let_go();
 	check_found(0);
 	assert_int_equal(cloud.n_asked, 2);
-	assert_int_equal(cloud.n_of_all, 1);
+	assert_int_equal(cloud.n_of_all, 0);
 	assert_false(cloud.was_crowded);
+}
+
+static void
+ask_again_later(void)
+{
+	start_all(HZ_FRESH, cancel, cancel);
+	let_go();
+	check_found(0);
+	fake_clock_advance(fake, 11 * NS_PER_SEC);
+	cloud.n_asked = cloud.n_of_all = 0;
+	cloud.is_held = true;
+	start_all(HZ_RECENT, cancel, cancel);
+	let_go();
+	check_found(0);
+	assert_int_equal(cloud.n_asked, 2); /* the first caller's is by the id */
+	assert_false(cloud.was_crowded);
+}
+
+static void
+callers_that_look_again_share_a_list_of_all(void **state)
+{
+	(void)state;
+	ask_again_later();
+	assert_int_equal(cloud.n_of_all, 1);
+}
+
+static void
+a_list_of_all_is_not_read_where_it_has_many_pages(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 250; i++) {
+		char uid[16];
+
+		(void)snprintf(uid, sizeof(uid), "other-%u", i);
+		hz_lb_cache_track(cache, &(struct lb_spec){ .namespace = STR("default"),
+		                                            .service = str_c(uid),
+		                                            .uid = str_c(uid) });
+	}
+	ask_again_later();
+	assert_int_equal(cloud.n_of_all, 0);
 }
 
 /* Another of the waiting callers reads for all. */
@@ -224,7 +281,7 @@ static void
 a_cancelled_reader_holds_up_no_other_caller(void **state)
 {
 	(void)state;
-	start_all(other_cancel, cancel);
+	start_all(HZ_FRESH, other_cancel, cancel);
 	cancel_fire(other_cancel);
 	thread_join(askers[0].thread);
 	assert_int_equal(askers[0].err.code, ERR_CANCELLED);
@@ -237,7 +294,7 @@ static void
 all_who_wait_can_be_cancelled(void **state)
 {
 	(void)state;
-	start_all(cancel, other_cancel);
+	start_all(HZ_FRESH, cancel, other_cancel);
 	cancel_fire(other_cancel);
 	for (unsigned i = 1; i < ASKERS; i++) {
 		thread_join(askers[i].thread);
@@ -257,6 +314,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CROWDED(a_caller_that_comes_meanwhile_shares_the_next_reading),
+		CROWDED(callers_that_look_again_share_a_list_of_all),
+		CROWDED(a_list_of_all_is_not_read_where_it_has_many_pages),
 		CROWDED(a_cancelled_reader_holds_up_no_other_caller),
 		CROWDED(all_who_wait_can_be_cancelled),
 	};
