@@ -393,6 +393,8 @@ hz_servers_read_page(struct hz_api *api, struct call *call, struct hz_servers *s
 		map_put(&s->by_name, servers[i].name, &servers[i]);
 	}
 	s->totals_differ |= s->pages.total < 0 || (number > 1 && s->pages.total != total);
+	s->page = servers;
+	s->n_page = n;
 	s->is_complete = s->pages.next == 0 && !s->totals_differ &&
 	                 (int64_t)s->by_id.count == s->pages.total;
 	return true;

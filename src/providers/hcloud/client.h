@@ -175,8 +175,10 @@ NODISCARD bool hz_read_page(struct hz_api *, struct call *, struct hz_pages *,
 
 struct hz_servers {
 	struct arena arena;
-	struct map by_id;   /* the bytes of the id -> struct hz_server */
-	struct map by_name; /* names are unique in a project */
+	struct map by_id;             /* the bytes of the id -> struct hz_server */
+	struct map by_name;           /* names are unique in a project */
+	const struct hz_server *page; /* those of the page that was read last, also listed before */
+	size_t n_page;
 	bool is_complete;
 	bool totals_differ; /* or one was missing */
 	struct hz_pages pages;

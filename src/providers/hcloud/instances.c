@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/event_kind.h"
+#include "base/map.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/client.h"
 #include "providers/hcloud/describe.h"
@@ -47,6 +48,7 @@ struct question {
 	bool is_answered;
 	bool has_id;
 	struct hz_id id;
+	struct question *next; /* another open one that the same server answers */
 };
 
 struct hz_look_run {
@@ -229,41 +231,69 @@ hz_look_confirm_missing(struct hz_look_run *run, struct error *err)
  * if at most as many pages as questions are left, or if the last page answered several questions,
  * because the next one probably does so as well. */
 static bool
-hz_look_wants_page(const struct hz_look_run *run, const struct hz_servers *servers,
-                   size_t n_answered_last)
+hz_look_wants_page(const struct hz_servers *servers, size_t n_open, size_t n_answered_last)
 {
-	size_t n = hz_look_count_open_in_cloud(run);
-
-	if (servers->pages.next == 0 || n == 0)
+	if (servers->pages.next == 0 || n_open == 0)
 		return false;
-	return servers->pages.next == 1 || n > CONFIRMATIONS_MAX || n_answered_last > 1 ||
-	       hz_servers_pages_left(servers) <= n;
+	return servers->pages.next == 1 || n_open > CONFIRMATIONS_MAX || n_answered_last > 1 ||
+	       hz_servers_pages_left(servers) <= n_open;
 }
 
+/* Answers all open questions from the first one on. Returns their number. */
+static size_t
+hz_look_answer_all(struct hz_look_run *run, const struct question *first,
+                   const struct hz_server *server)
+{
+	size_t n = 0;
+
+	for (const struct question *q = first; q; q = q->next) {
+		size_t i = (size_t)(q - run->questions);
+
+		if (!hz_look_is_open_in_cloud(run, i))
+			continue;
+		hz_count_lookup("instances_v2", run->hz->config->cache_mode, "hit");
+		hz_look_answer_server(run, i, server);
+		n++;
+	}
+	return n;
+}
+
+/* The questions of each server of a page are found in tables: to look for the server of each
+ * question in each page would take pages x nodes steps. */
 static bool
 hz_look_ask_list(struct hz_look_run *run, struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
-	size_t n_answered = 0;
+	CLEANUP(map_fini) struct map by_id = MAP_INIT, by_name = MAP_INIT;
+	size_t n_open = 0, n_answered = 0;
 	int64_t n_listed;
 
+	for (size_t i = 0; i < run->n; i++) {
+		struct question *q = &run->questions[i];
+
+		if (!hz_look_is_open_in_cloud(run, i))
+			continue;
+		n_open++;
+		if (q->has_id)
+			q->next = map_put(&by_id, map_key_i64(&q->id.number), q);
+		else
+			q->next = map_put(&by_name, run->refs[i].name, q);
+	}
 	hz_count_lookup("instances_v2", run->hz->config->cache_mode, "miss");
-	while (hz_look_wants_page(run, &servers, n_answered)) {
+	while (hz_look_wants_page(&servers, n_open, n_answered)) {
 		if (!hz_servers_read_page(run->hz->api, run->call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
 		n_answered = 0;
-		for (size_t i = 0; i < run->n; i++) {
-			struct hz_which which = { run->questions[i].id.number, run->refs[i].name };
-			const struct hz_server *server = hz_look_is_open_in_cloud(run, i)
-			                                         ? hz_servers_find(&servers, which)
-			                                         : NULL;
+		for (size_t k = 0; k < servers.n_page; k++) {
+			const struct hz_server *server = &servers.page[k];
 
-			if (!server)
-				continue;
-			hz_count_lookup("instances_v2", run->hz->config->cache_mode, "hit");
-			hz_look_answer_server(run, i, server);
-			n_answered++;
+			n_answered += hz_look_answer_all(run,
+			                                 map_get(&by_id, map_key_i64(&server->id)),
+			                                 server);
+			n_answered += hz_look_answer_all(run, map_get(&by_name, server->name),
+			                                 server);
 		}
+		n_open -= n_answered;
 	}
 	n_listed = (int64_t)servers.by_id.count;
 	atomic_store(&run->hz->n_listed,
