@@ -7,6 +7,7 @@
     ./dev bench --takeover          only this: how long no replica leads after the leader's end, about 5 minutes
     ./dev bench --balancers         only this: 200 Services in a cluster of 500 nodes, beside the Go framework, about 8 minutes
     ./dev bench --hcloud            only this: 20 Services in a simulated Hetzner Cloud, about 2 minutes
+    ./dev bench --many              only this: 500 Services at once in a simulated Hetzner Cloud, about a minute
     ./dev bench --hcloud-nodes      only this: requests for nodes in a simulated Hetzner Cloud, and a long list, about 3 minutes
     ./dev bench --brightbox         only this: 20 Services and the requests of an hour in a simulated Brightbox Cloud, about 5 minutes
     ./dev bench --broken [CASE]     only this: the requests that objects cost which can never be complete, about 20 minutes
@@ -39,7 +40,7 @@ from balancing import TUNED, Balancing  # noqa: E402
 from brightbox import Brightbox  # noqa: E402
 from broken import Broken  # noqa: E402
 from hcloud_nodes import HCloudNodes  # noqa: E402
-from hetzner import Hetzner  # noqa: E402
+from hetzner import Hetzner, Many  # noqa: E402
 from idle import Idle  # noqa: E402
 from takeover import TakeOver  # noqa: E402
 
@@ -215,6 +216,7 @@ def main():
     parser.add_argument("--balancers", action="store_true", help="only the figures of Services")
     parser.add_argument("--hcloud-nodes", action="store_true", help="only the figures of nodes in the Hetzner Cloud")
     parser.add_argument("--hcloud", action="store_true", help="only the figures of load balancers in the Hetzner Cloud")
+    parser.add_argument("--many", action="store_true", help="only 500 Services at once in the Hetzner Cloud")
     parser.add_argument("--brightbox", action="store_true", help="only the figures of a simulated Brightbox Cloud")
     parser.add_argument("--broken", nargs="?", const="", metavar="CASE", help="only the cost of broken objects; those with CASE in their name")
     parser.add_argument("--bare", action="store_true", help="without election and server")
@@ -234,7 +236,7 @@ def main():
     if options.broken is not None:
         with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
             Broken(cluster, Path(folder), table, options.broken).run()
-    clouds = [part for part, is_wanted in ((Hetzner, options.hcloud), (HCloudNodes, options.hcloud_nodes),
+    clouds = [part for part, is_wanted in ((Hetzner, options.hcloud), (Many, options.many), (HCloudNodes, options.hcloud_nodes),
                                            (Brightbox, options.brightbox)) if is_wanted]
     for part in clouds:
         with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:

@@ -1,6 +1,6 @@
 """Load balancers in a simulated Hetzner Cloud: ./dev bench --hcloud.
 
-20 Services in a cluster of 10 nodes; each answer takes 20 ms, each action 100 ms. Times are from the last request to the API
+20 Services in a cluster of 10 nodes, and 500 with --many; each answer takes 20 ms, each action 100 ms. Times are from the last request to the API
 server until the cloud and the Services' status show the result. Calls are all requests to the cloud. Beside them are the figures of the official controller (1.35) in the same cloud, measured once: it is not part of this run.
 """
 import time
@@ -12,6 +12,7 @@ from lib.wait import wait_for
 from sim.hcloud import HCloud
 
 N_NODES, N_SERVICES = 10, 20
+N_MANY, MANY_S = 500, 10  # Services at once, and the goal
 LATENCY_S, ACTION_S = 0.02, 0.1
 SETTLE_S = 3
 FORGET_S = 65  # after that, nothing from the start is cached any more
@@ -125,3 +126,35 @@ class Hetzner:
         note = f"official: {official_calls}; " if official_calls else ""
         self.table.add("  calls" if took is not None else f"{self.provider}: {what}: calls", self.cloud.calls(since=mark), goal=calls,
                        note=note + tally)
+
+
+class Many(Hetzner):
+    """Many Services at once: ./dev bench --many."""
+
+    def run(self):
+        with self.new_cloud() as self.cloud:
+            for number in range(N_NODES):
+                self.add_node(f"n{number}")
+            program = self.start("many")
+            try:
+                mark, begun, cpu_s = self.cloud.mark(), time.monotonic(), program.cpu_seconds()
+                in_parallel(lambda number: self.api.post(SERVICES, service(f"s{number}")), range(N_MANY), 8)
+                posted = time.monotonic() - begun
+                wait_for(lambda: all(map(ingress, self.balanced())), WAIT_S, "all Services to have an address")
+                took = time.monotonic() - begun
+                self.table.add(f"hcloud: {N_MANY} Services at once", took, "s", MANY_S, f"the API server had the last one after {posted:.1f} s")
+                self.table.add("  calls", self.cloud.calls(since=mark), note=", ".join(
+                    f"{kind} {count}" for kind, count in sorted(self.cloud.tally(mark).items())))
+                self.table.add("  CPU of ccmd", program.cpu_seconds() - cpu_s, "s")
+                self.profile(mark)
+            finally:
+                program.finish()
+
+    def profile(self, mark):
+        """For how long there were requests of each kind. Those that read load balancers follow each other, never two at a time."""
+        seconds = {}
+        for one in self.cloud.requests(since=mark):
+            kind = f"{one.method} {self.cloud.ids.sub('/{id}', one.path)}"
+            seconds[kind] = seconds.get(kind, 0) + (one.took_s or 0)
+        for kind, total in sorted(seconds.items(), key=lambda pair: -pair[1]):
+            self.table.add(f"  all {kind}", total, "s")

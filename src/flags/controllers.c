@@ -6,7 +6,7 @@
 
 enum {
 	AUTO_NODE_WORKERS = 8,     /* as many as the gate admits */
-	AUTO_SERVICE_WORKERS = 10, /* most of them wait for the cloud */
+	AUTO_SERVICE_WORKERS = 20, /* most of them wait for the cloud */
 };
 
 void

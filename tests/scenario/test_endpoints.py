@@ -49,7 +49,7 @@ def test_version_and_configuration(api, served):
     shown = admin.get("/configz").json["cloudcontrollermanager.config.k8s.io"]
     assert shown["kind"] == "CloudControllerManagerConfiguration"
     assert shown["NodeController"]["ConcurrentNodeSyncs"] == 8, "what is in effect, though it was left to the program"
-    assert shown["ServiceController"]["ConcurrentServiceSyncs"] == 10
+    assert shown["ServiceController"]["ConcurrentServiceSyncs"] == 20
 
 
 def test_another_version_can_be_reported(proxy, served):
