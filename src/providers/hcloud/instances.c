@@ -91,7 +91,8 @@ static void
 hz_look_answer_server(struct hz_look_run *run, size_t i, const struct hz_server *server)
 {
 	if (run->hz->servers_known)
-		hz_servers_known_note(run->hz->servers_known, server, run->hz->network);
+		hz_servers_known_note(run->hz->servers_known, server, run->hz->network,
+		                      clock_mono(run->call->clock));
 	hz_describe_cloud(run->hz, &run->look->arena, &run->refs[i], server,
 	                  &run->look->instances[i]);
 	run->questions[i].is_answered = true;

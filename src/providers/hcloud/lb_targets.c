@@ -56,13 +56,19 @@ METRIC_FAMILY(
 
 /* ---- servers as they were read last ---- */
 
+/* The servers of live nodes are read every few minutes. What was not read for so long is forgotten,
+ * since where machines come and go, the table would grow for ever. */
+#define KNOWN_NS (3600 * NS_PER_SEC)
+
 struct hz_servers_known {
 	pthread_mutex_t mu;
 	struct map by_id; /* mu; struct server_known by its key */
+	int64_t swept_ns; /* mu; mono */
 };
 
 struct server_known {
-	struct str key; /* the bytes of the id */
+	struct str key;  /* the bytes of the id */
+	int64_t seen_ns; /* mono */
 	bool has_public_ipv4;
 	bool is_in_network; /* true if the cluster has none: then the balancer's error says so */
 };
@@ -87,15 +93,27 @@ hz_servers_known_free(struct hz_servers_known *k)
 	free(k);
 }
 
+static bool
+server_known_is_old(const void *known, const void *now_ns)
+{
+	return *(const int64_t *)now_ns - ((const struct server_known *)known)->seen_ns > KNOWN_NS;
+}
+
 void
-hz_servers_known_note(struct hz_servers_known *k, const struct hz_server *server, int64_t network)
+hz_servers_known_note(struct hz_servers_known *k, const struct hz_server *server, int64_t network,
+                      int64_t now_ns)
 {
 	struct server_known *known;
 	WITH_LOCK(&k->mu);
 
+	if (now_ns - k->swept_ns > KNOWN_NS) {
+		map_free_obsolete(&k->by_id, server_known_is_old, &now_ns, free);
+		k->swept_ns = now_ns;
+	}
 	if (k->by_id.count >= LIMIT_MACHINES && !map_get(&k->by_id, map_key_i64(&server->id)))
 		map_free_all(&k->by_id, free);
 	known = map_add(&k->by_id, map_key_i64(&server->id), sizeof(*known));
+	known->seen_ns = now_ns;
 	known->has_public_ipv4 = server->ipv4.len > 0;
 	known->is_in_network = network == 0 ||
 	                       hz_address_in(&server->private_nets, network).len > 0;

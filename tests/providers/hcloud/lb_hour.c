@@ -454,7 +454,8 @@ a_server_known_to_lack_the_address_is_not_tried(void **state)
 	put_services(SERVICES, 1, NODES, true);
 	world.servers_lack_ipv4 = true;
 	for (int64_t id = 1; id <= NODES; id++)
-		hz_servers_known_note(world.known, &(struct hz_server){ .id = id }, /*network=*/0);
+		hz_servers_known_note(world.known, &(struct hz_server){ .id = id }, /*network=*/0,
+		                      /*now_ns=*/0);
 	run_an_hour("20 Services, 20 nodes without IPv4, known");
 	for (size_t i = 0; i < SERVICES; i++)
 		assert_true(world.services[i].is_settled);

@@ -228,11 +228,28 @@ test_private_addresses_without_a_login_for_robot(void **state)
 	end(&s);
 }
 
+/* Else the table would grow for ever where machines come and go. */
+static void
+test_servers_that_nobody_reads_are_forgotten(void **state)
+{
+	struct hz_servers_known *known = hz_servers_known_new();
+
+	(void)state;
+	hz_servers_known_note(known, &(struct hz_server){ .id = 1 }, 0, NS_PER_SEC);
+	hz_servers_known_note(known, &(struct hz_server){ .id = 2 }, 0, 1800 * NS_PER_SEC);
+	hz_servers_known_note(known, &(struct hz_server){ .id = 3 }, 0, 3602 * NS_PER_SEC);
+	assert_null(hz_servers_known_obstacle(known, 1, false));
+	assert_non_null(hz_servers_known_obstacle(known, 2, false));
+	assert_non_null(hz_servers_known_obstacle(known, 3, false));
+	hz_servers_known_free(known);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_cloud_servers, lab_setup, lab_teardown),
+		cmocka_unit_test(test_servers_that_nobody_reads_are_forgotten),
 		cmocka_unit_test_setup_teardown(test_ids_that_are_none_of_ours, lab_setup,
 		                                lab_teardown),
 		cmocka_unit_test_setup_teardown(test_dedicated_servers, lab_setup, lab_teardown),
