@@ -23,7 +23,7 @@
 #undef curl_multi_setopt
 
 #define CHUNK ((size_t)16 << 10)
-#define BUFFER_MAX ((size_t)64 << 20)
+#define BUFFER_MAX ((size_t)512 << 20)
 
 enum {
 	MAX_IDLE = 16,
@@ -54,6 +54,8 @@ struct easy {
 	struct exchange *exchange;
 	bool is_new, is_reused, is_paused, has_end, is_reported;
 	struct buf head, bytes; /* arrived, not consumed */
+	struct buf given;       /* that on_body() gets now, or has refused */
+	size_t n_given;         /* how much of it was consumed */
 	CURLcode result;
 	long system_error;
 };
@@ -72,6 +74,16 @@ static struct easy *
 easy_of(CURL *handle)
 {
 	return handle;
+}
+
+/* Forgets what has arrived. */
+static void
+discard(struct easy *e)
+{
+	buf_reset(&e->head);
+	buf_reset(&e->bytes);
+	buf_reset(&e->given);
+	e->n_given = 0;
 }
 
 /* ---- handles ---- */
@@ -99,6 +111,7 @@ curl_easy_init(void)
 	e->connect_timeout_ms = 300000;
 	e->head = (struct buf)BUF_INIT(BUFFER_MAX);
 	e->bytes = (struct buf)BUF_INIT(BUFFER_MAX);
+	e->given = (struct buf)BUF_INIT(BUFFER_MAX);
 	LIST_INSERT_HEAD(&all[e->replica->index], e, of_replica);
 	return e;
 }
@@ -118,6 +131,7 @@ curl_easy_cleanup(CURL *handle)
 	free(e->user_agent);
 	buf_fini(&e->head);
 	buf_fini(&e->bytes);
+	buf_fini(&e->given);
 	free(e);
 }
 
@@ -288,8 +302,7 @@ curl_multi_add_handle(CURLM *multi, CURL *handle)
 	struct multi *m = (struct multi *)multi;
 	struct easy *e = easy_of(handle);
 
-	buf_reset(&e->head);
-	buf_reset(&e->bytes);
+	discard(e);
 	e->multi = m;
 	e->is_new = true;
 	e->is_paused = e->has_end = e->is_reported = false;
@@ -323,7 +336,8 @@ curl_multi_info_read(CURLM *multi, int *ret_left)
 
 	*ret_left = 0;
 	TAILQ_FOREACH(e, &m->easies, of_multi) {
-		if (!e->has_end || e->is_reported || e->head.len > 0 || e->bytes.len > 0)
+		if (!e->has_end || e->is_reported || e->head.len > 0 || e->bytes.len > 0 ||
+		    e->n_given < e->given.len)
 			continue;
 		e->is_reported = true;
 		if (e->result == CURLE_OK && !e->forbids_reuse && m->n_idle < MAX_IDLE)
@@ -355,8 +369,7 @@ end_with(struct easy *e, CURLcode code)
 {
 	e->has_end = true;
 	e->result = code;
-	buf_reset(&e->head);
-	buf_reset(&e->bytes);
+	discard(e);
 }
 
 static void
@@ -426,7 +439,7 @@ easy_end(struct easy *e, CURLcode code, int system_error, const char *text)
 }
 
 /* A callback may let other fibers and the world run, and then more arrives. So the bytes are taken
- * out before the calls, and what is left is put back. */
+ * out before the calls. */
 static struct buf
 take_bytes(struct buf *from)
 {
@@ -454,29 +467,31 @@ give_head(struct easy *e)
 	}
 }
 
+/* A list can be large and be refused often, so what is refused is not copied. */
 static void
 give_bytes(struct easy *e)
 {
-	CLEANUP(buf_fini) struct buf bytes = take_bytes(&e->bytes);
-	struct str rest = buf_str(&bytes);
-	CLEANUP(buf_fini) struct buf later = BUF_INIT(0);
-
-	while (rest.len > 0) {
-		size_t n = rest.len < CHUNK ? rest.len : CHUNK;
-		size_t taken = e->on_body((char *)(uintptr_t)rest.ptr, 1, n, e->body_arg);
+	if (e->n_given == e->given.len) {
+		buf_fini(&e->given);
+		e->given = take_bytes(&e->bytes);
+		e->n_given = 0;
+	} else {
+		buf_add_str(&e->given, buf_str(&e->bytes));
+		buf_reset(&e->bytes);
+	}
+	while (e->n_given < e->given.len) {
+		size_t rest = e->given.len - e->n_given, n = rest < CHUNK ? rest : CHUNK;
+		size_t taken = e->on_body(e->given.ptr + e->n_given, 1, n, e->body_arg);
 
 		if (taken == CURL_WRITEFUNC_PAUSE) {
 			e->is_paused = true;
-			later = take_bytes(&e->bytes);
-			buf_add_str(&e->bytes, rest);
-			buf_add_str(&e->bytes, buf_str(&later));
 			return;
 		}
 		if (taken != n) {
 			end_with(e, CURLE_WRITE_ERROR);
 			return;
 		}
-		rest = str_skip(rest, n);
+		e->n_given += n;
 	}
 }
 

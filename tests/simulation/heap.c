@@ -11,7 +11,7 @@
 
 #include "replica.h"
 
-#define HEAP_SIZE ((size_t)256 << 20) /* of addresses; only what is used takes memory */
+#define HEAP_SIZE ((size_t)1 << 30) /* of addresses; only what is used takes memory */
 #define STEP ((size_t)16)
 /* Up to this size, classes differ by STEP; above it there are four for each power of two. */
 #define SMALL ((size_t)1 << 10)
@@ -141,4 +141,10 @@ heap_resize(void *block, size_t size)
 		return false;
 	block_of(block)->size = size;
 	return true;
+}
+
+size_t
+heap_most(unsigned heap)
+{
+	return heaps[heap].used;
 }

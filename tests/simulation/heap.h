@@ -26,4 +26,8 @@ bool heap_has(const void *block);
 /** The size that was asked for. */
 size_t heap_size(const void *block);
 
+/** How much of the heap was ever used since its start: what all blocks took at the worst time, with
+ * what is lost between them. */
+size_t heap_most(unsigned heap);
+
 #endif

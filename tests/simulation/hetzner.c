@@ -189,6 +189,16 @@ hetzner_drain_budget(struct hetzner *h, struct hetzner_project *project, int64_t
 		p->credit = n_left * HOUR_NS;
 }
 
+void
+hetzner_set_rate_limit(struct hetzner *h, struct hetzner_project *project, int64_t limit)
+{
+	struct hm_project *p = hm_project(project);
+
+	project->rate_limit = limit;
+	p->credit = limit * HOUR_NS;
+	p->filled_ns = h->now_ns;
+}
+
 /* ---- tokens and projects ---- */
 
 static const struct hm_token *

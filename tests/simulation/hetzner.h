@@ -298,6 +298,8 @@ void hetzner_release(struct hetzner *, struct hetzner_project *);
  * (423 locked; of a network 409 conflict). CLOCK_FOREVER: until hetzner_release(). */
 void hetzner_lock(struct hetzner *, struct hetzner_project *, struct hetzner_resource *,
                   int64_t for_ns);
+/** Requests an hour, of which the bucket is full now. */
+void hetzner_set_rate_limit(struct hetzner *, struct hetzner_project *, int64_t limit);
 /** Takes requests from the project's budget until so many are left. */
 void hetzner_drain_budget(struct hetzner *, struct hetzner_project *, int64_t n_left);
 

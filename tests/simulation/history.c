@@ -441,8 +441,8 @@ ask_cloud(const char *method, const char *target, const char *body)
 	      hetzner_request(world.cloud, world.project, "person", method, target, str_c(body)));
 }
 
-/* One that no Service asks for, or one that has the name for which a Service may ask, and that may be
- * of another cluster, or may never get addresses. */
+/* One that no Service asks for, or one that has the name for which a Service may ask, and that may
+ * be of another cluster, or may never get addresses. */
 static void
 person_creates_balancer(struct rng *r)
 {
@@ -603,7 +603,7 @@ keep_dead_targets(struct rng *r)
 /* An account that changes in the middle of a run: just after a request about load balancers, or of
  * a look: after one about servers. */
 static struct {
-	const char *about; /* NULL: nothing is to change */
+	const char *about;               /* NULL: nothing is to change */
 	struct hetzner_project *project; /* NULL: the token is refused */
 } next_account;
 
@@ -925,6 +925,18 @@ static const struct {
 	{ hold_cache, 1, 5 },
 	{ back_up, 0, 1 },
 };
+
+void
+history_churn(struct rng *r)
+{
+	static void (*const all[])(struct rng *) = { add_machine,   delete_machine,
+		                                     label_node,    add_service,
+		                                     change_ports,  annotate_service,
+		                                     delete_service };
+
+	world.n_events++;
+	all[rng_below(r, ARRAY_LEN(all))](r);
+}
 
 struct planned {
 	uint64_t number;

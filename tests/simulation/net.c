@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "curl_model.h"
 
-#define BODY_MAX ((size_t)64 << 20)
+#define BODY_MAX ((size_t)512 << 20)
 /* TCP_USER_TIMEOUT and keep-alive of src/http/curl.c: then a silent connection ends */
 #define DEAD_PEER_NS (45 * NS_PER_SEC)
 #define CONNECT_NS (5 * NS_PER_SEC) /* until a connection that nobody answers is given up */

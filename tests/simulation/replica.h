@@ -34,7 +34,7 @@ struct replica {
 	int exit_status;       /* of the last incarnation; -1: it crashed */
 	int64_t wall_shift_ns; /* how much its wall clock is wrong */
 	int64_t asleep_ns;     /* how long its machine was suspended */
-	unsigned n_starts, n_exits;
+	uint64_t n_steps;      /* turns of its threads (schedule.h), in all its lives */
 };
 
 /** Loads both objects, which are in `folder`. Must be called once. The replicas read a kubeconfig

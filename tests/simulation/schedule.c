@@ -512,6 +512,7 @@ enter(struct fiber *f)
 	sim.self = NULL;
 	memcpy(left->tls, tls, tls_size);
 	sim.now_ns += STEP_NS;
+	left->replica->n_steps++;
 	for (size_t i = 0; left->state == ENDED && i < sim.n_fibers; i++) {
 		if (sim.fibers[i] == left)
 			forget_fiber(i);

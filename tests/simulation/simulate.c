@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "growth.h"
 #include "world.h"
 
 enum {
@@ -27,6 +28,7 @@ static const char help[] =
 	"./dev simulate --seed N [--until S]  prints one history, up to second S; --all: with Leases\n"
 	"./dev simulate --shrink N            leaves out events of a history as long as it fails\n"
 	"./dev simulate --file NAME           simulates the seeds in a file\n"
+	"./dev simulate --growth WHAT [--sizes N,N]  large worlds: nodes, services, servers, or a week\n"
 	"--jobs N: so many at a time; --drop LIST: without these events\n";
 
 static bool is_dropped[MAX_DROPPED];
@@ -304,7 +306,7 @@ shrink(uint64_t seed)
 
 struct arguments {
 	uint64_t count, from;
-	const char *seed, *shrink, *file; /* NULL: not given */
+	const char *seed, *shrink, *file, *growth, *sizes; /* NULL: not given */
 	enum trace_level level;
 	unsigned n_jobs;
 };
@@ -337,6 +339,10 @@ read_option(struct arguments *a, const char *name, const char *value)
 		a->shrink = value;
 	else if (strcmp(name, "--file") == 0)
 		a->file = value;
+	else if (strcmp(name, "--growth") == 0)
+		a->growth = value;
+	else if (strcmp(name, "--sizes") == 0)
+		a->sizes = value;
 	else if (strcmp(name, "--until") == 0)
 		until_ns = (int64_t)strtoull(value, NULL, 10) * NS_PER_SEC;
 	else if (strcmp(name, "--drop") == 0)
@@ -363,7 +369,7 @@ read_arguments(struct arguments *a, int argc, char *argv[])
 		else
 			return false;
 	}
-	return a->n_jobs > 0 && (a->count > 0 || a->seed || a->shrink || a->file);
+	return a->n_jobs > 0 && (a->count > 0 || a->seed || a->shrink || a->file || a->growth);
 }
 
 /* A line of the file begins with a seed, or it is a comment. */
@@ -415,6 +421,8 @@ main(int argc, char *argv[])
 	replicas_load(argv[1]);
 	if (a.seed)
 		status = show_history(strtoull(a.seed, NULL, 10), a.level);
+	else if (a.growth)
+		status = growth_run(a.growth, a.sizes);
 	else if (a.shrink)
 		status = shrink(strtoull(a.shrink, NULL, 10));
 	else

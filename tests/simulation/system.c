@@ -36,6 +36,7 @@ static const void *signal_channel[N_REPLICAS];
 static void (*destructors[N_REPLICAS][MAX_KEYS])(void *);
 static unsigned n_keys[N_REPLICAS];
 static int64_t n_bytes[N_REPLICAS], max_bytes[N_REPLICAS];
+static uint64_t n_allocations[N_REPLICAS], n_frees[N_REPLICAS], n_forgotten[N_REPLICAS];
 
 void
 system_seed(uint64_t seed)
@@ -52,6 +53,7 @@ system_start(const struct replica *r)
 	signal_channel[r->index] = NULL;
 	n_keys[r->index] = 1;
 	n_bytes[r->index] = 0;
+	n_forgotten[r->index] = n_allocations[r->index] - n_frees[r->index];
 	heap_start(r->index);
 }
 
@@ -125,8 +127,10 @@ __wrap_malloc(size_t size)
 	if (!fiber_self())
 		return malloc(size);
 	block = heap_alloc(self()->index, size);
-	if (block)
+	if (block) {
 		count_bytes((int64_t)size);
+		n_allocations[self()->index]++;
+	}
 	return block;
 }
 
@@ -182,6 +186,7 @@ __wrap_free(void *block)
 		return;
 	}
 	count_bytes(-(int64_t)heap_size(block));
+	n_frees[self()->index]++;
 	heap_free(block);
 }
 
@@ -195,6 +200,25 @@ size_t
 system_max_bytes(unsigned replica)
 {
 	return (size_t)max_bytes[replica];
+}
+
+void
+system_forget_max(unsigned replica)
+{
+	max_bytes[replica] = n_bytes[replica];
+}
+
+/* Without what former incarnations have left. */
+size_t
+system_n_blocks(unsigned replica)
+{
+	return n_allocations[replica] - n_frees[replica] - n_forgotten[replica];
+}
+
+uint64_t
+system_n_allocations(unsigned replica)
+{
+	return n_allocations[replica];
 }
 
 /* ---- locks ---- */

@@ -16,8 +16,15 @@ void system_seed(uint64_t seed);
 /** Called before a replica starts: each incarnation gets other random numbers. */
 void system_start(const struct replica *);
 /** What the replica has allocated and not freed since its start, and the most that this has been
- * since the replica's first start. */
+ * since the replica's first start, or since system_forget_max(). */
 size_t system_n_bytes(unsigned replica);
 size_t system_max_bytes(unsigned replica);
+
+/** How many blocks that is. */
+size_t system_n_blocks(unsigned replica);
+/** system_max_bytes() begins again. */
+void system_forget_max(unsigned replica);
+/** How often the replica has allocated memory, in all its lives. */
+uint64_t system_n_allocations(unsigned replica);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -82,7 +83,7 @@ world_add_machine(void)
 	struct hetzner_new_server wanted = { .network = world.network };
 	const struct hetzner_server *server;
 
-	if (world.n_machines == MAX_MACHINES)
+	if (world.n_machines == world.max_machines)
 		return;
 	*m = (struct machine){ .is_joining = true };
 	snprintf(m->name, sizeof(m->name), "m%u", world.n_names++);
@@ -104,8 +105,8 @@ is_ready(const struct kube_model_object *node)
 	return str_contains(node->json, STR("{\"type\":\"Ready\",\"status\":\"True\""));
 }
 
-static void
-join(struct machine *m)
+void
+machine_join(struct machine *m)
 {
 	const struct hetzner_server *server = machine_server(m);
 	struct kube_model_new_node wanted = { .name = str_c(m->name) };
@@ -135,7 +136,7 @@ tick_machine(struct machine *m)
 	int64_t now_ns = schedule_now_ns();
 
 	if (machine_is_alive(m) && !node && m->is_joining) {
-		join(m);
+		machine_join(m);
 		m->heard_ns = now_ns;
 	} else if (machine_is_alive(m) && node && !is_former(m, node)) {
 		kube_model_renew_node(world.kube, str_c(m->name));
@@ -387,17 +388,15 @@ on_acted(const struct net_request *n, const struct server_response *r)
 	history_acted(n);
 }
 
-void
-world_begin(uint64_t seed)
+/* Servers that nobody can reach yet, and projects without machines. */
+static void
+begin_servers(uint64_t seed, size_t max_machines, const struct net_hooks *hooks)
 {
-	struct rng r = rng_of(seed, "world", 0);
-	struct hetzner_settings *settings;
-
 	schedule_start(seed);
-	schedule_set_yields((unsigned[]){ 0, 20, 200 }[rng_below(&r, 3)]);
 	system_seed(seed);
-	net_start(seed, &(struct net_hooks){ checks_arrived, on_acted });
-	world = (struct world){ .seed = seed, .is_wild = rng_chance(&r, 500) };
+	net_start(seed, hooks);
+	world = (struct world){ .seed = seed, .max_machines = max_machines };
+	world.machines = xcalloc(max_machines, sizeof(*world.machines));
 	lives_random = rng_of(seed, "lives", 0);
 	cidr_random = rng_of(seed, "pod CIDR", 0);
 	world.kube = kube_model_new(WALL_START_NS, seed);
@@ -410,9 +409,32 @@ world_begin(uint64_t seed)
 	for (unsigned i = 0; i < N_REPLICAS; i++)
 		hetzner_add_token(world.cloud, world.other, str_c(other_tokens[i]), true);
 	world_set_account(world.project);
+	hetzner_settings(world.cloud)->action_min_ns = 100 * NS_PER_MS;
+	hetzner_settings(world.cloud)->action_max_ns = 2 * NS_PER_SEC;
+}
+
+static void
+connect_servers(void)
+{
+	net_set_server(HOST_KUBE, kube_model_server(world.kube));
+	net_set_server(HOST_CLOUD, hetzner_server(world.cloud));
+	net_set_latency(HOST_KUBE, NS_PER_MS, 10 * NS_PER_MS);
+	net_set_latency(HOST_CLOUD, 10 * NS_PER_MS, 100 * NS_PER_MS);
+}
+
+void
+world_begin(uint64_t seed)
+{
+	struct rng r = rng_of(seed, "world", 0);
+	unsigned yields = (unsigned[]){ 0, 20, 200 }[rng_below(&r, 3)];
+	struct hetzner_settings *settings;
+
+	begin_servers(seed, MAX_MACHINES, &(struct net_hooks){ checks_arrived, on_acted });
+	schedule_set_yields(yields);
+	world.is_wild = rng_chance(&r, 500);
 	settings = hetzner_settings(world.cloud);
-	settings->action_min_ns = 100 * NS_PER_MS;
-	settings->action_max_ns = rng_chance(&r, 700) ? 2 * NS_PER_SEC : 20 * NS_PER_SEC;
+	if (!rng_chance(&r, 700))
+		settings->action_max_ns = 20 * NS_PER_SEC;
 	settings->deletes_without_action = rng_chance(&r, 300);
 	if (rng_chance(&r, 250))
 		settings->per_page_max = 4;
@@ -422,16 +444,29 @@ world_begin(uint64_t seed)
 	(void)hetzner_add_primary_ip(world.cloud, world.project, STR("foreign"), false, NULL);
 	for (int64_t n = rng_between(&r, 3, 6); n > 0; n--)
 		world_add_machine();
-	net_set_server(HOST_KUBE, kube_model_server(world.kube));
-	net_set_server(HOST_CLOUD, hetzner_server(world.cloud));
-	net_set_latency(HOST_KUBE, NS_PER_MS, 10 * NS_PER_MS);
-	net_set_latency(HOST_CLOUD, 10 * NS_PER_MS, 100 * NS_PER_MS);
+	connect_servers();
 	/* The Lease makes most of the requests. With the longer period a replica takes over as
 	 * late, because the Lease lasts as long, but has fewer attempts to renew it. */
 	world.retry_s = rng_chance(&r, 300) ? 2 : 5;
 	checks_begin();
 	tick_kubelets(NULL);
 	tick_replicas(NULL);
+	tick_other(NULL);
+}
+
+void
+world_begin_calm(size_t max_machines, const struct net_hooks *hooks)
+{
+	begin_servers(1, max_machines, hooks);
+	connect_servers();
+	world.retry_s = 2;
+	tick_replicas(NULL);
+}
+
+void
+world_run_actors(void)
+{
+	tick_kubelets(NULL);
 	tick_other(NULL);
 }
 

@@ -10,6 +10,7 @@
  * - evidence.c: what a replica must have seen before it deletes a Node
  * - foreign.c: what does not belong to ccmd, and routes
  * - bounds.c: how many requests and how much memory a replica may need
+ * - growth.c: a world without faults, in which cluster and cloud are large
  *
  * Threads: none.
  */
@@ -57,8 +58,8 @@ struct world {
 	struct hetzner_project *project, *other; /* the other one is not the cluster's */
 	bool has_network;
 	struct hetzner_network *network; /* NULL: the cluster has none, or it was deleted */
-	struct machine machines[MAX_MACHINES];
-	size_t n_machines;
+	struct machine *machines;        /* has room for max_machines */
+	size_t n_machines, max_machines;
 	unsigned n_names; /* machines and Services are numbered */
 	struct {
 		int64_t restart_ns; /* when it is started again; 0: it runs */
@@ -75,12 +76,19 @@ extern struct world world;
 
 /** The cluster of the seed: machines that have just joined, no Service. The replicas start. */
 void world_begin(uint64_t seed);
+/** The same without faults, with no machine: for growth.c. No kubelet runs. */
+void world_begin_calm(size_t max_machines, const struct net_hooks *hooks);
+/** Kubelets send heartbeats, and register the Nodes of new machines; the controller of the other
+ * class works. */
+void world_run_actors(void);
 /** Ends all faults and repairs what only people can repair. */
 void world_settle(void);
 
 struct hetzner_server *machine_server(const struct machine *);
 bool machine_is_alive(const struct machine *);
 const struct kube_model_object *machine_node(const struct machine *);
+/** Its kubelet registers the Node. */
+void machine_join(struct machine *);
 /** Attaches its server to the network again, if it is not. */
 void machine_attach(struct machine *);
 #define AUTOSCALER_TAINT "ToBeDeletedByClusterAutoscaler"
@@ -112,6 +120,9 @@ int64_t history_plan(uint64_t seed, const bool is_dropped[MAX_DROPPED]);
 size_t history_length(void);
 /** A server has acted: some events wait for that. */
 void history_acted(const struct net_request *);
+
+/** A machine or a Service comes, changes or goes. */
+void history_churn(struct rng *);
 
 /* ---- checks.c ---- */
 
