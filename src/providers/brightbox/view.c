@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/single_flight.h"
 #include "base/thread.h"
+#include "cloud/login.h"
 
 struct bb_views {
 	struct bb_client *client;
@@ -41,12 +42,15 @@ bb_view_read(struct bb_client *client, const struct call *outer, struct bb_view 
 		             .deadline_mono_ns = outer->deadline_mono_ns,
 		             .arena = &view->arena };
 
+	uint64_t since = login_count_replaced();
+
 	ref_init(&view->refs);
 	view->started_boot_ns = clock_boot(outer->clock);
 	if (!bb_list_lbs(client, &call, &view->lbs, &view->n_lbs, err) ||
 	    !bb_list_cloud_ips(client, &call, &view->cloud_ips, &view->n_cloud_ips, err) ||
 	    !bb_list_groups(client, &call, &view->groups, &view->n_groups, err) ||
-	    !bb_list_policies(client, &call, &view->policies, &view->n_policies, err))
+	    !bb_list_policies(client, &call, &view->policies, &view->n_policies, err) ||
+	    !login_check_same(since, err)) /* lists of two accounts contradict each other */
 		return false;
 	*ret = TAKE(view);
 	return true;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/limits.h"
+#include "cloud/login.h"
 #include "providers/brightbox/account.h"
 
 #define KEY(name) STR("service.beta.kubernetes.io/brightbox-load-balancer-" name)
@@ -594,6 +595,46 @@ a_removal_does_not_rely_on_lists_from_before_the_evidence(void **state)
 	check_empty(&rig->account);
 }
 
+/* The credentials are replaced by those of another account, which is empty. */
+static void
+replace_credentials(struct process *p)
+{
+	login_note_replaced();
+	if (p->account->n_lbs > 0)
+		own_account = *p->account;
+	*p->account = (struct account){ .n_ids = 50, .has_no_servers = true };
+}
+
+/* The right credentials are back after the first list. */
+static void
+restore_after_balancers(struct process *p, const struct http_request *request,
+                        const struct buf *answer)
+{
+	(void)answer;
+	if (!str_starts(request->target, STR("/load_balancers")) || p->account->n_lbs > 0)
+		return;
+	login_note_replaced();
+	*p->account = own_account;
+}
+
+static void
+a_balancer_is_not_doubled_by_lists_of_two_accounts(void **state)
+{
+	struct account_rig *rig = *state;
+
+	rig_settle(rig);
+	replace_credentials(&rig->process);
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	rig->process.after = restore_after_balancers;
+	process_forget(&rig->process);
+	assert_false(rig_ensure(rig));
+	rig->process.after = NULL;
+	rig->process.fake.now_ns += 60 * NS_PER_SEC;
+	rig_settle(rig);
+	assert_int_equal(rig->process.n_writes, 0);
+	check_whole(&rig->account);
+}
+
 static void
 several_balancers_of_a_name_are_reported_and_left(void **state)
 {
@@ -871,6 +912,7 @@ main(void)
 		TEST(a_service_with_a_status_is_held_in_another_account),
 		TEST(a_balancer_is_not_doubled_by_lists_from_before_the_evidence),
 		TEST(a_removal_does_not_rely_on_lists_from_before_the_evidence),
+		TEST(a_balancer_is_not_doubled_by_lists_of_two_accounts),
 		TEST(a_balancer_that_the_list_lacks_is_not_created_again),
 		TEST(several_balancers_of_a_name_are_reported_and_left),
 		TEST(a_balancer_of_another_cluster_with_the_default_name_is_left_alone),
