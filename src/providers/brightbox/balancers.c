@@ -560,14 +560,16 @@ bb_step_remove_lbs(struct bb_run *run, bool *ret_found, struct error *err)
 }
 
 /* The firewall first, as the official controller does: what no longer leads anywhere goes last. The
- * balancer holds its cloud IPs, so they are left to the next pass. */
+ * balancer holds its cloud IPs, so they are left to the next pass. What this run has deleted needs
+ * no evidence that it was there, unless something that was listed did not exist a moment later:
+ * either somebody else has deleted it, or the credentials are now those of another account. */
 static bool
 bb_pass_remove(struct bb_run *run, struct error *err)
 {
 	const struct bb_lb *foreign = bb_find_foreign(run);
 	bool has_lb = false;
 
-	if (!run->has_acted && bb_needs_evidence(run))
+	if ((!run->has_acted || run->has_missed) && bb_needs_evidence(run))
 		return bb_step_check_account(run, err);
 	if (foreign) {
 		if (!run->call->dry)

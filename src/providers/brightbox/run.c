@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/buf.h"
+#include "cloud/login.h"
 #include "providers/brightbox/servers.h"
 
 enum {
@@ -193,6 +194,7 @@ bb_run_change(struct bb_run *run, const struct bb_change *change, struct str *re
 		call_note_change(run->call, change->kind);
 	else if (err->code != change->done)
 		return bb_run_refused(run, change, hash, err);
+	run->has_missed |= !is_accepted && err->code == ERR_NOT_FOUND;
 	if (!change->may_repeat)
 		bb_unsettled_note_sent(u, hash, clock_boot(run->call->clock), NULL);
 	return true;
@@ -302,7 +304,7 @@ bool
 bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *),
                 struct error *err)
 {
-	uint64_t first = bb_views_next(run->bb->views);
+	uint64_t first = bb_views_next(run->bb->views), since = login_count_replaced();
 	struct bb_state state = { .code = ERR_PENDING,
 		                  .text = STR("the cloud does not show all changes yet"),
 		                  .first_ms = BB_SOON_MS };
@@ -326,8 +328,9 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 			return false;
 		if (run->has_difference && !(run->call->dry && run->has_acted))
 			continue;
-		if (run->state.code == ERR_NONE)
-			return true;
+		if (run->state.code ==
+		    ERR_NONE) /* what was changed in one account is in no other */
+			return login_check_same(since, err);
 		return bb_run_stop(run, &run->state, err);
 	}
 	return bb_run_stop(run, &state, err);

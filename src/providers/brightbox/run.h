@@ -62,6 +62,7 @@ struct bb_run {
 	bool only_compares;    /* the pass is a trial and sends nothing */
 	bool has_difference;   /* a step of the pass has sent a change, or would */
 	bool has_acted;        /* a change was sent, in any pass */
+	bool has_missed;       /* what a pass wanted to delete did not exist */
 	bool is_ours;          /* the account is that of the cluster */
 	bool is_reported;      /* events about the balancer were sent */
 	bool has_reported_ips; /* events about cloud IPs were sent */

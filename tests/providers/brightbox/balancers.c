@@ -605,6 +605,15 @@ replace_credentials(struct process *p)
 	*p->account = (struct account){ .n_ids = 50, .has_no_servers = true };
 }
 
+static void
+restore_credentials(struct account_rig *rig)
+{
+	login_note_replaced();
+	rig->account = own_account;
+	rig->process.before = NULL;
+	rig->process.fake.now_ns += 60 * NS_PER_SEC;
+}
+
 /* The right credentials are back after the first list. */
 static void
 restore_after_balancers(struct process *p, const struct http_request *request,
@@ -633,6 +642,58 @@ a_balancer_is_not_doubled_by_lists_of_two_accounts(void **state)
 	rig_settle(rig);
 	assert_int_equal(rig->process.n_writes, 0);
 	check_whole(&rig->account);
+}
+
+static bool
+replace_before_deletion(struct process *p, const struct http_request *request, struct error *err)
+{
+	(void)err;
+	if (request->method == HTTP_DELETE && str_starts(request->target, STR("/load_balancers")) &&
+	    p->account->n_lbs > 0)
+		replace_credentials(p);
+	return true;
+}
+
+/* The first account has the balancer, and the second one answers 404 to its deletion. */
+static void
+a_removal_does_not_rely_on_two_accounts(void **state)
+{
+	struct account_rig *rig = *state;
+	bool was_found = false;
+
+	rig_settle(rig);
+	rig->process.before = replace_before_deletion;
+	assert_false(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	restore_credentials(rig);
+	assert_true(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_true(was_found);
+	check_empty(&rig->account);
+}
+
+/* The same, but nothing shows that the credentials are now those of another account. */
+static bool
+move_before_deletion(struct process *p, const struct http_request *request, struct error *err)
+{
+	(void)err;
+	if (request->method != HTTP_DELETE ||
+	    !str_starts(request->target, STR("/load_balancers")) || p->account->n_lbs == 0)
+		return true;
+	own_account = *p->account;
+	*p->account = (struct account){ .n_ids = 50, .has_no_servers = true };
+	return true;
+}
+
+static void
+a_deletion_of_what_is_not_there_is_no_evidence(void **state)
+{
+	struct account_rig *rig = *state;
+	bool was_found = false;
+
+	rig_settle(rig);
+	rig->process.fake.now_ns += OLD_NS * NS_PER_SEC;
+	rig->process.before = move_before_deletion;
+	assert_false(process_remove(&rig->process, &rig->spec, &was_found, &rig->err));
+	assert_true(rig->err.is_held);
 }
 
 static void
@@ -913,6 +974,8 @@ main(void)
 		TEST(a_balancer_is_not_doubled_by_lists_from_before_the_evidence),
 		TEST(a_removal_does_not_rely_on_lists_from_before_the_evidence),
 		TEST(a_balancer_is_not_doubled_by_lists_of_two_accounts),
+		TEST(a_removal_does_not_rely_on_two_accounts),
+		TEST(a_deletion_of_what_is_not_there_is_no_evidence),
 		TEST(a_balancer_that_the_list_lacks_is_not_created_again),
 		TEST(several_balancers_of_a_name_are_reported_and_left),
 		TEST(a_balancer_of_another_cluster_with_the_default_name_is_left_alone),
