@@ -29,7 +29,6 @@ enum {
 	MAX_BUSY = 60,
 	MAX_VAIN = 6,          /* the highest of 400 histories is 4 */
 	MAX_OVER = 8,          /* those that were under way at the refusal */
-	MAX_IDLE_CLOUD = 3,    /* in QUIET_MINUTES */
 	MAX_IDLE_KUBE = 40,    /* watches, beside the Leases of two replicas */
 	MAX_GROWTH = 32 << 10, /* bytes: what a request holds that is under way at the end */
 	MAX_MEMORY = 4 << 20,  /* of a replica, at any time */
@@ -110,14 +109,6 @@ object_of(struct str target)
 	return target;
 }
 
-/* What may be sent in ten minutes: `base`, and so many more for each event of the history, start of
- * a replica, change that was made (the end of its action is asked for), and request that failed.
- * Most of the base is for Nodes without a provider ID whose server is not found: each attempt for
- * one of them asks for all of them by name. */
-struct costs {
-	unsigned base, event, start, change, failure;
-};
-
 /* Requests since a time. */
 struct window {
 	uint64_t key;
@@ -163,16 +154,15 @@ check_budget(const struct net_request *n, int status)
 {
 	struct str object = object_of(n->request->target);
 	uint64_t key = hash_bytes(1, object.ptr, object.len);
-	static const struct costs of_all = { 800, 3, 10, 6, 2 }, of_one = { 140, 1, 1, 0, 0 };
 	bool is_served = status < 300, is_change = checks_is_write(n);
 	const struct window *w = count_request(&all, 0, is_served, is_change);
 	/* also those that did not arrive */
 	unsigned n_sent = (unsigned)(net_count(HOST_CLOUD) - w->n_sent);
 
-	if (is_too_much(w, n_sent, &of_all))
+	if (is_too_much(w, n_sent, &world.sim->of_all))
 		fail("%u requests to the cloud in ten minutes", n_sent);
 	w = count_request(&objects[key % ARRAY_LEN(objects)], key, is_served, is_change);
-	if (is_too_much(w, w->n, &of_one))
+	if (is_too_much(w, w->n, &world.sim->of_one))
 		fail("%u requests about %" STR_FMT " in ten minutes", w->n, STR_ARG(object));
 	if (status == 429 && count(&over, 0, MINUTE_NS) > MAX_OVER)
 		fail("%u requests in a minute beyond the cloud's limit", over.n);
@@ -248,11 +238,11 @@ bounds_quiet_ends(struct buf *why)
 	uint64_t n_kube = net_count(HOST_KUBE) - n_idle[HOST_KUBE];
 	uint64_t n_cloud = net_count(HOST_CLOUD) - n_idle[HOST_CLOUD];
 	uint64_t max_kube = MAX_IDLE_KUBE + N_REPLICAS * QUIET_MINUTES * 60 / world.retry_s;
-	uint64_t max_cloud = MAX_IDLE_CLOUD;
+	uint64_t max_cloud = world.sim->max_idle;
 
 	if (world.has_network)
 		max_cloud += 3; /* the table of routes */
-	if (hetzner_settings(world.cloud)->per_page_max > 0)
+	if (world.cloud && hetzner_settings(world.cloud)->per_page_max > 0)
 		max_cloud *= 3; /* a list has up to three pages */
 	if (checks_n_writes() > n_writes)
 		buf_addf(why, "%d writes. ", (int)(checks_n_writes() - n_writes));

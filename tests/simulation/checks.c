@@ -13,8 +13,8 @@
 #define LEASE_NAMESPACE "kube-system"
 #define LEASE_NAME "cloud-controller-manager"
 
-/* A process that has just started has not seen the Lease, so it does not wait if a person has deleted
- * it, and the former leader goes on until its next renewal. */
+/* A process that has just started has not seen the Lease, so it does not wait if a person has
+ * deleted it, and the former leader goes on until its next renewal. */
 #define YOUNG_NS MINUTE_NS
 #define UNAWARE_NS (15 * NS_PER_SEC)
 
@@ -88,6 +88,11 @@ checks_is_write(const struct net_request *n)
 {
 	if (strcmp(n->request->method, "GET") == 0)
 		return false;
+	if (n->host == HOST_CLOUD && world.sim->login &&
+	    str_eq_c(n->request->target, world.sim->login))
+		return false;
+	if (str_starts(n->request->target, STR("/apis/authorization.k8s.io/")))
+		return false; /* of commands */
 	return n->host != HOST_KUBE || (!is_event(n->request) && !is_lease(n->request));
 }
 
@@ -116,17 +121,6 @@ checks_acted(const struct net_request *n, const struct server_response *r)
 
 /* ---- the cluster ---- */
 
-int64_t
-server_of_provider_id(struct str id)
-{
-	int64_t number;
-
-	if (!str_starts(id, STR("hcloud://")) ||
-	    !str_to_i64(str_skip(id, strlen("hcloud://")), 1, INT64_MAX, &number))
-		return 0;
-	return number;
-}
-
 /* A Node is deleted only if its machine does not exist. A Node without a provider ID is found by
  * its name. */
 static void
@@ -134,20 +128,15 @@ check_node_deletion(const struct kube_model_object *node)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct str id = json_text_at(&arena, object_json(&arena, node), "spec.providerID");
-	const struct hetzner_resource *server = id.len > 0 ? hetzner_find(world.project,
-	                                                                  HETZNER_SERVER,
-	                                                                  server_of_provider_id(id))
-	                                                   : hetzner_find_named(world.project,
-	                                                                        HETZNER_SERVER,
-	                                                                        node->name);
+	int64_t number = world.sim->number_of(id);
 
-	if (server)
-		fail("node %" STR_FMT " is deleted, and its server %lld exists",
-		     STR_ARG(node->name), (long long)server->id);
+	if ((id.len == 0 || number > 0) && world.sim->has_server(number, node->name))
+		fail("node %" STR_FMT " is deleted, and its server exists: %" STR_FMT,
+		     STR_ARG(node->name), STR_ARG(id));
 }
 
-size_t
-checks_count_balancers(struct str uid)
+static size_t
+count_bearing(struct str uid)
 {
 	size_t n = 0;
 
@@ -158,6 +147,12 @@ checks_count_balancers(struct str uid)
 			n++;
 	}
 	return n;
+}
+
+size_t
+checks_hcloud_count(const struct kube_model_object *service)
+{
+	return count_bearing(service->uid);
 }
 
 static bool
@@ -212,14 +207,20 @@ note_finalizer(const struct kube_model_change *c)
 {
 	if (!has_finalizer(c->before) && has_finalizer(c->after))
 		note_claim(c->after->uid, !str_starts(c->token, STR("kube-")) &&
-		                                  checks_count_balancers(c->after->uid) == 0);
+		                                  world.sim->count_balancers(c->after) == 0);
+}
+
+void
+checks_note_balancer(struct str uid)
+{
+	note_claim(uid, /*is_theirs=*/false);
 }
 
 /* On a Service of another class, the finalizer is ccmd's only if ccmd has added it. */
 static void
 check_release(const struct kube_model_object *o)
 {
-	if (checks_count_balancers(o->uid) > 0)
+	if (world.sim->count_balancers(o) > 0)
 		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
 		     STR_ARG(o->name));
 	if (has_class(o) && checks_is_finalizer_theirs(o->uid))
@@ -244,7 +245,8 @@ note_lease(const struct kube_model_change *c)
 	struct str before = STR_EMPTY, after = STR_EMPTY;
 
 	if (c->before)
-		before = json_text_at(&arena, object_json(&arena, c->before), "spec.holderIdentity");
+		before = json_text_at(&arena, object_json(&arena, c->before),
+		                      "spec.holderIdentity");
 	if (c->after)
 		after = json_text_at(&arena, object_json(&arena, c->after), "spec.holderIdentity");
 	evidence_lease_changed(i, before, after);
@@ -280,6 +282,13 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 
 /* ---- the cloud ---- */
 
+static void
+note_server(const struct hetzner_change *c)
+{
+	if (c->before && (!c->after || !str_eq(c->before->name, c->after->name)))
+		evidence_gone(c->after ? 0 : c->before->id, c->before->name);
+}
+
 /* A balancer that is not labelled is ours only by the name that a Service asks for. */
 static bool
 is_foreign(const struct hetzner_resource *lb)
@@ -288,14 +297,14 @@ is_foreign(const struct hetzner_resource *lb)
 	       str_eq_c(hetzner_label(lb, CLUSTER_LABEL), OTHER_CLUSTER);
 }
 
-static void
-on_cloud_change(void *arg, const struct hetzner_change *c)
+void
+checks_hcloud_change(void *arg, const struct hetzner_change *c)
 {
 	const struct hetzner_resource *one = c->after ? c->after : c->before;
 
 	(void)arg;
 	if (one->kind == HETZNER_SERVER && c->project == world.project)
-		evidence_server_changed(c);
+		note_server(c);
 	if (one->kind == HETZNER_SERVER && c->project == world.project)
 		foreign_note_server(c);
 	if (one->kind == HETZNER_BALANCER && c->project == world.project)
@@ -313,11 +322,11 @@ on_cloud_change(void *arg, const struct hetzner_change *c)
 	if (one->kind != HETZNER_BALANCER)
 		return;
 	if (!c->before)
-		note_claim(hetzner_label(one, UID_LABEL), /*is_theirs=*/false);
+		checks_note_balancer(hetzner_label(one, UID_LABEL));
 	if (c->before && is_foreign(c->before))
 		fail("ccmd changes the balancer %" STR_FMT " of somebody else", STR_ARG(one->name));
 	if (c->project == world.project && c->after &&
-	    checks_count_balancers(hetzner_label(one, UID_LABEL)) > 1)
+	    count_bearing(hetzner_label(one, UID_LABEL)) > 1)
 		fail("service %" STR_FMT " has two balancers",
 		     STR_ARG(hetzner_label(one, UID_LABEL)));
 }
@@ -326,7 +335,6 @@ void
 checks_begin(void)
 {
 	kube_model_set_observer(world.kube, on_kube_change, NULL);
-	hetzner_set_observer(world.cloud, on_cloud_change, NULL);
 }
 
 /* ---- the end ---- */
@@ -362,9 +370,8 @@ check_machine(const struct machine *m, struct buf *why)
 	node = object_json(&arena, o);
 	if (has_taint(&arena, node, "node.cloudprovider.kubernetes.io/uninitialized"))
 		buf_addf(why, "node %s is not initialised. ", m->name);
-	else if (server_of_provider_id(json_text_at(&arena, node, "spec.providerID")) != m->server)
-		buf_addf(why, "node %s has another provider ID than %lld. ", m->name,
-		         (long long)m->server);
+	else if (!str_eq_c(json_text_at(&arena, node, "spec.providerID"), m->provider_id))
+		buf_addf(why, "node %s has another provider ID than %s. ", m->name, m->provider_id);
 	if (has_taint(&arena, node, "node.cloudprovider.kubernetes.io/shutdown"))
 		buf_addf(why, "node %s has the taint of a machine that is off. ", m->name);
 }
@@ -438,8 +445,8 @@ check_ports(const struct kube_model_object *o, yyjson_val *service,
 static bool
 is_name_taken(yyjson_val *service)
 {
-	struct str name = json_text(
-		json_key(json_at(service, "metadata.annotations"), STR(NAME_ANNOTATION)));
+	struct str name = json_text(json_key(json_at(service, "metadata.annotations"),
+	                                     STR(NAME_ANNOTATION)));
 	const struct hetzner_resource *lb = NULL;
 
 	if (name.len > 0)
@@ -447,20 +454,11 @@ is_name_taken(yyjson_val *service)
 	return lb && hetzner_label(lb, UID_LABEL).len > 0;
 }
 
-static void
-check_service(const struct kube_model_object *o, struct buf *why)
+void
+checks_hcloud_service(const struct kube_model_object *o, yyjson_val *service, struct buf *why)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	yyjson_val *service = object_json(&arena, o);
 	const struct hetzner_balancer *lb = NULL;
 
-	if (json_at(service, "metadata.deletionTimestamp")) {
-		buf_addf(why, "service %" STR_FMT " is still there: ", STR_ARG(o->name));
-		json_add_value(why, json_at(service, "metadata.finalizers"));
-		buf_add_c(why,
-		          json_at(service, "spec.loadBalancerClass") ? " (other class). " : ". ");
-		return;
-	}
 	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++) {
 		if (str_eq(hetzner_label(world.project->of[HETZNER_BALANCER][i], UID_LABEL),
 		           o->uid))
@@ -504,6 +502,42 @@ check_orphan(const struct hetzner_resource *lb, struct buf *why)
 	buf_addf(why, "balancer %lld belongs to no service. ", (long long)lb->id);
 }
 
+void
+checks_hcloud_rest(struct buf *why)
+{
+	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++)
+		check_orphan(world.project->of[HETZNER_BALANCER][i], why);
+	foreign_check_routes(why);
+}
+
+/* ---- everything ---- */
+
+static void
+check_service(const struct kube_model_object *o, struct buf *why)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *service = object_json(&arena, o);
+
+	if (!json_at(service, "metadata.deletionTimestamp")) {
+		world.sim->check_service(o, service, why);
+		return;
+	}
+	buf_addf(why, "service %" STR_FMT " is still there: ", STR_ARG(o->name));
+	json_add_value(why, json_at(service, "metadata.finalizers"));
+	buf_add_c(why, json_at(service, "spec.loadBalancerClass") ? " (other class). " : ". ");
+}
+
+/* Machines that are added again may have another name. */
+static void
+check_node(const struct kube_model_object *node, struct buf *why)
+{
+	for (size_t i = 0; i < world.n_machines; i++) {
+		if (str_eq_c(node->name, world.machines[i].name))
+			return;
+	}
+	buf_addf(why, "node %" STR_FMT " exists without its machine. ", STR_ARG(node->name));
+}
+
 bool
 checks_is_settled(struct buf *why)
 {
@@ -511,8 +545,8 @@ checks_is_settled(struct buf *why)
 		check_machine(&world.machines[i], why);
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)
 		check_service(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i), why);
-	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++)
-		check_orphan(world.project->of[HETZNER_BALANCER][i], why);
-	foreign_check_routes(why);
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++)
+		check_node(kube_model_at(world.kube, KUBE_MODEL_NODE, i), why);
+	world.sim->check_rest(why);
 	return why->len == 0;
 }

@@ -19,7 +19,8 @@
 #include "world.h"
 
 #define LEAST_DISTANCE_NS (12 * NS_PER_SEC)
-/* The requests of a look begin a few seconds after the look, and the replica's time is the look's. */
+/* The requests of a look begin a few seconds after the look, and the replica's time is the look's.
+ */
 #define LATE_NS (20 * NS_PER_SEC)
 #define BREAKER_WINDOW_NS (10 * MINUTE_NS - LATE_NS)
 #define BREAKER_DISTANCE_NS (5 * MINUTE_NS - LATE_NS)
@@ -62,8 +63,8 @@ evidence_acted(const struct net_request *n, const struct server_response *r)
 {
 	struct look *look = &looks[n_looks % ARRAY_LEN(looks)];
 
-	if (n->host != HOST_CLOUD || !str_starts(n->request->target, STR("/v1/servers")) ||
-	    (r->status != 200 && r->status != 404) || !world_is_own_token(n->request->token))
+	if (n->host != HOST_CLOUD || !world.sim->is_look(n->request->target) ||
+	    (r->status != 200 && r->status != 404) || !world.sim->is_own_token(n->request->token))
 		return;
 	*look = (struct look){ n->replica->index, n->incarnation, n->sent_ns, "" };
 	snprintf(look->target, sizeof(look->target), "%" STR_FMT, STR_ARG(n->request->target));
@@ -71,14 +72,12 @@ evidence_acted(const struct net_request *n, const struct server_response *r)
 }
 
 void
-evidence_server_changed(const struct hetzner_change *c)
+evidence_gone(int64_t server, struct str name)
 {
 	struct gone *one = &gone[n_gone % ARRAY_LEN(gone)];
 
-	if (!c->before || (c->after && str_eq(c->before->name, c->after->name)))
-		return;
-	*one = (struct gone){ c->after ? 0 : c->before->id, schedule_now_ns(), "" };
-	snprintf(one->name, sizeof(one->name), "%" STR_FMT, STR_ARG(c->before->name));
+	*one = (struct gone){ server, schedule_now_ns(), "" };
+	snprintf(one->name, sizeof(one->name), "%" STR_FMT, STR_ARG(name));
 	n_gone++;
 }
 
@@ -109,19 +108,6 @@ last_heartbeat_ns(struct str name)
 	return last_ns;
 }
 
-/* Lists show every machine. */
-static bool
-is_about(const struct look *look, int64_t id, struct str name)
-{
-	char by_id[64], by_name[100];
-
-	snprintf(by_id, sizeof(by_id), "/v1/servers/%lld", (long long)id);
-	snprintf(by_name, sizeof(by_name), "name=%" STR_FMT "&", STR_ARG(name));
-	if (str_starts(str_c(look->target), STR("/v1/servers/")))
-		return id > 0 && strcmp(look->target, by_id) == 0;
-	return !strstr(look->target, "name=") || (id == 0 && strstr(look->target, by_name));
-}
-
 void
 evidence_lease_changed(unsigned replica, struct str before, struct str after)
 {
@@ -148,8 +134,7 @@ static bool
 count_deletion(const struct replica *r)
 {
 	int64_t now_ns = schedule_now_ns();
-	bool is_unknown = taken_ns[r->index] > 0 &&
-	                  now_ns - taken_ns[r->index] < BREAKER_WINDOW_NS;
+	bool is_unknown = taken_ns[r->index] > 0 && now_ns - taken_ns[r->index] < BREAKER_WINDOW_NS;
 	unsigned n = 0;
 
 	for (size_t i = 0; i < n_deletions && i < ARRAY_LEN(deletions); i++)
@@ -168,7 +153,7 @@ evidence_check(struct str token, const struct kube_model_object *node)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	const struct replica *r = replica_at(str_eq(token, STR("kube-b")) ? 1 : 0);
 	yyjson_val *object = object_json(&arena, node);
-	int64_t id = server_of_provider_id(json_text_at(&arena, object, "spec.providerID"));
+	int64_t id = world.sim->number_of(json_text_at(&arena, object, "spec.providerID"));
 	int64_t first_ns = CLOCK_FOREVER, last_ns = 0, since_ns, heard_ns;
 
 	/* Somebody else has deleted it already, and it waits for a finalizer. */
@@ -181,7 +166,7 @@ evidence_check(struct str token, const struct kube_model_object *node)
 
 		if (look->replica != r->index || look->incarnation != r->incarnation ||
 		    look->sent_ns < since_ns || look->sent_ns < heard_ns ||
-		    !is_about(look, id, node->name))
+		    !world.sim->is_about(look->target, id, node->name))
 			continue;
 		first_ns = look->sent_ns < first_ns ? look->sent_ns : first_ns;
 		last_ns = look->sent_ns > last_ns ? look->sent_ns : last_ns;
@@ -191,5 +176,6 @@ evidence_check(struct str token, const struct kube_model_object *node)
 		     STR_ARG(node->name));
 	else if (!is_announced(object) && count_deletion(r) &&
 	         last_ns - first_ns < BREAKER_DISTANCE_NS)
-		fail("node %" STR_FMT " is deleted, although too many have been", STR_ARG(node->name));
+		fail("node %" STR_FMT " is deleted, although too many have been",
+		     STR_ARG(node->name));
 }

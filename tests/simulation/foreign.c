@@ -273,9 +273,8 @@ node_of_route(struct str cidr, struct str gateway)
 		if (!node || !str_eq(json_text_at(&arena, node, "spec.podCIDR"), cidr))
 			continue;
 		if (gateway.len == 0 ||
-		    (server && server->n_networks > 0 &&
-		     str_eq(server->networks[0].ip, gateway) &&
-		     server_of_provider_id(json_text_at(&arena, node, "spec.providerID")) ==
+		    (server && server->n_networks > 0 && str_eq(server->networks[0].ip, gateway) &&
+		     world.sim->number_of(json_text_at(&arena, node, "spec.providerID")) ==
 		             m->server))
 			return o;
 	}

@@ -280,7 +280,8 @@ take_over(void)
 static void
 begin_cluster(size_t n_strangers, size_t n_nodes)
 {
-	world_begin_calm(n_strangers + n_nodes, &(struct net_hooks){ on_arrived, on_acted });
+	world_begin_calm(n_strangers + n_nodes,
+	                 &(struct net_hooks){ on_arrived, on_acted, NULL, NULL });
 	hetzner_set_rate_limit(world.cloud, world.project, RATE_LIMIT);
 	for (size_t i = 0; i < n_strangers; i++)
 		world_add_machine();
@@ -449,9 +450,9 @@ run_day(int day)
 	run_for(8 * HOUR_NS);
 	/* the cloud does not know the token for two minutes, and then both know another one */
 	world.n_events++;
-	world_set_account(NULL);
+	world.sim->set_account(ACCOUNT_REFUSED);
 	run_for(2 * MINUTE_NS);
-	world_set_account(world.project);
+	world.sim->set_account(ACCOUNT_OWN);
 	run_for(6 * HOUR_NS);
 	if (day < DAYS / 2) {
 		world.n_events++;
@@ -470,7 +471,7 @@ run_week(size_t n, struct result *ret)
 	struct rng r = rng_of(1, "churn", 0);
 
 	world_begin_calm(MAX_MACHINES_OF_WEEK,
-	                 &(struct net_hooks){ on_arrived_in_week, on_acted_in_week });
+	                 &(struct net_hooks){ on_arrived_in_week, on_acted_in_week, NULL, NULL });
 	checks_begin();
 	for (size_t i = 0; i < CHURN_NODES; i++)
 		world_add_machine();

@@ -30,7 +30,7 @@ any_server(struct rng *r)
 {
 	struct machine *m = any_machine(r);
 
-	return m && machine_server(m) ? m : NULL;
+	return m && m->server ? m : NULL;
 }
 
 /* The first machine stays, and so does its Node: without a witness no Node is ever deleted
@@ -113,7 +113,7 @@ delete_machine(struct rng *r)
 	if (!may_go(m))
 		return;
 	trace("machine %s is deleted", m->name);
-	hetzner_delete_server(world.cloud, world.project, machine_server(m));
+	world.sim->delete_machine(m);
 	m->server = 0;
 }
 
@@ -121,26 +121,20 @@ static void
 rename_machine(struct rng *r)
 {
 	struct machine *m = any_server(r);
-	char name[48];
 
 	if (!m)
 		return;
-	snprintf(name, sizeof(name), "%s-renamed", m->name);
 	trace("machine %s is renamed", m->name);
-	hetzner_rename_server(world.cloud, world.project, machine_server(m), str_c(name));
+	world.sim->rename_machine(m);
 }
 
 static void
 switch_machine(struct rng *r)
 {
 	struct machine *m = any_server(r);
-	const char *status;
 
-	if (!m)
-		return;
-	status = str_eq_c(machine_server(m)->status, "running") ? "off" : "running";
-	trace("machine %s is %s", m->name, status);
-	hetzner_set_status(world.cloud, world.project, machine_server(m), status);
+	if (m)
+		trace("machine %s is %s", m->name, world.sim->switch_machine(m));
 }
 
 static void
@@ -161,12 +155,9 @@ static void
 rebuild_machine(struct rng *r)
 {
 	struct machine *m = any_server(r);
-	const struct hetzner_server *server;
 
-	if (!may_go(m) || !str_eq_c(machine_server(m)->base.name, m->name))
+	if (!may_go(m) || !world.sim->rebuild_machine(m))
 		return;
-	server = hetzner_replace_server(world.cloud, world.project, machine_server(m));
-	m->server = server ? server->base.id : 0;
 	m->is_joining = true;
 	trace("machine %s is rebuilt as %lld", m->name, (long long)m->server);
 	if (rng_chance(r, 500))
@@ -324,7 +315,7 @@ static void
 annotate_service(struct rng *r)
 {
 	const struct kube_model_object *o = any_service(r);
-	const char *algorithm = rng_chance(r, 500) ? "least_connections" : "round_robin";
+	const char *algorithm = world.sim->algorithms[rng_chance(r, 500) ? 0 : 1];
 	int label = (int)
 		rng_below(r, 9); /* not among the arguments: their order differs by compiler */
 	char patch[200];
@@ -332,9 +323,8 @@ annotate_service(struct rng *r)
 	if (!o)
 		return;
 	snprintf(patch, sizeof(patch),
-	         "{\"metadata\":{\"annotations\":{\"load-balancer.hetzner.cloud/"
-	         "algorithm-type\":\"%s\"},\"labels\":{\"x\":\"%d\"}}}",
-	         algorithm, label);
+	         "{\"metadata\":{\"annotations\":{\"%s\":\"%s\"},\"labels\":{\"x\":\"%d\"}}}",
+	         world.sim->algorithm_key, algorithm, label);
 	patch_service(o, patch);
 }
 
@@ -603,35 +593,35 @@ keep_dead_targets(struct rng *r)
 /* An account that changes in the middle of a run: just after a request about load balancers, or of
  * a look: after one about servers. */
 static struct {
-	const char *about;               /* NULL: nothing is to change */
-	struct hetzner_project *project; /* NULL: the token is refused */
+	const char *about; /* NULL: nothing is to change */
+	enum account account;
 } next_account;
 
 static void
-change_account(struct hetzner_project *project)
+change_account(enum account account)
 {
 	next_account.about = NULL;
-	trace("the token is %s", project == world.project ? "right"
-	                         : project                ? "that of another project"
-	                                                  : "refused");
-	world_set_account(project);
+	trace("the token is %s", account == ACCOUNT_OWN     ? "right"
+	                         : account == ACCOUNT_OTHER ? "that of another project"
+	                                                    : "refused");
+	world.sim->set_account(account);
 }
 
 static void
-change_account_soon(struct rng *r, struct hetzner_project *project)
+change_account_soon(struct rng *r, enum account account)
 {
 	if (rng_chance(r, 500)) {
-		change_account(project);
+		change_account(account);
 		return;
 	}
 	next_account.about = rng_chance(r, 300) ? "/servers" : "/load_balancers";
-	next_account.project = project;
+	next_account.account = account;
 }
 
 static void
 restore_account(struct later *later)
 {
-	change_account_soon(&later->random, world.project);
+	change_account_soon(&later->random, ACCOUNT_OWN);
 }
 
 static void
@@ -639,7 +629,7 @@ spoil_account(struct rng *r)
 {
 	int64_t until_ns = rng_between(r, 5 * NS_PER_SEC, 5 * MINUTE_NS);
 
-	change_account_soon(r, rng_chance(r, 700) ? world.other : NULL);
+	change_account_soon(r, rng_chance(r, 700) ? ACCOUNT_OTHER : ACCOUNT_REFUSED);
 	if (rng_chance(r, 500))
 		delete_service(r);
 	after(until_ns, (struct later){ .fn = restore_account, .random = *r });
@@ -704,7 +694,7 @@ history_acted(const struct net_request *n)
 {
 	if (next_account.about && n->host == HOST_CLOUD && !world.is_settling &&
 	    str_contains(n->request->target, str_c(next_account.about)))
-		change_account(next_account.project);
+		change_account(next_account.account);
 	if (!trap.fn || trap.replica || !checks_is_write(n))
 		return;
 	trap.replica = replica_at(n->replica->index);
@@ -880,50 +870,65 @@ back_up(struct rng *r)
 
 /* ---- the table ---- */
 
+enum {
+	ALL = 0,
+	HCLOUD = 1, /* sim_cloud.bit */
+	BRIGHTBOX = 2,
+};
+
 static const struct {
 	void (*fn)(struct rng *);
 	unsigned calm, wild; /* weights */
+	unsigned clouds;     /* in which it happens */
 } events[] = {
-	{ add_machine, 6, 4 },
-	{ delete_machine, 5, 4 },
-	{ rename_machine, 2, 2 },
-	{ switch_machine, 6, 5 },
-	{ rebuild_machine, 3, 5 },
-	{ switch_kubelet, 8, 6 },
-	{ delete_node, 3, 3 },
-	{ label_node, 8, 5 },
-	{ taint_node, 4, 3 },
-	{ detach_machine, 2, 2 },
-	{ add_service, 14, 12 },
-	{ change_ports, 8, 6 },
-	{ annotate_service, 8, 6 },
-	{ retype_service, 5, 5 },
-	{ reclass_service, 1, 2 },
-	{ delete_service, 6, 6 },
-	{ hold_service, 3, 3 },
-	{ write_status, 1, 2 },
-	{ person_creates_balancer, 2, 2 },
-	{ person_changes_balancer, 2, 3 },
-	{ person_deletes_balancer, 1, 2 },
-	{ person_changes_route, 2, 2 },
-	{ person_deletes_network, 1, 1 },
-	{ doom_actions, 2, 4 },
-	{ lock_balancer, 2, 3 },
-	{ drain_budget, 0, 1 },
-	{ keep_dead_targets, 1, 2 },
-	{ spoil_account, 1, 3 },
-	{ crash_one, 1, 8 },
-	{ terminate_one, 1, 4 },
-	{ pause_one, 1, 6 },
-	{ hold_election, 1, 4 },
-	{ partition, 1, 5 },
-	{ jump_clock, 1, 2 },
-	{ disturb, 2, 10 },
-	{ restart_server, 1, 3 },
-	{ person_deletes_lease, 1, 1 },
-	{ compact, 1, 2 },
-	{ hold_cache, 1, 5 },
-	{ back_up, 0, 1 },
+	{ add_machine, 6, 4, ALL },
+	{ delete_machine, 5, 4, ALL },
+	{ rename_machine, 2, 2, ALL },
+	{ switch_machine, 6, 5, ALL },
+	{ rebuild_machine, 3, 5, ALL },
+	{ switch_kubelet, 8, 6, ALL },
+	{ delete_node, 3, 3, ALL },
+	{ label_node, 8, 5, ALL },
+	{ taint_node, 4, 3, ALL },
+	{ detach_machine, 2, 2, HCLOUD },
+	{ add_service, 14, 12, ALL },
+	{ change_ports, 8, 6, ALL },
+	{ annotate_service, 8, 6, ALL },
+	{ retype_service, 5, 5, ALL },
+	{ reclass_service, 1, 2, ALL },
+	{ delete_service, 6, 6, ALL },
+	{ hold_service, 3, 3, ALL },
+	{ write_status, 1, 2, ALL },
+	{ person_creates_balancer, 2, 2, HCLOUD },
+	{ person_changes_balancer, 2, 3, HCLOUD },
+	{ person_deletes_balancer, 1, 2, HCLOUD },
+	{ person_changes_route, 2, 2, HCLOUD },
+	{ person_deletes_network, 1, 1, HCLOUD },
+	{ doom_actions, 2, 4, HCLOUD },
+	{ lock_balancer, 2, 3, HCLOUD },
+	{ drain_budget, 0, 1, HCLOUD },
+	{ keep_dead_targets, 1, 2, HCLOUD },
+	{ spoil_account, 1, 3, ALL },
+	{ crash_one, 1, 8, ALL },
+	{ terminate_one, 1, 4, ALL },
+	{ pause_one, 1, 6, ALL },
+	{ hold_election, 1, 4, ALL },
+	{ partition, 1, 5, ALL },
+	{ jump_clock, 1, 2, ALL },
+	{ disturb, 2, 10, ALL },
+	{ restart_server, 1, 3, ALL },
+	{ person_deletes_lease, 1, 1, ALL },
+	{ compact, 1, 2, ALL },
+	{ hold_cache, 1, 5, ALL },
+	{ back_up, 0, 1, ALL },
+	{ sim_brightbox_makes_objects, 1, 1, BRIGHTBOX },
+	{ sim_brightbox_changes_balancer, 2, 3, BRIGHTBOX },
+	{ sim_brightbox_deletes_something, 2, 3, BRIGHTBOX },
+	{ sim_brightbox_breaks_balancer, 1, 2, BRIGHTBOX },
+	{ sim_brightbox_moves_cloud_ip, 1, 2, BRIGHTBOX },
+	{ sim_brightbox_forgets_server, 2, 2, BRIGHTBOX },
+	{ sim_brightbox_sets_limit, 1, 2, BRIGHTBOX },
+	{ sim_brightbox_never_maps, 1, 2, BRIGHTBOX },
 };
 
 void
@@ -938,6 +943,15 @@ history_churn(struct rng *r)
 	all[rng_below(r, ARRAY_LEN(all))](r);
 }
 
+/* 0: it does not happen in this cloud. */
+static unsigned
+weight_of(size_t i)
+{
+	if (events[i].clouds && !(events[i].clouds & world.sim->bit))
+		return 0;
+	return world.is_wild ? events[i].wild : events[i].calm;
+}
+
 struct planned {
 	uint64_t number;
 };
@@ -950,14 +964,14 @@ run_event(void *arg)
 	unsigned total = 0, chosen;
 
 	for (size_t i = 0; i < ARRAY_LEN(events); i++)
-		total += world.is_wild ? events[i].wild : events[i].calm;
+		total += weight_of(i);
 	chosen = (unsigned)rng_below(&r, total);
 	net_advance(HOST_KUBE);
 	net_advance(HOST_CLOUD);
 	trace_detail("event %d", (int)number);
 	world.n_events++;
 	for (size_t i = 0; i < ARRAY_LEN(events); i++) {
-		unsigned weight = world.is_wild ? events[i].wild : events[i].calm;
+		unsigned weight = weight_of(i);
 
 		if (chosen < weight) {
 			events[i].fn(&r);

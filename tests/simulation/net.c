@@ -386,7 +386,8 @@ act(struct exchange *x)
 	x->is_open = true; /* it may push while it handles the request */
 	ARRAY_PUSH(net.open, net.n_open, net.cap_open, x);
 	net.hooks.arrived(&seen);
-	server->ops->handle(server, &x->request, &x->response);
+	if (!net.hooks.answer || !net.hooks.answer(&seen, &x->response))
+		server->ops->handle(server, &x->request, &x->response);
 	net.hooks.acted(&seen, &x->response);
 	if (!x->response.is_stream)
 		forget_open(x);
@@ -397,14 +398,15 @@ static void
 empty_list(struct exchange *x)
 {
 	struct server_response *r = &x->response;
+	struct str body;
 
-	if (x->host != HOST_CLOUD || r->status != 200 ||
-	    !str_starts(x->request.target, STR("/v1/servers?")))
+	if (x->host != HOST_CLOUD || r->status != 200 || !net.hooks.empty_list)
+		return;
+	body = net.hooks.empty_list(x->request.target);
+	if (body.len == 0)
 		return;
 	buf_reset(&r->body);
-	buf_add_c(&r->body, "{\"servers\":[],\"meta\":{\"pagination\":{\"page\":1,\"per_page\":50,"
-	                    "\"previous_page\":null,\"next_page\":null,\"last_page\":1,"
-	                    "\"total_entries\":0}}}");
+	buf_add_str(&r->body, body);
 }
 
 static void

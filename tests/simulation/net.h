@@ -45,6 +45,11 @@ struct net_hooks {
 	void (*arrived)(const struct net_request *);
 	/* The server has acted. The answer may yet be lost. */
 	void (*acted)(const struct net_request *, const struct server_response *);
+	/* The cloud's answer to this request if its list of servers is empty; empty: it is another
+	 * request. NULL: no list is emptied. */
+	struct str (*empty_list)(struct str target);
+	/* Answers in place of the server; false: it does not. NULL: it never does. */
+	bool (*answer)(const struct net_request *, struct server_response *);
 };
 
 void net_start(uint64_t seed, const struct net_hooks *hooks);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -40,7 +41,7 @@ static struct object {
 	size_t tls_size;
 	char *argv[MAX_ARGUMENTS + 2];
 	const char *const *environment;
-	char kubeconfig[100], token[40]; /* names of files */
+	char kubeconfig[100], token[40], secret[40]; /* names of files */
 } objects[N_REPLICAS];
 
 static char folder_name[64];
@@ -130,7 +131,9 @@ write_kubeconfig(struct object *o)
 
 	snprintf(o->kubeconfig, sizeof(o->kubeconfig), "%s/%s", folder_name, o->replica.name);
 	file = fopen(o->kubeconfig, "w");
-	if (!file || fprintf(file, kubeconfig, o->replica.name) < 0 || fclose(file) != 0)
+	/* doctor reports secrets that others can read */
+	if (!file || fchmod(fileno(file), S_IRUSR | S_IWUSR) != 0 ||
+	    fprintf(file, kubeconfig, o->replica.name) < 0 || fclose(file) != 0)
 		stop(o->kubeconfig, "cannot be written");
 }
 
@@ -152,6 +155,8 @@ replicas_load(const char *folder)
 		write_kubeconfig(&objects[i]);
 		snprintf(objects[i].token, sizeof(objects[i].token), "/proc/self/fd/%d",
 		         TOKEN_FD + (int)i);
+		snprintf(objects[i].secret, sizeof(objects[i].secret), "/proc/self/fd/%d",
+		         TOKEN_FD + N_REPLICAS + (int)i);
 	}
 }
 
@@ -189,15 +194,34 @@ replica_token_file(const struct replica *r)
 	return object_of(r)->token;
 }
 
+const char *
+replica_secret_file(const struct replica *r)
+{
+	return object_of(r)->secret;
+}
+
 /* The file is of this process: the histories that run beside this one have others. */
+static void
+write_file(int number, const char *name, const char *text)
+{
+	int file = memfd_create("token", MFD_CLOEXEC);
+
+	if (file < 0 || fchmod(file, S_IRUSR | S_IWUSR) != 0 ||
+	    write(file, text, strlen(text)) != (ssize_t)strlen(text) || dup2(file, number) < 0 ||
+	    close(file) != 0)
+		stop(name, "cannot be written");
+}
+
 void
 replica_write_token(const struct replica *r, const char *text)
 {
-	int number = TOKEN_FD + (int)r->index, file = memfd_create("token", MFD_CLOEXEC);
+	write_file(TOKEN_FD + (int)r->index, object_of(r)->token, text);
+}
 
-	if (file < 0 || write(file, text, strlen(text)) != (ssize_t)strlen(text) ||
-	    dup2(file, number) < 0 || close(file) != 0)
-		stop(object_of(r)->token, "cannot be written");
+void
+replica_write_secret(const struct replica *r, const char *text)
+{
+	write_file(TOKEN_FD + N_REPLICAS + (int)r->index, object_of(r)->secret, text);
 }
 
 void

@@ -58,6 +58,9 @@ const char *replica_kubeconfig(const struct replica *);
 /** The file of the cloud's token, and what is in it. */
 const char *replica_token_file(const struct replica *);
 void replica_write_token(const struct replica *, const char *text);
+/** A second file, for credentials that consist of two parts. */
+const char *replica_secret_file(const struct replica *);
+void replica_write_secret(const struct replica *, const char *text);
 /** Environment of the next start: HCLOUD_TOKEN_FILE and others. The array must stay valid; NULL at
  * the end. */
 void replica_set_environment(struct replica *, const char *const *variables);

@@ -19,6 +19,7 @@ enum {
 	MAX_SEEDS = 10000,   /* in a file */
 	SETTLE_MINUTES = 90, /* a refusal by the cloud is remembered for an hour */
 	CALM_MINUTES = 16,   /* three periods of the addresses: the rate limit may put two off */
+	INSPECTED = 4,       /* commands run at the end of one history of so many */
 	PATIENT = 4,         /* one history of so many waits for all of CALM_MINUTES */
 	PROGRESS = 1000,     /* histories between two lines about the progress */
 };
@@ -29,10 +30,12 @@ static const char help[] =
 	"./dev simulate --shrink N            leaves out events of a history as long as it fails\n"
 	"./dev simulate --file NAME           simulates the seeds in a file\n"
 	"./dev simulate --growth WHAT [--sizes N,N]  large worlds: nodes, services, servers, or a week\n"
+	"--cloud NAME: hcloud or brightbox; without it the seed chooses the cloud\n"
 	"--jobs N: so many at a time; --drop LIST: without these events\n";
 
 static bool is_dropped[MAX_DROPPED];
 static int64_t until_ns = CLOCK_FOREVER;
+static const struct sim_cloud *chosen; /* NULL: the seed chooses */
 
 /* ---- one history ---- */
 
@@ -44,7 +47,7 @@ settle(void)
 
 	for (int i = 0; i < SETTLE_MINUTES && !failure(); i++) {
 		schedule_run_until(schedule_now_ns() + MINUTE_NS);
-		hetzner_release(world.cloud, world.project);
+		world.sim->release();
 		buf_reset(&why);
 		if (checks_is_settled(&why))
 			return true;
@@ -83,14 +86,17 @@ run_history(uint64_t seed)
 {
 	int64_t last_ns;
 
-	world_begin(seed);
+	world_begin(chosen ? chosen : sim_of_seed(seed), seed);
 	last_ns = history_plan(seed, is_dropped);
 	schedule_run_until(until_ns < last_ns ? until_ns : last_ns + NS_PER_SEC);
 	if (until_ns < last_ns || failure())
 		return;
 	world_settle();
-	if (settle())
-		check_quiet(seed % PATIENT == 0);
+	if (!settle())
+		return;
+	check_quiet(seed % PATIENT == 0);
+	if (seed % INSPECTED == 1 && !world.was_restored && !failure())
+		commands_check();
 }
 
 static int
@@ -347,6 +353,8 @@ read_option(struct arguments *a, const char *name, const char *value)
 		until_ns = (int64_t)strtoull(value, NULL, 10) * NS_PER_SEC;
 	else if (strcmp(name, "--drop") == 0)
 		read_dropped(value);
+	else if (strcmp(name, "--cloud") == 0)
+		return (chosen = sim_find(value)) != NULL;
 	else
 		return false;
 	return true;

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "heap.h"
 #include "parts.h"
@@ -25,6 +26,7 @@
 
 enum {
 	MAX_KEYS = 8,
+	OUTPUT_MAX = 1 << 20,
 };
 
 static uint64_t system_seed_value;
@@ -37,6 +39,14 @@ static void (*destructors[N_REPLICAS][MAX_KEYS])(void *);
 static unsigned n_keys[N_REPLICAS];
 static int64_t n_bytes[N_REPLICAS], max_bytes[N_REPLICAS];
 static uint64_t n_allocations[N_REPLICAS], n_frees[N_REPLICAS], n_forgotten[N_REPLICAS];
+
+static struct buf outputs[N_REPLICAS] = { BUF_INIT(OUTPUT_MAX), BUF_INIT(OUTPUT_MAX) };
+
+struct str
+system_output(unsigned replica)
+{
+	return buf_str(&outputs[replica]);
+}
 
 void
 system_seed(uint64_t seed)
@@ -54,6 +64,7 @@ system_start(const struct replica *r)
 	n_keys[r->index] = 1;
 	n_bytes[r->index] = 0;
 	n_forgotten[r->index] = n_allocations[r->index] - n_frees[r->index];
+	buf_reset(&outputs[r->index]);
 	heap_start(r->index);
 }
 
@@ -516,6 +527,9 @@ char *__wrap_getenv(const char *name);
 int __wrap_getaddrinfo(const char *name, const char *service, const void *hints, void *ret);
 ssize_t __wrap_write(int fd, const void *bytes, size_t n);
 void __wrap__exit(int status);
+int __wrap_isatty(int fd);
+void __wrap_sandbox_harden(void);
+unsigned __wrap_sandbox_enter(const void *config, void *notes);
 void __wrap_abort(void);
 void __wrap___assert_fail(const char *text, const char *file, unsigned line, const char *function);
 int __wrap_mallopt(int name, int value);
@@ -554,19 +568,51 @@ __wrap_getenv(const char *name)
 	return (char *)(uintptr_t)replica_getenv(self(), name);
 }
 
+static const char *(*resolver)(const char *name);
+
+void
+system_set_resolver(const char *(*resolve)(const char *name))
+{
+	resolver = resolve;
+}
+
+/* There is no terminal. */
+int
+__wrap_isatty(int fd)
+{
+	(void)fd;
+	return 0;
+}
+
+/* It would restrict the process of the simulation. */
+void
+__wrap_sandbox_harden(void)
+{
+}
+
+unsigned
+__wrap_sandbox_enter(const void *config, void *notes)
+{
+	(void)config;
+	(void)notes;
+	return 0;
+}
+
 int
 __wrap_getaddrinfo(const char *name, const char *service, const void *hints, void *ret)
 {
-	(void)name;
-	(void)service;
-	(void)hints;
-	(void)ret;
-	return EAI_NONAME;
+	const char *address = resolver ? resolver(name) : NULL;
+
+	return address ? getaddrinfo(address, service, hints, ret) : EAI_NONAME;
 }
 
 ssize_t
 __wrap_write(int fd, const void *bytes, size_t n)
 {
+	if (fd == STDOUT_FILENO)
+		buf_add_str(&outputs[self()->index], str_n(bytes, n));
+	if (fd == STDOUT_FILENO)
+		return (ssize_t)n;
 	if (fd != STDERR_FILENO)
 		return write(fd, bytes, n);
 	/* without the time, which the trace has, and the line's end */

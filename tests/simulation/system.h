@@ -10,11 +10,18 @@
 
 #include <stddef.h>
 
+#include "base/str.h"
 #include "replica.h"
 
 void system_seed(uint64_t seed);
+/** The answer of the name servers: an address as a text; NULL: the name does not exist.
+ *
+ * @param resolve  NULL: no name exists */
+void system_set_resolver(const char *(*resolve)(const char *name));
 /** Called before a replica starts: each incarnation gets other random numbers. */
 void system_start(const struct replica *);
+/** What the replica has written to its standard output since its start. */
+struct str system_output(unsigned replica);
 /** What the replica has allocated and not freed since its start, and the most that this has been
  * since the replica's first start, or since system_forget_max(). */
 size_t system_n_bytes(unsigned replica);

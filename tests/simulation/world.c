@@ -18,8 +18,6 @@
 
 struct world world;
 
-static const char *const own_tokens[N_REPLICAS] = { "hcloud-a", "hcloud-b" };
-static const char *const other_tokens[N_REPLICAS] = { "hcloud-other-a", "hcloud-other-b" };
 static struct rng lives_random, cidr_random;
 
 /* ---- machines ---- */
@@ -27,15 +25,15 @@ static struct rng lives_random, cidr_random;
 struct hetzner_server *
 machine_server(const struct machine *m)
 {
+	if (!world.project)
+		return NULL;
 	return (struct hetzner_server *)hetzner_find(world.project, HETZNER_SERVER, m->server);
 }
 
 bool
 machine_is_alive(const struct machine *m)
 {
-	const struct hetzner_server *server = machine_server(m);
-
-	return server && !m->is_silent && str_eq_c(server->status, "running");
+	return m->server && !m->is_silent && world.sim->is_running(m);
 }
 
 const struct kube_model_object *
@@ -52,6 +50,16 @@ machine_attach(struct machine *m)
 	if (server && world.network && server->n_networks == 0)
 		(void)hetzner_attach(world.cloud, world.project, server, world.network,
 		                     str_c(m->ip));
+}
+
+bool
+world_is_target(const struct machine *m)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct kube_model_object *o = machine_node(m);
+
+	return m->server && o &&
+	       !json_key(json_at(object_json(&arena, o), "metadata.labels"), STR(EXCLUDED));
 }
 
 void
@@ -80,22 +88,14 @@ void
 world_add_machine(void)
 {
 	struct machine *m = &world.machines[world.n_machines];
-	struct hetzner_new_server wanted = { .network = world.network };
-	const struct hetzner_server *server;
 
 	if (world.n_machines == world.max_machines)
 		return;
 	*m = (struct machine){ .is_joining = true };
 	snprintf(m->name, sizeof(m->name), "m%u", world.n_names++);
 	snprintf(m->ip, sizeof(m->ip), "10.0.1.%u", world.n_names);
-	wanted.name = str_c(m->name);
-	if (world.network)
-		wanted.private_ip = str_c(m->ip);
-	server = hetzner_add_server(world.cloud, world.project, &wanted);
-	if (!server)
-		return;
-	m->server = server->base.id;
-	world.n_machines++;
+	if (world.sim->add_machine(m))
+		world.n_machines++;
 }
 
 /* The model writes members in a fixed order. */
@@ -122,10 +122,11 @@ machine_join(struct machine *m)
 static bool
 is_former(const struct machine *m, const struct kube_model_object *node)
 {
-	char own[64];
+	char any[64], own[64];
 
-	snprintf(own, sizeof(own), "\"hcloud://%lld\"", (long long)m->server);
-	return node && str_contains(node->json, STR("\"hcloud://")) &&
+	snprintf(any, sizeof(any), "\"%s", world.sim->prefix);
+	snprintf(own, sizeof(own), "\"%s\"", m->provider_id);
+	return node && str_contains(node->json, str_c(any)) &&
 	       !str_contains(node->json, str_c(own));
 }
 
@@ -246,7 +247,7 @@ work_as_other(const struct kube_model_object *o)
 		return;
 	kube_model_hold(o);
 	if (!has_class || json_at(service, "metadata.deletionTimestamp")) {
-		if (checks_count_balancers(o->uid) == 0 && !replica_at(0)->is_paused &&
+		if (world.sim->count_balancers(o) == 0 && !replica_at(0)->is_paused &&
 		    !replica_at(1)->is_paused)
 			(void)kube_model_remove_finalizer(world.kube, "other", o, FINALIZER);
 	} else {
@@ -270,36 +271,48 @@ tick_other(void *arg)
 
 /* ---- the replicas ---- */
 
-static void
-start_replica(struct replica *r)
+void
+sim_argument(struct sim_start *start, const char *argument)
 {
-	/* with SSL_CERT_DIR the replicas leave the choice of certificates to OpenSSL: replica.c */
-	static char token_files[N_REPLICAS][200];
-	static const char *environments[N_REPLICAS][8];
-	const char **environment = environments[r->index];
-	char kubeconfig[200], retry[60];
-	const char *const arguments[] = { "--cloud-provider=hcloud",
-		                          kubeconfig,
-		                          retry,
-		                          "--secure-port=0",
-		                          "--cluster-name=ours",
-		                          world.has_network ? "--allocate-node-cidrs=true" : NULL,
-		                          ("--cluster-cidr=" POD_NETWORK "0.0/16"),
-		                          NULL };
+	start->arguments[start->n_arguments++] = argument;
+}
 
-	snprintf(kubeconfig, sizeof(kubeconfig), "--kubeconfig=%s", replica_kubeconfig(r));
-	snprintf(retry, sizeof(retry), "--leader-elect-retry-period=%us", world.retry_s);
-	snprintf(token_files[r->index], sizeof(token_files[0]), "HCLOUD_TOKEN_FILE=%s",
-	         replica_token_file(r));
-	environment[0] = token_files[r->index];
-	environment[1] = "HCLOUD_ENDPOINT=http://192.0.2.2/v1";
-	environment[2] = "HCLOUD_METRICS_ENABLED=false";
-	environment[3] = "HCLOUD_LOAD_BALANCERS_LOCATION=fsn1";
-	environment[4] = "SSL_CERT_DIR=/nonexistent";
-	environment[5] = world.has_network ? "HCLOUD_NETWORK=net" : NULL;
-	environment[6] = "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK=true";
-	replica_set_environment(r, environment);
-	replica_start(r, arguments);
+void
+sim_variable(struct sim_start *start, const char *name, const char *value)
+{
+	char *text = start->memory + start->n_memory;
+
+	start->n_memory += (size_t)snprintf(text, sizeof(start->memory) - start->n_memory, "%s=%s",
+	                                    name, value) +
+	                   1;
+	start->environment[start->n_variables++] = text;
+}
+
+void
+world_start(struct replica *r, const char *command)
+{
+	static char kubeconfig[N_REPLICAS][200];
+	static struct sim_start starts[N_REPLICAS];
+	struct sim_start *start = &starts[r->index];
+
+	*start = (struct sim_start){ 0 };
+	snprintf(start->cloud, sizeof(start->cloud), "--cloud-provider=%s", world.sim->name);
+	snprintf(kubeconfig[r->index], sizeof(kubeconfig[0]), "--kubeconfig=%s",
+	         replica_kubeconfig(r));
+	snprintf(start->retry, sizeof(start->retry), "--leader-elect-retry-period=%us",
+	         world.retry_s);
+	if (command)
+		sim_argument(start, command);
+	sim_argument(start, start->cloud);
+	sim_argument(start, kubeconfig[r->index]);
+	sim_argument(start, start->retry);
+	sim_argument(start, "--secure-port=0");
+	sim_argument(start, "--cluster-name=" CLUSTER);
+	/* so the replicas leave the choice of certificates to OpenSSL: replica.c */
+	sim_variable(start, "SSL_CERT_DIR", "/nonexistent");
+	world.sim->configure(r, start);
+	replica_set_environment(r, start->environment);
+	replica_start(r, start->arguments);
 }
 
 void
@@ -322,7 +335,7 @@ tick_replicas(void *arg)
 	int64_t now_ns = schedule_now_ns();
 
 	(void)arg;
-	for (unsigned i = 0; i < N_REPLICAS; i++) {
+	for (unsigned i = 0; i < N_REPLICAS && !world.is_inspected; i++) {
 		struct replica *r = replica_at(i);
 
 		if (r->is_running) {
@@ -332,49 +345,10 @@ tick_replicas(void *arg)
 			                                                 20 * NS_PER_SEC);
 		} else if (world.lives[i].restart_ns <= now_ns) {
 			world.lives[i].restart_ns = 0;
-			start_replica(r);
+			world_start(r, NULL);
 		}
 	}
 	schedule_at(now_ns + NS_PER_SEC, tick_replicas, NULL);
-}
-
-void
-world_ask_cloud_about_route(const char *verb, const char *route)
-{
-	char target[100];
-
-	snprintf(target, sizeof(target), "/networks/%lld/actions/%s",
-	         (long long)world.network->base.id, verb);
-	trace("a person sends %s %s = %d", target, route,
-	      hetzner_request(world.cloud, world.project, "person", "POST", target, str_c(route)));
-}
-
-void
-world_add_network(void)
-{
-	world.network = hetzner_add_network(world.cloud, world.project, STR("net"),
-	                                    STR("10.0.0.0/8"), STR("10.0.0.0/16"));
-	world_ask_cloud_about_route("add_route", FOREIGN_ROUTE);
-	for (size_t i = 0; i < world.n_machines; i++)
-		machine_attach(&world.machines[i]);
-}
-
-void
-world_set_account(struct hetzner_project *project)
-{
-	for (unsigned i = 0; i < N_REPLICAS; i++) {
-		hetzner_revoke_token(world.cloud, str_c(own_tokens[i]));
-		if (project)
-			hetzner_add_token(world.cloud, world.project, str_c(own_tokens[i]), true);
-		replica_write_token(replica_at(i),
-		                    project == world.other ? other_tokens[i] : own_tokens[i]);
-	}
-}
-
-bool
-world_is_own_token(struct str token)
-{
-	return str_eq_c(token, own_tokens[0]) || str_eq_c(token, own_tokens[1]);
 }
 
 /* ---- the beginning ---- */
@@ -388,63 +362,49 @@ on_acted(const struct net_request *n, const struct server_response *r)
 	history_acted(n);
 }
 
-/* Servers that nobody can reach yet, and projects without machines. */
-static void
-begin_servers(uint64_t seed, size_t max_machines, const struct net_hooks *hooks)
+/* Servers that nobody can reach yet, without machines. r NULL: without anything special. */
+static struct server *
+begin_servers(const struct sim_cloud *sim, uint64_t seed, struct rng *r, size_t max_machines,
+              const struct net_hooks *hooks)
 {
 	schedule_start(seed);
 	system_seed(seed);
+	system_set_resolver(sim->resolve);
 	net_start(seed, hooks);
-	world = (struct world){ .seed = seed, .max_machines = max_machines };
+	world = (struct world){ .seed = seed, .sim = sim, .max_machines = max_machines };
 	world.machines = xcalloc(max_machines, sizeof(*world.machines));
+	world.is_wild = r && rng_chance(r, 500);
 	lives_random = rng_of(seed, "lives", 0);
 	cidr_random = rng_of(seed, "pod CIDR", 0);
 	world.kube = kube_model_new(WALL_START_NS, seed);
 	kube_model_add_token(world.kube, STR("kube-a"));
 	kube_model_add_token(world.kube, STR("kube-b"));
-	world.cloud = hetzner_new(WALL_START_NS, seed);
-	world.project = hetzner_add_project(world.cloud, STR("person"));
-	world.other = hetzner_add_project(world.cloud, STR("stranger"));
-	world.other->max_balancers = 0;
-	for (unsigned i = 0; i < N_REPLICAS; i++)
-		hetzner_add_token(world.cloud, world.other, str_c(other_tokens[i]), true);
-	world_set_account(world.project);
-	hetzner_settings(world.cloud)->action_min_ns = 100 * NS_PER_MS;
-	hetzner_settings(world.cloud)->action_max_ns = 2 * NS_PER_SEC;
+	return sim->begin(seed, r);
 }
 
 static void
-connect_servers(void)
+connect_servers(struct server *cloud)
 {
 	net_set_server(HOST_KUBE, kube_model_server(world.kube));
-	net_set_server(HOST_CLOUD, hetzner_server(world.cloud));
+	net_set_server(HOST_CLOUD, cloud);
 	net_set_latency(HOST_KUBE, NS_PER_MS, 10 * NS_PER_MS);
 	net_set_latency(HOST_CLOUD, 10 * NS_PER_MS, 100 * NS_PER_MS);
 }
 
 void
-world_begin(uint64_t seed)
+world_begin(const struct sim_cloud *sim, uint64_t seed)
 {
 	struct rng r = rng_of(seed, "world", 0);
 	unsigned yields = (unsigned[]){ 0, 20, 200 }[rng_below(&r, 3)];
-	struct hetzner_settings *settings;
+	struct server *cloud = begin_servers(sim, seed, &r, MAX_MACHINES,
+	                                     &(struct net_hooks){ checks_arrived, on_acted,
+	                                                          sim->empty_list,
+	                                                          commands_answer });
 
-	begin_servers(seed, MAX_MACHINES, &(struct net_hooks){ checks_arrived, on_acted });
 	schedule_set_yields(yields);
-	world.is_wild = rng_chance(&r, 500);
-	settings = hetzner_settings(world.cloud);
-	if (!rng_chance(&r, 700))
-		settings->action_max_ns = 20 * NS_PER_SEC;
-	settings->deletes_without_action = rng_chance(&r, 300);
-	if (rng_chance(&r, 250))
-		settings->per_page_max = 4;
-	world.has_network = rng_chance(&r, 400);
-	if (world.has_network)
-		world_add_network();
-	(void)hetzner_add_primary_ip(world.cloud, world.project, STR("foreign"), false, NULL);
 	for (int64_t n = rng_between(&r, 3, 6); n > 0; n--)
 		world_add_machine();
-	connect_servers();
+	connect_servers(cloud);
 	/* The Lease makes most of the requests. With the longer period a replica takes over as
 	 * late, because the Lease lasts as long, but has fewer attempts to renew it. */
 	world.retry_s = rng_chance(&r, 300) ? 2 : 5;
@@ -457,8 +417,7 @@ world_begin(uint64_t seed)
 void
 world_begin_calm(size_t max_machines, const struct net_hooks *hooks)
 {
-	begin_servers(1, max_machines, hooks);
-	connect_servers();
+	connect_servers(begin_servers(&sim_hcloud, 1, NULL, max_machines, hooks));
 	world.retry_s = 2;
 	tick_replicas(NULL);
 }
@@ -475,15 +434,10 @@ world_run_actors(void)
 static void
 settle_machine(struct machine *m)
 {
-	struct hetzner_server *server = machine_server(m);
-
 	m->is_silent = false;
 	m->is_joining = true;
-	if (server && !str_eq_c(server->status, "running"))
-		hetzner_set_status(world.cloud, world.project, server, "running");
-	if (server && !str_eq_c(server->base.name, m->name))
-		hetzner_rename_server(world.cloud, world.project, server, str_c(m->name));
-	machine_attach(m);
+	if (m->server)
+		world.sim->settle_machine(m);
 	if (machine_node(m))
 		node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
 }
@@ -492,33 +446,20 @@ settle_machine(struct machine *m)
 static void
 settle_services(void)
 {
+	char patch[200];
+
 	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0;) {
 		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
 		                                                  i);
 
 		(void)kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign");
 	}
+	snprintf(patch, sizeof(patch),
+	         "{\"metadata\":{\"annotations\":{\"a\":\"settled\",\"%s\":\"%s\"}}}",
+	         world.sim->algorithm_key, world.sim->algorithms[1]);
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)
-		(void)kube_model_change(
-			world.kube, "user", kube_model_at(world.kube, KUBE_MODEL_SERVICE, i),
-			"{\"metadata\":{\"annotations\":{\"a\":\"settled\","
-			"\"load-balancer.hetzner.cloud/algorithm-type\":\"round_robin\"}}}");
-}
-
-/* Those that stand in the way of a Service. */
-static void
-delete_balancers_of_others(void)
-{
-	for (size_t i = world.project->n_of[HETZNER_BALANCER]; i-- > 0;) {
-		const struct hetzner_resource *lb = world.project->of[HETZNER_BALANCER][i];
-		char target[100];
-
-		if (!str_eq_c(hetzner_label(lb, CLUSTER_LABEL), OTHER_CLUSTER))
-			continue;
-		snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->id);
-		(void)hetzner_request(world.cloud, world.project, "person", "DELETE", target,
-		                      STR_EMPTY);
-	}
+		(void)kube_model_change(world.kube, "user",
+		                        kube_model_at(world.kube, KUBE_MODEL_SERVICE, i), patch);
 }
 
 void
@@ -539,16 +480,8 @@ world_settle(void)
 		replica_at(i)->wall_shift_ns = 0;
 	}
 	kube_model_release_cache(world.kube);
-	world_set_account(world.project);
-	hetzner_forget_dooms(world.project);
-	hetzner_release(world.cloud, world.project);
-	delete_balancers_of_others();
-	hetzner_settings(world.cloud)->targets_outlive_servers = false;
-	hetzner_drop_dead_targets(world.cloud, world.project);
-	if (world.has_network && !world.network) {
-		world_add_network();
-		world_restart_replicas();
-	}
+	world.sim->set_account(ACCOUNT_OWN);
+	world.sim->settle();
 	for (size_t i = 0; i < world.n_machines; i++)
 		settle_machine(&world.machines[i]);
 	settle_services();

@@ -1,9 +1,10 @@
-/* tests/simulation/world.h: a cluster with two replicas of ccmd, a project at Hetzner, machines
- * with their kubelets, and users.
+/* tests/simulation/world.h: a cluster with two replicas of ccmd, a cloud, machines with their
+ * kubelets, and users.
  *
  * All of these except the replicas act in functions on the agenda (schedule.h), while no fiber of a
  * replica runs.
  *
+ * - sim_cloud.h: what differs between clouds; sim_NAME.c
  * - world.c: the initial cluster, machines, kubelets, restarts of replicas, the end of faults
  * - history.c: the events that the seed chooses
  * - checks.c: what must be true at every step, and at the end
@@ -24,6 +25,7 @@
 #include "kube.h"
 #include "net.h"
 #include "replica.h"
+#include "sim_cloud.h"
 
 enum {
 	MAX_MACHINES = 10,
@@ -36,16 +38,18 @@ enum {
 #define MINUTE_NS (60 * NS_PER_SEC)
 #define EXCLUDED "node.kubernetes.io/exclude-from-external-load-balancers"
 #define UID_LABEL "hcloud-ccm/service-uid"
+#define CLUSTER "ours" /* its name */
 #define CLUSTER_LABEL "ccmd.io/cluster"
 #define OTHER_CLUSTER "theirs" /* its balancers are not ours */
 #define NAME_ANNOTATION "load-balancer.hetzner.cloud/name"
 #define FINALIZER "service.kubernetes.io/load-balancer-cleanup"
 
-/** A server of the project, and the kubelet on it. */
+/** A server of the cloud, and the kubelet on it. */
 struct machine {
-	char name[24];    /* of the Node */
-	char ip[20];      /* in the network */
-	int64_t server;   /* its ID; 0: it was deleted */
+	char name[24];  /* of the Node */
+	char ip[20];    /* in the network */
+	int64_t server; /* its number (sim_cloud.number_of); 0: it was deleted */
+	char provider_id[40];
 	bool is_silent;   /* the kubelet does not run */
 	bool is_joining;  /* the kubelet registers a Node if there is none */
 	int64_t heard_ns; /* the last heartbeat */
@@ -53,7 +57,9 @@ struct machine {
 
 struct world {
 	uint64_t seed;
+	const struct sim_cloud *sim;
 	struct kube_model *kube;
+	/* of sim_hcloud; else NULL */
 	struct hetzner *cloud;
 	struct hetzner_project *project, *other; /* the other one is not the cluster's */
 	bool has_network;
@@ -65,6 +71,7 @@ struct world {
 		int64_t restart_ns; /* when it is started again; 0: it runs */
 	} lives[N_REPLICAS];
 	bool is_settling;  /* faults are over */
+	bool is_inspected; /* commands run in place of a replica: commands.c */
 	bool was_restored; /* from a backup of etcd */
 	bool is_wild;
 	unsigned retry_s;   /* --leader-elect-retry-period */
@@ -75,7 +82,7 @@ struct world {
 extern struct world world;
 
 /** The cluster of the seed: machines that have just joined, no Service. The replicas start. */
-void world_begin(uint64_t seed);
+void world_begin(const struct sim_cloud *, uint64_t seed);
 /** The same without faults, with no machine: for growth.c. No kubelet runs. */
 void world_begin_calm(size_t max_machines, const struct net_hooks *hooks);
 /** Kubelets send heartbeats, and register the Nodes of new machines; the controller of the other
@@ -89,6 +96,8 @@ bool machine_is_alive(const struct machine *);
 const struct kube_model_object *machine_node(const struct machine *);
 /** Its kubelet registers the Node. */
 void machine_join(struct machine *);
+/** Must load balancers lead to it? */
+bool world_is_target(const struct machine *);
 /** Attaches its server to the network again, if it is not. */
 void machine_attach(struct machine *);
 #define AUTOSCALER_TAINT "ToBeDeletedByClusterAutoscaler"
@@ -96,16 +105,13 @@ void node_set_taint(const struct kube_model_object *node, const char *key, bool 
 void world_add_machine(void);
 /** Of a cluster that has one: with a new ID, and with the machines in it. */
 void world_add_network(void);
+/** Starts a replica, or a command in its place. command NULL: none */
+void world_start(struct replica *, const char *command);
 /** A person restarts both replicas. */
 void world_restart_replicas(void);
 #define FOREIGN_ROUTE "{\"destination\":\"10.99.0.0/24\",\"gateway\":\"10.0.200.1\"}"
 /** A request of a person about a route of the network. */
 void world_ask_cloud_about_route(const char *verb, const char *route);
-/** The project of both replicas' token, which each reads from a file; NULL: the API refuses the
- * token. */
-void world_set_account(struct hetzner_project *);
-/** Is that the token with which a replica uses the cluster's project? */
-bool world_is_own_token(struct str token);
 
 /** The JSON of an object; valid until the arena is released. */
 yyjson_val *object_json(struct arena *, const struct kube_model_object *);
@@ -136,12 +142,16 @@ bool checks_is_settled(struct buf *why);
 bool checks_is_write(const struct net_request *);
 /** How many of these the replicas have sent. */
 uint64_t checks_n_writes(void);
-/** How many balancers bear the UID of a Service. */
-size_t checks_count_balancers(struct str uid);
+/** ccmd has created a balancer for the Service with this UID. */
+void checks_note_balancer(struct str uid);
 /** Is the finalizer of the Service with this UID another controller's? */
 bool checks_is_finalizer_theirs(struct str uid);
-/** 0: it is the ID of no server. */
-int64_t server_of_provider_id(struct str id);
+/** For sim_cloud.check_service: whether its load balancer is what the Service asks for. */
+void checks_hcloud_service(const struct kube_model_object *, yyjson_val *service, struct buf *why);
+/** For sim_cloud.check_rest: load balancers without a Service, and routes. */
+void checks_hcloud_rest(struct buf *why);
+void checks_hcloud_change(void *arg, const struct hetzner_change *);
+size_t checks_hcloud_count(const struct kube_model_object *service);
 
 /* ---- foreign.c ---- */
 
@@ -159,11 +169,30 @@ void foreign_check_routes(struct buf *why);
 /* ---- evidence.c ---- */
 
 void evidence_acted(const struct net_request *, const struct server_response *);
-void evidence_server_changed(const struct hetzner_change *);
 /** The holder of the Lease, when this replica has written it. */
 void evidence_lease_changed(unsigned replica, struct str before, struct str after);
+/** The machine with this ID does not exist any more, or (0) no machine has this name any more. */
+void evidence_gone(int64_t server, struct str name);
 /** Fails the history if the replica with this token must not delete the Node yet. */
 void evidence_check(struct str token, const struct kube_model_object *node);
+
+/* ---- sim_brightbox.c: events ---- */
+
+void sim_brightbox_makes_objects(struct rng *);
+void sim_brightbox_changes_balancer(struct rng *);
+void sim_brightbox_deletes_something(struct rng *);
+void sim_brightbox_breaks_balancer(struct rng *);
+void sim_brightbox_moves_cloud_ip(struct rng *);
+void sim_brightbox_forgets_server(struct rng *);
+void sim_brightbox_sets_limit(struct rng *);
+void sim_brightbox_never_maps(struct rng *);
+
+/* ---- commands.c ---- */
+
+/** Runs `ccmd doctor` and `ccmd plan`, which must not find anything. */
+void commands_check(void);
+/** Answers requests that only the commands send; false: it is another one. */
+bool commands_answer(const struct net_request *, struct server_response *);
 
 /* ---- bounds.c ---- */
 
