@@ -36,7 +36,23 @@ bb_ip_by_address(struct bb_run *run, struct error *err)
 	               quote_z(run->call->arena, wanted));
 }
 
-/* The first one that has the name, or that is mapped to a balancer that has it. */
+/* The first one that has the name; else the first one that is mapped to a balancer that has it. */
+static const struct bb_cloud_ip *
+bb_ip_named(const struct bb_view *view, struct str name)
+{
+	const struct bb_cloud_ip *mapped = NULL;
+
+	for (size_t i = 0; i < view->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *one = &view->cloud_ips[i];
+
+		if (str_eq(one->name, name))
+			return one;
+		if (!mapped && one->lb_id.len > 0 && str_eq(one->lb_name, name))
+			mapped = one;
+	}
+	return mapped;
+}
+
 static bool
 bb_ip_by_name(struct bb_run *run, struct error *err)
 {
@@ -52,14 +68,9 @@ bb_ip_by_name(struct bb_run *run, struct error *err)
 		.n_of_kind = &run->view->n_cloud_ips,
 	};
 
-	for (size_t i = 0; i < run->view->n_cloud_ips; i++) {
-		const struct bb_cloud_ip *one = &run->view->cloud_ips[i];
-
-		if (str_eq(one->name, name) || (one->lb_id.len > 0 && str_eq(one->lb_name, name))) {
-			run->ip = one;
-			return true;
-		}
-	}
+	run->ip = bb_ip_named(run->view, name);
+	if (run->ip)
+		return true;
 	if (!bb_run_change(run, &change, &id, err))
 		return false;
 	if (id.len == 0 || !run->call->dry)

@@ -336,6 +336,25 @@ a_chosen_cloud_ip_is_never_destroyed(void **state)
 	assert_string_equal(rig->account.ips[0].lb, "");
 }
 
+/* Although the list shows the other one first. */
+static void
+a_service_keeps_its_cloud_ip_when_another_one_is_mapped(void **state)
+{
+	struct account_rig *rig = *state;
+	struct account *a = &rig->account;
+
+	rig_settle(rig);
+	a->ips[1] = a->ips[0];
+	a->ips[0] = (struct account_ip){ .id = "cip-00090", .number = 90, .name = STR("other") };
+	snprintf(a->ips[0].lb, sizeof(a->ips[0].lb), "%s", a->lbs[0].id);
+	a->n_ips = 2;
+	rest(rig);
+	rig_settle(rig);
+	assert_int_equal(a->n_ips, 2);
+	assert_string_equal(a->ips[0].lb, "");
+	assert_string_equal(a->ips[1].lb, a->lbs[0].id);
+}
+
 static void
 a_cloud_ip_that_is_mapped_elsewhere_stays_there(void **state)
 {
@@ -961,6 +980,7 @@ main(void)
 		TEST(the_order_of_nodes_is_no_difference),
 		TEST(a_chosen_cloud_ip_takes_the_place_of_our_own),
 		TEST(a_chosen_cloud_ip_is_never_destroyed),
+		TEST(a_service_keeps_its_cloud_ip_when_another_one_is_mapped),
 		TEST(a_cloud_ip_that_is_mapped_elsewhere_stays_there),
 		TEST(a_cloud_ip_is_chosen_by_its_address),
 		TEST(a_wrong_choice_of_a_cloud_ip_changes_nothing),
