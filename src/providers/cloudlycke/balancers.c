@@ -333,7 +333,11 @@ cl_balancers_adopt(struct cloud *cloud, struct call *call, const struct lb_spec 
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = cl_loader_inventory(cl->loader, NULL);
 
-	return cl_state_adopt(cl->state, &inventory->schema, specs, n, call->arena, err);
+	if (!cl_state_adopt(cl->state, &inventory->schema, specs, n, call->arena, err))
+		return false;
+	/* A former process may have made frontends for Services that are gone. The first change of
+	 * a Service replaces them, if there is a Service. */
+	return n > 0 || !cl->haproxy || call->dry || cl_haproxy_apply(cl->haproxy, call, err);
 }
 
 static bool
@@ -410,8 +414,10 @@ cl_balancers_remove(struct cloud *cloud, struct call *call, const struct lb_spec
 	if (!cl_state_mark_deleting(cl->state, spec->uid, &record, err))
 		return false;
 	*ret_found = record != NULL;
+	/* a former process may have made its frontends: the first file of this one is without them
+	 */
 	if (!record)
-		return true;
+		return !cl->haproxy || cl_haproxy_apply(cl->haproxy, call, err);
 	if (cl->haproxy && !cl_haproxy_apply(cl->haproxy, call, err))
 		return false;
 	if (cl->balancer_hook && !run_hook(cl, call, "delete", record, err))

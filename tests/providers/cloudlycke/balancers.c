@@ -803,6 +803,37 @@ a_change_that_cannot_be_written_is_undone(void **state)
 
 /* ---- hooks ---- */
 
+/* Without a state file, a process does not know what a former one has made. */
+static void
+a_service_of_a_former_process_leaves_haproxy(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	const char *file, *text;
+
+	world_init(&w, state, "{}");
+	file = arena_printf(&w.arena, "%s/haproxy.cfg", w.lab->folder).ptr;
+	lab_write(w.lab, arena_printf(&w.arena,
+	                              "machines: []\n" POOL
+	                              "loadBalancers: {haproxy: {file: %s, check: [/bin/true], "
+	                              "reload: [/bin/true]}}\n",
+	                              file)
+	                         .ptr);
+	open_again(&w);
+	assert_string_equal(ensure(&w, "web"), "10.0.0.1");
+	text = text_of(&w, file);
+	assert_true(str_contains(str_c(text), STR("# default/web")));
+	open_again(&w);
+	assert_string_equal(remove_one(&w, "web"), "nothing");
+	assert_int_equal(w.code, ERR_NONE);
+	assert_false(str_contains(str_c(text_of(&w, file)), STR("# default/web")));
+
+	/* the same if its Service has vanished */
+	lab_put(w.lab, "haproxy.cfg", text);
+	open_again(&w);
+	assert_true(adopt(&w, NULL, 0));
+	assert_false(str_contains(str_c(text_of(&w, file)), STR("# default/web")));
+}
+
 static void
 a_hook_runs_once_a_change(void **state)
 {
@@ -992,6 +1023,7 @@ main(void)
 		TEST(one_process_has_the_file),
 		TEST(a_process_that_changes_nothing_only_reads_the_file),
 		TEST(a_change_that_cannot_be_written_is_undone),
+		TEST(a_service_of_a_former_process_leaves_haproxy),
 		TEST(a_hook_runs_once_a_change),
 		TEST(a_hook_that_a_crash_interrupts_is_run_again),
 		TEST(a_hook_that_fails_is_run_again),
