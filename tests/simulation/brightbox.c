@@ -434,7 +434,7 @@ bm_report(struct brightbox *b, const struct bm_account *a, const struct bm_who *
 		                           .before = before,
 		                           .after = after };
 
-	if (b->observe)
+	if (b->observe && !(before && after && bm_eq(before, after)))
 		b->observe(b->observe_arg, &change);
 }
 

@@ -76,7 +76,7 @@ struct str bm_new_id(struct brightbox *, const char *code);
 /** Runs the effect after a delay; immediately, if the delay is 0. */
 void bm_later(struct brightbox *, struct bm_effect, int64_t delay_ns);
 int64_t bm_delay(struct brightbox *);
-/** Reports the change of an object, whose state before was copied with bm_copy(). */
+/** Reports the change of an object, if it is one; its state before was copied with bm_copy(). */
 void bm_report(struct brightbox *, const struct bm_account *, const struct bm_who *,
                const struct brightbox_object *before, const struct brightbox_object *after);
 
@@ -149,6 +149,8 @@ const char *bm_collection(enum brightbox_kind);
 struct brightbox_object *bm_add(struct brightbox *, struct bm_account *, enum brightbox_kind);
 /** An effect: the object is gone. */
 bm_apply bm_vanish;
+/** Is that a copy of the struct, which has not changed since? */
+bool bm_eq(const struct brightbox_object *copy, const struct brightbox_object *);
 /** A copy of the struct, in the arena of the model. */
 const struct brightbox_object *bm_copy(struct brightbox *, const struct brightbox_object *);
 /** Sets the members that the body has, of those in the table. */

@@ -545,6 +545,12 @@ bm_copy(struct brightbox *b, const struct brightbox_object *o)
 	return copy;
 }
 
+bool
+bm_eq(const struct brightbox_object *copy, const struct brightbox_object *o)
+{
+	return memcmp(copy, o, kinds[o->kind].size) == 0;
+}
+
 struct brightbox_object *
 brightbox_find(const struct brightbox_account *a, enum brightbox_kind kind, struct str id)
 {

@@ -493,12 +493,18 @@ delete_balancer(struct bm_call *call)
 
 /* ---- cloud IPs ---- */
 
+/* The mapping to a balancer that was deleted meanwhile has no effect. */
 static void
 set_mapping(struct brightbox *b, struct brightbox_object *o, const struct bm_effect *e)
 {
+	const struct brightbox_balancer *lb = AS(balancer,
+	                                         brightbox_find(&e->account->base,
+	                                                        BRIGHTBOX_BALANCER, e->text));
 	struct brightbox_cloud_ip *ip = AS(cloud_ip, o);
 
 	(void)b;
+	if (str_starts(e->text, STR("lba-")) && (!lb || is_leaving(lb->status)))
+		return;
 	ip->status = e->text.len > 0 ? STR("mapped") : STR("unmapped");
 	if (e->text.len == 0)
 		ip->balancer = ip->interface = ip->group = NO_TEXT;
