@@ -246,8 +246,10 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 	if (config->is_read_only) {
 		if (state_file.len > 0)
 			needs->reads[needs->n_reads++] = state_file;
-		if (haproxy_file.len > 0)
+		if (haproxy_file.len > 0) {
+			needs->reads_are_public[needs->n_reads] = true; /* HAProxy reads it, too */
 			needs->reads[needs->n_reads++] = haproxy_file;
+		}
 	} else {
 		needs->runs_programs = inventory->schema.balancers.hook.len > 0 ||
 		                       inventory->schema.balancers.haproxy.is_present ||

@@ -993,6 +993,17 @@ programs_and_files_are_announced(void **state)
 	assert_true(cloudlycke_cloud.load(&config, &cloud, &err));
 	assert_true(cloud->needs.runs_programs);
 	cloudlycke_cloud.close(cloud);
+
+	/* what a command reads; HAProxy's file has no secrets */
+	config.is_read_only = true;
+	write_inventory(&w, "", "{haproxy: {file: /f, reload: [/r]}}");
+	assert_true(cloudlycke_cloud.load(&config, &cloud, &err));
+	assert_int_equal(cloud->needs.n_reads, 2);
+	assert_true(str_eq_c(cloud->needs.reads[0], w.state));
+	assert_false(cloud->needs.reads_are_public[0]);
+	assert_true(str_eq_c(cloud->needs.reads[1], "/f"));
+	assert_true(cloud->needs.reads_are_public[1]);
+	cloudlycke_cloud.close(cloud);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
