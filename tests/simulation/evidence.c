@@ -63,8 +63,9 @@ evidence_acted(const struct net_request *n, const struct server_response *r)
 {
 	struct look *look = &looks[n_looks % ARRAY_LEN(looks)];
 
-	if (n->host != HOST_CLOUD || !world.sim->is_look(n->request->target) ||
-	    (r->status != 200 && r->status != 404) || !world.sim->is_own_token(n->request->token))
+	if (n->host != HOST_CLOUD || !world.sim->is_look ||
+	    !world.sim->is_look(n->request->target) || (r->status != 200 && r->status != 404) ||
+	    !world.sim->is_own_token(n->request->token))
 		return;
 	*look = (struct look){ n->replica->index, n->incarnation, n->sent_ns, "" };
 	snprintf(look->target, sizeof(look->target), "%" STR_FMT, STR_ARG(n->request->target));
@@ -156,8 +157,9 @@ evidence_check(struct str token, const struct kube_model_object *node)
 	int64_t id = world.sim->number_of(json_text_at(&arena, object, "spec.providerID"));
 	int64_t first_ns = CLOCK_FOREVER, last_ns = 0, since_ns, heard_ns;
 
-	/* Somebody else has deleted it already, and it waits for a finalizer. */
-	if (json_at(object, "metadata.deletionTimestamp"))
+	/* Somebody else has deleted it already, and it waits for a finalizer; or there is no API,
+	 * and nobody sees what a replica has read. */
+	if (!world.sim->is_look || json_at(object, "metadata.deletionTimestamp"))
 		return;
 	since_ns = gone_since_ns(id, node->name);
 	heard_ns = last_heartbeat_ns(node->name);

@@ -874,6 +874,7 @@ enum {
 	ALL = 0,
 	HCLOUD = 1, /* sim_cloud.bit */
 	BRIGHTBOX = 2,
+	CLOUDLYCKE = 4,
 };
 
 static const struct {
@@ -929,6 +930,8 @@ static const struct {
 	{ sim_brightbox_forgets_server, 2, 2, BRIGHTBOX },
 	{ sim_brightbox_sets_limit, 1, 2, BRIGHTBOX },
 	{ sim_brightbox_never_maps, 1, 2, BRIGHTBOX },
+	{ sim_cloudlycke_breaks_inventory, 2, 3, CLOUDLYCKE },
+	{ sim_cloudlycke_fails_program, 2, 4, CLOUDLYCKE },
 };
 
 void

@@ -144,14 +144,15 @@ net_advance(enum host host)
 {
 	struct server *server = net.hosts[host].server;
 
-	server->ops->advance(server, WALL_START_NS + schedule_now_ns());
+	if (server)
+		server->ops->advance(server, WALL_START_NS + schedule_now_ns());
 }
 
 void
 net_arm(enum host host)
 {
 	struct server *server = net.hosts[host].server;
-	int64_t next_ns = server->ops->next_ns(server);
+	int64_t next_ns = server ? server->ops->next_ns(server) : CLOCK_FOREVER;
 
 	if (next_ns == CLOCK_FOREVER || next_ns - WALL_START_NS >= net.hosts[host].armed_ns)
 		return;

@@ -6,7 +6,7 @@
 #include "base/macros.h"
 #include "schedule.h"
 
-static const struct sim_cloud *const clouds[] = { &sim_hcloud, &sim_brightbox };
+static const struct sim_cloud *const clouds[] = { &sim_hcloud, &sim_brightbox, &sim_cloudlycke };
 
 const struct sim_cloud *
 sim_find(const char *name)
@@ -24,5 +24,7 @@ sim_of_seed(uint64_t seed)
 {
 	struct rng r = rng_of(seed, "cloud", 0);
 
-	return rng_chance(&r, 500) ? &sim_hcloud : &sim_brightbox;
+	if (rng_chance(&r, 500))
+		return &sim_hcloud;
+	return rng_chance(&r, 600) ? &sim_brightbox : &sim_cloudlycke;
 }

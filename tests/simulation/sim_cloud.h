@@ -51,8 +51,10 @@ struct sim_cloud {
 	unsigned bit;       /* in the table of events */
 
 	/** Creates the model, and what is in it beside machines. r NULL (sim_hcloud): a project
-	 * without anything, which no check observes. */
+	 * without anything, which no check observes. Returns NULL if there is no API. */
 	struct server *(*begin)(uint64_t seed, struct rng *);
+	/** Removes what the history has left in the file system. NULL: nothing. */
+	void (*end)(void);
 	void (*configure)(const struct replica *, struct sim_start *);
 	void (*set_account)(enum account);
 	/** For each minute until everything has settled: what hangs ends. */
@@ -77,7 +79,8 @@ struct sim_cloud {
 
 	/** Is that the token with which a replica uses the cluster's account? */
 	bool (*is_own_token)(struct str token);
-	/** Is it a request for one or all servers? */
+	/** Is it a request for one or all servers? NULL, as all others about requests: there is no
+	 * API. */
 	bool (*is_look)(struct str target);
 	/** Is that request (is_look) about the server with that number, or (0) with that name? */
 	bool (*is_about)(const char *target, int64_t number, struct str name);
@@ -100,7 +103,7 @@ struct sim_cloud {
 	unsigned max_idle;           /* requests in QUIET_MINUTES */
 };
 
-extern const struct sim_cloud sim_hcloud, sim_brightbox;
+extern const struct sim_cloud sim_hcloud, sim_brightbox, sim_cloudlycke;
 /** NULL: there is no such cloud. */
 const struct sim_cloud *sim_find(const char *name);
 /** The cloud that the seed chooses. */

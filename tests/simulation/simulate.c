@@ -30,7 +30,7 @@ static const char help[] =
 	"./dev simulate --shrink N            leaves out events of a history as long as it fails\n"
 	"./dev simulate --file NAME           simulates the seeds in a file\n"
 	"./dev simulate --growth WHAT [--sizes N,N]  large worlds: nodes, services, servers, or a week\n"
-	"--cloud NAME: hcloud or brightbox; without it the seed chooses the cloud\n"
+	"--cloud NAME: hcloud, brightbox or cloudlycke; without it the seed chooses the cloud\n"
 	"--jobs N: so many at a time; --drop LIST: without these events\n";
 
 static bool is_dropped[MAX_DROPPED];
@@ -104,6 +104,8 @@ show_history(uint64_t seed, enum trace_level level)
 {
 	trace_print(level);
 	run_history(seed);
+	if (world.sim->end)
+		world.sim->end();
 	printf("seed %llu: %s; hash %016llx\n", (unsigned long long)seed,
 	       failure() ? failure() : "no failure", (unsigned long long)trace_hash());
 	return failure() != NULL;
@@ -130,6 +132,8 @@ run_child(uint64_t seed, int to)
 	struct result result = { .seed = seed };
 
 	run_history(seed);
+	if (world.sim->end)
+		world.sim->end();
 	result.hash = trace_hash();
 	result.simulated_ns = schedule_now_ns();
 	if (failure())

@@ -20,6 +20,8 @@ void system_seed(uint64_t seed);
 void system_set_resolver(const char *(*resolve)(const char *name));
 /** Called before a replica starts: each incarnation gets other random numbers. */
 void system_start(const struct replica *);
+/** Programs that a replica runs, instead of running them. Returns the exit code. */
+void system_set_programs(int (*run)(const struct replica *, const char *const argv[]));
 /** What the replica has written to its standard output since its start. */
 struct str system_output(unsigned replica);
 /** What the replica has allocated and not freed since its start, and the most that this has been

@@ -310,7 +310,8 @@ world_start(struct replica *r, const char *command)
 	sim_argument(start, "--cluster-name=" CLUSTER);
 	/* so the replicas leave the choice of certificates to OpenSSL: replica.c */
 	sim_variable(start, "SSL_CERT_DIR", "/nonexistent");
-	world.sim->configure(r, start);
+	/* a command runs on the host of the leader, which is the other one */
+	world.sim->configure(command ? replica_at(1 - r->index) : r, start);
 	replica_set_environment(r, start->environment);
 	replica_start(r, start->arguments);
 }
@@ -386,7 +387,8 @@ static void
 connect_servers(struct server *cloud)
 {
 	net_set_server(HOST_KUBE, kube_model_server(world.kube));
-	net_set_server(HOST_CLOUD, cloud);
+	if (cloud)
+		net_set_server(HOST_CLOUD, cloud);
 	net_set_latency(HOST_KUBE, NS_PER_MS, 10 * NS_PER_MS);
 	net_set_latency(HOST_CLOUD, 10 * NS_PER_MS, 100 * NS_PER_MS);
 }

@@ -105,7 +105,7 @@ void node_set_taint(const struct kube_model_object *node, const char *key, bool 
 void world_add_machine(void);
 /** Of a cluster that has one: with a new ID, and with the machines in it. */
 void world_add_network(void);
-/** Starts a replica, or a command in its place. command NULL: none */
+/** Starts a replica, or, with a command, that in its place, on the host of the other one. */
 void world_start(struct replica *, const char *command);
 /** A person restarts both replicas. */
 void world_restart_replicas(void);
@@ -193,6 +193,11 @@ void sim_brightbox_never_maps(struct rng *);
 void commands_check(void);
 /** Answers requests that only the commands send; false: it is another one. */
 bool commands_answer(const struct net_request *, struct server_response *);
+
+/* ---- sim_cloudlycke.c: events ---- */
+
+void sim_cloudlycke_breaks_inventory(struct rng *);
+void sim_cloudlycke_fails_program(struct rng *);
 
 /* ---- bounds.c ---- */
 
