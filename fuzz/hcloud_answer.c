@@ -6,8 +6,9 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "providers/hcloud/api.h"
 #include "providers/hcloud/hcloud.h"
-#include "providers/hcloud/instances.h"
+#include "providers/hcloud/robot.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -93,8 +94,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct call call = { .clock = &clock, .deadline_mono_ns = CLOCK_FOREVER, .arena = &arena };
 	CLEANUP(hz_api_freep) struct hz_api *api = NULL;
 	CLEANUP(hz_robot_freep) struct hz_robot *robot = NULL;
-	CLEANUP(hz_instances_freep) struct hz_instances *instances = NULL;
-	struct hcloud hcloud = { 0 };
+	struct hcloud hcloud;
 	CLEANUP(look_unrefp) struct look *look = NULL;
 	struct error err;
 
@@ -106,9 +106,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.cache_mode = data[0] & 128 ? HZ_CACHE_ONE : HZ_CACHE_ALL;
 	api = hz_api_new(&api_config);
 	robot = hz_robot_new(&robot_config);
-	instances = hz_instances_new(&(struct hz_instances_config){
-		.config = &config, .host = &host, .api = api, .robot = robot, .network = 4711 });
-	hcloud.instances = instances;
+	hcloud = (struct hcloud){
+		.config = &config, .host = &host, .api = api, .robot = robot, .network = 4711
+	};
 	if (hz_instances_look(&hcloud.cloud, &call, refs, ARRAY_LEN(refs), 0, &look, &err))
 		check(look);
 	else

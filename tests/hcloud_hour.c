@@ -11,7 +11,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "providers/hcloud/hcloud.h"
 #include "providers/hcloud/api.h"
 #include "providers/hcloud/hcloud.h"
 
