@@ -80,8 +80,7 @@ void buf_truncate(struct buf *b, size_t len);
 struct str buf_str(const struct buf *b);
 /** Returns true when every addition was stored in full. */
 bool buf_ok(const struct buf *b);
-/** Transfers the terminated memory to the caller, who releases it with free(), and leaves an empty
- * buffer. */
+/** Hands the terminated memory to the caller, who frees it, and leaves an empty buffer. */
 char *buf_take(struct buf *b);
 
 /** Overwrites the memory, then frees it: for a secret in a buffer that was not created with

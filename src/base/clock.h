@@ -61,12 +61,10 @@ clock_seconds(int64_t ns)
 }
 
 /** Waits until cond is signalled or the monotonic deadline passes (CLOCK_FOREVER: no deadline). It
- * may return early, so callers check their condition in a loop. Returns false when the deadline
- * has passed. */
+ * may return early: callers check their condition in a loop. False: the deadline has passed. */
 bool clock_wait(struct clock *c, pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns);
 
-/** Returns now_ns + duration_ns, capped instead of overflowing; CLOCK_FOREVER stays CLOCK_FOREVER.
- */
+/** now_ns + duration_ns, capped instead of overflowing; CLOCK_FOREVER stays CLOCK_FOREVER. */
 int64_t clock_deadline(int64_t now_ns, int64_t duration_ns);
 
 static inline int64_t

@@ -83,8 +83,7 @@ dry_note(const struct dry_item *item, const struct dry_change *change)
 	item->run->note(item->run, item, change);
 }
 
-/** Notes that work ended in an error. Has no effect if item is NULL, or if the work was cancelled.
- */
+/** Notes that work ended in an error, unless item is NULL or the work was cancelled. */
 static inline void
 dry_failed(const struct dry_item *item, const struct error *err)
 {

@@ -20,8 +20,7 @@ struct event_kind {
 	const char *when;  /* a description for the reference page */
 };
 
-/** Defines a kind for this file and adds it to the list, as METRIC_FAMILY() does (base/metrics.h).
- */
+/** Defines a kind for this file, as METRIC_FAMILY() does (base/metrics.h). */
 #define EVENT_KIND(id, component_, reason_, is_warning_, about_, when_)                         \
 	static const struct event_kind id = { (component_), (reason_), (is_warning_), (about_), \
 		                              (when_) };                                        \

@@ -24,8 +24,7 @@ NODISCARD bool file_read(const char *path, struct buf *b, struct error *err);
  * warning and returns true. A symbolic link is replaced, not followed. */
 NODISCARD bool file_replace(const char *path, struct str content, unsigned mode, struct error *err);
 
-/** Writes all bytes and continues after interruptions by signals. Returns false with errno on
- * failure. */
+/** Writes all bytes, also after interruptions by signals. Returns false with errno on failure. */
 NODISCARD bool fd_write_all(int fd, struct str bytes);
 /** Writes to standard output what a command prints. If that is not possible, standard error says
  * why, and false is returned. */

@@ -45,8 +45,7 @@ struct log_field {
 	((struct log_field){ .key = (k), .kind = LOG_FIELD_DURATION, .number = (n) })
 #define LOG_ERR(e) LOG_STR("err", str_c((e)->msg))
 
-/** Sets the format and the verbosity as klog counts it: 0 shows info and above, 1 and more show
- * debug. */
+/** Sets the format, and the verbosity as in klog: 0 shows info and above, 1 and more debug. */
 void log_setup(enum log_format format, int verbosity);
 /** Changes the verbosity at run time. */
 void log_set_verbosity(int verbosity);
@@ -58,8 +57,7 @@ void log_set_fd(int fd);
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields, size_t n);
 
-/** Writes one line of the log for each line of text that is not empty, with it in the field `key`.
- */
+/** Writes one line of the log for each line of text that is not empty, in the field `key`. */
 void log_lines(enum log_level level, const char *message, const char *key, struct str text);
 
 #define LOG_AT(level, message, ...)                                                       \

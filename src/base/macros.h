@@ -15,8 +15,7 @@
 #define UNUSED __attribute__((unused))
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The sanitizers of this build: gcc defines macros, clang has features. HAS_SANITIZER: ASan or
- * TSan. */
+/* Sanitizers of this build: gcc has macros, clang features. HAS_SANITIZER: ASan or TSan. */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_ASAN 1
 #elif defined(__SANITIZE_THREAD__)

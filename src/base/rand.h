@@ -12,8 +12,7 @@
 uint64_t rand_u64(void);
 /** Returns a uniformly distributed number in [lo, hi), or lo when hi <= lo. */
 int64_t rand_between(int64_t lo, int64_t hi);
-/** Returns a random duration between d and 2 * d, to spread retries that would otherwise coincide.
- */
+/** Returns a random duration between d and 2 * d, to spread retries that would coincide. */
 int64_t rand_jitter(int64_t d);
 /** Appends a random (version 4) UUID. */
 void rand_uuid(struct buf *b);

@@ -61,8 +61,7 @@ uint64_t single_flight_next(const struct single_flight *);
 NODISCARD bool single_flight_wait(struct single_flight *, const struct call *call, uint64_t run,
                                   const char *what, bool *ret_is_turn, struct error *err);
 
-/** Begins the next run, while no other is active; the caller, or a thread that it starts, does the
- * work. */
+/** Begins the next run, while no other is active; the caller or its thread does the work. */
 void single_flight_begin(struct single_flight *);
 /** Ends the run, whose result is stored: wakes all threads that wait for it. */
 void single_flight_end(struct single_flight *);

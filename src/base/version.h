@@ -22,8 +22,7 @@ void version_set(struct str text);
 struct str version_get(void);
 /** Returns the version without the 'v' and without a suffix such as -rc.1. */
 struct str version_numbers(void);
-/** Splits the first two numbers off a version that version_set() would accept: "1" and "36" of
- * v1.36.3. */
+/** The first two numbers of a version that version_set() accepts: "1" and "36" of v1.36.3. */
 void version_split(struct str text, struct str *ret_major, struct str *ret_minor);
 
 /** Sets the commit of the build; its first VERSION_COMMIT_MAX characters are copied. An empty text

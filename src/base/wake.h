@@ -15,16 +15,14 @@
 
 #include "base/macros.h"
 
-/** Returns the descriptor, which the caller closes; -1 with errno when the system has no descriptor
- * left. */
+/** Returns the descriptor, which the caller closes; -1 with errno if the system has none left. */
 NODISCARD static inline int
 wake_open(void)
 {
 	return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-/** Never blocks. It fails only when the counter is full, and the descriptor is readable then
- * anyway. */
+/** Never blocks. If the counter is full, it fails, and the descriptor is readable anyway. */
 static inline void
 wake_ring(int fd)
 {

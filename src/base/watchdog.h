@@ -30,8 +30,7 @@ struct watchdog *watchdog_new(const char *name);
 /** NULL is allowed, here and below. */
 void watchdog_free(struct watchdog *);
 
-/** Promises that the thread reports again by this deadline. CLOCK_FOREVER: the thread waits for
- * work. */
+/** Promises that the thread reports again by then. CLOCK_FOREVER: it waits for work. */
 void watchdog_until(struct watchdog *, int64_t deadline_mono_ns);
 
 /** Makes a promise for the calling thread. The first call creates its watchdog, with the name of

@@ -38,8 +38,7 @@ struct lb_port {
 
 enum lb_traffic {
 	LB_TRAFFIC_CLUSTER,
-	/* only nodes with an endpoint take traffic; a health check of health_check_node_port finds
-	 * them */
+	/* only nodes with an endpoint take traffic: those where health_check_node_port says so */
 	LB_TRAFFIC_LOCAL,
 };
 
@@ -90,8 +89,7 @@ struct lb_spec {
 	int32_t affinity_timeout_s;
 	struct lb_status status; /* the Service's present status.loadBalancer */
 	bool is_leaving;         /* the Service is being deleted or wants no balancer any more */
-	/* the Service has changed since the last ensure(), so the provider has to read the balancer
-	 * again */
+	/* the Service has changed since the last ensure(): the balancer has to be read again */
 	bool is_changed;
 	/* those that selects() accepted, sorted by name; empty when the balancer is removed */
 	const struct node_ref *nodes;
@@ -118,8 +116,7 @@ const struct str *lb_annotation(const struct lb_spec *, const char *key);
  * replaced at any time. A negative one is valid for a minute, because many Services may be held at
  * the same time, and their searches must not use up the rate limit. */
 
-/** An annotation by which an operator confirms with "true" that the Service's balancer no longer
- * exists. */
+/** With "true", an operator confirms that the Service's balancer no longer exists. */
 #define LB_ANNOTATION_GONE "ccmd.io/load-balancer-is-gone"
 
 /** Is evidence needed to conclude that this Service has no balancer? Not if LB_ANNOTATION_GONE
@@ -261,8 +258,7 @@ struct balancer_ops {
 	 * has to read all balancers, and ensure() to compare with that reading and to note each
 	 * change with call_note_change(). False: the framework does not do this. */
 	bool finds_drift;
-	/** Creates the balancer, or changes what differs from the spec, or finds that nothing does.
-	 */
+	/** Creates the balancer, or changes what differs from the spec, if anything does. */
 	bool (*ensure)(struct cloud *, struct call *, const struct lb_spec *, enum lb_outcome *ret,
 	               struct lb_status *ret_status, struct error *);
 	/** Updates the targets when only the nodes have changed. ERR_NOT_FOUND: the balancer does
@@ -335,14 +331,10 @@ struct balancer_ops {
 	/** The keys of all annotations that the provider reads without that prefix; NULL at the
 	 * end. A provider with a prefix sees no other annotations. NULL: none. */
 	const char *const *other_annotations;
-	/** Annotations that have no effect beside another one; without a key at the end. NULL:
-	 * none.
-	 */
+	/** Annotations without effect beside another one; the last has no key. NULL: none. */
 	const struct lb_useless *useless_annotations;
 	/** Those of `annotations` that are lists of which each element costs a request or a lookup,
-	 * such as domains; NULL at the end. Each may have LIMIT_BALANCER_NAMES elements. NULL:
-	 * none.
-	 */
+	 * such as domains; NULL at the end. Each has at most LIMIT_BALANCER_NAMES. NULL: none. */
 	const char *const *annotation_lists;
 	/** Can the provider understand what the Service asks for? Pure: it uses nothing but the
 	 * Service and the configuration. ERR_INVALID: with the message that ensure() would have.

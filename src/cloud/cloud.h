@@ -149,8 +149,7 @@ struct cloud_config {
 	struct clock *clock;
 	const char *path;         /* --cloud-config; NULL: none */
 	const char *cluster_name; /* --cluster-name */
-	/* --cloud-rate-limit-reserve: the share of the cloud's rate limit that is left to other
-	 * tools */
+	/* --cloud-rate-limit-reserve: the share of the rate limit that is left to other tools */
 	unsigned reserve_percent;
 	const struct ip_net *cluster_cidrs; /* --cluster-cidr */
 	size_t n_cluster_cidrs;

@@ -58,8 +58,7 @@ enum endpoint_outcome {
 	ENDPOINT_FAILED,
 };
 
-/** Begins a request. True: send it, then call endpoint_leave() on every path. False: *err is the
- * outage. */
+/** Begins a request. True: send it, then call endpoint_leave(). False: *err is the outage. */
 NODISCARD bool endpoint_enter(struct endpoint *, struct endpoint_pass *ret, struct error *err);
 
 /** Ends a request. err: with ENDPOINT_FAILED the error of the request, which the error of the
@@ -71,8 +70,7 @@ void endpoint_leave(struct endpoint *, const struct endpoint_pass *pass,
  * False: *err is the outage. */
 NODISCARD bool endpoint_check(struct endpoint *, bool *ret_is_down, struct error *err);
 
-/** CLOCK_BOOTTIME without the time that the endpoint was down: for time limits that an outage must
- * not use up. */
+/** CLOCK_BOOTTIME less the time that the endpoint was down: for limits that ignore outages. */
 int64_t endpoint_uptime_ns(struct endpoint *);
 
 #endif

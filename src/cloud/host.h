@@ -43,8 +43,7 @@ struct cloud_host {
 	 * test can load() and start() a provider without knowing its struct. NULL otherwise. */
 	struct http_client *http;
 
-	/** An Event on a node (its name and UID are used), or, with ref NULL, about the controller
-	 * itself. */
+	/** An Event on a node, by name and UID, or, with ref NULL, about the controller itself. */
 	void (*event)(const struct cloud_host *, const struct node_ref *ref, enum host_event type,
 	              const char *reason, struct str message);
 	/** An Event on a Service (its namespace, name and UID are used). */

@@ -36,8 +36,7 @@ struct route_ops {
 	/** Which families of pod CIDRs can be routed. Pod CIDRs of other families are ignored in
 	 * the plan and in the nodes' NetworkUnavailable condition, and one event reports that. */
 	unsigned (*families)(struct cloud *); /* bits: 1 IPv4, 2 IPv6 */
-	/* list() fills target_addresses, and a route is created again if its node's addresses have
-	 * changed */
+	/* list() fills target_addresses; a route is created again if those of its node changed */
 	bool compares_addresses;
 	/** How old an answer of list() may be while nothing changes, so that an idle loop costs
 	 * nothing; 0: the flag's period. */

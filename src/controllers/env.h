@@ -40,16 +40,14 @@ struct controller_env {
 struct controller_memory *controller_memory_new(struct controller_env *env);
 void controller_memory_free(struct controller_memory *); /* NULL is fine */
 
-/** The call of a work item that may take timeout_ns from now; CLOCK_FOREVER: as long as it likes.
- */
+/** The call of a work item that may take timeout_ns from now; CLOCK_FOREVER: any time. */
 struct call env_call(const struct controller_env *, struct arena *arena, int64_t timeout_ns);
 
 /** Returns the value of call->dry for work on this object, in the arena. NULL: this is not a dry
  * run. The arguments are as in struct dry_item, and are copied. */
 const struct dry_item *dry_item_new(const struct controller_env *, const char *kind,
                                     struct str name, struct str version, struct arena *arena);
-/** The same for the object with this key in a store. If the store does not have it, the version is
- * empty. */
+/** The same for the object with this key in a store; the version is empty if there is none. */
 const struct dry_item *dry_item_find(const struct controller_env *, struct store *store,
                                      const char *kind, struct str key, struct arena *arena);
 

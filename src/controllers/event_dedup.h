@@ -35,9 +35,7 @@ void event_dedup_warn(struct event_dedup *, const char *component, const struct 
  * instead of it. */
 void event_dedup_warn_as(struct event_dedup *, const char *component, const struct node *node,
                          const char *reason, struct str state, struct str message);
-/** Is (node, reason) not remembered? From now on it is. For an event that is sent once for each
- * node.
- */
+/** Remembers (node, reason); true if it is new. For an event that is sent once for each node. */
 bool event_dedup_is_new(struct event_dedup *, const struct node *node, const char *reason);
 /** The state has ended: the next event_dedup_warn() for (node, reason) is sent. */
 void event_dedup_clear(struct event_dedup *, const struct node *node, const char *reason);

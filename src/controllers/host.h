@@ -19,8 +19,7 @@ struct host_config {
 	struct fence *fence;
 	struct store *nodes;
 	struct recorder *recorder;
-	/* the component of its events; NULL: "cloud-controller-manager". Must live as long as the
-	 * process */
+	/* the component of its events, for ever; NULL: "cloud-controller-manager" */
 	const char *component;
 	struct host_requests *requests; /* as in struct cloud_host; outlives the host */
 };

@@ -76,8 +76,7 @@ size_t paces_count(struct paces *);
  * errors, which may end at any moment. */
 int64_t failure_max_ns(enum err_code code);
 
-/** How long to wait in an outage before the next attempt: retry_after_ms if the error has it, else
- * 30 s. */
+/** The wait in an outage before the next attempt: the error's retry_after_ms, else 30 s. */
 int64_t failure_outage_ns(const struct error *err);
 
 /** Queues a key whose work has failed: for the end of the outage, for the time that the cloud
@@ -89,16 +88,14 @@ int64_t failure_requeue(struct queue *, struct str key, const struct error *err,
 struct failure_pause {
 	pthread_mutex_t mu;
 	pthread_cond_t changed;
-	/* Read it before an attempt: a release during the attempt then ends the pause that follows.
-	 */
+	/* Read before an attempt: a release during the attempt ends the pause that follows. */
 	_Atomic unsigned n_releases;
 };
 
 /** The pause is zeroed. */
 void failure_pause_init(struct failure_pause *);
 void failure_pause_fini(struct failure_pause *);
-/** Sleeps for duration_ns, or until there were more releases than n_seen. False with ERR_CANCELLED
- * in *err. */
+/** Sleeps for duration_ns, or until there were more releases than n_seen. False: ERR_CANCELLED. */
 NODISCARD bool failure_pause_sleep(struct failure_pause *, struct call *call, unsigned n_seen,
                                    int64_t duration_ns, struct error *err);
 void failure_pause_release(struct failure_pause *);

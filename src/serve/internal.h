@@ -166,8 +166,7 @@ SSL *tls_server_accept(struct tls_server *t, int fd);
  * ERR_INVALID: a name is not a host name or address. */
 NODISCARD bool self_signed_new(const char *const *names, int64_t wall_ns, X509 **ret_cert,
                                EVP_PKEY **ret_key, struct error *err);
-/** Was it made by self_signed_new(), in this or another process, and is more than 80 % of its life
- * over? */
+/** Was it made by self_signed_new(), in any process, and is more than 80 % of its life over? */
 bool self_signed_is_due(const X509 *cert, int64_t wall_ns);
 /** As PEM. */
 void self_signed_write(X509 *cert, EVP_PKEY *key, struct buf *ret_cert, struct secret *ret_key);

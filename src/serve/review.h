@@ -45,8 +45,7 @@ void review_add_token(struct buf *, struct str token);
 /** Appends the body of a SubjectAccessReview: the same user, verb and path give the same text. */
 void review_add_rights(struct buf *, const struct access_user *, struct str verb, struct str path);
 
-/** Read answers. ERR_INVALID: the body is not an answer, or contradicts itself; it is ignored as a
- * whole. */
+/** Read answers. ERR_INVALID: the body is no answer, or contradicts itself: all is ignored. */
 NODISCARD bool review_read_token(struct str body, struct review_answer **ret, struct error *err);
 NODISCARD bool review_read_rights(struct str body, struct review_answer **ret, struct error *err);
 

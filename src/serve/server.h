@@ -112,8 +112,7 @@ struct str server_request_peer(const struct server_request *); /* the client's a
 struct server_response {
 	int status;
 	const char *content_type; /* NULL: text/plain; charset=utf-8 */
-	/* name, value, name, value…, NULL; in addition to Cache-Control and nosniff, which every
-	 * answer has */
+	/* name, value, …, NULL; beside Cache-Control and nosniff, which every answer has */
 	const char *const *headers;
 	struct str body; /* copied */
 };

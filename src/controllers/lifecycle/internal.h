@@ -127,11 +127,9 @@ enum witness lifecycle_find_witness(const struct witnesses *, const struct node 
  * answered. Checks whose look failed are postponed: their due_mono_ns is in the future afterwards.
  */
 void lifecycle_check_candidates(struct round *r, const struct node_check *due, size_t n);
-/** Decides on the looks so far whether the node is deleted, acts on it, and sets the time of the
- * next look. */
+/** Decides by the looks so far about the node, acts on it, and sets the time of the next look. */
 void lifecycle_decide(struct round *r, const struct node_check *check);
-/** Counters exist from the start: Prometheus does not see the increase of one that appears with 1.
- */
+/** Counters exist from the start: Prometheus sees no increase in one that appears with 1. */
 void lifecycle_start_counters(void);
 /** Counts the nodes that would be deleted in this round, for the breaker. Must be called before the
  * first lifecycle_decide() of a round. */

@@ -33,8 +33,7 @@ void node_controller_wake(struct node_controller *);
 void node_controller_release(struct node_controller *);
 /** The queue of its work, for shutting it down and waiting for the workers that still run. */
 struct queue *node_controller_queue(struct node_controller *);
-/** Joins the threads; the queue must be shut down and the cancel token must have fired. NULL is
- * fine. */
+/** Joins the threads; the queue is shut down and the cancel token has fired. NULL is fine. */
 void node_controller_free(struct node_controller *);
 
 #endif

@@ -95,8 +95,7 @@ void bb_run_fini(struct bb_run *);
 
 void bb_run_warn(const struct bb_run *, const struct event_kind *kind, struct str text);
 
-/** The Service will not be settled by this pass, which goes on. Of several states the first one
- * counts. */
+/** This pass will not settle the Service, and goes on. Of several states the first counts. */
 void bb_run_await(struct bb_run *, const struct bb_state *);
 /** Ends the pass with this state, whatever came before. Returns false. */
 bool bb_run_stop(struct bb_run *, const struct bb_state *, struct error *err);
@@ -113,8 +112,7 @@ struct bb_change {
 	bool is_slow;
 	/* the error of the request that means that the change is made, or being made, already */
 	enum err_code done;
-	/* for a creation: how many objects of that kind the account has, on which its limit depends
-	 */
+	/* for a creation: how many objects of that kind the account has, which has a limit */
 	const size_t *n_of_kind;
 	bool names_servers; /* it is refused if one of the desired servers does not exist */
 	bool may_repeat;    /* the caller knows whether it took effect */
@@ -147,14 +145,11 @@ struct str bb_run_body(const struct bb_run *, const struct bb_pair pairs[], size
 
 /* ---- steps about cloud IPs: cloud_ips.c (docs/spec/brightbox.md, "Cloud IPs") ---- */
 
-/** Sets run->ip to the cloud IP that the Service chooses, or to its own; NULL: it is still to be
- * made.
- */
+/** Sets run->ip to the cloud IP that the Service chooses, or its own; NULL: yet to be made. */
 NODISCARD bool bb_step_ip(struct bb_run *, struct error *err);
 /** Maps run->ip to run->lb, unless it is mapped to something else. */
 NODISCARD bool bb_step_map(struct bb_run *, struct error *err);
-/** Unmaps the balancer's other cloud IPs, and destroys those that have the Service's name and are
- * not mapped. */
+/** Unmaps the balancer's other cloud IPs, and destroys unmapped ones with the Service's name. */
 NODISCARD bool bb_step_stale_ips(struct bb_run *, struct error *err);
 /** Waits for the cloud IPs that are mapped to a balancer of the Service's name, while that balancer
  * is being deleted. */
@@ -164,8 +159,7 @@ struct str bb_mapping_text(const struct bb_run *);
 
 /* ---- steps about the firewall: firewall.c ("The firewall", "Deletion") ---- */
 
-/** The server group with the nodes' servers, and the policy that is applied to it, with its rule.
- */
+/** The server group with the nodes' servers, and its policy with its rule. */
 NODISCARD bool bb_step_firewall(struct bb_run *, struct error *err);
 NODISCARD bool bb_step_remove_firewall(struct bb_run *, struct error *err);
 

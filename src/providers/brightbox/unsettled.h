@@ -89,8 +89,7 @@ bool bb_unsettled_has_room(const struct bb_unsettled *, uint64_t change);
 /** It was sent. refusal: NULL if it was accepted. There must be room for it. */
 void bb_unsettled_note_sent(struct bb_unsettled *, uint64_t change, int64_t now_boot_ns,
                             const char *refusal);
-/** Ends a pass. is_whole: it has looked at everything, so a change that it did not need has taken
- * effect. */
+/** Ends a pass. is_whole: it saw everything, so a change that it did not need has taken effect. */
 void bb_unsettled_end_pass(struct bb_unsettled *, bool is_whole);
 
 /* ---- creations ---- */

@@ -14,8 +14,7 @@
 struct cloudlycke {
 	struct cloud cloud;
 	struct cloud_config config;
-	/* owns the texts in cloud.needs, because the inventory that they come from may be replaced
-	 */
+	/* owns the texts in cloud.needs: the inventory that they come from may be replaced */
 	struct arena arena;
 	struct cl_loader *loader;
 	struct cl_watcher *watcher;

@@ -14,8 +14,7 @@
 
 struct cl_hook;
 
-/** path is copied; host outlives the hook. what: "load balancer" or "route", a literal, for
- * messages. */
+/** path is copied; host outlives the hook. what: "load balancer" or "route", for messages. */
 struct cl_hook *cl_hook_new(struct str path, int64_t timeout_ns, const char *what,
                             const struct cloud_host *host);
 void cl_hook_free(struct cl_hook *); /* NULL is fine */

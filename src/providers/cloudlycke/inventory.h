@@ -136,8 +136,7 @@ struct cl_balancers {
 	struct str hook;
 	int64_t hook_timeout_ns;
 	struct str class_name;
-	/* HAProxy is permitted with an election, although only the leader's host is kept up to date
-	 */
+	/* HAProxy is permitted with an election, although only the leader's host is up to date */
 	bool is_local_only;
 	struct cl_haproxy_config haproxy;
 };

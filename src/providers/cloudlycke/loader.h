@@ -44,8 +44,7 @@ DEFINE_CLEANUP(struct cl_loader, cl_loader_free)
 /** The first load; any problem is an error. A file that is being written is read again, for 5 s at
  * most. ERR_INVALID: the file's content. ERR_UNAVAILABLE: it was still being written then. */
 NODISCARD bool cl_loader_open(struct cl_loader *, struct clock *clock, struct error *err);
-/** Sets the host that later loads are reported to; call it before the first of them. host outlives
- * the loader. */
+/** Sets the host that later loads are reported to, before the first; it outlives the loader. */
 void cl_loader_set_host(struct cl_loader *, const struct cloud_host *host);
 
 /** Reads the file and puts its inventory into effect, or reports in log, event and metric why not.

@@ -39,8 +39,7 @@ struct cl_problems {
 /** For CLEANUP(cl_problems_fini). */
 void cl_problems_fini(struct cl_problems *p);
 
-/** Appends the first `most` problems, with "; " between them, and " (and N more)" for those left
- * out. */
+/** Appends the first `most` problems, with "; " between them, and " (and N more)" if any. */
 void cl_problems_text(const struct cl_problems *p, size_t most, struct buf *b);
 
 /* ---- reading ---- */

@@ -150,8 +150,7 @@ struct cl_record **cl_state_sorted(const struct cl_state *, bool is_next, size_t
 NODISCARD bool cl_state_change(struct cl_state *, struct str uid, struct cl_record *record,
                                struct error *err);
 
-/** For a start: removes all records; adds or replaces one (takes the reference), in memory only;
- * writes all. */
+/** For a start: removes all; adds or replaces one (takes the reference), in memory; writes all. */
 void cl_state_clear(struct cl_state *);
 void cl_state_set(struct cl_state *, struct cl_record *record);
 NODISCARD bool cl_state_commit(struct cl_state *, struct error *err);

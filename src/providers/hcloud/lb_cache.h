@@ -50,12 +50,10 @@ struct hz_service_state {
 	struct hz_creation creation;
 };
 
-/** Tracks all live Services, at start. If there are any, the list of all labelled balancers is
- * read. */
+/** Tracks all live Services, at start. If there are any, all labelled balancers are read. */
 NODISCARD bool hz_lb_cache_adopt(struct hz_lb_cache *, struct call *,
                                  const struct lb_spec *const specs[], size_t n, struct error *err);
-/** Notes that the Service exists. A former Service with the same namespace and name does not exist
- * any more. */
+/** Notes that the Service exists; a former one with the same namespace and name does not. */
 void hz_lb_cache_track(struct hz_lb_cache *, const struct lb_spec *);
 /** Removes the Service, whose balancer was deleted. */
 void hz_lb_cache_untrack(struct hz_lb_cache *, struct str uid);
@@ -73,8 +71,7 @@ bool hz_lb_cache_find_namesake(struct hz_lb_cache *, const struct lb_spec *, str
 /* ---- readings ---- */
 
 enum hz_age {
-	/* a few seconds old, if it shows a balancer; the absence of a balancer is always read again
-	 */
+	/* a few seconds old, if it shows a balancer; that there is none is always read again */
 	HZ_RECENT,
 	HZ_FRESH, /* begun after the call */
 };

@@ -25,8 +25,7 @@ DEFINE_CLEANUP(struct hz_catalog, hz_catalog_free)
 
 /* ---- types ---- */
 
-/** ERR_INVALID: a list that is at most a minute old lacks the name. Texts are copied to the arena.
- */
+/** ERR_INVALID: a list that is at most a minute old lacks it. Texts are copied to the arena. */
 NODISCARD bool hz_types_find(struct hz_catalog *, struct call *, struct arena *, struct str name,
                              struct hz_lb_type *ret, struct error *err);
 
@@ -36,8 +35,7 @@ NODISCARD bool hz_types_find(struct hz_catalog *, struct call *, struct arena *,
  * services may not use before it is over; id 0: there is nothing to wait for. */
 NODISCARD bool hz_certificates_resolve(struct hz_catalog *, struct call *, struct hz_lb_desired *,
                                        struct hz_action *ret_action, struct error *err);
-/** Forgets the Service's managed certificate, which was issued or refused, so that it is looked up
- * again. */
+/** Forgets the Service's managed certificate, issued or refused: it is looked up again. */
 void hz_certificates_forget(struct hz_catalog *, struct str uid);
 
 #endif

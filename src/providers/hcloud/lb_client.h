@@ -26,8 +26,7 @@ NODISCARD bool hz_list_lbs(struct hz_api *, struct call *, struct arena *, struc
 NODISCARD bool hz_find_lb(struct hz_api *, struct call *, struct arena *, struct hz_which which,
                           struct hz_lb *ret, struct error *err);
 
-/** POST /load_balancers. ERR_EXISTS: the name is taken. *ret may lack addresses until the action is
- * over. */
+/** POST /load_balancers. ERR_EXISTS: the name is taken. *ret may lack addresses at first. */
 NODISCARD bool hz_create_lb(struct hz_api *, struct call *, struct arena *, struct str body,
                             struct hz_lb *ret, struct hz_done *ret_done, struct error *err);
 /** POST /load_balancers/{id}/actions/{verb}; without a verb PUT /load_balancers/{id}, for name and

@@ -124,8 +124,7 @@ NODISCARD bool hz_lb_check_name(const struct hz_lb_run *run, struct error *err);
 bool hz_dry_refuses_target(const struct hz_lb_run *run, const struct hz_lb *lb,
                            const struct hz_lb_target *target);
 
-/** In place of hz_create_lb(): notes the request, and sets run->lb to the balancer that it would
- * make. */
+/** In place of hz_create_lb(): notes the request; run->lb is the balancer that it would make. */
 void hz_dry_create(struct hz_lb_run *run, struct str body, const struct hz_lb_type *type);
 /** Notes a step for run->lb. */
 void hz_dry_note_step(const struct hz_lb_run *run, const struct hz_step *step);

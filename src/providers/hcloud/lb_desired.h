@@ -29,8 +29,7 @@
 NODISCARD bool hz_annotation_bool(const struct lb_spec *, const char *key, bool *ret,
                                   struct error *err);
 
-/** What follows HZ_LB_PREFIX in all annotations that are read, here and in balancers.c; NULL at the
- * end. */
+/** What follows HZ_LB_PREFIX in all annotations that are read; NULL at the end. */
 extern const char *const hz_lb_annotations[];
 
 /** Those of them that name domains or certificates; NULL at the end. */
