@@ -29,7 +29,7 @@ METRIC_FAMILY(round_seconds, METRIC_HISTOGRAM,
               METRIC_BUCKETS(seconds));
 
 enum {
-	ROUND_TIMEOUT_S = 120,
+	ROUND_TIMEOUT_S = 600, /* as WORK_TIMEOUT_S in controllers/node/node.c */
 };
 
 /* Changes within this time are handled by one round: 5,000 nodes that join cause a few dozen
