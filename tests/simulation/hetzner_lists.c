@@ -1,5 +1,6 @@
 /* hetzner_lists.c: lists as the API gives them: filtered, sorted, in pages. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "hetzner_internal.h"
 
@@ -44,7 +45,15 @@ hm_filter(const struct hm_call *call, const struct hm_list *list,
 {
 	static const char *const fields[] = { "name", "status", "type" };
 	size_t n_wanted = 0;
+	bool is_asked = selector != NULL;
 
+	for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++)
+		is_asked = is_asked || hm_parameter(call, fields[k]).len > 0;
+	if (!is_asked) {
+		if (n > 0)
+			memcpy(ret, things, n * sizeof(ret[0]));
+		return n;
+	}
 	for (size_t i = 0; i < n; i++) {
 		bool is_wanted = !selector || hm_selector_matches(selector, things[i]);
 
