@@ -610,7 +610,7 @@ print_nights(const struct result *r)
 	for (size_t i = 0; i < r->n_phases; i++) {
 		const struct phase *p = &r->phases[i];
 
-		printf("| %s | %.0f kB | %.0f | %.0f | %.0f | %.0f |\n", p->name, p->bytes / 1000,
+		printf("| %s | %.0f KiB | %.0f | %.0f | %.0f | %.0f |\n", p->name, p->bytes / 1024,
 		       p->blocks, p->descriptors, p->counts.kube, p->counts.cloud);
 	}
 }
