@@ -118,31 +118,41 @@ find_evidence(struct cloud *cloud, struct call *call, bool *ret_is_found, struct
 	return true;
 }
 
+/* One Service at a time searches. If it finds nothing, nobody searches again for a while. */
+static bool
+seek_evidence(struct cloud *cloud, struct call *call, bool *ret_is_found, struct error *err)
+{
+	bool is_known;
+
+	*ret_is_found = false;
+	if (clock_boot(call->clock) < atomic_load(&cloud->unproven_until_boot_ns))
+		return true;
+	if (atomic_exchange(&cloud->seeks_evidence, true))
+		return err_later(err, ERR_PENDING, OTHERS_PAUSE_MS,
+		                 "the check whether the credentials are those of the cluster's "
+		                 "project is running for another Service");
+	is_known = find_evidence(cloud, call, ret_is_found, err);
+	if (is_known && !*ret_is_found)
+		atomic_store(&cloud->unproven_until_boot_ns, clock_boot(call->clock) + unproven_ns);
+	atomic_store(&cloud->seeks_evidence, false);
+	if (!is_known)
+		return err_wrap(err,
+		                "check that the credentials are those of the cluster's project");
+	return true;
+}
+
 bool
 balancer_check_project(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                        struct error *err)
 {
-	bool is_found = false, is_known;
+	bool is_found;
 
 	if (!lb_needs_evidence(spec))
 		return true;
-	if (clock_boot(call->clock) >= atomic_load(&cloud->unproven_until_boot_ns)) {
-		if (atomic_exchange(&cloud->seeks_evidence, true))
-			return err_later(
-				err, ERR_PENDING, OTHERS_PAUSE_MS,
-				"the check whether the credentials are those of the cluster's "
-				"project is running for another Service");
-		is_known = find_evidence(cloud, call, &is_found, err);
-		if (is_known && !is_found)
-			atomic_store(&cloud->unproven_until_boot_ns,
-			             clock_boot(call->clock) + unproven_ns);
-		atomic_store(&cloud->seeks_evidence, false);
-		if (!is_known)
-			return err_wrap(err, "check that the credentials are those of the "
-			                     "cluster's project");
-		if (is_found)
-			return true;
-	}
+	if (!seek_evidence(cloud, call, &is_found, err))
+		return false;
+	if (is_found)
+		return true;
 	atomic_store(&cloud->holds_services, true);
 	err_set(err, ERR_PENDING,
 	        "The load balancer of this Service was not found, and neither was any machine of a "
@@ -168,7 +178,16 @@ check_number(size_t n, size_t limit, const char *what, struct str of, struct err
 	               n, what, STR_ARG(of), limit);
 }
 
-/* Elements are counted of annotations that are lists. */
+static size_t
+count_elements(struct str list)
+{
+	size_t n = 0;
+
+	for (struct str element; str_split(&list, ',', &element);)
+		n += str_trim(element).len > 0;
+	return n;
+}
+
 static bool
 check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, struct error *err)
 {
@@ -177,19 +196,15 @@ check_annotations(const struct balancer_ops *ops, const struct lb_spec *spec, st
 
 	for (size_t i = 0; i < spec->n_annotations; i++) {
 		struct str key = spec->annotations[i].key, value = spec->annotations[i].value;
-		size_t n_elements = 0;
-		bool is_list;
 
 		if (!str_starts(key, prefix))
 			continue;
 		n++;
 		if (!check_number(value.len, LIMIT_BALANCER_TEXT, "bytes in annotation ", key, err))
 			return false;
-		is_list = words_have(ops->annotation_lists, str_skip(key, prefix.len));
-		for (struct str element; is_list && str_split(&value, ',', &element);)
-			n_elements += str_trim(element).len > 0;
-		if (!check_number(n_elements, LIMIT_BALANCER_NAMES, "elements in annotation ", key,
-		                  err))
+		if (words_have(ops->annotation_lists, str_skip(key, prefix.len)) &&
+		    !check_number(count_elements(value), LIMIT_BALANCER_NAMES,
+		                  "elements in annotation ", key, err))
 			return false;
 	}
 	return check_number(n, LIMIT_BALANCER_ANNOTATIONS, "annotations that begin with ", prefix,

@@ -390,12 +390,24 @@ look_without_foreign(struct cloud *cloud, struct call *call, const struct node_r
 	return true;
 }
 
+/* Services are held until there is evidence of the right project. Any look that finds a machine by
+ * its provider ID is such evidence. */
+static bool
+look_is_evidence(const struct look *look, const struct node_ref refs[], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (refs[i].provider_id.len > 0 && look->instances[i].presence == PRESENCE_PRESENT)
+			return true;
+	}
+	return false;
+}
+
 bool
 cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[], size_t n,
            int64_t not_before_boot_ns, struct look **ret, struct error *err)
 {
 	uint64_t since = login_count_replaced();
-	bool is_good, has_evidence = false;
+	bool is_good;
 
 	if (!cloud->ops->look)
 		is_good = look_by_list(cloud, call, refs, n, not_before_boot_ns, ret, err);
@@ -409,13 +421,7 @@ cloud_look(struct cloud *cloud, struct call *call, const struct node_ref refs[],
 		look_unref(TAKE(*ret));
 		return false;
 	}
-
-	/* Services are held until there is evidence of the right project. Any look that finds a
-	 * machine by its provider ID is such evidence. */
-	for (size_t i = 0; cloud->host && i < n; i++)
-		has_evidence |= refs[i].provider_id.len > 0 &&
-		                (*ret)->instances[i].presence == PRESENCE_PRESENT;
-	if (!has_evidence)
+	if (!cloud->host || !look_is_evidence(*ret, refs, n))
 		return true;
 	atomic_store(&cloud->unproven_until_boot_ns, 0);
 	if (atomic_exchange(&cloud->holds_services, false))

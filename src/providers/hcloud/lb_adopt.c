@@ -21,39 +21,28 @@ EVENT_KIND(
 
 /* ---- adopting ---- */
 
-/* May the Service adopt the balancer? Not if that belongs to another live one. A default name
- * contains the UID of the Service, so a balancer with it may be adopted; of others
- * HCLOUD_LOAD_BALANCERS_ADOPTION decides. If not, appends the reason to *why. */
+/* Does HCLOUD_LOAD_BALANCERS_ADOPTION permit the adoption? If not, appends the reason to *why. */
 static bool
-hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+hz_lb_is_adoption_permitted(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
 {
 	struct str theirs = hz_lb_label_of(lb, HZ_LABEL_CLUSTER), ours = run->spec->cluster;
 
-	if (str_eq(lb->uid, run->spec->uid))
-		return true;
-	if (lb->uid.len > 0 && hz_lb_cache_state(run->tools->cache, lb->uid).is_live) {
-		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
-		         STR_ARG(str_head(lb->uid, 64)));
-		return false;
-	}
-	if (!run->desired.is_named)
-		return true;
 	switch (run->tools->config->lb.adoption) {
 	case HZ_ADOPT_BY_NAME:
 		/* The default name proves nothing, because all clusters have it whose operators
 		 * chose no name. */
-		if (theirs.len > 0 && !str_eq(theirs, ours) && !str_eq_c(theirs, DEFAULT_CLUSTER) &&
-		    !str_eq_c(ours, DEFAULT_CLUSTER))
-			buf_addf(why,
-			         "belongs to the cluster \"%" STR_FMT
-			         "\" by its label " HZ_LABEL_CLUSTER
-			         ". If this cluster should adopt it, remove that label: hcloud "
-			         "load-balancer remove-label %" PRId64 " " HZ_LABEL_CLUSTER,
-			         STR_ARG(str_head(theirs, 64)), lb->id);
+		if (theirs.len == 0 || str_eq(theirs, ours) || str_eq_c(theirs, DEFAULT_CLUSTER) ||
+		    str_eq_c(ours, DEFAULT_CLUSTER))
+			return true;
+		buf_addf(why,
+		         "belongs to the cluster \"%" STR_FMT "\" by its label " HZ_LABEL_CLUSTER
+		         ". If this cluster should adopt it, remove that label: hcloud "
+		         "load-balancer remove-label %" PRId64 " " HZ_LABEL_CLUSTER,
+		         STR_ARG(str_head(theirs, 64)), lb->id);
 		break;
 	case HZ_ADOPT_LABELLED:
 		if (ours.len > 0 && str_eq(hz_lb_label_of(lb, HZ_LABEL_ADOPT), ours))
-			break;
+			return true;
 		buf_add_c(why,
 		          "is not adopted: " ADOPTION "=labelled requires the label " HZ_LABEL_ADOPT
 		          " with the name of this cluster");
@@ -69,7 +58,22 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 		buf_add_c(why, "is not adopted: " ADOPTION "=never");
 		break;
 	}
-	return why->len == 0;
+	return false;
+}
+
+/* If not, appends the reason to *why. The default name contains the UID of the Service, so a
+ * balancer with that name may always be adopted, unless it belongs to another live Service. */
+static bool
+hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf *why)
+{
+	if (str_eq(lb->uid, run->spec->uid))
+		return true;
+	if (lb->uid.len > 0 && hz_lb_cache_state(run->tools->cache, lb->uid).is_live) {
+		buf_addf(why, "belongs to the Service with UID %" STR_FMT,
+		         STR_ARG(str_head(lb->uid, 64)));
+		return false;
+	}
+	return !run->desired.is_named || hz_lb_is_adoption_permitted(run, lb, why);
 }
 
 /* Reports the refusal, with which the function returns false. The Service is tried again and again;
@@ -115,7 +119,6 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 	struct arena *arena = run->call->arena;
 	struct hz_lb *lb = ARENA_NEW(arena, struct hz_lb);
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
-	struct str former = STR_EMPTY;
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
 	if (!hz_find_lb(t->api, run->call, arena, HZ_BY_NAME(run->desired.name), lb, err))
@@ -130,6 +133,8 @@ hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 	if (run->call->dry)
 		return true; /* it is adopted by the step that sets the label */
 	if (!str_eq(lb->uid, run->spec->uid)) {
+		struct str former = STR_EMPTY;
+
 		if (lb->uid.len > 0)
 			former = arena_printf(
 				arena,

@@ -58,50 +58,69 @@ hz_routes_node_of(const struct hz_nodes *nodes, const struct hz_member *member)
 	return node ? node : map_get(&nodes->by_name, member->name);
 }
 
+/* For a command that may send few requests the nodes stand for the servers. */
+static bool
+hz_routes_read_view(struct hz_routes *r, struct call *call, struct error *err)
+{
+	const struct hz_routes_config *c = &r->config;
+
+	if (c->host->requests)
+		return hz_network_view_read_nodes(&r->view, c->api, call, c->network, c->host,
+		                                  c->config->dialect, err);
+	return hz_network_view_read(&r->view, c->api, call, c->network, err);
+}
+
+/* The name of a route starts with the gateway in the official controller, and with the destination
+ * in the tutorial's. */
+static struct str
+hz_routes_name_of(const struct hz_routes *r, const struct hz_route *route, struct arena *arena)
+{
+	bool is_tutorial = r->config.config->dialect->is_tutorial;
+	struct str first = is_tutorial ? route->destination : route->gateway;
+	struct str second = is_tutorial ? route->gateway : route->destination;
+
+	return arena_printf(arena, "%" STR_FMT "-%" STR_FMT, STR_ARG(first), STR_ARG(second));
+}
+
+/* A route whose gateway is not a member is a blackhole, which the route controller deletes. If the
+ * view is not sure, the gateway may belong to a server that the view lacks: the route is then
+ * fixed, and the route controller does not remove it. */
+static struct route
+hz_routes_describe(const struct hz_routes *r, const struct hz_nodes *nodes,
+                   const struct hz_route *route, struct arena *arena)
+{
+	const struct hz_member *member = map_get(&r->view.by_ip, route->gateway);
+	const struct node_ref *node = member ? hz_routes_node_of(nodes, member) : NULL;
+
+	return (struct route){
+		.name = hz_routes_name_of(r, route, arena),
+		.gateway = arena_str(arena, route->gateway),
+		.target_node = node ? node->name : STR_EMPTY,
+		.destination_cidr = arena_str(arena, route->destination),
+		.is_blackhole = !member && r->view.is_sure,
+		.is_fixed = !member && !r->view.is_sure,
+	};
+}
+
 static bool
 hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, struct error *err)
 {
 	struct hz_routes *r = hcloud_of(cloud)->routes;
 	CLEANUP(hz_nodes_fini) struct hz_nodes nodes = HZ_NODES_INIT;
-	bool is_tutorial = r->config.config->dialect->is_tutorial;
 	struct arena *arena = call->arena;
 	struct route_list list = { .n = 0 };
 	struct str *subnets;
 	WITH_LOCK(&r->mu);
 
 	hz_count_operations("hcloud/ListRoutes", 1);
-	if (r->config.host->requests
-	            ? !hz_network_view_read_nodes(&r->view, r->config.api, call, r->config.network,
-	                                          r->config.host, r->config.config->dialect, err)
-	            : !hz_network_view_read(&r->view, r->config.api, call, r->config.network, err))
+	if (!hz_routes_read_view(r, call, err))
 		return err_wrap(err, "hcloud/ListRoutes");
 	r->is_full = false;
 	hz_nodes_read(r->config.host, r->config.config->dialect, arena, &nodes);
 	list.routes = arena_calloc(arena, r->view.n_routes, sizeof(list.routes[0]));
-	for (; list.n < r->view.n_routes; list.n++) {
-		const struct hz_route *route = &r->view.routes[list.n];
-		const struct hz_member *member = map_get(&r->view.by_ip, route->gateway);
-		const struct node_ref *node = member ? hz_routes_node_of(&nodes, member) : NULL;
+	for (; list.n < r->view.n_routes; list.n++)
+		list.routes[list.n] = hz_routes_describe(r, &nodes, &r->view.routes[list.n], arena);
 
-		/* A route whose gateway is not a member is a blackhole, which the route controller
-		 * deletes. If the view is not sure, the gateway may belong to a server that the
-		 * view lacks: the route is then fixed, and the route controller does not remove it.
-		 *
-		 * The name starts with the gateway in the official controller, and with the
-		 * destination in the tutorial's. */
-		list.routes[list.n] = (struct route){
-			.name = arena_printf(arena, "%" STR_FMT "-%" STR_FMT,
-			                     STR_ARG(is_tutorial ? route->destination
-			                                         : route->gateway),
-			                     STR_ARG(is_tutorial ? route->gateway
-			                                         : route->destination)),
-			.gateway = arena_str(arena, route->gateway),
-			.target_node = node ? node->name : STR_EMPTY,
-			.destination_cidr = arena_str(arena, route->destination),
-			.is_blackhole = !member && r->view.is_sure,
-			.is_fixed = !member && !r->view.is_sure,
-		};
-	}
 	list.range = arena_str(arena, r->view.network.range);
 	list.n_subnets = r->view.network.n_subnets;
 	list.subnets = subnets = arena_calloc(arena, list.n_subnets, sizeof(*subnets));
@@ -447,7 +466,7 @@ hz_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 
 /* ---- removing ---- */
 
-/* The name has the gateway before or behind the '-', as in hz_routes_list(). Only the destination
+/* The name has the gateway before or behind the '-' (hz_routes_name_of()). Only the destination
  * has a '/', which decides. */
 static bool
 hz_routes_remove(struct cloud *cloud, struct call *call, const struct route *route,
