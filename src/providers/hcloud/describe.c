@@ -80,6 +80,16 @@ hz_describe_annotated_ipv6(const struct hcloud *hz, const struct node_ref *ref, 
 	return false;
 }
 
+static enum power
+hz_describe_power_of(const struct hz_dialect *dialect, struct str status)
+{
+	if (status.len == 0)
+		return POWER_UNKNOWN;
+	if (dialect->is_off_unless_running)
+		return str_eq_c(status, "running") ? POWER_ON : POWER_OFF;
+	return str_eq_c(status, "off") ? POWER_OFF : POWER_ON;
+}
+
 void
 hz_describe_cloud(const struct hcloud *hz, struct arena *arena, const struct node_ref *ref,
                   const struct hz_server *server, struct instance *ret)
@@ -90,8 +100,6 @@ hz_describe_cloud(const struct hcloud *hz, struct arena *arena, const struct nod
 	bool has_ipv6 = (hz->config->families & HZ_IPV6) != 0;
 	struct ip_net net;
 	struct ip ip;
-	bool is_off = dialect->is_off_unless_running ? !str_eq_c(server->status, "running")
-	                                             : str_eq_c(server->status, "off");
 
 	if (dialect->has_wide_regions) {
 		region = server->network_zone;
@@ -99,9 +107,7 @@ hz_describe_cloud(const struct hcloud *hz, struct arena *arena, const struct nod
 	}
 	*ret = (struct instance){
 		.presence = PRESENCE_PRESENT,
-		.power = server->status.len == 0 ? POWER_UNKNOWN
-		         : is_off                ? POWER_OFF
-		                                 : POWER_ON,
+		.power = hz_describe_power_of(dialect, server->status),
 		.realm = HZ_REALM_CLOUD,
 		.error = STR_EMPTY,
 		.provider_id = hz_id_text(arena, dialect, (struct hz_id){ HZ_CLOUD, server->id }),
@@ -150,27 +156,35 @@ hz_describe_type_of(struct arena *arena, struct str product)
 	return str_n(copy, n);
 }
 
-/* Adds the InternalIPs that the kubelet reports. An Event says why one is left out. */
+/* Returns why an InternalIP that the kubelet reports is left out, or NULL if it is kept. */
+static const char *
+hz_describe_problem_with(const struct hcloud *hz, const struct addresses *a, struct str text)
+{
+	struct ip ip;
+	bool is_v4 = ip_parse(text, &ip) && ip_family(&ip) == IP_V4;
+
+	if (is_v4 && hz->config->families == HZ_IPV6)
+		return "is IPv4 even though IPv6 only is configured";
+	if (!is_v4 && hz->config->families == HZ_IPV4)
+		return "is IPv6 even though IPv4 only is configured";
+	for (size_t i = 0; i < a->n; i++) {
+		if (str_eq(a->items[i].address, text))
+			return "already exists as an ExternalIP";
+	}
+	return NULL;
+}
+
 static void
 hz_describe_forward_internal(const struct hcloud *hz, struct addresses *a,
                              const struct node_ref *ref)
 {
 	for (size_t i = 0; i < ref->n_addresses; i++) {
 		struct str text = ref->addresses[i].address;
-		const char *problem = NULL;
-		struct ip ip;
-		bool is_v4 = ip_parse(text, &ip) && ip_family(&ip) == IP_V4;
+		const char *problem;
 
 		if (!str_eq_c(ref->addresses[i].type, "InternalIP"))
 			continue;
-		for (size_t k = 0; k < a->n; k++) {
-			if (str_eq(a->items[k].address, text))
-				problem = "already exists as an ExternalIP";
-		}
-		if (!is_v4 && hz->config->families == HZ_IPV4)
-			problem = "is IPv6 even though IPv4 only is configured";
-		if (is_v4 && hz->config->families == HZ_IPV6)
-			problem = "is IPv4 even though IPv6 only is configured";
+		problem = hz_describe_problem_with(hz, a, text);
 		if (!problem)
 			hz_describe_add_address(a, STR("InternalIP"), text);
 		else

@@ -106,16 +106,6 @@ hz_look_is_open_in_cloud(const struct hz_look_run *run, size_t i)
 	return !q->is_answered && (!q->has_id || q->id.kind == HZ_CLOUD);
 }
 
-static size_t
-hz_look_count_open_in_cloud(const struct hz_look_run *run)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < run->n; i++)
-		n += hz_look_is_open_in_cloud(run, i);
-	return n;
-}
-
 /* Answers all open questions for the Cloud API with the error. No further request is sent, because
  * what made one request fail is likely to make all of them fail. */
 static void
@@ -302,33 +292,49 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 	return hz_look_confirm_missing(run, err);
 }
 
+static bool
+hz_look_ask_each(struct hz_look_run *run, struct error *err)
+{
+	for (size_t i = 0; i < run->n; i++) {
+		if (hz_look_is_open_in_cloud(run, i) && !hz_look_ask_one(run, i, err))
+			return false;
+	}
+	return true;
+}
+
+/* A look with a new node is urgent, because the node cannot be used before it has an answer, and so
+ * is evidence for a Service. Other nodes are looked up periodically, and can wait. */
+static enum hz_urgency
+hz_look_urgency_of(const struct hz_look_run *run)
+{
+	if (run->call->is_urgent)
+		return HZ_URGENT;
+	for (size_t i = 0; i < run->n; i++) {
+		if (hz_look_is_open_in_cloud(run, i) && run->refs[i].is_new)
+			return HZ_URGENT;
+	}
+	return HZ_BACKGROUND;
+}
+
 /* On false, all open questions are answered with *err. */
 static bool
 hz_look_ask_cloud(struct hz_look_run *run, struct error *err)
 {
 	int64_t n_listed = atomic_load(&run->hz->n_listed);
 	size_t n_pages = n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
-	size_t n = hz_look_count_open_in_cloud(run);
-	bool is_listed = run->hz->config->cache_mode == HZ_CACHE_ALL && n > n_pages;
-	enum hz_urgency urgency = run->call->is_urgent ? HZ_URGENT : HZ_BACKGROUND;
-	bool ok;
+	bool is_listed, ok;
+	size_t n = 0;
 
+	for (size_t i = 0; i < run->n; i++)
+		n += hz_look_is_open_in_cloud(run, i);
 	if (n == 0)
 		return true;
-	/* A look with a new node is urgent, because the node cannot be used before it has an
-	 * answer, and so is evidence for a Service. Other nodes are looked up periodically, and can
-	 * wait. */
-	for (size_t i = 0; i < run->n; i++) {
-		if (hz_look_is_open_in_cloud(run, i) && run->refs[i].is_new)
-			urgency = HZ_URGENT;
-	}
-	ok = hz_api_admit(run->hz->api, urgency, is_listed ? n_pages : n, err);
+	is_listed = run->hz->config->cache_mode == HZ_CACHE_ALL && n > n_pages;
+	ok = hz_api_admit(run->hz->api, hz_look_urgency_of(run), is_listed ? n_pages : n, err);
 	if (ok && is_listed)
 		ok = hz_look_ask_list(run, err);
-	for (size_t i = 0; ok && !is_listed && i < run->n; i++) {
-		if (hz_look_is_open_in_cloud(run, i))
-			ok = hz_look_ask_one(run, i, err);
-	}
+	else if (ok)
+		ok = hz_look_ask_each(run, err);
 	if (!ok)
 		hz_look_answer_rest_unknown(run, err);
 	return ok;
@@ -354,43 +360,60 @@ hz_look_answer_robot(struct hz_look_run *run, size_t i, const struct hz_robot_se
 }
 
 /* Robot's list may be minutes old. It proves that a machine exists under its name. If the list
- * lacks the machine, or has it under another name, the server is read by its number.
- *
- * With another name, either the server was renamed, or it is now used for something else: Robot's
- * answers do not show which of the two. The node is therefore kept; the official controller treats
- * the machine as deleted. */
-static void
-hz_look_ask_robot_by_id(struct hz_look_run *run, size_t i)
+ * lacks the machine, or has it under another name, the server is read by its number. */
+static bool
+hz_look_find_robot(struct hz_look_run *run, size_t i, struct hz_robot_server *ret,
+                   struct error *err)
 {
 	struct hz_robot *robot = run->hz->robot;
 	int64_t number = run->questions[i].id.number;
+	bool is_listed = hz_robot_find(robot, run->call, &run->arena, number, ret, err);
+
+	if (is_listed && str_eq(run->refs[i].name, ret->name))
+		return true;
+	if (!is_listed && err->code != ERR_NOT_FOUND)
+		return false;
+	return hz_robot_get(robot, run->call, &run->arena, number, ret, err);
+}
+
+/* Either the server was renamed, or it is now used for something else: Robot's answers do not show
+ * which of the two. The node is therefore kept; the official controller treats the machine as
+ * deleted. */
+static void
+hz_look_answer_renamed(struct hz_look_run *run, size_t i, const struct hz_robot_server *server)
+{
 	struct str name = run->refs[i].name;
+	struct error err;
+
+	err_set(&err, ERR_INVALID,
+	        "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT
+	        "\" of server %" PRId64,
+	        STR_ARG(name), STR_ARG(server->name), server->number);
+	host_report(
+		run->hz->host, &run->refs[i], &mismatch_event,
+		"%s, so it is unknown whether the machine of the node still exists, and the node is neither changed nor "
+		"deleted. Rename the server to \"%" STR_FMT
+		"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
+		err.msg, STR_ARG(name), STR_ARG(name));
+	hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
+}
+
+static void
+hz_look_ask_robot_by_id(struct hz_look_run *run, size_t i)
+{
 	struct hz_robot_server server;
 	struct error err;
-	bool is_found;
 
-	is_found = hz_robot_find(robot, run->call, &run->arena, number, &server, &err);
-	if (is_found ? !str_eq(name, server.name) : err.code == ERR_NOT_FOUND)
-		is_found = hz_robot_get(robot, run->call, &run->arena, number, &server, &err);
-
-	if (is_found && str_eq(name, server.name)) {
-		hz_look_answer_robot(run, i, &server);
-	} else if (is_found) {
-		err_set(&err, ERR_INVALID,
-		        "Node name \"%" STR_FMT "\" differs from Robot name \"%" STR_FMT
-		        "\" of server %" PRId64,
-		        STR_ARG(name), STR_ARG(server.name), server.number);
-		host_report(
-			run->hz->host, &run->refs[i], &mismatch_event,
-			"%s, so it is unknown whether the machine of the node still exists, and the node is neither changed nor "
-			"deleted. Rename the server to \"%" STR_FMT
-			"\" in Robot; if it has another use now: kubectl delete node %" STR_FMT,
-			err.msg, STR_ARG(name), STR_ARG(name));
-		hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
+	if (hz_look_find_robot(run, i, &server, &err)) {
+		if (str_eq(run->refs[i].name, server.name))
+			hz_look_answer_robot(run, i, &server);
+		else
+			hz_look_answer_renamed(run, i, &server);
 	} else if (err.code == ERR_NOT_FOUND) {
 		hz_look_answer_absent(run, i, HZ_REALM_ROBOT);
 	} else {
-		err_wrap(&err, "failed to get robot server \"%" PRId64 "\"", number);
+		err_wrap(&err, "failed to get robot server \"%" PRId64 "\"",
+		         run->questions[i].id.number);
 		hz_look_answer_error(run, i, PRESENCE_UNKNOWN, &err);
 	}
 }
@@ -454,25 +477,33 @@ hz_instances_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret
 	return is_known || *ret > 0;
 }
 
-static void
-hz_look_find_anchors(struct cloud *cloud, struct hz_look_run *run)
+/* An anchor is needed only if a machine of the cloud is absent and no other one was found by its
+ * ID, which would prove as well that the token is that of our project. */
+static bool
+hz_look_needs_anchor(const struct hz_look_run *run)
 {
-	struct look *look = run->look;
 	bool has_absent = false;
-	struct error err;
 
-	/* An anchor is needed only if a machine of the cloud is absent and no other one was found
-	 * by its ID, which would prove as well that the token is that of our project. */
 	for (size_t i = 0; i < run->n; i++) {
-		const struct instance *one = &look->instances[i];
+		const struct instance *one = &run->look->instances[i];
 
 		if (one->realm != HZ_REALM_CLOUD)
 			continue;
 		if (one->presence == PRESENCE_PRESENT && run->questions[i].has_id)
-			return;
+			return false;
 		has_absent |= one->presence == PRESENCE_ABSENT;
 	}
-	if (has_absent && !hz_instances_count_anchors(cloud, run->call, &look->n_anchors, &err))
+	return has_absent;
+}
+
+static void
+hz_look_find_anchors(struct cloud *cloud, struct hz_look_run *run)
+{
+	struct look *look = run->look;
+	struct error err;
+
+	if (hz_look_needs_anchor(run) &&
+	    !hz_instances_count_anchors(cloud, run->call, &look->n_anchors, &err))
 		look->anchors_error = arena_str(&look->arena, str_c(err.msg));
 }
 

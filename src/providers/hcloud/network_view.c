@@ -105,6 +105,21 @@ hz_view_add_member(struct hz_network_view *v, int64_t id, struct str name, struc
 	map_put(&v->by_ip, member->ip, member);
 }
 
+/* A network without any member counts as not sure: it is more likely that the list of servers is
+ * that of another project than that a cluster has no server in its network. */
+static bool
+hz_view_is_sure(const struct hz_network_view *v, const struct hz_servers *servers, int64_t network)
+{
+	for (size_t i = 0; i < v->network.n_servers; i++) {
+		struct hz_which which = HZ_BY_ID(v->network.servers[i]);
+		const struct hz_server *server = hz_servers_find(servers, which);
+
+		if (!server || hz_address_in(&server->private_nets, network).len == 0)
+			return false;
+	}
+	return servers->is_complete && v->n_members > 0;
+}
+
 /* Reads the network, then all pages of servers, into an empty view. */
 static bool
 hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *call, int64_t id,
@@ -121,7 +136,6 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 		if (!hz_servers_read_page(api, call, &servers, err))
 			return err_wrap(err, "failed to list hcloud servers");
 	}
-
 	v->members = arena_calloc(&v->arena, servers.by_id.count, sizeof(*v->members));
 	while (map_next(&servers.by_id, &pos, &key, &value)) {
 		const struct hz_server *server = value;
@@ -130,17 +144,7 @@ hz_view_read_once(struct hz_network_view *v, struct hz_api *api, struct call *ca
 		if (ip.len > 0)
 			hz_view_add_member(v, server->id, server->name, ip);
 	}
-
-	/* A network without any member counts as not sure: it is more likely that the list of
-	 * servers is that of another project than that a cluster has no server in its network. */
-	v->is_sure = servers.is_complete && v->n_members > 0;
-	for (size_t i = 0; i < v->network.n_servers; i++) {
-		struct hz_which which = HZ_BY_ID(v->network.servers[i]);
-		const struct hz_server *server = hz_servers_find(&servers, which);
-
-		if (!server || hz_address_in(&server->private_nets, id).len == 0)
-			v->is_sure = false;
-	}
+	v->is_sure = hz_view_is_sure(v, &servers, id);
 	return true;
 }
 
