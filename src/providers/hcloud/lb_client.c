@@ -111,6 +111,29 @@ hz_selector_of_uids(struct str uids, struct arena *arena)
 	return arena_printf(arena, HZ_LABEL_UID "=%" STR_FMT, STR_ARG(uids));
 }
 
+static bool
+hz_list_lbs_once(struct hz_api *api, struct call *call, struct arena *arena, struct str selector,
+                 struct hz_lb_list *ret, struct error *err)
+{
+	CLEANUP(listing_fini)
+	struct listing list = { .pages = { .path = "/load_balancers", .selector = selector },
+		                .read = hz_lb_read,
+		                .size = sizeof(struct hz_lb),
+		                .arena = arena };
+
+	if (!listing_read(&list, api, call, err))
+		return false;
+	if (list.pages.total < 0)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "the Hetzner Cloud API's list of load_balancers has no "
+		               "meta.pagination.total_entries");
+	if (list.pages.total != (int64_t)list.seen.count)
+		return err_set(err, ERR_CONFLICT,
+		               "the list of load balancers changed while it was read");
+	*ret = (struct hz_lb_list){ .lbs = listing_copy_items(&list), .n = list.n };
+	return true;
+}
+
 /* An incomplete list is an error, because the caller creates another balancer for a Service whose
  * balancer is not in the list. */
 bool
@@ -119,33 +142,12 @@ hz_list_lbs(struct hz_api *api, struct call *call, struct arena *arena, struct s
 {
 	struct str selector = hz_selector_of_uids(uids, arena);
 
-	for (int n = 0; n < LIST_ATTEMPTS; n++) {
-		CLEANUP(listing_fini)
-		struct listing list = { .pages = { .path = "/load_balancers",
-			                           .selector = selector },
-			                .read = hz_lb_read,
-			                .size = sizeof(struct hz_lb),
-			                .arena = arena };
-
-		if (!listing_read(&list, api, call, err)) {
-			if (err->code == ERR_CONFLICT)
-				continue;
-			return false;
-		}
-		if (list.pages.total < 0)
-			return err_set(err, ERR_UNAVAILABLE,
-			               "the Hetzner Cloud API's list of load_balancers has no "
-			               "meta.pagination.total_entries");
-		if (list.pages.total == (int64_t)list.seen.count) {
-			*ret = (struct hz_lb_list){
-				.lbs = listing_copy_items(&list),
-				.n = list.n,
-			};
+	for (int n = 1;; n++) {
+		if (hz_list_lbs_once(api, call, arena, selector, ret, err))
 			return true;
-		}
-		err_set(err, ERR_CONFLICT, "the list of load balancers changed while it was read");
+		if (err->code != ERR_CONFLICT || n == LIST_ATTEMPTS)
+			return false;
 	}
-	return false;
 }
 
 bool

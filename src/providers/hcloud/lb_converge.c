@@ -369,6 +369,14 @@ room_note_full(const struct hz_lb_run *run, struct room *room, const struct erro
 	refusals_note(run->tools->refusals, run->spec->uid, room->kind, room_looks(run, room), why);
 }
 
+/* node NULL: an address that stays a target without a node. */
+static void
+room_leave_out(struct room *room, const struct node_ref *node)
+{
+	if (node)
+		room->left_out[room->n_left_out++] = node;
+}
+
 /* The target, as the object of refused removals. */
 static struct str
 hz_lb_target_object(const struct hz_lb_run *run, const struct hz_lb_target *target)
@@ -400,20 +408,28 @@ hz_lb_remove_target(struct hz_lb_run *run, const struct hz_step *step, struct er
 	return true;
 }
 
+/* Does the error concern that target alone, so that others may still be added? Two errors concern
+ * the balancer's own network interfaces and so all targets. */
+static bool
+hz_lb_is_target_error(const char *code, const struct error *err)
+{
+	if (hz_is_code(code, "load_balancer_not_attached_to_network") ||
+	    hz_is_code(code, "load_balancer_public_interface_disabled"))
+		return false;
+	return hz_lb_is_refusal(err) || hz_is_code(code, "robot_unavailable");
+}
+
 static bool
 hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room *room,
                  struct error *err)
 {
-	/* NULL: an address that stays a target without a node */
 	const struct node_ref *node = step->target->node;
 	struct hz_done done = { 0 };
-	bool is_of_target;
 
 	if (step->target->type == HZ_TARGET_IP && run->targets.is_robot_unavailable)
 		return true;
 	if (!room_is_left(room)) {
-		if (node)
-			room->left_out[room->n_left_out++] = node;
+		room_leave_out(room, node);
 		return true;
 	}
 	if (run->call->dry && hz_dry_refuses_target(run, run->lb, step->target))
@@ -427,24 +443,18 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 	}
 	if (hz_is_code(done.code, "resource_limit_exceeded")) {
 		room_note_full(run, room, err);
-		if (node)
-			room->left_out[room->n_left_out++] = node;
+		room_leave_out(room, node);
 		return true;
 	}
-	/* An error may concern that target alone, so that others may still be added. Two concern
-	 * the balancer's own network interfaces and so all targets. */
-	is_of_target = !hz_is_code(done.code, "load_balancer_not_attached_to_network") &&
-	               !hz_is_code(done.code, "load_balancer_public_interface_disabled") &&
-	               (hz_lb_is_refusal(err) || hz_is_code(done.code, "robot_unavailable"));
-	if (!node || !is_of_target) {
-		if (hz_lb_is_refusal(err))
-			refusals_note(run->tools->refusals, run->spec->uid, step->verb,
-			              hz_lb_looks(run, STR_EMPTY), err);
-		return hz_lb_wrap_target(run, step, err);
+	if (node && hz_lb_is_target_error(done.code, err)) {
+		hz_targets_refused(&run->targets, &run->tools->targets, run->call, run->spec,
+		                   step->target, /*is_retryable=*/!hz_lb_is_refusal(err), err);
+		return true;
 	}
-	hz_targets_refused(&run->targets, &run->tools->targets, run->call, run->spec, step->target,
-	                   /*is_retryable=*/!hz_lb_is_refusal(err), err);
-	return true;
+	if (hz_lb_is_refusal(err))
+		refusals_note(run->tools->refusals, run->spec->uid, step->verb,
+		              hz_lb_looks(run, STR_EMPTY), err);
+	return hz_lb_wrap_target(run, step, err);
 }
 
 /* A target may be refused because of its server, which concerns all Services, or because of the

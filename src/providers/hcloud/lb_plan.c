@@ -245,45 +245,61 @@ hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, struct 
 	lb->nets.items[lb->nets.n++] = added;
 }
 
+static void
+hz_plan_algorithm(struct planner *p, struct str wanted, struct hz_lb *lb)
+{
+	if (wanted.len == 0 || str_eq(wanted, lb->algorithm))
+		return;
+	hz_body_text(&p->body, "type", wanted);
+	hz_plan_add_field(p, hz_plan_add_step(p, "change_algorithm", OPS "changeAlgorithm"),
+	                  STR("algorithm"), lb->algorithm, wanted);
+	lb->algorithm = wanted;
+}
+
+/* A balancer is never changed to the default type: that could be smaller than a type that was
+ * chosen by hand. */
+static void
+hz_plan_type(struct planner *p, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
+             struct hz_lb *lb)
+{
+	if (!desired->is_type_chosen || str_eq(type->name, lb->type.name))
+		return;
+	hz_body_number(&p->body, "load_balancer_type", type->id);
+	hz_plan_add_field(p, hz_plan_add_step(p, "change_type", OPS "changeType"), STR("type"),
+	                  lb->type.name, type->name);
+	lb->type = *type;
+}
+
+static void
+hz_plan_public(struct planner *p, enum hz_opt_bool wanted, struct hz_lb *lb)
+{
+	const struct str texts[] = { STR("disabled"), STR("enabled") };
+	const char *verb = lb->is_public ? "disable_public_interface" : "enable_public_interface";
+
+	if (wanted == HZ_UNSET || (wanted == HZ_YES) == lb->is_public)
+		return;
+	hz_plan_add_field(p, hz_plan_add_step(p, verb, OPS "togglePublicInterface"),
+	                  STR("public interface"), texts[lb->is_public], texts[!lb->is_public]);
+	lb->is_public = !lb->is_public;
+}
+
 void
 hz_plan_shape(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
               const struct hz_lb *present, struct arena *arena, struct hz_steps *ret,
               struct hz_lb *ret_result)
 {
-	const struct str texts[] = { STR("disabled"), STR("enabled") };
 	CLEANUP(planner_fini)
 	struct planner p = planner_of(arena, SHAPE_STEPS + present->nets.n, ret);
 	struct hz_lb *lb = ret_result;
-	struct hz_step *step;
 
 	*lb = *present;
 	hz_plan_put(&p, desired, lb);
 	hz_plan_rdns(&p, &desired->ipv4_rdns, &lb->ipv4, OPS "changeIPv4RDNS");
 	hz_plan_rdns(&p, &desired->ipv6_rdns, &lb->ipv6, OPS "changeIPv6RDNS");
-	if (desired->algorithm.len > 0 && !str_eq(desired->algorithm, lb->algorithm)) {
-		hz_body_text(&p.body, "type", desired->algorithm);
-		step = hz_plan_add_step(&p, "change_algorithm", OPS "changeAlgorithm");
-		hz_plan_add_field(&p, step, STR("algorithm"), lb->algorithm, desired->algorithm);
-		lb->algorithm = desired->algorithm;
-	}
-	/* A balancer is never changed to the default type: that could be smaller than a type that
-	 * was chosen by hand. */
-	if (desired->is_type_chosen && !str_eq(type->name, lb->type.name)) {
-		hz_body_number(&p.body, "load_balancer_type", type->id);
-		step = hz_plan_add_step(&p, "change_type", OPS "changeType");
-		hz_plan_add_field(&p, step, STR("type"), lb->type.name, type->name);
-		lb->type = *type;
-	}
+	hz_plan_algorithm(&p, desired->algorithm, lb);
+	hz_plan_type(&p, desired, type, lb);
 	hz_plan_networks(&p, desired, lb);
-	if (desired->is_public != HZ_UNSET && (desired->is_public == HZ_YES) != lb->is_public) {
-		step = hz_plan_add_step(&p,
-		                        lb->is_public ? "disable_public_interface"
-		                                      : "enable_public_interface",
-		                        OPS "togglePublicInterface");
-		hz_plan_add_field(&p, step, STR("public interface"), texts[lb->is_public],
-		                  texts[!lb->is_public]);
-		lb->is_public = !lb->is_public;
-	}
+	hz_plan_public(&p, desired->is_public, lb);
 }
 
 /* ---- services ---- */

@@ -483,6 +483,22 @@ hz_body_add_labels(struct buf *b, const struct label labels[], size_t n,
 	json_end_object(b);
 }
 
+/* Returns how many of the n targets the request that creates the balancer has. The API refuses more
+ * targets than the type permits, and targets that the new balancer cannot reach: by their private
+ * address without the network, or by their public one without the public interface. */
+static size_t
+hz_body_count_targets(const struct hz_lb_desired *desired, const struct hz_lb_type *type,
+                      bool has_network, size_t n)
+{
+	if (desired->uses_private_ip && !has_network)
+		return 0;
+	if (!desired->uses_private_ip && desired->is_public == HZ_NO)
+		return 0;
+	if (type->max_targets > 0 && n > (size_t)type->max_targets)
+		return (size_t)type->max_targets;
+	return n;
+}
+
 void
 hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct hz_lb_type *type,
                const struct hz_lb_target targets[], size_t n_targets, bool without_parts)
@@ -517,23 +533,21 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 			json_add_number(b, "ipv6", ipv6->id);
 		json_end_object(b);
 	}
+	if (without_parts) {
+		json_end_object(b);
+		return;
+	}
 
-	/* The API refuses more targets than the type permits, and targets that the new balancer
-	 * cannot reach: by their private address without the network, or by their public one
-	 * without the public interface. */
-	if (type->max_targets > 0 && n_targets > (size_t)type->max_targets)
-		n_targets = (size_t)type->max_targets;
-	if (desired->uses_private_ip ? !has_network : desired->is_public == HZ_NO)
-		n_targets = 0;
-	if (!without_parts && has_network)
+	if (has_network)
 		json_add_number(b, "network", desired->network);
-	if (!without_parts && desired->n_services > 0) {
+	if (desired->n_services > 0) {
 		json_begin_array(b, "services");
 		for (size_t i = 0; i < desired->n_services; i++)
 			hz_body_service(b, &desired->services[i]);
 		json_end_array(b);
 	}
-	if (!without_parts && n_targets > 0) {
+	n_targets = hz_body_count_targets(desired, type, has_network, n_targets);
+	if (n_targets > 0) {
 		json_begin_array(b, "targets");
 		for (size_t i = 0; i < n_targets; i++)
 			hz_body_target(b, &targets[i], /*is_removed=*/false);
