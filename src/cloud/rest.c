@@ -114,21 +114,24 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	if (is_answered && response.ratelimit_remaining >= 0)
 		metric_set(metric_of(&left, r->name), (double)response.ratelimit_remaining);
 
-	if (is_answered)
-		call->answers.last_status = status;
-	call->answers.has_success |= is_success;
 	if (!is_answered)
 		return err_wrap(err, "%s %" STR_FMT, method, STR_ARG(target));
+	call->answers.last_status = status;
+	call->answers.has_success |= is_success;
 	if (!is_success)
 		return set_status_error(r, request, &response, err);
+
+	if (!ret)
+		return true;
 	body = buf_str(&response.body);
-	if (ret && str_trim(body).len == 0)
+	if (str_trim(body).len == 0) {
 		*ret = NULL;
-	else if (ret && !json_parse_answer(body, ret, err)) {
-		err->code = ERR_UNAVAILABLE;
-		return err_wrap(err, "%s %" STR_FMT, method, STR_ARG(target));
+		return true;
 	}
-	return true;
+	if (json_parse_answer(body, ret, err))
+		return true;
+	err->code = ERR_UNAVAILABLE;
+	return err_wrap(err, "%s %" STR_FMT, method, STR_ARG(target));
 }
 
 /* What the result of a request says about the API as a whole: would other requests fail, too? A

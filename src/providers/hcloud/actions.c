@@ -193,9 +193,17 @@ waiter_take_failure(struct waiter *w, const struct error *err)
 	             err->code != ERR_CONFLICT;
 }
 
-/* Reads the states for all waiters; called with mu held, which is released during the request. If
- * the call of this thread was cancelled, only its own wait ends, and another thread repeats the
- * request. */
+static void
+waiter_set_due(struct waiter *w, int64_t now_ns)
+{
+	int64_t pause_ns = clock_later(now_ns - w->begun_ns, FIRST_PAUSE_NS);
+
+	w->due_ns = now_ns + clock_earlier(pause_ns, LAST_PAUSE_NS);
+	if (w->err.is_outage)
+		w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
+}
+
+/* Reads the states for all waiters; called with mu held, which is released during the request. */
 static void
 hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *own)
 {
@@ -206,7 +214,7 @@ hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *o
 	yyjson_val *list = NULL;
 	struct waiter *w;
 	struct error err;
-	bool ok, is_cancelled;
+	bool ok;
 
 	buf_add_c(&target, "/actions?");
 	for (size_t i = 0; i < query.n; i++)
@@ -221,23 +229,21 @@ hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *o
 	mutex_lock(&a->mu);
 	a->is_asking = false;
 
-	is_cancelled = !ok && err.code == ERR_CANCELLED;
-	if (is_cancelled)
+	/* Only this thread's call was cancelled: another one repeats the request. */
+	if (!ok && err.code == ERR_CANCELLED) {
 		waiter_take_failure(own, &err);
+		cond_broadcast(&a->changed);
+		return;
+	}
 	LIST_FOREACH(w, &a->waiters, entry)
 	{
-		int64_t now_ns = clock_mono(a->clock), waited_ns = now_ns - w->begun_ns;
-
-		if (is_cancelled || w->is_over || !action_query_has(&query, w->id))
+		if (w->is_over || !action_query_has(&query, w->id))
 			continue;
 		if (ok)
 			waiter_take_answer(w, list);
 		else
 			waiter_take_failure(w, &err);
-		w->due_ns = now_ns +
-		            clock_earlier(clock_later(waited_ns, FIRST_PAUSE_NS), LAST_PAUSE_NS);
-		if (w->err.is_outage)
-			w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
+		waiter_set_due(w, clock_mono(a->clock));
 	}
 	cond_broadcast(&a->changed);
 }

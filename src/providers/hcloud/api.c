@@ -302,32 +302,18 @@ hz_api_add_fields(struct buf *b, yyjson_val *root)
 	}
 }
 
-/* Reads an answer, with the error that it describes if it is none of success. */
+/* The message begins with the text of the official client, so that alerts that match
+ * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
 static bool
-hz_api_read_answer(const struct http_request *request, const struct http_response *response,
-                   struct hz_answer *answer, struct error *err)
+hz_api_fail(const struct http_request *request, const struct http_response *response,
+            struct hz_answer *answer, struct error *err)
 {
-	bool is_good = response->status >= 200 && response->status < 300, is_json = true;
-	const char *method = http_method_name(request->method), *id = response->correlation_id;
-	struct str target = str_head(request->target, 200);
-	struct str code = STR_EMPTY, message = STR_EMPTY;
+	yyjson_val *root = hz_answer_root(answer);
+	struct str code = json_view(root, "error.code"), message = json_view(root, "error.message");
+	const char *id = response->correlation_id;
 	char foreign[600] = "", text[600] = "";
 	struct buf b = BUF_FIXED(foreign), cleaned = BUF_FIXED(text);
-	struct error why;
-	yyjson_val *root;
 
-	if (response->body.len > 0)
-		is_json = json_parse_answer(buf_str(&response->body), &answer->doc, &why);
-	if (is_good && !is_json)
-		return err_set(err, ERR_UNAVAILABLE,
-		               "%s %" STR_FMT ": the response cannot be read: %s", method,
-		               STR_ARG(target), why.msg);
-	if (is_good)
-		return true;
-
-	root = hz_answer_root(answer);
-	json_str(root, "error.code", &code);
-	json_str(root, "error.message", &message);
 	snprintf(answer->code, sizeof(answer->code), "%" STR_FMT, STR_ARG(code));
 	if (code.len > 0) {
 		/* "message (code)", as other Hetzner tools show it. The text is foreign, so it is
@@ -342,13 +328,29 @@ hz_api_read_answer(const struct http_request *request, const struct http_respons
 		buf_addf(&cleaned, "hcloud: server responded with status code %d",
 		         response->status);
 	}
-	/* The message begins with the text of the official client, so that alerts that match
-	 * "hcloud/newCloud: unable to authenticate" still work. The request follows it. */
 	err_later(err, hz_code_of(code, response->status), response->retry_after_ms,
-	          "%s [%s %" STR_FMT ", status %d]", text, method, STR_ARG(target),
-	          response->status);
+	          "%s [%s %" STR_FMT ", status %d]", text, http_method_name(request->method),
+	          STR_ARG(str_head(request->target, 200)), response->status);
 	err->http_status = response->status;
 	return false;
+}
+
+static bool
+hz_api_read_answer(const struct http_request *request, const struct http_response *response,
+                   struct hz_answer *answer, struct error *err)
+{
+	bool is_good = response->status >= 200 && response->status < 300, is_json = true;
+	struct error why;
+
+	if (response->body.len > 0)
+		is_json = json_parse_answer(buf_str(&response->body), &answer->doc, &why);
+	if (!is_good)
+		return hz_api_fail(request, response, answer, err);
+	if (is_json)
+		return true;
+	return err_set(err, ERR_UNAVAILABLE, "%s %" STR_FMT ": the response cannot be read: %s",
+	               http_method_name(request->method), STR_ARG(str_head(request->target, 200)),
+	               why.msg);
 }
 
 /* ---- the budget ---- */
@@ -618,17 +620,31 @@ hz_api_dump(struct hz_api *a, const struct http_request *request,
 	(void)!fd_write_all(STDERR_FILENO, buf_str(&b));
 }
 
-static bool
-hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
-               struct hz_answer *answer, struct error *err)
+/* status 0: no response arrived. */
+static void
+hz_api_count(struct call *call, const struct hz_request *request, int status, int64_t took_ns)
 {
 	static const char *const methods[] = {
 		[HTTP_GET] = "get",     [HTTP_POST] = "post",     [HTTP_PUT] = "put",
 		[HTTP_PATCH] = "patch", [HTTP_DELETE] = "delete",
 	};
+	const char *method = methods[request->method];
+	char code[16];
+
+	snprintf(code, sizeof(code), "%d", status);
+	recent_count(RECENT_CLOUD, status);
+	if (status >= 200 && status < 300)
+		recent_note_cloud();
+	metric_inc(metric_of(&requests, code, method, hz_endpoint_label(call, request->target)));
+	metric_observe(metric_of(&durations, method), clock_seconds(took_ns));
+}
+
+static bool
+hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *request,
+               struct hz_answer *answer, struct error *err)
+{
 	CLEANUP(http_response_fini) struct http_response response = HTTP_RESPONSE_INIT;
 	int64_t begun_ns = clock_mono(call->clock), wait_ns;
-	const char *method = methods[request->method];
 	struct http_request http = {
 		.method = request->method,
 		.target = request->target,
@@ -636,22 +652,13 @@ hz_api_attempt(struct hz_api *a, struct call *call, const struct hz_request *req
 		.body = request->body,
 		.timeout_ms = ATTEMPT_MS,
 	};
-	char code[16];
-	int status;
 	bool ok;
 
 	hz_api_dump(a, &http, NULL);
 	metric_add(metric_of(&in_flight), 1);
 	ok = http_do(a->config.http, call, &http, &response, err);
-	status = ok ? response.status : 0;
-	snprintf(code, sizeof(code), "%d", status);
-	recent_count(RECENT_CLOUD, status);
-	if (status >= 200 && status < 300)
-		recent_note_cloud();
 	metric_add(metric_of(&in_flight), -1);
-	metric_inc(metric_of(&requests, code, method, hz_endpoint_label(call, http.target)));
-	metric_observe(metric_of(&durations, method),
-	               clock_seconds(clock_mono(call->clock) - begun_ns));
+	hz_api_count(call, request, ok ? response.status : 0, clock_mono(call->clock) - begun_ns);
 	if (!ok)
 		return err_wrap(err, "%s %" STR_FMT, http_method_name(http.method),
 		                STR_ARG(str_head(http.target, 200)));

@@ -116,9 +116,8 @@ hz_robot_fail(struct hz_robot *r, const struct http_request *request,
 	const struct cloud_host *host = r->config.host;
 	struct str code = json_view(root, "error.code"), message = json_view(root, "error.message");
 	int64_t now_ns = clock_boot(host->clock);
-	int64_t pause_ns = clock_later(LEAST_PAUSE_NS, r->config.pause_ns);
-	char text[300] = "", limit[200] = "";
-	struct buf b = BUF_FIXED(text), reached = BUF_FIXED(limit);
+	char text[300] = "";
+	struct buf b = BUF_FIXED(text);
 
 	if (code.len > 0)
 		buf_addf(&b, "%" STR_FMT " (%" STR_FMT ")", STR_ARG(str_utf8_head(message, 200)),
@@ -130,6 +129,10 @@ hz_robot_fail(struct hz_robot *r, const struct http_request *request,
 	r->is_login_bad = err->code == ERR_UNAUTHORIZED;
 
 	if (err->code == ERR_THROTTLED) {
+		int64_t pause_ns = clock_later(LEAST_PAUSE_NS, r->config.pause_ns);
+		char limit[200] = "";
+		struct buf reached = BUF_FIXED(limit);
+
 		r->closed_boot_ns = now_ns + pause_ns;
 		buf_add_c(
 			&reached,
