@@ -29,40 +29,52 @@ hz_id_skip_prefix(struct str *text, const char *prefix)
 	return text->len < before.len;
 }
 
+/* ROBOT_OLD_PREFIX is tested before the prefix of the cloud, because it starts with it. */
+static bool
+hz_id_skip_any_prefix(const struct hz_dialect *dialect, struct str *text, enum hz_kind *ret)
+{
+	*ret = HZ_ROBOT;
+	if (!dialect->is_tutorial &&
+	    (hz_id_skip_prefix(text, ROBOT_PREFIX) || hz_id_skip_prefix(text, ROBOT_OLD_PREFIX)))
+		return true;
+	*ret = HZ_CLOUD;
+	if (hz_id_skip_prefix(text, dialect->id_prefix))
+		return true;
+	for (const char *const *alias = dialect->id_aliases; *alias; alias++) {
+		if (hz_id_skip_prefix(text, *alias))
+			return true;
+	}
+	return false;
+}
+
 bool
 hz_id_parse(const struct hz_dialect *dialect, struct str text, struct hz_id *ret, struct error *err)
 {
-	bool is_robot, is_cloud;
 	struct str rest = text;
-	int64_t number;
+	struct hz_id id;
 
-	/* ROBOT_OLD_PREFIX is tested before the prefix of the cloud, because it starts with it. */
-	is_robot = !dialect->is_tutorial && (hz_id_skip_prefix(&rest, ROBOT_PREFIX) ||
-	                                     hz_id_skip_prefix(&rest, ROBOT_OLD_PREFIX));
-	is_cloud = !is_robot && hz_id_skip_prefix(&rest, dialect->id_prefix);
-	for (size_t i = 0; !is_robot && !is_cloud && dialect->id_aliases[i]; i++)
-		is_cloud = hz_id_skip_prefix(&rest, dialect->id_aliases[i]);
-
-	if (!is_robot && !is_cloud && dialect->is_tutorial)
-		return err_set(err, ERR_UNSUPPORTED,
-		               "Provider ID does not have the expected prefix %s: %" STR_FMT,
-		               dialect->id_prefix, STR_ARG(text));
-	/* This is the text of the official controller, including its mistake "the the", because
-	 * users search for it. */
-	if (!is_robot && !is_cloud)
+	if (!hz_id_skip_any_prefix(dialect, &rest, &id.kind)) {
+		if (dialect->is_tutorial)
+			return err_set(
+				err, ERR_UNSUPPORTED,
+				"Provider ID does not have the expected prefix %s: %" STR_FMT,
+				dialect->id_prefix, STR_ARG(text));
+		/* This is the text of the official controller, including its mistake "the the",
+		 * because users search for it. */
 		return err_set(err, ERR_UNSUPPORTED,
 		               "Provider ID does not have one of the the expected prefixes "
 		               "(hcloud://, hrobot://, hcloud://bm-): %" STR_FMT,
 		               STR_ARG(text));
+	}
 	if (rest.len == 0)
 		return err_set(err, ERR_INVALID, "providerID is missing a serverID: %" STR_FMT,
 		               STR_ARG(text));
 	if (rest.len > 1 && rest.ptr[0] == '+' && rest.ptr[1] != '-')
 		rest = str_skip(rest, 1); /* Go's strconv.ParseInt accepts a sign */
-	if (!str_to_i64(rest, 1, INT64_MAX, &number))
+	if (!str_to_i64(rest, 1, INT64_MAX, &id.number))
 		return err_set(err, ERR_INVALID, "unable to parse server id: %" STR_FMT,
 		               STR_ARG(text));
-	*ret = (struct hz_id){ is_robot ? HZ_ROBOT : HZ_CLOUD, number };
+	*ret = id;
 	return true;
 }
 

@@ -276,47 +276,51 @@ hz_config_reads_variable(struct str name, const char **ret_nearest)
 
 /* ---- reading ---- */
 
+static bool
+hz_config_read_value(struct hz_config *config, const struct variable *v, struct str text, void *to,
+                     struct buf *why)
+{
+	bool is_yes;
+	int64_t value = 0;
+
+	switch (v->type) {
+	case TEXT:
+		*(struct str *)to = arena_str(&config->arena, text);
+		return true;
+	case BOOL:
+		return hz_parse_bool(text, to, why);
+	case OPT_BOOL:
+		if (!hz_parse_bool(text, &is_yes, why))
+			return false;
+		*(enum hz_opt_bool *)to = is_yes ? HZ_YES : HZ_NO;
+		return true;
+	case DURATION:
+		return hz_parse_duration(text, to, why);
+	case COUNT:
+		return hz_parse_int(text, to, why);
+	case DURATION_OR_DEFAULT:
+		if (text.len > 0 && !hz_parse_duration(text, &value, why))
+			return false;
+		break;
+	case COUNT_OR_DEFAULT:
+		if (text.len > 0 && !hz_parse_int(text, &value, why))
+			return false;
+		break;
+	}
+	if (value != 0)
+		*(int64_t *)to = value; /* otherwise the default stays */
+	return true;
+}
+
 static void
 hz_config_read_variable(struct hz_config *config, struct raw *raw, const struct variable *v,
                         struct buf *problems)
 {
 	void *to = (v->is_raw ? (char *)raw : (char *)config) + v->offset;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
-	const char *env = getenv(v->name);
-	struct str text = str_c(env);
-	bool ok = true, is_yes = false;
-	int64_t value = 0;
+	const char *text = getenv(v->name);
 
-	if (!env)
-		return;
-	switch (v->type) {
-	case TEXT:
-		*(struct str *)to = arena_str(&config->arena, text);
-		break;
-	case BOOL:
-		ok = hz_parse_bool(text, to, &why);
-		break;
-	case OPT_BOOL:
-		ok = hz_parse_bool(text, &is_yes, &why);
-		if (ok)
-			*(enum hz_opt_bool *)to = is_yes ? HZ_YES : HZ_NO;
-		break;
-	case DURATION:
-		ok = hz_parse_duration(text, to, &why);
-		break;
-	case DURATION_OR_DEFAULT:
-		ok = text.len == 0 || hz_parse_duration(text, &value, &why);
-		break;
-	case COUNT:
-		ok = hz_parse_int(text, to, &why);
-		break;
-	case COUNT_OR_DEFAULT:
-		ok = text.len == 0 || hz_parse_int(text, &value, &why);
-		break;
-	}
-	if (value != 0)
-		*(int64_t *)to = value;
-	if (ok)
+	if (!text || hz_config_read_value(config, v, str_c(text), to, &why))
 		return;
 	if (v->type == DURATION)
 		buf_addf(problems, "invalid value for \"%s\": %s\n", v->name, why.ptr);
