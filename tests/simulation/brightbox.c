@@ -358,11 +358,13 @@ serve(struct bm_call *call, const struct server_request *request)
 	if (call->row->serve && call->object)
 		bm_report(call->b, call->account, &call->who, before, call->object);
 	call->answer->status = call->row->status;
-	if (call->object)
-		bm_write(call->account, &call->answer->body, call->object);
-	else if (!call->row->serve)
-		write_list(call);
-	if (call->object && call->id.len == 0)
+	if (!call->object) {
+		if (!call->row->serve)
+			write_list(call);
+		return true;
+	}
+	bm_write(call->account, &call->answer->body, call->object);
+	if (call->id.len == 0)
 		buf_addf(&call->answer->headers,
 		         "Location: https://api." BM_REGION ".brightbox.com/1.0/%s/%" STR_FMT
 		         "\r\n",
