@@ -161,7 +161,7 @@ note_creation(const struct brightbox_object *o)
 	                                                          STR("default"),
 	                                                          service_of(o->name));
 
-	if (service && o->kind == BRIGHTBOX_BALANCER)
+	if (service) /* also without a balancer, if that is refused */
 		checks_note_balancer(service->uid);
 }
 
