@@ -14,7 +14,7 @@ from .process import REPOSITORY, spawn
 
 
 class Model(Api):
-    """A model on a port of its own, and a client of it. The kind is kube or hetzner."""
+    """A model on a port of its own, and a client of it. The kind is one that serve_model.c names."""
 
     def __init__(self, kind, token="token"):
         program = Path(os.environ.get("CCMD_BUILD", REPOSITORY / "build")) / "tests" / "simulation" / "serve_model"
