@@ -167,41 +167,47 @@ take_offset(struct str *s, int64_t *ret_seconds)
 	return true;
 }
 
+static int
+days_in_month(int year, int month)
+{
+	static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+	bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+	return month == 2 && is_leap ? 29 : days[month - 1];
+}
+
+static bool
+take_date(struct str *s, struct tm *tm)
+{
+	int year, month;
+
+	if (!take_digits(s, 4, 0, 9999, &year) || !take_char(s, '-') ||
+	    !take_digits(s, 2, 1, 12, &month) || !take_char(s, '-') ||
+	    !take_digits(s, 2, 1, days_in_month(year, month), &tm->tm_mday))
+		return false;
+	tm->tm_year = year - 1900;
+	tm->tm_mon = month - 1;
+	return true;
+}
+
+static bool
+take_time(struct str *s, struct tm *tm)
+{
+	return take_digits(s, 2, 0, 23, &tm->tm_hour) && take_char(s, ':') &&
+	       take_digits(s, 2, 0, 59, &tm->tm_min) && take_char(s, ':') &&
+	       take_digits(s, 2, 0, 59, &tm->tm_sec);
+}
+
 bool
 clock_parse_rfc3339(struct str text, int64_t *ret_wall_ns)
 {
-	static const struct {
-		size_t n_digits;
-		int min, max;
-		char end; /* the character that follows; '\0': any */
-	} fields[] = {
-		{ 4, 0, 9999, '-' }, { 2, 1, 12, '-' }, { 2, 1, 31, 'T' },
-		{ 2, 0, 23, ':' },   { 2, 0, 59, ':' }, { 2, 0, 59, '\0' },
-	};
-	static const int days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-	int values[ARRAY_LEN(fields)], fraction;
+	struct tm tm = { 0 };
 	int64_t offset, wall;
-	bool is_leap;
-	struct tm tm;
+	int fraction;
 
-	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-		if (!take_digits(&text, fields[i].n_digits, fields[i].min, fields[i].max,
-		                 &values[i]))
-			return false;
-		if (fields[i].end && !take_char(&text, fields[i].end))
-			return false;
-	}
-	is_leap = (values[0] % 4 == 0 && values[0] % 100 != 0) || values[0] % 400 == 0;
-	if (values[2] > days[values[1] - 1] + (values[1] == 2 && is_leap))
+	if (!take_date(&text, &tm) || !take_char(&text, 'T') || !take_time(&text, &tm) ||
+	    !take_fraction(&text, &fraction) || !take_offset(&text, &offset) || text.len > 0)
 		return false;
-	if (!take_fraction(&text, &fraction) || !take_offset(&text, &offset) || text.len > 0)
-		return false;
-	tm = (struct tm){ .tm_year = values[0] - 1900,
-		          .tm_mon = values[1] - 1,
-		          .tm_mday = values[2],
-		          .tm_hour = values[3],
-		          .tm_min = values[4],
-		          .tm_sec = values[5] };
 	if (__builtin_mul_overflow(timegm(&tm) - offset, NS_PER_SEC, &wall) ||
 	    __builtin_add_overflow(wall, fraction, &wall))
 		return false;

@@ -71,6 +71,23 @@ remember(struct dry_log *log, struct str object, uint64_t version, uint64_t chan
 
 /* ---- one change ---- */
 
+/* "label a: x -> y; taint b: NoSchedule (removed); provider ID: c (new)" */
+static void
+add_fields(struct buf *b, const struct dry_change *change)
+{
+	for (size_t i = 0; i < change->n_fields; i++) {
+		const struct dry_field *f = &change->fields[i];
+
+		buf_addf(b, "%s%" STR_FMT ": ", i > 0 ? "; " : "", STR_ARG(f->name));
+		if (f->old.len > 0 && f->new.len > 0)
+			buf_addf(b, "%" STR_FMT " -> %" STR_FMT, STR_ARG(f->old), STR_ARG(f->new));
+		else if (f->old.len > 0)
+			buf_addf(b, "%" STR_FMT " (removed)", STR_ARG(f->old));
+		else
+			buf_addf(b, "%" STR_FMT " (new)", STR_ARG(f->new));
+	}
+}
+
 static void
 dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_change *change)
 {
@@ -82,19 +99,7 @@ dry_log_note(struct dry_run *run, const struct dry_item *item, const struct dry_
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(LIMIT_DRY_TEXT * 2);
 	CLEANUP(buf_fini) struct buf object = BUF_INIT(KIB(1));
 
-	/* "label a: x -> y; taint b: NoSchedule (removed); provider ID: c (new)" */
-	for (size_t i = 0; i < change->n_fields; i++) {
-		const struct dry_field *f = &change->fields[i];
-
-		buf_addf(&fields, "%s%" STR_FMT ": ", i > 0 ? "; " : "", STR_ARG(f->name));
-		if (f->old.len > 0 && f->new.len > 0)
-			buf_addf(&fields, "%" STR_FMT " -> %" STR_FMT, STR_ARG(f->old),
-			         STR_ARG(f->new));
-		else
-			buf_addf(&fields, "%" STR_FMT " (%s)",
-			         STR_ARG(f->old.len > 0 ? f->old : f->new),
-			         f->old.len > 0 ? "removed" : "new");
-	}
+	add_fields(&fields, change);
 	buf_addf(&object, "%s %" STR_FMT, item->kind, STR_ARG(item->name));
 	buf_addf(&all, "%d %s %" STR_FMT "\n%" STR_FMT "\n%" STR_FMT, (int)change->verb,
 	         change->what, STR_ARG(change->name), STR_ARG(change->request),

@@ -48,6 +48,22 @@ compare_names(const void *a, const void *b)
 	              (*(struct metric_family *const *)b)->name);
 }
 
+/* The Prometheus libraries write labels in the order of their names. METRIC_FAMILY() lists them in
+ * the order that reads best in calls of metric_of(). */
+static void
+sort_labels(struct metric_family *family)
+{
+	for (size_t i = 0; family->labels[i]; i++) {
+		size_t at = i;
+
+		for (;
+		     at > 0 && strcmp(family->labels[family->order[at - 1]], family->labels[i]) > 0;
+		     at--)
+			family->order[at] = family->order[at - 1];
+		family->order[at] = (unsigned char)i;
+	}
+}
+
 /* At the first call, lists the families by name, because the order of the linker is arbitrary. The
  * caller unlocks families_mu. */
 static struct metric_family *
@@ -66,22 +82,9 @@ lock_families(void)
 	is_gathered = true;
 	qsort(__start_metric_families, n, sizeof(__start_metric_families[0]), compare_names);
 	for (size_t i = 0; i < n; i++) {
-		struct metric_family *family = __start_metric_families[i];
-
-		/* The Prometheus libraries write labels in the order of their names.
-		 * METRIC_FAMILY() lists them in the order that reads best in calls of metric_of().
-		 */
-		for (size_t k = 0; family->labels[k]; k++) {
-			size_t at = k;
-
-			for (; at > 0 &&
-			       strcmp(family->labels[family->order[at - 1]], family->labels[k]) > 0;
-			     at--)
-				family->order[at] = family->order[at - 1];
-			family->order[at] = (unsigned char)k;
-		}
-		*tail = family;
-		tail = &family->next;
+		sort_labels(__start_metric_families[i]);
+		*tail = __start_metric_families[i];
+		tail = &(*tail)->next;
 	}
 	return families;
 }

@@ -108,6 +108,17 @@ watchdog_extend(int64_t deadline_mono_ns)
 
 /* ---- checking ---- */
 
+/* A thread is stuck when the same promise is overdue at two checks. */
+static void
+check(struct watchdog *p, int64_t now_ns)
+{
+	int64_t deadline_ns = atomic_load_explicit(&p->deadline_ns, memory_order_relaxed);
+	bool is_overdue = now_ns > clock_deadline(deadline_ns, WATCHDOG_TOLERANCE_NS);
+
+	p->is_stuck = is_overdue && p->overdue_ns == deadline_ns;
+	p->overdue_ns = is_overdue ? deadline_ns : CLOCK_FOREVER;
+}
+
 bool
 watchdog_late(struct clock *clock, struct buf *names)
 {
@@ -116,19 +127,11 @@ watchdog_late(struct clock *clock, struct buf *names)
 	WITH_LOCK(&mu);
 
 	now_ns = clock_mono(clock);
-	/* a thread is stuck when the same promise is overdue at two checks */
 	if (checked_by != clock || now_ns - checked_ns >= CHECK_EVERY_NS) {
 		checked_by = clock;
 		checked_ns = now_ns;
-		for (struct watchdog *p = watchdogs; p; p = p->next) {
-			int64_t deadline_ns = atomic_load_explicit(&p->deadline_ns,
-			                                           memory_order_relaxed);
-			bool is_overdue = now_ns >
-			                  clock_deadline(deadline_ns, WATCHDOG_TOLERANCE_NS);
-
-			p->is_stuck = is_overdue && p->overdue_ns == deadline_ns;
-			p->overdue_ns = is_overdue ? deadline_ns : CLOCK_FOREVER;
-		}
+		for (struct watchdog *p = watchdogs; p; p = p->next)
+			check(p, now_ns);
 	}
 
 	for (struct watchdog *p = watchdogs; p; p = p->next) {

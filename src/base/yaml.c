@@ -197,11 +197,22 @@ read_parts(struct reader *r, unsigned depth, struct yaml_node *ret)
 	return true;
 }
 
+/* Is the scalar a string, whatever it looks like? A tag decides, or else quotes. */
+static bool
+is_text(const yaml_event_t *event)
+{
+	const char *anchor, *tag;
+
+	event_properties(event, &anchor, &tag);
+	if (tag)
+		return strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
+	return event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+}
+
 static bool
 read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct yaml_node *ret)
 {
 	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
-	const char *anchor, *tag;
 
 	if (!check_event(r, event))
 		return false;
@@ -210,14 +221,8 @@ read_node(struct reader *r, const yaml_event_t *event, unsigned depth, struct ya
 		ret->kind = event->type == YAML_MAPPING_START_EVENT ? YAML_MAP : YAML_LIST;
 		return read_parts(r, depth + 1, ret);
 	}
-
-	/* a tag decides how a scalar may be read, as quotes do */
-	event_properties(event, &anchor, &tag);
-	if (tag)
-		ret->is_quoted = strcmp(tag, "!") == 0 || strcmp(tag, YAML_STR_TAG) == 0;
-	else
-		ret->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
 	ret->text = scalar_text(r, event);
+	ret->is_quoted = is_text(event);
 	ret->kind = !ret->is_quoted && words_have(nulls, ret->text) ? YAML_NULL : YAML_SCALAR;
 	return true;
 }
