@@ -95,13 +95,10 @@ static void
 set_flag(struct reader *r, size_t index, const char *value)
 {
 	const struct flag *flag = flag_at(index);
-	bool was_given = r->options->states[index].is_given, is_valid = true;
+	bool was_given = r->options->states[index].is_given;
 
-	if (flag->kind == FLAG_VERSION)
-		is_valid = set_version(r, str_c(value));
-	if (is_valid)
-		is_valid = flag_set(r->options, index, value, /*is_default=*/false);
-	if (!is_valid) {
+	if ((flag->kind == FLAG_VERSION && !set_version(r, str_c(value))) ||
+	    !flag_set(r->options, index, value, /*is_default=*/false)) {
 		buf_addf(r->problems, "invalid argument \"%s\" for \"%s%s\": want ", value,
 		         flag_dashes(flag), flag->name);
 		flag_add_expected(flag, r->problems);

@@ -87,6 +87,16 @@ add_openssl_name(struct options *o, struct str *list, const char *name)
 
 /* ---- cipher suites ---- */
 
+static const struct suite *
+find_suite(struct str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(suites); i++) {
+		if (str_eq_c(name, suites[i].name))
+			return &suites[i];
+	}
+	return NULL;
+}
+
 /* If only suites of TLS 1.3 are named, TLS 1.2 is switched off: OpenSSL would otherwise offer its
  * default suites for it. If no named suite can be used, that is an error: the default suites are
  * not what was asked for. */
@@ -98,11 +108,9 @@ resolve_suites(struct options *o, struct buf *problems, struct buf *warnings)
 	size_t n_problems = problems->len;
 
 	for (size_t i = 0; i < names->n; i++) {
-		const struct suite *suite = suites, *end = suites + ARRAY_LEN(suites);
+		const struct suite *suite = find_suite(names->items[i]);
 
-		while (suite < end && !str_eq_c(names->items[i], suite->name))
-			suite++;
-		if (suite == end)
+		if (!suite)
 			buf_addf(problems,
 			         "--tls-cipher-suites: unknown cipher suite \"%" STR_FMT "\"\n",
 			         STR_ARG(names->items[i]));
@@ -141,6 +149,16 @@ resolve_version(struct serving_options *s, struct buf *problems, struct buf *war
 	         s->min_version_name);
 }
 
+static const struct group *
+find_group(struct str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+		if (str_eq_c(name, groups[i].name) || str_eq_c(name, groups[i].number))
+			return &groups[i];
+	}
+	return NULL;
+}
+
 static void
 resolve_groups(struct options *o, struct buf *problems, struct buf *warnings)
 {
@@ -149,12 +167,9 @@ resolve_groups(struct options *o, struct buf *problems, struct buf *warnings)
 	size_t n_problems = problems->len;
 
 	for (size_t i = 0; i < names->n; i++) {
-		const struct group *group = groups, *end = groups + ARRAY_LEN(groups);
+		const struct group *group = find_group(names->items[i]);
 
-		while (group < end && !str_eq_c(names->items[i], group->name) &&
-		       !str_eq_c(names->items[i], group->number))
-			group++;
-		if (group == end)
+		if (!group)
 			buf_addf(problems,
 			         "--tls-curve-preferences: unknown key exchange \"%" STR_FMT "\"\n",
 			         STR_ARG(names->items[i]));

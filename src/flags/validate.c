@@ -20,6 +20,18 @@ enum {
 
 /* ---- --controllers: docs/spec/framework.md, "Enabling controllers" ---- */
 
+/* NULL for an unknown name. */
+static const char *
+canonical_name(struct str name)
+{
+	for (size_t i = 0; i < N_CONTROLLERS; i++) {
+		if (str_eq_c(name, controllers_names[i].name) ||
+		    str_eq_c(name, controllers_names[i].alias))
+			return controllers_names[i].name;
+	}
+	return NULL;
+}
+
 static void
 resolve_controllers(struct options *o, struct buf *problems)
 {
@@ -27,15 +39,10 @@ resolve_controllers(struct options *o, struct buf *problems)
 		struct str *item = &o->controllers.items[i];
 		bool is_off = str_starts(*item, STR("-"));
 		struct str name = str_skip(*item, is_off ? 1 : 0);
-		const char *canonical = NULL;
+		const char *canonical = canonical_name(name);
 
 		if (str_eq_c(*item, "*"))
 			continue;
-		for (size_t k = 0; k < N_CONTROLLERS; k++) {
-			if (str_eq_c(name, controllers_names[k].name) ||
-			    str_eq_c(name, controllers_names[k].alias))
-				canonical = controllers_names[k].name;
-		}
 		if (canonical) {
 			*item = is_off ? arena_printf(&o->arena, "-%s", canonical)
 			               : str_c(canonical);
@@ -88,20 +95,25 @@ static const char *const known_gates[] = {
 	NULL,
 };
 
+static bool
+is_go_bool(struct str text)
+{
+	return str_eq_nocase(text, STR("true")) || str_eq_nocase(text, STR("false")) ||
+	       str_eq_c(text, "1") || str_eq_c(text, "0");
+}
+
 static void
 check_gate(struct str text, struct buf *problems, struct buf *warnings)
 {
 	struct str name = text, value = STR_EMPTY;
-	bool has_value = str_cut(text, '=', &name, &value), is_bool;
+	bool has_value = str_cut(text, '=', &name, &value);
 
 	name = str_trim(name);
 	value = str_trim(value);
-	is_bool = str_eq_nocase(value, STR("true")) || str_eq_nocase(value, STR("false")) ||
-	          str_eq_c(value, "1") || str_eq_c(value, "0");
 	if (!has_value)
 		buf_addf(problems, "--feature-gates: missing bool value for %" STR_FMT "\n",
 		         STR_ARG(text));
-	else if (!is_bool)
+	else if (!is_go_bool(value))
 		buf_addf(problems,
 		         "--feature-gates: invalid value of %" STR_FMT "=%" STR_FMT
 		         ": want true or false\n",
@@ -163,14 +175,11 @@ check_cidrs(struct options *o, struct buf *problems)
 
 /* ---- all of them ---- */
 
-void
-options_validate(struct options *o, struct buf *problems, struct buf *warnings)
+static void
+check_cloud(const struct options *o, struct buf *problems)
 {
 	CLEANUP(buf_fini) struct buf clouds = BUF_INIT(KIB(1));
-	const struct str_list *paths = &o->access.config.allow_paths;
-	const struct election_options *e = &o->election;
 
-	/* the cloud and the controllers */
 	cloud_list(&clouds);
 	if (o->cloud_provider[0] == '\0')
 		buf_addf(problems, "--cloud-provider cannot be empty (one of: %s)\n", clouds.ptr);
@@ -180,24 +189,26 @@ options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 	if (o->cloud_reserve_percent > RESERVE_MAX)
 		buf_addf(problems, "--cloud-rate-limit-reserve: %u is more than %d percent\n",
 		         o->cloud_reserve_percent, RESERVE_MAX);
-	resolve_controllers(o, problems);
-	for (size_t i = 0; i < o->gate_texts.n; i++)
-		check_gate(o->gate_texts.items[i], problems, warnings);
+}
 
-	/* leader election */
-	if (e->is_enabled) {
-		if (strcmp(e->resource_lock, "leases") != 0)
-			buf_add_c(problems, "resourceLock value must be \"leases\"\n");
-		if (e->resource_name[0] == '\0')
-			buf_add_c(problems, "--leader-elect-resource-name cannot be empty\n");
-		if (e->resource_namespace[0] == '\0')
-			buf_add_c(problems, "--leader-elect-resource-namespace cannot be empty\n");
-		(void)elector_validate(e->lease_duration_ns, e->renew_deadline_ns,
-		                       e->retry_period_ns, problems);
-	}
+static void
+check_election(const struct election_options *e, struct buf *problems)
+{
+	if (!e->is_enabled)
+		return;
+	if (strcmp(e->resource_lock, "leases") != 0)
+		buf_add_c(problems, "resourceLock value must be \"leases\"\n");
+	if (e->resource_name[0] == '\0')
+		buf_add_c(problems, "--leader-elect-resource-name cannot be empty\n");
+	if (e->resource_namespace[0] == '\0')
+		buf_add_c(problems, "--leader-elect-resource-namespace cannot be empty\n");
+	(void)elector_validate(e->lease_duration_ns, e->renew_deadline_ns, e->retry_period_ns,
+	                       problems);
+}
 
-	/* the server and its callers */
-	serving_resolve(o, problems, warnings);
+static void
+check_allow_paths(const struct str_list *paths, struct buf *problems)
+{
 	for (size_t i = 0; i < paths->n; i++) {
 		struct str path = paths->items[i];
 		ptrdiff_t star = str_index(path, '*');
@@ -209,7 +220,17 @@ options_validate(struct options *o, struct buf *problems, struct buf *warnings)
 				"\"\n",
 				STR_ARG(path));
 	}
+}
 
-	/* last, because its problem is reported only beside others */
-	check_cidrs(o, problems);
+void
+options_validate(struct options *o, struct buf *problems, struct buf *warnings)
+{
+	check_cloud(o, problems);
+	resolve_controllers(o, problems);
+	for (size_t i = 0; i < o->gate_texts.n; i++)
+		check_gate(o->gate_texts.items[i], problems, warnings);
+	check_election(&o->election, problems);
+	serving_resolve(o, problems, warnings);
+	check_allow_paths(&o->access.config.allow_paths, problems);
+	check_cidrs(o, problems); /* last: its problem is reported only beside others */
 }

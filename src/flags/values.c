@@ -237,12 +237,14 @@ flag_set(struct options *o, size_t index, const char *value, bool is_default)
 	};
 
 	/* a field that is 0 means auto; an earlier value of the same flag is overwritten */
-	if (has_auto(flag) && strcmp(value, "auto") == 0 && flag->kind == FLAG_RATE)
-		*(double *)v.field = 0;
-	else if (has_auto(flag) && strcmp(value, "auto") == 0)
-		*(int64_t *)v.field = 0;
-	else if (!kinds[flag->kind].parse(&v))
+	if (has_auto(flag) && strcmp(value, "auto") == 0) {
+		if (flag->kind == FLAG_RATE)
+			*(double *)v.field = 0;
+		else
+			*(int64_t *)v.field = 0;
+	} else if (!kinds[flag->kind].parse(&v)) {
 		return false;
+	}
 
 	/* the text for the log: for a list that was given several times, all of it */
 	if (is_list && state->is_given && state->text[0] && value[0])
