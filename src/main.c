@@ -425,6 +425,45 @@ print_help(struct str flags)
 	return fd_print(buf_str(&out)) ? 0 : EXIT_WRONG_LINE;
 }
 
+/* Who may change anything: nobody in a dry run, and with an election only the leader. Replicas that
+ * lead with different Leases are told apart by the name of the Lease, which the metric shows. */
+static void
+set_fence(struct program *p)
+{
+	CLEANUP(buf_fini) struct buf lease = BUF_INIT(LIMIT_NAME);
+	const struct election_options *e = &p->options.election;
+
+	p->fence = FENCE_OPEN;
+	if (p->options.is_dry_run)
+		begin_dry_run(p);
+	if (e->is_enabled) {
+		p->fence = FENCE_CLOSED;
+		buf_addf(&lease, "%s/%s", e->resource_namespace, e->resource_name);
+	}
+	fence_show(&p->fence, &clock_real, lease.len > 0 ? lease.ptr : "none");
+}
+
+/* Returns the exit code of the process. */
+static int
+run_program(struct program *p)
+{
+	struct error err;
+	bool is_started, is_stopped;
+
+	p->cancel = cancel_new();
+	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
+	         LOG_CSTR("cloud", p->options.cloud_provider));
+	is_started = start_program(p, &err);
+	is_stopped = stopper_free(p->stopper); /* a signal has arrived during the start */
+	if (is_started && !is_stopped)
+		loop_run(p->loop);
+	else if (!is_stopped)
+		log_why_not_started(&p->options, &err);
+	stop_program(p);
+	options_fini(&p->options);
+	return is_started || is_stopped ? 0 : EXIT_BAD;
+}
+
 int
 main(int argc, char *argv[])
 {
@@ -432,11 +471,7 @@ main(int argc, char *argv[])
 	CLEANUP(buf_fini) struct buf problems = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf notes = BUF_INIT(KIB(64));
 	CLEANUP(buf_fini) struct buf warnings = BUF_INIT(KIB(64));
-	CLEANUP(buf_fini) struct buf lease = BUF_INIT(LIMIT_NAME);
-	struct program p = { .fence = FENCE_OPEN };
-	const struct options *o = &p.options;
-	bool is_started, is_stopped;
-	struct error err;
+	struct program p = { 0 };
 
 	prepare_process();
 	if (command_is_given(argc, argv))
@@ -458,40 +493,19 @@ main(int argc, char *argv[])
 	case FLAGS_RUN:
 		break;
 	}
-	version_set(o->version);
+	version_set(p.options.version);
 	controllers_choose_numbers(&p.options);
-	confine_secrets(o);
+	confine_secrets(&p.options);
 
 	/* the log; flags without effect come first, so that users do not rely on them */
-	log_setup(o->log_format, (int)o->verbosity);
+	log_setup(p.options.log_format, (int)p.options.verbosity);
 	log_lines(LOG_INFO, "flag is accepted and has no effect", "flag", buf_str(&notes));
 	log_lines(LOG_WARN, "flags", "warning", buf_str(&warnings));
-	flags_log(o);
+	flags_log(&p.options);
+
 	notify_setup();
 	build_info_setup();
 	metrics_process_setup();
-
-	/* Who may change anything. In metrics, replicas that lead with different Leases are told
-	 * apart by the name of the Lease. */
-	if (o->is_dry_run)
-		begin_dry_run(&p);
-	if (o->election.is_enabled) {
-		p.fence = FENCE_CLOSED;
-		buf_addf(&lease, "%s/%s", o->election.resource_namespace,
-		         o->election.resource_name);
-	}
-	fence_show(&p.fence, &clock_real, lease.len > 0 ? lease.ptr : "none");
-
-	p.cancel = cancel_new();
-	log_info("ccmd starts", LOG_STR("version", str_skip(version_get(), 1)),
-	         LOG_CSTR("cloud", o->cloud_provider));
-	is_started = start_program(&p, &err);
-	is_stopped = stopper_free(p.stopper);
-	if (is_started && !is_stopped)
-		loop_run(p.loop);
-	else if (!is_stopped)
-		log_why_not_started(o, &err);
-	stop_program(&p);
-	options_fini(&p.options);
-	return is_started || is_stopped ? 0 : EXIT_BAD;
+	set_fence(&p);
+	return run_program(&p);
 }
