@@ -477,24 +477,31 @@ bb_pass_fail(const struct bb_run *run, const char *step, struct error *err)
 	return run->ends_in_state || err->code == ERR_PENDING ? false : err_wrap(err, "%s", step);
 }
 
+/* Holds the Service if the balancer of its name belongs to another cluster. The cloud IP, the
+ * server group and the firewall policy of that name belong to that cluster as well, so this comes
+ * before their steps. */
+static bool
+bb_step_own(struct bb_run *run, struct error *err)
+{
+	const struct bb_lb *foreign = bb_find_foreign(run);
+	struct bb_state state = { .code = ERR_PENDING,
+		                  .first_ms = BB_LATER_MS,
+		                  .event = &foreign_event };
+
+	if (!foreign)
+		return true;
+	state.text = state.event_text = bb_lb_foreign_text(run, foreign);
+	return bb_run_stop(run, &state, err);
+}
+
 static bool
 bb_pass(struct bb_run *run, struct error *err)
 {
-	const struct bb_lb *foreign = bb_find_foreign(run);
-	struct bb_state held = { .code = ERR_PENDING,
-		                 .first_ms = BB_LATER_MS,
-		                 .event = &foreign_event };
-
 	run->lb = NULL;
 	if (bb_needs_evidence(run))
 		return bb_step_check_account(run, err);
-	/* If the balancer of this name is that of another cluster, the cloud IP, the server group
-	 * and the firewall policy of the name are so, too: they are not looked at. */
-	if (foreign) {
-		held.text = held.event_text = bb_lb_foreign_text(run, foreign);
-		return bb_run_stop(run, &held, err);
-	}
-
+	if (!bb_step_own(run, err))
+		return false;
 	if (!bb_step_ip(run, err))
 		return bb_pass_fail(run, "cloud IP", err);
 	if (!run->ip)
@@ -638,17 +645,43 @@ bb_balancers_check(struct cloud *cloud, struct call *call, const struct lb_spec 
 	return bb_desired_read(spec, call->arena, &ignored, err);
 }
 
-/* Adds an object that was made for a Service, which its name shows; else nothing. */
-static void
-bb_list_add(struct lb_listed **end, struct arena *arena, const char *what, struct str id,
-            struct str name)
+/* Adds an object that was made for a Service, which its name shows, and returns its entry; NULL for
+ * other objects. */
+static struct lb_listed *
+bb_list_add(struct lb_listed list[], size_t *n, struct arena *arena, const char *what,
+            struct str id, struct str name)
 {
-	struct lb_listed *one = *end;
-
-	*one = (struct lb_listed){
+	struct lb_listed one = {
 		.what = what, .id = arena_str(arena, id), .uid = STR_EMPTY, .cost = STR_EMPTY
 	};
-	*end += bb_name_parse(arena_str(arena, name), arena, &one->service, &one->cluster);
+
+	if (!bb_name_parse(arena_str(arena, name), arena, &one.service, &one.cluster))
+		return NULL;
+	list[*n] = one;
+	return &list[(*n)++];
+}
+
+static void
+bb_list_add_lb(struct lb_listed list[], size_t *n, struct arena *arena, const struct bb_lb *lb)
+{
+	struct lb_listed *one = bb_list_add(list, n, arena, "load balancer", lb->id,
+	                                    bb_trim_name(lb->name));
+	struct str *addresses;
+
+	if (!one)
+		return;
+	addresses = arena_calloc(arena, 2 * lb->n_cloud_ips + 1, sizeof(*addresses));
+	one->is_balancer = one->has_targets = true;
+	one->n_targets = lb->n_nodes;
+	one->addresses = addresses;
+	for (size_t i = 0; i < lb->n_cloud_ips; i++) {
+		const struct bb_cloud_ip *ip = &lb->cloud_ips[i];
+
+		if (ip->public_ipv4.len > 0)
+			addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv4);
+		if (ip->public_ipv6.len > 0)
+			addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv6);
+	}
 }
 
 /* The API reports no prices. */
@@ -658,48 +691,30 @@ bb_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 {
 	CLEANUP(bb_view_unrefp) struct bb_view *view = NULL;
 	struct arena *arena = call->arena;
-	struct lb_listed *all, *end;
+	struct lb_listed *list;
+	size_t n = 0;
 
 	if (!bb_views_get_recent(brightbox_of(cloud)->views, call, 0, BB_VIEW_MAX_AGE_NS, &view,
 	                         err))
 		return false;
-	/* the last place is for an object that is not added */
-	all = end = arena_calloc(arena,
-	                         view->n_lbs + view->n_cloud_ips + view->n_groups +
-	                                 view->n_policies + 1,
-	                         sizeof(*all));
+	list = arena_calloc(arena,
+	                    view->n_lbs + view->n_cloud_ips + view->n_groups + view->n_policies + 1,
+	                    sizeof(*list));
 	for (size_t i = 0; i < view->n_lbs; i++) {
-		const struct bb_lb *lb = &view->lbs[i];
-		struct lb_listed *one = end;
-		struct str *addresses;
-
-		if (bb_lb_is_alive(lb))
-			bb_list_add(&end, arena, "load balancer", lb->id, bb_trim_name(lb->name));
-		if (one == end)
-			continue;
-		one->is_balancer = one->has_targets = true;
-		one->n_targets = lb->n_nodes;
-		addresses = arena_calloc(arena, 2 * lb->n_cloud_ips + 1, sizeof(*addresses));
-		one->addresses = addresses;
-		for (size_t k = 0; k < lb->n_cloud_ips; k++) {
-			const struct bb_cloud_ip *ip = &lb->cloud_ips[k];
-
-			if (ip->public_ipv4.len > 0)
-				addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv4);
-			if (ip->public_ipv6.len > 0)
-				addresses[one->n_addresses++] = arena_str(arena, ip->public_ipv6);
-		}
+		if (bb_lb_is_alive(&view->lbs[i]))
+			bb_list_add_lb(list, &n, arena, &view->lbs[i]);
 	}
 	for (size_t i = 0; i < view->n_cloud_ips; i++)
-		bb_list_add(&end, arena, "cloud IP", view->cloud_ips[i].id,
+		bb_list_add(list, &n, arena, "cloud IP", view->cloud_ips[i].id,
 		            view->cloud_ips[i].name);
 	for (size_t i = 0; i < view->n_groups; i++)
-		bb_list_add(&end, arena, "server group", view->groups[i].id, view->groups[i].name);
+		bb_list_add(list, &n, arena, "server group", view->groups[i].id,
+		            view->groups[i].name);
 	for (size_t i = 0; i < view->n_policies; i++)
-		bb_list_add(&end, arena, "firewall policy", view->policies[i].id,
+		bb_list_add(list, &n, arena, "firewall policy", view->policies[i].id,
 		            view->policies[i].name);
-	*ret = all;
-	*ret_n = (size_t)(end - all);
+	*ret = list;
+	*ret_n = n;
 	return true;
 }
 

@@ -8,6 +8,36 @@
 #define DEFAULT_CLIENT_SECRET "uogoelzgt0nwawb"
 #define DEFAULT_API_URL "https://api.gb1.brightbox.com/"
 
+/* The default identity with an account but without a user is refused here. The official controller
+ * accepts it, and the API then refuses its requests, because an application may only act for a
+ * user. */
+static bool
+bb_config_check(const struct bb_config *config, struct error *err)
+{
+	bool is_default = str_eq_c(secret_expose(&config->client.value), DEFAULT_CLIENT) &&
+	                  str_eq_c(secret_expose(&config->client_secret.value),
+	                           DEFAULT_CLIENT_SECRET);
+
+	if (!is_default) {
+		if (config->has_user)
+			return err_set(err, ERR_INVALID,
+			               "User Credentials not used with API Client");
+		return true;
+	}
+	if (config->account.len == 0)
+		return err_set(
+			err, ERR_INVALID,
+			"must specify Account with User Credentials: set BRIGHTBOX_ACCOUNT with "
+			"BRIGHTBOX_USER_NAME and BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and "
+			"BRIGHTBOX_CLIENT_SECRET");
+	if (!config->has_user)
+		return err_set(
+			err, ERR_INVALID,
+			"must specify User Credentials with Account: set BRIGHTBOX_USER_NAME and "
+			"BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and BRIGHTBOX_CLIENT_SECRET");
+	return true;
+}
+
 bool
 bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *err)
 {
@@ -48,28 +78,7 @@ bb_config_load(struct bb_config *ret, struct cloud_needs *needs, struct error *e
 		needs->reads_are_public[needs->n_reads] = true;
 		needs->reads[needs->n_reads++] = ret->hosts_file;
 	}
-
-	if (!str_eq_c(secret_expose(&ret->client.value), DEFAULT_CLIENT) ||
-	    !str_eq_c(secret_expose(&ret->client_secret.value), DEFAULT_CLIENT_SECRET)) {
-		if (ret->has_user)
-			return err_set(err, ERR_INVALID,
-			               "User Credentials not used with API Client");
-		return true;
-	}
-	/* The official controller accepts the default identity with an account but without a user,
-	 * and the API then refuses its requests, because an application may only act for a user. */
-	if (ret->account.len == 0)
-		return err_set(
-			err, ERR_INVALID,
-			"must specify Account with User Credentials: set BRIGHTBOX_ACCOUNT with "
-			"BRIGHTBOX_USER_NAME and BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and "
-			"BRIGHTBOX_CLIENT_SECRET");
-	if (!ret->has_user)
-		return err_set(
-			err, ERR_INVALID,
-			"must specify User Credentials with Account: set BRIGHTBOX_USER_NAME and "
-			"BRIGHTBOX_PASSWORD, or BRIGHTBOX_CLIENT and BRIGHTBOX_CLIENT_SECRET");
-	return true;
+	return bb_config_check(ret, err);
 }
 
 void

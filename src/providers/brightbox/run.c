@@ -233,28 +233,27 @@ bb_run_body(const struct bb_run *run, const struct bb_pair pairs[], size_t n)
 
 /* ---- a run ---- */
 
-bool
-bb_run_begin(struct bb_run *run, struct error *err)
+static void
+bb_run_leave_out_refused(struct bb_run *run)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
-	int64_t now_ns = clock_boot(run->call->clock);
 	struct bb_desired *desired = &run->desired;
-	const struct lb_spec *spec = run->spec;
-	const struct bb_unsettled *u;
 	size_t n_kept = 0;
 	struct error ignored;
 
-	/* without servers that are known not to exist */
-	if (refusals_count(run->bb->refusals) > 0) {
-		for (size_t i = 0; i < desired->n_servers; i++) {
-			if (!refusals_find(run->bb->refusals, desired->servers[i], USE_SERVER, 0,
-			                   &ignored))
-				desired->servers[n_kept++] = desired->servers[i];
-		}
-		desired->n_servers = n_kept;
+	if (refusals_count(run->bb->refusals) == 0)
+		return;
+	for (size_t i = 0; i < desired->n_servers; i++) {
+		if (!refusals_find(run->bb->refusals, desired->servers[i], USE_SERVER, 0, &ignored))
+			desired->servers[n_kept++] = desired->servers[i];
 	}
-	if (run->call->dry)
-		return true;
+	desired->n_servers = n_kept;
+}
+
+static void
+bb_run_hash_inputs(struct bb_run *run)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
+	const struct lb_spec *spec = run->spec;
 
 	buf_addf(&text, "%d %d %d %d %d %" STR_FMT "\n", run->is_removal, spec->traffic,
 	         spec->health_check_node_port, spec->has_client_ip_affinity,
@@ -269,9 +268,20 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	for (size_t i = 0; i < spec->n_nodes; i++)
 		buf_addf(&text, "%" STR_FMT "\n", STR_ARG(spec->nodes[i].provider_id));
 	run->inputs_hash = str_hash(buf_str(&text));
+}
 
-	if (!bb_unsettled_borrow(run->bb->unsettled, desired->name, spec->uid, &run->unsettled,
-	                         err))
+bool
+bb_run_begin(struct bb_run *run, struct error *err)
+{
+	int64_t now_ns = clock_boot(run->call->clock);
+	const struct bb_unsettled *u;
+
+	bb_run_leave_out_refused(run);
+	if (run->call->dry)
+		return true;
+	bb_run_hash_inputs(run);
+	if (!bb_unsettled_borrow(run->bb->unsettled, run->desired.name, run->spec->uid,
+	                         &run->unsettled, err))
 		return false;
 	u = run->unsettled;
 	if (u->result.code == ERR_NONE || u->inputs != run->inputs_hash ||
@@ -336,34 +346,44 @@ bb_run_converge(struct bb_run *run, bool (*pass)(struct bb_run *, struct error *
 	return bb_run_stop(run, &state, err);
 }
 
+/* Sends the event of a new state, or LoadBalancerUnfinished for a state that lasts. */
+static void
+bb_run_report(struct bb_run *run, int64_t now_ns)
+{
+	struct bb_unsettled *u = run->unsettled;
+	const struct bb_state *state = &run->state;
+	int64_t waited_ns = now_ns - u->since_boot_ns;
+
+	if (u->is_reported)
+		return;
+	if (state->event) {
+		bb_run_warn(run, state->event, state->event_text);
+	} else if (state->code == ERR_PENDING && waited_ns >= report_ns) {
+		bb_run_warn(run, &unfinished_event,
+		            arena_printf(run->call->arena,
+		                         "Waiting for Brightbox for %d s: %" STR_FMT "%s%s",
+		                         (int)(waited_ns / NS_PER_SEC), STR_ARG(state->text),
+		                         state->advice ? ". " : "",
+		                         state->advice ? state->advice : ""));
+	} else {
+		return;
+	}
+	u->is_reported = true;
+}
+
 bool
 bb_run_end(struct bb_run *run, bool is_done, struct error *err)
 {
-	const struct bb_state *state = &run->state;
+	int64_t now_ns = clock_boot(run->call->clock);
 	struct bb_unsettled *u = run->unsettled;
-	int64_t now_ns = clock_boot(run->call->clock), waited_ns;
 
 	if (!u)
 		return is_done;
 	u->next_boot_ns = 0;
 	if (!is_done && run->ends_in_state) {
-		bb_unsettled_note_state(u, run->service_hash, run->inputs_hash, state->hash,
-		                        state->first_ms, now_ns, err);
-		waited_ns = now_ns - u->since_boot_ns;
-		/* the event of a new state, or LoadBalancerUnfinished for one that lasts */
-		if (!u->is_reported && state->event) {
-			bb_run_warn(run, state->event, state->event_text);
-			u->is_reported = true;
-		} else if (!u->is_reported && state->code == ERR_PENDING &&
-		           waited_ns >= report_ns) {
-			bb_run_warn(run, &unfinished_event,
-			            arena_printf(run->call->arena,
-			                         "Waiting for Brightbox for %d s: %" STR_FMT "%s%s",
-			                         (int)(waited_ns / NS_PER_SEC),
-			                         STR_ARG(state->text), state->advice ? ". " : "",
-			                         state->advice ? state->advice : ""));
-			u->is_reported = true;
-		}
+		bb_unsettled_note_state(u, run->service_hash, run->inputs_hash, run->state.hash,
+		                        run->state.first_ms, now_ns, err);
+		bb_run_report(run, now_ns);
 	}
 	bb_unsettled_return(run->bb->unsettled, u, is_done);
 	return is_done;
