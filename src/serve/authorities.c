@@ -193,11 +193,13 @@ authorities_refresh(void *authorities, struct call *call)
 		if (!fetch_map(s, call, &is_changed, &err))
 			warn_not_read(s, &err);
 	}
-	if (is_changed && apply_texts(s, &err))
-		log_info("trusted authorities changed");
-	else if (is_changed)
-		log_warn("trusted authorities cannot be used, keeping the last ones",
-		         LOG_ERR(&err));
+	if (is_changed) {
+		if (apply_texts(s, &err))
+			log_info("trusted authorities changed");
+		else
+			log_warn("trusted authorities cannot be used, keeping the last ones",
+			         LOG_ERR(&err));
+	}
 
 	next_ns = s->next_file_ns < s->next_map_ns ? s->next_file_ns : s->next_map_ns;
 	WITH_LOCK(&s->mu);

@@ -234,29 +234,26 @@ const struct endpoint endpoints[] = {
 };
 const size_t n_endpoints = ARRAY_LEN(endpoints);
 
+/* NULL for unknown paths. A path that ends with a slash stands for those below it. */
+static const struct endpoint *
+find_endpoint(struct str path)
+{
+	for (size_t i = 0; i < n_endpoints; i++) {
+		struct str own = str_c(endpoints[i].path);
+
+		if (str_ends(own, STR("/")) && str_starts(path, own) && path.len > own.len)
+			return &endpoints[i];
+		if (!str_ends(own, STR("/")) && str_eq(path, own))
+			return &endpoints[i];
+	}
+	return NULL;
+}
+
 static void
-answer_endpoint(const struct endpoints_config *config, struct server_request *request)
+reply_method_not_allowed(const struct endpoint *e, struct server_request *request)
 {
 	const char *headers[] = { "Allow", "GET, HEAD", NULL };
-	enum server_method method = server_request_method(request);
-	struct str path = server_request_path(request);
-	const struct endpoint *e = NULL;
 
-	for (size_t i = 0; i < n_endpoints && !e; i++) {
-		struct str own = str_c(endpoints[i].path);
-		bool is_folder = str_ends(own, STR("/"));
-
-		if (is_folder ? str_starts(path, own) && path.len > own.len : str_eq(path, own))
-			e = &endpoints[i];
-	}
-	if (!e || (e->needs_profiling && !config->is_profiling)) {
-		reply_line(request, 404, "404 page not found");
-		return;
-	}
-	if (e->methods & BIT(method == SERVER_HEAD ? SERVER_GET : method)) {
-		e->answer(config, request);
-		return;
-	}
 	if (!(e->methods & GET))
 		headers[1] = "PUT";
 	else if (e->methods & BIT(SERVER_DELETE))
@@ -264,6 +261,20 @@ answer_endpoint(const struct endpoints_config *config, struct server_request *re
 	server_reply(request, &(struct server_response){ .status = 405,
 	                                                 .headers = headers,
 	                                                 .body = STR("Method Not Allowed\n") });
+}
+
+static void
+answer_endpoint(const struct endpoints_config *config, struct server_request *request)
+{
+	const struct endpoint *e = find_endpoint(server_request_path(request));
+	enum server_method method = server_request_method(request);
+
+	if (!e || (e->needs_profiling && !config->is_profiling))
+		reply_line(request, 404, "404 page not found");
+	else if (!(e->methods & BIT(method == SERVER_HEAD ? SERVER_GET : method)))
+		reply_method_not_allowed(e, request);
+	else
+		e->answer(config, request);
 }
 
 /* A refusal is a Status object (docs/spec/kube-client.md, "Status objects"). Messages of access.c

@@ -384,27 +384,36 @@ try_question(struct reviewer *r, struct question *q)
 
 /* ---- the thread ---- */
 
-/* Waits for work: the due question with the lowest turn, or upkeep if *ret is NULL. False when the
- * reviewer is closing. */
+/* The due question with the lowest turn, or NULL; *ret_next_ns is when the next one is due. Called
+ * with mu held. */
+static struct question *
+due_question(struct reviewer *r, int64_t now_ns, int64_t *ret_next_ns)
+{
+	struct question *first = NULL, *q;
+
+	*ret_next_ns = CLOCK_FOREVER;
+	TAILQ_FOREACH(q, &r->questions, next) {
+		if (q->due_ns <= now_ns && (!first || q->turn < first->turn))
+			first = q;
+		if (q->due_ns < *ret_next_ns)
+			*ret_next_ns = q->due_ns;
+	}
+	return first;
+}
+
+/* Waits for work: a question, or upkeep if *ret is NULL. False when the reviewer is closing. */
 static bool
 take_work(struct reviewer *r, struct question **ret)
 {
 	WITH_LOCK(&r->mu);
 
 	while (!r->is_closing) {
-		int64_t now_ns = clock_mono(r->config.clock), next_ns = CLOCK_FOREVER;
-		struct question *first = NULL, *q;
+		int64_t now_ns = clock_mono(r->config.clock), next_ns;
 
-		TAILQ_FOREACH(q, &r->questions, next) {
-			if (q->due_ns <= now_ns && (!first || q->turn < first->turn))
-				first = q;
-			if (q->due_ns < next_ns)
-				next_ns = q->due_ns;
-		}
-		if (first && first->turn > r->turn)
-			r->turn = first->turn;
-		*ret = first;
-		if (first || (r->config.upkeep && now_ns >= r->upkeep_ns))
+		*ret = due_question(r, now_ns, &next_ns);
+		if (*ret && (*ret)->turn > r->turn)
+			r->turn = (*ret)->turn;
+		if (*ret || (r->config.upkeep && now_ns >= r->upkeep_ns))
 			return true;
 		if (r->config.upkeep && r->upkeep_ns < next_ns)
 			next_ns = r->upkeep_ns;

@@ -131,10 +131,21 @@ pair_load(struct pair *p, bool *ret_changed, struct error *err)
 /* ---- the self-signed certificate ---- */
 
 static bool
-make_pair(struct tls_server *t, struct error *err)
+write_pair(struct pair *p, X509 *cert, EVP_PKEY *key, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf cert_pem = BUF_INIT(LIMIT_CREDENTIAL);
 	CLEANUP(secret_fini) struct secret key_pem = SECRET_NONE;
+
+	self_signed_write(cert, key, &cert_pem, &key_pem);
+	(void)pair_keep_digest(p, buf_str(&cert_pem), secret_expose(&key_pem));
+	if (!file_replace(p->key_file, secret_expose(&key_pem), KEY_MODE, err))
+		return false;
+	return file_replace(p->cert_file, buf_str(&cert_pem), CERT_MODE, err);
+}
+
+static bool
+make_pair(struct tls_server *t, struct error *err)
+{
 	struct pair *p = &t->pairs[0];
 	STACK_OF(X509) * certs;
 	EVP_PKEY *key;
@@ -146,12 +157,7 @@ make_pair(struct tls_server *t, struct error *err)
 	certs = sk_X509_new_null();
 	if (!certs || !sk_X509_push(certs, cert))
 		alloc_fail(1, sizeof(cert));
-	if (p->cert_file) {
-		self_signed_write(cert, key, &cert_pem, &key_pem);
-		(void)pair_keep_digest(p, buf_str(&cert_pem), secret_expose(&key_pem));
-	}
-	if (p->cert_file && (!file_replace(p->key_file, secret_expose(&key_pem), KEY_MODE, err) ||
-	                     !file_replace(p->cert_file, buf_str(&cert_pem), CERT_MODE, err))) {
+	if (p->cert_file && !write_pair(p, cert, key, err)) {
 		sk_X509_pop_free(certs, X509_free);
 		EVP_PKEY_free(key);
 		return false;

@@ -96,30 +96,37 @@ read_name(const X509_NAME *subject, struct arena *arena, struct peer_name *ret, 
 	return true;
 }
 
+static bool
+run_check(X509_STORE_CTX *ctx, const struct server_request *r, const struct trust *trust,
+          struct error *err)
+{
+	X509_VERIFY_PARAM *how;
+
+	if (!ctx || X509_STORE_CTX_init(ctx, trust->store, r->certificate, r->chain) != 1 ||
+	    X509_STORE_CTX_set_purpose(ctx, X509_PURPOSE_SSL_CLIENT) != 1)
+		return err_set(err, ERR_INTERNAL, "check the client certificate: %s",
+		               openssl_reason());
+	how = X509_STORE_CTX_get0_param(ctx);
+	X509_VERIFY_PARAM_set_time(how, (time_t)(clock_wall(r->clock) / NS_PER_SEC));
+	X509_VERIFY_PARAM_set_depth(how, MAX_DEPTH);
+	X509_VERIFY_PARAM_set_auth_level(how, SECURITY_BITS_112);
+	if (X509_verify_cert(ctx) != 1)
+		return err_set(err, ERR_UNAUTHORIZED, "client certificate: %s",
+		               X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
+	return true;
+}
+
 bool
 server_request_verify(const struct server_request *r, const struct trust *trust,
                       struct arena *arena, struct peer_name *ret, struct error *err)
 {
 	X509_STORE_CTX *ctx;
-	X509_VERIFY_PARAM *how;
-	bool is_good = false;
+	bool is_good;
 
 	if (!r->certificate)
 		return err_set(err, ERR_UNAUTHORIZED, "no client certificate");
 	ctx = X509_STORE_CTX_new();
-	if (!ctx || X509_STORE_CTX_init(ctx, trust->store, r->certificate, r->chain) != 1 ||
-	    X509_STORE_CTX_set_purpose(ctx, X509_PURPOSE_SSL_CLIENT) != 1) {
-		err_set(err, ERR_INTERNAL, "check the client certificate: %s", openssl_reason());
-	} else {
-		how = X509_STORE_CTX_get0_param(ctx);
-		X509_VERIFY_PARAM_set_time(how, (time_t)(clock_wall(r->clock) / NS_PER_SEC));
-		X509_VERIFY_PARAM_set_depth(how, MAX_DEPTH);
-		X509_VERIFY_PARAM_set_auth_level(how, SECURITY_BITS_112);
-		is_good = X509_verify_cert(ctx) == 1;
-		if (!is_good)
-			err_set(err, ERR_UNAUTHORIZED, "client certificate: %s",
-			        X509_verify_cert_error_string(X509_STORE_CTX_get_error(ctx)));
-	}
+	is_good = run_check(ctx, r, trust, err);
 	X509_STORE_CTX_free(ctx);
 	ERR_clear_error();
 	return is_good && read_name(X509_get_subject_name(r->certificate), arena, ret, err);
