@@ -115,22 +115,26 @@ take_set(struct targets *t)
 {
 	struct target_set *set;
 	uint64_t generation;
-	WITH_LOCK(&t->mu);
 
-	if (!t->current) {
-		generation = t->generation;
-		mutex_unlock(&t->mu);
-		set = make_set(t->nodes);
-		mutex_lock(&t->mu);
-		/* Not for other callers if a node changed while it was built. */
-		if (t->current || t->generation != generation)
-			return set;
+	mutex_lock(&t->mu);
+	generation = t->generation;
+	set = t->current;
+	if (set)
+		ref_take(&set->refs);
+	mutex_unlock(&t->mu);
+	if (set)
+		return set;
+
+	set = make_set(t->nodes);
+	/* It is kept for other callers, unless a node changed while it was built. */
+	mutex_lock(&t->mu);
+	if (!t->current && t->generation == generation) {
+		ref_take(&set->refs);
 		t->current = set;
 	}
-	ref_take(&t->current->refs);
-	return t->current;
+	mutex_unlock(&t->mu);
+	return set;
 }
-
 void
 targets_invalidate(struct targets *t)
 {
