@@ -64,7 +64,44 @@ route_removals_expect(struct route_removals *rr, const struct node *node)
 		map_add(&rr->expected, node->pod_cidrs[i], sizeof(struct expected_removal));
 }
 
+/* Marks those of the plan, and forgets destinations to which no route exists any more. */
+static void
+mark_expected(struct route_removals *rr, const struct route *routes, size_t n_routes,
+              struct route_plan *plan)
+{
+	struct map kept = MAP_OF(struct expected_removal, destination);
+	WITH_LOCK(&rr->mu);
+
+	for (size_t i = 0; i < plan->n_remove; i++) {
+		if (map_get(&rr->expected, routes[plan->remove[i]].destination_cidr))
+			plan->is_expected[i] = true;
+	}
+	for (size_t i = 0; i < n_routes && rr->expected.count > 0; i++) {
+		struct expected_removal *e = map_remove(&rr->expected, routes[i].destination_cidr);
+
+		if (e)
+			map_put(&kept, e->destination, e);
+	}
+	map_free_all(&rr->expected, free);
+	rr->expected = kept;
+}
+
 /* ---- for how long, and how many ---- */
+
+/* Returns since when runs have wanted this removal (boot). */
+static int64_t
+wanted_since(struct route_removals *rr, struct arena *arena, const struct route *route,
+             int64_t now_ns)
+{
+	struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
+	                              STR_ARG(route->destination_cidr), STR_ARG(route->name));
+	struct wanted_removal *wanted = map_add(&rr->wanted, key, sizeof(*wanted));
+
+	if (wanted->run == 0)
+		wanted->since_boot_ns = now_ns;
+	wanted->run = rr->n_runs;
+	return wanted->since_boot_ns;
+}
 
 static bool
 is_of_earlier_run(const void *track, const void *run)
@@ -81,61 +118,38 @@ route_removals_note(struct route_removals *rr, const struct route_plan *plan, si
 		ARRAY_PUSH(rr->done_boot_ns, rr->n_done, rr->done_cap, clock_boot(rr->env->clock));
 }
 
-/* ---- the decision ---- */
+/* Counts the removals that the breaker still has to count. */
+static size_t
+count_done(struct route_removals *rr, int64_t now_ns)
+{
+	size_t n = 0;
+	WITH_LOCK(&rr->mu);
 
-struct route_hold
-route_removals_hold(struct route_removals *rr, struct arena *arena, const struct route *routes,
-                    size_t n_routes, struct route_plan *plan, size_t n_nodes)
+	for (size_t i = 0; i < rr->n_done; i++) {
+		if (now_ns - rr->done_boot_ns[i] < ROUTE_BREAKER_WINDOW_S * NS_PER_SEC)
+			rr->done_boot_ns[n++] = rr->done_boot_ns[i];
+	}
+	rr->n_done = n;
+	return n;
+} /* ---- the decision ---- */
+
+/* Decides each removal of the plan. The plan keeps those that are not held. */
+static struct route_hold
+decide_all(struct route_removals *rr, struct arena *arena, const struct route *routes,
+           struct route_plan *plan, struct route_removal_facts facts)
 {
 	struct route_hold hold = { .routes = arena_calloc(arena, plan->n_remove + 1,
 		                                          sizeof(const void *)),
 		                   .due_mono_ns = CLOCK_FOREVER };
-	struct route_removal_facts facts = { .n_nodes = n_nodes };
-	int64_t now_ns = clock_boot(rr->env->clock);
-	struct map expected = MAP_OF(struct expected_removal, destination);
-	size_t n_done = 0, n_kept = 0;
+	int64_t now_ns = clock_boot(rr->env->clock), due_ns;
+	size_t n_kept = 0;
 
-	rr->n_runs++;
-	mutex_lock(&rr->mu);
-	for (size_t i = 0; i < rr->n_done; i++) {
-		if (now_ns - rr->done_boot_ns[i] < ROUTE_BREAKER_WINDOW_S * NS_PER_SEC)
-			rr->done_boot_ns[n_done++] = rr->done_boot_ns[i];
-	}
-	rr->n_done = n_done;
-	facts.n_table = plan->n_ours + n_done;
-	facts.n_going = n_done;
-	for (size_t i = 0; i < plan->n_remove; i++) {
-		struct str destination = routes[plan->remove[i]].destination_cidr;
-
-		plan->is_expected[i] = plan->is_expected[i] || map_get(&rr->expected, destination);
-		facts.n_going += !plan->is_expected[i];
-	}
-	/* destinations to which no route exists any more are forgotten */
-	for (size_t i = 0; i < n_routes && rr->expected.count > 0; i++) {
-		struct expected_removal *e = map_remove(&rr->expected, routes[i].destination_cidr);
-
-		if (e)
-			map_put(&expected, e->destination, e);
-	}
-	map_free_all(&rr->expected, free);
-	rr->expected = expected;
-	mutex_unlock(&rr->mu);
-
-	/* The plan keeps the removals that are not held. */
 	for (size_t i = 0; i < plan->n_remove; i++) {
 		const struct route *route = &routes[plan->remove[i]];
-		struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
-		                              STR_ARG(route->destination_cidr),
-		                              STR_ARG(route->name));
-		struct wanted_removal *wanted = map_add(&rr->wanted, key, sizeof(*wanted));
 		enum route_removal result;
-		int64_t due_ns;
 
-		if (wanted->run == 0)
-			wanted->since_boot_ns = now_ns;
-		wanted->run = rr->n_runs;
 		facts.is_expected = plan->is_expected[i];
-		facts.agreed_ns = now_ns - wanted->since_boot_ns;
+		facts.agreed_ns = now_ns - wanted_since(rr, arena, route, now_ns);
 		result = route_removal_decide(&facts);
 		if (result == ROUTE_REMOVAL_DONE) {
 			plan->is_expected[n_kept] = plan->is_expected[i];
@@ -151,11 +165,28 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 		hold.due_mono_ns = clock_earlier(hold.due_mono_ns, due_ns);
 	}
 	plan->n_remove = n_kept;
+	return hold;
+}
+
+struct route_hold
+route_removals_hold(struct route_removals *rr, struct arena *arena, const struct route *routes,
+                    size_t n_routes, struct route_plan *plan, size_t n_nodes)
+{
+	size_t n_done = count_done(rr, clock_boot(rr->env->clock));
+	struct route_removal_facts facts = { .n_nodes = n_nodes,
+		                             .n_table = plan->n_ours + n_done,
+		                             .n_going = n_done };
+	struct route_hold hold;
+
+	rr->n_runs++;
+	mark_expected(rr, routes, n_routes, plan);
+	for (size_t i = 0; i < plan->n_remove; i++)
+		facts.n_going += !plan->is_expected[i];
+	hold = decide_all(rr, arena, routes, plan, facts);
 	/* the history of a removal that this run did not want has ended */
 	map_free_obsolete(&rr->wanted, is_of_earlier_run, &rr->n_runs, free);
 	return hold;
 }
-
 /* ---- events ---- */
 
 static void
