@@ -142,32 +142,30 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 	const struct node *node = node_of(r->all.objects[need->node]);
 	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	const struct route_ops *ops = r->c->ops;
+	struct cloud *cloud = r->c->env->cloud;
 	struct node_ref ref = node_ref_of(node);
 	int64_t begun_ns = clock_mono(call->clock);
 	struct error err;
-	bool is_done;
 
 	call->dry = dry_item_new(r->c->env, "route", need->cidr, node->object.resource_version,
 	                         call->arena);
-	if (!call->dry)
-		is_done = ops->create(r->c->env->cloud, call, &ref, node->object.uid, need->cidr,
-		                      &err);
-	else
-		is_done = !ops->check_create ||
-		          ops->check_create(r->c->env->cloud, call, &ref, need->cidr, &err);
-	if (is_done && call->dry) {
-		route_note_change(call, DRY_CREATE, need->cidr, node_name(node));
+	if (call->dry) {
+		if (!ops->check_create || ops->check_create(cloud, call, &ref, need->cidr, &err)) {
+			route_note_change(call, DRY_CREATE, need->cidr, node_name(node));
+			return;
+		}
+		route_note_failure(r, need->node, &err);
+		dry_failed(call->dry, &err);
 		return;
 	}
-	if (is_done) {
+	if (ops->create(cloud, call, &ref, node->object.uid, need->cidr, &err)) {
 		r->has_changed = true;
 		log_info("route created", LOG_STR("node", node_name(node)),
 		         LOG_STR("cidr", need->cidr));
 		return;
 	}
 	route_note_failure(r, need->node, &err);
-	dry_failed(call->dry, &err);
-	if (call->dry || !is_reportable(&err))
+	if (!is_reportable(&err))
 		return;
 	buf_addf(&message,
 	         "Could not create route %" STR_FMT " %" STR_FMT " for node %" STR_FMT " after ",
@@ -312,6 +310,20 @@ call_for_run(const struct route_controller *c, struct arena *arena)
 	return call;
 }
 
+/* Returns the time from the start of this run to the start of the next one, unless the loop is
+ * woken before. The pause grows while runs fail, for example because the table is full. */
+static int64_t
+route_next_delay_ns(struct route_controller *c, const struct route_run *r)
+{
+	if (r->is_clean) {
+		c->n_failures = 0;
+		return clock_later(c->ops->idle_period_ns, c->config.period_ns);
+	}
+	if (r->retry_after_ns > 0)
+		return r->retry_after_ns;
+	return backoff_spread_ns(c->config.period_ns, c->n_failures++, r->failure_max_ns);
+}
+
 /* Returns when the next run is due (mono). Periods are counted from the start of a run.
  *
  * @param is_woken  the run does not only come because its time has come
@@ -320,7 +332,7 @@ static int64_t
 route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
-	int64_t begun_ns = clock_mono(c->env->clock), delay_ns, due_ns;
+	int64_t begun_ns = clock_mono(c->env->clock), due_ns;
 	struct call call = call_for_run(c, arena);
 	struct route_run r = { .c = c,
 		               .call = &call,
@@ -328,6 +340,7 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 		               .hold = { .due_mono_ns = CLOCK_FOREVER },
 		               .is_clean = true,
 		               .failure_max_ns = FAILURE_MAX_NS };
+	const char *outcome = "noop";
 	struct error err;
 
 	mutex_lock(&c->mu);
@@ -341,24 +354,13 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 			log_error("routes not reconciled, will retry", LOG_ERR(&err));
 	}
 	mutex_destroy(&r.mu);
-	metric_inc(metric_of(&syncs_total,
-	                     !r.is_clean     ? "error"
-	                     : r.has_changed ? "changed"
-	                                     : "noop",
-	                     is_woken ? "node_change" : "periodic"));
-
-	/* The next run, unless the loop is woken before. The pause grows while runs fail, for
-	 * example because the table is full. */
-	if (r.is_clean) {
-		c->n_failures = 0;
-		delay_ns = clock_later(c->ops->idle_period_ns, c->config.period_ns);
-	} else if (r.retry_after_ns > 0) {
-		delay_ns = r.retry_after_ns;
-	} else {
-		delay_ns = backoff_spread_ns(c->config.period_ns, c->n_failures++,
-		                             r.failure_max_ns);
-	}
-	due_ns = clock_earlier(clock_deadline(begun_ns, delay_ns), r.hold.due_mono_ns);
+	if (!r.is_clean)
+		outcome = "error";
+	else if (r.has_changed)
+		outcome = "changed";
+	metric_inc(metric_of(&syncs_total, outcome, is_woken ? "node_change" : "periodic"));
+	due_ns = clock_earlier(clock_deadline(begun_ns, route_next_delay_ns(c, &r)),
+	                       r.hold.due_mono_ns);
 
 	mutex_lock(&c->mu);
 	c->is_settled = r.is_clean;
@@ -459,42 +461,55 @@ route_controller_wake(struct route_controller *c, bool is_outage_over)
 	cond_signal(&c->woken);
 }
 
+/* Each run costs requests to the cloud, so a node that changes back and forth must not cause runs
+ * without limit. */
+static void
+route_wake_paced(struct route_controller *c, const struct node *node)
+{
+	int64_t wait_ns = paces_reserve(c->env->paces, node->object.uid, "route");
+	int64_t due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
+	WITH_LOCK(&c->mu);
+
+	if (wait_ns == 0)
+		c->is_woken = true;
+	else
+		c->paced_mono_ns = clock_earlier(c->paced_mono_ns, due_ns);
+	cond_signal(&c->woken);
+}
+
+/* Do the routes to this node need another target or other destinations? */
+static bool
+has_new_target(const struct node *old, const struct node *current)
+{
+	return !object_texts_equal(old->pod_cidrs, old->n_pod_cidrs, current->pod_cidrs,
+	                           current->n_pod_cidrs) ||
+	       !node_addresses_equal(old, current) ||
+	       !str_eq(node_provider_id(old), node_provider_id(current));
+}
+
 static void
 route_on_node(void *arg, const struct object *object_old, const struct object *object)
 {
 	struct route_controller *c = arg;
 	const struct node *old = (const struct node *)object_old,
 			  *current = (const struct node *)object;
-	int64_t wait_ns = CLOCK_FOREVER, due_ns;
 
 	if (!current) {
 		own_writes_forget(c->env->own_writes, node_name(old));
 		route_removals_expect(&c->removals, old);
 	}
-	/* Each run costs requests to the cloud, so a node that changes back and forth must not
-	 * cause runs without limit. */
 	if (!old || !current || !str_eq(object_old->uid, object->uid))
-		wait_ns = 0;
-	else if (!object_texts_equal(old->pod_cidrs, old->n_pod_cidrs, current->pod_cidrs,
-	                             current->n_pod_cidrs) ||
-	         !node_addresses_equal(old, current) ||
-	         !str_eq(node_provider_id(old), node_provider_id(current)))
-		wait_ns = paces_reserve(c->env->paces, object->uid, "route");
-	due_ns = clock_deadline(clock_mono(c->env->clock), wait_ns);
-
-	mutex_lock(&c->mu);
-	if (wait_ns == 0)
-		c->is_woken = true;
-	else if (due_ns < c->paced_mono_ns)
-		c->paced_mono_ns = due_ns;
-	if (old && current)
-		c->has_changed_conditions |= old->network != current->network ||
-		                             (node_is_new(old) && !node_is_new(current));
-	if (wait_ns != CLOCK_FOREVER || c->has_changed_conditions)
+		route_controller_wake(c, /*is_outage_over=*/false);
+	else if (has_new_target(old, current))
+		route_wake_paced(c, current);
+	if (!old || !current)
+		return;
+	if (old->network != current->network || (node_is_new(old) && !node_is_new(current))) {
+		WITH_LOCK(&c->mu);
+		c->has_changed_conditions = true;
 		cond_signal(&c->woken);
-	mutex_unlock(&c->mu);
+	}
 }
-
 /* ---- life cycle ---- */
 
 struct route_controller *

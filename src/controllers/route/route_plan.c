@@ -47,6 +47,19 @@ compare_precedence(const void *a, const void *b)
 	return route_claim_compare_ages(x, y);
 }
 
+/* Returns a granted claim that overlaps with this one, inside of it or around it; NULL: none. */
+static const struct route_claim *
+find_granted(const struct route_claim *claim)
+{
+	if (claim->inner)
+		return claim->inner;
+	for (const struct route_claim *c = claim->outer; c; c = c->outer) {
+		if (c->is_granted)
+			return c;
+	}
+	return NULL;
+}
+
 void
 route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n)
 {
@@ -77,12 +90,8 @@ route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct route_claim *claim = sorted[i];
 
-		/* a granted claim that overlaps with this one: inside of it, or around it */
 		if (!claim->is_routed)
-			claim->lost_to = claim->inner;
-		for (const struct route_claim *c = claim->outer;
-		     c && !claim->is_routed && !claim->lost_to; c = c->outer)
-			claim->lost_to = c->is_granted ? c : NULL;
+			claim->lost_to = find_granted(claim);
 		if (claim->lost_to)
 			continue;
 		claim->is_granted = true;
@@ -230,6 +239,17 @@ plan_removals(struct planner *p, const struct ip_net *cidrs, size_t n_cidrs,
 	}
 }
 
+static enum route_condition
+condition_of(const struct planner *p, const struct route_node *node)
+{
+	if (node->is_frozen)
+		return ROUTE_CONDITION_UNTOUCHED;
+	if (node->n_pod_cidrs > 0)
+		return ROUTE_CONDITION_BY_RESULT;
+	return map_get(&p->targets, node->name) ? ROUTE_CONDITION_NOT_CREATED
+	                                        : ROUTE_CONDITION_UNTOUCHED;
+}
+
 struct route_plan
 route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
            const struct route routes[], size_t n_routes, const struct ip_net cluster_cidrs[],
@@ -272,14 +292,8 @@ route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
 	plan_removals(&p, cluster_cidrs, n_cluster_cidrs, &plan);
 
 	plan.conditions = arena_calloc(arena, n_nodes, sizeof(plan.conditions[0]));
-	for (size_t i = 0; i < n_nodes; i++) {
-		bool is_target = map_get(&p.targets, nodes[i].name) != NULL;
-
-		plan.conditions[i] = nodes[i].is_frozen         ? ROUTE_CONDITION_UNTOUCHED
-		                     : nodes[i].n_pod_cidrs > 0 ? ROUTE_CONDITION_BY_RESULT
-		                     : is_target                ? ROUTE_CONDITION_NOT_CREATED
-		                                                : ROUTE_CONDITION_UNTOUCHED;
-	}
+	for (size_t i = 0; i < n_nodes; i++)
+		plan.conditions[i] = condition_of(&p, &nodes[i]);
 	return plan;
 }
 
