@@ -139,20 +139,44 @@ lifecycle_remove_shutdown_taint(struct round *r, const struct node *node)
 
 /* ---- deletion ---- */
 
+/* A DELETE that is repeated before the watch shows the first one is neither logged nor counted
+ * again: the breaker counts each node once, either as proven or as deleted. */
+static void
+note_deletion(struct round *r, const struct node_check *check)
+{
+	struct lifecycle_controller *c = r->c;
+
+	if (check->candidate->now.is_deleted)
+		return;
+	check->candidate->now.is_deleted = true;
+	if (!r->call->dry) {
+		metric_set(metric_of(&last_deletion),
+		           (double)clock_wall(c->env->clock) / (double)NS_PER_SEC);
+		log_info("node deleted, its machine is gone",
+		         LOG_STR("node", node_name(check->node)),
+		         LOG_STR("provider_id", node_provider_id(check->node)));
+	}
+	if (node_is_leaving(check->node))
+		return;
+	r->n_proven--;
+	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
+	           clock_boot(c->env->clock));
+}
+
 /* A node that is marked for deletion already stays until its finalizers are removed: a further
  * request would have no effect.
  *
  * The resource version on which the decision is based is a precondition of the DELETE. A kubelet
  * that came back writes its status, which changes the version, and the API server knows that before
  * our watch delivers it; the Lease does not help where it is missing or forbidden. A DELETE
- * conflicts only if another client writes between our last watch event and the request. It is
- * retried with the new version. */
+ * conflicts only if another client writes between our last watch event and the request. The next
+ * round looks at the node again with its new state, so a conflict is a failure only if it happens
+ * repeatedly. */
 static void
 lifecycle_delete(struct round *r, const struct node_check *check, const struct node *now)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
-	struct lifecycle_controller *c = r->c;
 	struct candidate *candidate = check->candidate;
 	struct str name = node_name(check->node);
 	struct error err;
@@ -165,15 +189,12 @@ lifecycle_delete(struct round *r, const struct node_check *check, const struct n
 	if (r->call->dry)
 		dry_write_node_delete(r->call, now, buf_str(&path));
 	else
-		is_done = kube_delete(c->env->kube, r->call, buf_str(&path), now->object.uid,
+		is_done = kube_delete(r->c->env->kube, r->call, buf_str(&path), now->object.uid,
 		                      now->object.resource_version, &err) ||
 		          err.code == ERR_NOT_FOUND;
-
-	/* The next round looks at a changed node again, with its new state. So a conflict is a
-	 * failure only if it happens repeatedly. */
-	candidate->n_conflicts = !is_done && err.code == ERR_CONFLICT ? candidate->n_conflicts + 1
-	                                                              : 0;
-	if (candidate->n_conflicts > 0 && candidate->n_conflicts < CONFLICTS_REPORTED)
+	if (is_done || err.code != ERR_CONFLICT)
+		candidate->n_conflicts = 0;
+	else if (++candidate->n_conflicts < CONFLICTS_REPORTED)
 		return;
 
 	if (!candidate->is_deletion_reported) { /* else the DELETE is a repeated one */
@@ -182,39 +203,20 @@ lifecycle_delete(struct round *r, const struct node_check *check, const struct n
 		         "Deleting node %" STR_FMT
 		         " because it does not exist in the cloud provider",
 		         STR_ARG(name));
-		node_event(c->env->recorder, LIFECYCLE_COMPONENT, check->node, EVENT_NORMAL,
+		node_event(r->c->env->recorder, LIFECYCLE_COMPONENT, check->node, EVENT_NORMAL,
 		           deleting_event.reason, buf_str(&text));
 	}
-	if (!is_done) {
-		buf_reset(&text);
-		buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(name), err.msg);
-		event_dedup_warn(c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
-		                 deleting_failed_event.reason, buf_str(&text));
-		node_errors_note(c->env->node_errors, NODE_WORK_LIFECYCLE, name, &err,
-		                 CLOCK_FOREVER);
-		log_error("node cannot be deleted, will retry", LOG_STR("node", name),
-		          LOG_ERR(&err));
+	if (is_done) {
+		note_deletion(r, check);
 		return;
 	}
-
-	/* A DELETE that is repeated before the watch shows the first one is neither logged nor
-	 * counted again: the breaker counts each node once, either as proven or as deleted. */
-	if (candidate->now.is_deleted)
-		return;
-	candidate->now.is_deleted = true;
-	if (!r->call->dry) {
-		metric_set(metric_of(&last_deletion),
-		           (double)clock_wall(c->env->clock) / (double)NS_PER_SEC);
-		log_info("node deleted, its machine is gone", LOG_STR("node", name),
-		         LOG_STR("provider_id", node_provider_id(check->node)));
-	}
-	if (node_is_leaving(check->node))
-		return;
-	r->n_proven--;
-	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
-	           clock_boot(c->env->clock));
+	buf_reset(&text);
+	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(name), err.msg);
+	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+	                 deleting_failed_event.reason, buf_str(&text));
+	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, name, &err, CLOCK_FOREVER);
+	log_error("node cannot be deleted, will retry", LOG_STR("node", name), LOG_ERR(&err));
 }
-
 /* ---- decisions ---- */
 
 /* Why a node is not deleted although its machine seems gone; NULL: no event is needed, e.g. because
@@ -264,6 +266,23 @@ report_held(struct round *r, const struct node_check *check, enum guard_outcome 
 	                    held_event.reason, str_c(reason), buf_str(&text));
 }
 
+/* Returns the time from this look to the next. A DELETE that was sent, or a write that failed,
+ * brings the next look forward. */
+static int64_t
+look_pause_ns(const struct round *r, const struct node_check *check,
+              const struct guard_facts *facts, enum guard_outcome outcome)
+{
+	const struct lifecycle_config *config = &r->c->config;
+	const struct candidate *candidate = check->candidate;
+	int64_t delay_ns = guard_next_look_ns(&config->guard, facts, candidate->now.n_looks,
+	                                      config->period_ns);
+	int64_t retry_ns = clock_earlier(delay_ns, LIFECYCLE_RETRY_NS);
+
+	if (outcome == GUARD_DELETE && !check->node->is_deleting)
+		return backoff_ns(retry_ns, candidate->n_deletes, LIFECYCLE_RETRY_MAX_NS);
+	return candidate->is_unfinished ? retry_ns : delay_ns;
+}
+
 void
 lifecycle_decide(struct round *r, const struct node_check *check)
 {
@@ -272,7 +291,6 @@ lifecycle_decide(struct round *r, const struct node_check *check)
 	struct object *object = store_get(c->env->nodes, node_name(check->node));
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	struct candidate *candidate = check->candidate;
-	int64_t delay_ns, retry_ns;
 	struct guard_facts facts;
 	enum guard_outcome outcome;
 
@@ -285,17 +303,9 @@ lifecycle_decide(struct round *r, const struct node_check *check)
 	facts = facts_of(r, check, node_of(object));
 	outcome = guard_decide(&c->config.guard, &facts);
 
-	/* A DELETE that was sent, or a write that failed, brings the next look forward. */
-	delay_ns = guard_next_look_ns(&c->config.guard, &facts, candidate->now.n_looks,
-	                              c->config.period_ns);
-	retry_ns = clock_earlier(delay_ns, LIFECYCLE_RETRY_NS);
-	if (outcome == GUARD_DELETE && !check->node->is_deleting)
-		delay_ns = backoff_ns(retry_ns, candidate->n_deletes, LIFECYCLE_RETRY_MAX_NS);
-	else if (candidate->is_unfinished)
-		delay_ns = retry_ns;
-	candidate->now.due_mono_ns = clock_deadline(clock_mono(c->env->clock), delay_ns);
+	candidate->now.due_mono_ns = clock_deadline(clock_mono(c->env->clock),
+	                                            look_pause_ns(r, check, &facts, outcome));
 	candidate->is_unfinished = false;
-
 	candidate->now.outcome = outcome;
 	candidate->now.hold_reason = hold_reason(r, check, outcome);
 	candidate->now.deletable_boot_ns = guard_not_before_ns(&c->config.guard, &facts,

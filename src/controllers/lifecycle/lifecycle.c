@@ -128,6 +128,40 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 	mutex_unlock(&c->mu);
 }
 
+static bool
+is_due(const struct round *r, const struct node_check *check)
+{
+	return check->candidate->now.due_mono_ns <= clock_mono(r->c->env->clock);
+}
+
+/* Asks one question about all candidates that are due, then decides about each. The breaker has to
+ * know how many nodes would be deleted before the first of them is. */
+static void
+lifecycle_check_due(struct round *r)
+{
+	struct node_check *due = arena_calloc(r->call->arena, r->n_checks + 1, sizeof(*due));
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (is_due(r, &r->checks[i]))
+			due[n++] = r->checks[i];
+	}
+	if (n == 0)
+		return;
+	lifecycle_check_candidates(r, due, n);
+	lifecycle_count_proven(r);
+	for (size_t i = 0; i < n; i++) {
+		if (is_due(r, &due[i])) /* not postponed */
+			lifecycle_decide(r, &due[i]);
+	}
+	/* Other threads see a copy, so they never wait for a round, which takes as long as the
+	 * cloud needs. */
+	mutex_lock(&r->c->mu);
+	for (size_t i = 0; i < r->n_checks; i++)
+		r->checks[i].candidate->shown = r->checks[i].candidate->now;
+	mutex_unlock(&r->c->mu);
+}
+
 /* Returns when the next round is due (mono). */
 static int64_t
 lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
@@ -137,8 +171,7 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 	struct round r = { .c = c, .call = &call, .all = all };
 	int64_t begun_ns = clock_mono(c->env->clock), now_ns = clock_boot(c->env->clock), next_ns;
 	const struct guard_config *guard = &c->config.guard;
-	size_t n_kept = 0, n_due = 0;
-	struct node_check *checks;
+	size_t n_kept = 0;
 
 	call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, arena);
 	c->n_rounds++;
@@ -154,31 +187,7 @@ lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecy
 	c->n_deletions = n_kept;
 
 	lifecycle_collect(&r, due);
-	checks = arena_calloc(arena, r.n_checks + 1, sizeof(*checks));
-	for (size_t i = 0; i < r.n_checks; i++) {
-		if (r.checks[i].candidate->now.due_mono_ns <= clock_mono(c->env->clock))
-			checks[n_due++] = r.checks[i];
-	}
-
-	/* One question about all candidates that are due, then a decision about each. The breaker
-	 * has to know how many nodes would be deleted before the first of them is. */
-	if (n_due > 0) {
-		lifecycle_check_candidates(&r, checks, n_due);
-		lifecycle_count_proven(&r);
-		for (size_t i = 0; i < n_due; i++) {
-			bool is_postponed = checks[i].candidate->now.due_mono_ns >
-			                    clock_mono(c->env->clock);
-
-			if (!is_postponed)
-				lifecycle_decide(&r, &checks[i]);
-		}
-		/* Other threads see a copy, so they never wait for a round, which takes as long as
-		 * the cloud needs. */
-		mutex_lock(&c->mu);
-		for (size_t i = 0; i < r.n_checks; i++)
-			r.checks[i].candidate->shown = r.checks[i].candidate->now;
-		mutex_unlock(&c->mu);
-	}
+	lifecycle_check_due(&r);
 	metric_observe(metric_of(&round_seconds),
 	               clock_seconds(clock_mono(c->env->clock) - begun_ns));
 
