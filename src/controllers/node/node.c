@@ -392,16 +392,37 @@ is_for_operator(enum err_code code)
 	       code == ERR_UNAUTHORIZED || code == ERR_FORBIDDEN;
 }
 
+/* A cloud may list a machine some time after its kubelet has created the Node: that is not yet
+ * worth an error. The age compares two clocks, the API server's and ours; if they differ by more
+ * than that time, the failure is reported immediately. */
+static bool
+is_machine_awaited(const struct node_controller *c, const struct node *new_node,
+                   const struct error *err)
+{
+	int64_t age_ns = clock_wall(c->env->clock) - new_node->created_wall_ns;
+
+	return err->code == ERR_NOT_FOUND && age_ns > -machine_delay_ns &&
+	       age_ns < machine_delay_ns;
+}
+
+/* Is a failure that has lasted so long worth an event of a new node? An outage is not, because it
+ * concerns all nodes. */
+static bool
+is_worth_event(const struct error *err, int64_t lasting_ns)
+{
+	if (is_for_operator(err->code))
+		return true;
+	/* for example because an answer of the cloud is not understood */
+	return !err->is_outage && lasting_ns >= lasting_failure_ns;
+}
+
 /* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
 static void
 node_handle_failure(struct node_controller *c, struct str name, const struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->nodes, name);
-	const struct node *new_node = object && node_is_new(node_of(object)) ? node_of(object)
-	                                                                     : NULL;
-	int64_t age_ns = new_node ? clock_wall(c->env->clock) - new_node->created_wall_ns : 0;
+	bool is_new = object && node_is_new(node_of(object));
 	int64_t delay_ns, lasting_ns;
-	bool is_lasting;
 
 	if (err->code == ERR_CANCELLED)
 		return;
@@ -411,27 +432,18 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 
 	if (err->code == ERR_PENDING)
 		return;
-	/* A cloud may list a machine some time after its kubelet has created the Node: that is not
-	 * yet worth an error. The age compares two clocks, the API server's and ours; if they
-	 * differ by more than that time, the failure is reported immediately. */
-	if (new_node && err->code == ERR_NOT_FOUND && age_ns > -machine_delay_ns &&
-	    age_ns < machine_delay_ns) {
+	if (is_new && is_machine_awaited(c, node_of(object), err)) {
 		log_debug("the machine of a new node is not listed yet, will retry",
 		          LOG_STR("node", name), LOG_ERR(err), LOG_DURATION("in", delay_ns));
 		return;
 	}
-	/* An outage concerns all nodes: it is in the log once, and no event of a node, however long
-	 * it lasts. */
-	if (!err->is_outage)
+	if (!err->is_outage) /* which is in the log once */
 		log_error("syncing node failed, will retry", LOG_STR("node", name), LOG_ERR(err),
 		          LOG_DURATION("in", delay_ns));
-	/* for example because an answer of the cloud is not understood */
-	is_lasting = !err->is_outage && lasting_ns >= lasting_failure_ns;
-	if (new_node && (is_for_operator(err->code) || is_lasting))
-		event_dedup_warn(c->env->event_dedup, COMPONENT, new_node, failed_event.reason,
-		                 str_c(err->msg));
+	if (is_new && is_worth_event(err, lasting_ns))
+		event_dedup_warn(c->env->event_dedup, COMPONENT, node_of(object),
+		                 failed_event.reason, str_c(err->msg));
 }
-
 static void *
 node_worker(void *arg)
 {
