@@ -116,13 +116,34 @@ service_is_ours(const struct service *s)
 	return service_wants_balancer(s) || service_needs_cleanup(s);
 }
 
+static bool
+needs_sync(const struct service *old, const struct service *current)
+{
+	/* A Service gets another class while it still has our finalizer. Its type was another one
+	 * in between, which may have been too short, or before our time, for the removal of its
+	 * balancer. */
+	if (current->has_class && current->has_finalizer && !(old && old->has_class))
+		return true;
+	if (!old)
+		return service_is_ours(current);
+	return service_needs_update(old, current) || service_needs_cleanup(current);
+}
+
+/* Has another client removed our finalizer? It is added again, because without it the balancer
+ * would be left behind when the Service is deleted. */
+static bool
+has_lost_finalizer(const struct service *old, const struct service *current)
+{
+	return old->has_finalizer && !current->has_finalizer && !current->is_deleting &&
+	       service_wants_balancer(current);
+}
+
 static void
 service_on_change(void *arg, const struct object *object_old, const struct object *object)
 {
 	struct service_controller *c = arg;
 	const struct service *old = (const struct service *)object_old,
 			     *current = (const struct service *)object;
-	bool is_changed, is_new_class, has_lost_finalizer;
 	struct service_record *r;
 
 	/* A Service has left the store. Without a record it had no balancer. */
@@ -137,20 +158,9 @@ service_on_change(void *arg, const struct object *object_old, const struct objec
 	}
 	if (!current)
 		return;
-	is_changed = old ? service_needs_update(old, current) || service_needs_cleanup(current)
-	                 : service_is_ours(current);
-	/* A Service gets another class while it still has our finalizer. Its type was another one
-	 * in between, which may have been too short, or before our time, for the removal of its
-	 * balancer. */
-	is_new_class = current->has_class && current->has_finalizer && !(old && old->has_class);
-	/* Another client has removed our finalizer. It is added again, because without it the
-	 * balancer would be left behind when the Service is deleted. */
-	has_lost_finalizer = old && old->has_finalizer && !current->has_finalizer &&
-	                     !current->is_deleting && service_wants_balancer(current);
-
-	if (is_changed || is_new_class) {
+	if (needs_sync(old, current)) {
 		service_queue(c, object->key, REASON_FULL, 0);
-	} else if (has_lost_finalizer) {
+	} else if (old && has_lost_finalizer(old, current)) {
 		/* a client that keeps doing that must not cause a request to the cloud each time */
 		service_queue(c, object->key, REASON_FULL,
 		              paces_reserve(c->env->paces, object->uid, "finalizer"));

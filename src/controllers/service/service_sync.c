@@ -463,13 +463,14 @@ service_sync_former(struct service_run *run, const struct service *last, struct 
 		keep_former(run, its.service);
 	} else if (last->has_finalizer && !last->is_deleting) {
 		keep_former(run, last);
-	} else if (remove_balancer(&its, &was_found, err)) {
+	} else {
+		if (!remove_balancer(&its, &was_found, err)) {
+			note_wait(&its, err);
+			service_warn(&its, SERVICE_DELETE_FAILED, err);
+			return false;
+		}
 		forget_balancer(&its);
 		service_report_end(&its, SERVICE_DELETED);
-	} else {
-		note_wait(&its, err);
-		service_warn(&its, SERVICE_DELETE_FAILED, err);
-		return false;
 	}
 	/* Our writes to a Service say nothing about the next Service of that name. */
 	free(TAKE(r->written_version));
