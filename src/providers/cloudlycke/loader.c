@@ -134,15 +134,29 @@ read_file(const char *path, struct buf *text, struct cl_stamp *ret_stamp, bool *
 	return true;
 }
 
-/* A file that was changed less than first_quiet_ns ago is watched until it is that old; if its time
- * of change is in the future, which proves nothing, for that long. */
+/* Has the file been unchanged for first_quiet_ns? A younger one is watched until it is that old; if
+ * its time of change is in the future, which proves nothing, for that long. */
+static bool
+is_quiet(const struct cl_loader *l, struct clock *clock, const struct cl_stamp *stamp)
+{
+	int64_t age_ns = clock_wall(clock) - stamp->mtime_ns;
+	struct error ignored;
+	struct cl_stamp now;
+
+	if (age_ns >= first_quiet_ns)
+		return true;
+	(void)!cancel_sleep(/*cancel=*/NULL, clock, first_quiet_ns - clock_later(age_ns, 0),
+	                    &ignored);
+	now = cl_stamp_of(l->path);
+	return cl_stamp_eq(stamp, &now);
+}
+
 static bool
 read_quiet_file(const struct cl_loader *l, struct clock *clock, struct buf *text,
                 struct cl_stamp *ret_stamp, struct error *err)
 {
-	int64_t deadline_ns = clock_deadline(clock_mono(clock), first_patience_ns), age_ns;
+	int64_t deadline_ns = clock_deadline(clock_mono(clock), first_patience_ns);
 	struct error ignored;
-	struct cl_stamp now;
 	bool is_busy;
 
 	for (;;) {
@@ -150,14 +164,7 @@ read_quiet_file(const struct cl_loader *l, struct clock *clock, struct buf *text
 		if (!read_file(l->path, text, ret_stamp, &is_busy))
 			return err_errno(err, errno, "cloudlycke: cannot read inventory %s",
 			                 l->quoted);
-		age_ns = clock_wall(clock) - ret_stamp->mtime_ns;
-		if (!is_busy && age_ns < first_quiet_ns) {
-			(void)!cancel_sleep(/*cancel=*/NULL, clock,
-			                    first_quiet_ns - (age_ns > 0 ? age_ns : 0), &ignored);
-			now = cl_stamp_of(l->path);
-			age_ns = cl_stamp_eq(ret_stamp, &now) ? first_quiet_ns : 0;
-		}
-		if (!is_busy && age_ns >= first_quiet_ns)
+		if (!is_busy && is_quiet(l, clock, ret_stamp))
 			return true;
 		if (clock_mono(clock) >= deadline_ns)
 			return err_set(err, ERR_UNAVAILABLE,

@@ -226,11 +226,43 @@ enter_block(struct cl_reader *r, const struct yaml_node *pools, const struct pla
 	return &yaml_get(&pools->items[at->pool], STR("addresses"))->items[at->element];
 }
 
+static int64_t
+count_v4(const struct cl_block *block)
+{
+	int64_t n = 0;
+
+	if (ip_family(&block->first) != IP_V4)
+		return 0;
+	for (size_t i = 12; i < 16; i++)
+		n = n * 256 + block->last.bytes[i] - block->first.bytes[i];
+	return n + 1;
+}
+
+static void
+report_overlap(struct cl_reader *r, const struct yaml_node *pools, const struct cl_schema *schema,
+               const struct placed *before, const struct placed *at)
+{
+	size_t len;
+	const struct yaml_node *element = enter_block(r, pools, at, &len);
+
+	cl_add_problem(r, element, "pool %s overlaps pool %s at %s",
+	               quote_z(&r->scratch, schema->pools[at->pool].name),
+	               quote_z(&r->scratch, schema->pools[before->pool].name),
+	               cl_ip_text(&at->block->first, &r->scratch));
+	cl_leave(r, len);
+}
+
+static bool
+ends_later(const struct placed *a, const struct placed *b)
+{
+	return !b || ip_cmp(&a->block->last, &b->block->last) > 0;
+}
+
 /* A block overlaps one of another pool if it begins before the end of some earlier block of another
  * pool; so two earlier blocks are enough: `reach`, which ends last, and `other`, which ends last
  * among those of pools other than that of `reach`. */
 static void
-check_overlaps(struct cl_reader *r, const struct yaml_node *node, const struct cl_schema *schema,
+check_overlaps(struct cl_reader *r, const struct yaml_node *pools, const struct cl_schema *schema,
                const struct placed placed[], size_t n)
 {
 	const struct placed *reach = NULL, *other = NULL;
@@ -239,59 +271,28 @@ check_overlaps(struct cl_reader *r, const struct yaml_node *node, const struct c
 		const struct placed *at = &placed[i];
 		bool is_same = reach && reach->pool == at->pool;
 		const struct placed *before = is_same ? other : reach;
-		const struct yaml_node *element;
-		size_t len;
 
-		if (before && ip_cmp(&at->block->first, &before->block->last) <= 0) {
-			element = enter_block(r, node, at, &len);
-			cl_add_problem(r, element, "pool %s overlaps pool %s at %s",
-			               quote_z(&r->scratch, schema->pools[at->pool].name),
-			               quote_z(&r->scratch, schema->pools[before->pool].name),
-			               cl_ip_text(&at->block->first, &r->scratch));
-			cl_leave(r, len);
-		}
-		if (!reach || ip_cmp(&at->block->last, &reach->block->last) > 0) {
+		if (before && ip_cmp(&at->block->first, &before->block->last) <= 0)
+			report_overlap(r, pools, schema, before, at);
+		if (ends_later(at, reach)) {
 			other = is_same ? other : reach;
 			reach = at;
-		} else if (!is_same &&
-		           (!other || ip_cmp(&at->block->last, &other->block->last) > 0)) {
+		} else if (!is_same && ends_later(at, other)) {
 			other = at;
 		}
 	}
 }
 
-void
-cl_check_pools(struct cl_reader *r, const struct yaml_node *node, const struct cl_schema *schema)
+/* Both are sorted: the addresses of machines below the block's first one are below those of all
+ * further blocks, too. */
+static void
+check_machines(struct cl_reader *r, const struct yaml_node *pools, const struct cl_schema *schema,
+               const struct placed placed[], size_t n)
 {
-	size_t n_placed, n_taken, next = 0, len;
-	const struct placed *placed = collect_blocks(schema, &r->scratch, &n_placed);
+	size_t n_taken, next = 0, len;
 	const struct taken *taken = collect_machines(schema, &r->scratch, &n_taken);
 
-	for (size_t i = 0; i < schema->n_pools; i++) {
-		const struct cl_pool *pool = &schema->pools[i];
-		int64_t total = 0; /* of IPv4 */
-
-		for (size_t k = 0; k < pool->addresses.n; k++) {
-			const struct cl_block *block = &pool->addresses.items[k];
-			int64_t n = 0;
-
-			for (size_t at = 12; ip_family(&block->first) == IP_V4 && at < 16; at++)
-				n = n * 256 + block->last.bytes[at] - block->first.bytes[at];
-			total += n + (ip_family(&block->first) == IP_V4);
-		}
-		if (total <= POOL_MAX_V4)
-			continue;
-		len = cl_enter_item(r, i);
-		cl_add_problem(r, &node->items[i], "pool %s holds more than %d IPv4 addresses",
-		               quote_z(&r->scratch, pool->name), (int)POOL_MAX_V4);
-		cl_leave(r, len);
-	}
-
-	check_overlaps(r, node, schema, placed, n_placed);
-
-	/* Both are sorted: the addresses of machines below the block's first one are below those of
-	 * all further blocks, too. */
-	for (size_t i = 0; i < n_placed; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct cl_block *block = placed[i].block;
 		const struct cl_pool *pool = &schema->pools[placed[i].pool];
 
@@ -304,11 +305,34 @@ cl_check_pools(struct cl_reader *r, const struct yaml_node *node, const struct c
 			if (is_edge(pool, block, ip) || avoided_by(pool, ip) ||
 			    (k > 0 && ip_eq(ip, &taken[k - 1].ip)))
 				continue;
-			element = enter_block(r, node, &placed[i], &len);
+			element = enter_block(r, pools, &placed[i], &len);
 			cl_add_problem(r, element, "address %s belongs to machine %s",
 			               cl_ip_text(ip, &r->scratch),
 			               quote_z(&r->scratch, taken[k].machine->name));
 			cl_leave(r, len);
 		}
 	}
+}
+
+void
+cl_check_pools(struct cl_reader *r, const struct yaml_node *node, const struct cl_schema *schema)
+{
+	size_t n, len;
+	const struct placed *placed = collect_blocks(schema, &r->scratch, &n);
+
+	for (size_t i = 0; i < schema->n_pools; i++) {
+		const struct cl_pool *pool = &schema->pools[i];
+		int64_t total = 0;
+
+		for (size_t k = 0; k < pool->addresses.n; k++)
+			total += count_v4(&pool->addresses.items[k]);
+		if (total <= POOL_MAX_V4)
+			continue;
+		len = cl_enter_item(r, i);
+		cl_add_problem(r, &node->items[i], "pool %s holds more than %d IPv4 addresses",
+		               quote_z(&r->scratch, pool->name), (int)POOL_MAX_V4);
+		cl_leave(r, len);
+	}
+	check_overlaps(r, node, schema, placed, n);
+	check_machines(r, node, schema, placed, n);
 }
