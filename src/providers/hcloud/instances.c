@@ -75,15 +75,8 @@ hz_look_answer_error(struct hz_look_run *run, size_t i, enum presence presence,
 static void
 hz_look_answer_absent(struct hz_look_run *run, size_t i, enum hz_realm realm)
 {
-	run->look->instances[i] = (struct instance){
-		.presence = PRESENCE_ABSENT,
-		.realm = realm,
-		.error = STR_EMPTY,
-		.provider_id = STR_EMPTY,
-		.type = STR_EMPTY,
-		.zone = STR_EMPTY,
-		.region = STR_EMPTY,
-	};
+	look_set_error(run->look, i, PRESENCE_ABSENT, ERR_NONE, STR_EMPTY);
+	run->look->instances[i].realm = realm;
 	run->questions[i].is_answered = true;
 }
 
