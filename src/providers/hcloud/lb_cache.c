@@ -338,6 +338,18 @@ reading_wait(struct hz_lb_cache *c, struct call *call, struct hz_reading *r, str
 
 /* ---- lookups ---- */
 
+static void
+hz_found_fill(struct hz_reading *r, struct str uid, struct arena *arena, struct hz_found *ret)
+{
+	ret->reading = reading_ref(r);
+	ret->lbs = arena_calloc(arena, reading_count(r, uid), sizeof(const struct hz_lb *));
+	ret->n = 0;
+	for (size_t i = 0; i < r->list.n; i++) {
+		if (str_eq(r->list.lbs[i].uid, uid))
+			ret->lbs[ret->n++] = &r->list.lbs[i];
+	}
+}
+
 bool
 hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum hz_age age,
                  struct hz_found *ret, struct error *err)
@@ -371,14 +383,8 @@ hz_lb_cache_find(struct hz_lb_cache *c, struct call *call, struct str uid, enum 
 			return false;
 	}
 
+	hz_found_fill(r, uid, call->arena, ret);
 	ret->cache = c;
-	ret->reading = reading_ref(r);
-	ret->lbs = arena_calloc(call->arena, reading_count(r, uid), sizeof(const struct hz_lb *));
-	ret->n = 0;
-	for (size_t i = 0; i < r->list.n; i++) {
-		if (str_eq(r->list.lbs[i].uid, uid))
-			ret->lbs[ret->n++] = &r->list.lbs[i];
-	}
 	e = map_get(&c->entries, uid);
 	if (e)
 		e->id = ret->n > 0 ? ret->lbs[0]->id : 0;
