@@ -23,9 +23,7 @@ static void
 add_generic(struct buf *json, const struct options *o)
 {
 	const struct election_options *e = &o->election;
-	int64_t burst = o->kube_api_burst > 0 ? (int64_t)o->kube_api_burst
-	                : o->kube_api_qps > 0 ? 1
-	                                      : LIMIT_GATE_MAX;
+	int64_t burst = (int64_t)o->kube_api_burst;
 	char memory[32] = "";
 	struct buf qps = BUF_FIXED(memory);
 
@@ -38,6 +36,8 @@ add_generic(struct buf *json, const struct options *o)
 	 * limit" by a negative rate, and the gate lets so many requests through at the same time.
 	 */
 	buf_addf(&qps, "%.9g", o->kube_api_qps > 0 ? o->kube_api_qps : -1);
+	if (o->kube_api_burst <= 0)
+		burst = o->kube_api_qps > 0 ? 1 : LIMIT_GATE_MAX;
 	json_add_object(json, "ClientConnection", JSON_TEXT("kubeconfig", str_c(o->kubeconfig)),
 	                JSON_TEXT("acceptContentTypes", STR_EMPTY),
 	                JSON_TEXT("contentType", str_c(o->shown.content_type)),
