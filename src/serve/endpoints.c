@@ -66,9 +66,9 @@ kind_of(const struct server_request *request)
 {
 	struct str path = server_request_path(request);
 
-	return str_starts(path, STR("/healthz")) ? HEALTH_HEALTHZ
-	       : str_starts(path, STR("/livez")) ? HEALTH_LIVEZ
-	                                         : HEALTH_READYZ;
+	if (str_starts(path, STR("/healthz")))
+		return HEALTH_HEALTHZ;
+	return str_starts(path, STR("/livez")) ? HEALTH_LIVEZ : HEALTH_READYZ;
 }
 
 static void
