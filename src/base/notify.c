@@ -56,7 +56,7 @@ notify_setup(void)
 {
 	const struct timeval timeout = { .tv_usec = BACKLOG_WAIT_US };
 	const char *path = getenv("NOTIFY_SOCKET"), *pid = getenv("WATCHDOG_PID");
-	int64_t own = getpid(), usec;
+	int64_t owner, usec;
 
 	if (notify.fd >= 0)
 		close(notify.fd);
@@ -69,7 +69,7 @@ notify_setup(void)
 		(void)reconnect(); /* when this fails, notify_send() tries again */
 		/* WATCHDOG_PID differs from the own process id when the variables were meant for
 		 * the parent process; the watchdog stays off then. */
-		if ((!pid || str_to_i64(str_c(pid), own, own, &own)) &&
+		if ((!pid || (str_to_i64(str_c(pid), 1, INT64_MAX, &owner) && owner == getpid())) &&
 		    str_to_i64(str_c(getenv("WATCHDOG_USEC")), 1, INT64_MAX / NS_PER_US, &usec))
 			notify.watchdog_ns = usec * NS_PER_US / 2;
 	}
