@@ -477,9 +477,8 @@ bb_pass_fail(const struct bb_run *run, const char *step, struct error *err)
 	return run->ends_in_state || err->code == ERR_PENDING ? false : err_wrap(err, "%s", step);
 }
 
-/* Holds the Service if the balancer of its name belongs to another cluster. The cloud IP, the
- * server group and the firewall policy of that name belong to that cluster as well, so this comes
- * before their steps. */
+/* Holds the Service if the balancer of its name belongs to another cluster: the cloud IP, the
+ * server group and the firewall policy of that name do so as well. */
 static bool
 bb_step_own(struct bb_run *run, struct error *err)
 {
