@@ -90,17 +90,23 @@ event_name(struct recorder *r, const struct sighting *s)
 	                    (unsigned long long)s->first_ns);
 }
 
+static struct str
+event_namespace(const struct event *e)
+{
+	return e->namespace.len > 0 ? e->namespace : STR("default");
+}
+
 /* docs/spec/kube-client.md, "Event objects". The reporting fields are not copied to a combined
  * event, as in client-go. */
 static void
-add_event(struct buf *b, const struct sighting *s, struct str namespace, struct str name,
-          const char *instance)
+add_event(struct buf *b, const struct sighting *s, struct str name, const char *instance)
 {
 	const struct event *e = s->event;
 
 	json_begin_object(b, NULL);
 	json_add_members(b, JSON_TEXT("apiVersion", STR("v1")), JSON_TEXT("kind", STR("Event")));
-	json_add_object(b, "metadata", JSON_TEXT("name", name), JSON_TEXT("namespace", namespace));
+	json_add_object(b, "metadata", JSON_TEXT("name", name),
+	                JSON_TEXT("namespace", event_namespace(e)));
 	json_begin_object(b, "involvedObject");
 	json_add_text(b, "kind", e->kind);
 	if (e->namespace.len)
@@ -128,41 +134,55 @@ add_event(struct buf *b, const struct sighting *s, struct str namespace, struct 
 
 /* ---- writing ---- */
 
-/* Creates the event, or writes its new count and time into the one that exists. */
+static void
+add_path(struct buf *b, const struct event *e)
+{
+	buf_add_c(b, "/api/v1/namespaces/");
+	url_add_escaped(b, event_namespace(e));
+	buf_add_c(b, "/events");
+}
+
 static bool
-send_event(struct recorder *r, const struct sighting *s, bool is_new, struct error *err)
+check_size(const struct event *e, const struct buf *path, const struct buf *body, struct error *err)
+{
+	if (buf_ok(path) && buf_ok(body))
+		return true;
+	return err_set(err, ERR_INVALID, "an event of %" STR_FMT " is too large to be written",
+	               STR_ARG(e->name));
+}
+
+static bool
+create_event(struct recorder *r, struct call *call, const struct sighting *s, struct str name,
+             struct error *err)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
-	struct call call = { .clock = r->clock,
-		             .cancel = r->cancel,
-		             .deadline_mono_ns = CLOCK_FOREVER,
-		             .arena = &r->arena };
-	struct str namespace = s->event->namespace, name = event_name(r, s);
 
-	if (namespace.len == 0)
-	namespace = STR("default");
-	buf_add_c(&path, "/api/v1/namespaces/");
-	url_add_escaped(&path, namespace);
-	buf_add_c(&path, "/events");
-	if (is_new) {
-		add_event(&body, s, namespace, name, r->instance);
-	} else {
-		buf_add_char(&path, '/');
-		url_add_escaped(&path, name);
-		json_begin_object(&body, NULL);
-		json_add_number(&body, "count", s->count);
-		json_add_time(&body, "lastTimestamp", s->event->wall_ns, /*micros=*/false);
-		json_add_text(&body, "message", s->message);
-		json_end_object(&body);
-	}
-	if (!buf_ok(&path) || !buf_ok(&body))
-		return err_set(err, ERR_INVALID,
-		               "an event of %" STR_FMT " is too large to be written",
-		               STR_ARG(s->event->name));
-	if (is_new)
-		return kube_post(r->client, &call, buf_str(&path), HTTP_BACKGROUND, buf_str(&body),
-		                 /*ret_body=*/NULL, err);
-	return kube_patch(r->client, &call,
+	add_path(&path, s->event);
+	add_event(&body, s, name, r->instance);
+	if (!check_size(s->event, &path, &body, err))
+		return false;
+	return kube_post(r->client, call, buf_str(&path), HTTP_BACKGROUND, buf_str(&body),
+	                 /*ret_body=*/NULL, err);
+}
+
+/* Writes the new count and time into the event that exists. */
+static bool
+raise_count(struct recorder *r, struct call *call, const struct sighting *s, struct str name,
+            struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL), body = BUF_INIT(MAX_BODY);
+
+	add_path(&path, s->event);
+	buf_add_char(&path, '/');
+	url_add_escaped(&path, name);
+	json_begin_object(&body, NULL);
+	json_add_number(&body, "count", s->count);
+	json_add_time(&body, "lastTimestamp", s->event->wall_ns, /*micros=*/false);
+	json_add_text(&body, "message", s->message);
+	json_end_object(&body);
+	if (!check_size(s->event, &path, &body, err))
+		return false;
+	return kube_patch(r->client, call,
 	                  &(struct kube_patch){ .path = buf_str(&path),
 	                                        .type = KUBE_PATCH_STRATEGIC,
 	                                        .body = buf_str(&body),
@@ -176,13 +196,19 @@ send_event(struct recorder *r, const struct sighting *s, bool is_new, struct err
 static bool
 write_once(struct recorder *r, const struct sighting *s, struct error *err)
 {
+	struct call call = { .clock = r->clock,
+		             .cancel = r->cancel,
+		             .deadline_mono_ns = CLOCK_FOREVER,
+		             .arena = &r->arena };
+	struct str name = event_name(r, s);
+
 	if (s->count > 1) {
-		if (send_event(r, s, /*is_new=*/false, err))
+		if (raise_count(r, &call, s, name, err))
 			return true;
 		if (err->code != ERR_NOT_FOUND)
 			return false;
 	}
-	if (send_event(r, s, /*is_new=*/true, err))
+	if (create_event(r, &call, s, name, err))
 		return true;
 	return err->code == ERR_EXISTS;
 }
@@ -210,8 +236,7 @@ write_event(struct recorder *r, const struct sighting *s)
 	struct error err;
 
 	for (int n_tries = 1; !dropped && !write_once(r, s, &err); n_tries++) {
-		/* Without an answer, a later attempt may succeed. What the server has answered is
-		 * final. */
+		/* Without an answer, a later attempt may succeed. An answer is final. */
 		bool has_answer = err.http_status != 0 ||
 		                  (err.code != ERR_UNAVAILABLE && err.code != ERR_TIMEOUT &&
 		                   err.code != ERR_UNAUTHORIZED);
@@ -318,12 +343,37 @@ event_new(const char *component, const struct event_object *o, enum event_type t
 	return e;
 }
 
+/* NULL when the event was queued, otherwise the reason for dropping it. Called with mu held. */
+static const char *
+enqueue(struct recorder *r, struct event *e, bool goes_first)
+{
+	int64_t now_ns = clock_mono(r->clock), wall_ns = clock_wall(r->clock);
+
+	if (r->is_closing)
+		return "shutdown";
+	if (r->n_queued >= LIMIT_EVENT_QUEUE && !goes_first) {
+		if (now_ns >= r->next_warn_ns) {
+			r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
+			log_warn("too many events are waiting to be written, dropping some");
+		}
+		return "queue_full";
+	}
+	/* never the same time twice, because it becomes part of the event's name */
+	if (wall_ns <= r->last_wall_ns && r->last_wall_ns - wall_ns < NS_PER_MS)
+		wall_ns = r->last_wall_ns + 1;
+	r->last_wall_ns = wall_ns;
+	e->wall_ns = wall_ns;
+	STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
+	metric_set(metric_of(&queued), (double)++r->n_queued);
+	cond_signal(&r->changed);
+	return NULL;
+}
+
 static void
 record(struct recorder *r, const char *component, const struct event_object *object,
        enum event_type type, const char *reason, struct str message, bool goes_first)
 {
-	int64_t now_ns = clock_mono(r->clock), wall_ns = clock_wall(r->clock);
-	const char *refused = NULL;
+	const char *refused;
 	struct event *e;
 
 	if (!r->client)
@@ -332,24 +382,7 @@ record(struct recorder *r, const char *component, const struct event_object *obj
 	log_debug("event", LOG_CSTR("kind", object->kind), LOG_STR("object", object->name),
 	          LOG_CSTR("reason", reason), LOG_STR("message", e->message));
 	mutex_lock(&r->mu);
-	if (r->is_closing) {
-		refused = "shutdown";
-	} else if (r->n_queued >= LIMIT_EVENT_QUEUE && !goes_first) {
-		refused = "queue_full";
-		if (now_ns >= r->next_warn_ns) {
-			r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
-			log_warn("too many events are waiting to be written, dropping some");
-		}
-	} else {
-		/* never the same time twice, because it becomes part of the event's name */
-		if (wall_ns <= r->last_wall_ns && r->last_wall_ns - wall_ns < NS_PER_MS)
-			wall_ns = r->last_wall_ns + 1;
-		r->last_wall_ns = wall_ns;
-		e->wall_ns = wall_ns;
-		STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
-		metric_set(metric_of(&queued), (double)++r->n_queued);
-		cond_signal(&r->changed);
-	}
+	refused = enqueue(r, e, goes_first);
 	mutex_unlock(&r->mu);
 	if (refused) {
 		metric_inc(metric_of(&dropped_total, refused));
