@@ -37,8 +37,7 @@ enum {
 	DATE_MAX = 64,             /* a longer Date is not read */
 };
 
-/* All these options exist since libcurl 7.85, so a setting can fail only because of a bug in this
- * program. */
+/* All these options exist since libcurl 7.85, so a setting fails only by a bug in this program. */
 #define SET(easy, option, value)                                       \
 	do {                                                           \
 		CURLcode set_ = curl_easy_setopt(easy, option, value); \
@@ -125,42 +124,41 @@ on_send(void *arg, char *primary_ip, char *local_ip, int primary_port, int local
 	return CURL_PREREQFUNC_OK;
 }
 
+/* Reserves memory once instead of growing step by step. The server may announce any length, so no
+ * more than FIRST_BODY is reserved before bytes have arrived. */
+static bool
+expect_body(struct job *job, int64_t length)
+{
+	if (job->max_body > 0 && length > (int64_t)job->max_body) {
+		job->refused = "the response is larger than allowed";
+		return false;
+	}
+	if (!job->stream)
+		(void)!buf_reserve(&job->response->body,
+		                   length < FIRST_BODY ? (size_t)length : FIRST_BODY);
+	return true;
+}
+
 /* Returns false when the answer is refused. A number that cannot be read counts as absent. */
 static bool
 read_header(struct job *job, struct str name, struct str value)
 {
 	const struct curl_client *client = job->client;
 	struct http_response *response = job->response;
-	int64_t length = -1, retry_after_s = -1, date_s;
 	char date[DATE_MAX] = "";
-	const struct {
-		struct str name;
-		int64_t *ret;
-	} numbers[] = {
-		{ STR("Content-Length"), &length },
-		{ STR("Retry-After"), &retry_after_s },
-		{ STR("RateLimit-Limit"), &response->ratelimit_limit },
-		{ STR("RateLimit-Remaining"), &response->ratelimit_remaining },
-		{ STR("RateLimit-Reset"), &response->ratelimit_reset },
-	};
+	int64_t n, date_s;
+	bool is_number = str_to_i64(value, 0, INT64_MAX, &n);
 
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-		if (str_eq_nocase(name, numbers[i].name))
-			(void)!str_to_i64(value, 0, INT64_MAX, numbers[i].ret);
-	}
-	if (length >= 0 && job->max_body > 0 && length > (int64_t)job->max_body) {
-		job->refused = "the response is larger than allowed";
-		return false;
-	}
-	/* Reserves memory once instead of growing step by step. The server may announce any length,
-	 * so no more than FIRST_BODY is reserved before bytes have arrived. */
-	if (length >= 0 && !job->stream)
-		(void)!buf_reserve(&response->body,
-		                   length < FIRST_BODY ? (size_t)length : FIRST_BODY);
-	if (retry_after_s >= 0)
-		response->retry_after_ms = MS_PER_SEC * (retry_after_s < LIMIT_RETRY_AFTER_S
-		                                                 ? retry_after_s
-		                                                 : LIMIT_RETRY_AFTER_S);
+	if (is_number && str_eq_nocase(name, STR("Content-Length")))
+		return expect_body(job, n);
+	if (is_number && str_eq_nocase(name, STR("Retry-After")))
+		response->retry_after_ms = clock_earlier(n, LIMIT_RETRY_AFTER_S) * MS_PER_SEC;
+	if (is_number && str_eq_nocase(name, STR("RateLimit-Limit")))
+		response->ratelimit_limit = n;
+	if (is_number && str_eq_nocase(name, STR("RateLimit-Remaining")))
+		response->ratelimit_remaining = n;
+	if (is_number && str_eq_nocase(name, STR("RateLimit-Reset")))
+		response->ratelimit_reset = n;
 
 	/* curl_getdate() reads the three formats of RFC 9110, section 5.6.7. */
 	if (str_eq_nocase(name, STR("Date")) && value.len < sizeof(date)) {
@@ -249,8 +247,7 @@ transfer_new(struct curl_client *client)
 
 	/* transport */
 	SET(easy, CURLOPT_NOSIGNAL, 1L);
-	/* without this option, a name server that does not answer blocks the whole loop for seconds
-	 */
+	/* without it, a name server that does not answer blocks the whole loop for seconds */
 	SET(easy, CURLOPT_QUICK_EXIT, 1L);
 	SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	SET(easy, CURLOPT_PROTOCOLS_STR, client->scheme);
@@ -379,52 +376,60 @@ transfer_reason(struct transfer *transfer, CURLcode code, char *memory, size_t s
 	return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
 }
 
+static enum err_code
+transfer_code(const struct transfer *transfer, CURLcode code)
+{
+	if (transfer->job->refused)
+		return ERR_INVALID;
+	switch (code) {
+	case CURLE_OPERATION_TIMEDOUT: /* while connecting; http/loop.c keeps all other deadlines */
+		return ERR_TIMEOUT;
+	case CURLE_UNSUPPORTED_PROTOCOL: /* an answer without a status line */
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_BAD_CONTENT_ENCODING:
+	case CURLE_URL_MALFORMAT:
+		return ERR_INVALID;
+	default:
+		return ERR_UNAVAILABLE;
+	}
+}
+
+/* With TLS 1.3 the server checks our certificate after the handshake is complete on our side, so
+ * its refusal arrives as an alert when the first bytes are sent or received. */
+static bool
+is_tls_failure(const struct transfer *transfer, CURLcode code)
+{
+	switch (code) {
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_ISSUER_ERROR:
+		return true;
+	case CURLE_RECV_ERROR:
+	case CURLE_SEND_ERROR:
+		return str_contains(str_c(transfer->error), STR("alert"));
+	default:
+		return false;
+	}
+}
+
 void
 transfer_error(struct transfer *transfer, CURLcode code)
 {
-	/* all other results are ERR_UNAVAILABLE */
-	static const struct {
-		CURLcode code;
-		enum err_code meaning;
-		bool is_tls_failure;
-	} meanings[] = {
-		/* while connecting; http/loop.c keeps all other deadlines */
-		{ CURLE_OPERATION_TIMEDOUT, ERR_TIMEOUT, false },
-		/* an answer without a status line */
-		{ CURLE_UNSUPPORTED_PROTOCOL, ERR_INVALID, false },
-		{ CURLE_WEIRD_SERVER_REPLY, ERR_INVALID, false },
-		{ CURLE_BAD_CONTENT_ENCODING, ERR_INVALID, false },
-		{ CURLE_URL_MALFORMAT, ERR_INVALID, false },
-		{ CURLE_SSL_CONNECT_ERROR, ERR_UNAVAILABLE, true },
-		{ CURLE_SSL_CERTPROBLEM, ERR_UNAVAILABLE, true },
-		{ CURLE_PEER_FAILED_VERIFICATION, ERR_UNAVAILABLE, true },
-		{ CURLE_SSL_ISSUER_ERROR, ERR_UNAVAILABLE, true },
-	};
 	struct job *job = transfer->job;
 	struct str path = job->target;
-	enum err_code meaning = ERR_UNAVAILABLE;
 	char memory[80] = "";
 	ptrdiff_t query = str_index(path, '?');
 
 	if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
 		transfer_report_lookup(transfer, CURLINFO_TOTAL_TIME_T);
-
-	/* With TLS 1.3 the server checks our certificate after the handshake is complete on our
-	 * side, so its refusal arrives as an alert when the first bytes are sent or received. */
-	job->is_tls_failure = (code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) &&
-	                      str_contains(str_c(transfer->error), STR("alert"));
-	for (size_t i = 0; i < ARRAY_LEN(meanings); i++) {
-		if (meanings[i].code == code) {
-			meaning = meanings[i].meaning;
-			job->is_tls_failure = meanings[i].is_tls_failure;
-		}
-	}
+	job->is_tls_failure = is_tls_failure(transfer, code);
 	job->response->is_untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
 
 	/* the message omits the query, which is long and rarely helps */
 	if (query >= 0)
 		path = str_head(path, (size_t)query);
-	err_set(job->err, job->refused ? ERR_INVALID : meaning, "%s %s%" STR_FMT ": %s",
+	err_set(job->err, transfer_code(transfer, code), "%s %s%" STR_FMT ": %s",
 	        http_method_name(job->method), job->client->shown_url, STR_ARG(path),
 	        transfer_reason(transfer, code, memory, sizeof(memory)));
 }

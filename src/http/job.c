@@ -153,13 +153,13 @@ job_build(struct job *job, struct cancel *cancel, const struct http_request *req
 		               LIMIT_HTTP_URL);
 	job->target = str_skip(buf_str(&job->path), prefix_len);
 
-	/* A header without a value is left out by libcurl. Otherwise it would send its defaults:
-	 * the content type of an HTML form, and "Expect: 100-continue", which costs a round trip
-	 * before a large body. */
 	if (!buf_reserve(&job->header_lines, HEADER_ROOM))
 		return err_set(err, ERR_INTERNAL,
 		               "cannot reserve memory for the headers of a request");
 	job_add_header(job, "Accept: ", request->accept ? request->accept : "application/json");
+	/* A header without a value is left out by libcurl. Otherwise it would send its defaults:
+	 * the content type of an HTML form, and "Expect: 100-continue", which costs a round trip
+	 * before a large body. */
 	job_add_header(job, "Content-Type: ", request->content_type ? request->content_type : "");
 	job_add_header(job, "Expect: ", "");
 	if (request->user_agent)
@@ -245,6 +245,25 @@ job_wait(struct job *job)
 		(void)clock_wait(&clock_real, &job->cond, &job->mu, CLOCK_FOREVER);
 }
 
+/* Sends a job once and waits until the I/O thread no longer uses it. */
+static bool
+job_send(struct job *job, struct call *call, const struct http_request *request,
+         struct http_response *response, uint64_t *ret_generation, struct error *err)
+{
+	if (!job_build(job, call->cancel, request, ret_generation, err))
+		return false;
+	if (job->max_body == 0)
+		job->max_body = LIMIT_HTTP_BODY;
+	response_init(response, job->max_body);
+	job->response = response;
+	job->err = err;
+	cancel_hook(call->cancel, job_cancel, job);
+	loop_submit(job);
+	job_wait(job);
+	cancel_unhook(call->cancel, job_cancel, job);
+	return job->is_ok;
+}
+
 bool
 request_do(struct http_client *client, struct call *call, const struct http_request *request,
            struct http_response *response, struct error *err)
@@ -259,20 +278,7 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 		bool is_ok, may_repeat;
 
 		job_init(&job, c, request, deadline_ns);
-		is_ok = job_build(&job, call->cancel, request, &generation, err);
-		if (is_ok) {
-			if (job.max_body == 0)
-				job.max_body = LIMIT_HTTP_BODY;
-			response_init(response, job.max_body);
-			job.response = response;
-			job.err = err;
-			/* sent once; job_wait() returns when the I/O thread no longer uses it */
-			cancel_hook(call->cancel, job_cancel, &job);
-			loop_submit(&job);
-			job_wait(&job);
-			cancel_unhook(call->cancel, job_cancel, &job);
-			is_ok = job.is_ok;
-		}
+		is_ok = job_send(&job, call, request, response, &generation, err);
 		if (is_ok) {
 			job_hide_credential(&job, response);
 			log_debug("http", LOG_CSTR("method", http_method_name(job.method)),
@@ -280,7 +286,7 @@ request_do(struct http_client *client, struct call *call, const struct http_requ
 			          LOG_I64("status", response->status),
 			          LOG_DURATION("took", clock_mono(&clock_real) - started_ns));
 		} else {
-			/* the part of an answer that arrived before the failure is dropped */
+			/* the part of a response that arrived before the failure is dropped */
 			bool is_untrusted = response->is_untrusted;
 
 			response_init(response, 0);

@@ -186,12 +186,27 @@ start_job(struct curl_client *c, struct job *job)
 		alloc_fail(1, sizeof(*job->transfer)); /* other failures are bugs in this program */
 }
 
+/* Returns the time until which background requests wait for streams that are being opened; 0: no
+ * such stream. A stream has a deadline until its headers arrive. Only the first OPENING_NS count:
+ * some proxies hold back the headers of a watch until its first event. */
+static int64_t
+opening_until_ns(const struct curl_client *c)
+{
+	int64_t until_ns = 0;
+	const struct job *job;
+
+	TAILQ_FOREACH(job, &c->running.jobs, link) {
+		if (job->stream && job->deadline_ns != CLOCK_FOREVER)
+			until_ns = clock_later(until_ns, job->submitted_ns + OPENING_NS);
+	}
+	return until_ns;
+}
+
 /* Starts the jobs whose turn it is. c->gate_ns becomes the time to try again. */
 static void
 start_waiting(struct curl_client *c)
 {
-	int64_t now_ns = clock_mono(&clock_real), at_ns = 0;
-	const struct job *job;
+	int64_t now_ns = clock_mono(&clock_real), at_ns;
 
 	c->gate_ns = CLOCK_FOREVER;
 	while (!TAILQ_EMPTY(&c->work.jobs)) {
@@ -205,18 +220,8 @@ start_waiting(struct curl_client *c)
 	 * with events, or rejects them, does not slow down other requests. */
 	if (TAILQ_EMPTY(&c->background.jobs) || c->gate.n_running > 0 || c->is_background_running)
 		return;
-
-	/* They wait for streams that are being opened, which have a deadline until their headers
-	 * arrive, and for the end of a Retry-After. Of a stream only the first OPENING_NS count:
-	 * some proxies hold back the headers of a watch until its first event. */
-	TAILQ_FOREACH(job, &c->running.jobs, link) {
-		int64_t end_ns = job->submitted_ns + OPENING_NS;
-
-		if (job->stream && job->deadline_ns != CLOCK_FOREVER && end_ns > at_ns)
-			at_ns = end_ns;
-	}
-	if (at_ns <= now_ns)
-		at_ns = c->gate.closed_until_ns;
+	/* they do respect a Retry-After */
+	at_ns = clock_later(opening_until_ns(c), c->gate.closed_until_ns);
 	if (at_ns > now_ns) {
 		c->gate_ns = at_ns;
 		return;
@@ -279,8 +284,7 @@ take_inbox(struct curl_client *c)
 	c->wants_retire = c->ends_streams = false;
 	mutex_unlock(&c->mu);
 
-	/* our certificates were replaced: no connection made with the old ones is used for a new
-	 * request */
+	/* our certificates were replaced: no new request uses a connection of the old ones */
 	if (wants_retire) {
 		TAILQ_FOREACH(job, &c->running.jobs, link) {
 			job->is_retired = job->stream && ends_streams;
@@ -391,8 +395,7 @@ free_unused(struct curl_client *c)
 	int64_t now_ns = clock_mono(&clock_real);
 	bool must_sweep = now_ns >= c->sweep_ns || now_ns >= c->retire_ns;
 
-	/* First the spare handles, which are cheap to allocate again and have buffers of 32 kB
-	 * each. */
+	/* First the spare handles: each has a buffer of 32 kB and is cheap to allocate again. */
 	if (now_ns < c->trim_ns && !must_sweep)
 		return;
 	c->trim_ns = CLOCK_FOREVER;
