@@ -223,49 +223,75 @@ read_lease(struct elector *e, struct lease *ret, struct error *err)
 	return get_lease(e, &call, ret, err);
 }
 
-/* Creates the Lease, or makes a change to the old one, and keeps the answer as the Lease last seen.
- * The answer is not compared with the state seen before: the server accepted a PUT because the
- * Lease had exactly that version. old: NULL: it does not exist. */
 static bool
-write_lease(struct elector *e, struct call *call, const struct lease *old, enum lease_change change,
-            const struct lease_claim *claim, struct error *err)
+keep_response(struct elector *e, struct str body, struct error *err)
 {
-	CLEANUP(buf_fini)
-	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct str namespace = str_c(e->config.namespace), name = str_c(e->config.name);
 	struct lease fresh = LEASE_INIT;
-	struct str body = STR_EMPTY;
-	bool is_written;
 
-	lease_add_path(&path, namespace, old ? name : STR_EMPTY);
-	if (old)
-		lease_add_update(&lease, old, change, claim);
-	else
-		lease_add_new(&lease, namespace, name, claim);
-	if (!buf_ok(&lease))
-		return err_set(err, ERR_INVALID, "Lease %s is too large to be written",
-		               e->config.name);
-	is_written = old ? kube_put(e->config.kube, call, buf_str(&path), buf_str(&lease), &body,
-	                            err)
-	                 : kube_post(e->config.kube, call, buf_str(&path), HTTP_WORK,
-	                             buf_str(&lease), &body, err);
-	if (!is_written || !lease_parse(body, &fresh, err))
+	if (!lease_parse(body, &fresh, err))
 		return false;
 	keep_seen(e, &fresh);
 	return true;
 }
 
+static bool
+post_lease(struct elector *e, struct call *call, const struct lease_claim *claim, struct error *err)
+{
+	CLEANUP(buf_fini)
+	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct str body = STR_EMPTY;
+
+	lease_add_path(&path, str_c(e->config.namespace), STR_EMPTY);
+	lease_add_new(&lease, str_c(e->config.namespace), str_c(e->config.name), claim);
+	if (!kube_post(e->config.kube, call, buf_str(&path), HTTP_WORK, buf_str(&lease), &body,
+	               err))
+		return false;
+	return keep_response(e, body, err);
+}
+
+/* The response is not compared with the state seen before: the server accepted the PUT because the
+ * Lease had exactly that version. */
+static bool
+put_lease(struct elector *e, struct call *call, enum lease_change change,
+          const struct lease_claim *claim, struct error *err)
+{
+	CLEANUP(buf_fini)
+	struct buf path = BUF_INIT(LIMIT_HTTP_URL), lease = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct str body = STR_EMPTY;
+
+	lease_add_path(&path, str_c(e->config.namespace), str_c(e->config.name));
+	lease_add_update(&lease, &e->seen, change, claim);
+	if (!buf_ok(&lease))
+		return err_set(err, ERR_INVALID, "Lease %s is too large to be written",
+		               e->config.name);
+	if (!kube_put(e->config.kube, call, buf_str(&path), buf_str(&lease), &body, err))
+		return false;
+	return keep_response(e, body, err);
+}
+
 /* ---- an attempt ---- */
+
+/* The outcome of a failed write. A conflict means that another replica was faster. */
+static enum outcome
+outcome_of_refusal(const struct error *err)
+{
+	return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
+}
 
 /* The server accepted our claim, whose request began at start_ns: the lease counts from there. If
  * the deadline has passed since, the claim has failed nevertheless: a process that was suspended
  * during the request may find another leader. */
 static enum outcome
-accept_claim(struct elector *e, int64_t start_ns)
+accept_claim(struct elector *e, const char *method, int64_t start_ns, struct error *err)
 {
 	int64_t fence_ns = start_ns + e->duration_s * NS_PER_SEC - FENCE_MARGIN_NS;
 	int64_t now_ns = clock_boot(e->config.clock);
 
+	if (!is_ours(e)) {
+		err_set(err, ERR_INTERNAL,
+		        "the response to our %s of the Lease names another holder", method);
+		return FAILED;
+	}
 	if (now_ns >= fence_ns || (e->term.is_leader && now_ns >= e->deadline_boot_ns))
 		return FAILED;
 	mutex_lock(&e->mu);
@@ -277,30 +303,27 @@ accept_claim(struct elector *e, int64_t start_ns)
 	return WON;
 }
 
-/* Creates the Lease (old: NULL), or takes or renews the old one. A conflict means that another
- * replica was faster. */
+/* Takes or renews the Lease by a PUT that names the version last seen. */
 static enum outcome
-send_claim(struct elector *e, const struct lease *old, enum lease_change change, struct error *err)
+claim_seen(struct elector *e, enum lease_change change, struct error *err)
 {
 	int64_t start_ns = clock_boot(e->config.clock);
 	struct lease_claim claim = { e->config.identity, e->duration_s,
 		                     clock_wall(e->config.clock) };
 	struct call call = begin_call(e);
 
-	/* before the Lease is taken, because a PUT may succeed although its answer is lost */
-	if (change == LEASE_TAKE) {
-		mutex_lock(&e->mu);
-		e->term.was_handed_over = !e->seen.doc ||
-		                          (e->seen.holder.len == 0 && !e->is_missing);
-		mutex_unlock(&e->mu);
-	}
-	if (!write_lease(e, &call, old, change, &claim, err))
-		return err->code == ERR_CONFLICT || err->code == ERR_EXISTS ? HELD : FAILED;
-	if (is_ours(e))
-		return accept_claim(e, start_ns);
-	err_set(err, ERR_INTERNAL, "the response to our %s of the Lease names another holder",
-	        old ? "PUT" : "POST");
-	return FAILED;
+	if (!put_lease(e, &call, change, &claim, err))
+		return outcome_of_refusal(err);
+	return accept_claim(e, "PUT", start_ns, err);
+}
+
+/* Called before the Lease is taken, because a PUT may succeed although its response is lost. */
+static void
+note_former_holder(struct elector *e)
+{
+	WITH_LOCK(&e->mu);
+
+	e->term.was_handed_over = !e->seen.doc || (e->seen.holder.len == 0 && !e->is_missing);
 }
 
 /* Logs, once for each holder and reason, how long we wait for the holder, and why. */
@@ -328,15 +351,24 @@ wait_for_holder(struct elector *e, const char *why)
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
 {
+	int64_t start_ns = clock_boot(e->config.clock);
+	struct lease_claim claim = { e->config.identity, e->duration_s,
+		                     clock_wall(e->config.clock) };
+	struct call call;
+
 	if (e->seen.doc && !e->is_missing) {
 		e->is_missing = true;
-		e->seen_boot_ns = clock_boot(e->config.clock);
+		e->seen_boot_ns = start_ns;
 		if (e->seen.duration_s < e->duration_s)
 			e->seen.duration_s = e->duration_s;
 	}
-	if (e->seen.doc && clock_boot(e->config.clock) < seen_until_ns(e))
+	if (e->seen.doc && start_ns < seen_until_ns(e))
 		return wait_for_holder(e, "the Lease was deleted, which its holder may not know");
-	return send_claim(e, /*old=*/NULL, LEASE_TAKE, err);
+	note_former_holder(e);
+	call = begin_call(e);
+	if (!post_lease(e, &call, &claim, err))
+		return outcome_of_refusal(err);
+	return accept_claim(e, "POST", start_ns, err);
 }
 
 /* Stores the reason why the lease is lost. */
@@ -348,15 +380,14 @@ lose(struct elector *e, const char *why)
 	return LOST;
 }
 
-/* The Lease was just read, and is in e->seen. The rules are in docs/spec/kube-client.md, "Claiming
- * a Lease". */
+/* The Lease was just read, and is in e->seen: docs/spec/kube-client.md, "Claiming a Lease". */
 static enum outcome
 claim_read(struct elector *e, struct error *err)
 {
 	if (is_ours(e)) {
 		if (e->term.is_leader)
 			metric_inc(e->slow_renewals);
-		return send_claim(e, &e->seen, LEASE_RENEW, err);
+		return claim_seen(e, LEASE_RENEW, err);
 	}
 	if (e->term.is_leader)
 		return lose(e, e->seen.holder.len > 0 ? "another replica took the Lease"
@@ -367,7 +398,8 @@ claim_read(struct elector *e, struct error *err)
 		                          "longer than ours");
 	if (is_held_by_other(e))
 		return HELD;
-	return send_claim(e, &e->seen, LEASE_TAKE, err);
+	note_former_holder(e);
+	return claim_seen(e, LEASE_TAKE, err);
 }
 
 /* The Lease that was read is older than the one seen before. A leader ends, because the watches
@@ -417,8 +449,7 @@ static enum outcome
 attempt_claim(struct elector *e)
 {
 	struct error err = { .code = ERR_TIMEOUT, .msg = "the response came too late" };
-	enum outcome outcome = e->term.is_leader ? send_claim(e, &e->seen, LEASE_RENEW, &err)
-	                                         : FAILED;
+	enum outcome outcome = e->term.is_leader ? claim_seen(e, LEASE_RENEW, &err) : FAILED;
 	bool is_late = e->term.is_leader && clock_boot(e->config.clock) >= e->deadline_boot_ns;
 
 	if (outcome != WON && !is_late && !cancel_is_fired(e->cancel))
@@ -573,7 +604,7 @@ release_once(struct elector *e, struct call *call, struct error *err)
 	keep_seen(e, &fresh);
 	if (!is_ours(e))
 		return true;
-	return write_lease(e, call, &e->seen, LEASE_RELEASE, &claim, err);
+	return put_lease(e, call, LEASE_RELEASE, &claim, err);
 }
 
 /* See docs/spec/kube-client.md, "Releasing a Lease". The elector's token has been fired by now, so
