@@ -392,22 +392,33 @@ list_at(struct reflector *r, struct str rv, struct error *err)
  * unrelated: a lower one is harmless, and a higher one is answered with 504 after 3 s, which leads
  * to a list of the newest state. */
 static bool
+try_list(struct reflector *r, struct error *err)
+{
+	struct str rv = r->last_rv.len > 0 ? buf_str(&r->last_rv) : ANY_VERSION;
+
+	if (!r->wants_newest) {
+		if (list_at(r, rv, err))
+			return true;
+		if (!is_version_unknown(err))
+			return false;
+	}
+	r->wants_newest = true;
+	if (!list_at(r, STR_EMPTY, err))
+		return false;
+	r->wants_newest = false;
+	return true;
+}
+
+static bool
 list(struct reflector *r, struct error *err)
 {
 	int64_t start_ns = clock_mono(r->config.clock);
 	bool is_first = !store_has_synced(r->config.store);
-	bool is_ok = false;
+	bool is_ok;
 
 	metric_inc(metric_of(&relists, r->kind->name, r->list_reason));
+	is_ok = try_list(r, err);
 	r->list_reason = "failed";
-	if (!r->wants_newest) {
-		is_ok = list_at(r, r->last_rv.len > 0 ? buf_str(&r->last_rv) : ANY_VERSION, err);
-		r->wants_newest = !is_ok && is_version_unknown(err);
-	}
-	if (r->wants_newest) {
-		is_ok = list_at(r, STR_EMPTY, err);
-		r->wants_newest = !is_ok;
-	}
 	metric_inc(metric_of(&lists, r->kind->name, is_ok ? "ok" : err_code_name(err->code)));
 	if (!is_ok)
 		return err_wrap(err, "list %s", r->kind->path);
@@ -432,23 +443,21 @@ probe(struct reflector *r, struct error *err)
 {
 	struct http_stream *stream = NULL;
 	bool is_known = request_list(r, buf_str(&r->last_rv), /*is_probe=*/true, &stream, err);
-	bool is_unknown = !is_known && is_version_unknown(err);
+	int64_t pause_ns = !is_known && is_without_answer(err) ? PROBE_RETRY_NS : SILENCE_NS;
 
 	http_stream_close(stream); /* the status is all that matters */
-	r->probe_ns = clock_deadline(clock_mono(r->config.clock),
-	                             !is_known && is_without_answer(err) ? PROBE_RETRY_NS
-	                                                                 : SILENCE_NS);
-	metric_inc(metric_of(&probes, r->kind->name,
-	                     is_known     ? "known"
-	                     : is_unknown ? "unknown"
-	                                  : "failed"));
-	if (is_known)
+	r->probe_ns = clock_deadline(clock_mono(r->config.clock), pause_ns);
+	if (is_known) {
+		metric_inc(metric_of(&probes, r->kind->name, "known"));
 		return true;
-	if (!is_unknown) {
+	}
+	if (!is_version_unknown(err)) {
+		metric_inc(metric_of(&probes, r->kind->name, "failed"));
 		log_debug("a silent watch cannot be probed", LOG_CSTR("kind", r->kind->name),
 		          LOG_ERR(err));
 		return true;
 	}
+	metric_inc(metric_of(&probes, r->kind->name, "unknown"));
 	log_warn("the API server does not know the last version seen, listing everything: its "
 	         "data was restored from a backup, or it is far behind",
 	         LOG_CSTR("kind", r->kind->name), LOG_STR("version", buf_str(&r->last_rv)),

@@ -173,8 +173,7 @@ store_wait_synced(struct store *s, struct call *call, struct error *err)
 
 /* ---- changing; all under mu ---- */
 
-/* The map's key is a view into the first object of the chain, so a new first one is put with a key
- * of its own. */
+/* The map's key is a view into the first object of the chain: a new first one has its own key. */
 static void
 index_unlink(struct store *s, struct object *o)
 {
@@ -201,47 +200,65 @@ call_handlers(struct store *s, const struct object *old, const struct object *ob
 		s->handlers[i].changed(s->handlers[i].arg, old, object);
 }
 
+/* Is object an older state than old? Another object with the same name has another UID. Versions
+ * are lower in a list of the newest state if etcd was restored from a backup. */
+static bool
+is_late(const struct store *s, const struct object *old, const struct object *object)
+{
+	return str_eq(old->uid, object->uid) && !s->is_newest_list &&
+	       object_version_is_older(object->resource_version, old->resource_version);
+}
+
+enum put { PUT_DONE, PUT_LATE, PUT_FULL };
+
+/* On PUT_DONE the store owns the object, and *ret_old, which may be NULL, belongs to the caller. */
+static enum put
+try_put(struct store *s, struct object *object, struct object **ret_old)
+{
+	struct object *old;
+	bool is_same;
+	WITH_LOCK(&s->mu);
+
+	old = map_get(&s->objects, object->key);
+	if (!old && s->objects.count >= LIMIT_OBJECTS)
+		return PUT_FULL;
+	if (old && is_late(s, old, object)) {
+		/* the list has this object, although not its newest state */
+		old->epoch = s->epoch;
+		return PUT_LATE;
+	}
+	is_same = old && str_eq(old->uid, object->uid);
+	object->seen_boot_ns = is_same ? old->seen_boot_ns : clock_boot(s->clock);
+	object->epoch = s->epoch;
+	if (old)
+		index_unlink(s, old);
+	(void)map_put(&s->objects, object->key, object);
+	object->index_next = map_get(&s->index, object->index_key);
+	if (object->index_key.len > 0)
+		(void)map_put(&s->index, object->index_key, object);
+	*ret_old = old;
+	return PUT_DONE;
+}
+
 bool
 store_put(struct store *s, struct object *object, struct error *err)
 {
-	CLEANUP(object_unrefp) struct object *unused = object; /* what the store does not keep */
-	struct object *old;
-	bool is_same, is_late, is_full;
+	CLEANUP(object_unrefp) struct object *old = NULL, *refused = object;
 
-	mutex_lock(&s->mu);
-	old = map_get(&s->objects, object->key);
-	/* Another object with the same name has another UID. */
-	is_same = old && str_eq(old->uid, object->uid);
-	/* Versions are lower in a list of the newest state if etcd was restored from a backup. */
-	is_late = is_same && !s->is_newest_list &&
-	          object_version_is_older(object->resource_version, old->resource_version);
-	is_full = !old && s->objects.count >= LIMIT_OBJECTS;
-	if (is_late) {
-		/* the list has this object, although not its newest state */
-		old->epoch = s->epoch;
-	} else if (!is_full) {
-		object->seen_boot_ns = is_same ? old->seen_boot_ns : clock_boot(s->clock);
-		object->epoch = s->epoch;
-		if (old)
-			index_unlink(s, old);
-		(void)map_put(&s->objects, object->key, object);
-		object->index_next = map_get(&s->index, object->index_key);
-		if (object->index_key.len > 0)
-			(void)map_put(&s->index, object->index_key, object);
-		unused = old;
-	}
-	mutex_unlock(&s->mu);
-
-	if (is_full)
+	switch (try_put(s, object, &old)) {
+	case PUT_FULL:
 		return err_set(err, ERR_INVALID, "more than %d objects of kind %s", LIMIT_OBJECTS,
 		               s->kind->name);
-	if (is_late) {
+	case PUT_LATE:
 		log_debug("an older state came late, ignoring", LOG_CSTR("kind", s->kind->name),
 		          LOG_STR("key", object->key));
 		return true;
+	case PUT_DONE:
+		refused = NULL; /* the store owns it now */
+		break;
 	}
 	/* object stays valid, because only this thread removes */
-	if (!is_same || s->kind->differs(old, object))
+	if (!old || !str_eq(old->uid, object->uid) || s->kind->differs(old, object))
 		call_handlers(s, old, object);
 	return true;
 }
@@ -285,8 +302,7 @@ store_begin_list(struct store *s, bool is_newest)
 	s->list_boot_ns = clock_boot(s->clock);
 }
 
-/* Removes the objects that the present list has added, or else those that it does not have, with
- * handler calls. */
+/* Removes the objects that the list has added, or else those that it lacks, with handler calls. */
 static void
 remove_by_list(struct store *s, bool was_added)
 {
