@@ -101,35 +101,41 @@ struct config_files {
 	size_t n;
 };
 
-/* Finds an entry of clusters, users or contexts by its name. If several entries have the name, the
- * first one counts. Its map is the value of `key`; a missing map counts as empty. Returns false if
- * no entry has the name. */
+/* Finds an entry of clusters, users or contexts of a file by its name. If several entries have the
+ * name, the first one counts. Its map is the value of `key`; a missing map counts as empty. Returns
+ * false if no entry has the name. */
+static bool
+config_find_in_file(struct config_loader *l, const struct config_file *file, const char *list,
+                    const char *key, struct str name, struct config_entry *ret)
+{
+	static const struct yaml_node nothing = { .kind = YAML_NULL };
+	struct config_entry e = { .loader = l, .file = file->path, .map = &file->doc };
+	const struct yaml_node *items = entry_node(&e, list, YAML_LIST), *map;
+
+	l->file = file->path;
+	e.list = list;
+	e.name = name;
+	for (size_t i = 0; items && i < items->n; i++) {
+		const struct yaml_node *found = yaml_get(&items->items[i], STR("name"));
+
+		if (!found || found->kind != YAML_SCALAR || !str_eq(found->text, name))
+			continue;
+		e.map = &items->items[i];
+		map = entry_node(&e, key, YAML_MAP);
+		e.map = map ? map : &nothing;
+		*ret = e;
+		return true;
+	}
+	return false;
+}
+
 static bool
 config_find_entry(struct config_loader *l, const struct config_files *files, const char *list,
                   const char *key, struct str name, struct config_entry *ret)
 {
-	static const struct yaml_node nothing = { .kind = YAML_NULL };
-
 	for (size_t i = 0; i < files->n; i++) {
-		const struct config_file *file = &files->items[i];
-		struct config_entry e = { .loader = l, .file = file->path, .map = &file->doc };
-		const struct yaml_node *items = entry_node(&e, list, YAML_LIST);
-
-		l->file = file->path;
-		for (size_t j = 0; items && j < items->n; j++) {
-			const struct yaml_node *found = yaml_get(&items->items[j], STR("name"));
-
-			if (!found || found->kind != YAML_SCALAR || !str_eq(found->text, name))
-				continue;
-			e.list = list;
-			e.name = name;
-			e.map = &items->items[j];
-			e.map = entry_node(&e, key, YAML_MAP);
-			if (!e.map)
-				e.map = &nothing;
-			*ret = e;
+		if (config_find_in_file(l, &files->items[i], list, key, name, ret))
 			return true;
-		}
 	}
 	return false;
 }
@@ -151,14 +157,28 @@ config_follow_context(const struct config_entry *context, const struct config_fi
 	return false;
 }
 
+/* Is called after the user was read, because a client certificate decides about the scheme. It is
+ * not called with --master, which replaces the server together with its name in the certificate. */
+static void
+config_load_server(const struct config_entry *e)
+{
+	struct kube_config *config = e->loader->config;
+	struct str server = entry_text(e, "server");
+	struct error err;
+
+	if (server.len == 0)
+		entry_problem(e, "server", ERR_INVALID, "not set");
+	else if (!config_set_server(config, server, &err))
+		entry_problem(e, "server", ERR_INVALID, "%s", err.msg);
+	config->tls_server_name = arena_str(&config->arena, entry_text(e, "tls-server-name"));
+}
+
 static void
 config_load_context(const struct config_entry *context, const struct config_files *files,
                     bool has_master)
 {
-	struct kube_config *config = context->loader->config;
-	struct str namespace = entry_text(context, "namespace"), server;
+	struct str namespace = entry_text(context, "namespace");
 	struct config_entry cluster, user;
-	struct error err;
 	bool has_cluster;
 
 	if (namespace.len > 0 && !name_is_dns_label(namespace))
@@ -169,18 +189,8 @@ config_load_context(const struct config_entry *context, const struct config_file
 		config_load_cluster(&cluster);
 	if (config_follow_context(context, files, "users", "user", &user))
 		config_load_user(&user, has_cluster ? &cluster : NULL);
-
-	/* The server is read last, because a client certificate decides about the scheme. --master
-	 * replaces the server together with its name in the certificate. */
-	if (!has_cluster || has_master)
-		return;
-	server = entry_text(&cluster, "server");
-	if (server.len == 0)
-		entry_problem(&cluster, "server", ERR_INVALID, "not set");
-	else if (!config_set_server(config, server, &err))
-		entry_problem(&cluster, "server", ERR_INVALID, "%s", err.msg);
-	config->tls_server_name = arena_str(&config->arena,
-	                                    entry_text(&cluster, "tls-server-name"));
+	if (has_cluster && !has_master)
+		config_load_server(&cluster);
 }
 
 /* Refuses other kinds of documents, such as --kubeconfig=deployment.yaml, with a clear message.

@@ -213,8 +213,7 @@ add_json(struct buf *b, const struct yaml_node *node)
 	}
 }
 
-/* Returns the cluster's extension for plugins as JSON. The text is empty if the cluster has no such
- * extension. */
+/* Returns the cluster's extension for plugins as JSON; an empty text if it has none. */
 static struct str
 plugin_cluster_config(const struct config_entry *cluster)
 {
@@ -287,17 +286,23 @@ struct headers {
 	size_t n_bytes;
 };
 
-/* Adds a header. A line break in its value would begin another header, such as one that
- * impersonates another user. */
+/* A line break would begin another header, such as one that impersonates another user. */
+static bool
+is_header_value(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if ((unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7f)
+			return false;
+	}
+	return s.len > 0;
+}
+
 static void
 push_header(struct headers *h, const char *key, const char *name, struct str value)
 {
-	bool is_ok = value.len > 0;
 	struct str line;
 
-	for (size_t i = 0; i < value.len; i++)
-		is_ok &= (unsigned char)value.ptr[i] >= ' ' && value.ptr[i] != 0x7f;
-	if (!is_ok) {
+	if (!is_header_value(value)) {
 		entry_problem(
 			h->user, key, ERR_INVALID,
 			"the value is empty, or contains characters that are not allowed in a header");

@@ -102,8 +102,7 @@ add_part(struct buf *key, struct str part)
 	buf_add_char(key, '\0');
 }
 
-/* Adds the source and object of an event. The first byte is the same in all keys, for cache_use().
- */
+/* Adds the source and object of an event. All keys have the same first byte, for cache_use(). */
 static void
 add_source(struct buf *key, const struct event *e)
 {
@@ -119,19 +118,25 @@ add_source(struct buf *key, const struct event *e)
 
 /* ---- correlation ---- */
 
-/* True if there are so many different messages for one reason that this one goes into their common
- * event. */
+static bool
+group_has(const struct group *group, uint32_t message)
+{
+	for (size_t i = 0; i < group->n_messages; i++) {
+		if (group->messages[i] == message)
+			return true;
+	}
+	return false;
+}
+
+/* True if one reason has so many different messages that this one goes into their common event. */
 static bool
 aggregate(struct correlator *c, const struct buf *key, struct str message, int64_t now_ns)
 {
 	struct group *group = (struct group *)cache_use(&c->caches[CACHE_GROUPS], key, now_ns);
 	uint32_t hash = (uint32_t)str_hash(message);
-	bool is_known = false;
 
 	group->record.used_ns = now_ns;
-	for (size_t i = 0; i < group->n_messages; i++)
-		is_known |= group->messages[i] == hash;
-	if (!is_known)
+	if (!group_has(group, hash))
 		group->messages[group->n_messages++] = hash;
 	if (group->n_messages < COMBINE_AT)
 		return false;

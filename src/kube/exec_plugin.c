@@ -297,35 +297,41 @@ run_and_parse(struct exec_plugin *p, struct exec_credential *ret, struct error *
 	return true;
 }
 
+/* Called with mu held. */
+static void
+adopt_credential(struct exec_plugin *p, const struct exec_credential *fresh)
+{
+	const struct secret *cert = &p->credential.cert_pem;
+	bool is_other = !secret_eq(cert, &fresh->cert_pem) ||
+	                !secret_eq(&p->credential.key_pem, &fresh->key_pem);
+	int64_t since_ns, until_ns;
+
+	if (is_other)
+		p->cert_generation++;
+	if (is_other && secret_is_set(cert) &&
+	    http_certificate_validity(secret_expose(cert), &since_ns, &until_ns))
+		metric_observe(metric_of(&rotation_age),
+		               clock_seconds(clock_wall(p->clock) - since_ns));
+	exec_credential_fini(&p->credential);
+	p->credential = *fresh; /* owned by the plugin now */
+	p->generation++;
+	p->is_refused = false;
+	if (p->credential.expires_wall_ns <= clock_wall(p->clock))
+		log_warn("the credential of the exec plugin has expired already, using it anyway",
+		         LOG_CSTR("plugin", p->config->exec->argv[0]));
+}
+
 static void *
 plugin_thread(void *plugin)
 {
 	struct exec_plugin *p = plugin;
-	struct exec_credential *present = &p->credential, fresh = { 0 };
+	struct exec_credential fresh = { 0 };
 	struct error err = { 0 };
 	bool is_ok = run_and_parse(p, &fresh, &err);
-	int64_t since_ns, until_ns;
 	WITH_LOCK(&p->flight.mu);
 
-	if (is_ok) {
-		if (!secret_eq(&present->cert_pem, &fresh.cert_pem) ||
-		    !secret_eq(&present->key_pem, &fresh.key_pem)) {
-			if (secret_is_set(&present->cert_pem) &&
-			    http_certificate_validity(secret_expose(&present->cert_pem), &since_ns,
-			                              &until_ns))
-				metric_observe(metric_of(&rotation_age),
-				               clock_seconds(clock_wall(p->clock) - since_ns));
-			p->cert_generation++;
-		}
-		exec_credential_fini(present);
-		*present = fresh; /* owned by the plugin now */
-		p->generation++;
-		p->is_refused = false;
-		if (present->expires_wall_ns <= clock_wall(p->clock))
-			log_warn(
-				"the credential of the exec plugin has expired already, using it anyway",
-				LOG_CSTR("plugin", p->config->exec->argv[0]));
-	}
+	if (is_ok)
+		adopt_credential(p, &fresh);
 	p->failure = err;
 	p->has_failed = !is_ok;
 	single_flight_end(&p->flight);
@@ -345,36 +351,38 @@ is_valid(const struct exec_plugin *p, int64_t margin_ns)
 	       (expires_ns == CLOCK_FOREVER || expires_ns - margin_ns > clock_wall(p->clock));
 }
 
-static bool
-ensure_credential(struct exec_plugin *p, const struct call *call, struct error *err)
+/* The earliest time of the next run counts from the start of this one, so that a program that fails
+ * immediately is not started in a tight loop. */
+static void
+start_run(struct exec_plugin *p)
 {
-	uint64_t run;
+	/* the last run has ended, so joining its thread does not wait for a program */
+	if (p->has_thread)
+		thread_join(p->thread);
+	p->has_thread = true;
+	single_flight_begin(&p->flight);
+	p->next_run_boot_ns = clock_boot(p->clock) + RUN_DISTANCE_NS;
+	thread_start(&p->thread, "exec", plugin_thread, p);
+}
 
-	if (is_valid(p, EARLY_NS))
+static bool
+wait_for_run(struct exec_plugin *p, const struct call *call, struct error *err)
+{
+	uint64_t run = single_flight_running(&p->flight);
+
+	if (single_flight_wait(&p->flight, call, run, "the exec plugin", NULL, err))
 		return true;
+	if (err->code != ERR_TIMEOUT)
+		return false;
+	return err_set(err, ERR_TIMEOUT, "exec plugin: %s has not ended in time%s%s",
+	               p->config->exec->argv[0], p->has_failed ? "; before: " : "",
+	               p->has_failed ? p->failure.msg : "");
+}
 
-	/* Starts a run. The earliest time of the next one counts from this start, so that a program
-	 * that fails immediately is not started in a tight loop. */
-	if (!single_flight_running(&p->flight) && clock_boot(p->clock) >= p->next_run_boot_ns) {
-		/* the last run has ended, so joining its thread does not wait for a program */
-		if (p->has_thread)
-			thread_join(p->thread);
-		p->has_thread = true;
-		single_flight_begin(&p->flight);
-		p->next_run_boot_ns = clock_boot(p->clock) + RUN_DISTANCE_NS;
-		thread_start(&p->thread, "exec", plugin_thread, p);
-	}
-	run = single_flight_running(&p->flight);
-	if (run > 0 && !single_flight_wait(&p->flight, call, run, "the exec plugin", NULL, err)) {
-		if (err->code != ERR_TIMEOUT)
-			return false;
-		return err_set(err, ERR_TIMEOUT, "exec plugin: %s has not ended in time%s%s",
-		               p->config->exec->argv[0], p->has_failed ? "; before: " : "",
-		               p->has_failed ? p->failure.msg : "");
-	}
-
-	/* The result of the last run counts: its credential, even if that expires soon or has
-	 * expired, or its failure. After a failure a credential that is still valid is used. */
+/* Uses the last run's credential, even an expired one; after a failure one that is still valid. */
+static bool
+use_last_result(const struct exec_plugin *p, struct error *err)
+{
 	if (p->generation > 0 && !p->is_refused && !p->has_failed)
 		return true;
 	if (is_valid(p, /*margin_ns=*/0))
@@ -387,6 +395,18 @@ ensure_credential(struct exec_plugin *p, const struct call *call, struct error *
 	if (err->code != ERR_CANCELLED)
 		err->code = ERR_UNAUTHORIZED;
 	return false;
+}
+
+static bool
+ensure_credential(struct exec_plugin *p, const struct call *call, struct error *err)
+{
+	if (is_valid(p, EARLY_NS))
+		return true;
+	if (!single_flight_running(&p->flight) && clock_boot(p->clock) >= p->next_run_boot_ns)
+		start_run(p);
+	if (single_flight_running(&p->flight) && !wait_for_run(p, call, err))
+		return false;
+	return use_last_result(p, err);
 }
 
 bool

@@ -292,6 +292,24 @@ read_pod_cidrs(struct draft *d, yyjson_val *pod_cidrs, struct error *err)
 	return true;
 }
 
+static enum node_ready
+ready_of(struct str status)
+{
+	if (str_eq_c(status, "True"))
+		return NODE_READY_TRUE;
+	return str_eq_c(status, "False") ? NODE_READY_FALSE : NODE_READY_UNKNOWN;
+}
+
+static enum node_network
+network_of(const struct condition *condition)
+{
+	if (str_eq_c(condition->status, "False"))
+		return NODE_NETWORK_ROUTED;
+	if (str_eq_c(condition->status, "True") && str_eq_c(condition->reason, "NoRouteCreated"))
+		return NODE_NETWORK_MISSING;
+	return NODE_NETWORK_OTHER;
+}
+
 static bool
 read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 {
@@ -304,19 +322,11 @@ read_conditions(struct draft *d, yyjson_val *conditions, struct error *err)
 		if (!OBJECT_READ(val, "status.conditions[]", condition_fields, &condition, err))
 			return false;
 		if (str_eq_c(condition.type, "Ready")) {
-			d->node.ready = str_eq_c(condition.status, "True")    ? NODE_READY_TRUE
-			                : str_eq_c(condition.status, "False") ? NODE_READY_FALSE
-			                                                      : NODE_READY_UNKNOWN;
+			d->node.ready = ready_of(condition.status);
 			d->node.heartbeat = str_hash(condition.heartbeat);
 		} else if (d->kind->keeps_routes &&
 		           str_eq_c(condition.type, "NetworkUnavailable")) {
-			if (str_eq_c(condition.status, "False"))
-				d->node.network = NODE_NETWORK_ROUTED;
-			else if (str_eq_c(condition.status, "True") &&
-			         str_eq_c(condition.reason, "NoRouteCreated"))
-				d->node.network = NODE_NETWORK_MISSING;
-			else
-				d->node.network = NODE_NETWORK_OTHER;
+			d->node.network = network_of(&condition);
 		}
 	}
 	return true;
@@ -462,8 +472,7 @@ static bool
 node_differs(const struct object *object_a, const struct object *object_b)
 {
 	const struct node *a = (const struct node *)object_a, *b = (const struct node *)object_b;
-	/* The heartbeat of a node that is Ready changes every few minutes and carries no
-	 * information. */
+	/* the heartbeat of a node that is Ready changes every few minutes and says nothing */
 	bool are_conditions_equal = a->ready == b->ready && a->network == b->network &&
 	                            (a->ready == NODE_READY_TRUE || a->heartbeat == b->heartbeat);
 

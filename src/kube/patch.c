@@ -18,6 +18,25 @@ node_begin(struct buf *b, const struct node_patch *p)
 		json_add_text(b, "resourceVersion", p->resource_version);
 }
 
+static void
+node_add_spec(struct buf *b, const struct node_patch *p)
+{
+	if (p->provider_id.len == 0 && !p->has_taints)
+		return;
+	json_begin_object(b, "spec");
+	if (p->provider_id.len > 0)
+		json_add_text(b, "providerID", p->provider_id);
+	if (p->has_taints && p->n_taints == 0) {
+		json_add_raw(b, "taints", STR("null"));
+	} else if (p->has_taints) {
+		json_begin_array(b, "taints");
+		for (size_t i = 0; i < p->n_taints; i++)
+			json_add_raw(b, NULL, p->taints[i]);
+		json_end_array(b);
+	}
+	json_end_object(b);
+}
+
 void
 patch_node(struct buf *b, const struct node_patch *p)
 {
@@ -31,21 +50,7 @@ patch_node(struct buf *b, const struct node_patch *p)
 		json_end_object(b);
 	}
 	json_end_object(b);
-
-	if (p->provider_id.len > 0 || p->has_taints)
-		json_begin_object(b, "spec");
-	if (p->provider_id.len > 0)
-		json_add_text(b, "providerID", p->provider_id);
-	if (p->has_taints && p->n_taints == 0) {
-		json_add_raw(b, "taints", STR("null"));
-	} else if (p->has_taints) {
-		json_begin_array(b, "taints");
-		for (size_t i = 0; i < p->n_taints; i++)
-			json_add_raw(b, NULL, p->taints[i]);
-		json_end_array(b);
-	}
-	if (p->provider_id.len > 0 || p->has_taints)
-		json_end_object(b);
+	node_add_spec(b, p);
 	json_end_object(b);
 }
 
