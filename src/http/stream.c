@@ -97,8 +97,7 @@ stream_wait(struct curl_stream *s, int64_t deadline_ns)
 	return true;
 }
 
-/* Called with job.mu. Bytes that arrived before a connection broke are handed out before the error
- * is. */
+/* Called with job.mu. Bytes that arrived before a connection broke come before its error. */
 static bool
 stream_take_bytes(struct curl_stream *s, int64_t deadline_ns, struct str *ret, struct error *err)
 {

@@ -99,8 +99,7 @@ url_parse(struct str text, struct url *ret, struct error *err)
 	while (str_ends(url.path, STR("/")))
 		url.path = str_head(url.path, url.path.len - 1);
 
-	/* the last '@' ends the user name and password, because a password may contain '@'
-	 * unescaped */
+	/* the last '@' ends user name and password: a password may contain '@' unescaped */
 	for (size_t i = authority.len; i > 0 && !url.has_userinfo; i--) {
 		if (authority.ptr[i - 1] == '@') {
 			url.has_userinfo = true;

@@ -404,8 +404,7 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 
 /* ---- start-up ---- */
 
-/* Asks /healthz once. *ret_is_final: waiting will not help, because the server's certificate cannot
- * be verified. */
+/* Asks /healthz once. *ret_is_final: waiting is useless, as the certificate cannot be verified. */
 static bool
 client_check_health(struct kube_client *c, struct call *call, bool *ret_is_final, struct error *err)
 {

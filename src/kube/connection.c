@@ -257,8 +257,7 @@ hash_config(const struct kube_connection *c, uint64_t *ret, struct error *err)
 	return true;
 }
 
-/* Reads the kubeconfig again if its content has changed. One that cannot be used is parsed again
- * each time. */
+/* Reads the kubeconfig again if it has changed. One that cannot be used is parsed each time. */
 static unsigned
 follow_config(struct kube_connection *c)
 {
@@ -433,8 +432,7 @@ kube_connection_close(struct kube_connection *c)
 {
 	if (!c)
 		return;
-	/* The newest clients are freed first, because they may use the older one that requests
-	 * their tokens. */
+	/* the newest first: they may use the older client that requests their tokens */
 	while (c->clients) {
 		struct client *next = c->clients->next;
 

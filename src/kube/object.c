@@ -255,8 +255,7 @@ watch_status_error(yyjson_val *status, struct error *err)
 /* ---- shared texts ---- */
 
 enum {
-	/* texts are packed into chunks, because an allocation for each text would take twice the
-	 * memory */
+	/* texts are packed into chunks: an allocation for each would take twice the memory */
 	CHUNK_SIZE = 4096,
 };
 

@@ -483,8 +483,7 @@ queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *e
 			return true;
 		}
 
-		/* The timer sleeps until the heap's first key is due; the others sleep until they
-		 * are woken. */
+		/* The timer sleeps until the heap's first key is due, the others until woken. */
 		if (is_timer) {
 			q->has_timer = true;
 			until_ns = clock_earlier(until_ns, top->due_ns);

@@ -140,8 +140,7 @@ request_with_retries(struct service_account *a, struct call *call, struct secret
 	int64_t wait_ns = FIRST_WAIT_MS * NS_PER_MS;
 
 	while (!request_token(a, call, ret, ret_life_ns, err)) {
-		/* A missing permission or an invalid request will not be accepted half a second
-		 * later either. */
+		/* a missing permission or an invalid request is refused half a second later too */
 		bool is_final = err->code == ERR_CANCELLED || err->code == ERR_FORBIDDEN ||
 		                err->code == ERR_INVALID;
 
