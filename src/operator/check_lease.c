@@ -48,9 +48,11 @@ check_renewal(struct doctor *d, struct report *r)
 	const struct view_lease *l = &d->view->lease;
 	bool is_other = is_of_other_program(l);
 
-	if (!l->has_holder)
+	if (!l->has_holder) {
 		report_skip(r, "no replica leads");
-	if (!l->has_holder || l->late_s <= 0)
+		return;
+	}
+	if (l->late_s <= 0)
 		return;
 	report_find(r, "lease", l->name,
 	            "%" STR_FMT "%s%" STR_FMT " holds it and should have renewed it %lld s ago",
@@ -107,20 +109,28 @@ check_leader_clock(struct doctor *d, struct report *r)
 
 /* ---- writes of others ---- */
 
+/* The time from which on writes count: older ones may be from before a migration to ccmd. */
+static int64_t
+first_write_s(const struct view *v)
+{
+	const struct view_lease *l = &v->lease;
+	int64_t acquired_ns;
+
+	if (v->options->election.is_enabled && l->has_holder && str_eq_c(l->manager, "ccmd") &&
+	    clock_parse_rfc3339(l->lease.acquired, &acquired_ns))
+		return acquired_ns / NS_PER_SEC + HANDOVER_S;
+	return view_now_s(v) - RECENT_S;
+}
+
 void
 check_other_controllers(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
-	bool is_elected = v->options->election.is_enabled;
-	int64_t first_s, acquired_ns;
+	int64_t first_s;
 
-	if (is_elected && !doctor_needs(d, r, VIEW_LEASE))
+	if (v->options->election.is_enabled && !doctor_needs(d, r, VIEW_LEASE))
 		return;
-	/* older writes may be from before a migration to ccmd */
-	first_s = view_now_s(v) - RECENT_S;
-	if (is_elected && v->lease.has_holder && str_eq_c(v->lease.manager, "ccmd") &&
-	    clock_parse_rfc3339(v->lease.lease.acquired, &acquired_ns))
-		first_s = acquired_ns / NS_PER_SEC + HANDOVER_S;
+	first_s = first_write_s(v);
 	for (size_t i = 0; i < v->n_writers; i++) {
 		const struct view_writer *w = &v->writers[i];
 

@@ -469,13 +469,11 @@ report_held_by_leader(struct view *v, struct report *r, struct str name)
 	           STR_ARG(name));
 }
 
-/* A node whose machine is not known to be gone is never deleted, and no event says so. If the cloud
- * cannot be used at all, the look has failed, and check_cloud() reports that once. */
-void
-check_held_deletions(struct doctor *d, struct report *r)
+/* The leader decides by a history of looks. Here each node has the best one, so what is missing is
+ * not there now (controllers/lifecycle/lifecycle.h). */
+static void
+report_absent_machines(struct view *v, struct report *r)
 {
-	struct view *v = d->view;
-	bool deletes = controllers_enabled(v->options, "cloud-node-lifecycle-controller");
 	struct lifecycle_view seen = { .guard = &v->options->guard,
 		                       .cloud = v->cloud,
 		                       .kube = v->kube,
@@ -486,31 +484,51 @@ check_held_deletions(struct doctor *d, struct report *r)
 	struct error err;
 	size_t n = 0;
 
-	/* The leader decides by a history of looks. Here each node has the best one, so what is
-	 * missing is not there now (controllers/lifecycle/lifecycle.h). */
-	if (deletes && !lifecycle_foresee(&seen, &v->call, &found, &n, &err))
+	if (!lifecycle_foresee(&seen, &v->call, &found, &n, &err))
 		report_unknown(r, &err);
 	for (size_t i = 0; i < n; i++) {
 		if (!report_missing_proof(v, r, &found[i]))
 			report_held_by_leader(v, r, node_name(v->nodes.items[found[i].node]));
 	}
+}
+
+static void
+report_switched_off(const struct view *v, struct report *r)
+{
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		struct str name = node_name(v->nodes.items[i]);
 
-		if (deletes && is_down(v, i, PRESENCE_UNKNOWN)) {
-			report_find(r, "node", name,
-			            "the cloud does not say whether its machine exists: %" STR_FMT,
-			            STR_ARG(v->look->instances[i].error));
-			report_fix(
-				r,
-				"correct what the message names; if its machine is really gone: kubectl delete node %" STR_FMT,
-				STR_ARG(name));
-		}
-		if (!deletes && is_down(v, i, PRESENCE_ABSENT)) {
-			report_find(
-				r, "node", name,
-				"ccmd deletes no node, because --controllers switches that off");
-			report_command(r, "kubectl delete node %" STR_FMT, STR_ARG(name));
-		}
+		if (!is_down(v, i, PRESENCE_ABSENT))
+			continue;
+		report_find(r, "node", name,
+		            "ccmd deletes no node, because --controllers switches that off");
+		report_command(r, "kubectl delete node %" STR_FMT, STR_ARG(name));
+	}
+}
+
+/* A node whose machine is not known to be gone is never deleted, and no event says so. If the cloud
+ * cannot be used at all, the look has failed, and check_cloud() reports that once. */
+void
+check_held_deletions(struct doctor *d, struct report *r)
+{
+	struct view *v = d->view;
+
+	if (!controllers_enabled(v->options, "cloud-node-lifecycle-controller")) {
+		report_switched_off(v, r);
+		return;
+	}
+	report_absent_machines(v, r);
+	for (size_t i = 0; i < v->nodes.n; i++) {
+		struct str name = node_name(v->nodes.items[i]);
+
+		if (!is_down(v, i, PRESENCE_UNKNOWN))
+			continue;
+		report_find(r, "node", name,
+		            "the cloud does not say whether its machine exists: %" STR_FMT,
+		            STR_ARG(v->look->instances[i].error));
+		report_fix(
+			r,
+			"correct what the message names; if its machine is really gone: kubectl delete node %" STR_FMT,
+			STR_ARG(name));
 	}
 }

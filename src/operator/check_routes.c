@@ -195,6 +195,34 @@ check_node_routes(struct doctor *d, struct report *r)
 	}
 }
 
+static void
+report_orphaned_route(struct doctor *d, struct report *r, const struct route *route)
+{
+	struct str held = leader_held_routes(d->view), target = STR("a machine");
+	const struct machine *machine = NULL;
+
+	if (route->target_node.len > 0) {
+		report_find(r, "route", route->destination_cidr,
+		            "no node has this pod CIDR; the route leads to node %" STR_FMT
+		            "%" STR_FMT,
+		            STR_ARG(route->target_node), STR_ARG(held));
+		report_fix(r, "it is removed " NEXT_TIME
+		              "; if it stays, delete it in the cloud's network");
+		return;
+	}
+	if (doctor_has_machines(d, r))
+		machine = facts_machine_at(d->view, route->gateway);
+	if (machine)
+		target = arena_printf(&d->view->arena, "machine %" STR_FMT, STR_ARG(machine->name));
+	report_find(r, "route", route->destination_cidr,
+	            "no node has this pod CIDR; the route leads to %" STR_FMT
+	            " that is not a node of this cluster%" STR_FMT,
+	            STR_ARG(target), STR_ARG(held));
+	report_fix(
+		r,
+		"if another cluster has made it, give each cluster of this network a --cluster-cidr of its own: ccmd removes the route " NEXT_TIME);
+}
+
 /* Every route within --cluster-cidr belongs to the controller. It removes a route without a node
  * within seconds, unless it would remove too many together (controllers/route/route_plan.h). */
 void
@@ -202,34 +230,13 @@ check_orphaned_routes(struct doctor *d, struct report *r)
 {
 	struct view *v = d->view;
 	const struct route_plan *plan = &v->route_run.plan;
-	const struct machine *other;
-	struct str held;
 
 	for (size_t i = 0; i < plan->n_remove; i++) {
 		const struct route *route = &v->routes.routes[plan->remove[i]];
 
-		if (facts_owner_of_cidr(v, route->destination_cidr))
-			continue; /* its node gets another route */
-		held = leader_held_routes(v);
-		other = route->target_node.len == 0 && doctor_has_machines(d, r)
-		                ? facts_machine_at(v, route->gateway)
-		                : NULL;
-		report_find(r, "route", route->destination_cidr,
-		            "no node has this pod CIDR; the route leads to %s%" STR_FMT
-		            "%s%" STR_FMT,
-		            other                        ? "machine "
-		            : route->target_node.len > 0 ? "node "
-		                                         : "a machine",
-		            STR_ARG(other ? other->name : route->target_node),
-		            route->target_node.len > 0 ? "" : " that is not a node of this cluster",
-		            STR_ARG(held));
-		if (route->target_node.len > 0)
-			report_fix(r, "it is removed " NEXT_TIME
-			              "; if it stays, delete it in the cloud's network");
-		else
-			report_fix(
-				r,
-				"if another cluster has made it, give each cluster of this network a --cluster-cidr of its own: ccmd removes the route " NEXT_TIME);
+		/* if one has, its node gets another route */
+		if (!facts_owner_of_cidr(v, route->destination_cidr))
+			report_orphaned_route(d, r, route);
 	}
 }
 

@@ -210,8 +210,7 @@ struct right {
 #define DEFAULT_ACCOUNT "ccmd" /* of deploy/rbac.yaml, in kube-system */
 #define DEFAULT_LEASE "cloud-controller-manager"
 
-/* The rules of deploy/rbac.yaml. check_rights() fills in the namespace of the rights
- * with NEED_ELECTION, and replaces the name "lease". */
+/* The rules of deploy/rbac.yaml; see right_of(). */
 static const struct right rights[] = {
 	{ NEED_ALWAYS, "list", "", "nodes", "", "", "", NULL },
 	{ NEED_ALWAYS, "watch", "", "nodes", "", "", "", NULL },
@@ -268,14 +267,59 @@ is_needed(const struct options *o, enum need need)
 	return true;
 }
 
+/* The right of a row of the table, with the namespace and the name of the Lease filled in. */
+static struct right
+right_of(const struct options *o, const struct right *row)
+{
+	struct right right = *row;
+
+	if (row->need == NEED_ELECTION)
+		right.namespace = o->election.resource_namespace;
+	if (str_eq_c(str_c(row->name), "lease"))
+		right.name = o->election.resource_name;
+	return right;
+}
+
 /* The ServiceAccount that an access review is about. */
 struct subject {
 	struct str namespace, name;
 };
 
-/* Asks the API server whether the subject, or these credentials (NULL), have a right. The user and
- * the groups are those of a ServiceAccount (k8s.io/apiserver, pkg/authentication/serviceaccount,
- * MakeUsername and MakeGroupNames). */
+/* The user and the groups are those of a ServiceAccount (k8s.io/apiserver,
+ * pkg/authentication/serviceaccount, MakeUsername and MakeGroupNames). */
+static void
+add_review(struct buf *b, const struct right *right, const struct subject *subject,
+           struct arena *arena)
+{
+	json_begin_object(b, NULL);
+	json_add_text(b, "apiVersion", STR("authorization.k8s.io/v1"));
+	json_add_text(b, "kind",
+	              subject ? STR("SubjectAccessReview") : STR("SelfSubjectAccessReview"));
+	json_begin_object(b, "spec");
+	if (subject) {
+		struct str groups[] = {
+			STR("system:serviceaccounts"),
+			arena_printf(arena, "system:serviceaccounts:%" STR_FMT,
+			             STR_ARG(subject->namespace)),
+			STR("system:authenticated"),
+		};
+
+		json_add_text(b, "user",
+		              arena_printf(arena, "system:serviceaccount:%" STR_FMT ":%" STR_FMT,
+		                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
+		json_add_texts(b, "groups", groups, ARRAY_LEN(groups));
+	}
+	json_add_object(b, "resourceAttributes", JSON_TEXT("verb", str_c(right->verb)),
+	                JSON_TEXT("group", str_c(right->group)),
+	                JSON_TEXT("resource", str_c(right->resource)),
+	                JSON_TEXT("subresource", str_c(right->subresource)),
+	                JSON_TEXT("namespace", str_c(right->namespace)),
+	                JSON_TEXT("name", str_c(right->name)));
+	json_end_object(b);
+	json_end_object(b);
+}
+
+/* Asks the API server whether the subject, or these credentials (NULL), have a right. */
 static bool
 ask(struct kube_client *kube, struct call *call, const struct right *right,
     const struct subject *subject, bool *ret_is_allowed, struct error *err)
@@ -284,33 +328,7 @@ ask(struct kube_client *kube, struct call *call, const struct right *right,
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct str answer;
 
-	json_begin_object(&review, NULL);
-	json_add_text(&review, "apiVersion", STR("authorization.k8s.io/v1"));
-	json_add_text(&review, "kind",
-	              subject ? STR("SubjectAccessReview") : STR("SelfSubjectAccessReview"));
-	json_begin_object(&review, "spec");
-	if (subject) {
-		struct str groups[] = {
-			STR("system:serviceaccounts"),
-			arena_printf(call->arena, "system:serviceaccounts:%" STR_FMT,
-			             STR_ARG(subject->namespace)),
-			STR("system:authenticated"),
-		};
-
-		json_add_text(&review, "user",
-		              arena_printf(call->arena,
-		                           "system:serviceaccount:%" STR_FMT ":%" STR_FMT,
-		                           STR_ARG(subject->namespace), STR_ARG(subject->name)));
-		json_add_texts(&review, "groups", groups, ARRAY_LEN(groups));
-	}
-	json_add_object(&review, "resourceAttributes", JSON_TEXT("verb", str_c(right->verb)),
-	                JSON_TEXT("group", str_c(right->group)),
-	                JSON_TEXT("resource", str_c(right->resource)),
-	                JSON_TEXT("subresource", str_c(right->subresource)),
-	                JSON_TEXT("namespace", str_c(right->namespace)),
-	                JSON_TEXT("name", str_c(right->name)));
-	json_end_object(&review);
-	json_end_object(&review);
+	add_review(&review, right, subject, call->arena);
 	if (!kube_post(kube, call, subject ? STR(VIEW_ACCESS_REVIEWS) : STR(VIEW_OWN_REVIEWS),
 	               HTTP_WORK, buf_str(&review), &answer, err))
 		return false;
@@ -434,20 +452,10 @@ check_rights(struct doctor *d, struct report *r)
 		return;
 	all->kube = d->view->kube;
 	all->subject = account.name.len > 0 ? &account : NULL;
-
-	/* the rights that are needed with these flags */
 	for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
-		struct right right = rights[i];
-
-		if (!is_needed(o, right.need))
-			continue;
-		if (right.need == NEED_ELECTION)
-			right.namespace = o->election.resource_namespace;
-		if (str_eq_c(str_c(right.name), "lease"))
-			right.name = o->election.resource_name;
-		all->rights[all->n++] = right;
+		if (is_needed(o, rights[i].need))
+			all->rights[all->n++] = right_of(o, &rights[i]);
 	}
-
 	parallel_run("reviews", &d->view->call, 0, all->n, review_one, all);
 	for (size_t i = 0; i < all->n; i++) {
 		if (all->errors[i].code != ERR_NONE) {

@@ -246,22 +246,27 @@ check_refused_balancers(struct doctor *d, struct report *r, const struct checked
 
 /* ---- the balancers in the cloud ---- */
 
-/* Services without an address are reported by check_pending_services(). */
-void
-check_balancers(struct doctor *d, struct report *r, const struct checked_service *c)
+static bool
+has_balancer(const struct view *v, const struct service *s)
 {
-	const struct view *v = d->view;
-	const struct service *s = c->service;
-
-	if (!c->is_wanted || s->n_ingress == 0)
-		return;
 	for (size_t i = 0; i < v->n_balancers; i++) {
 		const struct lb_listed *lb = &v->balancers[i];
 
 		if (lb->is_balancer && facts_is_of_service(lb, s) &&
 		    (lb->uid.len > 0 || str_eq_c(lb->cluster, v->options->cluster_name)))
-			return;
+			return true;
 	}
+	return false;
+}
+
+/* Services without an address are reported by check_pending_services(). */
+void
+check_balancers(struct doctor *d, struct report *r, const struct checked_service *c)
+{
+	const struct service *s = c->service;
+
+	if (!c->is_wanted || s->n_ingress == 0 || has_balancer(d->view, s))
+		return;
 	report_find(r, "service", c->key,
 	            "it has an address, but the cloud has no load balancer for it");
 	report_fix(
@@ -561,6 +566,20 @@ check_address_writers(struct doctor *d, struct report *r, const struct checked_s
 	}
 }
 
+/* A Service of the same name may be of another type by now. */
+static bool
+has_service(const struct view_services *services, const struct lb_listed *one)
+{
+	for (size_t i = 0; i < services->n; i++) {
+		const struct service *s = services->items[i];
+
+		if (facts_is_of_service(one, s) &&
+		    (one->uid.len > 0 || service_wants_balancer(s) || s->has_finalizer))
+			return true;
+	}
+	return false;
+}
+
 /* A balancer without the name of a cluster, or with the default name, may belong to any cluster of
  * the project. */
 void
@@ -577,17 +596,9 @@ check_orphans(struct doctor *d, struct report *r)
 	for (size_t i = 0; i < v->n_balancers; i++) {
 		const struct lb_listed *one = &v->balancers[i];
 		const char *costs = one->cost.len > 0 ? "; it costs " : "";
-		bool has_service = false;
 
-		for (size_t j = 0; j < v->services.n; j++) {
-			const struct service *s = v->services.items[j];
-
-			/* a Service of the same name may be of another type by now */
-			has_service |= facts_is_of_service(one, s) &&
-			               (one->uid.len > 0 || service_wants_balancer(s) ||
-			                s->has_finalizer);
-		}
-		if (!str_eq_c(one->cluster, v->options->cluster_name) || has_service)
+		if (!str_eq_c(one->cluster, v->options->cluster_name) ||
+		    has_service(&v->services, one))
 			continue;
 		if (one->uid.len > 0)
 			report_find(r, one->what, one->id,

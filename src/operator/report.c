@@ -429,6 +429,14 @@ print_followers(const struct report *r, const struct check_result *result, unsig
 		           n == 1 ? "" : "s");
 }
 
+static bool
+is_notable(const struct check_result *result)
+{
+	if (result->cause || result->result == RESULT_OK)
+		return false;
+	return result->result != RESULT_SKIPPED || result->is_refused;
+}
+
 void
 report_print(const struct report *r, bool has_colours, bool shows_all, unsigned width,
              struct buf *out)
@@ -440,8 +448,7 @@ report_print(const struct report *r, bool has_colours, bool shows_all, unsigned 
 		const struct check_result *result = &r->results[i];
 
 		assert(result->result < ARRAY_LEN(marks));
-		if (!shows_all && (result->cause || result->result == RESULT_OK ||
-		                   (result->result == RESULT_SKIPPED && !result->is_refused)))
+		if (!shows_all && !is_notable(result))
 			continue;
 		if (!str_eq_c(str_c(group), result->check->group)) {
 			buf_addf(out, "\n%s\n", result->check->group);
