@@ -9,9 +9,9 @@
 #include "operator/explain.h"
 #include "operator/facts.h"
 
-/* Reads these parts. False: they cannot be read, so what they show is not known. */
+/* Reads these parts. False: they cannot be read, and it is noted that this is not known. */
 static bool
-can_see(struct explanation *e, unsigned parts, const char *what)
+read_or_note(struct explanation *e, unsigned parts, const char *what)
 {
 	struct error err;
 
@@ -45,26 +45,28 @@ retry_text(struct explanation *e, struct str failure)
 
 /* What the leader's queue does with the object next; nothing, if that is not known. work is what a
  * worker does with it: "initialise it". */
-static void
-add_queue(struct explanation *e, const char *work, struct buf *text)
+static struct str
+queue_next(struct explanation *e, const char *work)
 {
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	yyjson_val *queue = json_at(explain_leader(e), "queue");
 	int64_t failures = json_i64_or(queue, "failures", 0);
 	struct str state = json_view(queue, "state");
 
 	if (str_eq_c(state, "working"))
-		buf_add_c(text, "a worker handles it now");
-	else if (str_eq_c(state, "waiting"))
-		buf_addf(text, "a worker handles it after %lld others",
-		         (long long)json_i64_or(queue, "keysBefore", 0));
+		return STR("a worker handles it now");
+	if (str_eq_c(state, "waiting"))
+		return arena_printf(&e->view->arena, "a worker handles it after %lld others",
+		                    (long long)json_i64_or(queue, "keysBefore", 0));
 	if (!str_eq_c(state, "delayed"))
-		return;
-	buf_addf(text, "the next attempt to %s is in %lld s", work,
+		return STR_EMPTY;
+	buf_addf(&text, "the next attempt to %s is in %lld s", work,
 	         (long long)json_i64_or(queue, "dueInSeconds", 0));
 	if (yyjson_is_true(json_at(queue, "waitsForOutage")))
-		buf_add_c(text, ", or when the cloud is available again");
+		buf_add_c(&text, ", or when the cloud is available again");
 	else if (failures > 0)
-		buf_addf(text, ", after %lld that failed", (long long)failures);
+		buf_addf(&text, ", after %lld that failed", (long long)failures);
+	return keep(e, &text);
 }
 
 /* When the object of explain_raw() was created. */
@@ -163,11 +165,10 @@ new_node_waits_for(struct explanation *e, const struct node_facts *f)
 	return failure_text_or(e, failure, STR("the leader: its machine is found"));
 }
 
+/* By the verdict of the leader's deletion guard, unless it says why the node is held. */
 static struct str
-node_waits_for(struct explanation *e, const struct node_facts *f)
+guarded_node_waits_for(yyjson_val *guard)
 {
-	static const char *const works[] = { "lifecycle", "sync", "addresses" };
-	/* by the verdict of the leader's deletion guard, unless it says why the node is held */
 	static const struct {
 		const char *verdict, *text;
 	} verdicts[] = {
@@ -178,8 +179,22 @@ node_waits_for(struct explanation *e, const struct node_facts *f)
 		{ "foreign", "nothing: ccmd leaves nodes of other clouds alone" },
 		{ "delete", "the end of its deletion" },
 	};
-	yyjson_val *guard = json_at(explain_leader(e), "guard"), *failure = NULL;
 	struct str verdict = json_view(guard, "verdict"), held = json_view(guard, "heldBecause");
+
+	if (held.len > 0)
+		return held;
+	for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
+		if (str_eq_c(verdict, verdicts[i].verdict))
+			return str_c(verdicts[i].text);
+	}
+	return STR_EMPTY;
+}
+
+static struct str
+node_waits_for(struct explanation *e, const struct node_facts *f)
+{
+	static const char *const works[] = { "lifecycle", "sync", "addresses" };
+	yyjson_val *guard = json_at(explain_leader(e), "guard"), *failure = NULL;
 
 	if (node_is_new(f->node))
 		return new_node_waits_for(e, f);
@@ -190,15 +205,11 @@ node_waits_for(struct explanation *e, const struct node_facts *f)
 	if (f->machine && f->machine->presence == PRESENCE_PRESENT &&
 	    f->machine->power == POWER_OFF)
 		return STR("its machine, which is switched off");
-	if (!guard && f->machine && f->machine->presence == PRESENCE_ABSENT)
+	if (guard)
+		return guarded_node_waits_for(guard);
+	if (f->machine && f->machine->presence == PRESENCE_ABSENT)
 		return STR("the proof that its machine is gone (docs/deletion.md)");
-	if (!guard)
-		return STR("its kubelet");
-	for (size_t i = 0; i < ARRAY_LEN(verdicts) && held.len == 0; i++) {
-		if (str_eq_c(verdict, verdicts[i].verdict))
-			return str_c(verdicts[i].text);
-	}
-	return held;
+	return STR("its kubelet");
 }
 
 /* What the leader does next: its queue, its deletion guard, and work that is in neither. */
@@ -209,8 +220,8 @@ node_next(struct explanation *e, const struct node *node)
 	yyjson_val *guard = json_at(explain_leader(e), "guard");
 	int64_t failed = json_i64_or(guard, "failedLooks", 0), seconds;
 
-	add_queue(e, node_is_new(node) ? "initialise it" : "update its labels and addresses",
-	          &text);
+	buf_add_str(&text, queue_next(e, node_is_new(node) ? "initialise it"
+	                                                   : "update its labels and addresses"));
 	if (json_i64(guard, "nextLookInSeconds", &seconds) == JSON_FOUND) {
 		buf_addf(add_part(&text), "the next check of its machine is in %lld s",
 		         (long long)seconds);
@@ -285,7 +296,7 @@ explain_node(struct explanation *e)
 	struct node_facts f;
 	size_t i;
 
-	if (!can_see(e, VIEW_NODES, "the node"))
+	if (!read_or_note(e, VIEW_NODES, "the node"))
 		return;
 	i = view_find(&v->nodes.list, e->what.key);
 	if (i == v->nodes.n) {
@@ -294,7 +305,7 @@ explain_node(struct explanation *e)
 	}
 	e->exists = true;
 	node = v->nodes.items[i];
-	if (can_see(e, VIEW_LOOK, "its machine in the cloud"))
+	if (read_or_note(e, VIEW_LOOK, "its machine in the cloud"))
 		machine = &v->look->instances[i];
 	f = facts_of_node(node, machine, &v->arena);
 	e->uid = node->object.uid;
@@ -415,11 +426,10 @@ compare_service(struct explanation *e, const struct service *s)
 	const struct lb_listed *lb;
 	bool can_list = find_balancer(e, s, &lb);
 	bool is_local = can_list && ops && !ops->list;
-	struct str missing = is_local   ? STR("none on this machine")
-	                     : can_list ? STR("none")
-	                                : STR_EMPTY;
-	struct str n_targets = missing;
+	struct str missing = STR_EMPTY, n_targets;
 
+	if (can_list)
+		missing = is_local ? STR("none on this machine") : STR("none");
 	explain_add_row(e, "load balancer",
 	                s->has_finalizer ? STR("claimed by the finalizer") : STR("not claimed"),
 	                lb ? lb->id : missing, can_list && !is_local && !lb && s->n_ingress > 0);
@@ -427,6 +437,7 @@ compare_service(struct explanation *e, const struct service *s)
 		buf_addf(&addresses, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(lb->addresses[i]));
 	explain_add_row(e, "addresses", list_ingress(e, s), lb ? keep(e, &addresses) : missing,
 	                false);
+	n_targets = missing;
 	if (lb)
 		n_targets = lb->has_targets ? arena_printf(arena, "%zu", lb->n_targets) : STR_EMPTY;
 	if (has_targets)
@@ -445,33 +456,40 @@ compare_service(struct explanation *e, const struct service *s)
 		explain_add_row(e, "blocked addresses", STR_EMPTY, lb->blocked, true);
 }
 
+static const struct service *
+find_service(const struct view_services *services, struct str key)
+{
+	size_t i = view_find(&services->list, key);
+
+	return i < services->n ? services->items[i] : NULL;
+}
+
+static const char *
+service_work(const struct service *s)
+{
+	if (service_needs_cleanup(s))
+		return "remove its load balancer";
+	return s->n_ingress > 0 ? "update its load balancer" : "set up its load balancer";
+}
+
 void
 explain_service(struct explanation *e)
 {
-	CLEANUP(buf_fini) struct buf next = BUF_INIT(KIB(4));
-	const struct view_services *services = &e->view->services;
 	const struct service *s;
-	size_t i;
 
-	if (!can_see(e, VIEW_SERVICES, "the Service"))
+	if (!read_or_note(e, VIEW_SERVICES, "the Service"))
 		return;
-	i = view_find(&services->list, e->what.key);
-	if (i == services->n) {
+	s = find_service(&e->view->services, e->what.key);
+	if (!s) {
 		e->identity = STR("the cluster has no Service of this name");
 		return;
 	}
-	s = services->items[i];
 	e->exists = true;
 	e->uid = s->object.uid;
 	e->identity = service_identity(s);
 	e->state = service_state(e, s);
-	add_queue(e,
-	          service_needs_cleanup(s) ? "remove its load balancer"
-	          : s->n_ingress > 0       ? "update its load balancer"
-	                                   : "set up its load balancer",
-	          &next);
-	e->next = keep(e, &next);
-	if (!can_see(e, VIEW_CLOUD, "its load balancer in the cloud"))
+	e->next = queue_next(e, service_work(s));
+	if (!read_or_note(e, VIEW_CLOUD, "its load balancer in the cloud"))
 		return;
 	e->waits_for = service_waits_for(e, s);
 	if (service_wants_balancer(s) || service_needs_cleanup(s))
@@ -480,31 +498,40 @@ explain_service(struct explanation *e)
 
 /* ---- routes ---- */
 
-static struct str
-route_state(const struct node *owner, const struct route *route, bool *ret_is_routed)
+/* Does the route lead to the node that has this pod CIDR? */
+static bool
+is_routed(const struct node *owner, const struct route *route)
 {
-	*ret_is_routed = false;
+	return owner && route && !route->is_blackhole && !route->is_unfinished &&
+	       str_eq(route->target_node, node_name(owner));
+}
+
+static struct str
+route_state(const struct node *owner, const struct route *route)
+{
+	if (is_routed(owner, route))
+		return STR("routed");
 	if (!route)
 		return STR("the cloud has no route to it");
 	if (route->is_blackhole || route->target_node.len == 0)
 		return STR("the route leads to no node");
 	if (route->is_unfinished)
 		return STR("the route was begun and not finished");
-	*ret_is_routed = owner && str_eq(route->target_node, node_name(owner));
-	return *ret_is_routed ? STR("routed") : STR("the route leads to another node");
+	return STR("the route leads to another node");
 }
 
-/* What is waited for if the state is not as it should be. */
 static struct str
-route_waits_for(struct explanation *e, bool has_owner, bool has_route)
+route_waits_for(struct explanation *e, const struct node *owner, const struct route *route)
 {
 	yyjson_val *last = json_at(explain_leader(e), "lastRun");
 	struct str failure = json_view(last, "error");
 	int64_t n_held = json_i64_or(last, "heldRemovals", 0);
 
+	if (is_routed(owner, route))
+		return STR("nothing");
 	if (failure.len > 0)
 		return retry_text(e, failure);
-	if (has_owner)
+	if (owner)
 		return STR("the next run of the route controller");
 	if (n_held > 0 && yyjson_is_true(json_at(last, "isHeldForNodes")))
 		return STR("a node: while the cluster shows none, no route is removed");
@@ -512,7 +539,7 @@ route_waits_for(struct explanation *e, bool has_owner, bool has_route)
 		return arena_printf(&e->view->arena,
 		                    "5 minutes of agreement: %lld routes would be removed together",
 		                    (long long)n_held);
-	return has_route ? STR("its removal") : STR("nothing");
+	return route ? STR("its removal") : STR("nothing");
 }
 
 void
@@ -522,32 +549,34 @@ explain_route(struct explanation *e)
 	const struct node *owner;
 	const struct route *route;
 	struct str node = STR_EMPTY;
-	bool is_routed;
 	int64_t seconds;
 
-	if (!can_see(e, VIEW_NODES, "the nodes") ||
-	    !can_see(e, VIEW_CLOUD, "the routes of the cloud"))
+	if (!read_or_note(e, VIEW_NODES, "the nodes") ||
+	    !read_or_note(e, VIEW_CLOUD, "the routes of the cloud"))
 		return;
 	if (!options_want_routes(v->options) || !v->cloud->routes) {
 		e->exists = facts_owner_of_cidr(v, e->what.key) != NULL;
 		e->identity = STR("nothing of ccmd: the route controller does not run");
 		return;
 	}
-	if (!can_see(e, VIEW_ROUTES, "the routes of the cloud"))
+	if (!read_or_note(e, VIEW_ROUTES, "the routes of the cloud"))
 		return;
 	owner = facts_owner_of_cidr(v, e->what.key);
 	route = facts_route_to(v, e->what.key);
-	if (owner)
-		node = node_name(owner);
 	e->exists = owner || route;
-	e->problems.only_kind = owner ? "node" : "route";
-	e->problems.only_name = owner ? node : e->what.key;
-	e->identity = owner ? arena_printf(&v->arena, "the pod CIDR of the node %" STR_FMT,
-	                                   STR_ARG(node))
-	                    : STR("no pod CIDR of a node");
-	e->state = route_state(owner, route, &is_routed);
-	e->waits_for = is_routed ? STR("nothing")
-	                         : route_waits_for(e, owner != NULL, route != NULL);
+	if (owner) {
+		node = node_name(owner);
+		e->problems.only_kind = "node";
+		e->problems.only_name = node;
+		e->identity = arena_printf(&v->arena, "the pod CIDR of the node %" STR_FMT,
+		                           STR_ARG(node));
+	} else {
+		e->problems.only_kind = "route";
+		e->problems.only_name = e->what.key;
+		e->identity = STR("no pod CIDR of a node");
+	}
+	e->state = route_state(owner, route);
+	e->waits_for = route_waits_for(e, owner, route);
 	if (json_i64(explain_leader(e), "lastRun.nextInSeconds", &seconds) == JSON_FOUND)
 		e->next = arena_printf(
 			&v->arena,
