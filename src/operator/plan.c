@@ -74,6 +74,31 @@ copy_change(struct plan *p, const struct dry_item *item, const struct dry_change
 	return to;
 }
 
+/* Do both change the same members of the same thing? */
+static bool
+is_same_request(const struct plan_change *a, const struct plan_change *b)
+{
+	if (a->verb != b->verb || strcmp(a->what, b->what) != 0 || !str_eq(a->name, b->name) ||
+	    !str_eq(a->request, b->request) || a->n_fields != b->n_fields)
+		return false;
+	for (size_t i = 0; i < a->n_fields; i++) {
+		if (!str_eq(a->fields[i].name, b->fields[i].name))
+			return false;
+	}
+	return true;
+}
+
+static bool
+has_same_values(const struct plan_change *a, const struct plan_change *b)
+{
+	for (size_t i = 0; i < a->n_fields; i++) {
+		if (!str_eq(a->fields[i].old, b->fields[i].old) ||
+		    !str_eq(a->fields[i].new, b->fields[i].new))
+			return false;
+	}
+	return true;
+}
+
 /* Returns true if the object has this change already, which then has the new values. Two requests
  * that were computed from the same version and differ only in values are two changes: for example,
  * they add two targets. */
@@ -83,19 +108,8 @@ merge_change(struct plan_object *object, const struct plan_change *new)
 	struct plan_change *old;
 
 	STAILQ_FOREACH(old, &object->changes, next) {
-		bool has_same_names = true, has_same_values = true;
-
-		if (old->verb != new->verb || strcmp(old->what, new->what) != 0 ||
-		    !str_eq(old->name, new->name) || !str_eq(old->request, new->request) ||
-		    old->n_fields != new->n_fields)
-			continue;
-		for (size_t i = 0; i < new->n_fields; i++) {
-			const struct dry_field *a = &old->fields[i], *b = &new->fields[i];
-
-			has_same_names &= str_eq(a->name, b->name);
-			has_same_values &= str_eq(a->old, b->old) && str_eq(a->new, b->new);
-		}
-		if (has_same_names && (has_same_values || !str_eq(old->version, new->version))) {
+		if (is_same_request(old, new) &&
+		    (has_same_values(old, new) || !str_eq(old->version, new->version))) {
 			old->fields = new->fields;
 			old->version = new->version;
 			return true;

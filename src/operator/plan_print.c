@@ -331,6 +331,23 @@ plan_print(struct plan *p, bool has_colours, int64_t now_wall_ns, struct buf *ou
 /* ---- JSON ---- */
 
 static void
+add_change_json(const struct plan_change *c, struct buf *out)
+{
+	json_begin_object(out, NULL);
+	json_add_members(out, JSON_TEXT("action", str_c(verbs[c->verb].name)),
+	                 JSON_TEXT("what", str_c(c->what)), JSON_TEXT("name", c->name));
+	json_begin_array(out, "fields");
+	for (size_t i = 0; i < c->n_fields; i++)
+		json_add_object(out, NULL, JSON_TEXT("name", c->fields[i].name),
+		                JSON_TEXT("old", c->fields[i].old),
+		                JSON_TEXT("new", c->fields[i].new));
+	json_end_array(out);
+	json_add_members(out, JSON_TEXT("request", c->request), JSON_FLAG("isCloud", c->is_cloud),
+	                 JSON_FLAG("mayExceedQuota", c->is_cloud && c->verb == DRY_CREATE));
+	json_end_object(out);
+}
+
+static void
 add_object_json(const struct plan_object *object, struct buf *out)
 {
 	CLEANUP(buf_fini) struct buf time = BUF_INIT(KIB(1));
@@ -341,21 +358,8 @@ add_object_json(const struct plan_object *object, struct buf *out)
 	json_add_members(out, JSON_TEXT("kind", str_c(object->kind)),
 	                 JSON_TEXT("name", object->name));
 	json_begin_array(out, "changes");
-	STAILQ_FOREACH(c, &object->changes, next) {
-		json_begin_object(out, NULL);
-		json_add_members(out, JSON_TEXT("action", str_c(verbs[c->verb].name)),
-		                 JSON_TEXT("what", str_c(c->what)), JSON_TEXT("name", c->name));
-		json_begin_array(out, "fields");
-		for (size_t i = 0; i < c->n_fields; i++)
-			json_add_object(out, NULL, JSON_TEXT("name", c->fields[i].name),
-			                JSON_TEXT("old", c->fields[i].old),
-			                JSON_TEXT("new", c->fields[i].new));
-		json_end_array(out);
-		json_add_members(out, JSON_TEXT("request", c->request),
-		                 JSON_FLAG("isCloud", c->is_cloud),
-		                 JSON_FLAG("mayExceedQuota", c->is_cloud && c->verb == DRY_CREATE));
-		json_end_object(out);
-	}
+	STAILQ_FOREACH(c, &object->changes, next)
+		add_change_json(c, out);
 	json_end_array(out);
 	if (step->not_before_wall_ns > 0)
 		clock_format_rfc3339(&time, step->not_before_wall_ns, /*micros=*/false);

@@ -316,13 +316,39 @@ note_node_failure(struct dry_run *run, const struct dry_item *item, const struct
 	plan->failed(plan, item, err);
 }
 
+static void
+note_skipped(struct runner *r)
+{
+	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
+		const char *reason = controllers_why_not(r->view->options, r->parts.cloud, which);
+
+		if (reason && (r->scope & controllers[which].scope))
+			plan_note_skipped(r->plan, controllers[which].objects, reason);
+	}
+}
+
+/* The Services are needed even for a plan of the nodes: the balancer of a Service may be the
+ * witness for a deletion. */
+static void
+list_services(struct runner *r)
+{
+	struct error err;
+
+	if (controllers_why_not(r->view->options, r->parts.cloud, CONTROLLER_SERVICE))
+		return;
+	r->service_kind = service_kind_of(r->parts.cloud);
+	r->services = store_new(&r->service_kind.kind, &clock_real);
+	if (!view_fill(r->view, "service", r->services, &err)) {
+		fail_scope(r, PLAN_SERVICES, &err);
+		store_free(TAKE(r->services));
+	}
+}
+
 static bool
 run_controllers(struct runner *r, struct error *err)
 {
 	const struct options *o = r->view->options;
-	struct error services_err;
 
-	/* the cloud, and what is left out */
 	if (!controllers_load_cloud(o, /*is_read_only=*/true, &r->parts.cloud, err))
 		return false;
 	view_confine(r->view, r->parts.cloud);
@@ -330,23 +356,8 @@ run_controllers(struct runner *r, struct error *err)
 	    !controllers_start_cloud(&r->parts, o, &r->fence, /*events=*/NULL, err) ||
 	    !controllers_check_cluster_cidr(o, r->parts.cloud, err))
 		return false;
-	for (enum controller which = 0; which < N_CONTROLLERS; which++) {
-		const char *reason = controllers_why_not(o, r->parts.cloud, which);
-
-		if (reason && (r->scope & controllers[which].scope))
-			plan_note_skipped(r->plan, controllers[which].objects, reason);
-	}
-
-	/* The Services are needed even for a plan of the nodes: the balancer of a Service may be
-	 * the witness for a deletion. */
-	if (!controllers_why_not(o, r->parts.cloud, CONTROLLER_SERVICE)) {
-		r->service_kind = service_kind_of(r->parts.cloud);
-		r->services = store_new(&r->service_kind.kind, &clock_real);
-		if (!view_fill(r->view, "service", r->services, &services_err)) {
-			fail_scope(r, PLAN_SERVICES, &services_err);
-			store_free(TAKE(r->services));
-		}
-	}
+	note_skipped(r);
+	list_services(r);
 
 	/* the nodes; their controllers subscribe to the store before it is filled */
 	start_controllers(r, PLAN_NODES, &r->dry);
