@@ -106,8 +106,6 @@ read_replicas(struct view *v, struct status *s)
 	}
 }
 
-/* Asks the process for its health and its metrics. If it has not answered, a second attempt on the
- * same port is not made. */
 static void
 read_health(struct view *v, struct status *s)
 {
@@ -123,6 +121,14 @@ read_health(struct view *v, struct status *s)
 		s->is_ready = local_get_open(v, "/readyz", &status, &ignored, &s->server_err) &&
 		              status == 200;
 	}
+}
+
+/* If the process has not answered, a second attempt on the same port is not made. */
+static void
+read_metrics(struct view *v, struct status *s)
+{
+	struct str ignored;
+
 	if (s->has_server && !s->is_reached && !local_find_plain_listener(v, &ignored))
 		s->metrics_err = s->server_err;
 	else
@@ -163,6 +169,7 @@ status_read(struct view *v, struct status *ret)
 	read_replicas(v, ret);
 	(void)progress_set("reading the health and the metrics of the process");
 	read_health(v, ret);
+	read_metrics(v, ret);
 	if (sum(ret, HELD) > 0)
 		read_not_ready(v, ret);
 	(void)progress_set(NULL);
@@ -281,8 +288,7 @@ print_process(const struct status *s, struct buf *out)
 static void
 print_metrics_error(const struct status *s, struct buf *out)
 {
-	if (!s->has_metrics)
-		add_error(out, "not read: ", &s->metrics_err);
+	add_error(out, "not read: ", &s->metrics_err);
 }
 
 /* "3m4s ago" of a sample that is a Unix time. label: NULL: the family has one sample. */
@@ -435,37 +441,35 @@ print_deletions(const struct status *s, struct buf *out)
 	}
 }
 
+/* The label precedes the first line of the part. */
+static void
+print_part(const struct status *s, const char *label,
+           void (*print)(const struct status *, struct buf *), struct buf *out)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_REPORT);
+	struct str rest;
+
+	print(s, &text);
+	rest = buf_str(&text);
+	for (struct str line; text.len > 0 && str_split(&rest, '\n', &line); label = "")
+		buf_addf(out, "%-*s%" STR_FMT "\n", LABEL_WIDTH, label, STR_ARG(line));
+}
+
 void
 status_print(const struct status *s, struct buf *out)
 {
-	static const struct {
-		const char *label;
-		void (*print)(const struct status *, struct buf *);
-		bool needs_metrics;
-	} parts[] = {
-		{ "Leader", print_leader, false },
-		{ "Replicas", print_replicas, false },
-		{ "Process", print_process, false },
-		{ "Metrics", print_metrics_error, false },
-		{ "", print_start, true },
-		{ "Objects", print_objects, true },
-		{ "Queues", print_queues, true },
-		{ "Requests", print_requests, true },
-		{ "Deletions", print_deletions, true },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-		CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_REPORT);
-		const char *label = parts[i].label;
-		struct str rest;
-
-		if (parts[i].needs_metrics && !s->has_metrics)
-			continue;
-		parts[i].print(s, &text);
-		rest = buf_str(&text);
-		for (struct str line; text.len > 0 && str_split(&rest, '\n', &line); label = "")
-			buf_addf(out, "%-*s%" STR_FMT "\n", LABEL_WIDTH, label, STR_ARG(line));
+	print_part(s, "Leader", print_leader, out);
+	print_part(s, "Replicas", print_replicas, out);
+	print_part(s, "Process", print_process, out);
+	if (!s->has_metrics) {
+		print_part(s, "Metrics", print_metrics_error, out);
+		return;
 	}
+	print_part(s, "", print_start, out);
+	print_part(s, "Objects", print_objects, out);
+	print_part(s, "Queues", print_queues, out);
+	print_part(s, "Requests", print_requests, out);
+	print_part(s, "Deletions", print_deletions, out);
 }
 
 /* ---- JSON ---- */
