@@ -186,26 +186,33 @@ set_command_flag(struct command_line *line, const struct command_flag *flag, con
 	buf_add_char(problems, '\n');
 }
 
+/* The command's own flag that was probably meant by one that neither the command nor the controller
+ * has; flags_parse() suggests those of the controller. NULL: there is none. */
+static const struct command_flag *
+find_meant(const struct command *command, struct str name)
+{
+	struct nearest nearest = nearest_to(str_skip(name, 2));
+	const struct command_flag *meant = NULL;
+
+	flags_compare(&nearest);
+	for (const struct command_flag *flag = command->flags; flag->name; flag++) {
+		nearest_compare(&nearest, flag->name + 2);
+		if (nearest.found == flag->name + 2)
+			meant = flag;
+	}
+	return meant;
+}
+
 /* Takes the argument at *at, and its value, if it is one of the command's own flags, or is meant to
  * be one. */
 static bool
-parse_command_flag(struct command_line *line, int argc, char *const argv[], int *at,
-                   struct buf *problems)
+take_own(struct command_line *line, int argc, char *const argv[], int *at, struct buf *problems)
 {
 	struct typed_flag typed = cut_flag(argv[*at]);
 	const struct command_flag *flag = find_flag(line->command, typed.name);
 
-	/* Neither the command nor the controller has the flag. Was one of the command's own meant?
-	 * flags_parse() suggests those of the controller. */
 	if (!flag && !flags_know(argv[*at])) {
-		struct nearest nearest = nearest_to(str_skip(typed.name, 2));
-
-		flags_compare(&nearest);
-		for (const struct command_flag *own = line->command->flags; own->name; own++) {
-			nearest_compare(&nearest, own->name + 2);
-			if (nearest.found == own->name + 2)
-				flag = own;
-		}
+		flag = find_meant(line->command, typed.name);
 		if (flag)
 			buf_addf(problems,
 			         "ccmd %s: unknown flag: %" STR_FMT "; did you mean %s?\n",
@@ -377,30 +384,41 @@ command_use_running(struct command_line *line, const struct running *running)
 	running_import(running, line->arena);
 }
 
-/* Cuts what is beside the command: its own flags, those of the controller, and words. at: of the
- * command. */
+/* Takes the arguments except for the command, which is at that index: its own flags, those of the
+ * controller, and words. Returns the number of words. */
+static size_t
+take_arguments(struct command_line *line, int argc, char *const argv[], int at,
+               const char *ret_words[], struct buf *problems)
+{
+	size_t n = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (i == at)
+			continue;
+		if (argv[i][0] != '-') {
+			ret_words[n++] = argv[i];
+		} else if (!take_own(line, argc, argv, &i, problems)) {
+			line->argv[line->argc++] = argv[i];
+			if (flags_take_next(argv[i]) && i + 1 < argc)
+				line->argv[line->argc++] = argv[++i];
+		}
+	}
+	return n;
+}
+
+/* Parses what is beside the command. */
 static void
 parse_rest(struct command_line *line, int argc, char *const argv[], int at, struct buf *problems)
 {
 	const char **words = arena_calloc(line->arena, (size_t)argc + 1, sizeof(words[0]));
-	size_t n = 0;
+	size_t n;
 
 	for (int i = 1; i < argc; i++)
 		line->wants_help |= i != at &&
 		                    (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
 	if (line->wants_help)
 		return;
-	for (int i = 1; i < argc; i++) {
-		if (i == at)
-			continue;
-		if (argv[i][0] != '-') {
-			words[n++] = argv[i];
-		} else if (!parse_command_flag(line, argc, argv, &i, problems)) {
-			line->argv[line->argc++] = argv[i];
-			if (flags_take_next(argv[i]) && i + 1 < argc)
-				line->argv[line->argc++] = argv[++i];
-		}
-	}
+	n = take_arguments(line, argc, argv, at, words, problems);
 	if (line->command->operands)
 		take_operand(line, words, n, problems);
 	else if (!line->command->run && n > 0)

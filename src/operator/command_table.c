@@ -49,21 +49,25 @@ parsed_fini(struct parsed *p)
 	                  .notes = BUF_INIT(KIB(64)),    \
 	                  .warnings = BUF_INIT(KIB(64)) })
 
+/* Beside other problems, such as a misspelt flag, the explanation of this one would distract. */
+static bool
+is_only_cloud_missing(const struct command_line *line, const struct buf *problems)
+{
+	return !line->has_cloud && str_starts(buf_str(problems), STR("--cloud-provider ")) &&
+	       strchr(problems->ptr, '\n') == problems->ptr + problems->len - 1;
+}
+
 /* Parses the flags of the controller, and prepares the process for them. */
 static bool
 parse_options(const struct command_line *line, struct parsed *ret)
 {
 	struct options *o = &ret->options;
-	const struct buf *problems = &ret->problems;
 
 	if (flags_parse(line->argc, line->argv, o, &ret->out, &ret->problems, &ret->notes,
 	                &ret->warnings) != FLAGS_RUN) {
-		(void)!fd_write_all(STDERR_FILENO, buf_str(problems));
+		(void)!fd_write_all(STDERR_FILENO, buf_str(&ret->problems));
 		(void)!fd_print(buf_str(&ret->out));
-		/* only if the cloud is the one problem: beside others, such as a misspelt flag,
-		 * this explanation would distract */
-		if (!line->has_cloud && str_starts(buf_str(problems), STR("--cloud-provider ")) &&
-		    strchr(problems->ptr, '\n') == problems->ptr + problems->len - 1)
+		if (is_only_cloud_missing(line, &ret->problems))
 			(void)!fd_write_all(STDERR_FILENO, STR(NO_FLAGS));
 		return false;
 	}
