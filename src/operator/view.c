@@ -690,8 +690,9 @@ look_for_all(struct view *v, struct error *err)
 static bool
 read_look(struct view *v, struct error *err)
 {
-	if (!view_need(v, VIEW_NODES | VIEW_CLOUD, err) ||
-	    !(v->ask.what ? look_for_few : look_for_all)(v, err))
+	if (!view_need(v, VIEW_NODES | VIEW_CLOUD, err))
+		return false;
+	if (!(v->ask.what ? look_for_few(v, err) : look_for_all(v, err)))
 		return false;
 	for (size_t i = 0; i < v->nodes.n; i++) {
 		if (provider_ids_is_shared(v->nodes.store, v->nodes.items[i]))
