@@ -208,13 +208,38 @@ read_settings(struct settings *s, struct str text, struct str prefix, bool is_af
 	}
 }
 
-/* Notes the frontend to which the setting belongs, if it changes: what it loses first. True if it
- * was noted. */
+/* The two words that everybody reads have plain names. */
+static struct str
+setting_name(struct str word)
+{
+	if (str_eq_c(word, "bind"))
+		return STR("address");
+	return str_eq_c(word, "server") ? STR("targets") : word;
+}
+
+/* is_lost: those that are no longer wanted, or else the others that differ. Returns how many. */
+static size_t
+list_changes(const struct settings *s, struct str frontend, bool is_lost, struct dry_field *fields)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct setting *one = &s->items[i];
+		struct str was = buf_str(&one->before), is = buf_str(&one->after);
+
+		if (str_eq(one->frontend, frontend) && (is.len == 0) == is_lost && !str_eq(was, is))
+			fields[n++] = (struct dry_field){ setting_name(one->word), was, is };
+	}
+	return n;
+}
+
+/* Notes the frontend, if it changes. True if it was noted. */
 static bool
 note_frontend(struct call *call, const struct settings *s, struct str frontend)
 {
 	struct dry_field *fields = arena_calloc(call->arena, s->n, sizeof(*fields));
 	bool is_there = false, is_wanted = false;
+	enum dry_verb verb = DRY_CHANGE;
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
@@ -223,27 +248,17 @@ note_frontend(struct call *call, const struct settings *s, struct str frontend)
 		is_there |= is_same && s->items[i].before.len > 0;
 		is_wanted |= is_same && s->items[i].after.len > 0;
 	}
-	for (size_t i = 0; is_wanted && i < 2 * s->n; i++) {
-		const struct setting *one = &s->items[i % s->n];
-		struct str word = one->word, was = buf_str(&one->before), is = buf_str(&one->after);
-
-		if (!str_eq(one->frontend, frontend) || (i < s->n) != (is.len == 0) ||
-		    str_eq(was, is))
-			continue;
-		/* the two words that everybody reads have plain names */
-		if (str_eq_c(word, "bind"))
-			word = STR("address");
-		else if (str_eq_c(word, "server"))
-			word = STR("targets");
-		fields[n++] = (struct dry_field){ word, was, is };
+	if (!is_there)
+		verb = DRY_CREATE;
+	else if (!is_wanted)
+		verb = DRY_DELETE;
+	if (is_wanted) {
+		n = list_changes(s, frontend, /*is_lost=*/true, fields);
+		n += list_changes(s, frontend, /*is_lost=*/false, fields + n);
 	}
-	if (is_there && is_wanted && n == 0)
+	if (verb == DRY_CHANGE && n == 0)
 		return false;
-	note_change(call,
-	            !is_there    ? DRY_CREATE
-	            : !is_wanted ? DRY_DELETE
-	                         : DRY_CHANGE,
-	            "HAProxy frontend", frontend, STR_EMPTY, fields, n);
+	note_change(call, verb, "HAProxy frontend", frontend, STR_EMPTY, fields, n);
 	return true;
 }
 

@@ -505,6 +505,29 @@ bound_address(struct str bind)
 	return address;
 }
 
+/* "a1" of "a1-80-v4" and of "a1-all-v4". */
+static struct str
+balancer_name(struct str section)
+{
+	for (int n_dashes = 0; section.len > 0 && n_dashes < 2;)
+		n_dashes += section.ptr[--section.len] == '-';
+	return section;
+}
+
+/* A balancer has a frontend for each port, so an address occurs several times. */
+static void
+list_address(struct lb_listed *one, struct str address, struct arena *arena)
+{
+	struct str *addresses = (struct str *)(uintptr_t)one->addresses;
+
+	for (size_t i = 0; i < one->n_addresses; i++) {
+		if (str_eq(addresses[i], address))
+			return;
+	}
+	if (address.len > 0 && one->n_addresses < CL_FAMILIES)
+		addresses[one->n_addresses++] = arena_str(arena, address);
+}
+
 void
 cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n)
 {
@@ -523,11 +546,8 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 			/* The frontends of a balancer follow each other, so a frontend belongs to
 			 * the last one of the list, or begins the next. */
 			if (n == 0 || !str_eq((*ret)[n - 1].service, service)) {
-				struct str name = str_skip(line, frontend.len);
+				struct str name = balancer_name(str_skip(line, frontend.len));
 
-				/* "a1" of "a1-80-v4" and of "a1-all-v4" */
-				for (int n_dashes = 0; name.len > 0 && n_dashes < 2;)
-					n_dashes += name.ptr[--name.len] == '-';
 				(*ret)[n++] = (struct lb_listed){
 					.what = "load balancer",
 					.is_balancer = true,
@@ -545,16 +565,7 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 		} else if (str_starts(line, STR("backend "))) {
 			n_servers = 0;
 		} else if (one && str_starts(line, bind)) {
-			/* a balancer has a frontend for each port, so an address occurs several
-			 * times */
-			struct str *addresses = (struct str *)(uintptr_t)one->addresses;
-			struct str address = bound_address(str_skip(line, bind.len));
-			size_t k = 0;
-
-			while (k < one->n_addresses && !str_eq(addresses[k], address))
-				k++;
-			if (address.len > 0 && k == one->n_addresses && k < CL_FAMILIES)
-				addresses[one->n_addresses++] = arena_str(arena, address);
+			list_address(one, bound_address(str_skip(line, bind.len)), arena);
 		} else if (one && str_starts(line, STR("\tserver "))) {
 			n_servers++;
 			if (n_servers > one->n_targets)
