@@ -203,35 +203,35 @@ void
 route_removals_report(struct route_removals *rr, const struct route_hold *hold, size_t n_ours,
                       bool is_refused)
 {
-	CLEANUP(buf_fini) struct buf held = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	CLEANUP(buf_fini) struct buf full = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
 
 	if (hold->n == 0) {
 		rr->is_hold_reported = rr->is_full_reported = false;
 		return;
 	}
 	if (!rr->is_hold_reported) {
-		buf_addf(&held, "%zu of %zu routes lead to no node, but are not removed: ", hold->n,
+		buf_addf(&text, "%zu of %zu routes lead to no node, but are not removed: ", hold->n,
 		         n_ours);
 		if (hold->why == ROUTE_REMOVAL_NO_NODES)
-			buf_add_c(&held, "the cluster shows no nodes at all");
+			buf_add_c(&text, "the cluster shows no nodes at all");
 		else
 			buf_addf(
-				&held,
+				&text,
 				"more than %d and %d %% of them would be removed together. Those that stay without a node "
 				"for %d minutes are removed then",
 				ROUTE_BREAKER_MIN, ROUTE_BREAKER_PERCENT,
 				ROUTE_BREAKER_AGREEMENT_S / 60);
-		send_held_event(rr, buf_str(&held));
+		send_held_event(rr, buf_str(&text));
 		rr->is_hold_reported = true;
 	}
 	if (is_refused && !rr->is_full_reported) {
+		buf_reset(&text);
 		buf_addf(
-			&full,
+			&text,
 			"A route could not be created while %zu routes that lead to no node are not removed: the table may be "
 			"full. Remove them by hand, or wait for %d minutes",
 			hold->n, ROUTE_BREAKER_AGREEMENT_S / 60);
-		send_held_event(rr, buf_str(&full));
+		send_held_event(rr, buf_str(&text));
 		rr->is_full_reported = true;
 	}
 }
