@@ -91,14 +91,6 @@ paces_look(struct paces *ps, struct str uid, const char *reaction)
 	return pace_take(&pace, clock_mono(ps->clock));
 }
 
-size_t
-paces_count(struct paces *ps)
-{
-	WITH_LOCK(&ps->mu);
-
-	return ps->all.count;
-}
-
 /* ---- failures ---- */
 
 static const int64_t passing_max_ns = 60 * NS_PER_SEC;

@@ -60,8 +60,6 @@ int64_t paces_reserve(struct paces *, struct str uid, const char *reaction);
 /** What paces_take() would return, without counting: for reactions that are counted, by
  * paces_take(), only after they have succeeded. */
 int64_t paces_look(struct paces *, struct str uid, const char *reaction);
-/** The number of (object, reaction) pairs that are stored. */
-size_t paces_count(struct paces *);
 
 /* ---- failures ----
  *
