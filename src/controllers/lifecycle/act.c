@@ -170,8 +170,7 @@ note_deletion(struct round *r, const struct node_check *check)
  * that came back writes its status, which changes the version, and the API server knows that before
  * our watch delivers it; the Lease does not help where it is missing or forbidden. A DELETE
  * conflicts only if another client writes between our last watch event and the request. The next
- * round looks at the node again with its new state, so a conflict is a failure only if it happens
- * repeatedly. */
+ * round looks at the node again with its new state, so only a repeated conflict is a failure. */
 static void
 lifecycle_delete(struct round *r, const struct node_check *check, const struct node *now)
 {
