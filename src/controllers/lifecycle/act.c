@@ -81,7 +81,7 @@ lifecycle_count_proven(struct round *r)
 	for (size_t i = 0; i < r->n_checks; i++) {
 		struct guard_facts facts = facts_of(r, &r->checks[i], r->checks[i].node);
 
-		if (r->checks[i].candidate->now.is_deleted || facts.is_announced ||
+		if (r->checks[i].candidate->is_counted || facts.is_announced ||
 		    guard_prove(&r->c->config.guard, &facts) != GUARD_DELETE)
 			continue;
 		r->n_proven++;
@@ -139,28 +139,33 @@ lifecycle_remove_shutdown_taint(struct round *r, const struct node *node)
 
 /* ---- deletion ---- */
 
-/* A DELETE that is repeated before the watch shows the first one is neither logged nor counted
- * again: the breaker counts each node once, either as proven or as deleted. */
+/* The breaker counts each node once, either as proven or as deleted. */
 static void
-note_deletion(struct round *r, const struct node_check *check)
+count_deletion(struct round *r, const struct node_check *check)
 {
 	struct lifecycle_controller *c = r->c;
 
-	if (check->candidate->now.is_deleted)
+	if (check->candidate->is_counted || node_is_leaving(check->node))
 		return;
-	check->candidate->now.is_deleted = true;
-	if (!r->call->dry) {
-		metric_set(metric_of(&last_deletion),
-		           (double)clock_wall(c->env->clock) / (double)NS_PER_SEC);
-		log_info("node deleted, its machine is gone",
-		         LOG_STR("node", node_name(check->node)),
-		         LOG_STR("provider_id", node_provider_id(check->node)));
-	}
-	if (node_is_leaving(check->node))
-		return;
+	check->candidate->is_counted = true;
 	r->n_proven--;
 	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
 	           clock_boot(c->env->clock));
+}
+
+/* A DELETE that is repeated before the watch shows the first one is not logged again. */
+static void
+note_deletion(struct round *r, const struct node_check *check)
+{
+	if (check->candidate->now.is_deleted)
+		return;
+	check->candidate->now.is_deleted = true;
+	if (r->call->dry)
+		return;
+	metric_set(metric_of(&last_deletion),
+	           (double)clock_wall(r->c->env->clock) / (double)NS_PER_SEC);
+	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(check->node)),
+	         LOG_STR("provider_id", node_provider_id(check->node)));
 }
 
 /* A node that is marked for deletion already stays until its finalizers are removed: a further
@@ -191,6 +196,9 @@ lifecycle_delete(struct round *r, const struct node_check *check, const struct n
 		is_done = kube_delete(r->c->env->kube, r->call, buf_str(&path), now->object.uid,
 		                      now->object.resource_version, &err) ||
 		          err.code == ERR_NOT_FOUND;
+	/* Without an answer, or after a 5xx, the node may be deleted all the same. */
+	if (is_done || err.http_status == 0 || err.http_status >= 500)
+		count_deletion(r, check);
 	if (is_done || err.code != ERR_CONFLICT)
 		candidate->n_conflicts = 0;
 	else if (++candidate->n_conflicts < CONFLICTS_REPORTED)
