@@ -170,44 +170,53 @@ static const struct http_stream_ops curl_stream_ops = {
 	.close = stream_close,
 };
 
+/* True when the stream is open; otherwise the job is done. */
+static bool
+stream_wait_until_open(struct curl_stream *s)
+{
+	WITH_LOCK(&s->job.mu);
+
+	while (!s->job.is_done && !s->job.has_headers)
+		(void)clock_wait(&clock_real, &s->job.cond, &s->job.mu, CLOCK_FOREVER);
+	return s->job.has_headers;
+}
+
+/* The text of the error is the field "message" of a JSON answer, which Kubernetes' Status has, else
+ * the answer itself. */
+static bool
+stream_refused(const struct http_request *request, const struct http_response *response,
+               struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str text = buf_str(&response->body);
+	struct error ignored;
+
+	if (json_parse(text, &doc, &ignored))
+		(void)json_str(yyjson_doc_get_root(doc), "message", &text);
+	return http_status_error(err, request, response->status, response->retry_after_ms, text);
+}
+
 /* Tries to open the stream once. After a failure the job is done. If the answer's status means
  * failure, *ret_status is that status; 0 when there is no answer. */
 static bool
 stream_open_once(struct curl_stream *s, const struct http_request *request,
                  uint64_t *ret_generation, int *ret_status, struct error *err)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct http_response *response = &s->response;
-	struct error ignored;
-	struct str text;
-	bool is_open;
-
 	*ret_status = 0;
 	if (!job_build(&s->job, s->cancel, request, ret_generation, err))
 		return false;
 	cancel_hook(s->cancel, job_cancel, &s->job);
 	loop_submit(&s->job);
-	mutex_lock(&s->job.mu);
-	while (!s->job.is_done && !s->job.has_headers)
-		(void)clock_wait(&clock_real, &s->job.cond, &s->job.mu, CLOCK_FOREVER);
-	is_open = s->job.has_headers;
-	mutex_unlock(&s->job.mu);
-	if (is_open)
+	if (stream_wait_until_open(s))
 		return true;
 	cancel_unhook(s->cancel, job_cancel, &s->job);
 	if (!s->job.is_ok) {
 		*err = s->err;
 		return false;
 	}
-
-	/* The text of the error is the field "message" of a JSON answer, which Kubernetes' Status
-	 * has, else the answer itself. */
-	job_hide_credential(&s->job, response);
-	*ret_status = response->status;
-	text = buf_str(&response->body);
-	if (json_parse(text, &doc, &ignored))
-		(void)json_str(yyjson_doc_get_root(doc), "message", &text);
-	return http_status_error(err, request, response->status, response->retry_after_ms, text);
+	job_hide_credential(&s->job, &s->response);
+	*ret_status = s->response.status;
+	return stream_refused(request, &s->response, err);
 }
 
 bool

@@ -193,27 +193,37 @@ tls_fini(struct tls *tls)
 	*tls = (struct tls){ 0 };
 }
 
+/* As in Go, every given certificate is an anchor, even if it is not self-signed. */
+static bool
+tls_load_anchors(X509_STORE *store, const struct tls_config *config, struct error *err)
+{
+	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
+
+	X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
+	if (config->is_insecure || config->trusts_nothing)
+		return true;
+	if (config->ca_pem.len == 0) {
+		(void)tls_system_anchors(store);
+		return true;
+	}
+	if (!pem_certificates(config->ca_pem, "the CA data", &anchors, err))
+		return false;
+	for (int i = 0; i < sk_X509_num(anchors); i++) {
+		if (X509_STORE_add_cert(store, sk_X509_value(anchors, i)) != 1)
+			return err_set(err, ERR_INVALID, "certificate %d of the CA data: %s", i + 1,
+			               openssl_reason());
+	}
+	return true;
+}
+
 bool
 tls_init(struct tls *ret, const struct tls_config *config, struct error *err)
 {
 	CLEANUP(tls_fini) struct tls tls = { .store = X509_STORE_new() };
-	CLEANUP(x509_stackp) STACK_OF(X509) *anchors = NULL;
-	bool needs_anchors = !config->is_insecure && !config->trusts_nothing;
 
 	if (!tls.store)
 		alloc_fail(1, sizeof(tls.store));
-	/* as in Go, every given certificate is an anchor, even if it is not self-signed */
-	X509_STORE_set_flags(tls.store, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
-	if (needs_anchors && config->ca_pem.len == 0)
-		(void)tls_system_anchors(tls.store);
-	else if (needs_anchors && !pem_certificates(config->ca_pem, "the CA data", &anchors, err))
-		return false;
-	for (int i = 0; i < sk_X509_num(anchors); i++) {
-		if (X509_STORE_add_cert(tls.store, sk_X509_value(anchors, i)) != 1)
-			return err_set(err, ERR_INVALID, "certificate %d of the CA data: %s", i + 1,
-			               openssl_reason());
-	}
-	if (!tls_load_own(&tls, config, err))
+	if (!tls_load_anchors(tls.store, config, err) || !tls_load_own(&tls, config, err))
 		return false;
 	*ret = tls;
 	tls = (struct tls){ 0 };
