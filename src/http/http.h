@@ -107,8 +107,7 @@ struct http_request {
 	/* From the call to the whole answer, waiting at the gate included; 0: 30 s. The call's
 	 * deadline and the fence may end it earlier. */
 	int64_t timeout_ms;
-	/* 0: LIMIT_HTTP_BODY. A stream is not bounded, because only LIMIT_STREAM_BUFFER of it is in
-	 * memory. */
+	/* 0: LIMIT_HTTP_BODY. Streams are not bounded: LIMIT_STREAM_BUFFER is in memory. */
 	size_t max_body;
 	bool can_replay; /* may be sent twice after a connection was lost, like a GET */
 	/* a stream that does not end by itself (a watch): needs its own connection */

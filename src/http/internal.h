@@ -161,8 +161,7 @@ struct job {
 	bool is_retired;       /* a stream that is to end because tls was replaced */
 	bool must_wake_reader; /* bytes of the stream came since its reader was last woken */
 
-	/* the answer; it belongs to the I/O thread until is_done (a stream's status until
-	 * has_headers) */
+	/* of the I/O thread until is_done (a stream's status until has_headers) */
 	struct http_response *response;
 	size_t n_header_bytes;
 	size_t n_body_bytes;
@@ -179,8 +178,7 @@ struct job {
 
 /* ---- job.c ---- */
 
-/** The earlier of the request's time-out and the call's deadline, on the clock of the I/O
- * thread. */
+/** The earlier of the request's time-out and the call's deadline, on the I/O thread's clock. */
 int64_t job_deadline(const struct call *call, const struct http_request *request);
 void job_init(struct job *job, struct curl_client *client, const struct http_request *request,
               int64_t deadline_ns);
@@ -210,8 +208,7 @@ bool request_do(struct http_client *client, struct call *call, const struct http
 
 bool stream_open(struct http_client *client, struct call *call, const struct http_request *request,
                  struct http_stream **ret, struct error *err);
-/** Takes bytes of a stream's answer. False when its buffer is full: the transfer must pause. On the
- * I/O thread. */
+/** Takes a stream's bytes, on the I/O thread. False: the buffer is full, so the transfer pauses. */
 NODISCARD bool stream_take(struct http_stream *stream, struct str bytes);
 /** The headers have arrived, with a status that means success. On the I/O thread. */
 void stream_opened(struct http_stream *stream);

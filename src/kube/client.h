@@ -56,8 +56,7 @@ struct kube_patch {
 NODISCARD bool kube_patch(struct kube_client *, struct call *, const struct kube_patch *patch,
                           struct str *ret_body, struct error *err);
 
-/** POST; class as in http.h. ret_body may be NULL. ERR_EXISTS; ERR_NOT_FOUND: the namespace is
- * gone. */
+/** POST; class as in http.h. ret_body may be NULL. ERR_EXISTS; ERR_NOT_FOUND: no such namespace. */
 NODISCARD bool kube_post(struct kube_client *, struct call *, struct str path,
                          enum http_class class, struct str body, struct str *ret_body,
                          struct error *err);

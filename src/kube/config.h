@@ -13,8 +13,7 @@
 #include "base/error.h"
 #include "base/secret.h"
 
-/** An exec credential plugin (docs/spec/kube-client.md, "Exec plugins"); in the arena of its
- * configuration. */
+/** An exec credential plugin (docs/spec/kube-client.md, "Exec plugins"); in its config's arena. */
 struct kube_exec {
 	const char *const *argv;   /* NULL at the end */
 	const char *const *env;    /* "NAME=value"; NULL at the end */

@@ -34,8 +34,7 @@ void loader_problem(struct config_loader *l, enum err_code code, const char *fmt
 /** Adds a problem of the value `key`. */
 void entry_problem(const struct config_entry *e, const char *key, enum err_code code,
                    const char *fmt, ...) PRINTF_LIKE(4, 5);
-/** False if there was a problem. The error names the first problem; the number of the others is
- * appended to it. */
+/** False if there was a problem. The error names the first one, and the number of the others. */
 NODISCARD bool loader_conclude(struct config_loader *l);
 
 /** The value `key` of this kind; NULL when absent or of another kind, which is a problem. */
@@ -47,8 +46,7 @@ struct str entry_text(const struct config_entry *e, const char *key);
 bool entry_is_true(const struct config_entry *e, const char *key);
 /** Is the value present, and not null, "" or []? */
 bool entry_has(const struct config_entry *e, const char *key);
-/** A path; a relative one is joined to the folder of the kubeconfig. In the arena of the
- * configuration. */
+/** A path; a relative one is joined to the kubeconfig's folder. In the configuration's arena. */
 struct str entry_path(const struct config_entry *e, const char *key);
 /** Appends PEM text that is given inline (KEY-data, in base64) or as a path (KEY) and must contain
  * `marker`. False when it is absent or has a problem. *ret_file is empty for inline text. */
@@ -60,8 +58,7 @@ bool entry_pem(const struct config_entry *e, const char *key, const char *marker
 /** Reads a user: client certificate, token, basic authentication, exec plugin and impersonation.
  * The plugin may get information on the cluster, which may be NULL. */
 void config_load_user(const struct config_entry *user, const struct config_entry *cluster);
-/** Returns true if the file has a token. The token is not kept: kube/credentials.c reads it when it
- * is needed. */
+/** Returns true if the file has a token, which is not kept: kube/credentials.c reads it later. */
 NODISCARD bool config_check_token_file(const char *path, struct error *err);
 
 #endif

@@ -54,8 +54,7 @@ DEFINE_CLEANUP(struct exec_plugin, exec_plugin_free)
 NODISCARD bool exec_plugin_token(struct exec_plugin *, const struct call *call, struct buf *ret,
                                  uint64_t *ret_generation, struct error *err);
 
-/** Reports that the server refused that generation. True if a request with another credential may
- * succeed. */
+/** Reports that the server refused that generation. True if another credential may succeed. */
 bool exec_plugin_rejected(struct exec_plugin *, uint64_t generation);
 
 /** Copies the client certificate and key if they are newer than *generation, which is 0 at first,
@@ -76,8 +75,7 @@ struct exec_credential {
 };
 
 void exec_credential_fini(struct exec_credential *);
-/** Reads an ExecCredential of that version. ERR_INVALID says what is wrong, without repeating any
- * of the content. */
+/** Reads an ExecCredential of that version. ERR_INVALID says what is wrong without the content. */
 NODISCARD bool exec_credential_parse(struct str json, struct str api_version,
                                      struct exec_credential *ret, struct error *err);
 

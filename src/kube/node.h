@@ -83,11 +83,9 @@ const struct str *node_label(const struct node *, struct str key);
 const struct str *node_annotation(const struct node *, struct str key);
 /** The first taint with that key, whatever its effect, or NULL. */
 const struct node_taint *node_taint(const struct node *, struct str key);
-/** Does the node still have the taint that says that no cloud controller manager has initialised
- * it? */
+/** Does the node still have the taint that no cloud controller manager has initialised it? */
 bool node_is_new(const struct node *);
-/** Was the node's removal announced, by a deletion that finalizers delay, or by the taint of an
- * autoscaler? */
+/** Was the removal announced, by a deletion that finalizers delay, or an autoscaler's taint? */
 bool node_is_leaving(const struct node *);
 /** Do both have the same labels? They are compared in order: the API server sorts them by key. */
 bool node_labels_equal(const struct node *a, const struct node *b);

@@ -103,8 +103,7 @@ NODISCARD bool object_read_key(yyjson_val *val, struct buf *ret);
  * decodes it. ERR_INVALID, which names path and key, for any other value. */
 NODISCARD bool object_read_pair(yyjson_val *key, const char *path, struct label *ret,
                                 struct error *err);
-/** Compares texts in a row, or structs that are nothing but texts, such as struct label: n counts
- * the texts. */
+/** Compares texts in a row, or structs of nothing but texts (struct label): n counts the texts. */
 bool object_texts_equal(const void *a, size_t n_a, const void *b, size_t n_b);
 /** The value of the label or annotation with that key, or NULL. If the JSON has the key more than
  * once, the last value counts, as in Go. */
@@ -147,8 +146,7 @@ struct watch_event {
 NODISCARD bool watch_read(const struct kind *kind, yyjson_val *line, struct watch_event *ret,
                           struct error *err);
 
-/** Turns the Status of an ERROR event into an error; ERR_GONE when the version is too old. Returns
- * false. */
+/** Returns false with the Status of an ERROR event as error; ERR_GONE: the version is too old. */
 bool watch_status_error(yyjson_val *status, struct error *err);
 
 #endif

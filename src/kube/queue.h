@@ -34,8 +34,7 @@ void queue_add(struct queue *q, struct str key);
 /** Adds the key after a delay; of several delays the earliest end counts. queue_add() adds it
  * immediately nevertheless. */
 void queue_add_after(struct queue *q, struct str key, int64_t delay_ns);
-/** Counts a failure of the key and adds it after the delay for that number of failures, which is
- * returned. */
+/** Counts a failure of the key, adds it after the delay for that number, and returns the delay. */
 int64_t queue_add_failed(struct queue *q, struct str key,
                          int64_t max_delay_ns /* 0: the queue's */);
 /** Adds the key after the delay, or soon after the next queue_release(): for keys that wait

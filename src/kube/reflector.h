@@ -33,8 +33,7 @@ struct reflector_config {
 
 /** Starts the thread. config is copied. */
 struct reflector *reflector_new(const struct reflector_config *config);
-/** Waits for the thread, which ends when the token is fired, and frees the reflector. NULL is
- * allowed. */
+/** Waits for the thread, which ends when the token is fired, and frees it. NULL is allowed. */
 void reflector_free(struct reflector *);
 
 #endif

@@ -81,8 +81,7 @@ bool service_is_served_at(const struct service *, struct str address);
  * controllers use the same finalizer: on a Service of another class it is ours only if we had a
  * balancer for that Service. */
 bool service_needs_cleanup(const struct service *);
-/** Must the balancer be compared with the Service again? See docs/spec/framework.md, "Service
- * changes". */
+/** Must the balancer be compared again? See docs/spec/framework.md, "Service changes". */
 bool service_needs_update(const struct service *old, const struct service *new);
 
 #endif
