@@ -83,6 +83,59 @@ check_leader(const struct net_request *n)
 	     n->replica->name, STR_ARG(holder), n->request->method, STR_ARG(n->request->target));
 }
 
+/* Since when a Service has had addresses in its status; 0: it has none. */
+static struct {
+	char uid[40];
+	int64_t since_ns;
+} shown[256]; /* a ring */
+static size_t n_shown;
+
+static bool
+has_addresses(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	return o && json_at(object_json(&arena, o), "status.loadBalancer.ingress") != NULL;
+}
+
+static void
+note_status(const struct kube_model_change *c)
+{
+	size_t i = n_shown % ARRAY_LEN(shown);
+
+	if (has_addresses(c->before) == has_addresses(c->after))
+		return;
+	snprintf(shown[i].uid, sizeof(shown[i].uid), "%" STR_FMT, STR_ARG(c->after->uid));
+	shown[i].since_ns = has_addresses(c->after) ? schedule_now_ns() : 0;
+	n_shown++;
+}
+
+/* With the token of another project, no balancer is found. None is created there for a Service that
+ * shows that it has one. */
+static void
+check_creation(const struct net_request *n)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	int64_t since_ns = 0;
+	struct error err;
+	struct str uid;
+
+	if (world.was_restored || n->host != HOST_CLOUD || world.sim->is_own_token(n->request->token) ||
+	    strcmp(n->request->method, "POST") != 0 ||
+	    !str_ends(n->request->target, STR("/load_balancers")) ||
+	    !json_parse(n->request->body, &doc, &err))
+		return;
+	uid = json_text(json_key(json_at(yyjson_doc_get_root(doc), "labels"), STR(UID_LABEL)));
+	for (size_t i = n_shown > ARRAY_LEN(shown) ? n_shown - ARRAY_LEN(shown) : 0; i < n_shown;
+	     i++) {
+		if (str_eq_c(uid, shown[i % ARRAY_LEN(shown)].uid))
+			since_ns = shown[i % ARRAY_LEN(shown)].since_ns;
+	}
+	if (since_ns > 0 && schedule_now_ns() - since_ns > 2 * MINUTE_NS)
+		fail("a balancer of service %" STR_FMT " is requested in another project",
+		     STR_ARG(uid));
+}
+
 bool
 checks_is_write(const struct net_request *n)
 {
@@ -109,6 +162,7 @@ checks_arrived(const struct net_request *n)
 		return;
 	n_writes++;
 	check_leader(n);
+	check_creation(n);
 }
 
 void
@@ -254,6 +308,27 @@ note_lease(const struct kube_model_change *c)
 		unaware_until_ns = schedule_now_ns() + UNAWARE_NS;
 }
 
+#define SHUTDOWN_TAINT "node.cloudprovider.kubernetes.io/shutdown"
+
+/* A machine that has run for a while is not off. */
+static void
+check_shutdown_taint(const struct kube_model_change *c)
+{
+	if (!world.project || !c->after || str_contains(c->before->json, STR(SHUTDOWN_TAINT)) ||
+	    !str_contains(c->after->json, STR(SHUTDOWN_TAINT)))
+		return;
+	for (size_t i = 0; i < world.n_machines; i++) {
+		const struct machine *m = &world.machines[i];
+		const struct hetzner_server *server = machine_server(m);
+
+		if (str_eq_c(c->after->name, m->name) && server &&
+		    str_eq_c(server->status, "running") &&
+		    schedule_now_ns() - m->switched_ns > 5 * MINUTE_NS)
+			fail("node %s gets the taint of a machine that is off, and it runs",
+			     m->name);
+	}
+}
+
 static void
 on_kube_change(void *arg, const struct kube_model_change *c)
 {
@@ -266,11 +341,15 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 		foreign_note_node(c);
 	if (c->before && c->before->kind == KUBE_MODEL_SERVICE)
 		trace_service(c);
-	if (c->after && c->after->kind == KUBE_MODEL_SERVICE)
+	if (c->after && c->after->kind == KUBE_MODEL_SERVICE) {
 		note_finalizer(c);
+		note_status(c);
+	}
 	if (!str_starts(c->token, STR("kube-")) || !c->before)
 		return;
 	foreign_check_write(c);
+	if (c->before->kind == KUBE_MODEL_NODE)
+		check_shutdown_taint(c);
 	if (c->before->kind == KUBE_MODEL_NODE && strcmp(c->method, "DELETE") == 0) {
 		check_node_deletion(c->before);
 		evidence_check(c->token, c->before);
@@ -441,19 +520,6 @@ check_ports(const struct kube_model_object *o, yyjson_val *service,
 		         STR_ARG(o->name), lb->n_services);
 }
 
-/* Has the balancer of another Service the name for which this one asks? */
-static bool
-is_name_taken(yyjson_val *service)
-{
-	struct str name = json_text(json_key(json_at(service, "metadata.annotations"),
-	                                     STR(NAME_ANNOTATION)));
-	const struct hetzner_resource *lb = NULL;
-
-	if (name.len > 0)
-		lb = hetzner_find_named(world.project, HETZNER_BALANCER, name);
-	return lb && hetzner_label(lb, UID_LABEL).len > 0;
-}
-
 void
 checks_hcloud_service(const struct kube_model_object *o, yyjson_val *service, struct buf *why)
 {
@@ -472,8 +538,7 @@ checks_hcloud_service(const struct kube_model_object *o, yyjson_val *service, st
 		return;
 	}
 	if (!lb) {
-		if (!is_name_taken(service))
-			buf_addf(why, "service %" STR_FMT " has no balancer. ", STR_ARG(o->name));
+		buf_addf(why, "service %" STR_FMT " has no balancer. ", STR_ARG(o->name));
 		return;
 	}
 	if (!str_contains(o->json, lb->ipv4))

@@ -271,6 +271,8 @@ struct hetzner_settings {
 	bool hides_health_details;
 	/* Pages of lists have at most so many entries; 0: 50, as in the API. */
 	int64_t per_page_max;
+	/* The list of servers lacks the one with this ID; 0: none. */
+	int64_t unlisted_server;
 	/* Balancers keep targets whose server was deleted, until hetzner_drop_dead_targets(). */
 	bool targets_outlive_servers;
 };

@@ -57,6 +57,9 @@ hm_filter(const struct hm_call *call, const struct hm_list *list,
 	for (size_t i = 0; i < n; i++) {
 		bool is_wanted = !selector || hm_selector_matches(selector, things[i]);
 
+		if (strcmp(list->name, "servers") == 0 &&
+		    list->number(things[i], STR("id")) == call->h->settings.unlisted_server)
+			continue;
 		for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++)
 			is_wanted = is_wanted && hm_is_asked(call, list, things[i], fields[k]);
 		if (is_wanted)

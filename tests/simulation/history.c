@@ -115,6 +115,29 @@ delete_machine(struct rng *r)
 	trace("machine %s is deleted", m->name);
 	world.sim->delete_machine(m);
 	m->server = 0;
+	if (rng_chance(r, 300))
+		m->ghost_until_ns = schedule_now_ns() +
+		                    rng_between(r, 20 * NS_PER_SEC, 200 * NS_PER_SEC);
+}
+
+static void
+list_again(struct later *later)
+{
+	(void)later;
+	trace("the list of servers is complete");
+	hetzner_settings(world.cloud)->unlisted_server = 0;
+}
+
+static void
+unlist_machine(struct rng *r)
+{
+	struct machine *m = any_server(r);
+
+	if (!m)
+		return;
+	trace("machine %s is missing from the list of servers", m->name);
+	hetzner_settings(world.cloud)->unlisted_server = m->server;
+	after(rng_between(r, 5, 120) * NS_PER_SEC, (struct later){ .fn = list_again });
 }
 
 static void
@@ -133,8 +156,10 @@ switch_machine(struct rng *r)
 {
 	struct machine *m = any_server(r);
 
-	if (m)
-		trace("machine %s is %s", m->name, world.sim->switch_machine(m));
+	if (!m)
+		return;
+	m->switched_ns = schedule_now_ns();
+	trace("machine %s is %s", m->name, world.sim->switch_machine(m));
 }
 
 static void
@@ -221,6 +246,18 @@ taint_node(struct rng *r)
 }
 
 static void
+hold_node(struct rng *r)
+{
+	struct machine *m = any_machine(r);
+
+	if (!m || !machine_node(m))
+		return;
+	trace("a foreign finalizer of node %s comes or goes", m->name);
+	if (!kube_model_remove_finalizer(world.kube, "other", machine_node(m), NODE_FINALIZER))
+		(void)kube_model_add_finalizer(world.kube, "other", machine_node(m), NODE_FINALIZER);
+}
+
+static void
 attach_later(struct later *later)
 {
 	trace("machine %s is in the network again", later->machine->name);
@@ -266,13 +303,13 @@ add_service(struct rng *r)
 	unsigned number = (unsigned)rng_below(r, MAX_SERVICES); /* a name may return */
 	bool is_other = rng_chance(r, 100); /* another controller's, with the same finalizer */
 	/* Of a balancer. A Service may ask for the name that another one has. */
-	unsigned named = rng_chance(r, 150) ? (unsigned)rng_below(r, MAX_SERVICES) : number;
+	unsigned named = rng_chance(r, 300) ? (unsigned)rng_below(r, MAX_SERVICES) : number;
 
 	buf_addf(&body,
 	         "{\"kind\":\"Service\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"s%u\","
 	         "\"annotations\":{\"a\":\"b\"",
 	         number);
-	if (rng_chance(r, 300))
+	if (rng_chance(r, 400))
 		buf_addf(&body, ",\"load-balancer.hetzner.cloud/name\":\"named-%u\"", named);
 	buf_addf(&body, "}%s},\"spec\":{\"type\":\"LoadBalancer\",",
 	         is_other ? ",\"finalizers\":[\"" FINALIZER "\"]" : "");
@@ -884,6 +921,7 @@ static const struct {
 } events[] = {
 	{ add_machine, 6, 4, ALL },
 	{ delete_machine, 5, 4, ALL },
+	{ unlist_machine, 2, 2, HCLOUD },
 	{ rename_machine, 2, 2, ALL },
 	{ switch_machine, 6, 5, ALL },
 	{ rebuild_machine, 3, 5, ALL },
@@ -891,6 +929,7 @@ static const struct {
 	{ delete_node, 3, 3, ALL },
 	{ label_node, 8, 5, ALL },
 	{ taint_node, 4, 3, ALL },
+	{ hold_node, 2, 2, ALL },
 	{ detach_machine, 2, 2, HCLOUD },
 	{ add_service, 14, 12, ALL },
 	{ change_ports, 8, 6, ALL },

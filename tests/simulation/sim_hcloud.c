@@ -232,8 +232,12 @@ release(void)
 
 /* Those that stand in the way of a Service. */
 static void
-delete_balancers_of_others(void)
+delete_balancers_of_others(void *arg)
 {
+	bool is_any = false;
+
+	(void)arg;
+	net_advance(HOST_CLOUD);
 	for (size_t i = world.project->n_of[HETZNER_BALANCER]; i-- > 0;) {
 		const struct hetzner_resource *lb = world.project->of[HETZNER_BALANCER][i];
 		char target[100];
@@ -243,7 +247,11 @@ delete_balancers_of_others(void)
 		snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->id);
 		(void)hetzner_request(world.cloud, world.project, "person", "DELETE", target,
 		                      STR_EMPTY);
+		is_any = true;
 	}
+	net_arm(HOST_CLOUD);
+	if (is_any) /* a DELETE is refused while an action runs */
+		schedule_at(schedule_now_ns() + MINUTE_NS, delete_balancers_of_others, NULL);
 }
 
 static void
@@ -251,7 +259,8 @@ settle(void)
 {
 	hetzner_forget_dooms(world.project);
 	hetzner_release(world.cloud, world.project);
-	delete_balancers_of_others();
+	delete_balancers_of_others(NULL);
+	hetzner_settings(world.cloud)->unlisted_server = 0;
 	hetzner_settings(world.cloud)->targets_outlive_servers = false;
 	hetzner_drop_dead_targets(world.cloud, world.project);
 	if (world.has_network && !world.network) {

@@ -136,7 +136,12 @@ tick_machine(struct machine *m)
 	const struct kube_model_object *node = machine_node(m);
 	int64_t now_ns = schedule_now_ns();
 
-	if (machine_is_alive(m) && !node && m->is_joining) {
+	if (!m->server && node && now_ns < m->ghost_until_ns && !m->is_silent) {
+		kube_model_renew_node(world.kube, str_c(m->name));
+		m->heard_ns = now_ns;
+		(void)kube_model_set_ready(world.kube, str_c(m->name),
+		                           rng_chance(&lives_random, 200) ? "True" : "False");
+	} else if (machine_is_alive(m) && !node && m->is_joining) {
 		machine_join(m);
 		m->heard_ns = now_ns;
 	} else if (machine_is_alive(m) && node && !is_former(m, node)) {
@@ -438,10 +443,25 @@ settle_machine(struct machine *m)
 {
 	m->is_silent = false;
 	m->is_joining = true;
+	m->switched_ns = schedule_now_ns();
 	if (m->server)
 		world.sim->settle_machine(m);
-	if (machine_node(m))
-		node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
+	if (!machine_node(m))
+		return;
+	node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
+	(void)kube_model_remove_finalizer(world.kube, "other", machine_node(m), NODE_FINALIZER);
+}
+
+/* The balancer of another Service may have the name for which this one asks. */
+static bool
+asks_for_another_name(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *annotations = json_at(object_json(&arena, o), "metadata.annotations");
+	struct str name = json_text(json_key(annotations, STR(NAME_ANNOTATION)));
+
+	return name.len > 0 &&
+	       !str_eq(str_skip(name, strlen("named-")), str_skip(o->name, strlen("s")));
 }
 
 /* A change of each Service makes ccmd look at its balancer, which a person may have changed. */
@@ -455,6 +475,8 @@ settle_services(void)
 		                                                  i);
 
 		(void)kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign");
+		if (asks_for_another_name(o))
+			(void)kube_model_delete(world.kube, "user", o);
 	}
 	snprintf(patch, sizeof(patch),
 	         "{\"metadata\":{\"annotations\":{\"a\":\"settled\",\"%s\":\"%s\"}}}",

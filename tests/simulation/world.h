@@ -37,6 +37,7 @@ enum {
 #define POD_NETWORK "10.244." /* the beginning of all pod CIDRs */
 #define MINUTE_NS (60 * NS_PER_SEC)
 #define EXCLUDED "node.kubernetes.io/exclude-from-external-load-balancers"
+#define NODE_FINALIZER "example.com/foreign" /* of another program, on a Node */
 #define UID_LABEL "hcloud-ccm/service-uid"
 #define CLUSTER "ours" /* its name */
 #define CLUSTER_LABEL "ccmd.io/cluster"
@@ -53,6 +54,9 @@ struct machine {
 	bool is_silent;   /* the kubelet does not run */
 	bool is_joining;  /* the kubelet registers a Node if there is none */
 	int64_t heard_ns; /* the last heartbeat */
+	/* The server was deleted, and the kubelet runs until then: the cloud shuts machines down late. */
+	int64_t ghost_until_ns;
+	int64_t switched_ns; /* when the server was switched on or off the last time */
 };
 
 struct world {
