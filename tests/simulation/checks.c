@@ -120,8 +120,8 @@ check_creation(const struct net_request *n)
 	struct error err;
 	struct str uid;
 
-	if (world.was_restored || n->host != HOST_CLOUD || world.sim->is_own_token(n->request->token) ||
-	    strcmp(n->request->method, "POST") != 0 ||
+	if (world.was_restored || n->host != HOST_CLOUD ||
+	    world.sim->is_own_token(n->request->token) || strcmp(n->request->method, "POST") != 0 ||
 	    !str_ends(n->request->target, STR("/load_balancers")) ||
 	    !json_parse(n->request->body, &doc, &err))
 		return;

@@ -1,8 +1,8 @@
 /* tests/simulation/cover.c: which parts of the replicas have run: tools/coverage.
  *
  * A replica that is compiled with -fsanitize-coverage=trace-pc calls __sanitizer_cov_trace_pc() in
- * each of its basic blocks. gcov would count in variables of the replica, which are restored at each
- * of its starts. The marks are in a file that all processes share. */
+ * each of its basic blocks. gcov would count in variables of the replica, which are restored at
+ * each of its starts. The marks are in a file that all processes share. */
 #include "cover.h"
 
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  * the right token, when the machine did not exist any more. Between the first and the last of these
  * requests lie at least 12 seconds, in which the kubelet sent no heartbeat. This is less than what
  * ccmd demands (src/controllers/lifecycle/guard.h), because the simulation does not know which
- * answers arrived. Without a provider ID the machine is only known by its name, so these requests lie a
- * quarter of an hour apart.
+ * answers arrived. Without a provider ID the machine is only known by its name, so these requests
+ * lie a quarter of an hour apart.
  *
  * Of the Nodes that are not announced to leave, a process deletes three within ten minutes so soon.
  * For another one these requests must be five minutes apart, and so they must for each Node in the
@@ -178,7 +178,8 @@ evidence_check(struct str token, const struct kube_model_object *node)
 	if (first_ns == CLOCK_FOREVER || last_ns - first_ns < LEAST_DISTANCE_NS)
 		fail("node %" STR_FMT " is deleted without two answers that its server is absent",
 		     STR_ARG(node->name));
-	else if (json_text_at(&arena, object, "spec.providerID").len == 0 && last_ns - first_ns < NAMELESS_DISTANCE_NS)
+	else if (json_text_at(&arena, object, "spec.providerID").len == 0 &&
+	         last_ns - first_ns < NAMELESS_DISTANCE_NS)
 		fail("node %" STR_FMT ", which has no provider ID, is deleted too early",
 		     STR_ARG(node->name));
 	else if (!is_announced(object) && count_deletion(r) &&

@@ -254,7 +254,8 @@ hold_node(struct rng *r)
 		return;
 	trace("a foreign finalizer of node %s comes or goes", m->name);
 	if (!kube_model_remove_finalizer(world.kube, "other", machine_node(m), NODE_FINALIZER))
-		(void)kube_model_add_finalizer(world.kube, "other", machine_node(m), NODE_FINALIZER);
+		(void)kube_model_add_finalizer(world.kube, "other", machine_node(m),
+		                               NODE_FINALIZER);
 }
 
 static void

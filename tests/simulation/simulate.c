@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "cover.h"
 #include "growth.h"
 #include "world.h"
 
@@ -431,6 +432,7 @@ main(int argc, char *argv[])
 		return 2;
 	}
 	replicas_load(argv[1]);
+	cover_begin();
 	if (a.seed)
 		status = show_history(strtoull(a.seed, NULL, 10), a.level);
 	else if (a.growth)

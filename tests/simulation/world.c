@@ -174,7 +174,7 @@ choose_pod_cidr(char *cidr, size_t size)
 	static const char *const theirs[] = { "\"0.0.0.0/0\"", "\"10.99.0.0/24\"",
 		                              "\"10.98.1.0/24\"" };
 
-	if (!rng_chance(&cidr_random, 60))
+	if (world.is_settling || !rng_chance(&cidr_random, 60))
 		return false;
 	if (rng_chance(&cidr_random, 500))
 		snprintf(cidr, size, "%s", theirs[rng_below(&cidr_random, ARRAY_LEN(theirs))]);
@@ -194,6 +194,10 @@ give_pod_cidr(const struct kube_model_object *node)
 	if (!world.has_network || str_contains(node->json, STR("\"podCIDR\"")))
 		return;
 	is_chosen = choose_pod_cidr(cidr, sizeof(cidr));
+	for (size_t i = 0; i < world.n_machines; i++) {
+		if (str_eq_c(node->name, world.machines[i].name))
+			world.machines[i].has_chosen_cidr = is_chosen;
+	}
 	for (unsigned i = 0; !is_chosen && i < 256; i++) {
 		snprintf(cidr, sizeof(cidr), "\"" POD_NETWORK "%u.0/24\"", i);
 		if (!is_cidr_used(cidr))
@@ -450,6 +454,8 @@ settle_machine(struct machine *m)
 		return;
 	node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
 	(void)kube_model_remove_finalizer(world.kube, "other", machine_node(m), NODE_FINALIZER);
+	if (machine_node(m) && m->has_chosen_cidr) /* it registers again */
+		(void)kube_model_delete(world.kube, "user", machine_node(m));
 }
 
 /* The balancer of another Service may have the name for which this one asks. */

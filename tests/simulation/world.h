@@ -54,9 +54,11 @@ struct machine {
 	bool is_silent;   /* the kubelet does not run */
 	bool is_joining;  /* the kubelet registers a Node if there is none */
 	int64_t heard_ns; /* the last heartbeat */
-	/* The server was deleted, and the kubelet runs until then: the cloud shuts machines down late. */
+	/* The server was deleted, and the kubelet runs until then: the cloud shuts machines down
+	 * late. */
 	int64_t ghost_until_ns;
-	int64_t switched_ns; /* when the server was switched on or off the last time */
+	bool has_chosen_cidr; /* the kubelet has chosen the Node's pod CIDR */
+	int64_t switched_ns;  /* when the server was switched on or off the last time */
 };
 
 struct world {
