@@ -154,8 +154,7 @@ lifecycle_check_due(struct round *r)
 		if (is_due(r, &due[i])) /* not postponed */
 			lifecycle_decide(r, &due[i]);
 	}
-	/* Other threads see a copy, so they never wait for a round, which takes as long as the
-	 * cloud needs. */
+	/* Other threads see a copy, so they never wait for a round, which may take long. */
 	mutex_lock(&r->c->mu);
 	for (size_t i = 0; i < r->n_checks; i++)
 		r->checks[i].candidate->shown = r->checks[i].candidate->now;

@@ -405,8 +405,7 @@ is_machine_awaited(const struct node_controller *c, const struct node *new_node,
 	       age_ns < machine_delay_ns;
 }
 
-/* Is a failure that has lasted so long worth an event of a new node? An outage is not, because it
- * concerns all nodes. */
+/* Is such a failure worth an event of a new node? An outage is not: it concerns all nodes. */
 static bool
 is_worth_event(const struct error *err, int64_t lasting_ns)
 {
