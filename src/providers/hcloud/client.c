@@ -295,10 +295,8 @@ hz_change_route(struct hz_api *api, struct call *call, int64_t network, const ch
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
 	struct hz_request request = { .method = HTTP_POST };
 
-	buf_add_char(&body, '{');
-	json_add_text(&body, "destination", route->destination);
-	json_add_text(&body, "gateway", route->gateway);
-	buf_add_char(&body, '}');
+	json_add_object(&body, NULL, JSON_TEXT("destination", route->destination),
+	                JSON_TEXT("gateway", route->gateway));
 	request.target = arena_printf(call->arena, "/networks/%" PRId64 "/actions/%s", network,
 	                              verb);
 	request.body = buf_str(&body);

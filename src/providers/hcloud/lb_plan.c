@@ -181,7 +181,8 @@ hz_plan_rdns(struct planner *p, const struct hz_opt_str *wanted, struct hz_publi
 {
 	if (!wanted->is_set || end->ip.len == 0 || str_eq_nocase(wanted->value, end->dns_ptr))
 		return;
-	hz_body_rdns(&p->body, end->ip, wanted->value);
+	json_add_object(&p->body, NULL, JSON_TEXT("ip", end->ip),
+	                JSON_TEXT("dns_ptr", wanted->value));
 	hz_plan_add_field(p, hz_plan_add_step(p, "change_dns_ptr", operation),
 	                  arena_printf(p->arena, "dns_ptr of %" STR_FMT, STR_ARG(end->ip)),
 	                  end->dns_ptr, wanted->value);
@@ -221,7 +222,7 @@ hz_plan_networks(struct planner *p, const struct hz_lb_desired *desired, struct 
 			lb->nets.items[lb->nets.n++] = *net;
 			continue;
 		}
-		hz_body_number(&p->body, "network", net->network);
+		json_add_object(&p->body, NULL, JSON_NUMBER("network", net->network));
 		hz_plan_add_field(p,
 		                  hz_plan_add_step(p, "detach_from_network",
 		                                   OPS "detachFromNetwork"),
@@ -250,7 +251,7 @@ hz_plan_algorithm(struct planner *p, struct str wanted, struct hz_lb *lb)
 {
 	if (wanted.len == 0 || str_eq(wanted, lb->algorithm))
 		return;
-	hz_body_text(&p->body, "type", wanted);
+	json_add_object(&p->body, NULL, JSON_TEXT("type", wanted));
 	hz_plan_add_field(p, hz_plan_add_step(p, "change_algorithm", OPS "changeAlgorithm"),
 	                  STR("algorithm"), lb->algorithm, wanted);
 	lb->algorithm = wanted;
@@ -264,7 +265,7 @@ hz_plan_type(struct planner *p, const struct hz_lb_desired *desired, const struc
 {
 	if (!desired->is_type_chosen || str_eq(type->name, lb->type.name))
 		return;
-	hz_body_number(&p->body, "load_balancer_type", type->id);
+	json_add_object(&p->body, NULL, JSON_NUMBER("load_balancer_type", type->id));
 	hz_plan_add_field(p, hz_plan_add_step(p, "change_type", OPS "changeType"), STR("type"),
 	                  lb->type.name, type->name);
 	lb->type = *type;
@@ -400,7 +401,7 @@ hz_plan_service_removals(struct planner *p, const struct hz_lb_desired *desired,
 		if (hz_plan_find_service(desired->services, desired->n_services,
 		                         actual->listen_port))
 			continue;
-		hz_body_number(&p->body, "listen_port", actual->listen_port);
+		json_add_object(&p->body, NULL, JSON_NUMBER("listen_port", actual->listen_port));
 		step = hz_plan_add_step(p, "delete_service", /*operation=*/NULL);
 		step->listen_port = actual->listen_port;
 		hz_plan_add_field(p, step,

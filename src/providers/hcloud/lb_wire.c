@@ -410,8 +410,8 @@ static void
 hz_body_add_check(struct buf *b, const struct hz_lb_check *check)
 {
 	json_begin_object(b, "health_check");
-	json_add_text(b, "protocol", check->protocol);
-	json_add_number(b, "port", check->port);
+	json_add_members(b, JSON_TEXT("protocol", check->protocol),
+	                 JSON_NUMBER("port", check->port));
 	hz_body_add_opt_number(b, "interval", &check->interval_s);
 	hz_body_add_opt_number(b, "timeout", &check->timeout_s);
 	hz_body_add_opt_number(b, "retries", &check->retries);
@@ -432,9 +432,9 @@ void
 hz_body_service(struct buf *b, const struct hz_lb_service *s)
 {
 	json_begin_object(b, NULL);
-	json_add_text(b, "protocol", s->protocol);
-	json_add_number(b, "listen_port", s->listen_port);
-	json_add_number(b, "destination_port", s->destination_port);
+	json_add_members(b, JSON_TEXT("protocol", s->protocol),
+	                 JSON_NUMBER("listen_port", s->listen_port),
+	                 JSON_NUMBER("destination_port", s->destination_port));
 	hz_body_add_opt_flag(b, "proxyprotocol", s->proxy_protocol);
 	if (s->has_http)
 		hz_body_add_http(b, &s->http);
@@ -451,12 +451,10 @@ hz_body_target(struct buf *b, const struct hz_lb_target *target, bool is_removed
 
 	json_begin_object(b, NULL);
 	json_add_text(b, "type", is_ip ? STR("ip") : STR("server"));
-	json_begin_object(b, is_ip ? "ip" : "server");
 	if (is_ip)
-		json_add_text(b, "ip", target->ip);
+		json_add_object(b, "ip", JSON_TEXT("ip", target->ip));
 	else
-		json_add_number(b, "id", target->server);
-	json_end_object(b);
+		json_add_object(b, "server", JSON_NUMBER("id", target->server));
 	if (target->type == HZ_TARGET_SERVER && !is_removed)
 		json_add_flag(b, "use_private_ip", target->uses_private_ip);
 	json_end_object(b);
@@ -512,13 +510,10 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 	                   !desired->subnet.is_set;
 
 	json_begin_object(b, NULL);
-	json_add_text(b, "name", desired->name);
-	json_add_number(b, "load_balancer_type", type->id);
-	if (desired->algorithm.len > 0) {
-		json_begin_object(b, "algorithm");
-		json_add_text(b, "type", desired->algorithm);
-		json_end_object(b);
-	}
+	json_add_members(b, JSON_TEXT("name", desired->name),
+	                 JSON_NUMBER("load_balancer_type", type->id));
+	if (desired->algorithm.len > 0)
+		json_add_object(b, "algorithm", JSON_TEXT("type", desired->algorithm));
 	if (desired->location.len > 0)
 		json_add_text(b, "location", desired->location);
 	if (desired->network_zone.len > 0)
@@ -559,31 +554,6 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 /* ---- writing: other requests ---- */
 
 void
-hz_body_number(struct buf *b, const char *key, int64_t number)
-{
-	json_begin_object(b, NULL);
-	json_add_number(b, key, number);
-	json_end_object(b);
-}
-
-void
-hz_body_text(struct buf *b, const char *key, struct str text)
-{
-	json_begin_object(b, NULL);
-	json_add_text(b, key, text);
-	json_end_object(b);
-}
-
-void
-hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr)
-{
-	json_begin_object(b, NULL);
-	json_add_text(b, "ip", ip);
-	json_add_text(b, "dns_ptr", dns_ptr);
-	json_end_object(b);
-}
-
-void
 hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_relabelled,
             const struct hz_lb_desired *desired)
 {
@@ -609,8 +579,8 @@ void
 hz_body_certificate(struct buf *b, const struct hz_lb_desired *desired)
 {
 	json_begin_object(b, NULL);
-	json_add_text(b, "name", desired->certificate_name);
-	json_add_text(b, "type", STR("managed"));
+	json_add_members(b, JSON_TEXT("name", desired->certificate_name),
+	                 JSON_TEXT("type", STR("managed")));
 	json_add_texts(b, "domain_names", desired->domains, desired->n_domains);
 	json_begin_object(b, "labels");
 	json_add_text(b, HZ_LABEL_UID, desired->uid);

@@ -180,11 +180,6 @@ void hz_body_target(struct buf *b, const struct hz_lb_target *, bool is_removed)
  * balancer has, and ours; else without labels. */
 void hz_body_put(struct buf *b, const struct hz_lb *, struct str name, bool is_relabelled,
                  const struct hz_lb_desired *);
-/** Of requests with one member: {"listen_port":443}, {"type":"round_robin"}. */
-void hz_body_number(struct buf *b, const char *key, int64_t number);
-void hz_body_text(struct buf *b, const char *key, struct str text);
-/** POST change_dns_ptr. */
-void hz_body_rdns(struct buf *b, struct str ip, struct str dns_ptr);
 /** POST attach_to_network. */
 void hz_body_attach(struct buf *b, const struct hz_lb_desired *);
 /** POST /certificates of a managed one. */
