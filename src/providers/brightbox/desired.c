@@ -460,8 +460,8 @@ bb_desired_body(const struct bb_desired *desired, const struct str domains[], si
 		const struct bb_listener *listener = &desired->listeners[i];
 
 		json_begin_object(&body, NULL);
-		json_add_text(&body, "protocol", listener->protocol);
-		json_add_number(&body, "in", listener->in);
+		json_add_members(&body, JSON_TEXT("protocol", listener->protocol),
+		                 JSON_NUMBER("in", listener->in));
 		bb_add_number(&body, "out", (uint32_t)listener->out);
 		bb_add_number(&body, "timeout", listener->timeout_ms);
 		if (listener->proxy_protocol.len > 0)
@@ -470,9 +470,8 @@ bb_desired_body(const struct bb_desired *desired, const struct str domains[], si
 	}
 	json_end_array(&body);
 	json_begin_object(&body, "healthcheck");
-	json_add_text(&body, "type", check->type);
-	json_add_number(&body, "port", check->port);
-	json_add_text(&body, "request", check->request);
+	json_add_members(&body, JSON_TEXT("type", check->type), JSON_NUMBER("port", check->port),
+	                 JSON_TEXT("request", check->request));
 	bb_add_number(&body, "interval", check->interval_ms);
 	bb_add_number(&body, "timeout", check->timeout_ms);
 	bb_add_number(&body, "threshold_up", check->threshold_up);
