@@ -116,8 +116,7 @@ body_of(struct cloud *cloud, struct call *call, const struct lb_spec *spec)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(LIMIT_HTTP_BODY);
 
 	json_begin_object(&b, NULL);
-	json_add_text(&b, "name", spec->name);
-	json_add_text(&b, "label", spec->uid);
+	json_add_members(&b, JSON_TEXT("name", spec->name), JSON_TEXT("label", spec->uid));
 	json_begin_array(&b, "ports");
 	for (size_t i = 0; i < spec->n_ports; i++)
 		json_add_text(&b, NULL,
@@ -149,8 +148,8 @@ read_balancer(struct call *call, yyjson_val *val, struct balancer **ret, struct 
 	    json_array(val, "targets", &targets) != JSON_FOUND)
 		return err_set(err, ERR_UNAVAILABLE, "a balancer lacks its id, ports or targets");
 	json_begin_object(&body, NULL);
-	json_add_text(&body, "name", json_text_at(call->arena, val, "name"));
-	json_add_text(&body, "label", json_text_at(call->arena, val, "label"));
+	json_add_members(&body, JSON_TEXT("name", json_text_at(call->arena, val, "name")),
+	                 JSON_TEXT("label", json_text_at(call->arena, val, "label")));
 	json_add_name(&body, STR("ports"));
 	json_add_value(&body, ports);
 	json_add_name(&body, STR("targets"));
