@@ -393,7 +393,9 @@ json_add_member_list(struct buf *b, const struct json_member members[], size_t n
 			json_add_flag(b, m->name, m->number != 0);
 		} else if (m->kind == JSON_MEMBER_RAW) {
 			json_add_raw(b, m->name, m->text);
-		} else {
+		} else if (m->kind == JSON_MEMBER_TIME || m->kind == JSON_MEMBER_MICRO_TIME) {
+			json_add_time(b, m->name, m->number, m->kind == JSON_MEMBER_MICRO_TIME);
+		} else if (m->kind == JSON_MEMBER_DURATION) {
 			json_add_raw(b, m->name, STR("\""));
 			clock_format_duration(b, m->number);
 			buf_add_char(b, '"');

@@ -90,11 +90,14 @@ void json_add_name(struct buf *b, struct str name);
 struct json_member {
 	const char *name;
 	enum {
+		JSON_MEMBER_NONE, /* is not written */
 		JSON_MEMBER_TEXT,
 		JSON_MEMBER_RAW,
 		JSON_MEMBER_NUMBER,
 		JSON_MEMBER_FLAG,
 		JSON_MEMBER_DURATION,
+		JSON_MEMBER_TIME,
+		JSON_MEMBER_MICRO_TIME,
 	} kind;
 	struct str text;
 	int64_t number; /* or flag, or nanoseconds */
@@ -112,6 +115,15 @@ struct json_member {
 /** As Go prints it: "1m30s". */
 #define JSON_DURATION(name_, ns_) \
 	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_DURATION, .number = (ns_) })
+/** As clock_format_rfc3339() writes it, without microseconds and with them. */
+#define JSON_TIME(name_, wall_ns_) \
+	((struct json_member){ .name = (name_), .kind = JSON_MEMBER_TIME, .number = (wall_ns_) })
+#define JSON_MICRO_TIME(name_, wall_ns_) \
+	((struct json_member){           \
+		.name = (name_), .kind = JSON_MEMBER_MICRO_TIME, .number = (wall_ns_) })
+/** The member, or nothing. */
+#define JSON_IF(is_wanted_, member_) \
+	((is_wanted_) ? (member_) : (struct json_member){ .kind = JSON_MEMBER_NONE })
 
 void json_add_member_list(struct buf *b, const struct json_member members[], size_t n);
 void json_add_whole_object(struct buf *b, const char *name, const struct json_member members[],

@@ -311,17 +311,19 @@ writes_members(void **state)
 	json_add_text(&b, "namespace", STR_EMPTY);
 	json_add_object(&b, "inner", JSON_TEXT("say", STR("\"no\"")));
 	json_add_members(&b, JSON_NUMBER("low", INT64_MIN), JSON_FLAG("yes", true),
-	                 JSON_FLAG("no", false));
+	                 JSON_FLAG("no", false), JSON_IF(false, JSON_NUMBER("left", 1)),
+	                 JSON_IF(true, JSON_NUMBER("kept", 2)));
 	json_add_raw(&b, "raw", STR("null"));
 	json_add_name(&b, STR("a\"b["));
 	json_add_text(&b, NULL, STR("["));
 	json_begin_object(&b, "empty");
 	json_end_object(&b);
 	json_end_object(&b);
-	assert_string_equal(b.ptr, "{\"name\":\"{\",\"namespace\":\"\","
-	                           "\"inner\":{\"say\":\"\\\"no\\\"\"},"
-	                           "\"low\":-9223372036854775808,\"yes\":true,\"no\":false,"
-	                           "\"raw\":null,\"a\\\"b[\":\"[\",\"empty\":{}}");
+	assert_string_equal(b.ptr,
+	                    "{\"name\":\"{\",\"namespace\":\"\","
+	                    "\"inner\":{\"say\":\"\\\"no\\\"\"},"
+	                    "\"low\":-9223372036854775808,\"yes\":true,\"no\":false,\"kept\":2,"
+	                    "\"raw\":null,\"a\\\"b[\":\"[\",\"empty\":{}}");
 }
 
 static void
