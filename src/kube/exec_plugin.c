@@ -179,20 +179,21 @@ info_add(struct exec_plugin *p, struct buf *b)
 		WITH_LOCK(&p->flight.mu);
 
 		json_begin_object(b, "cluster");
-		json_add_text(b, "server", config->server);
-		if (config->tls_server_name.len > 0)
-			json_add_text(b, "tls-server-name", config->tls_server_name);
-		if (config->is_insecure)
-			json_add_flag(b, "insecure-skip-tls-verify", true);
+		json_add_members(b, JSON_TEXT("server", config->server),
+		                 JSON_IF(config->tls_server_name.len > 0,
+		                         JSON_TEXT("tls-server-name", config->tls_server_name)),
+		                 JSON_IF(config->is_insecure,
+		                         JSON_FLAG("insecure-skip-tls-verify", true)));
 		if (secret_is_set(&p->ca_pem)) {
 			json_add_raw(b, "certificate-authority-data", STR("\""));
 			base64_add(b, secret_expose(&p->ca_pem));
 			buf_add_char(b, '"');
 		}
-		if (config->proxy_url.len > 0)
-			json_add_text(b, "proxy-url", config->proxy_url);
-		if (config->exec->cluster_config.len > 0)
-			json_add_raw(b, "config", config->exec->cluster_config);
+		json_add_members(b,
+		                 JSON_IF(config->proxy_url.len > 0,
+		                         JSON_TEXT("proxy-url", config->proxy_url)),
+		                 JSON_IF(config->exec->cluster_config.len > 0,
+		                         JSON_RAW("config", config->exec->cluster_config)));
 		json_end_object(b);
 	}
 	json_add_flag(b, "interactive", false);

@@ -107,19 +107,18 @@ lease_add_spec(struct buf *b, const struct lease *old, enum lease_change change,
 	/* the members that a leader sets */
 	static const char *const ours[] = { "holderIdentity", "leaseDurationSeconds", "acquireTime",
 		                            "renewTime",      "leaseTransitions",     NULL };
+	/* The number is an int32 in the API, so it does not grow beyond INT32_MAX. */
 	bool has_new_holder = change == LEASE_TAKE && old->transitions < INT32_MAX;
 
 	json_begin_object(b, "spec");
 	add_others(b, json_at(yyjson_doc_get_root(old->doc), "spec"), ours);
 	json_add_members(b, JSON_TEXT("holderIdentity", claim->holder),
-	                 JSON_NUMBER("leaseDurationSeconds", claim->duration_s));
-	if (change == LEASE_RENEW && old->acquired.len > 0)
-		json_add_text(b, "acquireTime", old->acquired);
-	else
-		json_add_time(b, "acquireTime", claim->wall_ns, /*micros=*/true);
-	json_add_time(b, "renewTime", claim->wall_ns, /*micros=*/true);
-	/* The number is an int32 in the API, so it does not grow beyond INT32_MAX. */
-	json_add_number(b, "leaseTransitions", old->transitions + has_new_holder);
+	                 JSON_NUMBER("leaseDurationSeconds", claim->duration_s),
+	                 change == LEASE_RENEW && old->acquired.len > 0
+	                         ? JSON_TEXT("acquireTime", old->acquired)
+	                         : JSON_MICRO_TIME("acquireTime", claim->wall_ns),
+	                 JSON_MICRO_TIME("renewTime", claim->wall_ns),
+	                 JSON_NUMBER("leaseTransitions", old->transitions + has_new_holder));
 	json_end_object(b);
 }
 

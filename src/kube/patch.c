@@ -2,7 +2,7 @@
  * shape. Taints are copied as the server sent them, so members that are not known here survive. */
 #include "kube/patch.h"
 
-#include "base/clock.h"
+#include "base/json.h"
 #include "http/url.h"
 
 /* ---- nodes ---- */
@@ -13,9 +13,9 @@ node_begin(struct buf *b, const struct node_patch *p)
 {
 	json_begin_object(b, NULL);
 	json_begin_object(b, "metadata");
-	json_add_text(b, "uid", p->uid);
-	if (p->resource_version.len > 0)
-		json_add_text(b, "resourceVersion", p->resource_version);
+	json_add_members(b, JSON_TEXT("uid", p->uid),
+	                 JSON_IF(p->resource_version.len > 0,
+	                         JSON_TEXT("resourceVersion", p->resource_version)));
 }
 
 static void
@@ -24,11 +24,11 @@ node_add_spec(struct buf *b, const struct node_patch *p)
 	if (p->provider_id.len == 0 && !p->has_taints)
 		return;
 	json_begin_object(b, "spec");
-	if (p->provider_id.len > 0)
-		json_add_text(b, "providerID", p->provider_id);
-	if (p->has_taints && p->n_taints == 0) {
-		json_add_raw(b, "taints", STR("null"));
-	} else if (p->has_taints) {
+	json_add_members(b,
+	                 JSON_IF(p->provider_id.len > 0, JSON_TEXT("providerID", p->provider_id)),
+	                 JSON_IF(p->has_taints && p->n_taints == 0,
+	                         JSON_RAW("taints", STR("null"))));
+	if (p->has_taints && p->n_taints > 0) {
 		json_begin_array(b, "taints");
 		for (size_t i = 0; i < p->n_taints; i++)
 			json_add_raw(b, NULL, p->taints[i]);
@@ -71,19 +71,19 @@ patch_node_network(struct buf *b, struct str uid, enum node_network network, int
 {
 	bool is_routed = network == NODE_NETWORK_ROUTED;
 
-	buf_add_c(b, "{\"metadata\":{");
-	json_add_text(b, "uid", uid);
-	buf_addf(
-		b,
-		"},\"status\":{\"conditions\":[{\"type\":\"NetworkUnavailable\",\"status\":\"%s\",\"reason\":\"%s\","
-		"\"message\":\"%s\",\"lastHeartbeatTime\":\"",
-		is_routed ? "False" : "True", is_routed ? "RouteCreated" : "NoRouteCreated",
-		is_routed ? "RouteController created a route"
-			  : "RouteController failed to create a route");
-	clock_format_rfc3339(b, now_wall_ns, false);
-	buf_add_c(b, "\",\"lastTransitionTime\":\"");
-	clock_format_rfc3339(b, now_wall_ns, false);
-	buf_add_c(b, "\"}]}}");
+	json_begin_object(b, NULL);
+	json_add_object(b, "metadata", JSON_TEXT("uid", uid));
+	buf_add_c(b, ",\"status\":{\"conditions\":[");
+	json_add_object(b, NULL, JSON_TEXT("type", STR("NetworkUnavailable")),
+	                JSON_TEXT("status", is_routed ? STR("False") : STR("True")),
+	                JSON_TEXT("reason",
+	                          is_routed ? STR("RouteCreated") : STR("NoRouteCreated")),
+	                JSON_TEXT("message",
+	                          is_routed ? STR("RouteController created a route")
+	                                    : STR("RouteController failed to create a route")),
+	                JSON_TIME("lastHeartbeatTime", now_wall_ns),
+	                JSON_TIME("lastTransitionTime", now_wall_ns));
+	buf_add_c(b, "]}}");
 }
 
 void
@@ -159,14 +159,12 @@ patch_service_status(struct buf *b, const struct service *s, const struct servic
 	if (n > 0)
 		json_begin_array(b, NULL);
 	for (size_t i = 0; i < n; i++) {
-		json_begin_object(b, NULL);
-		if (ingress[i].ip.len > 0)
-			json_add_text(b, "ip", ingress[i].ip);
-		if (ingress[i].ip_mode.len > 0)
-			json_add_text(b, "ipMode", ingress[i].ip_mode);
-		if (ingress[i].hostname.len > 0)
-			json_add_text(b, "hostname", ingress[i].hostname);
-		json_end_object(b);
+		const struct service_ingress *one = &ingress[i];
+
+		json_add_object(b, NULL, JSON_IF(one->ip.len > 0, JSON_TEXT("ip", one->ip)),
+		                JSON_IF(one->ip_mode.len > 0, JSON_TEXT("ipMode", one->ip_mode)),
+		                JSON_IF(one->hostname.len > 0,
+		                        JSON_TEXT("hostname", one->hostname)));
 	}
 	buf_add_c(b, n > 0 ? "]}}}" : "null}}}");
 }

@@ -107,25 +107,19 @@ add_event(struct buf *b, const struct sighting *s, struct str name, const char *
 	json_add_members(b, JSON_TEXT("apiVersion", STR("v1")), JSON_TEXT("kind", STR("Event")));
 	json_add_object(b, "metadata", JSON_TEXT("name", name),
 	                JSON_TEXT("namespace", event_namespace(e)));
-	json_begin_object(b, "involvedObject");
-	json_add_text(b, "kind", e->kind);
-	if (e->namespace.len)
-		json_add_text(b, "namespace", e->namespace);
-	json_add_text(b, "name", e->name);
-	if (e->uid.len)
-		json_add_text(b, "uid", e->uid);
-	json_add_text(b, "apiVersion", e->api_version);
-	json_end_object(b);
+	json_add_object(b, "involvedObject", JSON_TEXT("kind", e->kind),
+	                JSON_IF(e->namespace.len > 0, JSON_TEXT("namespace", e->namespace)),
+	                JSON_TEXT("name", e->name),
+	                JSON_IF(e->uid.len > 0, JSON_TEXT("uid", e->uid)),
+	                JSON_TEXT("apiVersion", e->api_version));
 	json_add_members(b, JSON_TEXT("reason", str_c(e->reason)),
 	                 JSON_TEXT("message", s->message));
 	json_add_object(b, "source", JSON_TEXT("component", str_c(e->component)));
-	json_add_time(b, "firstTimestamp", s->first_ns, /*micros=*/false);
-	json_add_time(b, "lastTimestamp", e->wall_ns, /*micros=*/false);
-	json_add_members(b, JSON_NUMBER("count", s->count),
+	json_add_members(b, JSON_TIME("firstTimestamp", s->first_ns),
+	                 JSON_TIME("lastTimestamp", e->wall_ns), JSON_NUMBER("count", s->count),
 	                 JSON_TEXT("type",
-	                           e->type == EVENT_WARNING ? STR("Warning") : STR("Normal")));
-	json_add_raw(b, "eventTime", STR("null"));
-	json_add_members(b,
+	                           e->type == EVENT_WARNING ? STR("Warning") : STR("Normal")),
+	                 JSON_RAW("eventTime", STR("null")),
 	                 JSON_TEXT("reportingComponent",
 	                           s->is_combined ? STR_EMPTY : str_c(e->component)),
 	                 JSON_TEXT("reportingInstance", str_c(instance)));
