@@ -47,10 +47,10 @@ described_parse(struct str path, struct described *ret)
 /* ---- JSON ---- */
 
 /* Rounded up: what is due in a moment is not shown as due. */
-static void
-add_seconds(struct buf *json, const char *name, int64_t ns)
+static int64_t
+seconds(int64_t ns)
 {
-	json_add_number(json, name, ns / NS_PER_SEC + (ns % NS_PER_SEC > 0));
+	return ns / NS_PER_SEC + (ns % NS_PER_SEC > 0);
 }
 
 static void
@@ -61,19 +61,15 @@ add_queue(struct buf *json, struct queue *queue, struct str key)
 		                              [QUEUE_WAITING] = "waiting",
 		                              [QUEUE_WORKING] = "working" };
 	struct queue_peek peek = queue_peek(queue, key);
+	bool is_delayed = peek.state == QUEUE_DELAYED, is_waiting = peek.state == QUEUE_WAITING;
 
-	json_begin_object(json, "queue");
-	json_add_members(json, JSON_TEXT("state", str_c(states[peek.state])),
-	                 JSON_NUMBER("failures", peek.n_failures));
-	if (peek.state == QUEUE_DELAYED) {
-		add_seconds(json, "dueInSeconds", peek.due_in_ns);
-		json_add_flag(json, "waitsForOutage", peek.is_parked);
-	}
-	if (peek.state == QUEUE_WAITING || peek.state == QUEUE_WORKING)
-		add_seconds(json, "sinceSeconds", peek.for_ns);
-	if (peek.state == QUEUE_WAITING)
-		json_add_number(json, "keysBefore", (int64_t)peek.n_before);
-	json_end_object(json);
+	json_add_object(json, "queue", JSON_TEXT("state", str_c(states[peek.state])),
+	                JSON_NUMBER("failures", peek.n_failures),
+	                JSON_IF(is_delayed, JSON_NUMBER("dueInSeconds", seconds(peek.due_in_ns))),
+	                JSON_IF(is_delayed, JSON_FLAG("waitsForOutage", peek.is_parked)),
+	                JSON_IF(is_waiting || peek.state == QUEUE_WORKING,
+	                        JSON_NUMBER("sinceSeconds", seconds(peek.for_ns))),
+	                JSON_IF(is_waiting, JSON_NUMBER("keysBefore", peek.n_before)));
 }
 
 static void
@@ -84,22 +80,19 @@ add_guard(struct buf *json, const struct lifecycle_candidate *c)
 		                                 [PRESENCE_ABSENT] = "absent",
 		                                 [PRESENCE_FOREIGN] = "foreign" };
 
-	json_begin_object(json, "guard");
-	json_add_members(json, JSON_TEXT("machine", str_c(presences[c->presence])),
-	                 JSON_TEXT("verdict", str_c(guard_outcome_name(c->outcome))),
-	                 JSON_TEXT("heldBecause", str_c(c->hold_reason)),
-	                 JSON_NUMBER("looks", c->n_looks),
-	                 JSON_NUMBER("failedLooks", c->n_failures),
-	                 JSON_NUMBER("absentLooks", c->n_absent));
-	if (c->n_looks > 0)
-		add_seconds(json, "lookedSecondsAgo", c->looked_ago_ns);
-	if (c->n_absent > 0)
-		add_seconds(json, "absentForSeconds", c->absent_for_ns);
-	add_seconds(json, "nextLookInSeconds", c->next_look_in_ns);
-	if (c->deletable_in_ns != CLOCK_FOREVER)
-		add_seconds(json, "deletableInSeconds", c->deletable_in_ns);
-	json_add_flag(json, "isDeleted", c->is_deleted);
-	json_end_object(json);
+	json_add_object(json, "guard", JSON_TEXT("machine", str_c(presences[c->presence])),
+	                JSON_TEXT("verdict", str_c(guard_outcome_name(c->outcome))),
+	                JSON_TEXT("heldBecause", str_c(c->hold_reason)),
+	                JSON_NUMBER("looks", c->n_looks), JSON_NUMBER("failedLooks", c->n_failures),
+	                JSON_NUMBER("absentLooks", c->n_absent),
+	                JSON_IF(c->n_looks > 0,
+	                        JSON_NUMBER("lookedSecondsAgo", seconds(c->looked_ago_ns))),
+	                JSON_IF(c->n_absent > 0,
+	                        JSON_NUMBER("absentForSeconds", seconds(c->absent_for_ns))),
+	                JSON_NUMBER("nextLookInSeconds", seconds(c->next_look_in_ns)),
+	                JSON_IF(c->deletable_in_ns != CLOCK_FOREVER,
+	                        JSON_NUMBER("deletableInSeconds", seconds(c->deletable_in_ns))),
+	                JSON_FLAG("isDeleted", c->is_deleted));
 }
 
 /* One object for each kind of work on the node whose last attempt failed. */
@@ -115,13 +108,11 @@ add_errors(struct buf *json, struct node_errors *errors, struct str name, struct
 	for (size_t i = 0; i < ARRAY_LEN(works); i++) {
 		if (!node_errors_get(errors, (enum node_work)i, name, arena, &one))
 			continue;
-		json_begin_object(json, NULL);
-		json_add_members(json, JSON_TEXT("work", str_c(works[i])),
-		                 JSON_TEXT("error", one.text));
-		add_seconds(json, "failedSecondsAgo", one.failed_ago_ns);
-		if (one.retry_in_ns != CLOCK_FOREVER)
-			add_seconds(json, "nextInSeconds", one.retry_in_ns);
-		json_end_object(json);
+		json_add_object(json, NULL, JSON_TEXT("work", str_c(works[i])),
+		                JSON_TEXT("error", one.text),
+		                JSON_NUMBER("failedSecondsAgo", seconds(one.failed_ago_ns)),
+		                JSON_IF(one.retry_in_ns != CLOCK_FOREVER,
+		                        JSON_NUMBER("nextInSeconds", seconds(one.retry_in_ns))));
 	}
 	json_end_array(json);
 }
@@ -155,12 +146,10 @@ describe_service(const struct describe_sources *s, struct str key, struct arena 
 	add_queue(json, service_controller_queue(s->service), key);
 	if (!service_controller_remembers(s->service, arena, key, &memory))
 		return;
-	json_begin_object(json, "memory");
-	json_add_members(json, JSON_FLAG("hasBalancer", memory.has_balancer),
-	                 JSON_TEXT("error", memory.error));
-	if (memory.error.len > 0)
-		add_seconds(json, "failedSecondsAgo", memory.failed_ago_ns);
-	json_end_object(json);
+	json_add_object(json, "memory", JSON_FLAG("hasBalancer", memory.has_balancer),
+	                JSON_TEXT("error", memory.error),
+	                JSON_IF(memory.error.len > 0,
+	                        JSON_NUMBER("failedSecondsAgo", seconds(memory.failed_ago_ns))));
 }
 
 static void
@@ -172,16 +161,15 @@ add_route_run(const struct describe_sources *s, struct arena *arena, struct buf 
 		outcome = route_controller_outcome(s->route, arena);
 	if (!outcome.is_known)
 		return;
-	json_begin_object(json, "lastRun");
-	add_seconds(json, "endedSecondsAgo", outcome.ended_ago_ns);
-	add_seconds(json, "nextInSeconds", outcome.next_run_in_ns);
-	json_add_members(json, JSON_TEXT("error", outcome.error),
-	                 JSON_NUMBER("failures", outcome.n_failures),
-	                 JSON_NUMBER("heldRemovals", outcome.n_held),
-	                 JSON_FLAG("isHeldForNodes", outcome.is_held_for_nodes));
-	if (outcome.n_held > 0 && outcome.held_for_ns != CLOCK_FOREVER)
-		add_seconds(json, "heldForSeconds", outcome.held_for_ns);
-	json_end_object(json);
+	json_add_object(json, "lastRun",
+	                JSON_NUMBER("endedSecondsAgo", seconds(outcome.ended_ago_ns)),
+	                JSON_NUMBER("nextInSeconds", seconds(outcome.next_run_in_ns)),
+	                JSON_TEXT("error", outcome.error),
+	                JSON_NUMBER("failures", outcome.n_failures),
+	                JSON_NUMBER("heldRemovals", outcome.n_held),
+	                JSON_FLAG("isHeldForNodes", outcome.is_held_for_nodes),
+	                JSON_IF(outcome.n_held > 0 && outcome.held_for_ns != CLOCK_FOREVER,
+	                        JSON_NUMBER("heldForSeconds", seconds(outcome.held_for_ns))));
 }
 
 static void
@@ -304,7 +292,7 @@ describe(const struct describe_sources *sources, const struct described *what, s
 	json_begin_object(json, NULL);
 	json_add_flag(json, "isLeading", sources != NULL);
 	if (sources && recent_cloud_ago(&cloud_ok_ns))
-		add_seconds(json, "cloudAnsweredSecondsAgo", cloud_ok_ns);
+		json_add_number(json, "cloudAnsweredSecondsAgo", seconds(cloud_ok_ns));
 	if (sources && !what) {
 		n_left_out = add_troubled(sources, DESCRIBED_NODE, &arena, json);
 		n_left_out += add_troubled(sources, DESCRIBED_SERVICE, &arena, json);

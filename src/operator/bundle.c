@@ -345,9 +345,8 @@ add_all(const struct doctor *d, const struct report *r, const struct journal *jo
 	struct status status;
 
 	json_begin_object(json, NULL);
-	json_add_time(json, "time", clock_wall(&clock_real), /*micros=*/false);
-	json_add_members(json, JSON_TEXT("version", version_get()),
-	                 JSON_TEXT("server", v->server.url),
+	json_add_members(json, JSON_TIME("time", clock_wall(&clock_real)),
+	                 JSON_TEXT("version", version_get()), JSON_TEXT("server", v->server.url),
 	                 JSON_TEXT("kubernetes", v->server.version));
 	json_begin_array(json, "flags");
 	for (int i = 1; i < d->argc; i++)

@@ -292,9 +292,9 @@ add_review(struct buf *b, const struct right *right, const struct subject *subje
            struct arena *arena)
 {
 	json_begin_object(b, NULL);
-	json_add_text(b, "apiVersion", STR("authorization.k8s.io/v1"));
-	json_add_text(b, "kind",
-	              subject ? STR("SubjectAccessReview") : STR("SelfSubjectAccessReview"));
+	json_add_members(b, JSON_TEXT("apiVersion", STR("authorization.k8s.io/v1")),
+	                 JSON_TEXT("kind", subject ? STR("SubjectAccessReview")
+	                                           : STR("SelfSubjectAccessReview")));
 	json_begin_object(b, "spec");
 	if (subject) {
 		struct str groups[] = {

@@ -205,10 +205,10 @@ add_node(struct buf *b, const struct node *node)
 
 	json_begin_object(b, "metadata");
 	json_add_members(b, JSON_TEXT("name", node_name(node)), JSON_TEXT("uid", node->object.uid),
-	                 JSON_TEXT("resourceVersion", node->object.resource_version));
-	json_add_time(b, "creationTimestamp", node->created_wall_ns, /*micros=*/false);
-	if (node->is_deleting)
-		json_add_text(b, "deletionTimestamp", STR("2000-01-01T00:00:00Z")); /* any time */
+	                 JSON_TEXT("resourceVersion", node->object.resource_version),
+	                 JSON_TIME("creationTimestamp", node->created_wall_ns),
+	                 JSON_IF(node->is_deleting, /* any time */
+	                         JSON_TEXT("deletionTimestamp", STR("2000-01-01T00:00:00Z"))));
 	json_begin_object(b, "labels");
 	for (uint32_t i = 0; i < node->n_labels; i++) {
 		json_add_name(b, node->labels[i]->key);

@@ -544,21 +544,19 @@ void
 status_print_json(const struct status *s, struct buf *out)
 {
 	const struct view_lease *l = s->lease;
+	bool exists = l && l->exists;
 
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", status_exit_code(s));
-	json_begin_object(out, "lease");
-	json_add_members(out, JSON_TEXT("name", s->lease_name),
-	                 JSON_FLAG("isElected", s->has_election),
-	                 JSON_TEXT("error",
-	                           s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY));
-	if (l && l->exists)
-		json_add_members(out, JSON_TEXT("holder", l->lease.holder),
-		                 JSON_TEXT("acquireTime", l->lease.acquired),
-		                 JSON_NUMBER("renewedSecondsAgo", s->now_s - l->renewed_s),
-		                 JSON_NUMBER("transitions", l->lease.transitions));
-	json_add_flag(out, "isFresh", has_leader(s));
-	json_end_object(out);
+	json_add_object(out, "lease", JSON_TEXT("name", s->lease_name),
+	                JSON_FLAG("isElected", s->has_election),
+	                JSON_TEXT("error",
+	                          s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY),
+	                JSON_IF(exists, JSON_TEXT("holder", l->lease.holder)),
+	                JSON_IF(exists, JSON_TEXT("acquireTime", l->lease.acquired)),
+	                JSON_IF(exists, JSON_NUMBER("renewedSecondsAgo", s->now_s - l->renewed_s)),
+	                JSON_IF(exists, JSON_NUMBER("transitions", l->lease.transitions)),
+	                JSON_FLAG("isFresh", has_leader(s)));
 	if (s->has_pods)
 		json_add_object(out, "replicas", JSON_NUMBER("pods", s->n_pods),
 		                JSON_NUMBER("ready", s->n_ready_pods));

@@ -193,8 +193,8 @@ view_add_json(struct view *v, struct buf *out)
 	struct error ignored;
 	bool has_connection = view_need(v, VIEW_CONNECTION, &ignored);
 
-	json_add_time(out, "time", clock_wall(&clock_real), /*micros=*/false);
-	json_add_members(out, JSON_TEXT("version", version_get()),
+	json_add_members(out, JSON_TIME("time", clock_wall(&clock_real)),
+	                 JSON_TEXT("version", version_get()),
 	                 JSON_TEXT("cluster",
 	                           has_connection ? kube_connection_config(v->connection)->server
 	                                          : STR_EMPTY),

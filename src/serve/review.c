@@ -76,9 +76,8 @@ review_add_rights(struct buf *b, const struct access_user *user, struct str verb
 {
 	buf_add_c(b, "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\","
 	             "\"spec\":{");
-	json_add_text(b, "user", user->name);
-	if (user->uid.len)
-		json_add_text(b, "uid", user->uid);
+	json_add_members(b, JSON_TEXT("user", user->name),
+	                 JSON_IF(user->uid.len > 0, JSON_TEXT("uid", user->uid)));
 	json_add_texts(b, "groups", user->groups, user->n_groups);
 	if (user->n_extras)
 		add_extras(b, user);
