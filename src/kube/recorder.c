@@ -169,11 +169,9 @@ raise_count(struct recorder *r, struct call *call, const struct sighting *s, str
 	add_path(&path, s->event);
 	buf_add_char(&path, '/');
 	url_add_escaped(&path, name);
-	json_begin_object(&body, NULL);
-	json_add_number(&body, "count", s->count);
-	json_add_time(&body, "lastTimestamp", s->event->wall_ns, /*micros=*/false);
-	json_add_text(&body, "message", s->message);
-	json_end_object(&body);
+	json_add_object(&body, NULL, JSON_NUMBER("count", s->count),
+	                JSON_TIME("lastTimestamp", s->event->wall_ns),
+	                JSON_TEXT("message", s->message));
 	if (!check_size(s->event, &path, &body, err))
 		return false;
 	return kube_patch(r->client, call,
