@@ -181,6 +181,7 @@ struct seen {
 	char text[24];
 	int64_t at_ns;
 	bool was_announced; /* the Node that had the CIDR was to be deleted */
+	char gateway[20];   /* the address in the network of the Node that had the CIDR last */
 };
 
 static struct seen seen[128];
@@ -218,6 +219,22 @@ note_seen(struct str text, bool was_announced)
 	one->was_announced = was_announced;
 }
 
+/* The Node with this provider ID loses the CIDR. */
+static void
+note_gateway(struct str cidr, struct str provider_id)
+{
+	int64_t server = world.sim->number_of(provider_id);
+	struct seen *one = seen_of(cidr);
+
+	if (!one)
+		return;
+	one->gateway[0] = 0;
+	for (size_t i = 0; i < world.n_machines; i++) {
+		if (server != 0 && world.machines[i].server == server)
+			snprintf(one->gateway, sizeof(one->gateway), "%s", world.machines[i].ip);
+	}
+}
+
 static int64_t
 age_of(struct str text)
 {
@@ -244,6 +261,8 @@ foreign_note_node(const struct kube_model_change *c)
 		return;
 	note_seen(new, false);
 	note_seen(old, c->before && str_contains(c->before->json, STR(AUTOSCALER_TAINT)));
+	if (old.len > 0)
+		note_gateway(old, json_text_at(&arena, before, "spec.providerID"));
 }
 
 void
@@ -295,6 +314,10 @@ check_removal(const struct hetzner_route *route, const struct replica *r)
 		fail("the route to %" STR_FMT " is removed, which node %" STR_FMT " needs",
 		     STR_ARG(route->destination), STR_ARG(node->name));
 	if (!last || last->was_announced || node_of_route(route->destination, STR_EMPTY))
+		return;
+	/* It was planned when a Node with another gateway still had the CIDR, and is a replacement.
+	 */
+	if (!str_eq_c(route->gateway, last->gateway) && age_of(route->destination) < LATE_NS)
 		return;
 	for (size_t i = 0; i < n_removals && i < ARRAY_LEN(removals); i++)
 		n += removals[i].replica == r->index && removals[i].incarnation == r->incarnation &&

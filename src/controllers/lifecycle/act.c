@@ -224,6 +224,7 @@ lifecycle_delete(struct round *r, const struct node_check *check, const struct n
 	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, name, &err, CLOCK_FOREVER);
 	log_error("node cannot be deleted, will retry", LOG_STR("node", name), LOG_ERR(&err));
 }
+
 /* ---- decisions ---- */
 
 /* Why a node is not deleted although its machine seems gone; NULL: no event is needed, e.g. because

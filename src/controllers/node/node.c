@@ -443,6 +443,7 @@ node_handle_failure(struct node_controller *c, struct str name, const struct err
 		event_dedup_warn(c->env->event_dedup, COMPONENT, node_of(object),
 		                 failed_event.reason, str_c(err->msg));
 }
+
 static void *
 node_worker(void *arg)
 {

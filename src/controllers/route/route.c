@@ -510,6 +510,7 @@ route_on_node(void *arg, const struct object *object_old, const struct object *o
 		cond_signal(&c->woken);
 	}
 }
+
 /* ---- life cycle ---- */
 
 struct route_controller *

@@ -131,7 +131,9 @@ count_done(struct route_removals *rr, int64_t now_ns)
 	}
 	rr->n_done = n;
 	return n;
-} /* ---- the decision ---- */
+}
+
+/* ---- the decision ---- */
 
 /* Decides each removal of the plan. The plan keeps those that are not held. */
 static struct route_hold
@@ -187,6 +189,7 @@ route_removals_hold(struct route_removals *rr, struct arena *arena, const struct
 	map_free_obsolete(&rr->wanted, is_of_earlier_run, &rr->n_runs, free);
 	return hold;
 }
+
 /* ---- events ---- */
 
 static void

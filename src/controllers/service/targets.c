@@ -135,6 +135,7 @@ take_set(struct targets *t)
 	mutex_unlock(&t->mu);
 	return set;
 }
+
 void
 targets_invalidate(struct targets *t)
 {
