@@ -443,11 +443,31 @@ the_one(enum brightbox_kind kind, struct str service, const char *what, struct b
 	return found;
 }
 
+/* A Service that has none of its own, because the account's limit is reached, uses the one that a
+ * person has mapped to its balancer. */
+static const struct brightbox_cloud_ip *
+cloud_ip_of(struct str service, struct str balancer, struct buf *why)
+{
+	const struct brightbox_object *mapped = NULL;
+	bool has_own = false;
+
+	for (size_t i = 0; i < own->n_of[BRIGHTBOX_CLOUD_IP]; i++) {
+		const struct brightbox_object *o = own->of[BRIGHTBOX_CLOUD_IP][i];
+
+		if (is_named(o, service))
+			has_own = true;
+		else if (str_eq(((const struct brightbox_cloud_ip *)o)->balancer, balancer))
+			mapped = o;
+	}
+	if (has_own || !mapped)
+		mapped = the_one(BRIGHTBOX_CLOUD_IP, service, "cloud IP", why);
+	return (const struct brightbox_cloud_ip *)mapped;
+}
+
 static void
 check_cloud_ip(const struct kube_model_object *o, struct str balancer, struct buf *why)
 {
-	const struct brightbox_cloud_ip *ip = (const struct brightbox_cloud_ip *)
-		the_one(BRIGHTBOX_CLOUD_IP, o->name, "cloud IP", why);
+	const struct brightbox_cloud_ip *ip = cloud_ip_of(o->name, balancer, why);
 
 	if (!ip)
 		return;
