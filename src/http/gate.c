@@ -30,29 +30,45 @@ gate_init(struct gate *g, double qps, double burst, int64_t now_ns)
 	};
 }
 
+static void
+refill(struct gate *g, int64_t now_ns)
+{
+	double passed_s = clock_seconds(now_ns - g->tokens_ns);
+
+	if (passed_s <= 0)
+		return;
+	g->tokens += passed_s * g->qps;
+	if (g->tokens > g->burst)
+		g->tokens = g->burst;
+	g->tokens_ns = now_ns;
+}
+
+/* Returns the time when there is a token: now or later. A later time is rounded up, so that an
+ * attempt at that time succeeds, and capped, because a tiny rate would lead to an overflow. */
+static int64_t
+token_at(const struct gate *g, int64_t now_ns)
+{
+	double missing_ns;
+
+	if (g->tokens >= 1)
+		return now_ns;
+	missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
+	return now_ns + (missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15);
+}
+
 bool
 gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns)
 {
-	double passed_s = clock_seconds(now_ns - g->tokens_ns), missing_ns;
-	int64_t at_ns = now_ns;
+	int64_t at_ns = g->closed_until_ns;
 
 	if (g->n_running >= g->limit) {
 		*ret_at_ns = CLOCK_FOREVER;
 		return false;
 	}
-	if (g->qps > 0 && passed_s > 0) {
-		g->tokens += passed_s * g->qps;
-		if (g->tokens > g->burst)
-			g->tokens = g->burst;
-		g->tokens_ns = now_ns;
+	if (g->qps > 0) {
+		refill(g, now_ns);
+		at_ns = clock_later(at_ns, token_at(g, now_ns));
 	}
-	/* The time of the next token is rounded up, so that an attempt at that time succeeds. It is
-	 * capped, because with a tiny rate the result would not fit in an int64_t. */
-	if (g->qps > 0 && g->tokens < 1) {
-		missing_ns = (1 - g->tokens) / g->qps * (double)NS_PER_SEC;
-		at_ns += missing_ns < 1e15 ? (int64_t)missing_ns + 1 : (int64_t)1e15;
-	}
-	at_ns = clock_later(at_ns, g->closed_until_ns);
 	if (at_ns > now_ns) {
 		*ret_at_ns = at_ns;
 		return false;
@@ -63,24 +79,41 @@ gate_enter(struct gate *g, int64_t now_ns, int64_t *ret_at_ns)
 	return true;
 }
 
+static void
+count_success(struct gate *g)
+{
+	if (++g->n_successes < GATE_STEP)
+		return;
+	g->n_successes = 0;
+	if (g->limit < LIMIT_GATE_MAX)
+		g->limit++;
+}
+
+static void
+throttle(struct gate *g, int64_t now_ns)
+{
+	g->n_successes = 0;
+	if (now_ns - g->halved_ns < NS_PER_SEC)
+		return;
+	g->halved_ns = now_ns;
+	g->limit = g->limit > 1 ? g->limit / 2 : 1;
+}
+
+static void
+close_for(struct gate *g, int64_t duration_ns, int64_t now_ns)
+{
+	duration_ns = clock_earlier(duration_ns, LIMIT_RETRY_AFTER_S * NS_PER_SEC);
+	g->closed_until_ns = clock_later(g->closed_until_ns, now_ns + duration_ns);
+}
+
 void
 gate_leave(struct gate *g, enum gate_outcome outcome, int64_t retry_after_ns, int64_t now_ns)
 {
-	int64_t until_ns = now_ns + clock_earlier(retry_after_ns, LIMIT_RETRY_AFTER_S * NS_PER_SEC);
-
 	g->n_running--;
-	if (outcome == GATE_SUCCESS && ++g->n_successes >= GATE_STEP) {
-		g->n_successes = 0;
-		if (g->limit < LIMIT_GATE_MAX)
-			g->limit++;
-	}
-	if (outcome == GATE_THROTTLED) {
-		g->n_successes = 0;
-		if (now_ns - g->halved_ns >= NS_PER_SEC) {
-			g->halved_ns = now_ns;
-			g->limit = g->limit > 1 ? g->limit / 2 : 1;
-		}
-	}
+	if (outcome == GATE_SUCCESS)
+		count_success(g);
+	if (outcome == GATE_THROTTLED)
+		throttle(g, now_ns);
 	if (retry_after_ns > 0)
-		g->closed_until_ns = clock_later(g->closed_until_ns, until_ns);
+		close_for(g, retry_after_ns, now_ns);
 }
