@@ -129,6 +129,21 @@ plugin_argv(const struct config_entry *e)
 	return keep_texts(&argv, arena);
 }
 
+static struct str
+plugin_version(const struct config_entry *e)
+{
+	struct str version = entry_text(e, "apiVersion");
+
+	if (version.len == 0)
+		entry_problem(e, "apiVersion", ERR_INVALID, "not set");
+	else if (!str_eq_c(version, GROUP_VERSION "v1") &&
+	         !str_eq_c(version, GROUP_VERSION "v1beta1"))
+		entry_problem(e, "apiVersion", ERR_INVALID,
+		              "must be " GROUP_VERSION "v1 or v1beta1, not \"%" STR_FMT "\"",
+		              STR_ARG(version));
+	return arena_str(&e->loader->config->arena, version);
+}
+
 static const char *const *
 plugin_env(const struct config_entry *e)
 {
@@ -235,47 +250,50 @@ plugin_cluster_config(const struct config_entry *cluster)
 	return arena_str(&cluster->loader->config->arena, buf_str(&json));
 }
 
+static struct kube_exec *
+read_plugin(const struct config_entry *e, const struct config_entry *cluster)
+{
+	struct arena *arena = &e->loader->config->arena;
+	struct kube_exec *exec = ARENA_NEW(arena, struct kube_exec);
+
+	exec->argv = plugin_argv(e);
+	exec->env = plugin_env(e);
+	exec->api_version = plugin_version(e);
+	check_interactive(e, exec->api_version);
+	exec->install_hint = arena_str(arena, entry_text(e, "installHint"));
+	exec->wants_cluster = entry_is_true(e, "provideClusterInfo");
+	exec->cluster_config = STR_EMPTY;
+	if (cluster && exec->wants_cluster)
+		exec->cluster_config = plugin_cluster_config(cluster);
+	return exec;
+}
+
+static bool
+has_fixed_credential(const struct config_entry *e)
+{
+	static const char *const keys[] = { "token", "tokenFile", "client-certificate",
+		                            "client-certificate-data", "username" };
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		if (entry_has(e, keys[i]))
+			return true;
+	}
+	return false;
+}
+
 /* Reads `exec`. A plugin beside a fixed credential never runs, and is therefore not validated
  * (docs/spec/kube-client.md, "Users in a kubeconfig"). */
 static void
 load_plugin(const struct config_entry *user, const struct config_entry *cluster)
 {
-	static const char *const fixed[] = { "token", "tokenFile", "client-certificate",
-		                             "client-certificate-data", "username" };
-	struct kube_config *config = user->loader->config;
-	struct config_entry e = *user;
-	struct kube_exec *exec;
-	struct str version;
+	struct config_entry exec = *user;
 
-	if (!entry_has(user, "exec"))
+	if (!entry_has(user, "exec") || has_fixed_credential(user))
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
-		if (entry_has(user, fixed[i]))
-			return;
-	}
-	e.map = entry_node(user, "exec", YAML_MAP);
-	e.inside = "exec.";
-	if (!e.map)
-		return;
-	exec = ARENA_NEW(&config->arena, struct kube_exec);
-	exec->argv = plugin_argv(&e);
-	exec->env = plugin_env(&e);
-	version = entry_text(&e, "apiVersion");
-	if (version.len == 0)
-		entry_problem(&e, "apiVersion", ERR_INVALID, "not set");
-	else if (!str_eq_c(version, GROUP_VERSION "v1") &&
-	         !str_eq_c(version, GROUP_VERSION "v1beta1"))
-		entry_problem(&e, "apiVersion", ERR_INVALID,
-		              "must be " GROUP_VERSION "v1 or v1beta1, not \"%" STR_FMT "\"",
-		              STR_ARG(version));
-	exec->api_version = arena_str(&config->arena, version);
-	check_interactive(&e, version);
-	exec->install_hint = arena_str(&config->arena, entry_text(&e, "installHint"));
-	exec->wants_cluster = entry_is_true(&e, "provideClusterInfo");
-	exec->cluster_config = STR_EMPTY;
-	if (cluster && exec->wants_cluster)
-		exec->cluster_config = plugin_cluster_config(cluster);
-	config->exec = exec;
+	exec.map = entry_node(user, "exec", YAML_MAP);
+	exec.inside = "exec.";
+	if (exec.map)
+		user->loader->config->exec = read_plugin(&exec, cluster);
 }
 
 /* ---- impersonation ---- */
