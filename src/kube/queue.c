@@ -459,39 +459,56 @@ take_first(struct queue *q, int64_t now_ns)
 	return str_n(item->key, item->len);
 }
 
+static bool
+needs_timer(const struct queue *q)
+{
+	return q->n_heap > 1 && !q->has_timer;
+}
+
+/* Called by a worker that does not sleep again, so that another one becomes the timer. */
+static void
+wake_timer(struct queue *q)
+{
+	if (needs_timer(q))
+		cond_signal(&q->work);
+}
+
+/* The timer sleeps until the heap's first key is due, the others until woken. */
+static void
+sleep_until(struct queue *q, int64_t deadline_ns)
+{
+	bool is_timer = needs_timer(q);
+
+	if (is_timer) {
+		q->has_timer = true;
+		deadline_ns = clock_earlier(deadline_ns, q->heap[1]->due_ns);
+	}
+	watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
+	(void)clock_wait(q->clock, &q->work, &q->mu, deadline_ns);
+	if (is_timer)
+		q->has_timer = false;
+}
+
 bool
 queue_get(struct queue *q, int64_t deadline_ns, struct str *ret, struct error *err)
 {
 	WITH_LOCK(&q->mu);
 	for (;;) {
-		int64_t now_ns = clock_mono(q->clock), until_ns = deadline_ns;
-		const struct item *top;
-		bool is_timer;
+		int64_t now_ns = clock_mono(q->clock);
 
 		if (q->is_shut_down)
 			return err_set(err, ERR_CANCELLED, "the queue was shut down");
 		move_due(q, now_ns);
-		top = q->n_heap > 1 ? q->heap[1] : NULL;
-		is_timer = top && !q->has_timer;
-		if (!STAILQ_EMPTY(&q->line) || now_ns >= deadline_ns) {
-			/* this worker does not sleep again, so another one becomes the timer */
-			if (is_timer)
-				cond_signal(&q->work);
-			if (STAILQ_EMPTY(&q->line))
-				return err_set(err, ERR_TIMEOUT, "no key in time");
+		if (!STAILQ_EMPTY(&q->line)) {
+			wake_timer(q);
 			*ret = take_first(q, now_ns);
 			return true;
 		}
-
-		/* The timer sleeps until the heap's first key is due, the others until woken. */
-		if (is_timer) {
-			q->has_timer = true;
-			until_ns = clock_earlier(until_ns, top->due_ns);
+		if (now_ns >= deadline_ns) {
+			wake_timer(q);
+			return err_set(err, ERR_TIMEOUT, "no key in time");
 		}
-		watchdog_promise(CLOCK_FOREVER); /* a sleeping worker is not stuck */
-		(void)clock_wait(q->clock, &q->work, &q->mu, until_ns);
-		if (is_timer)
-			q->has_timer = false;
+		sleep_until(q, deadline_ns);
 	}
 }
 
