@@ -144,13 +144,35 @@ credentials_adopt(struct credentials *c, struct credentials *fresh)
 	fresh->values = old;
 }
 
+static bool
+has_credentials(const struct kube_config *config)
+{
+	return config->token_file.len || secret_is_set(&config->token) || config->username.len ||
+	       secret_is_set(&config->password) || config->cert_pem.len || config->exec;
+}
+
+/* Sets the token from its file, which goes before the one in the configuration. */
+static bool
+set_first_token(struct credentials *c, const struct kube_config *config, struct error *err)
+{
+	struct str token = secret_expose(&config->token);
+
+	if (config->token_file.len) {
+		c->next_read_ns = clock_boot(c->clock) + READ_EVERY_NS;
+		return read_token(c, &c->values.token, err);
+	}
+	if (!str_is_visible(token))
+		return err_set(err, ERR_INVALID,
+		               "the token contains characters that are not allowed");
+	secret_assign(&c->values.token, token);
+	return true;
+}
+
 bool
 credentials_new(const struct kube_config *config, struct clock *clock, struct credentials **ret,
                 struct error *err)
 {
 	CLEANUP(credentials_freep) struct credentials *c = xcalloc(1, sizeof(*c));
-	struct str password = secret_expose(&config->password);
-	struct str token = secret_expose(&config->token);
 
 	*c = (struct credentials){
 		.auth = { .authorize = credentials_authorize, .rejected = credentials_rejected },
@@ -163,23 +185,12 @@ credentials_new(const struct kube_config *config, struct clock *clock, struct cr
 		.generation = 1,
 	};
 	mutex_init(&c->mu);
-	secret_assign(&c->values.password, password);
-	if (c->is_plain) {
-		if (config->token_file.len || token.len || config->username.len || password.len ||
-		    config->cert_pem.len || config->exec)
-			log_warn(
-				"the API server is reached over plain http, so no credentials are sent",
-				LOG_STR("server", config->server));
-	} else if (config->token_file.len) {
-		c->next_read_ns = clock_boot(c->clock) + READ_EVERY_NS;
-		if (!read_token(c, &c->values.token, err))
-			return false;
-	} else if (!str_is_visible(token)) {
-		return err_set(err, ERR_INVALID,
-		               "the token contains characters that are not allowed");
-	} else {
-		secret_assign(&c->values.token, token);
-	}
+	secret_assign(&c->values.password, secret_expose(&config->password));
+	if (c->is_plain && has_credentials(config))
+		log_warn("the API server is reached over plain http, so no credentials are sent",
+		         LOG_STR("server", config->server));
+	if (!c->is_plain && !set_first_token(c, config, err))
+		return false;
 	*ret = TAKE(c);
 	return true;
 }
