@@ -67,6 +67,18 @@ cache_drop_oldest(struct cache *c)
 		map_fini(&c->map);
 }
 
+/* Frees the records that are too old. Returns when the next one is; CLOCK_FOREVER: none is left. */
+static int64_t
+cache_expire(struct cache *c, int64_t now_ns)
+{
+	const struct record *oldest;
+
+	while ((oldest = TAILQ_LAST(&c->line, record_line)) &&
+	       now_ns - oldest->used_ns > c->keep_ns)
+		cache_drop_oldest(c);
+	return oldest ? oldest->used_ns + c->keep_ns + 1 : CLOCK_FOREVER;
+}
+
 /* Returns the record with that key and makes it the newest. A new one is created with used_ns now;
  * of an old one used_ns is still the last use. The two halves of a record's id are hashes of the
  * key with and without its first byte. FNV is in a different state after that byte, so two keys
@@ -170,16 +182,8 @@ correlator_forget(struct correlator *c, int64_t now_ns)
 {
 	int64_t next_ns = CLOCK_FOREVER;
 
-	for (size_t i = 0; i < CACHES; i++) {
-		struct cache *cache = &c->caches[i];
-		const struct record *oldest;
-
-		while ((oldest = TAILQ_LAST(&cache->line, record_line)) &&
-		       now_ns - oldest->used_ns > cache->keep_ns)
-			cache_drop_oldest(cache);
-		if (oldest && oldest->used_ns + cache->keep_ns < next_ns)
-			next_ns = oldest->used_ns + cache->keep_ns + 1;
-	}
+	for (size_t i = 0; i < CACHES; i++)
+		next_ns = clock_earlier(next_ns, cache_expire(&c->caches[i], now_ns));
 	return next_ns;
 }
 
