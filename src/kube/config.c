@@ -376,13 +376,23 @@ config_load_pod(struct kube_config *config, const char *folder, struct error *er
 
 /* ---- the configuration ---- */
 
+static bool
+config_load_without_files(struct kube_config *config, const char *master, const char *pod_folder,
+                          struct error *err)
+{
+	if (!master)
+		return config_load_pod(config, pod_folder ? pod_folder : POD_FOLDER, err);
+	if (!config_set_server(config, str_c(master), err))
+		return err_wrap(err, "--master");
+	return true;
+}
+
 bool
 kube_config_load(const struct kube_config_source *source, struct kube_config **ret,
                  struct buf *problems, struct error *err)
 {
 	CLEANUP(kube_config_freep) struct kube_config *config = xcalloc(1, sizeof(*config));
 	const char *master = source->master && source->master[0] ? source->master : NULL;
-	bool is_ok, has_files = source->kubeconfig && source->kubeconfig[0];
 
 	*config = (struct kube_config){
 		.server = STR_EMPTY,
@@ -397,23 +407,14 @@ kube_config_load(const struct kube_config_source *source, struct kube_config **r
 		.cert_file = STR_EMPTY,
 		.key_file = STR_EMPTY,
 	};
-	if (has_files) {
+	if (source->kubeconfig && source->kubeconfig[0]) {
 		struct config_loader l = { .config = config, .problems = problems, .err = err };
 
-		is_ok = config_load_files(&l, source, master);
-	} else if (master) {
-		is_ok = config_set_server(config, str_c(master), err);
-		if (!is_ok)
-			err_wrap(err, "--master");
-	} else {
-		is_ok = config_load_pod(config,
-		                        source->in_cluster_folder ? source->in_cluster_folder
-		                                                  : POD_FOLDER,
-		                        err);
-	}
-	if (!is_ok) {
+		if (!config_load_files(&l, source, master))
+			return false;
+	} else if (!config_load_without_files(config, master, source->in_cluster_folder, err)) {
 		/* the only problem, and it has no file */
-		if (problems && !has_files)
+		if (problems)
 			buf_addf(problems, "%s\n", err->msg);
 		return false;
 	}
