@@ -514,6 +514,25 @@ set_account(struct kube_connection *c, struct client *client, const char *name, 
 	return true;
 }
 
+/* Creates the HTTP client and adds the client to the list, both under mu, so that certificates that
+ * change in between are not missed. */
+static bool
+client_start(struct kube_connection *c, struct client *client, struct http_config *http,
+             struct error *err)
+{
+	WITH_LOCK(&c->mu);
+
+	http->tls = tls_files_config(&c->tls_files, /*with_cert=*/!client->account);
+	http->tls.server_name = c->config->tls_server_name;
+	if (!http_client_new(http, &client->kube.http, err))
+		return false;
+	client->next = c->clients;
+	c->clients = client;
+	metric_inc(metric_of(&transports_total, "miss"));
+	metric_add(metric_of(&transports), 1);
+	return true;
+}
+
 bool
 kube_connection_client(struct kube_connection *c, const struct kube_client_options *options,
                        struct kube_client **ret, struct error *err)
@@ -541,8 +560,10 @@ kube_connection_client(struct kube_connection *c, const struct kube_client_optio
 	}
 	if (account && !set_account(c, client, account, err))
 		return false;
-	add_user_agent(&agent, account ? "system:serviceaccount:kube-system:" : "",
-	               account ? account : options->agent);
+	if (account)
+		add_user_agent(&agent, "system:serviceaccount:kube-system:", account);
+	else
+		add_user_agent(&agent, "", options->agent);
 	http = (struct http_config){
 		.name = options->name,
 		.base_url = config->server,
@@ -558,18 +579,8 @@ kube_connection_client(struct kube_connection *c, const struct kube_client_optio
 		.qps = options->qps,
 		.burst = options->burst,
 	};
-
-	/* The HTTP client is created and the client added to the list under mu, so that
-	 * certificates that change in between are not missed. */
-	WITH_LOCK(&c->mu);
-	http.tls = tls_files_config(&c->tls_files, /*with_cert=*/!account);
-	http.tls.server_name = config->tls_server_name;
-	if (!http_client_new(&http, &client->kube.http, err))
+	if (!client_start(c, client, &http, err))
 		return false;
-	client->next = c->clients;
-	c->clients = client;
-	metric_inc(metric_of(&transports_total, "miss"));
-	metric_add(metric_of(&transports), 1);
 	*ret = &TAKE(client)->kube; /* the connection owns it */
 	return true;
 }
