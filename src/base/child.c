@@ -84,6 +84,23 @@ open_all(struct child *c, struct error *err)
 	return true;
 }
 
+static struct str
+variable_name(const char *variable)
+{
+	return str_n(variable, strcspn(variable, "="));
+}
+
+/* Does an entry after `at` have the same name? */
+static bool
+is_replaced(const char *const *env, size_t n, size_t at)
+{
+	for (size_t later = at + 1; later < n; later++) {
+		if (str_eq(variable_name(env[later]), variable_name(env[at])))
+			return true;
+	}
+	return false;
+}
+
 /* This process's variables, then `more`. Of several with one name, only the last is kept. */
 static const char **
 environment(const char *const *more)
@@ -97,12 +114,7 @@ environment(const char *const *more)
 			ARRAY_PUSH(env, n, cap, *variable);
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct str name = str_n(env[i], strcspn(env[i], "="));
-		size_t later = i + 1;
-
-		while (later < n && !str_eq(str_n(env[later], strcspn(env[later], "=")), name))
-			later++;
-		if (later == n)
+		if (!is_replaced(env, n, i))
 			env[n_kept++] = env[i];
 	}
 	n = n_kept;
