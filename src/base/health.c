@@ -123,12 +123,33 @@ run_check(struct health *h, struct check *c, enum health_kind kind, struct buf *
 	return is_well;
 }
 
+/* Appends a warning about excluded names that no check has. */
+static void
+warn_unmatched(struct check *const checks[], size_t n, const struct str exclude[], size_t n_exclude,
+               struct buf *text)
+{
+	size_t n_unmatched = 0;
+
+	for (size_t i = 0; i < n_exclude; i++) {
+		if (find_check(checks, n, exclude[i]))
+			continue;
+		if (n_unmatched++ == 0)
+			buf_add_c(text,
+			          "warn: some health checks cannot be excluded: no matches for ");
+		else
+			buf_add_c(text, ", ");
+		json_add_str(text, exclude[i]);
+	}
+	if (n_unmatched > 0)
+		buf_add_char(text, '\n');
+}
+
 bool
 health_run(struct health *h, enum health_kind kind, const struct str exclude[], size_t n_exclude,
            bool is_verbose, struct buf *text)
 {
 	struct check *checks[LIMIT_HEALTH_CHECKS];
-	size_t before = text->len, n = checks_of(h, kind, checks), n_unmatched = 0;
+	size_t before = text->len, n = checks_of(h, kind, checks);
 	bool is_well = true;
 
 	for (size_t i = 0; i < n; i++) {
@@ -144,19 +165,7 @@ health_run(struct health *h, enum health_kind kind, const struct str exclude[], 
 			is_well = false;
 		}
 	}
-
-	/* a warning about excluded names that no check has */
-	for (size_t i = 0; i < n_exclude; i++) {
-		if (find_check(checks, n, exclude[i]))
-			continue;
-		buf_add_c(text,
-		          n_unmatched++
-		                  ? ", "
-		                  : "warn: some health checks cannot be excluded: no matches for ");
-		json_add_str(text, exclude[i]);
-	}
-	if (n_unmatched)
-		buf_add_char(text, '\n');
+	warn_unmatched(checks, n, exclude, n_exclude, text);
 
 	if (is_well && !is_verbose) {
 		buf_truncate(text, before);
