@@ -56,30 +56,49 @@ word_number(struct str line, size_t n)
 }
 
 static void
-set_all(void *arg)
+set_cpu(void)
 {
-	double page = (double)sysconf(_SC_PAGESIZE);
-	char memory[256];
 	struct timespec used;
-	struct rlimit limit;
-	struct str line;
-	int n_fds = -2; /* the entries "." and ".." are not descriptors */
 
-	(void)arg;
 	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0)
 		metric_set(metric_of(&cpu_seconds),
 		           (double)used.tv_sec + (double)used.tv_nsec / 1e9);
+}
+
+static void
+set_fds(void)
+{
+	struct rlimit limit;
+	int n = -2; /* the entries "." and ".." are not descriptors */
+
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
 		metric_set(metric_of(&max_fds), (double)limit.rlim_cur);
-	if (fd_folder) {
-		rewinddir(fd_folder);
-		while (readdir(fd_folder))
-			n_fds++;
-		metric_set(metric_of(&open_fds), n_fds);
-	}
-	line = read_text(statm_fd, memory, sizeof(memory));
+	if (!fd_folder)
+		return;
+	rewinddir(fd_folder);
+	while (readdir(fd_folder))
+		n++;
+	metric_set(metric_of(&open_fds), n);
+}
+
+static void
+set_memory(void)
+{
+	double page = (double)sysconf(_SC_PAGESIZE);
+	char memory[256];
+	struct str line = read_text(statm_fd, memory, sizeof(memory));
+
 	metric_set(metric_of(&virtual_bytes), (double)word_number(line, 0) * page);
 	metric_set(metric_of(&resident_bytes), (double)word_number(line, 1) * page);
+}
+
+static void
+set_all(void *arg)
+{
+	(void)arg;
+	set_cpu();
+	set_fds();
+	set_memory();
 }
 
 void
