@@ -215,38 +215,69 @@ static const struct {
 	{ STR("h"), 3600 * NS_PER_SEC },
 };
 
-/* Parses one number with its unit, such as "1.5h", and adds it to *sum. */
 static bool
-take_term(struct str *s, uint64_t *sum)
+take_whole(struct str *s, uint64_t *ret)
 {
-	size_t n_digits = 0, unit = 0;
-	double fraction = 0, scale = 1;
 	uint64_t value = 0;
 
-	for (; is_digit(*s); *s = str_skip(*s, 1), n_digits++) {
+	for (; is_digit(*s); *s = str_skip(*s, 1)) {
 		if (value > DURATION_MAX / 10)
 			return false;
 		value = value * 10 + (uint64_t)(s->ptr[0] - '0');
 		if (value > DURATION_MAX)
 			return false;
 	}
-	if (str_starts(*s, STR("."))) {
-		*s = str_skip(*s, 1);
-		for (int n = 0; is_digit(*s); *s = str_skip(*s, 1), n_digits++) {
-			if (n++ >= 18)
-				continue; /* more digits are accepted and ignored */
-			fraction = fraction * 10 + (s->ptr[0] - '0');
-			scale *= 10;
+	*ret = value;
+	return true;
+}
+
+/* Digits after the 18th are accepted and ignored. */
+static double
+take_fraction(struct str *s)
+{
+	double fraction = 0, scale = 1;
+
+	for (int n = 0; is_digit(*s); *s = str_skip(*s, 1), n++) {
+		if (n >= 18)
+			continue;
+		fraction = fraction * 10 + (s->ptr[0] - '0');
+		scale *= 10;
+	}
+	return fraction / scale;
+}
+
+static bool
+take_unit(struct str *s, uint64_t *ret_ns)
+{
+	for (size_t i = 0; i < ARRAY_LEN(duration_units); i++) {
+		if (str_starts(*s, duration_units[i].name)) {
+			*s = str_skip(*s, duration_units[i].name.len);
+			*ret_ns = duration_units[i].ns;
+			return true;
 		}
 	}
-	while (unit < ARRAY_LEN(duration_units) && !str_starts(*s, duration_units[unit].name))
-		unit++;
-	if (n_digits == 0 || unit == ARRAY_LEN(duration_units) ||
-	    value > DURATION_MAX / duration_units[unit].ns)
+	return false;
+}
+
+/* Parses one number with its unit, such as "1.5h", and adds it to *sum. */
+static bool
+take_term(struct str *s, uint64_t *sum)
+{
+	size_t before = s->len, n_digits;
+	double fraction = 0;
+	uint64_t value, unit;
+
+	if (!take_whole(s, &value))
 		return false;
-	*s = str_skip(*s, duration_units[unit].name.len);
-	value = value * duration_units[unit].ns +
-	        (uint64_t)(fraction / scale * (double)duration_units[unit].ns);
+	n_digits = before - s->len;
+	if (str_starts(*s, STR("."))) {
+		*s = str_skip(*s, 1);
+		fraction = take_fraction(s);
+		n_digits = before - s->len - 1;
+	}
+	if (n_digits == 0 || !take_unit(s, &unit) || value > DURATION_MAX / unit)
+		return false;
+	value = value * unit + (uint64_t)(fraction * (double)unit);
 	*sum += value;
 	return value <= DURATION_MAX && *sum <= DURATION_MAX;
 }
