@@ -59,42 +59,61 @@ bb_listener_protocol(const struct lb_spec *spec)
 
 /* ---- checks of annotations ---- */
 
-enum bb_annotation_kind {
-	ANNOTATION_NUMBER,
-	ANNOTATION_WORD,
-	ANNOTATION_PROTOCOL, /* a word; "tcp" excludes SSL */
-	ANNOTATION_PATH,
-	ANNOTATION_CLOUD_IP,
-	ANNOTATION_SSL_PORTS,
-};
-
 struct bb_annotation {
 	const char *key;
-	enum bb_annotation_kind kind;
+	bool (*check)(const struct lb_spec *, const struct bb_annotation *, struct error *err);
 	const char *what;         /* of an enumeration: its name in the message … */
 	const char *type;         /* … and that of its type in the official program */
 	const char *const *words; /* NULL at the end */
 };
 
-/* In ascending order of their keys: the first mistake in this order is the one that is reported. */
-static const struct bb_annotation annotations[] = {
-	{ AWS_INTERVAL_KEY, ANNOTATION_NUMBER, NULL, NULL, NULL },
-	{ BB_CLOUD_IP_KEY, ANNOTATION_CLOUD_IP, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-healthy-threshold", ANNOTATION_NUMBER, NULL, NULL, NULL },
-	{ INTERVAL_KEY, ANNOTATION_NUMBER, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-protocol", ANNOTATION_WORD, "Healthcheck Protocol",
-	  "healthchecktype", bb_check_types },
-	{ BB_PREFIX "healthcheck-request", ANNOTATION_PATH, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-timeout", ANNOTATION_NUMBER, NULL, NULL, NULL },
-	{ BB_PREFIX "healthcheck-unhealthy-threshold", ANNOTATION_NUMBER, NULL, NULL, NULL },
-	{ BB_PREFIX "listener-idle-timeout", ANNOTATION_NUMBER, NULL, NULL, NULL },
-	{ BB_PREFIX "listener-protocol", ANNOTATION_PROTOCOL, "Listener Protocol",
-	  "listenerprotocol", bb_protocols },
-	{ BB_PREFIX "listener-proxy-protocol", ANNOTATION_WORD, "Listener Proxy Protocol",
-	  "proxyprotocol", bb_proxy_protocols },
-	{ BB_PREFIX "policy", ANNOTATION_WORD, "Policy", "balancingpolicy", bb_policies },
-	{ BB_PREFIX "ssl-ports", ANNOTATION_SSL_PORTS, NULL, NULL, NULL },
-};
+static bool
+bb_check_number(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                struct error *err)
+{
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	struct str value = bb_text(spec, annotation->key);
+	int64_t number;
+
+	if (str_is_digits(value) && str_to_i64(value, 0, UINT32_MAX, &number))
+		return true;
+	return err_set(err, ERR_INVALID,
+	               "\"%s\" needs to be a positive number (strconv.ParseUint: parsing %s: %s)",
+	               annotation->key, quote_z(&scratch, value),
+	               str_is_digits(value) ? "value out of range" : "invalid syntax");
+}
+
+static bool
+bb_check_word(const struct lb_spec *spec, const struct bb_annotation *annotation, struct error *err)
+{
+	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
+	struct str value = bb_text(spec, annotation->key);
+
+	if (words_have(annotation->words, value))
+		return true;
+	return err_set(err, ERR_INVALID,
+	               "Invalid Load Balancer %s %s: %" STR_FMT " is not a valid %s.Enum",
+	               annotation->what, quote_z(&scratch, value), STR_ARG(value),
+	               annotation->type);
+}
+
+/* A word; "tcp" excludes SSL. */
+static bool
+bb_check_protocol(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                  struct error *err)
+{
+	if (!bb_check_word(spec, annotation, err))
+		return false;
+	if (!str_eq_c(bb_text(spec, annotation->key), "tcp"))
+		return true;
+	if (lb_annotation(spec, BB_PREFIX "ssl-ports"))
+		return err_set(err, ERR_INVALID,
+		               "SSL Ports are not supported with the tcp protocol");
+	if (lb_annotation(spec, BB_PREFIX "ssl-domains"))
+		return err_set(err, ERR_INVALID,
+		               "SSL Domains are not supported with the tcp protocol");
+	return true;
+}
 
 /* A path that reads the same in a URL: a query, a fragment or an escape would not. */
 static bool
@@ -108,6 +127,14 @@ bb_is_path(struct str text)
 			return false;
 	}
 	return true;
+}
+
+static bool
+bb_check_path(const struct lb_spec *spec, const struct bb_annotation *annotation, struct error *err)
+{
+	return bb_is_path(bb_text(spec, annotation->key)) ||
+	       err_set(err, ERR_INVALID, "\"%s\" needs to be a valid Url request path",
+	               annotation->key);
 }
 
 static bool
@@ -125,39 +152,44 @@ bb_is_cloud_ip_id(struct str text)
 }
 
 static bool
-bb_check_annotation(const struct lb_spec *spec, const struct bb_annotation *annotation,
-                    struct str value, struct error *err)
+bb_check_cloud_ip(const struct lb_spec *spec, const struct bb_annotation *annotation,
+                  struct error *err)
 {
-	CLEANUP(arena_fini) struct arena scratch = ARENA_INIT;
-	bool has_ports = lb_annotation(spec, BB_PREFIX "ssl-ports");
-	bool has_domains = lb_annotation(spec, BB_PREFIX "ssl-domains");
-	int64_t number;
+	return bb_is_cloud_ip_id(bb_text(spec, annotation->key)) ||
+	       err_set(err, ERR_INVALID, "\"%s\" needs to match the pattern \"^cip-[0-9a-z]{5,}$\"",
+	               annotation->key);
+}
 
-	if (annotation->kind == ANNOTATION_NUMBER &&
-	    (!str_is_digits(value) || !str_to_i64(value, 0, UINT32_MAX, &number)))
-		return err_set(
-			err, ERR_INVALID,
-			"\"%s\" needs to be a positive number (strconv.ParseUint: parsing %s: "
-			"%s)",
-			annotation->key, quote_z(&scratch, value),
-			str_is_digits(value) ? "value out of range" : "invalid syntax");
-	if (annotation->words && !words_have(annotation->words, value))
-		return err_set(err, ERR_INVALID,
-		               "Invalid Load Balancer %s %s: %" STR_FMT " is not a valid %s.Enum",
-		               annotation->what, quote_z(&scratch, value), STR_ARG(value),
-		               annotation->type);
-	if (annotation->kind == ANNOTATION_PROTOCOL && str_eq_c(value, "tcp") &&
-	    (has_ports || has_domains))
-		return err_set(err, ERR_INVALID, "SSL %s are not supported with the tcp protocol",
-		               has_ports ? "Ports" : "Domains");
-	if (annotation->kind == ANNOTATION_PATH && !bb_is_path(value))
-		return err_set(err, ERR_INVALID, "\"%s\" needs to be a valid Url request path",
-		               annotation->key);
-	if (annotation->kind == ANNOTATION_CLOUD_IP && !bb_is_cloud_ip_id(value))
-		return err_set(err, ERR_INVALID,
-		               "\"%s\" needs to match the pattern \"^cip-[0-9a-z]{5,}$\"",
-		               annotation->key);
-	if (annotation->kind == ANNOTATION_SSL_PORTS && !has_domains)
+/* In ascending order of their keys: the first mistake in this order is the one that is reported. */
+static const struct bb_annotation annotations[] = {
+	{ AWS_INTERVAL_KEY, bb_check_number, NULL, NULL, NULL },
+	{ BB_CLOUD_IP_KEY, bb_check_cloud_ip, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-healthy-threshold", bb_check_number, NULL, NULL, NULL },
+	{ INTERVAL_KEY, bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-protocol", bb_check_word, "Healthcheck Protocol",
+	  "healthchecktype", bb_check_types },
+	{ BB_PREFIX "healthcheck-request", bb_check_path, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-timeout", bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "healthcheck-unhealthy-threshold", bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "listener-idle-timeout", bb_check_number, NULL, NULL, NULL },
+	{ BB_PREFIX "listener-protocol", bb_check_protocol, "Listener Protocol", "listenerprotocol",
+	  bb_protocols },
+	{ BB_PREFIX "listener-proxy-protocol", bb_check_word, "Listener Proxy Protocol",
+	  "proxyprotocol", bb_proxy_protocols },
+	{ BB_PREFIX "policy", bb_check_word, "Policy", "balancingpolicy", bb_policies },
+};
+
+static bool
+bb_check_annotations(const struct lb_spec *spec, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
+		if (lb_annotation(spec, annotations[i].key) &&
+		    !annotations[i].check(spec, &annotations[i], err))
+			return false;
+	}
+	/* the last key: a rule about two annotations */
+	if (lb_annotation(spec, BB_PREFIX "ssl-ports") &&
+	    !lb_annotation(spec, BB_PREFIX "ssl-domains"))
 		return err_set(err, ERR_INVALID,
 		               "SSL needs a list of domains to certify. Add the \"" BB_PREFIX
 		               "ssl-domains\" annotation");
@@ -186,13 +218,22 @@ const char *const bb_other_annotations[] = { AWS_INTERVAL_KEY, NULL };
 
 /* ---- checks of the Service ---- */
 
+static bool
+bb_has_port(const struct lb_spec *spec, int32_t port)
+{
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		if (spec->ports[i].port == port)
+			return true;
+	}
+	return false;
+}
+
 /* Affinity, ports, SSL, the address, then the annotations, as in the official controller. */
 static bool
 bb_check(const struct lb_spec *spec, struct error *err)
 {
 	bool has_ssl = lb_annotation(spec, BB_PREFIX "ssl-ports") ||
 	               lb_annotation(spec, BB_PREFIX "ssl-domains");
-	bool has_https_port = false;
 
 	if (spec->has_client_ip_affinity)
 		return err_set(err, ERR_INVALID, "unsupported load balancer affinity: ClientIP");
@@ -201,19 +242,13 @@ bb_check(const struct lb_spec *spec, struct error *err)
 	for (size_t i = 0; i < spec->n_ports; i++) {
 		if (spec->ports[i].protocol != LB_TCP)
 			return err_set(err, ERR_INVALID, "UDP nodeports are not supported");
-		has_https_port |= spec->ports[i].port == HTTPS_PORT;
 	}
-	if (has_ssl && !has_https_port && str_eq_c(bb_listener_protocol(spec), "http"))
+	if (has_ssl && !bb_has_port(spec, HTTPS_PORT) &&
+	    str_eq_c(bb_listener_protocol(spec), "http"))
 		return err_set(err, ERR_INVALID, "SSL support requires a Port definition for 443");
 	if (spec->wanted_ip.len > 0 && lb_annotation(spec, BB_CLOUD_IP_KEY))
 		return err_set(err, ERR_INVALID, "Remove obsolete field: spec.loadBalancerIP");
-	for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
-		const struct str *value = lb_annotation(spec, annotations[i].key);
-
-		if (value && !bb_check_annotation(spec, &annotations[i], *value, err))
-			return false;
-	}
-	return true;
+	return bb_check_annotations(spec, err);
 }
 
 /* ---- reading ---- */
@@ -361,31 +396,23 @@ bb_missing(const struct str items[], size_t n, const struct str others[], size_t
 	return n_missing;
 }
 
-bool
-bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret,
-                struct error *err)
+static struct str
+bb_firewall_ports(const struct lb_spec *spec, struct arena *arena)
 {
-	const struct str prefix = STR(BB_PROVIDER_ID_PREFIX);
-	CLEANUP(buf_fini) struct buf ports = BUF_INIT(SIZE_MAX / 2);
-	struct str listed = bb_text(spec, BB_PREFIX "ssl-domains");
-	size_t n_max = 1;
-
-	if (!bb_check(spec, err))
-		return false;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(SIZE_MAX / 2);
 
 	for (size_t i = 0; i < spec->n_ports; i++)
-		buf_addf(&ports, "%s%d", i > 0 ? "," : "", spec->ports[i].node_port);
+		buf_addf(&text, "%s%d", i > 0 ? "," : "", spec->ports[i].node_port);
 	if (spec->health_check_node_port != 0)
-		buf_addf(&ports, ",%d", spec->health_check_node_port);
-	*ret = (struct bb_desired){
-		.name = bb_name(spec, arena),
-		.policy = bb_text(spec, BB_PREFIX "policy"),
-		.cloud_ip = bb_text(spec, BB_CLOUD_IP_KEY),
-		.wanted_ip = spec->wanted_ip,
-		.firewall_ports = arena_str(arena, buf_str(&ports)),
-	};
-	bb_read_listeners(spec, arena, ret);
-	bb_read_check(spec, &ret->check);
+		buf_addf(&text, ",%d", spec->health_check_node_port);
+	return arena_str(arena, buf_str(&text));
+}
+
+static void
+bb_read_domains(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
+{
+	struct str listed = bb_text(spec, BB_PREFIX "ssl-domains");
+	size_t n_max = 1;
 
 	for (size_t i = 0; i < listed.len; i++)
 		n_max += listed.ptr[i] == ',';
@@ -394,8 +421,14 @@ bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 		if (one.len > 0)
 			ret->domains[ret->n_domains++] = one;
 	}
+}
 
-	/* a node of another cloud, or without a provider ID, is no member of balancers */
+/* A node of another cloud, or without a provider ID, is no member of balancers. */
+static void
+bb_read_servers(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret)
+{
+	const struct str prefix = STR(BB_PROVIDER_ID_PREFIX);
+
 	ret->servers = arena_calloc(arena, spec->n_nodes, sizeof(*ret->servers));
 	for (size_t i = 0; i < spec->n_nodes; i++) {
 		struct str id = spec->nodes[i].provider_id;
@@ -404,6 +437,25 @@ bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desir
 			ret->servers[ret->n_servers++] = str_skip(id, prefix.len);
 	}
 	ret->n_servers = bb_sort(ret->servers, ret->n_servers);
+}
+
+bool
+bb_desired_read(const struct lb_spec *spec, struct arena *arena, struct bb_desired *ret,
+                struct error *err)
+{
+	if (!bb_check(spec, err))
+		return false;
+	*ret = (struct bb_desired){
+		.name = bb_name(spec, arena),
+		.policy = bb_text(spec, BB_PREFIX "policy"),
+		.cloud_ip = bb_text(spec, BB_CLOUD_IP_KEY),
+		.wanted_ip = spec->wanted_ip,
+		.firewall_ports = bb_firewall_ports(spec, arena),
+	};
+	bb_read_listeners(spec, arena, ret);
+	bb_read_check(spec, &ret->check);
+	bb_read_domains(spec, arena, ret);
+	bb_read_servers(spec, arena, ret);
 	return true;
 }
 
