@@ -179,29 +179,41 @@ access_user_is_in(const struct access_user *u, const char *group)
 
 /* ---- certificates and tokens ---- */
 
+/* Fails if it has more organizations than a user may have groups. */
+static bool
+user_of_certificate(const struct peer_name *peer, struct access_user **ret)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
+	struct error err;
+
+	access_draft_name(&d, peer->common_name);
+	for (size_t i = 0; i < peer->n_organizations; i++)
+		access_draft_group(&d, peer->organizations[i]);
+	return access_user_new(&d, ret, &err);
+}
+
+/* "Bearer TOKEN"; other schemes count as none. */
+static bool
+bearer_token(struct str authorization, struct str *ret)
+{
+	struct str scheme, token, rest = str_trim(authorization);
+
+	if (!str_split(&rest, ' ', &scheme) || !str_eq_nocase(scheme, STR("Bearer")) ||
+	    !str_split(&rest, ' ', &token) || token.len == 0)
+		return false;
+	*ret = token;
+	return true;
+}
+
 enum access_identity
 access_identify(const struct access_proof *client, struct str authorization, bool can_review,
                 struct access_user **ret_user, struct str *ret_token)
 {
-	struct str scheme, token, rest = str_trim(authorization);
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_draft d = ACCESS_DRAFT_INIT(&arena);
-	const struct peer_name *peer = &client->peer;
-	struct error err;
-
-	if (client->verdict == ACCESS_PROOF_GOOD && peer->common_name.len) {
-		access_draft_name(&d, peer->common_name);
-		for (size_t i = 0; i < peer->n_organizations; i++)
-			access_draft_group(&d, peer->organizations[i]);
-		/* refused if it has more organizations than a user may have groups */
-		return access_user_new(&d, ret_user, &err) ? ACCESS_KNOWN : ACCESS_REFUSED;
-	}
-	/* "Bearer TOKEN"; other schemes count as none */
-	if (can_review && str_split(&rest, ' ', &scheme) && str_eq_nocase(scheme, STR("Bearer")) &&
-	    str_split(&rest, ' ', &token) && token.len) {
-		*ret_token = token;
+	if (client->verdict == ACCESS_PROOF_GOOD && client->peer.common_name.len)
+		return user_of_certificate(&client->peer, ret_user) ? ACCESS_KNOWN : ACCESS_REFUSED;
+	if (can_review && bearer_token(authorization, ret_token))
 		return ACCESS_HAS_TOKEN;
-	}
 	if (client->verdict == ACCESS_PROOF_BAD)
 		return ACCESS_REFUSED;
 	*ret_user = access_user_anonymous();
@@ -362,26 +374,28 @@ check_on_token(void *arg, const struct review_answer *answer)
 	check_authorize(k, answer->user);
 }
 
-void
-access_check(struct access *a, struct server_request *request, access_done *done, void *arg)
+static struct access_proof
+check_certificate(const struct server_request *request, const struct trust *trust,
+                  struct arena *arena)
 {
-	CLEANUP(trust_unrefp) struct trust *trust = authorities_get(a->authorities);
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct access_proof client = { .verdict = ACCESS_PROOF_NONE };
-	struct str token, authorization = STR_EMPTY, path = server_request_path(request);
-	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
-	struct review_answer *answer = NULL;
-	enum reviewer_start start;
-	struct access_user *user;
+	struct access_proof proof = { .verdict = ACCESS_PROOF_NONE };
 	struct error err;
 
-	if (trust && server_request_has_certificate(request)) {
-		client.verdict = ACCESS_PROOF_GOOD;
-		if (!server_request_verify(request, trust, &arena, &client.peer, &err)) {
-			log_debug("client certificate is not trusted", LOG_ERR(&err));
-			client.verdict = ACCESS_PROOF_BAD;
-		}
+	if (!trust || !server_request_has_certificate(request))
+		return proof;
+	proof.verdict = ACCESS_PROOF_GOOD;
+	if (!server_request_verify(request, trust, arena, &proof.peer, &err)) {
+		log_debug("client certificate is not trusted", LOG_ERR(&err));
+		proof.verdict = ACCESS_PROOF_BAD;
 	}
+	return proof;
+}
+
+static struct pending_check *
+pending_check_new(struct access *a, struct server_request *request, access_done *done, void *arg)
+{
+	struct str path = server_request_path(request);
+	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
 
 	k->access = a;
 	k->request = request;
@@ -391,6 +405,21 @@ access_check(struct access *a, struct server_request *request, access_done *done
 	snprintf(k->peer, sizeof(k->peer), "%" STR_FMT, STR_ARG(server_request_peer(request)));
 	memcpy(k->path_bytes, path.ptr, path.len);
 	k->path = str_n(k->path_bytes, path.len);
+	return k;
+}
+
+void
+access_check(struct access *a, struct server_request *request, access_done *done, void *arg)
+{
+	CLEANUP(trust_unrefp) struct trust *trust = authorities_get(a->authorities);
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct access_proof client = check_certificate(request, trust, &arena);
+	struct pending_check *k = pending_check_new(a, request, done, arg);
+	struct str token, authorization = STR_EMPTY;
+	struct review_answer *answer = NULL;
+	enum reviewer_start start;
+	struct access_user *user;
+
 	(void)server_request_header(request, "Authorization", 0, &authorization);
 	switch (access_identify(&client, authorization, a->can_review_tokens, &user, &token)) {
 	case ACCESS_KNOWN:
