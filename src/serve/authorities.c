@@ -219,6 +219,31 @@ tolerate(const struct authorities *s, struct error *err)
 	return true;
 }
 
+static bool
+read_first_map(struct authorities *s, struct call *call, struct error *err)
+{
+	bool is_changed = false;
+
+	if (!s->has_map || fetch_map(s, call, &is_changed, err))
+		return true;
+	if (err->code != ERR_NOT_FOUND)
+		return tolerate(s, err);
+	log_warn("no ConfigMap " MAP_NAME ": client certificates are not trusted", LOG_ERR(err));
+	return true;
+}
+
+/* A ConfigMap that cannot be used may be tolerated as well: then it counts as missing. */
+static bool
+apply_first_texts(struct authorities *s, struct error *err)
+{
+	if (apply_texts(s, err))
+		return true;
+	if (s->map.len == 0 || !tolerate(s, err))
+		return false;
+	buf_reset(&s->map);
+	return apply_texts(s, err);
+}
+
 bool
 authorities_new(const struct authorities_config *config, struct call *call,
                 struct authorities **ret, struct error *err)
@@ -236,24 +261,11 @@ authorities_new(const struct authorities_config *config, struct call *call,
 	s->has_map = config->client && !config->skip_lookup && !s->has_file;
 	s->next_file_ns = s->has_file ? clock_deadline(now_ns, FILE_EVERY_NS) : CLOCK_FOREVER;
 	s->next_map_ns = s->has_map ? clock_deadline(now_ns, MAP_EVERY_NS) : CLOCK_FOREVER;
+
 	if (s->has_file && !read_file(s, &is_changed, err))
 		return false;
-	if (s->has_map && !fetch_map(s, call, &is_changed, err)) {
-		if (err->code == ERR_NOT_FOUND)
-			log_warn("no ConfigMap " MAP_NAME ": client certificates are not trusted",
-			         LOG_ERR(err));
-		else if (!tolerate(s, err))
-			return false;
-	}
-	if (!apply_texts(s, err)) {
-		/* A ConfigMap that cannot be used may be tolerated as well: it counts as missing.
-		 */
-		if (s->map.len == 0 || !tolerate(s, err))
-			return false;
-		buf_reset(&s->map);
-		if (!apply_texts(s, err))
-			return false;
-	}
+	if (!read_first_map(s, call, err) || !apply_first_texts(s, err))
+		return false;
 	*ret = TAKE(s);
 	return true;
 }
