@@ -179,6 +179,43 @@ known_slot(struct reviewer *r, const struct digest *token)
 	return oldest;
 }
 
+/* Was the token valid recently? Called with mu held. */
+static bool
+is_known(struct reviewer *r, const struct digest *token, int64_t now_ns)
+{
+	const struct known_token *known = known_slot(r, token);
+
+	return is_same_digest(&known->key, token) && now_ns < known->until_ns;
+}
+
+/* The question in the list that asks the same, or NULL. Called with mu held. */
+static struct question *
+find_question(struct reviewer *r, const struct question *like)
+{
+	struct question *q;
+
+	TAILQ_FOREACH(q, &r->questions, next) {
+		if (q->subject == like->subject && is_same_digest(&q->key, &like->key))
+			return q;
+	}
+	return NULL;
+}
+
+/* Called with mu held. */
+static size_t
+count_waiters(const struct reviewer *r, const struct digest *source)
+{
+	const struct question *q;
+	const struct waiter *w;
+	size_t n = 0;
+
+	TAILQ_FOREACH(q, &r->questions, next) {
+		SLIST_FOREACH(w, &q->waiters, next)
+		n += is_same_digest(&w->source, source);
+	}
+	return n;
+}
+
 /* Takes the question over. */
 static enum reviewer_start
 ask_question(struct reviewer *r, struct question *question, struct review_answer **ret,
@@ -186,9 +223,7 @@ ask_question(struct reviewer *r, struct question *question, struct review_answer
 {
 	CLEANUP(question_freep) struct question *q = question;
 	int64_t now_ns = clock_boot(r->config.clock);
-	struct question *other, *asked = NULL;
-	const struct known_token *known;
-	size_t n_of_source = 0;
+	struct question *asked;
 	struct waiter *w;
 	bool is_stale;
 	WITH_LOCK(&r->mu);
@@ -197,21 +232,7 @@ ask_question(struct reviewer *r, struct question *question, struct review_answer
 		*ret = failed_answer();
 		return REVIEWER_KNOWS;
 	}
-
-	/* A token that was valid recently is a source of its own. */
-	known = known_slot(r, &q->key);
-	if (q->subject == OF_TOKEN && is_same_digest(&known->key, &q->key) &&
-	    now_ns < known->until_ns) {
-		q->source = q->key;
-		q->is_unauthenticated = false;
-	}
-	/* Is the same asked already, and how many requests of this source wait? */
-	TAILQ_FOREACH(other, &r->questions, next) {
-		if (!asked && other->subject == q->subject && is_same_digest(&other->key, &q->key))
-			asked = other;
-		SLIST_FOREACH(w, &other->waiters, next)
-		n_of_source += is_same_digest(&w->source, &q->source);
-	}
+	asked = find_question(r, q);
 
 	/* A stale answer is renewed, so that the next request finds a fresh one. */
 	*ret = review_cache_get(&r->caches[q->subject], &q->key, now_ns, &is_stale);
@@ -222,11 +243,17 @@ ask_question(struct reviewer *r, struct question *question, struct review_answer
 	if (*ret)
 		return REVIEWER_KNOWS;
 
-	if (n_of_source >= LIMIT_SERVER_PER_SOURCE)
+	/* A token that was valid recently is a source of its own. */
+	if (q->subject == OF_TOKEN && is_known(r, &q->key, now_ns)) {
+		q->source = q->key;
+		q->is_unauthenticated = false;
+	}
+	if (count_waiters(r, &q->source) >= LIMIT_SERVER_PER_SOURCE)
 		return REVIEWER_SOURCE_BUSY;
 	if (r->n_waiters >=
 	    (q->is_unauthenticated ? LIMIT_SERVER_UNAUTHENTICATED : LIMIT_SERVER_PENDING))
 		return REVIEWER_BUSY;
+
 	w = xcalloc(1, sizeof(*w));
 	*w = (struct waiter){ .source = q->source, .done = done, .arg = arg };
 	if (!asked) {
@@ -316,39 +343,58 @@ warn_not_reviewed(struct reviewer *r, enum subject subject, const struct error *
 		log_warn(what, LOG_ERR(err));
 }
 
-/* Stores the answer and passes it to the requests that wait for it. */
+/* Stores the digest of a valid token, and removes that of one that is no longer valid. Called with
+ * mu held. */
 static void
-answer_question(struct reviewer *r, struct question *q, struct review_answer *answer)
+note_token(struct reviewer *r, const struct digest *token, enum review_verdict verdict)
 {
-	const struct reviewer_config *config = &r->config;
-	int64_t now_ns = clock_boot(config->clock), ttl_ns;
-	struct known_token *known;
-	struct waiter *w;
+	int64_t now_ns = clock_boot(r->config.clock);
+	struct known_token *known = known_slot(r, token);
 
-	mutex_lock(&r->mu);
-	if (q->subject == OF_TOKEN) {
-		ttl_ns = config->token_ttl_ns;
-		known = known_slot(r, &q->key);
-		if (answer->verdict == REVIEW_YES)
-			*known = (struct known_token){ q->key, clock_deadline(now_ns, KNOWN_NS) };
-		else if (answer->verdict == REVIEW_NO && is_same_digest(&known->key, &q->key))
-			*known = (struct known_token){ .until_ns = 0 };
-	} else {
-		ttl_ns = answer->verdict == REVIEW_YES ? config->authorized_ttl_ns
-		                                       : config->unauthorized_ttl_ns;
-	}
+	if (verdict == REVIEW_YES)
+		*known = (struct known_token){ *token, clock_deadline(now_ns, KNOWN_NS) };
+	else if (verdict == REVIEW_NO && is_same_digest(&known->key, token))
+		*known = (struct known_token){ .until_ns = 0 };
+}
+
+/* How long an answer is kept. */
+static int64_t
+ttl_ns(const struct reviewer *r, enum subject subject, const struct review_answer *answer)
+{
+	if (subject == OF_TOKEN)
+		return r->config.token_ttl_ns;
+	return answer->verdict == REVIEW_YES ? r->config.authorized_ttl_ns
+	                                     : r->config.unauthorized_ttl_ns;
+}
+
+/* Stores the answer and removes the question from the list: no further request can join it. */
+static void
+close_question(struct reviewer *r, struct question *q, struct review_answer *answer)
+{
+	int64_t now_ns = clock_boot(r->config.clock);
+	const struct waiter *w;
+	WITH_LOCK(&r->mu);
+
+	if (q->subject == OF_TOKEN)
+		note_token(r, &q->key, answer->verdict);
 	if (q->is_kept && answer->verdict != REVIEW_FAILED)
 		review_cache_put(&r->caches[q->subject], &q->key, answer, now_ns,
-		                 clock_deadline(now_ns, ttl_ns));
-	/* after this no further request can join the question */
+		                 clock_deadline(now_ns, ttl_ns(r, q->subject, answer)));
 	TAILQ_REMOVE(&r->questions, q, next);
 	r->n_questions--;
 	SLIST_FOREACH(w, &q->waiters, next)
 	{
 		r->n_waiters--;
 	}
-	mutex_unlock(&r->mu);
+}
 
+/* Stores the answer and passes it to the requests that wait for it. */
+static void
+answer_question(struct reviewer *r, struct question *q, struct review_answer *answer)
+{
+	struct waiter *w;
+
+	close_question(r, q, answer);
 	while ((w = SLIST_FIRST(&q->waiters))) {
 		SLIST_REMOVE_HEAD(&q->waiters, next);
 		w->done(w->arg, answer);
