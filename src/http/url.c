@@ -33,6 +33,24 @@ url_has_space_or_control(struct str s)
 	return false;
 }
 
+/* Takes "https://" off *rest. url->scheme is a view of the table above, so it is in lower case. */
+static bool
+take_scheme(struct str *rest, struct url *url)
+{
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		struct str name = schemes[i].name;
+
+		if (str_eq_nocase(str_head(*rest, name.len), name) &&
+		    str_starts(str_skip(*rest, name.len), STR("://"))) {
+			url->scheme = name;
+			url->port = schemes[i].port;
+			*rest = str_skip(*rest, name.len + 3);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* The number of bytes of s before the first of the bytes in any. A zero byte never matches. */
 static size_t
 length_before(struct str s, const char *any)
@@ -66,30 +84,32 @@ take_host(struct str *rest, struct str *ret)
 	return str_index(*ret, ':') >= 0 && ip_parse(*ret, &ip);
 }
 
+/* Reads ":6443". "host:" means the scheme's own port, as in Go and curl. */
+static bool
+read_port(struct str text, int *port)
+{
+	int64_t value;
+
+	if (text.len == 0 || str_eq(text, STR(":")))
+		return true;
+	if (!str_starts(text, STR(":")) || !str_to_i64(str_skip(text, 1), 1, 65535, &value))
+		return false;
+	*port = (int)value;
+	return true;
+}
+
 /* The text may hold a password, so no message repeats it. */
 bool
 url_parse(struct str text, struct url *ret, struct error *err)
 {
 	struct str rest = text, authority;
 	struct url url = { 0 };
-	int64_t port;
+	const char *at;
 
 	if (url_has_space_or_control(text))
 		return err_set(err, ERR_INVALID,
 		               "a URL must not contain spaces or control characters");
-
-	/* "https://": url.scheme is a view of the table above, so it is in lower case */
-	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
-		struct str name = schemes[i].name;
-
-		if (str_eq_nocase(str_head(text, name.len), name) &&
-		    str_starts(str_skip(text, name.len), STR("://"))) {
-			url.scheme = name;
-			url.port = schemes[i].port;
-			rest = str_skip(text, name.len + 3);
-		}
-	}
-	if (url.port == 0)
+	if (!take_scheme(&rest, &url))
 		return err_set(err, ERR_INVALID,
 		               "the URL does not start with https://, http:// or socks5://");
 
@@ -100,23 +120,15 @@ url_parse(struct str text, struct url *ret, struct error *err)
 		url.path = str_head(url.path, url.path.len - 1);
 
 	/* the last '@' ends user name and password: a password may contain '@' unescaped */
-	for (size_t i = authority.len; i > 0 && !url.has_userinfo; i--) {
-		if (authority.ptr[i - 1] == '@') {
-			url.has_userinfo = true;
-			authority = str_skip(authority, i);
-		}
+	at = memrchr(authority.ptr, '@', authority.len);
+	if (at) {
+		url.has_userinfo = true;
+		authority = str_skip(authority, (size_t)(at - authority.ptr) + 1);
 	}
 	if (!take_host(&authority, &url.host))
 		return err_set(err, ERR_INVALID, "the URL's host is not a name or an address");
-
-	/* "host:" means the scheme's own port, as in Go and curl */
-	if (authority.len > 0 && !str_eq(authority, STR(":"))) {
-		if (!str_starts(authority, STR(":")) ||
-		    !str_to_i64(str_skip(authority, 1), 1, 65535, &port))
-			return err_set(err, ERR_INVALID,
-			               "the URL's port is not a number from 1 to 65535");
-		url.port = (int)port;
-	}
+	if (!read_port(authority, &url.port))
+		return err_set(err, ERR_INVALID, "the URL's port is not a number from 1 to 65535");
 	*ret = url;
 	return true;
 }
