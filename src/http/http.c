@@ -102,39 +102,51 @@ set_url(struct curl_client *c, const struct http_config *config, struct url *ret
 	return true;
 }
 
+/* With the scheme "socks5" libcurl resolves the server's name itself. Go leaves that to the proxy,
+ * which may be the only one that can resolve it; libcurl calls this "socks5h". */
+static char *
+proxy_for_libcurl(struct str url)
+{
+	struct str socks = STR("socks5://");
+	struct buf b = BUF_INIT(LIMIT_HTTP_URL);
+
+	if (!str_eq_nocase(str_head(url, socks.len), socks))
+		return xstrndup(url.ptr, url.len);
+	buf_add_c(&b, "socks5h://");
+	buf_add_str(&b, str_skip(url, socks.len));
+	return buf_take(&b);
+}
+
 static bool
 set_proxy(struct curl_client *c, const struct http_config *config, const struct url *server,
           struct error *err)
 {
-	struct str text = config->proxy_url, socks = STR("socks5://"), looked_up = server->host;
-	struct buf renamed = BUF_INIT(LIMIT_HTTP_URL);
-	struct error ignored;
-	struct url proxy;
-	struct ip ip;
+	struct str text = config->proxy_url;
+	struct url ignored;
 
 	if (text.len == 0)
 		text = str_c(proxy_from_environment(server));
 	else if (str_eq(text, STR("-")))
 		text = STR_EMPTY;
-	else if (!url_parse(text, &proxy, err))
+	else if (!url_parse(text, &ignored, err))
 		return err_wrap(err, "proxy");
-
-	/* With the scheme "socks5" libcurl resolves the server's name itself. Go leaves that to the
-	 * proxy, which may be the only one that can resolve it; libcurl calls this "socks5h". */
-	if (str_eq_nocase(str_head(text, socks.len), socks)) {
-		buf_add_c(&renamed, "socks5h://");
-		buf_add_str(&renamed, str_skip(text, socks.len));
-		c->proxy = buf_take(&renamed);
-	} else {
-		c->proxy = xstrndup(text.ptr, text.len);
-	}
-
-	/* the name of the proxy is looked up, if there is one, and not the server's */
-	if (c->proxy[0])
-		looked_up = url_parse(str_c(c->proxy), &proxy, &ignored) ? proxy.host : STR_EMPTY;
-	if (looked_up.len > 0 && !ip_parse(looked_up, &ip))
-		c->looked_up = xstrndup(looked_up.ptr, looked_up.len);
+	c->proxy = proxy_for_libcurl(text);
 	return true;
+}
+
+/* The name of the proxy is looked up, if there is one, and not the server's. */
+static void
+set_looked_up(struct curl_client *c, const struct url *server)
+{
+	struct str name = server->host;
+	struct error ignored;
+	struct url proxy;
+	struct ip ip;
+
+	if (c->proxy[0])
+		name = url_parse(str_c(c->proxy), &proxy, &ignored) ? proxy.host : STR_EMPTY;
+	if (name.len > 0 && !ip_parse(name, &ip))
+		c->looked_up = xstrndup(name.ptr, name.len);
 }
 
 static bool
@@ -160,6 +172,7 @@ client_configure(struct curl_client *c, const struct http_config *config, struct
 		add_line(&c->headers, *h);
 	if (!set_url(c, config, &url, err) || !set_proxy(c, config, &url, err))
 		return false;
+	set_looked_up(c, &url);
 
 	/* An HTTP proxy needs the whole URL in the request line of a plain http request (RFC 9112,
 	 * section 3.2.2). For https and SOCKS it only forwards bytes. */
