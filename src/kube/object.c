@@ -58,6 +58,16 @@ object_parse(const struct kind *kind, struct str json, struct object **ret, stru
 
 /* ---- fields ---- */
 
+static const struct object_field *
+find_field(yyjson_val *key, const struct object_field *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (unsafe_yyjson_equals_strn(key, fields[i].name.ptr, fields[i].name.len))
+			return &fields[i];
+	}
+	return NULL;
+}
+
 bool
 object_read(yyjson_val *val, const char *path, const struct object_field *fields, size_t n,
             void *into, struct error *err)
@@ -81,13 +91,10 @@ object_read(yyjson_val *val, const char *path, const struct object_field *fields
 	iter = yyjson_obj_iter_with(val);
 	while ((key = yyjson_obj_iter_next(&iter))) {
 		yyjson_val *member = yyjson_obj_iter_get_val(key);
-		const struct object_field *field = fields, *end = fields + n;
+		const struct object_field *field = find_field(key, fields, n);
 		void *place;
 
-		while (field < end &&
-		       !unsafe_yyjson_equals_strn(key, field->name.ptr, field->name.len))
-			field++;
-		if (field == end || yyjson_is_null(member))
+		if (!field || yyjson_is_null(member))
 			continue;
 		if (yyjson_get_type(member) != types[field->want].type)
 			return err_set(err, ERR_INVALID, "%s.%" STR_FMT ": not %s", path,
@@ -120,14 +127,14 @@ object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err)
 
 	if (!OBJECT_READ(json_at(val, "metadata"), "metadata", meta_fields, &meta, err))
 		return false;
-	if (meta.name.len > 0 && meta.uid.len > 0 && meta.resource_version.len > 0) {
-		*ret = meta;
-		return true;
-	}
-	return err_set(err, ERR_INVALID, "metadata.%s is missing",
-	               meta.name.len == 0  ? "name"
-	               : meta.uid.len == 0 ? "uid"
-	                                   : "resourceVersion");
+	if (meta.name.len == 0)
+		return err_set(err, ERR_INVALID, "metadata.name is missing");
+	if (meta.uid.len == 0)
+		return err_set(err, ERR_INVALID, "metadata.uid is missing");
+	if (meta.resource_version.len == 0)
+		return err_set(err, ERR_INVALID, "metadata.resourceVersion is missing");
+	*ret = meta;
+	return true;
 }
 
 bool
