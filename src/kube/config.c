@@ -329,14 +329,39 @@ config_load_files(struct config_loader *l, const struct kube_config_source *sour
 
 /* ---- inside a pod ---- */
 
+/* Without a file, or without a certificate in it, the system's authorities are trusted, as in
+ * client-go (rest/config.go, InClusterConfig). An empty file means that nothing is trusted
+ * (docs/spec/kube-client.md, "Rotated files"). */
+static void
+config_load_pod_ca(struct kube_config *config, const char *folder)
+{
+	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
+	struct str path = arena_printf(&config->arena, "%s/ca.crt", folder);
+	struct error err;
+
+	if (!file_read(path.ptr, &pem, &err)) {
+		log_warn("no certificate authority of the cluster, trusting the system's",
+		         LOG_ERR(&err));
+	} else if (pem.len == 0) {
+		log_warn("the cluster's certificate authority is an empty file, trusting nothing",
+		         LOG_STR("file", path));
+		config->trusts_nothing = true;
+		config->ca_file = path;
+	} else if (!str_contains(buf_str(&pem), STR("-----BEGIN CERTIFICATE-----"))) {
+		log_warn("no certificate in the cluster's authority, trusting the system's",
+		         LOG_STR("file", path));
+	} else {
+		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
+		config->ca_file = path;
+	}
+}
+
 static bool
 config_load_pod(struct kube_config *config, const char *folder, struct error *err)
 {
 	struct str host = str_c(getenv("KUBERNETES_SERVICE_HOST"));
 	struct str port = str_c(getenv("KUBERNETES_SERVICE_PORT"));
-	CLEANUP(buf_fini) struct buf pem = BUF_INIT(LIMIT_CREDENTIAL);
-	struct error no_ca;
-	struct str url, path;
+	struct str url;
 
 	if (host.len == 0 || port.len == 0)
 		return err_set(
@@ -351,26 +376,7 @@ config_load_pod(struct kube_config *config, const char *folder, struct error *er
 	config->token_file = arena_printf(&config->arena, "%s/token", folder);
 	if (!config_check_token_file(config->token_file.ptr, err))
 		return err_wrap(err, "token of the service account");
-
-	/* Without a file, or without a certificate in it, the system's authorities are trusted, as
-	 * in client-go (rest/config.go, InClusterConfig). An empty file means that nothing is
-	 * trusted (docs/spec/kube-client.md, "Rotated files"). */
-	path = arena_printf(&config->arena, "%s/ca.crt", folder);
-	if (!file_read(path.ptr, &pem, &no_ca)) {
-		log_warn("no certificate authority of the cluster, trusting the system's",
-		         LOG_ERR(&no_ca));
-	} else if (pem.len == 0) {
-		log_warn("the cluster's certificate authority is an empty file, trusting nothing",
-		         LOG_STR("file", path));
-		config->trusts_nothing = true;
-		config->ca_file = path;
-	} else if (!str_contains(buf_str(&pem), STR("-----BEGIN CERTIFICATE-----"))) {
-		log_warn("no certificate in the cluster's authority, trusting the system's",
-		         LOG_STR("file", path));
-	} else {
-		config->ca_pem = arena_str(&config->arena, buf_str(&pem));
-		config->ca_file = path;
-	}
+	config_load_pod_ca(config, folder);
 	return true;
 }
 
