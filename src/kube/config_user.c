@@ -262,9 +262,8 @@ read_plugin(const struct config_entry *e, const struct config_entry *cluster)
 	check_interactive(e, exec->api_version);
 	exec->install_hint = arena_str(arena, entry_text(e, "installHint"));
 	exec->wants_cluster = entry_is_true(e, "provideClusterInfo");
-	exec->cluster_config = STR_EMPTY;
-	if (cluster && exec->wants_cluster)
-		exec->cluster_config = plugin_cluster_config(cluster);
+	exec->cluster_config = cluster && exec->wants_cluster ? plugin_cluster_config(cluster)
+	                                                      : STR_EMPTY;
 	return exec;
 }
 
