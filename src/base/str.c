@@ -221,11 +221,11 @@ take_whole(struct str *s, uint64_t *ret)
 	uint64_t value = 0;
 
 	for (; is_digit(*s); *s = str_skip(*s, 1)) {
-		if (value > DURATION_MAX / 10)
+		uint64_t digit = (uint64_t)(s->ptr[0] - '0');
+
+		if (value > (DURATION_MAX - digit) / 10)
 			return false;
-		value = value * 10 + (uint64_t)(s->ptr[0] - '0');
-		if (value > DURATION_MAX)
-			return false;
+		value = value * 10 + digit;
 	}
 	*ret = value;
 	return true;
