@@ -63,9 +63,9 @@ void plan_note_skipped(struct plan *, const char *what, const char *reason);
 int plan_exit_code(const struct plan *);
 
 /** Appends the text. With colours: for a terminal. now_wall_ns: for the steps that wait. */
-void plan_print(struct plan *, bool has_colours, int64_t now_wall_ns, struct buf *out);
+void plan_print(const struct plan *, bool has_colours, int64_t now_wall_ns, struct buf *out);
 /** Appends the JSON object and a line feed (docs/plan.md, "JSON"). */
-void plan_print_json(struct plan *, struct buf *out);
+void plan_print_json(const struct plan *, struct buf *out);
 
 /* ---- plan_run.c ---- */
 

@@ -1,6 +1,7 @@
 /* operator/plan_print.c: a plan as text, and as JSON; see plan.h. */
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/limits.h"
@@ -36,11 +37,16 @@ compare_objects(const void *a, const void *b)
 	return ranks != 0 ? ranks : str_cmp(x->key, y->key);
 }
 
-static void
-sort_objects(struct plan *p)
+/* The caller frees the array. */
+static struct plan_object **
+sorted_objects(const struct plan *p)
 {
-	if (p->n > 0)
-		qsort(p->objects, p->n, sizeof(p->objects[0]), compare_objects);
+	struct plan_object **sorted = xcalloc(p->n + 1, sizeof(*sorted));
+
+	for (size_t i = 0; i < p->n; i++)
+		sorted[i] = p->objects[i];
+	qsort(sorted, p->n, sizeof(*sorted), compare_objects);
+	return sorted;
 }
 
 /* Is it the cluster object that changes, rather than something that belongs to it? */
@@ -253,31 +259,38 @@ print_step(const struct printer *to, const struct plan_object *object)
 }
 
 static void
+print_staying(const struct printer *to, const struct plan_object *object)
+{
+	print_mark(to, "", COLOUR_OF_ERRORS, "!");
+	print_object_name(to, object);
+	buf_addf(to->out, ": %s as it is: %" STR_FMT,
+	         STAILQ_EMPTY(&object->changes) ? "stays" : "partly stays", STR_ARG(object->stays));
+	if (object->n_stays > 1)
+		buf_addf(to->out, " (and %zu more)", object->n_stays - 1);
+	buf_add_char(to->out, '\n');
+}
+
+static void
+print_error(const struct printer *to, const struct plan_object *object)
+{
+	print_mark(to, "", COLOUR_OF_ERRORS, "!");
+	print_object_name(to, object);
+	buf_addf(to->out, ": could not be computed: %" STR_FMT "\n", STR_ARG(object->error));
+}
+
+static void
 print_object(const struct printer *to, const struct plan_object *object)
 {
-	bool has_changes = !STAILQ_EMPTY(&object->changes);
-
-	if (has_changes)
+	if (!STAILQ_EMPTY(&object->changes))
 		print_changes(to, object);
 	if (object->last_failure.len > 0)
 		buf_addf(to->out, "    so far, %" STR_FMT "\n", STR_ARG(object->last_failure));
 	if (object->has_step)
 		print_step(to, object);
-	if (object->stays.len > 0) {
-		print_mark(to, "", COLOUR_OF_ERRORS, "!");
-		print_object_name(to, object);
-		buf_addf(to->out, ": %s as it is: %" STR_FMT,
-		         has_changes ? "partly stays" : "stays", STR_ARG(object->stays));
-		if (object->n_stays > 1)
-			buf_addf(to->out, " (and %zu more)", object->n_stays - 1);
-		buf_add_char(to->out, '\n');
-	}
-	if (object->error.len > 0) {
-		print_mark(to, "", COLOUR_OF_ERRORS, "!");
-		print_object_name(to, object);
-		buf_addf(to->out, ": could not be computed: %" STR_FMT "\n",
-		         STR_ARG(object->error));
-	}
+	if (object->stays.len > 0)
+		print_staying(to, object);
+	if (object->error.len > 0)
+		print_error(to, object);
 }
 
 static const char *
@@ -314,18 +327,19 @@ print_summary(const struct plan *p, struct buf *out)
 }
 
 void
-plan_print(struct plan *p, bool has_colours, int64_t now_wall_ns, struct buf *out)
+plan_print(const struct plan *p, bool has_colours, int64_t now_wall_ns, struct buf *out)
 {
 	struct printer to = { out, has_colours, now_wall_ns };
+	struct plan_object **objects = sorted_objects(p);
 
-	sort_objects(p);
 	for (size_t i = 0; i < p->n; i++)
-		print_object(&to, p->objects[i]);
+		print_object(&to, objects[i]);
 	for (size_t i = 0; i < p->n_skipped; i++)
 		buf_addf(out, "  %s are left out: %s\n", p->skipped[i].what, p->skipped[i].reason);
 	if (p->n + p->n_skipped > 0)
 		buf_add_char(out, '\n');
 	print_summary(p, out);
+	free(objects);
 }
 
 /* ---- JSON ---- */
@@ -375,16 +389,16 @@ add_object_json(const struct plan_object *object, struct buf *out)
 }
 
 void
-plan_print_json(struct plan *p, struct buf *out)
+plan_print_json(const struct plan *p, struct buf *out)
 {
+	struct plan_object **objects = sorted_objects(p);
 	struct totals t = count_all(p);
 
-	sort_objects(p);
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", plan_exit_code(p));
 	json_begin_array(out, "objects");
 	for (size_t i = 0; i < p->n; i++)
-		add_object_json(p->objects[i], out);
+		add_object_json(objects[i], out);
 	json_end_array(out);
 	json_begin_array(out, "skipped");
 	for (size_t i = 0; i < p->n_skipped; i++)
@@ -399,4 +413,5 @@ plan_print_json(struct plan *p, struct buf *out)
 	                 JSON_NUMBER("leftOut", p->n_left_out));
 	json_end_object(out);
 	buf_add_char(out, '\n');
+	free(objects);
 }
