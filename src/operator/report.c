@@ -472,6 +472,36 @@ report_print(const struct report *r, bool has_colours, bool shows_all, unsigned 
 
 /* ---- JSON ---- */
 
+static void
+add_finding_json(const struct finding *f, struct buf *out)
+{
+	json_add_object(out, NULL, JSON_TEXT("kind", f->kind), JSON_TEXT("name", f->name),
+	                JSON_TEXT("message", f->message), JSON_TEXT("fix", f->fix),
+	                JSON_FLAG("fixIsCommand", f->is_command), JSON_FLAG("isNote", f->is_note));
+}
+
+static void
+add_result_json(const struct check_result *result, struct buf *out)
+{
+	const struct check *check = result->check, *cause = result->cause;
+
+	json_begin_object(out, NULL);
+	json_add_members(out, JSON_TEXT("code", str_c(check->code)),
+	                 JSON_TEXT("group", str_c(check->group)),
+	                 JSON_TEXT("title", str_c(check->title)),
+	                 JSON_TEXT("fault", str_c(check->fault)),
+	                 JSON_TEXT("why", str_c(check->why)),
+	                 JSON_TEXT("result", str_c(marks[result->result].name)),
+	                 JSON_TEXT("reason", result->reason),
+	                 JSON_TEXT("cause", cause ? str_c(cause->code) : STR_EMPTY));
+	json_begin_array(out, "findings");
+	for (size_t i = 0; i < result->n_findings; i++)
+		add_finding_json(&result->findings[i], out);
+	json_end_array(out);
+	json_add_number(out, "findingsLeftOut", (int64_t)result->n_dropped);
+	json_end_object(out);
+}
+
 void
 report_print_json(const struct report *r, struct view *view, struct buf *out)
 {
@@ -480,34 +510,8 @@ report_print_json(const struct report *r, struct view *view, struct buf *out)
 		view_add_json(view, out);
 	json_add_number(out, "exitCode", report_exit_code(r));
 	json_begin_array(out, "checks");
-	for (size_t i = 0; i < r->n; i++) {
-		const struct check_result *result = &r->results[i];
-		const struct check *check = result->check;
-
-		json_begin_object(out, NULL);
-		json_add_members(out, JSON_TEXT("code", str_c(check->code)),
-		                 JSON_TEXT("group", str_c(check->group)),
-		                 JSON_TEXT("title", str_c(check->title)),
-		                 JSON_TEXT("fault", str_c(check->fault)),
-		                 JSON_TEXT("why", str_c(check->why)),
-		                 JSON_TEXT("result", str_c(marks[result->result].name)),
-		                 JSON_TEXT("reason", result->reason),
-		                 JSON_TEXT("cause",
-		                           result->cause ? str_c(result->cause->code) : STR_EMPTY));
-		json_begin_array(out, "findings");
-		for (size_t j = 0; j < result->n_findings; j++) {
-			const struct finding *f = &result->findings[j];
-
-			json_add_object(out, NULL, JSON_TEXT("kind", f->kind),
-			                JSON_TEXT("name", f->name),
-			                JSON_TEXT("message", f->message), JSON_TEXT("fix", f->fix),
-			                JSON_FLAG("fixIsCommand", f->is_command),
-			                JSON_FLAG("isNote", f->is_note));
-		}
-		json_end_array(out);
-		json_add_number(out, "findingsLeftOut", (int64_t)result->n_dropped);
-		json_end_object(out);
-	}
+	for (size_t i = 0; i < r->n; i++)
+		add_result_json(&r->results[i], out);
 	json_end_array(out);
 	json_end_object(out);
 	buf_add_char(out, '\n');
