@@ -413,44 +413,60 @@ find_balancer(struct explanation *e, const struct service *s, const struct lb_li
 	return true;
 }
 
+static struct str
+addresses_text(struct explanation *e, const struct lb_listed *lb)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(8));
+
+	for (size_t i = 0; i < lb->n_addresses; i++)
+		buf_addf(&text, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(lb->addresses[i]));
+	return keep(e, &text);
+}
+
+static struct str
+targets_text(struct explanation *e, const struct lb_listed *lb)
+{
+	if (!lb->has_targets)
+		return STR_EMPTY;
+	return arena_printf(&e->view->arena, "%zu", lb->n_targets);
+}
+
+static struct str
+health_text(struct explanation *e, const struct lb_listed *lb)
+{
+	return arena_printf(&e->view->arena, "healthy: %zu, unhealthy: %zu%s%" STR_FMT,
+	                    lb->n_healthy, lb->n_unhealthy, lb->unhealthy.len > 0 ? "; " : "",
+	                    STR_ARG(lb->unhealthy));
+}
+
 static void
 compare_service(struct explanation *e, const struct service *s)
 {
-	CLEANUP(buf_fini) struct buf addresses = BUF_INIT(KIB(8));
 	struct view *v = e->view;
 	const struct balancer_ops *ops = v->cloud->balancers;
-	struct arena *arena = &v->arena;
 	struct error ignored;
 	/* the nodes first: the cloud names them */
 	bool has_targets = ops && view_need(v, VIEW_NODES, &ignored);
 	const struct lb_listed *lb;
 	bool can_list = find_balancer(e, s, &lb);
 	bool is_local = can_list && ops && !ops->list;
-	struct str missing = STR_EMPTY, n_targets;
+	struct str missing = STR_EMPTY;
 
 	if (can_list)
 		missing = is_local ? STR("none on this machine") : STR("none");
 	explain_add_row(e, "load balancer",
 	                s->has_finalizer ? STR("claimed by the finalizer") : STR("not claimed"),
 	                lb ? lb->id : missing, can_list && !is_local && !lb && s->n_ingress > 0);
-	for (size_t i = 0; lb && i < lb->n_addresses; i++)
-		buf_addf(&addresses, "%s%" STR_FMT, i > 0 ? ", " : "", STR_ARG(lb->addresses[i]));
-	explain_add_row(e, "addresses", list_ingress(e, s), lb ? keep(e, &addresses) : missing,
+	explain_add_row(e, "addresses", list_ingress(e, s), lb ? addresses_text(e, lb) : missing,
 	                false);
-	n_targets = missing;
-	if (lb)
-		n_targets = lb->has_targets ? arena_printf(arena, "%zu", lb->n_targets) : STR_EMPTY;
 	if (has_targets)
 		explain_add_row(e, "targets",
-		                arena_printf(arena, "eligible nodes: %zu",
+		                arena_printf(&v->arena, "eligible nodes: %zu",
 		                             facts_count_targets(v, s, NULL)),
-		                n_targets, lb && lb->has_targets && lb->n_targets == 0);
+		                lb ? targets_text(e, lb) : missing,
+		                lb && lb->has_targets && lb->n_targets == 0);
 	if (lb && lb->has_health)
-		explain_add_row(e, "health", STR_EMPTY,
-		                arena_printf(arena, "healthy: %zu, unhealthy: %zu%s%" STR_FMT,
-		                             lb->n_healthy, lb->n_unhealthy,
-		                             lb->unhealthy.len > 0 ? "; " : "",
-		                             STR_ARG(lb->unhealthy)),
+		explain_add_row(e, "health", STR_EMPTY, health_text(e, lb),
 		                lb->n_unhealthy > 0 && lb->n_healthy == 0);
 	if (lb)
 		explain_add_row(e, "blocked addresses", STR_EMPTY, lb->blocked, true);
