@@ -203,48 +203,60 @@ waiter_set_due(struct waiter *w, int64_t now_ns)
 		w->due_ns = now_ns + w->err.retry_after_ms * NS_PER_MS;
 }
 
+static bool
+hz_actions_ask(struct hz_actions *a, struct call *call, const struct action_query *query,
+               struct hz_answer *ret_answer, yyjson_val **ret_list, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
+	struct hz_request how = { .is_urgent = true };
+
+	buf_add_c(&target, "/actions?");
+	for (size_t i = 0; i < query->n; i++)
+		buf_addf(&target, "id=%" PRId64 "&", query->ids[i]);
+	buf_add_c(&target, "page=1&sort=status&sort=id");
+	how.target = buf_str(&target);
+	return hz_api_do(a->api, call, &how, ret_answer, err) &&
+	       hz_answer_list(ret_answer, "actions", ret_list, err);
+}
+
+/* Gives all waiters that the request was for the answer, or its failure if list is NULL. */
+static void
+hz_actions_notify_waiters(struct hz_actions *a, const struct action_query *query, yyjson_val *list,
+                          const struct error *err)
+{
+	struct waiter *w;
+
+	LIST_FOREACH(w, &a->waiters, entry)
+	{
+		if (w->is_over || !action_query_has(query, w->id))
+			continue;
+		if (list)
+			waiter_take_answer(w, list);
+		else
+			waiter_take_failure(w, err);
+		waiter_set_due(w, clock_mono(a->clock));
+	}
+}
+
 /* Reads the states for all waiters; called with mu held, which is released during the request. */
 static void
 hz_actions_read_states(struct hz_actions *a, struct call *call, struct waiter *own)
 {
 	CLEANUP(hz_answer_fini) struct hz_answer answer = HZ_ANSWER_INIT;
-	CLEANUP(buf_fini) struct buf target = BUF_INIT(LIMIT_HTTP_URL);
-	struct hz_request how = { .is_urgent = true };
 	struct action_query query = hz_actions_make_query(a);
 	yyjson_val *list = NULL;
-	struct waiter *w;
 	struct error err;
 	bool ok;
 
-	buf_add_c(&target, "/actions?");
-	for (size_t i = 0; i < query.n; i++)
-		buf_addf(&target, "id=%" PRId64 "&", query.ids[i]);
-	buf_add_c(&target, "page=1&sort=status&sort=id");
-	how.target = buf_str(&target);
-
 	a->is_asking = true;
 	mutex_unlock(&a->mu);
-	ok = hz_api_do(a->api, call, &how, &answer, &err) &&
-	     hz_answer_list(&answer, "actions", &list, &err);
+	ok = hz_actions_ask(a, call, &query, &answer, &list, &err);
 	mutex_lock(&a->mu);
 	a->is_asking = false;
-
-	/* Only this thread's call was cancelled: another one repeats the request. */
-	if (!ok && err.code == ERR_CANCELLED) {
-		waiter_take_failure(own, &err);
-		cond_broadcast(&a->changed);
-		return;
-	}
-	LIST_FOREACH(w, &a->waiters, entry)
-	{
-		if (w->is_over || !action_query_has(&query, w->id))
-			continue;
-		if (ok)
-			waiter_take_answer(w, list);
-		else
-			waiter_take_failure(w, &err);
-		waiter_set_due(w, clock_mono(a->clock));
-	}
+	if (!ok && err.code == ERR_CANCELLED)
+		waiter_take_failure(own, &err); /* another thread repeats the request */
+	else
+		hz_actions_notify_waiters(a, &query, ok ? list : NULL, &err);
 	cond_broadcast(&a->changed);
 }
 
