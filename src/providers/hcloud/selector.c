@@ -119,15 +119,23 @@ hz_selector_lex(struct str *rest)
 	return token;
 }
 
-/* Takes the next token. Only where an operator is expected "in" and "notin" are not words. */
 static struct token
-hz_selector_take(struct parser *p, bool is_operator_expected)
+hz_selector_take_operator(struct parser *p)
 {
 	struct token token = p->next;
 
 	if (token.kind != TOKEN_END)
 		p->next = hz_selector_lex(&p->rest);
-	if (!is_operator_expected && (token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN))
+	return token;
+}
+
+/* Where no operator is expected, "in" and "notin" are words like any other. */
+static struct token
+hz_selector_take(struct parser *p)
+{
+	struct token token = hz_selector_take_operator(p);
+
+	if (token.kind == TOKEN_IN || token.kind == TOKEN_NOT_IN)
 		token.kind = TOKEN_WORD;
 	return token;
 }
@@ -161,25 +169,31 @@ hz_selector_compare_values(const void *a, const void *b)
 	return str_cmp(*x, *y);
 }
 
+static void
+hz_selector_add_value(struct parser *p, struct requirement *r, struct str value)
+{
+	p->values[p->n_values++] = value;
+	r->n_values++;
+}
+
 /* Reads "(a,b)". An element may be missing, as in "(a,)", and is the empty value then. */
 static bool
 hz_selector_parse_list(struct parser *p, struct requirement *r)
 {
-	struct token token = hz_selector_take(p, false);
+	struct token token = hz_selector_take(p);
 
 	if (token.kind != TOKEN_OPEN)
 		return hz_selector_fail_at(p, token.text, "expected '('");
-	for (bool is_last = false; !is_last; is_last = token.kind == TOKEN_CLOSE) {
-		struct token value = { TOKEN_WORD, str_head(p->next.text, 0) };
+	do {
+		struct str value = str_head(p->next.text, 0);
 
 		if (hz_selector_is_word_next(p))
-			value = hz_selector_take(p, false);
-		p->values[p->n_values++] = value.text;
-		r->n_values++;
-		token = hz_selector_take(p, false);
-		if (token.kind != TOKEN_COMMA && token.kind != TOKEN_CLOSE)
-			return hz_selector_fail_at(p, token.text, "expected ',' or ')'");
-	}
+			value = hz_selector_take(p).text;
+		hz_selector_add_value(p, r, value);
+		token = hz_selector_take(p);
+	} while (token.kind == TOKEN_COMMA);
+	if (token.kind != TOKEN_CLOSE)
+		return hz_selector_fail_at(p, token.text, "expected ',' or ')'");
 	return true;
 }
 
@@ -187,7 +201,7 @@ hz_selector_parse_list(struct parser *p, struct requirement *r)
 static bool
 hz_selector_parse_operator(struct parser *p, struct requirement *r)
 {
-	struct token token = hz_selector_take(p, true);
+	struct token token = hz_selector_take_operator(p);
 
 	switch (token.kind) {
 	case TOKEN_IN:
@@ -212,11 +226,10 @@ hz_selector_parse_operator(struct parser *p, struct requirement *r)
 		return hz_selector_parse_list(p, r);
 	token = (struct token){ TOKEN_WORD, str_head(p->next.text, 0) };
 	if (p->next.kind != TOKEN_END && p->next.kind != TOKEN_COMMA)
-		token = hz_selector_take(p, false);
+		token = hz_selector_take(p);
 	if (token.kind != TOKEN_WORD)
 		return hz_selector_fail_at(p, token.text, "expected a value");
-	p->values[p->n_values++] = token.text;
-	r->n_values++;
+	hz_selector_add_value(p, r, token.text);
 	return true;
 }
 
@@ -229,8 +242,8 @@ hz_selector_parse_requirement(struct parser *p, struct requirement *r)
 	bool is_negated = p->next.kind == TOKEN_NOT;
 
 	if (is_negated)
-		hz_selector_take(p, false);
-	token = hz_selector_take(p, false);
+		hz_selector_take(p);
+	token = hz_selector_take(p);
 	if (token.kind != TOKEN_WORD)
 		return hz_selector_fail_at(p, token.text, "expected a key");
 	r->key = token.text;
@@ -265,6 +278,38 @@ hz_selector_starts_requirement(const struct parser *p)
 	return hz_selector_is_word_next(p) || p->next.kind == TOKEN_NOT;
 }
 
+/* Behind a requirement is the end, or a comma and another requirement. */
+static bool
+hz_selector_parse_separator(struct parser *p)
+{
+	struct token token = hz_selector_take(p);
+
+	if (token.kind == TOKEN_END)
+		return true;
+	if (token.kind != TOKEN_COMMA)
+		return hz_selector_fail_at(p, token.text, "expected ',' or the end");
+	if (!hz_selector_starts_requirement(p))
+		return hz_selector_fail_at(p, p->next.text, "expected a key after ','");
+	return true;
+}
+
+static bool
+hz_selector_parse_all(struct parser *p, struct hz_selector *selector)
+{
+	if (p->next.kind != TOKEN_END && !hz_selector_starts_requirement(p))
+		return hz_selector_fail_at(p, p->next.text, "expected a key");
+	while (p->next.kind != TOKEN_END) {
+		if (selector->n == LIMIT_SELECTOR_REQUIREMENTS)
+			return err_set(p->err, ERR_INVALID,
+			               "a selector of more than %d requirements",
+			               LIMIT_SELECTOR_REQUIREMENTS);
+		if (!hz_selector_parse_requirement(p, &selector->requirements[selector->n++]) ||
+		    !hz_selector_parse_separator(p))
+			return false;
+	}
+	return true;
+}
+
 /* A comma separates two requirements, or two values of a list. So there are at most as many of each
  * as commas and one more, and both arrays are allocated once. */
 bool
@@ -286,23 +331,8 @@ hz_selector_parse(struct str text, struct arena *arena, const struct hz_selector
 	p.text = arena_str(arena, text);
 	p.rest = p.text;
 	p.next = hz_selector_lex(&p.rest);
-	if (p.next.kind != TOKEN_END && !hz_selector_starts_requirement(&p))
-		return hz_selector_fail_at(&p, p.next.text, "expected a key");
-	while (p.next.kind != TOKEN_END) {
-		struct token token;
-
-		if (selector->n == LIMIT_SELECTOR_REQUIREMENTS)
-			return err_set(err, ERR_INVALID, "a selector of more than %d requirements",
-			               LIMIT_SELECTOR_REQUIREMENTS);
-		if (!hz_selector_parse_requirement(&p, &selector->requirements[selector->n++]))
-			return false;
-		/* The end follows, or a comma and another requirement. */
-		token = hz_selector_take(&p, false);
-		if (token.kind != TOKEN_END && token.kind != TOKEN_COMMA)
-			return hz_selector_fail_at(&p, token.text, "expected ',' or the end");
-		if (token.kind == TOKEN_COMMA && !hz_selector_starts_requirement(&p))
-			return hz_selector_fail_at(&p, p.next.text, "expected a key after ','");
-	}
+	if (!hz_selector_parse_all(&p, selector))
+		return false;
 	*ret = selector;
 	return true;
 }
