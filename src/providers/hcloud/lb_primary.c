@@ -158,41 +158,54 @@ hz_lb_resolve_primary_ips(struct hz_lb_run *run, struct error *err)
 
 /* ---- a balancer that exists ---- */
 
-void
-hz_lb_report_addresses(const struct hz_lb_run *run)
+/* If the answer has no ID of the address, nothing is reported: this API has no Primary IPs of
+ * balancers yet. */
+static void
+hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
+                       const struct hz_public_address *has)
 {
-	const struct hz_public_address *ends[] = { &run->lb->ipv4, &run->lb->ipv6 };
+	const struct hz_primary_ref *wanted = &run->desired.primary_ips[family];
 	const struct lb_spec *spec = run->spec;
 	struct error why;
 
-	for (enum hz_family i = 0; i < HZ_N_FAMILIES; i++) {
-		const struct hz_primary_ref *ref = &run->desired.primary_ips[i];
-		const struct hz_public_address *end = ends[i];
+	if (!wanted->is_set || has->id == 0 || wanted->id == has->id)
+		return;
+	err_set(&why, ERR_INVALID,
+	        "%s asks for Primary IP %" STR_FMT ", but load balancer %" PRId64
+	        " has the %s address %" STR_FMT " (%" PRId64
+	        "), and the addresses of an existing load balancer cannot be changed. To use the Primary IP, delete the Service "
+	        "%" STR_FMT "/%" STR_FMT " and create it again; otherwise remove the annotation",
+	        families[family].key, STR_ARG(str_head(wanted->text, 30)), run->lb->id,
+	        families[family].name, STR_ARG(has->ip), has->id, STR_ARG(spec->namespace),
+	        STR_ARG(spec->service));
+	if (run->call->dry)
+		dry_kept(run->call->dry, &why);
+	else
+		hz_lb_report_once(run, &kept_event, families[family].kept, &why);
+}
 
-		/* If the answer has no ID of the address, nothing is reported: this API has no
-		 * Primary IPs of balancers yet. */
-		if (ref->is_set && end->id != 0 && ref->id != end->id) {
-			err_set(&why, ERR_INVALID,
-			        "%s asks for Primary IP %" STR_FMT ", but load balancer %" PRId64
-			        " has the %s address %" STR_FMT " (%" PRId64
-			        "), and the addresses of an existing load balancer cannot be changed. To use the Primary IP, delete the Service "
-			        "%" STR_FMT "/%" STR_FMT
-			        " and create it again; otherwise remove the annotation",
-			        families[i].key, STR_ARG(str_head(ref->text, 30)), run->lb->id,
-			        families[i].name, STR_ARG(end->ip), end->id,
-			        STR_ARG(spec->namespace), STR_ARG(spec->service));
-			if (run->call->dry)
-				dry_kept(run->call->dry, &why);
-			else
-				hz_lb_report_once(run, &kept_event, families[i].kept, &why);
-		}
-		if (end->is_blocked && !run->call->dry) {
-			err_set(&why, ERR_INVALID,
-			        "Hetzner has blocked the %s address %" STR_FMT
-			        " of load balancer %" PRId64
-			        ": clients cannot reach the load balancer at this address until Hetzner's support unblocks it",
-			        families[i].name, STR_ARG(end->ip), run->lb->id);
-			hz_lb_report_once(run, &blocked_event, families[i].blocked, &why);
-		}
+static void
+hz_primary_report_blocked(const struct hz_lb_run *run, enum hz_family family,
+                          const struct hz_public_address *has)
+{
+	struct error why;
+
+	if (!has->is_blocked || run->call->dry)
+		return;
+	err_set(&why, ERR_INVALID,
+	        "Hetzner has blocked the %s address %" STR_FMT " of load balancer %" PRId64
+	        ": clients cannot reach the load balancer at this address until Hetzner's support unblocks it",
+	        families[family].name, STR_ARG(has->ip), run->lb->id);
+	hz_lb_report_once(run, &blocked_event, families[family].blocked, &why);
+}
+
+void
+hz_lb_report_addresses(const struct hz_lb_run *run)
+{
+	const struct hz_public_address *addresses[] = { &run->lb->ipv4, &run->lb->ipv6 };
+
+	for (enum hz_family i = 0; i < HZ_N_FAMILIES; i++) {
+		hz_primary_report_kept(run, i, addresses[i]);
+		hz_primary_report_blocked(run, i, addresses[i]);
 	}
 }
