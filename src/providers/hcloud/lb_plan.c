@@ -450,6 +450,37 @@ hz_plan_target_map(const struct hz_lb_target targets[], size_t n, struct arena *
 	return map;
 }
 
+static void
+hz_plan_add_target(struct planner *p, const struct hz_lb_target *target)
+{
+	hz_body_target(&p->body, target, /*is_removed=*/false);
+	hz_plan_add_step(p, "add_target", /*operation=*/NULL)->target = target;
+}
+
+/* Selectors are never ours, and a target that the list repeats is removed once. */
+static bool
+hz_plan_must_remove(const struct hz_lb_target *target, const struct map *wanted,
+                    const struct map *actual, struct arena *arena)
+{
+	struct str key = hz_target_key(target, target->uses_private_ip, arena);
+
+	return target->type != HZ_TARGET_SELECTOR && !map_get(wanted, key) &&
+	       map_get(actual, key) == target;
+}
+
+/* The same server by its other address, public or private, if it is to be added; or NULL. */
+static const struct hz_lb_target *
+hz_plan_find_other_address(const struct hz_lb_target *target, const struct map *wanted,
+                           const struct map *actual, struct arena *arena)
+{
+	struct str key;
+
+	if (target->type != HZ_TARGET_SERVER)
+		return NULL;
+	key = hz_target_key(target, !target->uses_private_ip, arena);
+	return map_get(actual, key) ? NULL : map_get(wanted, key);
+}
+
 void
 hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_lb *lb,
                 struct arena *arena, struct hz_steps *ret)
@@ -463,32 +494,22 @@ hz_plan_targets(const struct hz_lb_target targets[], size_t n, const struct hz_l
 
 	for (size_t i = 0; i < lb->n_targets; i++) {
 		const struct hz_lb_target *target = &lb->targets[i], *other;
-		struct str key = hz_target_key(target, target->uses_private_ip, arena);
 
-		/* Selectors are never ours, and a target that the list repeats is removed once. */
-		if (target->type == HZ_TARGET_SELECTOR || map_get(&wanted, key) ||
-		    map_get(&actual, key) != target)
+		if (!hz_plan_must_remove(target, &wanted, &actual, arena))
 			continue;
 		hz_body_target(&p.body, target, /*is_removed=*/true);
 		hz_plan_add_step(&p, "remove_target", /*operation=*/NULL)->target = target;
-		if (target->type != HZ_TARGET_SERVER)
+		other = hz_plan_find_other_address(target, &wanted, &actual, arena);
+		if (!other)
 			continue;
-		/* the same server by its other address, public or private, if it is to be added */
-		key = hz_target_key(target, !target->uses_private_ip, arena);
-		other = map_get(&wanted, key);
-		if (!other || map_get(&actual, key))
-			continue;
-		hz_body_target(&p.body, other, /*is_removed=*/false);
-		hz_plan_add_step(&p, "add_target", /*operation=*/NULL)->target = other;
+		hz_plan_add_target(&p, other);
 		is_added[other - targets] = true;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct hz_lb_target *target = &targets[i];
 		struct str key = hz_target_key(target, target->uses_private_ip, arena);
 
-		if (is_added[i] || map_get(&wanted, key) != target || map_get(&actual, key))
-			continue;
-		hz_body_target(&p.body, target, /*is_removed=*/false);
-		hz_plan_add_step(&p, "add_target", /*operation=*/NULL)->target = target;
+		if (!is_added[i] && map_get(&wanted, key) == target && !map_get(&actual, key))
+			hz_plan_add_target(&p, target);
 	}
 }
