@@ -53,20 +53,27 @@ struct hz_catalog {
 	struct map known;         /* mu; certificates, by key */
 };
 
+static const struct hz_lb_type *
+hz_types_get(const struct hz_catalog *c, struct str name)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		if (str_eq(c->types[i].name, name))
+			return &c->types[i];
+	}
+	return NULL;
+}
+
 /* Looks the name up in the last list. *ret_is_known is false if the list is too old for the answer,
  * and has to be read again. */
 static bool
 hz_types_recall(struct hz_catalog *c, struct arena *arena, struct str name, bool *ret_is_known,
                 struct hz_lb_type *ret, struct error *err)
 {
-	const struct hz_lb_type *type = NULL;
+	const struct hz_lb_type *type;
 	int64_t age_ns;
 	WITH_LOCK(&c->mu);
 
-	for (size_t i = 0; !type && i < c->n; i++) {
-		if (str_eq(c->types[i].name, name))
-			type = &c->types[i];
-	}
+	type = hz_types_get(c, name);
 	age_ns = clock_mono(c->clock) - c->listed_ns;
 	*ret_is_known = c->types && age_ns < (type ? TYPES_AGE_NS : TYPES_MISS_AGE_NS);
 	if (!*ret_is_known || !type)
