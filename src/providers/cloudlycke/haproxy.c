@@ -255,42 +255,39 @@ has_health_port(const struct cl_record_values *r)
 	return r->traffic == LB_TRAFFIC_LOCAL && r->health_check_node_port > 0;
 }
 
-/* is_common: the frontend of all ports, so that the file has the ranges once and not for each port.
- * The id of a socket is its port, by which the backend is found. */
 static void
-add_frontend(struct buf *b, const struct cl_record_values *r, const struct ip *ip,
-             const struct lb_port ports[], size_t n_ports, bool is_common)
+add_service(struct buf *b, const struct cl_record_values *r)
 {
-	const char *family = family_name(ip);
-	bool has_any = false;
-	struct ip_net net;
-
 	buf_add_c(b, "\n# ");
 	add_remark(b, r->allocation.namespace);
 	buf_add_char(b, '/');
 	add_remark(b, r->allocation.service);
-	if (!is_common && ports[0].name.len > 0) {
-		buf_add_c(b, ", port ");
-		add_remark(b, ports[0].name);
-	}
-	buf_add_c(b, "\nfrontend ");
+}
+
+static void
+add_part_name(struct buf *b, const struct cl_record_values *r, const struct ip *ip,
+              const struct lb_port *port)
+{
 	cl_haproxy_add_name(b, r->name);
-	if (is_common)
-		buf_addf(b, "-all-%s\n", family);
-	else
-		buf_addf(b, "-%d-%s\n", (int)ports[0].port, family);
-	for (size_t i = 0; i < n_ports; i++) {
-		if (!is_served(&ports[i]))
-			continue;
-		buf_add_c(b, "\tbind ");
-		add_address(b, ip, ports[i].port);
-		buf_add_c(b, ip_family(ip) == IP_V6 ? " v6only transparent" : " transparent");
-		if (is_common)
-			buf_addf(b, " id %d", (int)ports[i].port);
-		buf_add_char(b, '\n');
-	}
-	/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One
-	 * line for each, since HAProxy limits the words of a line. */
+	buf_addf(b, "-%d-%s", (int)port->port, family_name(ip));
+}
+
+static void
+add_bind(struct buf *b, const struct ip *ip, const struct lb_port *port)
+{
+	buf_add_c(b, "\tbind ");
+	add_address(b, ip, port->port);
+	buf_add_c(b, ip_family(ip) == IP_V6 ? " v6only transparent" : " transparent");
+}
+
+/* Only ranges of the frontend's family: to HAProxy, ::/0 contains every IPv4 client. One line for
+ * each, since HAProxy limits the words of a line. */
+static void
+add_ranges(struct buf *b, const struct cl_record_values *r, const struct ip *ip)
+{
+	bool has_any = false;
+	struct ip_net net;
+
 	for (size_t i = 0; i < r->n_source_ranges; i++) {
 		if (!ip_net_parse(r->source_ranges[i], &net) || ip_family(&net.ip) != ip_family(ip))
 			continue;
@@ -300,12 +297,47 @@ add_frontend(struct buf *b, const struct cl_record_values *r, const struct ip *i
 	if (r->n_source_ranges > 0)
 		buf_addf(b, "\ttcp-request connection reject%s\n",
 		         has_any ? " unless is_allowed" : "");
-	buf_add_c(b, is_common ? "\tuse_backend " : "\tdefault_backend ");
+}
+
+static void
+add_frontend(struct buf *b, const struct cl_record_values *r, const struct ip *ip,
+             const struct lb_port *port)
+{
+	add_service(b, r);
+	if (port->name.len > 0)
+		buf_add_c(b, ", port ");
+	add_remark(b, port->name);
+	buf_add_c(b, "\nfrontend ");
+	add_part_name(b, r, ip, port);
+	buf_add_char(b, '\n');
+	add_bind(b, ip, port);
+	buf_add_char(b, '\n');
+	add_ranges(b, r, ip);
+	buf_add_c(b, "\tdefault_backend ");
+	add_part_name(b, r, ip, port);
+	buf_add_char(b, '\n');
+}
+
+/* The frontend of all ports, so that the file has the ranges once and not for each port. The id of
+ * a socket is its port, by which the backend is found. */
+static void
+add_common_frontend(struct buf *b, const struct cl_record_values *r, const struct ip *ip,
+                    const struct lb_port ports[], size_t n_ports)
+{
+	add_service(b, r);
+	buf_add_c(b, "\nfrontend ");
 	cl_haproxy_add_name(b, r->name);
-	if (is_common)
-		buf_addf(b, "-%%[so_id]-%s\n", family);
-	else
-		buf_addf(b, "-%d-%s\n", (int)ports[0].port, family);
+	buf_addf(b, "-all-%s\n", family_name(ip));
+	for (size_t i = 0; i < n_ports; i++) {
+		if (!is_served(&ports[i]))
+			continue;
+		add_bind(b, ip, &ports[i]);
+		buf_addf(b, " id %d\n", (int)ports[i].port);
+	}
+	add_ranges(b, r, ip);
+	buf_add_c(b, "\tuse_backend ");
+	cl_haproxy_add_name(b, r->name);
+	buf_addf(b, "-%%[so_id]-%s\n", family_name(ip));
 }
 
 static void
@@ -315,8 +347,8 @@ add_backend(struct buf *b, const struct cl_record_values *r, const struct ip *ip
 	static const char *const proxies[] = { "", " send-proxy", " send-proxy-v2" };
 
 	buf_add_c(b, "\nbackend ");
-	cl_haproxy_add_name(b, r->name);
-	buf_addf(b, "-%d-%s\n", (int)port->port, family_name(ip));
+	add_part_name(b, r, ip, port);
+	buf_add_char(b, '\n');
 	/* Without a peer the table is lost at a reload; the hash then selects the same server as
 	 * long as the servers are the same. */
 	if (r->has_client_ip_affinity)
@@ -361,12 +393,11 @@ add_record(struct buf *b, const struct cl_record_values *r, bool has_peers)
 		n_served += is_served(&ports[i]);
 	has_common = n_served > 1 && r->n_source_ranges > 0;
 	for (size_t k = 0; has_common && k < ips->n; k++)
-		add_frontend(b, r, &ips->items[k], ports, n_ports, /*is_common=*/true);
+		add_common_frontend(b, r, &ips->items[k], ports, n_ports);
 	for (size_t i = 0; i < n_ports; i++) {
 		for (size_t k = 0; k < ips->n && is_served(&ports[i]); k++) {
 			if (!has_common)
-				add_frontend(b, r, &ips->items[k], &ports[i], 1,
-				             /*is_common=*/false);
+				add_frontend(b, r, &ips->items[k], &ports[i]);
 			add_backend(b, r, &ips->items[k], &ports[i], has_peers);
 		}
 	}
