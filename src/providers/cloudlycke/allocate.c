@@ -26,21 +26,34 @@ is_open_to(const struct cl_pool *pool, struct str namespace)
 	return pool->namespaces.n == 0;
 }
 
+static const struct cl_pool *
+pool_named(const struct cl_schema *schema, struct str name)
+{
+	for (size_t i = 0; i < schema->n_pools; i++) {
+		if (str_eq(schema->pools[i].name, name))
+			return &schema->pools[i];
+	}
+	return NULL;
+}
+
+static const struct cl_pool *
+default_pool(const struct cl_schema *schema)
+{
+	for (size_t i = 0; i < schema->n_pools; i++) {
+		if (schema->pools[i].is_default)
+			return &schema->pools[i];
+	}
+	return schema->n_pools == 1 ? &schema->pools[0] : NULL;
+}
+
 bool
 cl_request_pool(const struct cl_schema *schema, const struct lb_spec *spec, struct arena *arena,
                 const struct cl_pool **ret, struct error *err)
 {
 	const struct str *name = lb_annotation(spec, CL_ANNOTATION("pool"));
-	const struct cl_pool *pool = NULL;
+	const struct cl_pool *pool = name ? pool_named(schema, str_trim(*name))
+	                                  : default_pool(schema);
 
-	for (size_t i = 0; i < schema->n_pools && !pool; i++) {
-		const struct cl_pool *one = &schema->pools[i];
-
-		if (name ? str_eq(one->name, str_trim(*name)) : one->is_default)
-			pool = one;
-	}
-	if (!name && !pool && schema->n_pools == 1)
-		pool = &schema->pools[0];
 	if (!pool && !name)
 		return err_set(err, ERR_INVALID,
 		               "no address pool: set one as default or use annotation \"%s\"",
