@@ -431,31 +431,54 @@ cl_state_commit(struct cl_state *s, struct error *err)
 	return is_done;
 }
 
+/* Does the file say the same of both? */
+static bool
+is_written_alike(const struct cl_record *a, const struct cl_record *b)
+{
+	return a && b &&
+	       cl_addresses_eq(&a->values.allocation.addresses, &b->values.allocation.addresses) &&
+	       a->values.hook.generation == b->values.hook.generation &&
+	       a->values.hook.done == b->values.hook.done &&
+	       a->values.hook.input == b->values.hook.input &&
+	       str_eq(a->values.hook.error, b->values.hook.error);
+}
+
+static bool
+commit_change(struct cl_state *s, struct str uid, struct cl_record *record, struct error *err)
+{
+	struct cl_change change = { .uid = uid, .next = record, .older = s->changes };
+	struct cl_change **at = &s->changes;
+	bool is_done;
+
+	s->changes = &change;
+	is_done = cl_state_commit(s, err);
+	while (*at != &change)
+		at = &(*at)->older;
+	*at = change.older;
+	return is_done;
+}
+
+static bool
+frees_address(const struct cl_record *goes, const struct cl_record *stays)
+{
+	for (size_t i = 0; goes && i < goes->values.allocation.addresses.n; i++) {
+		const struct ip *ip = &goes->values.allocation.addresses.items[i];
+
+		if (!stays || !cl_addresses_have(&stays->values.allocation.addresses, ip))
+			return true;
+	}
+	return false;
+}
+
 bool
 cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, struct error *err)
 {
-	struct cl_change change = { .uid = uid, .next = record, .older = s->changes };
 	const struct cl_record *stays = map_get(&s->records, uid); /* until `record` is written */
 	CLEANUP(cl_record_unrefp) struct cl_record *goes = record;
-	struct cl_change **at = &s->changes;
-	bool is_same, is_done = true;
+	bool is_done;
 
 	assert(!find_change(s, uid));
-	/* Does the file say the same of both? */
-	is_same = stays && record &&
-	          cl_addresses_eq(&stays->values.allocation.addresses,
-	                          &record->values.allocation.addresses) &&
-	          stays->values.hook.generation == record->values.hook.generation &&
-	          stays->values.hook.done == record->values.hook.done &&
-	          stays->values.hook.input == record->values.hook.input &&
-	          str_eq(stays->values.hook.error, record->values.hook.error);
-	if (!is_same) {
-		s->changes = &change;
-		is_done = cl_state_commit(s, err);
-		while (*at != &change)
-			at = &(*at)->older;
-		*at = change.older;
-	}
+	is_done = is_written_alike(stays, record) || commit_change(s, uid, record, err);
 	if (is_done) {
 		goes = replace_record(s, uid, record);
 		stays = record;
@@ -463,11 +486,7 @@ cl_state_change(struct cl_state *s, struct str uid, struct cl_record *record, st
 			s->version++;
 	}
 	/* Services that were refused an address may have it now. */
-	for (size_t i = 0; s->has_waiting && goes && i < goes->values.allocation.addresses.n; i++) {
-		const struct ip *ip = &goes->values.allocation.addresses.items[i];
-
-		if (stays && cl_addresses_have(&stays->values.allocation.addresses, ip))
-			continue;
+	if (s->has_waiting && frees_address(goes, stays)) {
 		s->has_waiting = false;
 		s->host->requeue(s->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
 	}
