@@ -191,33 +191,48 @@ set_targets(struct service_run *run, struct lb_spec *spec, const struct target_l
 	run->record->next_update_ns = clock_deadline(clock_mono(run->call->clock), update_pause_ns);
 }
 
+/* After a restart each Service is ensured once. If it has its finalizer and addresses, very
+ * probably nothing changes, and no event is sent. */
+static bool
+is_first_ensure_after_restart(const struct service_run *run)
+{
+	return run->service->has_finalizer && run->service->n_ingress > 0 &&
+	       !run->record->has_targets && !run->record->has_failed;
+}
+
+/* Adds our finalizer. */
+static bool
+service_claim(struct service_run *run, bool was_stale, bool *ret_is_gone, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+
+	*ret_is_gone = false;
+	if (run->service->has_finalizer && !was_stale)
+		return true;
+	patch_service_claim(&body, run->service);
+	if (!service_patch(run, buf_str(&body), ret_is_gone, err))
+		return err_wrap(err, "failed to add load balancer cleanup finalizer");
+	return true;
+}
+
 static bool
 service_ensure(struct service_run *run, struct error *err)
 {
 	struct lb_spec spec = spec_of(run);
-	CLEANUP(buf_fini) struct buf claim = BUF_INIT(LIMIT_HTTP_REQUEST);
 	CLEANUP(target_list_fini) struct target_list targets = { 0 };
 	enum lb_outcome outcome = LB_DONE;
 	struct lb_status status = { 0 };
 	struct service_record *r = run->record;
-	bool is_gone = false, was_stale = service_is_stale(run); /* read before our first write */
-	/* After a restart each Service is ensured once. If it has its finalizer and addresses, very
-	 * probably nothing changes, and no event is sent. */
-	bool is_first_ensure_after_restart = run->service->has_finalizer &&
-	                                     run->service->n_ingress > 0 && !r->has_targets &&
-	                                     !r->has_failed;
+	bool is_gone, was_stale = service_is_stale(run); /* read before our first write */
 	struct error why;
 
 	spec.is_changed = (run->reasons & REASON_FULL) && r->has_targets;
-	if (!is_first_ensure_after_restart && !r->is_repairing)
+	if (!is_first_ensure_after_restart(run) && !r->is_repairing)
 		service_announce(run, SERVICE_ENSURING);
 
 	/* The finalizer comes before the balancer, which it keeps from being left behind. */
-	if (!run->service->has_finalizer || was_stale) {
-		patch_service_claim(&claim, run->service);
-		if (!service_patch(run, buf_str(&claim), &is_gone, err))
-			return err_wrap(err, "failed to add load balancer cleanup finalizer");
-	}
+	if (!service_claim(run, was_stale, &is_gone, err))
+		return false;
 	if (is_gone)
 		return true; /* the watch will deliver the deletion, which removes what there is */
 
