@@ -157,34 +157,59 @@ taint_is_shutdown(const struct node_taint *t)
 	return str_eq_c(t->key, NODE_TAINT_SHUTDOWN) && str_eq_c(t->effect, "NoSchedule");
 }
 
-/* The desired list has the shutdown taint in its place or at the end, or does not have it. */
+/* Is the taint as we write it, without a value or a timeAdded? */
 static bool
-write_taint(const struct node_write *w, struct error *err)
+is_plain(const struct node_taint *t)
 {
-	bool wanted = *(bool *)w->arg, is_there = false;
-	const struct node *node = w->node;
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	struct str *taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
-	size_t n = 0;
+	return t->value.len == 0 && !str_contains(t->raw, STR("\"timeAdded\":\""));
+}
+
+/* The list with the shutdown taint, in its place or at the end. False: the node has it already. */
+static bool
+add_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
+{
+	bool is_there = false;
 
 	for (size_t i = 0; i < node->n_taints; i++) {
 		const struct node_taint *t = node->taints[i];
 		bool is_shutdown = taint_is_shutdown(t);
 
-		/* the taint is as we write it, without a value or a timeAdded */
-		if (wanted && is_shutdown && t->value.len == 0 &&
-		    !str_contains(t->raw, STR("\"timeAdded\":\"")))
-			return true;
-		if (!is_shutdown)
-			taints[n++] = t->raw;
-		else if (wanted)
-			taints[n++] = STR(SHUTDOWN_TAINT);
+		if (is_shutdown && is_plain(t))
+			return false;
+		taints[i] = is_shutdown ? STR(SHUTDOWN_TAINT) : t->raw;
 		is_there |= is_shutdown;
 	}
-	if (!wanted && !is_there)
+	*ret_n = node->n_taints;
+	if (!is_there)
+		taints[(*ret_n)++] = STR(SHUTDOWN_TAINT);
+	return true;
+}
+
+/* The list without the shutdown taint. False: the node does not have it. */
+static bool
+remove_shutdown(const struct node *node, struct str *taints, size_t *ret_n)
+{
+	*ret_n = 0;
+	for (size_t i = 0; i < node->n_taints; i++) {
+		if (!taint_is_shutdown(node->taints[i]))
+			taints[(*ret_n)++] = node->taints[i]->raw;
+	}
+	return *ret_n < node->n_taints;
+}
+
+static bool
+write_taint(const struct node_write *w, struct error *err)
+{
+	bool wanted = *(bool *)w->arg;
+	const struct node *node = w->node;
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	struct str *taints = arena_calloc(w->call->arena, node->n_taints + 1, sizeof(*taints));
+	bool is_other;
+	size_t n;
+
+	is_other = wanted ? add_shutdown(node, taints, &n) : remove_shutdown(node, taints, &n);
+	if (!is_other)
 		return true;
-	if (wanted && !is_there)
-		taints[n++] = STR(SHUTDOWN_TAINT);
 	patch_node(&body, &(struct node_patch){ .uid = node->object.uid,
 	                                        .resource_version = node->object.resource_version,
 	                                        .has_taints = true,
