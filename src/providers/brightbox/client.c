@@ -115,7 +115,7 @@ bb_send(struct bb_client *c, struct call *call, const struct change *change, str
 void
 bb_url_resolve(struct buf *ret, struct str base, const char *relative)
 {
-	const char *scheme = memmem(base.ptr, base.len, "://", 3);
+	const char *scheme = base.len > 0 ? memmem(base.ptr, base.len, "://", 3) : NULL;
 	size_t host = scheme ? (size_t)(scheme + 3 - base.ptr) : base.len, end = base.len;
 
 	while (end > host && base.ptr[end - 1] != '/')
