@@ -481,11 +481,10 @@ bb_desired_domains(const struct bb_desired *desired, const struct bb_cloud_ip *i
 
 /* ---- the body ---- */
 
-static void
-bb_add_number(struct buf *b, const char *name, uint32_t number)
+static struct json_member
+bb_if_set(const char *name, uint32_t number)
 {
-	if (number > 0)
-		json_add_number(b, name, number);
+	return JSON_IF(number > 0, JSON_NUMBER(name, number));
 }
 
 /* An update without nodes contains an empty list, because without the member the old nodes would
@@ -511,24 +510,20 @@ bb_desired_body(const struct bb_desired *desired, const struct str domains[], si
 	for (size_t i = 0; i < desired->n_listeners; i++) {
 		const struct bb_listener *listener = &desired->listeners[i];
 
-		json_begin_object(&body, NULL);
-		json_add_members(&body, JSON_TEXT("protocol", listener->protocol),
-		                 JSON_NUMBER("in", listener->in));
-		bb_add_number(&body, "out", (uint32_t)listener->out);
-		bb_add_number(&body, "timeout", listener->timeout_ms);
-		if (listener->proxy_protocol.len > 0)
-			json_add_text(&body, "proxy_protocol", listener->proxy_protocol);
-		json_end_object(&body);
+		json_add_object(&body, NULL, JSON_TEXT("protocol", listener->protocol),
+		                JSON_NUMBER("in", listener->in),
+		                bb_if_set("out", (uint32_t)listener->out),
+		                bb_if_set("timeout", listener->timeout_ms),
+		                JSON_IF(listener->proxy_protocol.len > 0,
+		                        JSON_TEXT("proxy_protocol", listener->proxy_protocol)));
 	}
 	json_end_array(&body);
-	json_begin_object(&body, "healthcheck");
-	json_add_members(&body, JSON_TEXT("type", check->type), JSON_NUMBER("port", check->port),
-	                 JSON_TEXT("request", check->request));
-	bb_add_number(&body, "interval", check->interval_ms);
-	bb_add_number(&body, "timeout", check->timeout_ms);
-	bb_add_number(&body, "threshold_up", check->threshold_up);
-	bb_add_number(&body, "threshold_down", check->threshold_down);
-	json_end_object(&body);
+	json_add_object(&body, "healthcheck", JSON_TEXT("type", check->type),
+	                JSON_NUMBER("port", check->port), JSON_TEXT("request", check->request),
+	                bb_if_set("interval", check->interval_ms),
+	                bb_if_set("timeout", check->timeout_ms),
+	                bb_if_set("threshold_up", check->threshold_up),
+	                bb_if_set("threshold_down", check->threshold_down));
 	if (desired->is_https)
 		json_add_texts(&body, "domains", domains, n_domains);
 	json_add_flag(&body, "https_redirect", desired->is_https);

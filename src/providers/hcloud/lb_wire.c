@@ -355,25 +355,22 @@ hz_lb_label_of(const struct hz_lb *lb, const char *key)
 
 /* ---- writing: members ---- */
 
-static void
-hz_body_add_opt_text(struct buf *b, const char *key, const struct hz_opt_str *text)
+static struct json_member
+hz_opt_text(const char *key, const struct hz_opt_str *text)
 {
-	if (text->is_set)
-		json_add_text(b, key, text->value);
+	return JSON_IF(text->is_set, JSON_TEXT(key, text->value));
 }
 
-static void
-hz_body_add_opt_number(struct buf *b, const char *key, const struct hz_opt_i64 *number)
+static struct json_member
+hz_opt_number(const char *key, const struct hz_opt_i64 *number)
 {
-	if (number->is_set)
-		json_add_number(b, key, number->value);
+	return JSON_IF(number->is_set, JSON_NUMBER(key, number->value));
 }
 
-static void
-hz_body_add_opt_flag(struct buf *b, const char *key, enum hz_opt_bool is_so)
+static struct json_member
+hz_opt_flag(const char *key, enum hz_opt_bool is_so)
 {
-	if (is_so != HZ_UNSET)
-		json_add_flag(b, key, is_so == HZ_YES);
+	return JSON_IF(is_so != HZ_UNSET, JSON_FLAG(key, is_so == HZ_YES));
 }
 
 /* ---- writing: services ---- */
@@ -396,13 +393,13 @@ static void
 hz_body_add_http(struct buf *b, const struct hz_lb_http *http)
 {
 	json_begin_object(b, "http");
-	hz_body_add_opt_text(b, "cookie_name", &http->cookie_name);
-	hz_body_add_opt_number(b, "cookie_lifetime", &http->cookie_lifetime_s);
+	json_add_members(b, hz_opt_text("cookie_name", &http->cookie_name),
+	                 hz_opt_number("cookie_lifetime", &http->cookie_lifetime_s));
 	if (http->has_certificates)
 		hz_body_add_certificates(b, http->certificates, http->n_certificates);
-	hz_body_add_opt_flag(b, "redirect_http", http->redirects);
-	hz_body_add_opt_flag(b, "sticky_sessions", http->is_sticky);
-	hz_body_add_opt_number(b, "timeout_idle", &http->timeout_idle_s);
+	json_add_members(b, hz_opt_flag("redirect_http", http->redirects),
+	                 hz_opt_flag("sticky_sessions", http->is_sticky),
+	                 hz_opt_number("timeout_idle", &http->timeout_idle_s));
 	json_end_object(b);
 }
 
@@ -411,18 +408,18 @@ hz_body_add_check(struct buf *b, const struct hz_lb_check *check)
 {
 	json_begin_object(b, "health_check");
 	json_add_members(b, JSON_TEXT("protocol", check->protocol),
-	                 JSON_NUMBER("port", check->port));
-	hz_body_add_opt_number(b, "interval", &check->interval_s);
-	hz_body_add_opt_number(b, "timeout", &check->timeout_s);
-	hz_body_add_opt_number(b, "retries", &check->retries);
+	                 JSON_NUMBER("port", check->port),
+	                 hz_opt_number("interval", &check->interval_s),
+	                 hz_opt_number("timeout", &check->timeout_s),
+	                 hz_opt_number("retries", &check->retries));
 	if (!str_eq_c(check->protocol, "tcp")) {
 		json_begin_object(b, "http");
-		hz_body_add_opt_text(b, "domain", &check->domain);
-		hz_body_add_opt_text(b, "path", &check->path);
+		json_add_members(b, hz_opt_text("domain", &check->domain),
+		                 hz_opt_text("path", &check->path));
 		if (check->has_status_codes)
 			json_add_texts(b, "status_codes", check->status_codes,
 			               check->n_status_codes);
-		hz_body_add_opt_flag(b, "tls", check->is_tls);
+		json_add_members(b, hz_opt_flag("tls", check->is_tls));
 		json_end_object(b);
 	}
 	json_end_object(b);
@@ -434,8 +431,8 @@ hz_body_service(struct buf *b, const struct hz_lb_service *s)
 	json_begin_object(b, NULL);
 	json_add_members(b, JSON_TEXT("protocol", s->protocol),
 	                 JSON_NUMBER("listen_port", s->listen_port),
-	                 JSON_NUMBER("destination_port", s->destination_port));
-	hz_body_add_opt_flag(b, "proxyprotocol", s->proxy_protocol);
+	                 JSON_NUMBER("destination_port", s->destination_port),
+	                 hz_opt_flag("proxyprotocol", s->proxy_protocol));
 	if (s->has_http)
 		hz_body_add_http(b, &s->http);
 	hz_body_add_check(b, &s->check);
@@ -514,20 +511,17 @@ hz_body_create(struct buf *b, const struct hz_lb_desired *desired, const struct 
 	                 JSON_NUMBER("load_balancer_type", type->id));
 	if (desired->algorithm.len > 0)
 		json_add_object(b, "algorithm", JSON_TEXT("type", desired->algorithm));
-	if (desired->location.len > 0)
-		json_add_text(b, "location", desired->location);
-	if (desired->network_zone.len > 0)
-		json_add_text(b, "network_zone", desired->network_zone);
+	json_add_members(b,
+	                 JSON_IF(desired->location.len > 0,
+	                         JSON_TEXT("location", desired->location)),
+	                 JSON_IF(desired->network_zone.len > 0,
+	                         JSON_TEXT("network_zone", desired->network_zone)));
 	hz_body_add_labels(b, NULL, 0, desired);
-	hz_body_add_opt_flag(b, "public_interface", desired->is_public);
-	if (ipv4->is_set || ipv6->is_set) {
-		json_begin_object(b, "public_net");
-		if (ipv4->is_set)
-			json_add_number(b, "ipv4", ipv4->id);
-		if (ipv6->is_set)
-			json_add_number(b, "ipv6", ipv6->id);
-		json_end_object(b);
-	}
+	json_add_members(b, hz_opt_flag("public_interface", desired->is_public));
+	if (ipv4->is_set || ipv6->is_set)
+		json_add_object(b, "public_net",
+		                JSON_IF(ipv4->is_set, JSON_NUMBER("ipv4", ipv4->id)),
+		                JSON_IF(ipv6->is_set, JSON_NUMBER("ipv6", ipv6->id)));
 	if (without_parts) {
 		json_end_object(b);
 		return;
@@ -568,11 +562,9 @@ hz_body_put(struct buf *b, const struct hz_lb *lb, struct str name, bool is_rela
 void
 hz_body_attach(struct buf *b, const struct hz_lb_desired *desired)
 {
-	json_begin_object(b, NULL);
-	json_add_number(b, "network", desired->network);
-	hz_body_add_opt_text(b, "ip", &desired->private_ip);
-	hz_body_add_opt_text(b, "ip_range", &desired->subnet);
-	json_end_object(b);
+	json_add_object(b, NULL, JSON_NUMBER("network", desired->network),
+	                hz_opt_text("ip", &desired->private_ip),
+	                hz_opt_text("ip_range", &desired->subnet));
 }
 
 void
@@ -582,10 +574,7 @@ hz_body_certificate(struct buf *b, const struct hz_lb_desired *desired)
 	json_add_members(b, JSON_TEXT("name", desired->certificate_name),
 	                 JSON_TEXT("type", STR("managed")));
 	json_add_texts(b, "domain_names", desired->domains, desired->n_domains);
-	json_begin_object(b, "labels");
-	json_add_text(b, HZ_LABEL_UID, desired->uid);
-	if (desired->is_staging)
-		json_add_text(b, "HC-Use-Staging-CA", STR("true"));
-	json_end_object(b);
+	json_add_object(b, "labels", JSON_TEXT(HZ_LABEL_UID, desired->uid),
+	                JSON_IF(desired->is_staging, JSON_TEXT("HC-Use-Staging-CA", STR("true"))));
 	json_end_object(b);
 }
