@@ -349,8 +349,8 @@ removes_a_balancer_once(void **state)
 	assert_true(found);
 	assert_ok(balancer_remove(w->cloud, &w->call, &spec, &found, &w->err), &w->err);
 	assert_false(found);
-	http_script_check_asked(&w->script, BALANCERS "\nDELETE /balancers/9\n" BALANCERS
-	                                              "\n/machines/7\n");
+	http_script_check_asked(&w->script,
+	                        BALANCERS "\nDELETE /balancers/9\n" BALANCERS "\n/machines/7\n");
 }
 
 static void
