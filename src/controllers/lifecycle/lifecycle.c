@@ -28,10 +28,6 @@ METRIC_FAMILY(round_seconds, METRIC_HISTOGRAM,
               "[ALPHA] Duration of a round over the nodes that are not ready.",
               METRIC_BUCKETS(seconds));
 
-enum {
-	ROUND_TIMEOUT_S = 600, /* as WORK_TIMEOUT_S in controllers/node/node.c */
-};
-
 /* Changes within this time are handled by one round: 5,000 nodes that join cause a few dozen
  * rounds, not 15,000. */
 static const int64_t coalesce_ns = 250 * NS_PER_MS;
@@ -166,7 +162,7 @@ static int64_t
 lifecycle_round(struct lifecycle_controller *c, struct arena *arena, enum lifecycle_due due)
 {
 	CLEANUP(store_list_free) struct store_list all = store_list(c->env->nodes);
-	struct call call = env_call(c->env, arena, ROUND_TIMEOUT_S * NS_PER_SEC);
+	struct call call = env_call(c->env, arena, LOOKUP_WORK_TIMEOUT_S * NS_PER_SEC);
 	struct round r = { .c = c, .call = &call, .all = all };
 	int64_t begun_ns = clock_mono(c->env->clock), now_ns = clock_boot(c->env->clock), next_ns;
 	const struct guard_config *guard = &c->config.guard;

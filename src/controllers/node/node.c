@@ -39,9 +39,6 @@ enum {
 	INIT_PAUSE_MS = 50,
 	LABEL_ATTEMPTS = 5,
 	LABEL_PAUSE_MS = 100,
-	/* A cloud's list has a request for each page, one after the other: for 65,000 machines in
-	 * pages of 50, from a cloud that answers within 0.1 s, they take 130 s. */
-	WORK_TIMEOUT_S = 600,
 };
 
 static const int64_t failure_base_ns = 100 * NS_PER_MS;
@@ -457,7 +454,7 @@ node_worker(void *arg)
 	if (!store_wait_synced(c->env->nodes, &call, &err))
 		return NULL;
 	while (queue_get_trimming(c->queue, &n_busy, &name)) {
-		call = env_call(c->env, &arena, WORK_TIMEOUT_S * NS_PER_SEC);
+		call = env_call(c->env, &arena, LOOKUP_WORK_TIMEOUT_S * NS_PER_SEC);
 		call.dry = dry_item_find(c->env, c->env->nodes, "node", name, &arena);
 		if (node_reconcile(c, &call, name, &err)) {
 			queue_forget(c->queue, name);
