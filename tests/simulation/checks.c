@@ -10,9 +10,6 @@
 #include "base/json.h"
 #include "world.h"
 
-#define LEASE_NAMESPACE "kube-system"
-#define LEASE_NAME "cloud-controller-manager"
-
 /* A process that has just started has not seen the Lease, so it does not wait if a person has
  * deleted it, and the former leader goes on until its next renewal. */
 #define YOUNG_NS MINUTE_NS
@@ -68,14 +65,9 @@ static void
 check_leader(const struct net_request *n)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct kube_model_object *lease = kube_model_find(world.kube, KUBE_MODEL_LEASE,
-	                                                        STR(LEASE_NAMESPACE),
-	                                                        STR(LEASE_NAME));
+	struct str holder = world_holder(&arena);
 	unsigned i = n->replica->index;
-	struct str holder = STR_EMPTY;
 
-	if (lease)
-		holder = json_text_at(&arena, object_json(&arena, lease), "spec.holderIdentity");
 	if (holder.len == 0 || world.was_restored || schedule_now_ns() < unaware_until_ns ||
 	    (identity_of[i] == n->incarnation && str_eq_c(holder, identity[i])))
 		return;

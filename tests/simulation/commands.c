@@ -141,17 +141,11 @@ void
 commands_check(void)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct kube_model_object *lease = kube_model_find(world.kube, KUBE_MODEL_LEASE,
-	                                                        STR("kube-system"),
-	                                                        STR("cloud-controller-manager"));
-	struct str holder = STR_EMPTY;
 	struct replica *r;
 
 	if (!has_target())
 		return;
-	if (lease)
-		holder = json_text_at(&arena, object_json(&arena, lease), "spec.holderIdentity");
-	r = replica_at(str_starts(holder, STR("a_")) ? 1 : 0);
+	r = replica_at(str_starts(world_holder(&arena), STR("a_")) ? 1 : 0);
 	trace("a person runs commands in place of %s", r->name);
 	world.is_inspected = true;
 	if (r->is_running)

@@ -230,11 +230,9 @@ have_addresses(void)
 static bool
 has_leader(void)
 {
-	const struct kube_model_object *lease = kube_model_find(world.kube, KUBE_MODEL_LEASE,
-	                                                        STR("kube-system"),
-	                                                        STR("cloud-controller-manager"));
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 
-	return lease && !str_contains(lease->json, STR("\"holderIdentity\":\"\""));
+	return world_holder(&arena).len > 0;
 }
 
 static void

@@ -849,9 +849,7 @@ restart_server(struct rng *r)
 static void
 person_deletes_lease(struct rng *r)
 {
-	const struct kube_model_object *lease = kube_model_find(world.kube, KUBE_MODEL_LEASE,
-	                                                        STR("kube-system"),
-	                                                        STR("cloud-controller-manager"));
+	const struct kube_model_object *lease = world_lease();
 
 	(void)r;
 	if (!lease)

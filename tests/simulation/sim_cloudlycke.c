@@ -150,13 +150,8 @@ static const struct buf *
 config_of_leader(void)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct kube_model_object *lease = kube_model_find(world.kube, KUBE_MODEL_LEASE,
-	                                                        STR("kube-system"),
-	                                                        STR("cloud-controller-manager"));
-	struct str holder = STR_EMPTY;
+	struct str holder = world_holder(&arena);
 
-	if (lease)
-		holder = json_text_at(&arena, object_json(&arena, lease), "spec.holderIdentity");
 	return holder.len == 0 ? NULL : &loaded[str_starts(holder, STR("b_")) ? 1 : 0];
 }
 

@@ -62,6 +62,21 @@ world_is_target(const struct machine *m)
 	       !json_key(json_at(object_json(&arena, o), "metadata.labels"), STR(EXCLUDED));
 }
 
+const struct kube_model_object *
+world_lease(void)
+{
+	return kube_model_find(world.kube, KUBE_MODEL_LEASE, STR(LEASE_NAMESPACE), STR(LEASE_NAME));
+}
+
+struct str
+world_holder(struct arena *arena)
+{
+	const struct kube_model_object *lease = world_lease();
+
+	return lease ? json_text_at(arena, object_json(arena, lease), "spec.holderIdentity")
+	             : STR_EMPTY;
+}
+
 void
 node_set_taint(const struct kube_model_object *node, const char *key, bool is_wanted)
 {

@@ -97,6 +97,13 @@ void world_run_actors(void);
 /** Ends all faults and repairs what only people can repair. */
 void world_settle(void);
 
+#define LEASE_NAMESPACE "kube-system"
+#define LEASE_NAME "cloud-controller-manager"
+/** The Lease of the replicas; NULL: it does not exist. */
+const struct kube_model_object *world_lease(void);
+/** Who holds it; empty: nobody, or it does not exist. */
+struct str world_holder(struct arena *);
+
 struct hetzner_server *machine_server(const struct machine *);
 bool machine_is_alive(const struct machine *);
 const struct kube_model_object *machine_node(const struct machine *);
