@@ -48,6 +48,8 @@ static const int64_t machine_delay_ns = 30 * NS_PER_SEC;
 static const int64_t lasting_failure_ns = 120 * NS_PER_SEC;
 /* by then the watch has delivered our own write, or it was undone */
 static const int64_t echo_ns = 5 * NS_PER_SEC;
+/* the least pause before addresses are compared again after a refusal by the rate limit */
+static const int64_t refresh_retry_min_ns = 5 * NS_PER_SEC;
 
 static const double delays[] = { 1, 4, 16, 64, 256, 1024 };
 
@@ -539,6 +541,7 @@ node_refresher(void *arg)
 	struct call call = env_call(c->env, &arena, CLOCK_FOREVER);
 	const int64_t period_ns = c->config.refresh_period_ns;
 	bool ok, is_stopped = false;
+	int64_t delay_ns;
 	unsigned n_seen;
 	struct error err;
 
@@ -549,26 +552,33 @@ node_refresher(void *arg)
 		watchdog_promise(clock_deadline(clock_mono(c->env->clock), WATCHDOG_WORK_NS));
 		call.dry = dry_item_new(c->env, "node", STR_EMPTY, STR_EMPTY, &arena);
 		ok = mark_stale(c, &call, &err);
+		/* A rate limit says when the cloud may be asked again. After a whole period it may
+		 * be used up again, and addresses would stay outdated for a long time. */
+		delay_ns = period_ns;
+		if (!ok && !err.is_outage && err.retry_after_ms > 0)
+			delay_ns = clock_earlier(clock_later(err.retry_after_ms * NS_PER_MS,
+			                                     refresh_retry_min_ns),
+			                         period_ns);
 		if (ok) {
 			node_errors_clear(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY);
 		} else {
 			dry_failed(call.dry, &err);
 			node_errors_note(c->env->node_errors, NODE_WORK_ADDRESSES, STR_EMPTY, &err,
-			                 period_ns);
+			                 delay_ns);
 		}
 		settling_note(c->env->settling, SETTLING_ADDRESSES);
 		if (!ok && err.code != ERR_CANCELLED && !err.is_outage)
 			log_error("addresses cannot be refreshed, will retry", LOG_ERR(&err),
-			          LOG_DURATION("in", period_ns));
+			          LOG_DURATION("in", delay_ns));
 		arena_fini(&arena);
 		watchdog_promise(CLOCK_FOREVER);
 
 		/* the end of an outage ends the pause, too */
 		if (!ok && err.is_outage)
 			is_stopped = !failure_pause_sleep(&c->refresh_pause, &call, n_seen,
-			                                  period_ns, &err);
+			                                  delay_ns, &err);
 		else
-			is_stopped = !cancel_sleep(c->env->cancel, c->env->clock, period_ns, &err);
+			is_stopped = !cancel_sleep(c->env->cancel, c->env->clock, delay_ns, &err);
 	}
 	return NULL;
 }

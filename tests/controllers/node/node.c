@@ -650,6 +650,36 @@ equal_addresses_are_not_written(void **state)
 	assert_int_equal(fake_cloud_looks(rig->cloud), 4);
 }
 
+/* The first look only. */
+static bool
+refuse_once(void *arg, struct look *look, struct error *err)
+{
+	bool *was_refused = arg;
+
+	(void)look;
+	if (*was_refused)
+		return true;
+	*was_refused = true;
+	return err_later(err, ERR_THROTTLED, 40000, "the rate limit is nearly used up");
+}
+
+static void
+addresses_are_compared_when_the_rate_limit_permits(void **state)
+{
+	bool was_refused = false;
+
+	(void)state;
+	fake_cloud_mood(rig->cloud, refuse_once, &was_refused);
+	move_machine();
+	begin_with(&done);
+	assert_true(was_refused);
+	rig_run(rig, 39);
+	assert_no_patch();
+	rig_run(rig, 1);
+	assert_int_equal(n_patches(), 1);
+	assert_patch(0, PATH "/status", NEW_ADDRESSES);
+}
+
 /* Status is never written from a failed read; nor is anything taken away because a machine seems
  * absent. */
 static void
@@ -847,6 +877,7 @@ main(void)
 		TEST(addresses_are_compared_at_the_start),
 		TEST(addresses_are_compared_every_few_minutes),
 		TEST(equal_addresses_are_not_written),
+		TEST(addresses_are_compared_when_the_rate_limit_permits),
 		TEST(addresses_stay_when_the_machine_cannot_be_found),
 		TEST(a_conflict_in_the_refresh),
 		TEST(a_refresh_that_is_not_needed_any_more),
