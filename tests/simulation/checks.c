@@ -423,6 +423,20 @@ has_taint(struct arena *arena, yyjson_val *node, const char *key)
 	return false;
 }
 
+/* At the end, each machine has its first name again. */
+static bool
+has_hostname(struct arena *arena, yyjson_val *node, const char *name)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(json_at(node, "status.addresses"));
+	yyjson_val *one;
+
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (str_eq_c(json_text_at(arena, one, "type"), "Hostname"))
+			return str_eq_c(json_text_at(arena, one, "address"), name);
+	}
+	return false;
+}
+
 static void
 check_machine(const struct machine *m, struct buf *why)
 {
@@ -443,6 +457,8 @@ check_machine(const struct machine *m, struct buf *why)
 		buf_addf(why, "node %s is not initialised. ", m->name);
 	else if (!str_eq_c(json_text_at(&arena, node, "spec.providerID"), m->provider_id))
 		buf_addf(why, "node %s has another provider ID than %s. ", m->name, m->provider_id);
+	else if (!has_hostname(&arena, node, m->name))
+		buf_addf(why, "node %s does not have the name of its machine as an address. ", m->name);
 	if (has_taint(&arena, node, "node.cloudprovider.kubernetes.io/shutdown"))
 		buf_addf(why, "node %s has the taint of a machine that is off. ", m->name);
 }
