@@ -55,13 +55,15 @@ METRIC_FAMILY(
 /* ---- facts ---- */
 
 /* now: the newest known state of the node. check->node is as old as the round, which may have
- * waited long for the cloud; the kubelet may have reported meanwhile. */
+ * waited long for the cloud; the kubelet may have reported meanwhile. It may also have reported
+ * before the round, and the look of this round may have failed, so that the proof is an older one.
+ */
 static struct guard_facts
 facts_of(struct round *r, const struct node_check *check, const struct node *now)
 {
 	return (struct guard_facts){
 		.is_ready = now->ready == NODE_READY_TRUE,
-		.has_new_heartbeat = now->heartbeat != check->node->heartbeat,
+		.has_new_heartbeat = now->heartbeat != check->candidate->now.heartbeat,
 		.is_foreign = check->candidate->now.presence == PRESENCE_FOREIGN,
 		.has_provider_id = node_provider_id(check->node).len > 0,
 		.is_announced = node_is_leaving(check->node),

@@ -63,6 +63,7 @@ struct candidate_state {
 	int64_t deletable_boot_ns;
 	bool is_deleted; /* the API server accepted a DELETE; the watch has not shown it yet */
 	struct guard_track track;
+	uint64_t heartbeat; /* of the node's status, as of the last look that reported ABSENT */
 };
 
 struct candidate {

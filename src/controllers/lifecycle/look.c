@@ -308,6 +308,8 @@ record_look_result(struct round *r, const struct question *q, const struct looku
 			         LOG_STR("err", found.error));
 	}
 	candidate->now.presence = seen.presence;
+	if (seen.presence == PRESENCE_ABSENT)
+		candidate->now.heartbeat = check->node->heartbeat;
 	seen.heartbeat = check->node->heartbeat * 31 + str_hash(renewal);
 	guard_observe(&candidate->now.track, &r->c->config.guard, &seen);
 	if (found.presence == PRESENCE_PRESENT && found.power == POWER_OFF)

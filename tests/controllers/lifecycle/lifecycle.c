@@ -1024,6 +1024,30 @@ a_node_that_changed_meanwhile_is_looked_at_again(void **state)
 	assert_int_equal(events("DeletingNodeFailed"), 0);
 }
 
+/* The kubelet has reported after the proof, so the DELETE was refused. The next look says nothing,
+ * and the former ones are not enough any more. */
+static void
+a_heartbeat_before_a_look_that_fails_holds_it(void **state)
+{
+	struct rig_node node = node_of_name("a", "Unknown");
+
+	(void)state;
+	fake_api_rule(rig->api,
+	              (struct api_rule){ .method = HTTP_DELETE, .times = 1, .status = 409 });
+	begin_with_a_gone();
+	rig_run(rig, 12 + 1);
+	assert_int_equal(deletions(), 1);
+	node.heartbeat = "2026-01-02T03:00:05Z";
+	node.version = "8";
+	rig_put(rig, &node);
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
+	                                      .error_code = ERR_TIMEOUT });
+	rig_run(rig, 10);
+	assert_int_equal(looks(), 3 + 1);
+	assert_int_equal(deletions(), 1);
+}
+
 /* Another client writes the node faster than the watch reports it. */
 static void
 a_node_that_changes_all_the_time_is_reported(void **state)
@@ -1602,6 +1626,7 @@ main(void)
 		TEST(a_node_re_created_during_the_look_is_not_deleted),
 		TEST(a_deletion_names_the_version_that_it_was_decided_by),
 		TEST(a_node_that_changed_meanwhile_is_looked_at_again),
+		TEST(a_heartbeat_before_a_look_that_fails_holds_it),
 		TEST(a_node_that_changes_all_the_time_is_reported),
 		TEST(three_are_deleted_immediately),
 		TEST(five_of_ten_go_after_five_minutes_together),
