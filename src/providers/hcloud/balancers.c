@@ -508,7 +508,10 @@ hz_balancers_make(struct hz_lb_run *run, struct lb_status *ret, struct error *er
 {
 	if (!hz_balancers_begin(run, err) || !hz_balancers_find_or_create(run, err))
 		return false;
-	if (!hz_balancers_check_addresses(run, err) || !hz_lb_converge(run, err))
+	/* One that was adopted by its name has the label only after hz_lb_converge(). Without
+	 * addresses the Service would count as done, and nobody would replace the balancer. */
+	if (!hz_balancers_check_addresses(run, err) || !hz_lb_converge(run, err) ||
+	    !hz_balancers_check_addresses(run, err))
 		return false;
 	if (hz_balancers_is_tutorial(run)) {
 		hz_balancers_tutorial_status(run, ret);

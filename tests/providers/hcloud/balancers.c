@@ -410,6 +410,16 @@ one_without_addresses_gets_the_label_first(void **state)
 }
 
 static void
+one_without_addresses_is_waited_for_after_its_adoption(void **state)
+{
+	(void)state;
+	ask_for(NULL, LISTED(LB_OF("web-lb", "\"team\":\"a\"", "", "null", "round_robin")));
+	answer("/load_balancers/7", 200,
+	       "{\"load_balancer\":" LB_OF("web-lb", OWN_LABEL, "", "null", "round_robin") "}");
+	check_failure(ERR_PENDING, "has no addresses yet");
+}
+
+static void
 a_balancer_of_a_cluster_without_a_name_of_its_own_is_adopted_by_name(void **state)
 {
 	(void)state;
@@ -1216,6 +1226,7 @@ main(void)
 		TEST(a_former_leaders_failed_creation_is_replaced_after_a_while),
 		TEST(a_balancer_without_labels_is_adopted_by_name),
 		TEST(one_without_addresses_gets_the_label_first),
+		TEST(one_without_addresses_is_waited_for_after_its_adoption),
 		TEST(a_balancer_of_a_cluster_without_a_name_of_its_own_is_adopted_by_name),
 		TEST(a_cluster_without_a_name_of_its_own_adopts_by_name),
 		TEST(a_balancer_of_another_cluster_is_left_alone),
