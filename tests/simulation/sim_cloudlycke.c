@@ -40,6 +40,8 @@ static bool check_fails, reload_fails;
 static char folder[64];
 /* What the HAProxy of each replica's host has loaded. */
 static struct buf loaded[N_REPLICAS] = { BUF_INIT(CONFIG_MAX), BUF_INIT(CONFIG_MAX) };
+/* The UIDs of the Services that it was loaded for: a restored Service may have the name of one. */
+static struct buf loaded_for[N_REPLICAS] = { BUF_INIT(CONFIG_MAX), BUF_INIT(CONFIG_MAX) };
 
 /* ---- files ---- */
 
@@ -120,6 +122,7 @@ load(const struct replica *r)
 
 	buf_add_str(&before, buf_str(&loaded[r->index]));
 	buf_reset(&loaded[r->index]);
+	buf_reset(&loaded_for[r->index]);
 	snprintf(path, sizeof(path), "%s.cfg", r->name);
 	if (!file_read(path, &loaded[r->index], &err))
 		fail("%s: HAProxy is reloaded without a configuration", r->name);
@@ -127,7 +130,10 @@ load(const struct replica *r)
 		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
 		                                                  i);
 
-		if (has_service(&loaded[r->index], o->name) && !has_service(&before, o->name))
+		if (!has_service(&loaded[r->index], o->name))
+			continue;
+		buf_add_str(&loaded_for[r->index], o->uid);
+		if (!has_service(&before, o->name))
 			checks_note_balancer(o->uid);
 	}
 }
@@ -145,14 +151,14 @@ run_program(const struct replica *r, const char *const argv[])
 	return has_failed;
 }
 
-/* NULL: nobody leads. */
+/* What the leader's HAProxy has of one of the two. NULL: nobody leads. */
 static const struct buf *
-config_of_leader(void)
+of_leader(const struct buf of_replicas[N_REPLICAS])
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct str holder = world_holder(&arena);
 
-	return holder.len == 0 ? NULL : &loaded[str_starts(holder, STR("b_")) ? 1 : 0];
+	return holder.len == 0 ? NULL : &of_replicas[str_starts(holder, STR("b_")) ? 1 : 0];
 }
 
 /* ---- the beginning and the end ---- */
@@ -316,9 +322,9 @@ has_server(int64_t number, struct str name)
 static size_t
 count_balancers(const struct kube_model_object *service)
 {
-	const struct buf *config = config_of_leader();
+	const struct buf *services = of_leader(loaded_for);
 
-	return config && has_service(config, service->name);
+	return services && str_contains(buf_str(services), service->uid);
 }
 
 /* Its frontends are those of its ports, and their servers are its nodes. */
@@ -357,7 +363,7 @@ check_config(const struct kube_model_object *o, yyjson_val *service, struct str 
 static void
 check_service(const struct kube_model_object *o, yyjson_val *service, struct buf *why)
 {
-	const struct buf *config = config_of_leader();
+	const struct buf *config = of_leader(loaded);
 	yyjson_val *ingress = yyjson_arr_get_first(json_at(service, "status.loadBalancer.ingress"));
 	struct str ip = json_view(ingress, "ip");
 
@@ -394,7 +400,7 @@ check_service(const struct kube_model_object *o, yyjson_val *service, struct buf
 static void
 check_rest(struct buf *why)
 {
-	const struct buf *config = config_of_leader();
+	const struct buf *config = of_leader(loaded);
 	struct str rest = config ? buf_str(config) : STR("-"), line;
 
 	while (!world.was_restored && str_split(&rest, '\n', &line)) {
