@@ -665,12 +665,14 @@ change_balancer(struct cloud *cloud, struct call *call, const struct lb_spec *sp
 }
 
 /* ERR_NOT_FOUND of destroy() may be about another object, such as the job that deletes the
- * balancer, so a search shows whether the balancer is gone. */
+ * balancer, so a search shows whether the balancer is gone. Both may be about another project than
+ * the first search if credentials were replaced meanwhile. */
 static bool
 remove_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *spec,
                  bool *ret_found, struct error *err)
 {
 	struct balancer *balancer = NULL, *still = NULL;
+	uint64_t since = login_count_replaced();
 	struct error why;
 
 	if (!find_balancer(cloud, call, spec, &balancer, err))
@@ -688,7 +690,7 @@ remove_by_driver(struct cloud *cloud, struct call *call, const struct lb_spec *s
 		if (call_find(cloud, call, spec, &still, &why))
 			err->code = ERR_UNAVAILABLE;
 		else if (why.code == ERR_NOT_FOUND)
-			return true;
+			return login_check_same(since, err);
 		else
 			*err = why;
 	}

@@ -816,6 +816,25 @@ a_service_is_not_released_if_the_token_is_replaced_meanwhile(void **state)
 	assert_false(found);
 }
 
+/* The 404 of the DELETE, and the search after it, may be about another project than the one in which
+ * the balancer was found. */
+static void
+a_service_is_not_released_if_the_token_is_replaced_before_the_delete(void **state)
+{
+	struct world *w = *state;
+	struct lb_spec spec = plain_spec(w);
+	bool found = false;
+
+	add_nodes(w);
+	w->exists = w->is_gone_meanwhile = w->is_our_project = w->has_token_replaced = true;
+	assert_false(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	assert_int_equal(w->err.code, ERR_UNAVAILABLE);
+	check_calls(w, "find destroy find ");
+	w->has_token_replaced = false;
+	assert_true(balancer_remove(&w->cloud, &w->call, &spec, &found, &w->err));
+	check_calls(w, "find ");
+}
+
 /* The evidence costs a new Service nothing. */
 static void
 a_new_service_needs_no_evidence(void **state)
@@ -1473,6 +1492,7 @@ main(void)
 		TEST(what_is_gone_is_removed),
 		TEST(a_service_without_a_status_is_released_only_with_evidence),
 		TEST(a_service_is_not_released_if_the_token_is_replaced_meanwhile),
+		TEST(a_service_is_not_released_if_the_token_is_replaced_before_the_delete),
 		TEST(a_new_service_needs_no_evidence),
 		TEST(a_failed_search_is_no_proof_that_there_is_no_balancer),
 		TEST(a_balancer_that_is_still_found_was_not_removed),
