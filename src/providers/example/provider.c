@@ -328,16 +328,23 @@ load(const struct cloud_config *config, struct cloud **ret, struct error *err)
 {
 	struct example *ex = xcalloc(1, sizeof(*ex));
 	CLEANUP(close_cloudp) struct cloud *cloud = &ex->cloud;
+	const char *file = getenv("EXAMPLE_TOKEN_FILE");
 
 	(void)config;
 	cloud->ops = &example_cloud;
 	cloud->balancers = &balancers;
 	ex->url = str_c(getenv("EXAMPLE_URL"));
-	login_secret_set(&ex->token, str_c(getenv("EXAMPLE_TOKEN")));
+	if (!file)
+		login_secret_set(&ex->token, str_c(getenv("EXAMPLE_TOKEN")));
+	else if (!login_secret_read(&ex->token, file, err))
+		return err_wrap(err, "EXAMPLE_TOKEN_FILE");
 	if (ex->url.len == 0 || secret_expose(&ex->token.value).len == 0)
-		return err_set(
-			err, ERR_INVALID,
-			"the environment variables EXAMPLE_URL and EXAMPLE_TOKEN are required");
+		return err_set(err, ERR_INVALID,
+		               "the environment variables EXAMPLE_URL and EXAMPLE_TOKEN, or "
+		               "EXAMPLE_TOKEN_FILE, are required");
+	/* the file is read again when it has changed, so the sandbox must permit that */
+	if (file)
+		cloud->needs.reads[cloud->needs.n_reads++] = str_c(ex->token.path);
 	*ret = TAKE(cloud);
 	return true;
 }

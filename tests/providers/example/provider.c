@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -75,6 +76,28 @@ wants_url_and_token(void **state)
 	assert_null(none);
 	assert_int_equal(w->err.code, ERR_INVALID);
 	assert_non_null(strstr(w->err.msg, "EXAMPLE_TOKEN"));
+}
+
+static void
+may_read_the_token_from_a_file(void **state)
+{
+	char path[] = "/tmp/ccmd-test-XXXXXX";
+	struct cloud *cloud = NULL;
+	struct world *w = *state;
+	int fd = mkstemp(path);
+
+	assert_int_equal(write(fd, "secret\n", 7), 7);
+	close(fd);
+	unsetenv("EXAMPLE_TOKEN");
+	setenv("EXAMPLE_TOKEN_FILE", path, 1);
+	assert_ok(example_cloud.load(&(struct cloud_config){ 0 }, &cloud, &w->err), &w->err);
+	assert_int_equal(cloud->needs.n_reads, 1);
+	assert_true(str_eq_c(cloud->needs.reads[0], path));
+	example_cloud.close(cloud);
+	unlink(path);
+	assert_false(example_cloud.load(&(struct cloud_config){ 0 }, &cloud, &w->err));
+	assert_non_null(strstr(w->err.msg, "EXAMPLE_TOKEN_FILE: "));
+	unsetenv("EXAMPLE_TOKEN_FILE");
 }
 
 /* ---- machines ---- */
@@ -398,6 +421,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(wants_url_and_token),
+		TEST(may_read_the_token_from_a_file),
 		TEST(finds_a_new_node_by_name),
 		TEST(finds_a_node_on_the_second_page),
 		TEST(sees_that_a_machine_is_off),
