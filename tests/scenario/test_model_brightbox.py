@@ -4,12 +4,11 @@ A seed makes a sequence of requests, right and wrong, which goes to both. All an
 """
 import base64
 import json
-import random
 import re
 
 import pytest
 from lib.api import Api
-from lib.model import Model
+from lib.model import Choices, Model, compare
 from sim.brightbox import APPLICATION, Brightbox
 
 pytestmark = pytest.mark.plain
@@ -83,17 +82,8 @@ class Side:
         return re.sub(r"\b\d+\.\d+\.\d+\.\d+\b|\b2a02:[0-9a-f:]+", "address", value)
 
 
-class Sequence:
+class Sequence(Choices):
     """Chooses requests: functions of a side, since IDs differ."""
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def one(self, *choices):
-        return self.random.choice(choices)
-
-    def chance(self, p):
-        return self.random.random() < p
 
     def number(self):
         return self.random.randrange(5)
@@ -216,12 +206,6 @@ class Sequence:
             lambda: lambda side: ("GET", f"/1.0/{collection}{query}", None, JSON),
             lambda: lambda side: ("GET", "/1.0/accounts", None, JSON),
         )()
-
-
-def compare(sides, choose):
-    requests = [choose(side) for side in sides]
-    right, found = (side.send(*request) for side, request in zip(sides, requests))
-    assert found == right, f"{requests[1]}\nsimulated cloud: {right}\nmodel: {found}"
 
 
 @pytest.fixture

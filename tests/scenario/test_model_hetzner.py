@@ -3,12 +3,11 @@
 A seed makes a sequence of requests for balancers and routes, right and wrong, which goes to both. All answers have to be equal.
 """
 import json
-import random
 import re
 
 import pytest
 from lib.api import Api
-from lib.model import Model
+from lib.model import Choices, Model, compare
 from sim.hcloud import HCloud
 
 pytestmark = pytest.mark.plain
@@ -67,17 +66,8 @@ class Side:
         return value
 
 
-class Sequence:
+class Sequence(Choices):
     """Chooses requests: functions of a side, since IDs differ."""
-
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def one(self, *choices):
-        return self.random.choice(choices)
-
-    def chance(self, p):
-        return self.random.random() < p
 
     def service(self, is_new=True):
         port = self.one(80, 443, 8080, 0 if self.chance(0.1) else 80)
@@ -182,9 +172,7 @@ END = [
 def run(sides, seed, count):
     sequence = Sequence(seed)
     for choose in [*(sequence.next() for _ in range(count)), *END]:
-        requests = [choose(side) for side in sides]
-        right, found = (side.send(*request) for side, request in zip(sides, requests))
-        assert found == right, f"{requests[1]}\nsimulated cloud: {right}\nmodel: {found}"
+        compare(sides, choose)
 
 
 @pytest.mark.parametrize("kind, deletion_acts", [("hetzner", True), ("former-hetzner", False)])

@@ -4,12 +4,11 @@ A seed makes a sequence of requests, which goes to both: what ccmd, kubelets and
 versions that are old or of another object. All answers and all events of watches have to be equal.
 """
 import json
-import random
 import threading
 
 import pytest
 from lib.api import MERGE, NODES, STRATEGIC
-from lib.model import Model, Side, without_managers
+from lib.model import Choices, Model, Side, without_managers
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
@@ -24,22 +23,16 @@ REQUESTS = 2500
 DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-class Sequence:
+class Sequence(Choices):
     """Chooses requests. A request is a dictionary of the arguments of Side.send()."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        super().__init__(seed)
         self.queued = []
         self.kinds = [self.node] * 5 + [self.service] * 6 + [self.lease] * 3 + [self.event] * 2 + [self.read]
 
     def next(self):
         return self.queued.pop() if self.queued else self.random.choice(self.kinds)()
-
-    def one(self, *choices):
-        return self.random.choice(choices)
-
-    def chance(self, p):
-        return self.random.random() < p
 
     # --- parts of requests -------------------------------------------------------------------------------------------
 

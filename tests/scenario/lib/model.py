@@ -5,6 +5,7 @@ it was first seen, a version by its place among all versions that objects had.
 """
 import bisect
 import os
+import random
 import re
 import subprocess
 from pathlib import Path
@@ -27,6 +28,26 @@ class Model(Api):
         self.child.stdin.close()
         assert self.child.wait(timeout=10) == 0
         self.child.stdout.close()
+
+
+class Choices:
+    """What a seed chooses."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def one(self, *choices):
+        return self.random.choice(choices)
+
+    def chance(self, p):
+        return self.random.random() < p
+
+
+def compare(sides, choose):
+    """Sends a request to both: choose makes it for a side, since IDs differ. The simulated cloud is the first one."""
+    requests = [choose(side) for side in sides]
+    right, found = (side.send(*request) for side, request in zip(sides, requests))
+    assert found == right, f"{requests[1]}\nsimulated cloud: {right}\nmodel: {found}"
 
 
 def objects_in(value):
