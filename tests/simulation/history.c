@@ -911,6 +911,7 @@ enum {
 	HCLOUD = 1, /* sim_cloud.bit */
 	BRIGHTBOX = 2,
 	CLOUDLYCKE = 4,
+	EXAMPLE = 8,
 };
 
 static const struct {
@@ -970,6 +971,10 @@ static const struct {
 	{ sim_brightbox_never_maps, 1, 2, BRIGHTBOX },
 	{ sim_cloudlycke_breaks_inventory, 2, 3, CLOUDLYCKE },
 	{ sim_cloudlycke_fails_program, 2, 4, CLOUDLYCKE },
+	{ sim_example_makes_balancer, 2, 2, EXAMPLE },
+	{ sim_example_changes_balancer, 2, 3, EXAMPLE },
+	{ sim_example_installs_machine, 2, 3, EXAMPLE },
+	{ sim_example_sets_limit, 1, 2, EXAMPLE },
 };
 
 void

@@ -1,7 +1,7 @@
 /* tests/simulation/serve_model.c: puts a model on a loopback port, so that a test can compare its
  * answers with those of the real server.
  *
- *     serve_model kube|hetzner|former-hetzner|brightbox PORT [TOKEN]
+ *     serve_model kube|hetzner|former-hetzner|brightbox|example PORT [TOKEN]
  *
  * former-hetzner deletes balancers without an action, as the API did until October 2026.
  *
@@ -22,6 +22,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "brightbox.h"
+#include "example.h"
 #include "hetzner.h"
 #include "kube.h"
 
@@ -353,6 +354,15 @@ make_brightbox(int64_t now_ns, struct str token)
 }
 
 static struct server *
+make_example(int64_t now_ns, struct str token)
+{
+	struct example *e = example_new(now_ns);
+
+	example_set_token(e, token, example_add_account(e));
+	return example_server(e);
+}
+
+static struct server *
 make_model(const char *kind, struct str token)
 {
 	int64_t now_ns = clock_wall(&clock_real);
@@ -369,6 +379,8 @@ make_model(const char *kind, struct str token)
 		return make_hetzner(now_ns, token, /*is_former=*/true);
 	if (strcmp(kind, "brightbox") == 0)
 		return make_brightbox(now_ns, token);
+	if (strcmp(kind, "example") == 0)
+		return make_example(now_ns, token);
 	return NULL;
 }
 
@@ -381,7 +393,7 @@ main(int argc, char **argv)
 	server = argc < 3 ? NULL : make_model(argv[1], str_c(argc > 3 ? argv[3] : "token"));
 	if (!server) {
 		fprintf(stderr,
-		        "usage: serve_model kube|hetzner|former-hetzner|brightbox PORT [TOKEN]\n");
+		        "usage: serve_model kube|hetzner|former-hetzner|brightbox|example PORT [TOKEN]\n");
 		return 2;
 	}
 	server->sink = (struct server_sink){ push, end, NULL };

@@ -6,7 +6,8 @@
 #include "base/macros.h"
 #include "schedule.h"
 
-static const struct sim_cloud *const clouds[] = { &sim_hcloud, &sim_brightbox, &sim_cloudlycke };
+static const struct sim_cloud *const clouds[] = { &sim_hcloud, &sim_brightbox, &sim_cloudlycke,
+		                                 &sim_example };
 
 const struct sim_cloud *
 sim_find(const char *name)
@@ -26,5 +27,7 @@ sim_of_seed(uint64_t seed)
 
 	if (rng_chance(&r, 500))
 		return &sim_hcloud;
-	return rng_chance(&r, 600) ? &sim_brightbox : &sim_cloudlycke;
+	if (rng_chance(&r, 600))
+		return &sim_brightbox;
+	return rng_chance(&r, 500) ? &sim_cloudlycke : &sim_example;
 }

@@ -103,7 +103,7 @@ struct sim_cloud {
 	unsigned max_idle;           /* requests in QUIET_MINUTES */
 };
 
-extern const struct sim_cloud sim_hcloud, sim_brightbox, sim_cloudlycke;
+extern const struct sim_cloud sim_hcloud, sim_brightbox, sim_cloudlycke, sim_example;
 /** NULL: there is no such cloud. */
 const struct sim_cloud *sim_find(const char *name);
 /** The cloud that the seed chooses. */

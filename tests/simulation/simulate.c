@@ -31,7 +31,7 @@ static const char help[] =
 	"./dev simulate --shrink N            leaves out events of a history as long as it fails\n"
 	"./dev simulate --file NAME           simulates the seeds in a file\n"
 	"./dev simulate --growth WHAT [--sizes N,N]  large worlds: nodes, services, servers, or a week\n"
-	"--cloud NAME: hcloud, brightbox or cloudlycke; without it the seed chooses the cloud\n"
+	"--cloud NAME: hcloud, brightbox, cloudlycke or example; without it the seed chooses the cloud\n"
 	"--jobs N: so many at a time; --drop LIST: without these events\n";
 
 static bool is_dropped[MAX_DROPPED];

@@ -212,6 +212,13 @@ bool commands_answer(const struct net_request *, struct server_response *);
 void sim_cloudlycke_breaks_inventory(struct rng *);
 void sim_cloudlycke_fails_program(struct rng *);
 
+/* ---- sim_example.c: events ---- */
+
+void sim_example_makes_balancer(struct rng *);
+void sim_example_changes_balancer(struct rng *);
+void sim_example_installs_machine(struct rng *);
+void sim_example_sets_limit(struct rng *);
+
 /* ---- bounds.c ---- */
 
 void bounds_acted(const struct net_request *, const struct server_response *);
