@@ -74,6 +74,7 @@ struct elector {
 	struct lease seen;
 	int64_t seen_boot_ns;     /* when its spec was first seen, or its absence */
 	bool is_missing;          /* the Lease last seen does not exist any more */
+	int64_t unknown_until_ns; /* boot: until then, a holder may act that was not seen */
 	int64_t deadline_boot_ns; /* while leading: when it is too late to renew */
 	int64_t n_failures;       /* in a row */
 	const char *wait_logged;  /* the last logged reason to wait for the holder; NULL: none */
@@ -331,7 +332,9 @@ static enum outcome
 wait_for_holder(struct elector *e, const char *why)
 {
 	CLEANUP(buf_fini) struct buf until = BUF_INIT(LIMIT_NAME);
-	int64_t left_ns = seen_until_ns(e) - clock_boot(e->config.clock);
+	int64_t until_ns = clock_later(e->unknown_until_ns,
+	                               is_held_by_other(e) ? seen_until_ns(e) : 0);
+	int64_t left_ns = until_ns - clock_boot(e->config.clock);
 
 	if (e->wait_logged == why)
 		return HELD;
@@ -345,9 +348,25 @@ wait_for_holder(struct elector *e, const char *why)
 	return HELD;
 }
 
-/* The Lease does not exist. If one was seen before, somebody has deleted it, which its holder may
- * not have noticed yet. That may be another holder than the one seen, so a whole lease duration is
- * awaited, from when the Lease was first missing. */
+/* Notes that the Lease last seen is gone: it was deleted, and maybe created again, or the data was
+ * restored. Its holder may not have noticed yet, and may be another one than the one seen. So a
+ * whole lease duration is awaited. */
+static void
+note_gone(struct elector *e)
+{
+	int64_t wait_ns = elector_wait_ns(e->duration_s * NS_PER_SEC, e->seen.duration_s);
+
+	wait_ns = clock_later(wait_ns, e->duration_s * NS_PER_SEC);
+	e->unknown_until_ns = clock_deadline(clock_boot(e->config.clock), wait_ns);
+}
+
+static bool
+may_unknown_act(const struct elector *e)
+{
+	return clock_boot(e->config.clock) < e->unknown_until_ns;
+}
+
+/* The Lease does not exist. */
 static enum outcome
 claim_absent(struct elector *e, struct error *err)
 {
@@ -358,11 +377,9 @@ claim_absent(struct elector *e, struct error *err)
 
 	if (e->seen.doc && !e->is_missing) {
 		e->is_missing = true;
-		e->seen_boot_ns = start_ns;
-		if (e->seen.duration_s < e->duration_s)
-			e->seen.duration_s = e->duration_s;
+		note_gone(e);
 	}
-	if (e->seen.doc && start_ns < seen_until_ns(e))
+	if (may_unknown_act(e))
 		return wait_for_holder(e, "the Lease was deleted, which its holder may not know");
 	note_former_holder(e);
 	call = begin_call(e);
@@ -384,7 +401,7 @@ lose(struct elector *e, const char *why)
 static enum outcome
 claim_read(struct elector *e, struct error *err)
 {
-	if (is_ours(e)) {
+	if (is_ours(e) && (e->term.is_leader || !may_unknown_act(e))) {
 		if (e->term.is_leader)
 			metric_inc(e->slow_renewals);
 		return claim_seen(e, LEASE_RENEW, err);
@@ -398,26 +415,25 @@ claim_read(struct elector *e, struct error *err)
 		                          "longer than ours");
 	if (is_held_by_other(e))
 		return HELD;
+	if (may_unknown_act(e))
+		return wait_for_holder(e,
+		                       "the Lease was created again, or the data of the API server "
+		                       "was restored, which a former holder may not know");
 	note_former_holder(e);
 	return claim_seen(e, LEASE_TAKE, err);
 }
 
 /* The Lease that was read is older than the one seen before. A leader ends, because the watches
  * that fill its stores wait for versions that may never come. A standby replica has no state except
- * the Lease and continues with the older one, but not before the lease of the holder it has seen
- * would have ended: that holder may act until it notices the restore, as after a deletion of the
- * Lease. */
+ * the Lease and continues with the older one. */
 static enum outcome
 claim_restored(struct elector *e, struct lease *fresh, struct error *err)
 {
-	if (!e->term.is_leader && is_held_by_other(e))
-		return wait_for_holder(e,
-		                       "the data of the API server was restored, which its holder "
-		                       "may not know");
 	log_warn("the data of the API server was restored", LOG_CSTR("lease", e->config.name),
 	         LOG_STR("version", fresh->version), LOG_STR("seen_before", e->seen.version));
 	if (e->term.is_leader)
 		return lose(e, restored);
+	note_gone(e);
 	keep_seen(e, fresh);
 	return claim_read(e, err);
 }
@@ -439,6 +455,8 @@ read_and_claim(struct elector *e, struct error *err)
 		lease_fini(&fresh);
 		return outcome;
 	}
+	if (e->seen.doc && !e->is_missing && !str_eq(e->seen.uid, fresh.uid))
+		note_gone(e);
 	keep_seen(e, &fresh);
 	return claim_read(e, err);
 }
@@ -489,9 +507,10 @@ acquire(struct elector *e)
 
 	while (attempt_claim(e) != WON) {
 		int64_t pause_ns = rand_between(period_ns, period_ns + period_ns / 5 * 6);
-		int64_t left_ns = seen_until_ns(e) - clock_boot(e->config.clock);
+		int64_t until_ns = is_held_by_other(e) ? seen_until_ns(e) : e->unknown_until_ns;
+		int64_t left_ns = until_ns - clock_boot(e->config.clock);
 
-		if (is_held_by_other(e) && left_ns < pause_ns)
+		if (left_ns > 0 && left_ns < pause_ns)
 			pause_ns = left_ns;
 		if (!wait_for(e, pause_ns))
 			return false;

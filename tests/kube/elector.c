@@ -1236,7 +1236,7 @@ versions_that_are_no_numbers_are_not_compared(void **state)
 	assert_int_equal(fclose(log), 0);
 }
 
-/* The holder that was seen does not know of the restore yet, and may act. */
+/* The holder does not know of the restore yet, and may act. */
 static void
 a_holder_from_before_the_restore_is_respected(void **state)
 {
@@ -1244,13 +1244,45 @@ a_holder_from_before_the_restore_is_respected(void **state)
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	someone_restores(99, HELD_BY("", 1, "0"));
-	pass(SECONDS(15) - STEP_NS);
+	pass(SECONDS(16));
 	check_stands_by(me());
-	pass(2 * STEP_NS);
+	pass(SECONDS(4));
 	check_leads(me());
 	pass(SECONDS(30));
 	check_leads(me());
 	assert_true(server.version < 150);
+}
+
+/* Somebody has deleted it and created another one, or restored an older one. */
+static void
+a_lease_that_was_created_again_is_not_taken_immediately(void **state)
+{
+	(void)state;
+	someone_writes(HELD_BY("you", 15, "1"));
+	start(0);
+	mutex_lock(&server.mu);
+	server.uid++;
+	mutex_unlock(&server.mu);
+	someone_writes(HELD_BY("", 1, "0"));
+	pass(SECONDS(16));
+	check_stands_by(me());
+	pass(SECONDS(4));
+	check_leads(me());
+}
+
+static void
+a_renewal_that_was_not_seen_before_the_restore_is_respected(void **state)
+{
+	(void)state;
+	someone_writes(HELD_BY("you", 15, "1"));
+	start(0);
+	pass(SECONDS(14));
+	someone_writes(HELD_BY("you", 15, "2"));
+	someone_restores(99, HELD_BY("", 1, "0"));
+	pass(SECONDS(14));
+	check_stands_by(me());
+	pass(SECONDS(6));
+	check_leads(me());
 }
 
 static void
@@ -1260,9 +1292,9 @@ a_holder_in_the_restored_data_is_respected(void **state)
 	someone_writes(HELD_BY("you", 15, "1"));
 	start(0);
 	someone_restores(99, HELD_BY("him", 20, "0"));
-	pass(SECONDS(34));
+	pass(SECONDS(21));
 	check_stands_by(me());
-	pass(SECONDS(10));
+	pass(SECONDS(4));
 	check_leads(me());
 }
 
@@ -1780,6 +1812,8 @@ main(void)
 		ON_SERVER(versions_of_another_lease_are_not_compared),
 		ON_SERVER(versions_that_are_no_numbers_are_not_compared),
 		ON_SERVER(a_holder_from_before_the_restore_is_respected),
+		ON_SERVER(a_lease_that_was_created_again_is_not_taken_immediately),
+		ON_SERVER(a_renewal_that_was_not_seen_before_the_restore_is_respected),
 		ON_SERVER(a_holder_in_the_restored_data_is_respected),
 		ON_SERVER(the_version_of_the_lease_that_was_taken_is_known),
 		ON_SERVER(short_outages_are_survived),
