@@ -10,17 +10,7 @@
 #include "base/json.h"
 #include "world.h"
 
-/* A process that has just started has not seen the Lease, so it does not wait if a person has
- * deleted it, and the former leader goes on until its next renewal. */
-#define YOUNG_NS MINUTE_NS
-#define UNAWARE_NS (15 * NS_PER_SEC)
-
 static uint64_t n_writes;
-static unsigned incarnation_of[N_REPLICAS];
-static int64_t begun_ns[N_REPLICAS]; /* the first request of that incarnation */
-static int64_t unaware_until_ns;
-static char identity[N_REPLICAS][200];   /* of the running incarnations, as their Leases say */
-static unsigned identity_of[N_REPLICAS]; /* which incarnation that is */
 
 uint64_t
 checks_n_writes(void)
@@ -28,51 +18,12 @@ checks_n_writes(void)
 	return n_writes;
 }
 
-/* ---- only the leader acts ---- */
-
-static bool
-is_lease(const struct server_request *r)
-{
-	return str_contains(r->target, STR("/namespaces/" LEASE_NAMESPACE "/leases"));
-}
+/* ---- requests ---- */
 
 static bool
 is_event(const struct server_request *r)
 {
 	return str_contains(r->target, STR("/events"));
-}
-
-/* What a replica first writes into the Lease says who it is. */
-static void
-learn_identity(const struct net_request *n)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct error err;
-	struct str holder;
-	unsigned i = n->replica->index;
-
-	if (identity_of[i] == n->incarnation || !json_parse(n->request->body, &doc, &err))
-		return;
-	holder = json_text_at(&arena, yyjson_doc_get_root(doc), "spec.holderIdentity");
-	if (holder.len == 0)
-		return;
-	snprintf(identity[i], sizeof(identity[i]), "%" STR_FMT, STR_ARG(holder));
-	identity_of[i] = n->incarnation;
-}
-
-static void
-check_leader(const struct net_request *n)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	struct str holder = world_holder(&arena);
-	unsigned i = n->replica->index;
-
-	if (holder.len == 0 || world.was_restored || schedule_now_ns() < unaware_until_ns ||
-	    (identity_of[i] == n->incarnation && str_eq_c(holder, identity[i])))
-		return;
-	fail("replica %s writes and does not lead (the Lease has %" STR_FMT "): %s %" STR_FMT,
-	     n->replica->name, STR_ARG(holder), n->request->method, STR_ARG(n->request->target));
 }
 
 /* Since when a Service has had addresses in its status; 0: it has none. */
@@ -138,22 +89,17 @@ checks_is_write(const struct net_request *n)
 		return false;
 	if (str_starts(n->request->target, STR("/apis/authorization.k8s.io/")))
 		return false; /* of commands */
-	return n->host != HOST_KUBE || (!is_event(n->request) && !is_lease(n->request));
+	return n->host != HOST_KUBE || (!is_event(n->request) && !election_is_lease(n));
 }
 
 void
 checks_arrived(const struct net_request *n)
 {
-	if (incarnation_of[n->replica->index] != n->incarnation) {
-		incarnation_of[n->replica->index] = n->incarnation;
-		begun_ns[n->replica->index] = schedule_now_ns();
-	}
-	if (n->host == HOST_KUBE && is_lease(n->request) && n->request->body.len > 0)
-		learn_identity(n);
+	election_arrived(n);
 	if (!checks_is_write(n))
 		return;
 	n_writes++;
-	check_leader(n);
+	election_check_write(n);
 	check_creation(n);
 }
 
@@ -266,7 +212,9 @@ checks_note_balancer(struct str uid)
 static void
 check_release(const struct kube_model_object *o)
 {
-	if (world.sim->count_balancers(o) > 0)
+	bool is_local = !world.sim->is_look; /* each leader has load balancers of its own */
+
+	if (world.sim->count_balancers(o) > 0 && !(is_local && election_is_unclear()))
 		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
 		     STR_ARG(o->name));
 	if (has_class(o) && checks_is_finalizer_theirs(o->uid))
@@ -281,23 +229,6 @@ trace_service(const struct kube_model_change *c)
 	trace("service %" STR_FMT " is written by %" STR_FMT ", finalizer: %s",
 	      STR_ARG(c->before->name), STR_ARG(c->token.len > 0 ? c->token : c->user_agent),
 	      has_finalizer(c->after) ? "yes" : "no");
-}
-
-static void
-note_lease(const struct kube_model_change *c)
-{
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	unsigned i = str_eq_c(c->token, "kube-b") ? 1 : 0;
-	struct str before = STR_EMPTY, after = STR_EMPTY;
-
-	if (c->before)
-		before = json_text_at(&arena, object_json(&arena, c->before),
-		                      "spec.holderIdentity");
-	if (c->after)
-		after = json_text_at(&arena, object_json(&arena, c->after), "spec.holderIdentity");
-	evidence_lease_changed(i, before, after);
-	if (!c->before && schedule_now_ns() - begun_ns[i] < YOUNG_NS)
-		unaware_until_ns = schedule_now_ns() + UNAWARE_NS;
 }
 
 #define SHUTDOWN_TAINT "node.cloudprovider.kubernetes.io/shutdown"
@@ -328,7 +259,7 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 
 	(void)arg;
 	if (one->kind == KUBE_MODEL_LEASE && str_eq_c(one->name, LEASE_NAME))
-		note_lease(c);
+		election_note_lease(c);
 	if (one->kind == KUBE_MODEL_NODE)
 		foreign_note_node(c);
 	if (c->before && c->before->kind == KUBE_MODEL_SERVICE)

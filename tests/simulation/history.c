@@ -678,8 +678,7 @@ spoil_account(struct rng *r)
 static void
 resume_later(struct later *later)
 {
-	if (later->replica->is_paused)
-		replica_pause(later->replica, false);
+	world_resume(later->replica);
 }
 
 static void
@@ -703,18 +702,57 @@ pause_replica(struct replica *one, struct rng *r)
 {
 	if (!one->is_running || one->is_paused)
 		return;
-	replica_pause(one, true);
+	if (rng_chance(r, 400))
+		replica_suspend(one);
+	else
+		replica_pause(one, true);
 	after(rng_between(r, NS_PER_SEC, 60 * NS_PER_SEC),
 	      (struct later){ .fn = resume_later, .replica = one });
 }
 
 /* What happens to the replica that sends the next write, just when a server has carried it out:
- * controllers fail between two writes. */
+ * controllers fail between two writes. Some wait for the first write of the Lease, whose answer
+ * then comes too late. */
 static struct {
 	void (*fn)(struct replica *, struct rng *); /* NULL: nothing */
+	bool is_of_claim;
 	struct replica *replica;
 	struct rng random;
 } trap;
+
+static void
+restore_backup(struct later *later)
+{
+	int64_t version = world_lease() ? world_lease()->version : 0;
+
+	trace("etcd is restored from a backup");
+	world.was_restored = true;
+	kube_model_restore(world.kube, later->backup, 0);
+	election_restored((world_lease() ? world_lease()->version : 0) == version);
+}
+
+/* Some backups are made when nobody holds the Lease: after a restore, each replica may take it. */
+static struct {
+	bool is_wanted;
+	struct rng random;
+} next_backup;
+
+static void
+back_up_now(struct rng *r)
+{
+	next_backup.is_wanted = false;
+	trace("a backup of etcd is made");
+	after(rng_between(r, 10 * NS_PER_SEC, 300 * NS_PER_SEC),
+	      (struct later){ .fn = restore_backup, .backup = kube_model_backup(world.kube) });
+}
+
+static bool
+is_lease_free(const struct net_request *n)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+
+	return election_is_lease(n) && world_holder(&arena).len == 0;
+}
 
 static void
 spring_trap(void *arg)
@@ -733,11 +771,15 @@ history_acted(const struct net_request *n)
 	if (next_account.about && n->host == HOST_CLOUD && !world.is_settling &&
 	    str_contains(n->request->target, str_c(next_account.about)))
 		change_account(next_account.account);
-	if (!trap.fn || trap.replica || !checks_is_write(n))
+	if (next_backup.is_wanted && !world.is_settling && is_lease_free(n))
+		back_up_now(&next_backup.random);
+	if (!trap.fn || trap.replica ||
+	    !(trap.is_of_claim ? election_is_first_claim(n) : checks_is_write(n)))
 		return;
 	trap.replica = replica_at(n->replica->index);
-	schedule_at(schedule_now_ns() + rng_between(&trap.random, 0, 200) * NS_PER_MS, spring_trap,
-	            NULL);
+	schedule_at(schedule_now_ns() +
+	                    (trap.is_of_claim ? 0 : rng_between(&trap.random, 0, 200)) * NS_PER_MS,
+	            spring_trap, NULL);
 }
 
 static void
@@ -748,6 +790,7 @@ strike(void (*fn)(struct replica *, struct rng *), struct rng *r)
 		return;
 	}
 	trap.fn = fn;
+	trap.is_of_claim = fn == pause_replica && rng_chance(r, 400);
 	trap.replica = NULL;
 	trap.random = *r;
 }
@@ -847,15 +890,36 @@ restart_server(struct rng *r)
 }
 
 static void
-person_deletes_lease(struct rng *r)
+restart_later(struct later *later)
 {
-	const struct kube_model_object *lease = world_lease();
+	terminate(later->replica, &later->random);
+}
 
-	(void)r;
+/* So that another replica leads, people delete the Lease, or empty it, and often restart the
+ * leader.
+ */
+static void
+person_frees_lease(struct rng *r)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct kube_model_object *lease = world_lease();
+	struct str holder = world_holder(&arena);
+
 	if (!lease)
 		return;
-	trace("a person deletes the Lease");
-	(void)kube_model_delete(world.kube, "person", lease);
+	if (holder.len > 0 && rng_chance(r, 500))
+		after(rng_between(r, 0, 5000) * NS_PER_MS,
+		      (struct later){
+			      .fn = restart_later,
+			      .replica = replica_at(str_starts(holder, STR("a_")) ? 0 : 1) });
+	if (rng_chance(r, 500)) {
+		trace("a person deletes the Lease");
+		(void)kube_model_delete(world.kube, "person", lease);
+	} else {
+		trace("a person empties the Lease");
+		(void)kube_model_change(world.kube, "person", lease,
+		                        "{\"spec\":{\"holderIdentity\":\"\"}}");
+	}
 }
 
 static void
@@ -887,21 +951,16 @@ hold_cache(struct rng *r)
 }
 
 static void
-restore_backup(struct later *later)
-{
-	trace("etcd is restored from a backup");
-	world.was_restored = true;
-	kube_model_restore(world.kube, later->backup, 0);
-}
-
-static void
 back_up(struct rng *r)
 {
 	if (!world.is_wild || !rng_chance(r, 300))
 		return;
-	trace("a backup of etcd is made");
-	after(rng_between(r, 10 * NS_PER_SEC, 300 * NS_PER_SEC),
-	      (struct later){ .fn = restore_backup, .backup = kube_model_backup(world.kube) });
+	if (rng_chance(r, 500)) {
+		back_up_now(r);
+		return;
+	}
+	next_backup.is_wanted = true;
+	next_backup.random = *r;
 }
 
 /* ---- the table ---- */
@@ -957,7 +1016,7 @@ static const struct {
 	{ jump_clock, 1, 2, ALL },
 	{ disturb, 2, 10, ALL },
 	{ restart_server, 1, 3, ALL },
-	{ person_deletes_lease, 1, 1, ALL },
+	{ person_frees_lease, 1, 2, ALL },
 	{ compact, 1, 2, ALL },
 	{ hold_cache, 1, 5, ALL },
 	{ back_up, 0, 1, ALL },

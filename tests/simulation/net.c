@@ -242,6 +242,7 @@ static void
 on_answer(void *arg)
 {
 	struct exchange *x = arg;
+	struct net_request seen = { x->replica, x->incarnation, x->host, x->sent_ns, &x->request };
 	struct server_response *r = &x->response;
 	struct str body = buf_str(&r->body);
 
@@ -262,6 +263,8 @@ on_answer(void *arg)
 		body = str_head(body, body.len / 2);
 	if (body.len > 0)
 		easy_body(x->easy, body);
+	if (x->fate != CUT && net.hooks.delivered)
+		net.hooks.delivered(&seen, r);
 	if (x->fate == CUT) {
 		end_easy(x, CURLE_PARTIAL_FILE, 0, "the answer was cut");
 		close_stream(x);

@@ -50,6 +50,8 @@ struct net_hooks {
 	struct str (*empty_list)(struct str target);
 	/* Answers in place of the server; false: it does not. NULL: it never does. */
 	bool (*answer)(const struct net_request *, struct server_response *);
+	/* The answer has reached the replica. NULL: nobody wants to know. */
+	void (*delivered)(const struct net_request *, const struct server_response *);
 };
 
 void net_start(uint64_t seed, const struct net_hooks *hooks);

@@ -278,6 +278,7 @@ static void
 end(struct replica *r, int status)
 {
 	r->is_running = r->is_paused = false;
+	r->suspended_ns = 0;
 	r->exit_status = status;
 	curl_model_drop(r);
 }
@@ -306,14 +307,25 @@ replica_pause(struct replica *r, bool is_paused)
 {
 	trace("%s %s", r->name, is_paused ? "is stopped" : "continues");
 	r->is_paused = is_paused;
-	if (!is_paused)
-		fiber_resume(r);
+	if (is_paused)
+		return;
+	r->resumed_ns = schedule_now_ns();
+	if (r->suspended_ns > 0) {
+		int64_t for_ns = r->resumed_ns - r->suspended_ns;
+
+		r->suspended_ns = 0;
+		r->asleep_ns += for_ns;
+		fiber_postpone(r, for_ns);
+	}
+	fiber_resume(r);
 }
 
 void
-replica_was_suspended(struct replica *r, int64_t for_ns)
+replica_suspend(struct replica *r)
 {
-	r->asleep_ns += for_ns;
+	trace("the machine of %s is suspended", r->name);
+	r->is_paused = true;
+	r->suspended_ns = schedule_now_ns();
 }
 
 bool

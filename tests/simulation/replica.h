@@ -34,6 +34,9 @@ struct replica {
 	int exit_status;       /* of the last incarnation; -1: it crashed */
 	int64_t wall_shift_ns; /* how much its wall clock is wrong */
 	int64_t asleep_ns;     /* how long its machine was suspended */
+	int64_t suspended_ns;  /* since when its machine is suspended; 0: it is not */
+	int64_t resumed_ns;    /* when it continued last after a pause */
+	int64_t held_until_ns; /* threads of it do not run before: fiber_hold() */
 	uint64_t n_steps;      /* turns of its threads (schedule.h), in all its lives */
 };
 
@@ -52,8 +55,9 @@ void replica_signal(struct replica *, int signal);
 /** SIGSTOP and SIGCONT. Each fiber stops when it waits next: a process that is stopped between a
  * decision and the system call that follows it is not simulated. */
 void replica_pause(struct replica *, bool is_paused);
-/** The machine was suspended until now: CLOCK_MONOTONIC did not advance, CLOCK_BOOTTIME did. */
-void replica_was_suspended(struct replica *, int64_t for_ns);
+/** Its machine is suspended, until replica_pause() ends that: CLOCK_MONOTONIC does not advance
+ * meanwhile, CLOCK_BOOTTIME does. */
+void replica_suspend(struct replica *);
 const char *replica_kubeconfig(const struct replica *);
 /** The file of the cloud's token, and what is in it. */
 const char *replica_token_file(const struct replica *);

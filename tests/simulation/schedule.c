@@ -455,9 +455,22 @@ fiber_resume(struct replica *r)
 }
 
 void
-fiber_hold(const struct replica *r, const char *name, int64_t until_ns)
+fiber_postpone(const struct replica *r, int64_t by_ns)
+{
+	for (size_t i = 0; i < sim.n_fibers; i++) {
+		struct fiber *f = sim.fibers[i];
+
+		if (f->replica == r && f->state == WAITING && f->until_ns != CLOCK_FOREVER &&
+		    strcmp(f->name, "main") != 0)
+			f->until_ns += by_ns;
+	}
+}
+
+void
+fiber_hold(struct replica *r, const char *name, int64_t until_ns)
 {
 	sim.next_ns = 0;
+	r->held_until_ns = until_ns;
 	for (size_t i = 0; i < sim.n_fibers; i++) {
 		if (sim.fibers[i]->replica == r && strcmp(sim.fibers[i]->name, name) == 0)
 			sim.fibers[i]->held_ns = until_ns;

@@ -84,7 +84,10 @@ void fiber_wake(const void *channel, bool all);
 /** Ends all fibers of a replica without running them. Does not return if the caller is one. */
 void fiber_drop(struct replica *);
 /** Threads of that name do not run until then, as if the system gave them no time. */
-void fiber_hold(const struct replica *, const char *name, int64_t until_ns);
+void fiber_hold(struct replica *, const char *name, int64_t until_ns);
+/** Its machine was suspended: what its threads wait for, by CLOCK_MONOTONIC, comes so much later.
+ * Not that of the main thread, whose loop also waits by CLOCK_BOOTTIME: it looks at both clocks. */
+void fiber_postpone(const struct replica *, int64_t by_ns);
 /** The replica is no longer paused: wakes the fibers that the world would have woken meanwhile. */
 void fiber_resume(struct replica *);
 

@@ -341,6 +341,15 @@ world_start(struct replica *r, const char *command)
 }
 
 void
+world_resume(struct replica *r)
+{
+	if (!r->is_paused)
+		return;
+	election_resumed(r);
+	replica_pause(r, false);
+}
+
+void
 world_restart_replicas(void)
 {
 	for (unsigned i = 0; i < N_REPLICAS; i++) {
@@ -366,6 +375,7 @@ tick_replicas(void *arg)
 		if (r->is_running) {
 			world.lives[i].restart_ns = 0;
 		} else if (world.lives[i].restart_ns == 0) {
+			election_ended(r);
 			world.lives[i].restart_ns = now_ns + rng_between(&lives_random, NS_PER_SEC,
 			                                                 20 * NS_PER_SEC);
 		} else if (world.lives[i].restart_ns <= now_ns) {
@@ -424,8 +434,8 @@ world_begin(const struct sim_cloud *sim, uint64_t seed)
 	unsigned yields = (unsigned[]){ 0, 20, 200 }[rng_below(&r, 3)];
 	struct server *cloud = begin_servers(sim, seed, &r, MAX_MACHINES,
 	                                     &(struct net_hooks){ checks_arrived, on_acted,
-	                                                          sim->empty_list,
-	                                                          commands_answer });
+	                                                          sim->empty_list, commands_answer,
+	                                                          election_delivered });
 
 	schedule_set_yields(yields);
 	for (int64_t n = rng_between(&r, 3, 6); n > 0; n--)
@@ -520,8 +530,7 @@ world_settle(void)
 			net_partition(replica_at(i), host, false);
 	}
 	for (unsigned i = 0; i < N_REPLICAS; i++) {
-		if (replica_at(i)->is_paused)
-			replica_pause(replica_at(i), false);
+		world_resume(replica_at(i));
 		replica_at(i)->wall_shift_ns = 0;
 	}
 	kube_model_release_cache(world.kube);

@@ -8,6 +8,7 @@
  * - world.c: the initial cluster, machines, kubelets, restarts of replicas, the end of faults
  * - history.c: the events that the seed chooses
  * - checks.c: what must be true at every step, and at the end
+ * - election.c: what a replica may do with the Lease, and when it has to end
  * - evidence.c: what a replica must have seen before it deletes a Node
  * - foreign.c: what does not belong to ccmd, and routes
  * - bounds.c: how many requests and how much memory a replica may need
@@ -120,6 +121,8 @@ void world_add_machine(void);
 void world_add_network(void);
 /** Starts a replica, or, with a command, that in its place, on the host of the other one. */
 void world_start(struct replica *, const char *command);
+/** A replica that was stopped or, with its machine, suspended continues. */
+void world_resume(struct replica *);
 /** A person restarts both replicas. */
 void world_restart_replicas(void);
 #define FOREIGN_ROUTE "{\"destination\":\"10.99.0.0/24\",\"gateway\":\"10.0.200.1\"}"
@@ -165,6 +168,30 @@ void checks_hcloud_service(const struct kube_model_object *, yyjson_val *service
 void checks_hcloud_rest(struct buf *why);
 void checks_hcloud_change(void *arg, const struct hetzner_change *);
 size_t checks_hcloud_count(const struct kube_model_object *service);
+
+/* ---- election.c ---- */
+
+bool election_is_lease(const struct net_request *);
+void election_arrived(const struct net_request *);
+/** A request that changes something: only the leader may send it. */
+void election_check_write(const struct net_request *);
+/** The answer has reached the replica. */
+void election_delivered(const struct net_request *, const struct server_response *);
+/** The Lease of the replicas was written or deleted, by whomever. */
+void election_note_lease(const struct kube_model_change *);
+/** The server has just accepted the first claim of this process. */
+bool election_is_first_claim(const struct net_request *);
+/** etcd was restored from a backup.
+ *
+ * @param is_same  the Lease has not changed since the backup
+ */
+void election_restored(bool is_same);
+/** May two replicas lead, because a person has changed the Lease, or etcd was restored? */
+bool election_is_unclear(void);
+/** A replica that was stopped continues. */
+void election_resumed(const struct replica *);
+/** Its process has ended. */
+void election_ended(const struct replica *);
 
 /* ---- foreign.c ---- */
 
