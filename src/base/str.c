@@ -165,6 +165,18 @@ str_cut(struct str s, char sep, struct str *ret_before, struct str *ret_after)
 	return true;
 }
 
+bool
+str_cut_last(struct str s, char sep, struct str *ret_before, struct str *ret_after)
+{
+	const char *at = s.len > 0 ? memrchr(s.ptr, sep, s.len) : NULL;
+
+	if (!at)
+		return false;
+	*ret_before = str_head(s, (size_t)(at - s.ptr));
+	*ret_after = str_skip(s, (size_t)(at - s.ptr) + 1);
+	return true;
+}
+
 static bool
 is_digit(struct str s)
 {

@@ -102,9 +102,8 @@ read_port(struct str text, int *port)
 bool
 url_parse(struct str text, struct url *ret, struct error *err)
 {
-	struct str rest = text, authority;
+	struct str rest = text, authority, userinfo;
 	struct url url = { 0 };
-	const char *at;
 
 	if (url_has_space_or_control(text))
 		return err_set(err, ERR_INVALID,
@@ -120,11 +119,7 @@ url_parse(struct str text, struct url *ret, struct error *err)
 		url.path = str_head(url.path, url.path.len - 1);
 
 	/* the last '@' ends user name and password: a password may contain '@' unescaped */
-	at = memrchr(authority.ptr, '@', authority.len);
-	if (at) {
-		url.has_userinfo = true;
-		authority = str_skip(authority, (size_t)(at - authority.ptr) + 1);
-	}
+	url.has_userinfo = str_cut_last(authority, '@', &userinfo, &authority);
 	if (!take_host(&authority, &url.host))
 		return err_set(err, ERR_INVALID, "the URL's host is not a name or an address");
 	if (!read_port(authority, &url.port))

@@ -151,6 +151,13 @@ cuts(void **state)
 	assert_true(str_cut(STR(":"), ':', &before, &after));
 	check(before, "");
 	check(after, "");
+	assert_true(str_cut_last(STR("a:b:c"), ':', &before, &after));
+	check(before, "a:b");
+	check(after, "c");
+	assert_false(str_cut_last(STR("ab"), ':', &before, &after));
+	assert_false(str_cut_last(STR_EMPTY, ':', &before, &after));
+	check(before, "a:b");
+	check(after, "c");
 }
 
 static void
