@@ -378,12 +378,15 @@ bb_step_lb(struct bb_run *run, struct error *err)
 static void
 bb_check_complete(struct bb_run *run, const struct bb_lb *lb)
 {
+	struct arena *arena = run->call->arena;
 	const struct bb_domain *bad = NULL;
-	struct bb_state state = { .code = ERR_PENDING, .first_ms = BB_SOON_MS };
+	struct bb_state state;
 
 	if (!bb_has_ip(lb, run->ip->id)) {
-		state.text = bb_mapping_text(run);
-		state.advice = "Check both at Brightbox";
+		state = (struct bb_state){ .code = ERR_PENDING,
+			                   .text = bb_mapping_text(run),
+			                   .advice = "Check both at Brightbox",
+			                   .first_ms = BB_SOON_MS };
 		bb_run_await(run, &state);
 		return;
 	}
@@ -398,18 +401,19 @@ bb_check_complete(struct bb_run *run, const struct bb_lb *lb)
 	}
 	if (!bad)
 		return;
-	/* the last message is not part of the state, because it may contain the time */
-	state.hash = str_hash(arena_printf(run->call->arena, "%" STR_FMT " %" STR_FMT,
-	                                   STR_ARG(bad->identifier), STR_ARG(bad->status)));
-	state.code = str_eq_c(bad->status, "pending") ? ERR_PENDING : ERR_UNAVAILABLE;
-	state.first_ms = BB_LATER_MS;
-	state.text = arena_printf(run->call->arena,
-	                          "Domain %s has not yet been validated for SSL use (%s:%s)",
-	                          quote_z(run->call->arena, bad->identifier),
-	                          quote_z(run->call->arena, bad->status),
-	                          quote_z(run->call->arena, bad->last_message));
-	state.advice = "Check that the name leads to the load balancer from the Internet, and ask "
-		       "Brightbox why it does not validate it";
+	state = (struct bb_state){
+		.code = str_eq_c(bad->status, "pending") ? ERR_PENDING : ERR_UNAVAILABLE,
+		.text = arena_printf(arena,
+		                     "Domain %s has not yet been validated for SSL use (%s:%s)",
+		                     quote_z(arena, bad->identifier), quote_z(arena, bad->status),
+		                     quote_z(arena, bad->last_message)),
+		/* the last message is not part of the state, because it may contain the time */
+		.hash = str_hash(arena_printf(arena, "%" STR_FMT " %" STR_FMT,
+		                              STR_ARG(bad->identifier), STR_ARG(bad->status))),
+		.advice = "Check that the name leads to the load balancer from the Internet, and "
+			  "ask Brightbox why it does not validate it",
+		.first_ms = BB_LATER_MS,
+	};
 	bb_run_await(run, &state);
 }
 
@@ -439,23 +443,28 @@ bb_fill_status(const struct bb_run *run, const struct bb_lb *lb, struct lb_statu
 
 /* ---- a pass ---- */
 
-/* If the lists show neither a balancer nor a cloud IP of the Service's name, they may be those of
- * another account, because the credentials are wrong or were wrong when the lists were read. So the
- * pass only looks for evidence of the right account, and the next pass has lists that were read
- * after it was found. */
+/* Do the lists show a balancer or a cloud IP of the Service's name? */
 static bool
-bb_needs_evidence(const struct bb_run *run)
+bb_shows_service(const struct bb_run *run)
 {
 	const struct bb_view *view = run->view;
 
-	if (run->is_ours || !lb_needs_evidence(run->spec) ||
-	    bb_view_next(view, run->desired.name, bb_lb_is_alive, NULL))
-		return false;
+	if (bb_view_next(view, run->desired.name, bb_lb_is_alive, NULL))
+		return true;
 	for (size_t i = 0; i < view->n_cloud_ips; i++) {
 		if (str_eq(view->cloud_ips[i].name, run->desired.name))
-			return false;
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/* If the lists show nothing of the Service, they may be those of another account, because the
+ * credentials are wrong or were wrong when the lists were read. So the pass only looks for evidence
+ * of the right account, and the next pass has lists that were read after it was found. */
+static bool
+bb_needs_evidence(const struct bb_run *run)
+{
+	return !run->is_ours && lb_needs_evidence(run->spec) && !bb_shows_service(run);
 }
 
 static bool
