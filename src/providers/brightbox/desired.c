@@ -361,8 +361,7 @@ bb_sort(struct str items[], size_t n)
 {
 	size_t n_kept = 0;
 
-	if (n > 0)
-		qsort(items, n, sizeof(items[0]), bb_compare_strs);
+	qsort(items, n, sizeof(items[0]), bb_compare_strs);
 	for (size_t i = 0; i < n; i++) {
 		if (n_kept == 0 || !str_eq(items[i], items[n_kept - 1]))
 			items[n_kept++] = items[i];
@@ -389,8 +388,7 @@ bb_missing(const struct str items[], size_t n, const struct str others[], size_t
 
 	*ret = arena_calloc(arena, n, sizeof(**ret));
 	for (size_t i = 0; i < n; i++) {
-		if (n_sorted == 0 ||
-		    !bsearch(&items[i], sorted, n_sorted, sizeof(items[0]), bb_compare_strs))
+		if (!bsearch(&items[i], sorted, n_sorted, sizeof(items[0]), bb_compare_strs))
 			(*ret)[n_missing++] = items[i];
 	}
 	return n_missing;
@@ -539,6 +537,11 @@ bb_compare_listeners(const void *a, const void *b)
 	return ((const struct bb_listener *)a)->in - ((const struct bb_listener *)b)->in;
 }
 
+struct bb_shown {
+	struct bb_listener listener; /* the first member: bb_compare_listeners() compares them */
+	bool is_added;
+};
+
 /* In the order of the Service's ports; others follow by their incoming port, which identifies a
  * listener of a balancer. A time-out that the Service leaves open, or that the API does not return,
  * is no difference. */
@@ -547,30 +550,28 @@ bb_present_listeners(const struct bb_desired *desired, const struct bb_lb *lb, s
                      struct bb_desired *ret)
 {
 	size_t n = lb->n_listeners;
-	struct bb_listener *sorted = arena_calloc(arena, n, sizeof(*sorted));
-	bool *is_used = arena_calloc(arena, n, sizeof(*is_used));
+	struct bb_shown *sorted = arena_calloc(arena, n, sizeof(*sorted));
 	uint32_t timeout_ms = desired->n_listeners > 0 ? desired->listeners[0].timeout_ms : 0;
 
 	ret->listeners = arena_calloc(arena, n, sizeof(*ret->listeners));
 	for (size_t i = 0; i < n; i++) {
-		sorted[i] = lb->listeners[i];
-		if (timeout_ms == 0 || sorted[i].timeout_ms == 0)
-			sorted[i].timeout_ms = timeout_ms;
+		sorted[i].listener = lb->listeners[i];
+		if (timeout_ms == 0 || lb->listeners[i].timeout_ms == 0)
+			sorted[i].listener.timeout_ms = timeout_ms;
 	}
-	if (n > 0)
-		qsort(sorted, n, sizeof(*sorted), bb_compare_listeners);
-	for (size_t i = 0; n > 0 && i < desired->n_listeners; i++) {
-		const struct bb_listener *found = bsearch(&desired->listeners[i], sorted, n,
-		                                          sizeof(*sorted), bb_compare_listeners);
+	qsort(sorted, n, sizeof(*sorted), bb_compare_listeners);
+	for (size_t i = 0; i < desired->n_listeners; i++) {
+		struct bb_shown *found = bsearch(&desired->listeners[i], sorted, n, sizeof(*sorted),
+		                                 bb_compare_listeners);
 
-		if (found && !is_used[found - sorted]) {
-			is_used[found - sorted] = true;
-			ret->listeners[ret->n_listeners++] = *found;
+		if (found && !found->is_added) {
+			found->is_added = true;
+			ret->listeners[ret->n_listeners++] = found->listener;
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (!is_used[i])
-			ret->listeners[ret->n_listeners++] = sorted[i];
+		if (!sorted[i].is_added)
+			ret->listeners[ret->n_listeners++] = sorted[i].listener;
 	}
 }
 
@@ -580,6 +581,7 @@ struct str
 bb_desired_present(const struct bb_desired *desired, const struct bb_lb *lb, struct arena *arena)
 {
 	struct str *domains = arena_calloc(arena, lb->n_domains, sizeof(*domains));
+	size_t n_domains;
 	struct bb_desired is = {
 		.name = lb->name,
 		.policy = lb->policy,
@@ -591,6 +593,6 @@ bb_desired_present(const struct bb_desired *desired, const struct bb_lb *lb, str
 	bb_present_listeners(desired, lb, arena, &is);
 	for (size_t i = 0; i < lb->n_domains; i++)
 		domains[i] = lb->domains[i].identifier;
-	return bb_desired_body(&is, domains, lb->has_acme ? bb_sort(domains, lb->n_domains) : 0,
-	                       /*is_update=*/true, arena);
+	n_domains = bb_sort(domains, lb->n_domains);
+	return bb_desired_body(&is, domains, n_domains, /*is_update=*/true, arena);
 }

@@ -15,11 +15,10 @@ enum member_type {
 	MEMBER_TEXT,
 	MEMBER_WORD, /* a text out of a list */
 	MEMBER_FLAG,
-	MEMBER_IS_THERE, /* a flag: is the member there at all? */
-	MEMBER_PORT,     /* int32_t */
-	MEMBER_NUMBER,   /* uint32_t */
-	MEMBER_LIST,     /* pointer and count of structs that another table describes */
-	MEMBER_IDS,      /* the ids of a list of objects: pointer and count of struct str */
+	MEMBER_PORT,   /* int32_t */
+	MEMBER_NUMBER, /* uint32_t */
+	MEMBER_LIST,   /* pointer and count of structs that another table describes */
+	MEMBER_IDS,    /* the ids of a list of objects: pointer and count of struct str */
 };
 
 struct bb_object;
@@ -52,7 +51,6 @@ const char *const bb_check_types[] = { "tcp", "http", NULL };
 #define TEXT(type, path, field) { path, MEMBER_TEXT, offsetof(type, field), 0, NULL, NULL }
 #define WORD(type, path, field, words) { path, MEMBER_WORD, offsetof(type, field), 0, words, NULL }
 #define FLAG(type, path, field) { path, MEMBER_FLAG, offsetof(type, field), 0, NULL, NULL }
-#define IS_THERE(type, path, field) { path, MEMBER_IS_THERE, offsetof(type, field), 0, NULL, NULL }
 #define PORT(type, path, field) { path, MEMBER_PORT, offsetof(type, field), 0, NULL, NULL }
 #define NUMBER(type, path, field) { path, MEMBER_NUMBER, offsetof(type, field), 0, NULL, NULL }
 #define LIST(type, path, field, object) \
@@ -137,7 +135,6 @@ static const struct member lb_members[] = {
 	NUMBER(struct bb_lb, "healthcheck.timeout", check.timeout_ms),
 	NUMBER(struct bb_lb, "healthcheck.threshold_up", check.threshold_up),
 	NUMBER(struct bb_lb, "healthcheck.threshold_down", check.threshold_down),
-	IS_THERE(struct bb_lb, "acme.domains", has_acme),
 	LIST(struct bb_lb, "acme.domains", domains, &domain_object),
 	LIST(struct bb_lb, "cloud_ips", cloud_ips, &bb_cloud_ip_object),
 };
@@ -252,9 +249,6 @@ bb_member_read(yyjson_val *val, const struct member *member, struct arena *arena
 		break;
 	case MEMBER_FLAG:
 		is_good = json_bool(val, member->path, at) != JSON_MISTYPED;
-		break;
-	case MEMBER_IS_THERE:
-		*(bool *)at = json_at(val, member->path);
 		break;
 	case MEMBER_PORT:
 		is_good = bb_number_read(val, member->path, UINT16_MAX, &number);

@@ -74,8 +74,7 @@ struct bb_lb {
 	struct bb_listener *listeners;
 	size_t n_listeners;
 	struct bb_check check;
-	bool has_acme; /* it has a list of domains, which may be empty */
-	struct bb_domain *domains;
+	struct bb_domain *domains; /* of its certificate */
 	size_t n_domains;
 	struct bb_cloud_ip *cloud_ips; /* without lb_id and lb_name */
 	size_t n_cloud_ips;

@@ -423,7 +423,6 @@ settled_lb(struct service *s, const struct bb_desired *desired)
 		.n_nodes = desired->n_servers,
 		.nodes = desired->servers,
 		.n_listeners = desired->n_listeners,
-		.has_acme = true,
 		.n_domains = desired->n_domains,
 	};
 
@@ -592,7 +591,7 @@ each_difference_is_seen(void **state)
 			lb.n_domains--;
 			break;
 		case NO_ACME:
-			lb.has_acme = false;
+			lb.n_domains = 0;
 			break;
 		default:
 			fail();

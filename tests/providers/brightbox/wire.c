@@ -102,7 +102,7 @@ reads_a_balancer(void **state)
 	                  "\"cloud_ips\":[{\"id\":\"cip-aaaaa\",\"status\":\"mapped\"}]}"),
 		&bb_lb_object, &a.arena, &lb, &a.err));
 	assert_true(bb_lb_is_alive(&lb));
-	assert_true(lb.redirects_to_https && lb.has_acme);
+	assert_true(lb.redirects_to_https && lb.n_domains == 1);
 	assert_int_equal(lb.n_nodes, 2);
 	assert_true(str_eq_c(lb.nodes[1], "srv-bbbbb"));
 	assert_int_equal(lb.listeners[0].out, 30443);
