@@ -270,11 +270,20 @@ bb_run_hash_inputs(struct bb_run *run)
 	run->inputs_hash = str_hash(buf_str(&text));
 }
 
+/* Did the last run of the same inputs end in a state? */
+static bool
+bb_run_is_waiting(const struct bb_run *run)
+{
+	const struct bb_unsettled *u = run->unsettled;
+
+	return u && u->result.code != ERR_NONE && u->inputs == run->inputs_hash;
+}
+
+/* During the pause after the last run, the result is that of the last run. */
 bool
 bb_run_begin(struct bb_run *run, struct error *err)
 {
-	int64_t now_ns = clock_boot(run->call->clock);
-	const struct bb_unsettled *u;
+	int64_t rest_ns;
 
 	bb_run_leave_out_refused(run);
 	if (run->call->dry)
@@ -283,13 +292,12 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	if (!bb_unsettled_borrow(run->bb->unsettled, run->desired.name, run->spec->uid,
 	                         &run->unsettled, err))
 		return false;
-	u = run->unsettled;
-	if (u->result.code == ERR_NONE || u->inputs != run->inputs_hash ||
-	    now_ns >= u->next_boot_ns)
+	rest_ns = run->unsettled->next_boot_ns - clock_boot(run->call->clock);
+	if (!bb_run_is_waiting(run) || rest_ns <= 0)
 		return true;
-	*err = u->result; /* the pause after the last run of the same inputs is not over */
+	*err = run->unsettled->result;
 	if (err->code == ERR_PENDING)
-		err->retry_after_ms = (u->next_boot_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+		err->retry_after_ms = (rest_ns + NS_PER_MS - 1) / NS_PER_MS;
 	return false;
 }
 
@@ -301,13 +309,14 @@ static bool
 bb_run_look(struct bb_run *run, uint64_t first, struct error *err)
 {
 	const struct bb_unsettled *u = run->unsettled;
-	bool is_waiting = u && u->result.code != ERR_NONE && u->inputs == run->inputs_hash;
+	struct bb_views *views = run->bb->views;
 
 	if (run->spec->is_changed || (!run->only_compares && !run->call->dry))
-		return bb_views_get(run->bb->views, run->call, first, &run->view, err);
-	return bb_views_get_recent(run->bb->views, run->call, is_waiting ? u->view : 0,
-	                           is_waiting ? u->pause_ns / 2 : BB_VIEW_MAX_AGE_NS, &run->view,
-	                           err);
+		return bb_views_get(views, run->call, first, &run->view, err);
+	if (bb_run_is_waiting(run))
+		return bb_views_get_recent(views, run->call, u->view, u->pause_ns / 2, &run->view,
+		                           err);
+	return bb_views_get_recent(views, run->call, 0, BB_VIEW_MAX_AGE_NS, &run->view, err);
 }
 
 bool
