@@ -87,13 +87,23 @@ bb_add_addresses(const struct bb_server *server, struct arena *arena, struct ins
 
 /* ---- a server ---- */
 
+/* The region is the zone without its last part: "gb1" of "gb1-a". */
+static bool
+bb_region(struct str zone, struct str *ret, struct error *err)
+{
+	struct str last;
+
+	if (!str_cut_last(zone, '-', ret, &last))
+		return err_set(err, ERR_UNAVAILABLE, "unexpected zone: %" STR_FMT, STR_ARG(zone));
+	return true;
+}
+
 bool
 bb_server_describe(const struct bb_server *server, struct arena *arena, struct machine *ret,
                    struct error *err)
 {
 	bool is_off = str_eq_c(server->status, "inactive") ||
 	              str_eq_c(server->status, "unavailable");
-	struct str region = server->zone;
 
 	*ret = (struct machine){
 		.id = server->id,
@@ -114,14 +124,7 @@ bb_server_describe(const struct bb_server *server, struct arena *arena, struct m
 	if (server->zone.len == 0 || server->type.len == 0)
 		return err_set(err, ERR_UNAVAILABLE, "server %" STR_FMT " has no %s",
 		               STR_ARG(server->id), server->zone.len == 0 ? "zone" : "server type");
-	/* The zone without its last part: "gb1" of "gb1-a". */
-	while (region.len > 0 && region.ptr[region.len - 1] != '-')
-		region.len--;
-	if (region.len == 0)
-		return err_set(err, ERR_UNAVAILABLE, "unexpected zone: %" STR_FMT,
-		               STR_ARG(server->zone));
-	ret->instance.region = str_head(region, region.len - 1);
-	return true;
+	return bb_region(server->zone, &ret->instance.region, err);
 }
 
 bool
