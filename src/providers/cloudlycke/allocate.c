@@ -352,6 +352,12 @@ find_other_holder(const struct search *s, const struct ip *ip, const struct lb_p
 	return NULL;
 }
 
+static bool
+is_available(const struct search *s, const struct ip *ip)
+{
+	return cl_pool_has(s->request->pool, ip, NULL) && !find_other_holder(s, ip, NULL);
+}
+
 /* ---- an address of one family ---- */
 
 static bool
@@ -388,8 +394,7 @@ find_kept(const struct search *s, struct ip *ret)
 	for (size_t i = 0; i < s->present->n; i++) {
 		const struct ip *ip = &s->present->items[i];
 
-		if (ip_family(ip) == s->family && cl_pool_has(s->request->pool, ip, NULL) &&
-		    !find_other_holder(s, ip, NULL)) {
+		if (ip_family(ip) == s->family && is_available(s, ip)) {
 			*ret = *ip;
 			return true;
 		}
@@ -407,12 +412,13 @@ find_shared(const struct search *s, struct ip *ret)
 		const struct cl_allocation *other = s->others[i];
 		const struct ip *ip = cl_addresses_of(&other->addresses, s->family);
 
-		if (!ip || is_self(s, other) || (is_found && ip_cmp(ip, ret) >= 0) ||
-		    !cl_may_share(&s->request->values.allocation, other, NULL) ||
-		    !cl_pool_has(s->request->pool, ip, NULL) || find_other_holder(s, ip, NULL))
+		if (!ip || is_self(s, other) || (is_found && ip_cmp(ip, ret) >= 0))
 			continue;
-		*ret = *ip;
-		is_found = true;
+		if (cl_may_share(&s->request->values.allocation, other, NULL) &&
+		    is_available(s, ip)) {
+			*ret = *ip;
+			is_found = true;
+		}
 	}
 	return is_found;
 }
@@ -449,8 +455,35 @@ find_free(const struct search *s, struct ip *ret, struct error *err)
 	               n_used);
 }
 
+static bool
+allocate_family(const struct search *s, struct ip *ret, bool *ret_is_full, struct error *err)
+{
+	const struct ip *wanted = cl_addresses_of(&s->request->wanted, s->family);
+
+	if (wanted) {
+		*ret = *wanted;
+		return check_wanted(s, wanted, ret_is_full, err);
+	}
+	if (find_kept(s, ret) || find_shared(s, ret) || find_free(s, ret, err))
+		return true;
+	*ret_is_full = true;
+	return false;
+}
+
 /* ---- all families ---- */
 
+static bool
+has_family(const struct cl_request *request, enum ip_family family)
+{
+	for (size_t i = 0; i < request->n_families; i++) {
+		if (request->families[i] == family)
+			return true;
+	}
+	return false;
+}
+
+/* With PreferDualStack, a family without a free address is left out, unless an address of it is
+ * wanted. */
 bool
 cl_allocate(const struct cl_request *request, const struct cl_addresses *present,
             const struct cl_allocation *const others[], size_t n, struct arena *arena,
@@ -464,33 +497,18 @@ cl_allocate(const struct cl_request *request, const struct cl_addresses *present
 	*ret_is_full = false;
 	for (size_t i = 0; i < request->wanted.n; i++) {
 		const struct ip *wanted = &request->wanted.items[i];
-		bool has_family = false;
 
-		for (size_t k = 0; k < request->n_families; k++)
-			has_family |= request->families[k] == ip_family(wanted);
-		if (!has_family)
+		if (!has_family(request, ip_family(wanted)))
 			return err_set(err, ERR_INVALID,
 			               "address \"%s\" is of none of the Service's IP families",
 			               cl_ip_text(wanted, arena));
 	}
 	for (size_t i = 0; i < request->n_families && i < CL_FAMILIES; i++) {
-		struct ip *ip = &found.items[found.n];
-		const struct ip *wanted;
-
 		s.family = request->families[i];
-		wanted = cl_addresses_of(&request->wanted, s.family);
-		if (wanted) {
-			if (!check_wanted(&s, wanted, ret_is_full, err))
-				return false;
-			*ip = *wanted;
-		} else if (!find_kept(&s, ip) && !find_shared(&s, ip) && !find_free(&s, ip, err)) {
-			*ret_is_full = true;
-			/* PreferDualStack: the other family is enough */
-			if (!request->may_lack)
-				return false;
-			continue;
-		}
-		found.n++;
+		if (allocate_family(&s, &found.items[found.n], ret_is_full, err))
+			found.n++;
+		else if (!request->may_lack || cl_addresses_of(&request->wanted, s.family))
+			return false;
 	}
 	if (found.n == 0)
 		return false; /* with the error of the last family */
