@@ -412,8 +412,35 @@ address_key(const struct ip *ip)
 	return str_n((const char *)ip->bytes, sizeof(ip->bytes));
 }
 
-/* Removes the addresses that another Service has and does not share. spec NULL: without an event.
- */
+/* The Service that has the address and does not share it with `self`; NULL: none. */
+static const struct cl_allocation *
+find_holder(const struct adoption *adoption, const struct cl_allocation *self, const struct ip *ip)
+{
+	const struct holder *holder = map_get(&adoption->holders, address_key(ip));
+
+	for (; holder; holder = holder->next) {
+		if (!str_eq(holder->allocation->uid, self->uid) &&
+		    !cl_may_share(self, holder->allocation, NULL))
+			return holder->allocation;
+	}
+	return NULL;
+}
+
+static void
+report_conflict(const struct adoption *adoption, const struct lb_spec *spec, const struct ip *ip,
+                const struct cl_allocation *holder)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	buf_addf(&text,
+	         "address %s is in the status of %" STR_FMT "/%" STR_FMT
+	         " as well, which keeps it: another one is given here",
+	         cl_ip_text(ip, adoption->arena), STR_ARG(holder->namespace),
+	         STR_ARG(holder->service));
+	report_address(adoption, spec, "two services have one address", &conflict_event, &text);
+}
+
+/* Removes the addresses that another Service holds. spec NULL: without an event. */
 static void
 keep_unclaimed(const struct adoption *adoption, const struct lb_spec *spec,
                struct cl_allocation *self)
@@ -423,23 +450,12 @@ keep_unclaimed(const struct adoption *adoption, const struct lb_spec *spec,
 
 	for (size_t i = 0; i < addresses->n; i++) {
 		const struct ip ip = addresses->items[i];
-		const struct holder *holder = map_get(&adoption->holders, address_key(&ip));
-		CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+		const struct cl_allocation *holder = find_holder(adoption, self, &ip);
 
-		while (holder && (str_eq(holder->allocation->uid, self->uid) ||
-		                  cl_may_share(self, holder->allocation, NULL)))
-			holder = holder->next;
 		if (!holder)
 			addresses->items[n++] = ip;
-		if (!holder || !spec)
-			continue;
-		buf_addf(&text,
-		         "address %s is in the status of %" STR_FMT "/%" STR_FMT
-		         " as well, which keeps it: another one is given here",
-		         cl_ip_text(&ip, adoption->arena), STR_ARG(holder->allocation->namespace),
-		         STR_ARG(holder->allocation->service));
-		report_address(adoption, spec, "two services have one address", &conflict_event,
-		               &text);
+		else if (spec)
+			report_conflict(adoption, spec, &ip, holder);
 	}
 	addresses->n = n;
 }
