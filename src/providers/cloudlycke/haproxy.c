@@ -404,25 +404,22 @@ add_record(struct buf *b, const struct cl_record_values *r, bool has_peers)
 	return n_served * ips->n;
 }
 
-void
-cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, struct str stats_socket)
+/* Clients and servers may be idle for long (`timeout client`, `timeout server`), so TCP keep-alives
+ * find dead ones. A connection that a node refuses is retried, at another node if need be
+ * (`redispatch`): on a new node, kube-proxy may not know the Service yet. */
+static void
+add_head(struct buf *b, struct str stats_socket)
 {
-	bool has_socket = stats_socket.len > 0;
-	size_t n_parts = 0;
-
 	buf_add_c(
 		b,
 		"# Written by ccmd from the cluster's Services, and replaced at the next change.\n"
 		"global\n");
-	if (has_socket)
+	if (stats_socket.len > 0)
 		buf_addf(b,
 		         "\tstats socket %" STR_FMT " mode 600 level admin expose-fd listeners\n"
 		         "\tserver-state-file %" STR_FMT ".state\n"
 		         "\tlocalpeer ccmd\n",
 		         STR_ARG(stats_socket), STR_ARG(stats_socket));
-	/* Clients and servers may be idle for long (`timeout client`, `timeout server`), so TCP
-	 * keep-alives find dead ones. A connection that a node refuses is retried, at another node
-	 * if need be (`redispatch`): on a new node, kube-proxy may not know the Service yet. */
 	buf_add_c(b,
 	          "\ndefaults\n"
 	          "\tmode tcp\n"
@@ -438,29 +435,42 @@ cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, stru
 	          "\tdefault-server check inter 2s fastinter 500ms downinter 2s fall 2 rise 1\n");
 	/* At a reload the old worker sends the table of client affinity to the new one: HAProxy is
 	 * its own peer. */
-	if (has_socket)
+	if (stats_socket.len > 0)
 		buf_addf(b,
 		         "\tload-server-state-from-file global\n"
 		         "\npeers ccmd\n"
 		         "\tbind unix@%" STR_FMT ".peers mode 600\n"
 		         "\tserver ccmd\n",
 		         STR_ARG(stats_socket));
-	for (size_t i = 0; i < n; i++) {
-		const struct cl_record_values *r = &records[i]->values;
+}
 
-		if (!r->is_deleting && !r->is_left_out)
-			n_parts += add_record(b, r, /*has_peers=*/has_socket);
-	}
-	if (n_parts > 0)
-		return;
-	/* HAProxy does not start without a listener. An abstract socket name is valid for the whole
-	 * host, so a second idle HAProxy without a stats socket could not bind it. */
+/* HAProxy does not start without a listener. An abstract socket name is valid for the whole host,
+ * so a second idle HAProxy without a stats socket could not bind it. */
+static void
+add_idle(struct buf *b, struct str stats_socket)
+{
 	buf_add_c(b, "\nfrontend ccmd-idle\n");
-	if (has_socket)
+	if (stats_socket.len > 0)
 		buf_addf(b, "\tbind unix@%" STR_FMT ".idle mode 600\n", STR_ARG(stats_socket));
 	else
 		buf_add_c(b, "\tbind abns@ccmd-idle\n");
 	buf_add_c(b, "\ttcp-request connection reject\n");
+}
+
+void
+cl_haproxy_file(struct buf *b, struct cl_record *const records[], size_t n, struct str stats_socket)
+{
+	size_t n_parts = 0;
+
+	add_head(b, stats_socket);
+	for (size_t i = 0; i < n; i++) {
+		const struct cl_record_values *r = &records[i]->values;
+
+		if (!r->is_deleting && !r->is_left_out)
+			n_parts += add_record(b, r, /*has_peers=*/stats_socket.len > 0);
+	}
+	if (n_parts == 0)
+		add_idle(b, stats_socket);
 }
 
 /* ---- its size ----
@@ -485,6 +495,24 @@ name_size(struct str name)
 	return is_plain(name) ? name.len : sizeof("x0123456789abcdef");
 }
 
+/* The servers of one backend. */
+static size_t
+servers_size(const struct cl_record_values *r, enum ip_family family)
+{
+	size_t text = SERVER_TEXT, size = 0;
+
+	text += family == IP_V4 ? V4_TEXT : V6_TEXT;
+	text += has_health_port(r) ? HEALTH_TEXT : 0;
+	text += r->proxy == CL_PROXY_NONE ? 0 : PROXY_TEXT;
+	for (size_t i = 0; i < r->targets->n; i++) {
+		const struct cl_target *target = &r->targets->items[i];
+
+		if (cl_addresses_of(&target->addresses, family))
+			size += name_size(target->name) + text;
+	}
+	return size;
+}
+
 size_t
 cl_haproxy_size(const struct cl_record_values *r)
 {
@@ -500,19 +528,11 @@ cl_haproxy_size(const struct cl_record_values *r)
 	}
 	for (size_t i = 0; i < r->n_source_ranges; i++)
 		ranges += RANGE_TEXT + r->source_ranges[i].len;
-	for (size_t k = 0; n_served > 0 && k < a->addresses.n; k++) {
-		enum ip_family family = ip_family(&a->addresses.items[k]);
-		size_t text = SERVER_TEXT, servers = 0;
+	if (n_served == 0)
+		return 0;
+	for (size_t k = 0; k < a->addresses.n; k++) {
+		size_t servers = servers_size(r, ip_family(&a->addresses.items[k]));
 
-		text += family == IP_V4 ? V4_TEXT : V6_TEXT;
-		text += has_health_port(r) ? HEALTH_TEXT : 0;
-		text += r->proxy == CL_PROXY_NONE ? 0 : PROXY_TEXT;
-		for (size_t i = 0; i < r->targets->n; i++) {
-			const struct cl_target *target = &r->targets->items[i];
-
-			if (cl_addresses_of(&target->addresses, family))
-				servers += name_size(target->name) + text;
-		}
 		size += parts + PART_TEXT + names + ranges + n_served * servers;
 	}
 	return size;
@@ -524,13 +544,11 @@ cl_haproxy_size(const struct cl_record_values *r)
 static struct str
 bound_address(struct str bind)
 {
-	struct str word = STR_EMPTY, family, address = STR_EMPTY;
+	struct str word = STR_EMPTY, family, address, port;
 
 	(void)str_split(&bind, ' ', &word);
-	(void)str_cut(word, '@', &family, &address);
-	while (address.len > 0 && address.ptr[address.len - 1] != ':')
-		address.len--;
-	address = str_head(address, address.len > 0 ? address.len - 1 : 0);
+	if (!str_cut(word, '@', &family, &address) || !str_cut_last(address, ':', &address, &port))
+		return STR_EMPTY;
 	if (str_starts(address, STR("[")) && str_ends(address, STR("]")))
 		address = str_head(str_skip(address, 1), address.len - 2);
 	return address;
@@ -559,6 +577,30 @@ list_address(struct lb_listed *one, struct str address, struct arena *arena)
 		addresses[one->n_addresses++] = arena_str(arena, address);
 }
 
+/* The balancer of the Service that a frontend is for; NULL: it is for none. The frontends of a
+ * balancer follow each other, so it is the last one of the list, or the next. */
+static struct lb_listed *
+list_frontend(struct lb_listed list[], size_t *n, struct str service, struct str section,
+              struct arena *arena)
+{
+	if (service.len == 0)
+		return NULL;
+	if (*n > 0 && str_eq(list[*n - 1].service, service))
+		return &list[*n - 1];
+	list[*n] = (struct lb_listed){
+		.what = "load balancer",
+		.is_balancer = true,
+		.id = arena_str(arena, balancer_name(section)),
+		.uid = STR_EMPTY,
+		.service = arena_str(arena, service),
+		.cluster = STR_EMPTY,
+		.cost = STR_EMPTY,
+		.addresses = arena_calloc(arena, CL_FAMILIES, sizeof(struct str)),
+		.has_targets = true,
+	};
+	return &list[(*n)++];
+}
+
 void
 cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, size_t *ret_n)
 {
@@ -571,28 +613,8 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 		n_frontends += str_starts(line, frontend);
 	*ret = arena_calloc(arena, n_frontends + 1, sizeof((*ret)[0]));
 	for (struct str line, rest = text; str_split(&rest, '\n', &line);) {
-		if (str_starts(line, frontend) && service.len == 0) {
-			one = NULL;
-		} else if (str_starts(line, frontend)) {
-			/* The frontends of a balancer follow each other, so a frontend belongs to
-			 * the last one of the list, or begins the next. */
-			if (n == 0 || !str_eq((*ret)[n - 1].service, service)) {
-				struct str name = balancer_name(str_skip(line, frontend.len));
-
-				(*ret)[n++] = (struct lb_listed){
-					.what = "load balancer",
-					.is_balancer = true,
-					.id = arena_str(arena, name),
-					.uid = STR_EMPTY,
-					.service = arena_str(arena, service),
-					.cluster = STR_EMPTY,
-					.cost = STR_EMPTY,
-					.addresses = arena_calloc(arena, CL_FAMILIES,
-					                          sizeof(struct str)),
-					.has_targets = true,
-				};
-			}
-			one = &(*ret)[n - 1];
+		if (str_starts(line, frontend)) {
+			one = list_frontend(*ret, &n, service, str_skip(line, frontend.len), arena);
 		} else if (str_starts(line, STR("backend "))) {
 			n_servers = 0;
 		} else if (one && str_starts(line, bind)) {
