@@ -682,10 +682,62 @@ file_fini(struct file_reader *f)
 	arena_fini(&f->r.scratch);
 }
 
+static void
+check_self(struct file_reader *f, const struct yaml_node *root)
+{
+	struct str self = f->schema->cloud.self;
+
+	if (self.len == 0 || find_machine(f->names, self))
+		return;
+	cl_enter(&f->r, "cloud.self");
+	cl_add_problem(&f->r, yaml_get(yaml_get(root, STR("cloud")), STR("self")),
+	               "self %s is not a machine", quote_z(&f->r.scratch, self));
+}
+
+/* Machines without a zone or region of their own have those of `cloud`. */
+static void
+apply_zone(struct cl_schema *schema)
+{
+	for (size_t i = 0; i < schema->n_machines; i++) {
+		struct cl_machine *machine = &schema->machines[i];
+
+		if (machine->zone.len == 0)
+			machine->zone = schema->cloud.zone;
+		if (machine->region.len == 0)
+			machine->region = schema->cloud.region;
+	}
+}
+
 /* ---- the index ---- */
 
 /* In by_host for a Hostname that several machines have. */
 static const struct cl_machine ambiguous_host;
+
+static bool
+is_host(const struct address *address)
+{
+	return str_eq_c(address->type, "Hostname");
+}
+
+/* A machine cannot have the same Hostname twice: that is a problem of the file. */
+static void
+index_hosts(struct cl_inventory *inventory)
+{
+	for (size_t i = 0; i < inventory->schema.n_machines; i++) {
+		struct cl_machine *machine = &inventory->schema.machines[i];
+
+		for (size_t k = 0; k < machine->n_addresses; k++) {
+			struct str host = machine->addresses[k].address;
+
+			if (!is_host(&machine->addresses[k]) ||
+			    find_machine(&inventory->names, host))
+				continue;
+			if (map_put(&inventory->by_host, host, machine))
+				map_put(&inventory->by_host, host,
+				        (void *)(uintptr_t)&ambiguous_host);
+		}
+	}
+}
 
 struct cl_inventory *
 cl_inventory_parse(struct str text, struct cl_problems *problems)
@@ -712,34 +764,11 @@ cl_inventory_parse(struct str text, struct cl_problems *problems)
 		return NULL;
 	}
 	cl_read_struct(&f.r, &whole_file, &root, schema);
-	if (schema->cloud.self.len > 0 && !find_machine(names, schema->cloud.self)) {
-		cl_enter(&f.r, "cloud.self");
-		cl_add_problem(&f.r, yaml_get(yaml_get(&root, STR("cloud")), STR("self")),
-		               "self %s is not a machine",
-		               quote_z(&f.r.scratch, schema->cloud.self));
-	}
+	check_self(&f, &root);
 	if (problems->n > 0)
 		return NULL;
-
-	for (size_t i = 0; i < schema->n_machines; i++) {
-		struct cl_machine *machine = &schema->machines[i];
-
-		/* Machines without a zone or region of their own have those of `cloud`. */
-		if (machine->zone.len == 0)
-			machine->zone = schema->cloud.zone;
-		if (machine->region.len == 0)
-			machine->region = schema->cloud.region;
-		/* A machine cannot have the same Hostname twice: that is a problem of the file. */
-		for (size_t k = 0; k < machine->n_addresses; k++) {
-			struct str host = machine->addresses[k].address;
-
-			if (str_eq_c(machine->addresses[k].type, "Hostname") &&
-			    !find_machine(names, host) &&
-			    map_put(&inventory->by_host, host, machine))
-				map_put(&inventory->by_host, host,
-				        (void *)(uintptr_t)&ambiguous_host);
-		}
-	}
+	apply_zone(schema);
+	index_hosts(inventory);
 	inventory->ends_with_line = str_ends(text, STR("\n"));
 	inventory->ends_with_mark = str_ends(str_trim(text), STR("\n..."));
 	return TAKE(inventory);
@@ -780,7 +809,7 @@ cl_inventory_by_name(const struct cl_inventory *inventory, struct str name,
 	for (size_t i = 0; i < inventory->schema.n_machines; i++) {
 		machine = &inventory->schema.machines[i];
 		for (size_t k = 0; k < machine->n_addresses; k++) {
-			if (str_eq_c(machine->addresses[k].type, "Hostname") &&
+			if (is_host(&machine->addresses[k]) &&
 			    str_eq(machine->addresses[k].address, name))
 				buf_addf(ids, "%s%" STR_FMT, ids->len > 0 ? ", " : "",
 				         STR_ARG(machine->id));
