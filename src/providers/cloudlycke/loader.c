@@ -279,23 +279,32 @@ strings_eq(const struct str_list *a, const struct str_list *b)
 }
 
 static bool
+addresses_eq(const struct cl_machine *a, const struct cl_machine *b)
+{
+	bool is_eq = a->n_addresses == b->n_addresses;
+
+	for (size_t i = 0; is_eq && i < a->n_addresses; i++)
+		is_eq = address_eq(&a->addresses[i], &b->addresses[i]);
+	return is_eq;
+}
+
+static bool
+labels_eq(const struct cl_machine *a, const struct cl_machine *b)
+{
+	bool is_eq = a->n_labels == b->n_labels;
+
+	for (size_t i = 0; is_eq && i < a->n_labels; i++)
+		is_eq = str_eq(a->labels[i].key, b->labels[i].key) &&
+		        str_eq(a->labels[i].value, b->labels[i].value);
+	return is_eq;
+}
+
+static bool
 machine_eq(const struct cl_machine *a, const struct cl_machine *b)
 {
-	if (!str_eq(a->name, b->name) || !str_eq(a->type, b->type) || !str_eq(a->zone, b->zone) ||
-	    !str_eq(a->region, b->region) || !str_eq(a->fault, b->fault) || a->power != b->power ||
-	    a->n_addresses != b->n_addresses || a->n_labels != b->n_labels ||
-	    !strings_eq(&a->aliases, &b->aliases))
-		return false;
-	for (size_t i = 0; i < a->n_addresses; i++) {
-		if (!address_eq(&a->addresses[i], &b->addresses[i]))
-			return false;
-	}
-	for (size_t i = 0; i < a->n_labels; i++) {
-		if (!str_eq(a->labels[i].key, b->labels[i].key) ||
-		    !str_eq(a->labels[i].value, b->labels[i].value))
-			return false;
-	}
-	return true;
+	return str_eq(a->name, b->name) && str_eq(a->type, b->type) && str_eq(a->zone, b->zone) &&
+	       str_eq(a->region, b->region) && str_eq(a->fault, b->fault) && a->power == b->power &&
+	       strings_eq(&a->aliases, &b->aliases) && addresses_eq(a, b) && labels_eq(a, b);
 }
 
 void
@@ -375,33 +384,36 @@ pools_eq(const struct cl_schema *a, const struct cl_schema *b)
 	return true;
 }
 
+static bool
+haproxy_eq(const struct cl_haproxy_config *a, const struct cl_haproxy_config *b)
+{
+	return a->is_present == b->is_present && str_eq(a->file, b->file) &&
+	       str_eq(a->stats_socket, b->stats_socket) && strings_eq(&a->check, &b->check) &&
+	       strings_eq(&a->reload, &b->reload);
+}
+
 void
 cl_changes_at_restart(const struct cl_schema *before, const struct cl_schema *after, struct buf *b)
 {
-	const struct cl_reload *reload = &before->reload, *reload_after = &after->reload;
-	const struct cl_balancers *lbs = &before->balancers, *lbs_after = &after->balancers;
-	const struct cl_haproxy_config *old = &lbs->haproxy, *new = &lbs_after->haproxy;
-	const struct cl_routes *routes = &before->routes, *routes_after = &after->routes;
+	const struct cl_reload *reload = &before->reload, *new_reload = &after->reload;
+	const struct cl_balancers *lbs = &before->balancers, *new_lbs = &after->balancers;
+	const struct cl_routes *routes = &before->routes, *new_routes = &after->routes;
 	const struct {
 		const char *name;
 		bool differs;
 	} fields[] = {
 		{ "state.file", !str_eq(before->state.file, after->state.file) },
-		{ "reload.enabled", reload->is_enabled != reload_after->is_enabled },
-		{ "reload.debounce", reload->debounce_ns != reload_after->debounce_ns },
-		{ "reload.poll", reload->poll_ns != reload_after->poll_ns },
-		{ "loadBalancers", lbs->is_present != lbs_after->is_present },
-		{ "loadBalancers.hook", !str_eq(lbs->hook, lbs_after->hook) },
-		{ "loadBalancers.hookTimeout", lbs->hook_timeout_ns != lbs_after->hook_timeout_ns },
-		{ "loadBalancers.localOnly", lbs->is_local_only != lbs_after->is_local_only },
-		{ "loadBalancers.haproxy", old->is_present != new->is_present ||
-		                                   !str_eq(old->file, new->file) ||
-		                                   !str_eq(old->stats_socket, new->stats_socket) ||
-		                                   !strings_eq(&old->check, &new->check) ||
-		                                   !strings_eq(&old->reload, &new->reload) },
-		{ "routes", routes->is_present != routes_after->is_present },
-		{ "routes.hook", !str_eq(routes->hook, routes_after->hook) },
-		{ "routes.hookTimeout", routes->hook_timeout_ns != routes_after->hook_timeout_ns },
+		{ "reload.enabled", reload->is_enabled != new_reload->is_enabled },
+		{ "reload.debounce", reload->debounce_ns != new_reload->debounce_ns },
+		{ "reload.poll", reload->poll_ns != new_reload->poll_ns },
+		{ "loadBalancers", lbs->is_present != new_lbs->is_present },
+		{ "loadBalancers.hook", !str_eq(lbs->hook, new_lbs->hook) },
+		{ "loadBalancers.hookTimeout", lbs->hook_timeout_ns != new_lbs->hook_timeout_ns },
+		{ "loadBalancers.localOnly", lbs->is_local_only != new_lbs->is_local_only },
+		{ "loadBalancers.haproxy", !haproxy_eq(&lbs->haproxy, &new_lbs->haproxy) },
+		{ "routes", routes->is_present != new_routes->is_present },
+		{ "routes.hook", !str_eq(routes->hook, new_routes->hook) },
+		{ "routes.hookTimeout", routes->hook_timeout_ns != new_routes->hook_timeout_ns },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
@@ -433,52 +445,72 @@ report_accepted(const struct cl_inventory *before, const struct cl_inventory *af
 	}
 }
 
+static void
+send_warning(struct cl_loader *l, const struct event_kind *event, const struct buf *message)
+{
+	l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, event->reason, buf_str(message));
+}
+
+/* Only the loading thread replaces the inventory, so the present one needs no lock here. */
 static enum cl_outcome
-load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
+check_text(struct cl_loader *l, struct str text, struct cl_inventory **ret,
+           struct cl_changes *ret_changes)
 {
 	CLEANUP(cl_problems_fini) struct cl_problems problems = CL_PROBLEMS_INIT(l->path);
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *inventory = NULL;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(MESSAGE_MAX);
-	CLEANUP(cl_inventory_unrefp) struct cl_inventory *after = NULL, *before = NULL;
-	const struct event_kind *event = NULL;
-	enum cl_outcome outcome = CL_ACCEPTED;
-	struct cl_changes changes;
 
-	/* Only the loading thread replaces the inventory, so the present one needs no lock here. */
-	before = cl_inventory_ref(l->inventory);
-	after = cl_inventory_parse(text, &problems);
-	if (after)
-		cl_compare(before, after, &changes);
-	buf_addf(&why, "inventory reload %s: ", after ? "refused" : "rejected");
-	if (!after) {
-		outcome = CL_REJECTED;
-		event = &rejected_event;
-		cl_problems_text(&problems, LIMIT_PROBLEMS, &why);
+	inventory = cl_inventory_parse(text, &problems);
+	if (!inventory) {
 		metric_inc(metric_of(&reloads, "rejected"));
+		buf_add_c(&why, "inventory reload rejected: ");
+		cl_problems_text(&problems, LIMIT_PROBLEMS, &why);
 		log_error(why.ptr);
-	} else if (!cl_guard(before, after, &changes, &why)) {
-		outcome = CL_REFUSED;
-		event = &refused_event;
+		send_warning(l, &rejected_event, &why);
+		return CL_REJECTED;
+	}
+	cl_compare(l->inventory, inventory, ret_changes);
+	buf_add_c(&why, "inventory reload refused: ");
+	if (!cl_guard(l->inventory, inventory, ret_changes, &why)) {
 		metric_inc(metric_of(&reloads, "refused"));
 		log_warn(why.ptr);
+		send_warning(l, &refused_event, &why);
+		return CL_REFUSED;
 	}
-	if (event)
-		l->host->event(l->host, /*ref=*/NULL, HOST_EVENT_WARNING, event->reason,
-		               buf_str(&why));
+	*ret = TAKE(inventory);
+	return CL_ACCEPTED;
+}
 
-	/* The inventory is replaced before its changes are logged or requeued, so that the work
-	 * that follows finds the new one. */
-	l->digest = str_hash(text);
-	l->text_outcome = outcome;
-	publish_load(l, event ? NULL : cl_inventory_ref(after), stamp, outcome);
-	if (event)
-		return outcome;
-	report_accepted(before, after, &changes);
+/* Takes the inventory, and replaces the present one before changes are logged or requeued, so that
+ * the work that follows finds the new one. */
+static void
+accept_inventory(struct cl_loader *l, struct cl_inventory *after, const struct cl_stamp *stamp,
+                 const struct cl_changes *changes)
+{
+	CLEANUP(cl_inventory_unrefp) struct cl_inventory *before = cl_inventory_ref(l->inventory);
+
+	publish_load(l, after, stamp, CL_ACCEPTED);
+	report_accepted(before, after, changes);
 	l->host->requeue(l->host, HOST_REQUEUE_NODES, STR_EMPTY);
 	if (after->schema.routes.is_present)
 		l->host->requeue(l->host, HOST_REQUEUE_ROUTES, STR_EMPTY);
 	if (!pools_eq(&before->schema, &after->schema))
 		l->host->requeue(l->host, HOST_REQUEUE_SERVICES, STR_EMPTY);
-	return outcome;
+}
+
+static enum cl_outcome
+load_text(struct cl_loader *l, struct str text, const struct cl_stamp *stamp)
+{
+	struct cl_inventory *inventory;
+	struct cl_changes changes;
+
+	l->digest = str_hash(text);
+	l->text_outcome = check_text(l, text, &inventory, &changes);
+	if (l->text_outcome == CL_ACCEPTED)
+		accept_inventory(l, inventory, stamp, &changes);
+	else
+		publish_load(l, NULL, stamp, l->text_outcome);
+	return l->text_outcome;
 }
 
 enum cl_outcome
