@@ -283,34 +283,42 @@ check_overlaps(struct cl_reader *r, const struct yaml_node *pools, const struct 
 	}
 }
 
+/* taken: the addresses of machines from the block's first one on. */
+static void
+check_block(struct cl_reader *r, const struct yaml_node *pools, const struct cl_schema *schema,
+            const struct placed *at, const struct taken taken[], size_t n)
+{
+	const struct cl_pool *pool = &schema->pools[at->pool];
+	const struct yaml_node *element;
+	size_t len;
+
+	for (size_t i = 0; i < n && ip_cmp(&taken[i].ip, &at->block->last) <= 0; i++) {
+		const struct ip *ip = &taken[i].ip;
+		bool is_repeated = i > 0 && ip_eq(ip, &taken[i - 1].ip);
+
+		if (is_repeated || is_edge(pool, at->block, ip) || avoided_by(pool, ip))
+			continue;
+		element = enter_block(r, pools, at, &len);
+		cl_add_problem(r, element, "address %s belongs to machine %s",
+		               cl_ip_text(ip, &r->scratch),
+		               quote_z(&r->scratch, taken[i].machine->name));
+		cl_leave(r, len);
+	}
+}
+
 /* Both are sorted: the addresses of machines below the block's first one are below those of all
  * further blocks, too. */
 static void
 check_machines(struct cl_reader *r, const struct yaml_node *pools, const struct cl_schema *schema,
                const struct placed placed[], size_t n)
 {
-	size_t n_taken, next = 0, len;
+	size_t n_taken, next = 0;
 	const struct taken *taken = collect_machines(schema, &r->scratch, &n_taken);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct cl_block *block = placed[i].block;
-		const struct cl_pool *pool = &schema->pools[placed[i].pool];
-
-		while (next < n_taken && ip_cmp(&taken[next].ip, &block->first) < 0)
+		while (next < n_taken && ip_cmp(&taken[next].ip, &placed[i].block->first) < 0)
 			next++;
-		for (size_t k = next; k < n_taken && ip_cmp(&taken[k].ip, &block->last) <= 0; k++) {
-			const struct ip *ip = &taken[k].ip;
-			const struct yaml_node *element;
-
-			if (is_edge(pool, block, ip) || avoided_by(pool, ip) ||
-			    (k > 0 && ip_eq(ip, &taken[k - 1].ip)))
-				continue;
-			element = enter_block(r, pools, &placed[i], &len);
-			cl_add_problem(r, element, "address %s belongs to machine %s",
-			               cl_ip_text(ip, &r->scratch),
-			               quote_z(&r->scratch, taken[k].machine->name));
-			cl_leave(r, len);
-		}
+		check_block(r, pools, schema, &placed[i], &taken[next], n_taken - next);
 	}
 }
 
