@@ -29,46 +29,57 @@ struct query {
 /* machine NULL: none has that id or name. It is absent only if the file, as it is now, does not
  * list it. */
 static void
-answer(struct query *query, size_t i, const struct cl_machine *machine, struct str id_or_name)
+answer_absent(struct query *query, size_t i, const struct cl_machine *machine, struct str what)
 {
-	struct str what = machine ? machine->id : id_or_name;
-	struct instance *instance = &query->look->instances[i];
-
-	if (machine && machine->fault.len > 0) {
-		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE, machine->fault);
-	} else if (machine && machine->power == CL_POWER_UNKNOWN) {
-		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE,
-		               arena_printf(&query->scratch, "machine %s: power state unknown",
-		                            quote_z(&query->scratch, what)));
-	} else if (cl_machine_is_there(machine)) {
-		*instance = (struct instance){
-			.presence = PRESENCE_PRESENT,
-			.power = machine->power == CL_POWER_ON ? POWER_ON : POWER_OFF,
-			.error = STR_EMPTY,
-			.provider_id = cl_machine_provider_id(machine),
-			.type = machine->type,
-			.zone = machine->zone,
-			.region = machine->region,
-			.addresses = machine->addresses,
-			.n_addresses = machine->n_addresses,
-			.labels = machine->labels,
-			.n_labels = machine->n_labels,
-		};
-	} else if (!machine &&
-	           query->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR) {
+	if (!machine && query->inventory->schema.cloud.unknown_machines == CL_UNKNOWN_ERROR)
 		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_INVALID,
 		               arena_printf(&query->scratch, "machine %s is not in the inventory",
 		                            quote_z(&query->scratch, what)));
-	} else if (!query->is_current) {
+	else if (!query->is_current)
 		look_set_error(
 			query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE,
 			arena_printf(
 				&query->scratch,
 				"machine %s is not in the inventory as loaded, but the file has changed since and is not accepted yet",
 				quote_z(&query->scratch, what)));
-	} else {
-		*instance = (struct instance){ .presence = PRESENCE_ABSENT, .error = STR_EMPTY };
-	}
+	else
+		query->look->instances[i] = (struct instance){ .presence = PRESENCE_ABSENT,
+			                                       .error = STR_EMPTY };
+}
+
+static struct instance
+instance_of(const struct cl_machine *machine)
+{
+	return (struct instance){
+		.presence = PRESENCE_PRESENT,
+		.power = machine->power == CL_POWER_ON ? POWER_ON : POWER_OFF,
+		.error = STR_EMPTY,
+		.provider_id = cl_machine_provider_id(machine),
+		.type = machine->type,
+		.zone = machine->zone,
+		.region = machine->region,
+		.addresses = machine->addresses,
+		.n_addresses = machine->n_addresses,
+		.labels = machine->labels,
+		.n_labels = machine->n_labels,
+	};
+}
+
+static void
+answer(struct query *query, size_t i, const struct cl_machine *machine, struct str id_or_name)
+{
+	struct str what = machine ? machine->id : id_or_name;
+
+	if (machine && machine->fault.len > 0)
+		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE, machine->fault);
+	else if (machine && machine->power == CL_POWER_UNKNOWN)
+		look_set_error(query->look, i, PRESENCE_UNKNOWN, ERR_UNAVAILABLE,
+		               arena_printf(&query->scratch, "machine %s: power state unknown",
+		                            quote_z(&query->scratch, what)));
+	else if (cl_machine_is_there(machine))
+		query->look->instances[i] = instance_of(machine);
+	else
+		answer_absent(query, i, machine, what);
 }
 
 /* Does the ID belong to another cloud? A kubelet may have been given a bare id, without
