@@ -135,6 +135,33 @@ cl_keep(struct cl_reader *r, struct str text)
 
 /* ---- maps and lists ---- */
 
+/* The index of the field with that name, or n. */
+static size_t
+find_field(const struct cl_field *fields, size_t n, struct str name)
+{
+	size_t i = 0;
+
+	while (i < n && !str_eq_c(name, fields[i].name))
+		i++;
+	return i;
+}
+
+static void
+add_unknown_field(struct cl_reader *r, const struct yaml_node *at, struct str key,
+                  const struct cl_field *fields, size_t n)
+{
+	struct nearest nearest = nearest_to(key);
+	const char *quoted = quote_z(&r->scratch, key);
+
+	for (size_t i = 0; i < n; i++)
+		nearest_compare(&nearest, fields[i].name);
+	if (nearest.found)
+		cl_add_problem(r, at, "unknown field %s; did you mean \"%s\"?", quoted,
+		               nearest.found);
+	else
+		cl_add_problem(r, at, "unknown field %s", quoted);
+}
+
 void
 cl_read_struct(struct cl_reader *r, const struct cl_field *whole, const struct yaml_node *map,
                void *into)
@@ -157,18 +184,10 @@ cl_read_struct(struct cl_reader *r, const struct cl_field *whole, const struct y
 	for (size_t i = 0; i < map->n; i++) {
 		const struct yaml_node at = { .line = map->keys[i].line };
 		struct str key = map->keys[i].text;
-		size_t found = 0;
-		struct nearest nearest = nearest_to(key);
+		size_t found = find_field(fields, n, key);
 
-		while (found < n && !str_eq_c(key, fields[found].name))
-			found++;
-		for (size_t k = 0; found == n && k < n; k++)
-			nearest_compare(&nearest, fields[k].name);
-		if (found == n && nearest.found)
-			cl_add_problem(r, &at, "unknown field %s; did you mean \"%s\"?",
-			               quote_z(&r->scratch, key), nearest.found);
-		else if (found == n)
-			cl_add_problem(r, &at, "unknown field %s", quote_z(&r->scratch, key));
+		if (found == n)
+			add_unknown_field(r, &at, key, fields, n);
 		else if (seen >> found & 1)
 			cl_add_problem(r, &at, "duplicate field %s", quote_z(&r->scratch, key));
 		seen |= UINT64_C(1) << found;
