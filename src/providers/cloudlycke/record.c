@@ -114,36 +114,45 @@ cl_targets_eq(const struct cl_targets *a, const struct cl_targets *b)
 
 /* ---- memory of a record ---- */
 
+/* Where a record has its texts, except those of its ports and its ranges. */
+static const size_t texts[] = {
+	offsetof(struct cl_record_values, allocation.namespace),
+	offsetof(struct cl_record_values, allocation.service),
+	offsetof(struct cl_record_values, allocation.uid),
+	offsetof(struct cl_record_values, allocation.share_key),
+	offsetof(struct cl_record_values, cluster),
+	offsetof(struct cl_record_values, name),
+	offsetof(struct cl_record_values, pool),
+	offsetof(struct cl_record_values, hostname),
+	offsetof(struct cl_record_values, hook.error),
+};
+
+/* The size of all that the values point to. */
+static size_t
+memory_size(const struct cl_record_values *values)
+{
+	const struct cl_allocation *a = &values->allocation;
+	size_t size = a->n_ports * sizeof(struct lb_port) +
+	              values->n_source_ranges * sizeof(struct str);
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		size += ((const struct str *)((const char *)values + texts[i]))->len;
+	for (size_t i = 0; i < a->n_ports; i++)
+		size += a->ports[i].name.len + a->ports[i].protocol_text.len;
+	for (size_t i = 0; i < values->n_source_ranges; i++)
+		size += values->source_ranges[i].len;
+	return size;
+}
+
 struct cl_record *
 cl_record_new(const struct cl_record_values *from)
 {
-	static const size_t texts[] = {
-		offsetof(struct cl_record_values, allocation.namespace),
-		offsetof(struct cl_record_values, allocation.service),
-		offsetof(struct cl_record_values, allocation.uid),
-		offsetof(struct cl_record_values, allocation.share_key),
-		offsetof(struct cl_record_values, cluster),
-		offsetof(struct cl_record_values, name),
-		offsetof(struct cl_record_values, pool),
-		offsetof(struct cl_record_values, hostname),
-		offsetof(struct cl_record_values, hook.error),
-	};
+	struct cl_record *r = xcalloc(1, sizeof(*r) + memory_size(from));
 	size_t n_ports = from->allocation.n_ports, n_ranges = from->n_source_ranges;
-	size_t size = n_ports * sizeof(struct lb_port) + n_ranges * sizeof(struct str);
-	struct cl_record *r;
 	struct lb_port *ports;
 	struct str *ranges;
 	char *at;
 
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		size += ((const struct str *)((const char *)from + texts[i]))->len;
-	for (size_t i = 0; i < n_ports; i++)
-		size += from->allocation.ports[i].name.len +
-		        from->allocation.ports[i].protocol_text.len;
-	for (size_t i = 0; i < n_ranges; i++)
-		size += from->source_ranges[i].len;
-
-	r = xcalloc(1, sizeof(*r) + size);
 	ref_init(&r->refs);
 	r->values = *from;
 	cl_targets_ref(r->values.targets);
