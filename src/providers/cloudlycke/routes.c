@@ -147,26 +147,36 @@ save_routes(struct cl_routes_run *run, struct error *err)
 	return cl_state_write_routes(run->cl->state, buf_str(&b), err);
 }
 
-/* Puts a route in the place of another one, in memory and in the state file, or in neither, and
- * frees the one that is not needed any more. former NULL: it is added; wanted NULL: `former` is
- * removed. */
+/* Puts a route in the place of another one (NULL: none), in memory and in the state file, or in
+ * neither, and frees the one that is not needed any more. */
 static bool
 replace_route(struct cl_routes_run *run, struct saved_route *former, struct saved_route *wanted,
               struct error *err)
 {
 	if (former)
 		unlink_route(run, former);
-	if (wanted)
-		ARRAY_PUSH(run->all, run->n, run->cap, wanted);
+	ARRAY_PUSH(run->all, run->n, run->cap, wanted);
 	if (save_routes(run, err)) {
 		route_free(former);
 		return true;
 	}
-	if (wanted)
-		unlink_route(run, wanted);
+	unlink_route(run, wanted);
 	if (former)
 		ARRAY_PUSH(run->all, run->n, run->cap, former);
 	route_free(wanted);
+	return false;
+}
+
+/* Removes it from memory and from the state file, or from neither. */
+static bool
+remove_route(struct cl_routes_run *run, struct saved_route *r, struct error *err)
+{
+	unlink_route(run, r);
+	if (save_routes(run, err)) {
+		route_free(r);
+		return true;
+	}
+	ARRAY_PUSH(run->all, run->n, run->cap, r);
 	return false;
 }
 
@@ -232,6 +242,14 @@ machine_by_name(const struct cl_inventory *inventory, struct str name)
 	const struct cl_machine *machine = NULL;
 
 	return cl_inventory_by_name(inventory, name, &machine, &ids) ? machine : NULL;
+}
+
+static const struct cl_machine *
+machine_of_node(const struct cl_inventory *inventory, const struct node_ref *node)
+{
+	if (node->provider_id.len == 0)
+		return machine_by_name(inventory, node->name);
+	return map_get(&inventory->names.by_id, cl_machine_id(node->provider_id));
 }
 
 /* Did the hook get the machine as it is now? Routes of older versions do not say, and count as up
@@ -356,6 +374,54 @@ fail_taken(struct arena *arena, struct str destination, struct str by, struct er
 	               quote_z(arena, destination), quote_z(arena, by));
 }
 
+static const struct cl_route *
+find_static(const struct cl_inventory *inventory, struct str destination, struct arena *arena)
+{
+	const struct cl_routes *routes = &inventory->schema.routes;
+
+	for (size_t i = 0; i < routes->n_fixed; i++) {
+		if (str_eq(cl_net_text(&routes->fixed[i].destination, arena), destination))
+			return &routes->fixed[i];
+	}
+	return NULL;
+}
+
+/* The route controller only asks for checked destinations. They are checked here again, because a
+ * hook may change any route of the host. */
+static bool
+check_destination(const struct cl_routes_run *run, struct arena *arena, struct str destination,
+                  struct ip_net *ret, struct error *err)
+{
+	const struct cloud_config *config = &run->cl->config;
+	const char *quoted = quote_z(arena, destination);
+
+	if (!ip_net_parse(destination, ret))
+		return err_set(err, ERR_INVALID, "destination %s is not a CIDR", quoted);
+	if (ip_net_has_host_bits(ret))
+		return err_set(err, ERR_INVALID, "destination %s has host bits set", quoted);
+	if (!ip_net_is_within_any(ret, config->cluster_cidrs, config->n_cluster_cidrs))
+		return err_set(err, ERR_INVALID,
+		               "destination %s is not contained within the cluster CIDR", quoted);
+	return true;
+}
+
+/* The route of another node whose destination overlaps `net`; NULL: none. */
+static const struct saved_route *
+find_overlap(const struct cl_routes_run *run, struct str target_node, const struct ip_net *net)
+{
+	struct ip_net other;
+
+	for (size_t i = 0; i < run->n; i++) {
+		const struct saved_route *r = run->all[i];
+
+		if (str_eq(r->cluster, run->cluster) && !str_eq(r->target_node, target_node) &&
+		    ip_net_parse(r->destination, &other) &&
+		    (ip_net_is_within(net, &other) || ip_net_is_within(&other, net)))
+			return r;
+	}
+	return NULL;
+}
+
 /* Takes ownership of `wanted`, whose destination is `net`. Saves it in the place of a route to the
  * same destination, unless that one is the same already: then *ret_is_done says whether its hook
  * has succeeded. Refused if the route of another node overlaps. */
@@ -365,21 +431,15 @@ save_wanted(struct cl_routes_run *run, struct arena *arena, struct saved_route *
             struct error *err)
 {
 	CLEANUP(route_freep) struct saved_route *unused = wanted;
+	const struct saved_route *overlap;
 	struct saved_route *former;
-	struct ip_net other;
 	WITH_LOCK(&run->mu);
 
 	if (!load_state_once(run, err))
 		return false;
-	for (size_t i = 0; i < run->n; i++) {
-		const struct saved_route *r = run->all[i];
-
-		if (str_eq(r->cluster, run->cluster) &&
-		    !str_eq(r->target_node, wanted->target_node) &&
-		    ip_net_parse(r->destination, &other) &&
-		    (ip_net_is_within(net, &other) || ip_net_is_within(&other, net)))
-			return fail_taken(arena, wanted->destination, r->target_node, err);
-	}
+	overlap = find_overlap(run, wanted->target_node, net);
+	if (overlap)
+		return fail_taken(arena, wanted->destination, overlap->target_node, err);
 	former = find_route(run, wanted->destination);
 	if (former && is_up_to_date(former, machine)) {
 		*ret_is_done = !former->is_pending;
@@ -395,6 +455,7 @@ static bool
 set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good, struct error *err)
 {
 	struct saved_route *r;
+	bool is_saved;
 	WITH_LOCK(&run->mu);
 
 	r = find_route(run, destination);
@@ -402,9 +463,27 @@ set_hook_result(struct cl_routes_run *run, struct str destination, bool is_good,
 		return true;
 	r->is_pending = !is_good;
 	r->is_made |= is_good;
-	if (r->is_made ? save_routes(run, err) : replace_route(run, r, NULL, err))
-		return true;
-	r->is_pending = true; /* so that the controller asks for it again */
+	if (r->is_made)
+		is_saved = save_routes(run, err);
+	else
+		is_saved = remove_route(run, r, err);
+	if (!is_saved)
+		r->is_pending = true; /* so that the controller asks for it again */
+	return is_saved;
+}
+
+static bool
+run_ensure_hook(struct cl_routes_run *run, struct call *call, struct str destination,
+                struct str input, struct error *err)
+{
+	struct error ignored;
+
+	if (cl_hook_run(run->hook, call, "route-ensure", input, err))
+		return set_hook_result(run, destination, /*is_good=*/true, err);
+	if (err->code != ERR_CANCELLED &&
+	    !set_hook_result(run, destination, /*is_good=*/false, &ignored))
+		log_debug("a route hook's failure cannot be written to the state file, ignoring",
+		          LOG_ERR(&ignored));
 	return false;
 }
 
@@ -417,56 +496,29 @@ cl_routes_create(struct cloud *cloud, struct call *call, const struct node_ref *
 	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
 	CLEANUP(cl_inventory_unrefp)
 	struct cl_inventory *inventory = cl_loader_inventory(run->cl->loader, NULL);
-	const struct cl_machine *machine;
-	const char *quoted = quote_z(call->arena, destination);
+	const struct cl_machine *machine = machine_of_node(inventory, node);
+	const struct cl_route *fixed = find_static(inventory, destination, call->arena);
 	struct saved_route *wanted;
 	bool is_done = false;
-	struct error ignored;
 	struct ip_net net;
 	struct str input;
 
-	machine = node->provider_id.len > 0
-	                  ? map_get(&inventory->names.by_id, cl_machine_id(node->provider_id))
-	                  : machine_by_name(inventory, node->name);
 	if (!cl_machine_is_there(machine))
 		return err_set(err, ERR_INVALID, "target node %s is not a machine",
 		               quote_z(call->arena, node->name));
-
-	/* A static route to the destination is what is asked for, or leads to another node. */
-	for (size_t i = 0; i < inventory->schema.routes.n_fixed; i++) {
-		const struct cl_route *one = &inventory->schema.routes.fixed[i];
-
-		if (!str_eq(cl_net_text(&one->destination, call->arena), destination))
-			continue;
-		if (str_eq(one->target_node, node->name))
-			return true;
-		return fail_taken(call->arena, destination, one->target_node, err);
-	}
-	/* The route controller only asks for checked destinations. They are checked here again,
-	 * because a hook may change any route of the host. */
-	if (!ip_net_parse(destination, &net))
-		return err_set(err, ERR_INVALID, "destination %s is not a CIDR", quoted);
-	if (ip_net_has_host_bits(&net))
-		return err_set(err, ERR_INVALID, "destination %s has host bits set", quoted);
-	if (!ip_net_is_within_any(&net, run->cl->config.cluster_cidrs,
-	                          run->cl->config.n_cluster_cidrs))
-		return err_set(err, ERR_INVALID,
-		               "destination %s is not contained within the cluster CIDR", quoted);
-
+	if (fixed && str_eq(fixed->target_node, node->name))
+		return true;
+	if (fixed)
+		return fail_taken(call->arena, destination, fixed->target_node, err);
+	if (!check_destination(run, call->arena, destination, &net, err))
+		return false;
 	wanted = route_new(run, node, machine, hint, destination);
 	input = hook_input(call->arena, "route-ensure", wanted);
 	if (!save_wanted(run, call->arena, wanted, &net, machine, &is_done, err))
 		return false;
 	if (is_done || !run->hook)
 		return true;
-
-	if (cl_hook_run(run->hook, call, "route-ensure", input, err))
-		return set_hook_result(run, destination, /*is_good=*/true, err);
-	if (err->code != ERR_CANCELLED &&
-	    !set_hook_result(run, destination, /*is_good=*/false, &ignored))
-		log_debug("a route hook's failure cannot be written to the state file, ignoring",
-		          LOG_ERR(&ignored));
-	return false;
+	return run_ensure_hook(run, call, destination, input, err);
 }
 
 /* ---- removing ---- */
@@ -478,25 +530,25 @@ cl_routes_remove(struct cloud *cloud, struct call *call, const struct route *rou
 	struct cl_routes_run *run = cloudlycke_of(cloud)->routes;
 	struct str input = STR_EMPTY;
 	struct saved_route *r;
+	bool is_there;
 
 	if (route->is_fixed)
 		return err_set(err, ERR_INVALID, "route %s is static",
 		               quote_z(call->arena, route->name));
 	mutex_lock(&run->mu);
 	r = find_route(run, route->destination_cidr);
-	if (r && !str_eq(r->target_node, route->target_node))
-		r = NULL; /* it belongs to another node by now */
-	if (r)
+	is_there = r && str_eq(r->target_node, route->target_node); /* or it is another node's */
+	if (is_there)
 		input = hook_input(call->arena, "route-delete", r);
 	mutex_unlock(&run->mu);
-	if (!r)
+	if (!is_there)
 		return true;
 	if (run->hook && !cl_hook_run(run->hook, call, "route-delete", input, err))
 		return false;
 
 	WITH_LOCK(&run->mu);
 	r = find_route(run, route->destination_cidr);
-	return !r || replace_route(run, r, NULL, err);
+	return !r || remove_route(run, r, err);
 }
 
 /* ---- the table ---- */
