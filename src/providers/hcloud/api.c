@@ -138,6 +138,18 @@ hz_dump_number(struct buf *b, const char *name, int64_t value)
 		buf_addf(b, "%s: %" PRId64 "\n", name, value);
 }
 
+static void
+hz_dump_response(struct buf *b, const struct http_response *response)
+{
+	buf_addf(b, "--- Response:\nHTTP/1.1 %d\n", response->status);
+	hz_dump_number(b, "RateLimit-Limit", response->ratelimit_limit);
+	hz_dump_number(b, "RateLimit-Remaining", response->ratelimit_remaining);
+	hz_dump_number(b, "RateLimit-Reset", response->ratelimit_reset);
+	buf_add_char(b, '\n');
+	hz_dump_body(b, buf_str(&response->body));
+	buf_add_c(b, "\n\n\n");
+}
+
 /* ---- events and metrics ---- */
 
 enum {
@@ -605,17 +617,10 @@ hz_api_dump(struct hz_api *a, const struct http_request *request,
 
 	if (!a->config.is_dumping)
 		return;
-	if (response) {
-		buf_addf(&b, "--- Response:\nHTTP/1.1 %d\n", response->status);
-		hz_dump_number(&b, "RateLimit-Limit", response->ratelimit_limit);
-		hz_dump_number(&b, "RateLimit-Remaining", response->ratelimit_remaining);
-		hz_dump_number(&b, "RateLimit-Reset", response->ratelimit_reset);
-		buf_add_char(&b, '\n');
-		hz_dump_body(&b, buf_str(&response->body));
-		buf_add_c(&b, "\n\n\n");
-	} else {
+	if (response)
+		hz_dump_response(&b, response);
+	else
 		hz_dump_request(&b, str_c(a->base_url), request);
-	}
 	/* A block is written with one write(), unless that is interrupted. */
 	(void)!fd_write_all(STDERR_FILENO, buf_str(&b));
 }
