@@ -271,15 +271,17 @@ enum {
 
 /* The addresses for a status; ret has room for all. Returns their number. */
 static size_t
-hz_lb_list_addresses(const struct hz_lb *lb, bool has_ipv6, bool has_private, struct str ret[])
+hz_lb_list_addresses(const struct hz_lb *lb, bool hides_ipv6, bool hides_private, struct str ret[])
 {
 	size_t n = 0;
 
 	if (lb->is_public && lb->ipv4.ip.len > 0)
 		ret[n++] = lb->ipv4.ip;
-	if (lb->is_public && has_ipv6 && lb->ipv6.ip.len > 0)
+	if (lb->is_public && !hides_ipv6 && lb->ipv6.ip.len > 0)
 		ret[n++] = lb->ipv6.ip;
-	for (size_t i = 0; has_private && i < lb->nets.n; i++) {
+	if (hides_private)
+		return n;
+	for (size_t i = 0; i < lb->nets.n; i++) {
 		if (lb->nets.items[i].ip.len > 0)
 			ret[n++] = lb->nets.items[i].ip;
 	}
@@ -296,29 +298,35 @@ hz_lb_status_option(const struct lb_spec *spec, const char *key, bool otherwise)
 	return hz_annotation_bool(spec, key, &is_so, &ignored) ? is_so : otherwise;
 }
 
+static void
+hz_lb_status_set_hostname(struct str hostname, struct arena *arena, struct lb_status *ret)
+{
+	ret->n_ingress = 1;
+	ret->ingress = ARENA_NEW(arena, struct lb_ingress);
+	*ret->ingress = (struct lb_ingress){ .ip = STR_EMPTY,
+		                             .hostname = arena_str(arena, hostname),
+		                             .ip_mode = LB_IP_MODE_NONE };
+}
+
 void
 hz_lb_status(const struct hz_config *config, const struct lb_spec *spec, const struct hz_lb *lb,
              struct arena *arena, struct lb_status *ret)
 {
 	const struct str *hostname = lb_annotation(spec, HZ_LB_PREFIX "hostname");
 	struct str *ips = arena_calloc(arena, PUBLIC_ENTRIES + lb->nets.n, sizeof(*ips));
+	bool hides_ipv6 = hz_lb_status_option(spec, HZ_LB_PREFIX "ipv6-disabled",
+	                                      config->lb.hides_ipv6);
+	bool hides_private = hz_lb_status_option(spec, HZ_LB_PREFIX "disable-private-ingress",
+	                                         config->lb.hides_private);
 	bool is_proxied = hz_lb_status_option(spec, HZ_LB_PREFIX "uses-proxyprotocol",
 	                                      config->lb.uses_proxy_protocol == HZ_YES);
-	bool hides_ipv6, hides_private;
 
 	hz_count_operations(OPERATION, 1);
 	if (hostname) {
-		*ret = (struct lb_status){ ARENA_NEW(arena, struct lb_ingress), 1 };
-		*ret->ingress = (struct lb_ingress){ .ip = STR_EMPTY,
-			                             .hostname = arena_str(arena, *hostname),
-			                             .ip_mode = LB_IP_MODE_NONE };
+		hz_lb_status_set_hostname(*hostname, arena, ret);
 		return;
 	}
-	hides_ipv6 = lb->is_public &&
-	             hz_lb_status_option(spec, HZ_LB_PREFIX "ipv6-disabled", config->lb.hides_ipv6);
-	hides_private = hz_lb_status_option(spec, HZ_LB_PREFIX "disable-private-ingress",
-	                                    config->lb.hides_private);
-	ret->n_ingress = hz_lb_list_addresses(lb, !hides_ipv6, !hides_private, ips);
+	ret->n_ingress = hz_lb_list_addresses(lb, hides_ipv6, hides_private, ips);
 	ret->ingress = arena_calloc(arena, ret->n_ingress, sizeof(*ret->ingress));
 	for (size_t i = 0; i < ret->n_ingress; i++)
 		ret->ingress[i] = (struct lb_ingress){
@@ -764,8 +772,8 @@ hz_balancers_list(struct cloud *cloud, struct call *call, struct lb_listed **ret
 		};
 		/* as in the status of a Service without annotations */
 		(*ret)[i].addresses = addresses;
-		(*ret)[i].n_addresses = hz_lb_list_addresses(lb, !t->config->lb.hides_ipv6,
-		                                             !t->config->lb.hides_private,
+		(*ret)[i].n_addresses = hz_lb_list_addresses(lb, t->config->lb.hides_ipv6,
+		                                             t->config->lb.hides_private,
 		                                             addresses);
 		hz_health_describe(lb, &nodes, call->arena, &(*ret)[i]);
 	}
