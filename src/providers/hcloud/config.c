@@ -78,34 +78,43 @@ hz_config_skip_digits(struct str *s)
 	return n;
 }
 
+/* "1", "1.5", ".5" or "1.", but not ".". Returns the number of digits. */
+static size_t
+hz_config_skip_number(struct str *s)
+{
+	size_t n_digits = hz_config_skip_digits(s);
+
+	if (s->len > 0 && s->ptr[0] == '.') {
+		*s = str_skip(*s, 1);
+		n_digits += hz_config_skip_digits(s);
+	}
+	return n_digits;
+}
+
+/* The unit ends where the next number begins. */
+static struct str
+hz_config_take_unit(struct str *s)
+{
+	struct str unit = str_head(*s, 0);
+
+	while (unit.len < s->len && !char_is_in(s->ptr[unit.len], ".0123456789"))
+		unit.len++;
+	*s = str_skip(*s, unit.len);
+	return unit;
+}
+
 /* Appends the first mistake of a text that is not a duration, in Go's words up to its quotation of
  * the text. */
 static void
 hz_config_explain_duration(struct str text, struct buf *why)
 {
 	static const char *const units[] = { "ns", "us", "µs", "μs", "ms", "s", "m", "h", NULL };
-	struct str rest = text;
+	struct str rest = text, unit;
 
 	if (rest.len > 0 && char_is_in(rest.ptr[0], "-+"))
 		rest = str_skip(rest, 1);
-	for (;;) {
-		size_t n_digits = hz_config_skip_digits(&rest);
-		struct str unit;
-
-		/* A number is "1", "1.5", ".5" or "1.", but not ".". */
-		if (rest.len > 0 && rest.ptr[0] == '.') {
-			rest = str_skip(rest, 1);
-			n_digits += hz_config_skip_digits(&rest);
-		}
-		if (n_digits == 0) {
-			buf_add_c(why, "time: invalid duration ");
-			return;
-		}
-		/* The unit ends where the next number begins. */
-		unit = str_n(rest.ptr, 0);
-		while (unit.len < rest.len && !char_is_in(rest.ptr[unit.len], ".0123456789"))
-			unit.len++;
-		rest = str_skip(rest, unit.len);
+	while (hz_config_skip_number(&rest) > 0) {
+		unit = hz_config_take_unit(&rest);
 		if (unit.len == 0) {
 			buf_add_c(why, "time: missing unit in duration ");
 			return;
@@ -117,6 +126,7 @@ hz_config_explain_duration(struct str text, struct buf *why)
 			return;
 		}
 	}
+	buf_add_c(why, "time: invalid duration ");
 }
 
 bool
@@ -151,16 +161,13 @@ hz_parse_int(struct str text, int64_t *ret, struct buf *why)
 static bool
 hz_config_parse_listener(struct str text, struct str *ret_host, int *ret_port)
 {
-	size_t colon = text.len;
+	struct str host = text, digits;
 	int64_t port = HTTP_PORT;
-	struct str host;
 	struct ip ip;
 
-	while (colon > 0 && text.ptr[colon - 1] != ':')
-		colon--;
-	if (text.len > 0 && (colon == 0 || !str_to_i64(str_skip(text, colon), 1, 65535, &port)))
+	if (text.len > 0 &&
+	    (!str_cut_last(text, ':', &host, &digits) || !str_to_i64(digits, 1, 65535, &port)))
 		return false;
-	host = str_head(text, colon > 0 ? colon - 1 : 0);
 	if (str_starts(host, STR("[")) && str_ends(host, STR("]")))
 		host = str_n(host.ptr + 1, host.len - 2);
 	/* A text with a colon can only be an address. Names are resolved by the listener. */
