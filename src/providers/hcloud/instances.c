@@ -160,6 +160,30 @@ hz_instances_can_find(struct cloud *cloud, struct str provider_id, unsigned *ret
 
 /* ---- the cloud ---- */
 
+static size_t
+hz_look_count_open_in_cloud(const struct hz_look_run *run)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->n; i++)
+		n += hz_look_is_open_in_cloud(run, i);
+	return n;
+}
+
+/* A look with a new node is urgent, because the node cannot be used before it has an answer, and so
+ * is evidence for a Service. Other nodes are looked up periodically, and can wait. */
+static enum hz_urgency
+hz_look_urgency_of(const struct hz_look_run *run)
+{
+	if (run->call->is_urgent)
+		return HZ_URGENT;
+	for (size_t i = 0; i < run->n; i++) {
+		if (hz_look_is_open_in_cloud(run, i) && run->refs[i].is_new)
+			return HZ_URGENT;
+	}
+	return HZ_BACKGROUND;
+}
+
 /* Asks for one server, by its ID or name. Returns false if the request failed, in which case the
  * next one is likely to fail, too. An absent server is an answer. */
 static bool
@@ -245,19 +269,20 @@ hz_look_answer_all(struct hz_look_run *run, const struct question *first,
 /* The questions of each server of a page are found in tables: to look for the server of each
  * question in each page would take pages x nodes steps. */
 static bool
-hz_look_ask_list(struct hz_look_run *run, struct error *err)
+hz_look_ask_list(struct hz_look_run *run, size_t n_pages, struct error *err)
 {
 	CLEANUP(hz_servers_fini) struct hz_servers servers = HZ_SERVERS_INIT;
 	CLEANUP(map_fini) struct map by_id = MAP_INIT, by_name = MAP_INIT;
-	size_t n_open = 0, n_answered = 0;
+	size_t n_open = hz_look_count_open_in_cloud(run), n_answered = 0;
 	int64_t n_listed;
 
+	if (!hz_api_admit(run->hz->api, hz_look_urgency_of(run), n_pages, err))
+		return false;
 	for (size_t i = 0; i < run->n; i++) {
 		struct question *q = &run->questions[i];
 
 		if (!hz_look_is_open_in_cloud(run, i))
 			continue;
-		n_open++;
 		if (q->has_id)
 			q->next = map_put(&by_id, map_key_i64(&q->id.number), q);
 		else
@@ -286,27 +311,15 @@ hz_look_ask_list(struct hz_look_run *run, struct error *err)
 }
 
 static bool
-hz_look_ask_each(struct hz_look_run *run, struct error *err)
+hz_look_ask_each(struct hz_look_run *run, size_t n_open, struct error *err)
 {
+	if (!hz_api_admit(run->hz->api, hz_look_urgency_of(run), n_open, err))
+		return false;
 	for (size_t i = 0; i < run->n; i++) {
 		if (hz_look_is_open_in_cloud(run, i) && !hz_look_ask_one(run, i, err))
 			return false;
 	}
 	return true;
-}
-
-/* A look with a new node is urgent, because the node cannot be used before it has an answer, and so
- * is evidence for a Service. Other nodes are looked up periodically, and can wait. */
-static enum hz_urgency
-hz_look_urgency_of(const struct hz_look_run *run)
-{
-	if (run->call->is_urgent)
-		return HZ_URGENT;
-	for (size_t i = 0; i < run->n; i++) {
-		if (hz_look_is_open_in_cloud(run, i) && run->refs[i].is_new)
-			return HZ_URGENT;
-	}
-	return HZ_BACKGROUND;
 }
 
 /* On false, all open questions are answered with *err. */
@@ -315,19 +328,15 @@ hz_look_ask_cloud(struct hz_look_run *run, struct error *err)
 {
 	int64_t n_listed = atomic_load(&run->hz->n_listed);
 	size_t n_pages = n_listed <= 0 ? 1 : ((size_t)n_listed + HZ_PAGE - 1) / HZ_PAGE;
-	bool is_listed, ok;
-	size_t n = 0;
+	size_t n_open = hz_look_count_open_in_cloud(run);
+	bool ok;
 
-	for (size_t i = 0; i < run->n; i++)
-		n += hz_look_is_open_in_cloud(run, i);
-	if (n == 0)
+	if (n_open == 0)
 		return true;
-	is_listed = run->hz->config->cache_mode == HZ_CACHE_ALL && n > n_pages;
-	ok = hz_api_admit(run->hz->api, hz_look_urgency_of(run), is_listed ? n_pages : n, err);
-	if (ok && is_listed)
-		ok = hz_look_ask_list(run, err);
-	else if (ok)
-		ok = hz_look_ask_each(run, err);
+	if (run->hz->config->cache_mode == HZ_CACHE_ALL && n_open > n_pages)
+		ok = hz_look_ask_list(run, n_pages, err);
+	else
+		ok = hz_look_ask_each(run, n_open, err);
 	if (!ok)
 		hz_look_answer_rest_unknown(run, err);
 	return ok;
@@ -445,6 +454,19 @@ hz_look_ask_robot_by_name(struct hz_look_run *run, size_t i)
 	}
 }
 
+static void
+hz_look_ask_robot(struct hz_look_run *run)
+{
+	if (!run->hz->robot)
+		return;
+	for (size_t i = 0; i < run->n; i++) {
+		if (!run->questions[i].has_id)
+			hz_look_ask_robot_by_name(run, i);
+		else if (!run->questions[i].is_answered)
+			hz_look_ask_robot_by_id(run, i);
+	}
+}
+
 /* ---- anchors ---- */
 
 /* Our network, or else the balancers of our Services. A token of another project finds neither of
@@ -525,12 +547,7 @@ hz_instances_look(struct cloud *cloud, struct call *call, const struct node_ref 
 	run.look = look_new(n, clock_boot(call->clock));
 	hz_look_read_ids(&run);
 	is_asked = hz_look_ask_cloud(&run, err);
-	for (size_t i = 0; run.hz->robot && i < n; i++) {
-		if (!run.questions[i].has_id)
-			hz_look_ask_robot_by_name(&run, i);
-		else if (!run.questions[i].is_answered)
-			hz_look_ask_robot_by_id(&run, i);
-	}
+	hz_look_ask_robot(&run);
 	hz_look_find_anchors(cloud, &run);
 	arena_fini(&run.arena);
 	if (!is_asked && !hz_look_has_answer(run.look)) {
