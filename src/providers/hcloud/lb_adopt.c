@@ -76,21 +76,29 @@ hz_lb_may_adopt(const struct hz_lb_run *run, const struct hz_lb *lb, struct buf 
 	return !run->desired.is_named || hz_lb_is_adoption_permitted(run, lb, why);
 }
 
-/* Reports the refusal, with which the function returns false. The Service is tried again and again;
- * the same refusal is not reported each time. other: a Service that gets the same Event; NULL:
- * none. */
+/* The Service is tried again and again; the same refusal is not reported each time. */
 static bool
-hz_lb_refuse_name(const struct hz_lb_run *run, const struct lb_spec *other, const struct error *err)
+hz_lb_should_report_taken(const struct hz_lb_run *run, const struct error *refusal)
 {
-	const struct cloud_host *host = run->tools->host;
+	return hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_REFUSAL,
+	                                 str_hash(str_c(refusal->msg)));
+}
 
-	if (!hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_REFUSAL,
-	                               str_hash(str_c(err->msg))))
-		return false;
-	host_report_service(host, run->spec, &taken_event, "%s", err->msg);
-	if (other)
-		host_report_service(host, other, &taken_event, "%s", err->msg);
-	return false;
+static void
+hz_lb_report_adopted(const struct hz_lb_run *run, const struct hz_lb *lb)
+{
+	struct str former = STR_EMPTY;
+
+	if (lb->uid.len > 0)
+		former = arena_printf(run->call->arena,
+		                      ", which was labelled for the Service with UID %" STR_FMT
+		                      " that no longer exists",
+		                      STR_ARG(str_head(lb->uid, 64)));
+	host_report_service(run->tools->host, run->spec, &adopted_event,
+	                    "Adopted the load balancer named \"%" STR_FMT "\" (%" PRId64
+	                    ")%" STR_FMT,
+	                    STR_ARG(str_head(lb->name, 200)), lb->id, STR_ARG(former));
+	log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
 }
 
 /* Names in the tutorial dialect are ambiguous: for "a-b/c" and "a/b-c" the name is CLUSTER-a-b-c.
@@ -99,6 +107,7 @@ hz_lb_refuse_name(const struct hz_lb_run *run, const struct lb_spec *other, cons
 bool
 hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
 {
+	const struct cloud_host *host = run->tools->host;
 	struct lb_spec other;
 
 	if (!run->tools->config->dialect->is_tutorial ||
@@ -109,44 +118,37 @@ hz_lb_check_name(const struct hz_lb_run *run, struct error *err)
 	        "/%" STR_FMT " and %" STR_FMT "/%" STR_FMT ": rename one of them",
 	        STR_ARG(run->desired.name), STR_ARG(run->spec->namespace),
 	        STR_ARG(run->spec->service), STR_ARG(other.namespace), STR_ARG(other.service));
-	return hz_lb_refuse_name(run, &other, err);
+	if (hz_lb_should_report_taken(run, err)) {
+		host_report_service(host, run->spec, &taken_event, "%s", err->msg);
+		host_report_service(host, &other, &taken_event, "%s", err->msg);
+	}
+	return false;
 }
 
 bool
 hz_lb_adopt(struct hz_lb_run *run, struct error *err)
 {
 	const struct hz_lb_tools *t = run->tools;
-	struct arena *arena = run->call->arena;
-	struct hz_lb *lb = ARENA_NEW(arena, struct hz_lb);
+	struct hz_lb *lb = ARENA_NEW(run->call->arena, struct hz_lb);
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(ERR_MSG_SIZE);
 
 	hz_count_operations("hcops/LoadBalancerOps.GetByName", 1);
-	if (!hz_find_lb(t->api, run->call, arena, HZ_BY_NAME(run->desired.name), lb, err))
+	if (!hz_find_lb(t->api, run->call, run->call->arena, HZ_BY_NAME(run->desired.name), lb,
+	                err))
 		return false;
 	if (!hz_lb_may_adopt(run, lb, &why)) {
 		err_set(err, ERR_EXISTS,
 		        "the load balancer named \"%" STR_FMT "\" (%" PRId64 ") %s",
 		        STR_ARG(str_head(lb->name, 200)), lb->id, why.ptr);
-		return hz_lb_refuse_name(run, /*other=*/NULL, err);
+		if (hz_lb_should_report_taken(run, err))
+			host_report_service(t->host, run->spec, &taken_event, "%s", err->msg);
+		return false;
 	}
 	run->lb = lb;
 	if (run->call->dry)
 		return true; /* it is adopted by the step that sets the label */
-	if (!str_eq(lb->uid, run->spec->uid)) {
-		struct str former = STR_EMPTY;
-
-		if (lb->uid.len > 0)
-			former = arena_printf(
-				arena,
-				", which was labelled for the Service with UID %" STR_FMT
-				" that no longer exists",
-				STR_ARG(str_head(lb->uid, 64)));
-		host_report_service(t->host, run->spec, &adopted_event,
-		                    "Adopted the load balancer named \"%" STR_FMT "\" (%" PRId64
-		                    ")%" STR_FMT,
-		                    STR_ARG(str_head(lb->name, 200)), lb->id, STR_ARG(former));
-		log_info("load balancer adopted", LOG_STR("name", lb->name), LOG_I64("id", lb->id));
-	}
+	if (!str_eq(lb->uid, run->spec->uid))
+		hz_lb_report_adopted(run, lb);
 	hz_lb_cache_note_change(t->cache, run->spec->uid, lb->id);
 	return true;
 }
