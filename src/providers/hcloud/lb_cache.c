@@ -240,8 +240,22 @@ hz_lb_cache_file(struct hz_lb_cache *c, struct hz_reading *r)
 		reading_unref(TAKE(((struct entry *)value)->reading));
 }
 
-/* Runs the pending reading. Called with the lock held, while no reading is running; the lock is
- * released during the requests, because no other thread touches a running reading. */
+/* Sends the requests, without the lock: no other thread touches a running reading. */
+static bool
+reading_run(struct hz_reading *r, struct hz_api *api, struct call *call)
+{
+	if (r->scope == SCOPE_ALL)
+		return hz_list_lbs(api, call, &r->arena, STR_EMPTY, &r->list, &r->error);
+	if (r->scope == SCOPE_UIDS)
+		return hz_list_lbs(api, call, &r->arena, r->uids, &r->list, &r->error);
+	r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
+	if (!hz_find_lb(api, call, &r->arena, HZ_BY_ID(r->id), &r->list.lbs[0], &r->error))
+		return r->error.code == ERR_NOT_FOUND;
+	r->list.n = 1;
+	return true;
+}
+
+/* Runs the pending reading. Called with the lock held, while no reading is running. */
 static void
 hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 {
@@ -251,16 +265,7 @@ hz_lb_cache_run_pending(struct hz_lb_cache *c, struct call *call)
 	r->began = ++c->now;
 	r->began_ns = clock_mono(c->clock);
 	mutex_unlock(&c->flight.mu);
-	if (r->scope == SCOPE_ONE) {
-		r->list.lbs = arena_calloc(&r->arena, 1, sizeof(r->list.lbs[0]));
-		r->list.n = hz_find_lb(c->api, call, &r->arena, HZ_BY_ID(r->id), &r->list.lbs[0],
-		                       &r->error);
-		r->is_good = r->list.n == 1 || r->error.code == ERR_NOT_FOUND;
-	} else {
-		r->is_good = hz_list_lbs(c->api, call, &r->arena,
-		                         r->scope == SCOPE_ALL ? STR_EMPTY : r->uids, &r->list,
-		                         &r->error);
-	}
+	r->is_good = reading_run(r, c->api, call);
 	mutex_lock(&c->flight.mu);
 	if (r->is_good)
 		hz_lb_cache_file(c, r);
@@ -450,15 +455,16 @@ static void
 entry_add_health(const struct entry *e, const struct hz_lb *lb, struct arena *arena,
                  struct hz_service_health *ret, size_t *n)
 {
-	struct hz_service_health *row = &ret[(*n)++];
 	struct str namespace, service;
 
 	str_cut(str_c(e->key), '/', &namespace, &service);
-	row->namespace = arena_str(arena, namespace);
-	row->service = arena_str(arena, service);
-	row->n_healthy = lb->n_of_health[HZ_HEALTHY];
-	row->n_targets = row->n_healthy + lb->n_of_health[HZ_UNHEALTHY] +
-	                 lb->n_of_health[HZ_HEALTH_UNKNOWN];
+	ret[(*n)++] = (struct hz_service_health){
+		.namespace = arena_str(arena, namespace),
+		.service = arena_str(arena, service),
+		.n_healthy = lb->n_of_health[HZ_HEALTHY],
+		.n_targets = lb->n_of_health[HZ_HEALTHY] + lb->n_of_health[HZ_UNHEALTHY] +
+		             lb->n_of_health[HZ_HEALTH_UNKNOWN],
+	};
 }
 
 /* A reading for some Services has few balancers, so only the reading of all is read as a whole. */
