@@ -151,18 +151,19 @@ enum {
 static bool
 hz_client_read_server(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	struct hz_server s = { 0 };
+	struct hz_server s = {
+		.name = json_text_at(arena, val, "name"),
+		.status = json_text_at(arena, val, "status"),
+		.type = json_text_at(arena, val, "server_type.name"),
+		.location = json_text_at(arena, val, "location.name"),
+		.network_zone = json_text_at(arena, val, "location.network_zone"),
+		.ipv4 = json_text_at(arena, val, "public_net.ipv4.ip"),
+		.ipv6 = json_text_at(arena, val, "public_net.ipv6.ip"),
+	};
 
-	s.name = json_text_at(arena, val, "name");
 	if (json_i64(val, "id", &s.id) != JSON_FOUND || s.id <= 0 || s.name.len == 0)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the Hetzner Cloud API returned a server without id or name");
-	s.status = json_text_at(arena, val, "status");
-	s.type = json_text_at(arena, val, "server_type.name");
-	s.location = json_text_at(arena, val, "location.name");
-	s.network_zone = json_text_at(arena, val, "location.network_zone");
-	s.ipv4 = json_text_at(arena, val, "public_net.ipv4.ip");
-	s.ipv6 = json_text_at(arena, val, "public_net.ipv6.ip");
 	hz_private_nets_read(arena, val, &s.private_nets);
 	*(struct hz_server *)ret = s;
 	return true;

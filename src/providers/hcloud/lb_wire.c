@@ -65,13 +65,15 @@ hz_wire_read_http(struct arena *arena, yyjson_val *val, struct hz_lb_http *ret)
 	yyjson_val *list = json_at(val, "certificates"), *one;
 	size_t i, n;
 
-	ret->cookie_name = hz_wire_text_at(arena, val, "cookie_name");
-	ret->cookie_lifetime_s = hz_wire_number_at(val, "cookie_lifetime");
-	ret->timeout_idle_s = hz_wire_number_at(val, "timeout_idle");
-	ret->redirects = hz_wire_flag_at(val, "redirect_http");
-	ret->is_sticky = hz_wire_flag_at(val, "sticky_sessions");
-	ret->has_certificates = yyjson_is_arr(list);
-	ret->certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t));
+	*ret = (struct hz_lb_http){
+		.cookie_name = hz_wire_text_at(arena, val, "cookie_name"),
+		.cookie_lifetime_s = hz_wire_number_at(val, "cookie_lifetime"),
+		.timeout_idle_s = hz_wire_number_at(val, "timeout_idle"),
+		.redirects = hz_wire_flag_at(val, "redirect_http"),
+		.is_sticky = hz_wire_flag_at(val, "sticky_sessions"),
+		.has_certificates = yyjson_is_arr(list),
+		.certificates = arena_calloc(arena, yyjson_arr_size(list), sizeof(int64_t)),
+	};
 	yyjson_arr_foreach(list, i, n, one)
 	{
 		if (json_i64(one, "", &ret->certificates[ret->n_certificates]) == JSON_FOUND)
@@ -85,16 +87,18 @@ hz_wire_read_check(struct arena *arena, yyjson_val *val, struct hz_lb_check *ret
 	yyjson_val *list = json_at(val, "http.status_codes"), *one;
 	size_t i, n;
 
-	ret->protocol = json_text_at(arena, val, "protocol");
+	*ret = (struct hz_lb_check){
+		.protocol = json_text_at(arena, val, "protocol"),
+		.interval_s = hz_wire_number_at(val, "interval"),
+		.timeout_s = hz_wire_number_at(val, "timeout"),
+		.retries = hz_wire_number_at(val, "retries"),
+		.domain = hz_wire_text_at(arena, val, "http.domain"),
+		.path = hz_wire_text_at(arena, val, "http.path"),
+		.is_tls = hz_wire_flag_at(val, "http.tls"),
+		.has_status_codes = yyjson_is_arr(list),
+		.status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str)),
+	};
 	json_i64(val, "port", &ret->port);
-	ret->interval_s = hz_wire_number_at(val, "interval");
-	ret->timeout_s = hz_wire_number_at(val, "timeout");
-	ret->retries = hz_wire_number_at(val, "retries");
-	ret->domain = hz_wire_text_at(arena, val, "http.domain");
-	ret->path = hz_wire_text_at(arena, val, "http.path");
-	ret->is_tls = hz_wire_flag_at(val, "http.tls");
-	ret->has_status_codes = yyjson_is_arr(list);
-	ret->status_codes = arena_calloc(arena, yyjson_arr_size(list), sizeof(struct str));
 	yyjson_arr_foreach(list, i, n, one)
 		ret->status_codes[ret->n_status_codes++] = json_text_at(arena, one, "");
 }
@@ -255,20 +259,21 @@ hz_wire_read_price(struct arena *arena, yyjson_val *val)
 bool
 hz_lb_read(yyjson_val *val, struct arena *arena, void *ret, struct error *err)
 {
-	struct hz_lb lb = { 0 };
+	struct hz_lb lb = {
+		.type = hz_wire_read_type(arena, json_at(val, "load_balancer_type")),
+		.location = json_text_at(arena, val, "location.name"),
+		.monthly_price = hz_wire_read_price(arena, val),
+		.name = json_text_at(arena, val, "name"),
+		.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID),
+		.algorithm = json_text_at(arena, val, "algorithm.type"),
+		.is_protected = hz_wire_flag_at(val, "protection.delete") == HZ_YES,
+		.is_public = hz_wire_flag_at(val, "public_net.enabled") != HZ_NO,
+		.ipv4 = hz_wire_read_address(arena, json_at(val, "public_net.ipv4")),
+		.ipv6 = hz_wire_read_address(arena, json_at(val, "public_net.ipv6")),
+	};
 
 	if (!hz_wire_read_id(val, "load balancer", &lb.id, err))
 		return false;
-	lb.type = hz_wire_read_type(arena, json_at(val, "load_balancer_type"));
-	lb.location = json_text_at(arena, val, "location.name");
-	lb.monthly_price = hz_wire_read_price(arena, val);
-	lb.name = json_text_at(arena, val, "name");
-	lb.uid = json_text_at(arena, val, "labels." HZ_LABEL_UID);
-	lb.algorithm = json_text_at(arena, val, "algorithm.type");
-	lb.is_protected = hz_wire_flag_at(val, "protection.delete") == HZ_YES;
-	lb.is_public = hz_wire_flag_at(val, "public_net.enabled") != HZ_NO;
-	lb.ipv4 = hz_wire_read_address(arena, json_at(val, "public_net.ipv4"));
-	lb.ipv6 = hz_wire_read_address(arena, json_at(val, "public_net.ipv6"));
 	hz_wire_read_labels(arena, val, &lb);
 	hz_private_nets_read(arena, val, &lb.nets);
 	hz_wire_read_services(arena, val, &lb);

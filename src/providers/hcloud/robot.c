@@ -212,15 +212,16 @@ static bool
 hz_robot_read_server(struct arena *arena, yyjson_val *val, struct hz_robot_server *ret,
                      struct error *err)
 {
-	struct hz_robot_server s = { 0 };
+	struct hz_robot_server s = {
+		.name = json_text_at(arena, val, "server.server_name"),
+		.product = json_text_at(arena, val, "server.product"),
+		.dc = json_text_at(arena, val, "server.dc"),
+		.ipv4 = json_text_at(arena, val, "server.server_ip"),
+		.ipv6_net = json_text_at(arena, val, "server.server_ipv6_net"),
+	};
 
 	if (json_i64(val, "server.server_number", &s.number) != JSON_FOUND || s.number <= 0)
 		return err_set(err, ERR_UNAVAILABLE, "Robot returned a server without number");
-	s.name = json_text_at(arena, val, "server.server_name");
-	s.product = json_text_at(arena, val, "server.product");
-	s.dc = json_text_at(arena, val, "server.dc");
-	s.ipv4 = json_text_at(arena, val, "server.server_ip");
-	s.ipv6_net = json_text_at(arena, val, "server.server_ipv6_net");
 	*ret = s;
 	return true;
 }
