@@ -79,6 +79,47 @@ hz_provider_open_http(struct hcloud *hz, const char *name, struct str url, struc
 	return http_client_new(&config, ret, err);
 }
 
+static bool
+hz_provider_open_api(struct hcloud *hz, struct error *err)
+{
+	const struct hz_config *config = hz->config;
+
+	hz->login = login_new(&(struct login_config){ .secret = &config->token });
+	if (!hz_provider_open_http(hz, "hcloud", config->endpoint, hz->login, &hz->http, err))
+		return err_wrap(err, "HCLOUD_ENDPOINT");
+	hz->api = hz_api_new(&(struct hz_api_config){
+		.http = hz->http,
+		.base_url = config->endpoint,
+		.host = hz->host,
+		.reserve_percent = config->reserve_percent,
+		.is_dumping = config->is_debug,
+	});
+	hz->actions = hz_actions_new(hz->api, hz->host->clock);
+	return true;
+}
+
+static bool
+hz_provider_open_robot(struct hcloud *hz, struct error *err)
+{
+	const struct hz_config *config = hz->config;
+
+	if (!config->has_robot || !hz_config_has_robot_login(config))
+		return true;
+	hz->robot_login = login_new(&(struct login_config){ .secret = &config->robot_password,
+	                                                    .user = &config->robot_user });
+	if (!hz_provider_open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login,
+	                           &hz->robot_http, err))
+		return err_wrap(err, "ROBOT_ENDPOINT");
+	hz->robot = hz_robot_new(&(struct hz_robot_config){
+		.http = hz->robot_http,
+		.login = hz->robot_login,
+		.host = hz->host,
+		.cache_ns = config->robot_cache_ns,
+		.pause_ns = config->robot_pause_ns,
+	});
+	return true;
+}
+
 /* A number is an id, or, if no network has that id, a name. */
 static bool
 hz_provider_resolve_network(struct hcloud *hz, struct call *call, struct error *err)
@@ -125,54 +166,34 @@ hz_provider_check_attached(struct hcloud *hz, struct call *call, struct error *e
 }
 
 static bool
+hz_provider_open_network(struct hcloud *hz, struct call *call, struct error *err)
+{
+	if (hz->config->network.len == 0)
+		return true;
+	if (!hz_provider_resolve_network(hz, call, err))
+		return false;
+	if (hz->config->skips_attached_check || hz_provider_check_attached(hz, call, err))
+		return true;
+	if (!hz->cloud_config.is_read_only)
+		return false;
+	log_warn(
+		"this machine may be outside of the network; continuing, because nothing is changed",
+		LOG_ERR(err));
+	hz->cloud.machine_err = *err;
+	return true;
+}
+
+static bool
 hz_provider_connect(struct hcloud *hz, struct error *err)
 {
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
-	const struct hz_config *config = hz->config;
 	struct call call = { .clock = hz->host->clock,
 		             .deadline_mono_ns = CLOCK_FOREVER,
 		             .arena = &arena };
 
-	hz->login = login_new(&(struct login_config){ .secret = &config->token });
-	if (!hz_provider_open_http(hz, "hcloud", config->endpoint, hz->login, &hz->http, err))
-		return err_wrap(err, "HCLOUD_ENDPOINT");
-	hz->api = hz_api_new(&(struct hz_api_config){
-		.http = hz->http,
-		.base_url = config->endpoint,
-		.host = hz->host,
-		.reserve_percent = config->reserve_percent,
-		.is_dumping = config->is_debug,
-	});
-	hz->actions = hz_actions_new(hz->api, hz->host->clock);
-
-	if (config->has_robot && hz_config_has_robot_login(config)) {
-		hz->robot_login = login_new(&(struct login_config){
-			.secret = &config->robot_password,
-			.user = &config->robot_user,
-		});
-		if (!hz_provider_open_http(hz, "hrobot", config->robot_endpoint, hz->robot_login,
-		                           &hz->robot_http, err))
-			return err_wrap(err, "ROBOT_ENDPOINT");
-		hz->robot = hz_robot_new(&(struct hz_robot_config){
-			.http = hz->robot_http,
-			.login = hz->robot_login,
-			.host = hz->host,
-			.cache_ns = config->robot_cache_ns,
-			.pause_ns = config->robot_pause_ns,
-		});
-	}
-
-	if (config->network.len > 0 && !hz_provider_resolve_network(hz, &call, err))
+	if (!hz_provider_open_api(hz, err) || !hz_provider_open_robot(hz, err) ||
+	    !hz_provider_open_network(hz, &call, err))
 		return false;
-	if (config->network.len > 0 && !config->skips_attached_check &&
-	    !hz_provider_check_attached(hz, &call, err)) {
-		if (!hz->cloud_config.is_read_only)
-			return false;
-		log_warn(
-			"this machine may be outside of the network; continuing, because nothing is changed",
-			LOG_ERR(err));
-		hz->cloud.machine_err = *err;
-	}
 	return hz_probe(hz->api, &call, err);
 }
 
