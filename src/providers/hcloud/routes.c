@@ -132,6 +132,28 @@ hz_routes_list(struct cloud *cloud, struct call *call, struct route_list *ret, s
 
 /* ---- changing the network; with mu held ---- */
 
+static bool
+hz_routes_check_idle(const struct hz_routes *r, struct error *err)
+{
+	int64_t busy_ns = r->busy_boot_ns - clock_boot(r->config.host->clock);
+
+	if (busy_ns <= 0)
+		return true;
+	return err_later(err, ERR_PENDING, busy_ns / NS_PER_MS + 1,
+	                 "network %" PRId64 " is busy with another change", r->config.network);
+}
+
+/* The pauses grow, because the change that makes the network busy may never end. */
+static void
+hz_routes_note_busy(struct hz_routes *r, struct error *err)
+{
+	int64_t pause_ns = backoff_ns(busy_pause_ns, r->n_busy++, busy_max_ns);
+
+	r->busy_boot_ns = clock_boot(r->config.host->clock) + pause_ns;
+	err->code = ERR_PENDING;
+	err->retry_after_ms = pause_ns / NS_PER_MS;
+}
+
 /* Sends one change and waits until it has ended, unless the API has refused the same change of the
  * same table within the last hour. ERR_PENDING means that the network is busy with this change or
  * with another one. */
@@ -139,33 +161,23 @@ static bool
 hz_routes_change(struct hz_routes *r, struct call *call, const char *verb,
                  const struct hz_route *route, struct hz_done *done, struct error *err)
 {
-	struct clock *clock = r->config.host->clock;
-	int64_t busy_ns = r->busy_boot_ns - clock_boot(clock), pause_ns;
 	/* what a refusal depends on, beside the destination */
 	uint64_t looks = str_hash(route->gateway) + r->view.n_routes;
 
 	*done = (struct hz_done){ .action = { .is_over = true } };
-	if (busy_ns > 0)
-		return err_later(err, ERR_PENDING, busy_ns / NS_PER_MS + 1,
-		                 "network %" PRId64 " is busy with another change",
-		                 r->config.network);
-	if (refusals_find(r->refusals, route->destination, verb, looks, err))
+	if (!hz_routes_check_idle(r, err) ||
+	    refusals_find(r->refusals, route->destination, verb, looks, err))
 		return false;
 	if (hz_change_route(r->config.api, call, r->config.network, verb, route, done, err) &&
 	    hz_actions_wait(r->config.actions, call, done->action, in_place_ns, err)) {
 		r->n_busy = 0;
 		return true;
 	}
-	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING) {
-		/* The pauses grow, because the change that makes the network busy may never end. */
-		pause_ns = backoff_ns(busy_pause_ns, r->n_busy++, busy_max_ns);
-		r->busy_boot_ns = clock_boot(clock) + pause_ns;
-		err->code = ERR_PENDING;
-		err->retry_after_ms = pause_ns / NS_PER_MS;
-	} else if ((err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED) &&
-	           !hz_is_code(done->code, "resource_limit_exceeded")) {
+	if (err->code == ERR_CONFLICT || err->code == ERR_PENDING)
+		hz_routes_note_busy(r, err);
+	else if ((err->code == ERR_INVALID || err->code == ERR_UNSUPPORTED) &&
+	         !hz_is_code(done->code, "resource_limit_exceeded"))
 		refusals_note(r->refusals, route->destination, verb, looks, err);
-	}
 	return false;
 }
 
