@@ -78,8 +78,9 @@ struct parser {
 
 #define BLANKS " \t\r\n"
 
+/* The symbol or word at the beginning of the text. */
 static struct token
-hz_selector_lex(struct str *rest)
+hz_selector_first_token(struct str text)
 {
 	/* The first match is taken, so "==" and "!=" come first. */
 	static const struct {
@@ -90,30 +91,37 @@ hz_selector_lex(struct str *rest)
 		{ "!", TOKEN_NOT },     { "(", TOKEN_OPEN },        { ")", TOKEN_CLOSE },
 		{ ",", TOKEN_COMMA },   { "<", TOKEN_LESS },        { ">", TOKEN_GREATER },
 	};
-	struct token token = { .kind = TOKEN_WORD };
-	size_t len = 0;
+	struct str word = str_head(text, 0);
+
+	for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
+		struct str symbol = str_c(symbols[i].text);
+
+		if (str_starts(text, symbol))
+			return (struct token){ symbols[i].kind, str_head(text, symbol.len) };
+	}
+	while (word.len < text.len && text.ptr[word.len] != '\0' &&
+	       !char_is_in(text.ptr[word.len], BLANKS "=!(),<>"))
+		word.len++;
+	if (word.len == 0)
+		return (struct token){ TOKEN_END, word };
+	if (str_eq_c(word, "in"))
+		return (struct token){ TOKEN_IN, word };
+	if (str_eq_c(word, "notin"))
+		return (struct token){ TOKEN_NOT_IN, word };
+	return (struct token){ TOKEN_WORD, word };
+}
+
+static struct token
+hz_selector_lex(struct str *rest)
+{
+	struct token token;
 
 	while (rest->len > 0 && char_is_in(rest->ptr[0], BLANKS))
 		*rest = str_skip(*rest, 1);
-	while (len < rest->len && rest->ptr[len] != '\0' &&
-	       !char_is_in(rest->ptr[len], BLANKS "=!(),<>"))
-		len++;
-	for (size_t i = 0; len == 0 && i < ARRAY_LEN(symbols); i++) {
-		if (str_starts(*rest, str_c(symbols[i].text))) {
-			token.kind = symbols[i].kind;
-			len = strlen(symbols[i].text);
-		}
-	}
-	token.text = str_head(*rest, len);
-	if (len == 0) {
-		token.kind = TOKEN_END;
+	token = hz_selector_first_token(*rest);
+	if (token.kind == TOKEN_END)
 		return token;
-	}
-	if (str_eq_c(token.text, "in"))
-		token.kind = TOKEN_IN;
-	if (str_eq_c(token.text, "notin"))
-		token.kind = TOKEN_NOT_IN;
-	*rest = str_skip(*rest, len);
+	*rest = str_skip(*rest, token.text.len);
 	if (rest->len > 0 && rest->ptr[0] == '\0') /* a NUL ends the token and is skipped with it */
 		*rest = str_skip(*rest, 1);
 	return token;
