@@ -286,29 +286,44 @@ connection_discard(struct connection *c)
 
 static void connection_on_ready(evutil_socket_t fd, short what, void *arg);
 
+static enum io
+connection_step(struct connection *c)
+{
+	switch (c->state) {
+	case CONNECTION_HANDSHAKE:
+		return connection_shake_hands(c);
+	case CONNECTION_IDLE:
+	case CONNECTION_HEAD:
+	case CONNECTION_BODY:
+		return connection_read_request(c);
+	case CONNECTION_WRITING:
+		return connection_write_answer(c);
+	case CONNECTION_CLOSING:
+		return connection_discard(c);
+	case CONNECTION_PENDING: /* nothing happens until connection_answer() */
+		break;
+	}
+	return IO_DONE;
+}
+
+static void
+connection_wait_for(struct connection *c, short what)
+{
+	event_assign(&c->ready, c->server->loop, c->fd, what, connection_on_ready, c);
+	event_add(&c->ready, NULL);
+}
+
 static void
 connection_run(struct connection *c)
 {
-	static enum io (*const steps[])(struct connection *) = {
-		[CONNECTION_HANDSHAKE] = connection_shake_hands,
-		[CONNECTION_IDLE] = connection_read_request,
-		[CONNECTION_HEAD] = connection_read_request,
-		[CONNECTION_BODY] = connection_read_request,
-		[CONNECTION_WRITING] = connection_write_answer,
-		[CONNECTION_CLOSING] = connection_discard,
-	};
 	enum io io = IO_DONE;
-	short what;
 
 	while (io == IO_DONE && c->state != CONNECTION_PENDING)
-		io = steps[c->state](c);
-	if (io == IO_ENDED) {
+		io = connection_step(c);
+	if (io == IO_ENDED)
 		connection_free(c);
-	} else if (io != IO_DONE) {
-		what = io == IO_WANTS_READ ? EV_READ : EV_WRITE;
-		event_assign(&c->ready, c->server->loop, c->fd, what, connection_on_ready, c);
-		event_add(&c->ready, NULL);
-	}
+	else if (io != IO_DONE)
+		connection_wait_for(c, io == IO_WANTS_READ ? EV_READ : EV_WRITE);
 }
 
 static void
@@ -344,11 +359,14 @@ connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
 	struct connection *c = xcalloc(1, sizeof(*c));
 
-	c->server = s;
-	c->fd = fd;
-	c->ssl = s->tls ? tls_server_accept(s->tls, fd) : NULL;
-	c->in = BUF_INIT(LIMIT_SERVER_HEADERS + LIMIT_SERVER_BODY + READ_BYTES);
-	c->out = BUF_INIT(SIZE_MAX / 2);
+	*c = (struct connection){
+		.server = s,
+		.fd = fd,
+		.ssl = s->tls ? tls_server_accept(s->tls, fd) : NULL,
+		.in = BUF_INIT(LIMIT_SERVER_HEADERS + LIMIT_SERVER_BODY + READ_BYTES),
+		.out = BUF_INIT(SIZE_MAX / 2),
+		.list = &s->lists[RANK_WAITING],
+	};
 	if (peer->ss_family == AF_INET)
 		inet_ntop(AF_INET, &v4->sin_addr, c->peer, sizeof(c->peer));
 	else if (peer->ss_family == AF_INET6)
@@ -357,7 +375,6 @@ connection_new(struct server *s, int fd, const struct sockaddr_storage *peer)
 		c->source = ip_source(&c->source);
 	event_assign(&c->ready, s->loop, fd, EV_READ, connection_on_ready, c);
 	event_assign(&c->timer, s->loop, -1, 0, connection_on_deadline, c);
-	c->list = &s->lists[RANK_WAITING];
 	TAILQ_INSERT_TAIL(c->list, c, link);
 	s->n_connections++;
 	if (s->n_connections > s->n_peak)
