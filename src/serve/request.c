@@ -14,33 +14,44 @@ enum {
 
 /* ---- life cycle ---- */
 
+/* Decodes the path in place: it never gets longer. A path that parse_target() made up ("/" for
+ * "http://host") is not in r->bytes, and has nothing to decode. */
+static int
+request_decode_path(struct server_request *r)
+{
+	const char *path = r->head.path.ptr;
+
+	r->path = r->head.path;
+	if (path < r->bytes || path >= r->bytes + r->head.len)
+		return 0;
+	return percent_decode(r->path, /*is_form=*/false, r->bytes + (path - r->bytes),
+	                      &r->path.len)
+	               ? 0
+	               : 400;
+}
+
 int
 request_new(struct connection *c, struct server_request **ret)
 {
 	STACK_OF(X509) *chain = c->ssl ? SSL_get_peer_cert_chain(c->ssl) : NULL;
 	struct server_request *r = xcalloc(1, sizeof(*r));
-	const char *path;
 	int status;
 
-	r->server = c->server;
-	r->outbox = c->server->outbox;
+	*r = (struct server_request){
+		.server = c->server,
+		.outbox = c->server->outbox,
+		.clock = c->server->clock,
+		.connection = c,
+		.answer = BUF_INIT(SIZE_MAX / 2),
+		.bytes = xstrndup(c->in.ptr, c->wanted),
+		.certificate = c->ssl ? SSL_get1_peer_certificate(c->ssl) : NULL,
+		.chain = chain ? X509_chain_up_ref(chain) : NULL,
+	};
 	ref_take(&r->outbox->refs);
-	r->clock = c->server->clock;
-	r->connection = c;
-	r->answer = BUF_INIT(SIZE_MAX / 2);
-	r->bytes = xstrndup(c->in.ptr, c->wanted);
 	memcpy(r->peer, c->peer, sizeof(r->peer));
-	r->certificate = c->ssl ? SSL_get1_peer_certificate(c->ssl) : NULL;
-	r->chain = chain ? X509_chain_up_ref(chain) : NULL;
 	status = head_parse(str_n(r->bytes, c->wanted), 0, &r->head);
-
-	/* The path is decoded in place: it never gets longer. One that parse_target() made up ("/"
-	 * for "http://host") is not in r->bytes, and has nothing to decode. */
-	r->path = r->head.path;
-	path = r->path.ptr;
-	if (status == HEAD_WHOLE && path >= r->bytes && path < r->bytes + r->head.len &&
-	    !percent_decode(r->path, /*is_form=*/false, r->bytes + (path - r->bytes), &r->path.len))
-		status = 400;
+	if (status == HEAD_WHOLE)
+		status = request_decode_path(r);
 	r->body = str_skip(str_n(r->bytes, c->wanted), r->head.len);
 	if (status != 0)
 		request_free(r);
