@@ -36,39 +36,47 @@ set_serial(X509 *cert)
 }
 
 static bool
+set_names(X509 *cert, const char *host)
+{
+	X509_NAME *name = X509_get_subject_name(cert);
+
+	return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (const unsigned char *)maker,
+	                                  -1, -1, 0) &&
+	       X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)host,
+	                                  -1, -1, 0) &&
+	       X509_set_issuer_name(cert, name);
+}
+
+static bool
+set_times(X509 *cert, int64_t wall_ns)
+{
+	time_t from = (time_t)(wall_ns / NS_PER_SEC) - HOUR_S;
+
+	return ASN1_TIME_set(X509_getm_notBefore(cert), from) &&
+	       ASN1_TIME_set(X509_getm_notAfter(cert), from + YEAR_S);
+}
+
+static bool
+add_extension(X509 *cert, int nid, const char *value)
+{
+	X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
+	bool is_ok = extension && X509_add_ext(cert, extension, -1);
+
+	X509_EXTENSION_free(extension);
+	return is_ok;
+}
+
+static bool
 fill_and_sign(X509 *cert, EVP_PKEY *key, const char *host, const char *alternatives,
               int64_t wall_ns)
 {
-	const struct {
-		int nid;
-		const char *value;
-	} extensions[] = {
-		{ NID_basic_constraints, "critical,CA:FALSE" },
-		{ NID_key_usage, "critical,digitalSignature" },
-		{ NID_ext_key_usage, "serverAuth" },
-		{ NID_subject_alt_name, alternatives },
-	};
-	const unsigned char *maker_text = (const unsigned char *)maker;
-	const unsigned char *host_text = (const unsigned char *)host;
-	time_t from = (time_t)(wall_ns / NS_PER_SEC) - HOUR_S;
-	X509_NAME *name = X509_get_subject_name(cert);
-
-	if (!X509_set_version(cert, X509_VERSION_3) || !set_serial(cert) ||
-	    !X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, maker_text, -1, -1, 0) ||
-	    !X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, host_text, -1, -1, 0) ||
-	    !X509_set_issuer_name(cert, name) || !ASN1_TIME_set(X509_getm_notBefore(cert), from) ||
-	    !ASN1_TIME_set(X509_getm_notAfter(cert), from + YEAR_S) || !X509_set_pubkey(cert, key))
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(extensions); i++) {
-		X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, extensions[i].nid,
-		                                                extensions[i].value);
-		bool is_added = extension && X509_add_ext(cert, extension, -1);
-
-		X509_EXTENSION_free(extension);
-		if (!is_added)
-			return false;
-	}
-	return X509_sign(cert, key, EVP_sha256());
+	return X509_set_version(cert, X509_VERSION_3) && set_serial(cert) &&
+	       set_names(cert, host) && set_times(cert, wall_ns) && X509_set_pubkey(cert, key) &&
+	       add_extension(cert, NID_basic_constraints, "critical,CA:FALSE") &&
+	       add_extension(cert, NID_key_usage, "critical,digitalSignature") &&
+	       add_extension(cert, NID_ext_key_usage, "serverAuth") &&
+	       add_extension(cert, NID_subject_alt_name, alternatives) &&
+	       X509_sign(cert, key, EVP_sha256());
 }
 
 bool
