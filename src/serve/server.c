@@ -216,6 +216,24 @@ server_listen(struct server *s, const struct server_config *config, struct error
 
 /* ---- life cycle ---- */
 
+/* Answers that come later are dropped by server_reply(). */
+static void
+outbox_close(struct outbox *o)
+{
+	mutex_lock(&o->mu);
+	if (o->fd >= 0)
+		close(o->fd);
+	o->fd = -1;
+	mutex_unlock(&o->mu);
+	while (!STAILQ_EMPTY(&o->answered)) {
+		struct server_request *r = STAILQ_FIRST(&o->answered);
+
+		STAILQ_REMOVE_HEAD(&o->answered, link);
+		request_free(r);
+	}
+	outbox_unref(o);
+}
+
 DEFINE_CLEANUP(struct server, server_free)
 
 bool
@@ -228,13 +246,15 @@ server_new(const struct server_config *config, struct server **ret, struct error
 	mutex_init(&o->mu);
 	STAILQ_INIT(&o->answered);
 	o->fd = -1;
-	s->limits = config->limits ? *config->limits : server_limits;
-	s->loop = config->loop;
-	s->clock = config->clock;
-	s->handle = config->handle;
-	s->arg = config->arg;
-	s->fd = -1;
-	s->outbox = o;
+	*s = (struct server){
+		.limits = config->limits ? *config->limits : server_limits,
+		.loop = config->loop,
+		.clock = config->clock,
+		.handle = config->handle,
+		.arg = config->arg,
+		.fd = -1,
+		.outbox = o,
+	};
 	for (size_t i = 0; i < N_RANKS; i++)
 		TAILQ_INIT(&s->lists[i]);
 
@@ -257,8 +277,6 @@ server_new(const struct server_config *config, struct server **ret, struct error
 void
 server_free(struct server *s)
 {
-	STAILQ_HEAD(, server_request) unanswered = STAILQ_HEAD_INITIALIZER(unanswered);
-
 	if (!s)
 		return;
 	if (event_initialized(&s->accepting)) { /* the server was opened */
@@ -270,19 +288,7 @@ server_free(struct server *s)
 		while (!TAILQ_EMPTY(&s->lists[i]))
 			connection_free(TAILQ_FIRST(&s->lists[i]));
 	}
-	mutex_lock(&s->outbox->mu);
-	STAILQ_CONCAT(&unanswered, &s->outbox->answered);
-	if (s->outbox->fd >= 0)
-		close(s->outbox->fd);
-	s->outbox->fd = -1;
-	mutex_unlock(&s->outbox->mu);
-	while (!STAILQ_EMPTY(&unanswered)) {
-		struct server_request *r = STAILQ_FIRST(&unanswered);
-
-		STAILQ_REMOVE_HEAD(&unanswered, link);
-		request_free(r);
-	}
-	outbox_unref(s->outbox);
+	outbox_close(s->outbox);
 	if (s->fd >= 0)
 		close(s->fd);
 	tls_server_free(s->tls);
