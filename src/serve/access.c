@@ -397,11 +397,13 @@ pending_check_new(struct access *a, struct server_request *request, access_done 
 	struct str path = server_request_path(request);
 	struct pending_check *k = xcalloc(1, sizeof(*k) + path.len);
 
-	k->access = a;
-	k->request = request;
-	k->done = done;
-	k->arg = arg;
-	k->verb = str_c(verbs[server_request_method(request)]);
+	*k = (struct pending_check){
+		.access = a,
+		.request = request,
+		.done = done,
+		.arg = arg,
+		.verb = str_c(verbs[server_request_method(request)]),
+	};
 	snprintf(k->peer, sizeof(k->peer), "%" STR_FMT, STR_ARG(server_request_peer(request)));
 	memcpy(k->path_bytes, path.ptr, path.len);
 	k->path = str_n(k->path_bytes, path.len);

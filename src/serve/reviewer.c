@@ -126,12 +126,14 @@ question_new(struct reviewer *r, enum subject subject, struct str text)
 	int64_t now_ns = clock_mono(r->config.clock);
 	struct question *q = xcalloc(1, sizeof(*q));
 
-	q->subject = subject;
-	q->key = digest_of(&r->key, text);
-	q->body = BUF_INIT(MAX_BODY);
-	q->is_kept = true;
-	q->due_ns = now_ns;
-	q->deadline_ns = clock_deadline(now_ns, REVIEW_NS);
+	*q = (struct question){
+		.subject = subject,
+		.key = digest_of(&r->key, text),
+		.body = BUF_INIT(MAX_BODY),
+		.is_kept = true,
+		.due_ns = now_ns,
+		.deadline_ns = clock_deadline(now_ns, REVIEW_NS),
+	};
 	return q;
 }
 
