@@ -352,13 +352,13 @@ struct holder {
 /* why: with the address, as an event names it. */
 static void
 report_address(const struct adoption *adoption, const struct lb_spec *spec, const char *message,
-               const struct event_kind *event, const struct buf *why)
+               const struct event_kind *event, struct str why)
 {
 	const struct cloud_host *host = adoption->state->host;
 
 	log_warn(message, LOG_STR("service", spec->service), LOG_STR("namespace", spec->namespace),
-	         LOG_STR("why", buf_str(why)));
-	host->service_event(host, spec, HOST_EVENT_WARNING, event->reason, buf_str(why));
+	         LOG_STR("why", why));
+	host->service_event(host, spec, HOST_EVENT_WARNING, event->reason, why);
 }
 
 /* A user who may patch a status could otherwise have any address served, even the host's own one.
@@ -401,7 +401,7 @@ trusted_status(const struct adoption *adoption, const struct claim *c)
 			buf_addf(&text, "is allocated: %s", err.msg);
 		report_address(adoption, c->spec,
 		               "an address in the status of a service is in no pool",
-		               &no_pool_event, &text);
+		               &no_pool_event, buf_str(&text));
 	}
 	return trusted;
 }
@@ -430,14 +430,14 @@ static void
 report_conflict(const struct adoption *adoption, const struct lb_spec *spec, const struct ip *ip,
                 const struct cl_allocation *holder)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
+	struct arena *arena = adoption->arena;
 
-	buf_addf(&text,
-	         "address %s is in the status of %" STR_FMT "/%" STR_FMT
-	         " as well, which keeps it: another one is given here",
-	         cl_ip_text(ip, adoption->arena), STR_ARG(holder->namespace),
-	         STR_ARG(holder->service));
-	report_address(adoption, spec, "two services have one address", &conflict_event, &text);
+	report_address(adoption, spec, "two services have one address", &conflict_event,
+	               arena_printf(arena,
+	                            "address %s is in the status of %" STR_FMT "/%" STR_FMT
+	                            " as well, which keeps it: another one is given here",
+	                            cl_ip_text(ip, arena), STR_ARG(holder->namespace),
+	                            STR_ARG(holder->service)));
 }
 
 /* Removes the addresses that another Service holds. spec NULL: without an event. */
