@@ -22,15 +22,20 @@ enum {
 /* ---- comparing: services ---- */
 
 static bool
+hz_plan_has_certificate(const struct hz_lb_http *http, int64_t id)
+{
+	for (size_t i = 0; i < http->n_certificates; i++) {
+		if (http->certificates[i] == id)
+			return true;
+	}
+	return false;
+}
+
+static bool
 hz_plan_has_certificates(const struct hz_lb_http *http, const struct hz_lb_http *other)
 {
 	for (size_t i = 0; i < other->n_certificates; i++) {
-		size_t at = 0;
-
-		while (at < http->n_certificates &&
-		       http->certificates[at] != other->certificates[i])
-			at++;
-		if (at == http->n_certificates)
+		if (!hz_plan_has_certificate(http, other->certificates[i]))
 			return false;
 	}
 	return true;
@@ -365,29 +370,33 @@ hz_plan_fit_services(struct hz_lb_desired *desired, int64_t max, const struct hz
 }
 
 static void
-hz_plan_service(struct planner *p, const struct hz_lb_service *wanted,
-                const struct hz_lb_service *actual)
+hz_plan_service_addition(struct planner *p, const struct hz_lb_service *wanted)
 {
-	struct change change = { .present = STR_EMPTY };
 	struct hz_step *step;
 
 	hz_body_service(&p->body, wanted);
-	if (actual) {
-		change.body = buf_str(&p->body);
-		change.present = hz_plan_present(wanted, actual, p->arena);
-		if (!change_is_needed(&change, p->arena)) {
-			buf_reset(&p->body);
-			return;
-		}
-		step = hz_plan_add_step(p, "update_service", BUILDER "buildUpdateServiceOpts");
-		step->present = change.present;
-	} else {
-		step = hz_plan_add_step(p, "add_service", BUILDER "buildAddServiceOpts");
-		hz_plan_add_field(p, step,
-		                  arena_printf(p->arena, "service %" PRId64, wanted->listen_port),
-		                  STR_EMPTY, hz_plan_service_text(wanted, p->arena));
-	}
+	step = hz_plan_add_step(p, "add_service", BUILDER "buildAddServiceOpts");
 	step->listen_port = wanted->listen_port;
+	hz_plan_add_field(p, step, arena_printf(p->arena, "service %" PRId64, wanted->listen_port),
+	                  STR_EMPTY, hz_plan_service_text(wanted, p->arena));
+}
+
+static void
+hz_plan_service_update(struct planner *p, const struct hz_lb_service *wanted,
+                       const struct hz_lb_service *actual)
+{
+	struct change change = { .present = hz_plan_present(wanted, actual, p->arena) };
+	struct hz_step *step;
+
+	hz_body_service(&p->body, wanted);
+	change.body = buf_str(&p->body);
+	if (!change_is_needed(&change, p->arena)) {
+		buf_reset(&p->body);
+		return;
+	}
+	step = hz_plan_add_step(p, "update_service", BUILDER "buildUpdateServiceOpts");
+	step->listen_port = wanted->listen_port;
+	step->present = change.present;
 }
 
 static void
@@ -425,10 +434,17 @@ hz_plan_services(const struct hz_lb_desired *desired, const struct hz_lb *lb, st
 	removes_first = lb->type.max_services > 0 && n_at_once > max;
 	if (removes_first)
 		hz_plan_service_removals(&p, desired, lb);
-	for (size_t i = 0; i < desired->n_services; i++)
-		hz_plan_service(&p, &desired->services[i],
-		                hz_plan_find_service(lb->services, lb->n_services,
-		                                     desired->services[i].listen_port));
+	for (size_t i = 0; i < desired->n_services; i++) {
+		const struct hz_lb_service *wanted = &desired->services[i];
+		const struct hz_lb_service *actual = hz_plan_find_service(lb->services,
+		                                                          lb->n_services,
+		                                                          wanted->listen_port);
+
+		if (actual)
+			hz_plan_service_update(&p, wanted, actual);
+		else
+			hz_plan_service_addition(&p, wanted);
+	}
 	if (!removes_first)
 		hz_plan_service_removals(&p, desired, lb);
 }
