@@ -294,10 +294,12 @@ hz_catalog_new(struct hz_api *api, struct clock *clock)
 {
 	struct hz_catalog *c = xcalloc(1, sizeof(*c));
 
-	c->api = api;
-	c->clock = clock;
-	c->refusals = refusals_new(clock);
-	c->known = MAP_OF(struct known, key);
+	*c = (struct hz_catalog){
+		.api = api,
+		.clock = clock,
+		.refusals = refusals_new(clock),
+		.known = MAP_OF(struct known, key),
+	};
 	mutex_init(&c->listing);
 	mutex_init(&c->mu);
 	return c;
