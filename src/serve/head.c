@@ -74,7 +74,6 @@ static bool
 parse_target(struct str target, struct head *h)
 {
 	const char *authority = memmem(target.ptr, target.len, "://", 3);
-	ptrdiff_t query;
 
 	if (target.len == 0 || !is_text(target) || str_index(target, '\t') >= 0)
 		return false;
@@ -84,9 +83,9 @@ parse_target(struct str target, struct head *h)
 		                  (size_t)(str_index(target, '/') >= 0 ? str_index(target, '/')
 		                                                       : (ptrdiff_t)target.len));
 	}
-	query = str_index(target, '?');
-	h->path = query < 0 ? target : str_head(target, (size_t)query);
-	h->query = query < 0 ? STR_EMPTY : str_skip(target, (size_t)query + 1);
+	h->path = target;
+	h->query = STR_EMPTY;
+	(void)str_cut(target, '?', &h->path, &h->query);
 	if (h->path.len == 0)
 		h->path = STR("/");
 	return h->path.ptr[0] == '/' || str_eq(h->path, STR("*"));
@@ -117,13 +116,11 @@ parse_request_line(struct str line, struct head *h, bool *ret_is_11)
 static int
 parse_field(struct str line, struct head *h)
 {
-	ptrdiff_t colon = str_index(line, ':');
 	struct head_field field;
 
-	if (colon < 0)
+	if (!str_cut(line, ':', &field.name, &field.value))
 		return BAD_REQUEST;
-	field.name = str_head(line, (size_t)colon);
-	field.value = trim_blanks(str_skip(line, (size_t)colon + 1));
+	field.value = trim_blanks(field.value);
 	if (!is_token(field.name) || !is_text(field.value))
 		return BAD_REQUEST;
 	if (h->n_fields == ARRAY_LEN(h->fields))
