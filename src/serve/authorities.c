@@ -252,10 +252,12 @@ authorities_new(const struct authorities_config *config, struct call *call,
 	int64_t now_ns = clock_mono(config->clock);
 	bool is_changed = false;
 
-	s->config = *config;
-	s->client_ca = BUF_INIT(LIMIT_CREDENTIAL);
-	s->map = BUF_INIT(LIMIT_HTTP_BODY);
-	s->recheck_ns = CLOCK_FOREVER;
+	*s = (struct authorities){
+		.config = *config,
+		.client_ca = BUF_INIT(LIMIT_CREDENTIAL),
+		.map = BUF_INIT(LIMIT_HTTP_BODY),
+		.recheck_ns = CLOCK_FOREVER,
+	};
 	mutex_init(&s->mu);
 	s->has_file = config->client_ca_file.len > 0;
 	s->has_map = config->client && !config->skip_lookup && !s->has_file;

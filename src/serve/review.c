@@ -346,13 +346,16 @@ review_cache_put(struct review_cache *c, const struct digest *key, struct review
 	if (until_ns <= now_ns)
 		return;
 	e = xcalloc(1, sizeof(*e));
-	e->key = *key;
-	e->answer = answer;
+	*e = (struct review_entry){
+		.key = *key,
+		.answer = answer,
+		.until_ns = until_ns,
+		.forget_ns = answer->verdict == REVIEW_YES
+		                     ? clock_deadline(until_ns, until_ns - now_ns)
+		                     : until_ns,
+		.bytes = sizeof(*e) + sizeof(*answer) + (answer->user ? answer->user->size : 0),
+	};
 	ref_take(&answer->refs);
-	e->until_ns = until_ns;
-	e->forget_ns = answer->verdict == REVIEW_YES ? clock_deadline(until_ns, until_ns - now_ns)
-	                                             : until_ns;
-	e->bytes = sizeof(*e) + sizeof(*answer) + (answer->user ? answer->user->size : 0);
 	c->bytes += e->bytes;
 	(void)map_put(&c->entries, digest_str(&e->key), e);
 	TAILQ_INSERT_HEAD(&c->line, e, link);
