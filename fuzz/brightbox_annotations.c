@@ -67,7 +67,6 @@ check_settled(const struct bb_desired *desired, const struct str domains[], size
 		.listeners = desired->listeners,
 		.n_listeners = desired->n_listeners,
 		.check = desired->check,
-		.has_acme = true,
 		.domains = arena_calloc(arena, n, sizeof(*lb.domains)),
 		.n_domains = n,
 	};
