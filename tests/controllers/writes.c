@@ -314,6 +314,7 @@ a_taint_of_that_key_and_effect_is_replaced_in_place(void **state)
 	(void)state;
 	assert_string_equal(taint(valued, true), HEAD "[" RIG_SHUTDOWN "," KEPT "]}}");
 	assert_string_equal(taint(timed, true), HEAD "[" RIG_SHUTDOWN "," KEPT "]}}");
+	assert_string_equal(taint(valued, false), HEAD "[" KEPT "]}}");
 }
 
 #define OTHER_EFFECT "{\"key\":\"" NODE_TAINT_SHUTDOWN "\",\"effect\":\"NoExecute\"}"

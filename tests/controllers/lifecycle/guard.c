@@ -45,33 +45,6 @@ decide(const struct guard_track *t)
 }
 
 static void
-deletes_after_two_absences_12_s_apart(void **state)
-{
-	struct guard_track t = { 0 };
-
-	(void)state;
-	assert_int_equal(decide(&t), GUARD_KEEP);
-	see(&t, PRESENCE_ABSENT, 100, 7);
-	assert_int_equal(decide(&t), GUARD_UNCONFIRMED);
-	see(&t, PRESENCE_ABSENT, 111, 7);
-	assert_int_equal(decide(&t), GUARD_UNCONFIRMED);
-	see(&t, PRESENCE_ABSENT, 112, 7);
-	assert_int_equal(decide(&t), GUARD_DELETE);
-}
-
-static void
-one_presence_in_between_starts_the_count_again(void **state)
-{
-	struct guard_track t = { 0 };
-
-	(void)state;
-	see(&t, PRESENCE_ABSENT, 100, 7);
-	see(&t, PRESENCE_PRESENT, 106, 7);
-	see(&t, PRESENCE_ABSENT, 112, 7);
-	assert_int_equal(decide(&t), GUARD_UNCONFIRMED);
-}
-
-static void
 unknown_neither_counts_nor_resets(void **state)
 {
 	struct guard_track t = { 0 };
@@ -83,69 +56,6 @@ unknown_neither_counts_nor_resets(void **state)
 	assert_int_equal(decide(&t), GUARD_UNCONFIRMED);
 	see(&t, PRESENCE_ABSENT, 131, 7);
 	assert_int_equal(decide(&t), GUARD_DELETE);
-}
-
-static void
-a_heartbeat_in_between_starts_the_count_again(void **state)
-{
-	struct guard_track t = { 0 };
-
-	(void)state;
-	see(&t, PRESENCE_ABSENT, 100, 7);
-	see(&t, PRESENCE_ABSENT, 112, 8);
-	assert_int_equal(decide(&t), GUARD_KUBELET_ALIVE);
-	see(&t, PRESENCE_ABSENT, 120, 8);
-	assert_int_equal(decide(&t), GUARD_UNCONFIRMED);
-	see(&t, PRESENCE_ABSENT, 124, 8);
-	assert_int_equal(decide(&t), GUARD_DELETE);
-}
-
-static void
-a_look_without_a_witness_does_not_count(void **state)
-{
-	struct guard_track t = { 0 };
-	struct guard_observation lonely = { .presence = PRESENCE_ABSENT,
-		                            .heartbeat = 7,
-		                            .started_boot_ns = 100 * S };
-
-	(void)state;
-	for (int i = 0; i < 1000; i++) {
-		lonely.started_boot_ns += 65 * S;
-		guard_observe(&t, defaults, &lonely);
-		assert_int_equal(decide(&t), GUARD_NO_WITNESS);
-	}
-	see(&t, PRESENCE_ABSENT, 100000, 7);
-	assert_int_equal(decide(&t), GUARD_UNCONFIRMED);
-}
-
-static void
-the_breaker_waits_for_five_minutes_of_agreement(void **state)
-{
-	struct guard_track t = { 0 };
-	struct guard_facts f;
-
-	(void)state;
-	see(&t, PRESENCE_ABSENT, 100, 7);
-	see(&t, PRESENCE_ABSENT, 112, 7);
-	f = old_node(&t);
-	f.n_going = 3; /* never too many */
-	assert_int_equal(guard_decide(defaults, &f), GUARD_DELETE);
-	f.n_going = 4; /* of 10: 40 % */
-	assert_int_equal(guard_decide(defaults, &f), GUARD_BREAKER);
-	f.n_nodes = 20; /* 20 %, not more */
-	assert_int_equal(guard_decide(defaults, &f), GUARD_DELETE);
-	f.n_nodes = 19;
-	assert_int_equal(guard_decide(defaults, &f), GUARD_BREAKER);
-	f.is_announced = true;
-	assert_int_equal(guard_decide(defaults, &f), GUARD_DELETE);
-	f.is_announced = false;
-	f.track.last_boot_ns = 399 * S;
-	assert_int_equal(guard_decide(defaults, &f), GUARD_BREAKER);
-	f.track.last_boot_ns = 400 * S;
-	assert_int_equal(guard_decide(defaults, &f), GUARD_DELETE);
-	f.group_first_boot_ns =
-		101 * S; /* another of the group was absent only later: they go together */
-	assert_int_equal(guard_decide(defaults, &f), GUARD_BREAKER);
 }
 
 /* Seconds; -1: never. */
@@ -188,24 +98,6 @@ the_time_of_a_deletion_is_known_in_advance(void **state)
 	f.is_foreign = false;
 	f.track.lacks_witness = true;
 	assert_int_equal(not_before(&f, 113), -1);
-}
-
-static void
-without_the_guard_one_absence_is_enough(void **state)
-{
-	struct guard_config off = guard_defaults;
-	struct guard_track t = { 0 };
-	struct guard_facts f;
-
-	(void)state;
-	off.is_enabled = false;
-	guard_observe(&t, &off,
-	              &(struct guard_observation){ .presence = PRESENCE_ABSENT,
-	                                           .started_boot_ns = S });
-	f = (struct guard_facts){ .track = t, .n_nodes = 1, .n_going = 1, .age_ns = -5 };
-	assert_int_equal(guard_decide(&off, &f), GUARD_DELETE);
-	f.is_ready = true;
-	assert_int_equal(guard_decide(&off, &f), GUARD_KEEP);
 }
 
 /* What the design demands, written down a second time, without looking at the code. */
@@ -300,14 +192,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(deletes_after_two_absences_12_s_apart),
-		cmocka_unit_test(one_presence_in_between_starts_the_count_again),
 		cmocka_unit_test(unknown_neither_counts_nor_resets),
-		cmocka_unit_test(a_heartbeat_in_between_starts_the_count_again),
-		cmocka_unit_test(a_look_without_a_witness_does_not_count),
-		cmocka_unit_test(the_breaker_waits_for_five_minutes_of_agreement),
 		cmocka_unit_test(the_time_of_a_deletion_is_known_in_advance),
-		cmocka_unit_test(without_the_guard_one_absence_is_enough),
 		cmocka_unit_test(every_combination_is_as_designed),
 		cmocka_unit_test(looks_come_at_0_12_30_60_and_every_65_s),
 	};
