@@ -78,29 +78,42 @@ static void
 hostnames_of_the_kubelet_survive_at_the_end(void **state)
 {
 	const struct address cloud[] = { INTERNAL("10.0.0.1") };
-	struct address old[] = { HOSTNAME("n1"), INTERNAL("10.0.0.9"), HOSTNAME("n1.lan") };
+	struct address old[] = { HOSTNAME("n1"),
+		                 INTERNAL("10.0.0.9"),
+		                 HOSTNAME("n1.lan"),
+		                 { STR("ExternalDNS"), STR("stale.example") } };
 
 	(void)state;
-	expect(NULL, old, 3, cloud, 1, "InternalIP=10.0.0.1 Hostname=n1 Hostname=n1.lan");
+	expect(NULL, old, 4, cloud, 1, "InternalIP=10.0.0.1 Hostname=n1 Hostname=n1.lan");
 }
 
 static void
 a_provided_ip_comes_first_and_alone_of_its_type(void **state)
 {
-	const struct address cloud[] = { INTERNAL("10.0.0.1"), INTERNAL("10.0.0.2"),
-		                         EXTERNAL("1.2.3.4"), INTERNAL("fd00::1") };
+	const struct address cloud[] = {
+		INTERNAL("10.0.0.1"),    INTERNAL("10.0.0.2"),
+		INTERNAL("fd00::2"),     EXTERNAL("198.51.100.1"),
+		EXTERNAL("2001:db8::1"), { STR("InternalDNS"), STR("n1.lab") }
+	};
 	struct address old[] = { HOSTNAME("n1") };
+	static const char *const cases[][2] = {
+#define REST " ExternalIP=198.51.100.1 ExternalIP=2001:db8::1 InternalDNS=n1.lab Hostname=n1"
+		{ "10.0.0.2", "InternalIP=10.0.0.2" REST },
+		{ "fd00::2", "InternalIP=fd00::2" REST },
+		{ "fd00:0:0::0002", "InternalIP=fd00::2" REST },
+		{ "::ffff:10.0.0.2", "InternalIP=10.0.0.2" REST },
+		{ "010.000.000.002", "InternalIP=10.0.0.2" REST },
+		{ "fd00::2,10.0.0.1", "InternalIP=fd00::2 InternalIP=10.0.0.1" REST },
+		{ "10.0.0.1,fd00::2", "InternalIP=10.0.0.1 InternalIP=fd00::2" REST },
+		{ "198.51.100.1", "ExternalIP=198.51.100.1 InternalIP=10.0.0.1 InternalIP=10.0.0.2 "
+		                  "InternalIP=fd00::2 InternalDNS=n1.lab Hostname=n1" },
+		{ "10.0.0.2,2001:db8::1", "InternalIP=10.0.0.2 ExternalIP=2001:db8::1 "
+		                          "InternalDNS=n1.lab Hostname=n1" },
+	};
 
 	(void)state;
-	expect("10.0.0.2", old, 1, cloud, 4, "InternalIP=10.0.0.2 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("fd00:0::1,10.0.0.2", old, 1, cloud, 4,
-	       "InternalIP=fd00::1 InternalIP=10.0.0.2 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("::ffff:10.0.0.1", old, 1, cloud, 4,
-	       "InternalIP=10.0.0.1 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("010.000.000.001", old, 1, cloud, 4,
-	       "InternalIP=10.0.0.1 ExternalIP=1.2.3.4 Hostname=n1");
-	expect("1.2.3.4", old, 1, cloud, 4,
-	       "ExternalIP=1.2.3.4 InternalIP=10.0.0.1 InternalIP=10.0.0.2 InternalIP=fd00::1 Hostname=n1");
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		expect(cases[i][0], old, 1, cloud, ARRAY_LEN(cloud), cases[i][1]);
 }
 
 #define BAD(annotation, why)                                                                          \
@@ -114,6 +127,10 @@ a_malformed_annotation_is_an_error(void **state)
 
 	(void)state;
 	expect("", NULL, 0, cloud, 2, BAD("", "could not parse \"\""));
+	expect("nonsense", NULL, 0, cloud, 2, BAD("nonsense", "could not parse \"nonsense\""));
+	expect("10.0.0.1,::ffff:10.0.0.2", NULL, 0, cloud, 2,
+	       BAD("10.0.0.1,::ffff:10.0.0.2",
+	           "must contain either a single IP or a dual-stack pair of IPs"));
 	expect("10.0.0.1, fd00::1", NULL, 0, cloud, 2,
 	       BAD("10.0.0.1, fd00::1", "could not parse \" fd00::1\""));
 	expect("10.0.0.1,10.0.0.2", NULL, 0, cloud, 2,
@@ -139,6 +156,7 @@ an_ip_that_the_cloud_does_not_know_is_an_error(void **state)
 	(void)state;
 	expect("10.0.0.7", old, 1, cloud, 1, NO_MATCH("10.0.0.7"));
 	expect("0.0.0.0", old, 1, cloud, 1, NO_MATCH("0.0.0.0"));
+	expect("::", old, 1, cloud, 1, NO_MATCH("::"));
 	expect("10.0.0.1", old, 1, NULL, 0, NO_MATCH("10.0.0.1"));
 }
 

@@ -60,6 +60,10 @@ what_the_cloud_does_not_say_is_left_alone(void **state)
 
 	(void)state;
 	assert_string_equal(text_of(labels_plan(&node, &instance, &arena)), "");
+	instance.region = STR("r1");
+	assert_string_equal(
+		text_of(labels_plan(&node, &instance, &arena)),
+		"failure-domain.beta.kubernetes.io/region=r1 topology.kubernetes.io/region=r1");
 }
 
 static void
@@ -71,17 +75,22 @@ additional_labels_never_override_nor_take_kubernetes_names(void **state)
 		                      { STR("same"), STR("v") },
 		                      { STR("kubernetes.io/x"), STR("v") },
 		                      { STR("foo.k8s.io/x"), STR("v") },
-		                      { STR("app.k8snio/x"), STR("v") } };
+		                      { STR("node.kubernetes.io/x"), STR("v") },
+		                      { STR("app.k8snio/x"), STR("v") },
+		                      { STR("mykubernetes.io/x"), STR("v") },
+		                      { STR("topology.k8s.cp/x"), STR("v") },
+		                      { STR("plain"), STR("") } };
 	struct node node = node_with(old, 2);
 	struct instance instance = { .zone = STR_EMPTY,
 		                     .region = STR_EMPTY,
 		                     .type = STR_EMPTY,
 		                     .labels = more,
-		                     .n_labels = 5 };
+		                     .n_labels = ARRAY_LEN(more) };
 
 	(void)state;
 	log_set_fd(-1);
-	assert_string_equal(text_of(labels_plan(&node, &instance, &arena)), "app.k8snio/x=v");
+	assert_string_equal(text_of(labels_plan(&node, &instance, &arena)),
+	                    "app.k8snio/x=v mykubernetes.io/x=v topology.k8s.cp/x=v plain=");
 }
 
 static void
@@ -100,6 +109,10 @@ ga_labels_follow_the_beta_ones(void **state)
 	old[1].value = STR("z1");
 	node.n_labels = 2;
 	assert_string_equal(text_of(labels_reconcile(&node, &arena)), "");
+	old[0].key = STR("failure-domain.beta.kubernetes.io/region");
+	node.n_labels = 1;
+	assert_string_equal(text_of(labels_reconcile(&node, &arena)),
+	                    "topology.kubernetes.io/region=z1");
 }
 
 static int

@@ -197,6 +197,41 @@ other_taints_are_kept_as_they_are(void **state)
 }
 
 static void
+the_key_of_the_taint_alone_decides(void **state)
+{
+#define KEY "{\"key\":\"node.cloudprovider.kubernetes.io/uninitialized\","
+	static const char *const taints[] = { KEY "\"value\":\"false\",\"effect\":\"NoSchedule\"}",
+		                              KEY
+		                              "\"value\":\"x\",\"effect\":\"PreferNoSchedule\"}",
+		                              UNINITIALIZED_TOO };
+
+	for (size_t i = 0; i < ARRAY_LEN(taints); i++) {
+		struct rig_node node = fresh;
+
+		if (i > 0) {
+			tear_down(state);
+			set_up(state);
+		}
+		node.taints = taints[i];
+		begin_with(&node);
+		assert_patch(1, PATH, REST_OF("1001", PROVIDER_ID ",\"taints\":null"));
+	}
+}
+
+static void
+a_machine_without_addresses_leaves_those_of_the_kubelet(void **state)
+{
+	struct fake_machine bare = machine;
+
+	(void)state;
+	bare.n_addresses = 0;
+	fake_cloud_set(rig->cloud, "a", bare);
+	begin_with(&fresh);
+	assert_int_equal(n_patches(), 1);
+	assert_patch(0, PATH, REST_OF("7", PROVIDER_ID ",\"taints\":null"));
+}
+
+static void
 labels_that_are_right_are_not_sent(void **state)
 {
 	struct rig_node node = fresh;
@@ -222,7 +257,7 @@ an_address_that_the_cloud_does_not_know_stops_it(void **state)
 	(void)state;
 	node.annotations = "\"alpha.kubernetes.io/provided-node-ip\":\"10.0.0.2\"";
 	begin_with(&node);
-	rig_run(rig, 30);
+	rig_run(rig, 2 * RIG_REFRESH_S);
 	assert_no_patch();
 	assert_int_equal(events("FailedToInitializeNode"), 1);
 	assert_non_null(strstr(fake_api_last_event(rig->api, "FailedToInitializeNode"),
@@ -246,6 +281,43 @@ what_was_just_written_is_not_written_again(void **state)
 	rig_run(rig, 20);
 	assert_int_equal(n_patches(), 2);
 	assert_int_equal(events("Synced"), 1);
+}
+
+/* The API server's data was restored: the versions of our writes are gone, and the node is older.
+ */
+static void
+a_write_that_never_appears_is_forgotten(void **state)
+{
+	struct rig_node node = fresh;
+
+	(void)state;
+	begin_with(&fresh);
+	rig_run(rig, 59);
+	node.labels = "\"noise\":\"1\"";
+	node.version = "8";
+	rig_put(rig, &node);
+	rig_settle(rig);
+	assert_int_equal(n_patches(), 2);
+	rig_run(rig, 2);
+	node.labels = "\"noise\":\"2\"";
+	node.version = "9";
+	rig_put(rig, &node);
+	rig_run(rig, 1);
+	assert_int_equal(n_patches(), 4);
+}
+
+static void
+what_was_written_says_nothing_about_another_node_of_that_name(void **state)
+{
+	struct rig_node node = fresh;
+
+	(void)state;
+	begin_with(&fresh);
+	node.uid = "u-2";
+	node.version = "8";
+	rig_put(rig, &node);
+	rig_settle(rig);
+	assert_int_equal(n_patches(), 4);
 }
 
 /* Somebody put the taint back: that is a node to initialise again. */
@@ -848,9 +920,13 @@ main(void)
 		TEST(one_write_does_where_addresses_match),
 		TEST(a_provider_id_is_not_written_over),
 		TEST(other_taints_are_kept_as_they_are),
+		TEST(the_key_of_the_taint_alone_decides),
+		TEST(a_machine_without_addresses_leaves_those_of_the_kubelet),
 		TEST(labels_that_are_right_are_not_sent),
 		TEST(an_address_that_the_cloud_does_not_know_stops_it),
 		TEST(what_was_just_written_is_not_written_again),
+		TEST(a_write_that_never_appears_is_forgotten),
+		TEST(what_was_written_says_nothing_about_another_node_of_that_name),
 		TEST(a_taint_that_comes_back_is_taken_off_again),
 		TEST(many_nodes_cost_few_looks),
 		TEST(a_conflict_in_the_first_write),
