@@ -157,16 +157,20 @@ routes_of_others_are_left_alone(void **state)
 	(void)state;
 	start(&both);
 	rig_put(rig, &(struct rig_node){ .name = "bare" });
-	add_route("gone", "10.244.9.0/24"); /* ours */
-	add_route("", "10.244.8.0/24");     /* ours */
+	add_route("gone", "10.244.9.0/24");  /* ours */
+	add_route("", "10.244.8.0/24");      /* ours */
+	add_route("gone", "fd00:10:9::/64"); /* ours */
 	add_route("gone", "192.168.0.0/24");
 	add_route("gone", "10.0.0.0/8");
+	add_route("gone", "10.244.0.0/15"); /* wider, though it begins there */
+	add_route("gone", "10.245.255.0/24");
+	add_route("gone", "nonsense");
 	fake_routes_add(rig->routes, (struct route){ .target_node = STR("gone"),
 	                                             .destination_cidr = STR("10.244.7.0/24"),
 	                                             .is_fixed = true });
 	begin();
-	assert_int_equal(calls("remove"), 2);
-	assert_int_equal(fake_routes_count(rig->routes), 3);
+	assert_int_equal(calls("remove"), 3);
+	assert_int_equal(fake_routes_count(rig->routes), 6);
 }
 
 static void
@@ -242,6 +246,7 @@ nodes_wake_it_immediately(void **state)
 	put_routed((struct rig_node){ .name = "a", .pod_cidrs = "\"" CIDR_B "\"" }, "8");
 	rig_run(rig, 1); /* has another CIDR */
 	assert_true(fake_routes_has(rig->routes, "a", CIDR_B));
+	assert_false(fake_routes_has(rig->routes, "a", CIDR_A));
 	assert_int_equal(fake_routes_count(rig->routes), 1);
 	assert_int_equal(calls("list"), 3);
 }
@@ -601,6 +606,8 @@ pod_cidrs_outside_of_the_cluster_are_never_routed(void **state)
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/nodes/evil"), 0);
 	assert_int_equal(fake_api_events(rig->api, "ClusterCIDRMisconfigured", "evil"), 1);
 	assert_int_equal(fake_api_events(rig->api, "ClusterCIDRMisconfigured", "wide"), 1);
+	assert_non_null(strstr(fake_api_last_event(rig->api, "ClusterCIDRMisconfigured"),
+	                       " is not contained within cluster CIDR 10.244.0.0/16,fd00:10::/32"));
 	assert_int_equal(fake_api_events(rig->api, "PodCIDRNotRouted", NULL), 0);
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0); /* once each */
 }

@@ -33,81 +33,6 @@ claim(size_t node, const char *cidr, int64_t created_s, const char *uid)
 
 /* ---- claims ---- */
 
-static void
-the_older_node_keeps_its_pod_cidr(void **state)
-{
-	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 20, "a"),
-		                        claim(1, "10.244.1.0/24", 10, "b"),
-		                        claim(2, "10.244.2.0/24", 30, "c") };
-
-	(void)state;
-	route_claims_decide(&arena, claims, 3);
-	assert_false(claims[0].is_granted);
-	assert_ptr_equal(claims[0].lost_to, &claims[1]);
-	assert_true(claims[1].is_granted);
-	assert_null(claims[1].lost_to);
-	assert_true(claims[2].is_granted);
-}
-
-static void
-of_nodes_of_one_age_the_lower_uid_goes_first(void **state)
-{
-	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 10, "b"),
-		                        claim(1, "10.244.1.0/24", 10, "a") };
-
-	(void)state;
-	route_claims_decide(&arena, claims, 2);
-	assert_false(claims[0].is_granted);
-	assert_true(claims[1].is_granted);
-}
-
-static void
-an_overlap_counts_in_both_directions(void **state)
-{
-	struct route_claim claims[] = {
-		claim(0, "10.244.1.0/24", 10, "a"),   claim(1, "10.244.0.0/16", 20, "b"),
-		claim(2, "10.244.1.128/25", 30, "c"), claim(3, "10.244.1.7/24", 40, "d"),
-		claim(4, "fd00:1::/64", 50, "e"),
-	};
-
-	(void)state;
-	route_claims_decide(&arena, claims, 5);
-	assert_true(claims[0].is_granted);
-	assert_ptr_equal(claims[1].lost_to, &claims[0]);
-	assert_ptr_equal(claims[2].lost_to, &claims[0]);
-	assert_ptr_equal(claims[3].lost_to, &claims[0]); /* host bits do not matter */
-	assert_true(claims[4].is_granted);
-}
-
-/* Otherwise a node could shut out all later ones by asking for everything. */
-static void
-a_claim_that_lost_blocks_no_other(void **state)
-{
-	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 10, "a"),
-		                        claim(1, "10.244.0.0/16", 20, "b"),
-		                        claim(2, "10.244.2.0/24", 30, "c") };
-
-	(void)state;
-	route_claims_decide(&arena, claims, 3);
-	assert_false(claims[1].is_granted);
-	assert_true(claims[2].is_granted);
-}
-
-static void
-a_node_that_has_its_route_keeps_it(void **state)
-{
-	struct route_claim claims[] = { claim(0, "10.244.1.0/24", 10, "a"),
-		                        claim(1, "10.244.1.0/24", 20, "b"),
-		                        claim(2, "10.244.0.0/16", 30, "c") };
-
-	(void)state;
-	claims[1].is_routed = claims[2].is_routed = true;
-	route_claims_decide(&arena, claims, 3);
-	assert_false(claims[0].is_granted);
-	assert_true(claims[1].is_granted);
-	assert_true(claims[2].is_granted);
-}
-
 static bool
 overlaps(const struct route_claim *a, const struct route_claim *b)
 {
@@ -211,35 +136,14 @@ all_removals_are_decided_by_the_rule(void **state)
 	assert_true(n > 50000);
 }
 
-static void
-a_share_of_the_table_is_never_too_many(void **state)
-{
-	struct route_removal_facts f = { .n_nodes = 1, .n_table = 100, .n_going = 20 };
-
-	(void)state;
-	assert_int_equal(route_removal_decide(&f), ROUTE_REMOVAL_DONE);
-	f.n_going = 21;
-	assert_int_equal(route_removal_decide(&f), ROUTE_REMOVAL_TOO_MANY);
-	f.is_expected = true;
-	assert_int_equal(route_removal_decide(&f), ROUTE_REMOVAL_DONE);
-	f.n_nodes = 0;
-	assert_int_equal(route_removal_decide(&f), ROUTE_REMOVAL_NO_NODES);
-}
-
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_older_node_keeps_its_pod_cidr),
-		TEST(of_nodes_of_one_age_the_lower_uid_goes_first),
-		TEST(an_overlap_counts_in_both_directions),
-		TEST(a_claim_that_lost_blocks_no_other),
-		TEST(a_node_that_has_its_route_keeps_it),
 		TEST(any_claims_are_decided_by_the_rule),
 		TEST(all_removals_are_decided_by_the_rule),
-		TEST(a_share_of_the_table_is_never_too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

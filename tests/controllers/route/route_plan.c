@@ -50,35 +50,6 @@ plan(const struct route *routes, size_t n, bool compares)
 	                  compares);
 }
 
-static void
-missing_routes_are_made(void **state)
-{
-	struct route_plan p = plan(NULL, 0, false);
-
-	(void)state;
-	assert_int_equal(p.n_create, 3);
-	assert_int_equal(p.create[0].node, 0);
-	assert_true(str_eq_c(p.create[2].cidr, "fd00:2::/64"));
-	assert_int_equal(p.n_remove, 0);
-	assert_false(p.removes_first);
-	assert_int_equal(p.conditions[0], ROUTE_CONDITION_BY_RESULT);
-	assert_int_equal(p.conditions[2], ROUTE_CONDITION_UNTOUCHED);
-}
-
-static void
-a_settled_table_needs_nothing(void **state)
-{
-	const struct route routes[] = {
-		{ .target_node = STR("a"), .destination_cidr = STR("10.244.1.0/24") },
-		{ .target_node = STR("b"), .destination_cidr = STR("10.244.2.0/24") },
-		{ .target_node = STR("b"), .destination_cidr = STR("fd00:2::/64") }
-	};
-	struct route_plan p = plan(routes, 3, false);
-
-	(void)state;
-	assert_int_equal(p.n_create + p.n_remove, 0);
-}
-
 /* Two nodes have the provider ID of one machine; the cloud names one of them as the target of all
  * its routes. */
 static void
@@ -110,58 +81,6 @@ frozen_nodes_keep_what_they_have(void **state)
 	assert_int_equal(p.conditions[2], ROUTE_CONDITION_BY_RESULT);
 }
 
-static void
-only_what_lies_in_the_cluster_is_removed(void **state)
-{
-	const struct route routes[] = {
-		{ .target_node = STR("gone"),
-		  .destination_cidr = STR("10.244.9.0/24") }, /* removed */
-		{ .target_node = STR("gone"),
-		  .destination_cidr = STR("192.168.0.0/24") }, /* elsewhere */
-		{ .target_node = STR("gone"),
-		  .destination_cidr = STR("10.0.0.0/8") }, /* wider than the cluster */
-		{ .target_node = STR("gone"),
-		  .destination_cidr = STR("10.244.0.0/15") }, /* wider, though it begins there */
-		{ .target_node = STR("gone"), .destination_cidr = STR("nonsense") },
-		{ .target_node = STR_EMPTY,
-		  .destination_cidr = STR("10.244.8.0/24") }, /* removed */
-		{ .target_node = STR("gone"),
-		  .destination_cidr = STR("10.244.7.0/24"),
-		  .is_fixed = true },
-		{ .target_node = STR("a"),
-		  .destination_cidr = STR("10.244.6.0/24") }, /* removed: not its CIDR */
-		{ .target_node = STR("gone"),
-		  .destination_cidr = STR("fd00:9::/64") }, /* removed */
-		{ .target_node = STR("gone"), .destination_cidr = STR("10.245.255.0/24") },
-	};
-	struct route_plan p = plan(routes, ARRAY_LEN(routes), false);
-
-	(void)state;
-	assert_int_equal(p.n_ours, 4);
-	assert_int_equal(p.n_remove, 4);
-	assert_int_equal(p.remove[0], 0);
-	assert_int_equal(p.remove[1], 5);
-	assert_int_equal(p.remove[2], 7);
-	assert_int_equal(p.remove[3], 8);
-	assert_false(p.removes_first);
-}
-
-static void
-a_blackhole_is_replaced_in_one_run(void **state)
-{
-	const struct route routes[] = {
-		{ .target_node = STR("a"),
-		  .destination_cidr = STR("10.244.1.0/24"),
-		  .is_blackhole = true },
-	};
-	struct route_plan p = plan(routes, 1, false);
-
-	(void)state;
-	assert_int_equal(p.n_remove, 1);
-	assert_int_equal(p.n_create, 3);
-	assert_true(p.removes_first);
-}
-
 /* Whoever made it was killed: it is asked for again where it is wanted, and removed where it is
  * not. */
 static void
@@ -182,22 +101,6 @@ an_unfinished_route_is_finished_or_removed(void **state)
 	assert_int_equal(p.n_remove, 1);
 	assert_int_equal(p.remove[0], 1);
 	assert_true(p.removes_first); /* for b */
-}
-
-/* docs/spec/framework.md, "Routes": a cloud that has one route per CIDR would refuse the new one
- * while the old one is there. */
-static void
-a_cidr_that_moved_is_removed_before_it_is_made(void **state)
-{
-	const struct route routes[] = {
-		{ .target_node = STR("b"), .destination_cidr = STR("10.244.1.0/24") },
-	};
-	struct route_plan p = plan(routes, 1, false);
-
-	(void)state;
-	assert_int_equal(p.n_remove, 1);
-	assert_int_equal(p.n_create, 3);
-	assert_true(p.removes_first);
 }
 
 static void
@@ -233,18 +136,6 @@ changed_addresses_replace_a_route(void **state)
 	assert_int_equal(plan(&route, 1, true).n_remove, 1);
 	assert_int_equal(plan(&route, 1, true).n_create, 3);
 	assert_true(plan(&route, 1, true).removes_first);
-}
-
-static void
-a_node_without_cidrs_that_is_a_target_is_reported(void **state)
-{
-	const struct route route = { .target_node = STR("bare"),
-		                     .destination_cidr = STR("10.244.5.0/24") };
-	struct route_plan p = plan(&route, 1, false);
-
-	(void)state;
-	assert_int_equal(p.conditions[2], ROUTE_CONDITION_NOT_CREATED);
-	assert_int_equal(p.n_remove, 1);
 }
 
 /* Applying a plan to any table leads to one that needs nothing: no blackholes, each CIDR once at
@@ -293,16 +184,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(missing_routes_are_made),
-		cmocka_unit_test(a_settled_table_needs_nothing),
 		cmocka_unit_test(frozen_nodes_keep_what_they_have),
-		cmocka_unit_test(only_what_lies_in_the_cluster_is_removed),
-		cmocka_unit_test(a_blackhole_is_replaced_in_one_run),
 		cmocka_unit_test(an_unfinished_route_is_finished_or_removed),
-		cmocka_unit_test(a_cidr_that_moved_is_removed_before_it_is_made),
 		cmocka_unit_test(removals_that_a_live_node_needs_are_expected),
 		cmocka_unit_test(changed_addresses_replace_a_route),
-		cmocka_unit_test(a_node_without_cidrs_that_is_a_target_is_reported),
 		cmocka_unit_test(applying_a_plan_settles),
 	};
 
