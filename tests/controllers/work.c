@@ -14,7 +14,8 @@
 #include "controllers/node/addresses.h"
 #include "controllers/node/labels.h"
 #include "controllers/node_ref.h"
-#include "controllers/service/service_internal.h"
+#include "controllers/service/service.h"
+#include "controllers/service/targets.h"
 #include "kube/patch.h"
 
 enum {
