@@ -216,6 +216,9 @@ what_is_settled_costs_nothing(void **state)
 	assert_int_equal(n_asked(), 1);
 	assert_true(ensure());
 	assert_int_equal(n_asked(), 0);
+	story.spec.is_changed = true; /* somebody may have deleted it since */
+	assert_true(ensure());
+	lab_check_asked(story.lab, OF_U "\n");
 }
 
 static void
@@ -560,6 +563,22 @@ a_balancer_with_the_default_name_is_taken_back_in_all_modes(void **state)
 	check_adopted(PUT_BLUE(""));
 }
 
+/* ---- targets ---- */
+
+static void
+a_node_is_a_target_when_it_has_a_provider_id(void **state)
+{
+	struct node_ref node = { .name = STR("n1") };
+	struct cloud *cloud = &story.cloud.cloud;
+	const void *selection;
+
+	(void)state;
+	selection = hz_balancer_ops.prepare_selection(cloud, &story.spec, &story.arena);
+	assert_false(hz_balancer_ops.selects(cloud, selection, &node));
+	node.provider_id = STR("hcloud://1");
+	assert_true(hz_balancer_ops.selects(cloud, selection, &node));
+}
+
 /* ---- events ---- */
 
 static void
@@ -576,6 +595,7 @@ a_type_that_is_not_chosen_is_reported_beside_another_mistake(void **state)
 	story.spec.n_annotations = 1;
 	check_failure(ERR_INVALID, "maybe");
 	assert_non_null(strstr(story.lab->fake.events.ptr, "web LoadBalancerTypeUnconfigured: "));
+	assert_non_null(strstr(story.lab->fake.events.ptr, "HCLOUD_LOAD_BALANCERS_TYPE"));
 }
 
 /* ---- waiting ---- */
@@ -759,6 +779,37 @@ a_balancer_that_disappears_before_its_deletion_is_searched_again(void **state)
 	assert_false(remove_it(&was_there));
 	assert_int_equal(story.err.code, ERR_PENDING);
 	lab_check_asked(story.lab, OF_U "\nDELETE /load_balancers/7\n");
+}
+
+/* The API promises an action. */
+static void
+a_deletion_that_is_answered_without_its_action_is_searched_again(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	answer(OF_U, 200, LISTED(LB));
+	answer("DELETE /load_balancers/7", 201, "{}");
+	assert_false(remove_it(&was_there));
+	assert_non_null(strstr(story.err.msg, "the response has no action"));
+	n_asked();
+	answer(OF_U, 200, NONE);
+	assert_true(remove_it(&was_there));
+	lab_check_asked(story.lab, OF_U "\n");
+}
+
+static void
+a_protected_one_stays(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	answer(OF_U, 200,
+	       LISTED("{\"id\":7,\"name\":\"au1\",\"labels\":{" OWN_LABEL
+	              "},\"protection\":{\"delete\":true}}"));
+	assert_true(remove_it(&was_there));
+	assert_non_null(strstr(story.lab->fake.events.ptr, "protected against deletion"));
+	lab_check_asked(story.lab, OF_U "\n");
 }
 
 static void
@@ -1240,6 +1291,7 @@ main(void)
 		TEST(never_adopts_nothing_by_an_annotated_name),
 		TEST(its_own_balancer_is_found_in_all_modes),
 		TEST(a_balancer_with_the_default_name_is_taken_back_in_all_modes),
+		TEST(a_node_is_a_target_when_it_has_a_provider_id),
 		TEST(a_type_that_is_not_chosen_is_reported_beside_another_mistake),
 		TEST(an_action_is_waited_for_before_all_else),
 		TEST(an_action_without_end_is_reported),
@@ -1250,6 +1302,8 @@ main(void)
 		TEST(what_is_gone_is_gone),
 		TEST(all_that_carry_its_label_go),
 		TEST(a_balancer_that_disappears_before_its_deletion_is_searched_again),
+		TEST(a_deletion_that_is_answered_without_its_action_is_searched_again),
+		TEST(a_protected_one_stays),
 		TEST(what_became_protected_meanwhile_stays),
 		TEST(a_deletion_without_end_is_reported),
 		TEST(in_another_project_no_second_balancer_is_made),

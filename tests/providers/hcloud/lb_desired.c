@@ -54,43 +54,6 @@ check_refused(const char *key, const char *value, const char *msg)
 /* ---- the balancer as a whole ---- */
 
 static void
-wants_little_by_default(void **state)
-{
-	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_desired desired;
-
-	(void)state;
-	lb_case_init(&c);
-	desired = lb_case_desired(&c, 0);
-	check_str(desired.uid, CASE_UID);
-	check_str(desired.name, CASE_NAME);
-	check_str(desired.type, "lb11");
-	check_str(desired.algorithm, "");
-	assert_false(desired.is_named || desired.is_type_chosen || desired.uses_private_ip);
-	assert_false(desired.private_ip.is_set || desired.subnet.is_set);
-	assert_false(desired.ipv4_rdns.is_set || desired.ipv6_rdns.is_set);
-	assert_int_equal(desired.is_public, HZ_UNSET);
-	assert_int_equal(desired.network, 0);
-	assert_false(desired.is_managed);
-	assert_int_equal(desired.n_certificates, 0);
-	assert_int_equal(desired.n_services, 1);
-}
-
-static void
-a_name_is_for_renaming(void **state)
-{
-	CLEANUP(lb_case_fini) struct lb_case c, empty;
-	struct hz_lb_desired desired = desired_with(&c, "name", "Web Frontend");
-
-	(void)state;
-	assert_true(desired.is_named);
-	check_str(desired.name, "Web Frontend");
-	desired = desired_with(&empty, "name", "");
-	assert_false(desired.is_named);
-	check_str(desired.name, CASE_NAME);
-}
-
-static void
 check_place(const char *env_location, const char *env_zone, const char *location, const char *zone,
             const char *want_location, const char *want_zone)
 {
@@ -195,21 +158,6 @@ has_an_algorithm(void **state)
 	check_refused("algorithm-type", "",
 	              SHAPE "changeAlgorithm: annotation/Name.LBAlgorithmTypeFromService: "
 	                    "annotation/validateAlgorithmType: invalid:  (" KEY "algorithm-type)");
-}
-
-static void
-rdns_is_asked_for_unless_empty(void **state)
-{
-	CLEANUP(lb_case_fini) struct lb_case v4, v6, empty;
-	struct hz_lb_desired desired = desired_with(&v4, "ipv4-rdns", "web.example.com");
-
-	(void)state;
-	assert_true(desired.ipv4_rdns.is_set && !desired.ipv6_rdns.is_set);
-	check_str(desired.ipv4_rdns.value, "web.example.com");
-	desired = desired_with(&v6, "ipv6-rdns", "web6.example.com");
-	assert_true(desired.ipv6_rdns.is_set && !desired.ipv4_rdns.is_set);
-	check_str(desired.ipv6_rdns.value, "web6.example.com");
-	assert_false(desired_with(&empty, "ipv4-rdns", "").ipv4_rdns.is_set);
 }
 
 static void
@@ -601,25 +549,6 @@ checks_may_be_configured(void **state)
 	                      "\"retries\":1"));
 }
 
-static void
-every_port_is_a_service(void **state)
-{
-	CLEANUP(lb_case_fini) struct lb_case c;
-	struct hz_lb_desired desired;
-
-	(void)state;
-	lb_case_init(&c);
-	lb_case_port(&c, LB_TCP, 443, 30443);
-	lb_case_note(&c, "protocol", "http");
-	desired = lb_case_desired(&c, 0);
-	assert_int_equal(desired.n_services, 2);
-	assert_int_equal(desired.services[0].listen_port, 80);
-	assert_int_equal(desired.services[1].listen_port, 443);
-	assert_int_equal(desired.services[1].destination_port, 30443);
-	assert_int_equal(desired.services[1].check.port, 30443);
-	check_str(desired.services[1].protocol, "http");
-}
-
 /* As with the official controller, which reads them port by port. */
 static void
 without_ports_their_annotations_do_not_count(void **state)
@@ -710,13 +639,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wants_little_by_default),
-		cmocka_unit_test(a_name_is_for_renaming),
 		cmocka_unit_test(is_made_at_one_place),
 		cmocka_unit_test(says_that_a_place_is_missing),
 		cmocka_unit_test(has_a_type),
 		cmocka_unit_test(has_an_algorithm),
-		cmocka_unit_test(rdns_is_asked_for_unless_empty),
 		cmocka_unit_test(the_public_interface_has_three_states),
 		cmocka_unit_test(asks_for_an_address_in_its_network),
 		cmocka_unit_test(asks_for_a_subnet),
@@ -733,7 +659,6 @@ main(void)
 		cmocka_unit_test(details_of_http_alone_make_no_check),
 		cmocka_unit_test(says_which_check_detail_is_wrong),
 		cmocka_unit_test(checks_may_be_configured),
-		cmocka_unit_test(every_port_is_a_service),
 		cmocka_unit_test(without_ports_their_annotations_do_not_count),
 		cmocka_unit_test(selects_nodes_by_their_labels),
 		cmocka_unit_test(all_annotations_are_listed),
