@@ -281,6 +281,9 @@ refuses_broken_answers(void **state)
 	          "the connection ended in the middle of the response");
 	check_raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", ERR_UNAVAILABLE,
 	          "middle");
+	check_raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+	          ERR_UNAVAILABLE, "/path: ");
+	check_raw("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc", ERR_INVALID, "/path: ");
 	check_raw("SSH-2.0-OpenSSH\r\n", ERR_INVALID, "/path: ");
 	check_raw("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", ERR_INVALID,
 	          "the response is larger than allowed");

@@ -631,6 +631,14 @@ skips_events_without_effect(void **state)
 	send_text(f, 0,
 	          "{\"type\":\"DELETED\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\","
 	          "\"resourceVersion\":\"99\"}}}\n");
+	send_text(f, 0, "\n\n");
+	send_text(f, 0, "{\"type\":\"ADDED\"}\n");
+	send_text(f, 0,
+	          "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"apiVersion\":\"v1\"}}\n");
+	send_text(
+		f, 0,
+		"{\"type\":\"DELETED\",\"object\":{\"kind\":\"Node\",\"metadata\":{\"name\":\"nobody\","
+		"\"resourceVersion\":\"10\",\"uid\":\"u\"}}}\n");
 	send_text(f, 0, "{\"type\":\"MODIFIED\",\"object\":null}\n");
 	send_text(f, 0, "{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"Node\"," BROKEN_A "}\n");
 	fake_streams_end(f->http, 2 * NS_PER_SEC);
@@ -919,6 +927,10 @@ keeps_all_when_the_answer_is_another(void **state)
 		"{\"kind\":\"NodeList\",\"metadata\":{\"resourceVersion\":\"30\",\"continue\":\"x\"},\"items\":[]}",
 		"{\"kind\":\"NodeList\",\"metadata\":{\"resourceVersion\":\"30\"},\"items\":[{}]}",
 		"{\"kind\":\"NodeList\",\"metadata\":{\"resourceVersion\":\"30\"},\"items\":[{\"a\":}]}",
+		"{\"kind\":\"NodeList\",\"metadata\":{\"resourceVersion\":\"30\"},\"items\":{}}",
+		"{\"kind\":\"NodeList\",\"metadata\":{\"resourceVersion\":\"30\"},\"items\":[null,7]}",
+		"{\"kind\":\"NodeList\",\"metadata\":{\"resourceVersion\":\"30\"},\"items\":[{\"metadata\":{\"name\":\"\xff\"}}]}",
+		"null",
 		"{}",
 		"",
 		"<html>",
@@ -1050,6 +1062,7 @@ lists_after_a_line_that_makes_no_sense(void **state)
 		"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Node\",\"metadata\":{\"resourceVersion\":\"1\"}}}\n",
 		"{\"type\":\"ERROR\",\"object\":{}}\n",
 		"{\"type\":\"ERROR\"}\n",
+		"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500}}\n",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
