@@ -29,7 +29,7 @@ enum {
 	MAX_BUSY = 60,
 	MAX_VAIN = 6,          /* the highest of 400 histories is 4 */
 	MAX_OVER = 8,          /* those that were under way at the refusal */
-	MAX_IDLE_KUBE = 40,    /* watches, beside the Leases of two replicas */
+	MAX_IDLE_KUBE = 16,    /* watches and probes */
 	MAX_GROWTH = 32 << 10, /* bytes: what a request holds that is under way at the end */
 	MAX_MEMORY = 4 << 20,  /* of a replica, at any time */
 };
@@ -52,6 +52,7 @@ static struct refused refused[512];
 static struct counter repeated[512], vain[512], over;
 static int64_t n_changes; /* of the API server's objects */
 static uint64_t n_idle[N_HOSTS], n_writes;
+static uint64_t n_leases, n_idle_leases; /* requests about the Lease */
 static size_t n_bytes[N_REPLICAS];
 
 static bool
@@ -201,6 +202,7 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 	struct refused *one;
 	uint64_t key;
 
+	n_leases += election_is_lease(n);
 	if (n->host == HOST_CLOUD)
 		check_budget(n, r->status);
 	else
@@ -228,6 +230,7 @@ bounds_quiet_begins(void)
 	n_writes = checks_n_writes();
 	for (unsigned host = 0; host < N_HOSTS; host++)
 		n_idle[host] = net_count(host);
+	n_idle_leases = n_leases;
 	for (unsigned i = 0; i < N_REPLICAS; i++)
 		n_bytes[i] = system_n_bytes(i);
 }
@@ -235,9 +238,10 @@ bounds_quiet_begins(void)
 void
 bounds_quiet_ends(struct buf *why)
 {
-	uint64_t n_kube = net_count(HOST_KUBE) - n_idle[HOST_KUBE];
+	uint64_t n_lease = n_leases - n_idle_leases;
+	uint64_t n_kube = net_count(HOST_KUBE) - n_idle[HOST_KUBE] - n_lease;
 	uint64_t n_cloud = net_count(HOST_CLOUD) - n_idle[HOST_CLOUD];
-	uint64_t max_kube = MAX_IDLE_KUBE + N_REPLICAS * QUIET_MINUTES * 60 / world.retry_s;
+	uint64_t max_lease = N_REPLICAS * QUIET_MINUTES * 60 / world.retry_s;
 	uint64_t max_cloud = world.sim->max_idle;
 
 	if (world.has_network)
@@ -246,9 +250,11 @@ bounds_quiet_ends(struct buf *why)
 		max_cloud *= 3; /* a list has up to three pages */
 	if (checks_n_writes() > n_writes)
 		buf_addf(why, "%d writes. ", (int)(checks_n_writes() - n_writes));
-	if (n_kube > max_kube || n_cloud > max_cloud)
-		buf_addf(why, "%d requests to the API server and %d to the cloud. ", (int)n_kube,
-		         (int)n_cloud);
+	if (n_lease > max_lease || n_kube > MAX_IDLE_KUBE || n_cloud > max_cloud)
+		buf_addf(why,
+		         "%d requests about the Lease, %d others to the API server, and %d to the "
+		         "cloud. ",
+		         (int)n_lease, (int)n_kube, (int)n_cloud);
 	for (unsigned i = 0; i < N_REPLICAS; i++) {
 		if (system_n_bytes(i) > n_bytes[i] + MAX_GROWTH)
 			buf_addf(why, "the memory of replica %s has grown from %zu to %zu bytes. ",

@@ -491,13 +491,17 @@ checks_hcloud_service(const struct kube_model_object *o, yyjson_val *service, st
 }
 
 /* A balancer that bears the UID of no Service. After a restore ccmd keeps such a balancer and
- * reports it, because the Service may have vanished by mistake. */
+ * reports it, because the Service may have vanished by mistake. So does a leader that has not known
+ * the Service. */
 static void
 check_orphan(const struct hetzner_resource *lb, struct buf *why)
 {
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct str uid = hetzner_label(lb, UID_LABEL);
 
-	if (uid.len == 0 || world.was_restored)
+	if (uid.len == 0 || world.was_restored ||
+	    (str_eq_c(uid, world.vanished_uid) &&
+	     !str_eq_c(world_holder(&arena), world.vanished_leader)))
 		return;
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++) {
 		if (str_eq(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i)->uid, uid))

@@ -6,6 +6,8 @@
  *   noticed, and may act until its fence closes.
  * - A leader that has read that it does not hold the Lease any more ends.
  * - A replica that has never led does not end by itself.
+ * - The first lists of a leader are no older than its Lease, so they contain the last writes of the
+ *   former leader.
  *
  * A person may empty the holder, and then the next replica does not wait. A process that has just
  * started has not seen the Lease, so it does not wait if a person has deleted it. In both cases the
@@ -21,18 +23,22 @@
 #define FENCE_NS (LEASE_NS - NS_PER_SEC) /* from the start of a renewal */
 #define YOUNG_NS MINUTE_NS
 #define UNAWARE_NS LEASE_NS
+#define OLD_NS (5 * MINUTE_NS)
 #define END_NS (3 * NS_PER_SEC) /* half a second, and what a stop that has begun takes */
 
 /* What the process of a replica knows. */
 static struct term {
 	unsigned incarnation;
-	int64_t begun_ns;   /* its first request */
-	char identity[200]; /* as its Lease says; empty: it has not written one */
-	bool has_asked;     /* about the Lease */
-	int64_t knows_ns;   /* when it got the first answer with a Lease; 0: it has not */
-	bool has_led;       /* it has got the answer to a claim in time */
-	bool may_have_led;  /* or it was stopped then, and continued in time */
-	unsigned n_claims;  /* that the server has accepted */
+	int64_t begun_ns;             /* its first request */
+	char identity[200];           /* as its Lease says; empty: it has not written one */
+	bool has_asked;               /* about the Lease */
+	int64_t knows_ns;             /* when it got the first answer with a Lease; 0: it has not */
+	bool has_led;                 /* it has got the answer to a claim in time */
+	bool may_have_led;            /* or it was stopped then, and continued in time */
+	unsigned n_claims;            /* that the server has accepted */
+	int64_t first_ns;             /* when the first of them */
+	int64_t version;              /* of the Lease then */
+	bool has_nodes, has_services; /* it has got their lists */
 	int64_t claimed_ns; /* when the last of them; 0: none, or the Lease was released */
 	int64_t late_ns; /* when the claim was sent whose answer came while it was stopped; or 0 */
 	unsigned n_told; /* answers that it does not hold the Lease any more */
@@ -160,8 +166,26 @@ note_claim(unsigned i, const struct kube_model_change *c, struct str before, str
 		unaware_until_ns = schedule_now_ns() + UNAWARE_NS;
 	if (after.len > 0 && !str_eq_c(after, terms[i].identity))
 		return;
-	terms[i].n_claims += after.len > 0;
+	if (after.len > 0 && terms[i].n_claims++ == 0) {
+		terms[i].first_ns = schedule_now_ns();
+		terms[i].version = c->after->version;
+	}
 	terms[i].claimed_ns = after.len > 0 ? schedule_now_ns() : 0;
+}
+
+const char *
+election_old_leader(void)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct str holder = world_holder(&arena);
+
+	for (unsigned i = 0; i < N_REPLICAS; i++) {
+		if (replica_at(i)->is_running && holder.len > 0 &&
+		    str_eq_c(holder, terms[i].identity) &&
+		    schedule_now_ns() - terms[i].first_ns >= OLD_NS)
+			return terms[i].identity;
+	}
+	return "";
 }
 
 bool
@@ -229,6 +253,45 @@ check_end(void *arg)
 		     r->name);
 }
 
+/* The version of a list; 0: it is none. */
+static int64_t
+version_of_list(struct str body)
+{
+	static const char before[] = "\"metadata\":{\"resourceVersion\":\"";
+	const char *at = memmem(body.ptr, body.len, before, strlen(before));
+	int64_t version = 0;
+	struct str text, rest;
+
+	if (!at)
+		return 0;
+	at += strlen(before);
+	if (!str_cut(str_n(at, (size_t)(body.ptr + body.len - at)), '"', &text, &rest) ||
+	    !str_to_i64(text, 1, INT64_MAX, &version))
+		return 0;
+	return version;
+}
+
+static void
+check_first_list(const struct net_request *n, const struct server_response *r)
+{
+	struct str target = n->request->target;
+	bool is_of_nodes = str_starts(target, STR("/api/v1/nodes?"));
+	struct term *term = term_of(n);
+	int64_t version;
+	bool *has_list;
+
+	if (!term || n->host != HOST_KUBE || term->n_claims == 0 || r->status != 200 ||
+	    str_contains(target, STR("watch=")) || world.has_lease_etcd || world.was_restored ||
+	    (!is_of_nodes && !str_starts(target, STR("/api/v1/services?"))))
+		return;
+	has_list = is_of_nodes ? &term->has_nodes : &term->has_services;
+	version = version_of_list(buf_str(&r->body));
+	if (!*has_list && version > 0 && version < term->version)
+		fail("replica %s gets a list that is older than its Lease: %" STR_FMT,
+		     n->replica->name, STR_ARG(target));
+	*has_list = true;
+}
+
 void
 election_delivered(const struct net_request *n, const struct server_response *r)
 {
@@ -236,11 +299,16 @@ election_delivered(const struct net_request *n, const struct server_response *r)
 	struct term *term = term_of(n);
 	bool is_read = strcmp(n->request->method, "GET") == 0, is_own;
 
+	check_first_list(n, r);
 	if (!term || !election_is_lease(n) || r->status == 409 ||
 	    (r->status >= 300 && r->status != 404))
 		return;
 	is_own = r->status != 404 && term->identity[0] &&
 	         str_eq_c(holder_in(&arena, buf_str(&r->body)), term->identity);
+	if (n->replica->held_until_ns > schedule_now_ns()) {
+		term->may_have_led |= !is_read && is_own;
+		return;
+	}
 	if (n->replica->is_paused) {
 		if (!is_read && is_own && term->late_ns == 0)
 			term->late_ns = n->sent_ns;

@@ -14,6 +14,7 @@
 enum {
 	N_EVENTS = 220,
 	MAX_LATER = 400,
+	LEAST_LOST = 150, /* versions: last_backup */
 };
 
 /* ---- choosing ---- */
@@ -721,14 +722,36 @@ static struct {
 } trap;
 
 static void
-restore_backup(struct later *later)
+heal_later(struct later *later)
+{
+	net_partition(later->replica, later->host, false);
+}
+
+static void
+restore(const struct kube_model_backup *backup)
 {
 	int64_t version = world_lease() ? world_lease()->version : 0;
 
 	trace("etcd is restored from a backup");
 	world.was_restored = true;
-	kube_model_restore(world.kube, later->backup, 0);
+	kube_model_restore(world.kube, backup, 0);
 	election_restored((world_lease() ? world_lease()->version : 0) == version);
+}
+
+/* The API server that the leader uses may come back later than the others. */
+static void
+restore_backup(struct later *later)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct str holder = world_holder(&arena);
+	struct replica *leader = replica_at(str_starts(holder, STR("a_")) ? 0 : 1);
+
+	restore(later->backup);
+	if (!rng_chance(&later->random, 700))
+		return;
+	net_partition(leader, HOST_KUBE, true);
+	after(rng_between(&later->random, 5, 30) * NS_PER_SEC,
+	      (struct later){ .fn = heal_later, .replica = leader, .host = HOST_KUBE });
 }
 
 /* Some backups are made when nobody holds the Lease: after a restore, each replica may take it. */
@@ -743,7 +766,9 @@ back_up_now(struct rng *r)
 	next_backup.is_wanted = false;
 	trace("a backup of etcd is made");
 	after(rng_between(r, 10 * NS_PER_SEC, 300 * NS_PER_SEC),
-	      (struct later){ .fn = restore_backup, .backup = kube_model_backup(world.kube) });
+	      (struct later){ .fn = restore_backup,
+	                      .backup = kube_model_backup(world.kube),
+	                      .random = *r });
 }
 
 static bool
@@ -825,12 +850,6 @@ hold_election(struct rng *r)
 	      (int)((until_ns - schedule_now_ns()) / NS_PER_SEC));
 	fiber_hold(one, "elector", until_ns);
 	fiber_hold(one, "main", until_ns);
-}
-
-static void
-heal_later(struct later *later)
-{
-	net_partition(later->replica, later->host, false);
 }
 
 static void
@@ -953,14 +972,51 @@ hold_cache(struct rng *r)
 static void
 back_up(struct rng *r)
 {
-	if (!world.is_wild || !rng_chance(r, 300))
+	if (!world.is_wild || world.has_lease_etcd || !rng_chance(r, 300))
 		return;
-	if (rng_chance(r, 500)) {
+	if (rng_chance(r, 300)) {
 		back_up_now(r);
 		return;
 	}
 	next_backup.is_wanted = true;
 	next_backup.random = *r;
+}
+
+/* The backup from which etcd is restored when faults end: what a replica has missed then, no later
+ * event brings. If Leases are in an etcd of their own, the leader does not notice the restore by
+ * its Lease, but when a watch has been silent for two minutes; until then, less must be written
+ * than was lost. */
+static struct {
+	struct kube_model_backup *backup; /* NULL: none */
+	int64_t version;
+} last_backup;
+
+static void
+make_last_backup(void *arg)
+{
+	(void)arg;
+	trace("a backup of etcd is made");
+	last_backup.backup = kube_model_backup(world.kube);
+	last_backup.version = kube_model_version(world.kube);
+}
+
+static void
+plan_last_backup(uint64_t seed, int64_t last_ns)
+{
+	struct rng r = rng_of(seed, "last backup", 0);
+	int64_t before_ns = rng_between(&r, 60, 400) * NS_PER_SEC;
+
+	if (rng_chance(&r, world.has_lease_etcd ? 700 : 50) && before_ns < last_ns)
+		schedule_at(last_ns - before_ns, make_last_backup, NULL);
+}
+
+void
+history_end(void)
+{
+	int64_t n_lost = kube_model_version(world.kube) - last_backup.version;
+
+	if (last_backup.backup && (!world.has_lease_etcd || n_lost >= LEAST_LOST))
+		restore(last_backup.backup);
 }
 
 /* ---- the table ---- */
@@ -1105,6 +1161,7 @@ history_plan(uint64_t seed, const bool is_dropped[MAX_DROPPED])
 		if (at_ns > last_ns)
 			last_ns = at_ns;
 	}
+	plan_last_backup(seed, last_ns);
 	return last_ns;
 }
 

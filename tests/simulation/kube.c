@@ -234,11 +234,19 @@ km_store(struct km_call *call, struct km_object *before, struct km_object *made,
 	return made;
 }
 
+/* The next version of the etcd that has this kind. */
+static int64_t
+km_next_version(struct kube_model *m, enum kube_model_kind kind)
+{
+	return kind == KUBE_MODEL_LEASE && m->lease_version > 0 ? ++m->lease_version : ++m->version;
+}
+
 const struct km_object *
 km_commit(struct km_call *call, struct km_object *before, yyjson_mut_val *tree)
 {
 	yyjson_mut_val *shown = tree ? tree : km_tree(call, before);
-	struct kube_model_object texts = { .kind = call->which, .version = ++call->m->version };
+	struct kube_model_object texts = { .kind = call->which,
+		                           .version = km_next_version(call->m, call->which) };
 	struct km_object *made;
 	char *json;
 
@@ -279,7 +287,7 @@ km_commit_renewal(struct km_call *call, struct km_object *lease, struct str time
 	struct kube_model_object texts = lease->base;
 	struct str rest = lease->base.json;
 
-	texts.version = ++call->m->version;
+	texts.version = km_next_version(call->m, KUBE_MODEL_LEASE);
 	km_add_replaced(&json, &rest, STR("\"resourceVersion\":\""),
 	                KM_FIELD(call, "%lld", (long long)texts.version));
 	km_add_replaced(&json, &rest, STR("\"renewTime\":\""), time);
@@ -374,6 +382,8 @@ kube_model_restore(struct kube_model *m, const struct kube_model_backup *backup,
 		km_forget(&m->log[i]);
 	m->n_log = 0;
 	for (size_t i = 0; i < KUBE_MODEL_N_KINDS; i++) {
+		if (i == KUBE_MODEL_LEASE && m->lease_version > 0)
+			continue;
 		km_objects_clear(&m->of[i]);
 		m->of[i] = km_objects_copy(&backup->of[i]);
 	}
@@ -390,6 +400,12 @@ kube_model_backup_free(struct kube_model_backup *backup)
 	for (size_t i = 0; i < KUBE_MODEL_N_KINDS; i++)
 		km_objects_clear(&backup->of[i]);
 	free(backup);
+}
+
+void
+kube_model_separate_leases(struct kube_model *m, int64_t version)
+{
+	m->lease_version = version;
 }
 
 /* ---- tokens ---- */

@@ -59,6 +59,9 @@ struct kube_model_object {
  */
 struct kube_model *kube_model_new(int64_t wall_ns, uint64_t seed);
 struct server *kube_model_server(struct kube_model *);
+/** Leases are kept in an etcd of their own (kube-apiserver --etcd-servers-overrides), which has
+ * this version. Must be called before the first one is written. A restore does not concern them. */
+void kube_model_separate_leases(struct kube_model *, int64_t version);
 /** A request with this token is allowed everything. One with another token is answered with 401,
  * one without a token may only ask for health and version. */
 void kube_model_add_token(struct kube_model *, struct str token);

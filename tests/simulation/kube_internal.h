@@ -111,7 +111,8 @@ struct km_watch {
 	enum kube_model_kind kind;
 	struct str namespace; /* empty: all */
 	bool is_partial, wants_bookmarks;
-	int64_t version; /* changes up to this one are not sent, or have been sent */
+	int64_t first_version; /* from which it began */
+	int64_t version;       /* changes up to this one are not sent, or have been sent */
 	int64_t end_ns, bookmark_ns;
 };
 
@@ -121,9 +122,10 @@ struct kube_model {
 	int64_t now_ns;
 	uint64_t random;
 	int64_t version;
-	int64_t compacted;             /* older versions cannot be listed */
-	int64_t oldest;                /* watches from older versions are refused */
-	int64_t held_version;          /* of the watch cache; 0: it is not held */
+	int64_t lease_version; /* of the etcd that has the Leases; 0: they are with the others */
+	int64_t compacted;     /* older versions cannot be listed */
+	int64_t oldest;        /* watches from older versions are refused */
+	int64_t held_version;  /* of the watch cache; 0: it is not held */
 	unsigned n_addresses, n_ports; /* that were given to Services */
 	struct km_objects of[KUBE_MODEL_N_KINDS];
 	struct km_change *log; /* since compacted */

@@ -266,6 +266,7 @@ km_watch(struct km_call *call)
 		watch.version = km_cache_version(m);
 		km_add_initial(call);
 	}
+	watch.first_version = watch.version;
 	if (watch.bookmark_ns > watch.end_ns - BOOKMARK_BEFORE_END_NS)
 		watch.bookmark_ns = watch.end_ns - BOOKMARK_BEFORE_END_NS;
 	ARRAY_PUSH(m->watches, m->n_watches, m->cap_watches, watch);
@@ -306,6 +307,7 @@ km_send_changes(struct kube_model *m)
 	}
 }
 
+/* As long as nothing has changed since the watch began, it gets no bookmark. */
 static void
 km_send_bookmark(struct kube_model *m, struct km_watch *w)
 {
@@ -313,7 +315,7 @@ km_send_bookmark(struct kube_model *m, struct km_watch *w)
 	int64_t version = km_cache_version(m);
 
 	w->bookmark_ns = m->now_ns + BOOKMARK_EVERY_NS;
-	if (w->version > version)
+	if (w->version > version || version == w->first_version)
 		return;
 	buf_addf(&line,
 	         "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"apiVersion\":\"%s\","

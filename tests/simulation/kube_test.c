@@ -215,6 +215,9 @@ test_a_watch_gets_bookmarks_and_ends(void **state)
 	watch_nodes_from(w, kube_model_version(w->m));
 	assert_true(w->server->ops->next_ns(w->server) == START_NS + 60 * SECOND_NS);
 	w->server->ops->advance(w->server, START_NS + 60 * SECOND_NS);
+	assert_false(pushed(w, "BOOKMARK")); /* nothing has changed */
+	kube_model_renew_node(w->m, STR("m1"));
+	w->server->ops->advance(w->server, START_NS + 120 * SECOND_NS);
 	assert_true(pushed(w, "BOOKMARK"));
 	w->server->ops->advance(w->server, START_NS + 300 * SECOND_NS);
 	assert_int_equal(w->n_ended, 1);

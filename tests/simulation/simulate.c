@@ -50,8 +50,10 @@ settle(void)
 		schedule_run_until(schedule_now_ns() + MINUTE_NS);
 		world.sim->release();
 		buf_reset(&why);
-		if (checks_is_settled(&why))
+		if (checks_is_settled(&why)) {
+			trace("all is settled");
 			return true;
+		}
 	}
 	fail("not settled after %d minutes: %s", SETTLE_MINUTES, why.ptr);
 	return false;

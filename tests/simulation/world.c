@@ -14,11 +14,12 @@
 
 #define HEARTBEAT_NS (10 * NS_PER_SEC)
 #define OTHER_NS (20 * NS_PER_SEC)
+#define LEASE_VERSION 1000000        /* of an etcd that has only the Leases */
 #define UNKNOWN_NS (40 * NS_PER_SEC) /* --node-monitor-grace-period */
 
 struct world world;
 
-static struct rng lives_random, cidr_random;
+static struct rng lives_random, cidr_random, end_random;
 
 /* ---- machines ---- */
 
@@ -411,7 +412,12 @@ begin_servers(const struct sim_cloud *sim, uint64_t seed, struct rng *r, size_t 
 	world.is_wild = r && rng_chance(r, 500);
 	lives_random = rng_of(seed, "lives", 0);
 	cidr_random = rng_of(seed, "pod CIDR", 0);
+	end_random = rng_of(seed, "end", 0);
 	world.kube = kube_model_new(WALL_START_NS, seed);
+	world.has_lease_etcd = r &&
+	                       rng_chance(&(struct rng){ rng_of(seed, "leases", 0).state }, 150);
+	if (world.has_lease_etcd)
+		kube_model_separate_leases(world.kube, LEASE_VERSION);
 	kube_model_add_token(world.kube, STR("kube-a"));
 	kube_model_add_token(world.kube, STR("kube-b"));
 	return sim->begin(seed, r);
@@ -495,6 +501,46 @@ asks_for_another_name(const struct kube_model_object *o)
 	       !str_eq(str_skip(name, strlen("named-")), str_skip(o->name, strlen("s")));
 }
 
+/* A machine and its Node, as the cluster autoscaler does. */
+static void
+remove_machine(void)
+{
+	struct machine *m = &world.machines[rng_below(&end_random, world.n_machines)];
+
+	if (m == &world.machines[0] || !m->server || !machine_node(m))
+		return;
+	trace("machine %s and its Node are deleted", m->name);
+	world.sim->delete_machine(m);
+	m->server = 0;
+	(void)kube_model_delete(world.kube, "autoscaler", machine_node(m));
+}
+
+/* A person removes a Service together with its finalizers. A process that has led for some time
+ * deletes the load balancer. */
+static void
+remove_service(void)
+{
+	size_t n = kube_model_count(world.kube, KUBE_MODEL_SERVICE);
+	const char *leader = election_old_leader();
+	const struct kube_model_object *o;
+
+	if (n == 0 || !world.project || !leader[0] || world.was_restored)
+		return;
+	o = kube_model_at(world.kube, KUBE_MODEL_SERVICE, rng_below(&end_random, n));
+	if (world.sim->count_balancers(o) == 0)
+		return;
+	trace("a person removes service %" STR_FMT " and its finalizers", STR_ARG(o->name));
+	snprintf(world.vanished_uid, sizeof(world.vanished_uid), "%" STR_FMT, STR_ARG(o->uid));
+	snprintf(world.vanished_leader, sizeof(world.vanished_leader), "%s", leader);
+	kube_model_hold(o);
+	(void)kube_model_change(world.kube, "user", o, "{\"metadata\":{\"finalizers\":null}}");
+	if (kube_model_find(world.kube, KUBE_MODEL_SERVICE, STR("default"), o->name))
+		(void)kube_model_delete(world.kube, "user",
+		                        kube_model_find(world.kube, KUBE_MODEL_SERVICE,
+		                                        STR("default"), o->name));
+	kube_model_release(o);
+}
+
 /* A change of each Service makes ccmd look at its balancer, which a person may have changed. */
 static void
 settle_services(void)
@@ -517,9 +563,12 @@ settle_services(void)
 		                        kube_model_at(world.kube, KUBE_MODEL_SERVICE, i), patch);
 }
 
+/* Sometimes the API server restarts at the same time: what changes then, no watch reports. */
 void
 world_settle(void)
 {
+	bool is_restarting = rng_chance(&end_random, 400);
+
 	trace("faults end");
 	world.is_settling = true;
 	net_advance(HOST_KUBE);
@@ -534,11 +583,20 @@ world_settle(void)
 		replica_at(i)->wall_shift_ns = 0;
 	}
 	kube_model_release_cache(world.kube);
+	if (is_restarting)
+		kube_model_restart(world.kube);
+	history_end();
 	world.sim->set_account(ACCOUNT_OWN);
 	world.sim->settle();
 	for (size_t i = 0; i < world.n_machines; i++)
 		settle_machine(&world.machines[i]);
+	if (is_restarting) {
+		remove_machine();
+		remove_service();
+	}
 	settle_services();
+	if (is_restarting)
+		kube_model_restart(world.kube);
 	net_arm(HOST_KUBE);
 	net_arm(HOST_CLOUD);
 }

@@ -77,11 +77,14 @@ struct world {
 	struct {
 		int64_t restart_ns; /* when it is started again; 0: it runs */
 	} lives[N_REPLICAS];
-	bool is_settling;  /* faults are over */
-	bool is_inspected; /* commands run in place of a replica: commands.c */
-	bool was_restored; /* from a backup of etcd */
+	bool is_settling;    /* faults are over */
+	bool is_inspected;   /* commands run in place of a replica: commands.c */
+	bool was_restored;   /* from a backup of etcd */
+	bool has_lease_etcd; /* Leases are kept in an etcd of their own */
 	bool is_wild;
-	unsigned retry_s;   /* --leader-elect-retry-period */
+	unsigned retry_s; /* --leader-elect-retry-period */
+	/* A Service that was removed with its finalizers, and who led then; its UID empty: none */
+	char vanished_uid[40], vanished_leader[200];
 	unsigned n_events;  /* that have happened */
 	bool is_cache_held; /* the API server's watch cache */
 };
@@ -140,6 +143,8 @@ bool list_has_text(yyjson_val *list, struct str text);
  * time of the last one. */
 int64_t history_plan(uint64_t seed, const bool is_dropped[MAX_DROPPED]);
 size_t history_length(void);
+/** Faults end: in some histories, etcd is restored from a backup now. */
+void history_end(void);
 /** A server has acted: some events wait for that. */
 void history_acted(const struct net_request *);
 
@@ -188,6 +193,8 @@ bool election_is_first_claim(const struct net_request *);
 void election_restored(bool is_same);
 /** May two replicas lead, because a person has changed the Lease, or etcd was restored? */
 bool election_is_unclear(void);
+/** The identity of the process that has led for at least five minutes; empty: there is none. */
+const char *election_old_leader(void);
 /** A replica that was stopped continues. */
 void election_resumed(const struct replica *);
 /** Its process has ended. */
