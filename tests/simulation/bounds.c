@@ -53,6 +53,7 @@ static struct counter repeated[512], vain[512], over;
 static int64_t n_changes; /* of the API server's objects */
 static uint64_t n_idle[N_HOSTS], n_writes;
 static uint64_t n_leases, n_idle_leases; /* requests about the Lease */
+static uint64_t n_served;                /* by the cloud */
 static size_t n_bytes[N_REPLICAS];
 
 static bool
@@ -203,6 +204,7 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 	uint64_t key;
 
 	n_leases += election_is_lease(n);
+	n_served += n->host == HOST_CLOUD && r->status < 300;
 	if (n->host == HOST_CLOUD)
 		check_budget(n, r->status);
 	else
@@ -222,6 +224,12 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 		     "%" STR_FMT,
 		     n->replica->name, one->n, r->status, n->request->method,
 		     STR_ARG(n->request->target));
+}
+
+uint64_t
+bounds_n_served(void)
+{
+	return n_served;
 }
 
 void

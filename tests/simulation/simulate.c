@@ -22,6 +22,7 @@ enum {
 	CALM_MINUTES = 16,   /* three periods of the addresses: the rate limit may put two off */
 	INSPECTED = 4,       /* commands run at the end of one history of so many */
 	PATIENT = 4,         /* one history of so many waits for all of CALM_MINUTES */
+	OUTAGES = 20,        /* an outage follows at the end of one history of so many */
 	PROGRESS = 1000,     /* histories between two lines about the progress */
 };
 
@@ -100,6 +101,8 @@ run_history(uint64_t seed)
 	check_quiet(seed % PATIENT == 0);
 	if (seed % INSPECTED == 1 && !world.was_restored && !failure())
 		commands_check();
+	if (seed % OUTAGES == 2 && outage_is_possible() && !failure())
+		outage_check();
 }
 
 static int

@@ -12,6 +12,7 @@
  * - evidence.c: what a replica must have seen before it deletes a Node
  * - foreign.c: what does not belong to ccmd, and routes
  * - bounds.c: how many requests and how much memory a replica may need
+ * - outage.c: work that waits for the cloud, at the end of some histories
  * - growth.c: a world without faults, in which cluster and cloud are large
  *
  * Threads: none.
@@ -234,6 +235,12 @@ void sim_brightbox_forgets_server(struct rng *);
 void sim_brightbox_sets_limit(struct rng *);
 void sim_brightbox_never_maps(struct rng *);
 
+/* ---- outage.c ---- */
+
+bool outage_is_possible(void);
+/** When everything has settled: fails the history if work waits too long after an outage. */
+void outage_check(void);
+
 /* ---- commands.c ---- */
 
 /** Runs `ccmd doctor` and `ccmd plan`, which must not find anything. */
@@ -256,6 +263,8 @@ void sim_example_sets_limit(struct rng *);
 /* ---- bounds.c ---- */
 
 void bounds_acted(const struct net_request *, const struct server_response *);
+/** How many requests the cloud has carried out. */
+uint64_t bounds_n_served(void);
 /** Everything has settled: the replicas must need little for QUIET_MINUTES. */
 void bounds_quiet_begins(void);
 /** *why says what they have done too much. */
