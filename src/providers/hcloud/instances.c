@@ -493,7 +493,9 @@ hz_instances_count_anchors(struct cloud *cloud, struct call *call, unsigned *ret
 }
 
 /* An anchor is needed only if a machine of the cloud is absent and no other one was found by its
- * ID, which would prove as well that the token is that of our project. */
+ * ID, which would prove as well that the token is that of our project. A Node that is Ready and has
+ * no ID is looked up in order to initialise it, which needs no proof; it may be looked up very
+ * often. */
 static bool
 hz_look_needs_anchor(const struct hz_look_run *run)
 {
@@ -506,7 +508,8 @@ hz_look_needs_anchor(const struct hz_look_run *run)
 			continue;
 		if (one->presence == PRESENCE_PRESENT && run->questions[i].has_id)
 			return false;
-		has_absent |= one->presence == PRESENCE_ABSENT;
+		has_absent |= one->presence == PRESENCE_ABSENT &&
+		              (run->questions[i].has_id || !run->refs[i].is_ready);
 	}
 	return has_absent;
 }

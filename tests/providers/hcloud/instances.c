@@ -515,6 +515,24 @@ an_anchor_is_asked_for_only_in_need(void **state)
 	lab_check_asked(lab, LAB_PAGE_1 "\n/servers/2\n");
 }
 
+/* It cannot be deleted because of this look. */
+static void
+no_anchor_is_asked_for_about_a_ready_node_without_an_id(void **state)
+{
+	struct node_ref ref = by_name("n1");
+	struct lab *lab = *state;
+
+	lab_open(lab, &hz_official, 4711);
+	lab_answer(lab, "/servers?name=n1", 200, LAB_LIST("", "null", "1"));
+	lab_answer(lab, "/networks/4711", 404, LAB_NOT_FOUND);
+	check_one(lab, ref, PRESENCE_ABSENT, "");
+	lab_check_asked(lab, "/servers?name=n1\n/networks/4711\n");
+	ref.is_ready = true;
+	lab_answer(lab, "/servers?name=n1", 200, LAB_LIST("", "null", "1"));
+	check_one(lab, ref, PRESENCE_ABSENT, "");
+	lab_check_asked(lab, "/servers?name=n1\n");
+}
+
 /* ---- the budget ---- */
 
 static void
@@ -896,6 +914,7 @@ main(void)
 		IN_LAB(only_ids_that_may_be_asked_for_can_be_found),
 		IN_LAB(our_network_is_an_anchor),
 		IN_LAB(an_anchor_is_asked_for_only_in_need),
+		IN_LAB(no_anchor_is_asked_for_about_a_ready_node_without_an_id),
 		IN_LAB(a_spent_budget_is_not_overdrawn),
 		IN_LAB(looks_for_new_nodes_go_first),
 		IN_LAB(after_a_refusal_the_background_keeps_off),
