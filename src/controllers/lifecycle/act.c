@@ -141,18 +141,31 @@ lifecycle_remove_shutdown_taint(struct round *r, const struct node *node)
 
 /* ---- deletion ---- */
 
+static void
+add_deletion(struct lifecycle_controller *c, struct candidate *candidate)
+{
+	candidate->is_counted = true;
+	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
+	           clock_boot(c->env->clock));
+}
+
 /* The breaker counts each node once, either as proven or as deleted. */
 static void
 count_deletion(struct round *r, const struct node_check *check)
 {
-	struct lifecycle_controller *c = r->c;
-
 	if (check->candidate->is_counted || node_is_leaving(check->node))
 		return;
-	check->candidate->is_counted = true;
 	r->n_proven--;
-	ARRAY_PUSH(c->deletions_boot_ns, c->n_deletions, c->deletions_cap,
-	           clock_boot(c->env->clock));
+	add_deletion(r->c, check->candidate);
+}
+
+/* If the response of a DELETE is lost, the request is repeated. If the node has finalizers, it is
+ * marked for deletion by then, so the second request conflicts with the first. */
+static void
+count_former_deletion(struct round *r, struct candidate *candidate)
+{
+	if (candidate->has_conflicted && !candidate->is_counted)
+		add_deletion(r->c, candidate);
 }
 
 /* A DELETE that is repeated before the watch shows the first one is not logged again. */
@@ -188,8 +201,10 @@ lifecycle_delete(struct round *r, const struct node_check *check, const struct n
 	struct error err;
 	bool is_done = true;
 
-	if (now->is_deleting)
+	if (now->is_deleting) {
+		count_former_deletion(r, candidate);
 		return;
+	}
 	candidate->n_deletes++;
 	patch_node_path(&path, name, NULL);
 	if (r->call->dry)
@@ -201,6 +216,8 @@ lifecycle_delete(struct round *r, const struct node_check *check, const struct n
 	/* Without an answer, or after a 5xx, the node may be deleted all the same. */
 	if (is_done || err.http_status == 0 || err.http_status >= 500)
 		count_deletion(r, check);
+	candidate->has_conflicted = !is_done && err.code == ERR_CONFLICT &&
+	                            !node_is_leaving(check->node);
 	if (is_done || err.code != ERR_CONFLICT)
 		candidate->n_conflicts = 0;
 	else if (++candidate->n_conflicts < CONFLICTS_REPORTED)

@@ -1182,6 +1182,31 @@ deletions_that_seem_to_fail_count_as_well(void **state)
 	assert_in_range(deletions_of("n3"), 1, 30);
 }
 
+/* The responses of the first requests were lost, and the repeated ones conflict with them. */
+static void
+deletions_that_conflict_with_themselves_count_as_well(void **state)
+{
+	(void)state;
+	fake_api_rule(rig->api,
+	              (struct api_rule){ .method = HTTP_DELETE, .status = 409, .times = 3 });
+	put_gone_and_well(3, 7);
+	rig_run(rig, 13);
+	assert_int_equal(deletions(), 3);
+	for (int i = 0; i < 3; i++) {
+		struct rig_node node = node_of_name(numbered(i), "Unknown");
+
+		node.version = "8";
+		node.is_deleting = true;
+		rig_put(rig, &node);
+	}
+	fake_cloud_set(rig->cloud, "n3", MACHINE_GONE);
+	put("n3", "Unknown");
+	rig_run(rig, 250);
+	assert_int_equal(deletions_of("n3"), 0);
+	rig_run(rig, 120);
+	assert_in_range(deletions_of("n3"), 1, 30);
+}
+
 static void
 follow_a_crash(void)
 {
@@ -1669,6 +1694,7 @@ main(void)
 		TEST(five_of_25_are_deleted_immediately),
 		TEST(deletions_count_for_ten_minutes),
 		TEST(deletions_that_seem_to_fail_count_as_well),
+		TEST(deletions_that_conflict_with_themselves_count_as_well),
 		TEST(after_a_crash_a_node_waits_for_five_minutes),
 		TEST(after_a_crash_one_of_many_is_deleted_immediately),
 		TEST(ten_minutes_after_a_crash_it_is_forgotten),
