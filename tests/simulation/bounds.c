@@ -27,6 +27,9 @@ enum {
 	/* What others change or lock is tried again after growing pauses; a balancer that stays
 	 * locked 55 times in its first hour (tests/providers/hcloud/lb_hour.c). */
 	MAX_BUSY = 60,
+	/* A Node that is not ready has four checks in the first minute, then one in 65 seconds
+	 * (docs/deletion.md). */
+	MAX_CHECKS = 25,
 	MAX_VAIN = 6,          /* the highest of 400 histories is 4 */
 	MAX_OVER = 8,          /* those that were under way at the refusal */
 	MAX_IDLE_KUBE = 16,    /* watches and probes */
@@ -49,7 +52,7 @@ struct counter {
 };
 
 static struct refused refused[512];
-static struct counter repeated[512], vain[512], over;
+static struct counter repeated[512], vain[512], checked[512], over;
 static int64_t n_changes; /* of the API server's objects */
 static uint64_t n_idle[N_HOSTS], n_writes;
 static uint64_t n_leases, n_idle_leases; /* requests about the Lease */
@@ -151,6 +154,20 @@ is_too_much(const struct window *w, unsigned n, const struct costs *costs)
 	                   costs->change * w->n_changes + costs->failure * (n - w->n_served);
 }
 
+/* A process asks for one machine that exists. */
+static void
+check_machine(const struct net_request *n)
+{
+	struct str target = n->request->target;
+	uint64_t key = hash_bytes(n->incarnation * N_REPLICAS + n->replica->index + 1, target.ptr,
+	                          target.len);
+	unsigned times = count(&checked[key % ARRAY_LEN(checked)], key, 10 * MINUTE_NS);
+
+	if (times > MAX_CHECKS)
+		fail("replica %s has asked %u times in ten minutes for %" STR_FMT, n->replica->name,
+		     times, STR_ARG(target));
+}
+
 static void
 check_budget(const struct net_request *n, int status)
 {
@@ -205,6 +222,9 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 
 	n_leases += election_is_lease(n);
 	n_served += n->host == HOST_CLOUD && r->status < 300;
+	if (n->host == HOST_CLOUD && r->status == 200 &&
+	    str_starts(n->request->target, STR("/v1/servers/")))
+		check_machine(n);
 	if (n->host == HOST_CLOUD)
 		check_budget(n, r->status);
 	else

@@ -53,13 +53,27 @@ note_status(const struct kube_model_change *c)
 	n_shown++;
 }
 
+/* 0: the Service has no addresses in its status. */
+static int64_t
+shown_since_ns(struct str uid)
+{
+	int64_t since_ns = 0;
+
+	for (size_t i = n_shown > ARRAY_LEN(shown) ? n_shown - ARRAY_LEN(shown) : 0; i < n_shown;
+	     i++) {
+		if (str_eq_c(uid, shown[i % ARRAY_LEN(shown)].uid))
+			since_ns = shown[i % ARRAY_LEN(shown)].since_ns;
+	}
+	return since_ns;
+}
+
 /* With the token of another project, no balancer is found. None is created there for a Service that
  * shows that it has one. */
 static void
 check_creation(const struct net_request *n)
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	int64_t since_ns = 0;
+	int64_t since_ns;
 	struct error err;
 	struct str uid;
 
@@ -69,13 +83,164 @@ check_creation(const struct net_request *n)
 	    !json_parse(n->request->body, &doc, &err))
 		return;
 	uid = json_text(json_key(json_at(yyjson_doc_get_root(doc), "labels"), STR(UID_LABEL)));
-	for (size_t i = n_shown > ARRAY_LEN(shown) ? n_shown - ARRAY_LEN(shown) : 0; i < n_shown;
-	     i++) {
-		if (str_eq_c(uid, shown[i % ARRAY_LEN(shown)].uid))
-			since_ns = shown[i % ARRAY_LEN(shown)].since_ns;
-	}
+	since_ns = shown_since_ns(uid);
 	if (since_ns > 0 && schedule_now_ns() - since_ns > 2 * MINUTE_NS)
 		fail("a balancer of service %" STR_FMT " is requested in another project",
+		     STR_ARG(uid));
+}
+
+/* ---- Services that vanish without their controller ---- */
+
+static const struct kube_model_object *
+service_of_uid(struct str uid)
+{
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++) {
+		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
+		                                                  i);
+
+		if (str_eq(o->uid, uid))
+			return o;
+	}
+	return NULL;
+}
+
+/* A Service that has had a balancer. A process is numbered by its replica and incarnation. */
+static struct served {
+	char uid[40];
+	unsigned creator; /* the process that has created the balancer */
+	unsigned deleter; /* that which has reported that it deletes the balancer; 0: none */
+	bool is_forced;   /* a person has removed the finalizer */
+	bool was_there;   /* before a restore of etcd */
+	bool is_lost;     /* by a restore of etcd */
+} served[256];            /* a ring */
+static size_t n_served;
+
+static unsigned
+process_of(const struct replica *r)
+{
+	return r->incarnation * N_REPLICAS + r->index + 1;
+}
+
+static struct served *
+find_served(struct str uid)
+{
+	for (size_t i = n_served; i > 0 && i + ARRAY_LEN(served) > n_served; i--) {
+		if (str_eq_c(uid, served[(i - 1) % ARRAY_LEN(served)].uid))
+			return &served[(i - 1) % ARRAY_LEN(served)];
+	}
+	return NULL;
+}
+
+static struct served *
+note_served(struct str uid, unsigned creator)
+{
+	struct served *one = &served[n_served++ % ARRAY_LEN(served)];
+
+	*one = (struct served){ .creator = creator };
+	snprintf(one->uid, sizeof(one->uid), "%" STR_FMT, STR_ARG(uid));
+	return one;
+}
+
+/* An Event shows that this process knows that the Service is being deleted. */
+static void
+note_deleter(const struct net_request *n)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct served *one;
+	struct error err;
+
+	if (!str_contains(n->request->body, STR("\"DeletingLoadBalancer\"")) ||
+	    !json_parse(n->request->body, &doc, &err))
+		return;
+	one = find_served(json_text_at(&arena, yyjson_doc_get_root(doc), "involvedObject.uid"));
+	if (one && n->incarnation == n->replica->incarnation)
+		one->deleter = process_of(n->replica);
+}
+
+void
+checks_note_forced(struct str uid)
+{
+	struct served *one = find_served(uid);
+
+	if (!one)
+		one = note_served(uid, 0);
+	one->is_forced = true;
+	world.was_forced = true;
+}
+
+/* The finalizer was removed by a person. Only a process that has created the balancer, and that
+ * knows that the Service was being deleted, still deletes the balancer. */
+static bool
+may_be_orphan(struct str uid)
+{
+	const struct served *one = find_served(uid);
+	bool is_known = false;
+
+	for (unsigned i = 0; one && i < N_REPLICAS; i++)
+		is_known |= replica_at(i)->is_running &&
+		            one->creator == process_of(replica_at(i)) &&
+		            one->deleter == one->creator;
+	return one && one->is_forced && !is_known;
+}
+
+static bool
+is_in_use(const struct kube_model_object *o)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *service = o ? object_json(&arena, o) : NULL;
+
+	return service && service_is_ours(service) &&
+	       !json_at(service, "metadata.deletionTimestamp");
+}
+
+/* Has it shown addresses for some time, so that users have them? */
+static bool
+is_settled_service(struct str uid, int64_t for_ns)
+{
+	int64_t since_ns = shown_since_ns(uid);
+
+	return since_ns > 0 && schedule_now_ns() - since_ns > for_ns;
+}
+
+void
+checks_restore_begins(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(served); i++)
+		served[i].was_there = served[i].uid[0] &&
+		                      is_settled_service(str_c(served[i].uid), MINUTE_NS) &&
+		                      is_in_use(service_of_uid(str_c(served[i].uid)));
+}
+
+/* The person who has restored etcd may still need the balancers of these Services. */
+void
+checks_restore_ends(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(served); i++) {
+		bool is_there = served[i].uid[0] && service_of_uid(str_c(served[i].uid));
+
+		served[i].is_lost = !is_there && (served[i].was_there || served[i].is_lost);
+	}
+}
+
+/* ccmd changes a balancer that has belonged to this Service. */
+static void
+check_owner(const struct hetzner_change *c)
+{
+	struct str uid = hetzner_label(c->before, UID_LABEL);
+	const struct served *one = find_served(uid);
+	bool is_taken = c->after && !str_eq(hetzner_label(c->after, UID_LABEL), uid);
+
+	if (!c->after && one && one->is_lost)
+		fail("the balancer of service %" STR_FMT ", which a restore has lost, is deleted",
+		     STR_ARG(uid));
+	if (world.was_restored || !is_settled_service(uid, 2 * MINUTE_NS) ||
+	    !is_in_use(service_of_uid(uid)))
+		return;
+	if (is_taken)
+		fail("the balancer of service %" STR_FMT " is given to another one", STR_ARG(uid));
+	if (!c->after && ((const struct hetzner_balancer *)c->before)->ipv4.len > 0)
+		fail("the balancer of service %" STR_FMT ", which uses it, is deleted",
 		     STR_ARG(uid));
 }
 
@@ -96,6 +261,8 @@ void
 checks_arrived(const struct net_request *n)
 {
 	election_arrived(n);
+	if (n->host == HOST_KUBE && is_event(n->request))
+		note_deleter(n);
 	if (!checks_is_write(n))
 		return;
 	n_writes++;
@@ -325,6 +492,12 @@ checks_hcloud_change(void *arg, const struct hetzner_change *c)
 		return;
 	if (!c->before)
 		checks_note_balancer(hetzner_label(one, UID_LABEL));
+	if (!c->before ||
+	    !str_eq(hetzner_label(c->before, UID_LABEL), hetzner_label(one, UID_LABEL)))
+		note_served(hetzner_label(one, UID_LABEL),
+		            process_of(replica_at(str_ends(c->token, STR("-b")) ? 1 : 0)));
+	if (c->before && c->project == world.project)
+		check_owner(c);
 	if (c->before && is_foreign(c->before))
 		fail("ccmd changes the balancer %" STR_FMT " of somebody else", STR_ARG(one->name));
 	if (c->project == world.project && c->after &&
@@ -389,7 +562,8 @@ check_machine(const struct machine *m, struct buf *why)
 	else if (!str_eq_c(json_text_at(&arena, node, "spec.providerID"), m->provider_id))
 		buf_addf(why, "node %s has another provider ID than %s. ", m->name, m->provider_id);
 	else if (!has_hostname(&arena, node, m->name))
-		buf_addf(why, "node %s does not have the name of its machine as an address. ", m->name);
+		buf_addf(why, "node %s does not have the name of its machine as an address. ",
+		         m->name);
 	if (has_taint(&arena, node, "node.cloudprovider.kubernetes.io/shutdown"))
 		buf_addf(why, "node %s has the taint of a machine that is off. ", m->name);
 }
@@ -499,14 +673,10 @@ check_orphan(const struct hetzner_resource *lb, struct buf *why)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct str uid = hetzner_label(lb, UID_LABEL);
 
-	if (uid.len == 0 || world.was_restored ||
+	if (uid.len == 0 || world.was_restored || service_of_uid(uid) || may_be_orphan(uid) ||
 	    (str_eq_c(uid, world.vanished_uid) &&
 	     !str_eq_c(world_holder(&arena), world.vanished_leader)))
 		return;
-	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++) {
-		if (str_eq(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i)->uid, uid))
-			return;
-	}
 	buf_addf(why, "balancer %lld belongs to no service. ", (long long)lb->id);
 }
 

@@ -273,6 +273,8 @@ struct hetzner_settings {
 	int64_t per_page_max;
 	/* The list of servers lacks the one with this ID; 0: none. */
 	int64_t unlisted_server;
+	/* The API does not know the server with this ID; 0: none. */
+	int64_t hidden_server;
 	/* Balancers keep targets whose server was deleted, until hetzner_drop_dead_targets(). */
 	bool targets_outlive_servers;
 };

@@ -45,7 +45,10 @@ hm_filter(const struct hm_call *call, const struct hm_list *list,
 {
 	static const char *const fields[] = { "name", "status", "type" };
 	size_t n_wanted = 0;
-	bool is_asked = selector != NULL;
+	const struct hetzner_settings *settings = &call->h->settings;
+	bool is_servers = strcmp(list->name, "servers") == 0;
+	bool is_asked = selector != NULL || (is_servers && (settings->unlisted_server > 0 ||
+	                                                    settings->hidden_server > 0));
 
 	for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++)
 		is_asked = is_asked || hm_parameter(call, fields[k]).len > 0;
@@ -56,9 +59,10 @@ hm_filter(const struct hm_call *call, const struct hm_list *list,
 	}
 	for (size_t i = 0; i < n; i++) {
 		bool is_wanted = !selector || hm_selector_matches(selector, things[i]);
+		int64_t number = is_servers ? list->number(things[i], STR("id")) : 0;
 
-		if (strcmp(list->name, "servers") == 0 &&
-		    list->number(things[i], STR("id")) == call->h->settings.unlisted_server)
+		if (is_servers &&
+		    (number == settings->unlisted_server || number == settings->hidden_server))
 			continue;
 		for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++)
 			is_wanted = is_wanted && hm_is_asked(call, list, things[i], fields[k]);

@@ -41,7 +41,12 @@ hm_show(struct hm_call *call, enum hetzner_kind kind)
 {
 	struct hetzner_resource *resource;
 
-	return hm_get(call, kind, &resource) && hm_answer_resource(call, resource);
+	if (!hm_get(call, kind, &resource))
+		return false;
+	if (kind == HETZNER_SERVER && resource->id == call->h->settings.hidden_server)
+		return hm_refuse(call, "not_found", "server with ID '%" STR_FMT "' not found",
+		                 STR_ARG(call->id));
+	return hm_answer_resource(call, resource);
 }
 
 bool

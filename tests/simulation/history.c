@@ -97,6 +97,21 @@ after(int64_t ns, struct later later)
 	schedule_at(schedule_now_ns() + ns, run_later, &all[n++]);
 }
 
+/* A leader that crashes leaves work to the next one, which has not seen the change. */
+static void
+crash_leader(void)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct str holder = world_holder(&arena);
+
+	for (unsigned i = 0; i < N_REPLICAS; i++) {
+		struct replica *one = replica_at(i);
+
+		if (one->is_running && str_starts(holder, str_c(i == 0 ? "a_" : "b_")))
+			replica_crash(one);
+	}
+}
+
 /* ---- machines and nodes ---- */
 
 static void
@@ -104,6 +119,40 @@ add_machine(struct rng *r)
 {
 	(void)r;
 	world_add_machine();
+}
+
+static void
+read_leases_again(struct later *later)
+{
+	(void)later;
+	trace("the Leases of kubelets can be read");
+	net_faults(HOST_KUBE)->broken = NULL;
+}
+
+static void
+break_leases(struct later *later)
+{
+	if (net_faults(HOST_KUBE)->broken)
+		return;
+	trace("the Leases of kubelets cannot be read");
+	net_faults(HOST_KUBE)->broken = "/kube-node-lease/leases/";
+	after(rng_between(&later->random, 20, 90) * NS_PER_SEC,
+	      (struct later){ .fn = read_leases_again });
+}
+
+/* The kubelet shuts down: it reports that the Node is not ready, and from then on only renews its
+ * Lease. */
+static void
+begin_shutdown(struct machine *m, struct rng *r)
+{
+	if (m->is_silent || !machine_node(m))
+		return;
+	trace("kubelet %s shuts down", m->name);
+	m->is_leaving = true;
+	(void)kube_model_set_ready(world.kube, str_c(m->name), "False");
+	if (rng_chance(r, 500))
+		after(rng_between(r, 0, 30) * NS_PER_SEC,
+		      (struct later){ .fn = break_leases, .random = *r });
 }
 
 static void
@@ -116,9 +165,12 @@ delete_machine(struct rng *r)
 	trace("machine %s is deleted", m->name);
 	world.sim->delete_machine(m);
 	m->server = 0;
-	if (rng_chance(r, 300))
-		m->ghost_until_ns = schedule_now_ns() +
-		                    rng_between(r, 20 * NS_PER_SEC, 200 * NS_PER_SEC);
+	m->is_leaving = false;
+	if (!rng_chance(r, 400))
+		return;
+	m->ghost_until_ns = schedule_now_ns() + rng_between(r, 20 * NS_PER_SEC, 200 * NS_PER_SEC);
+	if (rng_chance(r, 500))
+		begin_shutdown(m, r);
 }
 
 static void
@@ -139,6 +191,37 @@ unlist_machine(struct rng *r)
 	trace("machine %s is missing from the list of servers", m->name);
 	hetzner_settings(world.cloud)->unlisted_server = m->server;
 	after(rng_between(r, 5, 120) * NS_PER_SEC, (struct later){ .fn = list_again });
+}
+
+static void
+start_kubelet(struct later *later)
+{
+	later->machine->is_silent = false;
+	later->machine->is_joining = true;
+	trace("kubelet %s starts", later->machine->name);
+}
+
+/* An outage of a part of the cloud: several kubelets cannot reach the API server. Meanwhile one of
+ * the machines may be missing from the list. */
+static void
+silence_kubelets(struct rng *r)
+{
+	struct machine *m = NULL;
+	int64_t for_ns = rng_between(r, 60, 300) * NS_PER_SEC;
+
+	for (int64_t n = rng_between(r, 2, 4); n > 0; n--) {
+		m = any_server(r);
+		if (!m || m->is_silent)
+			continue;
+		m->is_silent = true;
+		trace("kubelet %s stops", m->name);
+		after(for_ns, (struct later){ .fn = start_kubelet, .machine = m });
+	}
+	if (!m || !world.cloud || !rng_chance(r, 600))
+		return;
+	trace("machine %s is missing from the list of servers", m->name);
+	hetzner_settings(world.cloud)->unlisted_server = m->server;
+	after(for_ns, (struct later){ .fn = list_again });
 }
 
 static void
@@ -201,6 +284,31 @@ switch_kubelet(struct rng *r)
 	m->is_silent = !m->is_silent;
 	m->is_joining = true;
 	trace("kubelet %s %s", m->name, m->is_silent ? "stops" : "starts");
+}
+
+static void
+flap_kubelet(struct rng *r)
+{
+	struct machine *m = any_server(r);
+
+	if (!m)
+		return;
+	trace("kubelet %s is ready and not ready by turns", m->name);
+	m->flaps_until_ns = schedule_now_ns() + rng_between(r, 5, 15) * MINUTE_NS;
+}
+
+/* Kubelets that have other names than their servers: the cloud does not find the servers. */
+static void
+add_misnamed_machines(struct rng *r)
+{
+	for (int64_t n = rng_between(r, 2, 4); n > 0; n--) {
+		size_t n_before = world.n_machines;
+
+		world_add_machine();
+		if (world.n_machines > n_before)
+			world.sim->rename_machine(&world.machines[n_before]);
+	}
+	trace("machines join, and their servers have other names");
 }
 
 static void
@@ -299,10 +407,9 @@ add_ports(struct buf *b, struct rng *r)
 }
 
 static void
-add_service(struct rng *r)
+create_service(struct rng *r, unsigned number)
 {
 	CLEANUP(buf_fini) struct buf body = BUF_INIT(4096);
-	unsigned number = (unsigned)rng_below(r, MAX_SERVICES); /* a name may return */
 	bool is_other = rng_chance(r, 100); /* another controller's, with the same finalizer */
 	/* Of a balancer. A Service may ask for the name that another one has. */
 	unsigned named = rng_chance(r, 300) ? (unsigned)rng_below(r, MAX_SERVICES) : number;
@@ -329,6 +436,13 @@ add_service(struct rng *r)
 	                         NULL));
 }
 
+/* A name may return. */
+static void
+add_service(struct rng *r)
+{
+	create_service(r, (unsigned)rng_below(r, MAX_SERVICES));
+}
+
 static void
 patch_service(const struct kube_model_object *o, const char *patch)
 {
@@ -348,6 +462,20 @@ change_ports(struct rng *r)
 	add_ports(&patch, r);
 	buf_add_c(&patch, "}}");
 	patch_service(o, patch.ptr);
+}
+
+/* It does not exist. */
+static void
+choose_type(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+
+	if (o)
+		patch_service(o, rng_chance(r, 500)
+		                         ? "{\"metadata\":{\"annotations\":{\"" TYPE_ANNOTATION
+		                           "\":\"lb99\"}}}"
+		                         : "{\"metadata\":{\"annotations\":{\"" TYPE_ANNOTATION
+		                           "\":null}}}");
 }
 
 static void
@@ -414,6 +542,8 @@ reclass_service(struct rng *r)
 	snprintf(later.name, sizeof(later.name), "%" STR_FMT, STR_ARG(o->name));
 	patch_service(o, "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
 	after(rng_between(r, 0, 4000) * NS_PER_MS, later);
+	if (rng_chance(r, 400))
+		crash_leader();
 }
 
 static void
@@ -425,6 +555,35 @@ delete_service(struct rng *r)
 		return;
 	trace("a user deletes service %" STR_FMT, STR_ARG(o->name));
 	(void)kube_model_delete(world.kube, "user", o);
+}
+
+static void
+release_by_force(struct later *later)
+{
+	const struct kube_model_object *o = kube_model_find(world.kube, KUBE_MODEL_SERVICE,
+	                                                    STR("default"), str_c(later->name));
+
+	if (!o || !str_contains(o->json, STR("\"deletionTimestamp\"")))
+		return;
+	trace("a person removes the finalizer of service %s", later->name);
+	checks_note_forced(o->uid);
+	(void)kube_model_remove_finalizer(world.kube, "person", o, FINALIZER);
+}
+
+/* A Service that does not disappear, because ccmd cannot delete its load balancer, is released by
+ * force. */
+static void
+force_service(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+	struct later later = { .fn = release_by_force };
+
+	if (!o)
+		return;
+	snprintf(later.name, sizeof(later.name), "%" STR_FMT, STR_ARG(o->name));
+	trace("a user deletes service %s", later.name);
+	(void)kube_model_delete(world.kube, "user", o);
+	after(rng_between(r, 0, 20) * NS_PER_SEC, later);
 }
 
 static void
@@ -494,13 +653,19 @@ static void
 person_changes_balancer(struct rng *r)
 {
 	const struct hetzner_balancer *lb = any_balancer(r);
-	unsigned kind = (unsigned)rng_below(r, 3);
+	unsigned kind = (unsigned)rng_below(r, 4);
 	char target[100], body[100] = "{\"listen_port\":80}";
 	static const char *const verbs[] = { "delete_service", "change_algorithm",
 		                             "detach_from_network" };
 
 	if (!lb || (kind == 2 && lb->n_networks == 0))
 		return;
+	if (kind == 3) {
+		snprintf(body, sizeof(body), "{\"name\":\"renamed-%lld\"}", (long long)lb->base.id);
+		snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->base.id);
+		ask_cloud("PUT", target, body);
+		return;
+	}
 	if (kind == 1)
 		snprintf(body, sizeof(body), "{\"type\":\"least_connections\"}");
 	else if (kind == 2)
@@ -634,6 +799,7 @@ keep_dead_targets(struct rng *r)
 static struct {
 	const char *about; /* NULL: nothing is to change */
 	enum account account;
+	bool is_deleted; /* only after a request about a server that was deleted */
 } next_account;
 
 static void
@@ -653,8 +819,28 @@ change_account_soon(struct rng *r, enum account account)
 		change_account(account);
 		return;
 	}
-	next_account.about = rng_chance(r, 300) ? "/servers" : "/load_balancers";
+	next_account.about = rng_chance(r, 400) ? "/servers" : "/load_balancers";
 	next_account.account = account;
+	next_account.is_deleted = rng_chance(r, 500);
+}
+
+/* Is it time for the account to change? A check of several machines asks for those that the list
+ * lacks one by one, and may be about two accounts if it changes after the first one. */
+static bool
+is_moment(const struct net_request *n)
+{
+	struct str number = STR_EMPTY;
+	int64_t server;
+
+	if (!next_account.about || n->host != HOST_CLOUD ||
+	    !str_contains(n->request->target, str_c(next_account.about)))
+		return false;
+	if (!next_account.is_deleted || !world.cloud || strcmp(next_account.about, "/servers") != 0)
+		return true;
+	if (str_starts(n->request->target, STR("/v1/servers/")))
+		number = str_skip(n->request->target, strlen("/v1/servers/"));
+	return str_to_i64(number, 1, INT64_MAX, &server) &&
+	       !hetzner_find(world.project, HETZNER_SERVER, server);
 }
 
 static void
@@ -669,8 +855,12 @@ spoil_account(struct rng *r)
 	int64_t until_ns = rng_between(r, 5 * NS_PER_SEC, 5 * MINUTE_NS);
 
 	change_account_soon(r, rng_chance(r, 700) ? ACCOUNT_OTHER : ACCOUNT_REFUSED);
-	if (rng_chance(r, 500))
+	if (world.cloud && rng_chance(r, 300))
+		force_service(r);
+	else if (rng_chance(r, 300))
 		delete_service(r);
+	if (rng_chance(r, 300))
+		delete_machine(r);
 	after(until_ns, (struct later){ .fn = restore_account, .random = *r });
 }
 
@@ -734,7 +924,9 @@ restore(const struct kube_model_backup *backup)
 
 	trace("etcd is restored from a backup");
 	world.was_restored = true;
+	checks_restore_begins();
 	kube_model_restore(world.kube, backup, 0);
+	checks_restore_ends();
 	election_restored((world_lease() ? world_lease()->version : 0) == version);
 }
 
@@ -747,6 +939,13 @@ restore_backup(struct later *later)
 	struct replica *leader = replica_at(str_starts(holder, STR("a_")) ? 0 : 1);
 
 	restore(later->backup);
+	for (unsigned i = 0; i < MAX_SERVICES && rng_chance(&later->random, 700); i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "s%u", i);
+		if (!kube_model_find(world.kube, KUBE_MODEL_SERVICE, STR("default"), str_c(name)))
+			create_service(&later->random, i);
+	}
 	if (!rng_chance(&later->random, 700))
 		return;
 	net_partition(leader, HOST_KUBE, true);
@@ -793,8 +992,7 @@ spring_trap(void *arg)
 void
 history_acted(const struct net_request *n)
 {
-	if (next_account.about && n->host == HOST_CLOUD && !world.is_settling &&
-	    str_contains(n->request->target, str_c(next_account.about)))
+	if (!world.is_settling && is_moment(n))
 		change_account(next_account.account);
 	if (next_backup.is_wanted && !world.is_settling && is_lease_free(n))
 		back_up_now(&next_backup.random);
@@ -877,7 +1075,7 @@ static void
 calm_later(struct later *later)
 {
 	trace("%s works again", later->host == HOST_KUBE ? "the API server" : "the cloud");
-	*net_faults(later->host) = (struct net_faults){ 0 };
+	*net_faults(later->host) = (struct net_faults){ .broken = net_faults(later->host)->broken };
 }
 
 static void
@@ -1037,10 +1235,16 @@ static const struct {
 	{ add_machine, 6, 4, ALL },
 	{ delete_machine, 5, 4, ALL },
 	{ unlist_machine, 2, 2, HCLOUD },
+	{ moments_hide_machine, 1, 1, HCLOUD },
 	{ rename_machine, 2, 2, ALL },
 	{ switch_machine, 6, 5, ALL },
 	{ rebuild_machine, 3, 5, ALL },
 	{ switch_kubelet, 8, 6, ALL },
+	{ silence_kubelets, 1, 1, ALL },
+	{ flap_kubelet, 1, 1, ALL },
+	{ add_misnamed_machines, 1, 1, ALL },
+	{ moments_kubelet_reports, 2, 2, ALL },
+	{ moments_scale_down, 2, 2, ALL },
 	{ delete_node, 3, 3, ALL },
 	{ label_node, 8, 5, ALL },
 	{ taint_node, 4, 3, ALL },
@@ -1049,6 +1253,7 @@ static const struct {
 	{ add_service, 14, 12, ALL },
 	{ change_ports, 8, 6, ALL },
 	{ annotate_service, 8, 6, ALL },
+	{ choose_type, 2, 2, HCLOUD },
 	{ retype_service, 5, 5, ALL },
 	{ reclass_service, 1, 2, ALL },
 	{ delete_service, 6, 6, ALL },

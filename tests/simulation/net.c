@@ -372,6 +372,9 @@ answer_with_error(struct exchange *x)
 	r->is_stream = false;
 	r->status = x->fate == FAILING ? after[rng_below(&net.random, ARRAY_LEN(after))]
 	                               : before[rng_below(&net.random, ARRAY_LEN(before))];
+	/* ccmd ignores a Lease that it may not read */
+	if (r->status == 403 && str_contains(x->request.target, STR("/kube-node-lease/")))
+		r->status = 503;
 	if (r->status == 429)
 		buf_addf(&r->headers, "Retry-After: %d\r\n", (int)rng_between(&net.random, 1, 10));
 	buf_addf(&r->body,
@@ -538,6 +541,9 @@ net_send(const struct replica *r, enum host host, const struct net_message *m, s
 	x->is_reused = m->is_reused;
 	x->sent_ns = now_ns;
 	x->fate = choose_fate(&net.hosts[host].faults);
+	if (net.hosts[host].faults.broken &&
+	    str_contains(m->target, str_c(net.hosts[host].faults.broken)))
+		x->fate = REFUSING;
 	copy_request(x, m);
 	x->response.headers = (struct buf)BUF_INIT(BODY_MAX);
 	x->response.body = (struct buf)BUF_INIT(BODY_MAX);

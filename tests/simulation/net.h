@@ -30,6 +30,8 @@ struct net_faults {
 	unsigned slow;       /* the answer takes seconds */
 	unsigned emptied;    /* the cloud's list of servers is empty */
 	unsigned stream_cut; /* a watch breaks within minutes */
+	/* Requests whose target contains this are answered with an error; NULL: none. */
+	const char *broken;
 };
 
 /** A request as a check gets it, when it has arrived at the server. */

@@ -261,6 +261,7 @@ settle(void)
 	hetzner_release(world.cloud, world.project);
 	delete_balancers_of_others(NULL);
 	hetzner_settings(world.cloud)->unlisted_server = 0;
+	moments_end();
 	hetzner_settings(world.cloud)->targets_outlive_servers = false;
 	hetzner_drop_dead_targets(world.cloud, world.project);
 	if (world.has_network && !world.network) {

@@ -155,15 +155,19 @@ tick_machine(struct machine *m)
 	if (!m->server && node && now_ns < m->ghost_until_ns && !m->is_silent) {
 		kube_model_renew_node(world.kube, str_c(m->name));
 		m->heard_ns = now_ns;
-		(void)kube_model_set_ready(world.kube, str_c(m->name),
-		                           rng_chance(&lives_random, 200) ? "True" : "False");
+		if (!m->is_leaving)
+			(void)kube_model_set_ready(world.kube, str_c(m->name),
+			                           rng_chance(&lives_random, 200) ? "True"
+			                                                          : "False");
 	} else if (machine_is_alive(m) && !node && m->is_joining) {
 		machine_join(m);
 		m->heard_ns = now_ns;
 	} else if (machine_is_alive(m) && node && !is_former(m, node)) {
 		kube_model_renew_node(world.kube, str_c(m->name));
 		m->heard_ns = now_ns;
-		if (!is_ready(node))
+		if (now_ns < m->flaps_until_ns && is_ready(node))
+			(void)kube_model_set_ready(world.kube, str_c(m->name), "False");
+		else if (!is_ready(node))
 			(void)kube_model_set_ready(world.kube, str_c(m->name), "True");
 	} else if (node && now_ns - m->heard_ns > UNKNOWN_NS && is_ready(node)) {
 		(void)kube_model_set_ready(world.kube, str_c(m->name), "Unknown");
@@ -390,12 +394,20 @@ tick_replicas(void *arg)
 /* ---- the beginning ---- */
 
 static void
+on_arrived(const struct net_request *n)
+{
+	moments_arrived(n);
+	checks_arrived(n);
+}
+
+static void
 on_acted(const struct net_request *n, const struct server_response *r)
 {
 	checks_acted(n, r);
 	evidence_acted(n, r);
 	bounds_acted(n, r);
 	history_acted(n);
+	moments_acted(n);
 }
 
 /* Servers that nobody can reach yet, without machines. r NULL: without anything special. */
@@ -439,7 +451,7 @@ world_begin(const struct sim_cloud *sim, uint64_t seed)
 	struct rng r = rng_of(seed, "world", 0);
 	unsigned yields = (unsigned[]){ 0, 20, 200 }[rng_below(&r, 3)];
 	struct server *cloud = begin_servers(sim, seed, &r, MAX_MACHINES,
-	                                     &(struct net_hooks){ checks_arrived, on_acted,
+	                                     &(struct net_hooks){ on_arrived, on_acted,
 	                                                          sim->empty_list, commands_answer,
 	                                                          election_delivered });
 
@@ -478,6 +490,7 @@ settle_machine(struct machine *m)
 {
 	m->is_silent = false;
 	m->is_joining = true;
+	m->flaps_until_ns = 0;
 	m->switched_ns = schedule_now_ns();
 	if (m->server)
 		world.sim->settle_machine(m);
@@ -555,9 +568,11 @@ settle_services(void)
 		if (asks_for_another_name(o))
 			(void)kube_model_delete(world.kube, "user", o);
 	}
-	snprintf(patch, sizeof(patch),
-	         "{\"metadata\":{\"annotations\":{\"a\":\"settled\",\"%s\":\"%s\"}}}",
-	         world.sim->algorithm_key, world.sim->algorithms[1]);
+	snprintf(
+		patch, sizeof(patch),
+		"{\"metadata\":{\"annotations\":{\"a\":\"settled\",\"%s\":\"%s\",\"" TYPE_ANNOTATION
+		"\":null}}}",
+		world.sim->algorithm_key, world.sim->algorithms[1]);
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)
 		(void)kube_model_change(world.kube, "user",
 		                        kube_model_at(world.kube, KUBE_MODEL_SERVICE, i), patch);

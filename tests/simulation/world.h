@@ -7,6 +7,7 @@
  * - sim_cloud.h: what differs between clouds; sim_NAME.c
  * - world.c: the initial cluster, machines, kubelets, restarts of replicas, the end of faults
  * - history.c: the events that the seed chooses
+ * - moments.c: events that wait for a request
  * - checks.c: what must be true at every step, and at the end
  * - election.c: what a replica may do with the Lease, and when it has to end
  * - evidence.c: what a replica must have seen before it deletes a Node
@@ -45,6 +46,7 @@ enum {
 #define CLUSTER_LABEL "ccmd.io/cluster"
 #define OTHER_CLUSTER "theirs" /* its balancers are not ours */
 #define NAME_ANNOTATION "load-balancer.hetzner.cloud/name"
+#define TYPE_ANNOTATION "load-balancer.hetzner.cloud/type"
 #define FINALIZER "service.kubernetes.io/load-balancer-cleanup"
 
 /** A server of the cloud, and the kubelet on it. */
@@ -59,8 +61,14 @@ struct machine {
 	/* The server was deleted, and the kubelet runs until then: the cloud shuts machines down
 	 * late. */
 	int64_t ghost_until_ns;
-	bool has_chosen_cidr; /* the kubelet has chosen the Node's pod CIDR */
-	int64_t switched_ns;  /* when the server was switched on or off the last time */
+	/* In this time the kubelet only renews its Lease: it has reported that it shuts down. */
+	bool is_leaving;
+	int64_t flaps_until_ns; /* until then the kubelet is ready and not ready by turns */
+	int64_t first_read_ns;  /* when a replica has read its Lease first after the last heartbeat
+	                         */
+	int64_t lease_read_ns;  /* when one has read it the last time */
+	bool has_chosen_cidr;   /* the kubelet has chosen the Node's pod CIDR */
+	int64_t switched_ns;    /* when the server was switched on or off the last time */
 };
 
 struct world {
@@ -82,6 +90,7 @@ struct world {
 	bool is_inspected;   /* commands run in place of a replica: commands.c */
 	bool was_restored;   /* from a backup of etcd */
 	bool has_lease_etcd; /* Leases are kept in an etcd of their own */
+	bool was_forced;     /* a person has removed the finalizer of a Service */
 	bool is_wild;
 	unsigned retry_s; /* --leader-elect-retry-period */
 	/* A Service that was removed with its finalizers, and who led then; its UID empty: none */
@@ -152,6 +161,18 @@ void history_acted(const struct net_request *);
 /** A machine or a Service comes, changes or goes. */
 void history_churn(struct rng *);
 
+/* ---- moments.c ---- */
+
+/** Events, see history.c. */
+void moments_kubelet_reports(struct rng *);
+void moments_scale_down(struct rng *);
+void moments_hide_machine(struct rng *);
+/** A request has arrived at a server, or a server has acted: some events wait for that. */
+void moments_arrived(const struct net_request *);
+void moments_acted(const struct net_request *);
+/** Ends what hides machines. */
+void moments_end(void);
+
 /* ---- checks.c ---- */
 
 void checks_begin(void);
@@ -166,6 +187,11 @@ bool checks_is_write(const struct net_request *);
 uint64_t checks_n_writes(void);
 /** ccmd has created a balancer for the Service with this UID. */
 void checks_note_balancer(struct str uid);
+/** etcd is restored in between: the Services that vanish are lost. */
+void checks_restore_begins(void);
+void checks_restore_ends(void);
+/** A person removes the finalizer of the Service with this UID. */
+void checks_note_forced(struct str uid);
 /** Is the finalizer of the Service with this UID another controller's? */
 bool checks_is_finalizer_theirs(struct str uid);
 /** For sim_cloud.check_service: whether its load balancer is what the Service asks for. */
