@@ -105,10 +105,6 @@ def server_target(server, private=False):
     return {"type": "server", "server": {"id": server.id}, "use_private_ip": private}
 
 
-def ip_target(ip):
-    return {"type": "ip", "ip": {"ip": ip}}
-
-
 def tcp_service(port, node_port, **more):
     return {"protocol": "tcp", "listen_port": port, "destination_port": node_port, "proxyprotocol": False,
             "health_check": {"protocol": "tcp", "port": node_port, "interval": 15, "timeout": 10, "retries": 3}, **more}
@@ -476,14 +472,6 @@ def deleting(services, cloud, fleet, start):
     return begin
 
 
-def test_a_deletion_that_fails_keeps_the_finalizer_and_is_repeated(services, cloud, deleting):
-    deleting(faults.action_error("server_error", "no luck"))
-    services.wait_event("web", "SyncLoadBalancerFailed", "no luck (server_error")
-    assert FINALIZER in finalizers(services.get("web")) and balancers(cloud)
-    services.wait_gone("web", timeout=RETRY_S)
-    assert not balancers(cloud) and cloud.calls("DELETE") == 2
-
-
 def test_a_deletion_that_hangs_keeps_the_finalizer_and_delays_no_other_service(services, cloud, deleting):
     deleting(faults.action_hangs(), "--concurrent-service-syncs=1")
     services.create("quick")
@@ -645,29 +633,6 @@ def test_a_refused_certificate_is_reported(services, cloud, fleet, start):
 
 
 # --- a cloud that is busy, slow, or fails --------------------------------------------------------------------------------------------
-
-
-def test_a_locked_balancer_is_waited_for(services, cloud, fleet, start):
-    fleet("n1")
-    start()
-    services.create("web")
-    services.wait_event("web", "EnsuredLoadBalancer")
-    rule = cloud.fault("POST", "/load_balancers/{id}/actions/add_target", faults.locked(), times=3)
-    fleet("n2")
-    wait_targets(cloud, "n1", "n2", timeout=15)
-    assert rule.hits == 3
-    assert not services.events("web", "UpdateLoadBalancerFailed") and not services.events("web", "SyncLoadBalancerFailed")
-
-
-def test_a_locked_balancer_is_waited_for_before_it_is_deleted(services, cloud, fleet, start):
-    fleet("n1")
-    start()
-    services.create("web")
-    services.wait_event("web", "EnsuredLoadBalancer")
-    cloud.fault("DELETE", "/load_balancers/{id}", faults.locked(), times=2)
-    services.delete("web")
-    services.wait_gone("web", timeout=15)
-    assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
 
 
 def test_a_change_that_fails_is_made_again(services, cloud, fleet, start):

@@ -134,11 +134,6 @@ def test_the_network_stands_in_for_a_witness(api, cloud, kubelet, hetzner, metad
     api.wait_gone("n1")
 
 
-def held(api, kubelet, *texts):
-    event = api.wait_event(kubelet.name, "NodeDeletionHeld")
-    assert event["type"] == "Warning" and all(text in event["message"] for text in texts), event["message"]
-
-
 @pytest.mark.parametrize("fault", [faults.plain(404, "<html>not here</html>"), faults.reset()], ids=["404 of a proxy", "reset"])
 @pytest.mark.sanitized
 def test_a_cloud_that_does_not_answer_deletes_nothing(api, cloud, fleet, hetzner, fault):

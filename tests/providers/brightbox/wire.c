@@ -56,32 +56,6 @@ bounds_the_length_of_a_list(void **state)
 }
 
 static void
-reads_a_server(void **state)
-{
-	CLEANUP(answer_fini) struct answer a = { 0 };
-	struct bb_server server;
-
-	(void)state;
-	assert_true(bb_object_read(
-		parse(&a, "{\"id\":\"srv-aaaaa\",\"status\":\"active\",\"hostname\":\"srv-aaaaa\","
-	                  "\"fqdn\":\"srv-aaaaa.gb1.brightbox.com\",\"colour\":7,"
-	                  "\"zone\":{\"id\":\"zon-aaaaa\",\"handle\":\"gb1-a\"},"
-	                  "\"server_type\":{\"handle\":\"1gb.ssd\"},"
-	                  "\"interfaces\":[{\"ipv4_address\":\"10.0.0.2\","
-	                  "\"ipv6_address\":\"2a02:1348::2\"}],"
-	                  "\"cloud_ips\":[{\"id\":\"cip-aaaaa\",\"public_ip\":\"109.107.35.1\","
-	                  "\"fqdn\":null}]}"),
-		&bb_server_object, &a.arena, &server, &a.err));
-	assert_true(str_eq_c(server.status, "active"));
-	assert_true(str_eq_c(server.zone, "gb1-a"));
-	assert_true(str_eq_c(server.type, "1gb.ssd"));
-	assert_int_equal(server.n_interfaces, 1);
-	assert_true(str_eq_c(server.interfaces[0].ipv6, "2a02:1348::2"));
-	assert_true(str_eq_c(server.cloud_ips[0].public_ip, "109.107.35.1"));
-	assert_int_equal(server.cloud_ips[0].fqdn.len, 0);
-}
-
-static void
 reads_a_balancer(void **state)
 {
 	CLEANUP(answer_fini) struct answer a = { 0 };
@@ -110,22 +84,6 @@ reads_a_balancer(void **state)
 	assert_int_equal(lb.check.threshold_down, 1);
 	assert_true(str_eq_c(lb.domains[0].status, "pending"));
 	assert_true(str_eq_c(lb.cloud_ips[0].status, "mapped"));
-}
-
-static void
-reads_the_firewall(void **state)
-{
-	CLEANUP(answer_fini) struct answer a = { 0 };
-	struct bb_policy policy;
-
-	(void)state;
-	assert_true(bb_object_read(
-		parse(&a, "{\"id\":\"fwp-aaaaa\",\"name\":null,\"server_group\":null,\"rules\":"
-	                  "[{\"id\":\"fwr-aaaaa\",\"protocol\":\"tcp\",\"source\":\"10.0.0.0/8\","
-	                  "\"destination_port\":\"30080\",\"description\":null}]}"),
-		&bb_policy_object, &a.arena, &policy, &a.err));
-	assert_int_equal(policy.group.len, 0);
-	assert_true(str_eq_c(policy.rules[0].source, "10.0.0.0/8"));
 }
 
 /* An answer that is not what the API documents proves nothing. */
@@ -169,9 +127,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bounds_the_length_of_a_list),
-		cmocka_unit_test(reads_a_server),
 		cmocka_unit_test(reads_a_balancer),
-		cmocka_unit_test(reads_the_firewall),
 		cmocka_unit_test(refuses_what_it_does_not_know),
 	};
 

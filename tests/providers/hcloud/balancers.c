@@ -251,6 +251,32 @@ a_lost_answer_is_followed_by_a_look(void **state)
 	lab_check_asked(story.lab, OF_U "\n");
 }
 
+/* Neither the address is asked for nor a balancer made. */
+static void
+a_primary_ip_that_the_annotations_rule_out_costs_no_request(void **state)
+{
+	static const struct label no_id[] = {
+		{ STR("load-balancer.hetzner.cloud/public-net-ipv6"), STR("web-ip") },
+	};
+	static const struct label hidden[] = {
+		{ STR("load-balancer.hetzner.cloud/public-net-ipv4"), STR("7") },
+		{ STR("load-balancer.hetzner.cloud/disable-public-network"), STR("true") },
+	};
+
+	(void)state;
+	answer(OF_U, 200, NONE);
+	answer("/load_balancer_types*", 200, TYPES);
+	story.spec.annotations = no_id;
+	story.spec.n_annotations = ARRAY_LEN(no_id);
+	check_failure(ERR_INVALID, "public-net-ipv6: \"web-ip\" is not the ID of a Primary IP");
+	story.spec.annotations = hidden;
+	story.spec.n_annotations = ARRAY_LEN(hidden);
+	check_failure(ERR_INVALID, "a load balancer whose public interface is disabled cannot have "
+	                           "a Primary IP");
+	assert_null(strstr(story.lab->script.asked.ptr, "/primary_ips"));
+	assert_null(strstr(story.lab->script.asked.ptr, "POST"));
+}
+
 static void
 one_without_addresses_is_waited_for(void **state)
 {
@@ -781,6 +807,26 @@ a_balancer_that_disappears_before_its_deletion_is_searched_again(void **state)
 	lab_check_asked(story.lab, OF_U "\nDELETE /load_balancers/7\n");
 }
 
+static void
+a_deletion_that_is_refused_or_fails_is_sent_again(void **state)
+{
+	bool was_there = false;
+
+	(void)state;
+	answer(OF_U, 200, LISTED(LB));
+	answer("DELETE /load_balancers/7", 423, LAB_ERROR("locked"));
+	answer("DELETE /load_balancers/7", 201, RUNNING);
+	answer("/actions*", 200, FAILED("server_error"));
+	assert_false(remove_it(&was_there));
+	assert_int_equal(story.err.code, ERR_PENDING); /* no warning */
+	assert_false(remove_it(&was_there));
+	assert_int_equal(story.err.code, ERR_UNAVAILABLE);
+	assert_non_null(strstr(story.err.msg, "the reason (server_error, 70)"));
+	answer("DELETE /load_balancers/7", 204, NULL);
+	assert_true(remove_it(&was_there));
+	assert_true(was_there);
+}
+
 /* The API promises an action. */
 static void
 a_deletion_that_is_answered_without_its_action_is_searched_again(void **state)
@@ -1271,6 +1317,7 @@ main(void)
 		TEST(what_is_settled_costs_nothing),
 		TEST(several_with_its_label_are_left_to_a_person),
 		TEST(a_lost_answer_is_followed_by_a_look),
+		TEST(a_primary_ip_that_the_annotations_rule_out_costs_no_request),
 		TEST(one_without_addresses_is_waited_for),
 		TEST(one_that_the_cloud_fails_to_create_is_replaced),
 		TEST(failed_creations_are_bounded),
@@ -1302,6 +1349,7 @@ main(void)
 		TEST(what_is_gone_is_gone),
 		TEST(all_that_carry_its_label_go),
 		TEST(a_balancer_that_disappears_before_its_deletion_is_searched_again),
+		TEST(a_deletion_that_is_refused_or_fails_is_sent_again),
 		TEST(a_deletion_that_is_answered_without_its_action_is_searched_again),
 		TEST(a_protected_one_stays),
 		TEST(what_became_protected_meanwhile_stays),

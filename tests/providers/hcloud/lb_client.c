@@ -47,19 +47,6 @@ lists_all_pages(void **state)
 }
 
 static void
-lists_those_of_one_service(void **state)
-{
-	struct lab *lab = *state;
-	struct hz_lb_list found;
-	struct error err;
-
-	lab_answer(lab, PAGE(1, OURS "%3Du-1"), 200, LBS("", "null", "0"));
-	assert_true(list(lab, STR("u-1"), &found, &err));
-	assert_int_equal(found.n, 0);
-	lab_check_asked(lab, PAGE(1, OURS "%3Du-1") "\n");
-}
-
-static void
 check_unlisted(struct lab *lab, const char *body, enum err_code code, unsigned n_asked)
 {
 	struct hz_lb_list found = { .n = 7 };
@@ -221,26 +208,6 @@ finds_one_by_its_exact_name(void **state)
 /* ---- changes ---- */
 
 static void
-creates_one(void **state)
-{
-	struct lab *lab = *state;
-	struct call call = lab_call(lab, &lab->arena);
-	struct hz_done done;
-	struct hz_lb lb;
-	struct error err;
-
-	lab_answer(lab, "POST /load_balancers", 201,
-	           "{\"load_balancer\":" LB(5, "c") ",\"action\":{\"id\":70,\"status\":"
-	                                            "\"running\"}}");
-	assert_true(hz_create_lb(lab->api, &call, &lab->arena, STR("{\"name\":\"c\"}"), &lb, &done,
-	                         &err));
-	assert_int_equal(lb.id, 5);
-	assert_int_equal(done.action.id, 70);
-	assert_false(done.action.is_over);
-	lab_check_asked(lab, "POST /load_balancers {\"name\":\"c\"}\n");
-}
-
-static void
 a_refusal_has_a_code(void **state)
 {
 	struct lab *lab = *state;
@@ -280,61 +247,7 @@ acts_with_and_without_a_body(void **state)
 	                     "POST /load_balancers/5/actions/enable_public_interface\n");
 }
 
-static void
-renames_one(void **state)
-{
-	struct lab *lab = *state;
-	struct call call = lab_call(lab, &lab->arena);
-	struct hz_done done;
-	struct error err;
-
-	lab_answer(lab, "PUT /load_balancers/5", 200, "{\"load_balancer\":" LB(5, "d") "}");
-	assert_true(hz_change_lb(lab->api, &call, 5, /*verb=*/NULL, STR("{\"name\":\"d\"}"), &done,
-	                         &err));
-	assert_true(done.action.is_over);
-	lab_check_asked(lab, "PUT /load_balancers/5 {\"name\":\"d\"}\n");
-}
-
-/* Since October 2026 there is an action; before there was nothing. */
-static void
-deletes_one(void **state)
-{
-	struct lab *lab = *state;
-	struct call call = lab_call(lab, &lab->arena);
-	struct hz_done done;
-	struct error err;
-
-	lab_answer(lab, "DELETE /load_balancers/5", 204, "");
-	lab_answer(lab, "DELETE /load_balancers/5", 201, ACTION);
-	lab_answer(lab, "DELETE /load_balancers/5", 404, LAB_NOT_FOUND);
-	lab_answer(lab, "DELETE /load_balancers/5", 423, LAB_ERROR("protected"));
-	assert_true(hz_delete_lb(lab->api, &call, 5, &done, &err));
-	assert_true(done.action.is_over);
-	assert_true(hz_delete_lb(lab->api, &call, 5, &done, &err));
-	assert_int_equal(done.action.id, 70);
-	assert_false(hz_delete_lb(lab->api, &call, 5, &done, &err));
-	assert_int_equal(err.code, ERR_NOT_FOUND);
-	assert_false(hz_delete_lb(lab->api, &call, 5, &done, &err));
-	assert_string_equal(done.code, "protected");
-}
-
 /* ---- types and certificates ---- */
-
-static void
-lists_types(void **state)
-{
-	struct lab *lab = *state;
-	struct call call = lab_call(lab, &lab->arena);
-	struct hz_lb_type *types;
-	size_t n;
-	struct error err;
-
-	lab_answer(lab, "/load_balancer_types?page=1&per_page=50", 200,
-	           LIST("load_balancer_types", LB(1, "lb11") "," LB(2, "lb21"), "null", "2"));
-	assert_true(hz_list_lb_types(lab->api, &call, &lab->arena, &types, &n, &err));
-	assert_int_equal(n, 2);
-	assert_string_equal(types[1].name.ptr, "lb21");
-}
 
 #define CERTIFICATES(items) LIST("certificates", items, "null", "1")
 #define OF_UID "/certificates?label_selector=" OURS "%3Du-1&page=1&per_page=50&sort=id%3Aasc"
@@ -363,24 +276,6 @@ finds_certificates(void **state)
 	assert_int_equal(err.code, ERR_CONFLICT);
 }
 
-static void
-orders_certificates(void **state)
-{
-	struct lab *lab = *state;
-	struct call call = lab_call(lab, &lab->arena);
-	struct hz_certificate made;
-	struct hz_done done;
-	struct error err;
-
-	lab_answer(lab, "POST /certificates", 201,
-	           "{\"certificate\":" LB(9, "c") ",\"action\":null}");
-	assert_true(hz_order_certificate(lab->api, &call, &lab->arena, STR("{}"), &made, &done,
-	                                 &err));
-	assert_int_equal(made.id, 9);
-	assert_true(done.action.is_over);
-	lab_check_asked(lab, "POST /certificates {}\n");
-}
-
 #define IN_LAB(test) cmocka_unit_test_setup_teardown(test, lab_setup_open, lab_teardown)
 
 int
@@ -388,7 +283,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_LAB(lists_all_pages),
-		IN_LAB(lists_those_of_one_service),
 		IN_LAB(a_list_that_is_not_found_is_not_empty),
 		IN_LAB(a_list_is_whole_or_none),
 		IN_LAB(a_missing_total_is_named),
@@ -397,14 +291,9 @@ main(void)
 		IN_LAB(gets_one_by_id),
 		IN_LAB(refuses_one_with_too_many_parts),
 		IN_LAB(finds_one_by_its_exact_name),
-		IN_LAB(creates_one),
 		IN_LAB(a_refusal_has_a_code),
 		IN_LAB(acts_with_and_without_a_body),
-		IN_LAB(renames_one),
-		IN_LAB(deletes_one),
-		IN_LAB(lists_types),
 		IN_LAB(finds_certificates),
-		IN_LAB(orders_certificates),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
