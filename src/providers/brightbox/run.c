@@ -283,7 +283,7 @@ bb_run_is_waiting(const struct bb_run *run)
 bool
 bb_run_begin(struct bb_run *run, struct error *err)
 {
-	int64_t rest_ns;
+	int64_t now_ns = clock_boot(run->call->clock), rest_ns;
 
 	bb_run_leave_out_refused(run);
 	if (run->call->dry)
@@ -292,7 +292,7 @@ bb_run_begin(struct bb_run *run, struct error *err)
 	if (!bb_unsettled_borrow(run->bb->unsettled, run->desired.name, run->spec->uid,
 	                         &run->unsettled, err))
 		return false;
-	rest_ns = run->unsettled->next_boot_ns - clock_boot(run->call->clock);
+	rest_ns = run->unsettled->next_boot_ns - now_ns;
 	if (!bb_run_is_waiting(run) || rest_ns <= 0)
 		return true;
 	*err = run->unsettled->result;
