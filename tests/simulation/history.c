@@ -495,6 +495,17 @@ annotate_service(struct rng *r)
 	patch_service(o, patch);
 }
 
+/* A Service asks for more than ports. That may be wrong, or not be possible in this cloud. */
+static void
+ask_for_extra(struct rng *r)
+{
+	const struct kube_model_object *o = any_service(r);
+	char patch[200];
+
+	if (o && extras_choose(r, patch, sizeof(patch)))
+		patch_service(o, patch);
+}
+
 #define OTHER_CLASS "\"loadBalancerClass\":\"example.com/other\""
 
 static bool
@@ -1094,6 +1105,8 @@ disturb(struct rng *r)
 	trace("requests to %s fail", host == HOST_KUBE ? "the API server" : "the cloud");
 	after(rng_between(r, 5 * NS_PER_SEC, 90 * NS_PER_SEC),
 	      (struct later){ .fn = calm_later, .host = host });
+	if (world.has_extras && host == HOST_CLOUD)
+		net_faults(host)->page = rng_chance(r, 500) ? rate : 0;
 }
 
 /* ---- the API server ---- */
@@ -1219,18 +1232,10 @@ history_end(void)
 
 /* ---- the table ---- */
 
-enum {
-	ALL = 0,
-	HCLOUD = 1, /* sim_cloud.bit */
-	BRIGHTBOX = 2,
-	CLOUDLYCKE = 4,
-	EXAMPLE = 8,
-};
-
 static const struct {
 	void (*fn)(struct rng *);
 	unsigned calm, wild; /* weights */
-	unsigned clouds;     /* in which it happens */
+	unsigned clouds;     /* where it happens: sim_cloud.h */
 } events[] = {
 	{ add_machine, 6, 4, ALL },
 	{ delete_machine, 5, 4, ALL },
@@ -1291,6 +1296,7 @@ static const struct {
 	{ sim_brightbox_never_maps, 1, 2, BRIGHTBOX },
 	{ sim_cloudlycke_breaks_inventory, 2, 3, CLOUDLYCKE },
 	{ sim_cloudlycke_fails_program, 2, 4, CLOUDLYCKE },
+	{ ask_for_extra, 40, 30, EXTRAS },
 	{ sim_example_makes_balancer, 2, 2, EXAMPLE },
 	{ sim_example_changes_balancer, 2, 3, EXAMPLE },
 	{ sim_example_installs_machine, 2, 3, EXAMPLE },
@@ -1313,7 +1319,9 @@ history_churn(struct rng *r)
 static unsigned
 weight_of(size_t i)
 {
-	if (events[i].clouds && !(events[i].clouds & world.sim->bit))
+	unsigned here = world.sim->bit | (world.has_extras ? EXTRAS : 0);
+
+	if (events[i].clouds != ALL && !(events[i].clouds & here))
 		return 0;
 	return world.is_wild ? events[i].wild : events[i].calm;
 }

@@ -31,6 +31,7 @@ enum fate {
 	CUT,
 	SLOW,
 	EMPTIED,
+	PAGE,
 };
 
 struct exchange {
@@ -384,6 +385,17 @@ answer_with_error(struct exchange *x)
 }
 
 static void
+answer_with_page(struct exchange *x)
+{
+	static const int statuses[] = { 404, 503, 200 }; /* the last one only of a GET */
+	bool is_get = strcmp(x->request.method, "GET") == 0;
+
+	x->response.status = statuses[rng_below(&net.random, is_get ? 3 : 2)];
+	buf_add_c(&x->response.headers, "Content-Type: text/html\r\n");
+	buf_add_c(&x->response.body, "<html><body>simulated</body></html>");
+}
+
+static void
 act(struct exchange *x)
 {
 	struct server *server = net.hosts[x->host].server;
@@ -421,6 +433,7 @@ trace_request(const struct exchange *x)
 {
 	const char *how = x->fate == REFUSING  ? " (simulated)"
 	                  : x->fate == EMPTIED ? " (as if empty)"
+	                  : x->fate == PAGE    ? " (page of a proxy)"
 	                                       : "";
 
 	if (str_contains(x->request.target, STR("/leases/")))
@@ -450,6 +463,8 @@ on_arrived(void *arg)
 	x->last_ns = answer_ns;
 	if (x->fate == REFUSING)
 		answer_with_error(x);
+	else if (x->fate == PAGE)
+		answer_with_page(x);
 	else if (x->fate != SILENT_BEFORE && x->fate != CLOSED_BEFORE)
 		act(x);
 	if (x->fate == EMPTIED)
@@ -488,6 +503,7 @@ choose_fate(const struct net_faults *f)
 		{ f->cut, CUT },
 		{ f->slow, SLOW },
 		{ f->emptied, EMPTIED },
+		{ f->page, PAGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fates); i++) {

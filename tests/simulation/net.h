@@ -29,6 +29,7 @@ struct net_faults {
 	unsigned cut;        /* the body ends early */
 	unsigned slow;       /* the answer takes seconds */
 	unsigned emptied;    /* the cloud's list of servers is empty */
+	unsigned page;       /* a page of a proxy, which is not JSON, before the server acts */
 	unsigned stream_cut; /* a watch breaks within minutes */
 	/* Requests whose target contains this are answered with an error; NULL: none. */
 	const char *broken;

@@ -17,6 +17,16 @@
 
 struct machine;
 
+/** Where an event happens: sim_cloud.bit, or EXTRAS. */
+enum {
+	ALL = 0,
+	HCLOUD = 1,
+	BRIGHTBOX = 2,
+	CLOUDLYCKE = 4,
+	EXAMPLE = 8,
+	EXTRAS = 16, /* in histories in which Services ask for more than ports */
+};
+
 /** The command line and the environment of a replica, for one start. */
 struct sim_start {
 	char cloud[40], retry[60];

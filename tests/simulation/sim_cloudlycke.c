@@ -439,7 +439,7 @@ sim_cloudlycke_fails_program(struct rng *r)
 const struct sim_cloud sim_cloudlycke = {
 	.name = "cloudlycke",
 	.prefix = PREFIX,
-	.bit = 4,
+	.bit = CLOUDLYCKE,
 	.begin = begin,
 	.end = end,
 	.configure = configure,

@@ -416,7 +416,7 @@ sim_example_sets_limit(struct rng *r)
 const struct sim_cloud sim_example = {
 	.name = "example",
 	.prefix = PREFIX,
-	.bit = 8,
+	.bit = EXAMPLE,
 	.begin = begin,
 	.configure = configure,
 	.set_account = set_account,

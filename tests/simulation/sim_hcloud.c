@@ -273,7 +273,7 @@ settle(void)
 const struct sim_cloud sim_hcloud = {
 	.name = "hcloud",
 	.prefix = "hcloud://",
-	.bit = 1,
+	.bit = HCLOUD,
 	.begin = begin,
 	.configure = configure,
 	.set_account = set_account,

@@ -8,6 +8,7 @@
  * - world.c: the initial cluster, machines, kubelets, restarts of replicas, the end of faults
  * - history.c: the events that the seed chooses
  * - moments.c: events that wait for a request
+ * - extras.c: what Services ask for beside ports
  * - checks.c: what must be true at every step, and at the end
  * - election.c: what a replica may do with the Lease, and when it has to end
  * - evidence.c: what a replica must have seen before it deletes a Node
@@ -92,6 +93,7 @@ struct world {
 	bool has_lease_etcd; /* Leases are kept in an etcd of their own */
 	bool was_forced;     /* a person has removed the finalizer of a Service */
 	bool is_wild;
+	bool has_extras; /* Services ask for more than ports */
 	unsigned retry_s; /* --leader-elect-retry-period */
 	/* A Service that was removed with its finalizers, and who led then; its UID empty: none */
 	char vanished_uid[40], vanished_leader[200];
@@ -172,6 +174,14 @@ void moments_arrived(const struct net_request *);
 void moments_acted(const struct net_request *);
 /** Ends what hides machines. */
 void moments_end(void);
+
+/* ---- extras.c ---- */
+
+/** Chooses something that a Service may ask for beside ports. *ret: the patch. False: it is for
+ * another cloud. */
+bool extras_choose(struct rng *, char *ret, size_t size);
+/** The Service asks for ports only, from now on. */
+void extras_remove(const struct kube_model_object *service);
 
 /* ---- checks.c ---- */
 
