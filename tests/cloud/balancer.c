@@ -816,8 +816,8 @@ a_service_is_not_released_if_the_token_is_replaced_meanwhile(void **state)
 	assert_false(found);
 }
 
-/* The 404 of the DELETE, and the search after it, may be about another project than the one in which
- * the balancer was found. */
+/* The 404 of the DELETE, and the search after it, may be about another project than the one in
+ * which the balancer was found. */
 static void
 a_service_is_not_released_if_the_token_is_replaced_before_the_delete(void **state)
 {

@@ -19,7 +19,8 @@ enum {
 };
 
 struct example_account {
-	yyjson_mut_val *items[EXAMPLE_N_KINDS]; /* objects: items by ID, in the order of their IDs */
+	yyjson_mut_val
+		*items[EXAMPLE_N_KINDS]; /* objects: items by ID, in the order of their IDs */
 	size_t limit;
 };
 
@@ -281,8 +282,7 @@ act(struct call *call)
 			break;
 	}
 	if (call->kind == EXAMPLE_N_KINDS) {
-		refuse(call, 404,
-		       arena_printf(&arena, "there is no %" STR_FMT, STR_ARG(path)).ptr);
+		refuse(call, 404, arena_printf(&arena, "there is no %" STR_FMT, STR_ARG(path)).ptr);
 	} else if (strcmp(call->method, "DELETE") == 0) {
 		id = example_text(item, "id");
 		(void)yyjson_mut_obj_remove_keyn(call->account->items[call->kind], id.ptr, id.len);
@@ -306,13 +306,14 @@ handle(struct server *server, const struct server_request *request, struct serve
 {
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct example *e = (struct example *)server;
-	struct call call = { .e = e,
-		             .account = (struct example_account *)
-		                     example_account_of(e, request->token),
-		             .token = request->token,
-		             .method = request->method,
-		             .target = str_skip(request->target, strlen(BASE)),
-		             .answer = answer };
+	struct call call = {
+		.e = e,
+		.account = (struct example_account *)example_account_of(e, request->token),
+		.token = request->token,
+		.method = request->method,
+		.target = str_skip(request->target, strlen(BASE)),
+		.answer = answer
+	};
 	struct error err;
 
 	if (request->body.len > 0 && json_parse(request->body, &doc, &err))
@@ -332,8 +333,9 @@ example_request(struct example *e, struct example_account *a, const char *method
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	struct server_response answer = { .headers = BUF_INIT(BODY_MAX),
 		                          .body = BUF_INIT(BODY_MAX) };
-	struct call call = { .e = e, .account = a, .method = method, .target = str_c(target),
-		             .answer = &answer };
+	struct call call = {
+		.e = e, .account = a, .method = method, .target = str_c(target), .answer = &answer
+	};
 	struct error err;
 
 	if (body[0] && json_parse(str_c(body), &doc, &err))

@@ -8,7 +8,13 @@
 #define BRIGHTBOX_ "service.beta.kubernetes.io/brightbox-load-balancer-"
 #define CLOUDLYCKE_ "service.beta.kubernetes.io/cloudlycke-load-balancer-"
 
-#define NOTE(cloud, key, ...) { cloud, false, key, { "null", __VA_ARGS__ } }
+#define NOTE(cloud, key, ...)               \
+	{                                   \
+		cloud, false, key,          \
+		{                           \
+			"null", __VA_ARGS__ \
+		}                           \
+	}
 
 /* The first value is the default. Others may be wrong, or not be possible. */
 static const struct extra {

@@ -42,8 +42,8 @@ enum {
 	RATE_LIMIT = 720000, /* requests an hour: the cloud is not what limits */
 	PAGE = 50,           /* of the cloud's lists */
 	BASE = 50,
-	MAX_CHANGE = 10,     /* per cent */
-	NODE_BYTES = 2580,   /* at most, of each node: 160 MiB for 65,000 */
+	MAX_CHANGE = 10,   /* per cent */
+	NODE_BYTES = 2580, /* at most, of each node: 160 MiB for 65,000 */
 	DAYS = 7,
 	CHURN_NODES = 20, /* in the nights of the week */
 	MAX_MACHINES_OF_WEEK = 30,
@@ -649,7 +649,8 @@ static const struct {
 	const char *kind, *phase, *figure; /* NULL: each */
 	size_t from;
 } falling[] = {
-	/* a list is read five minutes after the end of the last one, and a longer one takes longer */
+	/* a list is read five minutes after the end of the last one, and a longer one takes longer
+	 */
 	{ "nodes", WITH_HEARTBEATS, "requests to the cloud", 65000 },
 	/* one turn handles all changes that have arrived, or all Services that are due */
 	{ "nodes", WITH_HEARTBEATS, "steps", 0 },
@@ -692,8 +693,8 @@ has_changed(const struct kind *kind, const struct phase *p, size_t n, size_t n_f
 		    (!checks_fall || now >= then * (100 - MAX_CHANGE) / 100 - slack ||
 		     may_fall(kind, p, f, n)))
 			continue;
-		printf("%zu, %s: %s of each further one are %.3f, and %.3f in a smaller world\n",
-		       n, p->name, f->name, now, then);
+		printf("%zu, %s: %s of each further one are %.3f, and %.3f in a smaller world\n", n,
+		       p->name, f->name, now, then);
 		has_any = true;
 	}
 	return has_any;
@@ -750,7 +751,8 @@ run_sizes(const struct kind *kind, const size_t *sizes, size_t n)
 			                         /*checks_fall=*/true))
 				status = 1;
 			if (kind->run == run_nodes &&
-			    p->most_bytes > base.phases[k].most_bytes + NODE_BYTES * (double)sizes[i]) {
+			    p->most_bytes >
+			            base.phases[k].most_bytes + NODE_BYTES * (double)sizes[i]) {
 				printf("%zu, %s: %.1f MiB of memory\n", sizes[i], p->name,
 				       mib(p->most_bytes));
 				status = 1;

@@ -7,7 +7,7 @@
 #include "schedule.h"
 
 static const struct sim_cloud *const clouds[] = { &sim_hcloud, &sim_brightbox, &sim_cloudlycke,
-		                                 &sim_example };
+	                                          &sim_example };
 
 const struct sim_cloud *
 sim_find(const char *name)

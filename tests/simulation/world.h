@@ -93,7 +93,7 @@ struct world {
 	bool has_lease_etcd; /* Leases are kept in an etcd of their own */
 	bool was_forced;     /* a person has removed the finalizer of a Service */
 	bool is_wild;
-	bool has_extras; /* Services ask for more than ports */
+	bool has_extras;  /* Services ask for more than ports */
 	unsigned retry_s; /* --leader-elect-retry-period */
 	/* A Service that was removed with its finalizers, and who led then; its UID empty: none */
 	char vanished_uid[40], vanished_leader[200];
