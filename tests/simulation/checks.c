@@ -208,7 +208,7 @@ checks_restore_begins(void)
 {
 	for (size_t i = 0; i < ARRAY_LEN(served); i++)
 		served[i].was_there = served[i].uid[0] &&
-		                      is_settled_service(str_c(served[i].uid), MINUTE_NS) &&
+		                      is_settled_service(str_c(served[i].uid), 10 * NS_PER_SEC) &&
 		                      is_in_use(service_of_uid(str_c(served[i].uid)));
 }
 
@@ -665,17 +665,15 @@ checks_hcloud_service(const struct kube_model_object *o, yyjson_val *service, st
 }
 
 /* A balancer that bears the UID of no Service. After a restore ccmd keeps such a balancer and
- * reports it, because the Service may have vanished by mistake. So does a leader that has not known
- * the Service. */
+ * reports it, because the Service may have vanished by mistake. The same is true if the Service has
+ * vanished while no watch was open, and if the leader has not known it. */
 static void
 check_orphan(const struct hetzner_resource *lb, struct buf *why)
 {
-	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct str uid = hetzner_label(lb, UID_LABEL);
 
 	if (uid.len == 0 || world.was_restored || service_of_uid(uid) || may_be_orphan(uid) ||
-	    (str_eq_c(uid, world.vanished_uid) &&
-	     !str_eq_c(world_holder(&arena), world.vanished_leader)))
+	    str_eq_c(uid, world.vanished_uid))
 		return;
 	buf_addf(why, "balancer %lld belongs to no service. ", (long long)lb->id);
 }

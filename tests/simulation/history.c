@@ -660,6 +660,19 @@ person_creates_balancer(struct rng *r)
 	ask_cloud("POST", "/load_balancers", body);
 }
 
+/* lb NULL: there is none. */
+static void
+rename_balancer(const struct hetzner_balancer *lb)
+{
+	char target[60], body[60];
+
+	if (!lb)
+		return;
+	snprintf(body, sizeof(body), "{\"name\":\"renamed-%lld\"}", (long long)lb->base.id);
+	snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->base.id);
+	ask_cloud("PUT", target, body);
+}
+
 static void
 person_changes_balancer(struct rng *r)
 {
@@ -672,9 +685,7 @@ person_changes_balancer(struct rng *r)
 	if (!lb || (kind == 2 && lb->n_networks == 0))
 		return;
 	if (kind == 3) {
-		snprintf(body, sizeof(body), "{\"name\":\"renamed-%lld\"}", (long long)lb->base.id);
-		snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->base.id);
-		ask_cloud("PUT", target, body);
+		rename_balancer(lb);
 		return;
 	}
 	if (kind == 1)
@@ -812,6 +823,8 @@ static struct {
 	enum account account;
 	bool is_deleted; /* only after a request about a server that was deleted */
 } next_account;
+static bool is_machine_deleted; /* while the account is not right */
+static int64_t listed_ns;       /* the last request for the list of servers */
 
 static void
 change_account(enum account account)
@@ -833,6 +846,10 @@ change_account_soon(struct rng *r, enum account account)
 	next_account.about = rng_chance(r, 400) ? "/servers" : "/load_balancers";
 	next_account.account = account;
 	next_account.is_deleted = rng_chance(r, 500);
+	if (account != ACCOUNT_OWN || !is_machine_deleted)
+		return;
+	next_account.about = "/servers";
+	next_account.is_deleted = true;
 }
 
 /* Is it time for the account to change? A check of several machines asks for those that the list
@@ -848,7 +865,8 @@ is_moment(const struct net_request *n)
 		return false;
 	if (!next_account.is_deleted || !world.cloud || strcmp(next_account.about, "/servers") != 0)
 		return true;
-	if (str_starts(n->request->target, STR("/v1/servers/")))
+	if (str_starts(n->request->target, STR("/v1/servers/")) &&
+	    schedule_now_ns() - listed_ns < NS_PER_SEC)
 		number = str_skip(n->request->target, strlen("/v1/servers/"));
 	return str_to_i64(number, 1, INT64_MAX, &server) &&
 	       !hetzner_find(world.project, HETZNER_SERVER, server);
@@ -870,8 +888,13 @@ spoil_account(struct rng *r)
 		force_service(r);
 	else if (rng_chance(r, 300))
 		delete_service(r);
-	if (rng_chance(r, 300))
+	is_machine_deleted = rng_chance(r, 400);
+	if (is_machine_deleted)
 		delete_machine(r);
+	if (world.cloud && rng_chance(r, 500)) {
+		rename_balancer(any_balancer(r));
+		annotate_service(r);
+	}
 	after(until_ns, (struct later){ .fn = restore_account, .random = *r });
 }
 
@@ -970,11 +993,20 @@ static struct {
 	struct rng random;
 } next_backup;
 
+/* The backup does not have it. */
+static void
+add_lost_service(struct later *later)
+{
+	add_service(&later->random);
+	add_service(&later->random);
+}
+
 static void
 back_up_now(struct rng *r)
 {
 	next_backup.is_wanted = false;
 	trace("a backup of etcd is made");
+	after(2 * NS_PER_SEC, (struct later){ .fn = add_lost_service, .random = *r });
 	after(rng_between(r, 10 * NS_PER_SEC, 300 * NS_PER_SEC),
 	      (struct later){ .fn = restore_backup,
 	                      .backup = kube_model_backup(world.kube),
@@ -1005,6 +1037,8 @@ history_acted(const struct net_request *n)
 {
 	if (!world.is_settling && is_moment(n))
 		change_account(next_account.account);
+	if (n->host == HOST_CLOUD && str_starts(n->request->target, STR("/v1/servers?")))
+		listed_ns = schedule_now_ns();
 	if (next_backup.is_wanted && !world.is_settling && is_lease_free(n))
 		back_up_now(&next_backup.random);
 	if (!trap.fn || trap.replica ||
@@ -1250,6 +1284,7 @@ static const struct {
 	{ add_misnamed_machines, 1, 1, ALL },
 	{ moments_kubelet_reports, 2, 2, ALL },
 	{ moments_scale_down, 2, 2, ALL },
+	{ moments_replace_node, 3, 3, ALL },
 	{ delete_node, 3, 3, ALL },
 	{ label_node, 8, 5, ALL },
 	{ taint_node, 4, 3, ALL },

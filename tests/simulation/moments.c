@@ -154,6 +154,62 @@ withdraw(void *arg)
 	net_arm(HOST_KUBE);
 }
 
+/* ---- a Node that is created again ---- */
+
+static struct machine *replaced; /* NULL: none */
+
+/* The machine is gone, and a person creates the Node again from its own text, as with "kubectl
+ * replace --force", while ccmd asks for the machine. */
+void
+moments_replace_node(struct rng *r)
+{
+	struct machine *m = any_node(r);
+
+	if (m && !m->server && !replaced)
+		replaced = m;
+}
+
+/* Appends the object without its version. */
+static void
+add_without_version(struct buf *body, struct str json)
+{
+	static const char name[] = "\"resourceVersion\":\"";
+	const char *begin = strstr(json.ptr, name);
+	const char *end = begin ? strstr(begin + strlen(name), "\",") : NULL;
+
+	if (!end)
+		return;
+	buf_add_str(body, str_n(json.ptr, (size_t)(begin - json.ptr)));
+	buf_add_c(body, end + strlen("\","));
+}
+
+static void
+replace(void *arg)
+{
+	CLEANUP(buf_fini) struct buf copy = BUF_INIT(1 << 20), body = BUF_INIT(1 << 20);
+	const struct kube_model_object *o = replaced ? machine_node(replaced) : NULL;
+
+	(void)arg;
+	if (!o || world.is_settling) {
+		replaced = NULL;
+		return;
+	}
+	buf_add_str(&copy, o->json);
+	buf_add_char(&copy, '\0');
+	add_without_version(&body, str_c(copy.ptr));
+	net_advance(HOST_KUBE);
+	(void)kube_model_delete(world.kube, "user", o);
+	trace("a user creates node %s again = %d", replaced->name,
+	      kube_model_request(world.kube,
+	                         &(struct kube_model_request){ .user_agent = "user",
+	                                                       .method = "POST",
+	                                                       .target = "/api/v1/nodes",
+	                                                       .body = buf_str(&body) },
+	                         NULL));
+	replaced = NULL;
+	net_arm(HOST_KUBE);
+}
+
 /* ---- a machine that the cloud does not know for some seconds ---- */
 
 /* Hetzner's API answers for less than the twelve seconds between two checks that the server does
@@ -268,6 +324,11 @@ moments_arrived(const struct net_request *n)
 		return;
 	if (announced && is_not_ready(announced) && is_look_for(n, announced))
 		schedule_at(schedule_now_ns(), withdraw, NULL);
+	/* the second check: the decision follows it */
+	if (replaced && is_not_ready(replaced) && replaced->lease_read_ns > replaced->heard_ns &&
+	    schedule_now_ns() - replaced->lease_read_ns > 5 * NS_PER_SEC &&
+	    is_look_for(n, replaced))
+		schedule_at(schedule_now_ns(), replace, NULL);
 	if (hidden.machine && is_look_for(n, hidden.machine))
 		hide_or_show(n);
 }

@@ -535,23 +535,20 @@ remove_machine(void)
 	(void)kube_model_delete(world.kube, "autoscaler", machine_node(m));
 }
 
-/* A person removes a Service together with its finalizers. A process that has led for some time
- * deletes the load balancer. */
+/* A person removes a Service together with its finalizers. */
 static void
 remove_service(void)
 {
 	size_t n = kube_model_count(world.kube, KUBE_MODEL_SERVICE);
-	const char *leader = election_old_leader();
 	const struct kube_model_object *o;
 
-	if (n == 0 || !world.project || !leader[0] || world.was_restored)
+	if (n == 0 || !world.project || !election_old_leader()[0] || world.was_restored)
 		return;
 	o = kube_model_at(world.kube, KUBE_MODEL_SERVICE, rng_below(&end_random, n));
 	if (world.sim->count_balancers(o) == 0)
 		return;
 	trace("a person removes service %" STR_FMT " and its finalizers", STR_ARG(o->name));
 	snprintf(world.vanished_uid, sizeof(world.vanished_uid), "%" STR_FMT, STR_ARG(o->uid));
-	snprintf(world.vanished_leader, sizeof(world.vanished_leader), "%s", leader);
 	kube_model_hold(o);
 	(void)kube_model_change(world.kube, "user", o, "{\"metadata\":{\"finalizers\":null}}");
 	if (kube_model_find(world.kube, KUBE_MODEL_SERVICE, STR("default"), o->name))

@@ -95,8 +95,8 @@ struct world {
 	bool is_wild;
 	bool has_extras;  /* Services ask for more than ports */
 	unsigned retry_s; /* --leader-elect-retry-period */
-	/* A Service that was removed with its finalizers, and who led then; its UID empty: none */
-	char vanished_uid[40], vanished_leader[200];
+	/* The UID of a Service that was removed with its finalizers; empty: none */
+	char vanished_uid[40];
 	unsigned n_events;  /* that have happened */
 	bool is_cache_held; /* the API server's watch cache */
 };
@@ -168,6 +168,7 @@ void history_churn(struct rng *);
 /** Events, see history.c. */
 void moments_kubelet_reports(struct rng *);
 void moments_scale_down(struct rng *);
+void moments_replace_node(struct rng *);
 void moments_hide_machine(struct rng *);
 /** A request has arrived at a server, or a server has acted: some events wait for that. */
 void moments_arrived(const struct net_request *);
