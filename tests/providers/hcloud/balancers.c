@@ -372,6 +372,20 @@ a_former_leaders_failed_creation_is_replaced_after_a_while(void **state)
 	check_failure(ERR_UNAVAILABLE, "the cloud has failed to create load balancer 7");
 }
 
+/* It is read once more before the DELETE. */
+static void
+one_that_gets_addresses_at_last_is_kept(void **state)
+{
+	(void)state;
+	begin_failing();
+	answer("/load_balancers/7", 200, "{\"load_balancer\":" BARE "}");
+	answer(OF_U, 200, LISTED(LB));
+	n_asked();
+	if (!ensure())
+		fail_msg("%s", story.err.msg);
+	assert_null(strstr(story.lab->script.asked.ptr, "DELETE"));
+}
+
 /* ---- adopted ---- */
 
 static const struct label named[] = {
@@ -1320,6 +1334,7 @@ main(void)
 		TEST(a_primary_ip_that_the_annotations_rule_out_costs_no_request),
 		TEST(one_without_addresses_is_waited_for),
 		TEST(one_that_the_cloud_fails_to_create_is_replaced),
+		TEST(one_that_gets_addresses_at_last_is_kept),
 		TEST(failed_creations_are_bounded),
 		TEST(a_former_leaders_failed_creation_is_replaced_after_a_while),
 		TEST(a_balancer_without_labels_is_adopted_by_name),
