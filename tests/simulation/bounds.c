@@ -27,9 +27,9 @@ enum {
 	/* What others change or lock is tried again after growing pauses; a balancer that stays
 	 * locked 55 times in its first hour (tests/providers/hcloud/lb_hour.c). */
 	MAX_BUSY = 60,
-	/* A Node that is not ready has four checks in the first minute, then one in 65 seconds
-	 * (docs/deletion.md). */
-	MAX_CHECKS = 25,
+	/* So many more than one in 50 seconds. A Node that is not ready has four checks in the
+	 * first minute, then one in 65 seconds (docs/deletion.md). */
+	MAX_OFTEN = 8,
 	MAX_VAIN = 6,          /* the highest of 400 histories is 4 */
 	MAX_OVER = 8,          /* those that were under way at the refusal */
 	MAX_IDLE_KUBE = 16,    /* watches and probes */
@@ -52,7 +52,7 @@ struct counter {
 };
 
 static struct refused refused[512];
-static struct counter repeated[512], vain[512], checked[512], over;
+static struct counter repeated[512], vain[512], checked[512], refused_often[512], over;
 static int64_t n_changes; /* of the API server's objects */
 static uint64_t n_idle[N_HOSTS], n_writes;
 static uint64_t n_leases, n_idle_leases; /* requests about the Lease */
@@ -83,6 +83,21 @@ count(struct counter *c, uint64_t key, int64_t span_ns)
 	if (c->n == 0 || c->key != key || schedule_now_ns() - c->since_ns >= span_ns)
 		*c = (struct counter){ .key = key, .since_ns = schedule_now_ns() };
 	return ++c->n;
+}
+
+/* How many times more than once in 50 seconds. */
+static unsigned
+count_often(struct counter *c, uint64_t key)
+{
+	const int64_t often_ns = 50 * NS_PER_SEC;
+	int64_t n_passed;
+
+	if (c->key != key)
+		*c = (struct counter){ .key = key, .since_ns = schedule_now_ns() };
+	n_passed = (schedule_now_ns() - c->since_ns) / often_ns;
+	c->since_ns += n_passed * often_ns;
+	c->n = n_passed > c->n ? 1 : c->n - (unsigned)n_passed + 1;
+	return c->n;
 }
 
 static void
@@ -154,22 +169,18 @@ is_too_much(const struct window *w, unsigned n, const struct costs *costs)
 	                   costs->change * w->n_changes + costs->failure * (n - w->n_served);
 }
 
-/* A process asks for one machine that exists. One that the list lacks is asked for in each check of
- * another one, because it may be a witness. */
+/* A process asks for one machine that exists, or for the list of types. One that the list lacks is
+ * asked for in each check of another one, because it may be a witness. */
 static void
 check_machine(const struct net_request *n)
 {
 	struct str target = n->request->target;
 	uint64_t key = hash_bytes(n->incarnation * N_REPLICAS + n->replica->index + 1, target.ptr,
 	                          target.len);
-	unsigned times;
 
-	if (hetzner_settings(world.cloud)->unlisted_server != 0)
-		return;
-	times = count(&checked[key % ARRAY_LEN(checked)], key, 10 * MINUTE_NS);
-	if (times > MAX_CHECKS)
-		fail("replica %s has asked %u times in ten minutes for %" STR_FMT, n->replica->name,
-		     times, STR_ARG(target));
+	if (hetzner_settings(world.cloud)->unlisted_server == 0 &&
+	    count_often(&checked[key % ARRAY_LEN(checked)], key) > MAX_OFTEN)
+		fail("replica %s asks too often for %" STR_FMT, n->replica->name, STR_ARG(target));
 }
 
 static void
@@ -227,7 +238,8 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 	n_leases += election_is_lease(n);
 	n_served += n->host == HOST_CLOUD && r->status < 300;
 	if (n->host == HOST_CLOUD && world.cloud && r->status == 200 &&
-	    str_starts(n->request->target, STR("/v1/servers/")))
+	    (str_starts(n->request->target, STR("/v1/servers/")) ||
+	     str_starts(n->request->target, STR("/v1/load_balancer_types"))))
 		check_machine(n);
 	if (n->host == HOST_CLOUD)
 		check_budget(n, r->status);
@@ -238,12 +250,17 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 	if (!checks_is_write(n) || !is_final(r->status))
 		return;
 	key = key_of(n);
+	if (n->host == HOST_CLOUD &&
+	    count_often(&refused_often[key % ARRAY_LEN(refused_often)], key) > MAX_OFTEN)
+		fail("replica %s sends too often what is refused with %d: %s %" STR_FMT,
+		     n->replica->name, r->status, n->request->method, STR_ARG(n->request->target));
 	one = &refused[key % ARRAY_LEN(refused)];
 	if (one->key != key || schedule_now_ns() - one->first_ns > 60 * MINUTE_NS)
 		*one = (struct refused){ .key = key,
 			                 .first_ns = schedule_now_ns(),
 			                 .n_events = world.n_events };
-	if (++one->n > MAX_REFUSED + world.n_events - one->n_events)
+	/* after a restore, until the replica notices that the objects are others */
+	if (++one->n > MAX_REFUSED * (world.was_restored ? 3U : 1U) + world.n_events - one->n_events)
 		fail("replica %s has sent %u times within an hour what is refused with %d: %s "
 		     "%" STR_FMT,
 		     n->replica->name, one->n, r->status, n->request->method,

@@ -294,7 +294,7 @@ flap_kubelet(struct rng *r)
 	if (!m)
 		return;
 	trace("kubelet %s is ready and not ready by turns", m->name);
-	m->flaps_until_ns = schedule_now_ns() + rng_between(r, 5, 15) * MINUTE_NS;
+	m->flaps_until_ns = schedule_now_ns() + rng_between(r, 5, 20) * MINUTE_NS;
 }
 
 /* Kubelets that have other names than their servers: the cloud does not find the servers. */
@@ -471,7 +471,7 @@ choose_type(struct rng *r)
 	const struct kube_model_object *o = any_service(r);
 
 	if (o)
-		patch_service(o, rng_chance(r, 500)
+		patch_service(o, rng_chance(r, 700)
 		                         ? "{\"metadata\":{\"annotations\":{\"" TYPE_ANNOTATION
 		                           "\":\"lb99\"}}}"
 		                         : "{\"metadata\":{\"annotations\":{\"" TYPE_ANNOTATION
@@ -1293,7 +1293,7 @@ static const struct {
 	{ add_service, 14, 12, ALL },
 	{ change_ports, 8, 6, ALL },
 	{ annotate_service, 8, 6, ALL },
-	{ choose_type, 2, 2, HCLOUD },
+	{ choose_type, 3, 3, HCLOUD },
 	{ retype_service, 5, 5, ALL },
 	{ reclass_service, 1, 2, ALL },
 	{ delete_service, 6, 6, ALL },

@@ -55,105 +55,6 @@ is_look_for(const struct net_request *n, const struct machine *m)
 	return world.sim->is_about(n->request->target.ptr, number, o->name);
 }
 
-/* ---- a kubelet that reports once more ---- */
-
-/* The machine of a Node seems to be gone, and ccmd has read the kubelet's Lease for the second
- * time: the decision follows immediately, and the report comes at the same time. */
-static struct {
-	bool is_wanted;
-	struct machine *machine; /* NULL: the request has not been sent */
-	struct rng random;
-} report;
-
-void
-moments_kubelet_reports(struct rng *r)
-{
-	if (report.machine)
-		return;
-	report.is_wanted = true;
-	report.random = *r;
-}
-
-static void
-report_now(void *arg)
-{
-	struct machine *m = report.machine;
-	bool is_ready = rng_chance(&report.random, 500);
-
-	(void)arg;
-	report.machine = NULL;
-	if (!machine_node(m) || world.is_settling)
-		return;
-	trace("kubelet %s reports once more, Ready: %s", m->name, is_ready ? "True" : "False");
-	net_advance(HOST_KUBE);
-	kube_model_renew_node(world.kube, str_c(m->name));
-	(void)kube_model_set_ready(world.kube, str_c(m->name), is_ready ? "True" : "False");
-	m->heard_ns = schedule_now_ns();
-	net_arm(HOST_KUBE);
-}
-
-static void
-note_lease_read(struct machine *m)
-{
-	int64_t since_ns = schedule_now_ns() - m->lease_read_ns;
-	bool is_second = m->lease_read_ns > 0 && since_ns > 5 * NS_PER_SEC && since_ns < MINUTE_NS;
-
-	if (m->lease_read_ns < m->heard_ns)
-		m->first_read_ns = schedule_now_ns();
-	m->lease_read_ns = schedule_now_ns();
-	if (!report.is_wanted || report.machine || !is_second)
-		return;
-	report.is_wanted = false;
-	report.machine = m;
-	schedule_at(schedule_now_ns() + rng_between(&report.random, 0, 12) * NS_PER_MS, report_now,
-	            NULL);
-}
-
-/* ---- an announcement that is withdrawn ---- */
-
-static struct machine *announced; /* NULL: none */
-
-static bool
-is_not_ready(const struct machine *m)
-{
-	const struct kube_model_object *o = machine_node(m);
-
-	return o && !str_contains(o->json, STR("{\"type\":\"Ready\",\"status\":\"True\""));
-}
-
-/* The autoscaler taints a Node, deletes its machine, and removes the taint while ccmd asks for the
- * machine. */
-void
-moments_scale_down(struct rng *r)
-{
-	struct machine *m = any_node(r);
-
-	if (!m || announced)
-		return;
-	trace("the autoscaler deletes machine %s", m->name);
-	node_set_taint(machine_node(m), AUTOSCALER_TAINT, true);
-	if (m->server)
-		world.sim->delete_machine(m);
-	m->server = 0;
-	if (rng_chance(r, 700))
-		announced = m;
-}
-
-static void
-withdraw(void *arg)
-{
-	struct machine *m = announced;
-
-	(void)arg;
-	announced = NULL;
-	if (!m || !machine_node(m) || world.is_settling)
-		return;
-	trace("the autoscaler removes the taint of node %s", m->name);
-	net_advance(HOST_KUBE);
-	node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
-	net_arm(HOST_KUBE);
-}
-
 /* ---- a Node that is created again ---- */
 
 static struct machine *replaced; /* NULL: none */
@@ -207,6 +108,107 @@ replace(void *arg)
 	                                                       .body = buf_str(&body) },
 	                         NULL));
 	replaced = NULL;
+	net_arm(HOST_KUBE);
+}
+
+/* ---- a kubelet that reports once more ---- */
+
+/* The machine of a Node seems to be gone, and ccmd has read the kubelet's Lease for the second
+ * time: the decision follows immediately, and the report comes at the same time. */
+static struct {
+	bool is_wanted;
+	struct machine *machine; /* NULL: the request has not been sent */
+	struct rng random;
+} report;
+
+void
+moments_kubelet_reports(struct rng *r)
+{
+	if (report.machine)
+		return;
+	report.is_wanted = true;
+	report.random = *r;
+}
+
+static void
+report_now(void *arg)
+{
+	struct machine *m = report.machine;
+	bool is_ready = rng_chance(&report.random, 500);
+
+	(void)arg;
+	report.machine = NULL;
+	if (!machine_node(m) || world.is_settling)
+		return;
+	trace("kubelet %s reports once more, Ready: %s", m->name, is_ready ? "True" : "False");
+	net_advance(HOST_KUBE);
+	kube_model_renew_node(world.kube, str_c(m->name));
+	(void)kube_model_set_ready(world.kube, str_c(m->name), is_ready ? "True" : "False");
+	m->heard_ns = schedule_now_ns();
+	net_arm(HOST_KUBE);
+}
+
+static void
+note_lease_read(struct machine *m)
+{
+	int64_t since_ns = schedule_now_ns() - m->lease_read_ns;
+	bool is_second = m->lease_read_ns > 0 && since_ns > 5 * NS_PER_SEC && since_ns < MINUTE_NS;
+
+	if (m->lease_read_ns < m->heard_ns)
+		m->first_read_ns = schedule_now_ns();
+	m->lease_read_ns = schedule_now_ns();
+	if (replaced == m && is_second)
+		schedule_at(schedule_now_ns(), replace, NULL);
+	if (!report.is_wanted || report.machine || !is_second)
+		return;
+	report.is_wanted = false;
+	report.machine = m;
+	schedule_at(schedule_now_ns() + rng_between(&report.random, 0, 12) * NS_PER_MS, report_now,
+	            NULL);
+}
+
+/* ---- an announcement that is withdrawn ---- */
+
+static struct machine *announced; /* NULL: none */
+
+static bool
+is_not_ready(const struct machine *m)
+{
+	const struct kube_model_object *o = machine_node(m);
+
+	return o && !str_contains(o->json, STR("{\"type\":\"Ready\",\"status\":\"True\""));
+}
+
+/* The autoscaler taints a Node, deletes its machine, and removes the taint while ccmd asks for the
+ * machine. */
+void
+moments_scale_down(struct rng *r)
+{
+	struct machine *m = any_node(r);
+
+	if (!m || announced)
+		return;
+	trace("the autoscaler deletes machine %s", m->name);
+	node_set_taint(machine_node(m), AUTOSCALER_TAINT, true);
+	if (m->server)
+		world.sim->delete_machine(m);
+	m->server = 0;
+	if (rng_chance(r, 700))
+		announced = m;
+}
+
+static void
+withdraw(void *arg)
+{
+	struct machine *m = announced;
+
+	(void)arg;
+	announced = NULL;
+	if (!m || !machine_node(m) || world.is_settling)
+		return;
+	trace("the autoscaler removes the taint of node %s", m->name);
+	net_advance(HOST_KUBE);
+	node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
 	net_arm(HOST_KUBE);
 }
 
@@ -324,11 +326,6 @@ moments_arrived(const struct net_request *n)
 		return;
 	if (announced && is_not_ready(announced) && is_look_for(n, announced))
 		schedule_at(schedule_now_ns(), withdraw, NULL);
-	/* the second check: the decision follows it */
-	if (replaced && is_not_ready(replaced) && replaced->lease_read_ns > replaced->heard_ns &&
-	    schedule_now_ns() - replaced->lease_read_ns > 5 * NS_PER_SEC &&
-	    is_look_for(n, replaced))
-		schedule_at(schedule_now_ns(), replace, NULL);
 	if (hidden.machine && is_look_for(n, hidden.machine))
 		hide_or_show(n);
 }
