@@ -64,28 +64,32 @@ sort_labels(struct metric_family *family)
 	}
 }
 
-/* At the first call, lists the families by name, because the order of the linker is arbitrary. The
- * caller unlocks families_mu. */
-static struct metric_family *
-lock_families(void)
+/* Lists the families by name, because the order of the linker is arbitrary. Called with families_mu
+ * held. */
+static void
+gather_families(void)
 {
-	static bool is_gathered; /* families_mu */
 	struct metric_family **tail = &families;
 	/* The subtraction uses integers, because in C these are two unrelated objects, not two ends
 	 * of one array. */
 	size_t n = ((uintptr_t)__stop_metric_families - (uintptr_t)__start_metric_families) /
 	           sizeof(__start_metric_families[0]);
 
-	mutex_lock(&families_mu);
-	if (is_gathered || n == 0)
-		return families;
-	is_gathered = true;
+	if (families || n == 0)
+		return;
 	qsort(__start_metric_families, n, sizeof(__start_metric_families[0]), compare_names);
 	for (size_t i = 0; i < n; i++) {
 		sort_labels(__start_metric_families[i]);
 		*tail = __start_metric_families[i];
 		tail = &(*tail)->next;
 	}
+}
+
+static struct metric_family *
+lock_families(void)
+{
+	mutex_lock(&families_mu);
+	gather_families();
 	return families;
 }
 
