@@ -107,7 +107,20 @@ note_failure(struct endpoint *e, const struct endpoint_pass *pass, struct error 
 	return !was_down;
 }
 
-/* Takes in the outcome of a request. Returns true when the endpoint went down or came up. */
+/* Returns true when this answer ends an outage. */
+static bool
+note_answer(struct endpoint *e)
+{
+	e->n_answers++;
+	e->n_failures = 0;
+	if (!e->is_down)
+		return false;
+	e->is_down = false;
+	e->past_outages_ns += now_boot(e) - e->down_ns;
+	return true;
+}
+
+/* Returns true when the endpoint went down or came up. */
 static bool
 note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint_outcome outcome,
              struct error *err)
@@ -116,17 +129,15 @@ note_outcome(struct endpoint *e, const struct endpoint_pass *pass, enum endpoint
 
 	if (pass->is_probe)
 		e->is_probing = false;
-	if (outcome == ENDPOINT_FAILED)
+	switch (outcome) {
+	case ENDPOINT_ANSWERED:
+		return note_answer(e);
+	case ENDPOINT_FAILED:
 		return note_failure(e, pass, err);
-	if (outcome == ENDPOINT_UNKNOWN)
-		return false;
-	e->n_answers++;
-	e->n_failures = 0;
-	if (!e->is_down)
-		return false;
-	e->is_down = false;
-	e->past_outages_ns += now_boot(e) - e->down_ns;
-	return true;
+	case ENDPOINT_UNKNOWN:
+		break;
+	}
+	return false;
 }
 
 /* ---- requests ---- */
