@@ -101,35 +101,45 @@ login_generation(struct login *l)
 }
 
 static bool
-login_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
-                uint64_t *ret_generation, struct error *err)
+add_token(const struct login *l, struct buf *ret, struct error *err)
+{
+	struct str token = secret_expose(&l->secret.value);
+
+	if (!str_is_visible(token))
+		return err_set(err, ERR_UNAUTHORIZED,
+		               "authorization token contains invalid characters");
+	if (!l->header)
+		buf_add_c(ret, "Bearer ");
+	buf_add_str(ret, token);
+	return true;
+}
+
+static bool
+add_basic(const struct login *l, struct buf *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(LIMIT_CREDENTIAL);
-	struct login *l = CONTAINER_OF(auth, struct login, auth);
-	struct str secret;
-	WITH_LOCK(&l->mu);
 
-	(void)call;
-	login_refresh(l);
-	*ret_generation = l->generation;
-	secret = secret_expose(&l->secret.value);
-	if (!l->has_user) {
-		if (!str_is_visible(secret))
-			return err_set(err, ERR_UNAUTHORIZED,
-			               "authorization token contains invalid characters");
-		if (!l->header)
-			buf_add_c(ret, "Bearer ");
-		buf_add_str(ret, secret);
-		return true;
-	}
 	buf_add_str(&plain, secret_expose(&l->user.value));
 	buf_add_char(&plain, ':');
-	buf_add_str(&plain, secret);
+	buf_add_str(&plain, secret_expose(&l->secret.value));
 	buf_add_c(ret, "Basic ");
 	base64_add(ret, buf_str(&plain));
 	if (!buf_ok(&plain) || !buf_ok(ret))
 		return err_set(err, ERR_UNAUTHORIZED, "user name and password are too long");
 	return true;
+}
+
+static bool
+login_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
+                uint64_t *ret_generation, struct error *err)
+{
+	struct login *l = CONTAINER_OF(auth, struct login, auth);
+	WITH_LOCK(&l->mu);
+
+	(void)call;
+	login_refresh(l);
+	*ret_generation = l->generation;
+	return l->has_user ? add_basic(l, ret, err) : add_token(l, ret, err);
 }
 
 static bool
