@@ -88,6 +88,23 @@ set_status_error(const struct rest *r, const struct http_request *request,
 
 /* ---- requests ---- */
 
+/* Counts a request that took took_ns. status 0: no response arrived. */
+static void
+count_request(const struct rest *r, const struct http_request *request, int status,
+              const struct http_response *response, int64_t took_ns)
+{
+	char memory[CODE_MAX_BYTES] = "error";
+	struct buf code = BUF_FIXED(memory);
+
+	if (status > 0)
+		buf_addf(&code, "%d", status);
+	recent_count(RECENT_CLOUD, status);
+	metric_inc(metric_of(&requests, r->name, http_method_name(request->method), memory));
+	metric_observe(metric_of(&durations, r->name), clock_seconds(took_ns));
+	if (status > 0 && response->ratelimit_remaining >= 0)
+		metric_set(metric_of(&left, r->name), (double)response->ratelimit_remaining);
+}
+
 static bool
 exchange(struct rest *r, struct call *call, const struct http_request *request, yyjson_doc **ret,
          struct error *err)
@@ -96,30 +113,18 @@ exchange(struct rest *r, struct call *call, const struct http_request *request, 
 	const char *method = http_method_name(request->method);
 	struct str body, target = str_head(request->target, 200);
 	int64_t begun_ns = clock_mono(call->clock);
-	char memory[CODE_MAX_BYTES] = "";
-	struct buf code = BUF_FIXED(memory);
 
 	bool is_answered = http_do(r->http, call, request, &response, err);
 	int status = is_answered ? response.status : 0;
-	bool is_success = status >= 200 && status < 300;
 
-	if (is_answered)
-		buf_addf(&code, "%d", status);
-	recent_count(RECENT_CLOUD, status);
-	if (is_success)
-		recent_note_cloud();
-	metric_inc(metric_of(&requests, r->name, method, is_answered ? memory : "error"));
-	metric_observe(metric_of(&durations, r->name),
-	               clock_seconds(clock_mono(call->clock) - begun_ns));
-	if (is_answered && response.ratelimit_remaining >= 0)
-		metric_set(metric_of(&left, r->name), (double)response.ratelimit_remaining);
-
+	count_request(r, request, status, &response, clock_mono(call->clock) - begun_ns);
 	if (!is_answered)
 		return err_wrap(err, "%s %" STR_FMT, method, STR_ARG(target));
 	call->answers.last_status = status;
-	call->answers.has_success |= is_success;
-	if (!is_success)
+	if (status < 200 || status >= 300)
 		return set_status_error(r, request, &response, err);
+	call->answers.has_success = true;
+	recent_note_cloud();
 
 	if (!ret)
 		return true;
