@@ -66,26 +66,46 @@ lb_needs_evidence(const struct lb_spec *spec)
 	       !(is_gone && str_eq_c(*is_gone, "true"));
 }
 
-/* Looks for a machine of a node, Ready ones first, or an anchor. Only machines of the realm that
- * the balancers are in prove something. */
+/* Adds nodes to the n that will be asked for. Only machines of the realm that the balancers are in
+ * prove something. */
+static size_t
+add_asked(struct cloud *cloud, const struct node_ref nodes[], size_t n_nodes, bool are_ready,
+          struct node_ref asked[], size_t n)
+{
+	unsigned realm;
+
+	for (size_t i = 0; i < n_nodes && n < MACHINES_ASKED; i++) {
+		if (nodes[i].is_ready == are_ready && nodes[i].provider_id.len > 0 &&
+		    cloud_can_find(cloud, nodes[i].provider_id, &realm) && realm == 0)
+			asked[n++] = nodes[i];
+	}
+	return n;
+}
+
+static bool
+shows_machine(const struct look *look)
+{
+	for (size_t i = 0; i < look->n; i++) {
+		if (look->instances[i].presence == PRESENCE_PRESENT)
+			return true;
+	}
+	return false;
+}
+
+/* Looks for a machine of a node, Ready ones first, or an anchor. */
 static bool
 find_evidence(struct cloud *cloud, struct call *call, bool *ret_is_found, struct error *err)
 {
 	CLEANUP(look_unrefp) struct look *look = NULL;
 	struct call urgent = *call;
 	struct node_ref asked[MACHINES_ASKED], *nodes = NULL;
-	size_t n_nodes = 0, n = 0;
-	unsigned realm, n_anchors = 0;
+	size_t n_nodes = 0, n;
+	unsigned n_anchors = 0;
 
 	if (cloud->host)
 		cloud->host->nodes(cloud->host, call->arena, &nodes, &n_nodes);
-	for (int is_ready = 1; is_ready >= 0; is_ready--) {
-		for (size_t i = 0; i < n_nodes && n < MACHINES_ASKED; i++) {
-			if (nodes[i].is_ready == (is_ready != 0) && nodes[i].provider_id.len > 0 &&
-			    cloud_can_find(cloud, nodes[i].provider_id, &realm) && realm == 0)
-				asked[n++] = nodes[i];
-		}
-	}
+	n = add_asked(cloud, nodes, n_nodes, /*are_ready=*/true, asked, 0);
+	n = add_asked(cloud, nodes, n_nodes, /*are_ready=*/false, asked, n);
 	if (n == 0) {
 		if (cloud->ops->count_anchors &&
 		    !cloud->ops->count_anchors(cloud, call, &n_anchors, err))
@@ -97,11 +117,10 @@ find_evidence(struct cloud *cloud, struct call *call, bool *ret_is_found, struct
 	urgent.is_urgent = true;
 	if (!cloud_look(cloud, &urgent, asked, n, clock_boot(call->clock), &look, err))
 		return err_wrap(err, "look for machines of nodes");
-	*ret_is_found = look->n_anchors > 0;
-	for (size_t i = 0; i < n; i++)
-		*ret_is_found |= look->instances[i].presence == PRESENCE_PRESENT;
+	*ret_is_found = look->n_anchors > 0 || shows_machine(look);
 	if (*ret_is_found)
 		return true;
+	/* nothing was found: is that the answer for each of them? */
 	for (size_t i = 0; i < n; i++) {
 		const struct instance *one = &look->instances[i];
 
