@@ -172,20 +172,25 @@ add_route_run(const struct describe_sources *s, struct arena *arena, struct buf 
 	                        JSON_NUMBER("heldForSeconds", seconds(outcome.held_for_ns))));
 }
 
-static void
-describe_route(const struct describe_sources *s, struct str cidr, struct arena *arena,
-               struct buf *json)
+static bool
+is_pod_cidr(struct store *nodes, struct str cidr)
 {
-	CLEANUP(store_list_free) struct store_list all = store_list(s->nodes);
-	bool is_known = false;
+	CLEANUP(store_list_free) struct store_list all = store_list(nodes);
 
 	for (size_t i = 0; i < all.n; i++) {
 		const struct node *node = node_of(all.objects[i]);
 
-		for (uint32_t j = 0; j < node->n_pod_cidrs; j++)
-			is_known |= str_eq(node->pod_cidrs[j], cidr);
+		if (str_is_among(cidr, node->pod_cidrs, node->n_pod_cidrs))
+			return true;
 	}
-	json_add_flag(json, "isKnown", is_known);
+	return false;
+}
+
+static void
+describe_route(const struct describe_sources *s, struct str cidr, struct arena *arena,
+               struct buf *json)
+{
+	json_add_flag(json, "isKnown", is_pod_cidr(s->nodes, cidr));
 	add_route_run(s, arena, json);
 }
 
