@@ -107,6 +107,31 @@ fields_add_list(struct fields *f, struct str order_name, const struct values *ol
 
 /* ---- nodes ---- */
 
+static void
+add_labels(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	yyjson_val *labels = json_at(patch, "metadata.labels"), *key, *val;
+	size_t i, n;
+
+	yyjson_obj_foreach(labels, i, n, key, val)
+	{
+		const struct str *old = node_label(node, json_text(key));
+
+		fields_add(f, arena_printf(f->arena, "label %" STR_FMT, STR_ARG(json_text(key))),
+		           old ? *old : STR_EMPTY,
+		           yyjson_is_str(val) ? arena_str(f->arena, json_text(val)) : STR_EMPTY);
+	}
+}
+
+static void
+add_provider_id(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	struct str id = json_text_at(f->arena, patch, "spec.providerID");
+
+	if (id.len > 0)
+		fields_add(f, STR("provider ID"), node_provider_id(node), id);
+}
+
 /* "true:NoSchedule", as kubectl prints it after the key and a '='. */
 static struct value
 taint_value(struct arena *arena, yyjson_val *taint)
@@ -182,6 +207,26 @@ add_addresses(struct fields *f, const struct node *node, yyjson_val *patch)
 		};
 	new = values_of(f->arena, addresses, address_value);
 	fields_add_list(f, STR("addresses"), &old, &new);
+}
+
+/* The controllers write only the condition NetworkUnavailable. struct node has only what the route
+ * controller distinguishes of its present state. */
+static void
+add_condition(struct fields *f, const struct node *node, yyjson_val *patch)
+{
+	static const char *const networks[] = { [NODE_NETWORK_OTHER] = "",
+		                                [NODE_NETWORK_ROUTED] = "False",
+		                                [NODE_NETWORK_MISSING] = "True (NoRouteCreated)" };
+	yyjson_val *condition = yyjson_arr_get_first(json_at(patch, "status.conditions"));
+
+	if (condition)
+		fields_add(f,
+		           arena_printf(f->arena, "condition %" STR_FMT,
+		                        STR_ARG(json_view(condition, "type"))),
+		           str_c(networks[node->network]),
+		           arena_printf(f->arena, "%" STR_FMT " (%" STR_FMT ")",
+		                        STR_ARG(json_view(condition, "status")),
+		                        STR_ARG(json_view(condition, "reason"))));
 }
 
 /* ---- Services ---- */
@@ -272,45 +317,19 @@ note(const struct call *call, const char *kind, struct str name, const struct ob
 void
 dry_write_node(const struct call *call, const struct node *node, struct str path, struct str body)
 {
-	static const char *const networks[] = { [NODE_NETWORK_OTHER] = "",
-		                                [NODE_NETWORK_ROUTED] = "False",
-		                                [NODE_NETWORK_MISSING] = "True (NoRouteCreated)" };
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct arena *arena = call->arena;
-	struct fields fields = { .arena = arena };
+	struct fields fields = { .arena = call->arena };
 	struct error ignored;
-	yyjson_val *patch, *labels, *key, *val, *condition;
-	struct str id;
-	size_t i, n;
+	yyjson_val *patch;
 
-	(void)!json_parse(body, &doc, &ignored); /* without a document there are no fields */
-	patch = yyjson_doc_get_root(doc);
-	labels = json_at(patch, "metadata.labels");
-	yyjson_obj_foreach(labels, i, n, key, val)
-	{
-		const struct str *old = node_label(node, json_text(key));
-
-		fields_add(&fields, arena_printf(arena, "label %" STR_FMT, STR_ARG(json_text(key))),
-		           old ? *old : STR_EMPTY,
-		           yyjson_is_str(val) ? arena_str(arena, json_text(val)) : STR_EMPTY);
+	if (json_parse(body, &doc, &ignored)) {
+		patch = yyjson_doc_get_root(doc);
+		add_labels(&fields, node, patch);
+		add_provider_id(&fields, node, patch);
+		add_taints(&fields, node, patch);
+		add_addresses(&fields, node, patch);
+		add_condition(&fields, node, patch);
 	}
-	id = json_text_at(arena, patch, "spec.providerID");
-	if (id.len > 0)
-		fields_add(&fields, STR("provider ID"), node_provider_id(node), id);
-	add_taints(&fields, node, patch);
-	add_addresses(&fields, node, patch);
-
-	/* The controllers write only the condition NetworkUnavailable. struct node has only what
-	 * the route controller distinguishes of its present state. */
-	condition = yyjson_arr_get_first(json_at(patch, "status.conditions"));
-	if (condition)
-		fields_add(&fields,
-		           arena_printf(arena, "condition %" STR_FMT,
-		                        STR_ARG(json_view(condition, "type"))),
-		           str_c(networks[node->network]),
-		           arena_printf(arena, "%" STR_FMT " (%" STR_FMT ")",
-		                        STR_ARG(json_view(condition, "status")),
-		                        STR_ARG(json_view(condition, "reason"))));
 	note(call, "node", node_name(node), &node->object, path, body, &fields);
 	free(fields.items);
 }
