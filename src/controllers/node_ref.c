@@ -21,45 +21,50 @@ node_ref_of(const struct node *node)
 	};
 }
 
+static struct label
+copy_label(struct arena *arena, const struct label *label)
+{
+	return (struct label){ arena_str(arena, label->key), arena_str(arena, label->value) };
+}
+
+static const struct label *const *
+copy_labels(struct arena *arena, const struct node *node)
+{
+	const struct label **labels = arena_calloc(arena, node->n_labels + 1, sizeof(labels[0]));
+	struct label *copies = arena_calloc(arena, node->n_labels + 1, sizeof(copies[0]));
+
+	for (size_t i = 0; i < node->n_labels; i++) {
+		copies[i] = copy_label(arena, node->labels[i]);
+		labels[i] = &copies[i];
+	}
+	return labels;
+}
+
 struct node_ref
 node_ref_copy(struct arena *arena, const struct node *node)
 {
-	const struct label **labels = arena_calloc(arena, node->n_labels + 1, sizeof(labels[0]));
-	struct label *annotations = arena_calloc(arena, node->n_annotations + 1,
+	struct node_ref ref = node_ref_of(node);
+	struct label *annotations = arena_calloc(arena, ref.n_annotations + 1,
 	                                         sizeof(*annotations));
-	struct address *addresses = arena_calloc(arena, node->n_addresses + 1, sizeof(*addresses));
-	struct str *pod_cidrs = arena_calloc(arena, node->n_pod_cidrs + 1, sizeof(*pod_cidrs));
+	struct address *addresses = arena_calloc(arena, ref.n_addresses + 1, sizeof(*addresses));
+	struct str *pod_cidrs = arena_calloc(arena, ref.n_pod_cidrs + 1, sizeof(*pod_cidrs));
 
-	for (size_t i = 0; i < node->n_labels; i++) {
-		struct label *label = ARENA_NEW(arena, struct label);
+	for (size_t i = 0; i < ref.n_annotations; i++)
+		annotations[i] = copy_label(arena, &ref.annotations[i]);
+	for (size_t i = 0; i < ref.n_addresses; i++)
+		addresses[i] = (struct address){ arena_str(arena, ref.addresses[i].type),
+			                         arena_str(arena, ref.addresses[i].address) };
+	for (size_t i = 0; i < ref.n_pod_cidrs; i++)
+		pod_cidrs[i] = arena_str(arena, ref.pod_cidrs[i]);
 
-		label->key = arena_str(arena, node->labels[i]->key);
-		label->value = arena_str(arena, node->labels[i]->value);
-		labels[i] = label;
-	}
-	for (size_t i = 0; i < node->n_annotations; i++)
-		annotations[i] = (struct label){ arena_str(arena, node->annotations[i].key),
-			                         arena_str(arena, node->annotations[i].value) };
-	for (size_t i = 0; i < node->n_addresses; i++)
-		addresses[i] = (struct address){ arena_str(arena, node->addresses[i].type),
-			                         arena_str(arena, node->addresses[i].address) };
-	for (size_t i = 0; i < node->n_pod_cidrs; i++)
-		pod_cidrs[i] = arena_str(arena, node->pod_cidrs[i]);
-	return (struct node_ref){
-		.name = arena_str(arena, node_name(node)),
-		.uid = arena_str(arena, node->object.uid),
-		.provider_id = arena_str(arena, node_provider_id(node)),
-		.labels = labels,
-		.n_labels = node->n_labels,
-		.annotations = annotations,
-		.n_annotations = node->n_annotations,
-		.addresses = addresses,
-		.n_addresses = node->n_addresses,
-		.pod_cidrs = pod_cidrs,
-		.n_pod_cidrs = node->n_pod_cidrs,
-		.is_ready = node->ready == NODE_READY_TRUE,
-		.is_new = node_is_new(node),
-	};
+	ref.name = arena_str(arena, ref.name);
+	ref.uid = arena_str(arena, ref.uid);
+	ref.provider_id = arena_str(arena, ref.provider_id);
+	ref.labels = copy_labels(arena, node);
+	ref.annotations = annotations;
+	ref.addresses = addresses;
+	ref.pod_cidrs = pod_cidrs;
+	return ref;
 }
 
 /* ---- the same provider ID ---- */
