@@ -177,10 +177,53 @@ note_deletion(struct round *r, const struct node_check *check)
 	check->candidate->now.is_deleted = true;
 	if (r->call->dry)
 		return;
-	metric_set(metric_of(&last_deletion),
-	           (double)clock_wall(r->c->env->clock) / (double)NS_PER_SEC);
+	metric_set(metric_of(&last_deletion), clock_seconds(clock_wall(r->c->env->clock)));
 	log_info("node deleted, its machine is gone", LOG_STR("node", node_name(check->node)),
 	         LOG_STR("provider_id", node_provider_id(check->node)));
+}
+
+/* A repeated DELETE sends no second event. */
+static void
+report_deleting(struct round *r, const struct node_check *check)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+
+	if (check->candidate->is_deletion_reported)
+		return;
+	check->candidate->is_deletion_reported = true;
+	buf_addf(&text,
+	         "Deleting node %" STR_FMT " because it does not exist in the cloud provider",
+	         STR_ARG(node_name(check->node)));
+	node_event(r->c->env->recorder, LIFECYCLE_COMPONENT, check->node, EVENT_NORMAL,
+	           deleting_event.reason, buf_str(&text));
+}
+
+static void
+report_deleting_failed(struct round *r, const struct node_check *check, const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+	struct str name = node_name(check->node);
+
+	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(name), err->msg);
+	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+	                 deleting_failed_event.reason, buf_str(&text));
+	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, name, err, CLOCK_FOREVER);
+	log_error("node cannot be deleted, will retry", LOG_STR("node", name), LOG_ERR(err));
+}
+
+static bool
+send_delete(struct round *r, const struct node *node, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
+
+	patch_node_path(&path, node_name(node), NULL);
+	if (r->call->dry) {
+		dry_write_node_delete(r->call, node, buf_str(&path));
+		return true;
+	}
+	return kube_delete(r->c->env->kube, r->call, buf_str(&path), node->object.uid,
+	                   node->object.resource_version, err) ||
+	       err->code == ERR_NOT_FOUND;
 }
 
 /* A node that is marked for deletion already stays until its finalizers are removed: a further
@@ -194,54 +237,32 @@ note_deletion(struct round *r, const struct node_check *check)
 static void
 lifecycle_delete(struct round *r, const struct node_check *check, const struct node *now)
 {
-	CLEANUP(buf_fini) struct buf path = BUF_INIT(LIMIT_HTTP_URL);
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	struct candidate *candidate = check->candidate;
-	struct str name = node_name(check->node);
 	struct error err;
-	bool is_done = true;
 
 	if (now->is_deleting) {
 		count_former_deletion(r, candidate);
 		return;
 	}
 	candidate->n_deletes++;
-	patch_node_path(&path, name, NULL);
-	if (r->call->dry)
-		dry_write_node_delete(r->call, now, buf_str(&path));
-	else
-		is_done = kube_delete(r->c->env->kube, r->call, buf_str(&path), now->object.uid,
-		                      now->object.resource_version, &err) ||
-		          err.code == ERR_NOT_FOUND;
-	/* Without an answer, or after a 5xx, the node may be deleted all the same. */
-	if (is_done || err.http_status == 0 || err.http_status >= 500)
-		count_deletion(r, check);
-	candidate->has_conflicted = !is_done && err.code == ERR_CONFLICT &&
-	                            !node_is_leaving(check->node);
-	if (is_done || err.code != ERR_CONFLICT)
+	candidate->has_conflicted = false;
+	if (send_delete(r, now, &err)) {
 		candidate->n_conflicts = 0;
-	else if (++candidate->n_conflicts < CONFLICTS_REPORTED)
-		return;
-
-	if (!candidate->is_deletion_reported) { /* else the DELETE is a repeated one */
-		candidate->is_deletion_reported = true;
-		buf_addf(&text,
-		         "Deleting node %" STR_FMT
-		         " because it does not exist in the cloud provider",
-		         STR_ARG(name));
-		node_event(r->c->env->recorder, LIFECYCLE_COMPONENT, check->node, EVENT_NORMAL,
-		           deleting_event.reason, buf_str(&text));
-	}
-	if (is_done) {
+		count_deletion(r, check);
+		report_deleting(r, check);
 		note_deletion(r, check);
 		return;
 	}
-	buf_reset(&text);
-	buf_addf(&text, "Failed deleting node %" STR_FMT ": %s", STR_ARG(name), err.msg);
-	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
-	                 deleting_failed_event.reason, buf_str(&text));
-	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, name, &err, CLOCK_FOREVER);
-	log_error("node cannot be deleted, will retry", LOG_STR("node", name), LOG_ERR(&err));
+	/* Without an answer, or after a 5xx, the node may be deleted all the same. */
+	if (err.http_status == 0 || err.http_status >= 500)
+		count_deletion(r, check);
+	candidate->has_conflicted = err.code == ERR_CONFLICT && !node_is_leaving(check->node);
+	if (err.code != ERR_CONFLICT)
+		candidate->n_conflicts = 0;
+	else if (++candidate->n_conflicts < CONFLICTS_REPORTED)
+		return;
+	report_deleting(r, check);
+	report_deleting_failed(r, check, &err);
 }
 
 /* ---- decisions ---- */
@@ -293,6 +314,19 @@ report_held(struct round *r, const struct node_check *check, enum guard_outcome 
 	                    held_event.reason, str_c(reason), buf_str(&text));
 }
 
+static void
+report_foreign(struct round *r, const struct node_check *check)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
+
+	buf_addf(&text,
+	         "Provider ID \"%" STR_FMT
+	         "\" does not belong to this cloud: the node is left alone",
+	         STR_ARG(node_provider_id(check->node)));
+	event_dedup_warn(r->c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
+	                 foreign_event.reason, buf_str(&text));
+}
+
 /* Returns the time from this look to the next. A DELETE that was sent, or a write that failed,
  * brings the next look forward. */
 static int64_t
@@ -316,7 +350,6 @@ lifecycle_decide(struct round *r, const struct node_check *check)
 	struct lifecycle_controller *c = r->c;
 	CLEANUP(object_unrefp)
 	struct object *object = store_get(c->env->nodes, node_name(check->node));
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(KIB(4));
 	struct candidate *candidate = check->candidate;
 	struct guard_facts facts;
 	enum guard_outcome outcome;
@@ -343,12 +376,7 @@ lifecycle_decide(struct round *r, const struct node_check *check)
 	else
 		event_dedup_clear(c->env->event_dedup, check->node, held_event.reason);
 	if (outcome == GUARD_FOREIGN) {
-		buf_addf(&text,
-		         "Provider ID \"%" STR_FMT
-		         "\" does not belong to this cloud: the node is left alone",
-		         STR_ARG(node_provider_id(check->node)));
-		event_dedup_warn(c->env->event_dedup, LIFECYCLE_COMPONENT, check->node,
-		                 foreign_event.reason, buf_str(&text));
+		report_foreign(r, check);
 	} else if (outcome == GUARD_DELETE) {
 		lifecycle_delete(r, check, node_of(object));
 	} else { /* a later deletion counts its attempts and reports itself from the beginning */
