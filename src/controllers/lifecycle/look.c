@@ -253,6 +253,50 @@ lifecycle_ask(struct round *r, const struct question *q, struct lookup_result *r
 	return false;
 }
 
+static void
+count_look(enum presence presence)
+{
+	static const char *const results[] = { [PRESENCE_UNKNOWN] = "error",
+		                               [PRESENCE_PRESENT] = "success",
+		                               [PRESENCE_ABSENT] = "instance_not_found",
+		                               [PRESENCE_FOREIGN] = "error" };
+
+	metric_inc(metric_of(&calls, "instance_exists", results[presence]));
+	if (presence == PRESENCE_PRESENT)
+		metric_inc(metric_of(&calls, "instance_shutdown", "success"));
+}
+
+/* False: it could not be read, which is reported. */
+static bool
+read_heartbeat(struct round *r, const struct node *node, uint64_t *ret)
+{
+	struct str renewal;
+	struct error err;
+
+	if (lifecycle_read_renewal(r->c->env->kube, r->call, node, &renewal, &err)) {
+		*ret = node->heartbeat * 31 + str_hash(renewal);
+		return true;
+	}
+	err_wrap(&err, "lease of node %" STR_FMT, STR_ARG(node_name(node)));
+	log_warn("kubelet's heartbeat cannot be read, this check does not count",
+	         LOG_STR("node", node_name(node)), LOG_ERR(&err));
+	note_failed(r, node, &err);
+	return false;
+}
+
+static void
+report_unknown(struct round *r, const struct node *node, const struct instance *found)
+{
+	struct error err;
+
+	err_set(&err, found->error_code, "%" STR_FMT, STR_ARG(found->error));
+	err.is_outage = found->is_outage;
+	note_failed(r, node, &err);
+	if (!found->is_outage)
+		log_warn("cannot find out whether the machine of a node exists",
+		         LOG_STR("node", node_name(node)), LOG_STR("err", found->error));
+}
+
 /* Adds what the look found for the i-th check to the track that the guard decides on. */
 static void
 record_look_result(struct round *r, const struct question *q, const struct lookup_result *answer,
@@ -265,8 +309,6 @@ record_look_result(struct round *r, const struct question *q, const struct looku
 		.has_witness = witness == WITNESS_FOUND,
 		.started_boot_ns = answer->look->started_boot_ns,
 	};
-	struct str renewal = STR_EMPTY;
-	struct error err;
 
 	/* The search for a witness failed: the look proves neither that the machine is gone nor
 	 * that a witness is missing. */
@@ -279,38 +321,19 @@ record_look_result(struct round *r, const struct question *q, const struct looku
 	candidate->now.looked_boot_ns = answer->look->started_boot_ns;
 	candidate->now.n_failures = 0;
 	node_errors_clear(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node));
-	metric_inc(metric_of(&calls, "instance_exists",
-	                     found.presence == PRESENCE_PRESENT  ? "success"
-	                     : found.presence == PRESENCE_ABSENT ? "instance_not_found"
-	                                                         : "error"));
-	if (found.presence == PRESENCE_PRESENT)
-		metric_inc(metric_of(&calls, "instance_shutdown", "success"));
+	count_look(found.presence);
 
 	/* The heartbeat is read only for an absence, after it: at that time the cloud has already
 	 * said that the machine is gone, so a kubelet that still reports shows that the answer is
 	 * wrong. */
 	seen.presence = found.presence;
-	if (found.presence == PRESENCE_ABSENT &&
-	    !lifecycle_read_renewal(r->c->env->kube, r->call, check->node, &renewal, &err)) {
-		err_wrap(&err, "lease of node %" STR_FMT, STR_ARG(node_name(check->node)));
-		log_warn("kubelet's heartbeat cannot be read, this check does not count",
-		         LOG_STR("node", node_name(check->node)), LOG_ERR(&err));
-		note_failed(r, check->node, &err);
+	if (found.presence == PRESENCE_ABSENT && !read_heartbeat(r, check->node, &seen.heartbeat))
 		seen.presence = PRESENCE_UNKNOWN;
-	}
-	if (found.presence == PRESENCE_UNKNOWN) {
-		err_set(&err, found.error_code, "%" STR_FMT, STR_ARG(found.error));
-		err.is_outage = found.is_outage;
-		note_failed(r, check->node, &err);
-		if (!found.is_outage)
-			log_warn("cannot find out whether the machine of a node exists",
-			         LOG_STR("node", node_name(check->node)),
-			         LOG_STR("err", found.error));
-	}
+	if (found.presence == PRESENCE_UNKNOWN)
+		report_unknown(r, check->node, &found);
 	candidate->now.presence = seen.presence;
 	if (seen.presence == PRESENCE_ABSENT)
 		candidate->now.heartbeat = check->node->heartbeat;
-	seen.heartbeat = check->node->heartbeat * 31 + str_hash(renewal);
 	guard_observe(&candidate->now.track, &r->c->config.guard, &seen);
 	if (found.presence == PRESENCE_PRESENT && found.power == POWER_OFF)
 		lifecycle_add_shutdown_taint(r, check);
