@@ -209,20 +209,41 @@ node_postpone(struct node_controller *c, const struct node *node, const char *re
 	return true;
 }
 
+/* The first attempt accepts any look that began after the node was seen, so that nodes which join
+ * together share one. A retry needs a new look: an old answer may be why the last attempt failed.
+ */
+static bool
+find_machine(struct node_controller *c, struct call *call, struct node *node,
+             struct lookup_result *ret, struct error *err)
+{
+	bool is_retry = queue_peek(c->queue, node_name(node)).n_failures > 0;
+	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
+
+	return lookup_machines(c->env->lookup, call, &node, 1, not_before, ret, err) &&
+	       require_present(node, lookup_result_at(ret, 0), err);
+}
+
+static void
+report_initialised(struct node_controller *c, const struct node *node)
+{
+	double age_s = clock_seconds(clock_wall(c->env->clock) - node->created_wall_ns);
+
+	metric_observe(metric_of(&taint_removal_delay), age_s);
+	metric_observe(metric_of(&initial_sync_delay), age_s);
+	if (node_provider_id(node).len == 0 ||
+	    event_dedup_is_new(c->env->event_dedup, node, synced_event.reason))
+		node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
+		           STR("Node synced successfully"));
+	log_info("node initialised", LOG_STR("node", node_name(node)));
+}
+
 static bool
 node_initialise(struct node_controller *c, struct call *call, struct node *node, struct error *err)
 {
 	CLEANUP(lookup_result_fini) struct lookup_result answer = LOOKUP_RESULT_INIT;
-	bool is_retry = queue_peek(c->queue, node_name(node)).n_failures > 0;
-	/* The first attempt accepts any look that began after the node was seen, so that nodes
-	 * which join together share one. A retry needs a new look: an old answer may be why the
-	 * last attempt failed. */
-	int64_t not_before = is_retry ? clock_boot(c->env->clock) : node->object.seen_boot_ns;
 	struct init init = { 0 };
-	double age_s;
 
-	if (!lookup_machines(c->env->lookup, call, &node, 1, not_before, &answer, err) ||
-	    !require_present(node, lookup_result_at(&answer, 0), err))
+	if (!find_machine(c, call, node, &answer, err))
 		return err_wrap(err, "failed to get instance metadata for node %" STR_FMT,
 		                STR_ARG(node_name(node)));
 	init.instance = lookup_result_at(&answer, 0);
@@ -245,16 +266,8 @@ node_initialise(struct node_controller *c, struct call *call, struct node *node,
 	 * nodes are remembered. */
 	if (node_provider_id(node).len > 0)
 		(void)paces_take(c->env->paces, node->object.uid, "initialise");
-	if (call->dry)
-		return true;
-	age_s = clock_seconds(clock_wall(c->env->clock) - node->created_wall_ns);
-	metric_observe(metric_of(&taint_removal_delay), age_s);
-	metric_observe(metric_of(&initial_sync_delay), age_s);
-	if (node_provider_id(node).len == 0 ||
-	    event_dedup_is_new(c->env->event_dedup, node, synced_event.reason))
-		node_event(c->env->recorder, COMPONENT, node, EVENT_NORMAL, synced_event.reason,
-		           STR("Node synced successfully"));
-	log_info("node initialised", LOG_STR("node", node_name(node)));
+	if (!call->dry)
+		report_initialised(c, node);
 	return true;
 }
 
