@@ -137,10 +137,27 @@ route_note_change(const struct call *call, enum dry_verb verb, struct str cidr, 
 }
 
 static void
+report_not_created(const struct route_run *r, const struct node *node, struct str cidr,
+                   int64_t took_ns, const struct error *err)
+{
+	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
+
+	buf_addf(&message,
+	         "Could not create route %" STR_FMT " %" STR_FMT " for node %" STR_FMT " after ",
+	         STR_ARG(node->object.uid), STR_ARG(cidr), STR_ARG(node_name(node)));
+	clock_format_duration(&message, took_ns);
+	buf_addf(&message, ": %s", err->msg);
+	node_event(r->c->env->recorder, ROUTE_COMPONENT, node, EVENT_WARNING, failed_event.reason,
+	           buf_str(&message));
+	if (!err->is_outage) /* which is in the log already */
+		log_error("route not created, will retry", LOG_STR("node", node_name(node)),
+		          LOG_STR("cidr", cidr), LOG_ERR(err));
+}
+
+static void
 route_create(struct route_run *r, struct call *call, const struct route_need *need)
 {
 	const struct node *node = node_of(r->all.objects[need->node]);
-	CLEANUP(buf_fini) struct buf message = BUF_INIT(LIMIT_EVENT_MESSAGE);
 	const struct route_ops *ops = r->c->ops;
 	struct cloud *cloud = r->c->env->cloud;
 	struct node_ref ref = node_ref_of(node);
@@ -165,18 +182,8 @@ route_create(struct route_run *r, struct call *call, const struct route_need *ne
 		return;
 	}
 	route_note_failure(r, need->node, &err);
-	if (!is_reportable(&err))
-		return;
-	buf_addf(&message,
-	         "Could not create route %" STR_FMT " %" STR_FMT " for node %" STR_FMT " after ",
-	         STR_ARG(node->object.uid), STR_ARG(need->cidr), STR_ARG(node_name(node)));
-	clock_format_duration(&message, clock_mono(call->clock) - begun_ns);
-	buf_addf(&message, ": %s", err.msg);
-	node_event(r->c->env->recorder, ROUTE_COMPONENT, node, EVENT_WARNING, failed_event.reason,
-	           buf_str(&message));
-	if (!err.is_outage) /* which is in the log already */
-		log_error("route not created, will retry", LOG_STR("node", node_name(node)),
-		          LOG_STR("cidr", need->cidr), LOG_ERR(&err));
+	if (is_reportable(&err))
+		report_not_created(r, node, need->cidr, clock_mono(call->clock) - begun_ns, &err);
 }
 
 static void
@@ -324,6 +331,25 @@ route_next_delay_ns(struct route_controller *c, const struct route_run *r)
 	return backoff_spread_ns(c->config.period_ns, c->n_failures++, r->failure_max_ns);
 }
 
+static void
+route_note_end(struct route_controller *c, const struct route_run *r, int64_t due_mono_ns)
+{
+	WITH_LOCK(&c->mu);
+
+	c->is_settled = r->is_clean;
+	free(c->last_run.error);
+	c->last_run = (struct last_run){
+		.is_known = true,
+		.error = r->is_clean ? NULL : xstrndup(r->err.msg, strlen(r->err.msg)),
+		.n_failures = c->n_failures,
+		.n_held = r->hold.n,
+		.is_held_for_nodes = r->hold.why == ROUTE_REMOVAL_NO_NODES,
+		.held_mono_ns = r->hold.due_mono_ns,
+		.ended_mono_ns = clock_mono(c->env->clock),
+		.due_mono_ns = due_mono_ns,
+	};
+}
+
 /* Returns when the next run is due (mono). Periods are counted from the start of a run.
  *
  * @param is_woken  the run does not only come because its time has come
@@ -361,21 +387,7 @@ route_run_once(struct route_controller *c, struct arena *arena, bool is_woken)
 	metric_inc(metric_of(&syncs_total, outcome, is_woken ? "node_change" : "periodic"));
 	due_ns = clock_earlier(clock_deadline(begun_ns, route_next_delay_ns(c, &r)),
 	                       r.hold.due_mono_ns);
-
-	mutex_lock(&c->mu);
-	c->is_settled = r.is_clean;
-	free(c->last_run.error);
-	c->last_run = (struct last_run){
-		.is_known = true,
-		.error = r.is_clean ? NULL : xstrndup(r.err.msg, strlen(r.err.msg)),
-		.n_failures = c->n_failures,
-		.n_held = r.hold.n,
-		.is_held_for_nodes = r.hold.why == ROUTE_REMOVAL_NO_NODES,
-		.held_mono_ns = r.hold.due_mono_ns,
-		.ended_mono_ns = clock_mono(c->env->clock),
-		.due_mono_ns = due_ns,
-	};
-	mutex_unlock(&c->mu);
+	route_note_end(c, &r, due_ns);
 	return due_ns;
 }
 
