@@ -59,6 +59,16 @@ event_dedup_clear(struct event_dedup *d, const struct node *node, const char *re
 }
 
 void
+event_dedup_set(struct event_dedup *d, const char *component, const struct node *node,
+                const char *reason, struct str message)
+{
+	if (message.len > 0)
+		event_dedup_warn(d, component, node, reason, message);
+	else
+		event_dedup_clear(d, node, reason);
+}
+
+void
 node_event(struct recorder *recorder, const char *component, const struct node *node,
            enum event_type type, const char *reason, struct str message)
 {

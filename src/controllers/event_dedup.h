@@ -39,6 +39,9 @@ void event_dedup_warn_as(struct event_dedup *, const char *component, const stru
 bool event_dedup_is_new(struct event_dedup *, const struct node *node, const char *reason);
 /** The state has ended: the next event_dedup_warn() for (node, reason) is sent. */
 void event_dedup_clear(struct event_dedup *, const struct node *node, const char *reason);
+/** Warns, or clears if the message is empty. */
+void event_dedup_set(struct event_dedup *, const char *component, const struct node *node,
+                     const char *reason, struct str message);
 
 /** Sends an event about a node, whether it was sent before or not. */
 void node_event(struct recorder *, const char *component, const struct node *node,

@@ -30,18 +30,17 @@ struct claims {
 };
 
 enum cidr_place {
-	CIDR_OTHER_FAMILY, /* or not a CIDR */
-	CIDR_OUTSIDE,      /* not within --cluster-cidr */
+	CIDR_OTHER_FAMILY,
+	CIDR_OUTSIDE, /* not within --cluster-cidr */
 	CIDR_OURS,
 };
 
-/* *ret is the CIDR, parsed, unless it is no CIDR. */
 static enum cidr_place
-place_of(const struct claims *cs, struct str cidr, struct ip_net *ret)
+place_of(const struct claims *cs, const struct ip_net *cidr)
 {
-	if (!ip_net_parse(cidr, ret) || !((ip_family(&ret->ip) == IP_V4 ? 1U : 2U) & cs->families))
+	if (!((ip_family(&cidr->ip) == IP_V4 ? 1U : 2U) & cs->families))
 		return CIDR_OTHER_FAMILY;
-	return ip_net_is_within_any(ret, cs->config->cluster_cidrs, cs->config->n_cluster_cidrs)
+	return ip_net_is_within_any(cidr, cs->config->cluster_cidrs, cs->config->n_cluster_cidrs)
 	               ? CIDR_OURS
 	               : CIDR_OUTSIDE;
 }
@@ -74,7 +73,7 @@ collect_claims(struct claims *cs, const struct route_list *routes)
 		for (uint32_t j = 0; j < node->n_pod_cidrs; j++) {
 			struct str cidr = node->pod_cidrs[j], key;
 
-			if (place_of(cs, cidr, &net) != CIDR_OURS)
+			if (!ip_net_parse(cidr, &net) || place_of(cs, &net) != CIDR_OURS)
 				continue;
 			key = route_key(cs->arena, node_name(node), cidr);
 			cs->claims[cs->n_claims++] = (struct route_claim){
@@ -101,7 +100,7 @@ report_outside(struct claims *cs, const struct node *node)
 	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
 		struct ip_net net;
 
-		if (place_of(cs, node->pod_cidrs[i], &net) != CIDR_OUTSIDE)
+		if (!ip_net_parse(node->pod_cidrs[i], &net) || place_of(cs, &net) != CIDR_OUTSIDE)
 			continue;
 		buf_addf(&text, "%sroute CIDR %" STR_FMT " is not contained within cluster CIDR ",
 		         text.len > 0 ? "; " : "", STR_ARG(node->pod_cidrs[i]));
@@ -110,11 +109,22 @@ report_outside(struct claims *cs, const struct node *node)
 			ip_net_format(&text, &cs->config->cluster_cidrs[j]);
 		}
 	}
-	if (text.len > 0)
-		event_dedup_warn(cs->env->event_dedup, ROUTE_COMPONENT, node, outside_event.reason,
-		                 buf_str(&text));
-	else
-		event_dedup_clear(cs->env->event_dedup, node, outside_event.reason);
+	event_dedup_set(cs->env->event_dedup, ROUTE_COMPONENT, node, outside_event.reason,
+	                buf_str(&text));
+}
+
+/* What is not a CIDR counts as one of another family. */
+static bool
+has_other_family(const struct claims *cs, const struct node *node)
+{
+	struct ip_net net;
+
+	for (uint32_t i = 0; i < node->n_pod_cidrs; i++) {
+		if (!ip_net_parse(node->pod_cidrs[i], &net) ||
+		    place_of(cs, &net) == CIDR_OTHER_FAMILY)
+			return true;
+	}
+	return false;
 }
 
 /* claims: the n claims of this node. */
@@ -123,12 +133,8 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
                   size_t n)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_EVENT_MESSAGE);
-	bool has_other_family = false;
-	struct ip_net net;
 
-	for (uint32_t i = 0; i < node->n_pod_cidrs; i++)
-		has_other_family |= place_of(cs, node->pod_cidrs[i], &net) == CIDR_OTHER_FAMILY;
-	if (has_other_family)
+	if (has_other_family(cs, node))
 		buf_add_c(
 			&text,
 			"The cloud has no routes for pod CIDRs of this IP family; another component "
@@ -144,14 +150,10 @@ report_not_routed(struct claims *cs, const struct node *node, const struct route
 		         " of node %" STR_FMT ", which %s",
 		         text.len > 0 ? ". " : "", STR_ARG(claims[i].cidr), STR_ARG(winner->cidr),
 		         STR_ARG(node_name(node_of(cs->all->objects[winner->node]))),
-		         route_claim_compare_ages(winner, &claims[i]) < 0 ? "is older"
-		                                                          : "has its route");
+		         route_claim_is_older(winner, &claims[i]) ? "is older" : "has its route");
 	}
-	if (text.len > 0)
-		event_dedup_warn(cs->env->event_dedup, ROUTE_COMPONENT, node,
-		                 not_routed_event.reason, buf_str(&text));
-	else
-		event_dedup_clear(cs->env->event_dedup, node, not_routed_event.reason);
+	event_dedup_set(cs->env->event_dedup, ROUTE_COMPONENT, node, not_routed_event.reason,
+	                buf_str(&text));
 }
 
 /* ---- nodes ---- */

@@ -28,12 +28,12 @@ compare_networks(const void *a, const void *b)
 	return order;
 }
 
-int
-route_claim_compare_ages(const struct route_claim *a, const struct route_claim *b)
+bool
+route_claim_is_older(const struct route_claim *a, const struct route_claim *b)
 {
 	if (a->created_wall_ns != b->created_wall_ns)
-		return a->created_wall_ns < b->created_wall_ns ? -1 : 1;
-	return str_cmp(a->uid, b->uid);
+		return a->created_wall_ns < b->created_wall_ns;
+	return str_cmp(a->uid, b->uid) < 0;
 }
 
 static int
@@ -44,7 +44,21 @@ compare_precedence(const void *a, const void *b)
 
 	if (x->is_routed != y->is_routed)
 		return x->is_routed ? -1 : 1;
-	return route_claim_compare_ages(x, y);
+	return route_claim_is_older(x, y) ? -1 : route_claim_is_older(y, x);
+}
+
+/* Finds for each claim the narrowest one that it is within. */
+static void
+nest_claims(struct route_claim *claims[], size_t n)
+{
+	qsort(claims, n, sizeof(claims[0]), compare_networks);
+	for (size_t i = 1; i < n; i++) {
+		struct route_claim *outer = claims[i - 1];
+
+		while (outer && !ip_net_is_within(&claims[i]->net, &outer->net))
+			outer = outer->outer;
+		claims[i]->outer = outer;
+	}
 }
 
 /* Returns a granted claim that overlaps with this one, inside of it or around it; NULL: none. */
@@ -60,43 +74,33 @@ find_granted(const struct route_claim *claim)
 	return NULL;
 }
 
+static void
+grant(struct route_claim *claim)
+{
+	claim->is_granted = true;
+	for (struct route_claim *c = claim; c && !c->inner; c = c->outer)
+		c->inner = claim;
+}
+
 void
 route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n)
 {
 	struct route_claim **sorted = arena_calloc(arena, n + 1, sizeof(struct route_claim *));
 	struct ip last;
 
-	if (n == 0)
-		return;
 	for (size_t i = 0; i < n; i++) {
 		ip_net_span(&claims[i].net, &claims[i].net.ip, &last);
-		claims[i].is_granted = false;
-		claims[i].lost_to = NULL;
-		claims[i].outer = claims[i].inner = NULL;
 		sorted[i] = &claims[i];
 	}
-
-	/* the tree */
-	qsort(sorted, n, sizeof(sorted[0]), compare_networks);
-	for (size_t i = 1; i < n; i++) {
-		struct route_claim *outer = sorted[i - 1];
-
-		while (outer && !ip_net_is_within(&sorted[i]->net, &outer->net))
-			outer = outer->outer;
-		sorted[i]->outer = outer;
-	}
-
+	nest_claims(sorted, n);
 	qsort(sorted, n, sizeof(sorted[0]), compare_precedence);
 	for (size_t i = 0; i < n; i++) {
 		struct route_claim *claim = sorted[i];
 
 		if (!claim->is_routed)
 			claim->lost_to = find_granted(claim);
-		if (claim->lost_to)
-			continue;
-		claim->is_granted = true;
-		for (struct route_claim *c = claim; c && !c->inner; c = c->outer)
-			c->inner = claim;
+		if (!claim->lost_to)
+			grant(claim);
 	}
 }
 
@@ -150,6 +154,25 @@ struct str
 route_key(struct arena *arena, struct str node, struct str cidr)
 {
 	return arena_printf(arena, "%" STR_FMT " %" STR_FMT, STR_ARG(node), STR_ARG(cidr));
+}
+
+static void
+make_tables(struct planner *p, size_t n_nodes)
+{
+	for (size_t i = 0; i < p->n_routes; i++) {
+		const struct route *route = &p->routes[i];
+		struct str key = route_key(p->arena, route->target_node, route->destination_cidr);
+
+		if (route->target_node.len == 0)
+			continue;
+		map_put(&p->targets, route->target_node, (void *)(uintptr_t)route);
+		if (!route->is_blackhole && !route->is_unfinished && !map_get(&p->by_target, key))
+			map_put(&p->by_target, key, (void *)(uintptr_t)route);
+	}
+	for (size_t i = 0; i < n_nodes; i++) {
+		if (p->nodes[i].is_frozen)
+			map_put(&p->frozen, p->nodes[i].name, (void *)(uintptr_t)&p->nodes[i]);
+	}
 }
 
 /* Compares them as sets, because their order has no meaning. */
@@ -266,24 +289,11 @@ route_plan(struct arena *arena, const struct route_node nodes[], size_t n_nodes,
 	struct route_plan plan = { 0 };
 	size_t n = 0;
 
-	/* the tables */
-	for (size_t i = 0; i < n_routes; i++) {
-		const struct route *route = &routes[i];
-		struct str key = route_key(arena, route->target_node, route->destination_cidr);
-
-		if (route->target_node.len == 0)
-			continue;
-		map_put(&p.targets, route->target_node, (void *)(uintptr_t)route);
-		if (!route->is_blackhole && !route->is_unfinished && !map_get(&p.by_target, key))
-			map_put(&p.by_target, key, (void *)(uintptr_t)route);
-	}
-	for (size_t i = 0; i < n_nodes; i++) {
-		n += nodes[i].n_pod_cidrs;
-		if (nodes[i].is_frozen)
-			map_put(&p.frozen, nodes[i].name, (void *)(uintptr_t)&nodes[i]);
-	}
+	make_tables(&p, n_nodes);
 
 	/* creations, then removals, which depend on them */
+	for (size_t i = 0; i < n_nodes; i++)
+		n += nodes[i].n_pod_cidrs;
 	plan.create = arena_calloc(arena, n, sizeof(plan.create[0]));
 	for (size_t i = 0; i < n_nodes; i++) {
 		for (size_t j = 0; j < nodes[i].n_pod_cidrs; j++)

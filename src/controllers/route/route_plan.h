@@ -33,7 +33,8 @@ struct route_claim {
 	struct str uid;          /* of the node */
 	bool is_routed;          /* its route to this node exists, and stays while the node lives */
 
-	bool is_granted; /* the decision */
+	/* set by route_claims_decide(), zero before */
+	bool is_granted;
 	const struct route_claim
 		*lost_to; /* a granted claim that overlaps with it; NULL: this claim is granted */
 
@@ -47,9 +48,8 @@ struct route_claim {
  * Cost: O(n log n); claims that are all nested in each other cost O(n) each. */
 void route_claims_decide(struct arena *arena, struct route_claim claims[], size_t n);
 
-/** Less than 0: a's node is older than b's. If both have the same age, the lower UID counts as
- * older. */
-int route_claim_compare_ages(const struct route_claim *a, const struct route_claim *b);
+/** Is a's node older than b's? If both have the same age, the lower UID counts as older. */
+bool route_claim_is_older(const struct route_claim *a, const struct route_claim *b);
 
 /* ---- the plan ---- */
 
