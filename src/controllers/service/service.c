@@ -368,38 +368,40 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 
 /* ---- workers ---- */
 
+/* Stores the failure, and when the next attempt is due: a new reason need not wait for the end of
+ * an outage, because during it a call fails without a request. */
+static void
+record_note_failure(struct service_controller *c, struct str key, const struct error *err,
+                    int64_t delay_ns)
+{
+	struct service_record *r;
+	WITH_LOCK(&c->mu);
+
+	r = map_get(&c->records, key);
+	if (!r)
+		return;
+	r->failed_mono_ns = clock_mono(c->env->clock);
+	if (!r->failure)
+		r->failing_mono_ns = r->failed_mono_ns;
+	r->retry_ns = clock_deadline(r->failed_mono_ns, err->is_outage ? 0 : delay_ns);
+	r->is_retry_fixed = !err->is_outage && !service_is_failure(err) && err->retry_after_ms > 0;
+	free(r->failure);
+	r->failure = xstrndup(err->msg, strlen(err->msg));
+}
+
 /* The only place in this controller that turns an error code into behaviour (docs/errors.md). */
 static void
 service_handle_failure(struct service_controller *c, struct str key, const struct error *err)
 {
 	CLEANUP(object_unrefp) struct object *object = store_get(c->env->services, key);
 	bool is_removal = !object || service_needs_cleanup(service_of(object));
-	struct service_record *r;
 	int64_t delay_ns;
 
 	if (err->code == ERR_CANCELLED)
 		return;
 	delay_ns = failure_requeue(c->queue, key, err,
 	                           is_removal ? cleanup_max_ns : failure_max_ns(err->code));
-	/* A new reason need not wait for the end of an outage: during it a call fails without a
-	 * request. */
-	if (err->is_outage)
-		delay_ns = 0;
-
-	mutex_lock(&c->mu);
-	r = map_get(&c->records, key);
-	if (r) {
-		r->failed_mono_ns = clock_mono(c->env->clock);
-		if (!r->failure)
-			r->failing_mono_ns = r->failed_mono_ns;
-		r->retry_ns = clock_deadline(r->failed_mono_ns, delay_ns);
-		r->is_retry_fixed = !err->is_outage && !service_is_failure(err) &&
-		                    err->retry_after_ms > 0;
-		free(r->failure);
-		r->failure = xstrndup(err->msg, strlen(err->msg));
-	}
-	mutex_unlock(&c->mu);
-
+	record_note_failure(c, key, err, delay_ns);
 	if (err->is_outage || err->code == ERR_PENDING)
 		return; /* an outage is in the log once */
 	if (err->code == ERR_THROTTLED)
