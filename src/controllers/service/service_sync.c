@@ -359,26 +359,36 @@ remove_balancer(struct service_run *run, bool *ret_found, struct error *err)
 	return true;
 }
 
+/* Removes the status and our finalizer in one patch. */
+static bool
+service_release(struct service_run *run, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
+	bool is_gone;
+
+	if (!patch_service_release(&body, run->service, service_is_stale(run)))
+		return true;
+	if (!service_patch(run, buf_str(&body), &is_gone, err))
+		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
+	return true;
+}
+
 /* *ret_is_ours: the Service had a balancer of ours, or its finalizer is ours to remove. That a
  * balancer was found is stored until the Service is released: if writing to the Service fails, the
  * next attempt does not find the balancer any more. */
 static bool
 remove_and_release(struct service_run *run, bool *ret_is_ours, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf body = BUF_INIT(LIMIT_HTTP_REQUEST);
-	bool was_found, is_gone;
+	bool was_found;
 
 	*ret_is_ours = true;
 	if (!remove_balancer(run, &was_found, err))
 		return err_wrap(err, "failed to delete load balancer");
 	if (was_found)
 		set_service_with_balancer(run, run->service);
-
-	/* The status and our finalizer are removed in one patch. */
 	*ret_is_ours = may_release(run);
-	if (*ret_is_ours && patch_service_release(&body, run->service, service_is_stale(run)) &&
-	    !service_patch(run, buf_str(&body), &is_gone, err))
-		return err_wrap(err, "failed to remove load balancer cleanup finalizer");
+	if (*ret_is_ours && !service_release(run, err))
+		return false;
 	forget_balancer(run);
 	return true;
 }
