@@ -109,30 +109,41 @@ make_set(struct store *nodes)
 	return set;
 }
 
-/* Returns a reference to the current set, or to a new one. */
+/* Returns a reference to the current set, or NULL and the generation that a new one would belong
+ * to. */
+static struct target_set *
+get_current_set(struct targets *t, uint64_t *ret_generation)
+{
+	WITH_LOCK(&t->mu);
+
+	*ret_generation = t->generation;
+	if (t->current)
+		ref_take(&t->current->refs);
+	return t->current;
+}
+
+/* Keeps the set for other callers, unless a node changed while it was built. */
+static void
+keep_set(struct targets *t, struct target_set *set, uint64_t generation)
+{
+	WITH_LOCK(&t->mu);
+
+	if (t->current || t->generation != generation)
+		return;
+	ref_take(&set->refs);
+	t->current = set;
+}
+
 static struct target_set *
 take_set(struct targets *t)
 {
-	struct target_set *set;
 	uint64_t generation;
+	struct target_set *set = get_current_set(t, &generation);
 
-	mutex_lock(&t->mu);
-	generation = t->generation;
-	set = t->current;
-	if (set)
-		ref_take(&set->refs);
-	mutex_unlock(&t->mu);
-	if (set)
-		return set;
-
-	set = make_set(t->nodes);
-	/* It is kept for other callers, unless a node changed while it was built. */
-	mutex_lock(&t->mu);
-	if (!t->current && t->generation == generation) {
-		ref_take(&set->refs);
-		t->current = set;
+	if (!set) {
+		set = make_set(t->nodes);
+		keep_set(t, set, generation);
 	}
-	mutex_unlock(&t->mu);
 	return set;
 }
 
