@@ -194,6 +194,14 @@ index_unlink(struct store *s, struct object *o)
 }
 
 static void
+index_link(struct store *s, struct object *o)
+{
+	o->index_next = map_get(&s->index, o->index_key);
+	if (o->index_key.len > 0)
+		(void)map_put(&s->index, o->index_key, o);
+}
+
+static void
 call_handlers(struct store *s, const struct object *old, const struct object *object)
 {
 	for (size_t i = 0; i < s->n_handlers; i++)
@@ -209,6 +217,21 @@ is_late(const struct store *s, const struct object *old, const struct object *ob
 	       object_version_is_older(object->resource_version, old->resource_version);
 }
 
+/* Puts the object in the place of old, which may be NULL. An object with the UID of the old one is
+ * the same API object, so it was seen when the old one was. */
+static void
+replace(struct store *s, struct object *old, struct object *object)
+{
+	bool is_same = old && str_eq(old->uid, object->uid);
+
+	object->seen_boot_ns = is_same ? old->seen_boot_ns : clock_boot(s->clock);
+	object->epoch = s->epoch;
+	if (old)
+		index_unlink(s, old);
+	(void)map_put(&s->objects, object->key, object);
+	index_link(s, object);
+}
+
 enum put { PUT_DONE, PUT_LATE, PUT_FULL };
 
 /* On PUT_DONE the store owns the object, and *ret_old, which may be NULL, belongs to the caller. */
@@ -216,7 +239,6 @@ static enum put
 try_put(struct store *s, struct object *object, struct object **ret_old)
 {
 	struct object *old;
-	bool is_same;
 	WITH_LOCK(&s->mu);
 
 	old = map_get(&s->objects, object->key);
@@ -227,15 +249,7 @@ try_put(struct store *s, struct object *object, struct object **ret_old)
 		old->epoch = s->epoch;
 		return PUT_LATE;
 	}
-	is_same = old && str_eq(old->uid, object->uid);
-	object->seen_boot_ns = is_same ? old->seen_boot_ns : clock_boot(s->clock);
-	object->epoch = s->epoch;
-	if (old)
-		index_unlink(s, old);
-	(void)map_put(&s->objects, object->key, object);
-	object->index_next = map_get(&s->index, object->index_key);
-	if (object->index_key.len > 0)
-		(void)map_put(&s->index, object->index_key, object);
+	replace(s, old, object);
 	*ret_old = old;
 	return PUT_DONE;
 }
