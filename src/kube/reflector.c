@@ -362,9 +362,8 @@ receive_list(struct reflector *r, struct http_stream *stream, struct error *err)
 		if (!json_split_feed(split, bytes, put_item, r, err))
 			return false;
 	}
-	if (!json_split_end(split, &head, err) || !json_parse(head, &doc, err))
-		return false;
-	if (!check_head(r, yyjson_doc_get_root(doc), &rv, err))
+	if (!json_split_end(split, &head, err) || !json_parse(head, &doc, err) ||
+	    !check_head(r, yyjson_doc_get_root(doc), &rv, err))
 		return false;
 	store_end_list(r->config.store);
 	set_last_rv(r, rv);
@@ -592,6 +591,18 @@ enum next {
 	NEXT_LIST_LATER,
 };
 
+static enum next
+after_failure(const struct reflector *r, const struct error *err)
+{
+	int64_t age_ns = clock_mono(r->config.clock) - r->listed_ns;
+
+	if (err->code == ERR_GONE)
+		return age_ns < JUST_LISTED_NS ? NEXT_LIST_LATER : NEXT_LIST;
+	if (err->code == ERR_THROTTLED || is_without_answer(err))
+		return NEXT_WATCH_LATER;
+	return NEXT_LIST_LATER;
+}
+
 /* Runs one watch and decides what comes next; *err says why unless that is NEXT_WATCH. */
 static enum next
 watch_once(struct reflector *r, struct error *err)
@@ -599,27 +610,20 @@ watch_once(struct reflector *r, struct error *err)
 	unsigned n_events = 0;
 	bool is_ok = watch(r, &n_events, err);
 	bool was_open = r->watch_opened_ns > 0;
-	int64_t now_ns = clock_mono(r->config.clock);
-	int64_t lived_ns = now_ns - r->watch_opened_ns;
+	int64_t lived_ns = clock_mono(r->config.clock) - r->watch_opened_ns;
 
 	r->watch_opened_ns = 0;
 	metric_inc(metric_of(&watches, r->kind->name, is_ok ? "ok" : err_code_name(err->code)));
 	if (was_open &&
 	    (lived_ns >= LONG_WATCH_NS || (lived_ns >= PROVEN_WATCH_NS && n_events > 0)))
 		r->backoff_ns = BACKOFF_FIRST_NS;
+	if (!is_ok && !(was_open && is_without_answer(err)))
+		return after_failure(r, err);
 
 	/* the watch ended, or its connection did */
-	if (is_ok || (was_open && is_without_answer(err))) {
-		if (lived_ns >= SHORT_WATCH_NS || n_events > 0)
-			return NEXT_WATCH;
-		(void)err_set(err, ERR_UNAVAILABLE,
-		              "the watch ended within a second, without an event");
-		return NEXT_LIST_LATER;
-	}
-	if (err->code == ERR_GONE)
-		return now_ns - r->listed_ns < JUST_LISTED_NS ? NEXT_LIST_LATER : NEXT_LIST;
-	if (err->code == ERR_THROTTLED || is_without_answer(err))
-		return NEXT_WATCH_LATER;
+	if (lived_ns >= SHORT_WATCH_NS || n_events > 0)
+		return NEXT_WATCH;
+	(void)err_set(err, ERR_UNAVAILABLE, "the watch ended within a second, without an event");
 	return NEXT_LIST_LATER;
 }
 
