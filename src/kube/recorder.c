@@ -305,10 +305,9 @@ recorder_run(void *arg)
 		arena_reset(&r->arena);
 		pool_free(&events, e);
 	}
-	mutex_lock(&r->mu);
+	WITH_LOCK(&r->mu);
 	r->is_done = true;
 	cond_signal(&r->ended);
-	mutex_unlock(&r->mu);
 	return NULL;
 }
 
@@ -335,26 +334,40 @@ event_new(const char *component, const struct event_object *o, enum event_type t
 	return e;
 }
 
+static void
+warn_of_full_queue(struct recorder *r)
+{
+	int64_t now_ns = clock_mono(r->clock);
+
+	if (now_ns < r->next_warn_ns)
+		return;
+	r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
+	log_warn("too many events are waiting to be written, dropping some");
+}
+
+/* Never the same time twice, because it becomes part of the event's name. */
+static int64_t
+next_wall_ns(struct recorder *r)
+{
+	int64_t wall_ns = clock_wall(r->clock);
+
+	if (wall_ns <= r->last_wall_ns && r->last_wall_ns - wall_ns < NS_PER_MS)
+		wall_ns = r->last_wall_ns + 1;
+	r->last_wall_ns = wall_ns;
+	return wall_ns;
+}
+
 /* NULL when the event was queued, otherwise the reason for dropping it. Called with mu held. */
 static const char *
 enqueue(struct recorder *r, struct event *e, bool goes_first)
 {
-	int64_t now_ns = clock_mono(r->clock), wall_ns = clock_wall(r->clock);
-
 	if (r->is_closing)
 		return "shutdown";
 	if (r->n_queued >= LIMIT_EVENT_QUEUE && !goes_first) {
-		if (now_ns >= r->next_warn_ns) {
-			r->next_warn_ns = clock_deadline(now_ns, WARN_EVERY_NS);
-			log_warn("too many events are waiting to be written, dropping some");
-		}
+		warn_of_full_queue(r);
 		return "queue_full";
 	}
-	/* never the same time twice, because it becomes part of the event's name */
-	if (wall_ns <= r->last_wall_ns && r->last_wall_ns - wall_ns < NS_PER_MS)
-		wall_ns = r->last_wall_ns + 1;
-	r->last_wall_ns = wall_ns;
-	e->wall_ns = wall_ns;
+	e->wall_ns = next_wall_ns(r);
 	STAILQ_INSERT_TAIL(goes_first ? &r->urgent : &r->others, e, next);
 	metric_set(metric_of(&queued), (double)++r->n_queued);
 	cond_signal(&r->changed);
