@@ -87,13 +87,11 @@ config_check_token_file(const char *path, struct error *err)
 	return true;
 }
 
-/* A token or a file of it, and a user name with its password. */
 static void
-load_token_and_password(const struct config_entry *e)
+load_token(const struct config_entry *e)
 {
 	struct kube_config *config = e->loader->config;
 	struct str token = str_trim(entry_text(e, "token"));
-	struct str password;
 	struct error err;
 
 	config->token_file = entry_path(e, "tokenFile");
@@ -101,8 +99,14 @@ load_token_and_password(const struct config_entry *e)
 		secret_set(&config->token, token);
 	else if (config->token_file.len && !config_check_token_file(config->token_file.ptr, &err))
 		entry_problem(e, "tokenFile", ERR_INVALID, "%s", err.msg);
+}
 
-	password = entry_text(e, "password");
+static void
+load_basic(const struct config_entry *e)
+{
+	struct kube_config *config = e->loader->config;
+	struct str password = entry_text(e, "password");
+
 	config->username = arena_str(&config->arena, entry_text(e, "username"));
 	secret_assign(&config->password, password);
 	if ((config->username.len || password.len) &&
@@ -330,6 +334,15 @@ push_header(struct headers *h, const char *key, const char *name, struct str val
 	ARRAY_PUSH(h->lines.items, h->lines.n, h->lines.cap, line.ptr);
 }
 
+static void
+push_single(struct headers *h, const char *key, const char *name)
+{
+	struct str value = entry_text(h->user, key);
+
+	if (value.len > 0)
+		push_header(h, key, name, value);
+}
+
 /* Adds a header for each text of a list of the entry. Problems of a value are those of `key`. */
 static void
 push_headers(struct headers *h, const struct config_entry *e, const char *list, const char *key,
@@ -363,17 +376,31 @@ extra_name(struct arena *arena, struct str key)
 	return arena_strz(arena, buf_str(&name));
 }
 
+static void
+push_extra(struct headers *h)
+{
+	struct arena *arena = &h->user->loader->config->arena;
+	struct config_entry extra = *h->user;
+
+	extra.map = entry_node(h->user, "as-user-extra", YAML_MAP);
+	extra.inside = "as-user-extra.";
+	if (!extra.map)
+		return;
+	for (size_t i = 0; i < extra.map->n; i++) {
+		struct str key = extra.map->keys[i].text;
+
+		push_headers(h, &extra, arena_strz(arena, key), "as-user-extra",
+		             extra_name(arena, key));
+	}
+}
+
 /* Turns `as`, `as-uid`, `as-groups` and `as-user-extra` into headers (docs/spec/kube-client.md,
  * "Impersonation"). Without `as` the API server refuses the others. */
 static void
 load_impersonation(const struct config_entry *user)
 {
 	static const char *const others[] = { "as-uid", "as-groups", "as-user-extra" };
-	static const struct {
-		const char *key, *header;
-	} texts[] = { { "as", "Impersonate-User" }, { "as-uid", "Impersonate-Uid" } };
 	struct kube_config *config = user->loader->config;
-	struct config_entry extra = *user;
 	struct headers h = { .user = user };
 
 	if (!entry_has(user, "as")) {
@@ -383,22 +410,10 @@ load_impersonation(const struct config_entry *user)
 		}
 		return;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		struct str value = entry_text(user, texts[i].key);
-
-		if (value.len > 0)
-			push_header(&h, texts[i].key, texts[i].header, value);
-	}
+	push_single(&h, "as", "Impersonate-User");
+	push_single(&h, "as-uid", "Impersonate-Uid");
 	push_headers(&h, user, "as-groups", "as-groups", "Impersonate-Group");
-
-	extra.map = entry_node(user, "as-user-extra", YAML_MAP);
-	extra.inside = "as-user-extra.";
-	for (size_t i = 0; extra.map && i < extra.map->n; i++) {
-		struct str key = extra.map->keys[i].text;
-
-		push_headers(&h, &extra, arena_strz(&config->arena, key), "as-user-extra",
-		             extra_name(&config->arena, key));
-	}
+	push_extra(&h);
 	if (h.n_bytes > MAX_HEADERS)
 		entry_problem(user, "as", ERR_INVALID, "more than %zu bytes of headers",
 		              MAX_HEADERS);
@@ -411,7 +426,8 @@ void
 config_load_user(const struct config_entry *user, const struct config_entry *cluster)
 {
 	load_certificate(user);
-	load_token_and_password(user);
+	load_token(user);
+	load_basic(user);
 	if (!entry_has(user, "auth-provider"))
 		load_plugin(user, cluster);
 	else if (entry_has(user, "exec"))
