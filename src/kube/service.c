@@ -15,10 +15,6 @@
 #include "base/limits.h"
 #include "base/words.h"
 
-/* pack_texts() and object_texts_equal() need structs of texts and nothing else. */
-static_assert(sizeof(struct label) == 2 * sizeof(struct str), "a label is two texts");
-static_assert(sizeof(struct service_ingress) == 4 * sizeof(struct str), "it is four texts");
-
 static struct pool blocks = POOL_INIT;
 
 struct draft {
@@ -257,19 +253,15 @@ read_spec(struct draft *d, const struct source *s, struct error *err)
 /* The places in the block for the next array and the next text. While both pointers are NULL, the
  * block does not exist yet, and the packer only counts bytes. */
 struct packer {
-	char *arrays, *texts; /* the start of each part; NULL while counting */
+	char *arrays, *texts;
 	size_t n_array_bytes, n_text_bytes;
 };
 
 static void
 pack_text(struct packer *p, struct str *s)
 {
-	if (p->texts && s->len > 0) {
-		memcpy(p->texts + p->n_text_bytes, s->ptr, s->len);
-		s->ptr = p->texts + p->n_text_bytes;
-	} else if (p->texts) {
-		*s = STR_EMPTY;
-	}
+	if (p->texts)
+		*s = str_pack(&p->texts, *s);
 	p->n_text_bytes += s->len;
 }
 
@@ -278,20 +270,18 @@ pack_array(struct packer *p, void *array, size_t n, size_t size)
 {
 	void *to = array;
 
-	if (p->arrays) {
-		to = p->arrays + p->n_array_bytes;
-		if (n > 0)
-			memcpy(to, array, n * size);
+	if (p->arrays && n > 0) {
+		to = memcpy(p->arrays, array, n * size);
+		p->arrays += n * size;
 	}
 	p->n_array_bytes += n * size;
 	return to;
 }
 
-/* Packs an array and its n texts. The array may hold structs of several texts each. */
-static void *
-pack_texts(struct packer *p, void *array, size_t n)
+static struct str *
+pack_list(struct packer *p, struct str *list, size_t n)
 {
-	struct str *texts = pack_array(p, array, n, sizeof(*texts));
+	struct str *texts = pack_array(p, list, n, sizeof(*texts));
 
 	for (size_t i = 0; i < n; i++)
 		pack_text(p, &texts[i]);
@@ -301,19 +291,30 @@ pack_texts(struct packer *p, void *array, size_t n)
 static void
 pack_all(struct packer *p, struct service *s)
 {
-	struct str *const texts[] = { &s->object.key,       &s->object.uid,
-		                      &s->family_policy,    &s->object.resource_version,
-		                      &s->session_affinity, &s->affinity_config,
-		                      &s->load_balancer_ip, &s->traffic_policy };
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		pack_text(p, texts[i]);
-	s->finalizers = pack_texts(p, s->finalizers, s->n_finalizers);
-	s->source_ranges = pack_texts(p, s->source_ranges, s->n_source_ranges);
-	s->external_ips = pack_texts(p, s->external_ips, s->n_external_ips);
-	s->families = pack_texts(p, s->families, s->n_families);
-	s->annotations = pack_texts(p, s->annotations, 2 * s->n_annotations);
-	s->ingress = pack_texts(p, s->ingress, 4 * s->n_ingress);
+	pack_text(p, &s->object.key);
+	pack_text(p, &s->object.uid);
+	pack_text(p, &s->object.resource_version);
+	pack_text(p, &s->family_policy);
+	pack_text(p, &s->session_affinity);
+	pack_text(p, &s->affinity_config);
+	pack_text(p, &s->load_balancer_ip);
+	pack_text(p, &s->traffic_policy);
+	s->finalizers = pack_list(p, s->finalizers, s->n_finalizers);
+	s->source_ranges = pack_list(p, s->source_ranges, s->n_source_ranges);
+	s->external_ips = pack_list(p, s->external_ips, s->n_external_ips);
+	s->families = pack_list(p, s->families, s->n_families);
+	s->annotations = pack_array(p, s->annotations, s->n_annotations, sizeof(s->annotations[0]));
+	for (uint32_t i = 0; i < s->n_annotations; i++) {
+		pack_text(p, &s->annotations[i].key);
+		pack_text(p, &s->annotations[i].value);
+	}
+	s->ingress = pack_array(p, s->ingress, s->n_ingress, sizeof(s->ingress[0]));
+	for (uint32_t i = 0; i < s->n_ingress; i++) {
+		pack_text(p, &s->ingress[i].ip);
+		pack_text(p, &s->ingress[i].hostname);
+		pack_text(p, &s->ingress[i].ip_mode);
+		pack_text(p, &s->ingress[i].ports);
+	}
 	s->ports = pack_array(p, s->ports, s->n_ports, sizeof(s->ports[0]));
 	for (uint32_t i = 0; i < s->n_ports; i++) {
 		pack_text(p, &s->ports[i].name);
@@ -402,19 +403,34 @@ is_balancer_spec_equal(const struct service *a, const struct service *b)
 }
 
 static bool
+are_statuses_equal(const struct service *a, const struct service *b)
+{
+	if (a->n_ingress != b->n_ingress)
+		return false;
+	for (uint32_t i = 0; i < a->n_ingress; i++) {
+		const struct service_ingress *one = &a->ingress[i], *other = &b->ingress[i];
+
+		if (!str_eq(one->ip, other->ip) || !str_eq(one->hostname, other->hostname) ||
+		    !str_eq(one->ip_mode, other->ip_mode) || !str_eq(one->ports, other->ports))
+			return false;
+	}
+	return true;
+}
+
+static bool
 service_differs(const struct object *object_a, const struct object *object_b)
 {
 	const struct service *a = (const struct service *)object_a,
 			     *b = (const struct service *)object_b;
 
-	return !(str_eq(a->object.uid, b->object.uid) &&
-	         a->is_load_balancer == b->is_load_balancer && a->has_class == b->has_class &&
-	         a->is_deleting == b->is_deleting &&
-	         object_texts_equal(a->finalizers, a->n_finalizers, b->finalizers,
-	                            b->n_finalizers) &&
-	         object_texts_equal(a->families, a->n_families, b->families, b->n_families) &&
-	         str_eq(a->family_policy, b->family_policy) && is_balancer_spec_equal(a, b) &&
-	         object_texts_equal(a->ingress, 4 * a->n_ingress, b->ingress, 4 * b->n_ingress));
+	return !str_eq(a->object.uid, b->object.uid) ||
+	       a->is_load_balancer != b->is_load_balancer || a->has_class != b->has_class ||
+	       a->is_deleting != b->is_deleting ||
+	       !object_texts_equal(a->finalizers, a->n_finalizers, b->finalizers,
+	                           b->n_finalizers) ||
+	       !object_texts_equal(a->families, a->n_families, b->families, b->n_families) ||
+	       !str_eq(a->family_policy, b->family_policy) || !is_balancer_spec_equal(a, b) ||
+	       !are_statuses_equal(a, b);
 }
 
 /* ---- questions that controllers ask ---- */
