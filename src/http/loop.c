@@ -110,11 +110,11 @@ fence_left_ns(const struct job *job)
 static void
 hand_back(struct job *job, bool is_ok)
 {
-	mutex_lock(&job->mu);
+	WITH_LOCK(&job->mu);
+
 	job->is_ok = is_ok;
 	job->is_done = true;
 	cond_signal(&job->cond);
-	mutex_unlock(&job->mu);
 }
 
 static void
@@ -309,7 +309,7 @@ take_inbox(struct curl_client *c)
 
 /* Returns false, with the reason in *job->err, if the job must end. */
 static bool
-check_job(const struct job *job, int64_t now_ns)
+may_continue(const struct job *job, int64_t now_ns)
 {
 	if (job->wants_close || job->is_cancelled)
 		return job_error(job, job->err, ERR_CANCELLED, "cancelled");
@@ -331,7 +331,7 @@ end_late_waiting(struct job_list *list, int64_t now_ns)
 {
 	for (struct job *job = TAILQ_FIRST(&list->jobs), *next; job; job = next) {
 		next = TAILQ_NEXT(job, link); /* a job that was handed back may have been freed */
-		if (!check_job(job, now_ns))
+		if (!may_continue(job, now_ns))
 			hand_back(list_remove(list, job), false);
 	}
 }
@@ -348,7 +348,7 @@ check_jobs(struct curl_client *c)
 		CURLcode code = CURLE_OK;
 
 		next = TAILQ_NEXT(job, link);
-		if (!check_job(job, now_ns)) {
+		if (!may_continue(job, now_ns)) {
 			end_running(c, job, false);
 			continue;
 		}
