@@ -111,20 +111,22 @@ print_flags(const struct flag_group *group, bool has_effect, size_t column, unsi
 	}
 }
 
-void
-help_print(struct buf *out, unsigned width)
+static void
+print_group(const struct flag_group *group, unsigned width, struct buf *out)
 {
-	size_t column = 0;
+	size_t column = column_of(group, /*has_effect=*/true, 0);
 
-	for (const struct flag_group *const *group = flag_groups; *group; group++) {
-		column = column_of(*group, /*has_effect=*/true, 0);
-		if (column == 0)
-			continue;
-		buf_addf(out, "\n%s flags:\n\n", (*group)->name);
-		print_flags(*group, /*has_effect=*/true, column, width, out);
-	}
+	if (column == 0)
+		return;
+	buf_addf(out, "\n%s flags:\n\n", group->name);
+	print_flags(group, /*has_effect=*/true, column, width, out);
+}
 
-	column = 0; /* one for those of all groups */
+static void
+print_without_effect(unsigned width, struct buf *out)
+{
+	size_t column = 0; /* the same for all groups */
+
 	for (const struct flag_group *const *group = flag_groups; *group; group++)
 		column = column_of(*group, /*has_effect=*/false, column);
 	buf_add_c(out,
@@ -132,7 +134,14 @@ help_print(struct buf *out, unsigned width)
 	          "them:\n\n");
 	for (const struct flag_group *const *group = flag_groups; *group; group++)
 		print_flags(*group, /*has_effect=*/false, column, width, out);
+}
 
+void
+help_print(struct buf *out, unsigned width)
+{
+	for (const struct flag_group *const *group = flag_groups; *group; group++)
+		print_group(*group, width, out);
+	print_without_effect(width, out);
 	buf_add_c(out, "\nClouds:\n\n  ");
 	cloud_list(out);
 	buf_add_char(out, '\n');
