@@ -23,14 +23,6 @@ enum {
 	MAX_TIMERS = 8,
 };
 
-/* The descriptors that the loop waits for, beside those of the server. */
-enum source {
-	SIGNALS,
-	WAKES,
-	EXPIRY,
-	N_SOURCES,
-};
-
 struct timer {
 	struct event *event;
 	void (*fn)(void *arg);
@@ -40,8 +32,7 @@ struct timer {
 struct loop {
 	struct loop_handlers handlers;
 	struct event_base *base;
-	int fds[N_SOURCES];
-	struct event *events[N_SOURCES];
+	struct event *signal, *wake, *expiry;
 	struct timer timers[MAX_TIMERS];
 	unsigned n_timers;
 };
@@ -93,26 +84,38 @@ loop_on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life cycle ---- */
 
+/* Calls fn when the descriptor is readable, and owns it. The kernel refuses one only if the program
+ * has leaked thousands of them. */
+static struct event *
+loop_watch(struct loop *loop, int fd, event_callback_fn fn)
+{
+	struct event *event = event_new(loop->base, fd, EV_READ | EV_PERSIST, fn, loop);
+
+	MUST(fd < 0 ? -1 : 0);
+	MUST(event_add(event, NULL));
+	return event;
+}
+
+static void
+loop_unwatch(struct event *event)
+{
+	int fd = event_get_fd(event);
+
+	event_free(event);
+	close(fd);
+}
+
 struct loop *
 loop_new(const struct loop_handlers *handlers)
 {
-	static const event_callback_fn on_ready[] = {
-		[SIGNALS] = loop_on_signal, [WAKES] = loop_on_wake, [EXPIRY] = loop_on_expiry
-	};
 	struct loop *loop = xcalloc(1, sizeof(*loop));
 
 	loop->handlers = *handlers;
 	loop->base = event_base_new();
-	loop->fds[SIGNALS] = signals_open(/*with_reload=*/true);
-	loop->fds[WAKES] = wake_open();
-	loop->fds[EXPIRY] = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-	for (enum source i = 0; i < N_SOURCES; i++) {
-		/* refused only if the program has leaked thousands of descriptors */
-		MUST(loop->fds[i] < 0 ? -1 : 0);
-		loop->events[i] = event_new(loop->base, loop->fds[i], EV_READ | EV_PERSIST,
-		                            on_ready[i], loop);
-		MUST(event_add(loop->events[i], NULL));
-	}
+	loop->signal = loop_watch(loop, signals_open(/*with_reload=*/true), loop_on_signal);
+	loop->wake = loop_watch(loop, wake_open(), loop_on_wake);
+	loop->expiry = loop_watch(loop, timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK),
+	                          loop_on_expiry);
 	return loop;
 }
 
@@ -123,10 +126,9 @@ loop_free(struct loop *loop)
 		return;
 	for (unsigned i = 0; i < loop->n_timers; i++)
 		event_free(loop->timers[i].event);
-	for (enum source i = 0; i < N_SOURCES; i++) {
-		event_free(loop->events[i]);
-		close(loop->fds[i]);
-	}
+	loop_unwatch(loop->signal);
+	loop_unwatch(loop->wake);
+	loop_unwatch(loop->expiry);
 	event_base_free(loop->base);
 	free(loop);
 }
@@ -152,7 +154,7 @@ loop_every(struct loop *loop, int64_t period_ns, void (*fn)(void *arg), void *ar
 void
 loop_wake(struct loop *loop)
 {
-	wake_ring(loop->fds[WAKES]);
+	wake_ring(event_get_fd(loop->wake));
 }
 
 void
@@ -161,7 +163,7 @@ loop_set_expiry(struct loop *loop, int64_t deadline_boot_ns)
 	struct itimerspec at = { .it_value = { deadline_boot_ns / NS_PER_SEC,
 		                               deadline_boot_ns % NS_PER_SEC } };
 
-	MUST(timerfd_settime(loop->fds[EXPIRY], TFD_TIMER_ABSTIME, &at, NULL));
+	MUST(timerfd_settime(event_get_fd(loop->expiry), TFD_TIMER_ABSTIME, &at, NULL));
 }
 
 void
