@@ -89,15 +89,11 @@ open_review_client(const struct review_connection *r, const char *flag, const ch
 	return kube_connection_client(r->connection, &options, ret, err);
 }
 
-/* ---- the listeners ---- */
-
 static bool
-open_secure(struct serving *s, struct error *err)
+open_access(struct serving *s, struct error *err)
 {
 	const struct review_connections *reviews = s->config.reviews;
 	struct access_config access = s->config.options->access.config;
-	struct server_config config = s->config.options->serving.secure;
-	const char *names[] = { "localhost", "127.0.0.1", "::1", config.address.ptr, NULL };
 
 	if (!open_review_client(&reviews->authentication, "--authentication-kubeconfig", "authn",
 	                        &access.authentication, err))
@@ -109,9 +105,19 @@ open_secure(struct serving *s, struct error *err)
 		return false;
 	access.clock = &clock_real;
 	access.cancel = s->config.cancel;
-	if (!access_new(&access, &s->access, err))
-		return false;
+	return access_new(&access, &s->access, err);
+}
 
+/* ---- the listeners ---- */
+
+static bool
+open_secure(struct serving *s, struct error *err)
+{
+	struct server_config config = s->config.options->serving.secure;
+	const char *names[] = { "localhost", "127.0.0.1", "::1", config.address.ptr, NULL };
+
+	if (!open_access(s, err))
+		return false;
 	s->endpoints.access = s->access;
 	config.tls.self_signed_names = names;
 	config.tls.pair_name = "cloud-controller-manager";
