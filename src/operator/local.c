@@ -29,8 +29,16 @@ url_of(struct view *v, const char *scheme, struct str address, int port)
 	                    port);
 }
 
+static struct str
+secure_url(struct view *v)
+{
+	const struct server_config *server = &v->options->serving.secure;
+
+	return url_of(v, "https", server->address, server->port);
+}
+
 static struct http_config
-config_for(struct str url)
+local_config(struct str url)
 {
 	return (struct http_config){
 		.name = "local",
@@ -39,14 +47,6 @@ config_for(struct str url)
 		.proxy_url = STR("-"),
 		.clock = &clock_real,
 	};
-}
-
-static struct http_config
-config_for_secure_port(struct view *v)
-{
-	const struct server_config *server = &v->options->serving.secure;
-
-	return config_for(url_of(v, "https", server->address, server->port));
 }
 
 /* ret_status: NULL: any status but 200 is an error. */
@@ -80,7 +80,7 @@ bool
 local_get_open(struct view *v, const char *target, int *ret_status, struct str *ret,
                struct error *err)
 {
-	struct http_config config = config_for_secure_port(v);
+	struct http_config config = local_config(secure_url(v));
 
 	config.tls.is_insecure = true;
 	return fetch(v, &config, target, ret_status, ret, err);
@@ -142,7 +142,7 @@ local_get(struct view *v, const char *target, struct str *ret, struct error *err
 {
 	CLEANUP(buf_fini) struct buf cert = BUF_INIT(LIMIT_CREDENTIAL);
 	CLEANUP(buf_fini) struct buf name = BUF_INIT(LIMIT_NAME);
-	struct http_config config = config_for_secure_port(v);
+	struct http_config config = local_config(secure_url(v));
 
 	if (!read_certificate(v, &cert, err))
 		return false;
@@ -158,7 +158,7 @@ local_get_at(struct view *v, const char *url, const char *ca_file, const char *t
              struct str *ret, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf ca = BUF_INIT(LIMIT_CREDENTIAL);
-	struct http_config config = config_for(str_c(url));
+	struct http_config config = local_config(str_c(url));
 
 	if (!str_starts(config.base_url, STR("https://")))
 		return err_set(err, ERR_INVALID, "--url does not begin with https://");
@@ -193,7 +193,7 @@ local_get_metrics(struct view *v, struct str *ret, struct error *err)
 	struct str url;
 
 	if (local_find_plain_listener(v, &url)) {
-		struct http_config config = config_for(url);
+		struct http_config config = local_config(url);
 
 		return fetch(v, &config, "/metrics", /*ret_status=*/NULL, ret, err);
 	}
