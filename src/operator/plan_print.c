@@ -206,15 +206,26 @@ refusal_text(const struct plan_object *object, const struct plan_change *first)
 	               : "";
 }
 
+/* The change of the object itself; NULL: there is none. */
+static const struct plan_change *
+find_own(const struct plan_object *object)
+{
+	const struct plan_change *c;
+
+	STAILQ_FOREACH(c, &object->changes, next) {
+		if (is_own(object, c))
+			return c;
+	}
+	return NULL;
+}
+
 /* The object, then what belongs to it. An object that is only the reason for changes of other
  * things has no mark. */
 static void
 print_changes(const struct printer *to, const struct plan_object *object)
 {
-	const struct plan_change *own = STAILQ_FIRST(&object->changes), *c;
+	const struct plan_change *own = find_own(object), *c;
 
-	while (own && !is_own(object, own))
-		own = STAILQ_NEXT(own, next);
 	if (own)
 		print_verb(to, "", verb_of_thing(object, own));
 	else
