@@ -429,6 +429,25 @@ print_followers(const struct report *r, const struct check_result *result, unsig
 		           n == 1 ? "" : "s");
 }
 
+static void
+print_result(const struct report *r, const struct check_result *result, bool has_colours,
+             bool shows_all, unsigned width, struct buf *out)
+{
+	const struct check *check = result->check;
+
+	assert(result->result < ARRAY_LEN(marks));
+	buf_addf(out, "  %s%-*s%s %s  %s\n", has_colours ? marks[result->result].colour : "",
+	         MARK_WIDTH, marks[result->result].name, has_colours ? "\033[0m" : "", check->code,
+	         result->n_findings > 0 ? check->fault : check->title);
+	if (result->reason.len > 0)
+		print_text(out, COLUMN, width, "%s: %" STR_FMT,
+		           result->result == RESULT_SKIPPED ? "not checked" : "could not check",
+		           STR_ARG(result->reason));
+	if (result->n_findings > 0)
+		print_findings(result, shows_all, width, out);
+	print_followers(r, result, width, out);
+}
+
 static bool
 is_notable(const struct check_result *result)
 {
@@ -447,26 +466,13 @@ report_print(const struct report *r, bool has_colours, bool shows_all, unsigned 
 	for (size_t i = 0; i < r->n; i++) {
 		const struct check_result *result = &r->results[i];
 
-		assert(result->result < ARRAY_LEN(marks));
 		if (!shows_all && !is_notable(result))
 			continue;
 		if (!str_eq_c(str_c(group), result->check->group)) {
 			buf_addf(out, "\n%s\n", result->check->group);
 			group = result->check->group;
 		}
-		buf_addf(out, "  %s%-*s%s %s  %s\n",
-		         has_colours ? marks[result->result].colour : "", MARK_WIDTH,
-		         marks[result->result].name, has_colours ? "\033[0m" : "",
-		         result->check->code,
-		         result->n_findings > 0 ? result->check->fault : result->check->title);
-		if (result->reason.len > 0)
-			print_text(out, COLUMN, width, "%s: %" STR_FMT,
-			           result->result == RESULT_SKIPPED ? "not checked"
-			                                            : "could not check",
-			           STR_ARG(result->reason));
-		if (result->n_findings > 0)
-			print_findings(result, shows_all, width, out);
-		print_followers(r, result, width, out);
+		print_result(r, result, has_colours, shows_all, width, out);
 	}
 }
 
