@@ -213,9 +213,8 @@ whole(double value)
 static void
 add_duration(struct buf *out, int64_t seconds)
 {
-	if (seconds > CLOCK_FOREVER / NS_PER_SEC)
-		seconds = CLOCK_FOREVER / NS_PER_SEC;
-	clock_format_duration(out, (seconds > 0 ? seconds : 0) * NS_PER_SEC);
+	seconds = clock_later(0, clock_earlier(seconds, CLOCK_FOREVER / NS_PER_SEC));
+	clock_format_duration(out, seconds * NS_PER_SEC);
 }
 
 /* Part of the text may come from another server. */
@@ -540,23 +539,31 @@ add_metrics_json(const struct status *s, struct buf *out)
 		add_family_json(s, families[i].member, families[i].name, families[i].label, out);
 }
 
+static void
+add_lease_json(const struct status *s, struct buf *out)
+{
+	const struct view_lease *l = s->lease;
+
+	json_begin_object(out, "lease");
+	json_add_members(out, JSON_TEXT("name", s->lease_name),
+	                 JSON_FLAG("isElected", s->has_election),
+	                 JSON_TEXT("error",
+	                           s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY));
+	if (l && l->exists)
+		json_add_members(out, JSON_TEXT("holder", l->lease.holder),
+		                 JSON_TEXT("acquireTime", l->lease.acquired),
+		                 JSON_NUMBER("renewedSecondsAgo", s->now_s - l->renewed_s),
+		                 JSON_NUMBER("transitions", l->lease.transitions));
+	json_add_flag(out, "isFresh", has_leader(s));
+	json_end_object(out);
+}
+
 void
 status_print_json(const struct status *s, struct buf *out)
 {
-	const struct view_lease *l = s->lease;
-	bool exists = l && l->exists;
-
 	json_begin_object(out, NULL);
 	json_add_number(out, "exitCode", status_exit_code(s));
-	json_add_object(out, "lease", JSON_TEXT("name", s->lease_name),
-	                JSON_FLAG("isElected", s->has_election),
-	                JSON_TEXT("error",
-	                          s->has_election && !l ? str_c(s->lease_err.msg) : STR_EMPTY),
-	                JSON_IF(exists, JSON_TEXT("holder", l->lease.holder)),
-	                JSON_IF(exists, JSON_TEXT("acquireTime", l->lease.acquired)),
-	                JSON_IF(exists, JSON_NUMBER("renewedSecondsAgo", s->now_s - l->renewed_s)),
-	                JSON_IF(exists, JSON_NUMBER("transitions", l->lease.transitions)),
-	                JSON_FLAG("isFresh", has_leader(s)));
+	add_lease_json(s, out);
 	if (s->has_pods)
 		json_add_object(out, "replicas", JSON_NUMBER("pods", s->n_pods),
 		                JSON_NUMBER("ready", s->n_ready_pods));
