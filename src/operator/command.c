@@ -157,30 +157,36 @@ find_flag(const struct command *command, struct str name)
 	return NULL;
 }
 
-/* Stores the value, or a problem. value: NULL: none was given. */
+/* value: NULL: none was given. */
 static void
-set_command_flag(struct command_line *line, const struct command_flag *flag, const char *value,
-                 struct buf *problems)
+set_bool(struct command_line *line, const struct command_flag *flag, const char *value,
+         struct buf *problems)
 {
-	void *field = (char *)line + flag->offset;
+	bool is_true = !value || strcmp(value, "true") == 0;
+
+	*(bool *)((char *)line + flag->offset) = is_true;
+	if (!is_true && strcmp(value, "false") != 0)
+		buf_addf(problems, "ccmd %s: %s is \"%s\" instead of true or false\n",
+		         line->command->name, flag->name, value);
+}
+
+static void
+set_value(struct command_line *line, const struct command_flag *flag, const char *value,
+          struct buf *problems)
+{
 	bool is_valid = true;
 
-	if (!flag->value) {
-		*(bool *)field = !value || strcmp(value, "true") == 0;
-		if (value && strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
-			buf_addf(problems, "ccmd %s: %s is \"%s\" instead of true or false\n",
-			         line->command->name, flag->name, value);
-		return;
-	}
-	*(const char **)field = value;
+	*(const char **)((char *)line + flag->offset) = value;
 	if (flag->choices)
 		is_valid = words_have(flag->choices, str_c(value));
 	else if (flag->is_valid)
 		is_valid = flag->is_valid(value);
 	if (is_valid)
 		return;
-	buf_addf(problems, "ccmd %s: %s is \"%s\" instead of %s", line->command->name, flag->name,
-	         value, flag->choices ? "" : flag->value);
+	buf_addf(problems, "ccmd %s: %s is \"%s\" instead of ", line->command->name, flag->name,
+	         value);
+	if (!flag->choices)
+		buf_add_c(problems, flag->value);
 	for (size_t i = 0; flag->choices && flag->choices[i]; i++)
 		buf_addf(problems, "%s%s", i > 0 ? " or " : "", flag->choices[i]);
 	buf_add_char(problems, '\n');
@@ -220,9 +226,13 @@ take_own(struct command_line *line, int argc, char *const argv[], int *at, struc
 	}
 	if (!flag)
 		return false;
-	if (flag->value && !typed.value)
+	if (!flag->value) {
+		set_bool(line, flag, typed.value, problems);
+		return true;
+	}
+	if (!typed.value)
 		typed.value = *at + 1 < argc ? argv[++*at] : "";
-	set_command_flag(line, flag, typed.value, problems);
+	set_value(line, flag, typed.value, problems);
 	return true;
 }
 
