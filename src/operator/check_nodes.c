@@ -29,11 +29,11 @@ doctor_is_unanswered(struct report *r, const struct node *node, const struct ins
 	return true;
 }
 
-/* Is the node initialised, and was this the answer about its machine? check_new_nodes() and
- * check_kubelets() report nodes that are not initialised, and their initialisation sets what is
+/* Is the node's machine present, or absent? False for nodes that are not initialised:
+ * check_new_nodes() and check_kubelets() report them, and their initialisation sets what is
  * missing. */
 static bool
-is_initialised(struct report *r, const struct checked_node *c, enum presence presence)
+machine_is(struct report *r, const struct checked_node *c, enum presence presence)
 {
 	return !node_is_new(c->node) && node_provider_id(c->node).len > 0 &&
 	       !doctor_is_unanswered(r, c->node, c->machine) && c->machine->presence == presence;
@@ -67,17 +67,22 @@ doctor_has_machines(struct doctor *d, struct report *r)
 	return false;
 }
 
-/* Does the node ask for an address that its machine does not have? That is reported then. */
-static bool
+/* "; ", and what else decides about the machine or the address; empty: nothing does. */
+static struct str
+hint_text(struct doctor *d, const char *hint)
+{
+	return hint ? arena_printf(&d->view->arena, "; %s", hint) : STR_EMPTY;
+}
+
+/* The node asks for an address that its machine does not have. */
+static void
 report_wrong_node_ip(struct doctor *d, struct report *r, const struct node_facts *f)
 {
 	const struct str *wanted = node_annotation(f->node, STR(NODE_ANNOTATION_PROVIDED_IP));
-	const char *hint = d->view->cloud->ops->address_hint;
+	struct str hint = hint_text(d, d->view->cloud->ops->address_hint);
 	const struct machine *other = NULL;
 	struct str has;
 
-	if (f->addresses_err.code == ERR_NONE)
-		return false;
 	if (wanted && doctor_has_machines(d, r))
 		other = facts_machine_at(d->view, *wanted);
 	if (other) {
@@ -88,15 +93,15 @@ report_wrong_node_ip(struct doctor *d, struct report *r, const struct node_facts
 		report_fix(
 			r,
 			"if the node runs on that machine, its name or its --provider-id is wrong: correct it, delete the node, and start its kubelet again");
-		return true;
+		return;
 	}
 	has = facts_addresses(&d->view->arena, f->machine->addresses, f->machine->n_addresses);
 	report_find(r, "node", node_name(f->node), "%s; the cloud has %" STR_FMT,
 	            f->addresses_err.msg,
 	            STR_ARG(has.len > 0 ? has : STR("no address of its machine")));
-	report_fix(r, "start its kubelet with a --node-ip that the machine has in the cloud%s%s",
-	           hint ? "; " : "", hint ? hint : "");
-	return true;
+	report_fix(r,
+	           "start its kubelet with a --node-ip that the machine has in the cloud%" STR_FMT,
+	           STR_ARG(hint));
 }
 
 /* Finds the machine that the node probably means. */
@@ -109,15 +114,15 @@ find_near(struct doctor *d, struct report *r, const struct node *node, struct ne
 static void
 report_without_machine(struct doctor *d, struct report *r, const struct node *node)
 {
-	const char *hint = d->view->cloud->ops->machine_hint;
+	struct str hint = hint_text(d, d->view->cloud->ops->machine_hint);
 	struct near_machine near;
 
 	if (!find_near(d, r, node, &near)) {
 		report_find(r, "node", node_name(node), "the cloud has no machine for it");
 		report_fix(
 			r,
-			"if the machine exists, give it the name of the node, or start the kubelet with --hostname-override or --provider-id; otherwise create it, or delete the node%s%s",
-			hint ? "; " : "", hint ? hint : "");
+			"if the machine exists, give it the name of the node, or start the kubelet with --hostname-override or --provider-id; otherwise create it, or delete the node%" STR_FMT,
+			STR_ARG(hint));
 		return;
 	}
 	report_find(r, "node", node_name(node),
@@ -131,13 +136,32 @@ report_without_machine(struct doctor *d, struct report *r, const struct node *no
 	           STR_ARG(node_name(node)), STR_ARG(near.machine->name));
 }
 
+static void
+report_not_initialised(struct doctor *d, struct report *r, const struct checked_node *c)
+{
+	struct node_facts facts = facts_of_node(c->node, c->machine, &d->view->arena);
+	struct str why;
+
+	if (facts.addresses_err.code != ERR_NONE) {
+		report_wrong_node_ip(d, r, &facts);
+		return;
+	}
+	if (c->age_s <= NEW_S)
+		return;
+	why = leader_failure(d->view, r, DESCRIBED_NODE, c->name, c->node->object.uid);
+	report_find(
+		r, "node", c->name,
+		"its machine is found, but the node has not been initialised for %lld s%" STR_FMT,
+		(long long)c->age_s, STR_ARG(why));
+	leader_report_fix(
+		d->view, r, why.len > 0,
+		"see whether a replica leads (CCMD020), and whether it has all rights (CCMD010)");
+}
+
 void
 check_new_nodes(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	const char *hint = d->view->cloud->ops->machine_hint;
 	const struct node *node = c->node;
-	struct node_facts facts;
-	struct str why;
 
 	if (!node_is_new(node) && node_taint(node, STR(TAINT_CLUSTER_API))) {
 		report_note(r, "node", c->name,
@@ -154,21 +178,11 @@ check_new_nodes(struct doctor *d, struct report *r, const struct checked_node *c
 	case PRESENCE_FOREIGN:
 	case PRESENCE_UNKNOWN:
 		report_find(r, "node", c->name, "%" STR_FMT, STR_ARG(c->machine->error));
-		report_fix(r, "correct what the message names%s%s", hint ? "; " : "",
-		           hint ? hint : "");
+		report_fix(r, "correct what the message names%" STR_FMT,
+		           STR_ARG(hint_text(d, d->view->cloud->ops->machine_hint)));
 		break;
 	case PRESENCE_PRESENT:
-		facts = facts_of_node(node, c->machine, &d->view->arena);
-		if (report_wrong_node_ip(d, r, &facts) || c->age_s <= NEW_S)
-			break;
-		why = leader_failure(d->view, r, DESCRIBED_NODE, c->name, node->object.uid);
-		report_find(
-			r, "node", c->name,
-			"its machine is found, but the node has not been initialised for %lld s%" STR_FMT,
-			(long long)c->age_s, STR_ARG(why));
-		leader_report_fix(
-			d->view, r, why.len > 0,
-			"see whether a replica leads (CCMD020), and whether it has all rights (CCMD010)");
+		report_not_initialised(d, r, c);
 		break;
 	}
 }
@@ -202,7 +216,6 @@ foreign_id_origin(struct str id)
 void
 check_foreign_ids(struct doctor *d, struct report *r, const struct checked_node *c)
 {
-	const char *hint = d->view->cloud->ops->machine_hint;
 	struct str id = node_provider_id(c->node);
 
 	if (node_is_new(c->node) || c->machine->presence != PRESENCE_FOREIGN)
@@ -211,8 +224,8 @@ check_foreign_ids(struct doctor *d, struct report *r, const struct checked_node 
 	            foreign_id_origin(id));
 	report_fix(
 		r,
-		"if that is not intended, switch off what has set it, or correct --provider-id; then delete the node, and start its kubelet again%s%s",
-		hint ? "; " : "", hint ? hint : "");
+		"if that is not intended, switch off what has set it, or correct --provider-id; then delete the node, and start its kubelet again%" STR_FMT,
+		STR_ARG(hint_text(d, d->view->cloud->ops->machine_hint)));
 }
 
 void
@@ -253,7 +266,7 @@ check_absent_machines(struct doctor *d, struct report *r, const struct checked_n
 	struct str guard = STR(", but its kubelet reports it as Ready");
 	struct near_machine near;
 
-	if (!is_initialised(r, c, PRESENCE_ABSENT))
+	if (!machine_is(r, c, PRESENCE_ABSENT))
 		return;
 	if (c->node->ready != NODE_READY_TRUE)
 		guard = leader_guard(d->view, c->name);
@@ -347,10 +360,12 @@ check_addresses(struct doctor *d, struct report *r, const struct checked_node *c
 	struct str has, why;
 	struct node_facts f;
 
-	if (!is_initialised(r, c, PRESENCE_PRESENT))
+	if (!machine_is(r, c, PRESENCE_PRESENT))
 		return;
 	f = facts_of_node(c->node, c->machine, &v->arena);
-	if (report_wrong_node_ip(d, r, &f) || !f.has_other_addresses)
+	if (f.addresses_err.code != ERR_NONE)
+		report_wrong_node_ip(d, r, &f);
+	if (!f.has_other_addresses)
 		return;
 	why = leader_failure(v, r, DESCRIBED_NODE, c->name, c->node->object.uid);
 	has = facts_addresses(&v->arena, c->node->addresses, c->node->n_addresses);
@@ -368,7 +383,7 @@ check_labels(struct doctor *d, struct report *r, const struct checked_node *c)
 {
 	struct node_facts f;
 
-	if (!is_initialised(r, c, PRESENCE_PRESENT))
+	if (!machine_is(r, c, PRESENCE_PRESENT))
 		return;
 	f = facts_of_node(c->node, c->machine, &d->view->arena);
 	for (size_t i = 0; i < FACTS_LABELS; i++) {
