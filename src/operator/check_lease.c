@@ -163,14 +163,12 @@ struct search {
 };
 
 static bool
-search_item(void *arg, struct str item, struct error *err)
+search_item(void *arg, yyjson_val *item, struct error *err)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const struct search *s = arg;
 
-	if (!json_parse(item, &doc, err))
-		return false;
-	s->each(s, yyjson_doc_get_root(doc));
+	(void)err;
+	s->each(s, item);
 	return true;
 }
 

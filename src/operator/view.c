@@ -153,17 +153,33 @@ view_now_s(const struct view *v)
 	return clock_wall(&clock_real) / NS_PER_SEC + v->server.skew_s;
 }
 
+struct listing {
+	bool (*each)(void *arg, yyjson_val *item, struct error *err);
+	void *arg;
+};
+
+static bool
+parse_item(void *listing, struct str text, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	const struct listing *l = listing;
+
+	return json_parse(text, &doc, err) && l->each(l->arg, yyjson_doc_get_root(doc), err);
+}
+
 /* Without a version, the API server answers with the newest state. The state in its cache may be
  * some time old on a busy server, and a command that reads once would show, for example, a deleted
  * node in place of the one that was registered under its name since. */
 bool
 view_list(struct view *v, const char *path,
-          bool (*each)(void *arg, struct str item, struct error *err), void *arg, struct error *err)
+          bool (*each)(void *arg, yyjson_val *item, struct error *err), void *arg,
+          struct error *err)
 {
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
 	CLEANUP(json_split_freep)
 	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
 	struct http_request request = { .method = HTTP_GET, .target = str_c(path) };
+	struct listing listing = { each, arg };
 	struct str bytes, head;
 	size_t total = 0;
 
@@ -175,7 +191,7 @@ view_list(struct view *v, const char *path,
 
 		if (!http_stream_read(stream, deadline_ns, &bytes, err))
 			return false;
-		if (!json_split_feed(split, bytes, each, arg, err))
+		if (!json_split_feed(split, bytes, parse_item, &listing, err))
 			return err_wrap(err, "GET %s", path);
 		total += bytes.len;
 		if (total > LIMIT_LIST_BODY)
@@ -289,18 +305,13 @@ note_service(struct view *v, yyjson_val *item, struct str key)
 }
 
 static bool
-fill_item(void *arg, struct str text, struct error *err)
+fill_item(void *arg, yyjson_val *item, struct error *err)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const struct filling *f = arg;
 	const struct kind *kind = store_kind(f->store);
 	struct object *object;
-	yyjson_val *item;
 	struct str key;
 
-	if (!json_parse(text, &doc, err))
-		return false;
-	item = yyjson_doc_get_root(doc);
 	if (!kind->parse(kind, item, &object, err))
 		return false;
 	key = arena_str(&f->view->arena, object->key);
@@ -394,18 +405,15 @@ read_services(struct view *v, struct error *err)
 }
 
 static bool
-read_slice(void *view, struct str text, struct error *err)
+read_slice(void *view, yyjson_val *slice, struct error *err)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KIB(1));
 	struct view *v = view;
 	struct view_endpoints *endpoints;
-	yyjson_val *slice, *one;
+	yyjson_val *one;
 	size_t i, n, which;
 
-	if (!json_parse(text, &doc, err))
-		return false;
-	slice = yyjson_doc_get_root(doc);
+	(void)err;
 	buf_addf(&key, "%" STR_FMT "/%" STR_FMT, STR_ARG(json_view(slice, "metadata.namespace")),
 	         STR_ARG(json_text(json_key(json_at(slice, "metadata.labels"),
 	                                    STR("kubernetes.io/service-name")))));

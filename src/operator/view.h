@@ -223,10 +223,10 @@ size_t view_find(const struct store_list *sorted, struct str key);
 
 /** Unix time by the server's clock. */
 int64_t view_now_s(const struct view *);
-/** Reads the list at that path and calls each() for each item, whose text is valid during the call
- * only. Only one item is in memory at a time. */
+/** Reads the list at that path and calls each() for each item, which is valid during the call only.
+ * Only one item is in memory at a time. */
 NODISCARD bool view_list(struct view *, const char *path,
-                         bool (*each)(void *arg, struct str item, struct error *err), void *arg,
+                         bool (*each)(void *arg, yyjson_val *item, struct error *err), void *arg,
                          struct error *err);
 /** Lists all objects of the store's kind into the store, whose handlers are called. kind: "node" or
  * "service", for messages. The view's own nodes and Services are not affected. */
