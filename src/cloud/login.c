@@ -83,7 +83,7 @@ login_refresh(struct login *l)
 {
 	bool has_changed = login_secret_refresh(&l->secret);
 
-	has_changed |= l->has_user && login_secret_refresh(&l->user);
+	has_changed |= login_secret_refresh(&l->user);
 	if (!has_changed)
 		return;
 	l->generation++;
@@ -115,21 +115,6 @@ add_token(const struct login *l, struct buf *ret, struct error *err)
 }
 
 static bool
-add_basic(const struct login *l, struct buf *ret, struct error *err)
-{
-	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(LIMIT_CREDENTIAL);
-
-	buf_add_str(&plain, secret_expose(&l->user.value));
-	buf_add_char(&plain, ':');
-	buf_add_str(&plain, secret_expose(&l->secret.value));
-	buf_add_c(ret, "Basic ");
-	base64_add(ret, buf_str(&plain));
-	if (!buf_ok(&plain) || !buf_ok(ret))
-		return err_set(err, ERR_UNAUTHORIZED, "user name and password are too long");
-	return true;
-}
-
-static bool
 login_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
                 uint64_t *ret_generation, struct error *err)
 {
@@ -139,7 +124,10 @@ login_authorize(struct http_auth *auth, const struct call *call, struct buf *ret
 	(void)call;
 	login_refresh(l);
 	*ret_generation = l->generation;
-	return l->has_user ? add_basic(l, ret, err) : add_token(l, ret, err);
+	if (!l->has_user)
+		return add_token(l, ret, err);
+	return http_add_basic(ret, secret_expose(&l->user.value), secret_expose(&l->secret.value),
+	                      err);
 }
 
 static bool

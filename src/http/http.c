@@ -346,6 +346,21 @@ http_response_fini(struct http_response *response)
 
 /* ---- names and statuses ---- */
 
+bool
+http_add_basic(struct buf *ret, struct str user, struct str password, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf plain = BUF_SECRET(LIMIT_CREDENTIAL);
+
+	buf_add_str(&plain, user);
+	buf_add_char(&plain, ':');
+	buf_add_str(&plain, password);
+	buf_add_c(ret, "Basic ");
+	base64_add(ret, buf_str(&plain));
+	if (!buf_ok(&plain) || !buf_ok(ret))
+		return err_set(err, ERR_UNAUTHORIZED, "user name and password are too long");
+	return true;
+}
+
 const char *
 http_method_name(enum http_method method)
 {

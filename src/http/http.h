@@ -252,6 +252,10 @@ NODISCARD bool http_stream_next(struct http_stream *, int64_t deadline_mono_ns, 
 void http_stream_close(struct http_stream *);
 DEFINE_CLEANUP(struct http_stream, http_stream_close)
 
+/** Appends the value of a header for basic authentication to ret. */
+NODISCARD bool http_add_basic(struct buf *ret, struct str user, struct str password,
+                              struct error *err);
+
 /** Turns a status that means failure into an error: 401 UNAUTHORIZED, 403 FORBIDDEN, 404 NOT_FOUND,
  * 408 and 504 TIMEOUT, 409 CONFLICT, 410 GONE, 422 and other 4xx INVALID, 429 THROTTLED, 5xx
  * UNAVAILABLE (501 UNSUPPORTED). The message is "METHOD target: STATUS text". text may be foreign:

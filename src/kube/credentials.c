@@ -86,13 +86,11 @@ static bool
 credentials_authorize(struct http_auth *auth, const struct call *call, struct buf *ret,
                       uint64_t *ret_generation, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf pair = BUF_SECRET(LIMIT_KUBECONFIG);
 	struct credentials *c = CONTAINER_OF(auth, struct credentials, auth);
 	const struct values *v = &c->values;
 	WITH_LOCK(&c->mu);
 
 	(void)call;
-	(void)err;
 	if (!c->is_plain && v->token_file[0] && clock_boot(c->clock) >= c->next_read_ns)
 		(void)refresh_token(c);
 	*ret_generation = c->generation;
@@ -102,11 +100,7 @@ credentials_authorize(struct http_auth *auth, const struct call *call, struct bu
 		buf_add_c(ret, "Bearer ");
 		buf_add_str(ret, secret_expose(&v->token));
 	} else if (v->username[0] || secret_is_set(&v->password)) {
-		buf_add_c(&pair, v->username);
-		buf_add_char(&pair, ':');
-		buf_add_str(&pair, secret_expose(&v->password));
-		buf_add_c(ret, "Basic ");
-		base64_add(ret, buf_str(&pair));
+		return http_add_basic(ret, str_c(v->username), secret_expose(&v->password), err);
 	}
 	return true;
 }
