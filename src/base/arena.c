@@ -24,15 +24,20 @@ struct arena_block {
 	alignas(max_align_t) char bytes[];
 };
 
+static void
+free_newest(struct arena *a)
+{
+	struct arena_block *older = a->block->older;
+
+	free(a->block);
+	a->block = older;
+}
+
 void
 arena_fini(struct arena *a)
 {
-	while (a->block) {
-		struct arena_block *older = a->block->older;
-
-		free(a->block);
-		a->block = older;
-	}
+	while (a->block)
+		free_newest(a);
 	*a = ARENA_INIT;
 }
 
@@ -48,12 +53,8 @@ void
 arena_reset(struct arena *a)
 {
 	/* ASan reports uses after the reset if no block is kept */
-	while (a->block && (HAS_ASAN || a->block->older || a->block->cap != BLOCK_FIRST)) {
-		struct arena_block *older = a->block->older;
-
-		free(a->block);
-		a->block = older;
-	}
+	while (a->block && (HAS_ASAN || a->block->older || a->block->cap != BLOCK_FIRST))
+		free_newest(a);
 	a->used = 0;
 	a->total = 0;
 }

@@ -110,15 +110,13 @@ static bool
 take_digits(struct str *s, size_t n, int min, int max, int *ret)
 {
 	struct str digits = str_head(*s, n);
-	int value = 0;
+	int64_t value;
 
-	if (digits.len < n || !str_is_digits(digits))
+	if (digits.len < n || !str_is_digits(digits) || !str_to_i64(digits, min, max, &value))
 		return false;
-	for (size_t i = 0; i < n; i++)
-		value = value * 10 + (digits.ptr[i] - '0');
 	*s = str_skip(*s, n);
-	*ret = value;
-	return value >= min && value <= max;
+	*ret = (int)value;
+	return true;
 }
 
 static bool

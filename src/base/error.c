@@ -20,11 +20,11 @@
 #undef err_wrap
 #undef err_errno
 
-/* One byte more than fits, so that keep() can detect a cut through a character. */
+/* One byte more than fits, so that set_text() can detect a cut through a character. */
 #define TEXT_SIZE (ERR_MSG_SIZE + 1)
 
 static void
-keep(struct error *err, const struct buf *text)
+set_text(struct error *err, const struct buf *text)
 {
 	struct str msg = str_utf8_head(buf_str(text), ERR_MSG_SIZE - 1);
 
@@ -33,12 +33,10 @@ keep(struct error *err, const struct buf *text)
 }
 
 static void
-start(struct error *err, enum err_code code)
+set_new(struct error *err, enum err_code code, const struct buf *text)
 {
-	err->code = code;
-	err->http_status = 0;
-	err->retry_after_ms = 0;
-	err->is_outage = err->is_held = false;
+	*err = (struct error){ .code = code };
+	set_text(err, text);
 }
 
 bool
@@ -48,8 +46,7 @@ err_set(struct error *err, enum err_code code, const char *fmt, ...)
 	struct buf text = BUF_FIXED(memory);
 
 	BUF_ADD_ARGS(&text, fmt);
-	start(err, code);
-	keep(err, &text);
+	set_new(err, code, &text);
 	return false;
 }
 
@@ -60,8 +57,7 @@ err_later(struct error *err, enum err_code code, int64_t retry_after_ms, const c
 	struct buf text = BUF_FIXED(memory);
 
 	BUF_ADD_ARGS(&text, fmt);
-	start(err, code);
-	keep(err, &text);
+	set_new(err, code, &text);
 	err->retry_after_ms = retry_after_ms;
 	return false;
 }
@@ -75,7 +71,7 @@ err_wrap(struct error *err, const char *fmt, ...)
 	BUF_ADD_ARGS(&text, fmt);
 	buf_add_c(&text, ": ");
 	buf_add_c(&text, err->msg);
-	keep(err, &text);
+	set_text(err, &text);
 	return false;
 }
 
@@ -119,8 +115,7 @@ err_errno(struct error *err, int errnum, const char *fmt, ...)
 		buf_addf(&text, ": %s", reason);
 	else
 		buf_addf(&text, ": error %d", errnum);
-	start(err, code_of_errno(errnum));
-	keep(err, &text);
+	set_new(err, code_of_errno(errnum), &text);
 	return false;
 }
 

@@ -20,13 +20,9 @@ fence_renew(struct fence *f, int64_t deadline_boot_ns)
 int64_t
 fence_remaining_ns(struct fence *f, struct clock *clock)
 {
-	int64_t deadline = f ? atomic_load(&f->deadline_boot_ns) : CLOCK_FOREVER;
-	int64_t now;
-
-	if (deadline == CLOCK_FOREVER)
+	if (!f)
 		return CLOCK_FOREVER;
-	now = clock_boot(clock);
-	return deadline > now ? deadline - now : 0;
+	return clock_left(clock_boot(clock), atomic_load(&f->deadline_boot_ns));
 }
 
 /* The first change that a read-only process was about to make. */

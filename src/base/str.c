@@ -138,18 +138,12 @@ str_trim(struct str s)
 bool
 str_split(struct str *rest, char sep, struct str *ret)
 {
-	ptrdiff_t at;
-
 	if (!rest->ptr)
 		return false;
-	at = str_index(*rest, sep);
-	if (at < 0) {
+	if (!str_cut(*rest, sep, ret, rest)) {
 		*ret = *rest;
 		*rest = (struct str){ NULL, 0 };
-		return true;
 	}
-	*ret = str_head(*rest, (size_t)at);
-	*rest = str_skip(*rest, (size_t)at + 1);
 	return true;
 }
 

@@ -26,13 +26,19 @@
 static char version[VERSION_MAX + 1] = "v" CCMD_VERSION;
 static char commit[VERSION_COMMIT_MAX + 1];
 
+static void
+set_text(char *to, struct str text, size_t max)
+{
+	size_t len = str_head(text, max).len;
+
+	memmove(to, text.ptr, len); /* text may be the result of version_get() */
+	to[len] = '\0';
+}
+
 void
 version_set(struct str text)
 {
-	size_t len = str_head(text, VERSION_MAX).len;
-
-	memmove(version, text.ptr, len); /* text may be the result of version_get() */
-	version[len] = '\0';
+	set_text(version, text, VERSION_MAX);
 }
 
 struct str
@@ -63,10 +69,7 @@ version_split(struct str text, struct str *ret_major, struct str *ret_minor)
 void
 version_set_commit(struct str text)
 {
-	size_t len = str_head(text, VERSION_COMMIT_MAX).len;
-
-	memcpy(commit, text.ptr, len);
-	commit[len] = '\0';
+	set_text(commit, text, VERSION_COMMIT_MAX);
 }
 
 struct str
