@@ -156,14 +156,6 @@ parse_list(const struct value *v)
 	return true;
 }
 
-/* --help and --version have no field; parse.c acts on them. */
-static bool
-parse_nothing(const struct value *v)
-{
-	(void)v;
-	return true;
-}
-
 static const struct {
 	const char *type; /* empty: a boolean, whose type is not shown */
 	const char *expected;
@@ -185,8 +177,9 @@ static const struct {
 	[FLAG_CHOICE] = { "string", NULL /* its choices */, parse_choice },
 	[FLAG_LIST] = { "strings", "a value", parse_list },
 	[FLAG_EACH] = { "strings", "a value", parse_list },
-	[FLAG_HELP] = { "", "a value", parse_nothing },
-	[FLAG_VERSION] = { "", "true, false, raw or a version such as v1.36.3", parse_nothing },
+	/* parse.c acts on these two, which have no field */
+	[FLAG_HELP] = { "", "a value", parse_text },
+	[FLAG_VERSION] = { "", "true, false, raw or a version such as v1.36.3", parse_text },
 };
 
 const char *
