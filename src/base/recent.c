@@ -88,9 +88,8 @@ recent_count(enum recent_server server, int status)
 	enum result result = status == 0 || status >= 400 ? FAILED : OK;
 
 	pthread_once(&once, show_in_metrics);
-	mutex_lock(&mu);
+	WITH_LOCK(&mu);
 	recent_add(&counts[server][result], clock_boot(&clock_real));
-	mutex_unlock(&mu);
 }
 
 void

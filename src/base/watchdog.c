@@ -51,11 +51,10 @@ watchdog_free(struct watchdog *p)
 
 	if (!p)
 		return;
-	mutex_lock(&mu);
+	WITH_LOCK(&mu);
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	mutex_unlock(&mu);
 	free(p);
 }
 

@@ -219,11 +219,9 @@ manager_wait_settled(struct manager *m, int64_t deadline_ns, struct error *err)
 	                 (m->lifecycle ? SETTLING_LIFECYCLE : 0) |
 	                 (m->service ? SETTLING_ADOPTION : 0) | (m->route ? SETTLING_ROUTES : 0);
 
-	if (!store_wait_synced(m->config.nodes, &call, err))
-		return false;
-	if (m->services && !store_wait_synced(m->services, &call, err))
-		return false;
-	if (!settling_wait(m->env.settling, parts, deadline_ns, err))
+	if (!store_wait_synced(m->config.nodes, &call, err) ||
+	    (m->services && !store_wait_synced(m->services, &call, err)) ||
+	    !settling_wait(m->env.settling, parts, deadline_ns, err))
 		return false;
 	if (m->node && !queue_wait_idle(node_controller_queue(m->node), deadline_ns))
 		return err_set(err, ERR_TIMEOUT, "not all nodes were handled in time");
@@ -311,13 +309,11 @@ manager_describe(void *manager, struct str path, struct buf *json)
 {
 	struct manager *m = manager;
 	struct described what;
-
 	bool is_all = str_eq_c(path, DESCRIBED_TROUBLE);
 
 	if (!is_all && !described_parse(path, &what))
 		return false;
-	mutex_lock(&m->mu);
+	WITH_LOCK(&m->mu);
 	describe(m->described.nodes ? &m->described : NULL, is_all ? NULL : &what, json);
-	mutex_unlock(&m->mu);
 	return true;
 }

@@ -119,9 +119,8 @@ lifecycle_collect(struct round *r, enum lifecycle_due due)
 			candidate->now.due_mono_ns = 0;
 	}
 	/* the others are gone or Ready */
-	mutex_lock(&c->mu);
+	WITH_LOCK(&c->mu);
 	map_free_obsolete(&c->candidates, is_of_earlier_round, &c->n_rounds, free);
-	mutex_unlock(&c->mu);
 }
 
 static bool
@@ -151,10 +150,9 @@ lifecycle_check_due(struct round *r)
 			lifecycle_decide(r, &due[i]);
 	}
 	/* Other threads see a copy, so they never wait for a round, which may take long. */
-	mutex_lock(&r->c->mu);
+	WITH_LOCK(&r->c->mu);
 	for (size_t i = 0; i < r->n_checks; i++)
 		r->checks[i].candidate->shown = r->checks[i].candidate->now;
-	mutex_unlock(&r->c->mu);
 }
 
 /* Returns when the next round is due (mono). */
@@ -203,8 +201,8 @@ lifecycle_wait(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_du
 {
 	int64_t quiet_at = clock_deadline(clock_mono(c->env->clock), quiet_ns);
 	bool is_quiet = false;
+	WITH_LOCK(&c->mu);
 
-	mutex_lock(&c->mu);
 	while (!c->is_dirty && !cancel_is_fired(c->env->cancel) &&
 	       clock_mono(c->env->clock) < due_ns) {
 		bool is_late = !clock_wait(c->env->clock, &c->changed, &c->mu,
@@ -221,7 +219,6 @@ lifecycle_wait(struct lifecycle_controller *c, int64_t due_ns, enum lifecycle_du
 	*ret = c->due;
 	c->due = LIFECYCLE_NONE_DUE;
 	c->is_dirty = false;
-	mutex_unlock(&c->mu);
 	return !cancel_is_fired(c->env->cancel);
 }
 

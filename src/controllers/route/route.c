@@ -419,12 +419,11 @@ route_gather_changes(struct route_controller *c, int64_t not_before_ns, bool *re
 
 	if (!cancel_sleep(c->env->cancel, c->env->clock, clock_later(pause_ns, coalesce_ns), &err))
 		return false;
-	mutex_lock(&c->mu);
+	WITH_LOCK(&c->mu);
 	*ret_is_woken = c->is_woken || clock_mono(c->env->clock) >= c->paced_mono_ns;
 	if (*ret_is_woken)
 		c->paced_mono_ns = CLOCK_FOREVER;
 	c->is_woken = c->has_changed_conditions = false;
-	mutex_unlock(&c->mu);
 	return true;
 }
 

@@ -140,8 +140,9 @@ conditions_check_node(struct pass *pass, const struct node *node)
 	if (wait_ns == 0) {
 		pass->due[pass->n_due].node = node;
 		pass->due[pass->n_due++].state = state;
-	} else if (clock_deadline(now_ns, wait_ns) < pass->next_mono_ns) {
-		pass->next_mono_ns = clock_deadline(now_ns, wait_ns);
+	} else {
+		pass->next_mono_ns = clock_earlier(pass->next_mono_ns,
+		                                   clock_deadline(now_ns, wait_ns));
 	}
 }
 

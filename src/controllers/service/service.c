@@ -358,11 +358,10 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	 * balancer stays: the store removes a Service a moment before it calls
 	 * service_on_change(), which needs the record. */
 	is_needed = object && (!is_done || service_is_stale(&run));
-	mutex_lock(&c->mu);
+	WITH_LOCK(&c->mu);
 	free(TAKE(r->failure));
 	if (!is_needed && r->reasons == 0 && !r->vanished && !r->service_with_balancer)
 		record_free(map_remove(&c->records, key));
-	mutex_unlock(&c->mu);
 	return true;
 }
 

@@ -169,14 +169,11 @@ note_wait(struct service_run *run, struct error *err)
 static void
 set_service_with_balancer(struct service_run *run, const struct service *service)
 {
-	struct object *old = run->record->service_with_balancer, *new = NULL;
+	CLEANUP(object_unrefp) struct object *old = run->record->service_with_balancer;
+	struct object *new = (struct object *)(uintptr_t)service;
+	WITH_LOCK(&run->c->mu);
 
-	if (service)
-		new = object_ref((struct object *)(uintptr_t)&service->object);
-	mutex_lock(&run->c->mu);
-	run->record->service_with_balancer = new;
-	mutex_unlock(&run->c->mu);
-	object_unref(old);
+	run->record->service_with_balancer = new ? object_ref(new) : NULL;
 }
 
 /* Puts the targets into the spec for the next call, and stores their hash. */
