@@ -229,9 +229,8 @@ reload_config(struct kube_connection *c, unsigned *ret_changes, struct error *er
 		return err_set(err, ERR_UNSUPPORTED,
 		               "%s: `%s` has changed, which needs a restart of ccmd", c->kubeconfig,
 		               key);
-	if (!credentials_new(config, c->clock, &fresh, err))
-		return false;
-	if (!tls_files_update(&c->tls_files, config, ret_changes, err))
+	if (!credentials_new(config, c->clock, &fresh, err) ||
+	    !tls_files_update(&c->tls_files, config, ret_changes, err))
 		return false;
 	credentials_adopt(c->credentials, fresh);
 	c->plugin_certificate = 0; /* the plugin's certificate must be set again */
@@ -399,9 +398,8 @@ kube_connection_open(const struct kube_config_source *source, struct clock *cloc
 	mutex_init(&c->mu);
 	mutex_init(&c->tokens_mu);
 	mutex_init(&c->warn_mu);
-	if (c->kubeconfig[0] && !hash_config(c, &c->config_hash, err))
-		return false;
-	if (!kube_config_load(source, &c->config, /*problems=*/NULL, err))
+	if ((c->kubeconfig[0] && !hash_config(c, &c->config_hash, err)) ||
+	    !kube_config_load(source, &c->config, /*problems=*/NULL, err))
 		return false;
 	if (url_parse(c->config->server, &url, &ignored))
 		c->host = arena_printf(&c->config->arena, "%" STR_FMT ":%d", STR_ARG(url.host),

@@ -121,11 +121,9 @@ read_credential(yyjson_val *root, struct str api_version, struct exec_credential
 	if (json_object(root, "status", &status) != JSON_FOUND)
 		return err_set(err, ERR_INVALID, "it has no status");
 
-	if (!take_secret(root, "status.token", &c->token, err))
-		return false;
-	if (!take_secret(root, "status.clientCertificateData", &c->cert_pem, err))
-		return false;
-	if (!take_secret(root, "status.clientKeyData", &c->key_pem, err))
+	if (!take_secret(root, "status.token", &c->token, err) ||
+	    !take_secret(root, "status.clientCertificateData", &c->cert_pem, err) ||
+	    !take_secret(root, "status.clientKeyData", &c->key_pem, err))
 		return false;
 	c->expires_wall_ns = CLOCK_FOREVER;
 	found = json_str(root, "status.expirationTimestamp", &expiry);

@@ -414,9 +414,9 @@ node_parse(const struct kind *kind, yyjson_val *val, struct object **ret, struct
 	struct source s = { .provider_id = STR_EMPTY };
 	size_t n_texts;
 
-	if (!OBJECT_READ(val, "node", root_fields, &s, err) || !object_read_meta(val, &s.meta, err))
-		return false;
-	if (!OBJECT_READ(s.spec, "spec", spec_fields, &s, err) ||
+	if (!OBJECT_READ(val, "node", root_fields, &s, err) ||
+	    !object_read_meta(val, &s.meta, err) ||
+	    !OBJECT_READ(s.spec, "spec", spec_fields, &s, err) ||
 	    !OBJECT_READ(s.status, "status", status_fields, &s, err))
 		return false;
 	/* Room for the texts of everything that the document has, although only a part of them will

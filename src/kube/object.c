@@ -124,15 +124,20 @@ object_read_meta(yyjson_val *val, struct object_meta *ret, struct error *err)
 {
 	struct object_meta meta = { STR_EMPTY, STR_EMPTY, STR_EMPTY, STR_EMPTY,
 		                    STR_EMPTY, STR_EMPTY, NULL,      NULL };
+	const struct {
+		const char *name;
+		const struct str *text;
+	} required[] = { { "name", &meta.name },
+		         { "uid", &meta.uid },
+		         { "resourceVersion", &meta.resource_version } };
 
 	if (!OBJECT_READ(json_at(val, "metadata"), "metadata", meta_fields, &meta, err))
 		return false;
-	if (meta.name.len == 0)
-		return err_set(err, ERR_INVALID, "metadata.name is missing");
-	if (meta.uid.len == 0)
-		return err_set(err, ERR_INVALID, "metadata.uid is missing");
-	if (meta.resource_version.len == 0)
-		return err_set(err, ERR_INVALID, "metadata.resourceVersion is missing");
+	for (size_t i = 0; i < ARRAY_LEN(required); i++) {
+		if (required[i].text->len == 0)
+			return err_set(err, ERR_INVALID, "metadata.%s is missing",
+			               required[i].name);
+	}
 	*ret = meta;
 	return true;
 }

@@ -187,8 +187,7 @@ renew_token(struct service_account *a, const struct call *outer, struct error *e
 	is_ok = request_with_retries(a, &call, &token, &life_ns, err);
 	mutex_lock(&a->flight.mu);
 	if (is_ok) {
-		if (life_ns < SHORTEST_NS)
-			life_ns = SHORTEST_NS;
+		life_ns = clock_later(life_ns, SHORTEST_NS);
 		secret_set(&a->token, secret_expose(&token));
 		a->generation++;
 		a->renew_boot_ns = asked_boot_ns + life_ns / 5 * 4;

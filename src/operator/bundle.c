@@ -215,12 +215,9 @@ collect_secrets(const struct options *o, struct secrets *ret)
 	add_secret_variables(ret);
 	if (!kube_config_load(&source, &kube, /*problems=*/NULL, &ignored))
 		return;
-	if (secret_is_set(&kube->token))
-		add_secret(ret, secret_expose(&kube->token));
-	if (secret_is_set(&kube->password))
-		add_secret(ret, secret_expose(&kube->password));
-	if (kube->token_file.len > 0)
-		add_secret_file(ret, arena_strz(&ret->arena, kube->token_file));
+	add_secret(ret, secret_expose(&kube->token));
+	add_secret(ret, secret_expose(&kube->password));
+	add_secret_file(ret, arena_strz(&ret->arena, kube->token_file));
 }
 
 /* ---- the parts ---- */
