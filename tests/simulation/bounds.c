@@ -30,6 +30,7 @@ enum {
 	/* So many more than one in 50 seconds. A Node that is not ready has four checks in the
 	 * first minute, then one in 65 seconds (docs/deletion.md). */
 	MAX_OFTEN = 8,
+	MAX_REFUSED_OFTEN = 6, /* likewise */
 	MAX_VAIN = 6,          /* the highest of 400 histories is 4 */
 	MAX_OVER = 8,          /* those that were under way at the refusal */
 	MAX_IDLE_KUBE = 16,    /* watches and probes */
@@ -251,7 +252,7 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 		return;
 	key = key_of(n);
 	if (n->host == HOST_CLOUD &&
-	    count_often(&refused_often[key % ARRAY_LEN(refused_often)], key) > MAX_OFTEN)
+	    count_often(&refused_often[key % ARRAY_LEN(refused_often)], key) > MAX_REFUSED_OFTEN)
 		fail("replica %s sends too often what is refused with %d: %s %" STR_FMT,
 		     n->replica->name, r->status, n->request->method, STR_ARG(n->request->target));
 	one = &refused[key % ARRAY_LEN(refused)];
@@ -260,7 +261,8 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 			                 .first_ns = schedule_now_ns(),
 			                 .n_events = world.n_events };
 	/* after a restore, until the replica notices that the objects are others */
-	if (++one->n > MAX_REFUSED * (world.was_restored ? 3U : 1U) + world.n_events - one->n_events)
+	if (++one->n >
+	    MAX_REFUSED * (world.was_restored ? 3U : 1U) + world.n_events - one->n_events)
 		fail("replica %s has sent %u times within an hour what is refused with %d: %s "
 		     "%" STR_FMT,
 		     n->replica->name, one->n, r->status, n->request->method,

@@ -436,6 +436,20 @@ create_service(struct rng *r, unsigned number)
 	                         NULL));
 }
 
+/* MAX_SERVICES: all names are in use. */
+static unsigned
+free_number(void)
+{
+	for (unsigned i = 0; i < MAX_SERVICES; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "s%u", i);
+		if (!kube_model_find(world.kube, KUBE_MODEL_SERVICE, STR("default"), str_c(name)))
+			return i;
+	}
+	return MAX_SERVICES;
+}
+
 /* A name may return. */
 static void
 add_service(struct rng *r)
@@ -809,7 +823,7 @@ drain_budget(struct rng *r)
 static void
 keep_dead_targets(struct rng *r)
 {
-	bool outlive = rng_chance(r, 500);
+	bool outlive = rng_chance(r, 700);
 
 	hetzner_settings(world.cloud)->targets_outlive_servers = outlive;
 	if (!outlive)
@@ -878,6 +892,57 @@ restore_account(struct later *later)
 	change_account_soon(&later->random, ACCOUNT_OWN);
 }
 
+/* A person renames the balancer of a Service, and changes the Service: ccmd searches for it. */
+static void
+rename_and_change(struct rng *r)
+{
+	const struct hetzner_balancer *lb = any_balancer(r);
+	struct str uid = lb ? hetzner_label(&lb->base, UID_LABEL) : STR_EMPTY;
+
+	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0 && uid.len > 0;) {
+		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
+		                                                  i);
+
+		if (!str_eq(o->uid, uid))
+			continue;
+		rename_balancer(lb);
+		patch_service(o, "{\"metadata\":{\"annotations\":{\"a\":\"renamed\"}}}");
+	}
+}
+
+static void
+lose_service(struct later *later)
+{
+	const struct kube_model_object *o = kube_model_find(world.kube, KUBE_MODEL_SERVICE,
+	                                                    STR("default"), str_c(later->name));
+	struct later force = *later;
+
+	if (!o)
+		return;
+	change_account(ACCOUNT_OTHER);
+	trace("a user deletes service %s", later->name);
+	(void)kube_model_delete(world.kube, "user", o);
+	force.fn = release_by_force;
+	after(rng_between(&later->random, 5, 20) * NS_PER_SEC, force);
+	after(rng_between(&later->random, 30, 90) * NS_PER_SEC,
+	      (struct later){ .fn = restore_account, .random = later->random });
+}
+
+/* A Service that has just got its load balancer is released by force, while the token is that of
+ * another project. */
+static void
+add_and_lose_service(struct rng *r)
+{
+	struct later later = { .fn = lose_service, .random = *r };
+	unsigned number = free_number();
+
+	if (number == MAX_SERVICES)
+		return;
+	create_service(r, number);
+	snprintf(later.name, sizeof(later.name), "s%u", number);
+	after(rng_between(r, 10, 25) * NS_PER_SEC, later);
+}
+
 static void
 spoil_account(struct rng *r)
 {
@@ -891,10 +956,8 @@ spoil_account(struct rng *r)
 	is_machine_deleted = rng_chance(r, 400);
 	if (is_machine_deleted)
 		delete_machine(r);
-	if (world.cloud && rng_chance(r, 500)) {
-		rename_balancer(any_balancer(r));
-		annotate_service(r);
-	}
+	if (world.cloud && rng_chance(r, 500))
+		rename_and_change(r);
 	after(until_ns, (struct later){ .fn = restore_account, .random = *r });
 }
 
@@ -997,8 +1060,8 @@ static struct {
 static void
 add_lost_service(struct later *later)
 {
-	add_service(&later->random);
-	add_service(&later->random);
+	for (int n = 0; n < 2 && free_number() < MAX_SERVICES; n++)
+		create_service(&later->random, free_number());
 }
 
 static void
@@ -1307,8 +1370,9 @@ static const struct {
 	{ doom_actions, 2, 4, HCLOUD },
 	{ lock_balancer, 2, 3, HCLOUD },
 	{ drain_budget, 0, 1, HCLOUD },
-	{ keep_dead_targets, 1, 2, HCLOUD },
+	{ keep_dead_targets, 2, 2, HCLOUD },
 	{ spoil_account, 1, 3, ALL },
+	{ add_and_lose_service, 1, 1, HCLOUD },
 	{ crash_one, 1, 8, ALL },
 	{ terminate_one, 1, 4, ALL },
 	{ pause_one, 1, 6, ALL },
