@@ -171,6 +171,18 @@ def test_hostnames_and_ip_modes(services, lab, node, ccmd):
     assert ingress(services.get("web"))[0]["hostname"] == "www.example.com"
 
 
+def test_services_follow_a_changed_pool(services, lab, node, ccmd):
+    one = ccmd()
+    services.create("web")
+    services.wait_ips("web", "192.0.2.10")
+    lab({"name": "lab", "addresses": ["198.51.100.7"]})
+    services.wait_ips("web", "198.51.100.7")
+    one.wait_log("address 192.0.2.10 left pool .*lab.*; reallocating")
+    lab({"name": "other", "addresses": ["203.0.113.1"], "default": True})
+    services.delete("web")
+    services.wait_gone("web")
+
+
 # --- restarts ----------------------------------------------------------------------------------------------------------
 
 

@@ -356,6 +356,7 @@ def test_nonsense_as_the_answer_to_a_write(api, n1, proxy, ccmd):
 
 ENDLESS = {
     "one object": lambda: chunks(LIST + b'{"metadata":{"name":"x","annotations":{"a":"', b"x" * 65536),
+    "white space": lambda: chunks(LIST, b" " * 65536),
     "objects": lambda: numbered_nodes(LIST),
 }
 MOST_BYTES = 1_200 << 20

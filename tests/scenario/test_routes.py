@@ -72,6 +72,22 @@ def test_the_life_of_a_route(api, lab, node, ccmd):
     has_routes(lab, ("n2", "10.244.2.0/24"))
 
 
+def test_a_machine_with_another_address_keeps_its_route(api, lab, node, ccmd, inventory, tmp_path):
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat >>{tmp_path}/told\n")
+    hook.chmod(0o755)
+    lab(hook=str(hook))
+    node("n1", "10.244.1.0/24")
+    ccmd(**{**FLAGS, "route_reconciliation_period": "1h"})
+    api.wait_node("n1", is_routed)
+    inventory.remove_quietly("n1")
+    inventory.add(machine("n1", "10.0.0.9", id="m-1"))
+    told = lambda: [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    wait_for(lambda: [(one["action"], one["addresses"]) for one in told()] ==
+             [("route-ensure", ["10.0.0.1"]), ("route-ensure", ["10.0.0.9"])], what="the hook to hear of it", seen=told)
+    has_routes(lab, ("n1", "10.244.1.0/24"))
+
+
 def test_a_route_left_half_made_goes_with_its_node(api, lab, node, ccmd, tmp_path):
     """ccmd is killed in the middle of the hook, and the node is deleted before another begins."""
     hook = tmp_path / "hook"

@@ -264,6 +264,39 @@ a_second_run_changes_nothing(void **state)
 	assert_string_equal(text_of(&w, w.state), before);
 }
 
+#define WANTED "service.beta.kubernetes.io/cloudlycke-load-balancer-addresses"
+
+static const char *
+ensure_wanting(struct world *w, const char *addresses, const char *load_balancer_ip)
+{
+	const struct label annotation = { STR(WANTED), str_c(addresses) };
+	struct lb_spec spec = spec_of(w, "web", NULL);
+
+	spec.annotations = &annotation;
+	spec.n_annotations = addresses ? 1 : 0;
+	spec.wanted_ip = str_c(load_balancer_ip);
+	return ensure_spec(w, &spec);
+}
+
+static void
+addresses_are_wanted_by_annotation_or_by_the_spec(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	assert_string_equal(ensure_wanting(&w, NULL, "10.0.0.3"), "10.0.0.3");
+	assert_string_equal(ensure_wanting(&w, " 10.0.0.2 ", ""), "10.0.0.2");
+	assert_string_equal(ensure_wanting(&w, "10.0.0.300", ""),
+	                    "error: \"10.0.0.300\" is not an IP address");
+	assert_string_equal(
+		ensure_wanting(&w, "10.0.0.1,10.0.0.2", ""),
+		"error: more than one IPv4 address is wanted; one of each family can be");
+	assert_string_equal(ensure_wanting(&w, "10.0.0.1", "10.0.0.1"),
+	                    "error: annotation \"" WANTED
+	                    "\" and spec.loadBalancerIP are both set: keep one");
+}
+
 static void
 a_removed_balancer_frees_its_address(void **state)
 {
@@ -1013,6 +1046,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_second_run_changes_nothing),
+		TEST(addresses_are_wanted_by_annotation_or_by_the_spec),
 		TEST(a_removed_balancer_frees_its_address),
 		TEST(an_update_needs_a_balancer),
 		TEST(a_pool_that_moves_moves_its_services),

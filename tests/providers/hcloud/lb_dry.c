@@ -420,6 +420,11 @@ static const struct difference differences[] = {
 	  .noted = ACTION "attach_to_network\n  network 4711:  -> (new private address)\n" },
 	{ .listed = LISTED(LB_IN("99", "10.9.0.3")),
 	  .noted = ACTION "detach_from_network\n  network 99: 10.9.0.3 -> \n" },
+	/* a target by its public address stays */
+	{ .listed = LISTED(LB_OF(OWN_LABEL, "{\"network\":99,\"ip\":\"10.9.0.3\"}",
+	                         SERVICE("80", "15"), TARGET("1", "false"))),
+	  .n_nodes = 1,
+	  .noted = ACTION "detach_from_network\n  network 99: 10.9.0.3 -> \n" },
 	{ .annotation = "uses-proxyprotocol",
 	  .value = "true",
 	  .listed = LISTED(LB),
