@@ -1,5 +1,10 @@
 /* What is written to a new node, in which order, and what is kept right afterwards. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
 #include "base/thread.h"
+#include "controllers/node_errors.h"
 #include "controllers/pace.h"
 #include "controllers/rig.h"
 
@@ -776,6 +781,67 @@ addresses_stay_when_the_machine_cannot_be_found(void **state)
 	assert_no_patch();
 }
 
+/* Runs a comparison, and says whether the log has its failure. */
+static bool
+a_comparison_fails(void)
+{
+	int fd = memfd_create("log", MFD_CLOEXEC);
+	char log[16384] = { 0 };
+
+	log_set_fd(fd);
+	rig_run(rig, RIG_REFRESH_S);
+	log_set_fd(STDERR_FILENO);
+	assert_true(pread(fd, log, sizeof(log) - 1, 0) >= 0);
+	close(fd);
+	return strstr(log, "addresses cannot be refreshed, will retry") != NULL;
+}
+
+static void
+a_look_that_fails_is_logged_and_made_again(void **state)
+{
+	(void)state;
+	begin_with(&done);
+	fake_cloud_fail(rig->cloud, ERR_UNAUTHORIZED);
+	assert_true(a_comparison_fails());
+	assert_no_patch();
+	fake_cloud_fail(rig->cloud, ERR_NONE);
+	move_machine();
+	assert_false(a_comparison_fails());
+	assert_patch(0, PATH "/status", NEW_ADDRESSES);
+}
+
+/* As `ccmd explain` shows it. */
+static bool
+has_failed_comparison(void)
+{
+	struct node_error found;
+
+	return node_errors_get(rig->env.node_errors, NODE_WORK_ADDRESSES, STR("a"), &rig->arena,
+	                       &found);
+}
+
+static void
+twins_are_no_failure_of_the_comparison(void **state)
+{
+	struct rig_node twin = done;
+
+	(void)state;
+	twin.name = "b";
+	rig_put(rig, &twin);
+	begin_with(&done);
+	move_machine();
+	rig_run(rig, RIG_REFRESH_S);
+	assert_no_patch();
+	assert_int_equal(events("DuplicateProviderID"), 1);
+	assert_false(has_failed_comparison());
+	rig_remove(rig, "b");
+	fake_cloud_set(rig->cloud, "a",
+	               (struct fake_machine){ .presence = PRESENCE_UNKNOWN,
+	                                      .error_code = ERR_UNAVAILABLE });
+	rig_run(rig, RIG_REFRESH_S);
+	assert_true(has_failed_comparison());
+}
+
 static void
 a_conflict_in_the_refresh(void **state)
 {
@@ -955,6 +1021,8 @@ main(void)
 		TEST(equal_addresses_are_not_written),
 		TEST(addresses_are_compared_when_the_rate_limit_permits),
 		TEST(addresses_stay_when_the_machine_cannot_be_found),
+		TEST(a_look_that_fails_is_logged_and_made_again),
+		TEST(twins_are_no_failure_of_the_comparison),
 		TEST(a_conflict_in_the_refresh),
 		TEST(a_refresh_that_is_not_needed_any_more),
 		TEST(nothing_is_begun_after_a_stop),
