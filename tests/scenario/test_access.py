@@ -1,13 +1,14 @@
 """Access to the secure port, as the real API server decides it: tokens, certificates, RBAC."""
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from lib.api import Api
 from lib.ccmd import run_ccmd
 from lib.certs import Authority
-from lib.faultproxy import answer, silence
+from lib.faultproxy import answer, delay, silence
 from lib.process import free_ports
 from lib.wait import Timeout, wait_for
 
@@ -159,6 +160,16 @@ def test_kubectl_reads_raw_paths(serve, cluster, token):
         raw("/metrics", "made.up.token")
 
 
+def test_one_review_answers_many_callers(serve, proxy, token):
+    serving = serve(authentication_token_webhook_cache_ttl="60s", authorization_webhook_cache_authorized_ttl="60s")
+    bearer = token()
+    proxy.on("POST", TOKEN_REVIEWS, delay(0.5))
+    with ThreadPoolExecutor(8) as pool:  # as many as one address may have waiting
+        assert set(pool.map(lambda _: serving.status("/metrics", token=bearer), range(30))) == {200}
+    assert len(proxy.requests("POST", TOKEN_REVIEWS)) == 1
+    assert len(proxy.requests("POST", RIGHTS_REVIEWS)) == 1
+
+
 def test_no_token_is_ever_written_down(serve, token):
     serving = serve("-v=4")
     bearer = token()
@@ -203,6 +214,29 @@ def test_authorities_from_files_are_followed(serve, tmp_path):
 # --- the API server in trouble -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.plain
+def test_without_an_api_server_cached_answers_are_used_until_they_expire(serve, proxy, token):
+    serving = serve(authentication_token_webhook_cache_ttl="2s", authorization_webhook_cache_authorized_ttl="2s")
+    bearer = token()
+    assert serving.status("/metrics", token=bearer) == 200
+    begun = time.monotonic()
+    proxy.refuse()
+    # 2 s, and as long again while it cannot be renewed
+    wait_for(lambda: serving.is_unauthorized("/metrics", token=bearer), 20, "the last answer to be forgotten")
+    assert time.monotonic() - begun > 1
+    assert serving.refusal("/metrics") == forbidden(ANONYMOUS)
+    assert serving.status("/healthz") == 200
+    proxy.accept_again()
+    wait_for(lambda: serving.status("/metrics", token=bearer) == 200, 20, "tokens to be known again")
+
+
+def test_a_short_fault_of_the_api_server_refuses_no_caller(serve, proxy, token):
+    serving = serve()
+    proxy.on("POST", TOKEN_REVIEWS, answer(500), times=2)
+    proxy.on("POST", RIGHTS_REVIEWS, answer(429), times=1)
+    assert serving.status("/metrics", token=token()) == 200
+
+
 def test_a_review_that_hangs_delays_no_other_caller(serve, proxy, token):
     serving = serve()
     bearer = token()
@@ -216,6 +250,19 @@ def test_a_review_that_hangs_delays_no_other_caller(serve, proxy, token):
     assert serving.status("/healthz") == 200 and time.monotonic() - asked < 5
     asker.join()
     assert statuses == [401] and 9 < time.monotonic() - begun < 20
+
+
+def test_hostile_review_answers_authenticate_no_caller(serve, proxy, token):
+    serving = serve()
+    user = {"username": "root", "groups": ["system:masters"]}
+    for body in ({}, {"kind": "TokenReview"}, {"kind": "TokenReview", "status": {"authenticated": "true", "user": user}},
+                 {"kind": "TokenReview", "status": {"authenticated": True}},
+                 {"kind": "Pod", "status": {"authenticated": True, "user": user}},
+                 {"kind": "TokenReview", "status": {"authenticated": True, "user": {**user, "groups": ["g"] * 100_000}}}):
+        proxy.clear()
+        rule = proxy.on("POST", TOKEN_REVIEWS, answer(201, body), times=None)
+        assert serving.is_unauthorized("/metrics", token=token()), body
+        rule.wait_hit()
 
 
 # --- how it is set up ----------------------------------------------------------------------------------------------------

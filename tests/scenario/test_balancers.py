@@ -145,6 +145,52 @@ def test_a_type_change_takes_the_address_away(services, lab, node, ccmd):
     services.wait_ips("web", "192.0.2.10")
 
 
+@pytest.mark.plain
+def test_a_service_without_an_address_gets_the_next_free_one(services, lab, node, ccmd):
+    one = ccmd()
+    for name in "abc":
+        services.create(name)
+        services.wait_ips(name)
+    services.create("d")
+    services.wait_event("d", "SyncLoadBalancerFailed", 'address pool "lab" has no free IPv4 address (3 of 3 in use)')
+    one.wait_log(r"will retry service=default/d .* in=1[0-4]")  # the second try has failed as well
+    services.delete("b")
+    services.wait_ips("d", "192.0.2.11", timeout=7)  # not only at the next try, after 10 s
+
+
+def test_requested_addresses(services, lab, node, ccmd):
+    lab({**POOL, "avoid": ["192.0.2.11"]})
+    ccmd()
+    services.create("one", loadBalancerIP="192.0.2.12")
+    services.wait_ips("one", "192.0.2.12")
+    for name, address, problem in (
+        ("taken", "192.0.2.12", 'address "192.0.2.12" is already used by default/one'),
+        ("avoided", "192.0.2.11", 'address "192.0.2.11" is reserved in pool "lab"'),
+        ("outside", "192.0.2.99", 'address "192.0.2.99" is not in pool "lab"'),
+        ("odd", "192.0.2.300", '"192.0.2.300" is not an IP address'),
+        ("two", "192.0.2.10,192.0.2.12", "more than one IPv4 address is wanted"),
+    ):
+        services.create(name, annotations={"addresses": address})
+        services.wait_event(name, "SyncLoadBalancerFailed", problem)
+        assert not ingress(services.get(name))
+    services.annotate("taken", addresses="192.0.2.10")
+    services.wait_ips("taken", "192.0.2.10")
+
+
+@pytest.mark.plain
+def test_services_that_share_an_address(services, lab, node, ccmd):
+    ccmd()
+    services.create("tcp", (53, "TCP"), annotations={"share": "dns"})
+    services.wait_ips("tcp", "192.0.2.10")
+    services.create("udp", (53, "UDP"), annotations={"share": "dns"})
+    services.wait_ips("udp", "192.0.2.10")
+    services.create("again", (53, "UDP"), annotations={"share": "dns", "addresses": "192.0.2.10"})
+    services.wait_event("again", "SyncLoadBalancerFailed",
+                        'address "192.0.2.10" cannot be shared: port 53/UDP is used by default/udp')
+    services.create("stranger", (54, "TCP"))
+    services.wait_ips("stranger", "192.0.2.11")
+
+
 def test_pools_by_name_namespace_and_default(services, api, lab, node, ccmd):
     lab({"name": "a", "addresses": ["192.0.2.1"]}, {"name": "b", "addresses": ["192.0.2.2"], "namespaces": ["kube-system"]})
     ccmd()
@@ -209,6 +255,20 @@ def test_a_restart_keeps_everything(services, lab, node, ccmd, tmp_path, memory,
     services.wait_event("d", "SyncLoadBalancerFailed", "has no free IPv4 address (3 of 3 in use)")
     assert {name: services.wait_ips(name) for name in wanted} == wanted
     assert {name: services.get(name)["metadata"]["resourceVersion"] for name in wanted} == before
+
+
+def test_two_services_with_one_address(services, lab, node, ccmd):
+    """While ccmd was stopped, another client wrote the address into a status: one Service keeps it, the other gets an event and
+    another address."""
+    for name in "ab":
+        services.create(name)
+        services.api.patch(f"/api/v1/namespaces/default/services/{name}/status",
+                           {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.11"}]}}})
+    keeps, moves = sorted("ab", key=lambda name: services.get(name)["metadata"]["uid"])
+    ccmd()
+    services.wait_event(moves, "AddressConflict", f"address 192.0.2.11 is in the status of default/{keeps} as well")
+    services.wait_ips(moves, "192.0.2.10")
+    services.wait_ips(keeps, "192.0.2.11")
 
 
 def test_services_converge_although_ccmd_is_killed_again_and_again(services, lab, node, ccmd, hook, tmp_path):
@@ -303,6 +363,26 @@ def test_a_hook_runs_once_for_every_change(services, lab, node, ccmd, hook, tmp_
     services.delete("web")
     services.wait_gone("web")
     assert hook.actions("web")[-1] == "delete" and hook.actions("web").count("delete") == 1
+
+
+@pytest.mark.plain
+def test_a_hook_that_fails_is_tried_again(services, lab, node, ccmd, hook):
+    hook.fate("echo 'the router is down' >&2; exit 1")
+    lab(hook=str(hook.path), hookTimeout="1s")
+    ccmd()
+    services.create("web")
+    services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: the router is down")
+    assert not ingress(services.get("web"))
+    hook.fate("sleep 60")
+    services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: timed out", timeout=RETRIES)
+    hook.fate("exit 0")
+    services.wait_ips("web", "192.0.2.10", timeout=RETRIES)
+    hook.fate("exit 3")
+    services.delete("web")
+    services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: exit 3")
+    assert FINALIZER in finalizers(services.get("web"))
+    hook.fate("exit 0")
+    services.wait_gone("web", timeout=RETRIES)
 
 
 def test_few_hooks_run_at_a_time(services, lab, node, ccmd, hook, tmp_path):

@@ -317,6 +317,24 @@ def test_slow_changes_are_waited_for(cloud, fleet, services, start):
     assert not services.events("web", "SyncLoadBalancerFailed")
 
 
+def test_services_that_wait_for_certificates_delay_no_other_one(cloud, fleet, services, start):
+    fleet(1)
+    start("--cluster-name=k")
+    cloud.acme_delay_s = None  # they are never validated
+    names = [f"s{number}" for number in range(30)]
+    for name in names:
+        services.create(name, 443)
+    wait_for(lambda: all(cloud.account.named("load_balancers", f"{name}.default.k") for name in names), 30, "all balancers")
+    wait_for(lambda: all(one["status"] == "mapped" for one in cloud.account.every("cloud_ips")), 30, "all cloud IPs")
+    mark = cloud.mark()
+    holds_for(lambda: cloud.calls(since=mark) <= 60, 10, "few requests", poll=0.1)
+    mark = cloud.mark()
+    services.create("web", 80)
+    wait_served(services, timeout=3)
+    assert cloud.calls("GET", "/1.0/load_balancers", since=mark) <= 10, cloud.tally(since=mark)
+    assert not any(services.events(name, "SyncLoadBalancerFailed") for name in names)
+
+
 def test_an_expired_token_is_renewed(cloud, fleet, services, start):
     fleet(1)
     start("--cluster-name=k")
@@ -526,7 +544,7 @@ def endure(api, cloud, kubelet, services, start):
     return run
 
 
-IN_SHORT = ("empty lists", "429", "503")  # without --all; for an account of somebody else, see the test of credentials
+IN_SHORT = ("another account", "empty lists", "429", "503")  # without --all
 every_outage = pytest.mark.parametrize("outage", ["another account", "empty lists", "no token", *OUTAGES])
 
 
@@ -620,6 +638,31 @@ def test_killed_at_each_write(cloud, fleet, services, start):
     scenario.begin()
     scenario.run(scenario.create, scenario.delete)
     assert scenario.n_kills >= 12, f"{scenario.n_kills} kills"
+
+
+def test_two_processes_make_one_balancer(cloud, fleet, services, start):
+    """A rolling update without election."""
+    servers = [one["id"] for one in fleet(2)]
+    cloud.latency_s, cloud.lb_build_s, cloud.map_delay_s = 0.02, 0.3, 0.1
+    start("--cluster-name=k"), start("--cluster-name=k")
+    names = [f"s{number}" for number in range(4)]
+    for name in names:
+        services.create(name, 80)
+
+    def is_whole():
+        for name in names:
+            lb, cip = the(cloud, "load_balancers", f"{name}.default.k"), the(cloud, "cloud_ips", f"{name}.default.k")
+            assert lb["status"] == "active" and cip["load_balancer"] == lb["id"] and sorted(lb["nodes"]) == sorted(servers)
+            assert hostnames(services.get(name)) == [cip["reverse_dns"], cip["fqdn"]]
+        return True
+
+    wait_for(is_whole, 60, "one balancer with one cloud IP for each Service", seen=cloud.tally)
+    holds_for(is_whole, 1, "one balancer each", poll=0.1)
+    for name in names:
+        services.delete(name)
+    for name in names:
+        services.wait_gone(name, timeout=60)
+    assert_nothing(cloud)
 
 
 # --- how much it asks ------------------------------------------------------------------------------------------------------

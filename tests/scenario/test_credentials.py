@@ -1,6 +1,7 @@
 """ccmd's credentials for the API server, from files and plugins and through proxies, and their replacement while it runs."""
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,21 @@ def test_a_token_that_the_kubelet_renews(cluster, api, machines, kubelet, ccmd, 
     initialized(api, "n2", timeout=20)  # a 401 has it read again; else that would take up to 50 s
 
 
+def test_a_plugin_gives_tokens(cluster, api, machines, kubelet, ccmd, tmp_path):
+    first, second = token(api, until="first"), token(api)
+    write_answer(tmp_path, token=first)
+    user = plugin_user(tmp_path, "echo run >>runs; cat answer")
+    ccmd(kubeconfig=kubeconfig(tmp_path, cluster.url(), cluster.ca, user))
+    kubelet("n1")
+    initialized(api, "n1")
+    assert (tmp_path / "runs").read_text() == "run\n", "one run is enough for all"
+    write_answer(tmp_path, token=second)
+    revoke(cluster, api, first, until="first")
+    kubelet("n2")
+    initialized(api, "n2", timeout=20)
+    assert (tmp_path / "runs").read_text() == "run\n" * 2
+
+
 def test_a_plugin_is_run_again_before_its_token_expires(cluster, api, machines, kubelet, ccmd, tmp_path):
     good = token(api)
     script = f"""echo run >>runs; end=$(date -u -d '+12 seconds' +%Y-%m-%dT%H:%M:%SZ)
@@ -115,6 +131,25 @@ def test_a_plugin_gives_a_certificate(cluster, api, machines, kubelet, ccmd, tmp
     ccmd(kubeconfig=kubeconfig(tmp_path, cluster.url(), cluster.ca, plugin_user(tmp_path, "cat answer")))
     kubelet("n1")
     initialized(api, "n1")
+
+
+def test_a_plugin_that_fails(cluster, inventory, tmp_path):
+    """It is run again until the start gives up, after 10 s. All plugins are tried at the same time."""
+    plugins = {
+        "exec sleep 100": "has not ended in time", "exit 3": "exit code 3", "echo '{}'": "its kind is not ExecCredential",
+        "head -c 5242880 /dev/zero": "wrote more than 1048576 bytes",
+    }
+
+    def start(number, script):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = kubeconfig(folder, cluster.url(), cluster.ca, plugin_user(folder, script))
+        return folder, run_ccmd("--cloud-provider=cloudlycke", f"--cloud-config={inventory.path}", f"--kubeconfig={path}",
+                                "--leader-elect=false", "--secure-port=0", timeout=30)
+
+    with ThreadPoolExecutor() as pool:
+        for (folder, done), problem in zip(pool.map(start, range(len(plugins)), plugins), plugins.values()):
+            assert done.returncode == 1 and problem in done.stderr and f"{folder}/plugin" in done.stderr, done.stderr
 
 
 # --- the way there -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from lib.ccmd import is_static, machine, preload, sanitized
 from lib.cluster import REPOSITORY, Cluster
-from lib.faultproxy import NODES_PATH
+from lib.faultproxy import NODES_PATH, lose_answer
 from lib.nodes import Kubelet, is_initialized
 from lib.process import Process
 from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, SLACK_S, Replicas, is_lease
@@ -253,6 +253,15 @@ def test_an_elector_that_is_stuck_ends_with_the_lease(replicas, arrivals, tmp_pa
     arrivals.wait_initialized()
 
 
+def test_a_short_stop_is_survived(replicas, arrivals):
+    first, second = replicas.start_all(2)
+    first.pause()
+    time.sleep(1.5)  # the length of the stop is what is tested
+    first.resume()
+    time.sleep(LEASE_S + JITTER_S)
+    assert first.leads and not second.leads and transitions(replicas) == 0
+
+
 # --- the API server ------------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +309,26 @@ def test_a_leader_that_is_cut_off_ends_before_another_begins(replicas, arrivals)
     arrivals.wait_initialized()
 
 
+@pytest.mark.parametrize("when", ["acquiring", "renewing"])
+def test_a_lost_answer_about_the_lease_changes_no_leader(replicas, arrivals, when):
+    """The API server has stored the Lease, and the connection breaks before its answer arrives."""
+    first = replicas.start()
+    replicas.wait_leader()
+    if when == "renewing":
+        rule = first.proxy.on("PUT", r"/leases/", lose_answer())
+        rule.wait_hit()
+        time.sleep(LEASE_S)
+        assert first.leads and transitions(replicas) == 0
+        return
+    second = replicas.start()
+    second.wait_log("another replica leads")
+    rule = second.proxy.on("PUT", r"/leases/", lose_answer())
+    first.stop()
+    rule.wait_hit()
+    assert replicas.wait_leader() is second
+    assert transitions(replicas) == 1
+
+
 # --- what is done to the Lease -------------------------------------------------------------------------------------------
 
 
@@ -326,6 +355,55 @@ def test_a_lease_taken_by_force_ends_its_leader(replicas, arrivals):
     assert replicas.wait_leader(3 + 2 * JITTER_S + PATIENCE_S) is second
     assert second.renewals()[0].at - taken > 2.5
     arrivals.wait_initialized()
+
+
+@pytest.mark.sanitized
+def test_other_fields_of_the_lease_survive(replicas):
+    (first,) = replicas.start_all(1)
+    replicas.api.patch(LEASE, {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "\u00e4 \"b\""}}})
+    before = replicas.lease()["spec"]["renewTime"]
+    wait_for(lambda: replicas.lease()["spec"]["renewTime"] != before, what="a renewal")
+    metadata = replicas.lease()["metadata"]
+    assert metadata["labels"] == {"team": "a"} and metadata["annotations"] == {"note": "\u00e4 \"b\""}
+    assert first.leads
+
+
+# --- clocks --------------------------------------------------------------------------------------------------------------
+
+
+@needs_shim
+def test_jumps_of_the_wall_clock_change_nothing(replicas, arrivals, tmp_path, clock_shim):
+    first = replicas.start(env=clock_shim.environment)
+    replicas.wait_leader()
+    second = replicas.start(env=clock_shim.environment)
+    second.wait_log("another replica leads")
+    for hours in (1, -1):
+        told = replicas.lease()["spec"]["renewTime"][:13]
+        clock_shim.set(hours * 3600)
+        wait_for(lambda: replicas.lease()["spec"]["renewTime"][:13] != told, what="the clock to have jumped")
+        time.sleep(LEASE_S + JITTER_S)
+        assert first.leads and not second.leads and transitions(replicas) == 0
+    arrivals.wait_initialized()
+
+
+@pytest.fixture
+def clock_shim(tmp_path):
+    """Moves the wall clock of processes while they run."""
+    shim = ClockShim(tmp_path)
+    yield shim
+
+
+class ClockShim:
+    def __init__(self, folder):
+        self.file = folder / "skew"
+        self.set(0)
+        self.environment = {**preload(folder, "skew"), "CLOCK_SKEW_FILE": str(self.file)}
+
+    def set(self, seconds):
+        """By rename, so that no process reads half of it."""
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{seconds}\n")
+        new.replace(self.file)
 
 
 # --- together with the Go framework --------------------------------------------------------------------------------------

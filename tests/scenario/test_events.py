@@ -10,6 +10,8 @@ from lib.faultproxy import EVENTS_PATH, answer, silence
 from lib.nodes import create_many, is_initialized, numbered_ip
 from lib.wait import wait_for
 
+COMBINED = "(combined from similar events): "
+
 
 def rejected(api):
     return [one for one in api.list(EVENTS) if one["reason"] == "InventoryReloadRejected"]
@@ -63,6 +65,19 @@ def test_an_event_that_the_server_forgot_is_written_again(api, inventory, ccmd):
     assert event["count"] == 2, "it remembers what the server forgot"
 
 
+def test_floods_are_combined_and_then_dropped(api, inventory, ccmd):
+    """From the 10th different message on, messages share one event. 25 events of one object are written, and then no more."""
+    one = ccmd()
+    one.wait_log("objects listed")
+    for number in range(30):
+        reject(one, inventory, f"mistake{number}")
+    combined = lambda: [event for event in rejected(api) if event["message"].startswith(COMBINED)]
+    wait_for(lambda: [event["count"] for event in combined()] == [16], what="25 events", seen=lambda: rejected(api))
+    own = [event for event in rejected(api) if not event["message"].startswith(COMBINED)]
+    assert [event["count"] for event in own] == [1] * 9
+    assert "mistake24" in combined()[0]["message"], "the message is the last that was let through"
+
+
 def test_a_terminating_namespace_is_no_error(api, inventory, kubelet, proxy, ccmd):
     """What the API server answers for events of a namespace that is being deleted."""
     message = 'events "x" is forbidden: unable to create new content in namespace default because it is being terminated'
@@ -77,7 +92,13 @@ def test_a_terminating_namespace_is_no_error(api, inventory, kubelet, proxy, ccm
     assert len(proxy.requests("POST", EVENTS_PATH)) == 1, "it is final"
 
 
-FAULTS = {"429": lambda: answer(429, headers={"Retry-After": "5"}), "hanging": silence}
+FAULTS = {
+    "403": lambda: answer(403),
+    "429": lambda: answer(429, headers={"Retry-After": "5"}),
+    "500": lambda: answer(500),
+    "500 with Retry-After": lambda: answer(500, headers={"Retry-After": "5"}),
+    "hanging": silence,
+}
 NODES_EACH = 60
 
 

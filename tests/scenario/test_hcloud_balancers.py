@@ -16,6 +16,7 @@ from lib.process import free_ports
 from lib.services import FINALIZER, finalizers, ingress, ips
 from lib.wait import holds_for, wait_for
 from sim import faults
+from sim.endpoint import Reply
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
 
@@ -105,6 +106,10 @@ def server_target(server, private=False):
     return {"type": "server", "server": {"id": server.id}, "use_private_ip": private}
 
 
+def ip_target(ip):
+    return {"type": "ip", "ip": {"ip": ip}}
+
+
 def tcp_service(port, node_port, **more):
     return {"protocol": "tcp", "listen_port": port, "destination_port": node_port, "proxyprotocol": False,
             "health_check": {"protocol": "tcp", "port": node_port, "interval": 15, "timeout": 10, "retries": 3}, **more}
@@ -188,6 +193,24 @@ def test_one_request_creates_the_balancer_with_all_its_parts(services, cloud, fl
     assert [one.path for one in cloud.writes()] == [LISTS]
 
 
+@pytest.mark.sanitized
+def test_all_settings_of_http(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web", 80, annotations=wish(
+        protocol="http", http_cookie_name="CHOC", http_cookie_lifetime="10m", http_sticky_sessions="true",
+        health_check_protocol="http", health_check_port="8080", health_check_http_domain="example.com",
+        health_check_http_path="/up", http_status_codes="200,3??", health_check_http_validate_certificate="false"))
+    services.wait_ips("web")
+    service, = the_balancer(cloud)["services"]
+    assert service["protocol"] == "http"
+    assert service["http"] == {"cookie_name": "CHOC", "cookie_lifetime": 600, "certificates": [], "redirect_http": False,
+                               "sticky_sessions": True, "timeout_idle": 60}
+    assert service["health_check"] == {
+        "protocol": "http", "port": 8080, "interval": 15, "timeout": 10, "retries": 3,
+        "http": {"domain": "example.com", "path": "/up", "response": "", "status_codes": ["200", "3??"], "tls": False}}
+
+
 def test_a_port_that_is_not_tcp_is_left_out_with_an_event(services, cloud, fleet, start):
     fleet("n1")
     start()
@@ -197,9 +220,37 @@ def test_a_port_that_is_not_tcp_is_left_out_with_an_event(services, cloud, fleet
     services.wait_event("dns", "LoadBalancerFeatureLeftOut", "Load balancers of hcloud do not support ports of protocol UDP")
 
 
+def test_source_ranges_are_reported_once(services, api, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web", loadBalancerSourceRanges=["192.0.2.0/24"])
+    services.wait_ips("web")
+    services.wait_event("web", "LoadBalancerFeatureLeftOut", "The load balancer is open to all addresses")
+    fleet("n2")
+    wait_targets(cloud, "n1", "n2")
+    assert [one.get("count", 1) for one in api.events("web", "LoadBalancerFeatureLeftOut")] == [1]
+
+
+def test_no_nodes_yet(services, cloud, fleet, start):
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    assert targets(cloud) == []
+    fleet("n1")
+    wait_targets(cloud, "n1")
+
+
 @pytest.mark.parametrize("annotations, text", [
     ({"use-private-ip": "maybe"}, "strconv.ParseBool: parsing \"maybe\": invalid syntax"),
+    ({"use-private-ip": ""}, "strconv.ParseBool: parsing \"\": invalid syntax"),
+    ({"use-private-ip": "true"}, "use private ip: missing network id"),
+    ({"protocol": "quic"}, "invalid: quic"),
+    ({"algorithm-type": "random"}, "invalid: random"),
+    ({"health-check-interval": "soon"}, "time: invalid duration \"soon\""),
+    ({"health-check-retries": "x"}, "strconv.Atoi: parsing \"x\": invalid syntax"),
+    ({"node-selector": "a=b=c"}, "unable to parse the node-selector annotation"),
     ({"type": "lb99"}, "load balancer type not found: lb99"),
+    ({"location": ""}, "neither load-balancer.hetzner.cloud/location nor load-balancer.hetzner.cloud/network-zone set"),
 ], ids=lambda value: next(iter(value.items())) if isinstance(value, dict) else "")
 @pytest.mark.sanitized
 def test_an_invalid_annotation_is_reported_and_nothing_is_changed(services, cloud, fleet, start, annotations, text):
@@ -222,6 +273,64 @@ def test_an_invalid_annotation_leaves_the_balancer_as_it_is(services, cloud, fle
     services.delete("web")
     services.wait_gone("web")
     assert not balancers(cloud), "what cannot be read does not keep a Service from going"
+
+
+# --- its status ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env, annotations, wanted", [
+    ({}, {}, ["v4", "v6", "private"]),
+    ({}, {"ipv6-disabled": "true"}, ["v4", "private"]),
+    ({"HCLOUD_LOAD_BALANCERS_DISABLE_IPV6": "true"}, {"ipv6-disabled": "false"}, ["v4", "v6", "private"]),
+    ({}, {"disable-private-ingress": "true"}, ["v4", "v6"]),
+    ({"HCLOUD_LOAD_BALANCERS_DISABLE_PRIVATE_INGRESS": "true"}, {}, ["v4", "v6"]),
+], ids=["all", "no IPv6", "IPv6 after all", "no private", "no private by default"])
+@pytest.mark.sanitized
+def test_status(services, cloud, fleet, private, start, env, annotations, wanted):
+    network, more = private()
+    fleet("n1", networks=[network])
+    start(**more, **env)
+    services.create("web", annotations=wish(**annotations))
+    got = services.wait_ips("web")
+    body = the_balancer(cloud)
+    all_ips = {"v4": body["public_net"]["ipv4"]["ip"], "v6": body["public_net"]["ipv6"]["ip"],
+               "private": body["private_net"][0]["ip"]}
+    assert got == [all_ips[one] for one in wanted]
+
+
+def test_a_hostname_stands_for_all_addresses(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web", annotations=wish(hostname="lb.example.com"))
+    one = services.wait("web", ingress)
+    assert ingress(one) == [{"hostname": "lb.example.com"}]
+
+
+# --- nothing to do -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_settled_service_costs_no_request(services, cloud, fleet, start):
+    cloud.action_s = 0.05
+    fleet("n1", "n2")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    mark = cloud.mark()
+    poke(services, "web", "1")
+    wait_for(lambda: len(services.events("web", "EnsuringLoadBalancer")) >= 1, 5, "the next look")
+    quiet(cloud, mark)
+    assert cloud.calls(since=mark) <= 1, cloud.tally(since=mark)
+
+
+def test_a_balancer_that_was_deleted_a_moment_ago_is_noticed_when_the_service_changes(services, cloud, fleet, start):
+    """The annotation needs no request, but what was read before the change does not show that."""
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.project.load_balancers.clear()
+    services.patch("web", {"metadata": {"annotations": wish(hostname="lb.example.com")}})
+    wait_for(lambda: balancers(cloud), 10, "another balancer")
 
 
 # --- what others change ------------------------------------------------------------------------------------------------------
@@ -251,6 +360,24 @@ def test_a_balancer_that_another_client_changed_is_repaired(services, cloud, fle
     services.wait_ips("web", the_balancer(cloud)["public_net"]["ipv4"]["ip"], the_balancer(cloud)["public_net"]["ipv6"]["ip"])
     assert len(services.events("web", "EnsuringLoadBalancer")) == len(services.events("web", "EnsuredLoadBalancer")) == 1
     assert len(re.findall("load balancer repaired", one.text)) == 2
+
+
+def test_one_list_serves_the_comparison_of_all_services(services, cloud, fleet, start):
+    fleet("n1")
+    start(DRIFT)
+    names = [f"s{number}" for number in range(20)]
+    for name in names:
+        services.create(name)
+    for name in names:
+        services.wait_event(name, "EnsuredLoadBalancer")
+    seen = lambda: {name: (services.get(name)["metadata"]["resourceVersion"], services.events(name)) for name in names}
+    lists = lambda since: cloud.requests("GET", LISTS, since)
+    mark = cloud.mark()
+    wait_for(lambda: len(lists(mark)) >= 1, 10, "a comparison")
+    before, mark = seen(), cloud.mark()
+    wait_for(lambda: len(lists(mark)) >= 3, 10, "three further ones", seen=lambda: cloud.tally(since=mark))
+    assert cloud.calls(since=mark) <= 4 and not cloud.writes(mark), cloud.tally(since=mark)
+    assert seen() == before
 
 
 def test_repairs_can_be_switched_off(services, cloud, fleet, start):
@@ -311,6 +438,13 @@ def test_settings_of_the_balancer_follow_the_annotations(services, cloud, fleet,
     assert the_balancer(cloud)["load_balancer_type"] == "lb21", "no annotation sets another type"
 
 
+def test_a_missing_type_is_reported(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "LoadBalancerTypeUnconfigured", "HCLOUD_LOAD_BALANCERS_TYPE")
+
+
 def test_a_deprecated_type(services, cloud, fleet, start):
     fleet("n1")
     cloud.load_balancer_types[1]["deprecation"] = {"announced": "2025-01-01T00:00:00+00:00",
@@ -324,6 +458,64 @@ def test_a_deprecated_type(services, cloud, fleet, start):
     services.wait_ips("old")
     services.create("gone", annotations=wish(type="lb31"))
     services.wait_event("gone", "SyncLoadBalancerFailed", 'Load Balancer Type "lb31" is unavailable and can no longer be ordered')
+
+
+# --- private networks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_private_address_that_is_asked_for(services, cloud, fleet, private, start):
+    network, env = private()
+    fleet("n1", networks=[network])
+    start(**env)
+    services.create("web", annotations=wish(private_ipv4="10.0.7.7"))
+    assert "10.0.7.7" in services.wait_ips("web")
+    services.patch("web", {"metadata": {"annotations": wish(private_ipv4="10.0.8.8")}})
+    services.wait("web", lambda one: "10.0.8.8" in ips(one) and "10.0.7.7" not in ips(one))
+    assert the_balancer(cloud)["private_net"] == [{"network": network.id, "ip": "10.0.8.8"}]
+
+
+def test_an_address_of_the_subnet_that_is_asked_for(services, cloud, fleet, private, start):
+    network, env = private(subnet="10.0.0.0/24")
+    network.subnets.append(network.new_subnet({"type": "cloud", "ip_range": "10.0.1.0/24", "network_zone": "eu-central"}))
+    fleet("n1", networks=[network])
+    start(**env, HCLOUD_LOAD_BALANCERS_PRIVATE_SUBNET_IP_RANGE="10.0.1.0/24")
+    services.create("web")
+    services.wait_ips("web")
+    assert the_balancer(cloud)["private_net"][0]["ip"].startswith("10.0.1.")
+
+
+def test_without_a_network_the_balancer_is_detached(services, cloud, fleet, start):
+    fleet("n1")
+    one = start()
+    services.create("web")
+    services.wait_ips("web")
+    one.stop()
+    network = cloud.add_network("other")
+    cloud.load_balancer(default_name(services.get("web"))).private_net.append({"network": network.id, "ip": "10.0.0.9"})
+    start()
+    wait_for(lambda: not the_balancer(cloud)["private_net"], 10, "the network to be left")
+
+
+def test_private_targets_and_no_public_interface_in_one_step(services, cloud, fleet, private, start):
+    """The public interface cannot be removed while targets need it: the targets are changed first."""
+    cloud.action_s = 0.05
+    network, env = private()
+    n1, n2 = fleet("n1", "n2", networks=[network])
+    start(**env)
+    services.create("web")
+    services.wait_ips("web")
+    mark = cloud.mark()
+    services.patch("web", {"metadata": {"annotations": wish(use_private_ip="true", disable_public_network="true")}})
+    one = services.wait("web", lambda one: len(ips(one)) == 1, 15)
+    done = [one.path.rsplit("/")[-1] for one in cloud.writes(mark) if one.status == 201]
+    assert done == ["remove_target", "add_target"] * 2 + ["disable_public_interface"], "one target after the other"
+    body = the_balancer(cloud)
+    assert not body["public_net"]["enabled"] and ips(one) == [body["private_net"][0]["ip"]]
+    assert body["targets"] == [server_target(n1, private=True), server_target(n2, private=True)]
+    services.patch("web", {"metadata": {"annotations": wish(use_private_ip="false", disable_public_network="false")}})
+    services.wait("web", lambda one: len(ips(one)) == 3, 15)
+    assert the_balancer(cloud)["targets"] == [server_target(n1), server_target(n2)]
+    assert not services.events("web", "SyncLoadBalancerFailed")
 
 
 # --- targets -------------------------------------------------------------------------------------------------------------------
@@ -360,6 +552,22 @@ def test_targets_follow_the_node_selector(api, services, cloud, fleet, start):
     wait_targets(cloud, "n1", "n2", "n3")
 
 
+def test_a_node_without_a_machine_of_ours_is_no_target(services, api, cloud, fleet, kubelet, start):
+    fleet("n1")
+    kubelet("other", initialized=True, provider_id="aws:///i-1")
+    kubelet("odd", initialized=True, provider_id="hcloud://12x")
+    kubelet("young")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    event = api.wait_event("other", "UnknownProviderIDPrefix")
+    assert "Node could not be added to Load Balancer for service web because the provider ID does not match" in event["message"]
+    event = api.wait_event("odd", "InvalidProviderID")
+    assert "Node could not be added to Load Balancer for service web: unable to parse server id: hcloud://12x" in event["message"]
+    assert targets(cloud) == ["n1"]
+    assert not api.events("young", "UnknownProviderIDPrefix"), "it is not initialised yet"
+
+
 def test_one_broken_target_does_not_stop_the_others(services, api, cloud, fleet, start):
     fleet("n1")
     fleet("n2", public_ipv4=False)
@@ -386,6 +594,21 @@ def test_a_server_outside_the_network_does_not_stop_the_others(services, api, cl
     assert "attached to the network" in api.wait_event("n2", "LoadBalancerTargetRefused")["message"]
 
 
+def test_a_server_that_is_gone_does_not_stop_the_others(services, api, cloud, fleet, start):
+    fleet("n1", "n2")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    cloud.targets_outlive_servers = True
+    cloud.delete_server("n1")
+    api.delete(f"{NODES}/n1")
+    fleet("n3")
+    wait_targets(cloud, "gone", "n2", "n3")
+    assert not services.events("web", "UpdateLoadBalancerFailed") and not services.events("web", "SyncLoadBalancerFailed")
+    cloud.drop_dead_targets()
+    assert sorted(targets(cloud)) == ["n2", "n3"]
+
+
 @pytest.mark.sanitized
 def test_more_nodes_than_the_type_has_targets(services, api, cloud, fleet, start):
     cloud.load_balancer_types[0]["max_targets"] = 2
@@ -402,6 +625,22 @@ def test_more_nodes_than_the_type_has_targets(services, api, cloud, fleet, start
     wait_targets(cloud, "n1", "n2", "n3")
     api.delete(f"{NODES}/n1")
     wait_targets(cloud, "n2", "n3")
+
+
+def test_additions_by_other_clients(services, cloud, fleet, start):
+    """Targets by label stay; services that the Service does not name are removed, as by the official controller."""
+    n1, = fleet("n1")
+    one = start()
+    services.create("web")
+    services.wait_ips("web")
+    one.stop()
+    body = cloud.load_balancer(default_name(services.get("web")))
+    by_label = {"type": "label_selector", "label_selector": {"selector": "role=web"}}
+    body.targets.append(body.new_target(by_label, body.targets, [], True))
+    body.services.append(body.new_service({"protocol": "tcp", "listen_port": 99, "destination_port": 99}, body.services))
+    start()
+    wait_for(lambda: [each["listen_port"] for each in the_balancer(cloud)["services"]] == [80], 10, "the service to go")
+    assert [each["type"] for each in the_balancer(cloud)["targets"]] == ["server", "label_selector"]
 
 
 # --- dedicated servers -----------------------------------------------------------------------------------------------------------
@@ -433,6 +672,44 @@ def test_dedicated_servers_are_targets_by_address(services, api, cloud, fleet, d
     assert api.wait_event("bm2", "ServerNotFound")["message"] == "No server with id 322 was found in Robot"
     api.delete(f"{NODES}/bm1")
     wait_targets(cloud, "n1")
+
+
+def test_a_robot_that_does_not_answer_takes_no_target_away(services, cloud, robot, fleet, dedicated, start):
+    dedicated(321, "bm1", "203.0.113.9")
+    one = start(**dedicated.env)
+    services.create("web")
+    services.wait_ips("web")
+    one.stop()
+    robot.fault(None, None, faults.error("unavailable"), times=None)
+    start(**dedicated.env)
+    fleet("n1")
+    wait_targets(cloud, "203.0.113.9", "n1")
+
+
+def test_with_robot_off_no_target_is_an_address(services, cloud, dedicated, start):
+    dedicated(321, "bm1", "203.0.113.9")
+    one = start(**dedicated.env)
+    services.create("web")
+    services.wait_ips("web")
+    assert targets(cloud) == ["203.0.113.9"]
+    one.stop()
+    start()
+    wait_targets(cloud)
+
+
+@pytest.mark.parametrize("has_login", [True, False])
+def test_dedicated_servers_by_their_private_address(services, cloud, private, dedicated, start, has_login):
+    _, env = private()
+    dedicated(321, "bm1", "203.0.113.9", ip="10.1.0.2")
+    bm2 = dedicated(322, "bm2", "203.0.113.10")
+    bm2.set_addresses(("Hostname", "bm2"))
+    login = {} if has_login else {"ROBOT_USER": "", "ROBOT_PASSWORD": ""}
+    start(**env, **{**dedicated.env, **login}, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true")
+    services.create("web")
+    services.wait_ips("web")
+    assert sorted(targets(cloud)) == (["10.1.0.2", "203.0.113.10"] if has_login else ["10.1.0.2"])
+    services.wait_event("web", "InternalIPNotConfigured", "Continuing with ExternalIP" if has_login else
+                        "no InternalIP found for Robot node bm2 (id=322), cannot add as LB target without Robot credentials")
 
 
 # --- gone ----------------------------------------------------------------------------------------------------------------------
@@ -472,6 +749,14 @@ def deleting(services, cloud, fleet, start):
     return begin
 
 
+def test_a_deletion_that_fails_keeps_the_finalizer_and_is_repeated(services, cloud, deleting):
+    deleting(faults.action_error("server_error", "no luck"))
+    services.wait_event("web", "SyncLoadBalancerFailed", "no luck (server_error")
+    assert FINALIZER in finalizers(services.get("web")) and balancers(cloud)
+    services.wait_gone("web", timeout=RETRY_S)
+    assert not balancers(cloud) and cloud.calls("DELETE") == 2
+
+
 def test_a_deletion_that_hangs_keeps_the_finalizer_and_delays_no_other_service(services, cloud, deleting):
     deleting(faults.action_hangs(), "--concurrent-service-syncs=1")
     services.create("quick")
@@ -495,6 +780,69 @@ def test_killed_while_a_balancer_is_being_deleted(services, cloud, deleting, sta
     assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
 
 
+def test_a_balancer_that_disappears_before_its_deletion(services, cloud, deleting):
+    deleting(faults.meanwhile(cloud.load_balancers.clear))
+    services.wait_gone("web")
+    assert cloud.calls("DELETE") == 1 and not services.events("web", "SyncLoadBalancerFailed")
+
+
+def test_a_deletion_that_is_answered_without_its_action(services, cloud, deleting):
+    """The API promises an action. Without one the balancer is looked for again before the finalizer goes."""
+
+    def without_action(request, go):
+        go()
+        return Reply(201, {})
+
+    deleting(without_action)
+    services.wait_gone("web", timeout=RETRY_S)
+    assert not balancers(cloud)
+
+
+def test_the_balancer_is_deleted_when_the_type_changes(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_ips("web")
+    services.patch("web", {"spec": {"type": "ClusterIP"}})
+    services.wait("web", lambda one: not ingress(one) and FINALIZER not in finalizers(one))
+    assert not balancers(cloud)
+
+
+def test_a_balancer_that_does_not_exist_any_more(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.load_balancers.clear()
+    services.delete("web")
+    services.wait_gone("web")
+
+
+def test_a_protected_balancer_outlives_its_service(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.load_balancer(default_name(services.get("web"))).protection["delete"] = True
+    services.delete("web")
+    services.wait_gone("web")
+    services.wait_event("web", "LoadBalancerProtected", "protected against deletion")
+    assert not cloud.calls("DELETE")
+    assert the_balancer(cloud)["protection"] == {"delete": True}
+
+
+def test_another_services_balancer_is_not_deleted(services, cloud, fleet, start):
+    """An operator gave it to another Service by its label."""
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.load_balancer(default_name(services.get("web"))).labels[LABEL] = "somebody-elses"
+    services.delete("web")
+    services.wait_gone("web")
+    assert the_balancer(cloud)["labels"][LABEL] == "somebody-elses"
+
+
 def test_a_balancer_that_was_deleted_by_hand_is_created_again(services, cloud, fleet, start):
     fleet("n1")
     start()
@@ -510,15 +858,17 @@ def test_a_balancer_that_was_deleted_by_hand_is_created_again(services, cloud, f
 # --- adopted -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("labels", [{}, {LABEL: "0b7cbd41-0000-0000-0000-000000000000"}, {"team": "a"}],
+                         ids=["without label", "of a Service that is no more", "with labels of its own"])
 @pytest.mark.sanitized
-def test_a_balancer_of_that_name_is_adopted(services, cloud, fleet, start):
+def test_a_balancer_of_that_name_is_adopted(services, cloud, fleet, start, labels):
     n1, = fleet("n1")
-    made = cloud.add_load_balancer("web-lb", labels={"team": "a"})
+    made = cloud.add_load_balancer("web-lb", labels=labels)
     start()
     services.create("web", annotations=wish(name="web-lb"))
     assert services.wait_ips("web") == [made.ipv4, made.ipv6]
     web = services.get("web")
-    assert the_balancer(cloud)["labels"] == {"team": "a", **own_labels(web)}
+    assert the_balancer(cloud)["labels"] == {**labels, **own_labels(web)}
     assert the_balancer(cloud)["targets"] == [server_target(n1)]
     services.wait_event("web", "LoadBalancerAdopted", "web-lb")
 
@@ -537,6 +887,34 @@ def test_a_balancer_of_a_live_service_is_refused(services, cloud, fleet, start):
     services.delete("second")
     services.wait_gone("second")
     assert the_balancer(cloud) == before
+
+
+def test_a_tenant_gets_no_balancer_that_was_not_released_for_adoption(services, cloud, fleet, start):
+    fleet("n1")
+    made = cloud.add_load_balancer("kubeapi", labels={"team": "platform"})
+    start("--cluster-name=blue", HCLOUD_LOAD_BALANCERS_ADOPTION="labelled")
+    services.create("web", annotations=wish(name="kubeapi"))
+    services.wait_event("web", "LoadBalancerNameTaken", "ccmd.io/adopt=blue")
+    assert not cloud.writes()
+    with cloud.lock:
+        made.labels["ccmd.io/adopt"] = "blue"
+    assert services.wait_ips("web", timeout=RETRY_S) == [made.ipv4, made.ipv6]
+    wanted = {"team": "platform", "ccmd.io/adopt": "blue", **own_labels(services.get("web"), "blue")}
+    assert the_balancer(cloud)["labels"] == wanted
+
+
+def test_a_balancer_without_its_label_is_found_by_its_name(services, cloud, fleet, start):
+    fleet("n1")
+    one = start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    one.stop()
+    name = default_name(services.get("web"))
+    cloud.load_balancer(name).labels.clear()
+    before = cloud.load_balancer(name).id
+    start()
+    wait_for(lambda: the_balancer(cloud)["labels"], 10, "the label")
+    assert [each.id for each in cloud.load_balancers.values()] == [before]
 
 
 def test_targets_are_updated_although_the_name_is_taken(services, cloud, fleet, start):
@@ -635,12 +1013,37 @@ def test_a_refused_certificate_is_reported(services, cloud, fleet, start):
 # --- a cloud that is busy, slow, or fails --------------------------------------------------------------------------------------------
 
 
-def test_a_change_that_fails_is_made_again(services, cloud, fleet, start):
+def test_a_locked_balancer_is_waited_for(services, cloud, fleet, start):
     fleet("n1")
     start()
     services.create("web")
     services.wait_event("web", "EnsuredLoadBalancer")
-    cloud.fault("POST", "/load_balancers/{id}/actions/add_target", faults.reset())
+    rule = cloud.fault("POST", "/load_balancers/{id}/actions/add_target", faults.locked(), times=3)
+    fleet("n2")
+    wait_targets(cloud, "n1", "n2", timeout=15)
+    assert rule.hits == 3
+    assert not services.events("web", "UpdateLoadBalancerFailed") and not services.events("web", "SyncLoadBalancerFailed")
+
+
+def test_a_locked_balancer_is_waited_for_before_it_is_deleted(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.fault("DELETE", "/load_balancers/{id}", faults.locked(), times=2)
+    services.delete("web")
+    services.wait_gone("web", timeout=15)
+    assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
+
+
+@pytest.mark.parametrize("fault", [faults.conflict(), faults.error("unavailable"), faults.plain(502), faults.reset()],
+                         ids=["conflict", "503", "502", "reset"])
+def test_a_change_that_fails_is_made_again(services, cloud, fleet, start, fault):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.fault("POST", "/load_balancers/{id}/actions/add_target", fault)
     fleet("n2")
     wait_targets(cloud, "n1", "n2", timeout=RETRY_S)
 
@@ -655,6 +1058,21 @@ def test_a_failed_action_is_reported_and_repeated(services, cloud, fleet, start)
     services.patch("web", {"metadata": {"annotations": wish(algorithm_type="least_connections")}})
     services.wait_event("web", "SyncLoadBalancerFailed", "no luck (server_error")
     wait_for(lambda: the_balancer(cloud)["algorithm"]["type"] == "least_connections", RETRY_S, "the algorithm")
+
+
+def test_an_action_that_hangs_delays_no_other_service(services, cloud, fleet, start):
+    fleet("n1")
+    start("--concurrent-service-syncs=1")
+    cloud.fault("POST", LISTS, faults.action_hangs())
+    services.create("slow")
+    wait_for(lambda: balancers(cloud), 10, "the balancer")
+    services.create("quick")
+    services.wait_ips("quick", timeout=15)
+    assert not ips(services.get("slow"))
+    cloud.release()
+    services.wait_ips("slow", timeout=20)
+    assert len(balancers(cloud)) == 2
+    assert not services.events("slow", "SyncLoadBalancerFailed")
 
 
 @pytest.mark.parametrize("effects", ["start", "end"])
@@ -682,12 +1100,13 @@ def test_a_service_that_the_api_refuses_does_not_stop_the_others(services, cloud
 # --- never two -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("annotations", [{}, {"name": "web-lb"}], ids=["default name", "named"])
 @pytest.mark.sanitized
-def test_a_lost_answer_makes_no_second_balancer(services, cloud, fleet, start):
+def test_a_lost_answer_makes_no_second_balancer(services, cloud, fleet, start, annotations):
     fleet("n1")
     cloud.fault("POST", LISTS, faults.lose_answer())
     start()
-    services.create("web")
+    services.create("web", annotations=wish(**annotations))
     services.wait_ips("web", timeout=RETRY_S)
     assert the_balancer(cloud)["labels"] == own_labels(services.get("web"))
     assert cloud.calls("POST", LISTS) == 1
@@ -832,6 +1251,20 @@ def test_twenty_services_their_restart_and_one_node_more(services, cloud, fleet,
     assert cloud.calls(since=mark) <= 2 * 20 + 10, cloud.tally(since=mark)
 
 
+def test_few_requests_are_sent_past_the_rate_limit(services, cloud, fleet, start):
+    fleet("n1")
+    start()
+    services.create("web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    cloud.fault(None, None, faults.too_many(reset_in_s=3600), times=None)
+    fleet("n2")
+    refused = lambda: [one for one in cloud.requests() if one.status == 429]
+    wait_for(refused, 10, "a refusal")
+    mark = cloud.mark()
+    holds_for(lambda: cloud.calls(since=mark) <= 2, 2, "a cloud left alone", poll=0.1)
+    assert not services.events("web", "UpdateLoadBalancerFailed"), "waiting is no failure"
+
+
 # --- plans -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -870,6 +1303,21 @@ def test_a_plan_is_what_a_controller_then_does(services, cloud, fleet, private, 
     check_planned(cloud, planned, start, **env)
     services.patch("web", {"spec": {"type": "ClusterIP"}})
     check_planned(cloud, planned, start, **env)
+
+
+def test_a_plan_with_a_managed_certificate(services, cloud, fleet, start, planned):
+    cloud.action_s = 0.05
+    fleet("n1")
+    services.create("web", 443, annotations=wish(protocol="https", certificate_type="managed",
+                                                 http_managed_certificate_domains="example.com"))
+    check_planned(cloud, planned, start)
+
+
+def test_a_plan_to_adopt_a_balancer(services, cloud, fleet, start, planned):
+    fleet("n1")
+    cloud.add_load_balancer("mine", labels={"team": "a"})
+    services.create("web", 80, annotations=wish(name="mine"))
+    check_planned(cloud, planned, start)
 
 
 # --- moving over -----------------------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 The periods are shorter than the defaults. Where requests are counted, they are counted for each period, and an hour has as
 many periods as with the defaults.
 """
+import time
+
 import pytest
 
 from lib.api import NODES
 from lib.ccmd import FAST
-from lib.nodes import SHUTDOWN, addresses, is_initialized, taint_keys
+from lib.nodes import SHUTDOWN, addresses, create_many, is_initialized, taint_keys
 from lib.wait import holds_for, wait_for
 from sim import faults
 from sim import robot as robots
@@ -108,6 +110,20 @@ def test_the_tutorials_dialect(api, cloud, kubelet, hetzner, metadata, provider,
     api.wait_node("n1", lambda node: SHUTDOWN in taint_keys(node))
 
 
+# --- off -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_off_taints_its_node_until_it_is_ready_again(api, cloud, fleet, hetzner):
+    (n1, _) = fleet("n1", "n2")
+    hetzner(**FAST)
+    cloud.power("n1", "off")
+    n1.silent()
+    api.wait_node("n1", lambda node: SHUTDOWN in taint_keys(node))
+    cloud.power("n1", "running")
+    n1.ready()
+    api.wait_node("n1", lambda node: SHUTDOWN not in taint_keys(node))
+
+
 # --- gone ------------------------------------------------------------------------------------------------------------------
 
 
@@ -134,7 +150,69 @@ def test_the_network_stands_in_for_a_witness(api, cloud, kubelet, hetzner, metad
     api.wait_gone("n1")
 
 
-@pytest.mark.parametrize("fault", [faults.plain(404, "<html>not here</html>"), faults.reset()], ids=["404 of a proxy", "reset"])
+def held(api, kubelet, *texts):
+    event = api.wait_event(kubelet.name, "NodeDeletionHeld")
+    assert event["type"] == "Warning" and all(text in event["message"] for text in texts), event["message"]
+
+
+def test_a_token_of_another_project_deletes_nothing(api, cloud, fleet, hetzner):
+    kubelets = fleet("n1", "n2", "n3")
+    _, token = cloud.add_project()
+    hetzner(env={"HCLOUD_TOKEN": token}, **FAST)
+    for one in kubelets:
+        one.silent()
+    for one in kubelets:
+        held(api, one, f"kubectl delete node {one.name}")
+    stay(api, *kubelets)
+
+
+def test_a_token_of_another_project_that_has_servers_deletes_nothing(api, cloud, fleet, hetzner):
+    """The other project's servers even have the names of the cluster's: a witness is found by its provider ID."""
+    kubelets = fleet("n1", "n2", "n3")
+    other, token = cloud.add_project()
+    for name in ("n1", "n2", "n3", "n4"):
+        other.add_server(name)
+    hetzner(env={"HCLOUD_TOKEN": token}, **FAST)
+    kubelets[0].silent()
+    held(api, kubelets[0])
+    stay(api, *kubelets)
+
+
+def test_nothing_is_deleted_when_all_servers_vanish(api, cloud, fleet, hetzner):
+    kubelets = fleet("n1", "n2", "n3")
+    hetzner(**FAST)
+    cloud.servers.clear()
+    for one in kubelets:
+        one.silent()
+    for one in kubelets:
+        held(api, one)
+    stay(api, *kubelets)
+
+
+def lists_only(request):
+    return "name" not in request.query
+
+
+@pytest.mark.parametrize("fault", [
+    faults.empty_list(), faults.short_page(3), faults.wrong_total(1), faults.bad_json(), faults.cut_body(100),
+    faults.plain(502), faults.error("unavailable"), faults.reset(),
+], ids=["empty", "short", "wrong total", "bad json", "cut", "502", "503", "reset"])
+def test_a_list_that_is_wrong_deletes_nothing(api, cloud, fleet, hetzner, fault):
+    """Only the list is wrong: each server is still found by its ID, which is requested before anything is deleted."""
+    kubelets = fleet("n1", "n2", "n3", "n4")
+    rule = cloud.fault("GET", "/servers", fault, times=None, when=lists_only)
+    hetzner(**FAST)
+    for one in kubelets[:3]:
+        one.silent()
+    wait_for(lambda: rule.hits >= 2, 10, "the list to be asked for")
+    stay(api, *kubelets)
+
+
+@pytest.mark.parametrize("fault", [
+    faults.unauthorized(), faults.error("forbidden"), faults.error("server_error"),
+    faults.error("unavailable"), faults.plain(502), faults.plain(404, "<html>not here</html>"), faults.bad_json("[]"),
+    faults.reset(),
+], ids=["401", "403", "500", "503", "502", "404 of a proxy", "no object", "reset"])
 @pytest.mark.sanitized
 def test_a_cloud_that_does_not_answer_deletes_nothing(api, cloud, fleet, hetzner, fault):
     kubelets = fleet("n1", "n2", "n3")
@@ -183,6 +261,22 @@ def test_a_robot_that_refuses_deletes_nothing(api, cloud, robot, fleet, kubelet,
     stay(api, *machines)
 
 
+def test_past_the_rate_limit_few_requests_are_sent_and_nothing_is_deleted(api, cloud, fleet, hetzner):
+    kubelets = fleet("n1", "n2", "n3")
+    one = hetzner(**FAST)
+    one.wait_log("controller started")
+    cloud.fault(None, None, faults.too_many(reset_in_s=3600), times=None)
+    cloud.delete_server("n1")
+    for kubelet in kubelets:
+        kubelet.silent()
+    throttled = lambda: [each for each in api.list("/api/v1/events") if each["reason"] == "HetznerRateLimit"]
+    event = wait_for(throttled, 20, "the event")[0]
+    assert event["type"] == "Warning" and "rate limit" in event["message"]
+    refused = cloud.mark()
+    stay(api, *kubelets)
+    assert cloud.calls(since=refused) <= 2, cloud.tally(since=refused)
+
+
 # --- how often it asks -------------------------------------------------------------------------------------------------------
 
 
@@ -192,3 +286,41 @@ def test_starting_costs_few_requests(api, cloud, kubelet, hetzner):
     hetzner()
     initialised(api, "n1")
     assert cloud.calls() <= 3, cloud.tally()
+
+
+def test_idle_costs_one_list_a_period(api, cloud, hetzner):
+    """At most 15 requests an hour for 50 servers. Addresses are compared every 5 minutes, here every second: 6 periods."""
+    for number in range(100):
+        cloud.add_server(f"node-{number:05d}")
+    create_many(api, 50, real_sized=False)
+    hetzner(node_status_update_frequency="1s")
+    wait_for(lambda: all(map(is_initialized, api.list(NODES))), 30, "all nodes to be initialised")
+    mark = cloud.mark()
+    begun = time.monotonic()
+    cloud.pause(6.0)
+    periods = time.monotonic() - begun
+    pages = 2
+    assert periods / 2 <= cloud.calls(since=mark) <= 15 * pages * periods / 12, cloud.tally(since=mark)
+
+
+def test_a_node_that_is_not_ready_costs_one_request_a_look(api, cloud, fleet, hetzner):
+    """At most 60 requests an hour. A node that is not ready is looked at every 65 s, here twice a second: 55 looks an hour."""
+    kubelets = fleet(*(f"n{number}" for number in range(10)))
+    hetzner(node_monitor_period="500ms", node_status_update_frequency="1h")
+    kubelets[0].not_ready()
+    wait_for(lambda: cloud.calls("GET", f"/servers/{cloud.server('n0').id}") >= 2, 10, "the first looks")
+    mark = cloud.mark()
+    begun = time.monotonic()
+    cloud.pause(5.0)
+    looks = (time.monotonic() - begun) / 0.5
+    assert looks / 2 <= cloud.calls(since=mark) <= looks * 60 / 55 + 1, cloud.tally(since=mark)
+
+
+def test_five_hundred_nodes_join_with_few_requests(api, cloud, hetzner):
+    cloud.latency_s = 0.1
+    for number in range(500):
+        cloud.add_server(f"node-{number:05d}")
+    hetzner()
+    create_many(api, 500, real_sized=False)
+    wait_for(lambda: all(map(is_initialized, api.list(NODES))), 60, "all nodes to be initialised", poll=0.2)
+    assert cloud.calls() <= 30, cloud.tally()

@@ -99,6 +99,22 @@ def test_a_service_without_the_annotations_costs_no_further_request(services, cl
 # --- what cannot be ----------------------------------------------------------------------------------------------------------
 
 
+NO_IDS = {"zero": "0", "negative": "-7", "a-name": "web-ip", "empty": "", "fraction": "7.5", "huge": "99999999999999999999"}
+
+
+def test_what_the_annotations_themselves_rule_out_costs_no_request(services, cloud, start):
+    address = cloud.add_primary_ip("v4")
+    start()
+    for name, text in NO_IDS.items():
+        services.create(name, annotations=with_ips(v6=text))
+    services.create("hidden", annotations=with_ips(address, disable_public_network="true"))
+    for name, text in NO_IDS.items():
+        refused(services, name, f'public-net-ipv6: "{text}" is not the ID of a Primary IP, which is a positive number')
+    refused(services, "hidden", "a load balancer whose public interface is disabled cannot have a Primary IP")
+    mark = cloud.mark()
+    holds_for(lambda: cloud.mark() == mark, WATCHED_S, "no request", poll=0.5)
+
+
 REASONS = {
     "missing": "the project of the token has no Primary IP 7",
     "family": "is of type ipv6",

@@ -163,6 +163,21 @@ def test_nothing_is_asked_at_rest_and_little_after_a_restart(api, cloud, network
     assert api.node("n1")["metadata"]["resourceVersion"] == before
 
 
+def test_routes_outside_of_the_cluster_cidr_stay(api, cloud, network, node, start):
+    """Routes outside of the pods' network belong to others, whatever their gateway is; routes inside belong to ccmd."""
+    n1 = node("n1", "10.244.1.0/24")
+    stranger = cloud.add_server("stranger", networks=[network])
+    foreign = {"0.0.0.0/0": n1.private_ip(network.id), "192.168.7.0/24": "10.0.9.9",
+               "172.20.0.0/16": stranger.private_ip(network.id)}
+    for destination, gateway in foreign.items():
+        add_route(network, destination, gateway)
+    add_route(network, "10.244.8.0/24", "10.0.9.9")
+    add_route(network, "10.244.9.0/24", stranger.private_ip(network.id))
+    start()
+    has_routes(cloud, {**foreign, "10.244.1.0/24": n1.private_ip(network.id)})
+    keeps_routes(cloud, {**foreign, "10.244.1.0/24": n1.private_ip(network.id)})
+
+
 def test_a_server_of_another_name_keeps_its_route(api, cloud, network, node, start):
     n1 = node("n1", "10.244.1.0/24", server="pool-a-17")
     start()
@@ -172,6 +187,17 @@ def test_a_server_of_another_name_keeps_its_route(api, cloud, network, node, sta
     api.wait_node("n2", is_routed)
     assert routes(cloud)["10.244.1.0/24"] == n1.private_ip(network.id)
     assert [what for what, destination, _ in wrote(cloud, mark) if destination == "10.244.1.0/24"] == []
+
+
+@pytest.mark.sanitized
+def test_a_stale_gateway_is_replaced(api, cloud, network, node, start):
+    n1 = node("n1", "10.244.1.0/24")
+    add_route(network, "10.244.1.0/24", "10.0.9.9")
+    start()
+    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id)})
+    api.wait_node("n1", is_routed)
+    assert sorted(wrote(cloud)) == [
+        ("add_route", "10.244.1.0/24", n1.private_ip(network.id)), ("delete_route", "10.244.1.0/24", "10.0.9.9")]
 
 
 def test_a_server_with_another_address_is_followed(api, cloud, network, node, start):
@@ -194,6 +220,18 @@ def test_ipv6_pod_cidrs_get_no_route(api, cloud, network, node, start):
     api.wait_node("n1", is_routed)
     api.wait_event("n1", "PodCIDRNotRouted")
     assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
+
+
+def test_a_pod_cidr_outside_the_cluster_cidr_is_reported(api, cloud, network, node, start):
+    node("n1", "10.250.1.0/24")
+    n2 = node("n2", "10.244.2.0/24")
+    start()
+    event = api.wait_event("n1", "ClusterCIDRMisconfigured")
+    assert event["message"] == "route CIDR 10.250.1.0/24 is not contained within cluster CIDR 10.244.0.0/16"
+    assert event["source"]["component"] == "route_controller"
+    api.wait_node("n2", is_routed)
+    assert routes(cloud) == {"10.244.2.0/24": n2.private_ip(network.id)}
+    assert network_condition(api.node("n1")) is None
 
 
 @pytest.fixture
@@ -236,6 +274,48 @@ def test_a_stolen_kubelet_gets_no_packets_of_other_nodes(api, cloud, network, no
     assert is_routed(api.node("n1"))
 
 
+def test_a_refused_route_is_reported_and_the_others_are_made(api, cloud, network, node, start):
+    node("n1", "10.0.128.0/24")  # lies in the network's own subnet
+    n2 = node("n2", "10.244.2.0/24")
+    start(cluster_cidr="10.0.0.0/8")
+    message = api.wait_event("n1", "FailedToCreateRoute")["message"]
+    gateway = cloud.server("n1").private_ip(network.id)
+    assert f'hcloud/CreateRoute: error upserting route "10.0.128.0/24" via "{gateway}": error adding route: ' in message
+    assert "(invalid_input): invalid fields: destination (10.0.128.0/24 overlaps with a subnet)" in message
+    api.wait_node("n1", has_no_route)
+    api.wait_node("n2", is_routed)
+    assert routes(cloud) == {"10.244.2.0/24": n2.private_ip(network.id)}
+
+
+def test_a_full_network_is_reported_and_rarely_asked(api, cloud, network, node, start):
+    for number in range(99):
+        add_route(network, f"192.168.{number}.0/24", "10.0.9.9")
+    for number in range(1, 6):
+        node(f"n{number}", f"10.244.{number}.0/24")
+    start()
+    wait_for(lambda: len(routes(cloud)) == 100, what="a full network")
+    wait_for(lambda: sum(has_no_route(api.node(f"n{number}")) for number in range(1, 6)) == 4, what="four nodes without a route")
+    lost = next(number for number in range(1, 6) if has_no_route(api.node(f"n{number}")))
+    assert "(resource_limit_exceeded)" in api.wait_event(f"n{lost}", "FailedToCreateRoute")["message"]
+    mark = cloud.mark()
+    holds_for(lambda: cloud.calls("POST", ADD, mark) <= cloud.calls("GET", NETWORK, mark) + 1, 3, "one attempt a look",
+              poll=0.2)
+    with cloud.lock:
+        network.routes = [one for one in network.routes if str(one[0]).startswith("10.244.")]
+    for number in range(1, 6):
+        api.wait_node(f"n{number}", is_routed, timeout=30)
+
+
+def test_a_server_outside_the_network_is_reported(api, cloud, network, kubelet, start):
+    server = cloud.add_server("n1")
+    kubelet("n1", ip="10.0.0.9", initialized=True, provider_id=f"hcloud://{server.id}")
+    pods(api, "n1", "10.244.1.0/24")
+    start("--controllers=node-route-controller")
+    assert f"server n1 ({server.id}): network with id {network.id} not attached to this server" in \
+        api.wait_event("n1", "FailedToCreateRoute")["message"]
+    api.wait_node("n1", has_no_route)
+
+
 @pytest.mark.parametrize("cidr, off", [(None, None), ("fd00:10::/32", None), ("10.244.0.0/16", "false")])
 def test_routes_can_be_switched_off(api, cloud, network, node, start, settled, cidr, off):
     node("n1", "10.244.1.0/24")
@@ -256,14 +336,15 @@ def test_a_bad_cluster_cidr_ends_the_start_where_there_is_a_network(network, het
 # --- trouble ---------------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_list_of_servers_removes_no_route(api, cloud, network, node, start):
+@pytest.mark.parametrize("trouble", [faults.empty_list(), faults.short_page(2), faults.wrong_total(), faults.plain(502)])
+def test_a_bad_list_of_servers_removes_no_route(api, cloud, network, node, start, trouble):
     for number in (1, 2):
         node(f"n{number}", f"10.244.{number}.0/24")
     start("--controllers=node-route-controller")
     for number in (1, 2):
         api.wait_node(f"n{number}", is_routed)
     before = routes(cloud)
-    cloud.fault("GET", "/servers", faults.empty_list(), times=None)
+    cloud.fault("GET", "/servers", trouble, times=None)
     mark = cloud.mark()
     n3 = node("n3", "10.244.3.0/24")
     wait_for(lambda: cloud.calls("GET", "/servers", mark) > 0, what="a look")
@@ -297,6 +378,26 @@ def test_a_lost_answer_makes_no_second_route_and_no_failure_that_lasts(api, clou
     api.wait_node("n1", is_routed)
     assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
     assert cloud.calls("POST", ADD) == 1
+
+
+def test_a_busy_network_is_waited_for_without_a_warning(api, cloud, network, node, start):
+    busy = cloud.fault("POST", ADD, faults.conflict(), times=3)
+    n1 = node("n1", "10.244.1.0/24")
+    n2 = node("n2", "10.244.2.0/24")
+    start()
+    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id), "10.244.2.0/24": n2.private_ip(network.id)}, timeout=40)
+    assert busy.hits == 3
+    for name in ("n1", "n2"):
+        api.wait_node(name, is_routed)
+        assert not [one for one in api.events(name) if one["reason"] == "FailedToCreateRoute"]
+
+
+def test_a_failed_action_is_reported_and_the_route_is_made(api, cloud, network, node, start):
+    cloud.fault("POST", ADD, faults.action_error())
+    node("n1", "10.244.1.0/24")
+    start()
+    assert "Action failed (action_failed, " in api.wait_event("n1", "FailedToCreateRoute")["message"]
+    api.wait_node("n1", is_routed)
 
 
 @pytest.mark.slow

@@ -1,14 +1,16 @@
 """Faults of API servers and networks that a watching client meets: no change is lost, and no resource grows."""
 import json
+import random
 import re
 import time
 
 import pytest
 
+from lib import role
 from lib.api import NODES, STRATEGIC
 from lib.ccmd import machine, sanitized
 from lib.faultproxy import (
-    EVENTS_PATH, NODE_PATH, NODES_PATH, STATUS_PATH, answer, cut_events, delay, error_event, insert,
+    EVENTS_PATH, NODE_PATH, NODES_PATH, STATUS_PATH, answer, cut_events, cut_headers, delay, end_events, error_event, insert,
     raw, silence, stall, stream,
 )
 from lib.nodes import CLOUD_TAINT, addresses, create_many, in_parallel, is_initialized, numbered_ip, taint_keys
@@ -62,8 +64,10 @@ def test_the_user_agent_names_program_and_controller(api, n1, proxy, ccmd):
     assert len({one[1] for one in parts}) == 1
 
 
-def test_a_broken_watch_is_resumed_where_it_was(api, n1, kubelet, proxy, ccmd, settled):
-    proxy.on("GET", NODES_PATH, cut_events(3, inside=True, orderly=False), watch=True)
+@pytest.mark.parametrize("orderly", [False, True], ids=["reset", "closed"])
+@pytest.mark.parametrize("inside", [True, False], ids=["inside an object", "between two"])
+def test_a_broken_watch_is_resumed_where_it_was(api, n1, kubelet, proxy, ccmd, settled, inside, orderly):
+    proxy.on("GET", NODES_PATH, cut_events(3, inside=inside, orderly=orderly), watch=True)
     ccmd()
     proxy.wait_watching()
     n1()  # its registration and the two writes are the three events
@@ -77,10 +81,45 @@ def test_a_broken_watch_is_resumed_where_it_was(api, n1, kubelet, proxy, ccmd, s
     assert len(proxy.writes(node="n1")) == 2 and len(proxy.writes(node="n2")) == 2, "and nothing was done twice"
 
 
-def test_410_leads_to_a_new_list_that_loses_nothing(api, n1, kubelet, proxy, ccmd):
+def test_a_watch_cut_in_its_headers(api, n1, proxy, ccmd):
+    rule = proxy.on("GET", NODES_PATH, cut_headers(), watch=True, times=2)
+    ccmd()
+    rule.wait_hit()
+    n1()
+    initialized(api)
+
+
+@pytest.mark.plain
+def test_watches_that_end_immediately_cause_no_storm(api, n1, proxy, ccmd):
+    rule = proxy.on("GET", NODES_PATH, end_events(0), watch=True, times=None)
+    ccmd()
+    rule.wait_hit()
+    mark = proxy.mark()
+    holds_for(lambda: len(proxy.requests(since=mark)) <= 6, 3, "few requests")
+    proxy.clear()
+    n1()
+    initialized(api)
+
+
+def test_a_watch_that_ends_well_is_resumed_immediately(api, n1, kubelet, proxy, ccmd):
+    n1()
+    proxy.on("GET", NODES_PATH, end_events(2), watch=True)
+    ccmd()
+    initialized(api)
+    kubelet("n2")
+    initialized(api, "n2", timeout=15)
+    assert len(lists(proxy)) == 1
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [lambda: insert([error_event(410)]), lambda: insert([error_event(410, "Gone", "gone")]), lambda: answer(410)],
+    ids=["event, Expired", "event, Gone", "HTTP status"],
+)
+def test_410_leads_to_a_new_list_that_loses_nothing(api, n1, kubelet, proxy, ccmd, gone):
     n1()
     one = kubelet("n2")
-    rule = proxy.on("GET", NODES_PATH, insert([error_event(410)]), watch=True)
+    rule = proxy.on("GET", NODES_PATH, gone(), watch=True)
     proxy.on("GET", NODES_PATH, delay(0.3), watch=False, skip=1)
     ccmd()
     rule.wait_hit()
@@ -89,6 +128,17 @@ def test_410_leads_to_a_new_list_that_loses_nothing(api, n1, kubelet, proxy, ccm
     initialized(api)
     initialized(api, "n2")
     assert len(lists(proxy)) >= 2
+
+
+def test_a_version_too_large_is_asked_for_again(api, n1, proxy, ccmd):
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Timeout", "code": 504,
+            "message": "Timeout: Too large resource version: 99, current: 9",
+            "details": {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+                        "retryAfterSeconds": 1}}
+    proxy.on("GET", NODES_PATH, answer(504, body, {"Retry-After": "1"}), watch=False, times=2)
+    n1()
+    ccmd()
+    initialized(api)
 
 
 def test_a_node_deleted_between_two_watches_is_forgotten(api, n1, kubelet, proxy, ccmd, settled):
@@ -199,8 +249,9 @@ def test_a_slow_list_can_be_cancelled(n1, proxy, ccmd):
 # --- what the API server asks for ----------------------------------------------------------------------------------------
 
 
-def test_retry_after_is_obeyed_on_writes(api, n1, proxy, ccmd):
-    proxy.on("PATCH", STATUS_PATH, answer(429, headers={"Retry-After": "2"}), when=lambda request: "/n1/" in request.path)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_obeyed_on_writes(api, n1, proxy, ccmd, status):
+    proxy.on("PATCH", STATUS_PATH, answer(status, headers={"Retry-After": "2"}), when=lambda request: "/n1/" in request.path)
     n1(ip="192.0.2.1")
     ccmd()
     initialized(api)
@@ -208,13 +259,27 @@ def test_retry_after_is_obeyed_on_writes(api, n1, proxy, ccmd):
     assert 2.0 <= second.at - first.at < 6
 
 
-@pytest.mark.parametrize("watch,status", [(False, 429), (True, 503)], ids=["list", "watch"])
-def test_busy_servers_are_asked_again_later(api, n1, proxy, ccmd, watch, status):
-    rule = proxy.on("GET", NODES_PATH, answer(status, headers={"Retry-After": "1"}), watch=watch, times=2)
+@pytest.mark.parametrize("watch", [False, True], ids=["list", "watch"])
+@pytest.mark.parametrize("status,after", [(429, "1"), (503, "1"), (429, None), (500, None), (503, "soon")])
+def test_busy_servers_are_asked_again_later(api, n1, proxy, ccmd, status, watch, after):
+    rule = proxy.on("GET", NODES_PATH, answer(status, headers={"Retry-After": after} if after else {}), watch=watch, times=2)
     ccmd()
     rule.wait_hit(hits=2)
     first, second = proxy.requests("GET", NODES_PATH, watch=watch)[:2]
-    assert second.at - first.at >= 1.0
+    assert second.at - first.at >= (1.0 if after == "1" else 0.5)
+    n1()
+    initialized(api)
+
+
+@pytest.mark.plain
+def test_a_refusal_is_logged_and_not_hammered(api, n1, proxy, ccmd):
+    rule = proxy.on("GET", NODES_PATH, answer(403, message="ccmd may not list nodes"), times=None)
+    one = ccmd()
+    one.wait_log("may not list nodes")
+    mark = proxy.mark()
+    holds_for(lambda: len(proxy.requests(since=mark)) <= 4, 2, "few requests")
+    assert rule.hits < 10
+    proxy.clear()
     n1()
     initialized(api)
 
@@ -249,6 +314,39 @@ def test_a_token_that_stays_refused_is_not_hammered(cluster, api, proxy, ccmd, t
     proxy.wait_request(lambda request: request.status == 401)
     mark = proxy.mark()
     holds_for(lambda: len(proxy.requests(since=mark)) <= 6 and one.running, 2, "few requests")
+
+
+@pytest.mark.plain
+def test_a_real_service_account_token_is_replaced_and_revoked(cluster, api, n1, kubelet, ccmd, tmp_path):
+    """As with projected volumes: the file changes, the old token dies with the Secret that it is bound to."""
+    accounts, secrets = "/api/v1/namespaces/kube-system/serviceaccounts", "/api/v1/namespaces/kube-system/secrets"
+    unique = f"ccmd-{random.randrange(1 << 32):x}"
+    api.post(accounts, {"metadata": {"name": unique}})
+    api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {
+        "metadata": {"name": unique},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role.NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": unique, "namespace": "kube-system"}],
+    })
+
+    def new_token(secret):
+        bound = api.post(secrets, {"metadata": {"name": secret}, "type": "Opaque"})
+        reference = {"kind": "Secret", "apiVersion": "v1", "name": secret, "uid": bound["metadata"]["uid"]}
+        request = {"spec": {"expirationSeconds": 3600, "boundObjectRef": reference}}
+        return api.post(f"{accounts}/{unique}/token", request)["status"]["token"]
+
+    first, second = new_token(f"{unique}-1"), new_token(f"{unique}-2")
+    file = tmp_path / "token"
+    file.write_text(first)
+    ccmd(kubeconfig=cluster.kubeconfig("service-account", token_file=file))
+    n1()
+    initialized(api)
+    (tmp_path / "next").write_text(second)
+    (tmp_path / "next").replace(file)
+    api.delete(f"{secrets}/{unique}-1")
+    revoked = cluster.api(token=first)
+    wait_for(lambda: revoked.request("GET", NODES).status == 401, 20, "the old token to be refused", poll=0.2)
+    kubelet("n2")
+    initialized(api, "n2")
 
 
 # --- what comes is large, or nonsense ------------------------------------------------------------------------------------
@@ -292,17 +390,33 @@ def test_text_of_all_kinds_survives(api, kubelet, inventory, ccmd):
     assert node["metadata"]["annotations"]["example.com/odd"] == odd and "example.com/odd" in taint_keys(node)
 
 
-# tests/kube/reflector.c and tests/kube/object.c have more of it
 WATCH_NONSENSE = {
     "not JSON": b"}{\n",
+    "half an object": b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"x"\n',
+    "an empty line": b"\n\n\n",
+    "a number": b"4711\n",
+    "a list": b"[1,2,3]\n",
+    "no type": b'{"object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"1"}}}\n',
+    "an unknown type": b'{"type":"SURPRISE","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"x"}}}\n',
+    "no object": b'{"type":"ADDED"}\n',
+    "null": b'{"type":"ADDED","object":null}\n',
+    "no metadata": b'{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1"}}\n',
+    "no name": b'{"type":"MODIFIED","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}\n',
+    "another kind": b'{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"5"}}}\n',
     "wrong types": b'{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":7,"resourceVersion":true,'
                    b'"labels":[],"annotations":"x"},"spec":[],"status":7}}\n',
     "null lists": b'{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"1",'
                   b'"labels":null},"spec":{"taints":null},"status":{"addresses":null,"conditions":null}}}\n',
+    "a bookmark without version": b'{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{}}}\n',
+    "an error without code": b'{"type":"ERROR","object":{}}\n',
+    "error 500": json.dumps(error_event(500, "InternalError", "boom")).encode() + b"\n",
+    "bad UTF-8": b'{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"\xff\xfe\xc0"}}}\n',
     "NUL bytes": b'\x00{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a\\u0000b","resourceVersion":"1"}}}\n',
     "10,000 deep": b'{"type":"ADDED","object":' + b"[" * 10_000 + b"]" * 10_000 + b"}\n",
     "huge numbers": b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"x","generation":1e400,"resourceVersion":'
                     b'"99999999999999999999999999999999"}}}\n',
+    "a deletion of nobody": b'{"type":"DELETED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"nobody",'
+                            b'"resourceVersion":"5","uid":"u"}}}\n',
 }
 
 
@@ -320,7 +434,11 @@ def test_nonsense_in_a_watch_ends_nothing(api, n1, kubelet, proxy, ccmd, nonsens
 
 LIST = b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":['
 LIST_NONSENSE = {
-    "cut": LIST + b'{"metadata":{"name":"x"', "10,000 deep": LIST + b'{"a":' * 10_000,
+    "empty": b"", "not JSON": b"<html>Bad gateway</html>", "cut": LIST + b'{"metadata":{"name":"x"', "null": b"null",
+    "no items": b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"}}', "items no list":
+        b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":{}}',
+    "items of nothing": LIST + b"null,7,[],{},\"x\"]}", "bad UTF-8": LIST + b'{"metadata":{"name":"\xff"}}]}',
+    "10,000 deep": LIST + b'{"a":' * 10_000, "no version": b'{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}',
     "a failure inside 200": json.dumps(error_event(500, "InternalError")["object"]).encode(),
 }
 
@@ -336,7 +454,13 @@ def test_nonsense_instead_of_a_list_ends_nothing(api, n1, proxy, ccmd, nonsense)
 
 
 @pytest.mark.one_version
-@pytest.mark.parametrize("garbage", [b"SSH-2.0-OpenSSH_9.2\r\n", b"\x00" * 1000], ids=["SSH", "NULs"])
+@pytest.mark.parametrize(
+    "garbage",
+    [b"SSH-2.0-OpenSSH_9.2\r\n", b"", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000, b"\x00" * 1000,
+     b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+     b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n"],
+    ids=["SSH", "nothing", "endless headers", "NULs", "negative length", "bad chunk", "redirect"],
+)
 @pytest.mark.parametrize("method,path", [("GET", NODES_PATH), ("PATCH", NODE_PATH)], ids=["list", "write"])
 def test_answers_that_are_not_http(api, n1, proxy, ccmd, garbage, method, path):
     n1()
@@ -346,9 +470,13 @@ def test_answers_that_are_not_http(api, n1, proxy, ccmd, garbage, method, path):
     assert one.running
 
 
-def test_nonsense_as_the_answer_to_a_write(api, n1, proxy, ccmd):
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b'{"metadata":7}', b'{"kind":"Node"}', b"<html>", b'{"metadata":{"resourceVersion":""}}'],
+)
+def test_nonsense_as_the_answer_to_a_write(api, n1, proxy, ccmd, body):
     n1(ip="192.0.2.1")
-    proxy.on("PATCH", STATUS_PATH, answer(200, b"<html>"), times=2)
+    proxy.on("PATCH", STATUS_PATH, answer(200, body), times=2)
     one = ccmd()
     node = initialized(api)
     assert one.running and addresses(node)[0] == ("InternalIP", "10.0.0.1")
@@ -357,6 +485,8 @@ def test_nonsense_as_the_answer_to_a_write(api, n1, proxy, ccmd):
 ENDLESS = {
     "one object": lambda: chunks(LIST + b'{"metadata":{"name":"x","annotations":{"a":"', b"x" * 65536),
     "white space": lambda: chunks(LIST, b" " * 65536),
+    "its head": lambda: chunks(b'{"kind":"NodeList","metadata":{"x":"', b"y" * 65536),
+    "nesting": lambda: chunks(LIST, b"[" * 65536),
     "objects": lambda: numbered_nodes(LIST),
 }
 MOST_BYTES = 1_200 << 20

@@ -1,7 +1,4 @@
-"""Machines are switched off, come back, and are destroyed; their nodes follow, but only on proof.
-
-tests/controllers/lifecycle/lifecycle.c has every rule of the proof and every time. Here is what needs a real API server: what
-it makes of the patches and deletions, and the flags."""
+"""Machines are switched off, come back, and are destroyed; their nodes follow, but only on proof."""
 import threading
 import time
 
@@ -9,8 +6,8 @@ import pytest
 
 from lib.api import MERGE, NODES
 from lib.ccmd import FAST, machine
-from lib.faultproxy import NODE_PATH, meanwhile
-from lib.nodes import SHUTDOWN, taint_keys
+from lib.faultproxy import NODE_PATH, answer, meanwhile
+from lib.nodes import SHUTDOWN, UNINITIALIZED, taint_keys
 from lib.wait import holds_for, wait_for
 
 pytestmark = pytest.mark.plain
@@ -44,15 +41,21 @@ def exists(api, name):
     return api.get_or_none(f"{NODES}/{name}") is not None
 
 
+def own_taints(node):
+    """Without those that the API server sets on its own."""
+    return [taint for taint in node["spec"].get("taints", []) if not taint["key"].startswith("node.kubernetes.io/")]
+
+
 # --- off and on ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("power", ["off", "suspended"])
 @pytest.mark.sanitized
-def test_a_machine_that_is_off_taints_its_node_until_it_is_ready_again(api, fleet, inventory, ccmd, settled):
+def test_a_machine_that_is_off_taints_its_node_until_it_is_ready_again(api, fleet, inventory, ccmd, settled, power):
     (n1,) = fleet("n1", taints=[{"key": "stays", "value": "x", "effect": "NoExecute", "timeAdded": "2024-01-02T03:04:05Z"}])
     before = n1.node["spec"]["taints"]
     ccmd(**FAST)
-    inventory.power("n1", "off")
+    inventory.power("n1", power)
     settled()
     assert SHUTDOWN not in taint_keys(n1.node), "its kubelet still says that it is ready"
     n1.silent()
@@ -73,6 +76,35 @@ def test_the_last_taint_can_go(api, fleet, inventory, ccmd):
     api.wait_node("n1", lambda node: not node["spec"].get("taints"))
 
 
+def test_every_taint_of_that_key_and_effect_goes(api, fleet, ccmd):
+    (n1,) = fleet("n1")
+    n1.set_taints([dict(SHUTDOWN_TAINT, value="x"), {"key": SHUTDOWN, "effect": "NoExecute"}])
+    ccmd(**FAST)
+    api.wait_node("n1", lambda node: own_taints(node) == [{"key": SHUTDOWN, "effect": "NoExecute"}]
+                  or node["spec"].get("taints") == [{"key": SHUTDOWN, "effect": "NoExecute"}])
+
+
+def test_an_existing_taint_is_not_written_again(api, fleet, inventory, proxy, ccmd):
+    (n1,) = fleet("n1")
+    inventory.power("n1", "off")
+    n1.silent()
+    ccmd(**FAST)
+    api.wait_node("n1", lambda node: SHUTDOWN in taint_keys(node))
+    holds_for(lambda: len(proxy.writes()) == 1, QUIET_S, "one write")
+    (write,) = proxy.writes()
+    assert write.method == "PATCH" and write.json()["metadata"]["resourceVersion"]
+
+
+def test_a_taint_that_differs_is_replaced(api, fleet, inventory, ccmd):
+    (n1,) = fleet("n1")
+    n1.set_taints([dict(SHUTDOWN_TAINT, value="wrong"), {"key": "stays", "effect": "NoSchedule"}])
+    inventory.power("n1", "off")
+    n1.silent()
+    ccmd(**FAST)
+    api.wait_node("n1", lambda node: SHUTDOWN_TAINT in node["spec"]["taints"])
+    assert taint_keys(n1.node).count(SHUTDOWN) == 1 and "stays" in taint_keys(n1.node)
+
+
 @pytest.mark.sanitized
 def test_a_taint_that_another_client_writes_at_the_same_time_is_kept(api, fleet, inventory, proxy, ccmd):
     (n1,) = fleet("n1")
@@ -85,10 +117,30 @@ def test_a_taint_that_another_client_writes_at_the_same_time_is_kept(api, fleet,
     assert added in n1.node["spec"]["taints"]
 
 
+def test_a_machine_of_unknown_power_changes_nothing(api, fleet, inventory, proxy, ccmd, settled):
+    n1, _ = fleet("n1", "n2")
+    inventory.power("n1", "unknown")
+    n1.silent()
+    ccmd(**FAST)
+    settled()
+    stays(api, "n1")
+    assert proxy.writes(node="n1") == []
+
+
+def test_nodes_that_are_ready_cost_no_request(api, fleet, proxy, ccmd, settled):
+    fleet("n1", "n2")
+    ccmd(**FAST)
+    settled()
+    mark = proxy.mark()
+    holds_for(lambda: proxy.requests(since=mark) == [] or all(r.is_event or r.is_watch for r in proxy.requests(since=mark)),
+              1.0, "no request")
+
+
 # --- deletion ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how,ready", [("removed", "silent"), ("terminated", "not_ready")])
+@pytest.mark.parametrize("how", ["removed", "terminated"])
+@pytest.mark.parametrize("ready", ["silent", "not_ready"])
 @pytest.mark.sanitized
 def test_a_node_whose_machine_is_gone_is_deleted(api, fleet, inventory, proxy, ccmd, how, ready):
     n1, _ = fleet("n1", "n2")
@@ -111,6 +163,40 @@ def test_a_node_whose_machine_is_gone_is_deleted(api, fleet, inventory, proxy, c
     assert delete.json()["preconditions"]["uid"] == before["uid"]
 
 
+def test_a_ready_node_is_never_deleted(api, fleet, inventory, ccmd, settled):
+    fleet("n1", "n2")
+    ccmd(**FAST)
+    inventory.remove("n1")
+    settled()
+    stays(api, "n1")
+    assert api.events("n1") == []
+
+
+def test_it_takes_two_looks_some_time_apart(api, fleet, inventory, proxy, ccmd):
+    n1, _ = fleet("n1", "n2")
+    ccmd(**dict(FAST, node_delete_confirm_interval="2s"))
+    n1.silent()
+    proxy.wait_watching()
+    removed = time.monotonic()
+    inventory.remove("n1")
+    api.wait_gone("n1")
+    (delete,) = [one for one in proxy.writes() if one.method == "DELETE"]
+    assert delete.at - removed >= 2.0
+
+
+def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inventory, ccmd):
+    """The count starts again each time that the machine is found."""
+    n1, _ = fleet("n1", "n2")
+    entry = dict(inventory.find("n1"))
+    ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
+    n1.silent()
+    for _ in range(4):
+        inventory.remove("n1")
+        stays(api, "n1", seconds=0.6)
+        inventory.add(entry)
+        stays(api, "n1", seconds=0.6)
+
+
 @pytest.mark.sanitized
 def test_without_a_witness_nothing_is_deleted(api, fleet, inventory, ccmd):
     """A token of another project, or a wrong file, looks the same as a machine that is gone."""
@@ -123,6 +209,17 @@ def test_without_a_witness_nothing_is_deleted(api, fleet, inventory, ccmd):
     stays(api, "n1")
     held = api.events("n1", "NodeDeletionHeld")
     assert len(held) == 1 and held[0]["count"] == 1, "a lasting state is reported once"
+
+
+def test_an_inventory_emptied_by_mistake_deletes_nothing(api, fleet, inventory, ccmd):
+    kubelets = fleet("n1", "n2", "n3")
+    ccmd(**FAST)
+    inventory.remove("n1", "n2", "n3", "sentinel")
+    for one in kubelets:
+        one.silent()
+    for one in kubelets:
+        api.wait_event(one.name, "NodeDeletionHeld")
+    stays(api, "n1", "n2", "n3")
 
 
 def test_without_the_rule_no_witness_is_needed(api, fleet, inventory, ccmd):
@@ -141,7 +238,8 @@ def test_without_the_guard_one_look_is_enough(api, fleet, inventory, ccmd):
     api.wait_gone("n1")
 
 
-def test_a_kubelet_that_renews_its_lease_keeps_the_node(api, fleet, inventory, ccmd):
+@pytest.mark.parametrize("sign", ["renew_lease", "heartbeat"])
+def test_heartbeats_keep_the_node(api, fleet, inventory, ccmd, sign):
     n1, _ = fleet("n1", "n2")
     n1.renew_lease()
     ccmd(**dict(FAST, node_delete_confirm_interval="2s"))
@@ -151,7 +249,10 @@ def test_a_kubelet_that_renews_its_lease_keeps_the_node(api, fleet, inventory, c
 
     def speak():
         while alive.is_set():
-            n1.renew_lease()
+            if sign == "heartbeat":
+                n1.heartbeat()
+            else:
+                n1.renew_lease()
             time.sleep(0.1)
 
     speaker = threading.Thread(target=speak)
@@ -163,6 +264,27 @@ def test_a_kubelet_that_renews_its_lease_keeps_the_node(api, fleet, inventory, c
         alive.clear()
         speaker.join()
     api.wait_gone("n1")
+
+
+def test_a_lease_that_cannot_be_read_says_nothing(api, fleet, inventory, proxy, ccmd):
+    n1, _ = fleet("n1", "n2")
+    n1.renew_lease()
+    proxy.on("GET", "/leases/", answer(403), times=None)
+    ccmd(**FAST)
+    inventory.remove("n1")
+    n1.silent()
+    api.wait_gone("n1")
+
+
+def test_a_young_node_waits(api, fleet, inventory, proxy, ccmd):
+    n1, _ = fleet("n1", "n2")
+    born = time.monotonic()
+    ccmd(**dict(FAST, node_delete_min_age="4s"))
+    inventory.remove("n1")
+    n1.silent()
+    api.wait_gone("n1")
+    (delete,) = [one for one in proxy.writes() if one.method == "DELETE"]
+    assert delete.at - born > 2.9, "creationTimestamp has whole seconds"
 
 
 def test_a_node_without_provider_id_must_be_absent_for_long(api, fleet, inventory, proxy, ccmd):
@@ -177,6 +299,14 @@ def test_a_node_without_provider_id_must_be_absent_for_long(api, fleet, inventor
     api.wait_gone("n1")
     (delete,) = [one for one in proxy.writes() if one.method == "DELETE"]
     assert delete.at - removed >= 2.0
+
+
+def test_nodes_that_were_never_initialised_are_deleted_too(api, kubelet, fleet, inventory, ccmd):
+    fleet("n2")
+    n1 = kubelet("n1", provider_id="cloudlycke://m-gone")
+    ccmd(**FAST)
+    n1.silent()
+    api.wait_gone("n1")
 
 
 def test_too_many_deletions_wait_and_are_then_made_together(api, fleet, inventory, proxy, ccmd):
@@ -197,6 +327,80 @@ def test_too_many_deletions_wait_and_are_then_made_together(api, fleet, inventor
     assert len(deletes) == 4 and min(one.at for one in deletes) - removed >= 3.0
     assert max(one.at for one in deletes) - min(one.at for one in deletes) < 3.0
     assert all(exists(api, name) for name in names[4:])
+
+
+def test_a_few_deletions_do_not_wait(api, fleet, inventory, proxy, ccmd):
+    names = [f"n{number}" for number in range(5)]
+    kubelets = fleet(*names)
+    ccmd(**dict(FAST, node_delete_breaker_agree="1h"))
+    inventory.remove(*names[:3])
+    for one in kubelets[:3]:
+        one.silent()
+    for name in names[:3]:
+        api.wait_gone(name)
+
+
+@pytest.mark.parametrize("key", ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"])
+def test_announced_nodes_do_not_wait_for_the_others(api, fleet, inventory, ccmd, key):
+    names = [f"n{number}" for number in range(10)]
+    kubelets = fleet(*names, taints=[{"key": key, "value": "1", "effect": "NoSchedule"}])
+    ccmd(**dict(FAST, node_delete_breaker_agree="1h"))
+    inventory.remove(*names[:6])
+    for one in kubelets[:6]:
+        one.silent()
+    for name in names[:6]:
+        api.wait_gone(name)
+
+
+@pytest.mark.parametrize("why", ["fault", "unknownMachines"])
+def test_an_unknown_answer_of_the_cloud_deletes_nothing(api, fleet, inventory, proxy, ccmd, why):
+    n1, _ = fleet("n1", "n2")
+    if why == "fault":
+        inventory.fault("n1", "no answer")
+    else:
+        inventory.content["cloud"] = {"unknownMachines": "error"}
+        inventory.remove("n1")
+    n1.silent()
+    ccmd(**FAST)
+    proxy.wait_watching()
+    stays(api, "n1")
+    assert proxy.writes() == []
+
+
+@pytest.mark.sanitized
+def test_a_foreign_node_is_never_deleted(api, kubelet, fleet, ccmd):
+    fleet("n2")
+    n1 = kubelet("n1", initialized=True, provider_id="hcloud://4711")
+    n1.silent()
+    ccmd(**FAST)
+    event = api.wait_event("n1", "ForeignProviderID")
+    assert event["type"] == "Warning" and "hcloud://4711" in event["message"]
+    stays(api, "n1")
+    assert len(api.events("n1")) == 1
+
+
+def test_two_nodes_of_one_machine_are_not_deleted(api, kubelet, fleet, ccmd):
+    fleet("n3")
+    n1 = kubelet("n1", initialized=True, provider_id="cloudlycke://m-gone")
+    n2 = kubelet("n2", initialized=True, provider_id="cloudlycke://m-gone")
+    n1.silent()
+    n2.silent()
+    ccmd(**FAST)
+    wait_for(lambda: api.events(reason="DuplicateProviderID"), what="the event")
+    stays(api, "n1", "n2")
+
+
+@pytest.mark.sanitized
+def test_a_refused_deletion_is_reported_and_repeated(api, fleet, inventory, proxy, ccmd):
+    n1, _ = fleet("n1", "n2")
+    proxy.on("DELETE", NODE_PATH, answer(403, message="not today"), times=1)
+    ccmd(**FAST)
+    inventory.remove("n1")
+    n1.silent()
+    event = api.wait_event("n1", "DeletingNodeFailed")
+    assert event["type"] == "Warning" and event["message"].startswith("Failed deleting node n1: ")
+    assert "not today" in event["message"]
+    api.wait_gone("n1", timeout=20)
 
 
 def test_a_node_that_a_finalizer_holds_is_deleted_once(api, fleet, inventory, proxy, ccmd):
@@ -237,6 +441,16 @@ def test_a_node_re_created_before_the_deletion_stays(api, fleet, kubelet, invent
     assert api.node("n1")["spec"]["providerID"] == "cloudlycke://m-new"
 
 
+def test_a_node_that_comes_back_to_life_stays(api, fleet, inventory, ccmd):
+    n1, _ = fleet("n1", "n2")
+    ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
+    inventory.remove("n1")
+    n1.silent()
+    stays(api, "n1", seconds=0.7)
+    n1.ready()
+    stays(api, "n1", seconds=4.0)
+
+
 def test_a_restart_does_not_shorten_the_proof(api, fleet, inventory, proxy, ccmd):
     n1, _ = fleet("n1", "n2")
     inventory.remove("n1")
@@ -247,3 +461,30 @@ def test_a_restart_does_not_shorten_the_proof(api, fleet, inventory, proxy, ccmd
         stays(api, "n1", seconds=0.5)
         one.stop()
     assert [one for one in proxy.writes() if one.method == "DELETE"] == []
+
+
+def test_the_inventorys_own_guard_refuses_mass_removals(api, fleet, inventory, ccmd, settled):
+    kubelets = fleet("n1", "n2", "n3", "n4")
+    inventory.content["reload"]["maxRemoval"] = "50%"
+    inventory.write()
+    one = ccmd(**FAST)
+    settled()
+    inventory.remove("n1", "n2", "n3")
+    one.wait_log(r"would remove 3 of 5 machines")
+    for each in kubelets:
+        each.silent()
+    stays(api, "n1", "n2", "n3", "n4")
+    inventory.content["reload"]["maxRemoval"] = "100%"
+    inventory.write()
+    for name in ("n1", "n2", "n3"):
+        api.wait_gone(name, timeout=15)
+
+
+def test_a_node_with_the_cloud_taint_gets_the_shutdown_taint_too(api, kubelet, fleet, inventory, ccmd):
+    fleet("n2")
+    inventory.add(machine("n1", "10.0.0.1", id="m-1", power="off", fault=None))
+    n1 = kubelet("n1", provider_id="cloudlycke://m-1", provided_node_ip="10.9.9.9")  # which keeps it uninitialised
+    n1.silent()
+    ccmd(**FAST)
+    node = api.wait_node("n1", lambda node: SHUTDOWN in taint_keys(node))
+    assert UNINITIALIZED in taint_keys(node)

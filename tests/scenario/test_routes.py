@@ -10,7 +10,7 @@ import pytest
 
 from lib.api import NODES
 from lib.ccmd import machine, run_ccmd
-from lib.nodes import is_routed, network_condition
+from lib.nodes import has_no_route, is_routed, network_condition
 from lib.process import REPOSITORY
 from lib.wait import holds_for, wait_for
 
@@ -70,6 +70,61 @@ def test_the_life_of_a_route(api, lab, node, ccmd):
     api.wait_node("n2", is_routed)
     api.delete(f"{NODES}/n1")
     has_routes(lab, ("n2", "10.244.2.0/24"))
+
+
+def test_nodes_without_pod_cidrs_are_left_alone(api, lab, node, ccmd, settled):
+    node("n1")
+    ccmd(**FLAGS)
+    settled()
+    holds_for(lambda: network_condition(api.node("n1")) is None, 1.5, "no condition")
+
+
+def test_nothing_is_written_at_rest_and_after_a_restart(api, lab, node, ccmd):
+    node("n1", "10.244.1.0/24")
+    one = ccmd(**FLAGS)
+    before = api.wait_node("n1", is_routed)["metadata"]["resourceVersion"]
+    holds_for(lambda: api.node("n1")["metadata"]["resourceVersion"] == before, 1.5, "no write")
+    one.stop()
+    other = ccmd(**FLAGS)
+    other.wait_log("route_controller|ccmd")
+    holds_for(lambda: api.node("n1")["metadata"]["resourceVersion"] == before, 1.5, "no write")
+    assert "route created" not in other.text
+
+
+def test_a_hook_that_fails_is_seen_and_tried_again(api, lab, node, ccmd, tmp_path):
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat >>{tmp_path}/told\ntest -e {tmp_path}/well || {{ echo no carrier >&2; exit 3; }}\n")
+    hook.chmod(0o755)
+    lab(hook=str(hook))
+    node("n1", "10.244.1.0/24")
+    ccmd(**FLAGS)
+    event = api.wait_event("n1", "FailedToCreateRoute")
+    assert "10.244.1.0/24 for node n1" in event["message"]
+    assert event["message"].endswith("route hook failed: no carrier")
+    assert event["source"]["component"] == "route_controller"
+    api.wait_node("n1", has_no_route)
+    assert lab.state() == []
+    (tmp_path / "well").touch()
+    api.wait_node("n1", is_routed, timeout=20)
+    assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["addresses"] == ["10.0.0.1"]
+
+
+def test_static_routes_stay_and_a_taken_network_is_reported(api, lab, node, ccmd):
+    lab(static=[{"name": "core", "targetNode": "n2", "destinationCIDR": "10.244.1.0/24"}])
+    node("n1", "10.244.1.0/24")
+    ccmd(**FLAGS)
+    assert 'destination "10.244.1.0/24" is already routed to "n2"' in api.wait_event("n1", "FailedToCreateRoute")["message"]
+    api.wait_node("n1", has_no_route)
+
+
+def test_a_machine_that_is_gone_has_its_route_removed(api, lab, node, ccmd, inventory):
+    node("n1", "10.244.1.0/24")
+    node("n2", "10.244.2.0/24")
+    ccmd("--controllers=*,-cloud-node-lifecycle-controller", **FLAGS)
+    has_routes(lab, ("n1", "10.244.1.0/24"), ("n2", "10.244.2.0/24"))
+    inventory.power("n1", "terminated")
+    has_routes(lab, ("n2", "10.244.2.0/24"))
+    api.wait_node("n1", has_no_route)
 
 
 def test_a_machine_with_another_address_keeps_its_route(api, lab, node, ccmd, inventory, tmp_path):
