@@ -442,6 +442,27 @@ wakes_workers_for_a_sooner_time(void **state)
 	assert_true(one.is_ok && two.is_ok);
 }
 
+/* The worker that waits for its time may be the one that gets another key, and does not come back.
+ */
+static void
+a_delayed_key_is_left_to_a_waiting_worker(void **state)
+{
+	struct fixture *f = *state;
+	struct worker one, two;
+
+	for (int i = 0; i < 20; i++) {
+		queue_add_after(f->q, STR("late"), 10 * NS_PER_SEC);
+		start(&one, f, 1);
+		start(&two, f, 2);
+		queue_add(f->q, STR("a"));
+		assert_true(queue_wait_idle(f->q, QUEUE_FOREVER));
+		fake_clock_advance(f->clock, 10 * NS_PER_SEC);
+		thread_join(one.thread);
+		thread_join(two.thread);
+		assert_true(one.is_ok && two.is_ok);
+	}
+}
+
 static void *
 get_all(void *arg)
 {
@@ -767,6 +788,7 @@ main(void)
 		TEST(a_release_while_a_key_is_worked_on_is_not_lost),
 		TEST(wakes_a_waiting_worker),
 		TEST(wakes_workers_for_a_sooner_time),
+		TEST(a_delayed_key_is_left_to_a_waiting_worker),
 		TEST(rests_after_a_burst),
 		TEST(gives_up_at_the_deadline),
 		TEST(shuts_down),
