@@ -290,7 +290,8 @@ void
 bounds_quiet_ends(struct buf *why)
 {
 	uint64_t n_lease = n_leases - n_idle_leases;
-	uint64_t n_kube = net_count(HOST_KUBE) - n_idle[HOST_KUBE] - n_lease;
+	/* one about the Lease may have been under way at the beginning */
+	int64_t n_kube = (int64_t)(net_count(HOST_KUBE) - n_idle[HOST_KUBE] - n_lease);
 	uint64_t n_cloud = net_count(HOST_CLOUD) - n_idle[HOST_CLOUD];
 	uint64_t max_lease = N_REPLICAS * QUIET_MINUTES * 60 / world.retry_s;
 	uint64_t max_cloud = world.sim->max_idle;
