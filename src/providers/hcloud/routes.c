@@ -58,6 +58,15 @@ hz_routes_node_of(const struct hz_nodes *nodes, const struct hz_member *member)
 	return node ? node : map_get(&nodes->by_name, member->name);
 }
 
+/* Has one node the server's ID, and another one, which has no provider ID yet, the server's name?
+ * The first one may have it by mistake, because its disk was copied. */
+static bool
+hz_routes_is_contested(const struct hz_nodes *nodes, const struct hz_member *member)
+{
+	return map_get(&nodes->by_id, map_key_i64(&member->id)) &&
+	       map_get(&nodes->by_name, member->name);
+}
+
 /* For a command that may send few requests the nodes stand for the servers. */
 static bool
 hz_routes_read_view(struct hz_routes *r, struct call *call, struct error *err)
@@ -84,7 +93,9 @@ hz_routes_name_of(const struct hz_routes *r, const struct hz_route *route, struc
 
 /* A route whose gateway is not a member is a blackhole, which the route controller deletes. If the
  * view is not sure, the gateway may belong to a server that the view lacks: the route is then
- * fixed, and the route controller does not remove it. */
+ * fixed, and the route controller does not remove it. Neither does it remove one to a server that
+ * two nodes claim. Otherwise it would create the route for the node of that name, remove it because
+ * it leads to the node of that ID, and so on. */
 static struct route
 hz_routes_describe(const struct hz_routes *r, const struct hz_nodes *nodes,
                    const struct hz_route *route, struct arena *arena)
@@ -98,7 +109,7 @@ hz_routes_describe(const struct hz_routes *r, const struct hz_nodes *nodes,
 		.target_node = node ? node->name : STR_EMPTY,
 		.destination_cidr = arena_str(arena, route->destination),
 		.is_blackhole = !member && r->view.is_sure,
-		.is_fixed = !member && !r->view.is_sure,
+		.is_fixed = member ? hz_routes_is_contested(nodes, member) : !r->view.is_sure,
 	};
 }
 

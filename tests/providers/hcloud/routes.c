@@ -228,6 +228,27 @@ what_cannot_be_known_is_kept(void **state)
 	assert_true(found.routes[0].is_fixed);
 }
 
+/* n1 has the provider ID of n2's server, and n2 has none yet. */
+static void
+a_route_to_a_server_that_two_nodes_claim_is_kept(void **state)
+{
+	struct route_list found;
+
+	(void)state;
+	story.nodes[0].provider_id = STR("hcloud://2");
+	story.nodes[1].provider_id = STR_EMPTY;
+	found = look_at(NETWORK(ROUTE("10.244.2.0/24", "10.0.0.2")));
+	assert_true(found.routes[0].is_fixed);
+	assert_true(create(1, "10.244.2.0/24"));
+	check_asked("");
+
+	story.nodes[0].provider_id = STR("hcloud://1");
+	forget_answers();
+	found = look_at(NETWORK(ROUTE("10.244.2.0/24", "10.0.0.2")));
+	check_route(&found.routes[0], "10.0.0.2-10.244.2.0/24", "n2", "10.244.2.0/24");
+	assert_false(found.routes[0].is_fixed);
+}
+
 static void
 no_list_without_the_network(void **state)
 {
@@ -683,6 +704,7 @@ main(void)
 		IN_LAB(the_provider_id_says_which_node),
 		IN_LAB(a_gateway_that_is_no_servers_is_a_blackhole),
 		IN_LAB(what_cannot_be_known_is_kept),
+		IN_LAB(a_route_to_a_server_that_two_nodes_claim_is_kept),
 		IN_LAB(no_list_without_the_network),
 		IN_LAB(creates_a_route),
 		IN_LAB(what_is_there_is_not_made_again),
