@@ -124,6 +124,7 @@ begin_locked(struct fake_routes *fr, struct call *call, const char *op, struct s
              struct str cidr, struct error *err)
 {
 	struct fake_fault fault;
+	struct kept *kept;
 	bool ok = true;
 	WITH_LOCK(&fr->mu);
 
@@ -137,6 +138,9 @@ begin_locked(struct fake_routes *fr, struct call *call, const char *op, struct s
 	fr->n_running--;
 	if (!ok || fault.code == ERR_NONE)
 		return ok;
+	kept = fault.is_late ? find(fr, node, cidr) : NULL; /* only removals can be late */
+	if (kept)
+		drop(fr, kept);
 	err_set(err, fault.code, "the fake cloud fails");
 	err->retry_after_ms = fault.retry_after_ms;
 	return false;

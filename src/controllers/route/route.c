@@ -207,6 +207,8 @@ route_remove(struct route_run *r, struct call *call, size_t i)
 		         LOG_STR("cidr", route->destination_cidr));
 		return;
 	}
+	route_removals_note_unconfirmed(&r->c->removals, call->arena, r->routes.routes, &r->plan,
+	                                i);
 	route_note_failure(r, NO_NODE, &err);
 	dry_failed(call->dry, &err);
 	if (is_reportable(&err) && !err.is_outage)

@@ -6,8 +6,8 @@
  * 	route_removals.c    the history of removals, which may be held back
  * 	route_conditions.c  the condition NetworkUnavailable
  *
- * Threads: the controller's, except route_removals_expect() and route_removals_note(), which any
- * thread may call.
+ * Threads: the controller's, except route_removals_expect(), route_removals_note() and
+ * route_removals_note_unconfirmed(), which any thread may call.
  */
 #ifndef CCMD_CONTROLLERS_ROUTE_ROUTE_INTERNAL_H
 #define CCMD_CONTROLLERS_ROUTE_ROUTE_INTERNAL_H
@@ -28,8 +28,9 @@ struct route_removals {
 	bool is_full_reported;
 
 	pthread_mutex_t mu;
-	struct map expected;   /* mu; struct expected_removal */
-	int64_t *done_boot_ns; /* mu; the times of removals within the window that count */
+	struct map expected;    /* mu; struct expected_removal */
+	struct map unconfirmed; /* mu; struct unconfirmed_removal */
+	int64_t *done_boot_ns;  /* mu; the times of removals within the window that count */
 	size_t n_done, done_cap;
 };
 
@@ -58,6 +59,10 @@ void route_removals_report(struct route_removals *, const struct route_hold *hol
                            bool is_refused);
 /** The i-th removal of the plan was done. */
 void route_removals_note(struct route_removals *, const struct route_plan *plan, size_t i);
+/** The cloud has not confirmed the i-th removal of the plan, but may have executed it. */
+void route_removals_note_unconfirmed(struct route_removals *, struct arena *arena,
+                                     const struct route *routes, const struct route_plan *plan,
+                                     size_t i);
 
 /* ---- route_conditions.c ---- */
 

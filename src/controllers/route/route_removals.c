@@ -30,6 +30,11 @@ struct wanted_removal {
 	int64_t since_boot_ns;
 };
 
+/* The cloud was asked for this removal, and did not confirm it. */
+struct unconfirmed_removal {
+	struct str key; /* "destination name" */
+};
+
 /* The node with this pod CIDR was announced as leaving, and is gone. */
 struct expected_removal {
 	struct str destination;
@@ -40,6 +45,7 @@ route_removals_init(struct route_removals *rr, struct controller_env *env)
 {
 	*rr = (struct route_removals){ .env = env,
 		                       .wanted = MAP_OF(struct wanted_removal, key),
+		                       .unconfirmed = MAP_OF(struct unconfirmed_removal, key),
 		                       .expected = MAP_OF(struct expected_removal, destination) };
 	mutex_init(&rr->mu);
 }
@@ -48,6 +54,7 @@ void
 route_removals_fini(struct route_removals *rr)
 {
 	map_free_all(&rr->wanted, free);
+	map_free_all(&rr->unconfirmed, free);
 	map_free_all(&rr->expected, free);
 	free(rr->done_boot_ns);
 	mutex_destroy(&rr->mu);
@@ -88,14 +95,20 @@ mark_expected(struct route_removals *rr, const struct route *routes, size_t n_ro
 
 /* ---- for how long, and how many ---- */
 
+static struct str
+removal_key(struct arena *arena, const struct route *route)
+{
+	return arena_printf(arena, "%" STR_FMT " %" STR_FMT, STR_ARG(route->destination_cidr),
+	                    STR_ARG(route->name));
+}
+
 /* Returns since when runs have wanted this removal (boot). */
 static int64_t
 wanted_since(struct route_removals *rr, struct arena *arena, const struct route *route,
              int64_t now_ns)
 {
-	struct str key = arena_printf(arena, "%" STR_FMT " %" STR_FMT,
-	                              STR_ARG(route->destination_cidr), STR_ARG(route->name));
-	struct wanted_removal *wanted = map_add(&rr->wanted, key, sizeof(*wanted));
+	struct wanted_removal *wanted = map_add(&rr->wanted, removal_key(arena, route),
+	                                        sizeof(*wanted));
 
 	if (wanted->run == 0)
 		wanted->since_boot_ns = now_ns;
@@ -116,6 +129,31 @@ route_removals_note(struct route_removals *rr, const struct route_plan *plan, si
 
 	if (!plan->is_expected[i])
 		ARRAY_PUSH(rr->done_boot_ns, rr->n_done, rr->done_cap, clock_boot(rr->env->clock));
+}
+
+void
+route_removals_note_unconfirmed(struct route_removals *rr, struct arena *arena,
+                                const struct route *routes, const struct route_plan *plan, size_t i)
+{
+	WITH_LOCK(&rr->mu);
+
+	if (!plan->is_expected[i])
+		map_add(&rr->unconfirmed, removal_key(arena, &routes[plan->remove[i]]),
+		        sizeof(struct unconfirmed_removal));
+}
+
+/* A removal that was not confirmed was executed nevertheless if the route is no longer listed. */
+static void
+note_executed(struct route_removals *rr, struct arena *arena, const struct route *routes,
+              size_t n_routes)
+{
+	WITH_LOCK(&rr->mu);
+
+	for (size_t i = 0; i < n_routes && rr->unconfirmed.count > 0; i++)
+		free(map_remove(&rr->unconfirmed, removal_key(arena, &routes[i])));
+	for (size_t i = 0; i < rr->unconfirmed.count; i++)
+		ARRAY_PUSH(rr->done_boot_ns, rr->n_done, rr->done_cap, clock_boot(rr->env->clock));
+	map_free_all(&rr->unconfirmed, free);
 }
 
 /* Counts the removals that the breaker still has to count. */
@@ -174,13 +212,15 @@ struct route_hold
 route_removals_hold(struct route_removals *rr, struct arena *arena, const struct route *routes,
                     size_t n_routes, struct route_plan *plan, size_t n_nodes)
 {
-	size_t n_done = count_done(rr, clock_boot(rr->env->clock));
-	struct route_removal_facts facts = { .n_nodes = n_nodes,
-		                             .n_table = plan->n_ours + n_done,
-		                             .n_going = n_done };
+	struct route_removal_facts facts = { .n_nodes = n_nodes };
 	struct route_hold hold;
+	size_t n_done;
 
 	rr->n_runs++;
+	note_executed(rr, arena, routes, n_routes);
+	n_done = count_done(rr, clock_boot(rr->env->clock));
+	facts.n_table = plan->n_ours + n_done;
+	facts.n_going = n_done;
 	mark_expected(rr, routes, n_routes, plan);
 	for (size_t i = 0; i < plan->n_remove; i++)
 		facts.n_going += !plan->is_expected[i];

@@ -751,6 +751,25 @@ removals_of_the_last_minutes_count(void **state)
 	assert_int_equal(calls("remove"), 4);
 }
 
+/* A cloud may take long, or its answer may be lost. */
+static void
+removals_that_are_not_confirmed_count(void **state)
+{
+	(void)state;
+	start_fleet(NULL);
+	fake_routes_fault(rig->routes, (struct fake_fault){ .call = "remove",
+	                                                    .code = ERR_PENDING,
+	                                                    .times = 1,
+	                                                    .is_late = true });
+	remove_nodes(0, 1);
+	rig_run(rig, 60);
+	assert_int_equal(calls("remove"), 1);
+	assert_int_equal(fake_routes_count(rig->routes), N_FLEET - 1);
+	remove_nodes(1, 4);
+	rig_run(rig, 60);
+	assert_int_equal(calls("remove"), 1);
+}
+
 static void
 nodes_that_come_back_keep_their_routes(void **state)
 {
@@ -900,6 +919,7 @@ main(void)
 		TEST(a_few_routes_are_removed_immediately),
 		TEST(many_removals_wait_for_five_minutes),
 		TEST(removals_of_the_last_minutes_count),
+		TEST(removals_that_are_not_confirmed_count),
 		TEST(nodes_that_come_back_keep_their_routes),
 		TEST(routes_of_nodes_that_were_announced_do_not_wait),
 		TEST(routes_that_a_live_node_needs_do_not_wait),
