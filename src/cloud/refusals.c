@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "cloud/login.h"
 
 #define VALID_NS (3600 * NS_PER_SEC)
 
@@ -17,6 +18,7 @@ struct refusals {
 struct refusal {
 	struct str key; /* "kind/object", in text */
 	uint64_t looks;
+	uint64_t n_replaced; /* login_count_replaced() */
 	int64_t until_boot_ns;
 	enum err_code code;
 	int http_status;
@@ -38,7 +40,10 @@ refusals_new(struct clock *clock)
 static bool
 is_over(const void *refusal, const void *boot_ns)
 {
-	return ((const struct refusal *)refusal)->until_boot_ns <= *(const int64_t *)boot_ns;
+	const struct refusal *r = refusal;
+
+	return r->until_boot_ns <= *(const int64_t *)boot_ns ||
+	       r->n_replaced != login_count_replaced();
 }
 
 void
@@ -69,7 +74,8 @@ refusals_find(struct refusals *rs, struct str object, const char *kind, uint64_t
 	WITH_LOCK(&rs->mu);
 
 	r = refusals_make_key(&key, object, kind) ? map_get(&rs->all, buf_str(&key)) : NULL;
-	if (!r || r->looks != looks || r->until_boot_ns <= now_ns)
+	if (!r || r->looks != looks || r->n_replaced != login_count_replaced() ||
+	    r->until_boot_ns <= now_ns)
 		return false;
 	err_set(ret, r->code, "%" STR_FMT, STR_ARG(r->msg));
 	ret->http_status = r->http_status;
@@ -100,6 +106,7 @@ refusals_note(struct refusals *rs, struct str object, const char *kind, uint64_t
 	r->key = str_n(r->text, key.len);
 	r->msg = str_n(r->text + key.len, msg.len);
 	r->looks = looks;
+	r->n_replaced = login_count_replaced();
 	r->until_boot_ns = now_ns + VALID_NS;
 	r->code = refusal->code;
 	r->http_status = refusal->http_status;

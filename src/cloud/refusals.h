@@ -2,9 +2,10 @@
  *
  * A request that was refused because of what it asks for is refused again until something changes.
  * For each pair of an object and a kind of request, the last refusal is stored with a hash of what
- * the object looked like. It is valid until the object looks different, and for at most an hour,
- * because what the cloud allows may change without us (a quota, a repaired machine). A provider
- * asks with refusals_find() before it sends a request, and stores the refusal with refusals_note():
+ * the object looked like. It is valid until the object looks different or credentials are replaced,
+ * because the new ones may be those of another project, and for at most an hour, because what the
+ * cloud allows may change without us (a quota, a repaired machine). A provider asks with
+ * refusals_find() before it sends a request, and stores the refusal with refusals_note():
  *
  * 	if (refusals_find(b->refusals, object, "add_target", looks, err))
  * 		return false;

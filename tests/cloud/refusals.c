@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/limits.h"
+#include "cloud/login.h"
 #include "fake_clock.h"
 
 enum {
@@ -86,6 +87,18 @@ an_object_that_looks_different_is_tried_again(void **state)
 	assert_true(is_refused("7", "add_target", LOOKS));
 }
 
+/* Another project may not be full, for example. */
+static void
+what_other_credentials_were_refused_is_tried_again(void **state)
+{
+	(void)state;
+	refuse("7", "add_target", "no");
+	login_note_replaced();
+	assert_false(is_refused("7", "add_target", LOOKS));
+	refuse("7", "add_target", "no");
+	assert_true(is_refused("7", "add_target", LOOKS));
+}
+
 static void
 objects_and_kinds_are_stored_apart(void **state)
 {
@@ -133,6 +146,13 @@ the_number_is_bounded(void **state)
 	refuse(object, "add_target", "no");
 	assert_int_equal(refusals_count(refusals), 1);
 	assert_true(is_refused(object, "add_target", LOOKS));
+	for (int i = 0; i < LIMIT_REFUSALS; i++) {
+		snprintf(object, sizeof(object), "%d", i);
+		refuse(object, "add_target", "no");
+	}
+	login_note_replaced();
+	refuse("another", "add_target", "no");
+	assert_int_equal(refusals_count(refusals), 1);
 }
 
 static void
@@ -157,6 +177,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_refusal_is_returned_as_it_was_for_an_hour),
 		TEST(an_object_that_looks_different_is_tried_again),
+		TEST(what_other_credentials_were_refused_is_tried_again),
 		TEST(objects_and_kinds_are_stored_apart),
 		TEST(a_newer_refusal_takes_the_place_of_an_older_one),
 		TEST(the_number_is_bounded),
