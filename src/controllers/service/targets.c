@@ -49,13 +49,21 @@ target_is_eligible(const struct node *node)
 	return !node->is_deleting && is_included(node) && !node_taint(node, STR(TAINT_AUTOSCALER));
 }
 
+/* Has the autoscaler decided to keep the node after all? A comparison for another reason may have
+ * taken it out of the targets meanwhile. */
+static bool
+is_kept(const struct node *old, const struct node *new)
+{
+	return node_taint(old, STR(TAINT_AUTOSCALER)) && !node_taint(new, STR(TAINT_AUTOSCALER));
+}
+
 bool
 target_change_matters(const struct node *old, const struct node *new,
                       const struct balancer_ops *ops)
 {
 	if (!old || !new)
 		return true;
-	return is_included(old) != is_included(new) ||
+	return is_included(old) != is_included(new) || is_kept(old, new) ||
 	       !str_eq(node_provider_id(old), node_provider_id(new)) ||
 	       (ops->selects && !node_labels_equal(old, new)) ||
 	       (ops->uses_addresses && !node_addresses_equal(old, new));

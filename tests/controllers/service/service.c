@@ -1173,6 +1173,11 @@ excluded_nodes_are_no_targets(void **state)
 	rig_put(rig, &(struct rig_node){ .name = "c", .provider_id = "fake://c" });
 	run(2);
 	assert_balanced("web-1", "c=fake://c,");
+	/* and the node returns if the autoscaler keeps it */
+	rig_put(rig,
+	        &(struct rig_node){ .name = "a", .version = "10", .provider_id = "fake://a" });
+	run(2);
+	assert_balanced("web-1", "a=fake://a,c=fake://c,");
 }
 
 /* A cloud that does not name its prefix gets them, as cloudlycke, which serves by addresses, and
