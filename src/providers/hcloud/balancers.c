@@ -101,6 +101,19 @@ hz_balancers_resolve_certificates(struct hz_lb_run *run, struct error *err)
 
 /* ---- creating ---- */
 
+/* The token may have been replaced since the search, so the balancer would be created in another
+ * project than the one that was searched. It is read again, because a replacement is noticed only
+ * when a request needs the token. */
+static bool
+hz_balancers_check_token(struct hz_lb_run *run, struct error *err)
+{
+	struct login *login = hcloud_of(run->cloud)->login;
+
+	if (login)
+		(void)login_generation(login);
+	return login_check_same(run->searched, err);
+}
+
 /* Whether the request was executed is unknown if it fails, so the cache is notified before it, and
  * again with the id when there is one. */
 static bool
@@ -126,6 +139,8 @@ hz_balancers_post(struct hz_lb_run *run, const struct hz_lb_desired *desired,
 		return true;
 	}
 	if (refusals_find(t->refusals, run->spec->uid, kind, str_hash(buf_str(&body)), err))
+		return false;
+	if (!hz_balancers_check_token(run, err))
 		return false;
 	hz_lb_cache_note_change(t->cache, run->spec->uid, 0);
 	ok = hz_create_lb(t->api, run->call, run->call->arena, buf_str(&body), &lb, done, err);
@@ -211,6 +226,7 @@ hz_balancers_find_or_create(struct hz_lb_run *run, struct error *err)
 	bool is_found = hz_lb_refresh(run, run->spec->is_changed ? HZ_FRESH : HZ_RECENT, err);
 	struct error why;
 
+	run->searched = since;
 	if (!is_found && err->code != ERR_NOT_FOUND)
 		return false;
 	if (!is_found && (!balancer_check_project(run->cloud, run->call, run->spec, err) ||

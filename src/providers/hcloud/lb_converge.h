@@ -54,6 +54,7 @@ struct hz_lb_run {
 	struct hz_lb_desired desired;
 	/* false: one of their certificates was refused, so the services stay as they are */
 	bool has_services;
+	uint64_t searched; /* login_count_replaced() when the balancer was searched */
 	/* of the managed certificate, which services cannot name before it is over; id 0: none */
 	struct hz_action issuing;
 	struct hz_found found;

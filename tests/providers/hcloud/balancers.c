@@ -277,6 +277,20 @@ a_primary_ip_that_the_annotations_rule_out_costs_no_request(void **state)
 	assert_null(strstr(story.lab->script.asked.ptr, "POST"));
 }
 
+/* The Service has no status, so it needs no evidence. */
+static void
+none_is_created_if_the_token_was_replaced_since_the_search(void **state)
+{
+	(void)state;
+	answer(OF_U, 200, NONE);
+	lab_add(story.lab, (struct http_script_answer){ .target = "/load_balancer_types*",
+	                                                .status = 200,
+	                                                .body = TYPES,
+	                                                .replaces_credentials = true });
+	check_failure(ERR_UNAVAILABLE, "credentials of the cloud were replaced");
+	assert_null(strstr(story.lab->script.asked.ptr, "POST"));
+}
+
 static void
 one_without_addresses_is_waited_for(void **state)
 {
@@ -1332,6 +1346,7 @@ main(void)
 		TEST(several_with_its_label_are_left_to_a_person),
 		TEST(a_lost_answer_is_followed_by_a_look),
 		TEST(a_primary_ip_that_the_annotations_rule_out_costs_no_request),
+		TEST(none_is_created_if_the_token_was_replaced_since_the_search),
 		TEST(one_without_addresses_is_waited_for),
 		TEST(one_that_the_cloud_fails_to_create_is_replaced),
 		TEST(one_that_gets_addresses_at_last_is_kept),
