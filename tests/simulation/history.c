@@ -674,14 +674,21 @@ person_creates_balancer(struct rng *r)
 	ask_cloud("POST", "/load_balancers", body);
 }
 
-/* lb NULL: there is none. */
+static const struct hetzner_balancer *
+balancer_of(struct str uid)
+{
+	for (size_t i = 0; i < world.project->n_of[HETZNER_BALANCER]; i++) {
+		if (str_eq(hetzner_label(world.project->of[HETZNER_BALANCER][i], UID_LABEL), uid))
+			return HETZNER_BALANCER_AT(world.project, i);
+	}
+	return NULL;
+}
+
 static void
 rename_balancer(const struct hetzner_balancer *lb)
 {
 	char target[60], body[60];
 
-	if (!lb)
-		return;
 	snprintf(body, sizeof(body), "{\"name\":\"renamed-%lld\"}", (long long)lb->base.id);
 	snprintf(target, sizeof(target), "/load_balancers/%lld", (long long)lb->base.id);
 	ask_cloud("PUT", target, body);
@@ -892,21 +899,27 @@ restore_account(struct later *later)
 	change_account_soon(&later->random, ACCOUNT_OWN);
 }
 
-/* A person renames the balancer of a Service, and changes the Service: ccmd searches for it. */
+/* A person renames the balancers of some Services, and changes the Services. ccmd searches for them
+ * with the token of another project, and looks for evidence with the right one. */
 static void
-rename_and_change(struct rng *r)
+search_elsewhere(struct rng *r)
 {
-	const struct hetzner_balancer *lb = any_balancer(r);
-	struct str uid = lb ? hetzner_label(&lb->base, UID_LABEL) : STR_EMPTY;
+	size_t n_left = 3;
 
-	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0 && uid.len > 0;) {
+	change_account(ACCOUNT_OTHER);
+	next_account.about = "/load_balancers";
+	next_account.account = ACCOUNT_OWN;
+	after(MINUTE_NS, (struct later){ .fn = restore_account, .random = *r });
+	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0 && n_left > 0;) {
 		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
 		                                                  i);
+		const struct hetzner_balancer *lb = balancer_of(o->uid);
 
-		if (!str_eq(o->uid, uid))
+		if (!lb)
 			continue;
 		rename_balancer(lb);
 		patch_service(o, "{\"metadata\":{\"annotations\":{\"a\":\"renamed\"}}}");
+		n_left--;
 	}
 }
 
@@ -956,8 +969,6 @@ spoil_account(struct rng *r)
 	is_machine_deleted = rng_chance(r, 400);
 	if (is_machine_deleted)
 		delete_machine(r);
-	if (world.cloud && rng_chance(r, 500))
-		rename_and_change(r);
 	after(until_ns, (struct later){ .fn = restore_account, .random = *r });
 }
 
@@ -1373,6 +1384,7 @@ static const struct {
 	{ keep_dead_targets, 2, 2, HCLOUD },
 	{ spoil_account, 1, 3, ALL },
 	{ add_and_lose_service, 1, 1, HCLOUD },
+	{ search_elsewhere, 1, 1, HCLOUD },
 	{ crash_one, 1, 8, ALL },
 	{ terminate_one, 1, 4, ALL },
 	{ pause_one, 1, 6, ALL },
