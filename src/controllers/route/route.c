@@ -510,6 +510,8 @@ route_on_node(void *arg, const struct object *object_old, const struct object *o
 	if (!current) {
 		own_writes_forget(c->env->own_writes, node_name(old));
 		route_removals_expect(&c->removals, old);
+	} else {
+		route_removals_claim(&c->removals, current);
 	}
 	if (!old || !current || !str_eq(object_old->uid, object->uid))
 		route_controller_wake(c, /*is_outage_over=*/false);

@@ -39,6 +39,9 @@ void route_removals_fini(struct route_removals *);
 
 /** This node is gone. If it was announced as leaving, removals of its routes are expected. */
 void route_removals_expect(struct route_removals *, const struct node *node);
+/** This node exists: the removal of its routes is not expected, even if a former node with the same
+ * pod CIDR was announced as leaving. */
+void route_removals_claim(struct route_removals *, const struct node *node);
 
 /** The removals that a run holds for a later run. */
 struct route_hold {

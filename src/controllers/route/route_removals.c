@@ -71,6 +71,15 @@ route_removals_expect(struct route_removals *rr, const struct node *node)
 		map_add(&rr->expected, node->pod_cidrs[i], sizeof(struct expected_removal));
 }
 
+void
+route_removals_claim(struct route_removals *rr, const struct node *node)
+{
+	WITH_LOCK(&rr->mu);
+
+	for (uint32_t i = 0; i < node->n_pod_cidrs && rr->expected.count > 0; i++)
+		free(map_remove(&rr->expected, node->pod_cidrs[i]));
+}
+
 /* Marks those of the plan, and forgets destinations to which no route exists any more. */
 static void
 mark_expected(struct route_removals *rr, const struct route *routes, size_t n_routes,

@@ -811,6 +811,30 @@ routes_of_nodes_that_were_announced_do_not_wait(void **state)
 	assert_int_equal(calls("remove"), 8); /* the five do not count */
 }
 
+/* The nodes that have their pod CIDRs now were not announced. */
+static void
+an_announcement_is_not_for_the_next_node_of_the_cidr(void **state)
+{
+	char name[16], cidr[40];
+
+	(void)state;
+	start_fleet(LEAVING);
+	remove_nodes(0, 5);
+	for (int i = 0; i < 5; i++) {
+		(void)snprintf(name, sizeof(name), "late%d", i);
+		(void)snprintf(cidr, sizeof(cidr), "\"10.244.%d.0/24\"", i);
+		rig_put(rig, &(struct rig_node){ .name = name, .pod_cidrs = cidr });
+	}
+	rig_run(rig, 1);
+	assert_int_equal(calls("remove"), 5);
+	for (int i = 0; i < 5; i++) {
+		(void)snprintf(name, sizeof(name), "late%d", i);
+		rig_remove(rig, name);
+	}
+	rig_run(rig, 60);
+	assert_int_equal(calls("remove"), 5);
+}
+
 static void
 routes_that_a_live_node_needs_do_not_wait(void **state)
 {
@@ -922,6 +946,7 @@ main(void)
 		TEST(removals_that_are_not_confirmed_count),
 		TEST(nodes_that_come_back_keep_their_routes),
 		TEST(routes_of_nodes_that_were_announced_do_not_wait),
+		TEST(an_announcement_is_not_for_the_next_node_of_the_cidr),
 		TEST(routes_that_a_live_node_needs_do_not_wait),
 		TEST(without_nodes_nothing_is_removed),
 		TEST(a_table_that_held_removals_fill_is_reported),
