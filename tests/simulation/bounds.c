@@ -11,9 +11,13 @@
  * has happened in this time: struct costs. The figures are above the highest of 3,500 histories.
  * After a refusal because of the rate limit, at most MAX_OVER further requests are refused for this
  * reason in a minute.
+ * - While the cloud's API does not answer a replica, that sends a probe every 30 s, and nothing
+ * beside it. It reports that the API is unavailable only if two requests have failed that began
+ * after the last answer (docs/errors.md, "Outages").
  * - When everything has settled, the replicas send what the design allows to an idle program, and
  *   their memory does not grow. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -274,6 +278,129 @@ bounds_n_served(void)
 {
 	return n_served;
 }
+
+/* ---- outages ---- */
+
+enum {
+	MIN_FAILED = 8, /* more than the attempts of two requests */
+	MAX_PROBES = 6, /* the pauses of the first ones are shorter */
+	PER_MINUTE = 2,
+	N_SPANS = 32,
+};
+
+/* After the first failure, all requests that began before the outage end. */
+#define CERTAIN_NS (2 * MINUTE_NS)
+/* A thread may take in an answer so much later. */
+#define TAKEN_IN_NS NS_PER_SEC
+
+struct span {
+	int64_t sent_ns, ended_ns;
+};
+
+/* What a process has got from the cloud. */
+static struct outage {
+	unsigned incarnation;
+	bool has_begun;       /* the process has had an answer */
+	unsigned n_failed;    /* since the last answer */
+	int64_t failed_ns;    /* the first of them */
+	int64_t certain_ns;   /* since when it knows of the outage; 0: it may not know of it */
+	unsigned n_probes;    /* since then */
+	unsigned n_under_way; /* of these */
+	struct span answered[N_SPANS], failed[N_SPANS]; /* rings */
+	unsigned n_answered, n_all_failed;
+} outages[N_REPLICAS];
+
+static struct outage *
+outage_of(const struct replica *r)
+{
+	struct outage *o = &outages[r->index];
+
+	if (o->incarnation != r->incarnation)
+		*o = (struct outage){ .incarnation = r->incarnation };
+	return o;
+}
+
+/* Is that surely an answer of the API, or surely none? Others may be either. */
+static bool
+is_answer(int status)
+{
+	return (status >= 200 && status < 300) || status == 404 || status == 422;
+}
+
+static bool
+is_failure(int status)
+{
+	return status == 0 || status == 401 || status >= 500;
+}
+
+void
+bounds_sent(const struct net_request *n)
+{
+	struct outage *o = outage_of(n->replica);
+	int64_t now_ns = schedule_now_ns();
+
+	if (n->host != HOST_CLOUD || !o->has_begun || world.is_inspected)
+		return;
+	if (o->certain_ns == 0 && o->n_failed >= MIN_FAILED && now_ns - o->failed_ns > CERTAIN_NS)
+		o->certain_ns = now_ns;
+	if (o->certain_ns == 0)
+		return;
+	if (++o->n_under_way > 1)
+		fail("replica %s probes the cloud with two requests together", n->replica->name);
+	if (++o->n_probes > MAX_PROBES + PER_MINUTE * (now_ns - o->certain_ns) / MINUTE_NS)
+		fail("replica %s has sent %u requests in an outage of the cloud", n->replica->name,
+		     o->n_probes);
+}
+
+void
+bounds_ended(const struct net_request *n, int status)
+{
+	struct outage *o = outage_of(n->replica);
+	struct span span = { n->sent_ns, schedule_now_ns() };
+
+	if (n->host != HOST_CLOUD || n->incarnation != n->replica->incarnation)
+		return;
+	if (o->certain_ns > 0 && n->sent_ns >= o->certain_ns)
+		o->n_under_way--;
+	if (!is_answer(status))
+		o->failed[o->n_all_failed++ % N_SPANS] = span;
+	if (is_failure(status)) {
+		if (o->n_failed++ == 0)
+			o->failed_ns = schedule_now_ns();
+		return;
+	}
+	o->has_begun = true;
+	o->n_failed = o->n_probes = o->n_under_way = 0;
+	o->certain_ns = 0;
+	if (is_answer(status))
+		o->answered[o->n_answered++ % N_SPANS] = span;
+}
+
+/* How many of the failed requests began after the last answer? */
+static unsigned
+n_failed_since_answer(const struct outage *o)
+{
+	int64_t last_ns = 0, now_ns = schedule_now_ns();
+	unsigned n = 0;
+
+	for (size_t i = 0; i < N_SPANS; i++) {
+		if (now_ns - o->answered[i].ended_ns > TAKEN_IN_NS)
+			last_ns = clock_later(last_ns, o->answered[i].ended_ns);
+	}
+	for (size_t i = 0; i < N_SPANS; i++)
+		n += o->failed[i].ended_ns > 0 && o->failed[i].sent_ns >= last_ns;
+	return n;
+}
+
+void
+bounds_logged(const struct replica *r, struct str line)
+{
+	if (str_contains(line, STR("a cloud API is unavailable")) &&
+	    n_failed_since_answer(outage_of(r)) < 2)
+		fail("replica %s reports an outage, and the cloud has answered", r->name);
+}
+
+/* ---- when everything has settled ---- */
 
 void
 bounds_quiet_begins(void)

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "system.h"
 #include "world.h"
 
 static uint64_t n_writes;
@@ -510,6 +511,7 @@ void
 checks_begin(void)
 {
 	kube_model_set_observer(world.kube, on_kube_change, NULL);
+	system_set_log_observer(bounds_logged);
 }
 
 /* ---- the end ---- */

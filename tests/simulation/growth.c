@@ -288,7 +288,7 @@ static void
 begin_cluster(size_t n_strangers, size_t n_nodes)
 {
 	world_begin_calm(n_strangers + n_nodes,
-	                 &(struct net_hooks){ on_arrived, on_acted, NULL, NULL, NULL });
+	                 &(struct net_hooks){ .arrived = on_arrived, .acted = on_acted });
 	hetzner_set_rate_limit(world.cloud, world.project, RATE_LIMIT);
 	for (size_t i = 0; i < n_strangers; i++)
 		world_add_machine();
@@ -478,8 +478,9 @@ run_week(size_t n, struct result *ret)
 	struct rng r = rng_of(1, "churn", 0);
 
 	world_begin_calm(MAX_MACHINES_OF_WEEK,
-	                 &(struct net_hooks){ on_arrived_in_week, on_acted_in_week, NULL, NULL,
-	                                      election_delivered });
+	                 &(struct net_hooks){ .arrived = on_arrived_in_week,
+	                                      .acted = on_acted_in_week,
+	                                      .delivered = election_delivered });
 	checks_begin();
 	for (size_t i = 0; i < CHURN_NODES; i++)
 		world_add_machine();

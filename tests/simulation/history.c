@@ -1181,6 +1181,26 @@ partition(struct rng *r)
 }
 
 static void
+end_outage(struct later *later)
+{
+	(void)later;
+	for (unsigned i = 0; i < N_REPLICAS; i++)
+		net_partition(replica_at(i), HOST_CLOUD, false);
+}
+
+/* Longer than it takes until ccmd only probes. */
+static void
+outage(struct rng *r)
+{
+	if (!rng_chance(r, 100))
+		return;
+	trace("the cloud does not answer");
+	for (unsigned i = 0; i < N_REPLICAS; i++)
+		net_partition(replica_at(i), HOST_CLOUD, true);
+	after(rng_between(r, 3, 9) * MINUTE_NS, (struct later){ .fn = end_outage });
+}
+
+static void
 jump_clock(struct rng *r)
 {
 	struct replica *one = any_replica(r);
@@ -1390,6 +1410,7 @@ static const struct {
 	{ pause_one, 1, 6, ALL },
 	{ hold_election, 1, 4, ALL },
 	{ partition, 1, 5, ALL },
+	{ outage, 1, 1, HCLOUD | BRIGHTBOX },
 	{ jump_clock, 1, 2, ALL },
 	{ disturb, 2, 10, ALL },
 	{ restart_server, 1, 3, ALL },

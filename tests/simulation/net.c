@@ -187,11 +187,27 @@ close_stream(struct exchange *x)
 	net_arm(x->host);
 }
 
+static struct net_request
+seen_as(const struct exchange *x)
+{
+	return (struct net_request){ x->replica, x->incarnation, x->host, x->sent_ns, &x->request };
+}
+
+static void
+note_end(const struct exchange *x, bool is_complete)
+{
+	struct net_request seen = seen_as(x);
+
+	if (net.hooks.ended)
+		net.hooks.ended(&seen, is_complete && x->fate != PAGE ? x->response.status : 0);
+}
+
 static void
 end_easy(struct exchange *x, CURLcode code, int system_error, const char *text)
 {
 	struct easy *easy = TAKE(x->easy);
 
+	note_end(x, code == CURLE_OK);
 	if (code != CURLE_OK)
 		trace("%s #%llu %s", x->replica->name, (unsigned long long)x->id, text);
 	easy_end(easy, code, system_error, text);
@@ -399,7 +415,7 @@ static void
 act(struct exchange *x)
 {
 	struct server *server = net.hosts[x->host].server;
-	struct net_request seen = { x->replica, x->incarnation, x->host, x->sent_ns, &x->request };
+	struct net_request seen = seen_as(x);
 
 	net_advance(x->host);
 	x->is_open = true; /* it may push while it handles the request */
@@ -564,6 +580,9 @@ net_send(const struct replica *r, enum host host, const struct net_message *m, s
 	x->response.headers = (struct buf)BUF_INIT(BODY_MAX);
 	x->response.body = (struct buf)BUF_INIT(BODY_MAX);
 	x->head = (struct buf)BUF_INIT(BODY_MAX);
+	if (net.hooks.sent)
+		net.hooks.sent(&(struct net_request){ r, r->incarnation, host, now_ns,
+		                                      &x->request });
 	if (is_cut(x) && !x->is_reused)
 		later(x, now_ns + CONNECT_NS, on_no_connection);
 	else if (x->fate == REFUSED && !x->is_reused)
@@ -577,6 +596,8 @@ net_send(const struct replica *r, enum host host, const struct net_message *m, s
 void
 net_close(struct exchange *x)
 {
+	if (x->easy)
+		note_end(x, /*is_complete=*/false);
 	x->easy = NULL;
 	close_stream(x);
 	release(x);

@@ -55,6 +55,10 @@ struct net_hooks {
 	bool (*answer)(const struct net_request *, struct server_response *);
 	/* The answer has reached the replica. NULL: nobody wants to know. */
 	void (*delivered)(const struct net_request *, const struct server_response *);
+	/* A replica sends a request, and it has ended there. status 0: without a complete answer
+	 * of the server. NULL: nobody wants to know. */
+	void (*sent)(const struct net_request *);
+	void (*ended)(const struct net_request *, int status);
 };
 
 void net_start(uint64_t seed, const struct net_hooks *hooks);

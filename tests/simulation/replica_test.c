@@ -92,7 +92,7 @@ begin(uint64_t seed)
 	schedule_start(seed);
 	schedule_set_yields(200);
 	system_seed(seed);
-	net_start(seed, &(struct net_hooks){ on_arrived, on_acted, NULL, NULL, NULL });
+	net_start(seed, &(struct net_hooks){ .arrived = on_arrived, .acted = on_acted });
 	hetzner_add_project(hetzner, STR("token"));
 	net_set_server(HOST_KUBE, &stub);
 	net_set_server(HOST_CLOUD, hetzner_server(hetzner));

@@ -671,6 +671,14 @@ __wrap_getaddrinfo(const char *name, const char *service, const void *hints, voi
 	return address ? getaddrinfo(address, service, hints, ret) : EAI_NONAME;
 }
 
+static void (*log_observer)(const struct replica *, struct str line);
+
+void
+system_set_log_observer(void (*observe)(const struct replica *, struct str line))
+{
+	log_observer = observe;
+}
+
 ssize_t
 __wrap_write(int fd, const void *bytes, size_t n)
 {
@@ -682,6 +690,8 @@ __wrap_write(int fd, const void *bytes, size_t n)
 		return write(fd, bytes, n);
 	/* without the time, which the trace has, and the line's end */
 	trace("%s log: %.*s", self()->name, (int)n - 29, (const char *)bytes + 28);
+	if (log_observer)
+		log_observer(self(), str_n((const char *)bytes + 28, n - 29));
 	return (ssize_t)n;
 }
 

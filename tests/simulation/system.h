@@ -22,6 +22,8 @@ void system_set_resolver(const char *(*resolve)(const char *name));
 void system_start(const struct replica *);
 /** Programs that a replica runs, instead of running them. Returns the exit code. */
 void system_set_programs(int (*run)(const struct replica *, const char *const argv[]));
+/** Who gets each line that a replica writes into its log; NULL: nobody. */
+void system_set_log_observer(void (*observe)(const struct replica *, struct str line));
 /** What the replica has written to its standard output since its start. */
 struct str system_output(unsigned replica);
 /** What the replica has allocated and not freed since its start, and the most that this has been

@@ -458,9 +458,13 @@ world_begin(const struct sim_cloud *sim, uint64_t seed)
 	struct rng r = rng_of(seed, "world", 0);
 	unsigned yields = (unsigned[]){ 0, 20, 200 }[rng_below(&r, 3)];
 	struct server *cloud = begin_servers(sim, seed, &r, MAX_MACHINES,
-	                                     &(struct net_hooks){ on_arrived, on_acted,
-	                                                          sim->empty_list, commands_answer,
-	                                                          election_delivered });
+	                                     &(struct net_hooks){ .arrived = on_arrived,
+	                                                          .acted = on_acted,
+	                                                          .empty_list = sim->empty_list,
+	                                                          .answer = commands_answer,
+	                                                          .delivered = election_delivered,
+	                                                          .sent = bounds_sent,
+	                                                          .ended = bounds_ended });
 
 	schedule_set_yields(yields);
 	for (int64_t n = rng_between(&r, 3, 6); n > 0; n--)

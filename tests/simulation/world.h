@@ -302,6 +302,10 @@ void sim_example_sets_limit(struct rng *);
 void bounds_acted(const struct net_request *, const struct server_response *);
 /** How many requests the cloud has carried out. */
 uint64_t bounds_n_served(void);
+void bounds_sent(const struct net_request *);
+void bounds_ended(const struct net_request *, int status);
+/** A replica has written this into its log. */
+void bounds_logged(const struct replica *, struct str line);
 /** Everything has settled: the replicas must need little for QUIET_MINUTES. */
 void bounds_quiet_begins(void);
 /** *why says what they have done too much. */
