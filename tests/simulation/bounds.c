@@ -174,8 +174,20 @@ is_too_much(const struct window *w, unsigned n, const struct costs *costs)
 	                   costs->change * w->n_changes + costs->failure * (n - w->n_served);
 }
 
+/* Does a Node have the provider ID of another machine? */
+static bool
+is_any_copied(void)
+{
+	for (size_t i = 0; i < world.n_machines; i++) {
+		if (world.machines[i].copied_until_ns > 0)
+			return true;
+	}
+	return false;
+}
+
 /* A process asks for one machine that exists, or for the list of types. One that the list lacks is
- * asked for in each check of another one, because it may be a witness. */
+ * asked for in each check of another one, because it may be a witness. One
+ * whose ID several Nodes have is asked for by each. */
 static void
 check_machine(const struct net_request *n)
 {
@@ -183,7 +195,7 @@ check_machine(const struct net_request *n)
 	uint64_t key = hash_bytes(n->incarnation * N_REPLICAS + n->replica->index + 1, target.ptr,
 	                          target.len);
 
-	if (hetzner_settings(world.cloud)->unlisted_server == 0 &&
+	if (hetzner_settings(world.cloud)->unlisted_server == 0 && !is_any_copied() &&
 	    count_often(&checked[key % ARRAY_LEN(checked)], key) > MAX_OFTEN)
 		fail("replica %s asks too often for %" STR_FMT, n->replica->name, STR_ARG(target));
 }
@@ -339,7 +351,7 @@ bounds_sent(const struct net_request *n)
 	struct outage *o = outage_of(n->replica);
 	int64_t now_ns = schedule_now_ns();
 
-	if (n->host != HOST_CLOUD || !o->has_begun || world.is_inspected)
+	if (!world.project || n->host != HOST_CLOUD || !o->has_begun || world.is_inspected)
 		return;
 	if (o->certain_ns == 0 && o->n_failed >= MIN_FAILED && now_ns - o->failed_ns > CERTAIN_NS)
 		o->certain_ns = now_ns;
@@ -360,9 +372,12 @@ bounds_ended(const struct net_request *n, int status)
 
 	if (n->host != HOST_CLOUD || n->incarnation != n->replica->incarnation)
 		return;
+	if (status == 200 && world.project)
+		foreign_note_answer(n);
 	if (o->certain_ns > 0 && n->sent_ns >= o->certain_ns)
 		o->n_under_way--;
-	if (!is_answer(status))
+	/* a replica that is stopped may take its requests for too late */
+	if (!is_answer(status) || n->replica->is_paused)
 		o->failed[o->n_all_failed++ % N_SPANS] = span;
 	if (is_failure(status)) {
 		if (o->n_failed++ == 0)
@@ -372,7 +387,7 @@ bounds_ended(const struct net_request *n, int status)
 	o->has_begun = true;
 	o->n_failed = o->n_probes = o->n_under_way = 0;
 	o->certain_ns = 0;
-	if (is_answer(status))
+	if (is_answer(status) && !n->replica->is_paused)
 		o->answered[o->n_answered++ % N_SPANS] = span;
 }
 
@@ -395,7 +410,9 @@ n_failed_since_answer(const struct outage *o)
 void
 bounds_logged(const struct replica *r, struct str line)
 {
-	if (str_contains(line, STR("a cloud API is unavailable")) &&
+	/* at Brightbox, one failed request for a token counts for all requests that need the token
+	 */
+	if (world.project && str_contains(line, STR("a cloud API is unavailable")) &&
 	    n_failed_since_answer(outage_of(r)) < 2)
 		fail("replica %s reports an outage, and the cloud has answered", r->name);
 }

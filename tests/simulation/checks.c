@@ -264,6 +264,7 @@ checks_arrived(const struct net_request *n)
 	election_arrived(n);
 	if (n->host == HOST_KUBE && is_event(n->request))
 		note_deleter(n);
+	foreign_check_request(n);
 	if (!checks_is_write(n))
 		return;
 	n_writes++;
@@ -405,14 +406,19 @@ trace_service(const struct kube_model_change *c)
 static void
 check_shutdown_taint(const struct kube_model_change *c)
 {
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	int64_t number;
+
 	if (!world.project || !c->after || str_contains(c->before->json, STR(SHUTDOWN_TAINT)) ||
 	    !str_contains(c->after->json, STR(SHUTDOWN_TAINT)))
 		return;
+	number = world.sim->number_of(json_text_at(&arena, object_json(&arena, c->after),
+	                                           "spec.providerID"));
 	for (size_t i = 0; i < world.n_machines; i++) {
 		const struct machine *m = &world.machines[i];
 		const struct hetzner_server *server = machine_server(m);
 
-		if (str_eq_c(c->after->name, m->name) && server &&
+		if (str_eq_c(c->after->name, m->name) && server && m->server == number &&
 		    str_eq_c(server->status, "running") &&
 		    schedule_now_ns() - m->switched_ns > 5 * MINUTE_NS)
 			fail("node %s gets the taint of a machine that is off, and it runs",
@@ -439,8 +445,10 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 	if (!str_starts(c->token, STR("kube-")) || !c->before)
 		return;
 	foreign_check_write(c);
-	if (c->before->kind == KUBE_MODEL_NODE)
+	if (c->before->kind == KUBE_MODEL_NODE) {
 		check_shutdown_taint(c);
+		foreign_check_condition(c);
+	}
 	if (c->before->kind == KUBE_MODEL_NODE && strcmp(c->method, "DELETE") == 0) {
 		check_node_deletion(c->before);
 		evidence_check(c->token, c->before);
@@ -480,6 +488,8 @@ checks_hcloud_change(void *arg, const struct hetzner_change *c)
 	if (one->kind == HETZNER_BALANCER && c->project == world.project)
 		trace("balancer %lld: %" STR_FMT " by %" STR_FMT, (long long)one->id,
 		      STR_ARG(c->command), STR_ARG(c->token.len > 0 ? c->token : c->user_agent));
+	if (one->kind == HETZNER_NETWORK && str_starts(c->token, STR("hcloud-")))
+		foreign_check_network(c);
 	if (one->kind == HETZNER_NETWORK && c->project == world.project)
 		foreign_note_network(c);
 	if (!str_starts(c->token, STR("hcloud-")))
@@ -487,8 +497,6 @@ checks_hcloud_change(void *arg, const struct hetzner_change *c)
 	if (one->kind != HETZNER_BALANCER && one->kind != HETZNER_NETWORK)
 		fail("ccmd changes %" STR_FMT " by %" STR_FMT, STR_ARG(one->name),
 		     STR_ARG(c->command));
-	if (one->kind == HETZNER_NETWORK)
-		foreign_check_network(c);
 	if (one->kind != HETZNER_BALANCER)
 		return;
 	if (!c->before)
@@ -719,6 +727,8 @@ check_node(const struct kube_model_object *node, struct buf *why)
 bool
 checks_is_settled(struct buf *why)
 {
+	if (world.is_shrinking)
+		buf_add_c(why, "a person is about to remove machines. ");
 	for (size_t i = 0; i < world.n_machines; i++)
 		check_machine(&world.machines[i], why);
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++)

@@ -1,14 +1,16 @@
 /* tests/simulation/foreign.c: what does not belong to ccmd stays as it is: the fields of Nodes and
  * Services that others write, and routes outside of the cluster's pod network.
  *
- * Routes within it are ccmd's, but it must not remove one that a Node has needed for five minutes,
+ * Routes within it are ccmd's, but it must not remove one that a Node has needed for two minutes,
  * or remove more than three within ten minutes that no Node needs, unless none has needed them for
- * five minutes (src/controllers/route/route_plan.h). */
+ * five minutes (src/controllers/route/route_plan.h). It must not request a route that the API
+ * refuses because of another one, or that leads to an address that is not the Node's. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/ip.h"
 #include "base/json.h"
 #include "world.h"
 
@@ -170,13 +172,15 @@ check_foreign_routes(const struct hetzner_network *of, const struct hetzner_netw
 /* ---- removals of routes ---- */
 
 #define AGREED_NS (5 * MINUTE_NS)
+#define NEEDED_NS (2 * MINUTE_NS)
 #define LATE_NS (30 * NS_PER_SEC) /* a replica may have measured a time so much later */
 
 enum {
 	BREAKER_MIN = 3,
 };
 
-/* When a pod CIDR was given, lost or routed the last time, or an address in the network was. */
+/* When a pod CIDR was given, lost or routed the last time, or an address in the network was given
+ * or lost. */
 struct seen {
 	char text[24];
 	int64_t at_ns;
@@ -186,6 +190,24 @@ struct seen {
 
 static struct seen seen[128];
 static size_t n_seen;
+
+/* Since when a Node has had this pod CIDR and its present provider ID. */
+static struct held {
+	char node[24], cidr[24];
+	int64_t since_ns;
+} held[64];
+static size_t n_held;
+
+/* Since when the network has had, or not had, a route to this pod CIDR via this address. */
+static struct routed {
+	char destination[24], gateway[20];
+	bool is_there;
+	int64_t since_ns;
+} routed[128];
+static size_t n_routed;
+
+/* When a replica has read the network the last time: the beginning of a run. */
+static int64_t listed_ns[N_REPLICAS];
 
 /* A route that a replica has removed, and that no Node needed. */
 static struct {
@@ -243,6 +265,102 @@ age_of(struct str text)
 	return one ? schedule_now_ns() - one->at_ns : 0;
 }
 
+static void
+note_held(struct str node, struct str cidr)
+{
+	size_t i = 0;
+
+	while (i < n_held && !str_eq_c(node, held[i].node))
+		i++;
+	if (i == ARRAY_LEN(held))
+		return;
+	n_held += i == n_held;
+	held[i] = (struct held){ .since_ns = schedule_now_ns() };
+	snprintf(held[i].node, sizeof(held[i].node), "%" STR_FMT, STR_ARG(node));
+	snprintf(held[i].cidr, sizeof(held[i].cidr), "%" STR_FMT, STR_ARG(cidr));
+}
+
+static const struct routed *
+find_routed(struct str destination, struct str gateway)
+{
+	for (size_t i = 0; i < n_routed; i++) {
+		if (str_eq_c(destination, routed[i].destination) &&
+		    str_eq_c(gateway, routed[i].gateway))
+			return &routed[i];
+	}
+	return NULL;
+}
+
+static void
+note_routed(const struct hetzner_route *route, bool is_there)
+{
+	size_t i = 0;
+
+	while (i < n_routed && !(str_eq_c(route->destination, routed[i].destination) &&
+	                         str_eq_c(route->gateway, routed[i].gateway)))
+		i++;
+	if (i == ARRAY_LEN(routed))
+		return;
+	n_routed += i == n_routed;
+	routed[i] = (struct routed){ .is_there = is_there, .since_ns = schedule_now_ns() };
+	snprintf(routed[i].destination, sizeof(routed[i].destination), "%" STR_FMT,
+	         STR_ARG(route->destination));
+	snprintf(routed[i].gateway, sizeof(routed[i].gateway), "%" STR_FMT,
+	         STR_ARG(route->gateway));
+}
+
+/* For how long the network has had the route; 0: it does not have it. */
+static int64_t
+route_age(const struct hetzner_route *route)
+{
+	const struct routed *one = find_routed(route->destination, route->gateway);
+
+	return one && one->is_there ? schedule_now_ns() - one->since_ns : 0;
+}
+
+/* An address in the network that the Node with this pod CIDR had until then. */
+static struct {
+	char cidr[24], ip[20];
+	int64_t until_ns;
+} former[64]; /* a ring */
+static size_t n_former;
+
+static bool
+has_address(yyjson_val *node, struct str cidr, struct str ip)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(json_at(node, "status.addresses"));
+	yyjson_val *one;
+
+	if (!str_eq(json_text(json_at(node, "spec.podCIDR")), cidr))
+		return false;
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (str_eq_c(json_text(json_key(one, STR("type"))), "InternalIP") &&
+		    str_eq(json_text(json_key(one, STR("address"))), ip))
+			return true;
+	}
+	return false;
+}
+
+static void
+note_former_addresses(yyjson_val *before, yyjson_val *after)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(json_at(before, "status.addresses"));
+	struct str cidr = json_text(json_at(before, "spec.podCIDR"));
+	yyjson_val *one;
+
+	while (cidr.len > 0 && (one = yyjson_arr_iter_next(&iter))) {
+		struct str ip = json_text(json_key(one, STR("address")));
+		size_t i = n_former % ARRAY_LEN(former);
+
+		if (!has_address(before, cidr, ip) || has_address(after, cidr, ip))
+			continue;
+		snprintf(former[i].cidr, sizeof(former[i].cidr), "%" STR_FMT, STR_ARG(cidr));
+		snprintf(former[i].ip, sizeof(former[i].ip), "%" STR_FMT, STR_ARG(ip));
+		former[i].until_ns = schedule_now_ns();
+		n_former++;
+	}
+}
+
 void
 foreign_note_node(const struct kube_model_change *c)
 {
@@ -252,6 +370,8 @@ foreign_note_node(const struct kube_model_change *c)
 	struct str old = STR_EMPTY, new = STR_EMPTY;
 
 	if (before)
+		note_former_addresses(before, after);
+	if (before)
 		old = json_text_at(&arena, before, "spec.podCIDR");
 	if (after)
 		new = json_text_at(&arena, after, "spec.podCIDR");
@@ -259,6 +379,7 @@ foreign_note_node(const struct kube_model_change *c)
 	    str_eq(json_text_at(&arena, before, "spec.providerID"),
 	           json_text_at(&arena, after, "spec.providerID")))
 		return;
+	note_held((c->after ? c->after : c->before)->name, new);
 	note_seen(new, false);
 	note_seen(old, c->before && str_contains(c->before->json, STR(AUTOSCALER_TAINT)));
 	if (old.len > 0)
@@ -300,24 +421,73 @@ node_of_route(struct str cidr, struct str gateway)
 	return NULL;
 }
 
+/* For how long a Node has needed the route that leads to its machine, although another Node may
+ * have the same pod CIDR since; 0: the Node does not need it. */
+static int64_t
+needed_for(const struct hetzner_route *route, const struct kube_model_object *node)
+{
+	int64_t age_ns = clock_earlier(route_age(route), age_of(route->gateway));
+
+	for (size_t i = 0; node && i < n_held; i++) {
+		if (str_eq_c(node->name, held[i].node) &&
+		    str_eq_c(route->destination, held[i].cidr))
+			return clock_earlier(age_ns, schedule_now_ns() - held[i].since_ns);
+	}
+	return 0;
+}
+
+/* What a replica has removed. */
+static struct {
+	char destination[24], gateway[20];
+	unsigned replica, incarnation;
+	int64_t at_ns;
+	bool is_known; /* it has got the answer that the removal has ended */
+} removed[16];         /* a ring */
+static size_t n_removed;
+
+/* The last removal that a replica has requested: it requests one after the other. */
+static struct {
+	char destination[24], gateway[20];
+	int64_t at_ns;
+} asked[N_REPLICAS];
+
+/* ccmd waits for 30 s until a removal has ended. */
+#define SLOW_NS (25 * NS_PER_SEC)
+
+static void
+note_removed(const struct hetzner_route *route, const struct replica *r)
+{
+	size_t i = n_removed % ARRAY_LEN(removed);
+
+	if (!str_eq_c(route->destination, asked[r->index].destination) ||
+	    !str_eq_c(route->gateway, asked[r->index].gateway) ||
+	    schedule_now_ns() - asked[r->index].at_ns > SLOW_NS)
+		return;
+	n_removed++;
+	snprintf(removed[i].destination, sizeof(removed[i].destination), "%" STR_FMT,
+	         STR_ARG(route->destination));
+	snprintf(removed[i].gateway, sizeof(removed[i].gateway), "%" STR_FMT,
+	         STR_ARG(route->gateway));
+	removed[i].replica = r->index;
+	removed[i].incarnation = r->incarnation;
+	removed[i].at_ns = schedule_now_ns();
+	removed[i].is_known = false;
+}
+
 static void
 check_removal(const struct hetzner_route *route, const struct replica *r)
 {
-	const struct kube_model_object *node = node_of_route(route->destination, route->gateway);
 	const struct seen *last = seen_of(route->destination);
 	int64_t now_ns = schedule_now_ns();
 	unsigned n = 0;
 
 	if (world.was_restored)
 		return;
-	if (node && age_of(route->destination) > AGREED_NS && age_of(route->gateway) > AGREED_NS)
-		fail("the route to %" STR_FMT " is removed, which node %" STR_FMT " needs",
-		     STR_ARG(route->destination), STR_ARG(node->name));
 	if (!last || last->was_announced || node_of_route(route->destination, STR_EMPTY))
 		return;
-	/* It was planned when a Node with another gateway still had the CIDR, and is a replacement.
-	 */
-	if (!str_eq_c(route->gateway, last->gateway) && age_of(route->destination) < LATE_NS)
+	/* It was planned when a Node still had the CIDR, and is a replacement. */
+	if (last->at_ns >= listed_ns[r->index] ||
+	    (!str_eq_c(route->gateway, last->gateway) && age_of(route->destination) < LATE_NS))
 		return;
 	for (size_t i = 0; i < n_removals && i < ARRAY_LEN(removals); i++)
 		n += removals[i].replica == r->index && removals[i].incarnation == r->incarnation &&
@@ -337,8 +507,14 @@ foreign_note_network(const struct hetzner_change *c)
 	const struct hetzner_network *after = (const struct hetzner_network *)c->after;
 
 	for (size_t i = 0; after && i < after->n_routes; i++) {
-		if (!before || !has_route(before, &after->routes[i]))
-			note_seen(after->routes[i].destination, false);
+		if (before && has_route(before, &after->routes[i]))
+			continue;
+		note_seen(after->routes[i].destination, false);
+		note_routed(&after->routes[i], true);
+	}
+	for (size_t i = 0; before && i < before->n_routes; i++) {
+		if (!after || !has_route(after, &before->routes[i]))
+			note_routed(&before->routes[i], false);
 	}
 }
 
@@ -348,6 +524,8 @@ foreign_check_network(const struct hetzner_change *c)
 	const struct hetzner_network *before = (const struct hetzner_network *)c->before;
 	const struct hetzner_network *after = (const struct hetzner_network *)c->after;
 
+	const struct replica *r = replica_at(str_ends(c->token, STR("-b")) ? 1 : 0);
+
 	if (!before || !after) {
 		fail("ccmd adds or deletes a network");
 		return;
@@ -355,13 +533,263 @@ foreign_check_network(const struct hetzner_change *c)
 	check_foreign_routes(before, after);
 	check_foreign_routes(after, before);
 	for (size_t i = 0; i < before->n_routes; i++) {
-		if (is_pod_route(&before->routes[i]) && !has_route(after, &before->routes[i]))
-			check_removal(&before->routes[i],
-			              replica_at(str_ends(c->token, STR("-b")) ? 1 : 0));
+		if (!is_pod_route(&before->routes[i]) || has_route(after, &before->routes[i]))
+			continue;
+		check_removal(&before->routes[i], r);
+		note_removed(&before->routes[i], r);
 	}
 }
 
+/* ---- requests for routes ---- */
+
+#define VIEW_NS (6 * MINUTE_NS) /* a run may take five minutes */
+
+static int64_t incomplete_ns = -MINUTE_NS; /* when a list of servers lacked some the last time */
+
+/* When a request had the token of another project the last time. */
+static int64_t strange_ns = -AGREED_NS;
+
+void
+foreign_note_incomplete(void)
+{
+	incomplete_ns = schedule_now_ns();
+}
+
+/* Did the replica know to which Nodes the routes lead, when it read the network? */
+static bool
+are_lists_complete(const struct replica *r)
+{
+	for (size_t i = 0; i < world.n_machines; i++) {
+		if (world.machines[i].copied_until_ns > 0)
+			return false;
+	}
+	return hetzner_settings(world.cloud)->unlisted_server == 0 &&
+	       hetzner_settings(world.cloud)->hidden_server == 0 &&
+	       hetzner_settings(world.cloud)->per_page_max == 0 &&
+	       listed_ns[r->index] - incomplete_ns > MINUTE_NS;
+}
+
+/* The Node with this pod CIDR that is older than the other one; NULL: there is none. The API server
+ * writes the same time for Nodes that it creates in one second. */
+static const struct kube_model_object *
+find_older(struct str cidr, const struct kube_model_object *other)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	struct str created = json_text_at(&arena, object_json(&arena, other),
+	                                  "metadata.creationTimestamp");
+
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++) {
+		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_NODE, i);
+		yyjson_val *node = object_json(&arena, o);
+
+		if (str_eq(json_text_at(&arena, node, "spec.podCIDR"), cidr) &&
+		    str_cmp(json_text_at(&arena, node, "metadata.creationTimestamp"), created) <= 0)
+			return o;
+	}
+	return NULL;
+}
+
+/* ccmd must know a route that has been there for two minutes. Its destination cannot be used for
+ * another gateway. A destination that overlaps with it cannot be used either, and is not requested
+ * if a Node needs the route: that Node's pod CIDR takes precedence over all that overlap with it
+ * (src/controllers/route/route_plan.h). If ccmd does not know that the route leads to the Node, the
+ * pod CIDR of an older Node takes precedence. */
+static void
+check_addition(const struct replica *r, struct str destination, const struct hetzner_route *route)
+{
+	const struct kube_model_object *node = node_of_route(route->destination, route->gateway);
+	struct ip_net a, b;
+
+	if (str_eq(destination, route->destination) && route_age(route) > NEEDED_NS)
+		fail("a route to %" STR_FMT " is requested, and there is one already",
+		     STR_ARG(destination));
+	if (needed_for(route, node) > NEEDED_NS && ip_net_parse(destination, &a) &&
+	    ip_net_parse(route->destination, &b) &&
+	    (ip_net_is_within(&a, &b) || ip_net_is_within(&b, &a)) &&
+	    (are_lists_complete(r) || !find_older(destination, node)))
+		fail("a route to %" STR_FMT " is requested, which overlaps with that of node "
+		     "%" STR_FMT,
+		     STR_ARG(destination), STR_ARG(node->name));
+}
+
+/* A route leads to an address of its Node (docs/spec/hcloud.md, "Routes"). */
+static void
+check_gateway(struct str destination, struct str gateway)
+{
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++) {
+		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_NODE, i);
+
+		if (has_address(object_json(&arena, o), destination, gateway))
+			return;
+	}
+	for (size_t i = 0; i < n_former && i < ARRAY_LEN(former); i++) {
+		if (str_eq_c(destination, former[i].cidr) && str_eq_c(gateway, former[i].ip) &&
+		    schedule_now_ns() - former[i].until_ns < VIEW_NS)
+			return;
+	}
+	if (!world.was_restored)
+		fail("a route to %" STR_FMT " via %" STR_FMT
+		     " is requested, which is no address of its node",
+		     STR_ARG(destination), STR_ARG(gateway));
+}
+
+/* The removal of a route that a Node needs. (It may be carried out much later.) */
+static void
+check_needed(const struct hetzner_route *route)
+{
+	const struct kube_model_object *node = node_of_route(route->destination, route->gateway);
+
+	if (needed_for(route, node) > NEEDED_NS && !world.was_restored)
+		fail("the route to %" STR_FMT " is removed, which node %" STR_FMT " needs",
+		     STR_ARG(route->destination), STR_ARG(node->name));
+}
+
+/* A replica does not remove again what it knows to have removed. */
+static void
+check_vain_removal(const struct net_request *n, struct str destination, struct str gateway)
+{
+	for (size_t i = 0; i < n_removed && i < ARRAY_LEN(removed); i++) {
+		const struct routed *last = find_routed(destination, gateway);
+
+		if (removed[i].is_known && removed[i].replica == n->replica->index &&
+		    removed[i].incarnation == n->incarnation && last && !last->is_there &&
+		    last->since_ns == removed[i].at_ns &&
+		    str_eq_c(destination, removed[i].destination) &&
+		    str_eq_c(gateway, removed[i].gateway))
+			fail("replica %s removes the route to %" STR_FMT " again", n->replica->name,
+			     STR_ARG(destination));
+	}
+}
+
+/* A list of actions shows that removals have ended. */
+void
+foreign_note_answer(const struct net_request *n)
+{
+	if (!str_starts(n->request->target, STR("/v1/actions?")))
+		return;
+	for (size_t i = 0; i < n_removed && i < ARRAY_LEN(removed); i++)
+		removed[i].is_known = removed[i].is_known ||
+		                      (removed[i].replica == n->replica->index &&
+		                       n->sent_ns > removed[i].at_ns);
+}
+
+void
+foreign_check_request(const struct net_request *n)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	struct str target = n->request->target, destination, gateway;
+	bool is_addition = str_ends(target, STR("/actions/add_route"));
+	struct error err;
+
+	/* with the token of another project, the answer 404 says nothing about the routes */
+	if (n->host == HOST_CLOUD && !world.sim->is_own_token(n->request->token))
+		strange_ns = schedule_now_ns();
+	if (strcmp(n->request->method, "GET") == 0 && str_starts(target, STR("/v1/networks/")))
+		listed_ns[n->replica->index] = n->sent_ns;
+	if (n->host != HOST_CLOUD || !world.network || schedule_now_ns() - strange_ns < AGREED_NS ||
+	    !(is_addition || str_ends(target, STR("/actions/delete_route"))) ||
+	    !json_parse(n->request->body, &doc, &err))
+		return;
+	destination = json_text(json_key(yyjson_doc_get_root(doc), STR("destination")));
+	gateway = json_text(json_key(yyjson_doc_get_root(doc), STR("gateway")));
+	if (!is_addition) {
+		check_vain_removal(n, destination, gateway);
+		snprintf(asked[n->replica->index].destination, sizeof(asked[0].destination),
+		         "%" STR_FMT, STR_ARG(destination));
+		snprintf(asked[n->replica->index].gateway, sizeof(asked[0].gateway), "%" STR_FMT,
+		         STR_ARG(gateway));
+		asked[n->replica->index].at_ns = schedule_now_ns();
+		check_needed(&(struct hetzner_route){ destination, gateway });
+		return;
+	}
+	check_gateway(destination, gateway);
+	for (size_t i = 0; i < world.network->n_routes; i++)
+		check_addition(n->replica, destination, &world.network->routes[i]);
+}
+
+/* ---- the condition NetworkUnavailable ---- */
+
+static struct str
+unavailable(yyjson_val *node)
+{
+	yyjson_arr_iter iter = yyjson_arr_iter_with(json_at(node, "status.conditions"));
+	struct str status = STR_EMPTY;
+	yyjson_val *one;
+
+	while ((one = yyjson_arr_iter_next(&iter))) {
+		if (str_eq_c(json_text(json_key(one, STR("type"))), "NetworkUnavailable"))
+			status = json_text(json_key(one, STR("status")));
+	}
+	return status;
+}
+
+/* Is there a route to this pod CIDR, or was there one recently? */
+static bool
+was_routed(struct str cidr)
+{
+	for (size_t i = 0; i < n_routed; i++) {
+		if (str_eq_c(cidr, routed[i].destination) &&
+		    (routed[i].is_there || schedule_now_ns() - routed[i].since_ns < AGREED_NS))
+			return true;
+	}
+	return false;
+}
+
+/* "False" says that the Node has its routes. */
+void
+foreign_check_condition(const struct kube_model_change *c)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *before, *after;
+	struct str cidr;
+
+	if (!world.network || !c->after || world.was_restored)
+		return;
+	before = object_json(&arena, c->before);
+	after = object_json(&arena, c->after);
+	cidr = json_text_at(&arena, after, "spec.podCIDR");
+	if (str_starts(cidr, STR(POD_NETWORK)) && str_eq_c(unavailable(after), "False") &&
+	    !str_eq_c(unavailable(before), "False") && !was_routed(cidr))
+		fail("the network of node %" STR_FMT " is said to be available, and there is no "
+		     "route to %" STR_FMT,
+		     STR_ARG(c->after->name), STR_ARG(cidr));
+}
+
 /* ---- routes at the end ---- */
+
+/* Problems that stay. The routes of a cluster without faults are correct after twenty minutes:
+ * ccmd removes routes that are too many after five, and then makes those that they prevented. */
+#define LATE_MAX_NS (20 * MINUTE_NS)
+
+static struct {
+	char text[100];
+	int64_t since_ns, seen_ns;
+} problems[64];
+
+static void
+note_problem(struct str text)
+{
+	int64_t now_ns = schedule_now_ns();
+	size_t free_place = ARRAY_LEN(problems);
+
+	for (size_t i = 0; i < ARRAY_LEN(problems); i++) {
+		bool is_old = now_ns - problems[i].seen_ns > MINUTE_NS || !problems[i].text[0];
+
+		if (is_old)
+			free_place = i;
+		if (is_old || !str_eq_c(text, problems[i].text))
+			continue;
+		problems[i].seen_ns = now_ns;
+		if (now_ns - problems[i].since_ns > LATE_MAX_NS)
+			fail("for twenty minutes, %s", problems[i].text);
+		return;
+	}
+	if (free_place == ARRAY_LEN(problems))
+		return;
+	snprintf(problems[free_place].text, sizeof(problems[0].text), "%" STR_FMT, STR_ARG(text));
+	problems[free_place].since_ns = problems[free_place].seen_ns = now_ns;
+}
 
 /* The address of the node's machine in the network; empty: it has none. */
 static struct str
@@ -417,10 +845,14 @@ check_node_route(const struct kube_model_object *o, struct buf *why)
 		.gateway = gateway_of(o),
 	};
 
-	if (str_starts(wanted.destination, STR(POD_NETWORK)) &&
-	    !has_route(world.network, &wanted) && !is_taken(wanted.destination))
-		buf_addf(why, "node %" STR_FMT " has no route to %" STR_FMT ". ", STR_ARG(o->name),
-		         STR_ARG(wanted.destination));
+	size_t begin = why->len;
+
+	if (!str_starts(wanted.destination, STR(POD_NETWORK)) ||
+	    has_route(world.network, &wanted) || is_taken(wanted.destination))
+		return;
+	buf_addf(why, "node %" STR_FMT " has no route to %" STR_FMT ". ", STR_ARG(o->name),
+	         STR_ARG(wanted.destination));
+	note_problem(str_skip(buf_str(why), begin));
 }
 
 void
@@ -433,9 +865,12 @@ foreign_check_routes(struct buf *why)
 		check_node_route(kube_model_at(world.kube, KUBE_MODEL_NODE, i), why);
 	for (size_t i = 0; i < world.network->n_routes; i++) {
 		const struct hetzner_route *route = &world.network->routes[i];
+		size_t begin = why->len;
 
-		if (is_pod_route(route) && !is_needed(route))
-			buf_addf(why, "the route to %" STR_FMT " leads to no node that needs it. ",
-			         STR_ARG(route->destination));
+		if (!is_pod_route(route) || is_needed(route))
+			continue;
+		buf_addf(why, "the route to %" STR_FMT " leads to no node that needs it. ",
+		         STR_ARG(route->destination));
+		note_problem(str_skip(buf_str(why), begin));
 	}
 }

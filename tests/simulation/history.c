@@ -178,7 +178,16 @@ list_again(struct later *later)
 {
 	(void)later;
 	trace("the list of servers is complete");
+	foreign_note_incomplete();
 	hetzner_settings(world.cloud)->unlisted_server = 0;
+}
+
+void
+history_unlist(const struct machine *m, struct rng *r)
+{
+	trace("machine %s is missing from the list of servers", m->name);
+	hetzner_settings(world.cloud)->unlisted_server = m->server;
+	after(rng_between(r, 5, 120) * NS_PER_SEC, (struct later){ .fn = list_again });
 }
 
 static void
@@ -186,11 +195,8 @@ unlist_machine(struct rng *r)
 {
 	struct machine *m = any_server(r);
 
-	if (!m)
-		return;
-	trace("machine %s is missing from the list of servers", m->name);
-	hetzner_settings(world.cloud)->unlisted_server = m->server;
-	after(rng_between(r, 5, 120) * NS_PER_SEC, (struct later){ .fn = list_again });
+	if (m)
+		history_unlist(m, r);
 }
 
 static void
@@ -324,6 +330,74 @@ delete_node(struct rng *r)
 }
 
 static void
+return_machine(struct later *later)
+{
+	trace("machine %s is in service again", later->machine->name);
+	later->machine->is_silent = false;
+	later->machine->is_joining = true;
+}
+
+/* A person takes 4 to 6 machines out of service together, and deletes their Nodes: that is more
+ * than ccmd believes at once (src/controllers/route/route_plan.h). They return later, unless they
+ * were deleted. Does nothing if there are not so many. */
+static void
+stop_machines(struct rng *r, bool is_deleted)
+{
+	struct machine *chosen[MAX_MACHINES];
+	size_t n = 0, n_wanted = (size_t)rng_between(r, 4, 6);
+
+	for (size_t i = world.n_machines; i-- > 1 && n < n_wanted;) {
+		if (world.machines[i].server && machine_node(&world.machines[i]))
+			chosen[n++] = &world.machines[i];
+	}
+	for (size_t i = 0; n == n_wanted && i < n; i++) {
+		struct machine *m = chosen[i];
+
+		trace("machine %s is taken out of service", m->name);
+		m->is_silent = true;
+		(void)kube_model_delete(world.kube, "user", machine_node(m));
+		if (is_deleted) {
+			world.sim->delete_machine(m);
+			m->server = 0;
+		} else {
+			after(rng_between(r, 3, 12) * MINUTE_NS,
+			      (struct later){ .fn = return_machine, .machine = m });
+		}
+	}
+}
+
+static void
+stop_pool(struct rng *r)
+{
+	if (rng_chance(r, 150))
+		stop_machines(r, rng_chance(r, 300));
+}
+
+static void
+shrink_cluster(void *arg)
+{
+	net_advance(HOST_KUBE);
+	net_advance(HOST_CLOUD);
+	world.is_shrinking = false;
+	stop_machines(arg, /*is_deleted=*/true);
+	net_arm(HOST_KUBE);
+	net_arm(HOST_CLOUD);
+}
+
+/* When everything works, too, a person removes some machines. */
+void
+history_settle(void)
+{
+	static struct rng r;
+
+	r = rng_of(world.seed, "settle", 0);
+	world.is_shrinking = world.project && rng_chance(&r, 150);
+	if (world.is_shrinking)
+		schedule_at(schedule_now_ns() + rng_between(&r, 4, 8) * MINUTE_NS, shrink_cluster,
+		            &r);
+}
+
+static void
 label_node(struct rng *r)
 {
 	struct machine *m = any_machine(r);
@@ -368,10 +442,26 @@ hold_node(struct rng *r)
 }
 
 static void
+restart_kubelet(struct later *later)
+{
+	trace("kubelet %s restarts with its new address", later->machine->name);
+	machine_announce_ip(later->machine);
+}
+
+/* Sometimes with another address, which the kubelet announces after its next start. */
+static void
 attach_later(struct later *later)
 {
-	trace("machine %s is in the network again", later->machine->name);
-	machine_attach(later->machine);
+	struct machine *m = later->machine;
+	struct rng *r = &later->random;
+
+	if (m->server && rng_chance(r, 300)) {
+		snprintf(m->ip, sizeof(m->ip), "10.0.2.%u", ++world.n_names);
+		after(rng_between(r, 1, 300) * NS_PER_SEC,
+		      (struct later){ .fn = restart_kubelet, .machine = m });
+	}
+	trace("machine %s is in the network again with %s", m->name, m->ip);
+	machine_attach(m);
 }
 
 static void
@@ -384,7 +474,7 @@ detach_machine(struct rng *r)
 	trace("machine %s leaves the network", m->name);
 	hetzner_detach(world.cloud, world.project, machine_server(m), world.network);
 	after(rng_between(r, 1, 120) * NS_PER_SEC,
-	      (struct later){ .fn = attach_later, .machine = m });
+	      (struct later){ .fn = attach_later, .machine = m, .random = *r });
 }
 
 /* ---- Services ---- */
@@ -735,8 +825,9 @@ person_deletes_balancer(struct rng *r)
 static void
 person_changes_route(struct rng *r)
 {
+	static const char *const sizes[] = { "128/25", "0/24", "0/23" };
 	char route[120];
-	unsigned kind = (unsigned)rng_below(r, 3), number = (unsigned)rng_below(r, 4);
+	unsigned kind = (unsigned)rng_below(r, 4), number = (unsigned)rng_below(r, 4);
 	bool is_added = rng_chance(r, 500);
 
 	if (!world.network)
@@ -751,6 +842,12 @@ person_changes_route(struct rng *r)
 		         "{\"destination\":\"%" STR_FMT "\",\"gateway\":\"%" STR_FMT "\"}",
 		         STR_ARG(one->destination), STR_ARG(one->gateway));
 		is_added = false;
+	} else if (kind == 3) { /* it overlaps with the pod CIDR of a Node, or of a future one */
+		is_added = true;
+		number = 2 * (unsigned)rng_below(r, 6);
+		snprintf(route, sizeof(route),
+		         "{\"destination\":\"" POD_NETWORK "%u.%s\",\"gateway\":\"10.0.200.9\"}",
+		         number, sizes[rng_below(r, ARRAY_LEN(sizes))]);
 	} else {
 		snprintf(route, sizeof(route),
 		         "{\"destination\":\"%s%u.0/24\",\"gateway\":\"10.0.200.%u\"}",
@@ -774,7 +871,7 @@ person_deletes_network(struct rng *r)
 {
 	char target[100];
 
-	if (!world.network)
+	if (!world.network || rng_chance(r, 500))
 		return;
 	snprintf(target, sizeof(target), "/networks/%lld", (long long)world.network->base.id);
 	ask_cloud("DELETE", target, "");
@@ -1380,6 +1477,7 @@ static const struct {
 	{ moments_scale_down, 2, 2, ALL },
 	{ moments_replace_node, 3, 3, ALL },
 	{ delete_node, 3, 3, ALL },
+	{ stop_pool, 1, 1, HCLOUD },
 	{ label_node, 8, 5, ALL },
 	{ taint_node, 4, 3, ALL },
 	{ hold_node, 2, 2, ALL },
@@ -1396,7 +1494,7 @@ static const struct {
 	{ person_creates_balancer, 2, 2, HCLOUD },
 	{ person_changes_balancer, 2, 3, HCLOUD },
 	{ person_deletes_balancer, 1, 2, HCLOUD },
-	{ person_changes_route, 2, 2, HCLOUD },
+	{ person_changes_route, 3, 3, HCLOUD },
 	{ person_deletes_network, 1, 1, HCLOUD },
 	{ doom_actions, 2, 4, HCLOUD },
 	{ lock_balancer, 2, 3, HCLOUD },
@@ -1410,7 +1508,7 @@ static const struct {
 	{ pause_one, 1, 6, ALL },
 	{ hold_election, 1, 4, ALL },
 	{ partition, 1, 5, ALL },
-	{ outage, 1, 1, HCLOUD | BRIGHTBOX },
+	{ outage, 1, 1, HCLOUD },
 	{ jump_clock, 1, 2, ALL },
 	{ disturb, 2, 10, ALL },
 	{ restart_server, 1, 3, ALL },

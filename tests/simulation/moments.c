@@ -239,6 +239,7 @@ show(void)
 	if (settings->hidden_server == 0)
 		return;
 	settings->hidden_server = 0;
+	foreign_note_incomplete();
 	trace("the cloud knows machine %s again", hidden.machine->name);
 }
 
@@ -280,7 +281,8 @@ hide_or_show(const struct net_request *n)
 {
 	int64_t now_ns = schedule_now_ns(), since_ns = now_ns - hidden.since_ns;
 
-	if (now_ns > hidden.until_ns || hidden.machine->server == 0 || has_faults(HOST_CLOUD)) {
+	if (now_ns > hidden.until_ns || hidden.machine->server == 0 || has_faults(HOST_CLOUD) ||
+	    !world.sim->is_own_token(n->request->token)) {
 		moments_end();
 		return;
 	}

@@ -217,6 +217,7 @@ empty_list(struct str target)
 {
 	if (!str_starts(target, STR("/v1/servers?")))
 		return STR_EMPTY;
+	foreign_note_incomplete();
 	return STR("{\"servers\":[],\"meta\":{\"pagination\":{\"page\":1,\"per_page\":50,"
 	           "\"previous_page\":null,\"next_page\":null,\"last_page\":1,"
 	           "\"total_entries\":0}}}");
@@ -262,6 +263,7 @@ settle(void)
 	delete_balancers_of_others(NULL);
 	hetzner_settings(world.cloud)->unlisted_server = 0;
 	moments_end();
+	foreign_note_incomplete();
 	hetzner_settings(world.cloud)->targets_outlive_servers = false;
 	hetzner_drop_dead_targets(world.cloud, world.project);
 	if (world.has_network && !world.network) {

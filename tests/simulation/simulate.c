@@ -99,7 +99,8 @@ run_history(uint64_t seed)
 	if (!settle())
 		return;
 	check_quiet(seed % PATIENT == 0);
-	if (seed % INSPECTED == 1 && !world.was_restored && !world.was_forced && !failure())
+	if (seed % INSPECTED == 1 && !world.was_restored && !world.was_forced &&
+	    !world.vanished_uid[0] && !failure())
 		commands_check();
 	if (seed % OUTAGES == 2 && outage_is_possible() && !failure())
 		outage_check();

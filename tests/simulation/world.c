@@ -59,6 +59,22 @@ machine_attach(struct machine *m)
 		                     str_c(m->ip));
 }
 
+#define NODE_IP "alpha.kubernetes.io/provided-node-ip"
+
+void
+machine_announce_ip(const struct machine *m)
+{
+	const struct kube_model_object *node = machine_node(m);
+	char patch[120];
+
+	if (!node || !str_contains(node->json, STR(NODE_IP)) ||
+	    str_contains(node->json, str_c(m->ip)))
+		return;
+	snprintf(patch, sizeof(patch), "{\"metadata\":{\"annotations\":{\"" NODE_IP "\":\"%s\"}}}",
+	         m->ip);
+	(void)kube_model_change(world.kube, "kubelet", node, patch);
+}
+
 bool
 world_is_target(const struct machine *m)
 {
@@ -127,14 +143,37 @@ is_ready(const struct kube_model_object *node)
 	return str_contains(node->json, STR("{\"type\":\"Ready\",\"status\":\"True\""));
 }
 
+/* A disk may have been copied with the settings of another machine's kubelet. */
+static const struct machine *
+copied_from(const struct machine *m)
+{
+	const struct machine *other;
+
+	if (!world.has_network || world.is_settling || !rng_chance(&cidr_random, 40))
+		return NULL;
+	other = &world.machines[rng_below(&cidr_random, world.n_machines)];
+	return other != m && other->server ? other : NULL;
+}
+
 void
 machine_join(struct machine *m)
 {
 	const struct hetzner_server *server = machine_server(m);
 	struct kube_model_new_node wanted = { .name = str_c(m->name) };
+	const struct machine *original = copied_from(m);
 
 	if (world.network && server->n_networks > 0)
 		wanted.ip = server->networks[0].ip;
+	if (original) {
+		trace("kubelet %s has the provider ID of %s", m->name, original->name);
+		wanted.provider_id = str_c(original->provider_id);
+	}
+	m->copied_until_ns = original ? schedule_now_ns() +
+	                                        rng_between(&cidr_random, 1, 6) * MINUTE_NS
+	                              : 0;
+	m->cidr_from_ns = 0;
+	if (world.has_network && !world.is_settling && rng_chance(&cidr_random, 160))
+		m->cidr_from_ns = schedule_now_ns() + rng_between(&cidr_random, 2, 12) * MINUTE_NS;
 	(void)kube_model_add_node(world.kube, &wanted);
 	m->is_joining = false;
 }
@@ -148,8 +187,15 @@ is_former(const struct machine *m, const struct kube_model_object *node)
 
 	snprintf(any, sizeof(any), "\"%s", world.sim->prefix);
 	snprintf(own, sizeof(own), "\"%s\"", m->provider_id);
-	return node && str_contains(node->json, str_c(any)) &&
+	return node && m->copied_until_ns == 0 && str_contains(node->json, str_c(any)) &&
 	       !str_contains(node->json, str_c(own));
+}
+
+static void
+register_again(struct machine *m)
+{
+	(void)kube_model_delete(world.kube, "user", machine_node(m));
+	m->is_joining = true;
 }
 
 static void
@@ -158,6 +204,10 @@ tick_machine(struct machine *m)
 	const struct kube_model_object *node = machine_node(m);
 	int64_t now_ns = schedule_now_ns();
 
+	if (node && m->copied_until_ns > 0 && now_ns >= m->copied_until_ns) {
+		register_again(m);
+		return;
+	}
 	if (!m->server && node && now_ns < m->ghost_until_ns && !m->is_silent) {
 		kube_model_renew_node(world.kube, str_c(m->name));
 		m->heard_ns = now_ns;
@@ -192,39 +242,64 @@ is_cidr_used(const char *cidr)
 	return false;
 }
 
-/* A kubelet may register its Node with any pod CIDR: all addresses, those of somebody else's
- * route, or those of another Node. */
+/* The third number of the pod CIDR of another Node, whose server is sometimes missing from lists
+ * just then. */
+static unsigned
+choose_victim(void)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	const struct machine *m = &world.machines[rng_below(&cidr_random, world.n_machines)];
+	const struct kube_model_object *node = machine_node(m);
+	bool is_unlisted = rng_chance(&cidr_random, 400);
+	struct str cidr = STR_EMPTY, number, rest;
+	int64_t ret = 0;
+
+	if (node)
+		cidr = json_text_at(&arena, object_json(&arena, node), "spec.podCIDR");
+	if (!str_starts(cidr, STR(POD_NETWORK)) ||
+	    !str_cut(str_skip(cidr, strlen(POD_NETWORK)), '.', &number, &rest) ||
+	    !str_to_i64(number, 0, 255, &ret))
+		return 0;
+	if (is_unlisted && world.network && m->server)
+		history_unlist(m, &cidr_random);
+	return (unsigned)ret;
+}
+
+/* A kubelet may register its Node with any pod CIDR, or give it one later while it has none: all
+ * addresses, those of somebody else's route, those of another Node, or some that overlap with
+ * these.
+ */
 static bool
-choose_pod_cidr(char *cidr, size_t size)
+choose_pod_cidr(const struct machine *m, char *cidr, size_t size)
 {
 	static const char *const theirs[] = { "\"0.0.0.0/0\"", "\"10.99.0.0/24\"",
 		                              "\"10.98.1.0/24\"" };
+	static const char *const sizes[] = { "0/24",   "0/24", "0/24", "0/25",
+		                             "128/25", "0/25", "0/23" };
+	unsigned victim;
 
-	if (world.is_settling || !rng_chance(&cidr_random, 60))
+	if (world.is_settling || !rng_chance(&cidr_random, m->cidr_from_ns > 0 ? 800 : 80))
 		return false;
-	if (rng_chance(&cidr_random, 500))
+	if (rng_chance(&cidr_random, 200)) {
 		snprintf(cidr, size, "%s", theirs[rng_below(&cidr_random, ARRAY_LEN(theirs))]);
-	else
-		snprintf(cidr, size, "\"" POD_NETWORK "%u.0/24\"",
-		         (unsigned)rng_below(&cidr_random, world.n_machines));
+		return true;
+	}
+	victim = choose_victim();
+	snprintf(cidr, size, "\"" POD_NETWORK "%u.%s\"", victim,
+	         sizes[rng_below(&cidr_random, ARRAY_LEN(sizes) - victim % 2)]);
 	return true;
 }
 
 /* As kube-controller-manager does, a Node gets the first network that no other one has. */
 static void
-give_pod_cidr(const struct kube_model_object *node)
+give_pod_cidr(struct machine *m, const struct kube_model_object *node)
 {
 	char cidr[32], patch[120];
-	bool is_chosen;
 
-	if (!world.has_network || str_contains(node->json, STR("\"podCIDR\"")))
+	if (str_contains(node->json, STR("\"podCIDR\"")) || schedule_now_ns() < m->cidr_from_ns)
 		return;
-	is_chosen = choose_pod_cidr(cidr, sizeof(cidr));
-	for (size_t i = 0; i < world.n_machines; i++) {
-		if (str_eq_c(node->name, world.machines[i].name))
-			world.machines[i].has_chosen_cidr = is_chosen;
-	}
-	for (unsigned i = 0; !is_chosen && i < 256; i++) {
+	m->has_chosen_cidr = choose_pod_cidr(m, cidr, sizeof(cidr));
+	for (unsigned i = 0; !m->has_chosen_cidr && i < 256; i++) {
 		snprintf(cidr, sizeof(cidr), "\"" POD_NETWORK "%u.0/24\"", i);
 		if (!is_cidr_used(cidr))
 			break;
@@ -241,8 +316,10 @@ tick_kubelets(void *arg)
 	net_advance(HOST_KUBE);
 	for (size_t i = 0; i < world.n_machines; i++)
 		tick_machine(&world.machines[i]);
-	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_NODE); i++)
-		give_pod_cidr(kube_model_at(world.kube, KUBE_MODEL_NODE, i));
+	for (size_t i = 0; world.has_network && i < world.n_machines; i++) {
+		if (machine_node(&world.machines[i]))
+			give_pod_cidr(&world.machines[i], machine_node(&world.machines[i]));
+	}
 	net_arm(HOST_KUBE);
 	schedule_at(schedule_now_ns() + HEARTBEAT_NS, tick_kubelets, NULL);
 }
@@ -496,21 +573,35 @@ world_run_actors(void)
 
 /* ---- the end of faults ---- */
 
+/* A Node that was copied may also come from a backup. */
+static bool
+has_copied_id(const struct machine *m)
+{
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	int64_t number = world.sim->number_of(json_text_at(&arena,
+	                                                   object_json(&arena, machine_node(m)),
+	                                                   "spec.providerID"));
+
+	return number > 0 && number != m->server && world.sim->has_server(number, str_c(m->name));
+}
+
 static void
 settle_machine(struct machine *m)
 {
 	m->is_silent = false;
 	m->is_joining = true;
 	m->flaps_until_ns = 0;
+	m->cidr_from_ns = 0;
 	m->switched_ns = schedule_now_ns();
 	if (m->server)
 		world.sim->settle_machine(m);
 	if (!machine_node(m))
 		return;
+	machine_announce_ip(m);
 	node_set_taint(machine_node(m), AUTOSCALER_TAINT, false);
 	(void)kube_model_remove_finalizer(world.kube, "other", machine_node(m), NODE_FINALIZER);
-	if (machine_node(m) && m->has_chosen_cidr) /* it registers again */
-		(void)kube_model_delete(world.kube, "user", machine_node(m));
+	if (machine_node(m) && (m->has_chosen_cidr || (world.has_network && has_copied_id(m))))
+		register_again(m);
 }
 
 /* The balancer of another Service may have the name for which this one asks. */
@@ -620,6 +711,7 @@ world_settle(void)
 		remove_machine();
 		remove_service();
 	}
+	history_settle();
 	settle_services();
 	if (is_restarting)
 		kube_model_restart(world.kube);

@@ -68,8 +68,13 @@ struct machine {
 	int64_t first_read_ns;  /* when a replica has read its Lease first after the last heartbeat
 	                         */
 	int64_t lease_read_ns;  /* when one has read it the last time */
-	bool has_chosen_cidr;   /* the kubelet has chosen the Node's pod CIDR */
-	int64_t switched_ns;    /* when the server was switched on or off the last time */
+	/* the Node gets no pod CIDR before: kube-controller-manager does not run */
+	int64_t cidr_from_ns;
+	bool has_chosen_cidr; /* the kubelet has chosen the Node's pod CIDR */
+	/* The kubelet has registered with the provider ID of another one, and a person corrects
+	 * that then. */
+	int64_t copied_until_ns;
+	int64_t switched_ns; /* when the server was switched on or off the last time */
 };
 
 struct world {
@@ -88,6 +93,7 @@ struct world {
 		int64_t restart_ns; /* when it is started again; 0: it runs */
 	} lives[N_REPLICAS];
 	bool is_settling;    /* faults are over */
+	bool is_shrinking;   /* a person is about to remove machines */
 	bool is_inspected;   /* commands run in place of a replica: commands.c */
 	bool was_restored;   /* from a backup of etcd */
 	bool has_lease_etcd; /* Leases are kept in an etcd of their own */
@@ -125,6 +131,8 @@ bool machine_is_alive(const struct machine *);
 const struct kube_model_object *machine_node(const struct machine *);
 /** Its kubelet registers the Node. */
 void machine_join(struct machine *);
+/** The kubelet has its present address in the network as --node-ip. */
+void machine_announce_ip(const struct machine *);
 /** Must load balancers lead to it? */
 bool world_is_target(const struct machine *);
 /** Attaches its server to the network again, if it is not. */
@@ -157,6 +165,10 @@ int64_t history_plan(uint64_t seed, const bool is_dropped[MAX_DROPPED]);
 size_t history_length(void);
 /** Faults end: in some histories, etcd is restored from a backup now. */
 void history_end(void);
+/** What a person does when faults have ended. */
+void history_settle(void);
+/** The machine's server is missing from lists for some time. */
+void history_unlist(const struct machine *, struct rng *);
 /** A server has acted: some events wait for that. */
 void history_acted(const struct net_request *);
 
@@ -248,6 +260,14 @@ void foreign_note_server(const struct hetzner_change *);
 void foreign_note_network(const struct hetzner_change *);
 /** For each change of a network by ccmd: it may only change routes of the pod network. */
 void foreign_check_network(const struct hetzner_change *);
+/** For each request of ccmd, when it arrives: it must know which routes the API refuses. */
+void foreign_check_request(const struct net_request *);
+/** A replica has got the answer 200 of the cloud. */
+void foreign_note_answer(const struct net_request *);
+/** For each change of a Node by ccmd: its condition NetworkUnavailable. */
+void foreign_check_condition(const struct kube_model_change *);
+/** The list of servers may lack some of them now. */
+void foreign_note_incomplete(void);
 /** Whether each pod CIDR has its route, and each route of the pod network its node. */
 void foreign_check_routes(struct buf *why);
 
