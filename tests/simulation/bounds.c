@@ -264,7 +264,8 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 		check_effect(n, r->status);
 	if (checks_is_write(n) && world.is_settling)
 		check_repetition(n, r->status);
-	if (!checks_is_write(n) || !is_final(r->status))
+	if (!checks_is_write(n) || !is_final(r->status) ||
+	    (n->host == HOST_CLOUD && world.sim->repeats_refused))
 		return;
 	key = key_of(n);
 	if (n->host == HOST_CLOUD &&

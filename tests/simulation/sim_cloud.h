@@ -111,6 +111,8 @@ struct sim_cloud {
 	const char *algorithm_key, *algorithms[2];
 	struct costs of_all, of_one; /* of_one: about one object */
 	unsigned max_idle;           /* requests in QUIET_MINUTES */
+	/* what the cloud has refused is only limited by the pauses of the controller */
+	bool repeats_refused;
 };
 
 extern const struct sim_cloud sim_hcloud, sim_brightbox, sim_cloudlycke, sim_example;

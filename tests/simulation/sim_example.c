@@ -443,4 +443,5 @@ const struct sim_cloud sim_example = {
 	.of_all = { 1500, 10, 20, 10, 3 },
 	.of_one = { 300, 3, 3, 0, 0 },
 	.max_idle = 20,
+	.repeats_refused = true,
 };
