@@ -262,7 +262,7 @@ bounds_acted(const struct net_request *n, const struct server_response *r)
 		check_budget(n, r->status);
 	else
 		check_effect(n, r->status);
-	if (checks_is_write(n) && world.is_settling)
+	if (checks_is_write(n) && world.is_settling && !world.is_changing)
 		check_repetition(n, r->status);
 	if (!checks_is_write(n) || !is_final(r->status) ||
 	    (n->host == HOST_CLOUD && world.sim->repeats_refused))

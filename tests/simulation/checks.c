@@ -11,6 +11,10 @@
 #include "system.h"
 #include "world.h"
 
+enum {
+	MAX_ASKED = 4,
+};
+
 static uint64_t n_writes;
 
 uint64_t
@@ -272,14 +276,6 @@ checks_arrived(const struct net_request *n)
 	check_creation(n);
 }
 
-void
-checks_acted(const struct net_request *n, const struct server_response *r)
-{
-	if (r->status == 501)
-		fail("the model does not know %s %" STR_FMT ": %" STR_FMT, n->request->method,
-		     STR_ARG(n->request->target), STR_ARG(str_head(buf_str(&r->body), 300)));
-}
-
 /* ---- the cluster ---- */
 
 /* A Node is deleted only if its machine does not exist. A Node without a provider ID is found by
@@ -363,6 +359,68 @@ has_class(const struct kube_model_object *o)
 	return json_at(object_json(&arena, o), "spec.loadBalancerClass") != NULL;
 }
 
+/* How often a process has asked the cloud about a Service of another class. */
+static struct {
+	char uid[40];
+	unsigned replica, incarnation, n;
+} asked[64]; /* a ring */
+static size_t n_asked;
+
+static void
+count_question(const struct net_request *n, const struct kube_model_object *o)
+{
+	size_t i = n_asked > ARRAY_LEN(asked) ? n_asked - ARRAY_LEN(asked) : 0;
+
+	while (i < n_asked && (!str_eq_c(o->uid, asked[i % ARRAY_LEN(asked)].uid) ||
+	                       asked[i % ARRAY_LEN(asked)].replica != n->replica->index ||
+	                       asked[i % ARRAY_LEN(asked)].incarnation != n->incarnation))
+		i++;
+	if (i == n_asked) {
+		n_asked++;
+		asked[i % ARRAY_LEN(asked)].replica = n->replica->index;
+		asked[i % ARRAY_LEN(asked)].incarnation = n->incarnation;
+		asked[i % ARRAY_LEN(asked)].n = 0;
+		snprintf(asked[i % ARRAY_LEN(asked)].uid, sizeof(asked[0].uid), "%" STR_FMT,
+		         STR_ARG(o->uid));
+	}
+	if (++asked[i % ARRAY_LEN(asked)].n > MAX_ASKED)
+		fail("replica %s has asked the cloud %u times about service %" STR_FMT
+		     ", which is another controller's",
+		     n->replica->name, asked[i % ARRAY_LEN(asked)].n, STR_ARG(o->name));
+}
+
+/* What a Service of another controller costs: ccmd looks once whether it has left a balancer, and
+ * again when the Service is deleted, however often other programs write to it. While the cloud
+ * fails, it looks more often. */
+static void
+check_question(const struct net_request *n, const struct server_response *r)
+{
+	static const char search[] =
+		"/v1/load_balancers?label_selector=hcloud-ccm%2Fservice-uid%3D";
+	struct str target = n->request->target, uid;
+
+	if (n->host != HOST_CLOUD || !world.is_changing || r->status != 200 ||
+	    !str_starts(target, str_c(search)))
+		return;
+	uid = str_head(str_skip(target, strlen(search)), 36);
+	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++) {
+		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
+		                                                  i);
+
+		if (str_eq(o->uid, uid) && has_class(o) && world.sim->count_balancers(o) == 0)
+			count_question(n, o);
+	}
+}
+
+void
+checks_acted(const struct net_request *n, const struct server_response *r)
+{
+	check_question(n, r);
+	if (r->status == 501)
+		fail("the model does not know %s %" STR_FMT ": %" STR_FMT, n->request->method,
+		     STR_ARG(n->request->target), STR_ARG(str_head(buf_str(&r->body), 300)));
+}
+
 static void
 note_finalizer(const struct kube_model_change *c)
 {
@@ -377,18 +435,45 @@ checks_note_balancer(struct str uid)
 	note_claim(uid, /*is_theirs=*/false);
 }
 
-/* On a Service of another class, the finalizer is ccmd's only if ccmd has added it. */
+/* On a Service of another class, the finalizer is ccmd's only if ccmd has added it, and if the
+ * other controller has not written a status: both use the same finalizer. */
 static void
 check_release(const struct kube_model_object *o)
 {
+	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+	yyjson_val *service = object_json(&arena, o);
 	bool is_local = !world.sim->is_look; /* each leader has load balancers of its own */
 
-	if (world.sim->count_balancers(o) > 0 && !(is_local && election_is_unclear()))
+	/* what a restore has left of a former Service is counted by its name there */
+	if (world.sim->count_balancers(o) > 0 &&
+	    !(is_local && (election_is_unclear() || world.was_restored)))
 		fail("the finalizer of service %" STR_FMT " is removed, and its balancer exists",
+		     STR_ARG(o->name));
+	/* a restore of etcd uses versions again, so a patch may change what its sender has not seen
+	 */
+	if (service_is_ours(service) && !json_at(service, "metadata.deletionTimestamp") &&
+	    !world.was_restored)
+		fail("the finalizer of service %" STR_FMT
+		     " is removed, which wants a load balancer",
+		     STR_ARG(o->name));
+	if (has_class(o) && has_addresses(o) && !world.was_restored)
+		fail("the finalizer of service %" STR_FMT
+		     " is removed, which another controller serves",
 		     STR_ARG(o->name));
 	if (has_class(o) && checks_is_finalizer_theirs(o->uid))
 		fail("another controller's finalizer of service %" STR_FMT " is removed",
 		     STR_ARG(o->name));
+}
+
+/* A Service that a user has deleted meanwhile is no failure. */
+static void
+check_event(const struct kube_model_object *event)
+{
+	if (str_contains(event->json, STR("\"type\":\"Warning\"")) &&
+	    str_contains(event->json, STR("services \\\"")) &&
+	    str_contains(event->json, STR("\\\" not found")))
+		fail("a Warning says that a Service does not exist: %" STR_FMT,
+		     STR_ARG(str_head(event->json, 800)));
 }
 
 /* What others write is not a request that net.c has traced. */
@@ -442,6 +527,8 @@ on_kube_change(void *arg, const struct kube_model_change *c)
 		note_finalizer(c);
 		note_status(c);
 	}
+	if (!c->before && one->kind == KUBE_MODEL_EVENT)
+		check_event(one);
 	if (!str_starts(c->token, STR("kube-")) || !c->before)
 		return;
 	foreign_check_write(c);
@@ -643,6 +730,25 @@ check_ports(const struct kube_model_object *o, yyjson_val *service,
 		         STR_ARG(o->name), lb->n_services);
 }
 
+/* A hostname in the annotation is shown in place of the addresses. */
+static void
+check_addresses(const struct kube_model_object *o, yyjson_val *service,
+                const struct hetzner_balancer *lb, struct buf *why)
+{
+	yyjson_val *first = yyjson_arr_get_first(json_at(service, "status.loadBalancer.ingress"));
+	struct str hostname = json_text(json_key(json_at(service, "metadata.annotations"),
+	                                         STR(HOSTNAME_ANNOTATION)));
+	struct str wanted = hostname.len > 0 ? hostname : lb->ipv4;
+
+	if (wanted.len == 0)
+		buf_addf(why, "service %" STR_FMT ": the balancer has no address. ",
+		         STR_ARG(o->name));
+	else if (!str_eq(json_text(json_key(first, hostname.len > 0 ? STR("hostname") : STR("ip"))),
+	                 wanted))
+		buf_addf(why, "service %" STR_FMT " does not show %" STR_FMT ". ", STR_ARG(o->name),
+		         STR_ARG(wanted));
+}
+
 void
 checks_hcloud_service(const struct kube_model_object *o, yyjson_val *service, struct buf *why)
 {
@@ -664,9 +770,7 @@ checks_hcloud_service(const struct kube_model_object *o, yyjson_val *service, st
 		buf_addf(why, "service %" STR_FMT " has no balancer. ", STR_ARG(o->name));
 		return;
 	}
-	if (!str_contains(o->json, lb->ipv4))
-		buf_addf(why, "service %" STR_FMT " does not show %" STR_FMT ". ", STR_ARG(o->name),
-		         STR_ARG(lb->ipv4));
+	check_addresses(o, service, lb, why);
 	if (world.network && lb->n_networks == 0)
 		buf_addf(why, "service %" STR_FMT ": the balancer is not in the network. ",
 		         STR_ARG(o->name));
@@ -698,6 +802,31 @@ checks_hcloud_rest(struct buf *why)
 
 /* ---- everything ---- */
 
+/* Does only another program keep it from being deleted? */
+static bool
+is_held_by_other(yyjson_val *service)
+{
+	yyjson_val *finalizers = json_at(service, "metadata.finalizers");
+
+	return yyjson_arr_size(finalizers) == 1 &&
+	       list_has_text(finalizers, STR(FOREIGN_FINALIZER));
+}
+
+/* Its address may be another Service's by now. What another program has written after ccmd had done
+ * its part stays. */
+static void
+check_held(const struct kube_model_object *o, struct buf *why)
+{
+	if (world.was_restored || may_be_orphan(o->uid))
+		return;
+	if (world.sim->count_balancers(o) > 0)
+		buf_addf(why, "service %" STR_FMT " is deleted, and has a balancer. ",
+		         STR_ARG(o->name));
+	if (!has_class(o) && has_addresses(o) && !str_contains(o->json, STR(RIVAL_ADDRESS)))
+		buf_addf(why, "service %" STR_FMT " is deleted, and shows addresses. ",
+		         STR_ARG(o->name));
+}
+
 static void
 check_service(const struct kube_model_object *o, struct buf *why)
 {
@@ -706,6 +835,12 @@ check_service(const struct kube_model_object *o, struct buf *why)
 
 	if (!json_at(service, "metadata.deletionTimestamp")) {
 		world.sim->check_service(o, service, why);
+		if (service_is_ours(service) && !has_finalizer(o))
+			buf_addf(why, "service %" STR_FMT " has no finalizer. ", STR_ARG(o->name));
+		return;
+	}
+	if (is_held_by_other(service)) {
+		check_held(o, why);
 		return;
 	}
 	buf_addf(why, "service %" STR_FMT " is still there: ", STR_ARG(o->name));

@@ -481,7 +481,7 @@ check_removal(const struct hetzner_route *route, const struct replica *r)
 	int64_t now_ns = schedule_now_ns();
 	unsigned n = 0;
 
-	if (world.was_restored)
+	if (world.was_restored || world.is_removal_late)
 		return;
 	if (!last || last->was_announced || node_of_route(route->destination, STR_EMPTY))
 		return;

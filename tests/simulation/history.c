@@ -641,16 +641,22 @@ give_class(struct later *later)
 	const struct kube_model_object *o = kube_model_find(world.kube, KUBE_MODEL_SERVICE,
 	                                                    STR("default"), str_c(later->name));
 
-	if (o && is_of_type(o, "ClusterIP"))
-		patch_service(o, "{\"spec\":{\"type\":\"LoadBalancer\"," OTHER_CLASS "}}");
+	if (!o || !is_of_type(o, "ClusterIP"))
+		return;
+	patch_service(o, rng_chance(&later->random, 300)
+	                         ? "{\"spec\":{\"type\":\"LoadBalancer\"}}"
+	                         : "{\"spec\":{\"type\":\"LoadBalancer\"," OTHER_CLASS "}}");
+	if (rng_chance(&later->random, 500))
+		world_run_other();
 }
 
-/* A class can only be given together with the type, so the type is changed twice. */
+/* A class can only be given together with the type, so the type is changed twice. Some users change
+ * their mind in between. The other controller may act immediately. */
 static void
 reclass_service(struct rng *r)
 {
 	const struct kube_model_object *o = any_service(r);
-	struct later later = { .fn = give_class };
+	struct later later = { .fn = give_class, .random = *r };
 
 	if (!o || !is_of_type(o, "LoadBalancer"))
 		return;
@@ -709,8 +715,8 @@ hold_service(struct rng *r)
 	if (!o)
 		return;
 	trace("a foreign finalizer of service %" STR_FMT " comes or goes", STR_ARG(o->name));
-	if (!kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign"))
-		(void)kube_model_add_finalizer(world.kube, "other", o, "example.com/foreign");
+	if (!kube_model_remove_finalizer(world.kube, "other", o, FOREIGN_FINALIZER))
+		(void)kube_model_add_finalizer(world.kube, "other", o, FOREIGN_FINALIZER);
 }
 
 /* Another program writes the status of a Service that ccmd serves. */
@@ -731,7 +737,7 @@ write_status(struct rng *r)
 					 .method = "PATCH",
 					 .target = target,
 					 .body = STR("{\"status\":{\"loadBalancer\":{\"ingress\":"
-	                                             "[{\"ip\":\"192.0.2.250\"}]}}}") },
+	                                             "[{\"ip\":\"" RIVAL_ADDRESS "\"}]}}}") },
 	                         NULL);
 }
 
@@ -893,6 +899,7 @@ doom_actions(struct rng *r)
 	enum hetzner_fate fate = rng_chance(r, 700) ? HETZNER_FAILS : HETZNER_HANGS;
 
 	trace("the next %s %s", command, fate == HETZNER_FAILS ? "fails" : "hangs");
+	world.is_removal_late |= fate == HETZNER_HANGS && strcmp(command, "delete_route") == 0;
 	hetzner_doom_actions(world.cloud, world.project, command, fate, 1);
 }
 
@@ -1487,7 +1494,7 @@ static const struct {
 	{ annotate_service, 8, 6, ALL },
 	{ choose_type, 3, 3, HCLOUD },
 	{ retype_service, 5, 5, ALL },
-	{ reclass_service, 1, 2, ALL },
+	{ reclass_service, 2, 3, ALL },
 	{ delete_service, 6, 6, ALL },
 	{ hold_service, 3, 3, ALL },
 	{ write_status, 1, 2, ALL },

@@ -32,6 +32,7 @@ enum fate {
 	SLOW,
 	EMPTIED,
 	PAGE,
+	CONFLICTING,
 };
 
 struct exchange {
@@ -376,6 +377,18 @@ net_set_server(enum host host, struct server *server)
 
 /* ---- at the server ---- */
 
+static void
+answer_with_conflict(struct exchange *x)
+{
+	x->response.status = 409;
+	buf_add_c(
+		&x->response.body,
+		"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":"
+		"\"Conflict\",\"code\":409,\"message\":\"Operation cannot be fulfilled: the object "
+		"has been modified; please apply your changes to the latest version and try "
+		"again\"}");
+}
+
 /* An answer by something before the server, or by the server before it acts. */
 static void
 answer_with_error(struct exchange *x)
@@ -447,10 +460,10 @@ empty_list(struct exchange *x)
 static void
 trace_request(const struct exchange *x)
 {
-	const char *how = x->fate == REFUSING  ? " (simulated)"
-	                  : x->fate == EMPTIED ? " (as if empty)"
-	                  : x->fate == PAGE    ? " (page of a proxy)"
-	                                       : "";
+	const char *how = x->fate == REFUSING || x->fate == CONFLICTING ? " (simulated)"
+	                  : x->fate == EMPTIED                          ? " (as if empty)"
+	                  : x->fate == PAGE                             ? " (page of a proxy)"
+	                                                                : "";
 
 	if (str_contains(x->request.target, STR("/leases/")))
 		trace_detail("%s #%llu %s %.200s = %d%s", x->replica->name,
@@ -481,6 +494,8 @@ on_arrived(void *arg)
 		answer_with_error(x);
 	else if (x->fate == PAGE)
 		answer_with_page(x);
+	else if (x->fate == CONFLICTING)
+		answer_with_conflict(x);
 	else if (x->fate != SILENT_BEFORE && x->fate != CLOSED_BEFORE)
 		act(x);
 	if (x->fate == EMPTIED)
@@ -503,8 +518,10 @@ on_arrived(void *arg)
 /* ---- from the client to the server ---- */
 
 static enum fate
-choose_fate(const struct net_faults *f)
+choose_fate(const struct net_faults *f, const struct net_message *m)
 {
+	bool is_patch = strcmp(m->method, "PATCH") == 0 &&
+	                str_contains(m->target, STR("/services/"));
 	bool is_after = rng_chance(&net.random, 500);
 	unsigned n = (unsigned)rng_below(&net.random, 1000);
 	const struct {
@@ -520,6 +537,8 @@ choose_fate(const struct net_faults *f)
 		{ f->slow, SLOW },
 		{ f->emptied, EMPTIED },
 		{ f->page, PAGE },
+		{ is_patch ? f->lost_patches : 0, CLOSED_AFTER },
+		{ is_patch ? f->conflicts : 0, CONFLICTING },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(fates); i++) {
@@ -572,7 +591,7 @@ net_send(const struct replica *r, enum host host, const struct net_message *m, s
 	x->easy = easy;
 	x->is_reused = m->is_reused;
 	x->sent_ns = now_ns;
-	x->fate = choose_fate(&net.hosts[host].faults);
+	x->fate = choose_fate(&net.hosts[host].faults, m);
 	if (net.hosts[host].faults.broken &&
 	    str_contains(m->target, str_c(net.hosts[host].faults.broken)))
 		x->fate = REFUSING;

@@ -33,6 +33,9 @@ struct net_faults {
 	unsigned stream_cut; /* a watch breaks within minutes */
 	/* Requests whose target contains this are answered with an error; NULL: none. */
 	const char *broken;
+	/* Of the patches of Services only: a connection that is closed after the server has acted,
+	 * and 409 in place of acting, because others write to the same object. */
+	unsigned lost_patches, conflicts;
 };
 
 /** A request as a check gets it, when it has arrived at the server. */

@@ -200,7 +200,10 @@ on_change(void *arg, const struct brightbox_change *c)
 		     STR_ARG(one->id), STR_ARG(c->command));
 	if (!c->before)
 		note_creation(one);
-	if (one->kind == BRIGHTBOX_BALANCER && count_named(service_of(one->name)) > 1)
+	/* names are not unique, so two replicas that act may both create one, and delete one again
+	 */
+	if (one->kind == BRIGHTBOX_BALANCER && !election_is_unclear() &&
+	    count_named(service_of(one->name)) > 1)
 		fail("service %" STR_FMT " has two balancers", STR_ARG(service_of(one->name)));
 }
 
@@ -684,6 +687,7 @@ sim_brightbox_sets_limit(struct rng *r)
 	      kind == BRIGHTBOX_BALANCER ? "load balancers" : "cloud IPs",
 	      is_reached ? "reached" : "raised");
 	own->limits[kind] = is_reached ? own->n_of[kind] : SIZE_MAX;
+	world.was_limited = true; /* ccmd remembers it for an hour */
 }
 
 void

@@ -21,6 +21,8 @@ enum {
 	SETTLE_MINUTES = 90, /* a refusal by the cloud is remembered for an hour */
 	CALM_MINUTES = 16,   /* three periods of the addresses: the rate limit may put two off */
 	INSPECTED = 4,       /* commands run at the end of one history of so many */
+	CHANGED = 2,         /* one history of so many has last changes */
+	SOON_MINUTES = 10,   /* until they show an effect */
 	PATIENT = 4,         /* one history of so many waits for all of CALM_MINUTES */
 	OUTAGES = 20,        /* an outage follows at the end of one history of so many */
 	PROGRESS = 1000,     /* histories between two lines about the progress */
@@ -43,11 +45,11 @@ static const struct sim_cloud *chosen; /* NULL: the seed chooses */
 
 /* Returns false if cluster and cloud do not agree in time. */
 static bool
-settle(void)
+settle(int minutes)
 {
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(100000);
 
-	for (int i = 0; i < SETTLE_MINUTES && !failure(); i++) {
+	for (int i = 0; i < minutes && !failure(); i++) {
 		schedule_run_until(schedule_now_ns() + MINUTE_NS);
 		world.sim->release();
 		buf_reset(&why);
@@ -56,7 +58,7 @@ settle(void)
 			return true;
 		}
 	}
-	fail("not settled after %d minutes: %s", SETTLE_MINUTES, why.ptr);
+	fail("not settled after %d minutes: %s", minutes, why.ptr);
 	return false;
 }
 
@@ -96,9 +98,13 @@ run_history(uint64_t seed)
 	if (until_ns < last_ns || failure())
 		return;
 	world_settle();
-	if (!settle())
+	if (!settle(SETTLE_MINUTES))
 		return;
 	check_quiet(seed % PATIENT == 0);
+	if (seed % CHANGED == 1 && !failure()) {
+		last_changes_make(seed);
+		settle(world.was_limited ? SETTLE_MINUTES : SOON_MINUTES);
+	}
 	if (seed % INSPECTED == 1 && !world.was_restored && !world.was_forced &&
 	    !world.vanished_uid[0] && !failure())
 		commands_check();

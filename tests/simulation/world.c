@@ -370,14 +370,20 @@ work_as_other(const struct kube_model_object *o)
 	kube_model_release(o);
 }
 
-static void
-tick_other(void *arg)
+void
+world_run_other(void)
 {
-	(void)arg;
 	net_advance(HOST_KUBE);
 	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0;)
 		work_as_other(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i));
 	net_arm(HOST_KUBE);
+}
+
+static void
+tick_other(void *arg)
+{
+	(void)arg;
+	world_run_other();
 	schedule_at(schedule_now_ns() + OTHER_NS, tick_other, NULL);
 }
 
@@ -640,7 +646,8 @@ remove_service(void)
 	if (n == 0 || !world.project || !election_old_leader()[0] || world.was_restored)
 		return;
 	o = kube_model_at(world.kube, KUBE_MODEL_SERVICE, rng_below(&end_random, n));
-	if (world.sim->count_balancers(o) == 0)
+	/* a leader that has not made the balancer forgets it with the Service */
+	if (world.sim->count_balancers(o) == 0 || str_contains(o->json, STR("deletionTimestamp")))
 		return;
 	trace("a person removes service %" STR_FMT " and its finalizers", STR_ARG(o->name));
 	snprintf(world.vanished_uid, sizeof(world.vanished_uid), "%" STR_FMT, STR_ARG(o->uid));
@@ -653,17 +660,22 @@ remove_service(void)
 	kube_model_release(o);
 }
 
-/* A change of each Service makes ccmd look at its balancer, which a person may have changed. */
+/* A change of each Service that wants a balancer makes ccmd look at it, because a person may have
+ * changed it. In half of the histories another program keeps what it holds. */
 static void
 settle_services(void)
 {
+	struct rng r = rng_of(world.seed, "holds", 0);
+	bool is_released = rng_chance(&r, 500);
 	char patch[200];
 
 	for (size_t i = kube_model_count(world.kube, KUBE_MODEL_SERVICE); i-- > 0;) {
 		const struct kube_model_object *o = kube_model_at(world.kube, KUBE_MODEL_SERVICE,
 		                                                  i);
 
-		(void)kube_model_remove_finalizer(world.kube, "other", o, "example.com/foreign");
+		if (is_released)
+			(void)kube_model_remove_finalizer(world.kube, "other", o,
+			                                  FOREIGN_FINALIZER);
 		if (asks_for_another_name(o))
 			(void)kube_model_delete(world.kube, "user", o);
 	}
@@ -673,10 +685,16 @@ settle_services(void)
 		"\":null}}}",
 		world.sim->algorithm_key, world.sim->algorithms[1]);
 	for (size_t i = 0; i < kube_model_count(world.kube, KUBE_MODEL_SERVICE); i++) {
+		CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
+		const struct kube_model_object *o;
+		yyjson_val *service;
+
 		if (world.has_extras)
 			extras_remove(kube_model_at(world.kube, KUBE_MODEL_SERVICE, i));
-		(void)kube_model_change(world.kube, "user",
-		                        kube_model_at(world.kube, KUBE_MODEL_SERVICE, i), patch);
+		o = kube_model_at(world.kube, KUBE_MODEL_SERVICE, i);
+		service = object_json(&arena, o);
+		if (service_is_ours(service) && !json_at(service, "metadata.deletionTimestamp"))
+			(void)kube_model_change(world.kube, "user", o, patch);
 	}
 }
 

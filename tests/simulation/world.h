@@ -9,6 +9,7 @@
  * - history.c: the events that the seed chooses
  * - moments.c: events that wait for a request
  * - extras.c: what Services ask for beside ports
+ * - last_changes.c: changes without other faults, which must show an effect soon
  * - checks.c: what must be true at every step, and at the end
  * - election.c: what a replica may do with the Lease, and when it has to end
  * - evidence.c: what a replica must have seen before it deletes a Node
@@ -46,8 +47,11 @@ enum {
 #define CLUSTER "ours" /* its name */
 #define CLUSTER_LABEL "ccmd.io/cluster"
 #define OTHER_CLUSTER "theirs" /* its balancers are not ours */
+#define HOSTNAME_ANNOTATION "load-balancer.hetzner.cloud/hostname"
 #define NAME_ANNOTATION "load-balancer.hetzner.cloud/name"
 #define TYPE_ANNOTATION "load-balancer.hetzner.cloud/type"
+#define FOREIGN_FINALIZER "example.com/foreign" /* of another program, on a Service */
+#define RIVAL_ADDRESS "192.0.2.250" /* that another program writes into the status of a Service */
 #define FINALIZER "service.kubernetes.io/load-balancer-cleanup"
 
 /** A server of the cloud, and the kubelet on it. */
@@ -92,10 +96,14 @@ struct world {
 	struct {
 		int64_t restart_ns; /* when it is started again; 0: it runs */
 	} lives[N_REPLICAS];
-	bool is_settling;    /* faults are over */
-	bool is_shrinking;   /* a person is about to remove machines */
-	bool is_inspected;   /* commands run in place of a replica: commands.c */
-	bool was_restored;   /* from a backup of etcd */
+	bool is_settling;  /* faults are over */
+	bool is_shrinking; /* a person is about to remove machines */
+	bool is_inspected; /* commands run in place of a replica: commands.c */
+	bool was_restored; /* from a backup of etcd */
+	/* A removal of a route hangs, and is carried out when a Node may need the route again. */
+	bool is_removal_late;
+	bool is_changing;    /* again, by last_changes_make() */
+	bool was_limited;    /* sim_brightbox_sets_limit() */
 	bool has_lease_etcd; /* Leases are kept in an etcd of their own */
 	bool was_forced;     /* a person has removed the finalizer of a Service */
 	bool is_wild;
@@ -116,6 +124,8 @@ void world_begin_calm(size_t max_machines, const struct net_hooks *hooks);
 /** Kubelets send heartbeats, and register the Nodes of new machines; the controller of the other
  * class works. */
 void world_run_actors(void);
+/** The controller of the other class looks at all Services. */
+void world_run_other(void);
 /** Ends all faults and repairs what only people can repair. */
 void world_settle(void);
 
@@ -195,6 +205,11 @@ void moments_end(void);
 bool extras_choose(struct rng *, char *ret, size_t size);
 /** The Service asks for ports only, from now on. */
 void extras_remove(const struct kube_model_object *service);
+
+/* ---- last_changes.c ---- */
+
+/** Users change Services and nodes within a minute, while responses of the API server are lost. */
+void last_changes_make(uint64_t seed);
 
 /* ---- checks.c ---- */
 
