@@ -269,6 +269,7 @@ act(struct call *call)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	struct str path = call->target, query = STR_EMPTY, id;
 	yyjson_mut_val *item = NULL;
+	bool is_put = strcmp(call->method, "PUT") == 0, is_post = strcmp(call->method, "POST") == 0;
 	bool is_item;
 
 	str_cut(call->target, '?', &path, &query);
@@ -288,11 +289,13 @@ act(struct call *call)
 		(void)yyjson_mut_obj_remove_keyn(call->account->items[call->kind], id.ptr, id.len);
 		call->answer->status = 204;
 		report(call, item);
-	} else if (strcmp(call->method, "PUT") == 0) {
+	} else if ((is_put || is_post) && !call->body) {
+		refuse(call, 400, "the body is no JSON");
+	} else if (is_put) {
 		update(call->e, item, call->body);
 		show(call, 200, item);
 		report(call, item);
-	} else if (strcmp(call->method, "POST") == 0) {
+	} else if (is_post) {
 		create(call);
 	} else if (item) {
 		show(call, 200, item);

@@ -18,7 +18,7 @@ hm_get(struct hm_call *call, enum hetzner_kind kind, struct hetzner_resource **r
 
 	if (str_is_digits(call->id) && str_to_i64(call->id, 0, INT64_MAX, &id))
 		found = hetzner_find(&call->p->base, kind, id);
-	if (!found)
+	if (!found || (kind == HETZNER_SERVER && found->id == call->h->settings.hidden_server))
 		return hm_refuse(call, "not_found", "%s with ID '%" STR_FMT "' not found",
 		                 words[kind], STR_ARG(call->id));
 	*ret = found;
@@ -41,12 +41,7 @@ hm_show(struct hm_call *call, enum hetzner_kind kind)
 {
 	struct hetzner_resource *resource;
 
-	if (!hm_get(call, kind, &resource))
-		return false;
-	if (kind == HETZNER_SERVER && resource->id == call->h->settings.hidden_server)
-		return hm_refuse(call, "not_found", "server with ID '%" STR_FMT "' not found",
-		                 STR_ARG(call->id));
-	return hm_answer_resource(call, resource);
+	return hm_get(call, kind, &resource) && hm_answer_resource(call, resource);
 }
 
 bool

@@ -75,8 +75,8 @@ struct candidate {
 	unsigned n_conflicts;         /* of these requests, in a row: the node had changed */
 	bool is_deletion_reported;    /* by an event */
 	bool is_counted;              /* the breaker counts it as deleted */
-	bool has_conflicted;          /* a DELETE that the breaker has to count, if it was executed */
-	bool is_unfinished; /* a write after the last look failed, so the next look comes soon */
+	bool has_conflicted; /* a DELETE that the breaker has to count, if it was executed */
+	bool is_unfinished;  /* a write after the last look failed, so the next look comes soon */
 	/* by the last look with an absence; for track.lacks_witness */
 	struct asked_witnesses asked;
 };

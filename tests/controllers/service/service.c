@@ -1174,8 +1174,7 @@ excluded_nodes_are_no_targets(void **state)
 	run(2);
 	assert_balanced("web-1", "c=fake://c,");
 	/* and the node returns if the autoscaler keeps it */
-	rig_put(rig,
-	        &(struct rig_node){ .name = "a", .version = "10", .provider_id = "fake://a" });
+	rig_put(rig, &(struct rig_node){ .name = "a", .version = "10", .provider_id = "fake://a" });
 	run(2);
 	assert_balanced("web-1", "a=fake://a,c=fake://c,");
 }
