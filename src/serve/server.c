@@ -130,6 +130,9 @@ server_on_accept(evutil_socket_t fd, short what, void *arg)
 		}
 		return;
 	}
+	/* a connection whose answer is only to be sent yet may be closed, too */
+	if (s->n_connections >= s->limits.n_connections)
+		server_on_answers(s->outbox->fd, EV_READ, s);
 	if (s->n_connections >= s->limits.n_connections && !connection_evict(s)) {
 		close(client);
 		return;

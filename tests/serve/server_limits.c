@@ -154,6 +154,48 @@ a_connection_of_the_address_with_the_most_is_closed(void **state)
 	close_all(clients, ARRAY_LEN(clients));
 }
 
+struct gate {
+	atomic_bool is_reached, is_open;
+};
+
+static void
+reply_behind_gate(void *arg, struct server_request *request)
+{
+	struct gate *gate = arg;
+
+	atomic_store(&gate->is_reached, true);
+	while (!atomic_load(&gate->is_open))
+		usleep(1000);
+	server_reply(request, &(struct server_response){ .status = 200 });
+}
+
+/* While the server is busy with one request, all others of the address come in, and then the
+ * connection: the server reads them in one turn. */
+static void
+answered_requests_do_not_keep_others_out(void **state)
+{
+	SERVER_WORLD(w);
+	struct client clients[FEW], more;
+	struct gate gate = { 0 };
+
+	(void)state;
+	w.limits.n_connections = FEW;
+	w.config.handle = reply_behind_gate;
+	w.config.arg = &gate;
+	server_world_start(&w);
+	open_all(&w, clients, FEW);
+	client_send(&clients[0], GET("/"));
+	while (!atomic_load(&gate.is_reached))
+		usleep(1000);
+	send_all(&clients[1], FEW - 1, GET("/"));
+	more = client_open_from("127.0.0.2", w.port);
+	client_send(&more, GET("/"));
+	atomic_store(&gate.is_open, true);
+	assert_int_equal(client_answer(&more, NULL), 200);
+	client_close(&more);
+	close_all(clients, FEW);
+}
+
 static void
 pending_requests_are_bounded(void **state)
 {
@@ -390,6 +432,7 @@ main(void)
 		cmocka_unit_test(pending_requests_do_not_keep_others_out),
 		cmocka_unit_test(a_new_connection_is_refused_before_a_waiting_request_is_dropped),
 		cmocka_unit_test(a_connection_of_the_address_with_the_most_is_closed),
+		cmocka_unit_test(answered_requests_do_not_keep_others_out),
 		cmocka_unit_test(pending_requests_are_bounded),
 		cmocka_unit_test(single_bytes_do_not_move_a_deadline),
 		cmocka_unit_test(idle_connections_end),
