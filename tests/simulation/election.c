@@ -45,6 +45,7 @@ static struct term {
 	int64_t told_ns; /* when it got enough of them; or 0 */
 } terms[N_REPLICAS];
 static int64_t written_ns; /* when the Lease was written last, or restored */
+static bool is_restored;   /* the latter */
 static int64_t lost_ns;    /* when it was deleted, or etcd restored; 0: never */
 static int64_t unaware_until_ns;
 
@@ -145,11 +146,13 @@ check_claim(unsigned i, struct str before, struct str after)
 {
 	const struct term *term = &terms[i];
 	int64_t age_ns = schedule_now_ns() - written_ns;
+	/* a replica that saw the restored Lease before, and nothing since, cannot tell */
+	bool is_known = !is_restored || is_other_active(i);
 
 	if (term->incarnation != replica_at(i)->incarnation || !term->identity[0] ||
 	    (after.len > 0 && !str_eq_c(after, term->identity)))
 		return; /* of a former process */
-	if (before.len > 0 && !str_eq_c(before, term->identity) && age_ns < LEASE_NS)
+	if (before.len > 0 && !str_eq_c(before, term->identity) && age_ns < LEASE_NS && is_known)
 		fail("replica %s writes the Lease of %" STR_FMT ", which was written %d ms before",
 		     replica_at(i)->name, STR_ARG(before), (int)(age_ns / NS_PER_MS));
 	else if (before.len == 0 && after.len > 0 && is_other_active(i))
@@ -227,14 +230,17 @@ election_note_lease(const struct kube_model_change *c)
 	else
 		excuse_all();
 	written_ns = schedule_now_ns();
+	is_restored = false;
 }
 
 void
 election_restored(bool is_same)
 {
 	note_loss();
-	if (!is_same)
+	if (!is_same) {
 		written_ns = schedule_now_ns();
+		is_restored = true;
+	}
 	unaware_until_ns = schedule_now_ns() + UNAWARE_NS;
 }
 
