@@ -367,8 +367,11 @@ foreign_note_node(const struct kube_model_change *c)
 	CLEANUP(arena_fini) struct arena arena = ARENA_INIT;
 	yyjson_val *before = c->before ? object_json(&arena, c->before) : NULL;
 	yyjson_val *after = c->after ? object_json(&arena, c->after) : NULL;
+	const struct kube_model_object *node = c->after ? c->after : c->before;
 	struct str old = STR_EMPTY, new = STR_EMPTY;
 
+	if (!node)
+		return;
 	if (before)
 		note_former_addresses(before, after);
 	if (before)
@@ -379,7 +382,7 @@ foreign_note_node(const struct kube_model_change *c)
 	    str_eq(json_text_at(&arena, before, "spec.providerID"),
 	           json_text_at(&arena, after, "spec.providerID")))
 		return;
-	note_held((c->after ? c->after : c->before)->name, new);
+	note_held(node->name, new);
 	note_seen(new, false);
 	note_seen(old, c->before && str_contains(c->before->json, STR(AUTOSCALER_TAINT)));
 	if (old.len > 0)
