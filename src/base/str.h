@@ -71,7 +71,7 @@ bool str_split(struct str *rest, char sep, struct str *ret);
 /** Cuts s at the first sep: "a:b" gives "a" and "b". Returns false, with nothing written, when s
  * contains no sep. */
 bool str_cut(struct str s, char sep, struct str *ret_before, struct str *ret_after);
-/** The same at the last sep: "a:b:c" gives "a:b" and "c". */
+/** str_cut() at the last sep: "a:b:c" gives "a:b", "c". */
 bool str_cut_last(struct str s, char sep, struct str *ret_before, struct str *ret_after);
 
 /** Parses all of s as a decimal number within [min, max], with an optional leading '-', no '+' and

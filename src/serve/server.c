@@ -130,7 +130,7 @@ server_on_accept(evutil_socket_t fd, short what, void *arg)
 		}
 		return;
 	}
-	/* a connection whose answer is only to be sent yet may be closed, too */
+	/* sends pending answers first: then their connections may be closed */
 	if (s->n_connections >= s->limits.n_connections)
 		server_on_answers(s->outbox->fd, EV_READ, s);
 	if (s->n_connections >= s->limits.n_connections && !connection_evict(s)) {

@@ -56,7 +56,7 @@ METRIC_FAMILY(
 
 /* now: the newest known state of the node. check->node is as old as the round, which may have
  * waited long for the cloud; the kubelet may have reported meanwhile. It may also have reported
- * before the round, and the look of this round may have failed, so that the proof is an older one.
+ * before the round; if this round's look failed, the proof of absence is older than that report.
  */
 static struct guard_facts
 facts_of(struct round *r, const struct node_check *check, const struct node *now)

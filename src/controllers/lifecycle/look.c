@@ -266,7 +266,7 @@ count_look(enum presence presence)
 		metric_inc(metric_of(&calls, "instance_shutdown", "success"));
 }
 
-/* False: it could not be read, which is reported. */
+/* Reports a failed read, and returns false. */
 static bool
 read_heartbeat(struct round *r, const struct node *node, uint64_t *ret)
 {

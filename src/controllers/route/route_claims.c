@@ -113,7 +113,7 @@ report_outside(struct claims *cs, const struct node *node)
 	                buf_str(&text));
 }
 
-/* What is not a CIDR counts as one of another family. */
+/* An invalid CIDR counts as one of another family. */
 static bool
 has_other_family(const struct claims *cs, const struct node *node)
 {

@@ -328,7 +328,7 @@ service_reconcile(struct service_controller *c, struct call *call, struct str ke
 	object = store_get(c->env->services, key);
 	run.service = object ? service_of(object) : NULL;
 	has_former = r->service_with_balancer && !is_same_service(r->service_with_balancer, object);
-	/* It had no balancer. If it were kept for later attempts, it would be mistaken for the last
+	/* The vanished Service had no balancer. If kept, it would be mistaken for the last
 	 * state of the Service that has its name now. */
 	if (!has_former)
 		object_unref(TAKE(vanished));
