@@ -164,7 +164,9 @@ parse_item(void *listing, struct str text, struct error *err)
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const struct listing *l = listing;
 
-	return json_parse(text, &doc, err) && l->each(l->arg, yyjson_doc_get_root(doc), err);
+	if (!json_parse(text, &doc, err))
+		return false;
+	return l->each(l->arg, yyjson_doc_get_root(doc), err);
 }
 
 /* Without a version, the API server answers with the newest state. The state in its cache may be
