@@ -632,7 +632,7 @@ retype_service(struct rng *r)
 		                         ? "{\"spec\":{\"type\":\"LoadBalancer\"," OTHER_CLASS "}}"
 		                         : "{\"spec\":{\"type\":\"LoadBalancer\"}}");
 	else
-		patch_service(o, "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
+		patch_service(o, TO_CLUSTER_IP);
 }
 
 static void
@@ -661,7 +661,7 @@ reclass_service(struct rng *r)
 	if (!o || !is_of_type(o, "LoadBalancer"))
 		return;
 	snprintf(later.name, sizeof(later.name), "%" STR_FMT, STR_ARG(o->name));
-	patch_service(o, "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
+	patch_service(o, TO_CLUSTER_IP);
 	after(rng_between(r, 0, 4000) * NS_PER_MS, later);
 	if (rng_chance(r, 400))
 		crash_leader();

@@ -164,7 +164,7 @@ change_back(struct later *later)
 static void
 change_type(struct rng *r, const char *name)
 {
-	patch_service(name, "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
+	patch_service(name, TO_CLUSTER_IP);
 	after(rng_between(r, 0, 2000) * NS_PER_MS, change_back, name, 0, r);
 }
 
@@ -208,8 +208,7 @@ give_up_service(struct rng *r, const char *name)
 	if (rng_chance(r, 600))
 		delete_service(name);
 	else
-		patch_service(name,
-		              "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}");
+		patch_service(name, TO_CLUSTER_IP);
 }
 
 /* Another program writes to a Service of another class that is being deleted, again and again. */

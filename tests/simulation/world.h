@@ -48,6 +48,8 @@ enum {
 #define CLUSTER_LABEL "ccmd.io/cluster"
 #define OTHER_CLUSTER "theirs" /* its balancers are not ours */
 #define HOSTNAME_ANNOTATION "load-balancer.hetzner.cloud/hostname"
+/* A patch that makes a Service one without a load balancer. */
+#define TO_CLUSTER_IP "{\"spec\":{\"type\":\"ClusterIP\",\"loadBalancerClass\":null}}"
 #define NAME_ANNOTATION "load-balancer.hetzner.cloud/name"
 #define TYPE_ANNOTATION "load-balancer.hetzner.cloud/type"
 #define FOREIGN_FINALIZER "example.com/foreign" /* of another program, on a Service */
