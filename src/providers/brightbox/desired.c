@@ -386,10 +386,10 @@ bb_missing(const struct str items[], size_t n, const struct str others[], size_t
 	struct str *sorted;
 	size_t n_sorted = bb_sorted(others, n_others, arena, &sorted), n_missing = 0;
 
-	*ret = arena_calloc(arena, n, sizeof(**ret));
+	n = bb_sorted(items, n, arena, ret);
 	for (size_t i = 0; i < n; i++) {
-		if (!bsearch(&items[i], sorted, n_sorted, sizeof(items[0]), bb_compare_strs))
-			(*ret)[n_missing++] = items[i];
+		if (!bsearch(&(*ret)[i], sorted, n_sorted, sizeof(*sorted), bb_compare_strs))
+			(*ret)[n_missing++] = (*ret)[i];
 	}
 	return n_missing;
 }

@@ -64,7 +64,7 @@ struct str bb_desired_body(const struct bb_desired *, const struct str domains[]
  * Nodes, listeners and domains are sets: they are brought into the order of that body. */
 struct str bb_desired_present(const struct bb_desired *, const struct bb_lb *, struct arena *);
 
-/** Those of `items` that are not in `others`, in the arena. Cost: O(n log n). */
+/** Those of `items` that are not in `others`, sorted, each once; in the arena. Cost: O(n log n). */
 size_t bb_missing(const struct str items[], size_t n, const struct str others[], size_t n_others,
                   struct arena *, struct str **ret);
 

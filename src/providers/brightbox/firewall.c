@@ -20,15 +20,19 @@ bb_servers_body(const struct bb_run *run, const struct str servers[], size_t n)
 	return arena_str(run->call->arena, buf_str(&body));
 }
 
+/* Removes all servers but those that are desired. */
 static bool
-bb_group_remove(struct bb_run *run, const struct bb_group *group, const struct str servers[],
-                size_t n, struct error *err)
+bb_group_remove(struct bb_run *run, const struct bb_group *group, const struct str desired[],
+                size_t n_desired, struct error *err)
 {
+	struct str *removed;
+	size_t n = bb_missing(group->servers, group->n_servers, desired, n_desired,
+	                      run->call->arena, &removed);
 	struct bb_change change = {
 		.sends = { .what = "server group",
 		           .request = "POST /server_groups/{id}/remove_servers",
 		           .id = group->id,
-		           .body = bb_servers_body(run, servers, n),
+		           .body = bb_servers_body(run, removed, n),
 		           .is_removal = true },
 		.kind = "remove servers",
 		.missing = arena_printf(run->call->arena,
@@ -47,7 +51,7 @@ bb_group_remove(struct bb_run *run, const struct bb_group *group, const struct s
 static bool
 bb_step_group(struct bb_run *run, struct str *ret_id, struct error *err)
 {
-	struct str name = run->desired.name, *added, *removed;
+	struct str name = run->desired.name, *added;
 	struct bb_change creation = {
 		.sends = { .what = "server group",
 		           .request = "POST /server_groups",
@@ -66,7 +70,7 @@ bb_step_group(struct bb_run *run, struct str *ret_id, struct error *err)
 	};
 	const struct bb_group *found = bb_view_group(run->view, name);
 	struct bb_group group = { .n_servers = 0 };
-	size_t n_added, n_removed;
+	size_t n_added;
 
 	if (found)
 		group = *found;
@@ -77,8 +81,6 @@ bb_step_group(struct bb_run *run, struct str *ret_id, struct error *err)
 		return true;
 	n_added = bb_missing(run->desired.servers, run->desired.n_servers, group.servers,
 	                     group.n_servers, run->call->arena, &added);
-	n_removed = bb_missing(group.servers, group.n_servers, run->desired.servers,
-	                       run->desired.n_servers, run->call->arena, &removed);
 	if (n_added > 0) {
 		addition.sends.id = group.id;
 		addition.sends.body = bb_servers_body(run, added, n_added);
@@ -89,7 +91,7 @@ bb_step_group(struct bb_run *run, struct str *ret_id, struct error *err)
 		if (!bb_run_change(run, &addition, NULL, err))
 			return false;
 	}
-	return bb_group_remove(run, &group, removed, n_removed, err);
+	return bb_group_remove(run, &group, run->desired.servers, run->desired.n_servers, err);
 }
 
 /* The firewall policy, without its rule. ret->id is empty if it is still to be made. */
@@ -195,7 +197,7 @@ bb_step_remove_firewall(struct bb_run *run, struct error *err)
 	const struct bb_policy *policy = bb_view_policy(run->view, run->desired.name);
 
 	if (group) {
-		if (!bb_group_remove(run, group, group->servers, group->n_servers, err))
+		if (!bb_group_remove(run, group, /*desired=*/NULL, 0, err))
 			return false;
 		if (!bb_run_destroy(run, "server group", "DELETE /server_groups/{id}", group->id,
 		                    "destroy server group", STR("The server group"), err))

@@ -116,14 +116,16 @@ write_lb(const struct account *a, const struct account_lb *lb, struct buf *ret)
 }
 
 static void
-write_group(const struct account_group *group, struct buf *ret)
+write_group(const struct account *a, const struct account_group *group, struct buf *ret)
 {
+	size_t n = group->n_servers;
+
 	buf_addf(ret, "{\"id\":\"%s\"", group->id);
 	json_add_text(ret, "name", group->name);
 	buf_add_c(ret, ",\"servers\":[");
-	for (size_t i = 0; i < group->n_servers; i++) {
+	for (size_t i = 0; i < n; i++) {
 		buf_add_c(ret, i > 0 ? ",{" : "{");
-		json_add_text(ret, "id", group->servers[i]);
+		json_add_text(ret, "id", group->servers[a->reverses_nodes ? n - 1 - i : i]);
 		buf_add_c(ret, "}");
 	}
 	buf_add_c(ret, "]}");
@@ -166,7 +168,7 @@ account_write(const struct account *a, struct buf *ret)
 {
 	WRITE_LIST(ret, a->n_lbs, write_lb(a, &a->lbs[i], ret));
 	WRITE_LIST(ret, a->n_ips, write_ip(a, &a->ips[i], ret));
-	WRITE_LIST(ret, a->n_groups, write_group(&a->groups[i], ret));
+	WRITE_LIST(ret, a->n_groups, write_group(a, &a->groups[i], ret));
 	WRITE_LIST(ret, a->n_policies, write_policy(&a->policies[i], ret));
 }
 
@@ -347,7 +349,7 @@ answer_groups(struct exchange *x)
 	size_t at = FIND(a->groups, a->n_groups, x->id);
 
 	if (x->id.len == 0 && x->method == HTTP_GET) {
-		WRITE_LIST(x->ret, a->n_groups, write_group(&a->groups[i], x->ret));
+		WRITE_LIST(x->ret, a->n_groups, write_group(a, &a->groups[i], x->ret));
 		return 200;
 	}
 	if (x->id.len == 0) {
@@ -363,7 +365,7 @@ answer_groups(struct exchange *x)
 	change_members(x, &a->groups[at]);
 	if (x->method == HTTP_DELETE && a->groups[at].n_servers > 0)
 		return refuse(x, 409);
-	write_group(&a->groups[at], x->ret);
+	write_group(a, &a->groups[at], x->ret);
 	if (x->method == HTTP_DELETE)
 		REMOVE(a->groups, a->n_groups, at);
 	return 202;

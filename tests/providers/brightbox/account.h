@@ -61,7 +61,7 @@ struct account {
 	bool lists_no_lbs;   /* although there are some: the list is late */
 	bool has_no_servers; /* as the credentials of another account see it */
 	bool has_no_reverse_names;
-	bool reverses_nodes;          /* answers have the nodes of a balancer in reverse order */
+	bool reverses_nodes; /* answers have the nodes of a balancer or group in reverse order */
 	const char *acme_status;      /* of all domains; NULL: "valid" */
 	const char *last_acme_status; /* of the last one of each balancer; NULL: as the others */
 	/* faults of the cloud, each until it is reset */

@@ -106,6 +106,7 @@ each_change_is_one_request(void **state)
 	struct account_rig *rig = *state;
 	bool was_found;
 
+	rig->account.reverses_nodes = true; /* requests have them in order nevertheless */
 	rig->process.before = note_write;
 	rig_settle(rig);
 	check_writes(
