@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from .wait import wait_for
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 PR_SET_PDEATHSIG = 1
 SETPRIV = shutil.which("setpriv")
@@ -81,6 +83,14 @@ def free_ports(count):
     return [_ports().take() for _ in range(count)]
 
 
+def _is_stopped(pid):
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            if (thread / "stat").read_text().rpartition(")")[2].split()[0] in "RSD":
+                return False
+    return True
+
+
 class Process:
     """One program. start() again after stop() or kill() runs the same command line, appending to the same log."""
 
@@ -119,8 +129,9 @@ class Process:
             self.child.send_signal(number)
 
     def pause(self):
-        """SIGSTOP: the program freezes, its connections stay open and silent."""
+        """SIGSTOP: the program freezes, its connections stay open and silent. Its threads stop one after the other."""
         self.signal(signal.SIGSTOP)
+        wait_for(lambda: not self.running or _is_stopped(self.pid), what=f"each thread of {self.name} to stop")
 
     def resume(self):
         self.signal(signal.SIGCONT)
