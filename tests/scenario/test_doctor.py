@@ -3,6 +3,7 @@ be checked is said."""
 import itertools
 import os
 import pty
+import re
 import shutil
 import subprocess
 import time
@@ -1670,7 +1671,9 @@ def test_progress_is_shown_on_a_terminal_and_erased(api, cluster, node, proxy):
     os.close(main)
     lines = shown.split("\r\x1b[K")
     assert lines[0] == "" and lines[-1] == "", shown
-    assert "reading the nodes … 2 s" in lines
+    # a busy machine shows later seconds, and may leave some out
+    seconds = [int(found[1]) for line in lines if (found := re.fullmatch(r"reading the nodes … (\d+) s", line))]
+    assert len(seconds) >= 2 and seconds == sorted(set(seconds)) and seconds[-1] >= 2, shown
     assert "reading" not in printed and "checks are ok" in printed.splitlines()[0]
 
 
