@@ -89,7 +89,7 @@ def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
     web = services.create("web", PORT)
     backends(web, "n1", f"{NET}.1.1"), backends(web, "n2", f"{NET}.1.2")
     address, = services.wait_ips("web")
-    wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
+    wait_for(lambda: names(address) == {"n1", "n2"}, what="both nodes to answer", seen=lambda: names(address))
     services.delete("web")
     services.wait_gone("web")
     wait_for(lambda: answered(address) is None, 20, "no backend to answer any more")

@@ -130,8 +130,8 @@ def marked(mark):
 
 
 @pytest.mark.parametrize("number, command", [
-    (signal.SIGINT, ["test", "scenario", "-n", "2"]),
-    (signal.SIGKILL, ["test", "scenario", "-n", "2"]),
+    (signal.SIGINT, ["test", "scenario", "-n", "2", "tests/scenario/test_harness.py"]),
+    (signal.SIGKILL, ["test", "scenario", "-n", "2", "tests/scenario/test_harness.py"]),
     (signal.SIGKILL, ["cluster"]),
     (signal.SIGINT, ["demo", "--keep"]),
     (signal.SIGKILL, ["demo", "--keep"]),
