@@ -37,9 +37,9 @@ def start(flags, *more, **options):
     return run_ccmd(*(f"{name}={value}" for name, value in flags.items()), *more, **options)
 
 
-def fails(done, *texts):
-    """Ends with a code above 0 and one line that says why."""
-    assert 0 < done.returncode < 128, done
+def fails(done, code, *texts):
+    """Ends with this code and one line that says why."""
+    assert done.returncode == code, done
     complaints = [line for line in done.stderr.splitlines() if not re.match(r"\S+Z (debug|info|warn) ", line)]
     assert len(complaints) == 1, done.stderr
     for text in texts:
@@ -82,7 +82,7 @@ def test_output_that_cannot_be_written_is_a_failure(usual, arguments, output, re
 )
 def test_a_flag_that_is_wrong_is_named(usual, flag):
     done = start(usual, flag)
-    fails(done, flag.lstrip("-").split("=")[0])
+    fails(done, 2, flag.lstrip("-").split("=")[0])
 
 
 @pytest.mark.parametrize(
@@ -101,20 +101,21 @@ def test_flags_as_people_type_them(api, kubelet, inventory, ccmd, flags):
 
 
 @pytest.mark.parametrize(
-    "name,value,texts",
+    "name, value, code, texts",
     [
-        ("--cloud-provider", "", ["cloud-provider"]),
-        ("--cloud-provider", "nimbus", ["nimbus", "cloudlycke"]),
-        ("--cloud-config", "", ["--cloud-config is required"]),
-        ("--cloud-config", "/nonexistent/inventory.yaml", ["/nonexistent/inventory.yaml", "No such file"]),
-        ("--kubeconfig", "/nonexistent/kubeconfig", ["/nonexistent/kubeconfig", "No such file"]),
-        ("--kubeconfig", "/dev/null", ["/dev/null"]),
-        ("--authentication-kubeconfig", "/nonexistent/reviewer", ["--authentication-kubeconfig: ", "/nonexistent/reviewer", "No such file"]),
-        ("--authorization-kubeconfig", "/nonexistent/reviewer", ["--authorization-kubeconfig: ", "/nonexistent/reviewer", "No such file"]),
+        ("--cloud-provider", "", 2, ["cloud-provider"]),
+        ("--cloud-provider", "nimbus", 2, ["nimbus", "cloudlycke"]),
+        ("--cloud-config", "", 1, ["--cloud-config is required"]),
+        ("--cloud-config", "/nonexistent/inventory.yaml", 1, ["/nonexistent/inventory.yaml", "No such file"]),
+        ("--kubeconfig", "/nonexistent/kubeconfig", 1, ["/nonexistent/kubeconfig", "No such file"]),
+        ("--kubeconfig", "/dev/null", 1, ["/dev/null"]),
+        ("--authentication-kubeconfig", "/nonexistent/reviewer", 1, ["--authentication-kubeconfig: ", "/nonexistent/reviewer", "No such file"]),
+        ("--authorization-kubeconfig", "/nonexistent/reviewer", 1, ["--authorization-kubeconfig: ", "/nonexistent/reviewer", "No such file"]),
     ],
 )
-def test_missing_settings_are_named(usual, name, value, texts):
-    fails(start({**usual, name: value}), *texts)
+def test_missing_settings_are_named(usual, name, value, code, texts):
+    """docs/operating.md, "Exit codes"."""
+    fails(start({**usual, name: value}), code, *texts)
 
 
 @pytest.mark.plain
@@ -127,8 +128,8 @@ def test_an_unusable_api_server_is_reported(cluster, usual, proxy, tmp_path):
     with ThreadPoolExecutor() as pool:
         unreachable, untrusted = pool.map(lambda config: start({**usual, "--kubeconfig": config}, timeout=30), configs)
     assert time.monotonic() - begun < 15
-    fails(unreachable, nobody, "refused")
-    fails(untrusted, proxy.url, "certificate")
+    fails(unreachable, 1, nobody, "refused")
+    fails(untrusted, 1, proxy.url, "certificate")
     assert proxy.requests() == []
 
 
@@ -207,7 +208,7 @@ def test_an_inventory_with_mistakes_is_refused_with_its_lines(usual, tmp_path):
     path = tmp_path / "broken.yaml"
     path.write_text(text)
     done = start({**usual, "--cloud-config": path})
-    fails(done, "Cloud provider could not be initialized", 'machines[0].addresses[0].address: "192.168.20.300" is not an IP')
+    fails(done, 1, "Cloud provider could not be initialized", 'machines[0].addresses[0].address: "192.168.20.300" is not an IP')
     assert re.search(r"broken\.yaml:7:", done.stderr)
 
 
