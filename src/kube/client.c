@@ -72,6 +72,13 @@ count_by_status(struct metric_family *family, const char *host, enum http_method
 }
 
 void
+kube_start_counters(const char *host)
+{
+	for (enum http_method method = HTTP_GET; method <= HTTP_DELETE; method++)
+		(void)metric_of(&requests_total, "403", http_method_name(method), host);
+}
+
+void
 kube_count_request(const char *host, enum http_method method, int status)
 {
 	count_by_status(&requests_total, host, method, status);

@@ -93,6 +93,9 @@ enum err_code kube_status_code(yyjson_val *status);
  */
 int64_t kube_status_retry_ms(yyjson_val *status);
 
+/** Creates the counters of refused requests (403), for all methods. Prometheus does not see the
+ * increase of a counter that appears with 1. */
+void kube_start_counters(const char *host);
 /** Counts an attempt of a list or a watch, which are sent without a kube_client. host as in
  * kube_client; status 0: no answer. */
 void kube_count_request(const char *host, enum http_method, int status);

@@ -405,6 +405,7 @@ kube_connection_open(const struct kube_config_source *source, struct clock *cloc
 		c->host = arena_printf(&c->config->arena, "%" STR_FMT ":%d", STR_ARG(url.host),
 		                       url.port)
 		                  .ptr;
+	kube_start_counters(c->host);
 	tls_files_init(&c->tls_files, c->config);
 	if (kube_connection_uses_plugin(c))
 		c->plugin = exec_plugin_new(c->config, c->clock);

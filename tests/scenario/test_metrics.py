@@ -35,11 +35,11 @@ class Metrics:
 
 @pytest.fixture
 def scraped(ccmd):
-    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes."""
+    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes. program=hetzner: there."""
 
-    def start(**options):
+    def start(program=ccmd, **options):
         (port,) = free_ports(1)
-        one = ccmd(metrics_bind_address=f"127.0.0.1:{port}", **options)
+        one = program(metrics_bind_address=f"127.0.0.1:{port}", **options)
         one.wait_log("serving metrics")
         server = Serving(port, is_plain=True)
         return one, lambda: Metrics(server.get("/metrics").text), server
@@ -167,13 +167,19 @@ def test_without_look_ups_nothing_is_counted(api, kubelet, inventory, scraped):
     assert "rest_client_dns_resolution" not in scrape().text
 
 
-def test_counters_of_problems_exist_from_the_start(scraped):
+def test_counters_of_problems_exist_from_the_start(robot, hetzner, scraped):
     """increase() does not see a series that appears with 1."""
-    _, scrape, _ = scraped()
+    _, scrape, _ = scraped(program=hetzner, env={"ROBOT_ENABLED": "true", "ROBOT_ENDPOINT": robot.url, "ROBOT_USER": robot.user,
+                                               "ROBOT_PASSWORD": robot.password})
     first = scrape()
-    for name in ("ccmd_events_dropped_total", "ccmd_node_deletion_decisions_total"):
-        assert first.samples(name) and first.value(name) == 0, name
-    assert first.samples("ccmd_node_deletion_decisions_total")[0].labels["outcome"]
+    for name, labels in [
+            ("ccmd_events_dropped_total", {"reason": "failed"}), ("ccmd_node_deletion_decisions_total", {"outcome": "breaker"}),
+            *(("rest_client_requests_total", {"code": "403", "method": one}) for one in ("GET", "POST", "PUT", "PATCH", "DELETE")),
+            *(("hcloud_api_requests_total", {"code": "401", "api_endpoint": one})
+              for one in ("/servers", "/servers/-", "/load_balancers", "/networks/-")),
+            ("hcloud_api_throttled_total", {"urgency": "urgent"}),
+            ("hrobot_api_requests_total", {"code": "401"}), ("hrobot_api_requests_total", {"code": "403"})]:
+        assert first.value(name, **labels) == 0, (name, labels)
 
 
 def test_problems_show_in_metrics(api, inventory, kubelet, proxy, scraped):

@@ -791,6 +791,9 @@ hz_api_uptime_ns(struct hz_api *a)
 struct hz_api *
 hz_api_new(const struct hz_api_config *config)
 {
+	/* what is read again and again if nothing changes */
+	static const char *const polled[] = { "/servers", "/servers/-", "/load_balancers",
+		                              "/networks/-" };
 	struct hz_api *a = xcalloc(1, sizeof(*a));
 
 	a->config = *config;
@@ -802,6 +805,8 @@ hz_api_new(const struct hz_api_config *config)
 	/* Prometheus does not see the increase of a counter that appears with 1 */
 	(void)metric_of(&throttled, "urgent");
 	(void)metric_of(&throttled, "background");
+	for (size_t i = 0; i < ARRAY_LEN(polled); i++)
+		(void)metric_of(&requests, "401", "get", polled[i]);
 	login_set_read_only(false);
 	return a;
 }
