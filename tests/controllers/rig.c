@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/metrics.h"
 #include "base/thread.h"
 #include "controllers/node_errors.h"
 #include "controllers/writes.h"
@@ -432,4 +433,17 @@ rig_run(struct rig *r, int64_t seconds)
 		fake_clock_advance(r->fake, next_deadline(r->watch, end_ns) - now_ns);
 		rig_settle(r);
 	}
+}
+
+/* ---- metrics ---- */
+
+void
+rig_assert_metric(struct rig *r, const char *series, int value)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(LIMIT_METRICS_TEXT);
+	const char *line = arena_printf(&r->arena, "\n%s %d\n", series, value).ptr;
+
+	metrics_write_page(&text, METRICS_MAIN, METRICS_TEXT);
+	if (!strstr(text.ptr, line))
+		fail_msg("no line%s", line);
 }

@@ -123,4 +123,7 @@ void rig_advance_ms(struct rig *, int64_t ms);
  */
 void rig_run(struct rig *, int64_t seconds);
 
+/** /metrics shows the series ("name" or "name{label=\"value\"}") with that value. */
+void rig_assert_metric(struct rig *, const char *series, int value);
+
 #endif

@@ -159,5 +159,7 @@ def test_series_of_the_alerts_exist_at_a_leader(api, inventory, kubelet, ccmd):
     series = [r"ccmd_build_info\{", r"ccmd_fence_remaining_seconds\{.*\} 1", "ccmd_stuck_threads 0", "process_start_time_seconds ",
               r'ccmd_workqueue_oldest_due_seconds\{name="service"\}', r'ccmd_reflector_watch_age_seconds\{kind="Node"\} 0*\.?0*[1-9]',
               r'rest_client_requests_total\{code="200",', r'cloudlycke_inventory_reloads_total\{result="rejected"\} 0',
-              r'cloudlycke_inventory_reloads_total\{result="refused"\} 0', r'ccmd_doctor_problems\{code="CCMD060"\} 0']
+              r'cloudlycke_inventory_reloads_total\{result="refused"\} 0', r'ccmd_doctor_problems\{code="CCMD060"\} 0',
+              "ccmd_nodes_uninitialized 0", "ccmd_nodes_uninitialized_oldest_seconds 0", "ccmd_services_failing 0",
+              "ccmd_services_failing_longest_seconds 0"]
     wait_for(lambda: all(re.search(f"^{one}", scrape(), re.M) for one in series), what="the series", seen=scrape)

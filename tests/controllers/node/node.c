@@ -473,6 +473,8 @@ an_absent_machine_is_waited_for(void **state)
 {
 	(void)state;
 	begin_without_machine(PRESENCE_ABSENT, ERR_NONE);
+	rig_assert_metric(rig, "ccmd_nodes_uninitialized", 1);
+	rig_assert_metric(rig, "ccmd_nodes_uninitialized_oldest_seconds", 3600 + 60);
 	assert_int_equal(events("FailedToInitializeNode"), 1);
 	assert_int_equal(fake_api_count(rig->api, HTTP_PATCH, "/events/"), 0);
 }

@@ -536,9 +536,13 @@ what_cannot_be_is_said_and_tried_every_five_minutes(void **state)
 	forget_calls();
 	run(1800);
 	assert_in_range(calls("ensure"), 6, 8);
+	rig_assert_metric(rig, "ccmd_services_failing", 1);
+	rig_assert_metric(rig, "ccmd_services_failing_longest_seconds", 1200 + 1800);
 	fake_balancers_forget_faults(rig->balancers);
 	put(&(struct fake_service){ .name = "web", .annotations = "\"k\":\"v\"" }); /* at once */
 	assert_balanced("web-1", "a=fake://a,");
+	rig_assert_metric(rig, "ccmd_services_failing", 0);
+	rig_assert_metric(rig, "ccmd_services_failing_longest_seconds", 0);
 }
 
 static void
