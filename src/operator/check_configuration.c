@@ -25,7 +25,7 @@ check_flags(struct doctor *d, struct report *r)
 		if (line.len == 0)
 			continue;
 		report_note(r, "flag", line, "is accepted and has no effect");
-		report_fix(r, "remove it; docs/reference/flags.md says why it has none");
+		report_fix(r, "remove it; ccmd --help says why it has none");
 	}
 	for (struct str line, flag, text, rest = d->flag_warnings; str_split(&rest, '\n', &line);) {
 		if (line.len == 0)
@@ -34,7 +34,7 @@ check_flags(struct doctor *d, struct report *r)
 			report_note(r, "flag", flag, "%" STR_FMT, STR_ARG(text));
 		else
 			report_note(r, "", STR_EMPTY, "%" STR_FMT, STR_ARG(line));
-		report_fix(r, "remove or change it; see docs/reference/flags.md");
+		report_fix(r, "remove or change it; see ccmd --help");
 	}
 }
 

@@ -220,12 +220,12 @@ run_plan(const struct command_line *line, struct parsed *parsed, struct view *vi
 /* ---- the table ---- */
 
 #define AT(field) offsetof(struct command_line, field)
-#define OUTPUT(page)                        \
-	{ .name = "--output",               \
-	  .letter = "-o",                   \
-	  .value = "json",                  \
-	  .choices = outputs,               \
-	  .help = "Print JSON (" page ").", \
+#define OUTPUT                   \
+	{ .name = "--output",    \
+	  .letter = "-o",        \
+	  .value = "json",       \
+	  .choices = outputs,    \
+	  .help = "Print JSON.", \
 	  .offset = AT(output) }
 
 static const char *const outputs[] = { "text", "json", NULL };
@@ -273,7 +273,7 @@ static const struct command_flag doctor_flags[] = {
 	          "report.",
 	  .offset = AT(bundle) },
 	LEADER_FLAGS,
-	OUTPUT("docs/doctor.md"),
+	OUTPUT,
 	{ 0 },
 };
 
@@ -285,7 +285,7 @@ static const struct command_flag explain_flags[] = {
 	  .help = "The namespace of the Service, if its name has none (default: default).",
 	  .offset = AT(namespace) },
 	LEADER_FLAGS,
-	OUTPUT("docs/explain.md"),
+	OUTPUT,
 	{ 0 },
 };
 
@@ -308,7 +308,7 @@ set_object(struct command_line *line, const char *word, struct str value)
 	return described_parse(path, &line->object);
 }
 
-static const struct command_flag plan_flags[] = { LEADER_FLAGS, OUTPUT("docs/plan.md"), { 0 } };
+static const struct command_flag plan_flags[] = { LEADER_FLAGS, OUTPUT, { 0 } };
 
 static const struct command_operand plan_operands[] = {
 	{ "nodes", NULL, { "node", "no" } },
@@ -329,7 +329,7 @@ static const struct command_flag status_flags[] = {
 	{ .name = "--watch",
 	  .help = "Print it every two seconds, until Ctrl-C.",
 	  .offset = AT(is_watch) },
-	OUTPUT("docs/status.md"),
+	OUTPUT,
 	{ 0 },
 };
 
@@ -338,7 +338,7 @@ static const struct command_flag no_flags[] = { { 0 } };
 const struct command commands[] = {
 	{ "doctor", "says what is wrong, why it matters, and how to fix it",
 	  "Checks the API server, the rights, the leader election, the cloud, the nodes, the Services and the\n"
-	  "configuration, and changes nothing.",
+	  "configuration, and changes nothing. The documentation has a section for each code, such as CCMD041.",
 	  .flags = doctor_flags, .run = run_doctor },
 	{ "explain", "explains one node, Service or route",
 	  "Says whether ccmd handles the object, its state and since when, what ccmd waits for, and what happens\n"

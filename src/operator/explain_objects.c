@@ -208,7 +208,7 @@ node_waits_for(struct explanation *e, const struct node_facts *f)
 	if (guard)
 		return guarded_node_waits_for(guard);
 	if (f->machine && f->machine->presence == PRESENCE_ABSENT)
-		return STR("the proof that its machine is gone (docs/deletion.md)");
+		return STR("the proof that its machine is gone");
 	return STR("its kubelet");
 }
 

@@ -172,8 +172,7 @@ void
 report_skip_refused(struct report *r, const char *what)
 {
 	report_skip(r,
-	            "these credentials may not list %s; the ClusterRole ccmd-operator permits it "
-	            "(docs/helm.md, \"Rights\")",
+	            "these credentials may not list %s; the ClusterRole ccmd-operator permits it",
 	            what);
 	current(r)->is_refused = true;
 }
@@ -408,7 +407,6 @@ print_findings(const struct check_result *result, bool shows_all, unsigned width
 	if (n_left > 0)
 		print_text(out, COLUMN, width, "and %zu more%s", n_left,
 		           shows_all ? "" : "; --all shows them");
-	print_text(out, COLUMN, width, "More: docs/doctor.md, \"%s\"", result->check->code);
 }
 
 /* One line for all checks that follow from this one. */

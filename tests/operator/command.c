@@ -257,7 +257,7 @@ helps(void **state UNUSED)
 	assert_non_null(strstr(out.ptr, "\n      --all             Show all checks, "));
 	assert_non_null(strstr(out.ptr,
 	                       "NAMESPACE/NAME\n                        Check the rights"));
-	assert_non_null(strstr(out.ptr, "\n  -o, --output json     Print JSON"));
+	assert_non_null(strstr(out.ptr, "\n  -o, --output json     Print JSON.\n"));
 	buf_reset(&out);
 	assert_true(command_help(STR("explain"), &out));
 	assert_non_null(strstr(out.ptr,

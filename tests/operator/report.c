@@ -108,8 +108,7 @@ prints_text(void **state UNUSED)
 	                    "           - node n1: it is gone\n"
 	                    "             run: kubectl delete node n1\n"
 	                    "           - all are gone\n"
-	                    "             fix: find out why\n"
-	                    "           More: docs/doctor.md, \"CCMD040\"\n");
+	                    "             fix: find out why\n");
 }
 
 static void
