@@ -151,9 +151,8 @@ report_refused_service(struct report *r, const struct service_trial *trial)
 
 	if (trial->kept.len > 0) {
 		report_find(r, "service", s->object.key, "%" STR_FMT, STR_ARG(trial->kept));
-		report_fix(
-			r,
-			"correct the annotation; or delete the Service and create it again: its new load balancer has another address");
+		report_fix(r, "kubectl -n %" STR_FMT " edit service %" STR_FMT,
+		           STR_ARG(s->namespace), STR_ARG(s->name));
 	}
 	if (is_incomplete(r, trial) || trial->code == ERR_EXISTS || !is_refusal(trial->code))
 		return;

@@ -30,10 +30,19 @@ note(struct dry_run *run, const struct dry_item *item, const struct dry_change *
 	}
 }
 
+static void
+note_kept(struct dry_run *run, const struct dry_item *item, const struct error *why)
+{
+	struct dry_notes *d = CONTAINER_OF(run, struct dry_notes, run);
+
+	assert_ptr_equal(item, &d->item);
+	buf_addf(&d->text, "stays: %s\n", why->msg);
+}
+
 void
 dry_notes_init(struct dry_notes *d)
 {
-	*d = (struct dry_notes){ .run = { .note = note },
+	*d = (struct dry_notes){ .run = { .note = note, .kept = note_kept },
 		                 .item = { &d->run, "service", STR("default/web"), STR("1") },
 		                 .requests = BUF_INIT(KIB(10)),
 		                 .text = BUF_INIT(KIB(100)) };

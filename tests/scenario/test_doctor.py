@@ -1345,6 +1345,13 @@ def test_a_location_that_is_changed_later(services, hetzner, hcloud):
     assert '"hel1" has no effect on an existing load balancer, which stays in fsn1' in str(hcloud("--cluster-name=mine").found("CCMD063"))
 
 
+def test_more_ports_than_the_type_has_services(services, hcloud):
+    services.create("web", *range(80, 86))
+    report = hcloud()
+    assert "at most 5 services: these ports are not served: 85" in report.found("CCMD063")["service default/web"], report.content
+    assert report.checks["CCMD063"]["findings"][0]["fix"] == "kubectl -n default edit service web"
+
+
 def test_the_taint_of_cluster_api(api, node, examine):
     node("n1")
     taint = {"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"}

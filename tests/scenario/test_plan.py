@@ -319,6 +319,15 @@ def test_what_the_cloud_would_refuse(foretold, api, services, cloud, network, ku
     assert "target node n2" not in str(found.differences())
 
 
+def test_more_ports_than_the_type_has_services(foretold, services):
+    """Whether the load balancer is new or not."""
+    foretold.settle()
+    services.create("web", *range(80, 86))
+    for found in foretold.check(), foretold.plan():
+        assert "at most 5 services: these ports are not served: 85" in found.objects["service default/web"]["staysBecause"]
+    assert found.exit_code == 0 and found.requests() == ([], [])
+
+
 def test_targets_of_a_balancer_without_public_interface(foretold, services):
     services.create("web", 80, annotations={f"{PREFIX}disable-public-network": "true", f"{PREFIX}use-private-ip": "false"})
     found = foretold.plan()

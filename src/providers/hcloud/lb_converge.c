@@ -55,6 +55,10 @@ hz_lb_report_once(const struct hz_lb_run *run, const struct event_kind *event, c
 	uint64_t looks = str_hash(str_c(why->msg));
 	struct error ignored;
 
+	if (run->call->dry) {
+		dry_kept(run->call->dry, why);
+		return;
+	}
 	if (refusals_find(refusals, run->spec->uid, kind, looks, &ignored))
 		return;
 	refusals_note(refusals, run->spec->uid, kind, looks, why);
@@ -457,6 +461,29 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 	return hz_lb_wrap_target(run, step, err);
 }
 
+/* Each run leaves out the same nodes while nothing changes, which is reported once. */
+static void
+hz_lb_report_left_out(struct hz_lb_run *run, const struct room *room)
+{
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(SIZE_MAX / 2);
+	struct error why;
+
+	for (size_t i = 0; i < room->n_left_out; i++)
+		buf_addf(&names, "%s%" STR_FMT, i > 0 ? ", " : "",
+		         STR_ARG(room->left_out[i]->name));
+	if (run->call->dry && names.len > 0) {
+		err_set(&why, ERR_INVALID,
+		        "a load balancer of type \"%" STR_FMT
+		        "\" has at most %zu targets: these nodes are not among them: %s",
+		        STR_ARG(run->lb->type.name), room->n, names.ptr);
+		dry_kept(run->call->dry, &why);
+	} else if (hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_TARGETS,
+	                                     str_hash(buf_str(&names)))) {
+		for (size_t i = 0; i < room->n_left_out; i++)
+			hz_targets_exceeded(&run->tools->targets, run->spec, room->left_out[i]);
+	}
+}
+
 /* A target may be refused because of its server, which concerns all Services, or because of the
  * balancer, which concerns all targets of this Service. */
 static bool
@@ -465,8 +492,6 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 	struct room room = room_of(run, "max_targets", run->lb->n_targets,
 	                           run->lb->type.max_targets);
 	struct hz_steps steps;
-	uint64_t names = 0;
-	bool is_news;
 
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBTargets", 1);
 	hz_targets_read(&run->tools->targets, run->call, run->spec, &run->desired, run->lb,
@@ -488,14 +513,7 @@ hz_lb_converge_targets(struct hz_lb_run *run, struct error *err)
 		if (!hz_lb_add_target(run, step, &room, err))
 			return false;
 	}
-
-	/* Each run leaves out the same nodes while nothing changes, which is reported once. */
-	for (size_t i = 0; i < room.n_left_out; i++)
-		names = names * UINT64_C(0x9e3779b97f4a7c15) + str_hash(room.left_out[i]->name);
-	is_news = hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_TARGETS,
-	                                    names);
-	for (size_t i = 0; is_news && i < room.n_left_out; i++)
-		hz_targets_exceeded(&run->tools->targets, run->spec, room.left_out[i]);
+	hz_lb_report_left_out(run, &room);
 	return true;
 }
 
@@ -530,7 +548,6 @@ hz_lb_await_certificate(struct hz_lb_run *run, bool *ret_is_issued, struct error
 	return hz_lb_tolerate_refusal(run, err);
 }
 
-/* An Event says once which ports are not served. */
 static void
 hz_lb_notify_ports(struct hz_lb_run *run, struct str limit, struct str ports)
 {
@@ -633,7 +650,8 @@ hz_lb_note_location(const struct hz_lb_run *run)
 	err_set(&why, ERR_INVALID,
 	        HZ_LB_PREFIX
 	        "location: \"%" STR_FMT
-	        "\" has no effect on an existing load balancer, which stays in %" STR_FMT,
+	        "\" has no effect on an existing load balancer, which stays in %" STR_FMT
+	        ". For another location, delete the Service and create it again: its new load balancer has another address",
 	        STR_ARG(*wanted), STR_ARG(run->lb->location));
 	dry_kept(run->call->dry, &why);
 }

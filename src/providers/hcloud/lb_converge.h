@@ -65,7 +65,7 @@ struct hz_lb_run {
 };
 
 /** Sends an Event about the Service with the text of `why`, unless its last one of this kind within
- * the last hour had the same text. kind: a literal. */
+ * the last hour had the same text. A dry run notes it instead (dry_kept()). kind: a literal. */
 void hz_lb_report_once(const struct hz_lb_run *run, const struct event_kind *event,
                        const char *kind, const struct error *why);
 

@@ -178,10 +178,7 @@ hz_primary_report_kept(const struct hz_lb_run *run, enum hz_family family,
 	        families[family].key, STR_ARG(str_head(wanted->text, 30)), run->lb->id,
 	        families[family].name, STR_ARG(has->ip), has->id, STR_ARG(spec->namespace),
 	        STR_ARG(spec->service));
-	if (run->call->dry)
-		dry_kept(run->call->dry, &why);
-	else
-		hz_lb_report_once(run, &kept_event, families[family].kept, &why);
+	hz_lb_report_once(run, &kept_event, families[family].kept, &why);
 }
 
 static void

@@ -546,20 +546,25 @@ targets_of_a_network_that_is_left_are_added_again(void **state)
 	                  "add_target\n" ACTION "add_target\n");
 }
 
-/* The type that the balancer will have, not the one that it has, says how many targets fit. */
+/* The type that the balancer will have, not the one that it has, says what fits. */
 static void
-a_larger_type_takes_more_targets(void **state)
+what_the_new_type_has_no_room_for_is_noted(void **state)
 {
 	(void)state;
 	annotate("type", "lb21");
+	story.spec.n_ports = 2;
 	select_nodes(2);
 	answer(OF_U, 200, LISTED(LB_OF(OWN_LABEL, "", SERVICE("80", "15"), TARGET("1", "false"))));
 	answer("/load_balancer_types*", 200,
-	       "{\"load_balancer_types\":[{\"id\":2,\"name\":\"lb21\",\"max_targets\":1}]," META(
-		       "1") "}");
-	story.lab->fake.n_nodes = 0;
-	assert_true(ensure(/*is_dry=*/true));
-	assert_string_equal(story.notes.requests.ptr, ACTION "change_type\n");
+	       "{\"load_balancer_types\":[{\"id\":2,\"name\":\"lb21\",\"max_targets\":1,"
+	       "\"max_services\":1}]," META("1") "}");
+	ensure_dry();
+	dry_notes_check(&story.notes,
+	                "change load balancer au1: " ACTION "change_type\n  type: lb11 -> lb21\n"
+	                "stays: a load balancer of type \"lb21\" has at most 1 targets: "
+	                "these nodes are not among them: n2\n"
+	                "stays: a load balancer of type \"lb21\" has at most 1 services: "
+	                "these ports are not served: 443\n");
 }
 
 static void
@@ -703,7 +708,7 @@ main(void)
 		TEST(several_differences_cost_what_was_noted),
 		TEST(the_public_interface_follows_the_targets),
 		TEST(targets_of_a_network_that_is_left_are_added_again),
-		TEST(a_larger_type_takes_more_targets),
+		TEST(what_the_new_type_has_no_room_for_is_noted),
 		TEST(targets_alone_are_updated),
 		TEST(an_adopted_balancer_gets_its_label),
 		TEST(what_a_real_run_refuses_is_not_noted),
