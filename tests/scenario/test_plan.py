@@ -76,6 +76,17 @@ def balancer_facts(lb):
     return found
 
 
+def set_pod_cidr(api, number):
+    cidr = f"10.244.{number}.0/24"
+    api.patch(f"{NODES}/n{number}", {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}})
+
+
+def new_node(api, cloud, network, kubelet, number):
+    server = cloud.add_server(f"n{number}", networks=[network])
+    kubelet(server.name, ip=server.private_ip(network.id))
+    set_pod_cidr(api, number)
+
+
 @pytest.fixture
 def network(cloud):
     return cloud.add_network("net")
@@ -87,9 +98,7 @@ def foretold(api, cluster, cloud, network, services, hetzner, kubelet, proxy):
     env = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_NETWORK": "net", "HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK": "true",
            "HCLOUD_LOAD_BALANCERS_ENABLED": "true"}
     for number in (1, 2):
-        server = cloud.add_server(f"n{number}", networks=[network])
-        kubelet(server.name, ip=server.private_ip(network.id))
-        api.patch(f"{NODES}/{server.name}", {"spec": {"podCIDR": f"10.244.{number}.0/24", "podCIDRs": [f"10.244.{number}.0/24"]}})
+        new_node(api, cloud, network, kubelet, number)
     kubeconfig = cluster.kubeconfig("through-proxy", url=proxy.url)
     flags = flags_of(kubeconfig, None, "--cloud-provider=hcloud", "--allow-untagged-cloud", **CIDR)
     environment = {"HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token, "HCLOUD_METRICS_ENABLED": "false", **env}
@@ -118,15 +127,9 @@ def set_algorithm(cloud, algorithm):
     lb.algorithm = algorithm
 
 
-def new_node(api, cloud, network, kubelet):
-    server = cloud.add_server("n3", networks=[network])
-    kubelet("n3", ip=server.private_ip(network.id))
-    api.patch(f"{NODES}/n3", {"spec": {"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24"]}})
-
-
 # what changes: (the words by which the plan must name it, the change)
 CHANGES = {
-    "a new node": ("node n3", lambda t: new_node(t.api, t.cloud, t.network, t.kubelet)),
+    "a new node": ("node n3", lambda t: new_node(t.api, t.cloud, t.network, t.kubelet, 3)),
     "a new Service": ("service default/other", lambda t: t.services.create("other", 81)),
     "another address": ("node n1", lambda t: t.api.patch(f"{NODES}/n1/status", {"status": {"addresses": [
         {"type": "Hostname", "address": "n1"}, {"type": "InternalIP", "address": "192.0.2.1"}]}})),
@@ -298,20 +301,25 @@ def test_a_node_without_a_machine(cluster, lab, kubelet):
 
 
 def test_what_the_cloud_would_refuse(foretold, api, services, cloud, network, kubelet):
-    """n2 is detached from the network, and the server of n3 is gone: neither is promised a route or a target."""
+    """No node is promised a route, and n2 no target: n2 is detached from the network, the server of n3 is gone, n4 is a dedicated
+    server, the name of n5 is no server's, and the pod CIDR of n1 overlaps with a subnet."""
     services.create("web", 80, annotations={f"{PREFIX}use-private-ip": "true"})
     foretold.settle()
     with cloud.lock:
         cloud.server("n2").private_net.clear()
-    kubelet("n3", ip="10.0.0.9", initialized=True, provider_id="hcloud://987654", ready="Unknown")
-    api.patch(f"{NODES}/n3", {"spec": {"podCIDR": "10.244.9.0/24", "podCIDRs": ["10.244.9.0/24"]}})
-    cut_off(cloud, network, "10.244.2.0/24")
+        network.subnets.append((ipaddress.ip_network("10.244.1.0/24"), "cloud", "eu-central", None))
+    for number, provider_id in (3, "hcloud://987654"), (4, "hrobot://321"), (5, None):
+        kubelet(f"n{number}", ip=f"10.0.0.{number}9", initialized=True, provider_id=provider_id, ready="Unknown")
+        set_pod_cidr(api, number)
+    for number in (1, 2):
+        cut_off(cloud, network, f"10.244.{number}.0/24")
     found = foretold.plan()
     assert not found.errors, found.content
-    assert "not attached" in found.objects["route 10.244.2.0/24"]["staysBecause"]
-    assert "is gone" in found.objects["route 10.244.9.0/24"]["staysBecause"]
+    for number, why in enumerate(("overlaps with the subnet 10.244.1.0/24", "not attached", "no server of its provider ID",
+                                  "n4 is not a cloud server", "no server of its name"), 1):
+        assert why in found.objects[f"route 10.244.{number}.0/24"]["staysBecause"], found.content
     assert not any("add_route" in one or one == "create route" for one in found.requests()[1]), found.content
-    for name in ("n2", "n3"):
+    for name in ("n1", "n2", "n3", "n4", "n5"):
         assert found.differences()[f"node {name}"]["new"] == [("condition NetworkUnavailable", "True (NoRouteCreated)")]
     services.create("new", 81, annotations={f"{PREFIX}use-private-ip": "true"})
     found = foretold.plan()
