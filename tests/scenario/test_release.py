@@ -248,24 +248,52 @@ def test_a_release_is_rebuilt_and_compared(tmp_path, key):
     assert done.returncode == 1 and "the signature of SHA256SUMS is not by" in done.stderr
 
 
+def version_of(tree):
+    (version,) = re.findall(r"^  version: '(.*)',", (tree / "meson.build").read_text(), re.M)
+    return version
+
+
+def replace(path, pattern, new):
+    path.write_text(re.sub(pattern, new, path.read_text()))
+
+
+def prepare(tree, parts):
+    """Commits these parts of what a release needs, and nothing in place of the others."""
+    changelog, version = tree / "CHANGELOG.md", version_of(tree)
+    replace(changelog, f"## {re.escape(version)}", "## another version")
+    if "a section" in parts:
+        changelog.write_text(changelog.read_text() + f"\n## {version}\n\nAll.\n")
+    if "an address" in parts:
+        for name in run("git", "grep", "-lF", "ccmd.example", "--", "charts", "packaging", cwd=tree).split():
+            replace(tree / name, r"ccmd\.example", "example.com")
+    image = f"debian@sha256:{'0' * 64}" if "a digest" in parts else "debian:13"
+    replace(tree / ".github" / "workflows" / "release.yml", r"image: [^,]*,", f'image: "{image}",')
+    run("git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-aqm", "prepared", "--allow-empty", cwd=tree)
+
+
 @pytest.mark.parametrize("tag, change, problem", [
     ("v9.9.9", None, "the tag is v9.9.9, but meson.build has version"),
     (None, "README.md", "the tree has changes"),
     (None, None, "CHANGELOG.md has no section"),
     (None, "a section", "the placeholder ccmd.example in charts/ccmd/Chart.yaml charts/ccmd/README.md packaging/debian/control"),
+    (None, "a section, an address", "write debian@DIGEST after image:, with the digest that this prints: skopeo inspect --f"),
 ])
 def test_a_release_of_a_tag_is_refused(tmp_path, tag, change, problem):
     tree = copy_of_the_tree(tmp_path / "tree")
-    (version,) = re.findall(r"^  version: '(.*)',", (tree / "meson.build").read_text(), re.M)
     if change == "README.md":
         (tree / change).write_text("changed")
     elif not tag:
-        text = (tree / "CHANGELOG.md").read_text().replace(f"## {version}", "## another version")
-        (tree / "CHANGELOG.md").write_text(text + (f"\n## {version}\n\nAll.\n" if change else ""))
-        run("git", "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-aqm", "changelog", "--allow-empty",
-            cwd=tree)
-    done = release(tree, f"--tag={tag or 'v' + version}")
+        prepare(tree, change or "")
+    done = release(tree, f"--tag={tag or 'v' + version_of(tree)}", "source")
     assert done.returncode == 1 and problem in done.stderr, done.stderr
+
+
+def test_a_release_of_a_tag_is_made(tmp_path):
+    tree = copy_of_the_tree(tmp_path / "tree")
+    prepare(tree, "a section, an address, a digest")
+    done = release(tree, f"--tag=v{version_of(tree)}", "source")
+    assert done.returncode == 0, done.stderr
+    assert (tree / "dist" / "NOTES.md").read_text() == f"## {version_of(tree)}\n\nAll.\n"
 
 
 def test_the_components_of_the_program_are_listed(trees):
