@@ -386,7 +386,8 @@ def archive(tmp_path):
 
 
 def fetch_sources(tree, address, snapshot):
-    tree.script(tree.programs / "apt-get", f'[ "$1" = indextargets ] && echo {address}/mirror/debian/')
+    tree.script(tree.programs / "apt-get", f'[ "$1" != indextargets ] || echo {address}/mirror/debian/')
+    tree.script(tree.programs / "apt-cache", "echo Version: 8.2-1; echo Directory: pool/main/c/curl")
     env = os.environ | {"CCMD_CACHE": str(tree.cache), "PATH": f"{tree.programs}:{os.environ['PATH']}",
                         "CCMD_DEBIAN_SNAPSHOT": f"{address}/{snapshot}"}
     return subprocess.run([tree.folder / "tools" / "image-sources"], env=env, capture_output=True, text=True)
@@ -403,6 +404,7 @@ def test_a_source_that_the_mirror_dropped_comes_from_the_snapshot(tree, archive)
     assert "curl 8.1-1 cannot be fetched:" in done.stderr
     assert f"{address}/mirror/debian/pool/main/c/curl/curl_8.1.orig.tar.gz: HTTP Error 404" in done.stderr
     assert f"{address}/nothing/archive/debian/20260102T030405Z/pool/main/c/curl/curl_8.1.orig.tar.gz: HTTP" in done.stderr
+    assert "The mirror has curl 8.2-1 in place of 8.1-1." in done.stderr
     place = folder / "snapshot" / "archive" / "debian" / "20260102T030405Z" / "pool" / "main" / "c" / "curl"
     place.mkdir(parents=True)
     (place / "curl_8.1.orig.tar.gz").write_bytes(b"another source")
