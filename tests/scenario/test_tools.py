@@ -132,9 +132,11 @@ def marked(mark):
 @pytest.mark.parametrize("number, command", [
     (signal.SIGINT, ["test", "scenario", "-n", "2", "tests/scenario/test_harness.py"]),
     (signal.SIGKILL, ["test", "scenario", "-n", "2", "tests/scenario/test_harness.py"]),
+    (signal.SIGINT, ["cluster"]),
     (signal.SIGKILL, ["cluster"]),
     (signal.SIGINT, ["demo", "--keep"]),
     (signal.SIGKILL, ["demo", "--keep"]),
+    (signal.SIGINT, ["bench", "--nodes", "5"]),
     (signal.SIGKILL, ["bench", "--nodes", "5"]),
 ])
 def test_a_command_that_ends_leaves_no_process(tmp_path, number, command):
