@@ -157,6 +157,20 @@ def test_a_command_that_ends_leaves_no_process(tmp_path, number, command):
         dev.wait()
 
 
+def test_nohup_keeps_a_command_when_the_terminal_hangs_up():
+    def nohup(program, *before):
+        words = ["nohup", *before, sys.executable, "-uc", f"import os, signal, time\n{program}\nprint('done')"]
+        return subprocess.Popen(words, cwd=ROOT / "tests" / "scenario", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+
+    ended_by_it = "signal.signal(signal.SIGHUP, signal.SIG_DFL); print('started'); time.sleep(3)"
+    with nohup(ended_by_it, ROOT / "tools" / "supervise") as command:
+        assert command.stdout.readline() == "started\n"
+        command.send_signal(signal.SIGHUP)
+        assert command.stdout.read() == "done\n"
+    with nohup("from lib.process import end_on_signals; end_on_signals(); os.kill(os.getpid(), signal.SIGHUP)") as command:
+        assert command.stdout.read() == "done\n"
+
+
 def test_a_soak_reports_the_runs_that_fail(tree):
     for name in ("soak", "supervise"):
         shutil.copy(ROOT / "tools" / name, tree.folder / "tools" / name)

@@ -205,7 +205,9 @@ class Signalled(SystemExit):
 def end_on_signals():
     """Without this, SIGTERM and SIGHUP end Python immediately and the folders are left behind. A second signal does not
     interrupt the removal."""
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        numbers.append(signal.SIGHUP)
 
     def end(number, _frame):
         for one in numbers:
