@@ -157,6 +157,29 @@ def test_a_command_that_ends_leaves_no_process(tmp_path, number, command):
         dev.wait()
 
 
+def test_a_command_ends_with_the_parent_that_waits_for_it(tmp_path):
+    mark = f"CCMD_MARK={tmp_path}"
+    words = ["sh", "-c", '"$@"; echo waited', "sh", ROOT / "tools" / "supervise", "sleep", "600"]
+    with subprocess.Popen(words, env=os.environ | dict([mark.split("=", 1)]), start_new_session=True) as parent:
+        wait_for(lambda: "sleep 600 " in marked(mark), what="the command")
+        parent.kill()
+    wait_for(lambda: not marked(mark), 20, "all of it to end", seen=lambda: marked(mark))
+
+
+@pytest.mark.parametrize("shell, script", [
+    ("sh", '"$@" &'),
+    ("sh", 'nohup "$@" >/dev/null &'),
+    ("sh", 'setsid "$@" &'),
+    ("bash", 'set -m; "$@" &'),
+])
+def test_a_command_in_the_background_goes_on_without_its_parent(tmp_path, shell, script):
+    command = [ROOT / "tools" / "supervise", "sh", "-c", 'echo >"$0/started"; sleep 3; echo >"$0/done"', tmp_path]
+    script += ' until [ -e "$STARTED" ]; do sleep 0.1; done'
+    subprocess.run([shell, "-c", script, shell, *command], env=os.environ | {"STARTED": str(tmp_path / "started")}, timeout=60)
+    assert not (tmp_path / "done").exists()
+    wait_for((tmp_path / "done").exists, what="the command to go on")
+
+
 def test_nohup_keeps_a_command_when_the_terminal_hangs_up():
     def nohup(program, *before):
         words = ["nohup", *before, sys.executable, "-uc", f"import os, signal, time\n{program}\nprint('done')"]
