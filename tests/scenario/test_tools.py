@@ -455,6 +455,18 @@ def test_a_source_that_the_mirror_dropped_comes_from_the_snapshot(tree, archive)
     assert (tree.cache / "image" / "sources" / "curl_8.1.orig.tar.gz").read_bytes() == b"the source"
 
 
+def test_an_image_without_a_commit_says_why(tmp_path):
+    for name in ("image-oci", "revision", "scripts.py"):
+        (tmp_path / "tree" / "tools").mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "tools" / name, tmp_path / "tree" / "tools")
+    script = "from scripts import load; commit = load('image-oci').Commit(); print([commit.revision, commit.created])"
+    for path, problem in ((os.environ["PATH"], "not a git repository"), (tmp_path, "git is not installed")):
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "tree" / "tools", capture_output=True, text=True,
+                              env={"PATH": str(path)})
+        assert done.stdout == "['', '1970-01-01T00:00:00Z']\n", done.stderr
+        assert "the image names neither its commit nor the commit's time" in done.stderr and problem in done.stderr
+
+
 SYSTEM = """case $1 in
 make) mkdir -p "$3/build" "$3/etc/apt/sources.list.d" ;;
 run) shift 2; case $1 in
