@@ -74,8 +74,7 @@ refusals_find(struct refusals *rs, struct str object, const char *kind, uint64_t
 	WITH_LOCK(&rs->mu);
 
 	r = refusals_make_key(&key, object, kind) ? map_get(&rs->all, buf_str(&key)) : NULL;
-	if (!r || r->looks != looks || r->n_replaced != login_count_replaced() ||
-	    r->until_boot_ns <= now_ns)
+	if (!r || r->looks != looks || is_over(r, &now_ns))
 		return false;
 	err_set(ret, r->code, "%" STR_FMT, STR_ARG(r->msg));
 	ret->http_status = r->http_status;
@@ -101,15 +100,15 @@ refusals_note(struct refusals *rs, struct str object, const char *kind, uint64_t
 	if (rs->all.count >= LIMIT_REFUSALS)
 		return;
 	r = xcalloc(1, sizeof(*r) + key.len + msg.len);
+	*r = (struct refusal){ .key = str_n(r->text, key.len),
+		               .msg = str_n(r->text + key.len, msg.len),
+		               .looks = looks,
+		               .n_replaced = login_count_replaced(),
+		               .until_boot_ns = now_ns + VALID_NS,
+		               .code = refusal->code,
+		               .http_status = refusal->http_status };
 	memcpy(r->text, key.ptr, key.len);
 	memcpy(r->text + key.len, msg.ptr, msg.len);
-	r->key = str_n(r->text, key.len);
-	r->msg = str_n(r->text + key.len, msg.len);
-	r->looks = looks;
-	r->n_replaced = login_count_replaced();
-	r->until_boot_ns = now_ns + VALID_NS;
-	r->code = refusal->code;
-	r->http_status = refusal->http_status;
 	map_put(&rs->all, r->key, r);
 }
 
