@@ -298,13 +298,17 @@ hz_lb_cache_join(struct hz_lb_cache *c, struct str uid, int64_t id, bool is_repe
 
 	if (!r) {
 		r = c->pending = xcalloc(1, sizeof(*r));
-		r->n_refs = 1;
-		r->run = single_flight_next(&c->flight);
+		*r = (struct hz_reading){
+			.n_refs = 1,
+			.run = single_flight_next(&c->flight),
+			.n_uids = 1,
+			.is_repeated = is_repeated,
+			.id = id,
+			.scope = uid.len == 0 ? SCOPE_ALL
+			         : id > 0     ? SCOPE_ONE
+			                      : SCOPE_UIDS,
+		};
 		r->uids = arena_str(&r->arena, uid);
-		r->n_uids = 1;
-		r->is_repeated = is_repeated;
-		r->id = id;
-		r->scope = uid.len == 0 ? SCOPE_ALL : id > 0 ? SCOPE_ONE : SCOPE_UIDS;
 		return reading_ref(r);
 	}
 	r->is_repeated |= is_repeated;
