@@ -20,11 +20,15 @@
 #include "base/metrics.h"
 #include "base/rand.h"
 #include "base/recent.h"
+#include "base/split.h"
 #include "base/thread.h"
+#include "base/watchdog.h"
 
 #define ACCEPT_META "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 #define HEALTH_EVERY_NS NS_PER_SEC
+#define LIST_IDLE_NS (30 * NS_PER_SEC)     /* the longest time without a byte during a list */
+#define LIST_TIMEOUT_NS (600 * NS_PER_SEC) /* the longest time for a whole list */
 
 enum {
 	MAX_RETRIES = 10,
@@ -407,6 +411,68 @@ kube_delete(struct kube_client *c, struct call *call, struct str path, struct st
 		               STR_ARG(path));
 	request.body = buf_str(&body);
 	return kube_request(c, call, &request, /*ret_body=*/NULL, err);
+}
+
+/* ---- lists ---- */
+
+static bool
+parse_item(void *arg, struct str text, struct error *err)
+{
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	const struct kube_list *list = arg;
+
+	return json_parse(text, &doc, err) && list->each(list->arg, yyjson_doc_get_root(doc), err);
+}
+
+static bool
+check_head(yyjson_val *head, const char *item_kind, struct buf *ret_version, struct error *err)
+{
+	struct str kind = json_view(head, "kind"), more = STR_EMPTY, version;
+
+	if (!str_ends(kind, STR("List")) ||
+	    (item_kind && !str_eq_c(str_head(kind, kind.len - 4), item_kind)))
+		return err_set(err, ERR_INVALID,
+		               "the response has kind \"%" STR_FMT "\" instead of %sList",
+		               STR_ARG(kind), item_kind ? item_kind : "");
+	if (!yyjson_obj_get(head, "items"))
+		return err_set(err, ERR_INVALID, "the list has no member \"items\"");
+	if (json_str(head, "metadata.continue", &more) != JSON_ABSENT && more.len > 0)
+		return err_set(err, ERR_INVALID, "the response is only a part of the list");
+	if (json_str(head, "metadata.resourceVersion", &version) != JSON_FOUND ||
+	    version.len == 0 || version.len > LIMIT_NAME)
+		return err_set(err, ERR_INVALID, "the list has no usable resourceVersion");
+	buf_add_str(ret_version, version);
+	return true;
+}
+
+bool
+kube_read_list(const struct kube_list *list, struct http_stream *stream, struct clock *clock,
+               struct buf *ret_version, struct error *err)
+{
+	CLEANUP(json_split_freep)
+	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
+	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
+	int64_t end_ns = clock_deadline(clock_mono(clock), LIST_TIMEOUT_NS);
+	struct str bytes, head;
+	size_t total = 0;
+
+	for (;;) {
+		int64_t idle_ns = clock_deadline(clock_mono(clock), LIST_IDLE_NS);
+
+		if (!http_stream_read(stream, clock_earlier(end_ns, idle_ns), &bytes, err))
+			return false;
+		if (bytes.len == 0)
+			break;
+		watchdog_promise(clock_deadline(clock_mono(clock), WATCHDOG_WORK_NS));
+		total += bytes.len;
+		if (total > LIMIT_LIST_BODY)
+			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
+			               LIMIT_LIST_BODY);
+		if (!json_split_feed(split, bytes, parse_item, (void *)(uintptr_t)list, err))
+			return false;
+	}
+	return json_split_end(split, &head, err) && json_parse(head, &doc, err) &&
+	       check_head(yyjson_doc_get_root(doc), list->kind, ret_version, err);
 }
 
 /* ---- start-up ---- */

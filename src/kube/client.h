@@ -75,6 +75,20 @@ NODISCARD bool kube_post_secret(struct kube_client *, struct call *, struct str 
 NODISCARD bool kube_delete(struct kube_client *, struct call *, struct str path, struct str uid,
                            struct str version, struct error *err);
 
+/** How the answer to a GET of a list is read. */
+struct kube_list {
+	const char *kind; /* of the items; NULL: any */
+	/* is called for each item, which is valid during the call only; false ends the reading */
+	bool (*each)(void *arg, yyjson_val *item, struct error *err);
+	void *arg;
+};
+
+/** Reads a list as it arrives, with one item in memory at a time. Objects that are not in a list
+ * count as deleted, so ERR_INVALID at the end of any answer that is not a whole list of this kind.
+ * *ret_version gets the list's version. */
+NODISCARD bool kube_read_list(const struct kube_list *, struct http_stream *, struct clock *,
+                              struct buf *ret_version, struct error *err);
+
 /** Waits until GET /healthz answers 200: asks every second for up to timeout_ms. Fails immediately
  * if the server's certificate cannot be verified, because at start that means a wrong
  * configuration. */

@@ -35,8 +35,6 @@
 #define BACKOFF_MAX_NS (30 * NS_PER_SEC)
 /* Some proxies hold back the headers until the first event; a bookmark comes every minute. */
 #define HEADERS_TIMEOUT_MS (90 * MS_PER_SEC)
-#define LIST_IDLE_NS (30 * NS_PER_SEC)     /* the longest time without a byte during a list */
-#define LIST_TIMEOUT_NS (600 * NS_PER_SEC) /* the longest time for a whole list */
 /* the time after a watch's time-out until its connection is closed */
 #define WATCH_GRACE_NS (30 * NS_PER_SEC)
 #define SHORT_WATCH_NS NS_PER_SEC         /* a shorter watch without event is a failure */
@@ -302,35 +300,11 @@ is_version_unknown(const struct error *err)
 /* ---- the list ---- */
 
 static bool
-put_item(void *arg, struct str item, struct error *err)
+put_item(void *arg, yyjson_val *item, struct error *err)
 {
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	struct reflector *r = arg;
 	bool is_skipped;
 
-	return json_parse(item, &doc, err) &&
-	       put_object(r, yyjson_doc_get_root(doc), &is_skipped, err);
-}
-
-/* Is this a whole list of our kind? Objects that are not in it will be removed, so any other answer
- * with status 200 must be refused. */
-static bool
-check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, struct error *err)
-{
-	struct str kind = json_view(head, "kind"), more = STR_EMPTY;
-
-	if (!str_ends(kind, STR("List")) || !str_eq_c(str_head(kind, kind.len - 4), r->kind->name))
-		return err_set(err, ERR_INVALID,
-		               "the response has kind \"%" STR_FMT "\" instead of %sList",
-		               STR_ARG(kind), r->kind->name);
-	if (!yyjson_obj_get(head, "items"))
-		return err_set(err, ERR_INVALID, "the list has no member \"items\"");
-	if (json_str(head, "metadata.continue", &more) != JSON_ABSENT && more.len > 0)
-		return err_set(err, ERR_INVALID, "the response is only a part of the list");
-	if (json_str(head, "metadata.resourceVersion", ret_rv) != JSON_FOUND || ret_rv->len == 0 ||
-	    ret_rv->len > LIMIT_NAME)
-		return err_set(err, ERR_INVALID, "the list has no usable resourceVersion");
-	return true;
+	return put_object(arg, item, &is_skipped, err);
 }
 
 /* Stores the objects of a list as they arrive. Those that are not in it are removed at its end,
@@ -338,35 +312,13 @@ check_head(const struct reflector *r, yyjson_val *head, struct str *ret_rv, stru
 static bool
 receive_list(struct reflector *r, struct http_stream *stream, struct error *err)
 {
-	CLEANUP(json_split_freep)
-	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	int64_t end_ns = clock_deadline(clock_mono(r->config.clock), LIST_TIMEOUT_NS);
-	struct str bytes, head, rv;
-	size_t total = 0;
+	const struct kube_list list = { .kind = r->kind->name, .each = put_item, .arg = r };
+	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 
-	for (;;) {
-		int64_t deadline_ns = clock_earlier(end_ns,
-		                                    clock_deadline(clock_mono(r->config.clock),
-		                                                   LIST_IDLE_NS));
-
-		if (!http_stream_read(stream, deadline_ns, &bytes, err))
-			return false;
-		if (bytes.len == 0)
-			break;
-		watchdog_promise(clock_deadline(clock_mono(r->config.clock), WATCHDOG_WORK_NS));
-		total += bytes.len;
-		if (total > LIMIT_LIST_BODY)
-			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
-			               LIMIT_LIST_BODY);
-		if (!json_split_feed(split, bytes, put_item, r, err))
-			return false;
-	}
-	if (!json_split_end(split, &head, err) || !json_parse(head, &doc, err) ||
-	    !check_head(r, yyjson_doc_get_root(doc), &rv, err))
+	if (!kube_read_list(&list, stream, r->config.clock, &version, err))
 		return false;
 	store_end_list(r->config.store);
-	set_last_rv(r, rv);
+	set_last_rv(r, buf_str(&version));
 	return true;
 }
 

@@ -7,7 +7,6 @@
 #include "base/array.h"
 #include "base/limits.h"
 #include "base/sandbox.h"
-#include "base/split.h"
 #include "base/version.h"
 #include "controllers/node_ref.h"
 #include "controllers/service/targets.h"
@@ -16,8 +15,6 @@
 #include "operator/facts.h"
 #include "operator/leader.h"
 #include "operator/progress.h"
-
-#define LIST_IDLE_NS (30 * NS_PER_SEC) /* a list is given up after this time without a byte */
 
 /* ---- life cycle ---- */
 
@@ -153,22 +150,6 @@ view_now_s(const struct view *v)
 	return clock_wall(&clock_real) / NS_PER_SEC + v->server.skew_s;
 }
 
-struct listing {
-	bool (*each)(void *arg, yyjson_val *item, struct error *err);
-	void *arg;
-};
-
-static bool
-parse_item(void *listing, struct str text, struct error *err)
-{
-	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
-	const struct listing *l = listing;
-
-	if (!json_parse(text, &doc, err))
-		return false;
-	return l->each(l->arg, yyjson_doc_get_root(doc), err);
-}
-
 /* Without a version, the API server answers with the newest state. The state in its cache may be
  * some time old on a busy server, and a command that reads once would show, for example, a deleted
  * node in place of the one that was registered under its name since. */
@@ -177,30 +158,15 @@ view_list(struct view *v, const char *path,
           bool (*each)(void *arg, yyjson_val *item, struct error *err), void *arg,
           struct error *err)
 {
+	const struct kube_list list = { .each = each, .arg = arg };
 	CLEANUP(http_stream_closep) struct http_stream *stream = NULL;
-	CLEANUP(json_split_freep)
-	struct json_split *split = json_split_new(STR("items"), LIMIT_JSON_ITEM);
+	CLEANUP(buf_fini) struct buf version = BUF_INIT(LIMIT_NAME);
 	struct http_request request = { .method = HTTP_GET, .target = str_c(path) };
-	struct listing listing = { each, arg };
-	struct str bytes, head;
-	size_t total = 0;
 
 	if (!view_need(v, VIEW_SERVER, err) ||
 	    !http_stream_open(v->kube->http, &v->call, &request, &stream, err))
 		return false;
-	do {
-		int64_t deadline_ns = clock_deadline(clock_mono(&clock_real), LIST_IDLE_NS);
-
-		if (!http_stream_read(stream, deadline_ns, &bytes, err))
-			return false;
-		if (!json_split_feed(split, bytes, parse_item, &listing, err))
-			return err_wrap(err, "GET %s", path);
-		total += bytes.len;
-		if (total > LIMIT_LIST_BODY)
-			return err_set(err, ERR_INVALID, "the list is larger than %zu bytes",
-			               LIMIT_LIST_BODY);
-	} while (bytes.len > 0);
-	if (!json_split_end(split, &head, err))
+	if (!kube_read_list(&list, stream, &clock_real, &version, err))
 		return err_wrap(err, "GET %s", path);
 	return true;
 }
