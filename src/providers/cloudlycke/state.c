@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/event_kind.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -29,6 +30,9 @@
 #include "base/log.h"
 #include "base/buf.h"
 #include "base/thread.h"
+
+#define LOCK_WAIT_NS (2 * NS_PER_SEC)
+#define LOCK_POLL_NS (20 * NS_PER_MS)
 
 EVENT_KIND(
 	newer_event, "cloud-controller-manager", "StateFileIsNewer", true,
@@ -236,7 +240,8 @@ read_file(struct cl_state *s, struct error *err)
 /* ---- life cycle ---- */
 
 /* The lock is on a file of its own, because the state file is replaced: a lock on it would be on
- * the former content. The kernel releases it when the process ends, however that happens. */
+ * the former content. The kernel releases it when the process has ended, however that happens, and
+ * each program that it was just starting has been executed. */
 bool
 cl_state_take(struct cl_state *s, struct error *err)
 {
@@ -263,6 +268,22 @@ cl_state_take(struct cl_state *s, struct error *err)
 	if (!read_file(s, err))
 		return false;
 	s->is_taken = true;
+	return true;
+}
+
+/* A process that was killed while it started a program, and is started again at once, would find
+ * its own lock. */
+static bool
+take_at_start(struct cl_state *s, struct error *err)
+{
+	struct clock *clock = s->host->clock;
+	int64_t end_ns = clock_deadline(clock_mono(clock), LOCK_WAIT_NS);
+
+	while (!cl_state_take(s, err)) {
+		if (err->code != ERR_CONFLICT || clock_mono(clock) >= end_ns ||
+		    !cancel_sleep(/*cancel=*/NULL, clock, LOCK_POLL_NS, err))
+			return false;
+	}
 	return true;
 }
 
@@ -297,7 +318,7 @@ cl_state_open(const struct cl_schema *schema, enum cl_state_use use, const struc
 			"are forgotten at a restart");
 	}
 	if (use == CL_STATE_NOW) {
-		is_good = cl_state_take(s, err);
+		is_good = take_at_start(s, err);
 	} else {
 		/* only the leader may use it: a standby checks whether it is valid */
 		WITH_LOCK(&s->mu);

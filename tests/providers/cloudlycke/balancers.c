@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -778,6 +780,27 @@ one_process_has_the_file(void **state)
 	ADOPT(&w, "a", NULL);
 }
 
+/* What a killed process was about to start has its lock for a moment: here a copy of us. */
+static void
+the_lock_of_a_killed_process_is_awaited(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	const struct timespec moment = { .tv_nsec = 200 * NS_PER_MS };
+	pid_t child;
+
+	world_init(&w, state, "{}");
+	open_again(&w);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		(void)nanosleep(&moment, NULL);
+		_exit(0);
+	}
+	open_again(&w);
+	ADOPT(&w, "a", NULL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* An operator's command runs beside the controller. */
 static void
 a_process_that_changes_nothing_only_reads_the_file(void **state)
@@ -1066,6 +1089,7 @@ main(void)
 		TEST(a_newer_file_is_left_alone),
 		TEST(routes_in_the_file_are_kept),
 		TEST(one_process_has_the_file),
+		TEST(the_lock_of_a_killed_process_is_awaited),
 		TEST(a_process_that_changes_nothing_only_reads_the_file),
 		TEST(a_change_that_cannot_be_written_is_undone),
 		TEST(a_service_of_a_former_process_leaves_haproxy),
