@@ -83,9 +83,11 @@ struct kube_list {
 	void *arg;
 };
 
-/** Reads a list as it arrives, with one item in memory at a time. Objects that are not in a list
- * count as deleted, so ERR_INVALID at the end of any answer that is not a whole list of this kind.
- * *ret_version gets the list's version. */
+/** Reads a list as it arrives, with one item in memory at a time. Callers may treat objects that
+ * are not in the list as deleted. A response that is not a whole list of this kind therefore fails
+ * with ERR_INVALID, although each() may already have been called. *ret_version gets the
+ * resourceVersion.
+ */
 NODISCARD bool kube_read_list(const struct kube_list *, struct http_stream *, struct clock *,
                               struct buf *ret_version, struct error *err);
 

@@ -10,8 +10,8 @@ struct dry_notes {
 	struct dry_item item; /* for call->dry */
 	struct buf requests;  /* each with a new line */
 	/* Each change is a line "change load balancer NAME: REQUEST", followed by a line
-	 * "  FIELD: OLD -> NEW" for each of its fields. What stays different is a line
-	 * "stays: WHY". */
+	 * "  FIELD: OLD -> NEW" for each of its fields. A difference that is kept is a
+	 * line "stays: WHY". */
 	struct buf text;
 };
 

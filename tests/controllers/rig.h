@@ -123,7 +123,7 @@ void rig_advance_ms(struct rig *, int64_t ms);
  */
 void rig_run(struct rig *, int64_t seconds);
 
-/** /metrics shows the series ("name" or "name{label=\"value\"}") with that value. */
+/** Asserts that /metrics has the series ("name" or "name{label=\"value\"}") with this value. */
 void rig_assert_metric(struct rig *, const char *series, int value);
 
 #endif

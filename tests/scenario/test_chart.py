@@ -677,7 +677,7 @@ def test_a_release_of_hetzners_chart_is_upgraded_and_rolled_back(each_helm, clus
         helm.checked("upgrade", "hccm", CHART, *access, *options[2:])
         found = deployment()
         assert found["metadata"]["uid"] == uid and container_of(found) == ["ccmd"]
-        wait_for(lambda: not may("list", "configmaps"), what="the rights that ccmd does without to end")
+        wait_for(lambda: not may("list", "configmaps"), what="the rights that ccmd does not need to be gone")
         # what it did before, it goes on doing
         assert "HCLOUD_LOAD_BALANCERS_ADOPTION" not in variables(found) and has_plain_metrics(found)
         helm.checked("upgrade", "hccm", *access, "--reset-then-reuse-values", values={"replicaCount": 2})

@@ -35,7 +35,8 @@ class Metrics:
 
 @pytest.fixture
 def scraped(ccmd):
-    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes. program=hetzner: there."""
+    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes. program: the fixture that starts ccmd, e.g.
+    hetzner."""
 
     def start(program=ccmd, **options):
         (port,) = free_ports(1)

@@ -301,8 +301,8 @@ def test_a_node_without_a_machine(cluster, lab, kubelet):
 
 
 def test_what_the_cloud_would_refuse(foretold, api, services, cloud, network, kubelet):
-    """No node is promised a route, and n2 no target: n2 is detached from the network, the server of n3 is gone, n4 is a dedicated
-    server, the name of n5 is no server's, and the pod CIDR of n1 overlaps with a subnet."""
+    """No route is planned for any node, and no target for n2: n2 is detached from the network, the server of n3 is gone, n4 is a
+    dedicated server, no server has the name of n5, and the pod CIDR of n1 overlaps with a subnet."""
     services.create("web", 80, annotations={f"{PREFIX}use-private-ip": "true"})
     foretold.settle()
     with cloud.lock:
@@ -328,7 +328,7 @@ def test_what_the_cloud_would_refuse(foretold, api, services, cloud, network, ku
 
 
 def test_more_ports_than_the_type_has_services(foretold, services):
-    """Whether the load balancer is new or not."""
+    """The ports are named for a new load balancer and for an existing one."""
     foretold.settle()
     services.create("web", *range(80, 86))
     for found in foretold.check(), foretold.plan():

@@ -64,7 +64,7 @@ def test_no_call_that_we_need_is_refused(cluster, api, kubelet, inventory, tmp_p
         tmp_path, config, inventory, "--node-delete-guard=false", "-v=4", node_monitor_period="1s", leader_elect=True,
         secure_port=port, bind_address="127.0.0.1", cert_dir=tmp_path / "pair",
     )
-    # -D: ccmd stays our child, and strace becomes its; -ff: a file for each thread, or lines of several are mixed
+    # -D: ccmd stays our child, and strace runs detached; -ff: a file for each thread, because lines of several may be mixed
     one.process.argv = [STRACE, "-D", "-ff", "-qq", "-e", "status=failed", "-o", str(trace), *one.process.argv]
     with one:
         for name in ("n1", "n2"):

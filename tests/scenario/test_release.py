@@ -258,7 +258,7 @@ def replace(path, pattern, new):
 
 
 def prepare(tree, parts):
-    """Commits these parts of what a release needs, and nothing in place of the others."""
+    """Commits a tree that meets these requirements of a release ("a section", "an address", "a digest") and none of the others."""
     changelog, version = tree / "CHANGELOG.md", version_of(tree)
     replace(changelog, f"## {re.escape(version)}", "## another version")
     if "a section" in parts:

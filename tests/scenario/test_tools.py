@@ -185,8 +185,8 @@ def test_nohup_keeps_a_command_when_the_terminal_hangs_up():
         words = ["nohup", *before, sys.executable, "-uc", f"import os, signal, time\n{program}\nprint('done')"]
         return subprocess.Popen(words, cwd=ROOT / "tests" / "scenario", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
 
-    ended_by_it = "signal.signal(signal.SIGHUP, signal.SIG_DFL); print('started'); time.sleep(3)"
-    with nohup(ended_by_it, ROOT / "tools" / "supervise") as command:
+    dies_of_sighup = "signal.signal(signal.SIGHUP, signal.SIG_DFL); print('started'); time.sleep(3)"
+    with nohup(dies_of_sighup, ROOT / "tools" / "supervise") as command:
         assert command.stdout.readline() == "started\n"
         command.send_signal(signal.SIGHUP)
         assert command.stdout.read() == "done\n"
@@ -464,7 +464,7 @@ def test_an_image_without_a_commit_says_why(tmp_path):
         done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "tree" / "tools", capture_output=True, text=True,
                               env={"PATH": str(path)})
         assert done.stdout == "['', '1970-01-01T00:00:00Z']\n", done.stderr
-        assert "the image names neither its commit nor the commit's time" in done.stderr and problem in done.stderr
+        assert "the image has no revision" in done.stderr and problem in done.stderr
 
 
 SYSTEM = """case $1 in

@@ -31,6 +31,7 @@
 #include "base/buf.h"
 #include "base/thread.h"
 
+/* A fork and an exec take less; after that, it is another ccmd that has the lock. */
 #define LOCK_WAIT_NS (2 * NS_PER_SEC)
 #define LOCK_POLL_NS (20 * NS_PER_MS)
 
@@ -240,8 +241,8 @@ read_file(struct cl_state *s, struct error *err)
 /* ---- life cycle ---- */
 
 /* The lock is on a file of its own, because the state file is replaced: a lock on it would be on
- * the former content. The kernel releases it when the process has ended, however that happens, and
- * each program that it was just starting has been executed. */
+ * the former content. A forked child shares the lock until its exec. The kernel releases it when
+ * the process has ended, even by SIGKILL, and no such child is left. */
 bool
 cl_state_take(struct cl_state *s, struct error *err)
 {
@@ -271,8 +272,8 @@ cl_state_take(struct cl_state *s, struct error *err)
 	return true;
 }
 
-/* A process that was killed while it started a program, and is started again at once, would find
- * its own lock. */
+/* If ccmd is killed while it starts a program, and is restarted immediately, the child may still
+ * hold the lock. */
 static bool
 take_at_start(struct cl_state *s, struct error *err)
 {

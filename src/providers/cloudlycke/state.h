@@ -58,7 +58,7 @@ struct cl_state {
 
 /** When the file is taken, as by cl_state_take(). */
 enum cl_state_use {
-	CL_STATE_NOW,      /* by cl_state_open(): no other process can hold the lock */
+	CL_STATE_NOW,      /* by cl_state_open(), which may wait 2 s for a child of a killed ccmd */
 	CL_STATE_LATER,    /* only the leader may use it */
 	CL_STATE_READ_ONLY /* it is read later, but neither locked nor written */
 };

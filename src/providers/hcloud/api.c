@@ -791,7 +791,7 @@ hz_api_uptime_ns(struct hz_api *a)
 struct hz_api *
 hz_api_new(const struct hz_api_config *config)
 {
-	/* what is read again and again if nothing changes */
+	/* what is read periodically even if nothing changes: a refused token shows there first */
 	static const char *const polled[] = { "/servers", "/servers/-", "/load_balancers",
 		                              "/networks/-" };
 	struct hz_api *a = xcalloc(1, sizeof(*a));

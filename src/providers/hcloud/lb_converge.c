@@ -461,7 +461,8 @@ hz_lb_add_target(struct hz_lb_run *run, const struct hz_step *step, struct room 
 	return hz_lb_wrap_target(run, step, err);
 }
 
-/* Each run leaves out the same nodes while nothing changes, which is reported once. */
+/* Sends an Event for each node that is left out: when these nodes change, and otherwise every 5
+ * minutes. A dry run notes them instead. */
 static void
 hz_lb_report_left_out(struct hz_lb_run *run, const struct room *room)
 {
@@ -472,10 +473,14 @@ hz_lb_report_left_out(struct hz_lb_run *run, const struct room *room)
 		buf_addf(&names, "%s%" STR_FMT, i > 0 ? ", " : "",
 		         STR_ARG(room->left_out[i]->name));
 	if (run->call->dry && names.len > 0) {
-		err_set(&why, ERR_INVALID,
-		        "a load balancer of type \"%" STR_FMT
-		        "\" has at most %zu targets: these nodes are not among them: %s",
-		        STR_ARG(run->lb->type.name), room->n, names.ptr);
+		err_set(&why, ERR_INVALID, "%s: these nodes are left out: %s",
+		        room->max == 0 ? "the load balancer takes no more targets"
+		                       : arena_printf(run->call->arena,
+		                                      "a load balancer of type \"%" STR_FMT
+		                                      "\" has at most %zu targets",
+		                                      STR_ARG(run->lb->type.name), room->max)
+		                                 .ptr,
+		        names.ptr);
 		dry_kept(run->call->dry, &why);
 	} else if (hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_TARGETS,
 	                                     str_hash(buf_str(&names)))) {
@@ -651,7 +656,7 @@ hz_lb_note_location(const struct hz_lb_run *run)
 	        HZ_LB_PREFIX
 	        "location: \"%" STR_FMT
 	        "\" has no effect on an existing load balancer, which stays in %" STR_FMT
-	        ". For another location, delete the Service and create it again: its new load balancer has another address",
+	        ". Remove the annotation, or delete the Service and create it again; the new load balancer has another address",
 	        STR_ARG(*wanted), STR_ARG(run->lb->location));
 	dry_kept(run->call->dry, &why);
 }

@@ -780,9 +780,10 @@ one_process_has_the_file(void **state)
 	ADOPT(&w, "a", NULL);
 }
 
-/* What a killed process was about to start has its lock for a moment: here a copy of us. */
+/* A child that a killed process had just forked holds its lock until the exec. Here a fork of this
+ * test holds it for 200 ms. */
 static void
-the_lock_of_a_killed_process_is_awaited(void **state)
+a_lock_that_the_child_of_a_killed_process_holds_is_awaited(void **state)
 {
 	CLEANUP(world_fini) struct world w;
 	const struct timespec moment = { .tv_nsec = 200 * NS_PER_MS };
@@ -1089,7 +1090,7 @@ main(void)
 		TEST(a_newer_file_is_left_alone),
 		TEST(routes_in_the_file_are_kept),
 		TEST(one_process_has_the_file),
-		TEST(the_lock_of_a_killed_process_is_awaited),
+		TEST(a_lock_that_the_child_of_a_killed_process_holds_is_awaited),
 		TEST(a_process_that_changes_nothing_only_reads_the_file),
 		TEST(a_change_that_cannot_be_written_is_undone),
 		TEST(a_service_of_a_former_process_leaves_haproxy),

@@ -562,7 +562,7 @@ what_the_new_type_has_no_room_for_is_noted(void **state)
 	dry_notes_check(&story.notes,
 	                "change load balancer au1: " ACTION "change_type\n  type: lb11 -> lb21\n"
 	                "stays: a load balancer of type \"lb21\" has at most 1 targets: "
-	                "these nodes are not among them: n2\n"
+	                "these nodes are left out: n2\n"
 	                "stays: a load balancer of type \"lb21\" has at most 1 services: "
 	                "these ports are not served: 443\n");
 }

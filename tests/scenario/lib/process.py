@@ -129,7 +129,8 @@ class Process:
             self.child.send_signal(number)
 
     def pause(self):
-        """SIGSTOP: the program freezes, its connections stay open and silent. Its threads stop one after the other."""
+        """SIGSTOP: the program freezes, its connections stay open and silent. Returns when all its threads have stopped, which they
+        do one after the other."""
         self.signal(signal.SIGSTOP)
         wait_for(lambda: not self.running or _is_stopped(self.pid), what=f"each thread of {self.name} to stop")
 
