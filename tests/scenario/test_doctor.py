@@ -52,6 +52,10 @@ def node(kubelet, inventory):
     return add
 
 
+def a_list(kind, *items):
+    return answer(200, {"kind": f"{kind}List", "metadata": {"resourceVersion": "1"}, "items": list(items)})
+
+
 def only(report, code, *objects):
     """The check found exactly these objects, and no other check found anything."""
     assert report.codes() == {code}, report.content
@@ -383,7 +387,7 @@ def test_a_healthy_cluster_at_hetzner(api, cluster, cloud, services, kubelet, he
     report = doctor(*hetzner_flags(cluster), env=env)
     assert report.exit_code == 0, report.content
     proxy.on("GET", "/version", later(1000), times=99)
-    proxy.on("GET", ENDPOINTS, answer(200, {"items": [endpoints("web", ("n1", True)), endpoints("local", ("n1", True), ("n1", False))]}))
+    proxy.on("GET", ENDPOINTS, a_list("EndpointSlice", endpoints("web", ("n1", True)), endpoints("local", ("n1", True), ("n1", False))))
     report = doctor(*flags_of(cluster.kubeconfig("doctor", url=proxy.url), None, "--cloud-provider=hcloud"), env=env)
     assert report.codes() == {"CCMD003"} and not report.codes("note") | report.codes("unknown"), report.content
     assert {"CCMD069", "CCMD070", "CCMD071"} <= report.codes("ok")
@@ -1281,7 +1285,7 @@ def hcloud_later(cluster, cloud, hcloud, proxy):
     def examine(seconds, *slices, flags=(), env=HERE):
         proxy.clear()
         proxy.on("GET", "/version", later(seconds), times=99)
-        proxy.on("GET", ENDPOINTS, answer(200, {"items": list(slices)}), times=99)
+        proxy.on("GET", ENDPOINTS, a_list("EndpointSlice", *slices), times=99)
         return doctor(*flags_of(cluster.kubeconfig("doctor", url=proxy.url), None, "--cloud-provider=hcloud", *flags),
                       env=hetzner_environment(cloud, **env))
 
@@ -1548,8 +1552,8 @@ def test_the_api_server_fails_at_any_request(cluster, api, node, inventory, prox
     options = dict(kubeconfig=cluster.kubeconfig("doctor", url=proxy.url), leader_elect=True)
 
     def list_workloads():
-        for resource in "deployments", "daemonsets":  # which the controller itself may not list
-            proxy.on("GET", f"/apis/apps/v1/{resource}", answer(200, {"items": []}), times=99)
+        for kind in "Deployment", "DaemonSet":  # which the controller itself may not list
+            proxy.on("GET", f"/apis/apps/v1/{kind.lower()}s", a_list(kind), times=99)
 
     list_workloads()
     examine(**options)
