@@ -175,7 +175,8 @@ def test_a_command_ends_with_the_parent_that_waits_for_it(tmp_path):
 def test_a_command_in_the_background_goes_on_without_its_parent(tmp_path, shell, script):
     command = [ROOT / "tools" / "supervise", "sh", "-c", 'echo >"$0/started"; sleep 3; echo >"$0/done"', tmp_path]
     script += ' until [ -e "$STARTED" ]; do sleep 0.1; done'
-    subprocess.run([shell, "-c", script, shell, *command], env=os.environ | {"STARTED": str(tmp_path / "started")}, timeout=60)
+    subprocess.run([shell, "-c", script, shell, *command], env=os.environ | {"STARTED": str(tmp_path / "started")}, timeout=60,
+                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # which tests in the background ignore
     assert not (tmp_path / "done").exists()
     wait_for((tmp_path / "done").exists, what="the command to go on")
 
