@@ -360,6 +360,14 @@ room_of(const struct hz_lb_run *run, const char *kind, size_t n, int64_t max)
 	return room;
 }
 
+static struct str
+limit_of_type(const struct hz_lb_run *run, size_t max, const char *what)
+{
+	return arena_printf(run->call->arena,
+	                    "a load balancer of type \"%" STR_FMT "\" has at most %zu %s",
+	                    STR_ARG(run->lb->type.name), max, what);
+}
+
 static bool
 room_is_left(const struct room *room)
 {
@@ -467,20 +475,17 @@ static void
 hz_lb_report_left_out(struct hz_lb_run *run, const struct room *room)
 {
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(SIZE_MAX / 2);
+	struct str limit = STR("the load balancer takes no more targets");
 	struct error why;
 
 	for (size_t i = 0; i < room->n_left_out; i++)
 		buf_addf(&names, "%s%" STR_FMT, i > 0 ? ", " : "",
 		         STR_ARG(room->left_out[i]->name));
 	if (run->call->dry && names.len > 0) {
-		err_set(&why, ERR_INVALID, "%s: these nodes are left out: %s",
-		        room->max == 0 ? "the load balancer takes no more targets"
-		                       : arena_printf(run->call->arena,
-		                                      "a load balancer of type \"%" STR_FMT
-		                                      "\" has at most %zu targets",
-		                                      STR_ARG(run->lb->type.name), room->max)
-		                                 .ptr,
-		        names.ptr);
+		if (room->max > 0)
+			limit = limit_of_type(run, room->max, "targets");
+		err_set(&why, ERR_INVALID, "%" STR_FMT ": these nodes are left out: %s",
+		        STR_ARG(limit), names.ptr);
 		dry_kept(run->call->dry, &why);
 	} else if (hz_lb_cache_should_report(run->tools->cache, run->spec->uid, HZ_NOTICE_TARGETS,
 	                                     str_hash(buf_str(&names)))) {
@@ -608,11 +613,7 @@ hz_lb_converge_services(struct hz_lb_run *run, struct error *err)
 	hz_count_operations("hcops/LoadBalancerOps.ReconcileHCLBServices", 1);
 	hz_plan_fit_services(&run->desired, type->max_services, run->lb, arena, &left_out);
 	if (left_out.len > 0)
-		hz_lb_notify_ports(run,
-		                   arena_printf(arena,
-		                                "a load balancer of type \"%" STR_FMT
-		                                "\" has at most %" PRId64 " services",
-		                                STR_ARG(type->name), type->max_services),
+		hz_lb_notify_ports(run, limit_of_type(run, (size_t)type->max_services, "services"),
 		                   buf_str(&left_out));
 	buf_reset(&left_out);
 	room = room_of(run, "max_services", run->lb->n_services, /*max=*/0);
