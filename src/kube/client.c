@@ -421,7 +421,9 @@ parse_item(void *arg, struct str text, struct error *err)
 	CLEANUP(yyjson_doc_freep) yyjson_doc *doc = NULL;
 	const struct kube_list *list = arg;
 
-	return json_parse(text, &doc, err) && list->each(list->arg, yyjson_doc_get_root(doc), err);
+	if (!json_parse(text, &doc, err))
+		return false;
+	return list->each(list->arg, yyjson_doc_get_root(doc), err);
 }
 
 static bool
@@ -471,8 +473,11 @@ kube_read_list(const struct kube_list *list, struct http_stream *stream, struct 
 		if (!json_split_feed(split, bytes, parse_item, (void *)(uintptr_t)list, err))
 			return false;
 	}
-	return json_split_end(split, &head, err) && json_parse(head, &doc, err) &&
-	       check_head(yyjson_doc_get_root(doc), list->kind, ret_version, err);
+	if (!json_split_end(split, &head, err))
+		return false;
+	if (!json_parse(head, &doc, err))
+		return false;
+	return check_head(yyjson_doc_get_root(doc), list->kind, ret_version, err);
 }
 
 /* ---- start-up ---- */

@@ -25,7 +25,6 @@
 #include "base/metrics.h"
 #include "base/watchdog.h"
 #include "base/rand.h"
-#include "base/split.h"
 #include "base/thread.h"
 #include "kube/client.h"
 #include "kube/object.h"
