@@ -143,10 +143,10 @@ def test_a_version_too_large_is_asked_for_again(api, n1, proxy, ccmd):
 
 def test_a_node_deleted_between_two_watches_is_forgotten(api, n1, kubelet, proxy, ccmd, settled):
     """Deleted and re-created between two watches that a 410 separates: the new one is initialised, the old one not missed."""
-    ccmd()
+    one = ccmd()
     proxy.wait_watching()
     old = n1()
-    initialized(api)
+    one.wait_log("node initialised")  # without the answer to its last PATCH ccmd would not know that the old one was
     proxy.on("GET", NODES_PATH, answer(410), watch=True)
     proxy.refuse()
     old.delete()
