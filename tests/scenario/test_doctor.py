@@ -383,6 +383,8 @@ def test_a_healthy_cluster_at_hetzner(api, cluster, cloud, services, kubelet, he
     services.set_ingress("other", "198.18.9.9")
     for name in ("web", "local"):
         services.wait_ips(name)
+    # A Service that ccmd sees before the last patch of its node has no targets at first.
+    wait_for(lambda: all(one.targets for one in cloud.project.load_balancers.values()), what="the targets")
     env = hetzner_environment(cloud, **HERE)
     report = doctor(*hetzner_flags(cluster), env=env)
     assert report.exit_code == 0, report.content
