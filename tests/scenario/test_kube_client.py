@@ -146,6 +146,7 @@ def test_a_node_deleted_between_two_watches_is_forgotten(api, n1, kubelet, proxy
     one = ccmd()
     proxy.wait_watching()
     old = n1()
+    initialized(api)
     one.wait_log("node initialised")  # without the answer to its last PATCH ccmd would not know that the old one was
     proxy.on("GET", NODES_PATH, answer(410), watch=True)
     proxy.refuse()
