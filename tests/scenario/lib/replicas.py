@@ -18,7 +18,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-contro
 SLACK_S = 0.05  # the proxy notes a request a moment after it was sent
 
 # Short ones make short tests: take-over 8 s after a kill instead of 15. On a busy machine an API server that has just started was
-# seen to answer after 3 s, and a release of the lease to take 5.7 s instead of 2.
+# seen not to answer for 2.8 s, and a released lease to be taken over after 5.7 s.
 LEASE_S, RENEW_S, RETRY_S = 8, 7, 0.5
 
 
