@@ -305,6 +305,23 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
 
 
 @pytest.mark.sanitized
+def test_a_reload_that_is_lost_is_made_again(services, haproxy, backends, node, ccmd):
+    """Until then the Service has no address, and an event says why."""
+    node("n1", f"{NET}.1.1")
+    ccmd()
+    backends(services.create("one", PORT), "one", f"{NET}.1.1")
+    address, = services.wait_ips("one")
+    wait_for(lambda: answered(address) == "one", what="an answer")
+    haproxy.lose_next_reload()
+    reloads = haproxy.reloads()
+    backends(services.create("two", PORT), "two", f"{NET}.1.1")
+    services.wait_event("two", "SyncLoadBalancerFailed", "succeeded, but no new worker responds at")
+    assert services.get("two")["status"]["loadBalancer"] == {}
+    address, = services.wait_ips("two")
+    assert answered(address) == "two"
+    assert haproxy.reloads() == reloads + 2
+
+
 def test_odd_names_leave_the_file_valid(services, haproxy, backends, node, ccmd):
     """Port names and Service names as odd as Kubernetes allows them."""
     node("n1.rack-1.example", f"{NET}.1.1")

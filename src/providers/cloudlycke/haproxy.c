@@ -3,7 +3,8 @@
  * Every change of the allocations has a version. A caller whose version HAProxy has loaded already
  * has nothing to do. Otherwise one caller at a time does the work for all: it waits until changes
  * pause, renders the file under another name, lets HAProxy check it, renames it, saves the state of
- * the servers, and reloads. Other callers get ERR_PENDING and come back when that should be done.
+ * the servers, reloads, and waits for a new worker at the socket. Other callers get ERR_PENDING and
+ * come back when that should be done.
  *
  * The process may end between any two steps: before the rename, HAProxy has the former file; after
  * it, the first update of the next start reloads, because `loaded` is not known then.
@@ -12,6 +13,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,6 +39,9 @@ enum {
 #define BUSY_NS (100 * NS_PER_MS) /* the earliest retry while another caller is working */
 #define PAUSE_NS NS_PER_SEC
 #define QUIET_WAIT_NS (500 * NS_PER_MS)
+#define POLL_NS (20 * NS_PER_MS)
+/* for a new worker to respond; it reads the same file as the check, and more */
+#define WORKER_NS(check_ns) (2 * NS_PER_SEC + 5 * (check_ns))
 
 struct cl_haproxy {
 	const struct cloud_host *host;
@@ -153,44 +158,95 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 	               STR_ARG(why));
 }
 
-/* ---- the states of servers in HAProxy ---- */
+/* ---- HAProxy's socket ---- */
 
-/* Requests the state of all servers at the socket, until HAProxy closes the connection, and writes
- * it to SOCKET.state, so that a server that is down does not count as up after a reload. An HAProxy
- * that hangs must not prevent the reload that would replace it: without an answer within ANSWER_S
- * nothing is written, and health checks find the state again. */
-static void
-save_server_state(struct str socket_path, struct clock *clock)
+/* Appends a worker's response to one command; it ends with the connection. false: it did not come
+ * within ANSWER_S, or has no room in the buffer. */
+static bool
+ask_worker(struct str socket_path, struct str command, struct buf *answer, struct clock *clock)
 {
-	const struct str question = STR("show servers state\n");
-	CLEANUP(buf_fini) struct buf answer = BUF_INIT(LIMIT_HAPROXY_FILE);
-	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
 	CLEANUP(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct timeval limit = { .tv_sec = ANSWER_S };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int64_t deadline_ns = clock_mono(clock) + ANSWER_S * NS_PER_SEC;
 	bool is_open = fd >= 0 && socket_path.len < sizeof(address.sun_path);
 	ssize_t n = -1;
-	struct error err;
 
 	if (is_open) {
 		memcpy(address.sun_path, socket_path.ptr, socket_path.len);
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 		is_open = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
-		          write(fd, question.ptr, question.len) == (ssize_t)question.len;
+		          write(fd, command.ptr, command.len) == (ssize_t)command.len;
 	}
-	while (is_open && buf_reserve(&answer, READ_SIZE) && clock_mono(clock) < deadline_ns) {
-		n = read(fd, answer.ptr + answer.len, READ_SIZE);
+	while (is_open && buf_reserve(answer, READ_SIZE) && clock_mono(clock) < deadline_ns) {
+		n = read(fd, answer->ptr + answer->len, READ_SIZE);
 		is_open = n > 0 || (n < 0 && errno == EINTR);
-		buf_grown(&answer, n > 0 ? (size_t)n : 0);
+		buf_grown(answer, n > 0 ? (size_t)n : 0);
 	}
+	return n == 0;
+}
+
+/* Writes the state of all servers to SOCKET.state, so that a server that is down does not count as
+ * up after a reload. An HAProxy that hangs must not prevent the reload that would replace it:
+ * without a response nothing is written, and health checks find the state again. */
+static void
+save_server_state(struct str socket_path, struct clock *clock)
+{
+	CLEANUP(buf_fini) struct buf answer = BUF_INIT(LIMIT_HAPROXY_FILE);
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
+	struct error err;
+
 	buf_addf(&path, "%" STR_FMT ".state", STR_ARG(socket_path));
-	if (n != 0 || !str_starts(buf_str(&answer), STR("1\n")))
+	if (!ask_worker(socket_path, STR("show servers state\n"), &answer, clock) ||
+	    !str_starts(buf_str(&answer), STR("1\n")))
 		log_debug("HAProxy did not report the state of its servers, ignoring",
 		          LOG_STR("socket", socket_path));
 	else if (!file_replace(path.ptr, buf_str(&answer), 0600, &err))
 		log_warn("the state of HAProxy's servers cannot be saved, ignoring", LOG_ERR(&err));
+}
+
+/* The process ID of the worker that responds; 0: none does. */
+static int64_t
+worker_pid(struct str socket_path, struct clock *clock)
+{
+	CLEANUP(buf_fini) struct buf answer = BUF_INIT(KIB(64));
+	const struct str name = STR("Pid: ");
+	int64_t pid;
+
+	if (!ask_worker(socket_path, STR("show info\n"), &answer, clock))
+		return 0;
+	for (struct str line, rest = buf_str(&answer); str_split(&rest, '\n', &line);) {
+		if (str_starts(line, name) &&
+		    str_to_i64(str_skip(line, name.len), 1, INT32_MAX, &pid))
+			return pid;
+	}
+	return 0;
+}
+
+/* Returns true when another worker than the former one responds, since each reload starts one, or
+ * when the socket is closed to this user. A reload can fail although its command succeeds: a busy
+ * master of HAProxy 2.6 loses signals, and a check of the file does not find everything that
+ * prevents its use. */
+static bool
+wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t former, int64_t limit_ns,
+                struct error *err)
+{
+	int64_t end_ns = clock_mono(call->clock) + limit_ns, pid;
+
+	while ((pid = worker_pid(h->stats_socket, call->clock)) == 0 || pid == former) {
+		if (access(h->stats_socket.ptr, R_OK | W_OK) != 0 && errno == EACCES)
+			return true;
+		if (clock_mono(call->clock) >= end_ns)
+			return err_set(err, ERR_UNAVAILABLE,
+			               "%s succeeded, but no new worker responds at %" STR_FMT
+			               " within %lld s; see HAProxy's log",
+			               h->reload[0], STR_ARG(h->stats_socket),
+			               (long long)(limit_ns / NS_PER_SEC));
+		if (!cancel_sleep(call->cancel, call->clock, POLL_NS, err))
+			return false;
+	}
+	return true;
 }
 
 /* ---- the file ----
@@ -638,26 +694,32 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 static bool
 install_file(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
 {
-	bool is_good;
+	bool is_good, has_socket = h->stats_socket.len > 0;
+	int64_t begun_ns, check_ns, former = 0;
 
 	if (!fence_check(h->host->fence, h->host->clock, err))
 		return false;
 	if (!file_replace(h->unchecked, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
+	begun_ns = clock_mono(call->clock);
 	is_good = run_program(h, call, h->check, err);
 	(void)unlink(h->unchecked);
 	if (!is_good)
 		return err_wrap(err, "HAProxy's configuration was not accepted, the former stays");
 
+	check_ns = clock_mono(call->clock) - begun_ns;
 	/* The check takes a while. */
 	if (!fence_check(h->host->fence, h->host->clock, err))
 		return false;
 	h->loaded = 0;
 	if (!file_replace(h->file, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
-	if (h->stats_socket.len > 0)
+	if (has_socket) {
 		save_server_state(h->stats_socket, h->host->clock);
-	if (!run_program(h, call, h->reload, err))
+		former = worker_pid(h->stats_socket, h->host->clock);
+	}
+	if (!run_program(h, call, h->reload, err) ||
+	    (has_socket && !wait_for_worker(h, call, former, WORKER_NS(check_ns), err)))
 		return err_wrap(err, "HAProxy was not reloaded");
 	return true;
 }
