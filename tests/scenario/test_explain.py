@@ -78,6 +78,23 @@ def wait_ready(serving):
     wait_for(check, what="the server to be ready")
 
 
+def wait_said(explain, kind, name, condition, what):
+    """What explain says once the condition holds for it."""
+    def check():
+        said = explain(kind, name)
+        return said if condition(said) else None
+
+    return wait_for(check, what=what, seen=lambda: explain(kind, name).content)
+
+
+def is_idle(said):
+    return said.leader["queue"]["state"] == "idle"
+
+
+def is_guarded(said):
+    return (said.leader or {}).get("guard")
+
+
 # --- nodes -------------------------------------------------------------------------------------------------------------------
 
 
@@ -87,15 +104,15 @@ def test_a_healthy_node(api, inventory, kubelet, ccmd, serving, operator, explai
     kubelet("n1", ip="10.0.0.1")
     ccmd(**serving)
     api.wait_node("n1", is_initialized)
-    said = explain("node", "n1")
+    api.wait_event("n1", "Synced")
+    said = wait_said(explain, "node", "n1", is_idle, "ccmd to be done with it")
     assert said.exit_code == 0 and said.problems == {} and said.gaps == {}, said.content
     assert said["identity"] == "a node that ccmd keeps in step with its machine"
     assert said["state"].startswith("Ready since 20") and said["waitsFor"] == "nothing"
     assert said.rows["provider ID"]["cluster"] == said.rows["provider ID"]["cloud"] == "cloudlycke://m-n1"
     assert said.rows["zone"] == {"name": "zone", "cluster": "z1", "cloud": "z1", "differs": False}
     assert said.rows["state"]["cloud"].startswith("exists")
-    assert "Synced" in said.reasons
-    assert said.leader["isKnown"] and said.leader["queue"]["state"] == "idle"
+    assert "Synced" in said.reasons and said.leader["isKnown"]
     text = run_ccmd("explain", "node", "n1", *flags_of(operator, inventory, **serving)).stdout
     lines = text.splitlines()
     assert lines[0] == "node n1" and lines[1] == "  is             a node that ccmd keeps in step with its machine"
@@ -106,8 +123,8 @@ def test_a_tainted_node_without_a_machine(kubelet, ccmd, serving, explain):
     kubelet("lost", ip="10.0.0.7")
     ccmd(**serving)
     wait_ready(serving)
-    said = wait_for(lambda: (lambda one: one if "the next attempt to initialise it is in" in one["next"] else None)(explain("node", "lost")),
-                    what="the node to wait for its next attempt")
+    said = wait_said(explain, "node", "lost", lambda said: "the next attempt to initialise it is in" in said["next"],
+                     "the node to wait for its next attempt")
     assert said.exit_code == 1 and "CCMD041" in said.problems
     assert said["waitsFor"] == "a machine of this name in the cloud"
     assert "tainted since its creation" in said["state"]
@@ -121,23 +138,21 @@ def test_a_held_deletion(api, inventory, kubelet, ccmd, serving, explain):
     """The only node: there is no witness."""
     kubelet("gone", ip="10.0.0.1", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
     ccmd(**serving)
-    said = wait_for(lambda: (lambda one: one if (one.leader or {}).get("guard") else None)(explain("node", "gone")),
-                    what="the first look", timeout=20)
+    said = wait_said(explain, "node", "gone", is_guarded, "the first look")
     guard = said.leader["guard"]
     assert guard["verdict"] == "no_witness" and guard["machine"] == "absent" and guard["absentLooks"] == 0
     assert "deletableInSeconds" not in guard
     assert said["waitsFor"] == guard["heldBecause"] and "no other node has a provider ID" in guard["heldBecause"]
     assert f"the next check of its machine is in {guard['nextLookInSeconds']} s" == said["next"].split("; ")[-1]
     assert said.exit_code == 1 and set(said.problems) == {"CCMD031"}, "of which the rest is a consequence"
-    wait_for(lambda: "NodeDeletionHeld" in explain("node", "gone").reasons, what="the event")
+    wait_said(explain, "node", "gone", lambda said: "NodeDeletionHeld" in said.reasons, "the event")
 
 
 def test_a_deletion_that_is_to_come(inventory, node, kubelet, ccmd, serving, explain):
     node("witness", "10.0.0.1")
     kubelet("gone", ip="10.0.0.2", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
     ccmd("--node-delete-confirm-interval=10m", **serving)
-    said = wait_for(lambda: (lambda one: one if (one.leader or {}).get("guard") else None)(explain("node", "gone")),
-                    what="the first look", timeout=20)
+    said = wait_said(explain, "node", "gone", is_guarded, "the first look")
     guard = said.leader["guard"]
     assert guard["verdict"] == "unconfirmed" and guard["absentLooks"] == 1
     assert 500 < guard["deletableInSeconds"] <= 600
@@ -185,15 +200,11 @@ def failures(said):
 
 def wait_failure(explain, name, work):
     """What explain says once the leader has failed at that work on the node."""
-    def look():
-        said = explain("node", name)
-        return said if work in failures(said) else None
-
-    return wait_for(look, what=f"a failure of {work}", seen=lambda: explain("node", name).content)
+    return wait_said(explain, "node", name, lambda said: work in failures(said), f"a failure of {work}")
 
 
 def wait_success(explain, name):
-    wait_for(lambda: failures(explain("node", name)) == {}, what="no failure", seen=lambda: explain("node", name).content)
+    wait_said(explain, "node", name, lambda said: failures(said) == {}, "no failure")
 
 
 def test_an_initialisation_that_fails(inventory, kubelet, proxy, ccmd, serving, explain):
@@ -254,7 +265,8 @@ def test_a_service_that_is_served(fleet, services, at_hetzner, cloud):
     explain = at_hetzner()
     services.create("web")
     served = services.wait("web", ingress)
-    said = explain("service", "default/web")
+    services.wait_event("web", "EnsuredLoadBalancer")
+    said = wait_said(explain, "service", "default/web", is_idle, "ccmd to be done with it")
     balancer = next(iter(cloud.state()["load_balancers"].values()))
     assert said.exit_code == 0, said.content
     assert said.rows["load balancer"]["cloud"] == balancer["name"]
@@ -304,8 +316,8 @@ def test_events_of_an_earlier_service(fleet, services, at_hetzner, cloud):
     services.wait_gone("web")
     cloud.fault("POST", "/load_balancers", faults.error("invalid_input", "no more"), times=None)
     services.create("web")
-    said = wait_for(lambda: (lambda one: one if "SyncLoadBalancerFailed" in one.reasons else None)(
-        explain("service", "default/web")), what="the event of the second Service")
+    said = wait_said(explain, "service", "default/web", lambda said: "SyncLoadBalancerFailed" in said.reasons,
+                     "the event of the second Service")
     assert "EnsuredLoadBalancer" not in said.reasons
 
 
@@ -340,8 +352,7 @@ def test_no_eligible_node(services, at_hetzner, cloud):
     explain = at_hetzner()
     services.create("web")
     services.wait_event("web", "UnAvailableLoadBalancer")
-    said = wait_for(lambda: (lambda one: one if one.leader["queue"]["state"] == "idle" else None)(
-        explain("service", "default/web")), what="the Service to be done")
+    said = wait_said(explain, "service", "default/web", is_idle, "ccmd to be done with it")
     assert "CCMD061" in said.problems and said.rows["targets"]["cluster"] == "eligible nodes: 0"
     assert said["waitsFor"] == "a node that may be its target"
     assert "UnAvailableLoadBalancer" in said.reasons
@@ -379,8 +390,8 @@ def test_a_route(api, cloud, kubelet, at_hetzner):
     api.patch(f"{NODES}/n1", {"spec": {"podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24"]}})
     explain = at_hetzner("--cluster-cidr=10.244.0.0/16", "--route-reconciliation-period=500ms",
                          HCLOUD_NETWORK="net", HCLOUD_NETWORK_DISABLE_ATTACHED_CHECK="true")
-    said = wait_for(lambda: (lambda one: one if one["state"] == "routed" and "lastRun" in one.leader else None)(
-        explain("route", "10.244.1.0/24")), what="the end of the run that made the route")
+    said = wait_said(explain, "route", "10.244.1.0/24", lambda said: said["state"] == "routed" and "lastRun" in said.leader,
+                     "the end of the run that made the route")
     assert said.exit_code == 0 and said["identity"] == "the pod CIDR of the node n1"
     assert said.rows["node"] == {"name": "node", "cluster": "n1", "cloud": "n1", "differs": False}
     assert said.leader["lastRun"]["error"] == "" and "compared again in" in said["next"]
@@ -549,7 +560,7 @@ def quota(fleet, services, at_hetzner, cloud, cluster):
     cloud.fault("POST", "/load_balancers", faults.error("resource_limit_exceeded", "load balancer limit exceeded"), times=None)
     explain = at_hetzner()
     services.create("web")
-    wait_for(lambda: explain("service", "default/web").leader["memory"]["error"], what="the leader to fail")
+    wait_said(explain, "service", "default/web", lambda said: said.leader["memory"]["error"], "the leader to fail")
     env = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token,
            "HCLOUD_METRICS_ENABLED": "false"}
 
@@ -584,7 +595,7 @@ def test_doctor_says_what_the_leader_waits_for(inventory, node, kubelet, ccmd, s
     node("witness", "10.0.0.1")
     kubelet("gone", ip="10.0.0.2", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
     ccmd("--node-delete-confirm-interval=10m", **serving)
-    wait_for(lambda: (explain("node", "gone").leader or {}).get("guard"), what="the first look", timeout=20)
+    wait_said(explain, "node", "gone", is_guarded, "the first look")
     found = doctor(*flags_of(cluster.ccmd_kubeconfig, inventory, **serving)).found("CCMD044")["node gone"]
     seconds, = re.findall(r"; the leader deletes it in (\d+) s at the earliest", found)
     assert 500 < int(seconds) <= 600
@@ -594,7 +605,7 @@ def test_plan_says_when_the_leader_acts(inventory, node, kubelet, ccmd, serving,
     node("witness", "10.0.0.1")
     kubelet("gone", ip="10.0.0.2", provider_id="cloudlycke://m-gone", initialized=True, ready="Unknown")
     ccmd("--node-delete-confirm-interval=10m", **serving)
-    wait_for(lambda: (explain("node", "gone").leader or {}).get("guard"), what="the first look", timeout=20)
+    wait_said(explain, "node", "gone", is_guarded, "the first look")
     now = time.time()
     found = plan(*flags_of(cluster.ccmd_kubeconfig, inventory, "--node-delete-confirm-interval=1h", **serving))
     later = found.objects["node gone"]["later"]
