@@ -305,7 +305,7 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
 
 
 @pytest.mark.sanitized
-def test_a_reload_that_is_lost_is_made_again(services, haproxy, backends, node, ccmd):
+def test_a_reload_that_is_lost_is_repeated(services, haproxy, backends, node, ccmd):
     """Until then the Service has no address, and an event says why."""
     node("n1", f"{NET}.1.1")
     ccmd()
@@ -315,13 +315,42 @@ def test_a_reload_that_is_lost_is_made_again(services, haproxy, backends, node, 
     haproxy.lose_next_reload()
     reloads = haproxy.reloads()
     backends(services.create("two", PORT), "two", f"{NET}.1.1")
-    services.wait_event("two", "SyncLoadBalancerFailed", "succeeded, but no new worker responds at")
+    services.wait_event("two", "SyncLoadBalancerFailed", "still responds at")
     assert services.get("two")["status"]["loadBalancer"] == {}
     address, = services.wait_ips("two")
     assert answered(address) == "two"
-    assert haproxy.reloads() == reloads + 2
+    assert haproxy.reloads() >= reloads + 2
 
 
+def test_a_reload_that_takes_longer_than_its_command(services, haproxy, backends, node, ccmd):
+    """Longer also than ccmd waits for it: then its worker counts at the next attempt."""
+    node("n1", f"{NET}.1.1")
+    ccmd()
+    services.create("one", PORT)
+    services.wait_ips("one")
+    haproxy.script.write_text(f"#!/bin/sh\n(sleep 4; kill -USR2 {haproxy.process.pid}) >/dev/null 2>&1 &\n")
+    backends(services.create("two", PORT), "two", f"{NET}.1.1")
+    address, = services.wait_ips("two", timeout=30)
+    assert answered(address) == "two"
+
+
+def test_a_socket_at_which_nothing_responds_prevents_no_change(services, inventory, node, ccmd, tmp_path):
+    inventory.content["addressPools"] = [POOL]
+    inventory.content["loadBalancers"] = {"haproxy": {
+        "file": str(tmp_path / "haproxy.cfg"), "statsSocket": str(tmp_path / "none.sock"), "check": ["/bin/true"],
+        "reload": ["/bin/true"]}}
+    inventory.content["state"] = {"file": str(tmp_path / "state.json")}
+    inventory.write()
+    node("n1", f"{NET}.1.1")
+    one = ccmd()
+    services.create("web", PORT)
+    services.wait_ips("web")
+    one.wait_log("nothing responds at HAProxy's socket, so its reload is not verified")
+    services.delete("web")
+    services.wait_gone("web")
+
+
+@pytest.mark.sanitized
 def test_odd_names_leave_the_file_valid(services, haproxy, backends, node, ccmd):
     """Port names and Service names as odd as Kubernetes allows them."""
     node("n1.rack-1.example", f"{NET}.1.1")

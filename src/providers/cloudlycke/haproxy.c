@@ -3,8 +3,8 @@
  * Every change of the allocations has a version. A caller whose version HAProxy has loaded already
  * has nothing to do. Otherwise one caller at a time does the work for all: it waits until changes
  * pause, renders the file under another name, lets HAProxy check it, renames it, saves the state of
- * the servers, reloads, and waits for a new worker at the socket. Other callers get ERR_PENDING and
- * come back when that should be done.
+ * the servers, reloads, and waits until a new worker responds at the socket, if there is one. Other
+ * callers get ERR_PENDING and come back when that should be done.
  *
  * The process may end between any two steps: before the rename, HAProxy has the former file; after
  * it, the first update of the next start reloads, because `loaded` is not known then.
@@ -40,8 +40,13 @@ enum {
 #define PAUSE_NS NS_PER_SEC
 #define QUIET_WAIT_NS (500 * NS_PER_MS)
 #define POLL_NS (20 * NS_PER_MS)
-/* for a new worker to respond; it reads the same file as the check, and more */
+/* How long a new worker may take to respond. It reads the same file as the check, and then binds
+ * its sockets. */
 #define WORKER_NS(check_ns) (2 * NS_PER_SEC + 5 * (check_ns))
+
+struct worker {
+	int64_t pid, uptime_s;
+};
 
 struct cl_haproxy {
 	const struct cloud_host *host;
@@ -57,8 +62,10 @@ struct cl_haproxy {
 	int64_t next_mono_ns; /* mu: the earliest time of the next reload */
 	int64_t begun_ns;     /* mu: mono; when the present or last update began */
 	int64_t took_ns;      /* mu: by the last update that ended */
-	/* of the busy caller: hash of the file that HAProxy has loaded; 0: unknown */
-	uint64_t loaded;
+	/* of the busy caller: hashes of the file that HAProxy has loaded, and of that whose reload
+	 * had no effect yet; 0: unknown, and none */
+	uint64_t loaded, unconfirmed;
+	struct worker worker; /* of the busy caller: that of HAProxy before the reload */
 };
 
 /* ---- life cycle ---- */
@@ -160,10 +167,11 @@ run_program(struct cl_haproxy *h, struct call *call, const char *const *argv, st
 
 /* ---- HAProxy's socket ---- */
 
-/* Appends a worker's response to one command; it ends with the connection. false: it did not come
- * within ANSWER_S, or has no room in the buffer. */
+/* Sends one command and appends the response, which ends when HAProxy closes the connection.
+ * Returns false if HAProxy cannot be reached, sends nothing for ANSWER_S, or the response exceeds
+ * the buffer. */
 static bool
-ask_worker(struct str socket_path, struct str command, struct buf *answer, struct clock *clock)
+ask_worker(struct str socket_path, struct str command, struct buf *response, struct clock *clock)
 {
 	CLEANUP(fd_close) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct timeval limit = { .tv_sec = ANSWER_S };
@@ -179,73 +187,92 @@ ask_worker(struct str socket_path, struct str command, struct buf *answer, struc
 		is_open = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
 		          write(fd, command.ptr, command.len) == (ssize_t)command.len;
 	}
-	while (is_open && buf_reserve(answer, READ_SIZE) && clock_mono(clock) < deadline_ns) {
-		n = read(fd, answer->ptr + answer->len, READ_SIZE);
+	while (is_open && buf_reserve(response, READ_SIZE) && clock_mono(clock) < deadline_ns) {
+		n = read(fd, response->ptr + response->len, READ_SIZE);
 		is_open = n > 0 || (n < 0 && errno == EINTR);
-		buf_grown(answer, n > 0 ? (size_t)n : 0);
+		buf_grown(response, n > 0 ? (size_t)n : 0);
 	}
 	return n == 0;
 }
 
 /* Writes the state of all servers to SOCKET.state, so that a server that is down does not count as
  * up after a reload. An HAProxy that hangs must not prevent the reload that would replace it:
- * without a response nothing is written, and health checks find the state again. */
-static void
+ * without a response nothing is written, and health checks find the state again. Returns false
+ * then. */
+static bool
 save_server_state(struct str socket_path, struct clock *clock)
 {
-	CLEANUP(buf_fini) struct buf answer = BUF_INIT(LIMIT_HAPROXY_FILE);
+	CLEANUP(buf_fini) struct buf response = BUF_INIT(LIMIT_HAPROXY_FILE);
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(KIB(4));
 	struct error err;
 
-	buf_addf(&path, "%" STR_FMT ".state", STR_ARG(socket_path));
-	if (!ask_worker(socket_path, STR("show servers state\n"), &answer, clock) ||
-	    !str_starts(buf_str(&answer), STR("1\n")))
+	if (!ask_worker(socket_path, STR("show servers state\n"), &response, clock) ||
+	    !str_starts(buf_str(&response), STR("1\n"))) {
 		log_debug("HAProxy did not report the state of its servers, ignoring",
 		          LOG_STR("socket", socket_path));
-	else if (!file_replace(path.ptr, buf_str(&answer), 0600, &err))
-		log_warn("the state of HAProxy's servers cannot be saved, ignoring", LOG_ERR(&err));
-}
-
-/* The process ID of the worker that responds; 0: none does. */
-static int64_t
-worker_pid(struct str socket_path, struct clock *clock)
-{
-	CLEANUP(buf_fini) struct buf answer = BUF_INIT(KIB(64));
-	const struct str name = STR("Pid: ");
-	int64_t pid;
-
-	if (!ask_worker(socket_path, STR("show info\n"), &answer, clock))
-		return 0;
-	for (struct str line, rest = buf_str(&answer); str_split(&rest, '\n', &line);) {
-		if (str_starts(line, name) &&
-		    str_to_i64(str_skip(line, name.len), 1, INT32_MAX, &pid))
-			return pid;
+		return false;
 	}
-	return 0;
+	buf_addf(&path, "%" STR_FMT ".state", STR_ARG(socket_path));
+	if (!file_replace(path.ptr, buf_str(&response), 0600, &err))
+		log_warn("the state of HAProxy's servers cannot be saved, ignoring", LOG_ERR(&err));
+	return true;
 }
 
-/* Returns true when another worker than the former one responds, since each reload starts one, or
- * when the socket is closed to this user. A reload can fail although its command succeeds: a busy
- * master of HAProxy 2.6 loses signals, and a check of the file does not find everything that
- * prevents its use. */
-static bool
-wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t former, int64_t limit_ns,
-                struct error *err)
+/* pid 0: no worker responds. */
+static struct worker
+responding_worker(struct str socket_path, struct clock *clock)
 {
-	int64_t end_ns = clock_mono(call->clock) + limit_ns, pid;
+	CLEANUP(buf_fini) struct buf response = BUF_INIT(KIB(64));
+	const struct str pid = STR("Pid: "), uptime = STR("Uptime_sec: ");
+	struct worker worker = { 0 };
+	bool is_known = ask_worker(socket_path, STR("show info\n"), &response, clock);
 
-	while ((pid = worker_pid(h->stats_socket, call->clock)) == 0 || pid == former) {
-		if (access(h->stats_socket.ptr, R_OK | W_OK) != 0 && errno == EACCES)
-			return true;
-		if (clock_mono(call->clock) >= end_ns)
-			return err_set(err, ERR_UNAVAILABLE,
-			               "%s succeeded, but no new worker responds at %" STR_FMT
-			               " within %lld s; see HAProxy's log",
-			               h->reload[0], STR_ARG(h->stats_socket),
-			               (long long)(limit_ns / NS_PER_SEC));
+	for (struct str line, rest = buf_str(&response);
+	     is_known && str_split(&rest, '\n', &line);) {
+		if (str_starts(line, pid))
+			is_known = str_to_i64(str_skip(line, pid.len), 1, INT32_MAX, &worker.pid);
+		else if (str_starts(line, uptime))
+			is_known = str_to_i64(str_skip(line, uptime.len), 0, INT64_MAX,
+			                      &worker.uptime_s);
+	}
+	return is_known ? worker : (struct worker){ 0 };
+}
+
+/* A reload starts a new worker. After a restart of its container, it can have the former PID. */
+static bool
+is_new(struct worker now, struct worker former)
+{
+	return now.pid != 0 && (now.pid != former.pid || now.uptime_s < former.uptime_s);
+}
+
+/* Returns false if the former worker still responds after limit_ns. The reload had no effect then,
+ * although its command succeeded: a busy master of HAProxy 2.6 loses signals, and `haproxy -c` does
+ * not find every problem, e.g. too few descriptors. If nothing responds, the command's exit code
+ * has to do. */
+static bool
+wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t limit_ns, struct error *err)
+{
+	int64_t began_ns = clock_mono(call->clock);
+	int64_t end_ns = clock_earlier(began_ns + limit_ns, call->deadline_mono_ns);
+	struct worker now;
+
+	while (!is_new(now = responding_worker(h->stats_socket, call->clock), h->worker) &&
+	       clock_mono(call->clock) < end_ns) {
 		if (!cancel_sleep(call->cancel, call->clock, POLL_NS, err))
 			return false;
 	}
+	if (now.pid == 0)
+		log_warn("nothing responds at HAProxy's socket, so its reload is not verified",
+		         LOG_STR("socket", h->stats_socket));
+	else if (!is_new(now, h->worker))
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s exited with 0, but after %lld s the former worker (PID %lld) "
+		               "still responds at %" STR_FMT "; see HAProxy's log",
+		               h->reload[0],
+		               (long long)((clock_mono(call->clock) - began_ns) / NS_PER_SEC),
+		               (long long)now.pid, STR_ARG(h->stats_socket));
+	else
+		h->worker = now;
 	return true;
 }
 
@@ -689,38 +716,45 @@ cl_haproxy_list(struct str text, struct arena *arena, struct lb_listed **ret, si
 
 /* ---- one update ---- */
 
-/* `loaded` is unknown from the rename until the reload has succeeded: if the reload fails, the next
- * update loads the file again, even when it has not changed. */
+/* `loaded` is unknown from the rename until a new worker has responded: if the reload fails, the
+ * next update loads the file again, even when it has not changed. It counts then, too, if the
+ * worker of the failed reload has come meanwhile. */
 static bool
-install_file(struct cl_haproxy *h, struct call *call, struct str text, struct error *err)
+install_file(struct cl_haproxy *h, struct call *call, struct str text, uint64_t hash,
+             struct error *err)
 {
-	bool is_good, has_socket = h->stats_socket.len > 0;
-	int64_t begun_ns, check_ns, former = 0;
+	int64_t began_ns, check_ns;
+	struct worker now;
+	bool is_good;
 
 	if (!fence_check(h->host->fence, h->host->clock, err))
 		return false;
 	if (!file_replace(h->unchecked, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
-	begun_ns = clock_mono(call->clock);
+	began_ns = clock_mono(call->clock);
 	is_good = run_program(h, call, h->check, err);
+	check_ns = clock_mono(call->clock) - began_ns;
 	(void)unlink(h->unchecked);
 	if (!is_good)
 		return err_wrap(err, "HAProxy's configuration was not accepted, the former stays");
 
-	check_ns = clock_mono(call->clock) - begun_ns;
 	/* The check takes a while. */
 	if (!fence_check(h->host->fence, h->host->clock, err))
 		return false;
 	h->loaded = 0;
 	if (!file_replace(h->file, text, 0644, err))
 		return err_wrap(err, "HAProxy's configuration");
-	if (has_socket) {
-		save_server_state(h->stats_socket, h->host->clock);
-		former = worker_pid(h->stats_socket, h->host->clock);
+	if (h->stats_socket.len > 0 && save_server_state(h->stats_socket, h->host->clock) &&
+	    h->unconfirmed != hash) {
+		now = responding_worker(h->stats_socket, h->host->clock);
+		if (now.pid != 0)
+			h->worker = now;
 	}
+	h->unconfirmed = hash;
 	if (!run_program(h, call, h->reload, err) ||
-	    (has_socket && !wait_for_worker(h, call, former, WORKER_NS(check_ns), err)))
+	    (h->stats_socket.len > 0 && !wait_for_worker(h, call, WORKER_NS(check_ns), err)))
 		return err_wrap(err, "HAProxy was not reloaded");
+	h->unconfirmed = 0;
 	return true;
 }
 
@@ -757,7 +791,7 @@ update_haproxy(struct cl_haproxy *h, struct call *call, uint64_t *ret_version, b
 	*ret_is_loaded = hash != h->loaded;
 	if (!*ret_is_loaded)
 		return true;
-	if (!install_file(h, call, buf_str(&text), err))
+	if (!install_file(h, call, buf_str(&text), hash, err))
 		return false;
 	h->loaded = hash;
 	log_info("HAProxy reloaded", LOG_I64("bytes", (int64_t)text.len));

@@ -23,10 +23,10 @@ DEFINE_CLEANUP(struct cl_haproxy, cl_haproxy_free)
 /** ERR_INVALID: the Service asks for something that HAProxy cannot do. */
 NODISCARD bool cl_haproxy_accepts(const struct cl_allocation *, struct error *err);
 
-/** Returns true when HAProxy has loaded all allocations made before the call; without a socket to
- * ask, when the reload's command has succeeded. ERR_PENDING with retry_after_ms: another caller is
- * updating it, or the last reload is too recent. After any other error the former file is in use,
- * or the new one is not loaded yet. Checks the fence. */
+/** Returns true when HAProxy has loaded all allocations made before the call; if nothing
+ * responds at its socket, when the reload's command has succeeded. ERR_PENDING with retry_after_ms:
+ * another caller is updating it, or the last reload is too recent. After any other error the former
+ * file is in use, or the new one may not be loaded yet. Checks the fence. */
 NODISCARD bool cl_haproxy_apply(struct cl_haproxy *, struct call *call, struct error *err);
 
 /** Appends the whole configuration file. Pure: equal records give the same text. Names in it come

@@ -74,7 +74,7 @@ class Haproxy:
         return int(re.search(r"^Pid: (\d+)", self.ask("show info"), re.MULTILINE)[1])
 
     def lose_next_reload(self):
-        """Its command succeeds without an effect: now and then a busy HAProxy loses the signal."""
+        """The next reload's command succeeds but sends no signal; a busy HAProxy loses one now and then."""
         self.lost.touch()
 
     def wait_knows_clients(self, after=None):
