@@ -364,7 +364,7 @@ def test_a_balancer_that_another_client_changed_is_repaired(services, cloud, fle
 
 def test_one_list_serves_the_comparison_of_all_services(services, cloud, fleet, start):
     fleet("n1")
-    start(DRIFT)
+    start(DRIFT).wait_log("objects listed kind=Node")  # a Service that comes before its node is updated later
     names = [f"s{number}" for number in range(20)]
     for name in names:
         services.create(name)
