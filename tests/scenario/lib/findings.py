@@ -46,8 +46,9 @@ MADE_BY = {
 
 
 def of_the_harness(code, subject):
-    """A kubeconfig or a token in the folder of a test, which all may read; no kube-controller-manager assigns pod CIDRs."""
-    return code == "CCMD053" or (code == "CCMD081" and "/pytest-" in subject)
+    """A kubeconfig or a token in the folder of a test, which all may read; no kube-controller-manager assigns pod CIDRs; on a busy
+    machine, the API server and the simulated cloud are slow."""
+    return code in ("CCMD005", "CCMD035", "CCMD053") or (code == "CCMD081" and "/pytest-" in subject)
 
 
 def check_no_false_alarm(module, ccmd):
