@@ -683,8 +683,9 @@ idle_workers_sleep_through_keys_of_others(void **state)
 	queue_add_after(c.q, STR("2"), 20 * NS_PER_MS);
 	while (c.n_done < 2 || n_asleep < ARRAY_LEN(threads))
 		sched_yield();
-	/* a worker for each key, one that begins to watch the time, and one that goes on with it */
-	assert_in_range(n_wakes, 2, 6);
+	/* A worker for each key, one that begins to watch the time, and one that goes on with it. A
+	 * worker that was late finds the second key without another sleep. */
+	assert_in_range(n_wakes, 1, 6);
 	queue_shut_down(c.q);
 	for (size_t i = 0; i < ARRAY_LEN(threads); i++)
 		thread_join(threads[i]);
