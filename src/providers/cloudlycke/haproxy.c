@@ -65,7 +65,7 @@ struct cl_haproxy {
 	/* of the busy caller: hashes of the file that HAProxy has loaded, and of that whose reload
 	 * had no effect yet; 0: unknown, and none */
 	uint64_t loaded, unconfirmed;
-	struct worker worker; /* of the busy caller: that of HAProxy before the reload */
+	struct worker former; /* of the busy caller: HAProxy's worker before the reload */
 };
 
 /* ---- life cycle ---- */
@@ -256,7 +256,7 @@ wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t limit_ns, struc
 	int64_t end_ns = clock_earlier(began_ns + limit_ns, call->deadline_mono_ns);
 	struct worker now;
 
-	while (!is_new(now = responding_worker(h->stats_socket, call->clock), h->worker) &&
+	while (!is_new(now = responding_worker(h->stats_socket, call->clock), h->former) &&
 	       clock_mono(call->clock) < end_ns) {
 		if (!cancel_sleep(call->cancel, call->clock, POLL_NS, err))
 			return false;
@@ -264,7 +264,7 @@ wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t limit_ns, struc
 	if (now.pid == 0)
 		log_warn("nothing responds at HAProxy's socket, so its reload is not verified",
 		         LOG_STR("socket", h->stats_socket));
-	else if (!is_new(now, h->worker))
+	else if (!is_new(now, h->former))
 		return err_set(err, ERR_UNAVAILABLE,
 		               "%s exited with 0, but after %lld s the former worker (PID %lld) "
 		               "still responds at %" STR_FMT "; see HAProxy's log",
@@ -272,7 +272,7 @@ wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t limit_ns, struc
 		               (long long)((clock_mono(call->clock) - began_ns) / NS_PER_SEC),
 		               (long long)now.pid, STR_ARG(h->stats_socket));
 	else
-		h->worker = now;
+		h->former = now;
 	return true;
 }
 
@@ -748,7 +748,7 @@ install_file(struct cl_haproxy *h, struct call *call, struct str text, uint64_t 
 	    h->unconfirmed != hash) {
 		now = responding_worker(h->stats_socket, h->host->clock);
 		if (now.pid != 0)
-			h->worker = now;
+			h->former = now;
 	}
 	h->unconfirmed = hash;
 	if (!run_program(h, call, h->reload, err) ||
