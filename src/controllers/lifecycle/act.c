@@ -97,12 +97,16 @@ lifecycle_count_proven(struct round *r)
 void
 lifecycle_add_shutdown_taint(struct round *r, const struct node_check *check)
 {
+	/* The watch has not shown our last write yet, which may have been this one. */
+	bool is_old = own_writes_are_ahead(r->c->env->own_writes, check->node);
 	struct error err;
 
-	if (write_shutdown_taint(r->c->env, r->call, check->node, true, &err))
+	if (!is_old && write_shutdown_taint(r->c->env, r->call, check->node, true, &err))
 		return;
 	r->must_retry = true;
 	check->candidate->is_unfinished = true;
+	if (is_old)
+		return;
 	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node), &err,
 	                 CLOCK_FOREVER);
 	log_error("shutdown taint cannot be added, will retry",

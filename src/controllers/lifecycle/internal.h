@@ -76,7 +76,7 @@ struct candidate {
 	bool is_deletion_reported;    /* by an event */
 	bool is_counted;              /* the breaker counts it as deleted */
 	bool has_conflicted; /* a DELETE that the breaker has to count, if it was executed */
-	bool is_unfinished;  /* a write after the last look failed, so the next look comes soon */
+	bool is_unfinished;  /* a write failed or has to wait, so the next look comes soon */
 	/* by the last look with an absence; for track.lacks_witness */
 	struct asked_witnesses asked;
 };
