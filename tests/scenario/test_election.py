@@ -327,6 +327,7 @@ def test_a_lost_answer_about_the_lease_changes_no_leader(replicas, arrivals, whe
     rule.wait_hit()
     assert replicas.wait_leader() is second
     assert transitions(replicas) == 1
+    wait_for(second.changes, what="a change by the new leader")
 
 
 # --- what is done to the Lease -------------------------------------------------------------------------------------------
