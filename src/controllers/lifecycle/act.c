@@ -97,16 +97,17 @@ lifecycle_count_proven(struct round *r)
 void
 lifecycle_add_shutdown_taint(struct round *r, const struct node_check *check)
 {
-	/* The watch has not shown our last write yet, which may have been this one. */
-	bool is_old = own_writes_are_ahead(r->c->env->own_writes, check->node);
 	struct error err;
 
-	if (!is_old && write_shutdown_taint(r->c->env, r->call, check->node, true, &err))
+	/* The watch has not shown our last write yet, which may have been this one. */
+	if (own_writes_are_ahead(r->c->env->own_writes, check->node)) {
+		check->candidate->is_unfinished = true;
+		return;
+	}
+	if (write_shutdown_taint(r->c->env, r->call, check->node, true, &err))
 		return;
 	r->must_retry = true;
 	check->candidate->is_unfinished = true;
-	if (is_old)
-		return;
 	node_errors_note(r->c->env->node_errors, NODE_WORK_LIFECYCLE, node_name(check->node), &err,
 	                 CLOCK_FOREVER);
 	log_error("shutdown taint cannot be added, will retry",
@@ -331,8 +332,8 @@ report_foreign(struct round *r, const struct node_check *check)
 	                 foreign_event.reason, buf_str(&text));
 }
 
-/* Returns the time from this look to the next. A DELETE that was sent, or a write that failed,
- * brings the next look forward. */
+/* Returns the time from this look to the next. A DELETE that was sent, or a write that failed or
+ * has to wait, brings the next look forward. */
 static int64_t
 look_pause_ns(const struct round *r, const struct node_check *check,
               const struct guard_facts *facts, enum guard_outcome outcome)

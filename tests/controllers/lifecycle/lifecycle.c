@@ -323,6 +323,8 @@ a_taint_that_cannot_be_written_is_tried_again(void **state)
 	assert_int_equal(patches(), 3);
 	rig_run(rig, 40);
 	assert_int_equal(patches(), 3); /* the store has not heard of it yet, but we know */
+	rig_run(rig, 30);
+	assert_int_equal(patches(), 4); /* the watch lags for no longer than a minute */
 }
 
 static void
