@@ -172,8 +172,7 @@ leader_event_of(yyjson_val *event, struct arena *arena)
 	return ret;
 }
 
-/* Keeps the newest warning about each object. Those of the kubelet about nodes are left out: it
- * writes the node's name as its UID. */
+/* Keeps the newest warning about each object. */
 static void
 note_warning(struct view *v, yyjson_val *event, struct str uid)
 {
@@ -235,13 +234,11 @@ static void
 note_sender(struct view *v, yyjson_val *event, struct str uid)
 {
 	struct str identity = json_view(event, "reportingInstance");
-	int64_t last_s = event_time_s(event), first_s = view_time_s(event, "firstTimestamp"),
-		ignored;
+	int64_t last_s = event_time_s(event), first_s = view_time_s(event, "firstTimestamp");
 	struct leader_sender *all = map_get(&v->senders, uid), *own = all;
 
 	if (identity.len == 0 || str_eq_c(json_view(event, "reason"), "ForeignProviderID") ||
-	    (!all && v->senders.count >= MAX_OBJECTS) ||
-	    !str_eq_c(view_last_manager(event, "", &v->arena, &ignored), "ccmd"))
+	    (!all && v->senders.count >= MAX_OBJECTS))
 		return;
 	if (first_s == 0)
 		first_s = last_s;
@@ -259,17 +256,21 @@ note_sender(struct view *v, yyjson_val *event, struct str uid)
 	note_conflict(v, event, own, all);
 }
 
+/* Events of others, such as the API server and the kubelet, are not about attempts of a leader. */
 static bool
 note_event(void *view, yyjson_val *event, struct error *err)
 {
-	struct str uid = json_view(event, "involvedObject.uid");
+	struct str uid = json_view(event, "involvedObject.uid"), manager;
 	struct view *v = view;
+	int64_t ignored;
 
 	(void)err;
-	if (uid.len == 0)
+	manager = view_last_manager(event, "", &v->arena, &ignored);
+	if (uid.len == 0 || !view_is_controller(manager))
 		return true;
 	note_warning(v, event, uid);
-	note_sender(v, event, uid);
+	if (str_eq_c(manager, "ccmd"))
+		note_sender(v, event, uid);
 	return true;
 }
 

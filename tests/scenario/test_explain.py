@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lib.api import NODES
+from lib.api import EVENTS, NODES
 from lib.ccmd import machine, run_ccmd
 from lib.faultproxy import answer
 from lib.nodes import is_initialized
@@ -578,8 +578,13 @@ def test_doctor_says_what_the_leader_failed_at(quota, serving, services):
     assert "failed" in said["message"] and said["fix"].startswith("correct what the message names")
 
 
-def test_doctor_says_what_the_events_say(quota, services, operator):
+def test_doctor_says_what_the_events_say(quota, api, services, operator):
+    """The newest warning of a cloud controller manager, not of the API server."""
     services.wait_event("web", "SyncLoadBalancerFailed")
+    about = {"kind": "Service", "namespace": "default", "name": "web", "uid": services.get("web")["metadata"]["uid"]}
+    newer = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 60))
+    api.post(EVENTS, {"metadata": {"name": "web.not-allocated"}, "type": "Warning", "reason": "ClusterIPNotAllocated",
+                      "involvedObject": about, "lastTimestamp": newer}, fieldManager="kube-apiserver")
     said = quota(kubeconfig=operator)
     assert "; the event SyncLoadBalancerFailed says, " in said["message"] and "limit exceeded" in said["message"], said
 
