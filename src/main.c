@@ -6,8 +6,8 @@
  *
  * Order of the end: no new work; a second of grace for running work; then everything that blocks is
  * cancelled, and all threads are joined; the lease is released if all work ended by itself; events
- * are flushed. When the lease is lost, none of this applies: the process exits immediately, because
- * another leader may be active.
+ * are flushed. These two may use what the work has left of its second. When the lease is lost, none
+ * of this applies: the process exits immediately, because another leader may be active.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -50,6 +50,8 @@ enum {
 /* When the lease expires, the elector's thread has this much time to report the loss with its
  * reason, before the main thread ends the process. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
+/* An API server that does not respond is not waited for as long as a long grace period lasts. */
+#define MAX_LEFT_NS (5 * NS_PER_SEC)
 
 /* All parts of the program, in the order in which they are created. */
 struct program {
@@ -331,19 +333,31 @@ start_program(struct program *p, struct error *err)
 
 /* ---- end ---- */
 
+/* own_ms, and what running work has left of its grace period. */
+static int64_t
+stop_limit_ms(int64_t grace_end_ns, int64_t own_ms)
+{
+	int64_t left_ns = clock_left(clock_mono(&clock_real), grace_end_ns);
+
+	return own_ms + clock_earlier(left_ns, MAX_LEFT_NS) / NS_PER_MS;
+}
+
 static void
 stop_program(struct program *p)
 {
+	int64_t grace_ns = p->options.grace_period_ns;
+	int64_t grace_end_ns = clock_deadline(clock_mono(&clock_real), grace_ns);
 	/* only if no work goes on may another replica begin before the lease has expired */
-	bool is_done = !p->manager || manager_stop(p->manager, p->options.grace_period_ns);
+	bool is_done = !p->manager || manager_stop(p->manager, grace_ns);
 
 	if (p->parts.cloud)
 		p->parts.cloud->ops->close(p->parts.cloud);
 	if (p->elector)
-		elector_stop(p->elector, is_done, RELEASE_MS);
+		elector_stop(p->elector, is_done, stop_limit_ms(grace_end_ns, RELEASE_MS));
 	elector_free(p->elector);
 	serving_stop(p->serving);
-	recorder_free(p->parts.recorder, p->manager ? EVENT_FLUSH_MS : 0);
+	recorder_free(p->parts.recorder,
+	              p->manager ? stop_limit_ms(grace_end_ns, EVENT_FLUSH_MS) : 0);
 	manager_free(p->manager);
 	dry_log_free(p->dry);
 	host_free(p->parts.host);

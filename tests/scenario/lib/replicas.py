@@ -105,11 +105,11 @@ class Replicas:
         one.ccmd.start()
         return one
 
-    def start_all(self, count):
+    def start_all(self, count, *flags):
         """The first is the leader, the others wait."""
-        first = self.start()
+        first = self.start(*flags)
         self.wait_leader()
-        others = [self.start() for _ in range(count - 1)]
+        others = [self.start(*flags) for _ in range(count - 1)]
         for one in others:
             one.wait_log("another replica leads")
         return [first, *others]
