@@ -256,7 +256,8 @@ note_sender(struct view *v, yyjson_val *event, struct str uid)
 	note_conflict(v, event, own, all);
 }
 
-/* Events of others, such as the API server and the kubelet, are not about attempts of a leader. */
+/* Only events of ccmd and other cloud controller managers count: a warning of the API server or the
+ * kubelet does not say why the leader failed. */
 static bool
 note_event(void *view, yyjson_val *event, struct error *err)
 {

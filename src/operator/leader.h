@@ -4,7 +4,7 @@
  * trouble (controllers/describe.h): the process on this machine, or that of --url; if it does not
  * answer or does not lead, the pods of ccmd through the API server, for which the caller needs
  * pods/proxy (docs/explain.md, "What the leader adds"). Where that is not possible, the newest
- * Warning event of an object stands in for the leader's last error.
+ * Warning event that a cloud controller manager sent about an object stands in for its last error.
  *
  * Threads: one.
  */

@@ -579,14 +579,17 @@ def test_doctor_says_what_the_leader_failed_at(quota, serving, services):
 
 
 def test_doctor_says_what_the_events_say(quota, api, services, operator):
-    """The newest warning of a cloud controller manager, not of the API server."""
+    """The newest warning of a cloud controller manager counts, although the API server warned about the Service later."""
     services.wait_event("web", "SyncLoadBalancerFailed")
-    about = {"kind": "Service", "namespace": "default", "name": "web", "uid": services.get("web")["metadata"]["uid"]}
-    newer = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 60))
-    api.post(EVENTS, {"metadata": {"name": "web.not-allocated"}, "type": "Warning", "reason": "ClusterIPNotAllocated",
-                      "involvedObject": about, "lastTimestamp": newer}, fieldManager="kube-apiserver")
     said = quota(kubeconfig=operator)
     assert "; the event SyncLoadBalancerFailed says, " in said["message"] and "limit exceeded" in said["message"], said
+    about = {"kind": "Service", "namespace": "default", "name": "web", "uid": services.get("web")["metadata"]["uid"]}
+    for minutes, manager in ((1, "hcloud-cloud-controller-manager"), (2, "kube-apiserver")):
+        late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + minutes * 60))
+        api.post(EVENTS, {"metadata": {"name": f"web.{manager}"}, "type": "Warning", "reason": "Late", "message": manager,
+                          "involvedObject": about, "lastTimestamp": late}, fieldManager=manager)
+    said = quota(kubeconfig=operator)
+    assert said["message"].endswith("; the event Late says: hcloud-cloud-controller-manager"), said
 
 
 def test_doctor_says_that_nobody_could_be_asked(quota):
