@@ -474,9 +474,10 @@ def test_a_node_re_created_between_look_and_write(api, kubelet, inventory, proxy
 def test_a_node_deleted_between_look_and_write(api, kubelet, inventory, proxy, ccmd, settled):
     inventory.add(machine("n1", "10.0.0.1"))
     one = kubelet("n1", ip="192.0.2.1")
-    rule = proxy.on("PATCH", STATUS_PATH, meanwhile(one.delete), when=lambda request: "/n1/" in request.path)
+    proxy.on("PATCH", STATUS_PATH, meanwhile(one.delete), when=lambda request: "/n1/" in request.path)
     ccmd()
-    rule.wait_hit()
+    write = proxy.wait_request(lambda request: request.method == "PATCH" and "/n1/" in request.path and request.status)
+    assert write.status == 404
     settled()
     assert api.get_or_none(f"{NODES}/n1") is None and api.events("n1") == []
 
