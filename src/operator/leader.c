@@ -266,8 +266,10 @@ note_event(void *view, yyjson_val *event, struct error *err)
 	int64_t ignored;
 
 	(void)err;
+	if (uid.len == 0)
+		return true;
 	manager = view_last_manager(event, "", &v->arena, &ignored);
-	if (uid.len == 0 || !view_is_controller(manager))
+	if (!view_is_controller(manager))
 		return true;
 	note_warning(v, event, uid);
 	if (str_eq_c(manager, "ccmd"))
