@@ -50,7 +50,7 @@ enum {
 /* When the lease expires, the elector's thread has this much time to report the loss with its
  * reason, before the main thread ends the process. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
-/* An API server that does not respond is not waited for as long as a long grace period lasts. */
+/* However long the grace period is, the release and the events get no more of it than this. */
 #define MAX_LEFT_NS (5 * NS_PER_SEC)
 
 /* All parts of the program, in the order in which they are created. */
