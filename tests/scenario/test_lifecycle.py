@@ -456,8 +456,9 @@ def test_a_restart_does_not_shorten_the_proof(api, fleet, inventory, proxy, ccmd
     inventory.remove("n1")
     n1.silent()
     for _ in range(4):
+        mark = proxy.mark()
         one = ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
-        proxy.wait_watching(since=proxy.mark())
+        proxy.wait_watching(since=mark)
         stays(api, "n1", seconds=0.5)
         one.stop()
     assert [one for one in proxy.writes() if one.method == "DELETE"] == []
