@@ -17,10 +17,10 @@ Times are wall seconds of this machine and this moment: compare within one run. 
 (docs/performance.md).
 """
 import argparse
+import contextlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -32,7 +32,7 @@ from lib.api import EVENTS, NODES  # noqa: E402
 from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.nodes import create_many, is_initialized, numbered_ip  # noqa: E402
-from lib.process import free_ports  # noqa: E402
+from lib.process import end_on_signals, free_ports, temporary_folder  # noqa: E402
 from lib.serving import Serving  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
@@ -204,6 +204,12 @@ class Bench:
                 add(f"idle CPU in {IDLE_S} s, 5 nodes", figures["idle"], "s")
 
 
+@contextlib.contextmanager
+def control_plane(audit=False):
+    with temporary_folder("ccmd-bench-") as folder, Cluster(folder=folder / "cluster", audit=audit) as cluster:
+        yield cluster, folder
+
+
 def main():
     global IDLE_S
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -222,30 +228,31 @@ def main():
     parser.add_argument("--bare", action="store_true", help="without election and server")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
+    end_on_signals()
     table = Table()
     if options.balancers:
         for flags in (TUNED, None, []):
-            with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster(audit=True) as cluster:
-                Balancing(cluster, Path(folder), table, flags).run()
+            with control_plane(audit=True) as (cluster, folder):
+                Balancing(cluster, folder, table, flags).run()
     if options.takeover or options.idle:
-        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster(audit=bool(options.idle)) as cluster:
+        with control_plane(audit=bool(options.idle)) as (cluster, folder):
             if options.takeover:
-                TakeOver(cluster, Path(folder), table, options.takeover).run()
+                TakeOver(cluster, folder, table, options.takeover).run()
             if options.idle:
-                Idle(cluster, Path(folder), table, options.idle).run()
+                Idle(cluster, folder, table, options.idle).run()
     if options.broken is not None:
-        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-            Broken(cluster, Path(folder), table, options.broken).run()
+        with control_plane() as (cluster, folder):
+            Broken(cluster, folder, table, options.broken).run()
     clouds = [part for part, is_wanted in ((Hetzner, options.hcloud), (Many, options.many), (HCloudNodes, options.hcloud_nodes),
                                            (Brightbox, options.brightbox)) if is_wanted]
     for part in clouds:
-        with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-            part(cluster, Path(folder), table).run()
+        with control_plane() as (cluster, folder):
+            part(cluster, folder, table).run()
     if options.takeover or options.idle or options.balancers or options.broken is not None or clouds:
         table.print()
         return
-    with tempfile.TemporaryDirectory(prefix="ccmd-bench-") as folder, Cluster() as cluster:
-        bench = Bench(cluster, Path(folder), table, options.connections, options.bare)
+    with control_plane() as (cluster, folder):
+        bench = Bench(cluster, folder, table, options.connections, options.bare)
         for count in options.nodes:
             bench.size(count)
     table.print()

@@ -109,9 +109,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session")
-def cluster(request):
+def cluster(request, tmp_path_factory):
     """The control plane, empty of nodes. Tests may stop and restart its parts, and leave them running."""
-    cluster = Cluster(request.param, audit=bool(os.environ.get("CCMD_TEST_AUDIT")))
+    # A folder of an interrupted run that is left over is removed by pytest, three runs later.
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster = Cluster(request.param, folder=folder, audit=bool(os.environ.get("CCMD_TEST_AUDIT")))
     with cluster:
         if request.param != "1.28":  # which has no such API
             cluster.restrict()

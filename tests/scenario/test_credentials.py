@@ -178,8 +178,8 @@ def test_another_authority_is_reported_immediately(cluster, inventory, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def audited():
-    with Cluster(audit=True) as cluster:
+def audited(tmp_path_factory):
+    with Cluster(folder=tmp_path_factory.mktemp("cluster"), audit=True) as cluster:
         yield cluster
 
 

@@ -28,9 +28,9 @@ PATIENCE_S = 8  # what is added to a bound for a busy machine; where being early
 
 
 @pytest.fixture(scope="module")
-def cluster(request):
+def cluster(request, tmp_path_factory):
     """A cluster of this module's own, with an audit log, because some tests freeze it."""
-    with Cluster(request.param, audit=True) as cluster:
+    with Cluster(request.param, folder=tmp_path_factory.mktemp("cluster"), audit=True) as cluster:
         yield cluster
 
 

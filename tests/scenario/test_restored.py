@@ -20,9 +20,9 @@ SHORT = (6, 5, RETRY_S)
 
 
 @pytest.fixture(scope="module")
-def cluster(request):
+def cluster(request, tmp_path_factory):
     """A cluster of its own, which no other test can use afterwards."""
-    with Cluster(request.param) as cluster:
+    with Cluster(request.param, folder=tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 
 

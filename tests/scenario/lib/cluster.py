@@ -64,18 +64,16 @@ class Cluster:
     """A control plane. Use it as a context manager, or call start() and close().
 
     audit=True writes every change of nodes and events to audit.log, see audit_entries(). folder=None makes a temporary
-    one, which close() removes unless keep=True. quota_bytes is etcd's limit.
+    one. close() removes the folder. quota_bytes is etcd's limit.
     """
 
     def __init__(
-        self, version=DEFAULT_VERSION, audit=False, folder=None, keep=False, quota_bytes=8 << 30, apiserver_flags=()
+        self, version=DEFAULT_VERSION, audit=False, folder=None, quota_bytes=8 << 30, apiserver_flags=()
     ):
         self.version = version
-        self.keep = keep
         self.programs = programs_folder(version)
         self.folder = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="ccmd-cluster."))
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._own_folder = folder is None
         etcd_port, peer_port, self.port = free_ports(3)
         self._etcd_url = f"http://127.0.0.1:{etcd_port}"
         self._apiserver_flags = list(apiserver_flags)
@@ -113,8 +111,7 @@ class Cluster:
             if process:
                 process.kill()
         traces.remove_cluster(self)
-        if self._own_folder and not self.keep:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):
         return self.start()
