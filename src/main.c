@@ -6,8 +6,9 @@
  *
  * Order of the end: no new work; a second of grace for running work; then everything that blocks is
  * cancelled, and all threads are joined; the lease is released if all work ended by itself; events
- * are flushed. These two may use what the work has left of its second. When the lease is lost, none
- * of this applies: the process exits immediately, because another leader may be active.
+ * are flushed. Release and flush may also use what remains of the second of grace. When the lease
+ * is lost, none of this applies: the process exits immediately, because another leader may be
+ * active.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -50,8 +51,9 @@ enum {
 /* When the lease expires, the elector's thread has this much time to report the loss with its
  * reason, before the main thread ends the process. */
 #define EXPIRY_MARGIN_NS (100 * NS_PER_MS)
-/* However long the grace period is, the release and the events get no more of it than this. */
-#define MAX_LEFT_NS (5 * NS_PER_SEC)
+/* The release may use at most this much of the unused grace period, and so may the events: an API
+ * server that does not respond must not delay the exit by a long grace period. */
+#define MAX_UNUSED_GRACE_NS (5 * NS_PER_SEC)
 
 /* All parts of the program, in the order in which they are created. */
 struct program {
@@ -333,13 +335,14 @@ start_program(struct program *p, struct error *err)
 
 /* ---- end ---- */
 
-/* own_ms, and what running work has left of its grace period. */
+/* How long a step of the end may take: own_ms, and what remains of the grace period, up to
+ * MAX_UNUSED_GRACE_NS. */
 static int64_t
 stop_limit_ms(int64_t grace_end_ns, int64_t own_ms)
 {
 	int64_t left_ns = clock_left(clock_mono(&clock_real), grace_end_ns);
 
-	return own_ms + clock_earlier(left_ns, MAX_LEFT_NS) / NS_PER_MS;
+	return own_ms + clock_earlier(left_ns, MAX_UNUSED_GRACE_NS) / NS_PER_MS;
 }
 
 static void

@@ -256,8 +256,9 @@ note_sender(struct view *v, yyjson_val *event, struct str uid)
 	note_conflict(v, event, own, all);
 }
 
-/* Only events of ccmd and other cloud controller managers count: a warning of the API server or the
- * kubelet does not say why the leader failed. */
+/* managedFields name the writer of an event. Warnings count only from ccmd and other cloud
+ * controller managers: those of the API server or the kubelet do not say why the leader failed.
+ * Senders count only if they are ccmd. */
 static bool
 note_event(void *view, yyjson_val *event, struct error *err)
 {

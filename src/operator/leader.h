@@ -3,8 +3,9 @@
  * The leader is asked once, by explain for one object, by doctor and plan for all objects in
  * trouble (controllers/describe.h): the process on this machine, or that of --url; if it does not
  * answer or does not lead, the pods of ccmd through the API server, for which the caller needs
- * pods/proxy (docs/explain.md, "What the leader adds"). Where that is not possible, the newest
- * Warning event that a cloud controller manager sent about an object stands in for its last error.
+ * pods/proxy (docs/explain.md, "What the leader adds"). Where that is not possible, the leader's
+ * last error about an object is replaced by the newest Warning event about it from ccmd or another
+ * cloud controller manager.
  *
  * Threads: one.
  */

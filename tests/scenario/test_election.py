@@ -96,8 +96,8 @@ def usual_replicas(cluster, api, inventory, tmp_path, arrivals):
 
 
 @pytest.fixture
-def patient_replicas(cluster, api, inventory, tmp_path, arrivals):
-    """They keep the lease even if a busy machine renews it only after 25 s."""
+def replicas_with_long_lease(cluster, api, inventory, tmp_path, arrivals):
+    """A renewal may take up to 25 s on a busy machine."""
     with make_replicas(cluster, inventory, tmp_path, (30, 25, RETRY_S)) as replicas:
         yield replicas
         replicas.prove()
@@ -197,7 +197,7 @@ def test_a_killed_leader_is_replaced(replicas, arrivals):
 
 @pytest.mark.sanitized
 def test_after_sigterm_another_replica_leads_soon(cluster, replicas, arrivals):
-    """The release, here a second late, and the events have the time that running work does not need."""
+    """The API server receives the release a second late. It still succeeds, because it may use the rest of the grace period."""
     first, second = replicas.start_all(2, "--shutdown-grace-period=5s")
     first.proxy.on("PUT", r"/leases/", delay(1.0), when=lambda request: not request.json()["spec"]["holderIdentity"])
     identity = first.identity
@@ -385,28 +385,29 @@ def test_other_fields_of_the_lease_survive(replicas):
 
 
 @needs_shim
-def test_jumps_of_the_wall_clock_change_nothing(patient_replicas, arrivals, clock_shim):
-    """A leader that waits for too long is found by its own pauses: with a short lease, a busy API server can end it, too."""
-    first = patient_replicas.start(env=clock_shim.environment)
-    patient_replicas.wait_leader()
-    second = patient_replicas.start(env=clock_shim.environment)
+def test_jumps_of_the_wall_clock_change_nothing(replicas_with_long_lease, arrivals, clock_shim):
+    """The lease is long, because a busy API server could make the leader lose a short one. A leader that postpones its renewals
+    after a jump would keep a long lease, so the pauses between its requests are checked by the bound of a short one."""
+    first = replicas_with_long_lease.start(env=clock_shim.environment)
+    replicas_with_long_lease.wait_leader()
+    second = replicas_with_long_lease.start(env=clock_shim.environment)
     second.wait_log("another replica leads")
     for hours in (1, -1):
-        told = patient_replicas.lease()["spec"]["renewTime"][:13]
+        day_and_hour = replicas_with_long_lease.lease()["spec"]["renewTime"][:13]
         clock_shim.set(hours * 3600)
-        wait_for(lambda: patient_replicas.lease()["spec"]["renewTime"][:13] != told, what="the clock to have jumped")
+        wait_for(lambda: replicas_with_long_lease.lease()["spec"]["renewTime"][:13] != day_and_hour, what="the jump")
         jumped = time.monotonic()
         time.sleep(LEASE_S + JITTER_S)
         wait_for(lambda: first.renewals()[-1].at > jumped + LEASE_S, what="a renewal")
-        assert first.leads and not second.leads and transitions(patient_replicas) == 0
+        assert first.leads and not second.leads and transitions(replicas_with_long_lease) == 0
     assert longest_pause(first) < RENEW_S
     arrivals.wait_initialized()
 
 
 def longest_pause(replica):
-    """Between an answer about the lease and the next request about it."""
-    asked = [one for one in replica.proxy.requests() if is_lease(one)]
-    return max(later.at - one.answered_at for one, later in itertools.pairwise(asked) if one.answered_at)
+    """The longest time between an answer about the lease and the replica's next request about it."""
+    requests = [one for one in replica.proxy.requests() if is_lease(one)]
+    return max(later.at - one.answered_at for one, later in itertools.pairwise(requests) if one.answered_at)
 
 
 @pytest.fixture

@@ -317,12 +317,13 @@ def test_a_node_that_is_not_ready_costs_one_request_a_look(api, cloud, fleet, he
 
 
 def test_five_hundred_nodes_join_with_few_requests(api, cloud, hetzner):
-    """ccmd is paused until all of them exist: a busy machine creates them for longer than one look at the cloud takes."""
+    """ccmd is paused while the nodes are created. On a busy machine that takes longer than one look at the cloud, so ccmd would
+    need several looks, and more requests."""
     cloud.latency_s = 0.1
     for number in range(500):
         cloud.add_server(f"node-{number:05d}")
     one = hetzner()
-    one.wait_log("objects listed kind=Node")
+    one.wait_log("objects listed kind=Node")  # before, it waits 10 s at most for the API server, and the pause would count
     one.process.pause()
     create_many(api, 500, real_sized=False)
     one.process.resume()

@@ -476,6 +476,7 @@ def test_a_node_deleted_between_look_and_write(api, kubelet, inventory, proxy, c
     one = kubelet("n1", ip="192.0.2.1")
     proxy.on("PATCH", STATUS_PATH, meanwhile(one.delete), when=lambda request: "/n1/" in request.path)
     ccmd()
+    # when it is answered, the node is deleted
     write = proxy.wait_request(lambda request: request.method == "PATCH" and "/n1/" in request.path and request.status)
     assert write.status == 404
     settled()
