@@ -13,16 +13,14 @@ from lib.process import REPOSITORY
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 STEP = "== step "
+LEFT_OUT = re.compile(r"\.git|build(-.*)?|__pycache__")  # each compiler command contains the tree's folder: all is built anew
 PREAMBLE = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"  # a command that fails leaves programs in the background
 NAMES_MADE = ("src/providers/{}", "tests/providers/{}", "tests/sim/{}.py", "tests/scenario/test_{}.py")
 
 
-def copy_tree(folder, built):
-    """With what was built, only what differs has to be compiled in the copy."""
-    left_out = re.compile(r"\.git|build-.*|__pycache__" if built else r"\.git|build(-.*)?|__pycache__")
-
+def copy_tree(folder):
     def leave_out(where, names):
-        return [name for name in names if left_out.fullmatch(name) and "tools" not in Path(where).name]
+        return [name for name in names if LEFT_OUT.fullmatch(name) and "tools" not in Path(where).name]
 
     return Path(shutil.copytree(REPOSITORY, folder, symlinks=True, ignore=leave_out))
 
@@ -34,7 +32,7 @@ def script():
 
 
 def test_the_commands_of_the_page_do_what_it_says(tmp_path):
-    tree = copy_tree(tmp_path / "tree", built=True)
+    tree = copy_tree(tmp_path / "tree")
     text, count = script()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CCMD_BINARY", "PYTEST_"))}
     with subprocess.Popen(
@@ -74,7 +72,7 @@ def check_format(tree):
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    return copy_tree(tmp_path_factory.mktemp("new") / "tree", built=False)
+    return copy_tree(tmp_path_factory.mktemp("new") / "tree")
 
 
 def new_cloud(tree, name):
