@@ -284,18 +284,18 @@ class Account:
             raise unprocessable(*problems)
 
     def _change_balancer(self, one, body):
-        for name in ("name", "policy", "https_redirect", "buffer_size", "ssl_minimum_version"):
-            if name in body:
-                one[name] = body[name]
+        simple = ("name", "policy", "https_redirect", "buffer_size", "ssl_minimum_version")
+        changes = {name: body[name] for name in simple if name in body}
         if "nodes" in body:
-            one["nodes"] = [node["node"] for node in body["nodes"] or []]
+            changes["nodes"] = [node["node"] for node in body["nodes"] or []]
         if "listeners" in body:
-            one["listeners"] = [{"timeout": 50000, "proxy_protocol": None, **each} for each in body["listeners"]]
+            changes["listeners"] = [{"timeout": 50000, "proxy_protocol": None, **each} for each in body["listeners"]]
         if "healthcheck" in body:
-            one["healthcheck"] = {**self._new_load_balancers(one["id"])["healthcheck"], **body["healthcheck"]}
+            changes["healthcheck"] = {**self._new_load_balancers(one["id"])["healthcheck"], **body["healthcheck"]}
         if body.get("domains") is not None:
             known = {each["identifier"]: each for each in one["acme"]["domains"]}
-            one["acme"]["domains"] = [known.get(name) or self._new_domain(name) for name in body["domains"]]
+            changes["acme"] = {**one["acme"], "domains": [known.get(name) or self._new_domain(name) for name in body["domains"]]}
+        one.update(changes)  # at once: tests read it without the lock
 
     def _new_domain(self, name):
         domain = {"identifier": name, "status": "pending", "last_message": None}
