@@ -44,8 +44,8 @@ def test_lists_are_read_to_their_last_page(api, kubelet, example):
             services.create(name, 80)
             services.wait_ips(name)
         assert len(example.items["balancers"]) == len(names)
-        for balancer in example.items["balancers"].values():
-            assert len(balancer["targets"]) == len(machines)
+        wait_for(lambda: all(len(one["targets"]) == len(machines) for one in example.items["balancers"].values()),
+                 what="all machines as targets")
         services.delete(names[-1])
         services.wait_gone(names[-1])
         assert len(example.items["balancers"]) == PAGE_MAX

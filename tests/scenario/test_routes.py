@@ -103,7 +103,7 @@ def test_a_hook_that_fails_is_seen_and_tried_again(api, lab, node, ccmd, tmp_pat
     assert event["message"].endswith("route hook failed: no carrier")
     assert event["source"]["component"] == "route_controller"
     api.wait_node("n1", has_no_route)
-    assert lab.state() == []
+    wait_for(lambda: lab.state() == [], what="no route between two attempts")
     (tmp_path / "well").touch()
     api.wait_node("n1", is_routed, timeout=20)
     assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["addresses"] == ["10.0.0.1"]
