@@ -163,9 +163,16 @@ def test_a_leader_renews_by_one_request_a_period(replicas):
     (first,) = replicas.start_all(1)
     begun = time.monotonic()
     time.sleep(6 * RETRY_S)
-    found = [one for one in first.proxy.requests() if is_lease(one) and one.at > begun]
+
+    def renewed():
+        found = [one for one in first.proxy.requests() if is_lease(one) and one.at > begun]
+        pauses = [later.at - one.at for one, later in itertools.pairwise(found)]
+        assert len(found) >= 3 and min(pauses) <= 1.5 * RETRY_S, pauses  # a busy machine makes some of them longer
+        return found
+
+    found = wait_for(renewed, PATIENCE_S, "renewals a period apart")
     periods = (time.monotonic() - begun) / RETRY_S
-    assert {one.method for one in found} == {"PUT"} and periods / 3 <= len(found) <= periods + 1
+    assert {one.method for one in found} == {"PUT"} and len(found) <= periods + 1
     assert all(one.headers["user-agent"].endswith("/leader-election") for one in found)
     assert len({one.connection for one in found}) == 1
     others = {one.connection for one in first.proxy.requests() if not is_lease(one)}
