@@ -353,14 +353,16 @@ stop_program(struct program *p)
 	/* only if no work goes on may another replica begin before the lease has expired */
 	bool is_done = !p->manager || manager_stop(p->manager, grace_ns);
 
-	if (p->parts.cloud)
-		p->parts.cloud->ops->close(p->parts.cloud);
 	if (p->elector)
 		elector_stop(p->elector, is_done, stop_limit_ms(grace_end_ns, RELEASE_MS));
 	elector_free(p->elector);
 	serving_stop(p->serving);
 	recorder_free(p->parts.recorder,
 	              p->manager ? stop_limit_ms(grace_end_ns, EVENT_FLUSH_MS) : 0);
+	/* After the release: on a busy machine the kernel may take seconds to close an inotify
+	 * descriptor. */
+	if (p->parts.cloud)
+		p->parts.cloud->ops->close(p->parts.cloud);
 	manager_free(p->manager);
 	dry_log_free(p->dry);
 	host_free(p->parts.host);

@@ -2,6 +2,7 @@
 a leader always has something to write. At the end of each test the proxies and the audit log prove that no replica wrote
 anything while it did not lead."""
 import itertools
+import signal
 import subprocess
 import threading
 import time
@@ -220,6 +221,22 @@ def test_after_sigterm_another_replica_leads_soon(cluster, replicas, arrivals):
     events = cluster.kubectl("get", "events", "-n", "kube-system", "-o", "jsonpath={.items[*].message}")
     assert f"{identity} stopped leading" in events
     arrivals.wait_initialized()
+
+
+@needs_shim
+def test_the_lease_is_released_before_the_cloud_is_closed(replicas, tmp_path):
+    """The thread that watches the inventory does not end, as if the kernel took long to close its descriptor."""
+    stall = tmp_path / "stall"
+    stall.touch()
+    first = replicas.start(env={**preload(tmp_path, "stall"), "STALL_THREAD": "inventory", "STALL_FILE": str(stall)})
+    replicas.wait_leader()
+    second = replicas.start()
+    second.wait_log("another replica leads")
+    first.signal(signal.SIGTERM)
+    assert replicas.wait_leader(other_than=first) is second
+    assert first.proxy.requests("PUT", r"/leases/")[-1].json()["spec"]["holderIdentity"] == "" and first.running
+    stall.unlink()
+    assert first.wait(PATIENCE_S) == 0
 
 
 def test_a_rolling_update(replicas, arrivals):
