@@ -83,8 +83,8 @@ def make_replicas(cluster, inventory, tmp_path, timings):
 def replicas(cluster, api, inventory, tmp_path, arrivals):
     with make_replicas(cluster, inventory, tmp_path, (LEASE_S, RENEW_S, RETRY_S)) as replicas:
         yield replicas
-        replicas.prove()
-        replicas.prove_by_audit()
+    replicas.prove()
+    replicas.prove_by_audit()
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def usual_replicas(cluster, api, inventory, tmp_path, arrivals):
     time."""
     with make_replicas(cluster, inventory, tmp_path, USUAL) as replicas:
         yield replicas
-        replicas.prove()
+    replicas.prove()
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ def replicas_with_long_lease(cluster, api, inventory, tmp_path, arrivals):
     """A renewal may take up to 25 s on a busy machine."""
     with make_replicas(cluster, inventory, tmp_path, (30, 25, RETRY_S)) as replicas:
         yield replicas
-        replicas.prove()
-        replicas.prove_by_audit()
+    replicas.prove()
+    replicas.prove_by_audit()
 
 
 def transitions(replicas):

@@ -136,22 +136,23 @@ class Replicas:
         """Each change was sent while its sender led: after a renewal that it knew had succeeded, less than the lease's
         duration - 1 s after that one was begun, and not after somebody else's. Returns how many changes there were."""
         n = 0
-        for one in self.all:
+        renewals = [(one, one.renewals()) for one in self.all]
+        for one, own in renewals:
+            others = [(other, renewal.at) for other, its in renewals if other is not one for renewal in its]
             for change in one.changes():
-                self._prove(one, change)
+                self._prove(one, change, own, others)
                 n += 1
         assert n >= at_least, f"only {n} changes were seen"
         return n
 
-    def _prove(self, replica, change):
-        known = [one for one in replica.renewals() if one.answered_at <= change.at]
+    def _prove(self, replica, change, own, others):
+        known = [one for one in own if one.answered_at <= change.at]
         assert known, f"{replica.name} acted before it led: {change}"
         last = known[-1]
         late = change.at - (last.at + replica.lease_s - 1)
         assert late < SLACK_S, f"{replica.name} acted {late:.3f} s after its fence: {change}"
-        for other in self.all:
-            between = [one for one in other.renewals() if last.at < one.at < change.at and other is not replica]
-            assert not between, f"{replica.name} acted after {other.name} took the lease: {change}"
+        for other, at in others:
+            assert not last.at < at < change.at, f"{replica.name} acted after {other.name} took the lease: {change}"
 
     def prove_by_audit(self, at_least=1):
         """The same from the API server's log: of who changed anything, the last to write the Lease was the same user, not
