@@ -323,7 +323,7 @@ class Watch:
 
     def _read(self):
         api, path, version = self.arguments
-        for kind, found in api.watch(path, timeout=60, resourceVersion=version, allowWatchBookmarks="true"):
+        for kind, found in api.watch(path, timeout=600, resourceVersion=version, allowWatchBookmarks="true"):
             # the API server repairs what it believes to be wrong about addresses of Services, now and then, and reports it
             is_repair = found.get("reportingComponent", "").endswith("-repair-controller")
             if kind == "BOOKMARK" or is_repair:
