@@ -368,7 +368,7 @@ def test_a_hook_runs_once_for_every_change(services, lab, node, ccmd, hook, tmp_
 @pytest.mark.plain
 def test_a_hook_that_fails_is_tried_again(services, lab, node, ccmd, hook):
     hook.fate("echo 'the router is down' >&2; exit 1")
-    lab(hook=str(hook.path), hookTimeout="1s")
+    lab(hook=str(hook.path), hookTimeout="5s")
     ccmd()
     services.create("web")
     services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: the router is down")

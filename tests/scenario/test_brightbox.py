@@ -330,7 +330,7 @@ def test_services_that_wait_for_certificates_delay_no_other_one(cloud, fleet, se
     holds_for(lambda: cloud.calls(since=mark) <= 60, 10, "few requests", poll=0.1)
     mark = cloud.mark()
     services.create("web", 80)
-    wait_served(services, timeout=3)
+    wait_served(services, timeout=10)
     assert cloud.calls("GET", "/1.0/load_balancers", since=mark) <= 10, cloud.tally(since=mark)
     assert not any(services.events(name, "SyncLoadBalancerFailed") for name in names)
 

@@ -489,7 +489,7 @@ def test_many_nodes_together(api, inventory, proxy, ccmd):
     inventory.add(*(machine(name, numbered_ip(number), ("ExternalIP", f"198.51.{number // 250}.{number % 250}"), **N1)
                     for number, name in enumerate(names)))
     ccmd()
-    wait_for(lambda: all(is_initialized(node) for node in api.list(NODES)), 60, "300 nodes to be initialised", poll=0.2)
+    wait_for(lambda: all(is_initialized(node) for node in api.list(NODES)), 120, "300 nodes to be initialised", poll=0.2)
     writes = proxy.writes()
     assert len(writes) <= 2 * 300 + 10, "two writes a node, and a rare conflict"
     wait_for(lambda: len(api.events(kind="Node")) >= 300, 20, "an event for each", poll=0.2)

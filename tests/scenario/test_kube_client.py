@@ -377,7 +377,7 @@ def test_ten_thousand_taints(api, inventory, kubelet, ccmd):
     inventory.add(machine("n1", "10.0.0.1"))
     before = kubelet("n1", taints=taints).node["spec"]["taints"]
     ccmd()
-    after = initialized(api)["spec"]["taints"]
+    after = initialized(api, timeout=60)["spec"]["taints"]
     assert after == [taint for taint in before if taint != CLOUD_TAINT] and len(after) >= 10_000
 
 
@@ -518,7 +518,7 @@ def test_a_list_that_never_ends_is_given_up(api, n1, proxy, ccmd, endless):
     rule = proxy.on("GET", NODES_PATH, stream(ENDLESS[endless]), watch=False)
     one = ccmd()
     rule.wait_hit()
-    initialized(api, timeout=60)
+    initialized(api, timeout=120)
     most = (256 << 10) if endless == "objects" else (80 << 10)
     assert sanitized() or one.rss_peak_kib() < most, f"{one.rss_peak_kib()} KiB"
     assert one.running and proxy.requests("DELETE") == []
