@@ -6,7 +6,7 @@ docs/spec/brightbox.md.
 import pytest
 
 from lib.api import NODES
-from lib.ccmd import FAST, preload, run_ccmd
+from lib.ccmd import FAST, preload, run_ccmd, sanitized
 from lib.killed import KilledAtEachWrite
 from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys
 from lib.services import FINALIZER, finalizers, ingress
@@ -330,7 +330,7 @@ def test_services_that_wait_for_certificates_delay_no_other_one(cloud, fleet, se
     holds_for(lambda: cloud.calls(since=mark) <= 60, 10, "few requests", poll=0.1)
     mark = cloud.mark()
     services.create("web", 80)
-    wait_served(services, timeout=10)
+    wait_served(services, timeout=10 if sanitized() else 3)
     assert cloud.calls("GET", "/1.0/load_balancers", since=mark) <= 10, cloud.tally(since=mark)
     assert not any(services.events(name, "SyncLoadBalancerFailed") for name in names)
 
