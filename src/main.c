@@ -357,12 +357,13 @@ stop_program(struct program *p)
 		elector_stop(p->elector, is_done, stop_limit_ms(grace_end_ns, RELEASE_MS));
 	elector_free(p->elector);
 	serving_stop(p->serving);
-	recorder_free(p->parts.recorder,
-	              p->manager ? stop_limit_ms(grace_end_ns, EVENT_FLUSH_MS) : 0);
-	/* After the release: on a busy machine the kernel may take seconds to close an inotify
-	 * descriptor. */
+	/* After the release of the lease, because on a busy machine the kernel may take seconds to
+	 * close an inotify descriptor. Before the recorder is freed, because the threads of the
+	 * cloud may send events until they are joined. */
 	if (p->parts.cloud)
 		p->parts.cloud->ops->close(p->parts.cloud);
+	recorder_free(p->parts.recorder,
+	              p->manager ? stop_limit_ms(grace_end_ns, EVENT_FLUSH_MS) : 0);
 	manager_free(p->manager);
 	dry_log_free(p->dry);
 	host_free(p->parts.host);

@@ -12,7 +12,7 @@ import pytest
 
 from lib.ccmd import is_static, machine, preload, sanitized
 from lib.cluster import REPOSITORY, Cluster
-from lib.faultproxy import NODES_PATH, delay, lose_answer
+from lib.faultproxy import EVENTS_PATH, NODES_PATH, delay, lose_answer
 from lib.nodes import Kubelet, is_initialized
 from lib.process import Process
 from lib.replicas import LEASE, LEASE_S, RENEW_S, RETRY_S, SLACK_S, Replicas, is_lease
@@ -25,7 +25,7 @@ MANY = 2000
 JITTER_S = RETRY_S * 2.2
 needs_shim = pytest.mark.skipif(is_static(), reason="a static program takes no shim")
 USUAL = (15, 10, 2)  # the defaults
-PATIENCE_S = 8  # what is added to a bound for a busy machine; where being early matters, the order is asserted
+BUSY_S = 8  # what is added to a bound for a busy machine; where being early matters, the order is asserted
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +60,10 @@ class Arrivals:
         self._stop.set()
         self._thread.join(60)
 
-    def wait_initialized(self, timeout=30):
+    def wait_initialized(self):
         """All that have come so far."""
         for name in list(self.names):
-            self.api.wait_node(name, is_initialized, timeout)
+            self.api.wait_node(name, is_initialized)
 
 
 @pytest.fixture
@@ -74,6 +74,7 @@ def arrivals(api):
 
 
 def make_replicas(cluster, inventory, tmp_path, timings):
+    """prove() is for the time when they have ended: it parses their requests, which delays their proxies in this process."""
     cluster.api().delete(LEASE)
     inventory.add(*(machine(f"n{number}", "10.0.0.1") for number in range(MANY)))
     return Replicas(cluster, inventory, tmp_path, timings)
@@ -168,10 +169,10 @@ def test_a_leader_renews_by_one_request_a_period(replicas):
     def renewed():
         found = [one for one in first.proxy.requests() if is_lease(one) and one.at > begun]
         pauses = [later.at - one.at for one, later in itertools.pairwise(found)]
-        assert len(found) >= 3 and min(pauses) <= 1.5 * RETRY_S, pauses  # a busy machine makes some of them longer
+        assert len(found) >= 3 and min(pauses) <= 1.5 * RETRY_S, pauses  # a busy machine makes some longer
         return found
 
-    found = wait_for(renewed, PATIENCE_S, "renewals a period apart")
+    found = wait_for(renewed, BUSY_S, "three renewals, one pause of at most 1.5 periods")
     periods = (time.monotonic() - begun) / RETRY_S
     assert {one.method for one in found} == {"PUT"} and len(found) <= periods + 1
     assert all(one.headers["user-agent"].endswith("/leader-election") for one in found)
@@ -195,10 +196,10 @@ def test_a_standby_ends_immediately_and_leaves_the_lease_unchanged(replicas):
 def test_a_killed_leader_is_replaced(replicas, arrivals):
     first, second, third = replicas.start_all(3)
     first.kill()
-    leader = replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S)
+    leader = replicas.wait_leader(LEASE_S + 2 * JITTER_S + BUSY_S)
     assert leader in (second, third) and transitions(replicas) == 1
     took = leader.renewals()[0].at - first.renewals()[-1].at
-    assert LEASE_S - SLACK_S < took < LEASE_S + 2 * JITTER_S + PATIENCE_S
+    assert LEASE_S - SLACK_S < took < LEASE_S + 2 * JITTER_S + BUSY_S
     wait_for(lambda: leader.changes(), what="the new leader to act")
     arrivals.wait_initialized()
 
@@ -224,19 +225,26 @@ def test_after_sigterm_another_replica_leads_soon(cluster, replicas, arrivals):
 
 
 @needs_shim
-def test_the_lease_is_released_before_the_cloud_is_closed(replicas, tmp_path):
-    """The thread that watches the inventory does not end, as if the kernel took long to close its descriptor."""
+@pytest.mark.sanitized
+def test_the_cloud_is_closed_after_the_lease_is_released_and_before_the_recorder_ends(replicas, inventory, tmp_path):
+    """The thread that watches the inventory is held, so closing the cloud blocks, as it does while the kernel is slow to close
+    an inotify descriptor. Let go, the thread rejects an inventory; the event about that is written."""
     stall = tmp_path / "stall"
     stall.touch()
-    first = replicas.start(env={**preload(tmp_path, "stall"), "STALL_THREAD": "inventory", "STALL_FILE": str(stall)})
+    first = replicas.start("--shutdown-grace-period=60s",
+                           env={**preload(tmp_path, "stall"), "STALL_THREAD": "inventory", "STALL_FILE": str(stall)})
     replicas.wait_leader()
     second = replicas.start()
     second.wait_log("another replica leads")
     first.signal(signal.SIGTERM)
     assert replicas.wait_leader(other_than=first) is second
-    assert first.proxy.requests("PUT", r"/leases/")[-1].json()["spec"]["holderIdentity"] == "" and first.running
+    assert first.proxy.requests("PUT", r"/leases/")[-1].json()["spec"]["holderIdentity"] == ""
+    assert first.running  # it is still closing the cloud
+    inventory.write("damaged")
     stall.unlink()
-    assert first.wait(PATIENCE_S) == 0
+    assert first.wait(BUSY_S) == 0
+    rejected, = [one for one in first.proxy.requests("POST", EVENTS_PATH) if b"InventoryReloadRejected" in one.body]
+    assert rejected.status == 201
 
 
 def test_a_rolling_update(replicas, arrivals):
@@ -257,11 +265,11 @@ def test_a_leader_that_was_stopped_wakes_as_a_former_one(replicas, arrivals):
     first, second = replicas.start_all(2)
     wait_for(lambda: first.changes(), what="the leader to act")
     first.pause()
-    replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S, other_than=first)
+    replicas.wait_leader(LEASE_S + 2 * JITTER_S + BUSY_S, other_than=first)
     wait_for(lambda: second.changes(), what="the new leader to act")
     woken = time.monotonic()
     first.resume()
-    first.wait_lost(PATIENCE_S)
+    first.wait_lost(BUSY_S)
     assert not [one for one in first.proxy.writes() if one.at > woken], "events are not kept back"
     assert second.leads
     arrivals.wait_initialized()
@@ -279,12 +287,12 @@ def test_an_elector_that_is_stuck_ends_with_the_lease(replicas, arrivals, tmp_pa
     second.wait_log("another replica leads")
     wait_for(lambda: first.changes() and len(first.renewals()) > 1, what="the leader to act, and to renew")
     stall.touch()
-    first.wait_lost(LEASE_S + PATIENCE_S)
+    first.wait_lost(LEASE_S + BUSY_S)
     ended = time.monotonic()
     assert "the lease was not renewed in time, and the elector did not notice" in first.text
     counted = first.renewals()[-2]  # it may have been held before it counted the answer to its last one
     assert counted.at + LEASE_S - 1 - SLACK_S < ended
-    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S) is second
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + BUSY_S) is second
     assert ended < second.renewals()[0].at
     arrivals.wait_initialized()
 
@@ -338,9 +346,9 @@ def test_a_leader_that_is_cut_off_ends_before_another_begins(replicas, arrivals)
     first, second = replicas.start_all(2)
     first.proxy.vanish_all()
     first.proxy.silent = True
-    first.wait_lost(LEASE_S + PATIENCE_S)
+    first.wait_lost(LEASE_S + BUSY_S)
     ended = time.monotonic()
-    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S) is second
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + BUSY_S) is second
     assert second.renewals()[0].at > ended
     arrivals.wait_initialized()
 
@@ -375,8 +383,8 @@ def test_a_deleted_lease_ends_its_leader(replicas, arrivals):
     uid = replicas.lease()["metadata"]["uid"]
     replicas.api.delete(LEASE)
     deleted = time.monotonic()
-    first.wait_lost(RETRY_S + PATIENCE_S)
-    assert replicas.wait_leader(LEASE_S + JITTER_S + PATIENCE_S) is second
+    first.wait_lost(RETRY_S + BUSY_S)
+    assert replicas.wait_leader(LEASE_S + JITTER_S + BUSY_S) is second
     assert second.renewals()[0].at - deleted > LEASE_S - JITTER_S - RETRY_S - 0.5
     assert replicas.lease()["metadata"]["uid"] != uid and transitions(replicas) == 0
     told = [one.answered_at for one in first.proxy.requests() if is_lease(one) and one.answered_at]
@@ -388,8 +396,8 @@ def test_a_lease_taken_by_force_ends_its_leader(replicas, arrivals):
     first, second = replicas.start_all(2)
     taken = time.monotonic()
     replicas.api.patch(LEASE, {"spec": {"holderIdentity": "an-administrator", "leaseDurationSeconds": 3}})
-    first.wait_lost(RETRY_S + PATIENCE_S)
-    assert replicas.wait_leader(3 + 2 * JITTER_S + PATIENCE_S) is second
+    first.wait_lost(RETRY_S + BUSY_S)
+    assert replicas.wait_leader(3 + 2 * JITTER_S + BUSY_S) is second
     assert second.renewals()[0].at - taken > 2.5
     arrivals.wait_initialized()
 
@@ -475,7 +483,7 @@ def test_the_go_frameworks_election_and_back(cluster, replicas, arrivals, tmp_pa
     ours.wait_log("another replica leads.* holder=go")
     holds_for(lambda: replicas.holder() == "go" and not ours.changes(), LEASE_S, "the Go program's lead")
     go.kill()
-    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + PATIENCE_S) is ours
+    assert replicas.wait_leader(LEASE_S + 2 * JITTER_S + BUSY_S) is ours
     wait_for(lambda: ours.changes(), what="ccmd to act")
     go.start()
     wait_for(lambda: f"leader is {ours.identity}" in go.log_text(), what="the Go program to see ccmd's lead")
