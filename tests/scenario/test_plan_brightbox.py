@@ -5,7 +5,7 @@ import pytest
 
 from lib.api import NODES
 from lib.ccmd import REPOSITORY
-from lib.foretold import QUIET_S, SETTLE_S, Foretold
+from lib.foretold import QUIET_S, Foretold
 from lib.operator import flags_of, plan
 from lib.services import FINALIZER, ingress, path
 from lib.wait import holds_for, wait_for
@@ -45,7 +45,9 @@ def check(foretold):
     found, marks = foretold.plan(), foretold.marks()
     wanted = found.requests()
     one = foretold._start()
-    wait_for(lambda: foretold.requests(marks) == wanted, SETTLE_S, "the requests of the plan",
+    for kind in ("Node", "Service"):
+        one.wait_log(f"objects listed kind={kind}")
+    wait_for(lambda: foretold.requests(marks) == wanted, what="the requests of the plan",
              seen=lambda: {"plan": wanted, "done": foretold.requests(marks)})
     holds_for(lambda: foretold.requests(marks) == wanted, QUIET_S, "the requests of the plan, and no others")
     one.stop()

@@ -14,7 +14,6 @@ from .services import FINALIZER as CLEANUP
 from .wait import holds_for, wait_for
 
 QUIET_S = 1.0
-SETTLE_S = 30
 
 
 class Foretold:
@@ -44,7 +43,7 @@ class Foretold:
 
     def settle(self):
         one = self._start()
-        wait_for(lambda: self._plan().exit_code == 0, SETTLE_S, "nothing to do", seen=lambda: self._plan().content)
+        wait_for(lambda: self._plan().exit_code == 0, what="nothing to do", seen=lambda: self._plan().content)
         one.stop()
         assert self.plan().exit_code == 0
 
@@ -52,8 +51,10 @@ class Foretold:
         before, found, marks = self.facts(), self.plan(), self.marks()
         wanted = found.requests()
         one = self._start()
+        for kind in ("Node", "Service"):
+            one.wait_log(f"objects listed kind={kind}")
         seen = lambda: {"plan": wanted, "done": self.requests(marks)}
-        wait_for(lambda: self.requests(marks) == wanted, SETTLE_S, "the requests of the plan", seen=seen)
+        wait_for(lambda: self.requests(marks) == wanted, what="the requests of the plan", seen=seen)
         holds_for(lambda: self.requests(marks) == wanted, QUIET_S, "the requests of the plan, and no others")
         one.stop()
         check_differences(found, before, self.facts())

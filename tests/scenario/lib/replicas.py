@@ -137,21 +137,21 @@ class Replicas:
         duration - 1 s after that one was begun, and not after somebody else's. Returns how many changes there were."""
         n = 0
         renewals = [(one, one.renewals()) for one in self.all]
-        for one, own in renewals:
-            others = [(other, renewal.at) for other, its in renewals if other is not one for renewal in its]
+        for one, own_renewals in renewals:
+            others_renewals = [(other, renewal.at) for other, found in renewals if other is not one for renewal in found]
             for change in one.changes():
-                self._prove(one, change, own, others)
+                self._prove(one, change, own_renewals, others_renewals)
                 n += 1
         assert n >= at_least, f"only {n} changes were seen"
         return n
 
-    def _prove(self, replica, change, own, others):
-        known = [one for one in own if one.answered_at <= change.at]
+    def _prove(self, replica, change, own_renewals, others_renewals):
+        known = [one for one in own_renewals if one.answered_at <= change.at]
         assert known, f"{replica.name} acted before it led: {change}"
         last = known[-1]
         late = change.at - (last.at + replica.lease_s - 1)
         assert late < SLACK_S, f"{replica.name} acted {late:.3f} s after its fence: {change}"
-        for other, at in others:
+        for other, at in others_renewals:
             assert not last.at < at < change.at, f"{replica.name} acted after {other.name} took the lease: {change}"
 
     def prove_by_audit(self, at_least=1):
