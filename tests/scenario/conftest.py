@@ -293,10 +293,10 @@ def settled(api):
     This is how scenarios show that something does not happen, without waiting for long.
     """
 
-    def settle(timeout=15):
+    def settle():
         kubelet = Kubelet(api, SENTINEL, ip="10.255.0.1")
         kubelet.register()
-        api.wait_node(SENTINEL, is_initialized, timeout, "the sentinel to be initialised")
+        api.wait_node(SENTINEL, is_initialized, what="the sentinel to be initialised")
         kubelet.delete()
 
     return settle

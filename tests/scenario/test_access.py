@@ -78,7 +78,7 @@ class Serving:
             except OSError:
                 return False
 
-        wait_for(listens, 15, "the secure port to open")
+        wait_for(listens, what="the secure port to open")
         return self
 
 
@@ -207,7 +207,8 @@ def test_authorities_from_files_are_followed(serve, tmp_path):
     unknown = new.client("admin", "admin", ["system:masters"])
     assert serving.status("/metrics", pair=known) == 200
     bundle.write_bytes(new.certificate.read_bytes())
-    wait_for(lambda: serving.status("/metrics", pair=unknown) == 200, 15, "the new authority to be noticed")
+    # a refused certificate has the file read again; otherwise that would take up to a minute
+    wait_for(lambda: serving.status("/metrics", pair=unknown) == 200, 20, "the new authority to be noticed")
     assert serving.is_unauthorized("/metrics", pair=known)
 
 
@@ -227,7 +228,7 @@ def test_without_an_api_server_cached_answers_are_used_until_they_expire(serve, 
     assert serving.refusal("/metrics") == forbidden(ANONYMOUS)
     assert serving.status("/healthz") == 200
     proxy.accept_again()
-    wait_for(lambda: serving.status("/metrics", token=bearer) == 200, 20, "tokens to be known again")
+    wait_for(lambda: serving.status("/metrics", token=bearer) == 200, what="tokens to be known again")
 
 
 def test_a_short_fault_of_the_api_server_refuses_no_caller(serve, proxy, token):
@@ -283,7 +284,7 @@ def test_no_path_is_always_allowed(serve, proxy):
     serving = serve("--authorization-always-allow-paths=", authorization_webhook_cache_authorized_ttl="2s")
     assert serving.status("/healthz") == 200
     proxy.on("POST", RIGHTS_REVIEWS, answer(403), times=None)
-    wait_for(lambda: serving.status("/healthz") == 403, 15, "the cached right to be forgotten")
+    wait_for(lambda: serving.status("/healthz") == 403, 20, "the cached right to be forgotten")
 
 
 def test_missing_rights_to_review_are_named(cluster, inventory, serve, token):

@@ -26,7 +26,7 @@ def n1(kubelet, inventory, ccmd, api):
 
 
 def becomes(api, expected, name="n1"):
-    api.wait_node(name, lambda node: addresses(node) == expected, 10, f"the addresses to become {expected}")
+    api.wait_node(name, lambda node: addresses(node) == expected, what=f"the addresses to become {expected}")
 
 
 def test_an_address_changes(api, n1, inventory, proxy):

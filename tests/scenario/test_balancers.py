@@ -13,7 +13,6 @@ from lib.wait import PATIENCE_S, holds_for, wait_for
 pytestmark = pytest.mark.one_version
 
 POOL = {"name": "lab", "addresses": ["192.0.2.10-192.0.2.12"]}
-RETRIES = 20  # s: a failure is tried again after 5 s and more
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_a_service_whose_deletion_was_interrupted_takes_no_address_back(services
     assert reached.wait(PATIENCE_S)
     services.wait_ips(stays, "192.0.2.10")
     strike.set()
-    wait_for(lambda: not one.running, PATIENCE_S, "the end")
+    wait_for(lambda: not one.running, what="the end")
     one.kill()
     ccmd()
     services.wait(going, lambda now: finalizers(now) == [HOLD] and not ingress(now))
@@ -289,12 +288,12 @@ def test_services_converge_although_ccmd_is_killed_again_and_again(services, lab
         time.sleep(delay)
         one.kill()
     ccmd().wait_log("objects listed kind=Service")  # those before may have done all of it
-    found = [services.wait_ips(name, timeout=30)[0] for name in names[6:]]
+    found = [services.wait_ips(name)[0] for name in names[6:]]
     for name in names[:6]:
-        services.wait_gone(name, timeout=30)
+        services.wait_gone(name)
         assert hook.actions(name)[-1:] in (["delete"], []), "what was made for it is gone"
     assert len(set(found)) == 6
-    wait_for(lambda: len(json.loads(state.read_text())["loadBalancers"]) == 6, 10, "six in the state file")
+    wait_for(lambda: len(json.loads(state.read_text())["loadBalancers"]) == 6, what="six in the state file")
     content = json.loads(state.read_text())["loadBalancers"]
     assert sorted(one["addresses"][0] for one in content.values()) == sorted(found)
     for record in content.values():
@@ -334,7 +333,7 @@ def test_the_state_file(services, lab, node, ccmd, cluster, inventory, tmp_path)
     services.create("late")
     services.wait_event("late", "SyncLoadBalancerFailed", "cannot write state file")
     (tmp_path / "away").rename(folder)
-    services.wait_ips("late", "192.0.2.12", timeout=RETRIES)
+    services.wait_ips("late", "192.0.2.12")
     one.stop()
     state.write_text(state.read_text()[:-20])
     assert "is damaged: invalid JSON" in start_fails(cluster, inventory)
@@ -352,7 +351,7 @@ def test_a_hook_runs_once_for_every_change(services, lab, node, ccmd, hook, tmp_
     told = hook.runs()[0]
     assert told["addresses"] == ["192.0.2.10"] and [port["protocol"] for port in told["ports"]] == ["TCP", "UDP"]
     kubelet("n2", ip="10.0.0.2", initialized=True, provider_id="cloudlycke://m-n2")
-    wait_for(lambda: [one["name"] for one in hook.runs()[-1]["nodes"]] == ["n1", "n2"], 10, "the hook to hear of n2")
+    wait_for(lambda: [one["name"] for one in hook.runs()[-1]["nodes"]] == ["n1", "n2"], what="the hook to hear of n2")
     count = len(hook.runs())
     services.annotate("web", **{"of-no-interest": "x"})
     one.stop()
@@ -374,15 +373,15 @@ def test_a_hook_that_fails_is_tried_again(services, lab, node, ccmd, hook):
     services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: the router is down")
     assert not ingress(services.get("web"))
     hook.fate("sleep 60")
-    services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: timed out", timeout=RETRIES)
+    services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: timed out")
     hook.fate("exit 0")
-    services.wait_ips("web", "192.0.2.10", timeout=RETRIES)
+    services.wait_ips("web", "192.0.2.10")
     hook.fate("exit 3")
     services.delete("web")
     services.wait_event("web", "SyncLoadBalancerFailed", "load balancer hook failed: exit 3")
     assert FINALIZER in finalizers(services.get("web"))
     hook.fate("exit 0")
-    services.wait_gone("web", timeout=RETRIES)
+    services.wait_gone("web")
 
 
 def test_few_hooks_run_at_a_time(services, lab, node, ccmd, hook, tmp_path):
@@ -392,7 +391,7 @@ def test_few_hooks_run_at_a_time(services, lab, node, ccmd, hook, tmp_path):
         services.create(f"s{number}")
     ccmd()
     for number in range(12):
-        services.wait_ips(f"s{number}", timeout=30)
+        services.wait_ips(f"s{number}")
     most = max(int(line) for line in (hook.folder / "most").read_text().split())
     assert 2 <= most <= 4
 

@@ -10,7 +10,7 @@ from lib.ccmd import FAST, preload, run_ccmd, sanitized
 from lib.killed import KilledAtEachWrite
 from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys
 from lib.services import FINALIZER, finalizers, ingress
-from lib.wait import holds_for, wait_for
+from lib.wait import PATIENCE_S, holds_for, wait_for
 from sim import faults
 from sim.brightbox import APPLICATION, Brightbox, empty_list, refuse
 from sim.endpoint import Reply
@@ -73,7 +73,7 @@ def hostnames(service):
     return [one.get("hostname") for one in ingress(service)]
 
 
-def wait_served(services, name="web", timeout=20):
+def wait_served(services, name="web", timeout=PATIENCE_S):
     return services.wait(name, hostnames, timeout, f"service {name} to have names")
 
 
@@ -125,7 +125,7 @@ def test_a_node_gets_what_the_official_controller_gives(api, cloud, kubelet, sta
     interface = server["interfaces"][0]
     kubelet(server["id"])
     start(with_user=with_user)
-    node = api.wait_node(server["id"], is_initialized, 10, "the node to be initialised")
+    node = api.wait_node(server["id"], is_initialized, what="the node to be initialised")
     assert node["spec"]["providerID"] == f"brightbox://{server['id']}"
     labels = node["metadata"]["labels"]
     assert [labels[key] for key in ("node.kubernetes.io/instance-type", "topology.kubernetes.io/region",
@@ -140,8 +140,8 @@ def test_a_server_that_is_off_and_one_that_is_gone(api, cloud, fleet, start):
     off["status"] = "inactive"
     cloud.account.forget("servers", gone)
     start(**FAST)
-    api.wait_node(off["id"], lambda node: SHUTDOWN in taint_keys(node), 10, "the taint of a shut down server")
-    wait_for(lambda: not api.get_or_none(f"{NODES}/{gone['id']}"), 20, "the node to be deleted")
+    api.wait_node(off["id"], lambda node: SHUTDOWN in taint_keys(node), what="the taint of a shut down server")
+    wait_for(lambda: not api.get_or_none(f"{NODES}/{gone['id']}"), what="the node to be deleted")
     assert api.get_or_none(f"{NODES}/{well['id']}")
 
 
@@ -155,7 +155,7 @@ def test_the_state_of_a_server_decides_about_its_node(api, cloud, fleet, start):
     for state, server in states.items():
         server["status"] = state
     start(**FAST)
-    api.wait_node(off["id"], lambda node: SHUTDOWN in taint_keys(node), 10, "the taint of a shut down server")
+    api.wait_node(off["id"], lambda node: SHUTDOWN in taint_keys(node), what="the taint of a shut down server")
     for one in failed, deleted:
         api.wait_gone(one["id"])
     nodes = {one["metadata"]["name"]: taint_keys(one) for one in api.list(NODES)}
@@ -193,13 +193,13 @@ def test_a_balancer_follows_nodes_and_ports_and_a_restart_changes_nothing(cloud,
     wait_served(services)
     lb, group = the(cloud, "load_balancers", "web.default.k"), the(cloud, "server_groups", "web.default.k")
     third, = fleet(1)
-    wait_for(lambda: third["id"] in lb["nodes"] and third["id"] in group["servers"], 10, "the third server")
+    wait_for(lambda: third["id"] in lb["nodes"] and third["id"] in group["servers"], what="the third server")
     services.patch("web", {"spec": {"ports": [{"name": "s", "port": 8080, "protocol": "TCP", "targetPort": 1}]}})
-    wait_for(lambda: [one["in"] for one in lb["listeners"]] == [8080], 10, "the other port")
+    wait_for(lambda: [one["in"] for one in lb["listeners"]] == [8080], what="the other port")
     first.finish()
     before = cloud.mark()
     start("--cluster-name=k")
-    wait_for(lambda: cloud.calls("GET", "/1.0/load_balancers", since=before), 15, "a look at the balancers")
+    wait_for(lambda: cloud.calls("GET", "/1.0/load_balancers", since=before), what="a look at the balancers")
     holds_for(lambda: not [one for one in cloud.writes(since=before) if not one.path.startswith("/token")], QUIET_S,
               "no change")
     assert cloud.calls("GET", since=before) <= 10
@@ -214,7 +214,7 @@ def test_a_deleted_service_leaves_nothing_behind(cloud, fleet, services, start):
     wait_served(services)
     mark = cloud.mark()
     services.delete("web")
-    wait_for(lambda: services.get("web") is None, 20, "the service to go")
+    wait_for(lambda: services.get("web") is None, what="the service to go")
     deleted = [one for one in cloud.writes(since=mark) if one.method == "DELETE"]
     assert [one.status // 100 for one in deleted] == [2] * 4, deleted  # and no request before its time
     for kind in ("cloud_ips", "server_groups", "firewall_policies"):
@@ -274,7 +274,7 @@ def test_a_cloud_ip_is_replaced_unless_it_is_mapped_elsewhere(cloud, fleet, serv
     lb = the(cloud, "load_balancers", "web.default.k")
     for one in mine, next_one:
         services.patch("web", {"metadata": {"annotations": annotations(cloudip_allocations=one["id"])}})
-        services.wait("web", lambda web, one=one: hostnames(web) == [one["reverse_dns"], one["fqdn"]], 20)
+        services.wait("web", lambda web, one=one: hostnames(web) == [one["reverse_dns"], one["fqdn"]])
         assert one["load_balancer"] == lb["id"] and not cloud.account.named("cloud_ips", "web.default.k")
     assert mine["status"] == "unmapped"
     services.patch("web", {"metadata": {"annotations": annotations(cloudip_allocations=elsewhere["id"])}})
@@ -324,15 +324,15 @@ def test_services_that_wait_for_certificates_delay_no_other_one(cloud, fleet, se
     names = [f"s{number}" for number in range(30)]
     for name in names:
         services.create(name, 443)
-    wait_for(lambda: all(cloud.account.named("load_balancers", f"{name}.default.k") for name in names), 30, "all balancers")
-    wait_for(lambda: all(one["status"] == "mapped" for one in cloud.account.every("cloud_ips")), 30, "all cloud IPs")
+    wait_for(lambda: all(cloud.account.named("load_balancers", f"{name}.default.k") for name in names), what="all balancers")
+    wait_for(lambda: all(one["status"] == "mapped" for one in cloud.account.every("cloud_ips")), what="all cloud IPs")
     mark = cloud.mark()
     holds_for(lambda: cloud.calls(since=mark) <= 60, 10, "few requests", poll=0.1)
     mark = cloud.mark()
     services.create("web", 80)
-    wait_served(services, timeout=10 if sanitized() else 3)
+    wait_served(services, timeout=10 if sanitized() else 4)
     assert cloud.calls("GET", "/1.0/load_balancers", since=mark) <= 10, cloud.tally(since=mark)
-    assert not any(services.events(name, "SyncLoadBalancerFailed") for name in names)
+    assert not any(services.events(name, "SyncLoadBalancerFailed") for name in [*names, "web"])
 
 
 def test_an_expired_token_is_renewed(cloud, fleet, services, start):
@@ -360,7 +360,7 @@ def test_credentials_of_another_account_create_no_second_balancer(cloud, fleet, 
     services.delete("web")
     holds_for(lambda: services.get("web"), 1, "the Service to be held")
     cloud.move_client(cloud.account)
-    services.wait_gone("web", timeout=30)
+    services.wait_gone("web")
     assert_nothing(cloud)
 
 
@@ -382,7 +382,7 @@ def test_annotations_reach_the_balancer_when_it_is_made_and_when_they_change(clo
     assert (lb["policy"], lb["https_redirect"]) == ("source-address", False)
     services.patch("web", {"metadata": {"annotations": annotations(
         healthcheck_protocol="tcp", healthcheck_interval="9000", policy="round-robin")}})
-    wait_for(lambda: lb["policy"] == "round-robin", 10, "the other policy")
+    wait_for(lambda: lb["policy"] == "round-robin", what="the other policy")
     assert [lb["healthcheck"][key] for key in check[:3]] == ["tcp", "/", 9000]
 
 
@@ -406,7 +406,7 @@ def test_differences_are_repaired_and_what_others_added_stays(cloud, fleet, serv
         gone = the(cloud, "load_balancers", "other.default.k")
         gone["status"] = "failed"
     start("--cluster-name=k")
-    wait_for(lambda: lb["nodes"] == group["servers"] == [server["id"]] and lb["name"] == "web.default.k", 10, "the members")
+    wait_for(lambda: lb["nodes"] == group["servers"] == [server["id"]] and lb["name"] == "web.default.k", what="the members")
     assert rule["destination_port"] == wanted and policy["server_group"] == group["id"]
     assert added in cloud.account.rules_of(policy) and cip["load_balancer"] == lb["id"]
     services.wait_event("other", "SyncLoadBalancerFailed", f"Load balancer {gone['id']} has failed at Brightbox")
@@ -421,7 +421,7 @@ def test_a_balancer_without_nodes_is_empty_and_sent_once(api, cloud, fleet, serv
     lb = the(cloud, "load_balancers", "web.default.k")
     assert lb["nodes"] == [server["id"]]
     api.delete(f"{NODES}/{server['id']}")
-    wait_for(lambda: lb["nodes"] == [], 10, "a balancer without nodes")
+    wait_for(lambda: lb["nodes"] == [], what="a balancer without nodes")
     mark = cloud.mark()
     services.patch("web", {"metadata": {"annotations": {"example.com/touched": "now"}}})
     services.create("next", 80)
@@ -526,7 +526,7 @@ def endure(api, cloud, kubelet, services, start):
             one.not_ready()
         services.patch("web", {"spec": {"ports": [{"name": "s", "port": 8080, "protocol": "TCP", "targetPort": 1}]}})
         services.delete("old")
-        wait_for(lambda: cloud.calls(since=mark), 10, "a request")
+        wait_for(lambda: cloud.calls(since=mark), what="a request")
         holds_for(lambda: all(api.get_or_none(f"{NODES}/{one}") for one in servers) and services.get("old") and
                   cloud.dump() == before and not any(one.every("load_balancers") for one in cloud.accounts[1:]), seconds,
                   "all to be as it was", poll=0.1)
@@ -534,8 +534,8 @@ def endure(api, cloud, kubelet, services, start):
         repair_cloud(cloud, outage)
         for one in kubelets:
             one.ready()
-        services.wait_gone("old", timeout=60)
-        wait_for(lambda: [one["in"] for one in lb["listeners"]] == [8080], 60, "the other port")
+        services.wait_gone("old")
+        wait_for(lambda: [one["in"] for one in lb["listeners"]] == [8080], what="the other port")
         assert the(cloud, "load_balancers", "web.default.k") is lb and lb["status"] == "active"
         assert cloud.account.every("cloud_ips") == [cip] and cip["load_balancer"] == lb["id"]
         assert all(api.get_or_none(f"{NODES}/{one}") for one in servers)
@@ -656,12 +656,12 @@ def test_two_processes_make_one_balancer(cloud, fleet, services, start):
             assert hostnames(services.get(name)) == [cip["reverse_dns"], cip["fqdn"]]
         return True
 
-    wait_for(is_whole, 60, "one balancer with one cloud IP for each Service", seen=cloud.tally)
+    wait_for(is_whole, what="one balancer with one cloud IP for each Service", seen=cloud.tally)
     holds_for(is_whole, 1, "one balancer each", poll=0.1)
     for name in names:
         services.delete(name)
     for name in names:
-        services.wait_gone(name, timeout=60)
+        services.wait_gone(name)
     assert_nothing(cloud)
 
 
@@ -677,24 +677,24 @@ def test_twenty_services_a_restart_and_one_node_more(cloud, fleet, services, sta
     for name in names:
         services.create(name, 80)
     for name in names:
-        wait_served(services, name, 30)
+        wait_served(services, name)
         assert_whole(cloud, f"{name}.default.k", servers)
     assert cloud.calls() <= 300, cloud.tally()
     one.stop()
     mark = cloud.mark()
     start("--cluster-name=k")
-    wait_for(lambda: cloud.calls("GET", "/1.0/load_balancers", since=mark), 10, "a look at the balancers")
+    wait_for(lambda: cloud.calls("GET", "/1.0/load_balancers", since=mark), what="a look at the balancers")
     holds_for(lambda: cloud.calls(since=mark) <= 10, QUIET_S, "few requests", poll=0.1)
     mark = cloud.mark()
     servers += [one["id"] for one in fleet(1)]
-    wait_for(lambda: [assert_whole(cloud, f"{name}.default.k", servers) for name in names], 15, "the new server everywhere")
+    wait_for(lambda: [assert_whole(cloud, f"{name}.default.k", servers) for name in names], what="the new server everywhere")
     assert cloud.calls(since=mark) <= 120, cloud.tally(since=mark)
     assert not cloud.calls("GET", "/1.0/load_balancers/{id}", since=mark)  # the lists show that all is done
     mark = cloud.mark()
     for name in names:
         services.delete(name)
     for name in names:
-        services.wait_gone(name, timeout=30)
+        services.wait_gone(name)
     assert_nothing(cloud)
     assert cloud.calls(since=mark) <= 300, cloud.tally(since=mark)
     assert not [one for one in cloud.requests() if one.status >= 400]

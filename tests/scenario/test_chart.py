@@ -897,9 +897,9 @@ def test_helm_test_runs_the_doctor(helm, api, cluster, inventory, kubelet, ports
         pod = api.get(f"/api/v1/namespaces/{NAMESPACE}/pods/ccmd-test")
         test = Pod(cluster, {"metadata": pod["metadata"], "spec": {"template": {"spec": pod["spec"]}}})
         folders = (tmp_path / f"test-{number}" for number in itertools.count())
-        done = wait_for(lambda: (one := test.run(next(folders))).returncode == 0 and one, 20, "the new rights to be in force", poll=1)
+        done = wait_for(lambda: (one := test.run(next(folders))).returncode == 0 and one, what="the new rights to be in force", poll=1)
         assert done.stderr == "" and "not checked" not in done.stdout, "the account may read everything"
         kubelet("n2", ip="10.0.0.2")  # which has no machine
-        wait_for(lambda: test.run(next(folders)).returncode == 1, 20, "a finding", poll=1)
+        wait_for(lambda: test.run(next(folders)).returncode == 1, what="a finding", poll=1)
     finally:
         cluster.kubectl("delete", "--force", "-f", "-", input=yaml.safe_dump_all(order))

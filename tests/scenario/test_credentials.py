@@ -13,14 +13,13 @@ from lib.certs import Authority
 from lib.cluster import REPLICAS, USER, USER_GROUPS, Cluster
 from lib.nodes import Kubelet, is_initialized
 from lib.socks import SocksProxy
-from lib.wait import wait_for
+from lib.wait import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.needs_binary
 
 ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/ccmd"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 CREDENTIAL = "client.authentication.k8s.io/v1"
-REFUSED_S = 15  # the API server remembers for 10 s that a token is good
 
 
 def token(api, until=None):
@@ -33,10 +32,11 @@ def token(api, until=None):
 
 
 def revoke(cluster, api, text, until):
+    """Returns when the API server refuses the token; it remembers for 10 s that a token is good."""
     api.delete(f"{SECRETS}/{until}")
     with_it = cluster.api(token=text)
     wait_for(lambda: with_it.request("GET", "/version/").status in (401, 403)
-             and with_it.request("GET", "/api/v1/nodes").status == 401, REFUSED_S, "the token to be refused")
+             and with_it.request("GET", "/api/v1/nodes").status == 401, what="the token to be refused")
 
 
 def kubeconfig(folder, server, ca, user, **cluster):
@@ -68,7 +68,7 @@ def write_answer(folder, **status):
     (folder / "answer.new").replace(folder / "answer")
 
 
-def initialized(api, name, timeout=10):
+def initialized(api, name, timeout=PATIENCE_S):
     return api.wait_node(name, is_initialized, timeout, f"{name} to be initialised")
 
 
@@ -214,7 +214,7 @@ class Rig:
         self.ccmd = Ccmd(self.folder, path, self.inventory, **options).start()
         return self.ccmd
 
-    def register(self, name, timeout=10):
+    def register(self, name, timeout=PATIENCE_S):
         Kubelet(self.api, name, ip=f"10.0.0.{name[1:]}").register()
         initialized(self.api, name, timeout)
 
@@ -303,7 +303,7 @@ def test_authorities_that_are_replaced(rig):
         rig.ca.write_bytes(both)
         cluster.restart_apiserver()
         rig.api = cluster.api()
-        rig.register("n7", timeout=20)
+        rig.register("n7", timeout=20)  # a failed handshake has the files read again; else that would take up to a minute
         ccmd.wait_log("certificate authorities of the API server read again")
         rig.ca.write_bytes(b"")  # and a bundle that is lost changes nothing
         rig.register("n8")

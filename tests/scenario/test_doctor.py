@@ -346,7 +346,7 @@ def test_two_leaders_with_leases_of_their_own(cluster, api, cloud, services, kub
         services.patch("web", {"metadata": {"annotations": {f"{PREFIX}algorithm-type": next(algorithms)}}})
         return doctor(*flags, env=hetzner_environment(cloud, **HERE)).found("CCMD028").get("service default/web")
 
-    message = wait_for(found, timeout=60, poll=1, what="both to have acted by turns")
+    message = wait_for(found, poll=1, what="both to have acted by turns")
     other = LEASE.replace("cloud-controller-manager", "two")
     assert all(api.get(one)["spec"]["holderIdentity"] in message for one in (LEASE, other))
     second.stop()

@@ -8,14 +8,13 @@ import pytest
 
 from lib.console import blocks, matches
 from lib.process import REPOSITORY, Process
-from lib.wait import wait_for
+from lib.wait import PATIENCE_S, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.plain, pytest.mark.one_version]
 
 DOCUMENT = REPOSITORY / "docs" / "getting-started.md"
 # What ccmd does by itself takes a moment, so commands that only look are repeated until they print what the page says.
 LOOKING = ("ccmd ", "kubectl get ")
-PATIENCE_S = 30
 CREATED = "$(kubectl get service web -o jsonpath={.metadata.creationTimestamp})"
 NEW_S = 60  # as in src/operator/check_services.c
 
@@ -41,7 +40,7 @@ def test_the_page_is_true(demo):
     for command, expected in [one for block in blocks(DOCUMENT.read_text()) for one in block]:
         printed = run(command)
         if command.startswith(LOOKING) and not matches(printed, expected):
-            wait_for(lambda: matches(run(command), expected), PATIENCE_S, f"$ {command}", seen=lambda: run(command))
+            wait_for(lambda: matches(run(command), expected), what=f"$ {command}", seen=lambda: run(command))
         else:
             assert matches(printed, expected), f"$ {command}\n{printed}\n--- instead of:\n{expected}"
 

@@ -180,7 +180,7 @@ def test_the_dry_run_of_the_page(cluster, api, cloud, kubelet, tmp_path):
         child = subprocess.Popen([binary(), *flags], cwd=tmp_path, stderr=log, env={
             "PATH": os.environ["PATH"], "HCLOUD_TOKEN": cloud.token, "HCLOUD_ENDPOINT": cloud.url, "HCLOUD_METRICS_ENABLED": "false"})
         try:
-            wait_for(lambda: 'would change what=node name=n1 request="PATCH' in (tmp_path / "log").read_text(), 30, "the change")
+            wait_for(lambda: 'would change what=node name=n1 request="PATCH' in (tmp_path / "log").read_text(), what="the change")
         finally:
             child.terminate()
             child.wait(30)

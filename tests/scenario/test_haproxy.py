@@ -1,7 +1,6 @@
 """Load balancers by a real HAProxy: real requests to stand-ins for nodes, on addresses of the loopback network."""
 import os
 import threading
-import time
 
 import pytest
 
@@ -67,7 +66,7 @@ def three_nodes(node, ccmd, api):
         node(f"n{number}", f"{NET}.1.{number}")
     ccmd()
     for number in (1, 2, 3):
-        api.wait_node(f"n{number}", is_initialized, 10, "the node to be initialised")
+        api.wait_node(f"n{number}", is_initialized, what="the node to be initialised")
 
 
 def answered(address, port=PORT, **more):
@@ -92,7 +91,7 @@ def test_requests_reach_the_nodes(services, haproxy, backends, node, ccmd):
     wait_for(lambda: names(address) == {"n1", "n2"}, what="both nodes to answer", seen=lambda: names(address))
     services.delete("web")
     services.wait_gone("web")
-    wait_for(lambda: answered(address) is None, 20, "no backend to answer any more")
+    wait_for(lambda: answered(address) is None, what="no backend to answer any more")
     assert haproxy.is_valid()
 
 
@@ -104,16 +103,16 @@ def test_nodes_come_and_go_under_a_steady_stream(services, haproxy, backends, no
     for number in (1, 2, 3):
         backends(web, f"n{number}", f"{NET}.1.{number}")
     address, = services.wait_ips("web")
-    wait_for(lambda: names(address) == {"n1", "n2"}, 10, "both nodes to answer")
+    wait_for(lambda: names(address) == {"n1", "n2"}, what="both nodes to answer")
     slow = []
     with Stream(address, PORT) as stream:
         for _ in range(4):
             one = threading.Thread(target=lambda: slow.append(fetch(address, PORT, "/slow", timeout=20)))
             one.start()
             n3 = node("n3", f"{NET}.1.3")
-            wait_for(lambda: "n3" in stream.answers[-30:], 10, "the third node to answer")
+            wait_for(lambda: "n3" in stream.answers[-30:], what="the third node to answer")
             n3.delete()
-            wait_for(lambda: "n3" not in stream.answers[-60:], 10, "the third node to answer no more")
+            wait_for(lambda: "n3" not in stream.answers[-60:], what="the third node to answer no more")
             inventory.remove("n3")
             one.join(20)
     assert stream.failures == []
@@ -128,9 +127,9 @@ def test_a_machine_that_gets_another_address_is_followed(services, haproxy, back
     web = services.create("web", PORT)
     backends(web, "n1", f"{NET}.1.1"), backends(web, "n2 before", f"{NET}.1.2"), backends(web, "n2 after", f"{NET}.1.9")
     address, = services.wait_ips("web")
-    wait_for(lambda: names(address) == {"n1", "n2 before"}, 10, "both nodes to answer")
+    wait_for(lambda: names(address) == {"n1", "n2 before"}, what="both nodes to answer")
     inventory.set_addresses("n2", f"{NET}.1.9")
-    wait_for(lambda: names(address) == {"n1", "n2 after"}, 10, "the second to answer at its new address")
+    wait_for(lambda: names(address) == {"n1", "n2 after"}, what="the second to answer at its new address")
 
 
 def test_many_services_need_few_reloads(services, haproxy, node, ccmd, inventory):
@@ -140,11 +139,10 @@ def test_many_services_need_few_reloads(services, haproxy, node, ccmd, inventory
     for number in range(60):
         services.create(f"s{number}", PORT)
     ccmd()
-    begun = time.monotonic()
     for number in range(60):
-        services.wait_ips(f"s{number}", timeout=30)
+        services.wait_ips(f"s{number}")
     assert haproxy.reloads() <= 5
-    assert time.monotonic() - begun < 20
+    assert not [number for number in range(60) if services.events(f"s{number}", "SyncLoadBalancerFailed")]
     assert len(set(one for number in range(60) for one in services.wait_ips(f"s{number}"))) == 60
 
 
@@ -166,7 +164,7 @@ def test_a_restart_interrupts_no_connection(services, haproxy, backends, node, c
         reloads = haproxy.reloads()
         with Stream(addresses["s3"], PORT) as stream:
             one = ccmd()
-            wait_for(lambda: haproxy.reloads() > reloads, 10, "HAProxy to be told")
+            wait_for(lambda: haproxy.reloads() > reloads, what="HAProxy to be told")
             holds_for(all_answer, 2)
         assert stream.failures == []
         assert {name: services.get(name)["metadata"]["resourceVersion"] for name in addresses} == before
@@ -191,7 +189,7 @@ def test_proxy_protocol_carries_the_clients_address(services, haproxy, backends,
         web = services.create(f"web-{version}", PORT, annotations={"proxy-protocol": version})
         backend = backends(web, "n1", f"{NET}.1.1", proxied=True)
         address, = services.wait_ips(f"web-{version}")
-        wait_for(lambda: answered(address, source="127.9.9.9") == "n1", 10, "an answer")
+        wait_for(lambda: answered(address, source="127.9.9.9") == "n1", what="an answer")
         assert "127.9.9.9" in backend.seen
     services.create("odd", PORT, annotations={"proxy-protocol": "v3"})
     services.wait_event("odd", "SyncLoadBalancerFailed", '"v3" is not one of v1, v2')
@@ -203,10 +201,10 @@ def test_source_ranges_are_enforced(services, haproxy, backends, node, ccmd):
     web = services.create("web", PORT, loadBalancerSourceRanges=["127.7.0.0/16", "::/0"])
     backends(web, "n1", f"{NET}.1.1")
     address, = services.wait_ips("web")
-    wait_for(lambda: answered(address, source="127.7.1.1") == "n1", 10, "an answer")
+    wait_for(lambda: answered(address, source="127.7.1.1") == "n1", what="an answer")
     assert answered(address, source="127.8.1.1") is None
     services.patch("web", {"spec": {"loadBalancerSourceRanges": ["127.8.0.0/16"]}})
-    wait_for(lambda: answered(address, source="127.8.1.1") == "n1", 10, "an answer")
+    wait_for(lambda: answered(address, source="127.8.1.1") == "n1", what="an answer")
     assert answered(address, source="127.7.1.1") is None
 
 
@@ -219,10 +217,10 @@ def test_source_ranges_of_several_ports_are_enforced(services, haproxy, backends
     backends(web, "n1", f"{NET}.1.1")
     address, = services.wait_ips("web")
     for port in ports:
-        wait_for(lambda: answered(address, port, source="127.8.1.1") == "n1", 10, "an answer")
+        wait_for(lambda: answered(address, port, source="127.8.1.1") == "n1", what="an answer")
     services.patch("web", {"spec": {"loadBalancerSourceRanges": ["127.7.0.0/16"]}})
     for port in ports:
-        wait_for(lambda: answered(address, port, source="127.8.1.1") is None, 10, "no answer")
+        wait_for(lambda: answered(address, port, source="127.8.1.1") is None, what="no answer")
         assert answered(address, port, source="127.7.1.1") == "n1"
     assert haproxy.file.read_text().count("127.7.0.0/16") == 1
 
@@ -234,7 +232,7 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, three_n
         backends(web, f"n{number}", f"{NET}.1.{number}")
     address, = services.wait_ips("web")
     strangers = (f"127.6.{number // 250}.{number % 250}" for number in range(10000))
-    wait_for(lambda: len({answered(address, source=next(strangers)) for _ in range(30)} - {None}) == 3, 10, "all to answer")
+    wait_for(lambda: len({answered(address, source=next(strangers)) for _ in range(30)} - {None}) == 3, what="all to answer")
     by_client = {}
     for client in range(1, 20):
         found = names(address, 5, source=f"127.5.0.{client}")
@@ -244,7 +242,7 @@ def test_clients_stay_with_their_node(services, haproxy, backends, node, three_n
     haproxy.wait_knows_clients()
     worker = haproxy.worker()
     node("n4", f"{NET}.1.4")
-    wait_for(lambda: "n4" in {answered(address, source=next(strangers)) for _ in range(30)}, 10, "n4 to answer")
+    wait_for(lambda: "n4" in {answered(address, source=next(strangers)) for _ in range(30)}, what="n4 to answer")
     haproxy.wait_knows_clients(after=worker)
     for client, found in by_client.items():
         assert names(address, 2, source=f"127.5.0.{client}") == found
@@ -265,13 +263,13 @@ def test_local_traffic_goes_where_the_pods_are(services, haproxy, backends, thre
     health = Backend("healthy", f"{NET}.1.2", web["spec"]["healthCheckNodePort"])
     try:
         address, = services.wait_ips("web")
-        wait_for(lambda: haproxy.text().count("server n") == 3, 10, "all nodes to be there")
-        wait_for(lambda: names(address) == {"n2"}, 10, "only the node with the pod to answer")
+        wait_for(lambda: haproxy.text().count("server n") == 3, what="all nodes to be there")
+        wait_for(lambda: names(address) == {"n2"}, what="only the node with the pod to answer")
         with Stream(address, PORT) as stream:
             services.create("other", PORT)
             services.wait_ips("other")
             count = len(stream.answers)
-            wait_for(lambda: len(stream.answers) > count + 300, 10, "more answers")
+            wait_for(lambda: len(stream.answers) > count + 300, what="more answers")
         assert set(stream.answers) == {"n2"} and stream.failures == []
     finally:
         health.stop()
@@ -293,7 +291,7 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
     web = services.create("web", PORT)
     backends(web, "n1", f"{NET}.1.1")
     address, = services.wait_ips("web")
-    wait_for(lambda: answered(address) == "n1", 10, "an answer")
+    wait_for(lambda: answered(address) == "n1", what="an answer")
     good = haproxy.text()
     broken.write_text("")
     services.create("db", PORT)
@@ -301,7 +299,7 @@ def test_a_file_that_haproxy_refuses_is_never_in_use(services, haproxy, backends
     assert haproxy.text() == good and haproxy.is_valid()
     assert answered(address) == "n1"
     broken.unlink()
-    services.wait_ips("db", timeout=30)
+    services.wait_ips("db")
 
 
 @pytest.mark.sanitized
@@ -330,7 +328,7 @@ def test_a_reload_that_takes_longer_than_its_command(services, haproxy, backends
     services.wait_ips("one")
     haproxy.script.write_text(f"#!/bin/sh\n(sleep 4; kill -USR2 {haproxy.process.pid}) >/dev/null 2>&1 &\n")
     backends(services.create("two", PORT), "two", f"{NET}.1.1")
-    address, = services.wait_ips("two", timeout=30)
+    address, = services.wait_ips("two")
     assert answered(address) == "two"
 
 
@@ -375,7 +373,7 @@ def test_with_an_election_local_only_is_required(services, haproxy, node, invent
     node("n1", f"{NET}.1.1")
     ccmd(leader_elect=True)
     services.create("web", PORT)
-    services.wait_ips("web", timeout=30)
+    services.wait_ips("web")
 
 
 # --- IPv6 --------------------------------------------------------------------------------------------------------------
@@ -410,7 +408,7 @@ def dual_nodes(network, kubelet, inventory, api, ccmd):
         kubelet(f"n{number}", ip=f"{NET}.1.{number}")
     ccmd()
     for number in (1, 2):
-        api.wait_node(f"n{number}", is_initialized, 10, "the node to be initialised")
+        api.wait_node(f"n{number}", is_initialized, what="the node to be initialised")
 
 
 @pytest.fixture
@@ -436,7 +434,7 @@ def test_ipv6_clients_are_led_to_ipv6_addresses(services, network, dual_nodes, d
     dual_backends(web)
     address, = services.wait_ips("web")
     assert address == f"{V6}10"
-    wait_for(lambda: inside(network, names, address) == {"n1 v6", "n2 v6"}, 10, "both nodes to answer")
+    wait_for(lambda: inside(network, names, address) == {"n1 v6", "n2 v6"}, what="both nodes to answer")
     with network.inside():
         stream = Stream(address, PORT)
         stream.__enter__()
@@ -445,10 +443,10 @@ def test_ipv6_clients_are_led_to_ipv6_addresses(services, network, dual_nodes, d
         n3 = kubelet("n3", ip=f"{V6}1:3")
         with network.inside():
             third = Backend("n3 v6", f"{V6}1:3", web["spec"]["ports"][0]["nodePort"])
-        wait_for(lambda: "n3 v6" in stream.answers[-30:], 10, "the third node to answer")
+        wait_for(lambda: "n3 v6" in stream.answers[-30:], what="the third node to answer")
         n3.delete()
         inventory.remove_quietly("n3")
-        wait_for(lambda: "n3 v6" not in stream.answers[-60:], 10, "the third node to answer no more")
+        wait_for(lambda: "n3 v6" not in stream.answers[-60:], what="the third node to answer no more")
     finally:
         stream.__exit__()
     third.stop()
@@ -461,11 +459,11 @@ def test_dual_stack(services, network, dual_nodes, dual_backends):
     dual_backends(web)
     v6, v4 = services.wait_ips("web")
     assert (v6, v4) == (f"{V6}10", f"{NET}.0.10")
-    wait_for(lambda: inside(network, names, v6) == {"n1 v6", "n2 v6"}, 10, "both nodes to answer by IPv6")
-    wait_for(lambda: inside(network, names, v4) == {"n1 v4", "n2 v4"}, 10, "both nodes to answer by IPv4")
+    wait_for(lambda: inside(network, names, v6) == {"n1 v6", "n2 v6"}, what="both nodes to answer by IPv6")
+    wait_for(lambda: inside(network, names, v4) == {"n1 v4", "n2 v4"}, what="both nodes to answer by IPv4")
     services.patch("web", {"spec": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}})
     services.wait_ips("web", v6)
-    wait_for(lambda: inside(network, answered, v4) is None, 10, "no backend to answer by IPv4")
+    wait_for(lambda: inside(network, answered, v4) is None, what="no backend to answer by IPv4")
     assert inside(network, answered, v6).endswith("v6")
 
 
@@ -475,10 +473,10 @@ def test_ipv6_source_ranges_and_proxy_protocol(services, network, dual_nodes, du
                           loadBalancerSourceRanges=[f"{V6}7:0/112"])
     seen = dual_backends(web, proxied=True)
     v4, v6 = services.wait_ips("web")
-    wait_for(lambda: inside(network, answered, v6, source=f"{V6}7:1"), 10, "an answer")
+    wait_for(lambda: inside(network, answered, v6, source=f"{V6}7:1"), what="an answer")
     assert any(f"{V6}7:1" in one.seen for one in seen)
     assert inside(network, answered, v6, source=f"{V6}8:1") is None
     assert inside(network, answered, v4, source="127.7.1.1") is None
     services.patch("web", {"spec": {"loadBalancerSourceRanges": ["::/0"]}})
-    wait_for(lambda: inside(network, answered, v6, source=f"{V6}8:1"), 10, "an answer")
+    wait_for(lambda: inside(network, answered, v6, source=f"{V6}8:1"), what="an answer")
     assert inside(network, answered, v4, source="127.7.1.1") is None

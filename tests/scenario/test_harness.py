@@ -97,11 +97,11 @@ def test_children_die_with_a_killed_parent(tmp_path):
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "log")], stdout=subprocess.PIPE, cwd=folder)
     child = int(parent.stdout.readline())
     # setpriv has done its part once it is sleep
-    wait_for(lambda: "sleep" in open(f"/proc/{child}/comm").read(), 20, "the child to be started")
+    wait_for(lambda: "sleep" in open(f"/proc/{child}/comm").read(), what="the child to be started")
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    wait_for(lambda: not alive(child), 20, "the child to die")
+    wait_for(lambda: not alive(child), what="the child to die")
 
 
 def alive(pid):
@@ -114,8 +114,8 @@ def alive(pid):
 
 def test_memory_and_cpu_of_a_process_are_measured(tmp_path):
     process = Process("sleep", ["sleep", "60"], tmp_path / "log").start()
-    wait_for(lambda: "sleep" in (open(f"/proc/{process.pid}/comm").read()), 20, "setpriv to become sleep")
-    wait_for(lambda: process.rss_kib() > 100 and process.fds() == 3, 20, "its libraries to be loaded")
+    wait_for(lambda: "sleep" in (open(f"/proc/{process.pid}/comm").read()), what="setpriv to become sleep")
+    wait_for(lambda: process.rss_kib() > 100 and process.fds() == 3, what="its libraries to be loaded")
     assert process.threads() == 1 and process.cpu_seconds() < 1
     assert process.stop() == -signal.SIGTERM
 
@@ -286,7 +286,7 @@ def test_a_vanished_peer_does_not_even_acknowledge(cluster, proxy, through):
     rule.wait_hit()
     connection.sock.settimeout(5)
     connection.sock.setsockopt(6, 18, 500)  # TCP_USER_TIMEOUT in ms
-    wait_for(lambda: dead_after_send(connection.sock), 20, "the kernel to give up")
+    wait_for(lambda: dead_after_send(connection.sock), what="the kernel to give up")
     assert through.get("/version"), "others are served"
     connection.close()
 

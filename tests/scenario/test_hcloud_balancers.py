@@ -25,7 +25,6 @@ LABEL = "hcloud-ccm/service-uid"
 CLUSTER = "ccmd.io/cluster"
 HERE = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1"}
 LISTS = "/load_balancers"
-RETRY_S = 15  # a failure is tried again after 5 s and more
 QUIET_S = 1.0
 VOLATILE = ("id", "created", "included_traffic", "outgoing_traffic", "ingoing_traffic")
 
@@ -134,8 +133,8 @@ def targets(cloud):
             for one in the_balancer(cloud)["targets"] if one["type"] != "label_selector"]
 
 
-def wait_targets(cloud, *wanted, timeout=10):
-    wait_for(lambda: sorted(targets(cloud)) == sorted(wanted), timeout, f"targets {wanted}", seen=lambda: targets(cloud))
+def wait_targets(cloud, *wanted):
+    wait_for(lambda: sorted(targets(cloud)) == sorted(wanted), what=f"targets {wanted}", seen=lambda: targets(cloud))
 
 
 def quiet(cloud, mark, seconds=QUIET_S):
@@ -317,7 +316,7 @@ def test_a_settled_service_costs_no_request(services, cloud, fleet, start):
     services.wait_event("web", "EnsuredLoadBalancer")
     mark = cloud.mark()
     poke(services, "web", "1")
-    wait_for(lambda: len(services.events("web", "EnsuringLoadBalancer")) >= 1, 5, "the next look")
+    wait_for(lambda: len(services.events("web", "EnsuringLoadBalancer")) >= 1, what="the next look")
     quiet(cloud, mark)
     assert cloud.calls(since=mark) <= 1, cloud.tally(since=mark)
 
@@ -330,7 +329,7 @@ def test_a_balancer_that_was_deleted_a_moment_ago_is_noticed_when_the_service_ch
     services.wait_event("web", "EnsuredLoadBalancer")
     cloud.project.load_balancers.clear()
     services.patch("web", {"metadata": {"annotations": wish(hostname="lb.example.com")}})
-    wait_for(lambda: balancers(cloud), 10, "another balancer")
+    wait_for(lambda: balancers(cloud), what="another balancer")
 
 
 # --- what others change ------------------------------------------------------------------------------------------------------
@@ -373,9 +372,9 @@ def test_one_list_serves_the_comparison_of_all_services(services, cloud, fleet, 
     seen = lambda: {name: (services.get(name)["metadata"]["resourceVersion"], services.events(name)) for name in names}
     lists = lambda since: cloud.requests("GET", LISTS, since)
     mark = cloud.mark()
-    wait_for(lambda: len(lists(mark)) >= 1, 10, "a comparison")
+    wait_for(lambda: len(lists(mark)) >= 1, what="a comparison")
     before, mark = seen(), cloud.mark()
-    wait_for(lambda: len(lists(mark)) >= 3, 10, "three further ones", seen=lambda: cloud.tally(since=mark))
+    wait_for(lambda: len(lists(mark)) >= 3, what="three further ones", seen=lambda: cloud.tally(since=mark))
     assert cloud.calls(since=mark) <= 4 and not cloud.writes(mark), cloud.tally(since=mark)
     assert seen() == before
 
@@ -400,13 +399,13 @@ def test_an_update_changes_only_what_differs(services, cloud, fleet, start):
     ports = services.get("web")["spec"]["ports"]
     kept = next(one for one in ports if one["port"] == 80)
     services.patch("web", {"spec": {"ports": [kept, {"name": "new", "port": 82, "protocol": "TCP"}]}})
-    wait_for(lambda: [one["listen_port"] for one in the_balancer(cloud)["services"]] == [80, 82], 10, "the ports")
+    wait_for(lambda: [one["listen_port"] for one in the_balancer(cloud)["services"]] == [80, 82], what="the ports")
     web = services.get("web")
     assert the_balancer(cloud)["services"] == [tcp_service(80, node_port(web, 80)), tcp_service(82, node_port(web, 82))]
     assert sorted(one.path.rsplit("/")[-1] for one in cloud.writes(mark)) == ["add_service", "delete_service"]
     mark = cloud.mark()
     services.patch("web", {"metadata": {"annotations": wish(health_check_interval="5s")}})
-    wait_for(lambda: all(one["health_check"]["interval"] == 5 for one in the_balancer(cloud)["services"]), 10, "the interval")
+    wait_for(lambda: all(one["health_check"]["interval"] == 5 for one in the_balancer(cloud)["services"]), what="the interval")
     assert [one.path.rsplit("/")[-1] for one in cloud.writes(mark)] == ["update_service"] * 2
 
 
@@ -429,7 +428,7 @@ def test_settings_of_the_balancer_follow_the_annotations(services, cloud, fleet,
         return (body["name"], body["load_balancer_type"], body["algorithm"]["type"], body["public_net"]["ipv4"]["dns_ptr"],
                 body["public_net"]["ipv6"]["dns_ptr"]) == ("renamed", "lb21", "least_connections", "a.example.com", "b.example.com")
 
-    wait_for(is_done, 10, "the new shape", seen=lambda: the_balancer(cloud))
+    wait_for(is_done, what="the new shape", seen=lambda: the_balancer(cloud))
     assert the_balancer(cloud)["labels"] == own_labels(services.get("web"))
     assert len(cloud.writes(mark)) == 5, cloud.tally(since=mark)
     services.patch("web", {"metadata": {"annotations": {PREFIX + "type": None, PREFIX + "name": None}}})
@@ -493,7 +492,7 @@ def test_without_a_network_the_balancer_is_detached(services, cloud, fleet, star
     network = cloud.add_network("other")
     cloud.load_balancer(default_name(services.get("web"))).private_net.append({"network": network.id, "ip": "10.0.0.9"})
     start()
-    wait_for(lambda: not the_balancer(cloud)["private_net"], 10, "the network to be left")
+    wait_for(lambda: not the_balancer(cloud)["private_net"], what="the network to be left")
 
 
 def test_private_targets_and_no_public_interface_in_one_step(services, cloud, fleet, private, start):
@@ -506,14 +505,14 @@ def test_private_targets_and_no_public_interface_in_one_step(services, cloud, fl
     services.wait_ips("web")
     mark = cloud.mark()
     services.patch("web", {"metadata": {"annotations": wish(use_private_ip="true", disable_public_network="true")}})
-    one = services.wait("web", lambda one: len(ips(one)) == 1, 15)
+    one = services.wait("web", lambda one: len(ips(one)) == 1)
     done = [one.path.rsplit("/")[-1] for one in cloud.writes(mark) if one.status == 201]
     assert done == ["remove_target", "add_target"] * 2 + ["disable_public_interface"], "one target after the other"
     body = the_balancer(cloud)
     assert not body["public_net"]["enabled"] and ips(one) == [body["private_net"][0]["ip"]]
     assert body["targets"] == [server_target(n1, private=True), server_target(n2, private=True)]
     services.patch("web", {"metadata": {"annotations": wish(use_private_ip="false", disable_public_network="false")}})
-    services.wait("web", lambda one: len(ips(one)) == 3, 15)
+    services.wait("web", lambda one: len(ips(one)) == 3)
     assert the_balancer(cloud)["targets"] == [server_target(n1), server_target(n2)]
     assert not services.events("web", "SyncLoadBalancerFailed")
 
@@ -580,7 +579,7 @@ def test_one_broken_target_does_not_stop_the_others(services, api, cloud, fleet,
     assert "Node could not be added to Load Balancer for service web" in event["message"] and "IPv4" in event["message"]
     services.wait_event("web", "EnsuredLoadBalancer")
     cloud.server("n2").ipv4 = "198.18.9.9"
-    wait_targets(cloud, "n1", "n2", "n3", timeout=RETRY_S)
+    wait_targets(cloud, "n1", "n2", "n3")
 
 
 def test_a_server_outside_the_network_does_not_stop_the_others(services, api, cloud, fleet, private, start):
@@ -639,7 +638,7 @@ def test_additions_by_other_clients(services, cloud, fleet, start):
     body.targets.append(body.new_target(by_label, body.targets, [], True))
     body.services.append(body.new_service({"protocol": "tcp", "listen_port": 99, "destination_port": 99}, body.services))
     start()
-    wait_for(lambda: [each["listen_port"] for each in the_balancer(cloud)["services"]] == [80], 10, "the service to go")
+    wait_for(lambda: [each["listen_port"] for each in the_balancer(cloud)["services"]] == [80], what="the service to go")
     assert [each["type"] for each in the_balancer(cloud)["targets"]] == ["server", "label_selector"]
 
 
@@ -743,7 +742,7 @@ def deleting(services, cloud, fleet, start):
         services.wait_event("web", "EnsuredLoadBalancer")
         cloud.fault("DELETE", "/load_balancers/{id}", fault or faults.afterwards(ccmd.kill))
         services.delete("web")
-        wait_for(lambda: cloud.calls("DELETE"), 10, "the DELETE")
+        wait_for(lambda: cloud.calls("DELETE"), what="the DELETE")
         return ccmd
 
     return begin
@@ -753,7 +752,7 @@ def test_a_deletion_that_fails_keeps_the_finalizer_and_is_repeated(services, clo
     deleting(faults.action_error("server_error", "no luck"))
     services.wait_event("web", "SyncLoadBalancerFailed", "no luck (server_error")
     assert FINALIZER in finalizers(services.get("web")) and balancers(cloud)
-    services.wait_gone("web", timeout=RETRY_S)
+    services.wait_gone("web")
     assert not balancers(cloud) and cloud.calls("DELETE") == 2
 
 
@@ -766,17 +765,17 @@ def test_a_deletion_that_hangs_keeps_the_finalizer_and_delays_no_other_service(s
     assert cloud.calls("DELETE") == 1
     assert set(cloud.tally(since=mark)) == {"GET /actions"} and cloud.calls(since=mark) <= 12, cloud.tally(since=mark)
     cloud.release()
-    services.wait_gone("web", timeout=20)
+    services.wait_gone("web")
     assert len(balancers(cloud)) == 1 and not services.events("web", "SyncLoadBalancerFailed")
 
 
 def test_killed_while_a_balancer_is_being_deleted(services, cloud, deleting, start):
     cloud.action_s = 3
     ccmd = deleting(None)
-    wait_for(lambda: not ccmd.running, 10, "the end")
+    wait_for(lambda: not ccmd.running, what="the end")
     assert FINALIZER in finalizers(services.get("web")) and balancers(cloud)
     start()
-    services.wait_gone("web", timeout=RETRY_S)
+    services.wait_gone("web")
     assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
 
 
@@ -794,7 +793,7 @@ def test_a_deletion_that_is_answered_without_its_action(services, cloud, deletin
         return Reply(201, {})
 
     deleting(without_action)
-    services.wait_gone("web", timeout=RETRY_S)
+    services.wait_gone("web")
     assert not balancers(cloud)
 
 
@@ -851,7 +850,7 @@ def test_a_balancer_that_was_deleted_by_hand_is_created_again(services, cloud, f
     old = services.wait_ips("web")
     cloud.load_balancers.clear()
     fleet("n2")
-    services.wait("web", lambda one: ips(one) and ips(one) != old, RETRY_S)
+    services.wait("web", lambda one: ips(one) and ips(one) != old)
     assert sorted(targets(cloud)) == ["n1", "n2"]
 
 
@@ -898,7 +897,7 @@ def test_a_tenant_gets_no_balancer_that_was_not_released_for_adoption(services, 
     assert not cloud.writes()
     with cloud.lock:
         made.labels["ccmd.io/adopt"] = "blue"
-    assert services.wait_ips("web", timeout=RETRY_S) == [made.ipv4, made.ipv6]
+    assert services.wait_ips("web") == [made.ipv4, made.ipv6]
     wanted = {"team": "platform", "ccmd.io/adopt": "blue", **own_labels(services.get("web"), "blue")}
     assert the_balancer(cloud)["labels"] == wanted
 
@@ -913,7 +912,7 @@ def test_a_balancer_without_its_label_is_found_by_its_name(services, cloud, flee
     cloud.load_balancer(name).labels.clear()
     before = cloud.load_balancer(name).id
     start()
-    wait_for(lambda: the_balancer(cloud)["labels"], 10, "the label")
+    wait_for(lambda: the_balancer(cloud)["labels"], what="the label")
     assert [each.id for each in cloud.load_balancers.values()] == [before]
 
 
@@ -927,7 +926,7 @@ def test_targets_are_updated_although_the_name_is_taken(services, cloud, fleet, 
     services.wait_event("web", "SyncLoadBalancerFailed", "uniqueness_error")
     name = default_name(services.get("web"))
     fleet("n2")
-    wait_for(lambda: len(cloud.load_balancer(name).targets) == 2, RETRY_S, "the new target")
+    wait_for(lambda: len(cloud.load_balancer(name).targets) == 2, what="the new target")
 
 
 # --- certificates ----------------------------------------------------------------------------------------------------------------
@@ -978,7 +977,7 @@ def test_a_managed_certificate_is_ordered_once(services, cloud, fleet, start):
     one.stop()
     mark = cloud.mark()
     start()
-    wait_for(lambda: cloud.calls("GET", "/certificates", since=mark), 10, "the look-up")
+    wait_for(lambda: cloud.calls("GET", "/certificates", since=mark), what="the look-up")
     quiet(cloud, mark)
     assert cloud.calls("POST", "/certificates") == 1
 
@@ -994,7 +993,7 @@ def test_other_changes_are_made_while_a_certificate_is_issued(services, cloud, f
     fleet("n2")
     wait_targets(cloud, "n1", "n2")
     cloud.release()
-    wait_for(lambda: len(the_balancer(cloud)["services"]) == 2, 20, "the services")
+    wait_for(lambda: len(the_balancer(cloud)["services"]) == 2, what="the services")
     assert cloud.calls("POST", "/certificates") == 1
     assert not services.events("web", "SyncLoadBalancerFailed")
 
@@ -1020,7 +1019,7 @@ def test_a_locked_balancer_is_waited_for(services, cloud, fleet, start):
     services.wait_event("web", "EnsuredLoadBalancer")
     rule = cloud.fault("POST", "/load_balancers/{id}/actions/add_target", faults.locked(), times=3)
     fleet("n2")
-    wait_targets(cloud, "n1", "n2", timeout=15)
+    wait_targets(cloud, "n1", "n2")
     assert rule.hits == 3
     assert not services.events("web", "UpdateLoadBalancerFailed") and not services.events("web", "SyncLoadBalancerFailed")
 
@@ -1032,7 +1031,7 @@ def test_a_locked_balancer_is_waited_for_before_it_is_deleted(services, cloud, f
     services.wait_event("web", "EnsuredLoadBalancer")
     cloud.fault("DELETE", "/load_balancers/{id}", faults.locked(), times=2)
     services.delete("web")
-    services.wait_gone("web", timeout=15)
+    services.wait_gone("web")
     assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
 
 
@@ -1045,7 +1044,7 @@ def test_a_change_that_fails_is_made_again(services, cloud, fleet, start, fault)
     services.wait_event("web", "EnsuredLoadBalancer")
     cloud.fault("POST", "/load_balancers/{id}/actions/add_target", fault)
     fleet("n2")
-    wait_targets(cloud, "n1", "n2", timeout=RETRY_S)
+    wait_targets(cloud, "n1", "n2")
 
 
 @pytest.mark.sanitized
@@ -1057,7 +1056,7 @@ def test_a_failed_action_is_reported_and_repeated(services, cloud, fleet, start)
     cloud.fault("POST", "/load_balancers/{id}/actions/change_algorithm", faults.action_error("server_error", "no luck"))
     services.patch("web", {"metadata": {"annotations": wish(algorithm_type="least_connections")}})
     services.wait_event("web", "SyncLoadBalancerFailed", "no luck (server_error")
-    wait_for(lambda: the_balancer(cloud)["algorithm"]["type"] == "least_connections", RETRY_S, "the algorithm")
+    wait_for(lambda: the_balancer(cloud)["algorithm"]["type"] == "least_connections", what="the algorithm")
 
 
 def test_an_action_that_hangs_delays_no_other_service(services, cloud, fleet, start):
@@ -1065,12 +1064,12 @@ def test_an_action_that_hangs_delays_no_other_service(services, cloud, fleet, st
     start("--concurrent-service-syncs=1")
     cloud.fault("POST", LISTS, faults.action_hangs())
     services.create("slow")
-    wait_for(lambda: balancers(cloud), 10, "the balancer")
+    wait_for(lambda: balancers(cloud), what="the balancer")
     services.create("quick")
     services.wait_ips("quick", timeout=15)
     assert not ips(services.get("slow"))
     cloud.release()
-    services.wait_ips("slow", timeout=20)
+    services.wait_ips("slow")
     assert len(balancers(cloud)) == 2
     assert not services.events("slow", "SyncLoadBalancerFailed")
 
@@ -1082,7 +1081,7 @@ def test_addresses_that_come_late(services, cloud, fleet, start, effects):
     fleet("n1")
     start()
     services.create("web")
-    services.wait_ips("web", timeout=15)
+    services.wait_ips("web")
     assert cloud.calls("POST") == 1
 
 
@@ -1107,7 +1106,7 @@ def test_a_lost_answer_makes_no_second_balancer(services, cloud, fleet, start, a
     cloud.fault("POST", LISTS, faults.lose_answer())
     start()
     services.create("web", annotations=wish(**annotations))
-    services.wait_ips("web", timeout=RETRY_S)
+    services.wait_ips("web")
     assert the_balancer(cloud)["labels"] == own_labels(services.get("web"))
     assert cloud.calls("POST", LISTS) == 1
 
@@ -1117,10 +1116,10 @@ def test_a_name_that_changes_after_a_lost_answer_makes_no_second_balancer(servic
     cloud.fault("POST", LISTS, faults.lose_answer())
     start()
     services.create("web", annotations=wish(name="first"))
-    wait_for(lambda: balancers(cloud), 10, "the balancer")
+    wait_for(lambda: balancers(cloud), what="the balancer")
     services.patch("web", {"metadata": {"annotations": wish(name="second")}})
-    services.wait_ips("web", timeout=RETRY_S)
-    wait_for(lambda: the_balancer(cloud)["name"] == "second", RETRY_S, "the name")
+    services.wait_ips("web")
+    wait_for(lambda: the_balancer(cloud)["name"] == "second", what="the name")
 
 
 def test_two_active_processes_make_no_second_balancer(services, cloud, fleet, start):
@@ -1133,14 +1132,14 @@ def test_two_active_processes_make_no_second_balancer(services, cloud, fleet, st
     for name in names:
         services.create(name, annotations=wish(name=f"lb-{name}") if name < "s4" else None)
     for name in names:
-        services.wait_ips(name, timeout=30)
+        services.wait_ips(name)
     owners = sorted(one["labels"][LABEL] for one in balancers(cloud))
     assert owners == sorted(services.get(name)["metadata"]["uid"] for name in names)
     assert all(len(one["targets"]) == 2 and len(one["services"]) == 1 for one in balancers(cloud))
     for name in names:
         services.delete(name)
     for name in names:
-        services.wait_gone(name, timeout=30)
+        services.wait_gone(name)
     assert not balancers(cloud)
 
 
@@ -1154,12 +1153,12 @@ def test_a_kill_at_each_write_leaves_nothing_behind(services, cloud, fleet, priv
     cloud.fault(None, None, faults.afterwards(one.kill), skip=nth, when=lambda request: request.is_write)
     more = wish(name="web-lb", private_ipv4="10.0.7.7", use_private_ip="true", algorithm_type="least_connections")
     services.create("web", 80, annotations=more)
-    wait_for(lambda: not one.running or ips(services.get("web")), 15, "the end")
+    wait_for(lambda: not one.running or ips(services.get("web")), what="the end")
     if one.running:
         assert nth >= 5, "it took fewer requests than that"
         return
     start(**env)
-    services.wait_ips("web", timeout=RETRY_S)
+    services.wait_ips("web")
     body, web = the_balancer(cloud), services.get("web")
     assert body["labels"] == own_labels(web) and body["private_net"] == [{"network": network.id, "ip": "10.0.7.7"}]
     assert body["services"] == [tcp_service(80, node_port(web, 80))] and body["algorithm"]["type"] == "least_connections"
@@ -1176,7 +1175,7 @@ def test_a_kill_at_the_first_and_the_last_write(services, cloud, fleet, start, m
     if method == "DELETE":
         services.wait_event("web", "EnsuredLoadBalancer")
         services.delete("web")
-    wait_for(lambda: not one.running, 10, "the end")
+    wait_for(lambda: not one.running, what="the end")
     start()
     if method == "DELETE":
         services.wait_gone("web")
@@ -1207,9 +1206,9 @@ def test_a_token_of_another_project_makes_no_second_balancer_and_releases_no_ser
     assert FINALIZER in finalizers(services.get("old"))
     assert not other.load_balancers and balancers(cloud) == before
     token.write_text(cloud.token)
-    services.wait_gone("old", timeout=RETRY_S)
+    services.wait_gone("old")
     wait_for(lambda: sorted(one["algorithm"]["type"] for one in balancers(cloud)) == ["least_connections", "round_robin"],
-             RETRY_S, "the changed balancer, and the one that was given up")
+             what="the changed balancer, and the one that was given up")
 
 
 # --- how much it asks --------------------------------------------------------------------------------------------------------------
@@ -1220,7 +1219,7 @@ def many(services, count):
     for name in names:
         services.create(name)
     for name in names:
-        services.wait_event(name, "EnsuredLoadBalancer", timeout=30)
+        services.wait_event(name, "EnsuredLoadBalancer")
     return names
 
 
@@ -1234,19 +1233,19 @@ def test_twenty_services_their_restart_and_one_node_more(services, cloud, fleet,
     one.stop()
     before, mark = balancers(cloud), cloud.mark()
     one = start()
-    wait_for(lambda: cloud.calls("GET", LISTS, since=mark), 10, "the list")
+    wait_for(lambda: cloud.calls("GET", LISTS, since=mark), what="the list")
     quiet(cloud, mark, 2)
     assert cloud.calls(since=mark) <= 4, cloud.tally(since=mark)
     assert balancers(cloud) == before
     mark = cloud.mark()
     fleet("n99")
-    wait_for(lambda: all(len(each["targets"]) == 11 for each in balancers(cloud)), 15, "the new target everywhere")
+    wait_for(lambda: all(len(each["targets"]) == 11 for each in balancers(cloud)), what="the new target everywhere")
     assert cloud.calls(since=mark) <= 2 * 20 + 3, cloud.tally(since=mark)
     mark = cloud.mark()
     for name in names:
         services.delete(name)
     for name in names:
-        services.wait_gone(name, timeout=30)
+        services.wait_gone(name)
     assert not balancers(cloud)
     assert cloud.calls(since=mark) <= 2 * 20 + 10, cloud.tally(since=mark)
 
@@ -1259,7 +1258,7 @@ def test_few_requests_are_sent_past_the_rate_limit(services, cloud, fleet, start
     cloud.fault(None, None, faults.too_many(reset_in_s=3600), times=None)
     fleet("n2")
     refused = lambda: [one for one in cloud.requests() if one.status == 429]
-    wait_for(refused, 10, "a refusal")
+    wait_for(refused, what="a refusal")
     mark = cloud.mark()
     holds_for(lambda: cloud.calls(since=mark) <= 2, 2, "a cloud left alone", poll=0.1)
     assert not services.events("web", "UpdateLoadBalancerFailed"), "waiting is no failure"
@@ -1280,8 +1279,8 @@ def check_planned(cloud, planned, start, **env):
     assert wanted and not cloud.writes(mark)
     ccmd = start(**env)
     sent = lambda: [re.sub(r"/\d+(?=/|$)", "/*", f"{one.method} {one.path}") for one in cloud.writes(mark)]
-    wait_for(lambda: sent() == wanted, 15, f"{wanted}", seen=sent)
-    wait_for(lambda: planned(**env).exit_code == 0, 15, "nothing to do")
+    wait_for(lambda: sent() == wanted, what=f"{wanted}", seen=sent)
+    wait_for(lambda: planned(**env).exit_code == 0, what="nothing to do")
     ccmd.stop()
     assert sent() == wanted
 
@@ -1333,7 +1332,7 @@ def test_moving_over_from_the_official_controller_changes_nothing(services, clou
     versions = [services.get(name)["metadata"]["resourceVersion"] for name, _ in left]
     mark = cloud.mark()
     start(**env)
-    wait_for(lambda: cloud.calls("GET", LISTS, since=mark), 10, "the list")
+    wait_for(lambda: cloud.calls("GET", LISTS, since=mark), what="the list")
     quiet(cloud, mark, 2)
     assert balancers(cloud) == before
     assert [services.get(name)["metadata"]["resourceVersion"] for name, _ in left] == versions
@@ -1472,13 +1471,13 @@ def test_the_health_of_targets_is_a_metric_that_costs_no_request(services, cloud
 
     mark = cloud.mark()
     poke(services, "web", "1")
-    wait_for(lambda: cloud.requests("GET", "/load_balancers", since=mark), 10, "the balancer to be read again")
-    wait_for(lambda: scraped() == [("healthy_targets", "2"), ("targets", "2")], 10, "two healthy targets", seen=scraped)
+    wait_for(lambda: cloud.requests("GET", "/load_balancers", since=mark), what="the balancer to be read again")
+    wait_for(lambda: scraped() == [("healthy_targets", "2"), ("targets", "2")], what="two healthy targets", seen=scraped)
     next(iter(cloud.project.load_balancers.values())).failing[n1.id] = ("layer4_no_connection", None)
     mark = cloud.mark()
     assert scraped() == [("healthy_targets", "2"), ("targets", "2")] and cloud.mark() == mark
     poke(services, "web", "2")
-    wait_for(lambda: scraped() == [("healthy_targets", "1"), ("targets", "2")], 10, "one healthy target", seen=scraped)
+    wait_for(lambda: scraped() == [("healthy_targets", "1"), ("targets", "2")], what="one healthy target", seen=scraped)
     services.delete("web")
     services.wait_gone("web")
-    wait_for(lambda: scraped() == [], 5, "no series", seen=scraped)
+    wait_for(lambda: scraped() == [], what="no series", seen=scraped)

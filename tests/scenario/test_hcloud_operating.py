@@ -58,7 +58,7 @@ def test_the_cloud_and_robot_are_asked_through_the_proxy_and_metadata_is_not(
                      "HTTP_PROXY": one.url.removesuffix(one.base), "NO_PROXY": f"0.0.0.0:{(robot if one is cloud else cloud).port}"})
     for name in ("n1", "bm1"):
         api.wait_node(name, is_initialized)
-    wait_for(lambda: all(proxied(one) == {True, False} for one in (cloud, robot)), 20, "requests with and without a proxy")
+    wait_for(lambda: all(proxied(one) == {True, False} for one in (cloud, robot)), what="requests with and without a proxy")
     assert here.calls() and proxied(here) == {False}
 
 
@@ -104,7 +104,7 @@ def test_a_refused_token_is_reported_about_ccmd_and_about_the_node(api, cloud, k
     cloud.rotate_token()
     for each in (n1, n2):
         each.silent()
-    event = wait_for(lambda: own_events("HetznerTokenRefused"), 20, "the event")[0]
+    event = wait_for(lambda: own_events("HetznerTokenRefused"), what="the event")[0]
     assert component(event) == COMPONENT and event["type"] == "Warning"
     assert event["involvedObject"]["kind"] == "Namespace" and event["involvedObject"]["name"] == "kube-system"
     assert "HCLOUD_TOKEN_FILE" in event["message"] and "unable to authenticate (unauthorized)" in event["message"]
@@ -114,8 +114,8 @@ def test_a_refused_token_is_reported_about_ccmd_and_about_the_node(api, cloud, k
     assert len(own_events("HetznerTokenRefused")) == 1, "one, however often it is refused"
     assert cloud.token not in one.text
     file.write_text(cloud.token)
-    api.wait_node("n3", is_initialized, 60)
-    wait_for(lambda: own_events("HetznerAnswers"), 20, "the good news")
+    api.wait_node("n3", is_initialized)
+    wait_for(lambda: own_events("HetznerAnswers"), what="the good news")
 
 
 def test_the_reserve_is_a_flag(api, cloud, kubelet, hetzner, own_events):
@@ -125,7 +125,7 @@ def test_the_reserve_is_a_flag(api, cloud, kubelet, hetzner, own_events):
     cloud.project.tokens_left = 2500.0
     hetzner(cloud_rate_limit_reserve="50%", **FAST).wait_log("controller started")
     n1.not_ready()
-    wait_for(lambda: own_events("HetznerRateLimit"), 20, "the event")
+    wait_for(lambda: own_events("HetznerRateLimit"), what="the event")
     asked = cloud.calls("GET", f"/servers/{server.id}")
     cloud.add_server("n2")
     kubelet("n2")
@@ -241,7 +241,7 @@ def test_the_tutorials_own_steps(api, cloud, kubelet, hetzner, provider):
     assert [(one["listen_port"], one["destination_port"]) for one in balancer["services"]] == [
         (80, web["spec"]["ports"][0]["nodePort"])]
     behind = lambda: {one["server"]["id"] for one in next(iter(cloud.state()["load_balancers"].values()))["targets"]}
-    wait_for(lambda: behind() == {cloud.server(name).id for name in names}, 20, "all nodes behind it")
+    wait_for(lambda: behind() == {cloud.server(name).id for name in names}, what="all nodes behind it")
     services.delete("nginx")
     services.wait_gone("nginx")
     assert not cloud.load_balancers

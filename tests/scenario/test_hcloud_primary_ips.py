@@ -174,7 +174,7 @@ def test_of_two_services_with_one_address_the_second_waits(services, cloud, star
     refused(services, "second", "is in use by the load balancer of the Service default/first")
     services.delete("first")
     services.wait_gone("first")
-    assert services.wait_ips("second", timeout=30)[0] == address.ip
+    assert services.wait_ips("second")[0] == address.ip
 
 
 def test_two_services_at_the_same_time(services, cloud, start):
@@ -186,14 +186,14 @@ def test_two_services_at_the_same_time(services, cloud, start):
     start()
     for name in ("one", "two"):
         services.create(name, annotations=with_ips(address))
-    wait_for(lambda: any(ips(services.get(name)) for name in ("one", "two")), 15, "one is served")
+    wait_for(lambda: any(ips(services.get(name)) for name in ("one", "two")), what="one is served")
     winner, loser = sorted(("one", "two"), key=lambda name: not ips(services.get(name)))
     services.wait_event(loser, "SyncLoadBalancerFailed", "primary_ip_assigned")
-    services.wait_event(loser, "SyncLoadBalancerFailed", f"is in use by the load balancer of the Service default/{winner}", timeout=20)
+    services.wait_event(loser, "SyncLoadBalancerFailed", f"is in use by the load balancer of the Service default/{winner}")
     assert len(cloud.project.load_balancers) == 1 and cloud.calls("POST", BALANCERS) == 2
     services.delete(winner)
     services.wait_gone(winner)
-    assert services.wait_ips(loser, timeout=30)[0] == address.ip
+    assert services.wait_ips(loser)[0] == address.ip
     assert not [one.path for one in cloud.writes() if "/actions/" in one.path], "the refusal was remembered"
 
 
@@ -231,7 +231,7 @@ def test_a_text_that_is_no_id_keeps_no_node_from_a_balancer_that_exists(services
     server = cloud.add_server("n1")
     kubelet("n1", ip="10.0.0.1", initialized=True, provider_id=f"hcloud://{server.id}")
     balancer, = cloud.project.load_balancers.values()
-    wait_for(lambda: balancer.has_server(server.id), 10, "the target")
+    wait_for(lambda: balancer.has_server(server.id), what="the target")
 
 
 def test_an_adopted_balancer_keeps_its_address(services, cloud, start):

@@ -10,7 +10,7 @@ from lib.api import NODES, STRATEGIC
 from lib.faultproxy import delay
 from lib.nodes import has_no_route, is_initialized, is_routed, network_condition, node_object
 from lib.services import Services
-from lib.wait import holds_for, wait_for
+from lib.wait import PATIENCE_S, holds_for, wait_for
 from sim import faults
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
@@ -67,7 +67,7 @@ def routes(cloud):
     return {one["destination"]: one["gateway"] for one in found["routes"]}
 
 
-def has_routes(cloud, wanted, timeout=20):
+def has_routes(cloud, wanted, timeout=PATIENCE_S):
     wait_for(lambda: routes(cloud) == wanted, timeout, f"the routes {wanted}", seen=lambda: routes(cloud))
 
 
@@ -303,7 +303,7 @@ def test_a_full_network_is_reported_and_rarely_asked(api, cloud, network, node, 
     with cloud.lock:
         network.routes = [one for one in network.routes if str(one[0]).startswith("10.244.")]
     for number in range(1, 6):
-        api.wait_node(f"n{number}", is_routed, timeout=30)
+        api.wait_node(f"n{number}", is_routed)
 
 
 def test_a_server_outside_the_network_is_reported(api, cloud, network, kubelet, start):
@@ -368,7 +368,7 @@ def test_with_the_token_of_another_project_nothing_happens(api, cloud, network, 
     assert not cloud.writes(mark)
     assert routes(cloud) == {"10.244.1.0/24": n1.private_ip(network.id)}
     token.write_text(cloud.token)
-    api.wait_node("n2", is_routed, timeout=30)
+    api.wait_node("n2", is_routed)
 
 
 def test_a_lost_answer_makes_no_second_route_and_no_failure_that_lasts(api, cloud, network, node, start):
@@ -385,7 +385,7 @@ def test_a_busy_network_is_waited_for_without_a_warning(api, cloud, network, nod
     n1 = node("n1", "10.244.1.0/24")
     n2 = node("n2", "10.244.2.0/24")
     start()
-    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id), "10.244.2.0/24": n2.private_ip(network.id)}, timeout=40)
+    has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id), "10.244.2.0/24": n2.private_ip(network.id)})
     assert busy.hits == 3
     for name in ("n1", "n2"):
         api.wait_node(name, is_routed)
@@ -413,7 +413,7 @@ def test_a_change_that_never_ends_holds_up_the_network_and_nothing_else(api, clo
     holds_for(lambda: cloud.calls("GET", "/actions", mark) < 20 and cloud.calls("POST", ADD, mark) < 10, 40, "few requests", poll=1)
     cloud.project.release()
     for name in ("n1", "n2"):
-        api.wait_node(name, is_routed, timeout=60)
+        api.wait_node(name, is_routed)
 
 
 def cni(api, names, seconds):
@@ -468,12 +468,12 @@ def test_after_an_outage_everything_is_done_together(api, cloud, network, node, 
     cloud.add_server("n3")
     kubelet("n3")
     services.create("web", 80)
-    one.wait_log("a cloud API is unavailable", timeout=30)
+    one.wait_log("a cloud API is unavailable")
     hits = outage.hits
-    services.wait_event("web", "SyncLoadBalancerFailed", "has been unavailable since", timeout=30)
+    services.wait_event("web", "SyncLoadBalancerFailed", "has been unavailable since")
     holds_for(lambda: outage.hits <= hits + 3, 4, "probes after 1, 2, 4 s")
     cloud.clear_faults()
-    one.wait_log("a cloud API is available again", timeout=40)
+    one.wait_log("a cloud API is available again")
     has_routes(cloud, {"10.244.1.0/24": n1.private_ip(network.id), "10.244.2.0/24": n2.private_ip(network.id)}, timeout=10)
     api.wait_node("n3", is_initialized, 10)
     services.wait_ips("web", timeout=10)
@@ -535,7 +535,7 @@ def test_a_node_with_the_id_of_another_node_changes_nothing(api, cloud, network,
     # other nodes are served as always
     n3 = node("n3", "10.244.3.0/24")
     api.wait_node("n3", is_routed)
-    wait_for(lambda: len(cloud.writes(thief.mark)) == 2, 10, "a route and a target", seen=lambda: cloud.writes(thief.mark))
+    wait_for(lambda: len(cloud.writes(thief.mark)) == 2, what="a route and a target", seen=lambda: cloud.writes(thief.mark))
     has_routes(cloud, {**thief.routes, "10.244.3.0/24": n3.private_ip(network.id)})
     # and when the wrong one goes, nothing has to be repaired
     api.delete(f"{NODES}/n5")

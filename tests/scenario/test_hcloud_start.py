@@ -85,7 +85,7 @@ def test_metrics_are_where_users_look_for_them(start, cloud):
     port = free_ports(1)[0]
     variables = {"HCLOUD_METRICS_ENABLED": "true", "HCLOUD_METRICS_ADDRESS": f"localhost:{port}"}
     start(env=variables).wait_log("serving the cloud's metrics")
-    text = wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode(), 20, "metrics")
+    text = wait_for(lambda: urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode(), what="metrics")
     assert 'hcloud_api_requests_total{api_endpoint="/locations",code="200",method="get"} 1' in text
     assert 'cloud_controller_manager_operations_total{op="hcloud/newCloud"} 1' in text
     other = start(env=variables)
@@ -98,7 +98,7 @@ def test_the_debug_dump_has_no_token(api, start, cloud, kubelet):
     kubelet("n1")
     one = start(env={"HCLOUD_DEBUG": "true"})
     one.wait_log("--- Response:")
-    api.wait_node("n1", is_initialized, 10)
+    api.wait_node("n1", is_initialized)
     assert "Authorization: REDACTED" in one.text and f"GET {cloud.url}/locations" in one.text
     assert cloud.token not in one.text
 
@@ -111,7 +111,7 @@ def test_a_token_in_a_file_can_be_read_in_the_sandbox(api, start, cloud, kubelet
     one = start(env={"HCLOUD_TOKEN": None, "HCLOUD_TOKEN_FILE": str(folder / "token")})
     one.wait_log("controller started")
     kubelet("n1")
-    api.wait_node("n1", is_initialized, 10)
+    api.wait_node("n1", is_initialized)
 
 
 # --- the tutorial ----------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_the_tutorials_nodes(api, start, cloud, kubelet, provider):
     kubelet("n1", ip="10.0.0.9")
     n2 = kubelet("n2", initialized=True, provider_id=f"ccm-from-scratch://{other.id}")
     start("--allow-untagged-cloud", provider=provider, env={"HCLOUD_NETWORK": str(network.id), "HCLOUD_DEBUG": "yes"})
-    node = api.wait_node("n1", is_initialized, 10)
+    node = api.wait_node("n1", is_initialized)
     assert node["spec"]["providerID"] == f"{provider}://{server.id}"
     labels = node["metadata"]["labels"]
     assert (labels["topology.kubernetes.io/region"], labels["topology.kubernetes.io/zone"]) == ("eu-central", "fsn1")

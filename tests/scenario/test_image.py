@@ -114,7 +114,7 @@ def is_node_initialised(api, ccmd, kubelet, inventory, **options):
     inventory.add({"name": "n1", "id": "m-n1", "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]})
     kubelet("n1", ip="10.0.0.1")
     ccmd(**options)
-    api.wait_node("n1", is_initialized, 60, "n1 to be initialised")
+    api.wait_node("n1", is_initialized, what="n1 to be initialised")
 
 
 def test_a_truncated_answer_is_asked_for_over_tcp(built, resolver, api, cluster, ccmd, kubelet, inventory, tmp_path):
@@ -267,7 +267,7 @@ def test_the_image_runs_in_a_container(bundle, api, cluster, kubelet, inventory,
     with open(log, "w") as output:
         container = spawn([*runtime, "run", "--bundle", bundle, name], stdout=output, stderr=output, env=environment())
     try:
-        api.wait_node("n1", is_initialized, 30, "n1 to be initialised")
+        api.wait_node("n1", is_initialized, what="n1 to be initialised")
         status = status_of(json.loads(run(*runtime, "state", name))["pid"])
         assert status["Uid"].split() == [str(USER)] * 4
         assert all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"))

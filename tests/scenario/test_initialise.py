@@ -11,7 +11,7 @@ from lib.faultproxy import (
 from lib.nodes import (
     CLOUD_TAINT, UNINITIALIZED, addresses, create_many, is_initialized, numbered_ip, taint_keys,
 )
-from lib.wait import holds_for, wait_for
+from lib.wait import PATIENCE_S, holds_for, wait_for
 
 TYPE = ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type")
 ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -20,8 +20,8 @@ REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/re
 N1 = dict(type="vbox.vm.1g.2cpu", zone="z1", region="r1")
 
 
-def initialized(api, name="n1", timeout=10):
-    return api.wait_node(name, is_initialized, timeout, f"{name} to be initialised")
+def initialized(api, name="n1"):
+    return api.wait_node(name, is_initialized, what=f"{name} to be initialised")
 
 
 # --- what is written -----------------------------------------------------------------------------------------------------
@@ -140,14 +140,14 @@ def test_pods_cannot_land_before_addresses_exist(api, kubelet, inventory, ccmd):
     states = []
 
     def watch():
-        for _, node in api.watch(NODES, timeout=10):
+        for _, node in api.watch(NODES, timeout=PATIENCE_S):
             states.append((is_initialized(node), bool(addresses(node)), bool(node["spec"].get("providerID"))))
             if is_initialized(node):
                 return
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    wait_for(lambda: states, 20, "the watch")
+    wait_for(lambda: states, what="the watch")
     ccmd()
     watcher.join()
     assert states[-1] == (True, True, True)
@@ -436,7 +436,7 @@ def test_a_machine_that_cannot_be_asked_for_a_while(api, kubelet, inventory, pro
     settled()
     assert proxy.writes(node="n1") == []
     inventory.fault("n1", None)
-    initialized(api, timeout=20)
+    initialized(api)
 
 
 def test_a_taint_set_between_look_and_write_survives(api, kubelet, inventory, proxy, ccmd):
@@ -489,10 +489,10 @@ def test_many_nodes_together(api, inventory, proxy, ccmd):
     inventory.add(*(machine(name, numbered_ip(number), ("ExternalIP", f"198.51.{number // 250}.{number % 250}"), **N1)
                     for number, name in enumerate(names)))
     ccmd()
-    wait_for(lambda: all(is_initialized(node) for node in api.list(NODES)), 120, "300 nodes to be initialised", poll=0.2)
+    wait_for(lambda: all(is_initialized(node) for node in api.list(NODES)), 300, "300 nodes to be initialised", poll=0.2)
     writes = proxy.writes()
     assert len(writes) <= 2 * 300 + 10, "two writes a node, and a rare conflict"
-    wait_for(lambda: len(api.events(kind="Node")) >= 300, 20, "an event for each", poll=0.2)
+    wait_for(lambda: len(api.events(kind="Node")) >= 300, 120, "an event for each", poll=0.2)
     assert {event["reason"] for event in api.events(kind="Node")} == {"Synced"}
 
 
@@ -513,8 +513,8 @@ def test_whatever_request_fails_the_node_is_initialised(api, kubelet, inventory,
         proxy.clear()
         rule = proxy.fail_nth(n, FAULTS[fault]())
         program = ccmd()
-        node = initialized(api, name, timeout=20)
-        wait_for(lambda: api.events(name, "Synced") or rule.hits, 20, "the event")
+        node = initialized(api, name)
+        wait_for(lambda: api.events(name, "Synced") or rule.hits, what="the event")
         program.stop()
         assert addresses(node) == [("InternalIP", "10.0.0.1"), ("InternalIP", "fd00::1"), ("ExternalIP", "198.51.100.1"),
                                    ("Hostname", name)]

@@ -154,7 +154,7 @@ def test_sighup_reloads_where_nothing_else_does(api, kubelet, inventory, ccmd, s
     inventory.add(machine("n1", "10.0.0.1"))
     holds_for(lambda: not is_initialized(api.node("n1")), 0.7, "n1")
     one.signal(signal.SIGHUP)
-    api.wait_node("n1", is_initialized, 20)
+    api.wait_node("n1", is_initialized)
 
 
 def test_a_setting_that_needs_a_restart_is_reported(api, inventory, ccmd, settled):

@@ -232,7 +232,7 @@ def test_without_the_rule_no_witness_is_needed(api, fleet, inventory, ccmd):
 
 def test_without_the_guard_one_look_is_enough(api, fleet, inventory, ccmd):
     (n1,) = fleet("n1")
-    ccmd("--node-delete-guard=false", node_monitor_period="100ms")
+    ccmd("--node-delete-guard=false", node_monitor_period="100ms", node_delete_min_age="1h", node_delete_confirm_interval="1h")
     inventory.remove("n1")
     n1.silent()
     api.wait_gone("n1")
@@ -322,7 +322,7 @@ def test_too_many_deletions_wait_and_are_then_made_together(api, fleet, inventor
     event = api.wait_event("n0", "NodeDeletionHeld")
     assert "kubectl delete node n0" in event["message"]
     for name in gone:
-        api.wait_gone(name, timeout=15)
+        api.wait_gone(name)
     deletes = [one for one in proxy.writes() if one.method == "DELETE"]
     assert len(deletes) == 4 and min(one.at for one in deletes) - removed >= 3.0
     assert max(one.at for one in deletes) - min(one.at for one in deletes) < 3.0
@@ -400,7 +400,7 @@ def test_a_refused_deletion_is_reported_and_repeated(api, fleet, inventory, prox
     event = api.wait_event("n1", "DeletingNodeFailed")
     assert event["type"] == "Warning" and event["message"].startswith("Failed deleting node n1: ")
     assert "not today" in event["message"]
-    api.wait_gone("n1", timeout=20)
+    api.wait_gone("n1")
 
 
 def test_a_node_that_a_finalizer_holds_is_deleted_once(api, fleet, inventory, proxy, ccmd):
@@ -478,7 +478,7 @@ def test_the_inventorys_own_guard_refuses_mass_removals(api, fleet, inventory, c
     inventory.content["reload"]["maxRemoval"] = "100%"
     inventory.write()
     for name in ("n1", "n2", "n3"):
-        api.wait_gone(name, timeout=15)
+        api.wait_gone(name)
 
 
 def test_a_node_with_the_cloud_taint_gets_the_shutdown_taint_too(api, kubelet, fleet, inventory, ccmd):

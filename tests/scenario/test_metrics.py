@@ -191,7 +191,7 @@ def test_problems_show_in_metrics(api, inventory, kubelet, proxy, scraped):
     one.may_be_refused = True
     gone.wait_hit()
     kubelet("n1")
-    api.wait_node("n1", is_initialized, 20)
+    api.wait_node("n1", is_initialized)
     wait_for(lambda: scrape().value("ccmd_events_dropped_total", reason="failed") == 1, what="the refused event")
     wait_for(lambda: scrape().value("ccmd_reflector_relists_total", kind="Node", reason="gone") == 1, what="the new list")
     assert scrape().value("rest_client_requests_total", method="POST", code="403") == 1
@@ -203,7 +203,7 @@ def test_objects_make_no_series(api, inventory, scraped):
     inventory.add(*(machine(f"node-{n:05}", numbered_ip(n)) for n in range(count)))
     one, scrape, server = scraped()
     create_many(api, count, real_sized=False)
-    wait_for(lambda: scrape().value("node_controller_initial_node_sync_delay_seconds_count") == count, 60, "all nodes")
+    wait_for(lambda: scrape().value("node_controller_initial_node_sync_delay_seconds_count") == count, what="all nodes")
     text = scrape().text
     assert "node-0" not in text and len(text.splitlines()) < 1500 and len(text) < 100_000
     begun = one.cpu_seconds()

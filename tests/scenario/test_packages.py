@@ -142,7 +142,7 @@ def do_its_job(system, cluster, api, folder):
     one = Process("packaged-ccmd", system.command(*exec_start(system)), folder / "packaged-ccmd.log", env=dict(os.environ))
     one.start()
     try:
-        api.wait_node("n1", is_initialized, 60)
+        api.wait_node("n1", is_initialized)
         assert api.node("n1")["spec"]["providerID"] == "cloudlycke://m-n1"
     except Exception:
         print(one.log_text())

@@ -58,12 +58,12 @@ def test_frontends_and_addresses(cluster, haproxy, inventory, kubelet, services,
     assert not (tmp_path / "state.json").exists() and not (tmp_path / "state.json.lock").exists()
 
     one = ccmd()
-    services.wait("web", ips, 20, "web to have an address")
+    services.wait("web", ips, what="web to have an address")
     assert ips(services.get("web")) == [ADDRESS]
-    wait_for(lambda: foretell().exit_code == 0, 10, "nothing to do", seen=lambda: foretell().content)  # while it runs
+    wait_for(lambda: foretell().exit_code == 0, what="nothing to do", seen=lambda: foretell().content)  # while it runs
     one.stop()
     services.patch("web", {"spec": {"sessionAffinity": "ClientIP"}})
     assert ("balance", "source") in foretell().differences()[f"HAProxy frontend {name}-{PORT}-v4"]["new"]
     ccmd()
-    wait_for(lambda: foretell().exit_code == 0, 10, "nothing to do", seen=lambda: foretell().content)
+    wait_for(lambda: foretell().exit_code == 0, what="nothing to do", seen=lambda: foretell().content)
     assert "balance source" in haproxy.file.read_text()

@@ -32,7 +32,7 @@ def account(cluster, api, kubelet):
         api.patch(f"{NODES}/probe", {"metadata": {"annotations": {"example.com/probe": None}}})
         return False
 
-    wait_for(is_in_force, 20, "the policy to be in force")
+    wait_for(is_in_force, what="the policy to be in force")
     return one
 
 

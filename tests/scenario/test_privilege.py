@@ -68,7 +68,7 @@ def test_no_call_that_we_need_is_refused(cluster, api, kubelet, inventory, tmp_p
     one.process.argv = [STRACE, "-D", "-ff", "-qq", "-e", "status=failed", "-o", str(trace), *one.process.argv]
     with one:
         for name in ("n1", "n2"):
-            api.wait_node(name, is_initialized, 30)
+            api.wait_node(name, is_initialized)
         asked = cluster.api(token=api.post(f"{ACCOUNT}/token", {"spec": {}})["status"]["token"])
         asked.port, asked._context = port, ssl._create_unverified_context()
         assert asked.request("GET", "/metrics").status == 403

@@ -274,7 +274,7 @@ def test_sigterm_at_its_first_line_of_log(usual):
     child = subprocess.Popen([binary(), *(f"{name}={value}" for name, value in flags.items())], stdin=subprocess.DEVNULL,
                              stderr=writer, env=environment())
     os.close(writer)
-    wait_for(lambda: Path(f"/proc/{child.pid}/exe").resolve() == binary().resolve() and is_asleep(child.pid), 20, "its first line")
+    wait_for(lambda: Path(f"/proc/{child.pid}/exe").resolve() == binary().resolve() and is_asleep(child.pid), what="its first line")
     child.send_signal(signal.SIGTERM)
     with open(reader, "rb") as pipe:
         text = pipe.read().decode()
@@ -289,7 +289,7 @@ def test_sigterm_at_any_moment_of_the_start(api, proxy, ccmd):
     """While the dynamic linker works, the signal itself may end it."""
     for n in range(12):
         one = ccmd()
-        wait_for(lambda: Path(f"/proc/{one.pid}/exe").resolve() == binary().resolve(), 20, "the exec")
+        wait_for(lambda: Path(f"/proc/{one.pid}/exe").resolve() == binary().resolve(), what="the exec")
         time.sleep(n * 0.006)  # a different moment each time
         one.signal(signal.SIGTERM)
         code = one.wait(30 if sanitized() else STOP_S)
@@ -338,7 +338,7 @@ def test_ccmd_continues_after_half_a_minute_of_sigstop(api, kubelet, inventory, 
     n1.silent()
     time.sleep(30)  # the length of the stop is what is tested
     one.resume()
-    api.wait_node("n2", is_initialized, 20)
+    api.wait_node("n2", is_initialized)
     settled()
     assert proxy.requests("DELETE") == [] and one.running
 

@@ -105,7 +105,7 @@ def test_a_hook_that_fails_is_seen_and_tried_again(api, lab, node, ccmd, tmp_pat
     api.wait_node("n1", has_no_route)
     wait_for(lambda: lab.state() == [], what="no route between two attempts")
     (tmp_path / "well").touch()
-    api.wait_node("n1", is_routed, timeout=20)
+    api.wait_node("n1", is_routed)
     assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["addresses"] == ["10.0.0.1"]
 
 

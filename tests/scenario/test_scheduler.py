@@ -68,7 +68,7 @@ def wait_pending(cluster, api):
     Schedulers of 1.28 name the taint in the event; newer ones only count the nodes that have one.
     """
     assert taint_keys(api.node("node-c2-1")) == [UNINITIALIZED]
-    wait_for(lambda: len(scheduling_failures(api)) == 3, 30, "three FailedScheduling events",
+    wait_for(lambda: len(scheduling_failures(api)) == 3, what="three FailedScheduling events",
              seen=lambda: [event.get("message") for event in api.list("/api/v1/namespaces/default/events")])
     for pod in api.list(PODS):
         assert pod["status"]["phase"] == "Pending" and "nodeName" not in pod["spec"]
@@ -104,7 +104,7 @@ def test_pending_pods_are_bound_when_the_node_is_initialised(cluster, api, kubel
     assert {key: labels.get(key) for key in WORKER_LABELS} == WORKER_LABELS
     assert addresses(worker) == [("InternalIP", "192.168.20.11"), ("ExternalIP", "192.168.20.11"), ("Hostname", "node-c2-1")]
     assert worker["spec"]["providerID"] == "cloudlycke://n-c2-1"
-    wait_for(lambda: all(pod["spec"].get("nodeName") == "node-c2-1" for pod in api.list(PODS)), 30, "the pods to be bound",
+    wait_for(lambda: all(pod["spec"].get("nodeName") == "node-c2-1" for pod in api.list(PODS)), what="the pods to be bound",
              seen=lambda: scheduling_failures(api))
     one.wait_log("node-c2-1")
     master = api.wait_node("master-c2-1", lambda node: UNINITIALIZED not in taint_keys(node))

@@ -214,7 +214,7 @@ def test_command_servers(hcloud, cloud):
     assert hcloud.described("server", "n1")["status"] == "off"
     hcloud("server", "add-label", "n1", "x=y")
     hcloud("server", "delete", "n1")
-    wait_for(lambda: not cloud.state()["servers"], 20, "the server to be gone")
+    wait_for(lambda: not cloud.state()["servers"], what="the server to be gone")
     assert "not found" in hcloud("server", "describe", "n1", fails=True)
 
 
@@ -253,7 +253,7 @@ def test_command_balancers(hcloud, cloud):
     hcloud("load-balancer", "disable-protection", "lb", "delete")
     hcloud("load-balancer", "remove-target", "lb", "--server", "n1")
     hcloud("load-balancer", "delete", "lb")
-    wait_for(lambda: not cloud.state()["load_balancers"], 20, "the balancer to be gone")
+    wait_for(lambda: not cloud.state()["load_balancers"], what="the balancer to be gone")
 
 
 @needs_command

@@ -633,7 +633,7 @@ def test_a_fault_hits_what_it_names_and_passes(cloud, rest):
     assert fault.hits == 2 and rest("GET", "/locations").status == 200
     cloud.fault(None, None, faults.unauthorized(), times=None, seconds=0.2)
     assert rest("GET", "/locations").status == 401
-    wait_for(lambda: rest("GET", "/locations").status == 200, 20, "the fault to pass")
+    wait_for(lambda: rest("GET", "/locations").status == 200, what="the fault to pass")
     cloud.fault("GET", "/servers/{id}", faults.locked(), times=None, when=lambda request: request.path.endswith("7"))
     assert [rest("GET", f"/servers/{number}").status for number in (7, 8)] == [423, 404]
     cloud.clear_faults()
@@ -711,7 +711,7 @@ def test_closing_ends_what_is_waiting(cloud):
 
         asking = threading.Thread(target=ask)
         asking.start()
-        wait_for(lambda: other.calls("GET", "/servers"), 20, "the request")
+        wait_for(lambda: other.calls("GET", "/servers"), what="the request")
     asking.join(5)
     assert not asking.is_alive()
 

@@ -11,6 +11,7 @@ import pytest
 from lib.ccmd import binary, machine
 from lib.nodes import is_initialized
 from lib.process import REPOSITORY
+from lib.wait import PATIENCE_S
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.one_version]
 
@@ -28,9 +29,9 @@ class Notifications:
         text = self.socket.recv(4096).decode()
         self.seen += [(time.monotonic(), line) for line in text.split("\n") if line]
 
-    def wait(self, line, timeout=10.0, count=1):
+    def wait(self, line, count=1):
         """Returns the times of the first `count` lines that start so."""
-        ends = time.monotonic() + timeout
+        ends = time.monotonic() + PATIENCE_S
         while True:
             times = [at for at, text in self.seen if text.startswith(line)]
             if len(times) >= count:
@@ -38,7 +39,7 @@ class Notifications:
             try:
                 self.receive(ends - time.monotonic())
             except TimeoutError:
-                raise AssertionError(f"no {line} within {timeout} s, only {self.lines()}") from None
+                raise AssertionError(f"no {line} within {PATIENCE_S:g} s, only {self.lines()}") from None
 
     def lines(self):
         return [text for _, text in self.seen]
@@ -67,7 +68,7 @@ def test_ready_comes_with_the_api_server_and_stopping_before_the_end(api, proxy,
     time.sleep(0.5)  # the length of the outage
     assert "READY=1" not in systemd.drain()
     proxy.accept_again()
-    systemd.wait("READY=1", 15)
+    systemd.wait("READY=1")
     systemd.wait("STATUS=leading")
     api.wait_node("n1", is_initialized)
     one.stop()

@@ -112,7 +112,7 @@ def test_a_demo_ended_by_a_signal_leaves_no_folders(tmp_path, options):
         [sys.executable, str(ROOT / "tools" / "demo.py"), *options],
         env=os.environ | {"TMPDIR": str(folder)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as demo:
-        wait_for(lambda: list(folder.glob("**/etcd.log")), 60, "a control plane that starts")
+        wait_for(lambda: list(folder.glob("**/etcd.log")), what="a control plane that starts")
         demo.send_signal(signal.SIGTERM)
         printed, _ = demo.communicate(timeout=60)
     assert demo.returncode == 128 + signal.SIGTERM, printed

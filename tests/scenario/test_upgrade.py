@@ -16,7 +16,7 @@ from lib.nodes import Kubelet, is_initialized
 from lib.process import REPOSITORY
 from lib.replicas import Replicas
 from lib.services import Services, ips, path
-from lib.wait import PATIENCE_S, wait_for
+from lib.wait import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.needs_binary, pytest.mark.one_version]
 
@@ -208,11 +208,11 @@ def catch_up(load):
         node = load.api.get_or_none(f"{NODES}/{kubelet.name}")
         return kubelet not in load.nodes or node and is_initialized(node)
 
-    wait_for(lambda: len(load.nodes) >= count or load.problem, PATIENCE_S * 3, "nodes to come")
+    wait_for(lambda: len(load.nodes) >= count or load.problem, what="nodes to come")
     for kubelet in nodes:
-        wait_for(lambda: is_done(kubelet), PATIENCE_S, f"{kubelet.name} to be initialised")
+        wait_for(lambda: is_done(kubelet), what=f"{kubelet.name} to be initialised")
     for name in list(load.balanced):
-        wait_for(lambda: load.balanced.get(name) != [] or load.problem, PATIENCE_S * 2, f"addresses of {name}")
+        wait_for(lambda: load.balanced.get(name) != [] or load.problem, what=f"addresses of {name}")
 
 
 def test_a_rolling_update_and_its_rollback_lose_nothing(previous, provider, api, cluster, services, tmp_path):
@@ -239,11 +239,11 @@ def test_a_rolling_update_and_its_rollback_lose_nothing(previous, provider, api,
         assert not [one for replica in replicas.all for one in replica.changes()
                     if one.method == "DELETE" and re.search("/nodes/", one.path)]
         for kubelet in load.nodes:
-            wait_for(lambda: is_initialized(kubelet.node), PATIENCE_S, f"{kubelet.name} to be initialised")
+            wait_for(lambda: is_initialized(kubelet.node), what=f"{kubelet.name} to be initialised")
         # each build read what the other one wrote
         assert not [one.name for one in replicas.all if "state file" in one.text]
         # each Service has one balancer, with the addresses that it had from the start, and no other balancer is left
         expected = {services.get(name)["metadata"]["uid"]: addresses or services.wait_ips(name)
                     for name, addresses in load.balanced.items()}
-        wait_for(lambda: provider.addresses() == expected, PATIENCE_S, "one balancer for each Service",
+        wait_for(lambda: provider.addresses() == expected, what="one balancer for each Service",
                  seen=lambda: (provider.addresses(), expected))

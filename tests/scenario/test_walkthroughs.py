@@ -157,7 +157,7 @@ def test_moving_from_the_official_controller(api, cloud, official, services, wal
     one.run()
     api.patch(LEASE, {"spec": {"leaseDurationSeconds": 1}})  # instead of a pause
     one.start()
-    wait_for(lambda: api.get(LEASE)["spec"]["holderIdentity"] != FORMER, timeout=60, what="ccmd to lead")
+    wait_for(lambda: api.get(LEASE)["spec"]["holderIdentity"] != FORMER, what="ccmd to lead")
     one.wait_ready()
     one.run()
     assert not one.blocks

@@ -179,7 +179,7 @@ class Cluster:
         self.apiserver.start()
         self.wait_ready()
         with Api(self.url(), self.ca, self.ccmd_pair) as api:
-            wait_for(lambda: api.request("GET", "/api/v1/nodes?limit=1").status == 200, 20, "the roles to be in force")
+            wait_for(lambda: api.request("GET", "/api/v1/nodes?limit=1").status == 200, what="the roles to be in force")
 
     def advance(self, count):
         """Raises etcd's revision by that much, with keys that the API server does not use."""
@@ -362,7 +362,7 @@ class Cluster:
         # the API server makes its namespaces shortly after it says that it is ready
         api = self.api()
         for namespace in ("default", "kube-system", "kube-node-lease"):
-            wait_for(lambda: api.get_or_none(f"/api/v1/namespaces/{namespace}"), 20, f"namespace {namespace}")
+            wait_for(lambda: api.get_or_none(f"/api/v1/namespaces/{namespace}"), what=f"namespace {namespace}")
         objects = copy.deepcopy(role.objects())
         for one in objects:
             if "subjects" in one:

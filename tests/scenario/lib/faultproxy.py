@@ -493,7 +493,7 @@ class Connection:
         """
         self.vanished = True
         try:
-            wait_for(lambda: unacknowledged(self.wire) == 0, 5, "the client to acknowledge what was sent", poll=0.002)
+            wait_for(lambda: unacknowledged(self.wire) == 0, what="the client to acknowledge what was sent", poll=0.002)
             drop_everything(self.wire)
         except (OSError, ValueError):
             if self.wire.fileno() >= 0:

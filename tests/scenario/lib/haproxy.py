@@ -50,7 +50,7 @@ class Haproxy:
         send = f"rm {self.lost} 2>/dev/null || kill -USR2 {self.process.pid}"
         self.script.write_text(f"#!/bin/sh\necho reload >>{self.count}\n{send}\n")
         self.script.chmod(0o755)
-        wait_for(lambda: "Loading success" in self.process.log_text(), 10, "HAProxy to start", seen=self.process.log_text)
+        wait_for(lambda: "Loading success" in self.process.log_text(), what="HAProxy to start", seen=self.process.log_text)
         return self
 
     def stop(self):
@@ -86,7 +86,7 @@ class Haproxy:
         def state():
             return self.worker(), int(re.search(r" flags=(0x\w+)", self.ask("show peers"))[1], 16) & 3
 
-        wait_for(lambda: state()[0] != after and state()[1] == 3, 20, "the new worker to know the clients", seen=state)
+        wait_for(lambda: state()[0] != after and state()[1] == 3, what="the new worker to know the clients", seen=state)
 
     def reloads(self):
         return len(self.count.read_text().splitlines()) if self.count.exists() else 0

@@ -1,7 +1,6 @@
 """A program that is killed at each write of a change, one after the other, and started again."""
 from .wait import wait_for
 
-PATIENCE_S = 60
 MOST_WRITES = 60  # of one change: it has far fewer
 
 
@@ -47,10 +46,10 @@ class KilledAtEachWrite:
         """Was it?"""
         self.killer.arm(n, self.one)
         step()
-        wait_for(lambda: not self.one.running or self.is_settled(), PATIENCE_S, "an end, of this or that kind", seen=self.seen)
+        wait_for(lambda: not self.one.running or self.is_settled(), what="an end, of this or that kind", seen=self.seen)
         self.killer.disarm()
         if self.killer.strikes:
-            wait_for(lambda: not self.one.running, PATIENCE_S, "the kill that is under way")
+            wait_for(lambda: not self.one.running, what="the kill that is under way")
         if self.one.running:
             return False
         self.n_kills += 1
@@ -60,7 +59,7 @@ class KilledAtEachWrite:
         return True
 
     def settle(self):
-        wait_for(self.is_settled, PATIENCE_S, "all to be as wanted", seen=self.seen)
+        wait_for(self.is_settled, what="all to be as wanted", seen=self.seen)
 
     def is_settled(self):
         self.check()

@@ -138,8 +138,9 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def wait(self, timeout):
-        """Its exit code (negative: the signal), or subprocess.TimeoutExpired. The time in which the kernel closes an inotify
-        descriptor does not count: on a busy machine it was seen to take 13 s, whatever the process does."""
+        """Its exit code (negative: the signal), or subprocess.TimeoutExpired. If the kernel is closing an inotify descriptor of the
+        process when the timeout passes, the wait starts again. The kernel took up to 13 s for this on a busy machine, also after
+        SIGKILL."""
         while True:
             try:
                 return self.child.wait(timeout)
@@ -150,7 +151,7 @@ class Process:
     def _closes_inotify(self):
         try:
             return any("inotify_release" in stack.read_text() for stack in Path(f"/proc/{self.pid}/task").glob("*/stack"))
-        except OSError:  # it is gone, or we may not see it
+        except OSError:  # the thread has ended, or its stack cannot be read
             return False
 
     def stop(self, timeout=10.0):
