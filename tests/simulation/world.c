@@ -596,7 +596,7 @@ settle_machine(struct machine *m)
 {
 	m->is_silent = false;
 	m->is_joining = true;
-	m->flaps_until_ns = 0;
+	m->flaps_until_ns = clock_earlier(m->flaps_until_ns, schedule_now_ns());
 	m->cidr_from_ns = 0;
 	m->switched_ns = schedule_now_ns();
 	if (m->server)
