@@ -5,10 +5,9 @@ import pytest
 
 from lib.api import NODES
 from lib.ccmd import REPOSITORY
-from lib.foretold import QUIET_S, Foretold
+from lib.foretold import Foretold
 from lib.operator import flags_of, plan
 from lib.services import FINALIZER, ingress, path
-from lib.wait import holds_for, wait_for
 from sim.brightbox import Brightbox
 
 pytestmark = [pytest.mark.needs_binary, pytest.mark.plain, pytest.mark.one_version]
@@ -41,16 +40,7 @@ def foretold(cluster, cloud, proxy, ccmd, kubelet):
 
 
 def check(foretold):
-    """A plan, and then a controller that sends these requests and no others."""
-    found, marks = foretold.plan(), foretold.marks()
-    wanted = found.requests()
-    one = foretold._start()
-    for kind in ("Node", "Service"):
-        one.wait_log(f"objects listed kind={kind}")
-    wait_for(lambda: foretold.requests(marks) == wanted, what="the requests of the plan",
-             seen=lambda: {"plan": wanted, "done": foretold.requests(marks)})
-    holds_for(lambda: foretold.requests(marks) == wanted, QUIET_S, "the requests of the plan, and no others")
-    one.stop()
+    found = foretold.carry_out()
     assert foretold.plan().exit_code == 0
     return found
 

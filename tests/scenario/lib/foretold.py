@@ -47,8 +47,9 @@ class Foretold:
         one.stop()
         assert self.plan().exit_code == 0
 
-    def check(self):
-        before, found, marks = self.facts(), self.plan(), self.marks()
+    def carry_out(self):
+        """A plan, and then a controller that sends these requests and no others. Returns the plan."""
+        found, marks = self.plan(), self.marks()
         wanted = found.requests()
         one = self._start()
         for kind in ("Node", "Service"):
@@ -57,6 +58,10 @@ class Foretold:
         wait_for(lambda: self.requests(marks) == wanted, what="the requests of the plan", seen=seen)
         holds_for(lambda: self.requests(marks) == wanted, QUIET_S, "the requests of the plan, and no others")
         one.stop()
+        return found
+
+    def check(self):
+        before, found = self.facts(), self.carry_out()
         check_differences(found, before, self.facts())
         return found
 
