@@ -35,6 +35,7 @@ enum {
 	/* So many more than one in 50 seconds. A Node that is not ready has four checks in the
 	 * first minute, then one in 65 seconds (docs/deletion.md). */
 	MAX_OFTEN = 8,
+	FIRST_CHECKS = 4,
 	MAX_REFUSED_OFTEN = 6, /* likewise */
 	MAX_VAIN = 6,          /* the highest of 400 histories is 4 */
 	MAX_OVER = 8,          /* those that were under way at the refusal */
@@ -186,8 +187,8 @@ is_any_copied(void)
 	return false;
 }
 
-/* A Node that alternates between ready and not ready has six checks first, not four: the first one,
- * and PACE_FREE without a pause (controllers/pace.h). */
+/* A Node that alternates between ready and not ready has its first check, and PACE_FREE without a
+ * pause (controllers/pace.h), where others have FIRST_CHECKS. */
 static unsigned
 most_checks(struct str target)
 {
@@ -195,9 +196,11 @@ most_checks(struct str target)
 		const struct machine *m = &world.machines[i];
 		char text[40];
 
+		if (m->flaps_until_ns == 0)
+			continue;
 		(void)snprintf(text, sizeof(text), "/v1/servers/%lld", (long long)m->server);
-		if (m->flaps_until_ns > 0 && str_eq(target, str_c(text)))
-			return MAX_OFTEN + 2;
+		if (str_eq(target, str_c(text)))
+			return MAX_OFTEN - FIRST_CHECKS + 1 + PACE_FREE;
 	}
 	return MAX_OFTEN;
 }

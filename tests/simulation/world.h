@@ -70,10 +70,11 @@ struct machine {
 	int64_t ghost_until_ns;
 	/* In this time the kubelet only renews its Lease: it has reported that it shuts down. */
 	bool is_leaving;
-	int64_t flaps_until_ns; /* until then the kubelet is ready and not ready by turns */
-	int64_t first_read_ns;  /* when a replica has read its Lease first after the last heartbeat
-	                         */
-	int64_t lease_read_ns;  /* when one has read it the last time */
+	/* until then the kubelet is ready and not ready by turns; 0: it never was */
+	int64_t flaps_until_ns;
+	int64_t first_read_ns; /* when a replica has read its Lease first after the last heartbeat
+	                        */
+	int64_t lease_read_ns; /* when one has read it the last time */
 	/* the Node gets no pod CIDR before: kube-controller-manager does not run */
 	int64_t cidr_from_ns;
 	bool has_chosen_cidr; /* the kubelet has chosen the Node's pod CIDR */
