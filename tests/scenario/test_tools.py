@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 STUBS = {
     "meson": 'echo "meson $*" >>"$CALLS"; mkdir -p "$2"; pwd >"$2/build.ninja"',
     "ninja": ":",
+    "go-program": 'echo "go-program $*" >>"$CALLS"',
     "python3": 'echo "python3 $*" >>"$CALLS"',
 }
 
@@ -47,6 +48,7 @@ class Tree:
         shutil.copy(ROOT / "dev", self.folder / "dev")
         for name in ("setup", "kube-parts", "count-tests"):
             self.script(self.folder / "tools" / name, ":")
+        self.script(self.folder / "tools" / "go-program", STUBS["go-program"])
         for name in ("test_one.py", "test_two.py"):
             self.script(self.folder / "tests" / "scenario" / name, ":")
         for name in ("meson", "ninja"):
@@ -98,7 +100,9 @@ def test_a_copied_tree_builds_itself(tree):
     (["-k", "taint", "tests/scenario/test_one.py", "tests/scenario/test_two.py"], False),
 ])
 def test_named_scenarios_run_alone(tree, arguments, runs_all):
+    """The programs in Go are built before all scenarios, and by the tests that need them otherwise."""
     tree.run("./dev", "test", "scenario", *arguments)
+    assert ("go-program tests/scenario/go-elector\n" in tree.calls.read_text()) == runs_all
     (call,) = tree.take_calls("python3")
     assert ("tests/scenario" in call.split()) == runs_all
     assert call.endswith(" ".join(arguments))
