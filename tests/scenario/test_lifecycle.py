@@ -8,6 +8,8 @@ from lib.api import MERGE, NODES
 from lib.ccmd import FAST, machine
 from lib.faultproxy import NODE_PATH, answer, meanwhile
 from lib.nodes import SHUTDOWN, UNINITIALIZED, taint_keys
+from lib.process import free_ports
+from lib.serving import Serving
 from lib.wait import holds_for, wait_for
 
 pytestmark = pytest.mark.plain
@@ -186,15 +188,33 @@ def test_it_takes_two_looks_some_time_apart(api, fleet, inventory, proxy, ccmd):
 
 def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inventory, ccmd):
     """The count starts again each time that the machine is found."""
+    confirm_s = 5
     n1, _ = fleet("n1", "n2")
     entry = dict(inventory.find("n1"))
-    ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
+    (port,) = free_ports(1)
+    one = ccmd(metrics_bind_address=f"127.0.0.1:{port}", **dict(FAST, node_delete_confirm_interval=f"{confirm_s}s"))
+    one.wait_log("serving metrics")
+    metrics = Serving(port, is_plain=True)
+
+    def looks(result):
+        """How many looks had this result: no sample before the first."""
+        sample = f'cloud_provider_calls_total{{operation="instance_exists",result="{result}"}} '
+        return sum(float(line.rpartition(" ")[2]) for line in metrics.get("/metrics").text.splitlines() if sample in line)
+
+    def wait_look(result):
+        before = looks(result)
+        wait_for(lambda: looks(result) > before, what=f"a look: {result}")
+
     n1.silent()
-    for _ in range(4):
-        inventory.remove("n1")
-        stays(api, "n1", seconds=0.6)
+    inventory.remove("n1")
+    wait_look("instance_not_found")
+    missed = time.monotonic()
+    while time.monotonic() - missed < confirm_s + QUIET_S:
         inventory.add(entry)
-        stays(api, "n1", seconds=0.6)
+        wait_look("success")
+        inventory.remove("n1")
+        wait_look("instance_not_found")
+        assert exists(api, "n1")
 
 
 @pytest.mark.sanitized
