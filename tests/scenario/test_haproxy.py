@@ -332,6 +332,24 @@ def test_a_reload_that_takes_longer_than_its_command(services, haproxy, backends
     assert answered(address) == "two"
 
 
+def test_a_reload_after_which_nothing_responds_is_repeated_until_something_does(services, haproxy, backends, node, ccmd):
+    """Its socket is gone, as if it had ended."""
+    node("n1", f"{NET}.1.1")
+    ccmd()
+    services.create("one", PORT)
+    services.wait_ips("one")
+    away, usual, reloads = haproxy.folder / "away.sock", haproxy.script.read_text(), haproxy.reloads()
+    haproxy.script.write_text(f"#!/bin/sh\nmv {haproxy.socket} {away} 2>/dev/null\necho reload >>{haproxy.count}\n")
+    backends(services.create("two", PORT), "two", f"{NET}.1.1")
+    services.wait_event("two", "SyncLoadBalancerFailed", "nothing responds at")
+    wait_for(lambda: haproxy.reloads() >= reloads + 3, what="two attempts to end")
+    assert services.get("two")["status"]["loadBalancer"] == {}
+    haproxy.script.write_text(usual)
+    away.rename(haproxy.socket)
+    address, = services.wait_ips("two")
+    assert answered(address) == "two"
+
+
 def test_a_socket_at_which_nothing_responds_prevents_no_change(services, inventory, node, ccmd, tmp_path):
     inventory.content["addressPools"] = [POOL]
     inventory.content["loadBalancers"] = {"haproxy": {

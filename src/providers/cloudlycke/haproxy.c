@@ -245,15 +245,16 @@ is_new(struct worker now, struct worker former)
 	return now.pid != 0 && (now.pid != former.pid || now.uptime_s < former.uptime_s);
 }
 
-/* Returns false if the former worker still responds after limit_ns. The reload had no effect then,
- * although its command succeeded: a busy master of HAProxy 2.6 loses signals, and `haproxy -c` does
- * not find every problem, e.g. too few descriptors. If nothing responds, the command's exit code
+/* Returns false if no new worker responds within limit_ns. The reload had no effect then, although
+ * its command succeeded: a busy master of HAProxy 2.6 loses signals, and `haproxy -c` does not find
+ * every problem, e.g. too few descriptors. If no worker has ever responded, the command's exit code
  * has to do. */
 static bool
 wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t limit_ns, struct error *err)
 {
 	int64_t began_ns = clock_mono(call->clock);
 	int64_t end_ns = clock_earlier(began_ns + limit_ns, call->deadline_mono_ns);
+	long long took_s;
 	struct worker now;
 
 	while (!is_new(now = responding_worker(h->stats_socket, call->clock), h->former) &&
@@ -261,19 +262,25 @@ wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t limit_ns, struc
 		if (!cancel_sleep(call->cancel, call->clock, POLL_NS, err))
 			return false;
 	}
-	if (now.pid == 0)
+	if (is_new(now, h->former)) {
+		h->former = now;
+		return true;
+	}
+	if (h->former.pid == 0) {
 		log_warn("nothing responds at HAProxy's socket, so its reload is not verified",
 		         LOG_STR("socket", h->stats_socket));
-	else if (!is_new(now, h->former))
+		return true;
+	}
+	took_s = (clock_mono(call->clock) - began_ns) / NS_PER_SEC;
+	if (now.pid == 0)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s exited with 0, but after %lld s the former worker (PID %lld) "
-		               "still responds at %" STR_FMT "; see HAProxy's log",
-		               h->reload[0],
-		               (long long)((clock_mono(call->clock) - began_ns) / NS_PER_SEC),
-		               (long long)now.pid, STR_ARG(h->stats_socket));
-	else
-		h->former = now;
-	return true;
+		               "%s exited with 0, but after %lld s nothing responds at %" STR_FMT
+		               "; see HAProxy's log",
+		               h->reload[0], took_s, STR_ARG(h->stats_socket));
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s exited with 0, but after %lld s the former worker (PID %lld) "
+	               "still responds at %" STR_FMT "; see HAProxy's log",
+	               h->reload[0], took_s, (long long)now.pid, STR_ARG(h->stats_socket));
 }
 
 /* ---- the file ----
