@@ -133,8 +133,8 @@ evidence_lease_changed(unsigned replica, struct str before, struct str after)
 		taken_ns[replica] = before.len > 0 ? schedule_now_ns() : 0;
 }
 
-static bool
-is_announced(yyjson_val *node)
+bool
+node_is_announced(yyjson_val *node)
 {
 	yyjson_arr_iter iter = yyjson_arr_iter_with(json_at(node, "spec.taints"));
 	struct str key = STR_EMPTY;
@@ -144,7 +144,7 @@ is_announced(yyjson_val *node)
 		if (json_str(taint, "key", &key) == JSON_FOUND && str_eq_c(key, AUTOSCALER_TAINT))
 			return true;
 	}
-	return false;
+	return json_at(node, "metadata.deletionTimestamp") != NULL;
 }
 
 /* Notes a deletion, and returns whether it needs more evidence than others. */
@@ -214,7 +214,7 @@ evidence_check(struct str token, const struct kube_model_object *node)
 		fail("node %" STR_FMT ", which has no provider ID, is deleted too early",
 		     STR_ARG(node->name));
 	else if (!world.was_restored && /* else a Node may be deleted twice, and counts once */
-	         !is_announced(object) && count_deletion(r) &&
+	         !node_is_announced(object) && count_deletion(r) &&
 	         last_ns - first_ns < BREAKER_DISTANCE_NS)
 		fail("node %" STR_FMT " is deleted, although too many have been",
 		     STR_ARG(node->name));

@@ -384,8 +384,7 @@ foreign_note_node(const struct kube_model_change *c)
 		return;
 	note_held(node->name, new);
 	note_seen(new, false);
-	note_seen(old, before && (json_at(before, "metadata.deletionTimestamp") ||
-	                          str_contains(c->before->json, STR(AUTOSCALER_TAINT))));
+	note_seen(old, before && node_is_announced(before));
 	if (old.len > 0)
 		note_gateway(old, json_text_at(&arena, before, "spec.providerID"));
 }

@@ -291,6 +291,8 @@ void foreign_check_routes(struct buf *why);
 
 /* ---- evidence.c ---- */
 
+/** Is the Node announced as leaving: is it being deleted, or tainted by an autoscaler? */
+bool node_is_announced(yyjson_val *node);
 void evidence_acted(const struct net_request *, const struct server_response *);
 /** The holder of the Lease, when this replica has written it. */
 void evidence_lease_changed(unsigned replica, struct str before, struct str after);
