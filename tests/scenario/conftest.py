@@ -35,7 +35,7 @@ from lib.nodes import Kubelet, is_initialized  # noqa: E402
 from lib.process import REPOSITORY, free_ports  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.services import Services  # noqa: E402
-from lib.serving import Serving  # noqa: E402
+from lib.serving import Metrics, Serving  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
 from sim.endpoint import Endpoint  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
@@ -221,6 +221,21 @@ def served(cluster, ccmd):
                    authorization_kubeconfig=cluster.ccmd_kubeconfig, **options)
         one.wait_log("serving")
         return one, Serving(port, cluster.admin_pair), Serving(port)
+
+    return start
+
+
+@pytest.fixture
+def scraped(ccmd):
+    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes. program: the fixture that starts ccmd, e.g.
+    hetzner."""
+
+    def start(program=ccmd, **options):
+        (port,) = free_ports(1)
+        one = program(metrics_bind_address=f"127.0.0.1:{port}", **options)
+        one.wait_log("serving metrics")
+        server = Serving(port, is_plain=True)
+        return one, lambda: Metrics(server.get("/metrics").text), server
 
     return start
 

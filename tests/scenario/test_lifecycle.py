@@ -8,8 +8,6 @@ from lib.api import MERGE, NODES
 from lib.ccmd import FAST, machine
 from lib.faultproxy import NODE_PATH, answer, meanwhile
 from lib.nodes import SHUTDOWN, UNINITIALIZED, taint_keys
-from lib.process import free_ports
-from lib.serving import Serving
 from lib.wait import holds_for, wait_for
 
 pytestmark = pytest.mark.plain
@@ -186,24 +184,20 @@ def test_it_takes_two_looks_some_time_apart(api, fleet, inventory, proxy, ccmd):
     assert delete.at - removed >= 2.0
 
 
-def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inventory, ccmd):
+def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inventory, scraped):
     """The count starts again each time that the machine is found."""
     confirm_s = 5
     n1, _ = fleet("n1", "n2")
     entry = dict(inventory.find("n1"))
-    (port,) = free_ports(1)
-    one = ccmd(metrics_bind_address=f"127.0.0.1:{port}", **dict(FAST, node_delete_confirm_interval=f"{confirm_s}s"))
-    one.wait_log("serving metrics")
-    metrics = Serving(port, is_plain=True)
-
-    def looks(result):
-        """How many looks had this result: no sample before the first."""
-        sample = f'cloud_provider_calls_total{{operation="instance_exists",result="{result}"}} '
-        return sum(float(line.rpartition(" ")[2]) for line in metrics.get("/metrics").text.splitlines() if sample in line)
+    _, scrape, _ = scraped(**dict(FAST, node_delete_confirm_interval=f"{confirm_s}s"))
 
     def wait_look(result):
-        before = looks(result)
-        wait_for(lambda: looks(result) > before, what=f"a look: {result}")
+        def looks():
+            calls = "cloud_node_lifecycle_controller_cloud_provider_calls_total"
+            return scrape().value(calls, operation="instance_exists", result=result) or 0
+
+        before = looks()
+        wait_for(lambda: looks() > before, what=f"a look: {result}")
 
     n1.silent()
     inventory.remove("n1")

@@ -3,49 +3,17 @@ import math
 import re
 import time
 
-import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
-from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from lib.ccmd import machine
 from lib.faultproxy import EVENTS_PATH, NODES_PATH, answer, error_event, insert
 from lib.nodes import create_many, is_initialized, numbered_ip
-from lib.process import REPOSITORY, free_ports
-from lib.serving import Serving
+from lib.process import REPOSITORY
+from lib.serving import Metrics
 from lib.wait import wait_for
 
 PAGE = REPOSITORY / "docs" / "reference" / "metrics.md"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
-
-
-class Metrics:
-    """One scrape."""
-
-    def __init__(self, text, parse=parse_text):
-        self.text = text
-        self.families = {family.name: family for family in parse(text)}
-
-    def samples(self, name):
-        return [sample for family in self.families.values() for sample in family.samples if sample.name == name]
-
-    def value(self, name, /, **labels):
-        found = [one.value for one in self.samples(name) if all(one.labels.get(key) == value for key, value in labels.items())]
-        return sum(found) if found else None
-
-
-@pytest.fixture
-def scraped(ccmd):
-    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes. program: the fixture that starts ccmd, e.g.
-    hetzner."""
-
-    def start(program=ccmd, **options):
-        (port,) = free_ports(1)
-        one = program(metrics_bind_address=f"127.0.0.1:{port}", **options)
-        one.wait_log("serving metrics")
-        server = Serving(port, is_plain=True)
-        return one, lambda: Metrics(server.get("/metrics").text), server
-
-    return start
 
 
 def lint(text):

@@ -9,8 +9,7 @@ import yaml
 
 from lib.ccmd import machine
 from lib.helm import CHART, Helm, tool
-from lib.process import REPOSITORY, free_ports
-from lib.serving import Serving
+from lib.process import REPOSITORY
 from lib.wait import wait_for
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
@@ -144,17 +143,13 @@ def test_alerts_fire_when_they_should_and_only_then(promtool):
 # --- by a running ccmd ---------------------------------------------------------------------------------------------------
 
 
-def test_series_of_the_alerts_exist_at_a_leader(api, inventory, kubelet, ccmd):
+def test_series_of_the_alerts_exist_at_a_leader(api, inventory, kubelet, scraped):
     """Names of queues, kinds and clients are those of a running program, not only of its table."""
     inventory.content.update(addressPools=[{"name": "lab", "addresses": ["192.0.2.10"]}], loadBalancers={})
     inventory.add(machine("n1", "10.0.0.1"))
-    (port,) = free_ports(1)
-    ccmd(metrics_bind_address=f"127.0.0.1:{port}", leader_elect=True)
+    _, scrape, _ = scraped(leader_elect=True)
     kubelet("n1")
     api.wait_event("n1", "Synced")
-
-    def scrape():
-        return Serving(port, is_plain=True).get("/metrics").text
 
     series = [r"ccmd_build_info\{", r"ccmd_fence_remaining_seconds\{.*\} 1", "ccmd_stuck_threads 0", "process_start_time_seconds ",
               r'ccmd_workqueue_oldest_due_seconds\{name="service"\}', r'ccmd_reflector_watch_age_seconds\{kind="Node"\} 0*\.?0*[1-9]',
@@ -162,4 +157,5 @@ def test_series_of_the_alerts_exist_at_a_leader(api, inventory, kubelet, ccmd):
               r'cloudlycke_inventory_reloads_total\{result="refused"\} 0', r'ccmd_doctor_problems\{code="CCMD060"\} 0',
               "ccmd_nodes_uninitialized 0", "ccmd_nodes_uninitialized_oldest_seconds 0", "ccmd_services_failing 0",
               "ccmd_services_failing_longest_seconds 0"]
-    wait_for(lambda: all(re.search(f"^{one}", scrape(), re.M) for one in series), what="the series", seen=scrape)
+    wait_for(lambda: all(re.search(f"^{one}", scrape().text, re.M) for one in series), what="the series",
+             seen=lambda: scrape().text)

@@ -3,6 +3,8 @@ import http.client
 import json
 import ssl
 
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
 
 class Answer:
     def __init__(self, response):
@@ -46,3 +48,18 @@ class Serving:
 
     def get(self, path, **headers):
         return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+class Metrics:
+    """One answer of /metrics, read as Prometheus reads it."""
+
+    def __init__(self, text, parse=parse_text):
+        self.text = text
+        self.families = {family.name: family for family in parse(text)}
+
+    def samples(self, name):
+        return [sample for family in self.families.values() for sample in family.samples if sample.name == name]
+
+    def value(self, name, /, **labels):
+        found = [one.value for one in self.samples(name) if all(one.labels.get(key) == value for key, value in labels.items())]
+        return sum(found) if found else None
