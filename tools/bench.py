@@ -32,7 +32,7 @@ from lib.api import EVENTS, NODES  # noqa: E402
 from lib.ccmd import Ccmd, Inventory, machine  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.nodes import create_many, is_initialized, numbered_ip  # noqa: E402
-from lib.process import end_on_signals, free_ports, temporary_folder  # noqa: E402
+from lib.process import end_on_interrupt, free_ports  # noqa: E402
 from lib.serving import Serving  # noqa: E402
 from lib.replicas import LEASE  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
@@ -206,8 +206,8 @@ class Bench:
 
 @contextlib.contextmanager
 def control_plane(audit=False):
-    with temporary_folder("ccmd-bench-") as folder, Cluster(folder=folder / "cluster", audit=audit) as cluster:
-        yield cluster, folder
+    with Cluster(audit=audit) as cluster:
+        yield cluster, cluster.folder
 
 
 def main():
@@ -228,7 +228,7 @@ def main():
     parser.add_argument("--bare", action="store_true", help="without election and server")
     options = parser.parse_args()
     IDLE_S = 0 if options.skip_idle else IDLE_S
-    end_on_signals()
+    end_on_interrupt()
     table = Table()
     if options.balancers:
         for flags in (TUNED, None, []):

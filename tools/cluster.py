@@ -23,7 +23,7 @@ from lib.api import LEASES, Api, ApiError  # noqa: E402
 from lib.certs import Pair  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.nodes import Kubelet  # noqa: E402
-from lib.process import Signalled, end_on_signals, temporary_folder  # noqa: E402
+from lib.process import end_on_interrupt  # noqa: E402
 
 
 def say(text):
@@ -34,14 +34,11 @@ def say(text):
 
 
 def serve():
-    end_on_signals()
-    try:
-        with temporary_folder("ccmd-cluster-") as folder, Cluster(folder=folder / "cluster") as cluster:
-            show(cluster)
-            cluster.apiserver.child.wait()
-            sys.exit(f"cluster: the API server has ended:\n{cluster.apiserver.log_tail()}")
-    except (KeyboardInterrupt, Signalled):
-        say("ended")
+    end_on_interrupt()
+    with Cluster() as cluster:
+        show(cluster)
+        cluster.apiserver.child.wait()
+        sys.exit(f"cluster: the API server has ended:\n{cluster.apiserver.log_tail()}")
 
 
 def show(cluster):

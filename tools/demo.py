@@ -12,7 +12,6 @@ exits with 0 only if every result was seen.
     ./dev demo --keep              leaves it running, and prints commands to try
 """
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -30,7 +29,7 @@ from lib.cluster import Cluster  # noqa: E402
 from lib.haproxy import PROGRAM as HAPROXY  # noqa: E402
 from lib.haproxy import Backend, Haproxy  # noqa: E402
 from lib.nodes import SHUTDOWN, Kubelet, addresses, is_initialized, taint_keys  # noqa: E402
-from lib.process import Signalled, end_on_signals, temporary_folder  # noqa: E402
+from lib.process import end_on_interrupt  # noqa: E402
 from lib.services import FINALIZER, Services, finalizers  # noqa: E402
 from lib.wait import Timeout, wait_for  # noqa: E402
 from demo_clouds import CLOUDS, CloudDemo  # noqa: E402
@@ -92,15 +91,13 @@ class Stage:
         self.title("It keeps running, so that you can try the commands in another terminal")
         self.shell(f". {self.write_env(cluster, ccmd, variables)}     # kubectl, and ccmd with the flags of the controller\n{hints}")
         self.say("Ctrl-C stops it.")
-        waiting = time.monotonic()
-        with contextlib.suppress(KeyboardInterrupt):
-            cluster.apiserver.child.wait()
-        self.begun += time.monotonic() - waiting  # the last line has the time of the demo's own steps
+        cluster.apiserver.child.wait()
+        sys.exit(f"demo: the API server has ended:\n{cluster.apiserver.log_tail()}")
 
     @staticmethod
     def write_env(cluster, ccmd, variables):
         """A file for a shell: the environment of that ccmd, and a command of its name that gives its flags behind the arguments."""
-        folder = cluster.folder.parent
+        folder = cluster.folder
         programs = folder / "bin"
         programs.mkdir()
         program, *flags = map(str, ccmd.process.argv)
@@ -401,8 +398,9 @@ def main():
     options = parser.parse_args()
     stage = Stage()
     stage.title("A real etcd and kube-apiserver start")
-    end_on_signals()
-    with temporary_folder("ccmd-demo-") as folder, Cluster(folder=folder / "cluster") as cluster:
+    end_on_interrupt()
+    with Cluster() as cluster:
+        folder = cluster.folder
         stage.say(f"ready after {cluster.started_in_s:.1f} s")
         if options.cloud in CLOUDS:
             demo = CloudDemo(stage, folder, cluster, CLOUDS[options.cloud](folder), GUARD)
@@ -413,8 +411,6 @@ def main():
                 demo.run(folder)
             else:
                 demo.run(options.keep)
-        except Signalled:
-            raise
         except BaseException:
             print(re.sub(r"^", "    ", demo.logs(), flags=re.M), file=sys.stderr)
             raise

@@ -196,9 +196,8 @@ class CloudDemo:
         self.destroy()
         if keep:
             self.keep()
-        else:
-            self.unserve()
-            self.empty()
+        self.unserve()
+        self.empty()
         self.end()
 
     def logs(self):

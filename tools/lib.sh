@@ -27,13 +27,15 @@ die() {
 	exit 1
 }
 
-# supervise "$@": starts this script again under tools/supervise, which ends all its processes however the script ends.
+# supervise "$@": starts this script again under tools/supervise, which ends all its processes, and removes its temporary files,
+# however the script ends. pytest's folders stay, to look into.
 supervise() {
 	if [ -n "${CCMD_SUPERVISED-}" ]; then
 		unset CCMD_SUPERVISED
 		return
 	fi
 	command -v python3 >/dev/null || tools/setup build
+	export PYTEST_DEBUG_TEMPROOT="${TMPDIR:-/tmp}"
 	CCMD_SUPERVISED=1 exec tools/supervise "$ROOT/tools/${0##*/}" "$@"
 }
 

@@ -16,7 +16,6 @@ from lib.ccmd import Ccmd, binary, environment  # noqa: E402
 from lib.cluster import Cluster  # noqa: E402
 from lib.nodes import Kubelet, is_initialized  # noqa: E402
 from lib.operator import flags_of  # noqa: E402
-from lib.process import temporary_folder  # noqa: E402
 from lib.services import Services, ingress  # noqa: E402
 from lib.wait import wait_for  # noqa: E402
 from sim.hcloud import HCloud  # noqa: E402
@@ -29,10 +28,10 @@ COMMANDS = ("doctor", "plan")
 def main():
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    with temporary_folder("ccmd-picture-") as folder, Cluster(folder=folder / "cluster") as cluster, HCloud() as cloud:
+    with Cluster() as cluster, HCloud() as cloud:
         flags = flags_of(cluster.ccmd_kubeconfig, None, "--cloud-provider=hcloud", leader_elect=True)
         env = {"HCLOUD_ENDPOINT": cloud.url, "HCLOUD_TOKEN": cloud.token, "HCLOUD_METRICS_ENABLED": "false"}
-        with Ccmd(folder, cluster.ccmd_kubeconfig, None, "--cloud-provider=hcloud", leader_elect=True, env=env):
+        with Ccmd(cluster.folder, cluster.ccmd_kubeconfig, None, "--cloud-provider=hcloud", leader_elect=True, env=env):
             prepare(cluster.api(), cloud)
             for name in filter(is_command, COMMANDS):
                 (target / f"{name}.ansi").write_text(output([binary(), name, *flags], {**environment(), **env}))

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -209,37 +208,8 @@ class Process:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
 
-# --- programs in the foreground: tools/demo.py, tools/cluster.py ---------------------------------------------------------
-
-
-class Signalled(SystemExit):
-    """A signal ended the program. That is not a failure; the files that the program made are removed."""
-
-
-def end_on_signals():
-    """Without this, SIGTERM and SIGHUP end Python immediately and the folders are left behind. A second signal does not
-    interrupt the removal."""
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
-        numbers.append(signal.SIGHUP)
-
-    def end(number, _frame):
-        for one in numbers:
-            signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt if number == signal.SIGINT else Signalled(128 + number)
-
-    for one in numbers:
-        signal.signal(one, end)
-
-
-@contextlib.contextmanager
-def temporary_folder(prefix):
-    """Removed when no child is left that could write to it: a signal may come after a program was started and before its
-    Process is recorded."""
-    with tempfile.TemporaryDirectory(prefix=prefix) as folder:
-        try:
-            yield Path(folder)
-        finally:
-            for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)
-                os.waitpid(int(child), 0)
+def end_on_interrupt():
+    """Ctrl-C ends this program immediately, as SIGTERM does. Python would raise KeyboardInterrupt between any two instructions:
+    also where subprocess has just taken a lock, for which every later wait() then waits in vain. tools/supervise ends the
+    children and removes the files."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
