@@ -196,6 +196,14 @@ def test_a_soak_reports_the_runs_that_fail(tree):
     assert "1 of 3 runs failed, beside 2 busy processes" in done.stderr
 
 
+def test_a_command_that_ignores_a_signal_is_killed_and_ends_by_that_signal():
+    words = [ROOT / "tools" / "supervise", "sh", "-c", "trap '' INT; echo started; while :; do sleep 1; done"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout.readline() == "started\n"
+        command.send_signal(signal.SIGINT)
+        assert command.wait(60) == -signal.SIGINT
+
+
 def test_a_command_that_fails_leaves_its_exit_code_and_nothing_else(tmp_path):
     script = "mktemp; setsid sh -c 'trap : TERM; while :; do sleep 1; done' & setsid sleep 60 & exit 3"
     mark = f"CCMD_MARK={tmp_path}"
