@@ -219,12 +219,12 @@ def test_authorities_from_files_are_followed(serve, tmp_path):
 def test_without_an_api_server_cached_answers_are_used_until_they_expire(serve, proxy, token):
     serving = serve(authentication_token_webhook_cache_ttl="2s", authorization_webhook_cache_authorized_ttl="2s")
     bearer = token()
-    assert serving.status("/metrics", token=bearer) == 200
     begun = time.monotonic()
+    assert serving.status("/metrics", token=bearer) == 200
     proxy.refuse()
     # 2 s, and as long again while it cannot be renewed
     wait_for(lambda: serving.is_unauthorized("/metrics", token=bearer), 20, "the last answer to be forgotten")
-    assert time.monotonic() - begun > 1
+    assert time.monotonic() - begun > 2
     assert serving.refusal("/metrics") == forbidden(ANONYMOUS)
     assert serving.status("/healthz") == 200
     proxy.accept_again()

@@ -381,8 +381,8 @@ def test_a_deleted_lease_ends_its_leader(replicas, arrivals):
     """A replica that has seen the Lease waits until it would have run out, although it is deleted, and then creates a new one."""
     first, second = replicas.start_all(2)
     uid = replicas.lease()["metadata"]["uid"]
-    replicas.api.delete(LEASE)
     deleted = time.monotonic()
+    replicas.api.delete(LEASE)
     first.wait_lost(RETRY_S + BUSY_S)
     assert replicas.wait_leader(LEASE_S + JITTER_S + BUSY_S) is second
     assert second.renewals()[0].at - deleted > LEASE_S - JITTER_S - RETRY_S - 0.5
