@@ -85,7 +85,7 @@ class Stage:
         return seen
 
     def keep(self, cluster, ccmd, hints, **variables):
-        """Leaves everything running until Ctrl-C; hints are commands for a shell that has read the file env.
+        """Leaves everything running until Ctrl-C, and does not return; hints are commands for a shell that has read the file env.
 
         variables: the environment that ccmd was given."""
         self.title("It keeps running, so that you can try the commands in another terminal")

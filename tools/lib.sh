@@ -28,7 +28,7 @@ die() {
 }
 
 # supervise "$@": starts this script again under tools/supervise, which ends all its processes, and removes its temporary files,
-# however the script ends. pytest's folders stay, to look into.
+# however the script ends. pytest's folders stay, in the caller's TMPDIR.
 supervise() {
 	if [ -n "${CCMD_SUPERVISED-}" ]; then
 		unset CCMD_SUPERVISED

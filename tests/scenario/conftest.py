@@ -227,8 +227,8 @@ def served(cluster, ccmd):
 
 @pytest.fixture
 def scraped(ccmd):
-    """scraped(): starts ccmd with a plain listener for metrics; returns it and a function that scrapes. program: the fixture that starts ccmd, e.g.
-    hetzner."""
+    """scraped(): starts ccmd with metrics on plain HTTP; returns ccmd, a function that scrapes, and the Serving. program: the fixture
+    that starts ccmd, e.g. hetzner."""
 
     def start(program=ccmd, **options):
         (port,) = free_ports(1)

@@ -333,7 +333,7 @@ def test_a_reload_that_takes_longer_than_its_command(services, haproxy, backends
 
 
 def test_a_reload_after_which_nothing_responds_is_repeated_until_something_does(services, haproxy, backends, node, ccmd):
-    """Its socket is gone, as if it had ended."""
+    """The reload moves HAProxy's socket away, as if HAProxy had ended."""
     node("n1", f"{NET}.1.1")
     ccmd()
     services.create("one", PORT)
@@ -342,7 +342,7 @@ def test_a_reload_after_which_nothing_responds_is_repeated_until_something_does(
     haproxy.script.write_text(f"#!/bin/sh\nmv {haproxy.socket} {away} 2>/dev/null\necho reload >>{haproxy.count}\n")
     backends(services.create("two", PORT), "two", f"{NET}.1.1")
     services.wait_event("two", "SyncLoadBalancerFailed", "nothing responds at")
-    wait_for(lambda: haproxy.reloads() >= reloads + 3, what="two attempts to end")
+    wait_for(lambda: haproxy.reloads() >= reloads + 3, what="a third reload, after two attempts")
     assert services.get("two")["status"]["loadBalancer"] == {}
     haproxy.script.write_text(usual)
     away.rename(haproxy.socket)

@@ -100,7 +100,7 @@ def test_a_copied_tree_builds_itself(tree):
     (["-k", "taint", "tests/scenario/test_one.py", "tests/scenario/test_two.py"], False),
 ])
 def test_named_scenarios_run_alone(tree, arguments, runs_all):
-    """The programs in Go are built before all scenarios, and by the tests that need them otherwise."""
+    """If all scenarios run, the programs in Go are built first; otherwise the tests that need them build them."""
     tree.run("./dev", "test", "scenario", *arguments)
     assert ("go-program tests/scenario/go-elector\n" in tree.calls.read_text()) == runs_all
     (call,) = tree.take_calls("python3")
@@ -196,7 +196,7 @@ def test_a_soak_reports_the_runs_that_fail(tree):
     assert "1 of 3 runs failed, beside 2 busy processes" in done.stderr
 
 
-def test_a_command_that_ignores_a_signal_is_killed_and_ends_by_that_signal():
+def test_supervise_ends_by_the_signal_that_it_got_if_it_had_to_kill():
     words = [ROOT / "tools" / "supervise", "sh", "-c", "trap '' INT; echo started; while :; do sleep 1; done"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as command:
         assert command.stdout.readline() == "started\n"
@@ -220,7 +220,7 @@ def test_a_cluster_ends_by_a_signal_and_leaves_no_folder(tmp_path, number):
     with subprocess.Popen(
         [ROOT / "dev", "cluster"], env=os.environ | {"CCMD_MARK": str(tmp_path), "TMPDIR": str(folder)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # as by a shell that starts it in the background
+        # as shells do for a command in the background
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     ) as dev:
         try:
@@ -236,7 +236,7 @@ def test_a_cluster_ends_by_a_signal_and_leaves_no_folder(tmp_path, number):
 
 
 def kubelet_command(kubeconfig, *arguments):
-    """The exit code of ./dev cluster kubelet, and what it says."""
+    """Runs what ./dev cluster kubelet runs. Returns its exit code and its standard error."""
     done = subprocess.run([sys.executable, ROOT / "tools" / "cluster.py", "kubelet", *arguments],
                           env=os.environ | {"KUBECONFIG": str(kubeconfig)}, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stderr

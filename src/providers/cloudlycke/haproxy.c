@@ -245,10 +245,10 @@ is_new(struct worker now, struct worker former)
 	return now.pid != 0 && (now.pid != former.pid || now.uptime_s < former.uptime_s);
 }
 
-/* Returns false if no new worker responds within limit_ns. The reload had no effect then, although
- * its command succeeded: a busy master of HAProxy 2.6 loses signals, and `haproxy -c` does not find
- * every problem, e.g. too few descriptors. If no worker has ever responded, the command's exit code
- * has to do. */
+/* Returns false if no new worker responds within limit_ns, although the reload's command succeeded:
+ * a busy master of HAProxy 2.6 loses signals, and `haproxy -c` does not find every problem, e.g.
+ * too few descriptors. Returns true if no worker has responded since ccmd started: the command's
+ * exit code decides then. */
 static bool
 wait_for_worker(struct cl_haproxy *h, struct call *call, int64_t limit_ns, struct error *err)
 {

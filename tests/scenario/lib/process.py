@@ -209,7 +209,7 @@ class Process:
 
 
 def end_on_interrupt():
-    """Ctrl-C ends this program immediately, as SIGTERM does. Python would raise KeyboardInterrupt between any two instructions:
-    also where subprocess has just taken a lock, for which every later wait() then waits in vain. tools/supervise ends the
-    children and removes the files."""
+    """Ctrl-C ends this program immediately, as SIGTERM does. Otherwise KeyboardInterrupt can come just after subprocess has taken a
+    lock, and every later wait() hangs. tools/supervise, under which ./dev runs this program, ends the children and removes the
+    files."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

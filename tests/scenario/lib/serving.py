@@ -51,7 +51,7 @@ class Serving:
 
 
 class Metrics:
-    """One answer of /metrics, read as Prometheus reads it."""
+    """One answer of /metrics. value() is the sum of the samples that match, or None."""
 
     def __init__(self, text, parse=parse_text):
         self.text = text
