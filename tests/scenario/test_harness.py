@@ -178,7 +178,7 @@ def test_it_passes_requests_on_and_records_them(api, kubelet, proxy, through):
 
 
 def test_it_passes_a_watch_on_as_it_happens(api, kubelet, proxy, through):
-    events = through.watch(NODES, timeout=10)
+    events = through.watch(NODES, timeout=60)
     registered = threading.Thread(target=lambda: (proxy.wait_watching(), kubelet("n1")))
     registered.start()
     assert next(events)[0] == "ADDED"
@@ -240,7 +240,7 @@ def test_a_watch_cut_inside_an_object_or_between_two(api, proxy, through, inside
     proxy.on("GET", NODES_PATH, cut_events(3, inside=inside), watch=True)
     seen = []
     with pytest.raises((OSError, http.client.HTTPException)):
-        for event in through.watch(NODES, timeout=5):
+        for event in through.watch(NODES, timeout=60):
             seen.append(event)
     assert len(seen) == 3
 
@@ -253,7 +253,7 @@ def test_a_watch_that_ends_well_after_no_event(proxy, through):
 def test_lines_slipped_into_a_watch(api, kubelet, proxy, through):
     kubelet("n1")
     proxy.on("GET", NODES_PATH, insert([error_event(410)], after=1), watch=True)
-    events = through.watch(NODES, timeout=5)
+    events = through.watch(NODES, timeout=60)
     assert next(events)[0] == "ADDED"
     kind, status = next(events)
     assert kind == "ERROR" and status["code"] == 410
@@ -301,7 +301,7 @@ def dead_after_send(sock):
 
 def test_everything_present_vanishes(api, kubelet, proxy, through):
     kubelet("n1")
-    events = through.watch(NODES, timeout=1)
+    events = through.watch(NODES, timeout=8)
     assert next(events)[0] == "ADDED"
     proxy.vanish_all()
     kubelet("n2")
@@ -336,7 +336,7 @@ def test_connections_are_refused(proxy, through):
 
 
 def test_every_connection_is_cut(api, proxy, through):
-    events = through.watch(NODES, timeout=5)
+    events = through.watch(NODES, timeout=60)
     cutter = threading.Thread(target=lambda: (proxy.wait_watching(), proxy.cut_all()))
     cutter.start()
     with pytest.raises((OSError, http.client.HTTPException)):

@@ -733,14 +733,15 @@ def test_the_balancer_is_deleted_with_its_service(services, cloud, fleet, start,
 @pytest.fixture
 def deleting(services, cloud, fleet, start):
     """deleting(fault): the Service "web" is deleted, and its balancer's DELETE gets that fault. Returns the ccmd, which None as
-    the fault kills after the DELETE."""
+    the fault kills after the DELETE. action_s: how long the deletion takes."""
 
-    def begin(fault, *flags):
+    def begin(fault, *flags, action_s=0):
         fleet("n1")
         ccmd = start(*flags)
         services.create("web")
         services.wait_event("web", "EnsuredLoadBalancer")
         cloud.fault("DELETE", "/load_balancers/{id}", fault or faults.afterwards(ccmd.kill))
+        cloud.action_s = action_s
         services.delete("web")
         wait_for(lambda: cloud.calls("DELETE"), what="the DELETE")
         return ccmd
@@ -770,11 +771,13 @@ def test_a_deletion_that_hangs_keeps_the_finalizer_and_delays_no_other_service(s
 
 
 def test_killed_while_a_balancer_is_being_deleted(services, cloud, deleting, start):
-    cloud.action_s = 3
-    ccmd = deleting(None)
+    ccmd = deleting(None, action_s=3600)
     wait_for(lambda: not ccmd.running, what="the end")
     assert FINALIZER in finalizers(services.get("web")) and balancers(cloud)
+    mark = cloud.mark()
     start()
+    wait_for(lambda: cloud.calls(since=mark), what="the next process to ask")
+    cloud.advance(3600)
     services.wait_gone("web")
     assert not balancers(cloud) and not services.events("web", "SyncLoadBalancerFailed")
 

@@ -1,12 +1,14 @@
 """Load balancers with Primary IPs in the Hetzner Cloud: an address that survives its Service, and one clear event for each
 reason why a Service cannot have it, with few requests while that lasts.
 """
+import threading
+
 import pytest
 
 from lib.official import wish
 from lib.operator import doctor, flags_of, plan
 from lib.services import ips
-from lib.wait import holds_for, wait_for
+from lib.wait import PATIENCE_S, holds_for, wait_for
 from sim import faults
 
 pytestmark = [pytest.mark.plain, pytest.mark.one_version]
@@ -181,8 +183,8 @@ def test_two_services_at_the_same_time(services, cloud, start):
     """Both find the address free; the cloud refuses one of them, which finds the reason at its next attempt."""
     cloud.action_s = 0.5
     address = cloud.add_primary_ip("web")
-    for _ in range(2):
-        cloud.fault("GET", f"{PRIMARY_IPS}/{{id}}", faults.answer_late(cloud, 1))
+    both = threading.Barrier(2, timeout=PATIENCE_S)
+    cloud.fault("GET", f"{PRIMARY_IPS}/{{id}}", faults.afterwards(both.wait), times=2)
     start()
     for name in ("one", "two"):
         services.create(name, annotations=with_ips(address))

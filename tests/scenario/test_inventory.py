@@ -8,7 +8,7 @@ import pytest
 
 from lib.api import NODES
 from lib.ccmd import Inventory, machine
-from lib.nodes import SHUTDOWN, addresses, is_initialized, taint_keys
+from lib.nodes import SHUTDOWN, Kubelet, addresses, in_parallel, is_initialized, taint_keys
 from lib.wait import holds_for
 
 pytestmark = pytest.mark.one_version
@@ -110,7 +110,7 @@ def test_a_file_cut_at_a_line_that_is_valid_yaml(api, kubelet, inventory, proxy,
     names = [f"n{number}" for number in range(6)]
     inventory.add(*(machine(name, f"10.0.1.{number}") for number, name in enumerate(names)))
     kubelets = [kubelet(name, lease=True) for name in names]
-    ccmd(**dict(DELETING, node_delete_confirm_interval="2s"))  # in which each surely speaks
+    ccmd(**dict(DELETING, node_delete_confirm_interval="10s"))  # in which each surely speaks
     for name in names:
         api.wait_node(name, is_initialized)
     whole = inventory.text()
@@ -119,10 +119,9 @@ def test_a_file_cut_at_a_line_that_is_valid_yaml(api, kubelet, inventory, proxy,
     inventory.write_in_place(whole[:cut])
     for each in kubelets:
         each.not_ready()
-    ends = time.monotonic() + 4.5
+    ends = time.monotonic() + 12
     while time.monotonic() < ends:
-        for each in kubelets:
-            each.renew_lease()
+        in_parallel(Kubelet.renew_lease, kubelets, len(kubelets))
         assert proxy.requests("DELETE", rf"^{NODES}/n\d$") == []
     assert len([node for node in api.list(NODES) if node["metadata"]["name"] in names]) == 6
 

@@ -34,9 +34,14 @@ class Clock:
 
     def __init__(self):
         self._ahead_s = 0.0
+        self._stopped_at = None
 
     def now(self):
-        return time.time() + self._ahead_s
+        return (self._stopped_at or time.time()) + self._ahead_s
+
+    def stop(self):
+        """From now on only advance() lets time pass."""
+        self._stopped_at = time.time()
 
     def advance(self, seconds):
         self._ahead_s += seconds

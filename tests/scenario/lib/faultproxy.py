@@ -193,6 +193,12 @@ class FaultProxy:
             found = [one for one in found if re.match(rf"/api/v1/nodes/{re.escape(node)}(/|$)", one.path)]
         return found
 
+    def deletion(self, node=None):
+        """The DELETE of that node, or of the only one that was deleted. ccmd may repeat it until the watch shows it; that is refused."""
+        first, *again = [one for one in self.writes(node) if one.method == "DELETE"]
+        assert all(one.status in (404, 409, None) for one in again), again
+        return first
+
     def wait_request(self, predicate, timeout=PATIENCE_S, what="a request", since=0):
         def check():
             with self._lock:
