@@ -469,8 +469,8 @@ def test_after_an_outage_everything_is_done_together(api, cloud, network, node, 
     kubelet("n3")
     services.create("web", 80)
     one.wait_log("a cloud API is unavailable")
-    services.wait_event("web", "SyncLoadBalancerFailed", "has been unavailable since")
     hits = outage.hits
+    services.wait_event("web", "SyncLoadBalancerFailed", "has been unavailable since")
     holds_for(lambda: outage.hits <= hits + 3, 4, "probes after 1, 2, 4 s")
     cloud.clear_faults()
     one.wait_log("a cloud API is available again")

@@ -208,8 +208,8 @@ def test_a_machine_that_was_missing_for_a_moment_saves_its_node(api, fleet, inve
         inventory.add(entry)
         wait_check("success")
         inventory.remove("n1")
-        assert exists(api, "n1")
         wait_check("instance_not_found")
+        assert exists(api, "n1")
 
 
 @pytest.mark.sanitized
@@ -428,7 +428,9 @@ def test_a_node_that_a_finalizer_holds_is_deleted_once(api, fleet, inventory, pr
     wait_for(lambda: "deletionTimestamp" in api.node("n1")["metadata"], what="the node to be marked")
     api.wait_event("n1", "DeletingNode")
     stays(api, "n1")
-    assert proxy.deletion().status == 200
+    marked = [one.status for one in proxy.requests("DELETE") if one.status]
+    assert len(marked) <= 2, "more than one only if the watch was slower than a look"
+    assert marked.count(200) == 1
     (event,) = api.events("n1", "DeletingNode")
     assert event["count"] == 1
     finalizers()
@@ -470,14 +472,12 @@ def test_a_restart_does_not_shorten_the_proof(api, fleet, inventory, proxy, ccmd
     inventory.remove("n1")
     n1.silent()
     for _ in range(4):
-        mark, begun = proxy.mark(), time.monotonic()
+        mark = proxy.mark()
         one = ccmd(**dict(FAST, node_delete_confirm_interval="3s"))
         proxy.wait_watching(since=mark)
-        time.sleep(0.5)  # how long it runs is what is tested
+        stays(api, "n1", seconds=0.5)
         one.stop()
-        if not exists(api, "n1"):  # the machine is so busy that this one has run for longer than the interval
-            assert proxy.deletion().at - begun >= 3.0
-            break
+    assert [one for one in proxy.writes() if one.method == "DELETE"] == []
 
 
 def test_the_inventorys_own_guard_refuses_mass_removals(api, fleet, inventory, ccmd, settled):
