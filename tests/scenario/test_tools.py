@@ -3,6 +3,7 @@ import contextlib
 import functools
 import hashlib
 import http.server
+import itertools
 import json
 import os
 import shutil
@@ -106,6 +107,17 @@ def test_named_scenarios_run_alone(tree, arguments, runs_all):
     (call,) = tree.take_calls("python3")
     assert ("tests/scenario" in call.split()) == runs_all
     assert call.endswith(" ".join(arguments))
+
+
+@pytest.mark.parametrize("command", [
+    "new-cloud", "test", "build", "image", "lint", "fuzz", "deb", "docs", "release", "verify-release", "clean",
+])
+def test_help_describes_a_command_and_runs_nothing(tree, command):
+    head = list(itertools.takewhile(lambda line: line.startswith("#"), (ROOT / "tools" / command).read_text().splitlines()))
+    tree.script(tree.folder / "tools" / command, "\n".join([*head[1:], 'echo run >>"$CALLS"']))
+    said = tree.run("./dev", command, "--help").splitlines()
+    assert said == [line.removeprefix("#").removeprefix(" ") for line in head[1:] if not line.startswith("# shellcheck ")]
+    assert not tree.calls.exists()
 
 
 def marked(mark):
