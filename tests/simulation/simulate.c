@@ -439,6 +439,10 @@ main(int argc, char *argv[])
 	struct arguments a;
 	int status;
 
+	if (argc == 3 && strcmp(argv[2], "--help") == 0) {
+		(void)fputs(help, stdout);
+		return 0;
+	}
 	if (argc < 3 || !read_arguments(&a, argc, argv)) {
 		(void)fputs(help, stderr);
 		return 2;
