@@ -64,12 +64,10 @@ class Cluster:
     """A control plane. Use it as a context manager, or call start() and close().
 
     audit=True writes every change of nodes and events to audit.log, see audit_entries(). folder=None makes a temporary
-    one. close() removes the folder. quota_bytes is etcd's limit.
+    one. close() removes the folder.
     """
 
-    def __init__(
-        self, version=DEFAULT_VERSION, audit=False, folder=None, quota_bytes=8 << 30, apiserver_flags=()
-    ):
+    def __init__(self, version=DEFAULT_VERSION, audit=False, folder=None, apiserver_flags=()):
         self.version = version
         self.programs = programs_folder(version)
         self.folder = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="ccmd-cluster."))
@@ -80,7 +78,7 @@ class Cluster:
         self.audit_log = self.folder / "audit.log" if audit or traces.FOLDER else None
         self._make_certificates()
         self._make_kubeconfigs()
-        self.etcd = Process("etcd", self._etcd_command(peer_port, quota_bytes), self.folder / "etcd.log")
+        self.etcd = Process("etcd", self._etcd_command(peer_port), self.folder / "etcd.log")
         self.apiserver = self._apiserver_process("kube-apiserver", self.port)
         self.scheduler = None
         self._others = []
@@ -302,7 +300,7 @@ class Cluster:
         self.ccmd_kubeconfig = self.kubeconfig("ccmd", pair=self.ccmd_pair)
         self.scheduler_kubeconfig = self.kubeconfig("scheduler", pair=self.scheduler_pair)
 
-    def _etcd_command(self, peer_port, quota_bytes):
+    def _etcd_command(self, peer_port):
         peer = f"http://127.0.0.1:{peer_port}"
         return [
             *PRIORITY, self.programs / "etcd",
@@ -313,7 +311,7 @@ class Cluster:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
-            f"--quota-backend-bytes={quota_bytes}",
+            f"--quota-backend-bytes={8 << 30}",
             "--log-level=warn",
         ]
 
